@@ -1,0 +1,75 @@
+# Two commands matter: `make book` and `make test`. Each makes the environment that it needs.
+#
+#   make book                      the HTML book, in _build/html
+#   make test                      lint, formatting, tests, and every notebook in its `stored` profile
+#   make PYTHON=python3.12 test    with a Python of your choice (3.11 or newer)
+
+SHELL := /bin/sh
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+
+VENV ?= .venv
+# The first of these that runs and is new enough.
+PYTHON ?= $(shell for p in python3.11 python3 python3.12 python3.13 python; do \
+	"$$p" -c 'import sys; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1 && echo "$$p" && break; done)
+
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
+READY := $(VENV)/.ready
+HTML := _build/html/index.html
+NOTEBOOKS = $(filter-out notebooks/out%,$(wildcard notebooks/*.ipynb))
+
+# Quiet, and the same on every machine. Which device JAX uses is left to the machine.
+export PYTHONHASHSEED := 0
+export PYDEVD_DISABLE_FILE_VALIDATION := 1
+export TF_CPP_MIN_LOG_LEVEL ?= 2
+
+.PHONY: help env book test lint smoke bench lock clean distclean
+
+help:  ## say what each target does
+	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  make \1\t/' | expand -t 18
+
+env: $(READY)  ## the environment in .venv, every version and hash from requirements.lock
+
+$(READY): requirements.lock pyproject.toml
+	@test -n "$(PYTHON)" || { echo "No Python 3.11 or newer found: make PYTHON=/path/to/python $(MAKECMDGOALS)" >&2; exit 1; }
+	@$(BIN)/python -m pip --version >/dev/null 2>&1 || { echo "Making $(VENV) with $(PYTHON)"; $(PYTHON) -m venv --clear $(VENV); }
+	@echo "Installing what requirements.lock names into $(VENV) (a minute or two)"
+	@$(PIP) install --require-hashes --requirement requirements.lock
+	@$(PIP) install --no-build-isolation --no-deps --editable .
+	@touch $@
+
+# --all: a figure depends on results/ and src/, which Sphinx does not watch.
+book: $(READY)  ## build the book; ends with the path of its first page
+	@$(BIN)/jupyter-book build . --all -W -n --keep-going -q
+	@echo "$(CURDIR)/$(HTML)"
+
+lint: $(READY)
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+
+test: lint  ## lint, formatting, tests, and every notebook in its `stored` profile
+	@$(BIN)/python -m pytest --nbval-lax --nbval-current-env tests $(NOTEBOOKS)
+
+smoke: $(READY)  ## train small versions of every chapter's experiments (minutes, no dataset, no network)
+	@$(BIN)/python -m pytest -m smoke tests || test $$? -eq 5
+	@mkdir -p _build/smoke
+	@for nb in $(NOTEBOOKS); do echo "$$nb" && \
+		$(BIN)/papermill --no-progress-bar -p profile smoke "$$nb" "_build/smoke/$$(basename "$$nb")" || exit 1; done
+
+bench:  ## compare with other libraries (not written yet)
+	@echo "make bench: the benchmark is not written yet." >&2; exit 2
+
+# Makes its own uv; keeps the versions in the lock unless asked: make lock UPGRADE=--upgrade
+lock:  ## resolve pyproject.toml into requirements.lock again
+	@$(PYTHON) -m venv _build/lock
+	@_build/lock/bin/python -m pip --quiet --disable-pip-version-check install 'uv>=0.8'
+	@_build/lock/bin/uv pip compile --quiet --universal --python-version 3.11 --fork-strategy fewest --generate-hashes \
+		--extra book --extra test --extra build $(UPGRADE) pyproject.toml --output-file requirements.lock
+
+clean:  ## remove what the targets made, except .venv
+	@rm -rf _build .pytest_cache .ruff_cache .hypothesis notebooks/out*.ipynb out*.ipynb
+	@find src tests notebooks -type d \( -name __pycache__ -o -name .ipynb_checkpoints \) -prune -exec rm -rf {} +
+
+distclean: clean  ## and .venv
+	@rm -rf $(VENV)

@@ -1,0 +1,1 @@
+"""Under the Clip: four remedies for differentially private SGD, re-run, audited and compared."""

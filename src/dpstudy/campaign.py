@@ -1,0 +1,197 @@
+"""Train what is missing and store it: many runs, each safe from being cut off.
+
+After every epoch a run's state is kept as a checkpoint beside the results, so that a run stopped
+by a time budget, Ctrl-C or a killed process goes on where it was, with the same numbers as if it
+had never stopped. A finished run is stored at once and its checkpoint removed.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import io
+import json
+import math
+import time
+import zipfile
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import jax
+import numpy as np
+
+from dpstudy import data, store, training
+from dpstudy.store import Result
+from dpstudy.training import Divergence, Epoch, State
+
+if TYPE_CHECKING:
+    from dpstudy.spec import Run
+
+CURVE = ("epoch", "step", "test_accuracy", "test_loss", "train_loss", "gradient_norm",
+         "clipped_fraction")  # fmt: skip
+
+
+@dataclass
+class Outcome:
+    """What became of the runs of a campaign."""
+
+    stored: list[Result] = field(default_factory=list)
+    already: int = 0
+    unfinished: int = 0
+    """Runs that the time budget did not reach, or stopped at an epoch."""
+
+
+@dataclass(frozen=True)
+class Progress:
+    """One epoch of one run is done: what a progress display needs to know."""
+
+    run: Run
+    epoch: int
+    epochs_done: int
+    """Over all runs of the campaign, those found finished included."""
+    epochs_total: int
+    accuracy: float
+
+
+@dataclass
+class Rows:
+    """The curve of a run so far, and the seconds spent on it over all its sittings."""
+
+    epochs: list[Epoch] = field(default_factory=list)
+    seconds: float = 0.0
+
+
+def train_missing(
+    runs: Iterable[Run],
+    folder: Path,
+    *,
+    budget: float = math.inf,
+    finish: Callable[[Result], Result] = lambda result: result,
+    report: Callable[[Progress], None] = lambda progress: None,
+) -> Outcome:
+    """Train the runs that `folder` does not hold yet, one after the other, and store them.
+
+    Args:
+        runs: the runs wanted.
+        folder: where results are stored, and checkpoints under `.checkpoints`.
+        budget: seconds; no epoch is started that would, by the last one's time, end later.
+        finish: completes a result before it is stored, such as by its epsilon.
+        report: called after every epoch.
+
+    Raises:
+        StoreError: a result could not be written.
+        DataError: a dataset is missing or damaged.
+        TrainingError: a run is void.
+    """
+    wanted = {run.identity: run for run in runs}
+    have = {path.stem for path in store.stored_files(folder)}
+    outcome = Outcome(already=sum(identity in have for identity in wanted))
+    total = sum(run.epochs for run in wanted.values())
+    done = sum(run.epochs for identity, run in wanted.items() if identity in have)
+    deadline = time.monotonic() + budget
+    for identity, run in wanted.items():
+        if identity in have:
+            continue
+        result = None
+        for item in _train_one(run, folder, deadline):
+            if isinstance(item, Epoch):
+                report(Progress(run, item.epoch, done + item.epoch, total, item.test_accuracy))
+            else:
+                result = finish(item)
+        done += run.epochs
+        if result is None:
+            outcome.unfinished += 1
+            continue
+        store.write(folder, result)
+        _checkpoint(folder, run).unlink(missing_ok=True)
+        outcome.stored.append(result)
+    return outcome
+
+
+def _train_one(run: Run, folder: Path, deadline: float) -> Iterator[Epoch | Result]:
+    """Yield the run's epochs, then its result, unless the deadline came first."""
+    if time.monotonic() >= deadline:
+        return
+    dataset = data.load(run.dataset)
+    rows, state = load_checkpoint(_checkpoint(folder, run), run)
+    yield from rows.epochs
+    diverged_at = None
+    slowest = 0.0
+    start = time.monotonic()
+    for seen, state in training.train(run, dataset, state):
+        if isinstance(seen, Divergence):
+            diverged_at = seen.step
+            break
+        now = time.monotonic()
+        rows.epochs.append(seen)
+        rows.seconds += now - start
+        slowest, start = max(slowest, now - start), now
+        yield seen
+        if seen.epoch < run.epochs:
+            save_checkpoint(_checkpoint(folder, run), rows, state)
+            if now + slowest > deadline:
+                return
+    yield _result(run, rows, diverged_at, dataset.fingerprint)
+
+
+def _result(run: Run, rows: Rows, diverged_at: int | None, fingerprint: str) -> Result:
+    return Result(
+        run=run,
+        curve={name: [_plain(getattr(row, name)) for row in rows.epochs] for name in CURVE},
+        class_accuracy=[_plain(x) for x in rows.epochs[-1].class_accuracy] if rows.epochs else [],
+        diverged_at=diverged_at,
+        provenance=store.provenance(
+            wall_seconds=rows.seconds, fingerprint=fingerprint, device=device_name()
+        ),
+    )
+
+
+def _plain(value: float) -> float | None:
+    """Round to what float32 holds; JSON has no infinity, and a loss can reach it."""
+    if isinstance(value, int):
+        return value
+    return float(f"{value:.7g}") if math.isfinite(value) else None
+
+
+def device_name() -> str:
+    """Return what the runs of this process are computed on, in words."""
+    device = jax.devices()[0]
+    return f"{jax.device_count()} x {device.device_kind} ({device.platform})"
+
+
+def _checkpoint(folder: Path, run: Run) -> Path:
+    return folder / ".checkpoints" / f"{run.identity}.npz"
+
+
+def save_checkpoint(path: Path, rows: Rows, state: State) -> None:
+    """Keep a run's state and curve so far, atomically."""
+    content: dict[str, Any] = {
+        f"leaf{i}": np.asarray(leaf) for i, leaf in enumerate(jax.tree.leaves(state))
+    }
+    epochs = json.dumps([dataclasses.asdict(row) for row in rows.epochs])
+    buffer = io.BytesIO()
+    np.savez(buffer, epochs=np.array(epochs), seconds=np.float64(rows.seconds), **content)
+    store.write_atomically(path, buffer.getvalue())
+
+
+def load_checkpoint(path: Path, run: Run) -> tuple[Rows, State | None]:
+    """Return a run's curve and state so far; nothing, where there is no usable checkpoint.
+
+    A checkpoint is a cache: one that is damaged, or was written by a version whose state has
+    another shape, only costs the time to train again.
+    """
+    if not path.exists():
+        return Rows(), None
+    expected = jax.eval_shape(lambda: training.start(run))
+    shapes, tree = jax.tree.flatten(expected)
+    try:
+        with np.load(path) as saved:
+            leaves = [saved[f"leaf{i}"] for i in range(len(shapes))]
+            epochs = [Epoch(**row) for row in json.loads(str(saved["epochs"]))]
+            seconds = float(saved["seconds"])
+    except (OSError, ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile):
+        return Rows(), None
+    if [leaf.shape for leaf in leaves] != [shape.shape for shape in shapes]:
+        return Rows(), None
+    return Rows(epochs, seconds), jax.tree.unflatten(tree, [jax.numpy.asarray(x) for x in leaves])

@@ -1,0 +1,108 @@
+"""An experiment: a named list of runs, at the paper's scale or small enough to try."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from dpstudy.errors import UserError
+from dpstudy.spec import Run
+
+PROFILES = ("smoke", "full")
+NOTEBOOK_PROFILES = ("stored", *PROFILES)
+
+# What makes a run small: MNIST-5k, few epochs, a batch that gives each epoch 20 steps.
+SMOKE = {"dataset": "mnist-5k", "batch": 200, "epochs": 5}
+SMOKE_SEEDS = 2
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """The runs that one figure or table needs.
+
+    Attributes:
+        name: as on the command line.
+        title: what it shows, and where in which paper.
+        variants: by label, the run at seed 0 and paper scale; labels are those of the figure.
+        seeds: by dataset, how many seeds (0 to n - 1) each variant is trained with.
+    """
+
+    name: str
+    title: str
+    variants: Mapping[str, tuple[Run, ...]]
+    seeds: Mapping[str, int]
+
+    @property
+    def datasets(self) -> tuple[str, ...]:
+        """The datasets of the experiment at paper scale."""
+        return tuple(self.seeds)
+
+    def runs(
+        self, profile: str = "full", *, dataset: str | None = None, seeds: int | None = None
+    ) -> list[Run]:
+        """Return the runs, seed by seed, so that an interrupted campaign compares like with like.
+
+        Args:
+            profile: "full" for paper scale, "smoke" for tiny runs on MNIST-5k.
+            dataset: only this one; by default all.
+            seeds: that many instead of the experiment's own number.
+
+        Raises:
+            UserError: an unknown profile or dataset, or seeds below 1.
+        """
+        return [run for _, run in self.labelled(profile, dataset=dataset, seeds=seeds)]
+
+    def labelled(
+        self, profile: str = "full", *, dataset: str | None = None, seeds: int | None = None
+    ) -> list[tuple[str, Run]]:
+        """Return (variant label, run) pairs; see `runs`."""
+        if profile not in PROFILES:
+            raise UserError(f"unknown profile {profile!r}; one of: {', '.join(PROFILES)}")
+        if seeds is not None and seeds < 1:
+            raise UserError(f"seeds must be at least 1, got {seeds}")
+        if profile == "smoke":
+            return self._smoke(seeds or SMOKE_SEEDS)
+        if dataset is not None and dataset not in self.seeds:
+            raise UserError(
+                f"experiment {self.name} has no dataset {dataset!r}; one of: "
+                f"{', '.join(self.seeds)}"
+            )
+        datasets = self.datasets if dataset is None else (dataset,)
+        return [
+            (label, replace(run, seed=seed))
+            for name in datasets
+            for seed in range(seeds or self.seeds[name])
+            for label, runs in self.variants.items()
+            for run in runs
+            if run.dataset == name
+        ]
+
+    def _smoke(self, seeds: int) -> list[tuple[str, Run]]:
+        return [
+            (label, replace(run, **SMOKE, seed=seed))
+            for seed in range(seeds)
+            for label, runs in self.variants.items()
+            for run in runs
+            if run.dataset == self.datasets[0]
+        ]
+
+    def folder(self, profile: str = "full") -> Path:
+        """Return where the results of a profile are stored."""
+        return results_folder(profile) / self.name
+
+
+def results_folder(profile: str = "full") -> Path:
+    """Return the folder of stored results, or of the smoke profile's own.
+
+    `$DPSTUDY_RESULTS`, else `results/` of the checkout the package is installed from, else
+    `results/` of the current folder. Smoke results go to a folder that git ignores.
+    """
+    if "DPSTUDY_RESULTS" in os.environ:
+        folder = Path(os.environ["DPSTUDY_RESULTS"])
+    else:
+        checkout = Path(__file__).resolve().parents[3]
+        root = checkout if (checkout / "pyproject.toml").exists() else Path.cwd()
+        folder = root / "results"
+    return folder if profile == "full" else folder / ".smoke"

@@ -1,0 +1,42 @@
+"""Train an experiment's runs where they are wanted: with a bar, and with their epsilon."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from tqdm.auto import tqdm
+
+from dpstudy import campaign, privacy
+
+if TYPE_CHECKING:
+    from dpstudy.campaign import Outcome, Progress
+    from dpstudy.experiments.experiment import Experiment
+    from dpstudy.spec import Run
+
+
+def train_with_bar(
+    experiment: Experiment, runs: list[Run], profile: str, *, budget: float = math.inf
+) -> Outcome:
+    """Train and store those of `runs` that are missing, with a bar over all their epochs.
+
+    The bar shows the time left for all runs, from the speed measured so far.
+    """
+    total = sum(run.epochs for run in runs)
+    with tqdm(total=total, desc=experiment.name, unit="epoch", dynamic_ncols=True) as bar:
+
+        def report(progress: Progress) -> None:
+            if bar.n == 0:
+                # What was stored before must not count as speed.
+                bar.initial = progress.epochs_done - 1
+                bar.n = bar.initial
+            bar.set_postfix(seed=progress.run.seed, accuracy=f"{progress.accuracy:.3f}")
+            bar.update(progress.epochs_done - bar.n)
+
+        return campaign.train_missing(
+            runs,
+            experiment.folder(profile),
+            budget=budget,
+            finish=privacy.with_epsilon,
+            report=report,
+        )

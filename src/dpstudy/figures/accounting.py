@@ -1,0 +1,511 @@
+"""Chapter 1: what the four papers' settings cost, by their own accounting and by today's."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import pandas as pd
+from matplotlib.axes import Axes
+
+from dpstudy.accounting import (
+    ACCOUNTANTS,
+    epsilon,
+    epsilon_curve,
+    gdp_epsilon,
+    noise_multiplier_for,
+    zcdp_epsilon,
+)
+from dpstudy.errors import UserError
+from dpstudy.figures.page import STYLES, Figure, Table, canvas
+from dpstudy.published import (
+    BACKPROPAGATION_CLIPPING,
+    CORRECTED_CLIPPING,
+    DELTA,
+    END_TO_END,
+    MNIST_PARAMETERS,
+    SCATTERNET,
+    TANH_FILTER,
+    TEMPERED_SIGMOID_CLAIMS,
+    BackpropagationClipping,
+    CorrectedClipping,
+    Setting,
+    TanhFilter,
+)
+from dpstudy.spec import steps_per_epoch
+
+DATASETS = {"mnist": "MNIST", "fashion-mnist": "Fashion-MNIST", "cifar-10": "CIFAR-10"}
+NAMES = {"rdp-2019": "RDP 2019", "rdp": "RDP", "pld": "PLD"}
+
+# What the papers quote, and what noise is calibrated to.
+TARGET = 3.0
+# The tanh filter's paper states no epochs. Its other settings are those of TensorFlow Privacy's
+# MNIST tutorial of 2019, which trains for 60.
+TANH_FILTER_EPOCHS = 60
+# Curves go on past the end of the papers' runs, to where the PLD accountant reaches TARGET.
+_CURVE_LENGTH = 1.75
+
+
+@dataclass(frozen=True)
+class Resolution:
+    """How finely a profile draws this chapter; the numbers do not depend on it.
+
+    Attributes:
+        stride: epochs between two points of a curve.
+        parameters: numbers of parameters n at which the tanh filter is accounted for.
+        calibrated: settings for which noise is calibrated.
+    """
+
+    stride: int
+    parameters: tuple[int, ...]
+    calibrated: tuple[Setting, ...]
+
+
+PROFILES = {
+    "stored": Resolution(1, (1, 10, 100, 1_000, 10_000, MNIST_PARAMETERS), END_TO_END),
+    "smoke": Resolution(10, (1, 1_000, MNIST_PARAMETERS), END_TO_END[:1]),
+    "full": Resolution(
+        1,
+        (1, 3, 10, 30, 100, 300, 1_000, 3_000, 10_000, MNIST_PARAMETERS),
+        END_TO_END + SCATTERNET,
+    ),
+}
+
+
+def resolution(profile: str) -> Resolution:
+    """Return how finely a profile draws this chapter.
+
+    Raises:
+        UserError: there is no such profile; the message names those that exist.
+    """
+    if profile not in PROFILES:
+        raise UserError(f"unknown profile {profile!r}; one of: {', '.join(PROFILES)}")
+    return PROFILES[profile]
+
+
+def show_epsilon(value: float) -> str:
+    """Show an epsilon with two decimals, or with three significant digits from 100 on."""
+    return f"{value:.2f}" if value < 99.995 else f"{float(f'{value:.3g}'):,.0f}"
+
+
+def cost_table() -> Table:
+    """Tabulate the epsilon of the four papers' settings: claimed, recomputed, and proven."""
+    rows = [
+        *map(_setting_row, END_TO_END + SCATTERNET),
+        *map(_backpropagation_row, BACKPROPAGATION_CLIPPING),
+        *map(_tanh_row, TANH_FILTER),
+    ]
+    columns = list(rows[0])
+    claims = [
+        dict.fromkeys(columns)
+        | {"Paper": claim.paper, "Data set": DATASETS[claim.dataset], "Claimed ε": claim.epsilon}
+        for claim in TEMPERED_SIGMOID_CLAIMS
+    ]
+    epsilons = columns[columns.index("Claimed ε") :]
+    data = pd.DataFrame(claims + rows, columns=columns)
+    return Table(
+        name="cost-of-the-settings",
+        caption=(
+            f"ε at δ = {DELTA:g}, for one example added or removed. Claimed: as the paper states "
+            "it. RDP 2019, RDP, PLD: three accountants, with sampling and sensitivity as the "
+            "paper takes them. Proven: PLD with the sensitivity that is proven. Shuffled: the "
+            "same without amplification by sampling, which is what these formulas leave for "
+            "batches cut from a shuffled data set. σ is the noise over the claimed sensitivity: "
+            "of one step, or for backpropagation clipping of one epoch, all layers together. A "
+            "dash: not published, or not computable from what is. The paper on the tanh filter "
+            "states neither epochs nor network: "
+            f"{TANH_FILTER_EPOCHS} epochs and {MNIST_PARAMETERS:,} parameters are our choice."
+        ),
+        data=data.astype({name: float for name in ("q", "σ", "Steps", *epsilons)}),
+        formats={
+            "q": "{:.4f}",
+            "σ": "{:.3g}",
+            "Steps": "{:.0f}",
+            **dict.fromkeys(epsilons, show_epsilon),
+        },
+    )
+
+
+def curves_figure(profile: str) -> Figure:
+    """Draw epsilon over epochs for the end-to-end settings of losing less, by each accountant."""
+    frames = [_curve_frame(setting, resolution(profile).stride) for setting in END_TO_END]
+    with canvas(1, 3, size=(9.5, 3.6), sharey=True) as (fig, axes):
+        for ax, setting, frame in zip(axes, END_TO_END, frames, strict=True):
+            _draw_curves(ax, setting, frame)
+        axes[0].set_ylabel(f"ε at δ = {DELTA:g}")
+        handles, labels = axes[0].get_legend_handles_labels()
+        fig.legend(handles, labels, loc="outside lower center", ncols=3)
+    ends = "; ".join(
+        f"{DATASETS[setting.dataset]} " + ", ".join(_ends(setting, frame))
+        for setting, frame in zip(END_TO_END, frames, strict=True)
+    )
+    return Figure(
+        name="epsilon-over-epochs",
+        fig=fig,
+        alt=(
+            "Three panels of epsilon against epochs, one a data set, each with three rising, "
+            "flattening curves: RDP 2019 highest, then RDP, then PLD. At the papers' last epoch "
+            f"they stand at: {ends}."
+        ),
+        caption=(
+            "ε over epochs for the end-to-end settings of losing less, Table 5, by three "
+            "accountants, under Poisson sampling. Upright line: the papers' last epoch. Level "
+            "line: the ε = 3 that they quote. Computed, not trained: no seeds, no device."
+        ),
+        data=pd.concat(frames, ignore_index=True),
+    )
+
+
+def calibration_table(profile: str) -> Table:
+    """Tabulate the noise that costs exactly epsilon = 3, next to the paper's."""
+    drawn = resolution(profile)
+    rows = [_calibration_row(setting, drawn.stride) for setting in drawn.calibrated]
+    return Table(
+        name="noise-for-epsilon-3",
+        caption=(
+            f"The noise multiplier σ for ε = {TARGET:g} at δ = {DELTA:g} under Poisson sampling: "
+            "the paper's (losing less, Table 5), and the least that each accountant certifies. "
+            "Less noise: of the PLD's σ against the paper's. Last column: whole epochs that the "
+            f"paper's σ affords before the PLD passes {TARGET:g}."
+        ),
+        data=pd.DataFrame(rows),
+        formats={"Less noise": "{:.1%}", "Paper's σ": "{:.2f}"}
+        | {f"σ, {name}": "{:.3f}" for name in NAMES.values()},
+    )
+
+
+def tanh_filter_figure(profile: str) -> Figure:
+    """Draw the tanh filter's epsilon against the number of parameters its sensitivity grows by."""
+    setting = TANH_FILTER[0]
+    data = _tanh_frame(setting, resolution(profile).parameters)
+    with canvas(size=(6.4, 4.0)) as (fig, [ax]):
+        for style, (epochs, curve) in zip(STYLES, data.groupby("epochs"), strict=False):
+            label = f"{epochs} epoch{'s' if epochs > 1 else ''}"
+            ax.plot(curve["parameters"], curve["epsilon"], label=label, **style.line)
+        ax.axvline(MNIST_PARAMETERS, color="0.35", linewidth=1)
+        ax.annotate(
+            f"n = {MNIST_PARAMETERS:,}",
+            (MNIST_PARAMETERS, data["epsilon"].min()),
+            xytext=(-4, 0),
+            textcoords="offset points",
+            ha="right",
+        )
+        ax.set(xscale="log", yscale="log", ylabel=f"ε at δ = {DELTA:g} (PLD)")
+        ax.set_xlabel("number of parameters n; the proven sensitivity is √n")
+        ax.legend()
+    claimed, proven = (_tanh_epsilon(setting, n, TANH_FILTER_EPOCHS) for n in (1, MNIST_PARAMETERS))
+    return Figure(
+        name="tanh-filter-epsilon",
+        fig=fig,
+        alt=(
+            "Epsilon against the number of parameters, both on logarithmic axes: two curves, for "
+            f"1 and {TANH_FILTER_EPOCHS} epochs, rise steeply and without bend. At 60 epochs "
+            f"epsilon is {show_epsilon(claimed)} for n = 1 and {show_epsilon(proven)} for "
+            f"n = {MNIST_PARAMETERS:,}."
+        ),
+        caption=(
+            "The tanh filter on MNIST (σ = 1.1, batch 256): ε that follows from the proven "
+            "sensitivity √n of n parameters, by PLD under Poisson sampling. n = 1 is what the "
+            "paper accounts for. It states neither epochs nor network: both are our choice. "
+            "Computed, not trained: no seeds, no device."
+        ),
+        data=data,
+    )
+
+
+def backpropagation_table() -> Table:
+    """Tabulate backpropagation clipping as published: claimed and proven, step by step."""
+    rows = [
+        {
+            "Data set": DATASETS[setting.dataset],
+            "Batch": setting.batch,
+            "Claimed Δ": setting.claimed_sensitivity,
+            "Proven Δ": setting.proven_sensitivity,
+            "σ a layer, claimed": setting.claimed_noise_multiplier,
+            "σ a layer, proven": setting.proven_noise_multiplier,
+            "Claimed ρ": setting.claimed_rho,
+            "Proven ρ": setting.proven_rho,
+            "Claimed ε": setting.claimed_epsilon,
+            "Claimed ε, tight": _unsampled_epsilon(setting.claimed_rho),
+            "Proven ε, zCDP": zcdp_epsilon(setting.proven_rho, setting.delta),
+            "Proven ε, tight": _unsampled_epsilon(setting.proven_rho),
+        }
+        for setting in BACKPROPAGATION_CLIPPING
+    ]
+    data = pd.DataFrame(rows)
+    return Table(
+        name="backpropagation-clipping-epsilon",
+        caption=(
+            f"Backpropagation clipping as published, at δ = {DELTA:g}. Δ: one example's greatest "
+            "share in one layer's gradient. ρ: zCDP of the whole run, composed as the paper does, "
+            "batches in parallel, layers and epochs in sequence. Tight: the same Gaussians, "
+            "converted exactly."
+        ),
+        data=data,
+        formats={
+            **dict.fromkeys((name for name in data if "Δ" in name), "{:.2g}"),
+            **dict.fromkeys((name for name in data if "σ" in name), "{:.3g}"),
+            "Claimed ρ": "{:.2g}",
+            "Proven ρ": "{:,.0f}",
+            **dict.fromkeys((name for name in data if "ε" in name), show_epsilon),
+        },
+    )
+
+
+def corrected_table() -> Table:
+    """Tabulate the authors' corrected code: the epsilon it aims at and the one that is proven."""
+    data = pd.DataFrame([_corrected_row(setting) for setting in CORRECTED_CLIPPING])
+    return Table(
+        name="corrected-clipping-epsilon",
+        caption=(
+            "Backpropagation clipping in its authors' corrected code (MNIST, batch 256, 5 epochs, "
+            f"4 layers, Poisson sampling), at δ = {DELTA:g}. Target: what the code calibrates the "
+            "noise to, by a central limit over steps × layers. Layers apart: PLD, with the code's "
+            "assumption that each layer draws its own batch. Proven: PLD with one batch for all "
+            "layers, which is what runs. Accuracy: as the code's comments state it."
+        ),
+        data=data,
+        formats={
+            "Accuracy": "{:.0%}",
+            "σ a layer": "{:.3f}",
+            "σ of a step": "{:.3f}",
+            **dict.fromkeys(("Target ε", "ε, layers apart", "Proven ε"), show_epsilon),
+        },
+    )
+
+
+def settings_in_words() -> str:
+    """State the chapter's main numbers for the end-to-end settings, one line a data set."""
+    lines = []
+    for setting in END_TO_END:
+        spent = {NAMES[name]: _setting_epsilon(setting, name) for name in ACCOUNTANTS}
+        values = ", ".join(f"{name} {value:.2f}" for name, value in spent.items())
+        noise = noise_multiplier_for(
+            TARGET,
+            sampling_probability=setting.sampling_probability,
+            steps=setting.steps,
+            delta=setting.delta,
+            accountant="rdp",
+        )
+        lines.append(
+            f"{DATASETS[setting.dataset]}: claimed {setting.claimed_epsilon:.2f}, {values}; "
+            f"σ {setting.noise_multiplier:.2f}, for ε = 3 by RDP {noise:.3f}"
+        )
+    return "\n".join(lines)
+
+
+def broken_in_words() -> str:
+    """State claimed and proven epsilon of the two papers whose sensitivity is not proven."""
+    lines = [
+        f"backpropagation clipping, {DATASETS[setting.dataset]}: claimed "
+        f"{setting.claimed_epsilon:.2f}, proven {show_epsilon(_unsampled_epsilon(setting.proven_rho))}"
+        for setting in BACKPROPAGATION_CLIPPING
+    ]
+    lines += [
+        f"backpropagation clipping, corrected code: target {setting.target_epsilon:.2f}, "
+        f"proven {show_epsilon(_corrected_epsilon(setting))}"
+        for setting in CORRECTED_CLIPPING
+    ]
+    claimed, proven = (
+        show_epsilon(_tanh_epsilon(TANH_FILTER[0], n, TANH_FILTER_EPOCHS))
+        for n in (1, MNIST_PARAMETERS)
+    )
+    lines.append(f"tanh filter, MNIST: with sensitivity 1 {claimed}, proven {proven}")
+    return "\n".join(lines)
+
+
+def _unsampled_epsilon(rho: float) -> float:
+    """Gaussians of total zCDP rho, no sampling: sqrt(2 rho)-GDP, converted exactly."""
+    return gdp_epsilon(math.sqrt(2 * rho), DELTA)
+
+
+def _setting_epsilon(setting: Setting, accountant: str) -> float:
+    return epsilon(
+        sampling_probability=setting.sampling_probability,
+        noise_multiplier=setting.noise_multiplier,
+        steps=setting.steps,
+        delta=setting.delta,
+        accountant=accountant,
+    )
+
+
+def _cost_row(
+    *,
+    paper: str,
+    dataset: str,
+    q: float,
+    sigma: float,
+    steps: int,
+    claimed: float | None,
+    proven: float | None,
+    shuffled: float | None,
+) -> dict[str, object]:
+    accounted = {
+        name: epsilon(
+            sampling_probability=q,
+            noise_multiplier=sigma,
+            steps=steps,
+            delta=DELTA,
+            accountant=accountant,
+        )
+        for accountant, name in NAMES.items()
+    }
+    row = {"Paper": paper, "Data set": dataset, "q": q, "σ": sigma, "Steps": steps}
+    return row | {"Claimed ε": claimed} | accounted | {"Proven": proven, "Shuffled": shuffled}
+
+
+def _setting_row(setting: Setting) -> dict[str, object]:
+    public = "" if setting.network == "end-to-end" else f", {setting.network}"
+    return _cost_row(
+        paper=setting.paper,
+        dataset=DATASETS[setting.dataset] + public,
+        q=setting.sampling_probability,
+        sigma=setting.noise_multiplier,
+        steps=setting.steps,
+        claimed=setting.claimed_epsilon,
+        proven=_setting_epsilon(setting, "pld"),
+        shuffled=gdp_epsilon(math.sqrt(setting.epochs) / setting.noise_multiplier, DELTA),
+    )
+
+
+def _backpropagation_row(setting: BackpropagationClipping) -> dict[str, object]:
+    """One row a run: an example enters one batch an epoch, so an epoch is one unsampled step."""
+    proven = _unsampled_epsilon(setting.proven_rho)
+    return _cost_row(
+        paper="backpropagation clipping",
+        dataset=DATASETS[setting.dataset],
+        q=1.0,
+        sigma=setting.claimed_noise_multiplier / math.sqrt(setting.layers),
+        steps=setting.epochs,
+        claimed=setting.claimed_epsilon,
+        proven=proven,
+        shuffled=proven,
+    )
+
+
+def _tanh_row(setting: TanhFilter) -> dict[str, object]:
+    known = setting.dataset == "mnist"
+    sigma = setting.noise_multiplier(MNIST_PARAMETERS)
+    return _cost_row(
+        paper="tanh filter",
+        dataset=DATASETS[setting.dataset],
+        q=setting.sampling_probability,
+        sigma=setting.noise_std / setting.claimed_sensitivity,
+        steps=TANH_FILTER_EPOCHS * steps_per_epoch(setting.examples, setting.batch),
+        claimed=setting.claimed_epsilon,
+        proven=_tanh_epsilon(setting, MNIST_PARAMETERS, TANH_FILTER_EPOCHS) if known else None,
+        shuffled=gdp_epsilon(math.sqrt(TANH_FILTER_EPOCHS) / sigma, DELTA) if known else None,
+    )
+
+
+def _curve_frame(setting: Setting, stride: int) -> pd.DataFrame:
+    length = math.ceil(_CURVE_LENGTH * setting.epochs)
+    # The papers' last epoch is always a point.
+    epochs = sorted({*range(stride, length + 1, stride), setting.epochs})
+    steps = [epoch * steps_per_epoch(setting.examples, setting.batch) for epoch in epochs]
+    frames = [
+        pd.DataFrame(
+            {
+                "dataset": setting.dataset,
+                "accountant": accountant,
+                "epoch": epochs,
+                "steps": steps,
+                "epsilon": epsilon_curve(
+                    sampling_probability=setting.sampling_probability,
+                    noise_multiplier=setting.noise_multiplier,
+                    steps=steps,
+                    delta=setting.delta,
+                    accountant=accountant,
+                ),
+            }
+        )
+        for accountant in NAMES
+    ]
+    return pd.concat(frames, ignore_index=True)
+
+
+def _draw_curves(ax: Axes, setting: Setting, frame: pd.DataFrame) -> None:
+    for style, (accountant, name) in zip(STYLES, NAMES.items(), strict=False):
+        curve = frame[frame["accountant"] == accountant]
+        every = max(1, len(curve) // 7)
+        ax.plot(curve["epoch"], curve["epsilon"], label=name, markevery=every, **style.line)
+    ax.axhline(setting.claimed_epsilon, color="0.35", linewidth=1)
+    ax.axvline(setting.epochs, color="0.35", linewidth=1)
+    ax.set(title=DATASETS[setting.dataset], xlabel="epochs", xlim=(0, None), ylim=(0, None))
+
+
+def _ends(setting: Setting, frame: pd.DataFrame) -> list[str]:
+    last = frame[frame["epoch"] == setting.epochs].set_index("accountant")["epsilon"]
+    return [f"{last[accountant]:.2f} ({name})" for accountant, name in NAMES.items()]
+
+
+def _calibration_row(setting: Setting, stride: int) -> dict[str, object]:
+    noise = {
+        name: noise_multiplier_for(
+            TARGET,
+            sampling_probability=setting.sampling_probability,
+            steps=setting.steps,
+            delta=setting.delta,
+            accountant=accountant,
+        )
+        for accountant, name in NAMES.items()
+    }
+    curve = _curve_frame(setting, stride).query("accountant == 'pld' and epsilon <= @TARGET")
+    public = "" if setting.network == "end-to-end" else f", {setting.network}"
+    return {
+        "Data set": DATASETS[setting.dataset] + public,
+        "Paper's σ": setting.noise_multiplier,
+        **{f"σ, {name}": sigma for name, sigma in noise.items()},
+        "Less noise": 1 - noise["PLD"] / setting.noise_multiplier,
+        "Paper's epochs": setting.epochs,
+        "Epochs within 3": int(curve["epoch"].max()),
+    }
+
+
+def _tanh_epsilon(setting: TanhFilter, parameters: int, epochs: int) -> float:
+    return epsilon(
+        sampling_probability=setting.sampling_probability,
+        noise_multiplier=setting.noise_multiplier(parameters),
+        steps=epochs * steps_per_epoch(setting.examples, setting.batch),
+        delta=setting.delta,
+    )
+
+
+def _tanh_frame(setting: TanhFilter, counts: tuple[int, ...]) -> pd.DataFrame:
+    rows = [
+        {
+            "epochs": epochs,
+            "parameters": n,
+            "sensitivity": math.sqrt(n),
+            "noise multiplier": setting.noise_multiplier(n),
+            "epsilon": _tanh_epsilon(setting, n, epochs),
+        }
+        for n in counts
+        for epochs in (1, TANH_FILTER_EPOCHS)
+    ]
+    return pd.DataFrame(rows)
+
+
+def _corrected_epsilon(setting: CorrectedClipping) -> float:
+    return epsilon(
+        sampling_probability=setting.sampling_probability,
+        noise_multiplier=setting.joint_noise_multiplier,
+        steps=setting.steps,
+        delta=setting.delta,
+    )
+
+
+def _corrected_row(setting: CorrectedClipping) -> dict[str, object]:
+    return {
+        "Target ε": setting.target_epsilon,
+        "Accuracy": setting.accuracy,
+        "σ a layer": setting.noise_multiplier,
+        "ε, layers apart": epsilon(
+            sampling_probability=setting.sampling_probability,
+            noise_multiplier=setting.noise_multiplier,
+            steps=setting.steps * setting.layers,
+            delta=setting.delta,
+        ),
+        "σ of a step": setting.joint_noise_multiplier,
+        "Proven ε": _corrected_epsilon(setting),
+    }

@@ -1,0 +1,278 @@
+"""What one figure or table on a page is: accessible, downloadable, the same on every build.
+
+`Figure`, `Table` and `Note` render themselves as HTML, in Jupyter and in the built book alike.
+Each carries its numbers as a CSV to download, and each figure a text alternative. Marks differ in
+colour (safe for colour-blind readers), in dash and in shape, so that a grey print reads as well.
+"""
+
+from __future__ import annotations
+
+import base64
+import io
+import re
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from html import escape
+from typing import Any
+
+import matplotlib as mpl
+import pandas as pd
+import seaborn as sns
+from matplotlib import pyplot as plt
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure as Canvas
+
+MISSING = "—"
+
+
+@dataclass(frozen=True)
+class Style:
+    """How one series is told from the others: by any of colour, dash, marker or hatch alone."""
+
+    color: str
+    dash: Any
+    marker: str
+    hatch: str
+
+    @property
+    def line(self) -> dict[str, Any]:
+        """Keyword arguments for `Axes.plot`."""
+        return {"color": self.color, "linestyle": self.dash, "marker": self.marker}
+
+    @property
+    def area(self) -> dict[str, Any]:
+        """Keyword arguments for `Axes.bar` and `Axes.fill_between`."""
+        return {"facecolor": self.color, "hatch": self.hatch, "edgecolor": "black"}
+
+
+# Colours of Okabe & Ito, ordered so that neighbours differ in lightness too.
+STYLES = (
+    Style("#0072B2", "-", "o", ""),
+    Style("#E69F00", (0, (5, 2)), "s", "///"),
+    Style("#000000", (0, (1, 1.5)), "^", "..."),
+    Style("#56B4E9", (0, (6, 2, 1, 2)), "D", "xxx"),
+    Style("#D55E00", (0, (3, 1, 1, 1, 1, 1)), "v", "\\\\\\"),
+    Style("#CC79A7", (0, (9, 3)), "P", "+++"),
+)
+
+_RENDERING = {
+    # Element ids in an SVG are random unless salted; text as outlines needs no font installed.
+    "svg.hashsalt": "dpstudy",
+    "svg.fonttype": "path",
+}
+_THEME = {
+    **sns.axes_style("whitegrid"),
+    **sns.plotting_context("notebook", font_scale=0.9),
+    "font.family": "sans-serif",
+    # The one font that comes with matplotlib: the same outlines everywhere.
+    "font.sans-serif": ["DejaVu Sans"],
+    "figure.facecolor": "white",
+    "savefig.facecolor": "white",
+    "legend.frameon": False,
+    "hatch.linewidth": 0.6,
+    "lines.markersize": 5,
+    **_RENDERING,
+}
+
+
+@contextmanager
+def canvas(
+    rows: int = 1, columns: int = 1, *, size: tuple[float, float], **axes: Any
+) -> Iterator[tuple[Canvas, list[Axes]]]:
+    """Open a themed matplotlib figure and a flat list of its axes.
+
+    Args:
+        rows: rows of axes.
+        columns: columns of axes.
+        size: width and height in inches.
+        **axes: passed to `Figure.subplots`, for instance `sharey=True`.
+    """
+    with mpl.rc_context(_THEME):
+        # Not made by pyplot, so that no notebook shows it a second time.
+        figure = Canvas(figsize=size, layout="constrained")
+        yield figure, list(figure.subplots(rows, columns, squeeze=False, **axes).flat)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Captioned:
+    """What figures and tables share: a name, a caption, and numbers to download."""
+
+    name: str
+    caption: str
+    data: pd.DataFrame
+
+    def __post_init__(self) -> None:
+        if not re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", self.name):
+            raise ValueError(f"name must be lower-case words joined by hyphens, got {self.name!r}")
+        if not self.caption.strip():
+            raise ValueError(f"{self.name}: a caption is needed")
+        if self.data.empty:
+            raise ValueError(f"{self.name}: no data to download")
+
+    @property
+    def csv(self) -> str:
+        """The numbers as CSV, in full precision, without row numbers."""
+        return self.data.to_csv(index=False, lineterminator="\n")
+
+    def _wrap(self, body: str) -> str:
+        link = (
+            f'<a href="{_data_uri("text/csv;charset=utf-8", self.csv.encode())}" '
+            f'download="{self.name}.csv" aria-label="Download {self.name}.csv">CSV</a>'
+        )
+        return (
+            f'<figure role="group" id="{self.name}" aria-labelledby="{self.name}-caption" '
+            'style="margin: 1em 0">\n'
+            f"{body}\n"
+            f'<figcaption id="{self.name}-caption">{escape(self.caption)} [{link}]</figcaption>\n'
+            "</figure>"
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Figure(_Captioned):
+    """A figure: an image with its text alternative, a caption and the numbers it was drawn from.
+
+    Attributes:
+        name: identifies it on the page and names its CSV; lower-case words joined by hyphens.
+        caption: what is shown, with seeds and device where something was trained.
+        data: the numbers drawn.
+        fig: the matplotlib figure; closed for pyplot, so that it is shown once.
+        alt: the text alternative: what a reader who cannot see the figure needs to know.
+
+    Raises:
+        ValueError: the name is malformed, or alt, caption or data are empty.
+    """
+
+    fig: Canvas
+    alt: str
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not self.alt.strip():
+            raise ValueError(f"{self.name}: a text alternative is needed")
+        plt.close(self.fig)
+
+    @property
+    def svg(self) -> bytes:
+        """The image as SVG; the same figure gives the same bytes."""
+        return self._save("svg", metadata={"Date": None, "Creator": None})
+
+    @property
+    def png(self) -> bytes:
+        """The image as PNG, at 150 dots an inch."""
+        return self._save("png", dpi=150, metadata={"Software": None})
+
+    def _save(self, form: str, **options: Any) -> bytes:
+        buffer = io.BytesIO()
+        with mpl.rc_context(_RENDERING):
+            self.fig.savefig(buffer, format=form, **options)
+        return buffer.getvalue()
+
+    def _repr_html_(self) -> str:
+        image = _data_uri("image/svg+xml", self.svg)
+        return self._wrap(
+            f'<img src="{image}" alt="{escape(self.alt)}" style="max-width: 100%; height: auto">'
+        )
+
+    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
+        return {"text/html": self._repr_html_(), "text/plain": f"Figure {self.name}: {self.alt}"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Table(_Captioned):
+    """A table whose first column heads its rows; the CSV has the numbers unrounded.
+
+    Attributes:
+        name: identifies it on the page and names its CSV; lower-case words joined by hyphens.
+        caption: what is shown.
+        data: one row a row; missing values are shown as a dash.
+        formats: for a column, how its values are shown: as for `str.format`, "{:.2f}", or by a
+            function from value to text.
+
+    Raises:
+        ValueError: the name is malformed, caption or data are empty, or a format has no column.
+    """
+
+    formats: Mapping[str, str | Callable[[Any], str]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        unknown = sorted(set(self.formats) - set(self.data.columns))
+        if unknown:
+            raise ValueError(f"{self.name}: no column {unknown[0]!r} to format")
+
+    def shown(self) -> list[list[str]]:
+        """Return the cells as text, row by row."""
+        columns = [self._shown(name) for name in self.data.columns]
+        return [list(row) for row in zip(*columns, strict=True)]
+
+    def _shown(self, column: str) -> list[str]:
+        form = self.formats.get(column, "{}")
+        show = form.format if isinstance(form, str) else form
+        return [MISSING if pd.isna(value) else show(value) for value in self.data[column]]
+
+    def _repr_html_(self) -> str:
+        aligned = [_alignment(self.data[name]) for name in self.data.columns]
+        head = "".join(
+            f'<th scope="col"{style}>{escape(str(name))}</th>'
+            for name, style in zip(self.data.columns, aligned, strict=True)
+        )
+        body = "\n".join(_row(cells, aligned) for cells in self.shown())
+        # A wide table scrolls by itself, and by keyboard.
+        return self._wrap(
+            f'<div style="overflow-x: auto" tabindex="0" role="region" '
+            f'aria-labelledby="{self.name}-caption">\n'
+            f'<table class="table"><thead><tr>{head}</tr></thead>\n'
+            f"<tbody>\n{body}\n</tbody></table>\n</div>"
+        )
+
+    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
+        lines = [" | ".join(map(str, self.data.columns)), *map(" | ".join, self.shown())]
+        return {"text/html": self._repr_html_(), "text/plain": "\n".join(lines)}
+
+
+@dataclass(frozen=True)
+class Note:
+    """A visible remark in place of, or beside, a figure."""
+
+    title: str
+    text: str
+    command: str = ""
+
+    def _repr_html_(self) -> str:
+        command = f"<pre><code>{escape(self.command)}</code></pre>" if self.command else ""
+        return (
+            '<div class="admonition note" role="note">'
+            f'<p class="admonition-title">{escape(self.title)}</p>'
+            f"<p>{escape(self.text)}</p>{command}</div>"
+        )
+
+    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
+        plain = "\n".join(part for part in (self.title, self.text, self.command) if part)
+        return {"text/html": self._repr_html_(), "text/plain": plain}
+
+
+def not_yet_run(name: str, command: str) -> Note:
+    """Return what stands in place of a figure or table whose runs are not stored.
+
+    Args:
+        name: what is missing, as the reader knows it.
+        command: the command that runs it.
+    """
+    return Note("Not yet run", f"{name} has no stored runs. To run them:", command)
+
+
+def _data_uri(media_type: str, content: bytes) -> str:
+    return f"data:{media_type};base64,{base64.b64encode(content).decode()}"
+
+
+def _alignment(column: pd.Series) -> str:
+    return ' style="text-align: right"' if pd.api.types.is_numeric_dtype(column) else ""
+
+
+def _row(cells: list[str], aligned: list[str]) -> str:
+    first, *others = [f"{style}>{escape(cell)}" for cell, style in zip(cells, aligned, strict=True)]
+    return (
+        f'<tr><th scope="row"{first}</th>' + "".join(f"<td{cell}</td>" for cell in others) + "</tr>"
+    )

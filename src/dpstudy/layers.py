@@ -1,0 +1,53 @@
+"""The two layer types with parameters, tapped: their inputs and output gradients can be captured.
+
+A tapped layer is its flax layer plus two hooks that do nothing outside `nnx.capture`: it records
+its input (`sow`), and adds to its pre-activation a zero (`perturb`) whose gradient is the
+gradient of the loss with respect to that pre-activation. Per-example gradients follow from these
+two alone (`per_example.py`), and diagnostics read the pre-activations.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from flax import nnx
+
+if TYPE_CHECKING:
+    from jaxtyping import Array, Float
+
+
+class LayerInput(nnx.Intermediate):
+    """What a layer with parameters was applied to."""
+
+
+class PreActivation(nnx.Intermediate):
+    """What a layer with parameters put out, before any activation."""
+
+
+class OutputZero(nnx.Perturbation):
+    """The zero added to a layer's output, there to be differentiated by."""
+
+
+class Conv(nnx.Conv):
+    """A 2-D convolution, tapped."""
+
+    def __call__(self, inputs: Float[Array, "batch h w c"]) -> Float[Array, "batch i j k"]:
+        """Apply the convolution."""
+        return _tapped(self, inputs, super().__call__(inputs))
+
+
+class Dense(nnx.Linear):
+    """A dense layer, tapped."""
+
+    def __call__(self, inputs: Float[Array, "batch m"]) -> Float[Array, "batch n"]:
+        """Apply the affine map."""
+        return _tapped(self, inputs, super().__call__(inputs))
+
+
+def _tapped(layer: nnx.Module, inputs: Array, outputs: Array) -> Array:
+    if not hasattr(layer, "__captures__"):
+        return outputs
+    layer.sow(LayerInput, "input", inputs)
+    outputs = layer.perturb("zero", outputs, OutputZero)
+    layer.sow(PreActivation, "pre_activation", outputs)
+    return outputs

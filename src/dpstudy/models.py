@@ -1,0 +1,117 @@
+"""The papers' networks.
+
+Each takes a batch of images in [0, 1] and the activation, a function applied to every hidden
+pre-activation, and returns logits. Max-pooling comes before the activation: for an increasing
+activation the result is the same, on fewer values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING
+
+import jax
+from flax import nnx
+
+from dpstudy.convolution import conv_general_dilated
+from dpstudy.layers import Conv, Dense
+from dpstudy.pooling import average_pool, max_pool
+
+if TYPE_CHECKING:
+    from jaxtyping import Array, Float
+
+    Activation = Callable[[Array], Array]
+
+# The initialisation of the tempered sigmoids' own framework: Glorot weights, zero biases.
+INIT = {"kernel_init": nnx.initializers.glorot_normal()}
+CONV = INIT | {"conv_general_dilated": conv_general_dilated}
+
+
+class MnistNetwork(nnx.Module):
+    """Two convolutions and two dense layers (tempered sigmoids and losing less, Table 1)."""
+
+    def __init__(self, *, padding: str | int, use_bias: bool, features: int, rngs: nnx.Rngs):
+        """Build the network; `features` is what its convolutions leave for the dense layers."""
+        common = {"use_bias": use_bias, "rngs": rngs}
+        self.conv1 = Conv(1, 16, (8, 8), 2, padding=padding, **common, **CONV)
+        self.conv2 = Conv(16, 32, (4, 4), 2, padding="VALID", **common, **CONV)
+        self.dense1 = Dense(features, 32, **common, **INIT)
+        self.dense2 = Dense(32, 10, **common, **INIT)
+
+    def __call__(
+        self, images: Float[Array, "batch 28 28 1"], activation: Activation
+    ) -> Float[Array, "batch 10"]:
+        """Return the logits."""
+        x = activation(max_pool(self.conv1(images), stride=1))
+        x = activation(max_pool(self.conv2(x), stride=1))
+        x = activation(self.dense1(x.reshape(len(x), -1)))
+        return self.dense2(x)
+
+
+class TemperedCifarNetwork(nnx.Module):
+    """Eight convolutions and a spatial mean (tempered sigmoids, Table 2)."""
+
+    def __init__(self, *, rngs: nnx.Rngs):
+        """Build the network."""
+        widths = (3, 32, 32, 64, 64, 128, 128, 256, 10)
+        self.convs = nnx.List(_convolutions(widths, rngs))
+
+    def __call__(
+        self, images: Float[Array, "batch 32 32 3"], activation: Activation
+    ) -> Float[Array, "batch 10"]:
+        """Return the logits."""
+        x = images
+        for index, conv in enumerate(self.convs[:-1]):
+            x = activation(conv(x))
+            if index in (1, 3, 5):
+                x = average_pool(x)
+        return self.convs[-1](x).mean(axis=(1, 2))
+
+
+class LosingLessCifarNetwork(nnx.Module):
+    """Six convolutions and two dense layers (losing less, Table 2)."""
+
+    def __init__(self, *, rngs: nnx.Rngs):
+        """Build the network."""
+        self.convs = nnx.List(_convolutions((3, 32, 32, 64, 64, 128, 128), rngs))
+        self.dense1 = Dense(2048, 128, rngs=rngs, **INIT)
+        self.dense2 = Dense(128, 10, rngs=rngs, **INIT)
+
+    def __call__(
+        self, images: Float[Array, "batch 32 32 3"], activation: Activation
+    ) -> Float[Array, "batch 10"]:
+        """Return the logits."""
+        x = images
+        for index, conv in enumerate(self.convs):
+            x = conv(x)
+            x = activation(max_pool(x, stride=2) if index % 2 else x)
+        x = activation(self.dense1(x.reshape(len(x), -1)))
+        return self.dense2(x)
+
+
+def _convolutions(widths: tuple[int, ...], rngs: nnx.Rngs) -> list[Conv]:
+    return [
+        Conv(fan_in, fan_out, (3, 3), 1, padding="SAME", rngs=rngs, **CONV)
+        for fan_in, fan_out in zip(widths[:-1], widths[1:], strict=True)
+    ]
+
+
+NETWORKS: dict[str, Callable[..., nnx.Module]] = {
+    "tempered-mnist": partial(MnistNetwork, padding="SAME", use_bias=True, features=512),
+    "losing-less-mnist": partial(MnistNetwork, padding=2, use_bias=True, features=512),
+    "backprop-mnist": partial(MnistNetwork, padding="VALID", use_bias=False, features=288),
+    "tempered-cifar": TemperedCifarNetwork,
+    "losing-less-cifar": LosingLessCifarNetwork,
+}
+
+
+def build(model: str, key: Array) -> nnx.Module:
+    """Return the named network with weights drawn from `key`."""
+    return NETWORKS[model](rngs=nnx.Rngs(params=key))
+
+
+def structure(model: str) -> nnx.GraphDef:
+    """Return the named network without its weights, for `nnx.merge`."""
+    abstract = nnx.eval_shape(lambda: build(model, jax.random.key(0)))
+    return nnx.split(abstract)[0]

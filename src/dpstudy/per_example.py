@@ -1,0 +1,179 @@
+"""Per-example gradients: their norms and weighted sums, without a pass per example.
+
+The network is differentiated once, for a whole microbatch, with respect to zeros added to its
+layers' outputs (`layers.py`): that gives each layer's output gradient for each example, and no
+weight gradient is taken. One rule a layer type then turns a layer's (input, output gradient) into
+its per-example gradients, in whatever form makes norms and weighted sums cheap. `by_vmap` is the
+plain way, against which the rules are tested and which serves layers that have no rule.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+import jax
+import jax.numpy as jnp
+from flax import nnx
+
+from dpstudy import convolution
+from dpstudy.layers import Conv, Dense, LayerInput, OutputZero
+
+if TYPE_CHECKING:
+    from jaxtyping import Array, Float, Int
+
+    Losses = Callable[[nnx.Module, Float[Array, "batch *image"], Int[Array, "batch"]], Array]
+    """From a network, images and labels to one loss an example."""
+
+
+class LayerGradients(Protocol):
+    """One layer's per-example gradients, perhaps never written out."""
+
+    def squared_norms(self) -> Float[Array, "batch"]:
+        """Return each example's squared l2 norm over the layer's parameters."""
+
+    def weighted_sum(self, weights: Float[Array, "batch"]) -> dict[str, Array]:
+        """Return the weighted sum over examples, by parameter name."""
+
+    def written_out(self) -> dict[str, Array]:
+        """Return the gradients themselves, by parameter name, examples first."""
+
+
+@dataclass(frozen=True)
+class DenseGradients:
+    """x g^T for each example: its norm is |x| |g|, and the weighted sum is one product."""
+
+    inputs: Float[Array, "batch m"]
+    outputs: Float[Array, "batch n"]
+    use_bias: bool
+
+    def squared_norms(self) -> Float[Array, "batch"]:
+        """See `LayerGradients`."""
+        inputs = jnp.sum(self.inputs**2, axis=1) + self.use_bias
+        return inputs * jnp.sum(self.outputs**2, axis=1)
+
+    def weighted_sum(self, weights: Float[Array, "batch"]) -> dict[str, Array]:
+        """See `LayerGradients`."""
+        weighted = weights[:, None] * self.outputs
+        total = {"kernel": self.inputs.T @ weighted}
+        return total | ({"bias": weighted.sum(axis=0)} if self.use_bias else {})
+
+    def written_out(self) -> dict[str, Array]:
+        """See `LayerGradients`."""
+        each = {"kernel": self.inputs[:, :, None] * self.outputs[:, None, :]}
+        return each | ({"bias": self.outputs} if self.use_bias else {})
+
+
+@dataclass(frozen=True)
+class WrittenOut:
+    """Per-example gradients as arrays, examples first: cheap while a microbatch stays in cache."""
+
+    gradients: dict[str, Float[Array, "batch *parameter"]]
+
+    def squared_norms(self) -> Float[Array, "batch"]:
+        """See `LayerGradients`."""
+        return sum(jnp.sum(_flat(g) ** 2, axis=1) for g in jax.tree.leaves(self.gradients))
+
+    def weighted_sum(self, weights: Float[Array, "batch"]) -> dict[str, Array]:
+        """See `LayerGradients`."""
+        return jax.tree.map(lambda g: (weights @ _flat(g)).reshape(g.shape[1:]), self.gradients)
+
+    def written_out(self) -> dict[str, Array]:
+        """See `LayerGradients`."""
+        return self.gradients
+
+
+def _flat(gradients: Array) -> Array:
+    return gradients.reshape(len(gradients), -1)
+
+
+def dense_rule(layer: Dense, inputs: Array, outputs: Array) -> LayerGradients:
+    """Per-example gradients of a dense layer."""
+    return DenseGradients(inputs, outputs, layer.use_bias)
+
+
+def conv_rule(layer: Conv, inputs: Array, outputs: Array) -> LayerGradients:
+    """Per-example gradients of a convolution: one batched product of patches and gradients."""
+    strides, padding = convolution.geometry(layer, inputs.shape)
+    patches = convolution.extract_patches(inputs, layer.kernel_size, strides, padding)
+    batch, channels = len(inputs), outputs.shape[-1]
+    patches = patches.reshape(batch, -1, patches.shape[-1])
+    outputs = outputs.reshape(batch, -1, channels)
+    kernel = jnp.einsum("bpk,bpo->bko", patches, outputs)
+    gradients = {"kernel": kernel.reshape(batch, *layer.kernel_shape)}
+    return WrittenOut(gradients | ({"bias": outputs.sum(axis=1)} if layer.use_bias else {}))
+
+
+RULES: dict[type[nnx.Module], Callable[[Any, Array, Array], LayerGradients]] = {
+    Dense: dense_rule,
+    Conv: conv_rule,
+}
+
+
+class Gradients:
+    """The per-example gradients of a whole network over one microbatch, layer by layer."""
+
+    def __init__(self, layers: dict[tuple, LayerGradients], like: nnx.State):
+        """Hold each layer's gradients under its path in the parameters `like`."""
+        self.layers = layers
+        self._like = like
+
+    def norms(self) -> Float[Array, "batch"]:
+        """Return each example's l2 norm over all parameters."""
+        return jnp.sqrt(sum(layer.squared_norms() for layer in self.layers.values()))
+
+    def weighted_sum(self, weights: Float[Array, "batch"]) -> nnx.State:
+        """Return the weighted sum over examples, shaped as the parameters."""
+        return self._assemble(lambda layer: layer.weighted_sum(weights))
+
+    def written_out(self) -> nnx.State:
+        """Return all gradients, shaped as the parameters with a leading axis of examples."""
+        return self._assemble(lambda layer: layer.written_out())
+
+    def _assemble(self, part: Callable[[LayerGradients], dict[str, Array]]) -> nnx.State:
+        values = {path: part(layer) for path, layer in self.layers.items()}
+
+        def value(path: tuple, _: Array) -> Array:
+            names = tuple(key.key for key in path if hasattr(key, "key"))
+            return values[names[:-1]][names[-1]]
+
+        return jax.tree.map_with_path(value, self._like)
+
+
+def by_rules(
+    graph: nnx.GraphDef, losses: Losses, params: nnx.State, images: Array, labels: Array
+) -> tuple[Float[Array, "batch"], Gradients]:
+    """Return each example's loss and gradient, by one differentiation and the layers' rules."""
+    capture = nnx.capture(losses, LayerInput, OutputZero)
+    shapes = jax.eval_shape(lambda: capture(nnx.merge(graph, params), images, labels)[2])
+    zeros = jax.tree.map(lambda z: jnp.zeros(z.shape, z.dtype), shapes)
+
+    def summed(zeros: nnx.State) -> tuple[Array, tuple[Array, nnx.State]]:
+        run = nnx.capture(losses, LayerInput, init=zeros)
+        each, inputs = run(nnx.merge(graph, params), images, labels)
+        return each.sum(), (each, inputs)
+
+    output_gradients, (each, inputs) = jax.grad(summed, has_aux=True)(zeros)
+    modules = dict(nnx.iter_modules(nnx.merge(graph, params)))
+    outputs = {path[:-1]: g for path, g in nnx.to_flat_state(output_gradients)}
+    layers = {}
+    for path, value in nnx.to_flat_state(inputs):
+        layer = modules[path[:-1]]
+        layers[path[:-1]] = RULES[type(layer)](layer, value[0], outputs[path[:-1]][...])
+    return each, Gradients(layers, params)
+
+
+def by_vmap(
+    graph: nnx.GraphDef, losses: Losses, params: nnx.State, images: Array, labels: Array
+) -> tuple[Float[Array, "batch"], Gradients]:
+    """Return each example's loss and gradient by `jax.vmap(jax.grad(...))`."""
+
+    def one(params: nnx.State, image: Array, label: Array) -> Array:
+        return losses(nnx.merge(graph, params), image[None], label[None])[0]
+
+    each, gradients = jax.vmap(jax.value_and_grad(one), (None, 0, 0))(params, images, labels)
+    layers: dict[tuple, dict[str, Array]] = {}
+    for path, gradient in nnx.to_flat_state(gradients):
+        layers.setdefault(path[:-1], {})[path[-1]] = gradient[...]
+    return each, Gradients({path: WrittenOut(g) for path, g in layers.items()}, params)

@@ -1,0 +1,69 @@
+"""The table of contents, the notebooks and their paired scripts agree."""
+
+import re
+from pathlib import Path
+
+import jupytext
+import nbformat
+import pytest
+import yaml
+
+ROOT = Path(__file__).parents[1]
+TOC = yaml.safe_load((ROOT / "_toc.yml").read_text())
+PAGES = [TOC["root"], *(page["file"] for part in TOC["parts"] for page in part["chapters"])]
+CHAPTERS = [page for page in PAGES if page.startswith("notebooks/")]
+KEYS = set(re.findall(r"^@\w+\{([^,]+),", (ROOT / "book/references.bib").read_text(), re.MULTILINE))
+
+
+def cells(notebook: nbformat.NotebookNode) -> list[tuple[str, str, list[str]]]:
+    """What a pair must share: kind, text and tags of every cell."""
+    return [(cell.cell_type, cell.source, cell.metadata.get("tags", [])) for cell in notebook.cells]
+
+
+def markdown(page: str) -> str:
+    """The prose of a page."""
+    if page in CHAPTERS:
+        notebook = jupytext.read(ROOT / f"{page}.ipynb")
+        return "\n\n".join(c.source for c in notebook.cells if c.cell_type == "markdown")
+    return (ROOT / f"{page}.md").read_text()
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_page_exists(page):
+    suffix = "ipynb" if page in CHAPTERS else "md"
+    assert (ROOT / f"{page}.{suffix}").is_file()
+
+
+def test_every_page_and_every_notebook_is_in_the_table_of_contents():
+    notebooks = {
+        f"notebooks/{path.stem}"
+        for path in (ROOT / "notebooks").glob("*.ipynb")
+        if not path.stem.startswith("out")
+    }
+    assert notebooks == set(CHAPTERS)
+    assert {f"book/{path.stem}" for path in (ROOT / "book").glob("*.md")} == set(PAGES) - notebooks
+
+
+@pytest.mark.parametrize("page", CHAPTERS)
+def test_notebook_and_script_are_one(page):
+    script, notebook = ROOT / f"{page}.py", ROOT / f"{page}.ipynb"
+    assert script.is_file(), f"jupytext --set-formats ipynb,py:percent {page}.ipynb"
+    assert cells(jupytext.read(notebook)) == cells(jupytext.read(script)), (
+        f"jupytext --sync {page}.ipynb"
+    )
+
+
+@pytest.mark.parametrize("page", CHAPTERS)
+def test_notebook_is_valid_and_papermill_finds_its_profile(page):
+    notebook = nbformat.read(ROOT / f"{page}.ipynb", as_version=4)
+    nbformat.validate(notebook)
+    assert notebook.metadata.kernelspec.name == "python3"
+    (parameters,) = [c for c in notebook.cells if "parameters" in c.metadata.get("tags", [])]
+    assert re.search(r"^profile(: str)? = \"stored\"", parameters.source, re.MULTILINE)
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_citations_are_in_the_bibliography(page):
+    cited = re.findall(r"\{cite(?::\w+)?\}`([^`]+)`", markdown(page))
+    for key in (key.strip() for keys in cited for key in keys.split(",")):
+        assert key in KEYS, f"{key} is not in references.bib"

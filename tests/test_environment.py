@@ -1,0 +1,129 @@
+"""pyproject.toml, requirements.lock and environment.yml describe one environment."""
+
+import os
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+import yaml
+from packaging.requirements import Requirement
+from packaging.specifiers import SpecifierSet
+from packaging.utils import canonicalize_name
+from packaging.version import Version
+
+ROOT = Path(__file__).parents[1]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+LOCK = (ROOT / "requirements.lock").read_text()
+CONDA = yaml.safe_load((ROOT / "environment.yml").read_text())
+# The lock is for every machine. The GPU libraries are chosen by the installed JAX itself.
+LOCKED_EXTRAS = ("book", "test", "build")
+
+
+def locked() -> list[tuple[Requirement, list[str]]]:
+    """Each entry of the lock, with its hashes."""
+    text = re.sub(r"^\s*#.*\n", "", LOCK, flags=re.MULTILINE).replace("\\\n", " ")
+    entries = []
+    for line in filter(str.strip, text.splitlines()):
+        requirement, *options = re.split(r"\s+--hash=", line.strip())
+        entries.append((Requirement(requirement), options))
+    return entries
+
+
+def direct() -> list[Requirement]:
+    """What pyproject.toml asks for by name."""
+    extras = PROJECT["optional-dependencies"]
+    lines = [*PROJECT["dependencies"], *(line for name in LOCKED_EXTRAS for line in extras[name])]
+    return [Requirement(line) for line in lines]
+
+
+def versions(name: str) -> list[Version]:
+    """Every version that the lock holds for a name; more than one if markers tell them apart."""
+    return [
+        Version(str(r.specifier).removeprefix("=="))
+        for r, _ in locked()
+        if canonicalize_name(r.name) == canonicalize_name(name)
+    ]
+
+
+@pytest.mark.parametrize("requirement", direct(), ids=lambda r: r.name)
+def test_direct_dependency_is_locked_at_a_version_it_accepts(requirement):
+    found = versions(requirement.name)
+    assert found, f"{requirement.name} is not in requirements.lock: make lock"
+    for version in found:
+        assert requirement.specifier.contains(version), f"lock has {version}: make lock"
+
+
+def test_direct_dependencies_are_locked_without_markers():
+    wanted = {canonicalize_name(r.name) for r in direct()}
+    for requirement, _ in locked():
+        if canonicalize_name(requirement.name) in wanted:
+            assert requirement.marker is None, f"{requirement} is not for every machine"
+
+
+def test_build_backend_is_locked():
+    build = tomllib.loads((ROOT / "pyproject.toml").read_text())["build-system"]["requires"]
+    for line in build:
+        requirement = Requirement(line)
+        assert versions(requirement.name)
+        assert all(requirement.specifier.contains(v) for v in versions(requirement.name))
+
+
+def test_every_entry_is_pinned_and_has_hashes():
+    entries = locked()
+    assert len(entries) > 100
+    for requirement, hashes in entries:
+        assert re.fullmatch(r"==[^*,]+", str(requirement.specifier)), str(requirement)
+        assert hashes, f"{requirement.name} has no hash"
+        assert all(re.fullmatch(r"sha256:[0-9a-f]{64}", h) for h in hashes), requirement.name
+
+
+def test_cuda_extra_follows_the_locked_jax():
+    (cuda,) = [Requirement(line) for line in PROJECT["optional-dependencies"]["cuda"]]
+    assert cuda.name == "jax"
+    assert cuda.extras
+    assert not str(cuda.specifier), "the version is the lock's"
+
+
+def test_conda_environment_installs_python_and_the_lock_and_nothing_else():
+    *conda, pip = CONDA["dependencies"]
+    assert pip == {"pip": ["-r requirements.lock"]}
+    python = next(line for line in conda if line.startswith("python="))
+    assert {*conda} == {python, "pip"}
+    version = python.removeprefix("python=")
+    accepted = SpecifierSet(PROJECT["requires-python"])
+    assert accepted.contains(version)
+    assert f"--python-version {version}" in LOCK, "the lock was resolved for another Python"
+
+
+@pytest.mark.parametrize("name", ["torch", "torchvision", "opacus", "tensorflow"])
+def test_heavy_peers_stay_out(name):
+    assert not versions(name)
+    assert name not in {r.name for r in direct()}
+
+
+@pytest.mark.parametrize(
+    "name", ["pyproject.toml", "requirements.lock", "environment.yml", "Makefile"]
+)
+def test_no_file_names_an_index(name):
+    text = (ROOT / name).read_text()
+    assert not re.search(r"index-url|find-links|trusted-host|/simple\b|file://", text)
+    assert name == "pyproject.toml" or not re.search(r"https?://", text)
+
+
+def test_the_two_commands_are_the_same_everywhere():
+    head = "\n".join((ROOT / "README.md").read_text().splitlines()[:25])
+    workflow = yaml.safe_load((ROOT / ".github/workflows/ci.yml").read_text())
+    steps = [step.get("run") for job in workflow["jobs"].values() for step in job["steps"]]
+    targets = re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), flags=re.MULTILINE)
+    for target in ("book", "test"):
+        assert f"make {target}" in head
+        assert f"make {target}" in steps
+        assert target in targets
+    assert [step for step in steps if step] == ["make test", "make book"]
+
+
+def test_ci_runs_make_test():
+    script = ROOT / ".ci" / "run"
+    assert os.access(script, os.X_OK)
+    assert script.read_text().rstrip().endswith("make test")
