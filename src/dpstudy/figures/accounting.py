@@ -62,7 +62,7 @@ class Resolution:
 
 
 PROFILES = {
-    "stored": Resolution(1, (1, 10, 100, 1_000, 10_000, MNIST_PARAMETERS), END_TO_END),
+    "stored": Resolution(2, (1, 10, 100, 1_000, 10_000, MNIST_PARAMETERS), END_TO_END),
     "smoke": Resolution(10, (1, 1_000, MNIST_PARAMETERS), END_TO_END[:1]),
     "full": Resolution(
         1,
@@ -108,13 +108,14 @@ def cost_table() -> Table:
         caption=(
             f"ε at δ = {DELTA:g}, for one example added or removed. Claimed: as the paper states "
             "it. RDP 2019, RDP, PLD: three accountants, with sampling and sensitivity as the "
-            "paper takes them. Proven: PLD with the sensitivity that is proven. Shuffled: the "
-            "same without amplification by sampling, which is what these formulas leave for "
-            "batches cut from a shuffled data set. σ is the noise over the claimed sensitivity: "
-            "of one step, or for backpropagation clipping of one epoch, all layers together. A "
-            "dash: not published, or not computable from what is. The paper on the tanh filter "
-            "states neither epochs nor network: "
-            f"{TANH_FILTER_EPOCHS} epochs and {MNIST_PARAMETERS:,} parameters are our choice."
+            "paper takes them. Proven: with the sensitivity that is proven, by PLD for batches "
+            "that are Poisson-sampled, and exactly for batches cut from a shuffled data set, "
+            "where an example takes part once an epoch and sampling amplifies nothing. σ is the "
+            "noise over the claimed sensitivity: of one step, or for backpropagation clipping of "
+            "one epoch, all layers together. A dash: not published, not used by the paper, or "
+            "not computable from what it states. The paper on the tanh filter states neither "
+            f"epochs nor network: {TANH_FILTER_EPOCHS} epochs and {MNIST_PARAMETERS:,} "
+            "parameters are our choice."
         ),
         data=data.astype({name: float for name in ("q", "σ", "Steps", *epsilons)}),
         formats={
@@ -159,7 +160,7 @@ def curves_figure(profile: str) -> Figure:
 def calibration_table(profile: str) -> Table:
     """Tabulate the noise that costs exactly epsilon = 3, next to the paper's."""
     drawn = resolution(profile)
-    rows = [_calibration_row(setting, drawn.stride) for setting in drawn.calibrated]
+    rows = [_calibration_row(setting) for setting in drawn.calibrated]
     return Table(
         name="noise-for-epsilon-3",
         caption=(
@@ -269,7 +270,7 @@ def corrected_table() -> Table:
             "Accuracy": "{:.0%}",
             "σ a layer": "{:.3f}",
             "σ of a step": "{:.3f}",
-            **dict.fromkeys(("Target ε", "ε, layers apart", "Proven ε"), show_epsilon),
+            **dict.fromkeys(("Target ε", "ε, layers apart", "Proven ε"), "{:.3g}"),
         },
     )
 
@@ -297,13 +298,14 @@ def settings_in_words() -> str:
 def broken_in_words() -> str:
     """State claimed and proven epsilon of the two papers whose sensitivity is not proven."""
     lines = [
-        f"backpropagation clipping, {DATASETS[setting.dataset]}: claimed "
-        f"{setting.claimed_epsilon:.2f}, proven {show_epsilon(_unsampled_epsilon(setting.proven_rho))}"
+        f"backpropagation clipping, {DATASETS[setting.dataset]}: "
+        f"claimed {setting.claimed_epsilon:.2f}, "
+        f"proven {show_epsilon(_unsampled_epsilon(setting.proven_rho))}"
         for setting in BACKPROPAGATION_CLIPPING
     ]
     lines += [
         f"backpropagation clipping, corrected code: target {setting.target_epsilon:.2f}, "
-        f"proven {show_epsilon(_corrected_epsilon(setting))}"
+        f"proven {_corrected_epsilon(setting):.3g}"
         for setting in CORRECTED_CLIPPING
     ]
     claimed, proven = (
@@ -337,21 +339,23 @@ def _cost_row(
     sigma: float,
     steps: int,
     claimed: float | None,
-    proven: float | None,
+    poisson: float | None,
     shuffled: float | None,
+    accountants: tuple[str, ...] = tuple(NAMES),
 ) -> dict[str, object]:
-    accounted = {
-        name: epsilon(
+    accounted = dict.fromkeys(NAMES.values()) | {
+        NAMES[accountant]: epsilon(
             sampling_probability=q,
             noise_multiplier=sigma,
             steps=steps,
             delta=DELTA,
             accountant=accountant,
         )
-        for accountant, name in NAMES.items()
+        for accountant in accountants
     }
     row = {"Paper": paper, "Data set": dataset, "q": q, "σ": sigma, "Steps": steps}
-    return row | {"Claimed ε": claimed} | accounted | {"Proven": proven, "Shuffled": shuffled}
+    proven = {"Proven, Poisson": poisson, "Proven, shuffled": shuffled}
+    return row | {"Claimed ε": claimed} | accounted | proven
 
 
 def _setting_row(setting: Setting) -> dict[str, object]:
@@ -363,23 +367,29 @@ def _setting_row(setting: Setting) -> dict[str, object]:
         sigma=setting.noise_multiplier,
         steps=setting.steps,
         claimed=setting.claimed_epsilon,
-        proven=_setting_epsilon(setting, "pld"),
+        poisson=_setting_epsilon(setting, "pld"),
         shuffled=gdp_epsilon(math.sqrt(setting.epochs) / setting.noise_multiplier, DELTA),
     )
 
 
 def _backpropagation_row(setting: BackpropagationClipping) -> dict[str, object]:
     """One row a run: an example enters one batch an epoch, so an epoch is one unsampled step."""
-    proven = _unsampled_epsilon(setting.proven_rho)
+    sigma = setting.claimed_noise_multiplier / math.sqrt(setting.layers)
     return _cost_row(
         paper="backpropagation clipping",
         dataset=DATASETS[setting.dataset],
         q=1.0,
-        sigma=setting.claimed_noise_multiplier / math.sqrt(setting.layers),
+        sigma=sigma,
         steps=setting.epochs,
         claimed=setting.claimed_epsilon,
-        proven=proven,
-        shuffled=proven,
+        poisson=epsilon(
+            sampling_probability=setting.batch / setting.examples,
+            noise_multiplier=setting.proven_noise_multiplier / math.sqrt(setting.layers),
+            steps=setting.epochs * steps_per_epoch(setting.examples, setting.batch),
+            delta=setting.delta,
+        ),
+        shuffled=_unsampled_epsilon(setting.proven_rho),
+        accountants=("rdp", "pld"),  # the paper itself converts from zCDP
     )
 
 
@@ -393,7 +403,7 @@ def _tanh_row(setting: TanhFilter) -> dict[str, object]:
         sigma=setting.noise_std / setting.claimed_sensitivity,
         steps=TANH_FILTER_EPOCHS * steps_per_epoch(setting.examples, setting.batch),
         claimed=setting.claimed_epsilon,
-        proven=_tanh_epsilon(setting, MNIST_PARAMETERS, TANH_FILTER_EPOCHS) if known else None,
+        poisson=_tanh_epsilon(setting, MNIST_PARAMETERS, TANH_FILTER_EPOCHS) if known else None,
         shuffled=gdp_epsilon(math.sqrt(TANH_FILTER_EPOCHS) / sigma, DELTA) if known else None,
     )
 
@@ -439,7 +449,7 @@ def _ends(setting: Setting, frame: pd.DataFrame) -> list[str]:
     return [f"{last[accountant]:.2f} ({name})" for accountant, name in NAMES.items()]
 
 
-def _calibration_row(setting: Setting, stride: int) -> dict[str, object]:
+def _calibration_row(setting: Setting) -> dict[str, object]:
     noise = {
         name: noise_multiplier_for(
             TARGET,
@@ -450,7 +460,6 @@ def _calibration_row(setting: Setting, stride: int) -> dict[str, object]:
         )
         for accountant, name in NAMES.items()
     }
-    curve = _curve_frame(setting, stride).query("accountant == 'pld' and epsilon <= @TARGET")
     public = "" if setting.network == "end-to-end" else f", {setting.network}"
     return {
         "Data set": DATASETS[setting.dataset] + public,
@@ -458,8 +467,23 @@ def _calibration_row(setting: Setting, stride: int) -> dict[str, object]:
         **{f"σ, {name}": sigma for name, sigma in noise.items()},
         "Less noise": 1 - noise["PLD"] / setting.noise_multiplier,
         "Paper's epochs": setting.epochs,
-        "Epochs within 3": int(curve["epoch"].max()),
+        "Epochs within 3": _affordable_epochs(setting),
     }
+
+
+def _affordable_epochs(setting: Setting) -> int:
+    """Return the last epoch at which the PLD is within TARGET, by bisection."""
+    within, beyond = 1, 2 * setting.epochs
+    while beyond - within > 1:
+        middle = (within + beyond) // 2
+        spent = epsilon(
+            sampling_probability=setting.sampling_probability,
+            noise_multiplier=setting.noise_multiplier,
+            steps=middle * steps_per_epoch(setting.examples, setting.batch),
+            delta=setting.delta,
+        )
+        within, beyond = (middle, beyond) if spent <= TARGET else (within, middle)
+    return within
 
 
 def _tanh_epsilon(setting: TanhFilter, parameters: int, epochs: int) -> float:
