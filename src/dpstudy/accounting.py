@@ -52,7 +52,7 @@ ORDERS_2019: tuple[float, ...] = (*(1 + x / 10 for x in range(1, 100)), *range(1
 
 # Discretisation of the privacy loss, as a fraction of the loss of one unsampled step.
 _INTERVAL = 2e-4
-# The search for a noise multiplier: its stride and its end on both sides, in logarithms.
+# The search for a noise multiplier: its first stride, and its end on both sides, in logarithms.
 _STRIDE, _MOST_LOG_NOISE = 0.25, 14.0
 
 
@@ -353,19 +353,14 @@ def _calibrate(wanted: float, q: float, steps: int, delta: float, accountant: st
 
 def _bracket(excess: Callable[[float], float], start: float) -> tuple[float | None, float | None]:
     """Return logarithms of too little and of enough noise; None where there is none in range."""
-    if excess(start) > 0:
-        little, enough = start, start + _STRIDE
-        while excess(enough) > 0:
-            little, enough = enough, enough + _STRIDE
-            if enough > _MOST_LOG_NOISE:
-                return little, None
-        return little, enough
-    little, enough = start - _STRIDE, start
-    while excess(little) <= 0:
-        little, enough = little - _STRIDE, little
-        if little < -_MOST_LOG_NOISE:
-            return None, enough
-    return little, enough
+    up = excess(start) > 0
+    stride, here = _STRIDE, start
+    while abs(here) < _MOST_LOG_NOISE:
+        there = here + stride if up else here - stride
+        if (excess(there) > 0) != up:
+            return (here, there) if up else (there, here)
+        here, stride = there, 2 * stride
+    return (here, None) if up else (None, here)
 
 
 def _first_guess(wanted: float, q: float, steps: int, delta: float) -> float:

@@ -90,9 +90,7 @@ def parse_budget(text: str | None) -> float:
 @click.option("--dataset", help="Only this dataset.")
 @click.option("--seeds", type=int, help="Seeds 0 to N-1, instead of the experiment's number.")
 @click.option("--budget", help="Stop cleanly after this time, such as 9m; run again to go on.")
-@click.option(
-    "--missing", is_flag=True, help="Print the runs that are missing, and train nothing."
-)
+@click.option("--missing", is_flag=True, help="Print the runs that are missing, and train nothing.")
 def run(
     experiments: tuple[str, ...],
     profile: str,

@@ -273,7 +273,7 @@ _FIGURE_3 = Source("papernot2021tempered", "text on Figure 3")
 _TABLE_5 = Source("shamsabadi2023losing", "Table 5; ε = 3 in the abstract and Section 4.1")
 _BACKPROP = Source("stevens2022backpropagation", "Figure 2 and Table 1")
 _CORRECTED = Source(
-    "stevens2022backpropagation", "corrected code, github.com/uvm-plaid/backpropagation-clipping"
+    "stevens2022code", "mnist_experiment.py, upstream_clipping.py and gdp.py, corrected version"
 )
 _TANH = Source("amian2022tanh", "Table I")
 

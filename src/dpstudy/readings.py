@@ -81,7 +81,9 @@ class Reading:
                     "seed": result.run.seed,
                     "diverged": result.diverged_at is not None,
                     **last,
-                    **{f"epsilon_{k}": values[-1] for k, values in result.epsilon.items() if values},
+                    **{
+                        f"epsilon_{k}": values[-1] for k, values in result.epsilon.items() if values
+                    },
                 }
             )
         return pd.DataFrame(rows)
@@ -95,9 +97,7 @@ def read(experiment: Experiment, profile: str = "full", dataset: str | None = No
         experiment=experiment,
         profile=profile,
         dataset=dataset,
-        found=[
-            (label, results[run.identity]) for label, run in wanted if run.identity in results
-        ],
+        found=[(label, results[run.identity]) for label, run in wanted if run.identity in results],
         missing=[run for _, run in wanted if run.identity not in results],
         damaged=[str(error) for error in errors],
     )

@@ -100,7 +100,15 @@ def train(
 
 def start(run: Run) -> State:
     """Return the state before a run's first step."""
-    return initial_state(run.shape, traced_numbers(run), jax.random.key(run.seed))
+    key = jax.random.key(run.seed)
+    params = initial_params(run.model, _stream(key, "initial"))
+    return State(
+        params,
+        optimizer(run.shape, traced_numbers(run), key).init(params),
+        step=jnp.int32(0),
+        diverged_at=jnp.int32(-1),
+        overflow=jnp.bool_(False),
+    )
 
 
 def traced_numbers(run: Run) -> Numbers:
@@ -122,17 +130,11 @@ def _summary(epoch: int, state: State, seen: mechanisms.Seen, test: Evaluation) 
     )
 
 
-@partial(jax.jit, static_argnames="shape")
-def initial_state(shape: Run, numbers: Numbers, key: Array) -> State:
-    """Draw the initial weights and start the optimiser."""
-    params = nnx.state(models.build(shape.model, _stream(key, "initial")), nnx.Param)
-    return State(
-        params,
-        optimizer(shape, numbers, key).init(params),
-        step=jnp.int32(0),
-        diverged_at=jnp.int32(-1),
-        overflow=jnp.bool_(False),
-    )
+# Compiled without optimisation: it runs once, and drawing normals takes seconds to optimise.
+@partial(jax.jit, static_argnames="model", compiler_options={"xla_backend_optimization_level": 0})
+def initial_params(model: str, key: Array) -> nnx.State:
+    """Draw a network's initial weights."""
+    return nnx.state(models.build(model, key), nnx.Param)
 
 
 @partial(jax.jit, static_argnames="shape", donate_argnames="state")

@@ -7,11 +7,14 @@ from typing import TYPE_CHECKING
 
 from tqdm.auto import tqdm
 
-from dpstudy import campaign, privacy
+from dpstudy import campaign, privacy, readings
+from dpstudy.errors import UserError
+from dpstudy.experiments.experiment import NOTEBOOK_PROFILES
 
 if TYPE_CHECKING:
     from dpstudy.campaign import Outcome, Progress
     from dpstudy.experiments.experiment import Experiment
+    from dpstudy.readings import Reading
     from dpstudy.spec import Run
 
 
@@ -40,3 +43,21 @@ def train_with_bar(
             finish=privacy.with_epsilon,
             report=report,
         )
+
+
+def prepare(
+    experiment: Experiment, profile: str, *, dataset: str | None = None, seeds: int | None = None
+) -> Reading:
+    """Return what a notebook's profile needs of an experiment.
+
+    "stored" reads and trains nothing; "smoke" and "full" train what is missing first.
+
+    Raises:
+        UserError: an unknown profile or dataset.
+    """
+    if profile not in NOTEBOOK_PROFILES:
+        raise UserError(f"unknown profile {profile!r}; one of: {', '.join(NOTEBOOK_PROFILES)}")
+    if profile != "stored":
+        runs = experiment.runs(profile, dataset=dataset, seeds=seeds)
+        train_with_bar(experiment, runs, profile)
+    return readings.read(experiment, "smoke" if profile == "smoke" else "full", dataset)

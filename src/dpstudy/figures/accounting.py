@@ -42,6 +42,8 @@ TARGET = 3.0
 # The tanh filter's paper states no epochs. Its other settings are those of TensorFlow Privacy's
 # MNIST tutorial of 2019, which trains for 60.
 TANH_FILTER_EPOCHS = 60
+_SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+_AT_DELTA = "δ = 10" + f"{math.log10(DELTA):.0f}".translate(_SUPERSCRIPTS)
 # Curves go on past the end of the papers' runs, to where the PLD accountant reaches TARGET.
 _CURVE_LENGTH = 1.75
 
@@ -106,8 +108,9 @@ def cost_table() -> Table:
     return Table(
         name="cost-of-the-settings",
         caption=(
-            f"ε at δ = {DELTA:g}, for one example added or removed. Claimed: as the paper states "
-            "it. RDP 2019, RDP, PLD: three accountants, with sampling and sensitivity as the "
+            f"ε at {_AT_DELTA}, for one example added or removed. Claimed: as the paper states "
+            "it, by zCDP for backpropagation clipping and else by the Poisson formula on shuffled "
+            "batches. RDP 2019, RDP, PLD: three accountants, with sampling and sensitivity as the "
             "paper takes them. Proven: with the sensitivity that is proven, by PLD for batches "
             "that are Poisson-sampled, and exactly for batches cut from a shuffled data set, "
             "where an example takes part once an epoch and sampling amplifies nothing. σ is the "
@@ -127,13 +130,14 @@ def cost_table() -> Table:
     )
 
 
-def curves_figure(profile: str) -> Figure:
+def curves_figure(drawn: Resolution) -> Figure:
     """Draw epsilon over epochs for the end-to-end settings of losing less, by each accountant."""
-    frames = [_curve_frame(setting, resolution(profile).stride) for setting in END_TO_END]
+    frames = [_curve_frame(setting, drawn.stride) for setting in END_TO_END]
     with canvas(1, 3, size=(9.5, 3.6), sharey=True) as (fig, axes):
         for ax, setting, frame in zip(axes, END_TO_END, frames, strict=True):
             _draw_curves(ax, setting, frame)
-        axes[0].set_ylabel(f"ε at δ = {DELTA:g}")
+        _label_lines(axes[0], END_TO_END[0])
+        axes[0].set_ylabel(f"ε at {_AT_DELTA}")
         handles, labels = axes[0].get_legend_handles_labels()
         fig.legend(handles, labels, loc="outside lower center", ncols=3)
     ends = "; ".join(
@@ -157,14 +161,13 @@ def curves_figure(profile: str) -> Figure:
     )
 
 
-def calibration_table(profile: str) -> Table:
+def calibration_table(drawn: Resolution) -> Table:
     """Tabulate the noise that costs exactly epsilon = 3, next to the paper's."""
-    drawn = resolution(profile)
     rows = [_calibration_row(setting) for setting in drawn.calibrated]
     return Table(
         name="noise-for-epsilon-3",
         caption=(
-            f"The noise multiplier σ for ε = {TARGET:g} at δ = {DELTA:g} under Poisson sampling: "
+            f"The noise multiplier σ for ε = {TARGET:g} at {_AT_DELTA} under Poisson sampling: "
             "the paper's (losing less, Table 5), and the least that each accountant certifies. "
             "Less noise: of the PLD's σ against the paper's. Last column: whole epochs that the "
             f"paper's σ affords before the PLD passes {TARGET:g}."
@@ -175,10 +178,10 @@ def calibration_table(profile: str) -> Table:
     )
 
 
-def tanh_filter_figure(profile: str) -> Figure:
+def tanh_filter_figure(drawn: Resolution) -> Figure:
     """Draw the tanh filter's epsilon against the number of parameters its sensitivity grows by."""
     setting = TANH_FILTER[0]
-    data = _tanh_frame(setting, resolution(profile).parameters)
+    data = _tanh_frame(setting, drawn.parameters)
     with canvas(size=(6.4, 4.0)) as (fig, [ax]):
         for style, (epochs, curve) in zip(STYLES, data.groupby("epochs"), strict=False):
             label = f"{epochs} epoch{'s' if epochs > 1 else ''}"
@@ -191,7 +194,7 @@ def tanh_filter_figure(profile: str) -> Figure:
             textcoords="offset points",
             ha="right",
         )
-        ax.set(xscale="log", yscale="log", ylabel=f"ε at δ = {DELTA:g} (PLD)")
+        ax.set(xscale="log", yscale="log", ylabel=f"ε at {_AT_DELTA} (PLD)")
         ax.set_xlabel("number of parameters n; the proven sensitivity is √n")
         ax.legend()
     claimed, proven = (_tanh_epsilon(setting, n, TANH_FILTER_EPOCHS) for n in (1, MNIST_PARAMETERS))
@@ -200,7 +203,7 @@ def tanh_filter_figure(profile: str) -> Figure:
         fig=fig,
         alt=(
             "Epsilon against the number of parameters, both on logarithmic axes: two curves, for "
-            f"1 and {TANH_FILTER_EPOCHS} epochs, rise steeply and without bend. At 60 epochs "
+            f"1 and {TANH_FILTER_EPOCHS} epochs, rise steeply throughout. At 60 epochs "
             f"epsilon is {show_epsilon(claimed)} for n = 1 and {show_epsilon(proven)} for "
             f"n = {MNIST_PARAMETERS:,}."
         ),
@@ -237,7 +240,7 @@ def backpropagation_table() -> Table:
     return Table(
         name="backpropagation-clipping-epsilon",
         caption=(
-            f"Backpropagation clipping as published, at δ = {DELTA:g}. Δ: one example's greatest "
+            f"Backpropagation clipping as published, at {_AT_DELTA}. Δ: one example's greatest "
             "share in one layer's gradient. ρ: zCDP of the whole run, composed as the paper does, "
             "batches in parallel, layers and epochs in sequence. Tight: the same Gaussians, "
             "converted exactly."
@@ -260,7 +263,7 @@ def corrected_table() -> Table:
         name="corrected-clipping-epsilon",
         caption=(
             "Backpropagation clipping in its authors' corrected code (MNIST, batch 256, 5 epochs, "
-            f"4 layers, Poisson sampling), at δ = {DELTA:g}. Target: what the code calibrates the "
+            f"4 layers, Poisson sampling), at {_AT_DELTA}. Target: what the code calibrates the "
             "noise to, by a central limit over steps × layers. Layers apart: PLD, with the code's "
             "assumption that each layer draws its own batch. Proven: PLD with one batch for all "
             "layers, which is what runs. Accuracy: as the code's comments state it."
@@ -442,6 +445,13 @@ def _draw_curves(ax: Axes, setting: Setting, frame: pd.DataFrame) -> None:
     ax.axhline(setting.claimed_epsilon, color="0.35", linewidth=1)
     ax.axvline(setting.epochs, color="0.35", linewidth=1)
     ax.set(title=DATASETS[setting.dataset], xlabel="epochs", xlim=(0, None), ylim=(0, None))
+
+
+def _label_lines(ax: Axes, setting: Setting) -> None:
+    small = {"fontsize": "small", "color": "0.2", "textcoords": "offset points"}
+    level, last = setting.claimed_epsilon, setting.epochs
+    ax.annotate(f"ε = {level:g}, as quoted", (0, level), xytext=(5, 4), **small)
+    ax.annotate(f"epoch {last}, the last", (last, 0), xytext=(5, 6), **small)
 
 
 def _ends(setting: Setting, frame: pd.DataFrame) -> list[str]:

@@ -67,6 +67,8 @@ _THEME = {
     "font.family": "sans-serif",
     # The one font that comes with matplotlib: the same outlines everywhere.
     "font.sans-serif": ["DejaVu Sans"],
+    "axes.edgecolor": "0.5",
+    "grid.color": "0.88",
     "figure.facecolor": "white",
     "savefig.facecolor": "white",
     "legend.frameon": False,
