@@ -119,7 +119,7 @@ def _train_one(run: Run, folder: Path, deadline: float) -> Iterator[Epoch | Resu
     diverged_at = None
     slowest = 0.0
     start = time.monotonic()
-    for seen, state in training.train(run, dataset, state):
+    for seen, reached in training.train(run, dataset, state):
         if isinstance(seen, Divergence):
             diverged_at = seen.step
             break
@@ -129,7 +129,7 @@ def _train_one(run: Run, folder: Path, deadline: float) -> Iterator[Epoch | Resu
         slowest, start = max(slowest, now - start), now
         yield seen
         if seen.epoch < run.epochs:
-            save_checkpoint(_checkpoint(folder, run), rows, state)
+            save_checkpoint(_checkpoint(folder, run), rows, reached)
             if now + slowest > deadline:
                 return
     yield _result(run, rows, diverged_at, dataset.fingerprint)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import jax
@@ -93,7 +94,7 @@ class LosingLessCifarNetwork(nnx.Module):
 def _convolutions(widths: tuple[int, ...], rngs: nnx.Rngs) -> list[Conv]:
     return [
         Conv(fan_in, fan_out, (3, 3), 1, padding="SAME", rngs=rngs, **CONV)
-        for fan_in, fan_out in zip(widths[:-1], widths[1:], strict=True)
+        for fan_in, fan_out in pairwise(widths)
     ]
 
 

@@ -72,6 +72,7 @@ class Reading:
         rows = []
         for label, result in self.found:
             last = {name: values[-1] for name, values in result.curve.items() if values}
+            spent = {f"epsilon_{name}": v[-1] for name, v in result.epsilon.items() if v}
             if result.diverged_at is not None:
                 last["test_accuracy"] = 0.1
             rows.append(

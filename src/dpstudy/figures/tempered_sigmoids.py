@@ -72,8 +72,9 @@ def accuracy_against_epsilon(reading: Reading) -> Figure | Note:
         name=f"tempered-sigmoids-figure-3-{dataset}",
         caption=(
             f"Test accuracy against ε on {DATASETS[dataset]}: median (line) and minimum to maximum "
-            f"(band) over {_seeds(curves)}, computed on {reading.devices}. ε at δ = {_delta(reading)} "
-            "for Poisson sampling as performed. Stars: published, at the published ε."
+            f"(band) over {_seeds(curves)}, computed on {reading.devices}. ε at "
+            f"δ = {_delta(reading)} for Poisson sampling as performed. Stars: published, at the "
+            "published ε."
         ),
         alt=_describe(spread, dataset),
         data=spread,
