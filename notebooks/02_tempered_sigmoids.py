@@ -86,9 +86,9 @@ print(chapter.distance_from_tanh())
 # %% [markdown]
 # ## Accuracy against ε
 #
-# The paper's Figure 3. Every epoch spends more ε; a curve further up and to the left is better. Look
-# at where relu's curve flattens while tanh's still climbs, and at the stars: they sit further right
-# than the end of our curves because the published ε is a looser bound on the same training.
+# The paper's Figure 3. Every epoch spends more ε; a curve further up and to the left is better.
+# Look at where relu's curve flattens while tanh's still climbs, and at the stars: they sit further
+# right than the end of our curves because the published ε is a looser bound on the same training.
 
 # %%
 chapter.accuracy_against_epsilon(private)

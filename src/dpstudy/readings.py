@@ -82,9 +82,7 @@ class Reading:
                     "seed": result.run.seed,
                     "diverged": result.diverged_at is not None,
                     **last,
-                    **{
-                        f"epsilon_{k}": values[-1] for k, values in result.epsilon.items() if values
-                    },
+                    **spent,
                 }
             )
         return pd.DataFrame(rows)
