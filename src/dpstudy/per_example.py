@@ -88,21 +88,54 @@ def _flat(gradients: Array) -> Array:
     return gradients.reshape(len(gradients), -1)
 
 
+@dataclass(frozen=True)
+class ConvGradients:
+    """A convolution's per-example gradients, written out in the order of its patches."""
+
+    kernel: Float[Array, "batch out kkc"]
+    bias: Float[Array, "batch out"] | None
+    kernel_shape: tuple[int, ...]
+    window: convolution.Window
+
+    def squared_norms(self) -> Float[Array, "batch"]:
+        """See `LayerGradients`."""
+        # Where the kernel covers blocks in part, its matrix has rows that are no parameters.
+        kernel = self.kernel if self.window.fits else self._kernels(self.kernel)
+        norms = jnp.sum(_flat(kernel) ** 2, axis=1)
+        return norms if self.bias is None else norms + jnp.sum(self.bias**2, axis=1)
+
+    def weighted_sum(self, weights: Float[Array, "batch"]) -> dict[str, Array]:
+        """See `LayerGradients`."""
+        kernel = (weights @ _flat(self.kernel)).reshape(self.kernel.shape[1:])
+        total = {"kernel": self._kernels(kernel)}
+        return total if self.bias is None else total | {"bias": weights @ self.bias}
+
+    def written_out(self) -> dict[str, Array]:
+        """See `LayerGradients`."""
+        each = {"kernel": self._kernels(self.kernel)}
+        return each if self.bias is None else each | {"bias": self.bias}
+
+    def _kernels(self, matrices: Float[Array, "*batch out kkc"]) -> Array:
+        matrices = jnp.swapaxes(matrices, -1, -2)
+        return convolution.kernel_from_matrix(matrices, self.kernel_shape, self.window)
+
+
+
 def dense_rule(layer: Dense, inputs: Array, outputs: Array) -> LayerGradients:
     """Per-example gradients of a dense layer."""
     return DenseGradients(inputs, outputs, layer.use_bias)
 
 
 def conv_rule(layer: Conv, inputs: Array, outputs: Array) -> LayerGradients:
-    """Per-example gradients of a convolution: one batched product of patches and gradients."""
-    strides, padding = convolution.geometry(layer, inputs.shape)
-    patches = convolution.extract_patches(inputs, layer.kernel_size, strides, padding)
-    batch, channels = len(inputs), outputs.shape[-1]
-    patches = patches.reshape(batch, -1, patches.shape[-1])
-    outputs = outputs.reshape(batch, -1, channels)
-    kernel = jnp.einsum("bpk,bpo->bko", patches, outputs)
-    gradients = {"kernel": kernel.reshape(batch, *layer.kernel_shape)}
-    return WrittenOut(gradients | ({"bias": outputs.sum(axis=1)} if layer.use_bias else {}))
+    """Per-example gradients of a convolution: one batched product of gradients and patches."""
+    window = convolution.window_of(layer, inputs.shape)
+    patches = convolution.extract_patches(inputs, window)
+    patches = patches.reshape(len(inputs), -1, patches.shape[-1])
+    outputs = outputs.reshape(len(inputs), -1, outputs.shape[-1])
+    # In this order of operands: XLA's CPU takes twice as long for the transpose of the product.
+    kernel = jnp.einsum("bpo,bpk->bok", outputs, patches)
+    bias = outputs.sum(axis=1) if layer.use_bias else None
+    return ConvGradients(kernel, bias, layer.kernel_shape, window)
 
 
 RULES: dict[type[nnx.Module], Callable[[Any, Array, Array], LayerGradients]] = {
