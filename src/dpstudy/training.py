@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     Numbers = dict[str, Float[Array, ""]]
 
 # Images in one pass of the inner loop: its patches and per-example gradients stay in cache.
-MICROBATCH = {(28, 28, 1): 64, (32, 32, 3): 16}
+MICROBATCH = {(28, 28, 1): 32, (32, 32, 3): 16}
 EVALUATION_BATCH = 500
 
 
@@ -204,15 +204,16 @@ def sum_over(
 ) -> tuple[nnx.State, mechanisms.Seen]:
     """Sum the (clipped) gradients of the drawn examples, one microbatch after the other."""
     size = min(MICROBATCH[images.shape[1:]], len(draw.indices))
-    padding = -len(draw.indices) % size
-    indices = jnp.pad(draw.indices, (0, padding))
+    indices = jnp.pad(draw.indices, (0, -len(draw.indices) % size))
+    # Gathered once and as bytes: inside the loop XLA would gather anew for each use of an image.
+    batch = (images[indices], labels[indices])
     graph = models.structure(shape.model)
     losses = objective(shape, numbers)
 
     def add(index: Array, so_far: Any) -> Any:
-        chosen = jax.lax.dynamic_slice_in_dim(indices, index * size, size)
+        chosen = (jax.lax.dynamic_slice_in_dim(x, index * size, size) for x in batch)
         mask = (index * size + jnp.arange(size) < draw.count).astype(jnp.float32)
-        arguments = (graph, losses, params, images[chosen], labels[chosen])
+        arguments = (graph, losses, params, *chosen)
         if shape.private:
             part = mechanisms.clipped_sum(
                 *per_example.by_rules(*arguments), mask, numbers["clip_norm"]
