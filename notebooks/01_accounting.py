@@ -49,20 +49,26 @@ drawn = chapter.resolution(profile)
 # divergence $\rho(\alpha)$ of the whole run {cite}`mironov2019renyi` and differ in the last line:
 #
 # $$
-# \varepsilon_{\text{RDP 2019}} = \min_\alpha \rho(\alpha) + \frac{\log(1/\delta)}{\alpha - 1},
-# \qquad
-# \varepsilon_{\text{RDP}} = \min_\alpha \rho(\alpha) + \log\frac{\alpha - 1}{\alpha}
+# \begin{aligned}
+# \varepsilon_{\text{RDP 2019}} &= \min_\alpha\; \rho(\alpha) + \frac{\log(1/\delta)}{\alpha - 1},\\
+# \varepsilon_{\text{RDP}} &= \min_\alpha\; \rho(\alpha) + \log\frac{\alpha - 1}{\alpha}
 #   - \frac{\log\delta + \log\alpha}{\alpha - 1}.
+# \end{aligned}
 # $$
 #
-# The left one {cite}`mironov2017renyi` is what tempered sigmoids, losing less and the tanh filter
-# use. The right one came later {cite}`balle2020hypothesis,canonne2020discrete`. The third, PLD,
+# The first {cite}`mironov2017renyi` is what tempered sigmoids, losing less and the tanh filter
+# use. The second came later {cite}`balle2020hypothesis,canonne2020discrete`. The third, PLD,
 # needs no divergence: it composes the distribution of the privacy loss itself, numerically and
 # always rounding up {cite}`koskela2020computing,doroshenko2022connect`.
 #
+# In the table, "claimed" is what the paper states: by the formula for Poisson sampling, used on
+# shuffled batches, or for backpropagation clipping by zCDP. The next three columns take sampling
+# and sensitivity as the paper does. The last two take the sensitivity that is proven: by PLD for
+# batches that are Poisson-sampled, and exactly for batches cut from a shuffled data set, where an
+# example takes part once an epoch and sampling amplifies nothing.
+#
 # Read each row from left to right. Does RDP 2019 give the claim? How much do the newer accountants
-# take off? And what remains when the sensitivity is the proven one, and when the batches are
-# shuffled, as they were in the papers?
+# take off? And what remains when the sensitivity is the proven one, and the batches are shuffled?
 
 # %%
 chapter.cost_table()
@@ -152,8 +158,8 @@ chapter.tanh_filter_figure(drawn)
 #
 # The paper does not print $s$. It follows from the claim, by solving for ρ:
 # $\sqrt{\rho} = \sqrt{\log(1/\delta) + \varepsilon} - \sqrt{\log(1/\delta)}$. Follow it through the
-# table: claimed ε, claimed ρ, proven ρ, proven ε. "Tight" replaces the conversion from zCDP by the
-# exact one for Gaussians {cite}`dong2022gaussian`.
+# table: claimed ε, claimed ρ, proven ρ, proven ε. (The first table has slightly less, by the exact
+# conversion for Gaussians {cite}`dong2022gaussian` in place of that from zCDP.)
 
 # %%
 chapter.backpropagation_table()

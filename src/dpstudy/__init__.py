@@ -1,1 +1,25 @@
-"""Under the Clip: four remedies for differentially private SGD, re-run, audited and compared."""
+"""Under the Clip: four remedies for differentially private SGD, re-run, audited and compared.
+
+For one's own network: `private_gradient`, `poisson`, `gaussian_noise`; the noise multiplier for a
+wanted epsilon is `dpstudy.accounting.noise_multiplier_for`.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+_PUBLIC = {
+    "private_gradient": "dpstudy.private",
+    "PrivateGradient": "dpstudy.private",
+    "poisson": "dpstudy.sampling",
+    "gaussian_noise": "dpstudy.mechanisms",
+}
+__all__ = sorted(_PUBLIC)
+
+
+def __getattr__(name: str) -> Any:
+    # On demand: the command line and the reading side start without jax.
+    if name in _PUBLIC:
+        return getattr(import_module(_PUBLIC[name]), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -53,7 +53,7 @@ ORDERS_2019: tuple[float, ...] = (*(1 + x / 10 for x in range(1, 100)), *range(1
 # Discretisation of the privacy loss, as a fraction of the loss of one unsampled step.
 _INTERVAL = 2e-4
 # The search for a noise multiplier: its first stride, and its end on both sides, in logarithms.
-_STRIDE, _MOST_LOG_NOISE = 0.25, 14.0
+_STRIDE, _MOST_LOG_NOISE = 0.1, 14.0
 
 
 def epsilon(
@@ -356,7 +356,7 @@ def _bracket(excess: Callable[[float], float], start: float) -> tuple[float | No
     up = excess(start) > 0
     stride, here = _STRIDE, start
     while abs(here) < _MOST_LOG_NOISE:
-        there = here + stride if up else here - stride
+        there = min(here + stride, _MOST_LOG_NOISE) if up else max(here - stride, -_MOST_LOG_NOISE)
         if (excess(there) > 0) != up:
             return (here, there) if up else (there, here)
         here, stride = there, 2 * stride

@@ -5,36 +5,81 @@ Every mistake a user can mend is one line on standard error and exit code 2.
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 import re
 import sys
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from dpstudy.errors import UserError
+from dpstudy.spec import TRAINING_EXAMPLES
+
+if TYPE_CHECKING:
+    from dpstudy.experiments.experiment import Experiment
+    from dpstudy.spec import Run
 
 EXIT_MISTAKE, EXIT_INTERRUPTED, EXIT_DAMAGED = 2, 130, 1
 
 
 class Group(click.Group):
-    """A group that turns the package's errors into one line."""
+    """A group of commands whose errors, click's included, are one line and an exit code."""
 
-    def invoke(self, context: click.Context) -> Any:
-        """Run the command; see the module's documentation."""
+    def main(self, *args: Any, standalone_mode: bool = True, **options: Any) -> Any:
+        """Run the command line; see the module's documentation."""
+        if not standalone_mode:
+            return super().main(*args, standalone_mode=False, **options)
         try:
-            return super().invoke(context)
-        except UserError as error:
-            click.echo(f"dpstudy: {error}", err=True)
-            raise SystemExit(EXIT_MISTAKE) from None
+            code = super().main(*args, standalone_mode=False, **options)
+        except (UserError, click.ClickException) as error:
+            complain(_line(error))
+            sys.exit(EXIT_MISTAKE)
+        except click.Abort:
+            complain("stopped")
+            sys.exit(EXIT_INTERRUPTED)
+        sys.exit(code)
+
+    def parse_args(self, context: click.Context, args: list[str]) -> list[str]:
+        """Parse the options; show the help if there is nothing at all."""
+        if not args:
+            click.echo(context.get_help(), err=True)
+            context.exit(EXIT_MISTAKE)
+        return super().parse_args(context, args)
+
+    def resolve_command(self, context: click.Context, args: list[str]) -> Any:
+        """Find the command that `args` begin with, or name those there are."""
+        if not args[0].startswith("-") and self.get_command(context, args[0]) is None:
+            raise UserError(
+                f"unknown command {args[0]!r}; one of: {', '.join(self.list_commands(context))}"
+            )
+        return super().resolve_command(context, args)
+
+
+def _line(error: UserError | click.ClickException) -> str:
+    """Return an error as one line, and where to read on if click found it."""
+    if not isinstance(error, click.ClickException):
+        return " ".join(str(error).split("\n"))
+    message = error.format_message().replace("\n", " ").removesuffix(".")
+    context = getattr(error, "ctx", None)
+    return message if context is None else f"{message} (see `{context.command_path} --help`)"
+
+
+def complain(line: str) -> None:
+    """Print one line on standard error."""
+    click.echo(f"dpstudy: {line}", err=True)
 
 
 @click.group(cls=Group, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="dpstudy")
 def main() -> None:
     """Under the Clip: re-run, account for and check the study's experiments."""
+
+
+# Groups within the group know their commands too.
+main.group_class = Group
 
 
 @main.command("list")
@@ -61,13 +106,15 @@ def list_experiments(as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps(rows, indent=2))
         return
-    width = max(len(row["experiment"]) for row in rows)
-    for row in rows:
-        mark = "  (damaged files: see `dpstudy results verify`)" if row["damaged"] else ""
-        click.echo(
-            f"{row['experiment']:{width}}  {row['dataset']:13}  "
-            f"{row['stored']:>3} of {row['needed']:>3} runs stored{mark}"
-        )
+    for name, of_one in itertools.groupby(rows, key=lambda row: row["experiment"]):
+        datasets = list(of_one)
+        click.echo(f"{name}: {datasets[0]['title']}")
+        for row in datasets:
+            click.echo(
+                f"  {row['dataset']:13}  {row['stored']:>3} of {row['needed']:>3} runs stored"
+            )
+        if datasets[0]["damaged"]:
+            click.echo("  damaged files are left out: see `dpstudy results verify`")
 
 
 def parse_budget(text: str | None) -> float:
@@ -86,10 +133,20 @@ def parse_budget(text: str | None) -> float:
 
 @main.command()
 @click.argument("experiments", nargs=-1, required=True, metavar="EXPERIMENT…")
-@click.option("--profile", default="full", show_default=True, help="smoke or full.")
-@click.option("--dataset", help="Only this dataset.")
-@click.option("--seeds", type=int, help="Seeds 0 to N-1, instead of the experiment's number.")
-@click.option("--budget", help="Stop cleanly after this time, such as 9m; run again to go on.")
+@click.option(
+    "--profile",
+    default="full",
+    show_default=True,
+    metavar="NAME",
+    help="full: the paper's scale; smoke: tiny runs on MNIST-5k, a minute, no dataset needed.",
+)
+@click.option("--dataset", metavar="NAME", help="Only this dataset (full profile).")
+@click.option(
+    "--seeds", type=int, metavar="N", help="Seeds 0 to N-1, instead of the experiment's number."
+)
+@click.option(
+    "--budget", metavar="TIME", help="Stop cleanly after 90s, 9m or 1.5h; run again to go on."
+)
 @click.option("--missing", is_flag=True, help="Print the runs that are missing, and train nothing.")
 def run(
     experiments: tuple[str, ...],
@@ -99,25 +156,49 @@ def run(
     budget: str | None,
     missing: bool,
 ) -> None:
-    """Train what an EXPERIMENT still needs, and store it; "all" names every experiment.
+    """Train what each EXPERIMENT still needs, and store it.
 
-    Runs already stored are not trained again; a run that was interrupted goes on at its last epoch.
+    `dpstudy list` names the experiments; "all" stands for every one of them. Runs already stored
+    are not trained again, and a run that was interrupted goes on at its last epoch.
     """
-    from dpstudy.experiments import EXPERIMENTS, find
-
-    chosen = EXPERIMENTS.values() if experiments == ("all",) else [find(e) for e in experiments]
+    chosen = _chosen(experiments, dataset)
     seconds = parse_budget(budget)
     work = [(e, e.runs(profile, dataset=dataset, seeds=seeds)) for e in chosen]
-    if missing:
-        for experiment, runs in work:
+    for experiment, runs in work:
+        stored = _stored(experiment.folder(profile), runs)
+        if missing:
             for one in runs:
-                if not (experiment.folder(profile) / f"{one.identity}.json").exists():
+                if one.identity not in stored:
                     click.echo(f"{experiment.name}  {one.identity}  {json.dumps(one.to_dict())}")
-        return
-    _train(work, profile, seconds)
+    if not missing:
+        _train(work, profile, seconds)
 
 
-def _train(work: list[tuple[Any, list[Any]]], profile: str, seconds: float) -> None:
+def _chosen(names: tuple[str, ...], dataset: str | None) -> list[Experiment]:
+    from dpstudy.experiments import EXPERIMENTS, find
+
+    if names != ("all",):
+        return [find(name) for name in dict.fromkeys(names)]
+    having = [e for e in EXPERIMENTS.values() if dataset is None or dataset in e.datasets]
+    if not having:
+        valid = dict.fromkeys(name for e in EXPERIMENTS.values() for name in e.datasets)
+        raise UserError(f"no experiment has dataset {dataset!r}; one of: {', '.join(valid)}")
+    return having
+
+
+def _stored(folder: Path, runs: list[Run]) -> set[str]:
+    """Return the identities of intact results; name the damaged files that stand in `runs`' way."""
+    from dpstudy import store
+
+    good, errors = store.read_all(folder)
+    wanted = {run.identity for run in runs}
+    for error in errors:
+        if error.path.stem in wanted:
+            complain(f"{error}; to train the run again, remove this file first")
+    return set(good)
+
+
+def _train(work: list[tuple[Experiment, list[Run]]], profile: str, seconds: float) -> None:
     import time
 
     from dpstudy.experiments.trainer import train_with_bar
@@ -135,10 +216,14 @@ def _train(work: list[tuple[Any, list[Any]]], profile: str, seconds: float) -> N
                 + (f", diverged: {', '.join(diverged)}" if diverged else "")
             )
     except KeyboardInterrupt:
-        click.echo("stopped; what was done is kept, the same command goes on from there", err=True)
+        complain("stopped; what was done is kept, the same command goes on from there")
         raise SystemExit(EXIT_INTERRUPTED) from None
     if unfinished:
-        click.echo(f"time is up: {unfinished} runs left; the same command goes on from there")
+        click.echo(f"time is up: {_count(unfinished, 'run')} left; the same command goes on")
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 def privacy_options(command: Any) -> Any:
@@ -148,7 +233,13 @@ def privacy_options(command: Any) -> Any:
             click.option("--examples", type=int, required=True, help="Training examples."),
             click.option("--batch", type=int, required=True, help="Expected batch size."),
             click.option("--epochs", type=int, required=True, help="Passes over the data."),
-            click.option("--delta", type=float, default=1e-5, show_default=True),
+            click.option(
+                "--delta",
+                type=float,
+                default=1e-5,
+                show_default=True,
+                help="The δ of (ε, δ), below one over the number of examples.",
+            ),
             click.option("--json", "as_json", is_flag=True, help="Print JSON."),
         ]
     ):
@@ -166,12 +257,22 @@ def _steps(examples: int, batch: int, epochs: int) -> dict[str, Any]:
 
 
 @main.command()
-@click.option("--noise", type=float, required=True, help="Noise multiplier.")
+@click.option(
+    "--noise",
+    type=float,
+    required=True,
+    help="Noise multiplier σ: the noise's standard deviation over the clipping norm.",
+)
 @privacy_options
 def epsilon(
     noise: float, examples: int, batch: int, epochs: int, delta: float, as_json: bool
 ) -> None:
-    """State the epsilon of DP-SGD with Poisson sampling, by each accountant."""
+    """State the ε that DP-SGD costs, by accountant.
+
+    For Poisson sampling and neighbours that differ by adding or removing one example:
+
+    dpstudy epsilon --examples 60000 --batch 512 --epochs 40 --noise 1.23
+    """
     from dpstudy import accounting
     from dpstudy.privacy import LABELS
 
@@ -193,7 +294,12 @@ def epsilon(
 def noise(
     wanted: float, examples: int, batch: int, epochs: int, delta: float, as_json: bool
 ) -> None:
-    """State the noise multiplier that a wanted epsilon needs, by each accountant."""
+    """State the noise that a wanted ε needs, by accountant.
+
+    For Poisson sampling and neighbours that differ by adding or removing one example:
+
+    dpstudy noise --epsilon 3 --examples 60000 --batch 512 --epochs 40
+    """
     from dpstudy import accounting
     from dpstudy.privacy import LABELS
 
@@ -222,7 +328,7 @@ def data() -> None:
 
 
 @data.command()
-@click.argument("name")
+@click.argument("name", metavar="|".join(TRAINING_EXAMPLES))
 @click.option("--force", is_flag=True, help="Download again even if it is there.")
 def fetch(name: str, force: bool) -> None:
     """Download a dataset and check its content."""
@@ -232,7 +338,7 @@ def fetch(name: str, force: bool) -> None:
 
 
 @data.command()
-@click.argument("name")
+@click.argument("name", metavar="|".join(TRAINING_EXAMPLES))
 def verify(name: str) -> None:
     """Check a dataset's content against its known hashes."""
     from dpstudy import data as datasets
@@ -251,10 +357,11 @@ def verify_results() -> None:
     from dpstudy import store
     from dpstudy.experiments.experiment import results_folder
 
-    good, errors = store.read_all(results_folder())
+    folder = results_folder()
+    good, errors = store.read_all(folder)
     for error in errors:
-        click.echo(f"dpstudy: {error}", err=True)
-    click.echo(f"{len(good)} results are intact, {len(errors)} are not")
+        complain(str(error))
+    click.echo(f"{len(good)} results in {folder} are intact, {len(errors)} are not")
     if errors:
         raise SystemExit(EXIT_DAMAGED)
 
@@ -263,9 +370,12 @@ def verify_results() -> None:
 @click.argument("file", type=click.Path(dir_okay=False, path_type=Path))
 def export(file: Path) -> None:
     """Pack all intact results into FILE, a .tar.gz."""
-    from dpstudy import transfer
+    from dpstudy import store, transfer
     from dpstudy.experiments.experiment import results_folder
 
+    _, errors = store.read_all(results_folder())
+    for error in errors:
+        complain(f"left out: {error}")
     click.echo(f"{transfer.export(results_folder(), file)} results packed into {file}")
 
 
@@ -278,11 +388,12 @@ def merge(file: Path) -> None:
 
     merged = transfer.merge(results_folder(), file)
     for line in merged.refused:
-        click.echo(f"dpstudy: left out: {line}", err=True)
-    click.echo(f"{merged.added} results added, {merged.already} already there")
+        complain(f"left out: {line}")
+    ignored = f", {merged.ignored} other files ignored" if merged.ignored else ""
+    click.echo(f"{merged.added} results added, {merged.already} already there{ignored}")
     if merged.refused:
         raise SystemExit(EXIT_DAMAGED)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main(prog_name="dpstudy")

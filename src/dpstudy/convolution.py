@@ -133,7 +133,9 @@ def _windows_by_product(x: Float[Array, "batch h w c"], size: int, count: int) -
 def kernel_matrix(kernel: Float[Array, "kh kw c out"], window: Window) -> Float[Array, "kkc out"]:
     """Return the kernel as a matrix, its rows in the order of patches."""
     (rows, columns), (down, across) = window.tiles, window.strides
-    missing = [(0, n * s - k) for n, s, k in zip(window.tiles, window.strides, window.size, strict=True)]
+    missing = [
+        (0, n * s - k) for n, s, k in zip(window.tiles, window.strides, window.size, strict=True)
+    ]
     kernel = jnp.pad(kernel, (*missing, (0, 0), (0, 0)))
     kernel = kernel.reshape(rows, down, columns, across, *kernel.shape[2:])
     return kernel.transpose(0, 2, 1, 3, 4, 5).reshape(-1, kernel.shape[-1])
@@ -212,16 +214,19 @@ def _correlate_flipped(
     return extract_patches(gradient, full) @ kernel_matrix(flipped, full)
 
 
-def window_of(layer: nnx.Conv, input_shape: tuple[int, ...]) -> Window:
-    """Return how the kernel of an ordinary 2-D convolution layer moves over its input.
+def ordinary(layer: nnx.Conv) -> bool:
+    """Whether a layer is a plain 2-D convolution: not dilated, grouped, masked or wrapped."""
+    return (
+        len(layer.kernel_size) == 2
+        and {*_pair(layer.kernel_dilation), *_pair(layer.input_dilation)} == {1}
+        and layer.feature_group_count == 1
+        and layer.mask is None
+        and not (isinstance(layer.padding, str) and layer.padding not in ("SAME", "VALID"))
+    )
 
-    Raises:
-        ValueError: the layer is dilated, grouped, masked, wrapped or not 2-D.
-    """
-    dilated = {*_pair(layer.kernel_dilation), *_pair(layer.input_dilation)} != {1}
-    special = isinstance(layer.padding, str) and layer.padding not in ("SAME", "VALID")
-    if dilated or special or layer.feature_group_count != 1 or layer.mask is not None:
-        raise ValueError("only ordinary 2-D convolutions have per-example rules")
+
+def window_of(layer: nnx.Conv, input_shape: tuple[int, ...]) -> Window:
+    """Return how the kernel of an ordinary 2-D convolution layer moves over its input."""
     strides = _pair(layer.strides)
     padding = resolve_padding(layer.padding, input_shape[1:3], layer.kernel_size, strides)
     return Window(layer.kernel_size, strides, padding)

@@ -10,7 +10,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import jax
 from flax import nnx
+
+from dpstudy.convolution import conv_general_dilated
 
 if TYPE_CHECKING:
     from jaxtyping import Array, Float
@@ -51,3 +54,19 @@ def _tapped(layer: nnx.Module, inputs: Array, outputs: Array) -> Array:
     outputs = layer.perturb("zero", outputs, OutputZero)
     layer.sow(PreActivation, "pre_activation", outputs)
     return outputs
+
+
+def tap(model: nnx.Module) -> nnx.Module:
+    """Return a copy of any flax network whose `nnx.Conv` and `nnx.Linear` layers are tapped.
+
+    The copy computes the same function of the same parameters. Other layers stay as they are.
+    """
+    copy = nnx.clone(model)
+    for _, layer in nnx.iter_modules(copy):
+        if type(layer) is nnx.Conv:
+            layer.__class__ = Conv
+            if layer.conv_general_dilated is jax.lax.conv_general_dilated:
+                layer.conv_general_dilated = conv_general_dilated
+        elif type(layer) is nnx.Linear:
+            layer.__class__ = Dense
+    return copy

@@ -9,6 +9,8 @@ plain way, against which the rules are tested and which serves layers that have 
 
 from __future__ import annotations
 
+import functools
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
@@ -120,7 +122,6 @@ class ConvGradients:
         return convolution.kernel_from_matrix(matrices, self.kernel_shape, self.window)
 
 
-
 def dense_rule(layer: Dense, inputs: Array, outputs: Array) -> LayerGradients:
     """Per-example gradients of a dense layer."""
     return DenseGradients(inputs, outputs, layer.use_bias)
@@ -172,6 +173,51 @@ class Gradients:
             return values[names[:-1]][names[-1]]
 
         return jax.tree.map_with_path(value, self._like)
+
+
+def gradients(
+    graph: nnx.GraphDef, losses: Losses, params: nnx.State, images: Array, labels: Array
+) -> tuple[Float[Array, "batch"], Gradients]:
+    """Return each example's loss and gradient: by the rules, or by vmap where one is missing.
+
+    A network that falls back says so once, as a `FallbackWarning`: the result is the same, at
+    several times the cost.
+    """
+    reason = why_not_by_rules(graph, losses, params, images, labels)
+    if reason is None:
+        return by_rules(graph, losses, params, images, labels)
+    _warn_once(reason)
+    return by_vmap(graph, losses, params, images, labels)
+
+
+class FallbackWarning(UserWarning):
+    """A network has a layer without a rule, and pays for it."""
+
+
+@functools.cache
+def _warn_once(reason: str) -> None:
+    warnings.warn(f"per-example gradients by vmap: {reason}", FallbackWarning, stacklevel=4)
+
+
+def why_not_by_rules(
+    graph: nnx.GraphDef, losses: Losses, params: nnx.State, images: Array, labels: Array
+) -> str | None:
+    """Return what keeps a network from the rules, in words; None if nothing does."""
+    capture = nnx.capture(losses, LayerInput)
+    captured = jax.eval_shape(lambda: capture(nnx.merge(graph, params), images, labels)[1])
+    inputs = {path[:-1]: value.get_value() for path, value in nnx.to_flat_state(captured)}
+    modules = dict(nnx.iter_modules(nnx.merge(graph, params)))
+    for path in {path[:-1] for path, _ in nnx.to_flat_state(params)}:
+        name, layer = ".".join(map(str, path)), modules[path]
+        if type(layer) not in RULES:
+            return f"no rule for {type(layer).__name__} ({name})"
+        if len(inputs.get(path, ())) != 1:
+            return f"{name} is applied {len(inputs.get(path, ()))} times, not once"
+        if type(layer) is Conv and not convolution.ordinary(layer):
+            return f"{name} is not an ordinary 2-D convolution"
+        if type(layer) is Dense and inputs[path][0].ndim != 2:
+            return f"{name} is applied to more than one vector an example"
+    return None
 
 
 def by_rules(

@@ -1,11 +1,13 @@
 """The epsilon of a run: from what was sampled, bounded and noised to what its curve states.
 
 Poisson-sampled runs carry the accountants' epsilon. Shuffled runs carry the papers' claim, the
-same formula used where its assumption does not hold, and the epsilon that does hold for them.
+same formula used where its assumption does not hold, and the epsilon that does hold for them: of
+one unsampled step an epoch.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 from dpstudy import accounting
@@ -17,11 +19,11 @@ LABELS = {
     "rdp": "RDP",
     "rdp-2019": "RDP with the conversion of 2017, as in the papers",
     "claimed-rdp-2019": accounting.CLAIMED_LABEL,
-    "shuffled-pld": "PLD, no amplification: each example in one batch an epoch",
+    "shuffled-pld": "PLD without amplification, for shuffled batches",
 }
 
 
-def epsilon_curve(run: Run, steps: list[int]) -> dict[str, list[float]]:
+def epsilon_curve(run: Run, steps: list[int]) -> dict[str, list[float | None]]:
     """Return, by accountant, the run's epsilon at `run.delta` after each number of steps.
 
     Empty for a run without privacy.
@@ -35,6 +37,7 @@ def epsilon_curve(run: Run, steps: list[int]) -> dict[str, list[float]]:
             name: _rounded(accounting.epsilon_curve(**sampled, accountant=name))
             for name in accounting.ACCOUNTANTS
         }
+    # In an epoch an example is in one batch at most: `Run.steps_per_epoch` sees to that.
     passes = [-(-count // run.steps_per_epoch) for count in steps]
     return {
         "claimed-rdp-2019": _rounded(accounting.epsilon_curve(**sampled, accountant="rdp-2019")),
@@ -44,9 +47,12 @@ def epsilon_curve(run: Run, steps: list[int]) -> dict[str, list[float]]:
     }
 
 
-def _rounded(values: tuple[float, ...]) -> list[float]:
-    """Round to six significant digits: finer than the accountants' own discretisation."""
-    return [float(f"{value:.6g}") for value in values]
+def _rounded(values: tuple[float, ...]) -> list[float | None]:
+    """Round to six significant digits: finer than the accountants' own discretisation.
+
+    None where there is no finite epsilon, since JSON has no infinity.
+    """
+    return [float(f"{value:.6g}") if math.isfinite(value) else None for value in values]
 
 
 def with_epsilon(result: Result) -> Result:

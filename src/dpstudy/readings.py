@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     from dpstudy.spec import Run
     from dpstudy.store import Result
 
+# A diverged run counts as a network that guesses one of the ten classes.
+CHANCE = 0.1
+
 
 @dataclass(frozen=True)
 class Reading:
@@ -26,6 +29,7 @@ class Reading:
         found: (variant label, result) pairs, in the experiment's order.
         missing: runs that are needed and not stored.
         damaged: one line for each file that cannot be trusted; such files are left out.
+        seeds: the number of seeds asked for, or None for the experiment's own.
     """
 
     experiment: Experiment
@@ -34,6 +38,7 @@ class Reading:
     found: list[tuple[str, Result]]
     missing: list[Run]
     damaged: list[str]
+    seeds: int | None = None
 
     @property
     def command(self) -> str:
@@ -41,62 +46,101 @@ class Reading:
         options = [self.experiment.name, "--profile", self.profile]
         if self.dataset is not None and self.profile == "full":
             options += ["--dataset", self.dataset]
+        if self.seeds is not None:
+            options += ["--seeds", str(self.seeds)]
         return f"dpstudy run {' '.join(options)}"
 
     @property
     def devices(self) -> str:
         """The devices the results were computed on, in words."""
-        return ", ".join(sorted({result.provenance["device"] for _, result in self.found}))
+        found = {result.provenance.get("device", "an unknown device") for _, result in self.found}
+        return ", ".join(sorted(found))
 
     @property
     def curves(self) -> pd.DataFrame:
-        """One row an epoch of each run: label, dataset, seed, the curve, epsilon by accountant."""
+        """One row an epoch of each run: label, dataset, seed, the curve, epsilon by accountant.
+
+        After the epoch in which it diverged a run is at chance, and its other columns are empty.
+        """
         frames = [
-            pd.DataFrame(result.curve).assign(
-                label=label,
-                dataset=result.run.dataset,
-                seed=result.run.seed,
-                **{f"epsilon_{name}": values for name, values in result.epsilon.items()},
-            )
+            _curve(result).assign(label=label, dataset=result.run.dataset, seed=result.run.seed)
             for label, result in self.found
-            if result.curve["epoch"]
         ]
         return pd.concat(frames, ignore_index=True) if frames else pd.DataFrame()
 
     @property
     def finals(self) -> pd.DataFrame:
-        """One row a run: its last epoch, and whether it diverged before it.
+        """One row a run: its last epoch, and whether it diverged after it.
 
-        The last epoch of a diverged run has no accuracy: the run counts as failed, at chance.
+        A diverged run has no last accuracy: it counts as failed, at chance.
         """
         rows = []
         for label, result in self.found:
-            last = {name: values[-1] for name, values in result.curve.items() if values}
-            spent = {f"epsilon_{name}": v[-1] for name, v in result.epsilon.items() if v}
-            if result.diverged_at is not None:
-                last["test_accuracy"] = 0.1
-            rows.append(
-                {
-                    "label": label,
-                    "dataset": result.run.dataset,
-                    "seed": result.run.seed,
-                    "diverged": result.diverged_at is not None,
-                    **last,
-                    **spent,
-                }
-            )
+            columns = result.curve | _epsilon(result)
+            row = {
+                "label": label,
+                "dataset": result.run.dataset,
+                "seed": result.run.seed,
+                "diverged": result.diverged_at is not None,
+                **{name: values[-1] for name, values in columns.items() if values},
+            }
+            rows.append(row | ({"test_accuracy": CHANCE} if row["diverged"] else {}))
         return pd.DataFrame(rows)
 
 
-def read(experiment: Experiment, profile: str = "full", dataset: str | None = None) -> Reading:
-    """Return what is stored of an experiment; damaged files are named, never used."""
-    results, errors = store.read_all(experiment.folder(profile))
-    wanted = experiment.labelled(profile, dataset=dataset)
+def _epsilon(result: Result) -> dict[str, list[float]]:
+    return {f"epsilon_{name}": values for name, values in result.epsilon.items()}
+
+
+def _curve(result: Result) -> pd.DataFrame:
+    # As floats: a column in which nothing was finite holds None alone, which is not numeric.
+    curve = pd.DataFrame(result.curve | _epsilon(result), dtype=float)
+    if result.diverged_at is not None:
+        lived = len(curve)
+        curve = curve.reindex(range(result.run.epochs))
+        curve["epoch"] = curve.index + 1
+        curve["step"] = curve.epoch * result.run.steps_per_epoch
+        curve.loc[lived:, "test_accuracy"] = CHANCE
+    return curve.astype({"epoch": int, "step": int})
+
+
+def _complete(result: Result) -> Result:
+    """Fill in the epsilon of a result that comes from a machine without accounting."""
+    if not result.lacks_epsilon:
+        return result
+    from dpstudy import privacy  # imported only here: it takes a second
+
+    return privacy.with_epsilon(result)
+
+
+def read(
+    experiment: Experiment,
+    profile: str = "full",
+    dataset: str | None = None,
+    seeds: int | None = None,
+) -> Reading:
+    """Return what is stored of an experiment; damaged files are named, never used.
+
+    Raises:
+        UserError: an unknown profile or dataset, or seeds below 1.
+    """
+    wanted = experiment.labelled(profile, dataset=dataset, seeds=seeds)
+    folder = experiment.folder(profile)
+    results, errors = store.read_all(folder)
     return Reading(
         experiment=experiment,
         profile=profile,
         dataset=dataset,
-        found=[(label, results[run.identity]) for label, run in wanted if run.identity in results],
+        found=[
+            (label, _complete(results[run.identity]))
+            for label, run in wanted
+            if run.identity in results
+        ],
         missing=[run for _, run in wanted if run.identity not in results],
-        damaged=[str(error) for error in errors],
+        # Named from the results folder on: pages show these lines, on whatever machine.
+        damaged=[
+            f"{error.path.relative_to(folder.parent).as_posix()}: {error.reason}"
+            for error in errors
+        ],
+        seeds=seeds,
     )

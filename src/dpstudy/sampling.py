@@ -28,8 +28,12 @@ class Draw(NamedTuple):
     overflow: Bool[Array, ""]
 
 
-def poisson(key: Array, examples: int, batch: int, capacity: int) -> Draw:
-    """Keep each of `examples` with probability batch / examples."""
+def poisson(key: Array, examples: int, batch: int, capacity: int | None = None) -> Draw:
+    """Keep each of `examples` with probability batch / examples.
+
+    `capacity` is the room for drawn examples; by default, `capacity_for` the batch.
+    """
+    capacity = capacity_for(examples, batch) if capacity is None else capacity
     kept = jax.random.bernoulli(key, batch / examples, (examples,))
     position = jnp.cumsum(kept)
     # The i-th kept example is the first whose running count is i.

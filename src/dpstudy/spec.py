@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
-import math
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -54,7 +54,7 @@ def number(default: float) -> Any:
 
 def choose(field: str, value: str, valid: tuple[str, ...] | Mapping[str, object]) -> None:
     """Raise SpecError unless `value` is one of the names in `valid`."""
-    if value not in valid:
+    if value not in tuple(valid):
         raise SpecError(f"unknown {field} {value!r}; one of: {', '.join(valid)}")
 
 
@@ -135,9 +135,10 @@ class Run:
             if field.type == "float":
                 if isinstance(value, bool) or not isinstance(value, int | float):
                     raise SpecError(f"{field.name} must be a number, got {value!r}")
-                if not math.isfinite(value):
+                if not abs(value) <= sys.float_info.max:
                     raise SpecError(f"{field.name} must be finite, got {value!r}")
-                object.__setattr__(self, field.name, float(value))
+                # Plus zero: -0.0 is the same number, and must not be another identity.
+                object.__setattr__(self, field.name, float(value) + 0.0)
             if field.type == "int" and (isinstance(value, bool) or not isinstance(value, int)):
                 raise SpecError(f"{field.name} must be a whole number, got {value!r}")
 
@@ -207,7 +208,9 @@ class Run:
 
     @property
     def steps_per_epoch(self) -> int:
-        """Steps in one epoch."""
+        """Steps in one epoch: those of a shuffled one never see an example twice."""
+        if self.sampling == "shuffled":
+            return self.examples // self.batch
         return steps_per_epoch(self.examples, self.batch)
 
     @property

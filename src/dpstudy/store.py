@@ -8,7 +8,9 @@ repaired and never overwritten unasked.
 
 from __future__ import annotations
 
+import contextlib
 import datetime
+import functools
 import hashlib
 import importlib.metadata
 import json
@@ -26,9 +28,25 @@ from dpstudy.spec import Run, SpecError
 
 FORMAT = 1
 
+# What a file holds beside its format, its run and its checksum: `Result`'s fields, in file order.
+COLUMNS = ("curve", "class_accuracy", "diverged_at", "epsilon", "provenance")
+
 
 class StoreError(UserError):
     """A result that cannot be read or written: the message names the file and says why."""
+
+
+class DamagedError(StoreError):
+    """A file under a result's name that is not that result.
+
+    Attributes:
+        path: the file.
+        reason: what is wrong with it.
+    """
+
+    def __init__(self, path: Path, reason: str) -> None:
+        super().__init__(f"{path}: {reason}")
+        self.path, self.reason = path, reason
 
 
 @dataclass(frozen=True)
@@ -57,6 +75,11 @@ class Result:
         """The result's file name."""
         return f"{self.run.identity}.json"
 
+    @property
+    def lacks_epsilon(self) -> bool:
+        """Whether an epsilon can be stated that is not filled in yet."""
+        return self.run.private and not self.epsilon
+
 
 def provenance(*, wall_seconds: float, fingerprint: str, device: str) -> dict[str, Any]:
     """Return where and with what a result was computed."""
@@ -72,6 +95,7 @@ def provenance(*, wall_seconds: float, fingerprint: str, device: str) -> dict[st
     }
 
 
+@functools.cache
 def _commit() -> str:
     """Return the package's git commit, marked if the tree has changes; "unknown" outside git."""
     command = ["git", "-C", str(Path(__file__).parent), "describe", "--always", "--dirty"]
@@ -86,19 +110,19 @@ def write(folder: Path, result: Result) -> Path:
     """Store a result in `folder` under its run's identity, atomically.
 
     Raises:
-        StoreError: the disk is full or the folder cannot be written; nothing is left behind.
+        StoreError: the disk is full, the folder cannot be written, or a value is not a finite
+            number; nothing is left behind.
     """
-    content = {
-        "format": FORMAT,
-        "run": result.run.to_dict(),
-        "curve": result.curve,
-        "class_accuracy": result.class_accuracy,
-        "diverged_at": result.diverged_at,
-        "epsilon": result.epsilon,
-        "provenance": result.provenance,
-    }
     path = folder / result.name
-    write_atomically(path, _dump(content | {"checksum": _checksum(content)}))
+    columns = {name: getattr(result, name) for name in COLUMNS}
+    content = {"format": FORMAT, "run": result.run.to_dict(), **columns}
+    if problem := _problem(content):
+        raise StoreError(f"could not store {path}: {problem}")
+    try:
+        text = _dump(content | {"checksum": _checksum(content)})
+    except ValueError as error:
+        raise StoreError(f"could not store {path}: a value is not a finite number") from error
+    write_atomically(path, text)
     return path
 
 
@@ -120,58 +144,94 @@ def write_atomically(path: Path, content: bytes | str) -> None:
             os.fsync(file.fileno())
         os.chmod(temporary, 0o644)
         os.replace(temporary, path)
+        temporary = None
     except OSError as error:
+        raise StoreError(f"could not store {path}: {error.strerror or error}") from error
+    finally:
+        # Ctrl-C included. Only a killed process leaves its temporary file, which is hidden.
         if temporary is not None:
-            Path(temporary).unlink(missing_ok=True)
-        raise StoreError(f"could not store {path}: {error.strerror}") from error
+            with contextlib.suppress(OSError):
+                os.unlink(temporary)
 
 
 def read(path: Path) -> Result:
     """Read one stored result.
 
     Raises:
-        StoreError: the file is cut short, altered, foreign, or named for another run.
+        DamagedError: the file is cut short, altered, foreign, or named for another run.
     """
-    try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise StoreError(f"{path}: cannot be read: {error.strerror}") from error
-    except ValueError as error:
-        raise StoreError(f"{path}: not complete JSON (cut short or damaged)") from error
+    content = _parse(path)
     if not isinstance(content, dict) or "checksum" not in content or "run" not in content:
-        raise StoreError(f"{path}: not a result of this study")
+        raise DamagedError(path, "not a result of this study")
     if content.get("format") != FORMAT:
-        raise StoreError(f"{path}: format {content.get('format')!r}; this version reads {FORMAT}")
-    if content.pop("checksum") != _checksum(content):
-        raise StoreError(f"{path}: changed after it was stored (its checksum does not match)")
-    return _result(path, content)
-
-
-def _result(path: Path, content: dict[str, Any]) -> Result:
+        raise DamagedError(
+            path, f"format {content.get('format')!r}; this version reads format {FORMAT}"
+        )
+    if not _checksum_matches(content):
+        raise DamagedError(path, "changed after it was stored (its checksum does not match)")
+    if problem := _problem(content):
+        raise DamagedError(path, problem)
     try:
         run = Run.from_dict(content["run"])
     except (SpecError, TypeError) as error:
-        raise StoreError(f"{path}: not a run of this version: {error}") from error
+        raise DamagedError(path, f"not a run of this version: {error}") from error
     if path.stem != run.identity:
-        raise StoreError(f"{path}: holds the run {run.identity}, which its name does not say")
-    return Result(
-        run=run,
-        curve=content["curve"],
-        class_accuracy=content["class_accuracy"],
-        diverged_at=content["diverged_at"],
-        epsilon=content["epsilon"],
-        provenance=content["provenance"],
-    )
+        raise DamagedError(path, f"holds the run {run.identity}, which its name does not say")
+    return Result(run=run, **{name: content[name] for name in COLUMNS})
 
 
-def read_all(folder: Path) -> tuple[dict[str, Result], list[StoreError]]:
+def _parse(path: Path) -> Any:
+    try:
+        return json.loads(path.read_text(encoding="utf-8"), object_pairs_hook=_without_twins)
+    except OSError as error:
+        raise DamagedError(path, f"cannot be read: {error.strerror or error}") from error
+    except (ValueError, RecursionError) as error:
+        raise DamagedError(path, "not intact JSON (cut short or damaged)") from error
+
+
+def _without_twins(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Refuse a key given twice: a reader would see the first, JSON keeps the last."""
+    content = dict(pairs)
+    if len(content) < len(pairs):
+        raise ValueError("a key is given twice")
+    return content
+
+
+def _checksum_matches(content: dict[str, Any]) -> bool:
+    stated = content["checksum"]
+    try:
+        return stated == _checksum({k: v for k, v in content.items() if k != "checksum"})
+    except (ValueError, RecursionError):
+        # Python reads NaN, and 1e999 as infinity; neither was ever stored.
+        return False
+
+
+def _problem(content: dict[str, Any]) -> str | None:
+    """Say what the reading side could not use in a file's content; None if there is nothing."""
+    known = {"format", "run", "checksum", *COLUMNS}
+    if unknown := sorted(set(content) - known):
+        return f"unknown field {unknown[0]!r} (stored by another version?)"
+    if missing := [name for name in COLUMNS if name not in content]:
+        return f"no field {missing[0]!r} (stored by another version?)"
+    for name in ("curve", "epsilon", "provenance"):
+        if not isinstance(content[name], dict):
+            return f"{name} is not a table of names and values"
+    columns = [*content["curve"].values(), *content["epsilon"].values()]
+    if not all(isinstance(column, list) for column in columns):
+        return "a column of the curve is not a list"
+    if len({len(column) for column in columns}) > 1:
+        return "the columns of its curve differ in length"
+    return None
+
+
+def read_all(folder: Path) -> tuple[dict[str, Result], list[DamagedError]]:
     """Return all results below `folder` by identity, and what is wrong with the other files."""
     results: dict[str, Result] = {}
-    errors: list[StoreError] = []
+    errors: list[DamagedError] = []
     for path in stored_files(folder):
         try:
             result = read(path)
-        except StoreError as error:
+        except DamagedError as error:
             errors.append(error)
         else:
             results[result.run.identity] = result

@@ -18,7 +18,7 @@ import jax.numpy as jnp
 import optax
 from flax import nnx
 
-from dpstudy import activations, mechanisms, models, per_example, sampling
+from dpstudy import accumulate, activations, mechanisms, models, per_example, sampling
 from dpstudy.losses import LOSSES
 
 if TYPE_CHECKING:
@@ -184,10 +184,7 @@ def train_step(
 def draw_examples(shape: Run, key: Array, step: Int[Array, ""]) -> sampling.Draw:
     """Draw the examples of one step."""
     if shape.sampling == "poisson":
-        capacity = sampling.capacity_for(shape.examples, shape.batch)
-        return sampling.poisson(
-            jax.random.fold_in(key, step), shape.examples, shape.batch, capacity
-        )
+        return sampling.poisson(jax.random.fold_in(key, step), shape.examples, shape.batch)
     epoch, step_in_epoch = jnp.divmod(step, shape.steps_per_epoch)
     return sampling.shuffled(
         jax.random.fold_in(key, epoch), shape.examples, shape.batch, step_in_epoch
@@ -203,27 +200,18 @@ def sum_over(
     labels: Array,
 ) -> tuple[nnx.State, mechanisms.Seen]:
     """Sum the (clipped) gradients of the drawn examples, one microbatch after the other."""
-    size = min(MICROBATCH[images.shape[1:]], len(draw.indices))
-    indices = jnp.pad(draw.indices, (0, -len(draw.indices) % size))
-    # Gathered once and as bytes: inside the loop XLA would gather anew for each use of an image.
-    batch = (images[indices], labels[indices])
     graph = models.structure(shape.model)
     losses = objective(shape, numbers)
 
-    def add(index: Array, so_far: Any) -> Any:
-        chosen = (jax.lax.dynamic_slice_in_dim(x, index * size, size) for x in batch)
-        mask = (index * size + jnp.arange(size) < draw.count).astype(jnp.float32)
-        arguments = (graph, losses, params, *chosen)
-        if shape.private:
-            part = mechanisms.clipped_sum(
-                *per_example.by_rules(*arguments), mask, numbers["clip_norm"]
-            )
-        else:
-            part = mechanisms.plain_sum(*arguments, mask)
-        return jax.tree.map(jnp.add, so_far, part)
+    def part(images: Array, labels: Array, mask: Array) -> Any:
+        if not shape.private:
+            return mechanisms.plain_sum(graph, losses, params, images, labels, mask)
+        each = per_example.gradients(graph, losses, params, images, labels)
+        return mechanisms.clipped_sum(*each, mask, numbers["clip_norm"])
 
     nothing = (jax.tree.map(jnp.zeros_like, params), mechanisms.nothing_seen())
-    return jax.lax.fori_loop(0, -(-draw.count // size), add, nothing)
+    size = MICROBATCH[images.shape[1:]]
+    return accumulate.over_examples(part, nothing, draw, (images, labels), size)
 
 
 def objective(shape: Run, numbers: Numbers) -> per_example.Losses:

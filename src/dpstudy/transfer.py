@@ -1,14 +1,26 @@
-"""Carry stored results between machines, as one archive."""
+"""Carry stored results between machines, as one archive.
+
+Packing needs no accounting, so that a bare GPU node can send its results without their epsilon;
+merging completes them.
+"""
 
 from __future__ import annotations
 
+import gzip
+import io
+import re
 import tarfile
 import tempfile
+import zlib
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
-from dpstudy import privacy, store
-from dpstudy.store import StoreError
+from dpstudy import store
+from dpstudy.store import DamagedError, Result, StoreError
+
+# EXPERIMENT/RUN.json: relative, one folder deep, nothing hidden, nothing that leaves the folder.
+_PLACE = re.compile(r"\w[\w.-]*/\w[\w.-]*\.json", re.ASCII)
+_UNREADABLE = (OSError, EOFError, tarfile.TarError, zlib.error)
 
 
 @dataclass
@@ -19,27 +31,37 @@ class Merged:
     already: int = 0
     refused: list[str] = field(default_factory=list)
     """One line for each entry that is damaged, or differs from what is stored."""
+    ignored: int = 0
+    """Entries that are not at a result's place, EXPERIMENT/RUN.json."""
 
 
 def export(folder: Path, archive: Path) -> int:
     """Pack the intact results below `folder` into a .tar.gz, and return their number.
 
+    The same results give the same bytes, and those do not say who packed them.
+
     Raises:
         StoreError: the archive cannot be written.
     """
     count = 0
-    with tempfile.TemporaryDirectory() as scratch:
-        draft = Path(scratch) / "results.tar.gz"
-        with tarfile.open(draft, "w:gz") as tar:
-            for path in store.stored_files(folder):
-                try:
-                    store.read(path)
-                except StoreError:
-                    continue
-                tar.add(path, arcname=path.relative_to(folder).as_posix(), recursive=False)
-                count += 1
-        store.write_atomically(archive, draft.read_bytes())
+    packed = io.BytesIO()
+    with tarfile.open(fileobj=packed, mode="w") as tar:
+        for path in store.stored_files(folder):
+            try:
+                store.read(path)
+            except DamagedError:
+                continue
+            place = path.relative_to(folder).as_posix()
+            tar.add(path, arcname=place, recursive=False, filter=_anonymous)
+            count += 1
+    store.write_atomically(archive, gzip.compress(packed.getvalue(), mtime=0))
     return count
+
+
+def _anonymous(entry: tarfile.TarInfo) -> tarfile.TarInfo:
+    entry.uid = entry.gid = entry.mtime = 0
+    entry.uname = entry.gname = ""
+    return entry
 
 
 def merge(folder: Path, archive: Path) -> Merged:
@@ -52,33 +74,65 @@ def merge(folder: Path, archive: Path) -> Merged:
     """
     merged = Merged()
     with tempfile.TemporaryDirectory() as scratch:
-        for place in _unpack(archive, Path(scratch)):
+        places, merged.ignored = _unpack(archive, Path(scratch))
+        for place in places:
             try:
                 result = store.read(Path(scratch) / place)
-            except StoreError as error:
-                merged.refused.append(str(error).replace(f"{scratch}/", ""))
+            except DamagedError as error:
+                merged.refused.append(f"{place}: {error.reason}")
                 continue
-            if (folder / place).exists():
+            if not (folder / place).exists():
+                store.write((folder / place).parent, _with_epsilon(result))
+                merged.added += 1
+            elif problem := _differs(folder / place, result):
+                merged.refused.append(f"{place}: {problem}")
+            else:
                 merged.already += 1
-                continue
-            if result.run.private and not result.epsilon:
-                result = privacy.with_epsilon(result)
-            store.write((folder / place).parent, result)
-            merged.added += 1
     return merged
 
 
-def _unpack(archive: Path, scratch: Path) -> list[PurePosixPath]:
-    """Unpack EXPERIMENT/HASH.json entries; all others are not results."""
-    places = []
+def _with_epsilon(result: Result) -> Result:
+    if not result.lacks_epsilon:
+        return result
+    from dpstudy import privacy  # needs dp-accounting, which packing must not
+
+    return privacy.with_epsilon(result)
+
+
+def _differs(path: Path, result: Result) -> str | None:
+    """Say how a stored file is not the same training as `result`; None if it is the same."""
     try:
-        with tarfile.open(archive) as tar:
+        stored = store.read(path)
+    except DamagedError as error:
+        return f"the stored file is damaged ({error.reason}): remove it, then merge again"
+    if (stored.curve, stored.diverged_at) != (result.curve, result.diverged_at):
+        return "a result with other numbers is stored for this run, and kept"
+    return None
+
+
+def _unpack(archive: Path, scratch: Path) -> tuple[list[PurePosixPath], int]:
+    """Unpack the results, and count the files that are at no result's place."""
+    places: list[PurePosixPath] = []
+    ignored = 0
+    try:
+        content = archive.read_bytes()
+        if content.startswith(b"\x1f\x8b"):
+            # All of it at once: tarfile stops reading before the end, where gzip's checksum is.
+            content = gzip.decompress(content)
+        with tarfile.open(fileobj=io.BytesIO(content), mode="r:") as tar:
             for member in tar:
                 place = PurePosixPath(member.name)
-                if not (member.isfile() and place.suffix == ".json" and len(place.parts) == 2):
+                if member.isdir():
                     continue
-                tar.extract(member, scratch, filter="data")
+                if not (member.isfile() and _PLACE.fullmatch(place.as_posix())):
+                    ignored += 1
+                    continue
+                stream = tar.extractfile(member)
+                assert stream is not None  # it is a file
+                (scratch / place).parent.mkdir(exist_ok=True)
+                (scratch / place).write_bytes(stream.read())
                 places.append(place)
-    except (OSError, EOFError, tarfile.TarError) as error:
-        raise StoreError(f"{archive}: cannot be read as an archive of results: {error}") from error
-    return places
+    except _UNREADABLE as error:
+        reason = getattr(error, "strerror", None) or "not a .tar.gz, or cut short or damaged"
+        raise StoreError(f"{archive}: cannot be read as an archive of results: {reason}") from error
+    return list(dict.fromkeys(places)), ignored

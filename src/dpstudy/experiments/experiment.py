@@ -45,8 +45,8 @@ class Experiment:
         """Return the runs, seed by seed, so that an interrupted campaign compares like with like.
 
         Args:
-            profile: "full" for paper scale, "smoke" for tiny runs on MNIST-5k.
-            dataset: only this one; by default all.
+            profile: "full" for paper scale, "smoke" for tiny runs, always on MNIST-5k.
+            dataset: only this one, at paper scale; by default all.
             seeds: that many instead of the experiment's own number.
 
         Raises:
@@ -62,13 +62,13 @@ class Experiment:
             raise UserError(f"unknown profile {profile!r}; one of: {', '.join(PROFILES)}")
         if seeds is not None and seeds < 1:
             raise UserError(f"seeds must be at least 1, got {seeds}")
-        if profile == "smoke":
-            return self._smoke(seeds or SMOKE_SEEDS)
         if dataset is not None and dataset not in self.seeds:
             raise UserError(
                 f"experiment {self.name} has no dataset {dataset!r}; one of: "
                 f"{', '.join(self.seeds)}"
             )
+        if profile == "smoke":
+            return self._smoke(seeds or SMOKE_SEEDS)
         datasets = self.datasets if dataset is None else (dataset,)
         return [
             (label, replace(run, seed=seed))
@@ -99,8 +99,8 @@ def results_folder(profile: str = "full") -> Path:
     `$DPSTUDY_RESULTS`, else `results/` of the checkout the package is installed from, else
     `results/` of the current folder. Smoke results go to a folder that git ignores.
     """
-    if "DPSTUDY_RESULTS" in os.environ:
-        folder = Path(os.environ["DPSTUDY_RESULTS"])
+    if given := os.environ.get("DPSTUDY_RESULTS"):
+        folder = Path(given).expanduser()
     else:
         checkout = Path(__file__).resolve().parents[3]
         root = checkout if (checkout / "pyproject.toml").exists() else Path.cwd()

@@ -36,13 +36,17 @@ def train_with_bar(
             bar.set_postfix(seed=progress.run.seed, accuracy=f"{progress.accuracy:.3f}")
             bar.update(progress.epochs_done - bar.n)
 
-        return campaign.train_missing(
+        outcome = campaign.train_missing(
             runs,
             experiment.folder(profile),
             budget=budget,
             finish=privacy.with_epsilon,
             report=report,
         )
+        if not outcome.unfinished:
+            # Found stored, or diverged: there is nothing left to wait for.
+            bar.update(bar.total - bar.n)
+        return outcome
 
 
 def prepare(
@@ -60,4 +64,4 @@ def prepare(
     if profile != "stored":
         runs = experiment.runs(profile, dataset=dataset, seeds=seeds)
         train_with_bar(experiment, runs, profile)
-    return readings.read(experiment, "smoke" if profile == "smoke" else "full", dataset)
+    return readings.read(experiment, "smoke" if profile == "smoke" else "full", dataset, seeds)

@@ -9,7 +9,6 @@ import pandas as pd
 from matplotlib.axes import Axes
 
 from dpstudy.accounting import (
-    ACCOUNTANTS,
     epsilon,
     epsilon_curve,
     gdp_epsilon,
@@ -108,17 +107,11 @@ def cost_table() -> Table:
     return Table(
         name="cost-of-the-settings",
         caption=(
-            f"ε at {_AT_DELTA}, for one example added or removed. Claimed: as the paper states "
-            "it, by zCDP for backpropagation clipping and else by the Poisson formula on shuffled "
-            "batches. RDP 2019, RDP, PLD: three accountants, with sampling and sensitivity as the "
-            "paper takes them. Proven: with the sensitivity that is proven, by PLD for batches "
-            "that are Poisson-sampled, and exactly for batches cut from a shuffled data set, "
-            "where an example takes part once an epoch and sampling amplifies nothing. σ is the "
-            "noise over the claimed sensitivity: of one step, or for backpropagation clipping of "
-            "one epoch, all layers together. A dash: not published, not used by the paper, or "
-            "not computable from what it states. The paper on the tanh filter states neither "
-            f"epochs nor network: {TANH_FILTER_EPOCHS} epochs and {MNIST_PARAMETERS:,} "
-            "parameters are our choice."
+            f"ε at {_AT_DELTA}, for one example added or removed. σ: noise over claimed "
+            "sensitivity, of one step, or for backpropagation clipping of one epoch, all layers "
+            "together. A dash: not published, not used by the paper, or not computable from what "
+            f"it states. The tanh filter's {TANH_FILTER_EPOCHS} epochs and "
+            f"{MNIST_PARAMETERS:,} parameters are our choice: its paper states neither."
         ),
         data=data.astype({name: float for name in ("q", "σ", "Steps", *epsilons)}),
         formats={
@@ -133,7 +126,7 @@ def cost_table() -> Table:
 def curves_figure(drawn: Resolution) -> Figure:
     """Draw epsilon over epochs for the end-to-end settings of losing less, by each accountant."""
     frames = [_curve_frame(setting, drawn.stride) for setting in END_TO_END]
-    with canvas(1, 3, size=(9.5, 3.6), sharey=True) as (fig, axes):
+    with canvas(1, 3, size=(8.4, 3.4), sharey=True) as (fig, axes):
         for ax, setting, frame in zip(axes, END_TO_END, frames, strict=True):
             _draw_curves(ax, setting, frame)
         _label_lines(axes[0], END_TO_END[0])
@@ -163,7 +156,7 @@ def curves_figure(drawn: Resolution) -> Figure:
 
 def calibration_table(drawn: Resolution) -> Table:
     """Tabulate the noise that costs exactly epsilon = 3, next to the paper's."""
-    rows = [_calibration_row(setting) for setting in drawn.calibrated]
+    rows = [_calibration_row(setting, drawn.stride) for setting in drawn.calibrated]
     return Table(
         name="noise-for-epsilon-3",
         caption=(
@@ -203,15 +196,15 @@ def tanh_filter_figure(drawn: Resolution) -> Figure:
         fig=fig,
         alt=(
             "Epsilon against the number of parameters, both on logarithmic axes: two curves, for "
-            f"1 and {TANH_FILTER_EPOCHS} epochs, rise steeply throughout. At 60 epochs "
+            f"1 and {TANH_FILTER_EPOCHS} epochs, rise steeply throughout. On the upper one "
             f"epsilon is {show_epsilon(claimed)} for n = 1 and {show_epsilon(proven)} for "
             f"n = {MNIST_PARAMETERS:,}."
         ),
         caption=(
-            "The tanh filter on MNIST (σ = 1.1, batch 256): ε that follows from the proven "
-            "sensitivity √n of n parameters, by PLD under Poisson sampling. n = 1 is what the "
-            "paper accounts for. It states neither epochs nor network: both are our choice. "
-            "Computed, not trained: no seeds, no device."
+            f"The tanh filter on MNIST (σ = {setting.noise_std}, batch {setting.batch}): the ε "
+            "that follows from the proven sensitivity √n of n parameters, by PLD under Poisson "
+            "sampling. n = 1 is what the paper accounts for. It states neither epochs nor network: "
+            "both are our choice. Computed, not trained: no seeds, no device."
         ),
         data=data,
     )
@@ -222,17 +215,14 @@ def backpropagation_table() -> Table:
     rows = [
         {
             "Data set": DATASETS[setting.dataset],
-            "Batch": setting.batch,
             "Claimed Δ": setting.claimed_sensitivity,
             "Proven Δ": setting.proven_sensitivity,
-            "σ a layer, claimed": setting.claimed_noise_multiplier,
-            "σ a layer, proven": setting.proven_noise_multiplier,
+            "Claimed σ": setting.claimed_noise_multiplier,
+            "Proven σ": setting.proven_noise_multiplier,
             "Claimed ρ": setting.claimed_rho,
             "Proven ρ": setting.proven_rho,
             "Claimed ε": setting.claimed_epsilon,
-            "Claimed ε, tight": _unsampled_epsilon(setting.claimed_rho),
-            "Proven ε, zCDP": zcdp_epsilon(setting.proven_rho, setting.delta),
-            "Proven ε, tight": _unsampled_epsilon(setting.proven_rho),
+            "Proven ε": zcdp_epsilon(setting.proven_rho, setting.delta),
         }
         for setting in BACKPROPAGATION_CLIPPING
     ]
@@ -240,17 +230,18 @@ def backpropagation_table() -> Table:
     return Table(
         name="backpropagation-clipping-epsilon",
         caption=(
-            f"Backpropagation clipping as published, at {_AT_DELTA}. Δ: one example's greatest "
-            "share in one layer's gradient. ρ: zCDP of the whole run, composed as the paper does, "
-            "batches in parallel, layers and epochs in sequence. Tight: the same Gaussians, "
-            "converted exactly."
+            f"Backpropagation clipping as published (batch "
+            f"{BACKPROPAGATION_CLIPPING[0].batch:,}), at {_AT_DELTA}. Δ: one "
+            "example's greatest share in one layer's gradient. σ: noise on one layer's gradient, "
+            "over Δ. ρ: zCDP of the whole run, composed as in the paper, batches in parallel, "
+            "layers and epochs in sequence."
         ),
         data=data,
         formats={
             **dict.fromkeys((name for name in data if "Δ" in name), "{:.2g}"),
             **dict.fromkeys((name for name in data if "σ" in name), "{:.3g}"),
             "Claimed ρ": "{:.2g}",
-            "Proven ρ": "{:,.0f}",
+            "Proven ρ": show_epsilon,
             **dict.fromkeys((name for name in data if "ε" in name), show_epsilon),
         },
     )
@@ -258,15 +249,17 @@ def backpropagation_table() -> Table:
 
 def corrected_table() -> Table:
     """Tabulate the authors' corrected code: the epsilon it aims at and the one that is proven."""
+    code = CORRECTED_CLIPPING[0]
     data = pd.DataFrame([_corrected_row(setting) for setting in CORRECTED_CLIPPING])
     return Table(
         name="corrected-clipping-epsilon",
         caption=(
-            "Backpropagation clipping in its authors' corrected code (MNIST, batch 256, 5 epochs, "
-            f"4 layers, Poisson sampling), at {_AT_DELTA}. Target: what the code calibrates the "
-            "noise to, by a central limit over steps × layers. Layers apart: PLD, with the code's "
-            "assumption that each layer draws its own batch. Proven: PLD with one batch for all "
-            "layers, which is what runs. Accuracy: as the code's comments state it."
+            "Backpropagation clipping in its authors' corrected code (MNIST, batch "
+            f"{code.batch}, {code.epochs} epochs, {code.layers} layers, Poisson sampling), at "
+            f"{_AT_DELTA}. Target: what the code calibrates the noise to, by a central limit over "
+            "steps × layers. Layers apart: PLD, with the code's assumption that each layer draws "
+            "its own batch. Proven: PLD with one batch for all layers, which is what runs. "
+            "Accuracy: as the code's comments state it."
         ),
         data=data,
         formats={
@@ -280,10 +273,8 @@ def corrected_table() -> Table:
 
 def settings_in_words() -> str:
     """State the chapter's main numbers for the end-to-end settings, one line a data set."""
-    lines = []
+    lines = [f"{'':<14}claimed  RDP 2019   RDP    PLD      σ   σ for ε = 3 by RDP"]
     for setting in END_TO_END:
-        spent = {NAMES[name]: _setting_epsilon(setting, name) for name in ACCOUNTANTS}
-        values = ", ".join(f"{name} {value:.2f}" for name, value in spent.items())
         noise = noise_multiplier_for(
             TARGET,
             sampling_probability=setting.sampling_probability,
@@ -291,9 +282,10 @@ def settings_in_words() -> str:
             delta=setting.delta,
             accountant="rdp",
         )
+        old, loose, tight = (_setting_epsilon(setting, accountant) for accountant in NAMES)
         lines.append(
-            f"{DATASETS[setting.dataset]}: claimed {setting.claimed_epsilon:.2f}, {values}; "
-            f"σ {setting.noise_multiplier:.2f}, for ε = 3 by RDP {noise:.3f}"
+            f"{DATASETS[setting.dataset]:<14}{setting.claimed_epsilon:>7.2f}{old:>10.2f}"
+            f"{loose:>6.2f}{tight:>7.2f}{setting.noise_multiplier:>7.2f}{noise:>21.3f}"
         )
     return "\n".join(lines)
 
@@ -315,7 +307,7 @@ def broken_in_words() -> str:
         show_epsilon(_tanh_epsilon(TANH_FILTER[0], n, TANH_FILTER_EPOCHS))
         for n in (1, MNIST_PARAMETERS)
     )
-    lines.append(f"tanh filter, MNIST: with sensitivity 1 {claimed}, proven {proven}")
+    lines.append(f"tanh filter, MNIST: by the claimed sensitivity {claimed}, proven {proven}")
     return "\n".join(lines)
 
 
@@ -379,7 +371,7 @@ def _backpropagation_row(setting: BackpropagationClipping) -> dict[str, object]:
     """One row a run: an example enters one batch an epoch, so an epoch is one unsampled step."""
     sigma = setting.claimed_noise_multiplier / math.sqrt(setting.layers)
     return _cost_row(
-        paper="backpropagation clipping",
+        paper="backprop clipping",
         dataset=DATASETS[setting.dataset],
         q=1.0,
         sigma=sigma,
@@ -451,7 +443,7 @@ def _label_lines(ax: Axes, setting: Setting) -> None:
     small = {"fontsize": "small", "color": "0.2", "textcoords": "offset points"}
     level, last = setting.claimed_epsilon, setting.epochs
     ax.annotate(f"ε = {level:g}, as quoted", (0, level), xytext=(5, 4), **small)
-    ax.annotate(f"epoch {last}, the last", (last, 0), xytext=(5, 6), **small)
+    ax.annotate("last epoch", (last, 0), xytext=(5, 6), **small)
 
 
 def _ends(setting: Setting, frame: pd.DataFrame) -> list[str]:
@@ -459,7 +451,7 @@ def _ends(setting: Setting, frame: pd.DataFrame) -> list[str]:
     return [f"{last[accountant]:.2f} ({name})" for accountant, name in NAMES.items()]
 
 
-def _calibration_row(setting: Setting) -> dict[str, object]:
+def _calibration_row(setting: Setting, stride: int) -> dict[str, object]:
     noise = {
         name: noise_multiplier_for(
             TARGET,
@@ -477,13 +469,15 @@ def _calibration_row(setting: Setting) -> dict[str, object]:
         **{f"σ, {name}": sigma for name, sigma in noise.items()},
         "Less noise": 1 - noise["PLD"] / setting.noise_multiplier,
         "Paper's epochs": setting.epochs,
-        "Epochs within 3": _affordable_epochs(setting),
+        "Epochs within 3": _affordable_epochs(setting, stride),
     }
 
 
-def _affordable_epochs(setting: Setting) -> int:
-    """Return the last epoch at which the PLD is within TARGET, by bisection."""
-    within, beyond = 1, 2 * setting.epochs
+def _affordable_epochs(setting: Setting, stride: int) -> int:
+    """Return the last epoch at which the PLD is within TARGET: from the curve, then bisection."""
+    curve = _curve_frame(setting, stride).query("accountant == 'pld'")
+    within = int(curve.query("epsilon <= @TARGET")["epoch"].max())
+    beyond = int(curve.query("epsilon > @TARGET")["epoch"].min())
     while beyond - within > 1:
         middle = (within + beyond) // 2
         spent = epsilon(

@@ -56,6 +56,8 @@ STYLES = (
     Style("#CC79A7", (0, (9, 3)), "P", "+++"),
 )
 
+# A caption reads as text does: themes centre it, and set it light and grey.
+_CAPTION = "text-align: left; font-weight: normal; font-size: 0.9em; color: inherit"
 _RENDERING = {
     # Element ids in an SVG are random unless salted; text as outlines needs no font installed.
     "svg.hashsalt": "dpstudy",
@@ -126,7 +128,8 @@ class _Captioned:
             f'<figure role="group" id="{self.name}" aria-labelledby="{self.name}-caption" '
             'style="margin: 1em 0">\n'
             f"{body}\n"
-            f'<figcaption id="{self.name}-caption">{escape(self.caption)} [{link}]</figcaption>\n'
+            f'<figcaption id="{self.name}-caption" style="{_CAPTION}">'
+            f"{escape(self.caption)} [{link}]</figcaption>\n"
             "</figure>"
         )
 
@@ -225,7 +228,8 @@ class Table(_Captioned):
         return self._wrap(
             f'<div style="overflow-x: auto" tabindex="0" role="region" '
             f'aria-labelledby="{self.name}-caption">\n'
-            f'<table class="table"><thead><tr>{head}</tr></thead>\n'
+            '<table class="table table-sm" style="font-size: 0.8em">\n'
+            f"<thead><tr>{head}</tr></thead>\n"
             f"<tbody>\n{body}\n</tbody></table>\n</div>"
         )
 

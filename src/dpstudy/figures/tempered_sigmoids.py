@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import cycle
+
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
@@ -11,7 +13,7 @@ from dpstudy.activations import relu, tempered_sigmoid
 from dpstudy.errors import UserError
 from dpstudy.experiments.tempered_sigmoids import BASE
 from dpstudy.figures.page import STYLES, Figure, Note, Table, canvas, not_yet_run
-from dpstudy.readings import Reading
+from dpstudy.readings import CHANCE, Reading
 
 DATASETS = {
     "mnist": "MNIST",
@@ -31,9 +33,11 @@ def family(members: tuple[tuple[float, float, float], ...] = FAMILY) -> Figure:
     lines["relu"] = relu(x)
     data = pd.DataFrame({"x": x, **{name: np.asarray(y) for name, y in lines.items()}})
     with canvas(size=(6.4, 3.6)) as (figure, (axes,)):
-        for style, name in zip(STYLES, lines, strict=True):
+        for style, name in zip(cycle(STYLES), lines, strict=False):
             axes.plot(x, data[name], **style.line, markevery=20, label=name)
-        axes.set(xlabel="pre-activation x", ylabel="activation", ylim=(-1.3, 2.3))
+        bounds = [bound for s, _, o in members for bound in (-o, s - o)]
+        limits = min(bounds) - 0.3, max(bounds) + 0.3
+        axes.set(xlabel="pre-activation x", ylabel="activation", ylim=limits)
         axes.legend(loc="upper left", fontsize="small")
     return Figure(
         fig=figure,
@@ -55,12 +59,18 @@ def distance_from_tanh() -> float:
 
 
 def accuracy_against_epsilon(reading: Reading) -> Figure | Note:
-    """Draw test accuracy against epsilon, relu and tanh, for one dataset (Figure 3)."""
+    """Draw test accuracy against epsilon, relu and tanh, for one dataset (Figure 3).
+
+    Of a reading of several datasets, the first that has stored runs.
+    """
     curves = reading.curves
     if curves.empty:
         return not_yet_run(_name(reading), reading.command)
     dataset = curves.dataset[0]
+    curves = curves[curves.dataset == dataset]
     spread = spread_over_seeds(curves)
+    if spread.empty:
+        return Note(_name(reading), "No stored run finished an epoch before it diverged.")
     with canvas(size=(6.4, 4.0)) as (figure, (axes,)):
         for label, rows in spread.groupby("label"):
             _draw_spread(axes, str(label), rows)
@@ -73,8 +83,8 @@ def accuracy_against_epsilon(reading: Reading) -> Figure | Note:
         caption=(
             f"Test accuracy against ε on {DATASETS[dataset]}: median (line) and minimum to maximum "
             f"(band) over {_seeds(curves)}, computed on {reading.devices}. ε at "
-            f"δ = {_delta(reading)} for Poisson sampling as performed. Stars: published, at the "
-            "published ε."
+            f"δ = {_delta(reading)} for Poisson sampling as performed."
+            f"{_stars(dataset)}{_diverged(dataset, reading)}"
         ),
         alt=_describe(spread, dataset),
         data=spread,
@@ -82,10 +92,17 @@ def accuracy_against_epsilon(reading: Reading) -> Figure | Note:
 
 
 def spread_over_seeds(curves: pd.DataFrame) -> pd.DataFrame:
-    """Return median, minimum and maximum test accuracy over seeds, by label and epoch."""
-    by = ["label", "dataset", "epoch", "epsilon_pld", "epsilon_rdp-2019"]
-    accuracy = curves.groupby(by, as_index=False).test_accuracy
-    return accuracy.agg(["median", "min", "max", "count"]).rename(columns={"count": "seeds"})
+    """Return median, minimum and maximum test accuracy over seeds, by label and epoch.
+
+    Epochs that no seed reached without diverging have no epsilon, and are left out.
+    """
+    by = ["label", "dataset", "epoch"]
+    groups = curves.groupby(by, as_index=False)
+    # The same for all seeds, except those that have diverged: they have none.
+    spent = groups[["epsilon_pld", "epsilon_rdp-2019"]].max()
+    accuracy = groups.test_accuracy.agg(["median", "min", "max", "count"])
+    spread = spent.merge(accuracy.rename(columns={"count": "seeds"}), on=by)
+    return spread.dropna(subset="epsilon_pld", ignore_index=True)
 
 
 def _draw_spread(axes: Axes, label: str, rows: pd.DataFrame) -> None:
@@ -131,23 +148,42 @@ def _describe(spread: pd.DataFrame, dataset: str) -> str:
     for label, rows in spread.groupby("label"):
         last = rows.iloc[-1]
         parts.append(
-            f"{label} rises to a median of {last['median']:.1%} at epsilon {last.epsilon_pld:.2f}"
+            f"{label} ends at a median of {last['median']:.1%} at epsilon {last.epsilon_pld:.2f}"
         )
-    return f"Two curves on {DATASETS[dataset]}: {'; '.join(parts)}."
+    curves = "One curve" if len(parts) == 1 else f"{len(parts)} curves"
+    return f"{curves} on {DATASETS[dataset]}: {'; '.join(parts)}."
+
+
+def _stars(dataset: str) -> str:
+    stated = any(published_accuracy(dataset, f"DP-SGD, {label}") for label in STYLE)
+    return " Stars: published, at the published ε." if stated else ""
+
+
+def _diverged(dataset: str, *readings: Reading) -> str:
+    results = [result for reading in readings for _, result in reading.found]
+    failed = sum(r.diverged_at is not None for r in results if r.run.dataset == dataset)
+    return f" Diverged, and at chance ({CHANCE:.0%}) from there on: {failed}." if failed else ""
 
 
 def table_3(private: Reading, not_private: Reading) -> Table | Note:
-    """Return the rows of Table 3 for one dataset, and tanh without privacy from the text."""
-    if not private.found and not not_private.found:
+    """Return the rows of Table 3 for one dataset, and tanh without privacy from the text.
+
+    Of readings of several datasets, the first that has stored runs.
+    """
+    found = private.found or not_private.found
+    if not found:
         return not_yet_run("Table 3", f"{private.command} && {not_private.command}")
-    rows = [_row("SGD", label, not_private) for label in ("relu", "tanh")] + [
-        _row("DP-SGD", label, private) for label in ("relu", "tanh")
+    dataset = found[0][1].run.dataset
+    rows = [_row("SGD", label, not_private, dataset) for label in ("relu", "tanh")] + [
+        _row("DP-SGD", label, private, dataset) for label in ("relu", "tanh")
     ]
+    devices = dict.fromkeys(r.devices for r in (private, not_private) if r.found)
     return Table(
-        name=f"tempered-sigmoids-table-3-{(private.found or not_private.found)[0][1].run.dataset}",
+        name=f"tempered-sigmoids-table-3-{dataset}",
         caption=(
-            "Test accuracy at the last epoch, published and ours: median, minimum and maximum over "
-            f"seeds. Computed on {private.devices or not_private.devices}."
+            f"Test accuracy on {DATASETS[dataset]} at the last epoch, published and ours: median, "
+            f"minimum and maximum over seeds. Computed on {', '.join(devices)}."
+            f"{_diverged(dataset, private, not_private)}"
         ),
         data=pd.DataFrame(rows),
         formats={
@@ -163,10 +199,9 @@ def table_3(private: Reading, not_private: Reading) -> Table | Note:
     )
 
 
-def _row(method: str, label: str, reading: Reading) -> dict[str, object]:
+def _row(method: str, label: str, reading: Reading, dataset: str) -> dict[str, object]:
     finals = reading.finals
-    ours = finals[finals.label == label] if len(finals) else finals
-    dataset = reading.dataset or ""
+    ours = finals[(finals.label == label) & (finals.dataset == dataset)] if len(finals) else finals
     theirs = published_accuracy(dataset, f"{method}, {label}")
     accuracy = ours.test_accuracy if len(ours) else pd.Series(dtype=float)
     return {
@@ -187,9 +222,13 @@ def gradient_growth(reading: Reading) -> Figure | Note:
     curves = reading.curves
     if curves.empty:
         return not_yet_run("The gradient norms", reading.command)
+    dataset = curves.dataset[0]
+    curves = curves[curves.dataset == dataset]
     by = ["label", "dataset", "epoch"]
     columns = ["gradient_norm", "clipped_fraction"]
-    data = curves.groupby(by, as_index=False)[columns].median()
+    data = curves.groupby(by, as_index=False)[columns].median().dropna(ignore_index=True)
+    if data.empty:
+        return Note("Gradient norms", "No stored run finished an epoch before it diverged.")
     with canvas(1, 2, size=(8.4, 3.4)) as (figure, axes):
         for label, rows in data.groupby("label"):
             style, every = STYLE[str(label)], max(1, len(rows) // 8)
@@ -198,18 +237,18 @@ def gradient_growth(reading: Reading) -> Figure | Note:
         axes[0].set(xlabel="epoch", ylabel="mean gradient norm", yscale="log")
         axes[1].set(xlabel="epoch", ylabel="fraction clipped", ylim=(0, 1))
         axes[0].legend(fontsize="small")
-    first, last = data[data.epoch == data.epoch.min()], data[data.epoch == data.epoch.max()]
     said = "; ".join(
-        f"{a.label} goes from {a.gradient_norm:.2g} to {b.gradient_norm:.2g}"
-        for a, b in zip(first.itertuples(), last.itertuples(), strict=True)
+        f"{label} goes from {rows.gradient_norm.iloc[0]:.2g} to {rows.gradient_norm.iloc[-1]:.2g}"
+        for label, rows in data.groupby("label")
     )
     return Figure(
         fig=figure,
-        name=f"tempered-sigmoids-gradient-norms-{data.dataset[0]}",
+        name=f"tempered-sigmoids-gradient-norms-{dataset}",
         caption=(
-            "Per-example gradients before clipping, mean norm (left, logarithmic) and the fraction "
-            f"above the clipping norm (right); medians over {_seeds(curves)}, computed on "
-            f"{reading.devices}. Measured on private data: no ε covers it."
+            f"Per-example gradients on {DATASETS[dataset]} before clipping, mean norm (left, "
+            "logarithmic) and the fraction above the clipping norm (right); medians over "
+            f"{_seeds(curves)}, computed on {reading.devices}. Measured on private data: no ε "
+            "covers it."
         ),
         alt=f"Mean gradient norm by epoch: {said}. Right: the fraction of examples clipped.",
         data=data,
@@ -218,14 +257,17 @@ def gradient_growth(reading: Reading) -> Figure | Note:
 
 def warnings_of(*readings: Reading) -> Note | None:
     """Return a note that names stored files left out and runs missing; None if there are none."""
-    lines = [line for reading in readings for line in reading.damaged]
-    lines += [
-        f"{len(reading.missing)} runs of {reading.experiment.name} are not yet run: "
-        f"{reading.command}"
-        for reading in readings
-        if reading.missing and reading.found
-    ]
-    return Note("Incomplete", " ".join(lines)) if lines else None
+    lines = [f"Left out: {line}." for reading in readings for line in reading.damaged]
+    # Where nothing at all is stored, what stands in place of each figure says so.
+    if any(reading.found for reading in readings):
+        lines += [
+            f"Not yet run: {len(reading.missing)} of the "
+            f"{len(reading.missing) + len(reading.found)} runs of {reading.experiment.name} "
+            f"({reading.command})."
+            for reading in readings
+            if reading.missing
+        ]
+    return Note("Incomplete", " ".join(dict.fromkeys(lines))) if lines else None
 
 
 def settings(dataset: str) -> Table:
@@ -257,7 +299,9 @@ def _name(reading: Reading) -> str:
 def _seeds(curves: pd.DataFrame) -> str:
     counts = curves.groupby("label").seed.nunique()
     low, high = counts.min(), counts.max()
-    return f"{low} seeds" if low == high else f"{low} to {high} seeds"
+    if low != high:
+        return f"{low} to {high} seeds"
+    return "1 seed" if low == 1 else f"{low} seeds"
 
 
 def _delta(reading: Reading) -> str:

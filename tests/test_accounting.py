@@ -1,0 +1,369 @@
+"""Accounting against other people's numbers, closed forms, integration and simulation."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import Phase, given, settings
+from hypothesis import strategies as st
+from scipy import optimize, stats
+
+from dpstudy import accounting
+from dpstudy.accounting import (
+    ACCOUNTANTS,
+    effective_noise_multiplier,
+    epsilon,
+    epsilon_curve,
+    gdp_delta,
+    gdp_epsilon,
+    gdp_mu,
+    gdp_noise_multiplier_for,
+    noise_multiplier_for,
+    sampling_probability_of,
+    zcdp_epsilon,
+    zcdp_rho,
+)
+from dpstudy.errors import UserError
+from dpstudy.published import END_TO_END, SCATTERNET
+
+MNIST = {"sampling_probability": 512 / 60_000, "noise_multiplier": 1.23, "delta": 1e-5}
+
+
+def spent(q, sigma, steps, accountant="pld", delta=1e-5):
+    return epsilon(
+        sampling_probability=q,
+        noise_multiplier=sigma,
+        steps=steps,
+        delta=delta,
+        accountant=accountant,
+    )
+
+
+def phi_delta(mu, eps):
+    """Balle & Wang 2018, Theorem 8, written out: delta of Gaussians with sensitivity/noise = mu."""
+    return stats.norm.cdf(mu / 2 - eps / mu) - math.exp(eps) * stats.norm.cdf(-mu / 2 - eps / mu)
+
+
+def phi_epsilon(mu, delta):
+    return optimize.brentq(lambda eps: phi_delta(mu, eps) - delta, 0, 200, xtol=1e-12)
+
+
+# --- values published by others ---------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("examples", "batch", "sigma", "epochs", "expected", "digits"),
+    [
+        # tensorflow/privacy, tutorials/README.md: the table of 2019 and that of the first version.
+        (60_000, 256, 1.3, 15, 1.19, 2),
+        (60_000, 256, 1.1, 60, 3.01, 2),
+        (60_000, 256, 0.7, 45, 7.10, 2),
+        (60_000, 256, 1.12, 60, 2.92, 2),
+        (60_000, 256, 1.2, 10, 1.20, 2),
+        # Bu, Dong, Long & Su 2020, Figure 5: moments accountant after 70 epochs.
+        (60_000, 256, 0.7, 70, 8.68, 2),
+    ],
+)
+def test_rdp_2019_gives_the_numbers_of_its_time(examples, batch, sigma, epochs, expected, digits):
+    steps = math.ceil(epochs * examples / batch)
+    assert round(spent(batch / examples, sigma, steps, "rdp-2019"), digits) == expected
+
+
+def test_rdp_2019_gives_abadi_et_al():
+    """Section 5.1 and Figure 2: q = 0.01, sigma = 4, 10,000 steps cost epsilon = 1.26."""
+    assert round(spent(0.01, 4.0, 10_000, "rdp-2019"), 2) == 1.26
+
+
+def test_rdp_2019_gives_losing_less_its_three():
+    """With the batches an epoch rounded down, as in the code that tuned those settings.
+
+    All but CIFAR-10 on ScatterNet features, whose noise is for less.
+    """
+    for setting in (*END_TO_END, *SCATTERNET[:2]):
+        steps = setting.epochs * (setting.examples // setting.batch)
+        spent_then = spent(
+            setting.sampling_probability, setting.noise_multiplier, steps, "rdp-2019"
+        )
+        assert spent_then == pytest.approx(setting.claimed_epsilon, abs=0.01)
+
+
+@pytest.mark.parametrize(
+    ("accountant", "expected", "tolerance"),
+    # opacus/tests/accountants_test.py; its PRV accountant is accurate to 0.01, from above.
+    [("rdp", 7.32911117143, 5e-4), ("pld", 6.777395712150674, 1e-2)],
+)
+def test_today_s_accountants_give_the_values_of_opacus(accountant, expected, tolerance):
+    assert spent(0.04, 1.5, 2_250, accountant) == pytest.approx(expected, abs=tolerance)
+
+
+def test_central_limit_gives_the_values_of_opacus_and_bu_et_al():
+    mu = gdp_mu(sampling_probability=0.04, noise_multiplier=1.5, steps=2_249)
+    assert 6.59 < gdp_epsilon(mu, 1e-5) < 6.6
+    # Bu et al. 2020, Figure 5: 70 epochs at sigma = 0.638 have mu = 1.78 and epsilon = 8.68.
+    steps = 70 * 60_000 // 256
+    mu = gdp_mu(sampling_probability=256 / 60_000, noise_multiplier=0.638, steps=steps)
+    assert mu == pytest.approx(1.78, abs=0.005)
+    assert gdp_epsilon(1.78, 1e-5) == pytest.approx(8.68, abs=0.02)
+
+
+# --- closed forms -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("sigma", "steps"), [(0.1, 1), (1.0, 1), (4.0, 1), (1.0, 10), (5.0, 30), (50.0, 1_000)]
+)
+def test_without_sampling_pld_is_the_analytic_gaussian(sigma, steps):
+    exact = phi_epsilon(math.sqrt(steps) / sigma, 1e-5)
+    ours = spent(1.0, sigma, steps)
+    assert ours == pytest.approx(exact, rel=2e-4)
+    assert ours >= exact * (1 - 1e-6)
+    assert gdp_epsilon(math.sqrt(steps) / sigma, 1e-5) == pytest.approx(exact, rel=1e-9)
+
+
+@pytest.mark.parametrize("mu", [0.3, 1.0, 5.0])
+@pytest.mark.parametrize("eps", [0.1, 1.0, 4.0])
+def test_gdp_delta_is_the_closed_form(mu, eps):
+    assert gdp_delta(mu, eps) == pytest.approx(phi_delta(mu, eps), rel=1e-9)
+
+
+def test_gdp_delta_survives_a_large_epsilon():
+    assert gdp_delta(60.0, gdp_epsilon(60.0, 1e-5)) == pytest.approx(1e-5, rel=1e-6)
+
+
+def test_rdp_2019_without_sampling_is_mironov_s_formula():
+    """Gaussian: alpha / (2 sigma^2) a step, minimised over the orders by hand."""
+    sigma, steps = 5.0, 30
+    orders = np.array([1 + x / 10 for x in range(1, 100)] + list(range(12, 64)))
+    by_hand = min(steps * orders / (2 * sigma**2) + math.log(1e5) / (orders - 1))
+    assert spent(1.0, sigma, steps, "rdp-2019") == pytest.approx(by_hand, rel=1e-12)
+
+
+def test_zcdp_is_bun_and_steinke_and_its_own_inverse():
+    assert zcdp_epsilon(0.25, 1e-5) == pytest.approx(0.25 + math.sqrt(math.log(1e5)))
+    assert zcdp_epsilon(0.0, 1e-5) == 0
+    for eps in (0.07, 0.87, 3.64):
+        assert zcdp_epsilon(zcdp_rho(eps, 1e-5), 1e-5) == pytest.approx(eps, rel=1e-12)
+
+
+def test_zcdp_bounds_the_gaussian_that_it_is_made_of():
+    for rho in (1e-4, 0.01, 0.25, 10.0):
+        assert zcdp_epsilon(rho, 1e-5) > gdp_epsilon(math.sqrt(2 * rho), 1e-5)
+
+
+# --- the sampled Gaussian from its definition ---------------------------------------------------
+
+
+def hockey_stick(p, q, eps, x):
+    """The integral of max(p - exp(eps) q, 0) on a fine grid."""
+    return np.trapezoid(np.maximum(p - math.exp(eps) * q, 0), x)
+
+
+@pytest.mark.parametrize(
+    ("q", "sigma", "delta"), [(512 / 60_000, 1.23, 1e-4), (0.1, 0.8, 1e-5), (0.5, 2.0, 1e-3)]
+)
+def test_one_sampled_step_by_numerical_integration(q, sigma, delta):
+    x = np.linspace(-12 * sigma, 1 + 12 * sigma, 200_001)
+    without = stats.norm.pdf(x, 0, sigma)
+    with_example = (1 - q) * without + q * stats.norm.pdf(x, 1, sigma)
+
+    def worst(eps):
+        removed = hockey_stick(with_example, without, eps, x)
+        added = hockey_stick(without, with_example, eps, x)
+        return max(removed, added)
+
+    exact = optimize.brentq(lambda eps: worst(eps) - delta, 0, 20, xtol=1e-6)
+    assert spent(q, sigma, 1, delta=delta) == pytest.approx(exact, rel=2e-3, abs=1e-5)
+
+
+def test_many_sampled_steps_by_simulation():
+    """Delta at the epsilon computed for it, estimated from simulated privacy losses."""
+    q, sigma, steps, delta, runs = 0.02, 1.0, 100, 0.01, 100_000
+    rng = np.random.default_rng(0)
+    loss = np.zeros(runs)
+    for _ in range(steps):
+        x = sigma * rng.standard_normal(runs) + (rng.random(runs) < q)
+        loss += np.log1p(q * np.expm1((2 * x - 1) / (2 * sigma**2)))
+    excess = np.maximum(-np.expm1(spent(q, sigma, steps, delta=delta) - loss), 0)
+    error = excess.std() / math.sqrt(runs)
+    assert error < 0.02 * delta
+    assert excess.mean() == pytest.approx(delta, abs=4 * error)
+
+
+# --- order --------------------------------------------------------------------------------------
+
+PROBABILITIES = st.floats(1e-3, 0.2)
+NOISE = st.floats(0.7, 6.0)
+STEPS = st.integers(1, 1_000)
+DELTAS = st.floats(1e-8, 1e-2)
+MORE = st.floats(1.05, 2.0)
+# Without shrinking: one example is telling enough, and each takes a while.
+PHASES = (Phase.explicit, Phase.generate)
+
+
+def grows(before, after):
+    """Strictly, but where delta alone already allows for all that happens."""
+    assert after > before or after == before == 0
+
+
+@pytest.mark.parametrize("accountant", ["rdp", "rdp-2019"])
+@settings(max_examples=12, deadline=None, derandomize=True, phases=PHASES)
+@given(q=PROBABILITIES, sigma=NOISE, steps=STEPS, delta=DELTAS, more=MORE)
+def test_rdp_is_monotone(accountant, q, sigma, steps, delta, more):
+    base = spent(q, sigma, steps, accountant, delta)
+    grows(base, spent(q, sigma, math.ceil(steps * more), accountant, delta))
+    grows(base, spent(q * more, sigma, steps, accountant, delta))
+    grows(base, spent(q, sigma / more, steps, accountant, delta))
+    grows(base, spent(q, sigma, steps, accountant, delta / more))
+
+
+@settings(max_examples=3, deadline=None, derandomize=True, phases=PHASES)
+@given(q=st.floats(0.01, 0.2), sigma=NOISE, steps=st.integers(100, 1_000), delta=DELTAS, more=MORE)
+def test_pld_is_monotone(q, sigma, steps, delta, more):
+    base = spent(q, sigma, steps, delta=delta)
+    grows(base, spent(q, sigma, math.ceil(steps * more), delta=delta))
+    grows(base, spent(q * more, sigma, steps, delta=delta))
+    grows(base, spent(q, sigma / more, steps, delta=delta))
+    grows(base, spent(q, sigma, steps, delta=delta / more))
+
+
+@settings(max_examples=4, deadline=None, derandomize=True, phases=PHASES)
+@given(q=PROBABILITIES, sigma=NOISE, steps=STEPS, delta=DELTAS)
+def test_pld_is_at_most_rdp_is_at_most_rdp_2019(q, sigma, steps, delta):
+    tight, loose, old = (spent(q, sigma, steps, name, delta) for name in ACCOUNTANTS)
+    assert ACCOUNTANTS == ("pld", "rdp", "rdp-2019")
+    assert tight <= loose * (1 + 1e-3) + 1e-4
+    assert loose <= old * (1 + 1e-9)
+
+
+def test_the_settings_of_the_study_are_strictly_ordered():
+    for setting in END_TO_END:
+        tight, loose, old = (
+            spent(setting.sampling_probability, setting.noise_multiplier, setting.steps, name)
+            for name in ACCOUNTANTS
+        )
+        assert tight < 0.95 * loose < 0.9 * old
+
+
+# --- curves and calibration ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("accountant", ACCOUNTANTS)
+def test_a_curve_is_its_points_in_the_order_asked_for(accountant):
+    steps = (351, 0, 117, 117, 240)
+    curve = epsilon_curve(steps=steps, accountant=accountant, **MNIST)
+    points = [epsilon(steps=count, accountant=accountant, **MNIST) for count in steps]
+    assert curve == pytest.approx(points, abs=1e-6)
+    assert curve[1] == 0.0
+
+
+@pytest.mark.parametrize("accountant", ACCOUNTANTS)
+@pytest.mark.parametrize(
+    ("wanted", "q", "steps"), [(3.0, 0.02, 300), (0.5, 0.02, 500), (30.0, 0.01, 100)]
+)
+def test_calibrated_noise_spends_what_was_wanted_and_no_more(accountant, wanted, q, steps):
+    sigma = noise_multiplier_for(
+        wanted, sampling_probability=q, steps=steps, delta=1e-5, accountant=accountant
+    )
+    assert spent(q, sigma, steps, accountant) <= wanted
+    assert spent(q, sigma * 0.9995, steps, accountant) > wanted
+
+
+def test_calibrated_noise_without_sampling_is_the_analytic_gaussian():
+    sigma = noise_multiplier_for(1.0, sampling_probability=1.0, steps=1, delta=1e-5)
+    assert phi_epsilon(1 / sigma, 1e-5) == pytest.approx(1.0, rel=1e-3)
+
+
+def test_the_central_limit_s_noise_inverts_its_epsilon():
+    for wanted in (3.0, 1.0, 0.1):
+        sigma = gdp_noise_multiplier_for(
+            wanted, sampling_probability=0.004, steps=4_680, delta=1e-5
+        )
+        mu = gdp_mu(sampling_probability=0.004, noise_multiplier=sigma, steps=4_680)
+        assert gdp_epsilon(mu, 1e-5) == pytest.approx(wanted, rel=1e-6)
+
+
+def test_the_size_of_the_discretisation_does_not_matter(monkeypatch):
+    """From little noise to much, a quarter of the interval moves epsilon by under one per cent."""
+    cases = [(0.0043, 0.0068, 500), (0.0085, 1.5, 500), (0.001, 10.0, 10_000), (1.0, 300.0, 25)]
+    coarse = [spent(*case) for case in cases]
+    caches = (accounting._epsilon, accounting._composed, accounting._one_step)
+    try:
+        monkeypatch.setattr(accounting, "_INTERVAL", accounting._INTERVAL / 4)
+        for cache in caches:
+            cache.cache_clear()
+        fine = [spent(*case) for case in cases]
+    finally:
+        for cache in caches:
+            cache.cache_clear()
+    assert coarse == pytest.approx(fine, rel=0.01)
+    assert all(a >= b * (1 - 1e-6) for a, b in zip(coarse, fine, strict=True))
+
+
+# --- small things -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("accountant", ACCOUNTANTS)
+def test_no_step_costs_nothing(accountant):
+    assert epsilon(steps=0, accountant=accountant, **MNIST) == 0.0
+
+
+def test_noise_counts_over_the_proven_sensitivity():
+    assert effective_noise_multiplier(1.1, math.sqrt(100)) == pytest.approx(0.11)
+    assert sampling_probability_of(examples=60_000, batch=512) == 512 / 60_000
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"noise_multiplier": -1.0}, "noise multiplier must be > 0, got -1.0"),
+        ({"noise_multiplier": 0.0}, "noise multiplier must be > 0, got 0.0"),
+        ({"noise_multiplier": math.nan}, "noise multiplier must be > 0, got nan"),
+        ({"noise_multiplier": math.inf}, "noise multiplier must be finite, got inf"),
+        ({"delta": 0.0}, r"delta must be in \(0, 1\), got 0.0"),
+        ({"delta": 1.0}, r"delta must be in \(0, 1\), got 1.0"),
+        ({"sampling_probability": 0.0}, r"sampling probability must be in \(0, 1\], got 0.0"),
+        ({"sampling_probability": 1.5}, r"sampling probability must be in \(0, 1\], got 1.5"),
+        ({"steps": -1}, "steps must be >= 0, got -1"),
+        ({"steps": 1.5}, "steps must be a whole number, got 1.5"),
+        ({"accountant": "rpd"}, "unknown accountant 'rpd'; one of: pld, rdp, rdp-2019"),
+    ],
+)
+def test_bad_input_names_the_field_and_the_value(change, message):
+    with pytest.raises(UserError, match=f"^{message}$"):
+        epsilon(**{**MNIST, "steps": 10, **change})
+    if "steps" in change:
+        change = {"steps": [10, change["steps"]]}
+    with pytest.raises(UserError, match=f"^{message}$"):
+        epsilon_curve(**{**MNIST, "steps": [10], **change})
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: sampling_probability_of(examples=100, batch=101), "at most the 100 examples"),
+        (lambda: sampling_probability_of(examples=100, batch=0), "batch must be at least 1, got 0"),
+        (lambda: accounting.check_epochs(0), "epochs must be at least 1, got 0"),
+        (lambda: effective_noise_multiplier(1.0, 0.0), "sensitivity must be > 0, got 0.0"),
+        (lambda: zcdp_epsilon(-1.0, 1e-5), "rho must be >= 0"),
+        (lambda: gdp_epsilon(-1.0, 1e-5), "mu must be >= 0"),
+        (lambda: calibrated(0.0), "epsilon must be > 0 and finite, got 0.0"),
+        (lambda: calibrated(3.0, steps=0), "steps must be at least 1 to calibrate noise, got 0"),
+        (
+            lambda: calibrated(0.1, accountant="rdp-2019"),
+            "epsilon 0.1 cannot be certified by rdp-2019",
+        ),
+        (lambda: calibrated(1e15, accountant="rdp"), "too large to calibrate noise for"),
+    ],
+)
+def test_other_bad_input_is_one_line(call, message):
+    with pytest.raises(UserError, match=message) as raised:
+        call()
+    assert "\n" not in str(raised.value)
+
+
+def calibrated(wanted, steps=100, accountant="pld"):
+    return noise_multiplier_for(
+        wanted, sampling_probability=0.01, steps=steps, delta=1e-5, accountant=accountant
+    )

@@ -1,0 +1,190 @@
+"""What a figure, a table and a note put on a page, read back from their HTML."""
+
+from __future__ import annotations
+
+import base64
+import csv
+import io
+import itertools
+from html.parser import HTMLParser
+
+import numpy as np
+import pandas as pd
+import pytest
+from matplotlib import colors
+from matplotlib import pyplot as plt
+
+from dpstudy.figures.page import MISSING, STYLES, Figure, Table, canvas, not_yet_run
+
+DATA = pd.DataFrame({"name": ["a & b", "c"], "value": [1 / 3, np.nan], "count": [1, 2]})
+
+
+class Page(HTMLParser):
+    """The elements of a piece of HTML, and the text inside each kind."""
+
+    def __init__(self, html):
+        super().__init__()
+        self.elements, self.text, self._open = [], {}, []
+        self.feed(html)
+
+    def handle_starttag(self, tag, attrs):
+        self.elements.append((tag, dict(attrs)))
+        if tag not in ("img", "br"):
+            self._open.append(tag)
+
+    def handle_endtag(self, tag):
+        assert self._open.pop() == tag, f"</{tag}> closes nothing"
+
+    def handle_data(self, data):
+        for tag in self._open:
+            self.text[tag] = self.text.get(tag, "") + data
+
+    def find(self, tag, **wanted):
+        return [
+            attrs
+            for name, attrs in self.elements
+            if name == tag and all(attrs.get(key) == value for key, value in wanted.items())
+        ]
+
+
+def drawn(**changes):
+    with canvas(1, 2, size=(4, 2)) as (fig, axes):
+        for style, ax in zip(STYLES, axes, strict=False):
+            ax.plot([0, 1], [0, 1], label="x", **style.line)
+            ax.bar([0], [1], **style.area)
+        axes[0].legend()
+    fields = {"name": "two-lines", "caption": "A caption < 3.", "data": DATA, "alt": 'An "alt".'}
+    return Figure(fig=fig, **{**fields, **changes})
+
+
+def table(**changes):
+    fields = {"name": "some-numbers", "caption": "Numbers.", "data": DATA}
+    return Table(**{**fields, "formats": {"value": "{:.2f}"}, **changes})
+
+
+def html(shown):
+    return shown._repr_mimebundle_()["text/html"]
+
+
+def decoded(uri):
+    head, content = uri.split(",", 1)
+    assert head.endswith(";base64")
+    return base64.b64decode(content)
+
+
+def test_a_figure_is_one_group_with_an_image_that_has_a_text_alternative():
+    page = Page(html(drawn()))
+    [group] = page.find("figure", role="group")
+    [caption] = page.find("figcaption")
+    [image] = page.find("img")
+    assert group["aria-labelledby"] == caption["id"]
+    assert image["alt"] == 'An "alt".'
+    assert decoded(image["src"]).startswith(b"<?xml")
+    assert "A caption < 3." in page.text["figcaption"]
+
+
+@pytest.mark.parametrize("shown", [drawn, table])
+def test_the_csv_has_the_numbers_in_full(shown):
+    [link] = Page(html(shown())).find("a")
+    assert link["download"] == f"{shown().name}.csv"
+    assert link["aria-label"]
+    rows = list(csv.DictReader(io.StringIO(decoded(link["href"]).decode())))
+    assert [row["name"] for row in rows] == ["a & b", "c"]
+    assert float(rows[0]["value"]) == 1 / 3
+    assert rows[1]["value"] == ""
+    assert [row["count"] for row in rows] == ["1", "2"]
+
+
+@pytest.mark.parametrize("shown", [drawn, table])
+def test_the_same_content_gives_the_same_bytes(shown):
+    assert html(shown()) == html(shown())
+    assert html(shown()) == shown()._repr_html_()
+
+
+def test_another_drawing_gives_other_bytes():
+    with canvas(size=(4, 2)) as (fig, [ax]):
+        ax.plot([0, 1], [1, 0])
+    other = Figure(name="other", caption="c", data=DATA, alt="a", fig=fig)
+    assert other.svg != drawn().svg
+    assert other.png.startswith(b"\x89PNG")
+
+
+def test_a_figure_is_not_shown_a_second_time():
+    figure, _ = plt.subplots()
+    Figure(name="by-pyplot", caption="c", data=DATA, alt="a", fig=figure)
+    drawn()
+    assert plt.get_fignums() == []
+
+
+def test_the_theme_stays_inside_a_canvas():
+    with plt.rc_context({"grid.color": "red"}):
+        drawn()._repr_html_()
+        assert plt.rcParams["grid.color"] == "red"
+
+
+def test_a_table_heads_its_columns_and_its_rows():
+    page = Page(html(table()))
+    assert len(page.find("th", scope="col")) == 3
+    assert len(page.find("th", scope="row")) == 2
+    [caption] = page.find("figcaption")
+    [region] = page.find("div", role="region", tabindex="0")
+    assert region["aria-labelledby"] == caption["id"]
+
+
+def test_a_table_shows_formatted_values_and_dashes():
+    assert table().shown() == [["a & b", "0.33", "1"], ["c", MISSING, "2"]]
+    by_function = table(formats={"count": lambda value: f"no. {value}"})
+    assert by_function.shown()[1] == ["c", MISSING, "no. 2"]
+    assert "a & b | 0.33 | 1" in table()._repr_mimebundle_()["text/plain"]
+    assert "<b>" not in html(table(data=pd.DataFrame({"x": ["<b>"]}), formats={}))
+
+
+@pytest.mark.parametrize("shown", [drawn, table])
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"name": "Two Lines"}, "lower-case words"),
+        ({"caption": " "}, "caption is needed"),
+        ({"data": DATA.iloc[:0]}, "no data"),
+    ],
+)
+def test_what_a_page_needs_is_asked_for(shown, change, message):
+    with pytest.raises(ValueError, match=message):
+        shown(**change)
+
+
+def test_a_figure_needs_a_text_alternative_and_a_format_its_column():
+    with pytest.raises(ValueError, match="text alternative is needed"):
+        drawn(alt="")
+    with pytest.raises(ValueError, match="no column 'other'"):
+        table(formats={"other": "{}"})
+
+
+def test_what_has_not_run_says_so_with_its_command():
+    note = not_yet_run("Figure 3", "dpstudy run tempered-sigmoids-figure-3")
+    page = Page(html(note))
+    assert page.find("div", role="note")
+    assert "Not yet run" in page.text["p"]
+    assert page.text["code"] == "dpstudy run tempered-sigmoids-figure-3"
+    assert "Not yet run" in note._repr_mimebundle_()["text/plain"]
+
+
+def luminance(color):
+    """Relative luminance of sRGB, as of WCAG 2.1."""
+    channels = np.array(colors.to_rgb(color))
+    linear = np.where(channels <= 0.04045, channels / 12.92, ((channels + 0.055) / 1.055) ** 2.4)
+    return float(linear @ (0.2126, 0.7152, 0.0722))
+
+
+def test_series_are_told_apart_without_colour():
+    for mark in ("dash", "marker", "hatch"):
+        assert len({getattr(style, mark) for style in STYLES}) == len(STYLES)
+
+
+def test_neighbouring_series_differ_in_grey_and_stand_out_from_white():
+    for style in STYLES:
+        # An orange line needs its dash and marker: 3 : 1 holds for the darker ones only.
+        assert 1.05 / (luminance(style.color) + 0.05) > 2
+    for one, other in itertools.pairwise(STYLES):
+        dark, light = sorted((luminance(one.color), luminance(other.color)))
+        assert (light + 0.05) / (dark + 0.05) > 1.25
