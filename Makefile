@@ -24,7 +24,7 @@ export PYTHONHASHSEED := 0
 export PYDEVD_DISABLE_FILE_VALIDATION := 1
 export TF_CPP_MIN_LOG_LEVEL ?= 2
 
-.PHONY: help env book test lint smoke bench lock clean distclean
+.PHONY: help env book test lint smoke notebooks bench lock clean distclean
 
 help:  ## say what each target does
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  make \1\t/' | expand -t 18
@@ -56,6 +56,9 @@ smoke: $(READY)  ## train small versions of every chapter's experiments (minutes
 	@mkdir -p _build/smoke
 	@for nb in $(NOTEBOOKS); do echo "$$nb" && \
 		$(BIN)/papermill --no-progress-bar -p profile smoke "$$nb" "_build/smoke/$$(basename "$$nb")" || exit 1; done
+
+notebooks: $(READY)  ## make the notebooks from their percent scripts
+	@$(BIN)/python tools/refresh_notebooks.py $(wildcard notebooks/[0-9]*.py)
 
 bench:  ## compare with other libraries (not written yet)
 	@echo "make bench: the benchmark is not written yet." >&2; exit 2
