@@ -75,7 +75,7 @@ def train_missing(
     Args:
         runs: the runs wanted.
         folder: where results are stored, and checkpoints under `.checkpoints`.
-        budget: seconds; no epoch is started that would, by the last one's time, end later.
+        budget: seconds; no epoch is started that would, by the slowest one's time, end later.
         finish: completes a result before it is stored, such as by its epsilon.
         report: called after every epoch.
 
@@ -84,34 +84,64 @@ def train_missing(
         DataError: a dataset is missing or damaged.
         TrainingError: a run is void.
     """
-    wanted = {run.identity: run for run in runs}
-    have = {path.stem for path in store.stored_files(folder)}
-    outcome = Outcome(already=sum(identity in have for identity in wanted))
-    total = sum(run.epochs for run in wanted.values())
-    done = sum(run.epochs for identity, run in wanted.items() if identity in have)
-    deadline = time.monotonic() + budget
-    for identity, run in wanted.items():
-        if identity in have:
-            continue
+    plan = Plan.of(runs, folder)
+    outcome = Outcome(already=plan.already)
+    done, deadline = plan.epochs_before, time.time() + budget
+    for run in plan.missing.values():
         result = None
-        for item in _train_one(run, folder, deadline):
+        for item in train_one(run, folder, deadline):
             if isinstance(item, Epoch):
-                report(Progress(run, item.epoch, done + item.epoch, total, item.test_accuracy))
+                done_here = done + item.epoch
+                report(Progress(run, item.epoch, done_here, plan.epochs_total, item.test_accuracy))
             else:
-                result = finish(item)
+                result = item
         done += run.epochs
-        if result is None:
-            outcome.unfinished += 1
-            continue
-        store.write(folder, result)
-        _checkpoint(folder, run).unlink(missing_ok=True)
-        outcome.stored.append(result)
+        settle(outcome, folder, run, result, finish)
     return outcome
 
 
-def _train_one(run: Run, folder: Path, deadline: float) -> Iterator[Epoch | Result]:
-    """Yield the run's epochs, then its result, unless the deadline came first."""
-    if time.monotonic() >= deadline:
+@dataclass(frozen=True)
+class Plan:
+    """What a campaign has to do: the runs not stored yet, and the epochs done before it."""
+
+    missing: dict[str, Run]
+    already: int
+    epochs_before: int
+    epochs_total: int
+
+    @classmethod
+    def of(cls, runs: Iterable[Run], folder: Path) -> Plan:
+        """Compare the runs wanted with what `folder` holds."""
+        wanted = {run.identity: run for run in runs}
+        have = {path.stem for path in store.stored_files(folder)} & set(wanted)
+        return cls(
+            missing={identity: run for identity, run in wanted.items() if identity not in have},
+            already=len(have),
+            epochs_before=sum(wanted[identity].epochs for identity in have),
+            epochs_total=sum(run.epochs for run in wanted.values()),
+        )
+
+
+def settle(
+    outcome: Outcome,
+    folder: Path,
+    run: Run,
+    result: Result | None,
+    finish: Callable[[Result], Result],
+) -> None:
+    """Store what a run came to, remove its checkpoint, and count it."""
+    if result is None:
+        outcome.unfinished += 1
+        return
+    result = finish(result)
+    store.write(folder, result)
+    _checkpoint(folder, run).unlink(missing_ok=True)
+    outcome.stored.append(result)
+
+
+def train_one(run: Run, folder: Path, deadline: float) -> Iterator[Epoch | Result]:
+    """Yield the run's epochs, then its result, unless the deadline (`time.time()`) came first."""
+    if time.time() >= deadline:
         return
     dataset = data.load(run.dataset)
     rows, state = load_checkpoint(_checkpoint(folder, run), run)
@@ -130,7 +160,7 @@ def _train_one(run: Run, folder: Path, deadline: float) -> Iterator[Epoch | Resu
         yield seen
         if seen.epoch < run.epochs:
             save_checkpoint(_checkpoint(folder, run), rows, reached)
-            if now + slowest > deadline:
+            if time.time() + slowest > deadline:
                 return
     yield _result(run, rows, diverged_at, dataset.fingerprint)
 

@@ -212,7 +212,7 @@ def _train(work: list[tuple[Experiment, list[Run]]], profile: str, seconds: floa
             diverged = [r.run.identity for r in outcome.stored if r.diverged_at is not None]
             click.echo(
                 f"{experiment.name}: {len(outcome.stored)} stored, {outcome.already} already "
-                f"there, {outcome.unfinished} left"
+                f"there, {outcome.unfinished} left, in {experiment.folder(profile)}"
                 + (f", diverged: {', '.join(diverged)}" if diverged else "")
             )
     except KeyboardInterrupt:

@@ -1,0 +1,23 @@
+"""What several test files share."""
+
+import os
+import tempfile
+
+import pytest
+
+
+def pytest_configure(config):
+    """Let the processes that tests start find what this one compiled: compiling takes longest."""
+    if "JAX_COMPILATION_CACHE_DIR" not in os.environ:
+        folder = tempfile.TemporaryDirectory(prefix="dpstudy-compiled-")
+        os.environ["JAX_COMPILATION_CACHE_DIR"] = folder.name
+        config.add_cleanup(lambda: os.environ.pop("JAX_COMPILATION_CACHE_DIR", None))
+        config.add_cleanup(folder.cleanup)
+
+
+@pytest.fixture
+def results(tmp_path, monkeypatch):
+    """An empty results folder, so that no test touches the study's own."""
+    folder = tmp_path / "results"
+    monkeypatch.setenv("DPSTUDY_RESULTS", str(folder))
+    return folder

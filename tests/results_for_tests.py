@@ -1,0 +1,88 @@
+"""Runs small enough to train in a test, results that were never trained, and files to damage."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from dataclasses import replace
+from pathlib import Path
+
+from dpstudy import spec
+from dpstudy.experiments.experiment import Experiment
+from dpstudy.spec import Run
+from dpstudy.store import Result
+
+# The one shape that tests train: what differs in numbers alone is compiled once.
+TINY = {"dataset": "mnist-5k", "batch": 2000, "epochs": 3}
+RUN = Run(**TINY)
+DEVICE = "one abacus"
+
+# Its smoke profile is to be made of TINY runs: see `small_smoke_runs`.
+EXPERIMENT = Experiment(
+    name="tiny",
+    title="Two runs that take a second each",
+    variants={"tanh": (Run(),)},
+    seeds={"mnist": 2},
+)
+
+
+def small_smoke_runs(monkeypatch):
+    """Make every smoke profile one of TINY runs, and EXPERIMENT one that the package knows."""
+    monkeypatch.setattr("dpstudy.experiments.experiment.SMOKE", TINY)
+    monkeypatch.setattr("dpstudy.experiments.EXPERIMENTS", {EXPERIMENT.name: EXPERIMENT})
+
+
+def seeds(count: int, run: Run = RUN) -> list[Run]:
+    return [replace(run, seed=seed) for seed in range(count)]
+
+
+def result_of(run: Run = RUN, *, accuracy: float = 0.9, epochs: int | None = None, **fields):
+    """A result that was never trained: accuracy climbs by 0.01 an epoch and ends at `accuracy`.
+
+    With fewer `epochs` than the run has, it is one that diverged in the next one.
+    """
+    count = run.epochs if epochs is None else epochs
+    climb = range(count)
+    curve = {
+        "epoch": [epoch + 1 for epoch in climb],
+        "step": [(epoch + 1) * run.steps_per_epoch for epoch in climb],
+        "test_accuracy": [round(accuracy - 0.01 * (count - 1 - epoch), 6) for epoch in climb],
+        "gradient_norm": [2.0 + epoch for epoch in climb],
+        "clipped_fraction": [0.5 for _ in climb],
+    }
+    spent = [round(0.1 * (epoch + 1), 6) for epoch in climb]
+    epsilon = {"pld": spent, "rdp": spent, "rdp-2019": [2 * value for value in spent]}
+    given = {
+        "curve": curve,
+        "class_accuracy": [accuracy] * 10,
+        "diverged_at": None if count == run.epochs else count * run.steps_per_epoch + 1,
+        "epsilon": epsilon if run.private else {},
+        "provenance": {"device": DEVICE, "packages": {"jax": "1.2.3"}, "wall_seconds": 1.5},
+    }
+    return Result(run, **given | fields)
+
+
+def rewrite(path, change):
+    """Change a stored file's content and seal it again, as another program could have."""
+    content = json.loads(path.read_text())
+    del content["checksum"]
+    change(content)
+    canonical = json.dumps(content, sort_keys=True, separators=(",", ":"))
+    content["checksum"] = hashlib.sha256(canonical.encode()).hexdigest()
+    path.write_text(json.dumps(content))
+
+
+def contents(folder):
+    """Every file below a folder, hidden ones too, with its bytes."""
+    return {
+        path.relative_to(folder).as_posix(): path.read_bytes()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file()
+    }
+
+
+def environment() -> dict[str, str]:
+    """The environment of a process that is to import this package and this file."""
+    package, tests = Path(spec.__file__).parents[1], Path(__file__).parent
+    return os.environ | {"PYTHONPATH": os.pathsep.join((str(package), str(tests)))}

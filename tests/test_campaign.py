@@ -1,0 +1,321 @@
+"""What is missing is trained, once, and stopping at any moment changes no number."""
+
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pytest
+from results_for_tests import RUN, contents, environment, result_of, seeds
+
+from dpstudy import campaign, data, store
+from dpstudy.store import StoreError
+
+# The update overflows: after the first step, and in the third epoch.
+DIVERGES_AT_ONCE = replace(RUN, learning_rate=1e25)
+DIVERGES_LATE = replace(RUN, learning_rate=1e20)
+EPSILON = {"pld": [1.0, 2.0, 3.0]}
+
+
+@dataclass
+class Campaign:
+    """A campaign that ran without a break: seeds 0 and 1, where seed 2 was stored before."""
+
+    folder: Path
+    outcome: campaign.Outcome
+    reported: list[campaign.Progress]
+    before: dict[str, bytes]
+    after: dict[str, bytes]
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("whole")
+    store.write(folder, result_of(seeds(3)[2], accuracy=0.123))
+    before, reported = contents(folder), []
+    outcome = campaign.train_missing(
+        [*seeds(3), *seeds(3)],
+        folder,
+        finish=lambda result: replace(result, epsilon=EPSILON),
+        report=reported.append,
+    )
+    return Campaign(folder, outcome, reported, before, contents(folder))
+
+
+@pytest.fixture(scope="module")
+def undisturbed(whole):
+    """The results of seeds 0 and 1, by identity."""
+    return stored(whole.folder)
+
+
+def stored(folder):
+    found, errors = store.read_all(folder)
+    assert errors == []
+    return found
+
+
+def checkpoints(folder):
+    return sorted(folder.rglob("*.npz"))
+
+
+def assert_same_training(result, other):
+    """Every number of the curve is the same, to the last bit."""
+    assert result.run == other.run
+    assert result.curve == other.curve
+    assert result.class_accuracy == other.class_accuracy
+    assert result.diverged_at == other.diverged_at
+
+
+def stop_at(run, epoch):
+    """A report that stops a campaign as Ctrl-C would."""
+
+    def report(progress):
+        if (progress.run, progress.epoch) == (run, epoch):
+            raise KeyboardInterrupt
+
+    return report
+
+
+# --- what is trained -----------------------------------------------------------------------------
+
+
+def test_a_result_is_a_curve_with_what_was_measured_and_where(undisturbed):
+    result = undisturbed[RUN.identity]
+    assert result.curve["epoch"] == [1, 2, 3]
+    assert result.curve["step"] == [2, 4, 6]
+    for name in ("test_accuracy", "clipped_fraction"):
+        assert all(0 <= value <= 1 for value in result.curve[name])
+    for name in ("test_loss", "train_loss", "gradient_norm"):
+        assert all(value > 0 for value in result.curve[name])
+    # MNIST-5k has as many test images of each class.
+    mean = sum(result.class_accuracy) / 10
+    assert mean == pytest.approx(result.curve["test_accuracy"][-1], abs=1e-6)
+    assert result.diverged_at is None
+    assert result.provenance["dataset_fingerprint"] == data.load("mnist-5k").fingerprint
+    assert result.provenance["wall_seconds"] > 0
+    assert result.provenance["device"] == campaign.device_name()
+
+
+def test_seeds_differ(undisturbed):
+    first, second = (undisturbed[run.identity] for run in seeds(2))
+    assert first.curve["test_loss"] != second.curve["test_loss"]
+
+
+def test_only_what_is_missing_is_trained_and_once(whole):
+    assert (len(whole.outcome.stored), whole.outcome.already, whole.outcome.unfinished) == (2, 1, 0)
+    assert whole.after.items() > whole.before.items()
+    assert set(whole.after) == {f"{run.identity}.json" for run in seeds(3)}, "or a checkpoint"
+
+
+def test_a_second_campaign_trains_nothing_and_touches_nothing(whole, monkeypatch):
+    monkeypatch.setattr(data, "load", None)
+    again = campaign.train_missing(seeds(3), whole.folder)
+    assert (again.stored, again.already, again.unfinished) == ([], 3, 0)
+    assert contents(whole.folder) == whole.after
+
+
+def test_every_epoch_is_reported_and_what_was_there_is_counted(whole):
+    trained = [(0, 1), (0, 2), (0, 3), (1, 1), (1, 2), (1, 3)]
+    assert [(p.run.seed, p.epoch) for p in whole.reported] == trained
+    assert {p.epochs_total for p in whole.reported} == {9}
+    assert [p.epochs_done for p in whole.reported] == [4, 5, 6, 7, 8, 9]
+    for progress in whole.reported:
+        curve = stored(whole.folder)[progress.run.identity].curve
+        assert progress.accuracy == pytest.approx(curve["test_accuracy"][progress.epoch - 1])
+
+
+def test_a_result_is_finished_before_it_is_stored(whole):
+    assert [result.epsilon for result in whole.outcome.stored] == [EPSILON] * 2
+    for result in whole.outcome.stored:
+        assert stored(whole.folder)[result.run.identity] == result
+
+
+def test_a_damaged_result_is_not_overwritten(tmp_path):
+    """Its owner may want to look at it: `dpstudy run` and `results verify` name it."""
+    path = store.write(tmp_path, result_of())
+    path.write_text("{")
+    assert campaign.train_missing([RUN], tmp_path).stored == []
+    assert path.read_text() == "{"
+
+
+def test_an_empty_campaign_is_done(tmp_path):
+    assert campaign.train_missing([], tmp_path) == campaign.Outcome()
+
+
+# --- divergence ----------------------------------------------------------------------------------
+
+
+def test_a_diverged_run_is_stored_with_its_step_and_the_others_go_on(tmp_path, undisturbed):
+    runs = [DIVERGES_AT_ONCE, DIVERGES_LATE, RUN]
+    outcome = campaign.train_missing(runs, tmp_path)
+    assert (len(outcome.stored), outcome.unfinished) == (3, 0)
+    found = stored(tmp_path)
+    at_once, late, good = (found[run.identity] for run in runs)
+    assert at_once.diverged_at == 1
+    assert set(map(tuple, at_once.curve.values())) == {()}
+    assert at_once.class_accuracy == []
+    assert late.curve["epoch"] == [1, 2]
+    assert late.diverged_at in (5, 6)
+    assert_same_training(good, undisturbed[RUN.identity])
+    assert checkpoints(tmp_path) == []
+
+
+def test_a_diverged_run_is_not_trained_again(tmp_path):
+    campaign.train_missing([DIVERGES_AT_ONCE], tmp_path)
+    was = contents(tmp_path)
+    assert campaign.train_missing([DIVERGES_AT_ONCE], tmp_path).already == 1
+    assert contents(tmp_path) == was
+
+
+# --- stopping and going on -----------------------------------------------------------------------
+
+
+def test_a_budget_stops_cleanly_and_a_second_call_changes_no_number(tmp_path, undisturbed):
+    # Each epoch is made to take longer than the budget.
+    outcome = campaign.train_missing(
+        seeds(2), tmp_path, budget=0.2, report=lambda progress: time.sleep(0.3)
+    )
+    assert (outcome.stored, outcome.already, outcome.unfinished) == ([], 0, 2)
+    assert stored(tmp_path) == {}
+    assert len(checkpoints(tmp_path)) == 1
+    seen = []
+    outcome = campaign.train_missing(seeds(2), tmp_path, report=seen.append)
+    assert (len(outcome.stored), outcome.unfinished) == (2, 0)
+    assert checkpoints(tmp_path) == []
+    for identity, result in stored(tmp_path).items():
+        assert_same_training(result, undisturbed[identity])
+    # A display shows the epochs of both sittings.
+    assert [p.epochs_done for p in seen] == [1, 2, 3, 4, 5, 6]
+
+
+@pytest.mark.parametrize("budget", [0.0, -1.0])
+def test_no_time_trains_nothing(tmp_path, budget):
+    outcome = campaign.train_missing(seeds(2), tmp_path, budget=budget)
+    assert (outcome.stored, outcome.unfinished) == ([], 2)
+    assert contents(tmp_path) == {}
+
+
+def test_ctrl_c_keeps_what_is_done(tmp_path, undisturbed):
+    first, second = seeds(2)
+    with pytest.raises(KeyboardInterrupt):
+        campaign.train_missing([first, second], tmp_path, report=stop_at(second, 2))
+    assert set(stored(tmp_path)) == {first.identity}
+    assert len(checkpoints(tmp_path)) == 1
+    was = contents(tmp_path)[f"{first.identity}.json"]
+    outcome = campaign.train_missing([first, second], tmp_path)
+    assert (len(outcome.stored), outcome.already) == (1, 1)
+    assert contents(tmp_path)[f"{first.identity}.json"] == was
+    assert_same_training(outcome.stored[0], undisturbed[second.identity])
+
+
+DISTURBED = """
+import sys, time
+from pathlib import Path
+# What a bare GPU node does not have.
+for name in ("dp_accounting", "matplotlib", "seaborn", "click", "pooch", "IPython"):
+    sys.modules[name] = None
+from dpstudy import campaign
+from results_for_tests import seeds
+
+def report(progress):
+    print(progress.run.seed, progress.epoch, flush=True)
+    if (progress.run.seed, progress.epoch) == wait_at:
+        time.sleep(600)
+
+for wait_at in ((0, 2), (1, 2)):
+    try:
+        campaign.train_missing(seeds(2), Path(sys.argv[1]), report=report)
+    except KeyboardInterrupt:
+        print("interrupted", flush=True)
+"""
+
+
+def test_a_campaign_interrupted_and_then_killed_gives_the_same_numbers(tmp_path, undisturbed):
+    """In a process of its own, which has what training may import and nothing else."""
+    first, second = seeds(2)
+    signals = {"0 2\n": signal.SIGINT, "1 2\n": signal.SIGKILL}
+    process = subprocess.Popen(
+        [sys.executable, "-c", DISTURBED, str(tmp_path)],
+        stdout=subprocess.PIPE,
+        env=environment(),
+        text=True,
+    )
+    with process:
+        said = []
+        for line in process.stdout:
+            said.append(line)
+            if line in signals:
+                process.send_signal(signals.pop(line))
+    assert process.returncode == -signal.SIGKILL
+    assert "interrupted\n" in said
+    assert set(stored(tmp_path)) == {first.identity}
+    assert_same_training(stored(tmp_path)[first.identity], undisturbed[first.identity])
+    assert len(checkpoints(tmp_path)) == 1
+    assert len(campaign.train_missing([first, second], tmp_path).stored) == 1
+    assert_same_training(stored(tmp_path)[second.identity], undisturbed[second.identity])
+    assert checkpoints(tmp_path) == []
+
+
+# --- checkpoints ---------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def checkpoint(tmp_path_factory):
+    """What a campaign leaves that is stopped after the first epoch."""
+    folder = tmp_path_factory.mktemp("stopped")
+    with pytest.raises(KeyboardInterrupt):
+        campaign.train_missing([RUN], folder, report=stop_at(RUN, 2))
+    [path] = checkpoints(folder)
+    return path
+
+
+def test_a_checkpoint_holds_the_curve_so_far(checkpoint, undisturbed):
+    rows, state = campaign.load_checkpoint(checkpoint, RUN)
+    whole = undisturbed[RUN.identity].curve
+    assert [row.epoch for row in rows.epochs] == [1]
+    assert rows.epochs[0].test_loss == pytest.approx(whole["test_loss"][0], rel=1e-6)
+    assert rows.seconds > 0
+    assert int(state.step) == 2
+
+
+def test_a_checkpoint_altered_or_cut_short_anywhere_is_ignored(checkpoint, tmp_path):
+    whole = checkpoint.read_bytes()
+    path = tmp_path / checkpoint.name
+    step = len(whole) // 20
+    for position in [*range(0, len(whole), step), 40, len(whole) - 30, len(whole) - 1]:
+        path.write_bytes(whole[:position])
+        assert campaign.load_checkpoint(path, RUN)[1] is None
+        path.write_bytes(whole[:position] + bytes([whole[position] ^ 9]) + whole[position + 1 :])
+        assert campaign.load_checkpoint(path, RUN)[1] is None
+
+
+def test_a_checkpoint_whose_state_has_another_shape_is_ignored(checkpoint):
+    other = replace(RUN, optimizer="adam", momentum=0.9)
+    assert campaign.load_checkpoint(checkpoint, other) == (campaign.Rows(), None)
+
+
+def test_a_damaged_checkpoint_costs_time_and_no_number(tmp_path, checkpoint, undisturbed):
+    mine = tmp_path / ".checkpoints" / checkpoint.name
+    mine.parent.mkdir()
+    mine.write_bytes(checkpoint.read_bytes()[:-100])
+    campaign.train_missing([RUN], tmp_path)
+    assert_same_training(stored(tmp_path)[RUN.identity], undisturbed[RUN.identity])
+    assert checkpoints(tmp_path) == []
+
+
+def test_a_result_that_cannot_be_stored_costs_an_epoch_and_no_number(
+    tmp_path, monkeypatch, undisturbed
+):
+    def full(folder, result):
+        raise StoreError("could not store it: No space left on device")
+
+    with monkeypatch.context() as disk:
+        disk.setattr(campaign.store, "write", full)
+        with pytest.raises(StoreError, match="No space left"):
+            campaign.train_missing([RUN], tmp_path)
+    assert stored(tmp_path) == {}
+    assert len(checkpoints(tmp_path)) == 1
+    campaign.train_missing([RUN], tmp_path)
+    assert_same_training(stored(tmp_path)[RUN.identity], undisturbed[RUN.identity])

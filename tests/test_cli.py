@@ -1,0 +1,579 @@
+"""Every mistake is one line on standard error and exit code 2; every command says what it does."""
+
+import errno
+import json
+import os
+import re
+import socket
+import subprocess
+import sys
+import time
+from dataclasses import replace
+
+import click
+import pytest
+from click.testing import CliRunner
+from results_for_tests import (
+    EXPERIMENT,
+    RUN,
+    contents,
+    environment,
+    result_of,
+    seeds,
+    small_smoke_runs,
+)
+
+from dpstudy import accounting, cli, data, store
+from dpstudy.errors import UserError
+from dpstudy.experiments import EXPERIMENTS
+from dpstudy.spec import Run
+
+FIGURE_3 = "tempered-sigmoids-figure-3"
+MNIST = ("--examples", "60000", "--batch", "512", "--epochs", "40")
+COMMANDS = (
+    (),
+    ("list",),
+    ("run",),
+    ("epsilon",),
+    ("noise",),
+    ("data",),
+    ("data", "fetch"),
+    ("data", "verify"),
+    ("results",),
+    ("results", "verify"),
+    ("results", "export"),
+    ("results", "merge"),
+)
+
+pytestmark = pytest.mark.usefixtures("results")
+
+
+def dpstudy(*arguments):
+    return CliRunner().invoke(cli.main, arguments, prog_name="dpstudy")
+
+
+def succeeded(*arguments):
+    done = dpstudy(*arguments)
+    assert (done.exit_code, done.exception) == (0, None), done.output
+    return done.stdout
+
+
+def mistake(*arguments):
+    """The one line that a mistake is answered with."""
+    done = dpstudy(*arguments)
+    assert done.exit_code == 2
+    assert done.stdout == ""
+    # A bar of what was being done may stand above; a bar is drawn by carriage returns.
+    *bars, line = done.stderr.splitlines()
+    assert all("%|" in bar or "it/s" in bar or "?" in bar or bar == "" for bar in bars), bars
+    assert line.startswith("dpstudy: ")
+    assert isinstance(done.exception, SystemExit), "or a stack trace"
+    return line.removeprefix("dpstudy: ")
+
+
+@pytest.fixture
+def no_network(tmp_path, monkeypatch):
+    """A machine without datasets, and with no way out."""
+
+    def unreachable(*arguments, **options):
+        raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+
+    monkeypatch.delenv("DPSTUDY_DATA", raising=False)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setattr(socket, "getaddrinfo", unreachable)
+    monkeypatch.setattr(socket.socket, "connect", unreachable)
+
+
+@pytest.fixture
+def tiny(monkeypatch):
+    """Only one experiment, whose smoke profile is two runs of a second."""
+    small_smoke_runs(monkeypatch)
+    return EXPERIMENT
+
+
+# --- mistakes ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("arguments", "line"),
+    [
+        (["bogus"], "unknown command 'bogus'; one of: data, epsilon, list, noise, results, run"),
+        (["data", "bogus"], "unknown command 'bogus'; one of: fetch, verify"),
+        (["results", "bogus"], "unknown command 'bogus'; one of: export, merge, verify"),
+        (["run", "bogus"], f"unknown experiment 'bogus'; one of: {', '.join(EXPERIMENTS)}"),
+        (["run", FIGURE_3, "bogus"], "unknown experiment 'bogus'; one of: tempered-sigmoids-fig"),
+        (["run", FIGURE_3, "--profile", "tiny"], "unknown profile 'tiny'; one of: smoke, full"),
+        (["run", FIGURE_3, "--profile", "stored"], "unknown profile 'stored'; one of: smoke, full"),
+        (
+            ["run", FIGURE_3, "--dataset", "mars"],
+            f"experiment {FIGURE_3} has no dataset 'mars'; one of: mnist, fashion-mnist, cifar-10",
+        ),
+        (["run", FIGURE_3, "--profile", "smoke", "--dataset", "mars"], "experiment tempered-sigmo"),
+        (["run", "all", "--dataset", "mars"], "no experiment has dataset 'mars'; one of: mnist, "),
+        (["run", FIGURE_3, "--seeds", "0"], "seeds must be at least 1, got 0"),
+        (["run", FIGURE_3, "--seeds", "few"], "Invalid value for '--seeds': 'few' is not a valid "),
+        (["run", FIGURE_3, "--sedes", "3"], "No such option '--sedes'. Did you mean '--seeds'?"),
+        (["run", FIGURE_3, "--budget", "soon"], "budget must be a time such as 90s, 9m or 1.5h, "),
+        (["run"], "Missing argument 'EXPERIMENT…' (see `dpstudy run --help`)"),
+        (["list", "extra"], "Got unexpected extra argument (extra) (see `dpstudy list --help`)"),
+        (["--bogus"], "No such option '--bogus'"),
+        (
+            ["data", "verify", "mars"],
+            "unknown dataset 'mars': choose one of mnist, fashion-mnist, cifar-10, mnist-5k",
+        ),
+        (["data", "fetch", "mars"], "unknown dataset 'mars': choose one of mnist, fashion-mnist"),
+        (["data", "verify"], "Missing argument 'mnist|fashion-mnist|cifar-10|mnist-5k'"),
+        (["results", "merge", "nowhere.tar.gz"], "nowhere.tar.gz: cannot be read as an archive"),
+        (["results", "export", "."], "Invalid value for 'FILE': File '.' is a directory"),
+        (["epsilon", *MNIST], "Missing option '--noise' (see `dpstudy epsilon --help`)"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_a_mistake_is_one_line_that_says_what_is_valid(arguments, line):
+    assert mistake(*arguments).startswith(line)
+
+
+NOISE, EPSILON = ["epsilon", "--noise"], ["noise", "--epsilon"]
+
+
+@pytest.mark.parametrize(
+    ("commands", "option", "value", "line"),
+    [
+        ([NOISE], "--noise", "0", "noise multiplier must be > 0, got 0.0"),
+        ([NOISE], "--noise", "-1.5", "noise multiplier must be > 0, got -1.5"),
+        ([NOISE], "--noise", "nan", "noise multiplier must be > 0, got nan"),
+        ([NOISE], "--noise", "inf", "noise multiplier must be finite, got inf"),
+        ([EPSILON], "--epsilon", "0", "epsilon must be > 0 and finite, got 0.0"),
+        ([EPSILON], "--epsilon", "-3", "epsilon must be > 0 and finite, got -3.0"),
+        ([EPSILON], "--epsilon", "nan", "epsilon must be > 0 and finite, got nan"),
+        ([NOISE, EPSILON], "--delta", "0", "delta must be in (0, 1), got 0.0"),
+        ([NOISE, EPSILON], "--delta", "1", "delta must be in (0, 1), got 1.0"),
+        ([NOISE, EPSILON], "--delta", "-1e-5", "delta must be in (0, 1), got -1e-05"),
+        ([NOISE, EPSILON], "--delta", "nan", "delta must be in (0, 1), got nan"),
+        ([NOISE, EPSILON], "--epochs", "0", "epochs must be at least 1, got 0"),
+        ([NOISE, EPSILON], "--epochs", "-2", "epochs must be "),
+        ([NOISE, EPSILON], "--epochs", "1.5", "Invalid value for '--epochs': '1.5' is not a val"),
+        ([NOISE, EPSILON], "--batch", "60001", "batch must be at most the 60000 examples, got "),
+        ([NOISE, EPSILON], "--batch", "0", "batch must be at least 1, got 0"),
+        ([NOISE, EPSILON], "--examples", "0", "examples must be at least 1, got 0"),
+        ([NOISE, EPSILON], "--examples", "many", "Invalid value for '--examples': 'many' is not"),
+    ],
+)
+def test_a_bad_number_is_one_line_that_names_the_field_and_the_value(commands, option, value, line):
+    for command, given in commands:
+        said = mistake(command, *MNIST, given, "1.0", option, value)
+        assert said.startswith(line)
+        assert re.search(rf"got {value}$|got {value}\.0$|got -1e-05$|'{value}'", said)
+
+
+def test_an_altered_data_file_is_one_line_with_both_hashes_and_the_remedy(tmp_path, monkeypatch):
+    folder = tmp_path / "given" / "mnist"
+    folder.mkdir(parents=True)
+    for name in data.SOURCES["mnist"].files:
+        (folder / name).write_bytes(b"short")
+    monkeypatch.setenv("DPSTUDY_DATA", str(tmp_path / "given"))
+    for command in (("data", "verify", "mnist"), ("run", FIGURE_3, "--dataset", "mnist")):
+        line = mistake(*command)
+        assert str(folder / "train-images-idx3-ubyte") in line
+        assert len(set(re.findall(r"[0-9a-f]{64}", line))) == 2
+        assert "dpstudy data fetch mnist --force" in line
+
+
+@pytest.mark.usefixtures("no_network")
+def test_no_data_and_no_network_is_one_line_with_the_remedies():
+    for command in (("run", FIGURE_3, "--dataset", "mnist"), ("data", "fetch", "mnist")):
+        line = mistake(*command)
+        assert line.startswith("mnist could not be downloaded")
+        assert "train-images-idx3-ubyte" in line and "DPSTUDY_DATA" in line
+        assert "the smoke profile needs none of this" in line
+    assert mistake("data", "verify", "mnist").startswith("mnist is not on this machine")
+
+
+def test_a_full_disk_is_one_line(tiny, results, monkeypatch):
+    def full(*arguments):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr("dpstudy.store.os.replace", full)
+    line = mistake("run", "tiny", "--profile", "smoke")
+    assert line.startswith(f"could not store {results}")
+    assert line.endswith("No space left on device")
+    assert contents(results) == {}
+
+
+def test_a_mistake_beyond_a_line_is_put_into_one(monkeypatch):
+    def fail(name):
+        raise UserError("the first line\nand the second")
+
+    monkeypatch.setattr("dpstudy.data.verify", fail)
+    assert mistake("data", "verify", "mnist") == "the first line and the second"
+
+
+def test_a_defect_of_the_package_is_not_dressed_up_as_a_mistake(monkeypatch):
+    monkeypatch.setattr("dpstudy.data.verify", lambda name: 1 / 0)
+    assert isinstance(dpstudy("data", "verify", "mnist").exception, ZeroDivisionError)
+
+
+def test_ctrl_c_anywhere_is_one_line(monkeypatch):
+    def interrupt(name):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("dpstudy.data.verify", interrupt)
+    done = dpstudy("data", "verify", "mnist")
+    assert (done.exit_code, done.stderr.strip()) == (130, "dpstudy: stopped")
+
+
+def test_a_process_of_its_own_says_one_line_quickly():
+    """Without jax, pandas or an accountant: they take seconds to import."""
+    start = time.perf_counter()
+    done = subprocess.run(
+        [sys.executable, "-X", "importtime", "-m", "dpstudy.cli", "run", "bogus"],
+        env=environment(),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert time.perf_counter() - start < 60
+    lines = done.stderr.splitlines()
+    imported = {line.rpartition("|")[2].strip() for line in lines if line.startswith("import time")}
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert [line for line in lines if not line.startswith("import time")] == [
+        f"dpstudy: unknown experiment 'bogus'; one of: {', '.join(EXPERIMENTS)}"
+    ]
+    assert not imported & {"jax", "pandas", "matplotlib", "dp_accounting", "scipy"}
+
+
+# --- help ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
+@pytest.mark.parametrize("option", ["--help", "-h"])
+def test_every_command_has_help(command, option):
+    text = succeeded(*command, option)
+    assert text.startswith(" ".join(("Usage: dpstudy", *command)))
+    assert len(text.splitlines()) > 5
+
+
+def test_every_option_and_every_command_is_explained():
+    def all_of(group, path=()):
+        for name, command in group.commands.items():
+            yield (*path, name), command
+            if isinstance(command, click.Group):
+                yield from all_of(command, (*path, name))
+
+    found = dict(all_of(cli.main))
+    assert {(), *found} == set(COMMANDS)
+    for path, command in found.items():
+        assert command.help, path
+        for parameter in command.params:
+            if isinstance(parameter, click.Option):
+                assert parameter.help, (path, parameter.name)
+
+
+@pytest.mark.parametrize("group", [(), ("data",), ("results",)])
+def test_nothing_asked_for_shows_the_help(group):
+    done = dpstudy(*group)
+    assert done.exit_code == 2
+    assert done.stderr == succeeded(*group, "--help")
+
+
+# --- list ----------------------------------------------------------------------------------------
+
+
+def test_list_counts_what_is_stored_and_needed():
+    experiment = EXPERIMENTS[FIGURE_3]
+    for run in experiment.runs(dataset="mnist", seeds=2):
+        store.write(experiment.folder(), result_of(run))
+    text = succeeded("list")
+    assert f"{FIGURE_3}: {experiment.title}\n  mnist            4 of  20 runs stored\n" in text
+    assert "  cifar-10         0 of  10 runs stored\n" in text
+    rows = json.loads(succeeded("list", "--json"))
+    assert [(row["experiment"], row["dataset"]) for row in rows] == [
+        (e.name, dataset) for e in EXPERIMENTS.values() for dataset in e.datasets
+    ]
+    assert rows[0] == {
+        "experiment": FIGURE_3,
+        "dataset": "mnist",
+        "stored": 4,
+        "needed": 20,
+        "damaged": [],
+        "title": experiment.title,
+    }
+
+
+def test_list_does_not_count_a_damaged_file_and_says_so():
+    experiment = EXPERIMENTS[FIGURE_3]
+    path = store.write(experiment.folder(), result_of(experiment.runs()[0]))
+    path.write_text("{")
+    assert "0 of  20 runs stored" in succeeded("list")
+    assert "damaged files are left out: see `dpstudy results verify`" in succeeded("list")
+    assert path.name in json.loads(succeeded("list", "--json"))[0]["damaged"][0]
+
+
+# --- epsilon and noise ---------------------------------------------------------------------------
+
+WHAT = {"sampling_probability": 512 / 60_000, "steps": 40 * 117}
+
+
+def test_epsilon_states_what_each_accountant_says():
+    """The numbers of the study's common setting: the papers say 3."""
+    lines = succeeded("epsilon", *MNIST, "--noise", "1.23").splitlines()
+    assert [line.split("  ")[-1] for line in lines] == [
+        "PLD",
+        "RDP",
+        "RDP with the conversion of 2017, as in the papers",
+    ]
+    assert [float(line.split()[0]) for line in lines] == [2.3615, 2.5788, 2.9923]
+
+
+def test_epsilon_as_json_is_the_same_in_full():
+    said = json.loads(succeeded("epsilon", *MNIST, "--noise", "1.23", "--json"))
+    given = {**WHAT, "noise_multiplier": 1.23, "delta": 1e-5}
+    assert said == given | {
+        name: accounting.epsilon(**given, accountant=name) for name in accounting.ACCOUNTANTS
+    }
+
+
+def test_delta_can_be_chosen():
+    strict = json.loads(succeeded("epsilon", *MNIST, "--noise", "1.23", "--delta=1e-7", "--json"))
+    assert strict["delta"] == 1e-7
+    assert strict["rdp"] > 2.5788
+
+
+def test_noise_states_what_a_wanted_epsilon_needs():
+    said = json.loads(succeeded("noise", *MNIST, "--epsilon", "3", "--json"))
+    assert said | WHAT == said
+    assert (said["epsilon"], said["delta"]) == (3.0, 1e-5)
+    for name in accounting.ACCOUNTANTS:
+        spent = accounting.epsilon(**WHAT, noise_multiplier=said[name], delta=1e-5, accountant=name)
+        assert 2.99 < spent <= 3
+    lines = succeeded("noise", *MNIST, "--epsilon", "3").splitlines()
+    assert [float(line.split()[0]) for line in lines] == [
+        round(said[name], 4) for name in accounting.ACCOUNTANTS
+    ]
+
+
+def test_an_epsilon_that_an_old_accountant_cannot_certify_is_none():
+    """Its highest order is 63, and log(1/δ) / 62 its floor; the tight one has an answer."""
+    asked = ("noise", "--examples", "1000", "--batch", "10", "--epochs", "1", "--epsilon", "0.1")
+    said = json.loads(succeeded(*asked, "--json"))
+    assert said["rdp-2019"] is None
+    assert said["pld"] > 0
+    assert succeeded(*asked).splitlines()[-1].split()[0] == "none"
+
+
+# --- data ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.usefixtures("no_network")
+def test_the_embedded_dataset_needs_no_file_and_no_network():
+    assert succeeded("data", "verify", "mnist-5k").startswith(
+        "mnist-5k: 4000 training and 1000 test images of 28x28x1, fingerprint e389b39"
+    )
+    assert succeeded("data", "fetch", "mnist-5k").strip()
+
+
+# --- results -------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def two_results(results):
+    return [store.write(results / "one", result_of(run)) for run in seeds(2)]
+
+
+def test_intact_results_verify(two_results, results):
+    assert succeeded("results", "verify") == f"2 results in {results} are intact, 0 are not\n"
+
+
+def test_every_damaged_foreign_or_edited_file_is_named_and_the_exit_code_is_1(two_results, results):
+    cut, edited = two_results
+    foreign = results / "one" / "notes.json"
+    cut.write_text(cut.read_text()[:50])
+    edited.write_text(edited.read_text().replace("0.9,", "0.99,", 1))
+    foreign.write_text("{}")
+    good = store.write(results / "two", result_of(Run()))
+    done = dpstudy("results", "verify")
+    assert done.exit_code == 1
+    assert done.stdout == f"1 results in {results} are intact, 3 are not\n"
+    lines = dict(line.removeprefix("dpstudy: ").split(": ", 1) for line in done.stderr.splitlines())
+    assert lines == {
+        str(cut): "not intact JSON (cut short or damaged)",
+        str(edited): "changed after it was stored (its checksum does not match)",
+        str(foreign): "not a result of this study",
+    }
+    assert str(good) not in done.output
+
+
+def test_results_travel_from_one_folder_to_another(two_results, results, tmp_path, monkeypatch):
+    archive = tmp_path / "results.tar.gz"
+    assert succeeded("results", "export", str(archive)) == f"2 results packed into {archive}\n"
+    was = contents(results)
+    monkeypatch.setenv("DPSTUDY_RESULTS", str(tmp_path / "there"))
+    merge = ("results", "merge", str(archive))
+    assert succeeded(*merge) == "2 results added, 0 already there\n"
+    assert contents(tmp_path / "there") == was
+    assert succeeded(*merge) == "0 results added, 2 already there\n"
+
+
+def test_what_is_left_out_of_an_archive_or_a_merge_is_named(two_results, results, tmp_path):
+    archive = tmp_path / "results.tar.gz"
+    succeeded("results", "export", str(archive))
+    two_results[0].write_text("{")
+    done = dpstudy("results", "export", str(tmp_path / "again.tar.gz"))
+    assert done.exit_code == 0
+    assert done.stdout.startswith("1 results packed")
+    assert done.stderr.startswith(f"dpstudy: left out: {two_results[0]}: not intact JSON")
+    done = dpstudy("results", "merge", str(archive))
+    assert done.exit_code == 1
+    assert done.stdout == "0 results added, 1 already there\n"
+    assert done.stderr.startswith(f"dpstudy: left out: one/{two_results[0].name}: the stored file")
+
+
+# --- run -----------------------------------------------------------------------------------------
+
+
+def test_the_smoke_profile_trains_and_stores_and_then_stores_nothing(tiny, results):
+    run = ("run", "tiny", "--profile", "smoke")
+    folder = results / ".smoke" / "tiny"
+    assert succeeded(*run) == f"tiny: 2 stored, 0 already there, 0 left, in {folder}\n"
+    found, errors = store.read_all(results / ".smoke")
+    assert errors == [] and set(found) == {one.identity for one in seeds(2)}
+    for result in found.values():
+        assert set(result.epsilon) == set(accounting.ACCOUNTANTS)
+        assert len(result.epsilon["pld"]) == RUN.epochs
+    was = contents(results)
+    assert succeeded(*run) == f"tiny: 0 stored, 2 already there, 0 left, in {folder}\n"
+    assert contents(results) == was
+    assert succeeded(*run, "--missing") == ""
+
+
+@pytest.mark.usefixtures("no_network")
+def test_missing_prints_what_would_be_trained_and_trains_nothing(tiny, results):
+    text = succeeded("run", "tiny", "--missing")
+    lines = [line.split("  ", 2) for line in text.splitlines()]
+    assert [(name, identity) for name, identity, _ in lines] == [
+        ("tiny", run.identity) for run in tiny.runs()
+    ]
+    assert [Run.from_dict(json.loads(fields)) for *_, fields in lines] == tiny.runs()
+    assert contents(results) == {}
+    store.write(tiny.folder(), result_of(tiny.runs()[0]))
+    assert len(succeeded("run", "tiny", "--missing").splitlines()) == 1
+    assert len(succeeded("run", "tiny", "--missing", "--seeds", "5").splitlines()) == 4
+
+
+def test_a_damaged_file_in_the_way_of_a_run_is_named_with_the_remedy(tiny, results):
+    path = store.write(tiny.folder("smoke"), result_of())
+    path.write_text("{")
+    done = dpstudy("run", "tiny", "--profile", "smoke", "--missing")
+    assert done.exit_code == 0
+    assert RUN.identity in done.stdout
+    assert done.stderr == (
+        f"dpstudy: {path}: not intact JSON (cut short or damaged); "
+        "to train the run again, remove this file first\n"
+    )
+
+
+@pytest.fixture
+def trained(monkeypatch):
+    """What would be trained, by experiment: (runs, profile, budget)."""
+    from dpstudy.experiments import trainer
+
+    asked = {}
+
+    def train(experiment, runs, profile, *, budget):
+        asked[experiment.name] = (runs, profile, budget)
+        time.sleep(0.01)
+        return trainer.campaign.Outcome()
+
+    monkeypatch.setattr(trainer, "train_with_bar", train)
+    return asked
+
+
+def test_all_names_every_experiment(trained):
+    succeeded("run", "all")
+    assert {name: runs for name, (runs, *_) in trained.items()} == {
+        name: experiment.runs() for name, experiment in EXPERIMENTS.items()
+    }
+
+
+def test_all_of_one_dataset_leaves_out_the_experiments_without_it(trained):
+    succeeded("run", "all", "--dataset", "cifar-10")
+    assert set(trained) == {FIGURE_3}
+    assert {run.dataset for run in trained[FIGURE_3][0]} == {"cifar-10"}
+
+
+def test_dataset_seeds_and_profile_choose_the_runs(trained):
+    succeeded("run", FIGURE_3, FIGURE_3, "--dataset", "mnist", "--seeds", "2")
+    runs, profile, budget = trained[FIGURE_3]
+    assert runs == EXPERIMENTS[FIGURE_3].runs(dataset="mnist", seeds=2)
+    assert (profile, budget) == ("full", float("inf"))
+    succeeded("run", FIGURE_3, "--profile", "smoke")
+    assert trained[FIGURE_3][:2] == (EXPERIMENTS[FIGURE_3].runs("smoke"), "smoke")
+
+
+def test_a_budget_is_shared_by_the_experiments(trained):
+    succeeded("run", "all", "--budget", "2m")
+    first, second = (budget for *_, budget in trained.values())
+    assert 110 < second < first - 0.01 < 120
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [
+        (None, float("inf")),
+        ("90", 90),
+        ("90s", 90),
+        ("9m", 540),
+        ("1.5h", 5400),
+        ("0.5m", 30),
+        (" 9m ", 540),
+    ],
+)
+def test_a_budget_is_a_time(text, seconds):
+    assert cli.parse_budget(text) == seconds
+
+
+@pytest.mark.parametrize("text", ["", "0", "0m", "-9m", "9 m", "9d", "m", "1e3", "nan", "inf"])
+def test_what_is_not_a_time_is_no_budget(text):
+    with pytest.raises(UserError, match=r"^budget must be a time such as 90s, 9m or 1.5h, got "):
+        cli.parse_budget(text)
+
+
+def test_a_budget_that_is_up_says_what_is_left(tiny, results):
+    text = succeeded("run", "tiny", "--profile", "smoke", "--budget", "0.000001s")
+    assert text == (
+        f"tiny: 0 stored, 0 already there, 2 left, in {tiny.folder('smoke')}\n"
+        "time is up: 2 runs left; the same command goes on\n"
+    )
+    assert contents(results) == {}
+
+
+def test_ctrl_c_while_training_is_one_line_and_keeps_what_is_done(tiny, results, monkeypatch):
+    from dpstudy.experiments import trainer
+
+    def interrupt(runs, folder, **options):
+        store.write(folder, result_of(runs[0]))
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(trainer.campaign, "train_missing", interrupt)
+    done = dpstudy("run", "tiny", "--profile", "smoke")
+    assert done.exit_code == 130
+    assert done.stderr.splitlines()[-1] == (
+        "dpstudy: stopped; what was done is kept, the same command goes on from there"
+    )
+    assert "Traceback" not in done.output
+    assert len(contents(results)) == 1
+
+
+def test_a_diverged_run_is_named(tiny, monkeypatch):
+    from dpstudy.experiments import trainer
+
+    bad = result_of(replace(RUN, learning_rate=1e9), epochs=0)
+    monkeypatch.setattr(
+        trainer.campaign,
+        "train_missing",
+        lambda *_, **__: trainer.campaign.Outcome(stored=[result_of(), bad]),
+    )
+    text = succeeded("run", "tiny", "--profile", "smoke")
+    assert text.startswith("tiny: 2 stored, 0 already there, 0 left, in ")
+    assert text.endswith(f", diverged: {bad.run.identity}\n")

@@ -1,0 +1,319 @@
+"""The clipped sum and its noise: by hand in double precision, and by statistics at a fixed seed."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import oracles
+import pytest
+from flax import nnx
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+from dpstudy import mechanisms, models, per_example, training
+from dpstudy.losses import cross_entropy
+from dpstudy.spec import Run
+
+BATCH = 8
+MODEL = "tempered-mnist"
+
+
+def losses(network, images, labels):
+    return cross_entropy(network(images, jnp.tanh), labels)
+
+
+@cache
+def study():
+    """A batch, its losses and gradients in double precision, and the package's two sums of it."""
+    network = nnx.eval_shape(lambda: models.build(MODEL, jax.random.key(0)))
+    graph, params = nnx.split(network, nnx.Param)
+    params = oracles.random_like(params)
+    images, labels = oracles.random_images(MODEL, BATCH, seed=1)
+    # Contrasts from faint to full: gradients of many sizes.
+    x = images / 255 * np.linspace(0.02, 1, BATCH)[:, None, None, None]
+    oracle = oracles.per_example(oracles.NETWORKS[MODEL], jnp.tanh)
+    each, gradients = oracles.in_double_precision(oracle)(nnx.to_pure_dict(params), x, labels)
+
+    @oracles.quick_jit
+    def clipped(images, labels, mask, clip_norm):
+        found = per_example.by_rules(graph, losses, params, images, labels)
+        total, seen = mechanisms.clipped_sum(*found, mask, clip_norm)
+        return nnx.to_pure_dict(total), seen
+
+    @oracles.quick_jit
+    def unclipped(images, labels, mask):
+        total, seen = mechanisms.plain_sum(graph, losses, params, images, labels, mask)
+        return nnx.to_pure_dict(total), seen
+
+    return np.float32(x), labels, each, oracles.flat(gradients), clipped, unclipped
+
+
+def sum_of(mask, clip_norm):
+    images, labels, _, _, clipped, _ = study()
+    total, seen = clipped(images, labels, np.float32(mask), np.float32(clip_norm))
+    return oracles.flat_sum(total), seen
+
+
+EVERYONE = np.ones(BATCH, bool)
+masks = hnp.arrays(bool, BATCH)
+# Some of the gradients are shorter than this, others longer.
+MIDDLE = 8.5
+clip_norms = st.one_of(st.floats(-4, 4), st.floats(0.7, 1.2)).map(
+    lambda exponent: float(np.float32(10**exponent))
+)
+quickly = settings(max_examples=25, deadline=None, derandomize=True)
+
+
+# --- the sum ----------------------------------------------------------------------------------
+
+
+def test_the_batch_has_gradients_to_clip_and_gradients_to_leave():
+    norms = np.linalg.norm(study()[3], axis=1)
+    assert 2 <= (norms > MIDDLE).sum() <= BATCH - 2
+
+
+@quickly
+@given(masks, clip_norms)
+@example(EVERYONE, MIDDLE)
+@example(~EVERYONE, MIDDLE)
+def test_the_sum_is_vmap_grad_clipped_by_hand(mask, clip_norm):
+    total, seen = sum_of(mask, clip_norm)
+    _, _, each, gradients, _, _ = study()
+    clipped = oracles.clipped(gradients, clip_norm)
+    scale = np.linalg.norm(clipped[mask], axis=1).sum()
+    assert np.linalg.norm(total - clipped[mask].sum(axis=0)) <= 1e-5 * scale
+
+    norms = np.linalg.norm(gradients, axis=1)
+    assert seen.examples == mask.sum()
+    assert seen.clipped == (norms[mask] > clip_norm).sum()
+    np.testing.assert_allclose(seen.loss, each[mask].sum(), rtol=1e-5)
+    np.testing.assert_allclose(seen.norm, norms[mask].sum(), rtol=1e-5)
+
+
+@quickly
+@given(masks, clip_norms)
+def test_the_sum_is_never_longer_than_its_examples_times_the_clipping_norm(mask, clip_norm):
+    total, _ = sum_of(mask, clip_norm)
+    assert np.linalg.norm(total) <= mask.sum() * clip_norm * (1 + 1e-5)
+
+
+@settings(max_examples=6, deadline=None, derandomize=True)
+@given(clip_norms)
+@example(MIDDLE)
+def test_removing_any_one_example_changes_the_sum_by_at_most_the_clipping_norm(clip_norm):
+    """And by exactly that where the example's gradient is longer: the bound is not loose."""
+    whole, _ = sum_of(EVERYONE, clip_norm)
+    norms = np.linalg.norm(study()[3], axis=1)
+    rounding = 1e-6 * BATCH * min(clip_norm, norms.max())
+    for left_out in range(BATCH):
+        rest, _ = sum_of(np.arange(BATCH) != left_out, clip_norm)
+        change = np.linalg.norm(whole - rest)
+        assert change <= clip_norm + rounding
+        assert change == pytest.approx(min(clip_norm, norms[left_out]), rel=1e-5, abs=rounding)
+
+
+def test_examples_outside_the_mask_contribute_nothing_whatever_they_are():
+    images, labels, _, _, clipped, unclipped = study()
+    mask = np.float32([1, 0, 1, 0, 0, 1, 1, 0])
+    others = np.where(mask[:, None, None, None] > 0, images, 1 - images[::-1])
+    other_labels = np.where(mask > 0, labels, 9 - labels)
+    for run in (lambda *a: clipped(*a, np.float32(0.7)), unclipped):
+        jax.tree.map(
+            np.testing.assert_array_equal,
+            run(images, labels, mask),
+            run(others, other_labels, mask),
+        )
+        assert np.linalg.norm(oracles.flat_sum(run(images, labels, 0 * mask)[0])) == 0
+
+
+@pytest.mark.parametrize("mask", [EVERYONE, np.arange(BATCH) < 3], ids=["all", "three"])
+def test_without_privacy_the_sum_is_that_of_the_gradients(mask):
+    images, labels, each, gradients, _, unclipped = study()
+    total, seen = unclipped(images, labels, np.float32(mask))
+    expected = gradients[mask].sum(axis=0)
+    assert np.linalg.norm(oracles.flat_sum(total) - expected) <= 1e-5 * np.linalg.norm(expected)
+    np.testing.assert_allclose(seen.loss, each[mask].sum(), rtol=1e-5)
+    assert (seen.examples, seen.norm, seen.clipped) == (mask.sum(), 0, 0)
+
+
+class Given:
+    """Gradients that a test writes down."""
+
+    def __init__(self, rows):
+        self.rows = rows
+
+    def norms(self):
+        return jnp.linalg.norm(self.rows, axis=1)
+
+    def weighted_sum(self, weights):
+        return weights @ self.rows
+
+
+sum_of_rows = oracles.quick_jit(
+    lambda rows, mask, c: mechanisms.clipped_sum(jnp.zeros(len(rows)), Given(rows), mask, c)
+)
+
+
+@settings(max_examples=60, deadline=None, derandomize=True)
+@given(
+    hnp.arrays(
+        np.float32,
+        (4, 3),
+        elements=st.sampled_from([0.0, -1e-12, 1e-6, 0.5, -2.0, 3e3, 1e12]),
+    ),
+    st.sampled_from([1e-8, 0.1, 1.0, 1e8]),
+)
+@example(np.zeros((4, 3), np.float32), 0.1)
+def test_gradients_that_vanish_or_explode_are_clipped_like_any_other(rows, clip_norm):
+    """A zero gradient, as of an example learnt by heart, must not become 0/0."""
+    total, _ = sum_of_rows(rows, np.ones(4, np.float32), np.float32(clip_norm))
+    expected = oracles.clipped(rows.astype(np.float64), clip_norm)
+    scale = np.linalg.norm(expected, axis=1).sum()
+    assert np.linalg.norm(total - expected.sum(axis=0)) <= 1e-5 * scale
+    assert np.linalg.norm(total) <= 4 * clip_norm * (1 + 1e-6)
+
+
+# --- the noise --------------------------------------------------------------------------------
+
+STEPS, LIKE = 5_000, {"bias": np.zeros(4, np.float32), "kernel": np.zeros((2, 3), np.float32)}
+DEVIATION = 0.123
+
+
+def drawn(seed, deviation=DEVIATION):
+    """The noise of many steps, one after the other: a row a step."""
+    return oracles.flat(_noise(jax.random.key(seed), np.float32(deviation), LIKE))
+
+
+@oracles.quick_jit
+def _noise(key, deviation, like):
+    transformation = mechanisms.gaussian_noise(deviation, key)
+
+    def step(state, _):
+        noise, state = transformation.update(like, state)
+        return state, noise
+
+    return jax.lax.scan(step, transformation.init(like), None, length=STEPS)[1]
+
+
+def test_the_noise_is_gaussian_with_the_stated_covariance_and_mean_zero():
+    assert not oracles.suspicious(oracles.gaussian_p_values(drawn(seed=0), DEVIATION))
+
+
+@pytest.mark.parametrize("factor", [0.95, 1.05])
+def test_noise_five_percent_off_is_caught(factor):
+    wrong = drawn(seed=0, deviation=factor * DEVIATION)
+    assert "variance" in oracles.suspicious(oracles.gaussian_p_values(wrong, DEVIATION))
+
+
+def one_for_all_steps(noise):
+    return np.repeat(noise[:1], STEPS, axis=0)
+
+
+def one_for_both_layers(noise):
+    return np.concatenate([noise[:, :5], noise[:, :5]], axis=1)
+
+
+def uniform(noise):
+    draw = np.random.default_rng(0)
+    return DEVIATION * np.sqrt(3) * draw.uniform(-1, 1, noise.shape)
+
+
+@pytest.mark.parametrize(
+    ("spoil", "complaint"),
+    [
+        (one_for_all_steps, "between steps"),
+        (one_for_both_layers, "between coordinates"),
+        (uniform, "shape"),
+        (lambda noise: noise + 0.03 * DEVIATION, "mean"),
+        (lambda noise: noise + 0.1 * DEVIATION * (np.arange(10) == 3), "means"),
+    ],
+)
+def test_other_flaws_of_noise_are_caught(spoil, complaint):
+    p_values = oracles.gaussian_p_values(spoil(drawn(seed=0)), DEVIATION)
+    assert complaint in oracles.suspicious(p_values)
+
+
+def test_noise_is_new_at_every_step_and_under_every_key_and_otherwise_the_same():
+    noise = drawn(seed=0)
+    np.testing.assert_array_equal(noise, drawn(seed=0))
+    both = np.concatenate([noise, drawn(seed=1)])
+    assert len(np.unique(both, axis=0)) == 2 * STEPS
+
+
+def test_noise_is_added_to_the_sum_and_knows_nothing_of_it():
+    transformation = mechanisms.gaussian_noise(np.float32(DEVIATION), jax.random.key(3))
+    total = {"bias": np.float32([1, -2, 3, -4]), "kernel": np.ones((2, 3), np.float32)}
+    state = transformation.init(total)
+    update = oracles.quick_jit(transformation.update)
+    for _ in range(2):
+        noisy, after = update(total, state)
+        alone, _ = update(LIKE, state)
+        expected = jax.tree.map(np.add, total, alone)
+        jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-6), noisy, expected)
+        assert after.count == state.count + 1
+        state = after
+
+
+# --- from the sum to the parameters -------------------------------------------------------------
+
+WIDE = {"kernel": np.zeros((300, 100), np.float32)}
+SPEC = {"dataset": "mnist-5k", "batch": 250, "learning_rate": 0.3, "momentum": 0.8}
+
+
+def updates(run, *totals):
+    """What the optimiser makes of one sum after the other."""
+    key = jax.random.key(11)
+
+    @oracles.quick_jit
+    def chain(numbers, totals):
+        rule = training.optimizer(run.shape, numbers, key)
+        state, made = rule.init(totals[0]), []
+        for total in totals:
+            update, state = rule.update(total, state)
+            made.append(update)
+        return made
+
+    return [oracles.plain(update) for update in chain(training.traced_numbers(run), totals)]
+
+
+def some_sum(seed):
+    return {"kernel": np.float32(np.random.default_rng(seed).normal(size=(300, 100)))}
+
+
+def test_a_step_is_the_noisy_sum_over_the_expected_batch_size_times_the_learning_rate():
+    """Whatever number of examples was drawn: the chain is never told."""
+    run = Run(**SPEC, clip_norm=0.4, noise_multiplier=1.5)
+    total = some_sum(0)
+    (noise,), (step,) = updates(run, WIDE), updates(run, total)
+    expected = -0.3 * np.float64(total["kernel"]) / 250
+    np.testing.assert_allclose(step["kernel"] - noise["kernel"], expected, rtol=1e-3, atol=1e-8)
+
+    deviation = 0.3 * 1.5 * 0.4 / 250  # learning rate x sigma x C / expected batch size
+    assert not oracles.suspicious(oracles.gaussian_p_values(noise["kernel"], deviation))
+    for wrong in (0.95, 1.05):
+        flaws = oracles.suspicious(oracles.gaussian_p_values(noise["kernel"], wrong * deviation))
+        assert "variance" in flaws
+
+
+def test_momentum_and_adam_follow_their_closed_forms():
+    first, second = some_sum(0), some_sum(1)
+    one, two = (np.float64(g["kernel"]) / 250 for g in (first, second))
+    free = {"mechanism": "none", "noise_multiplier": 0}
+
+    steps = updates(Run(**SPEC, **free), first, second)
+    np.testing.assert_allclose(steps[0]["kernel"], -0.3 * one, rtol=1e-5)
+    np.testing.assert_allclose(steps[1]["kernel"], -0.3 * (two + 0.8 * one), rtol=1e-4, atol=1e-9)
+
+    (step,) = updates(Run(**SPEC | {"momentum": 0.9, "optimizer": "adam"} | free), first)
+    np.testing.assert_allclose(step["kernel"], -0.3 * one / (np.abs(one) + 1e-8), rtol=1e-4)
+
+
+def test_both_optimisers_get_the_same_noise():
+    sgd = Run(**SPEC | {"momentum": 0.0}, clip_norm=0.4)
+    adam = Run(**SPEC | {"momentum": 0.9, "optimizer": "adam"}, clip_norm=0.4)
+    (by_sgd,), (by_adam,) = updates(sgd, WIDE), updates(adam, WIDE)
+    np.testing.assert_array_equal(np.sign(by_sgd["kernel"]), np.sign(by_adam["kernel"]))

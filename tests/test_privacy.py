@@ -1,0 +1,114 @@
+"""A run's epsilon is the accountants' for what was sampled, and says when it is only a claim."""
+
+from dataclasses import replace
+
+import jax
+import numpy as np
+import pytest
+from results_for_tests import RUN, result_of
+
+from dpstudy import accounting, privacy, sampling
+from dpstudy.privacy import LABELS, epsilon_curve, with_epsilon
+from dpstudy.spec import Run
+
+STEPS = [2, 4, 6]
+SHUFFLED = replace(RUN, sampling="shuffled")
+COMMON = {"noise_multiplier": RUN.noise_multiplier, "delta": RUN.delta}
+
+
+@pytest.mark.parametrize("accountant", accounting.ACCOUNTANTS)
+def test_a_poisson_run_costs_what_the_accountants_say(accountant):
+    curve = epsilon_curve(RUN, STEPS)[accountant]
+    for spent, steps in zip(curve, STEPS, strict=True):
+        alone = accounting.epsilon(
+            **COMMON,
+            sampling_probability=2000 / 4000,
+            steps=steps,
+            accountant=accountant,
+        )
+        assert spent == pytest.approx(alone, rel=2e-6)
+
+
+def test_every_accountant_s_epsilon_is_stored_for_a_poisson_run():
+    curve = epsilon_curve(RUN, STEPS)
+    assert tuple(curve) == accounting.ACCOUNTANTS
+    for values in curve.values():
+        assert values == sorted(values)
+        assert len(values) == len(STEPS)
+
+
+def test_delta_and_noise_are_the_run_s_own():
+    plain = epsilon_curve(RUN, [2])["rdp"]
+    assert epsilon_curve(replace(RUN, delta=1e-3), [2])["rdp"] < plain
+    assert epsilon_curve(replace(RUN, noise_multiplier=2.0), [2])["rdp"] < plain
+    # What the accountants do not look at does not change the epsilon.
+    assert epsilon_curve(replace(RUN, clip_norm=3.0, seed=7), [2])["rdp"] == plain
+
+
+def test_a_shuffled_run_never_carries_a_plain_epsilon():
+    curve = epsilon_curve(SHUFFLED, STEPS)
+    assert set(curve) == {"claimed-rdp-2019", "shuffled-pld"}
+    assert not set(curve) & set(accounting.ACCOUNTANTS)
+    assert "claimed" in LABELS["claimed-rdp-2019"]
+    assert "shuffled" in LABELS["shuffled-pld"]
+
+
+def test_what_a_shuffled_run_claims_is_the_formula_for_poisson_sampling():
+    claimed = epsilon_curve(SHUFFLED, STEPS)["claimed-rdp-2019"]
+    assert claimed == epsilon_curve(RUN, STEPS)["rdp-2019"]
+
+
+def test_what_holds_for_a_shuffled_run_is_one_unsampled_step_an_epoch():
+    """2 steps an epoch: within and at the end of an epoch an example was in one batch of it."""
+    holds = epsilon_curve(SHUFFLED, [1, 2, 3, 4])["shuffled-pld"]
+    unsampled = [
+        accounting.epsilon(**COMMON, sampling_probability=1.0, steps=epochs) for epochs in (1, 2)
+    ]
+    assert holds == pytest.approx([unsampled[0]] * 2 + [unsampled[1]] * 2, rel=2e-6)
+
+
+def test_what_holds_for_a_shuffled_run_is_more_than_it_claims():
+    run = Run(sampling="shuffled")
+    curve = epsilon_curve(run, [run.epochs * run.steps_per_epoch])
+    assert curve["shuffled-pld"][0] > 5 * curve["claimed-rdp-2019"][0]
+
+
+@pytest.mark.parametrize("batch", [512, 600, 1024, 2000, 2100, 4000])
+def test_no_example_is_in_two_batches_of_a_shuffled_epoch(batch):
+    """What the epsilon of shuffled runs rests on, tried on the batches themselves."""
+    run = replace(SHUFFLED, batch=batch)
+    key = jax.random.key(0)
+    batches = [
+        sampling.shuffled(key, run.examples, batch, step).indices
+        for step in range(run.steps_per_epoch)
+    ]
+    assert np.bincount(np.concatenate(batches)).max() == 1
+
+
+def test_a_run_without_privacy_has_no_epsilon():
+    run = Run(mechanism="none", noise_multiplier=0.0)
+    assert epsilon_curve(run, [1, 2]) == {}
+    assert with_epsilon(result_of(run)).epsilon == {}
+
+
+def test_a_result_is_completed_at_the_steps_of_its_curve_and_nowhere_else_changed():
+    bare = result_of(epsilon={})
+    done = with_epsilon(bare)
+    assert done.epsilon == epsilon_curve(RUN, STEPS)
+    assert replace(done, epsilon={}) == bare
+
+
+def test_a_run_that_diverged_has_the_epsilon_of_the_epochs_it_finished():
+    assert with_epsilon(result_of(epochs=1)).epsilon == epsilon_curve(RUN, STEPS[:1])
+    assert with_epsilon(result_of(epochs=0)).epsilon == {n: [] for n in accounting.ACCOUNTANTS}
+
+
+def test_what_is_not_finite_is_none(monkeypatch):
+    """Results are JSON, which has no infinity."""
+    monkeypatch.setattr(privacy.accounting, "epsilon_curve", lambda **_: (1.0, float("inf")))
+    assert epsilon_curve(RUN, [1, 2])["pld"] == [1.0, None]
+
+
+def test_every_stored_epsilon_has_a_label():
+    for run in (RUN, SHUFFLED):
+        assert set(epsilon_curve(run, [1])) <= set(LABELS)

@@ -1,0 +1,212 @@
+"""What is stored becomes tables; what is missing or damaged is named and never a number."""
+
+import math
+from dataclasses import replace
+
+import pytest
+from results_for_tests import DEVICE, EXPERIMENT, result_of, rewrite, small_smoke_runs
+
+from dpstudy import privacy, readings, store
+from dpstudy.errors import UserError
+from dpstudy.experiments.experiment import Experiment
+from dpstudy.readings import CHANCE
+from dpstudy.spec import Run
+
+BASE = Run(epochs=3)
+TWO = Experiment(
+    name="two",
+    title="relu and tanh on two datasets",
+    variants={
+        "relu": (
+            replace(BASE, activation="relu"),
+            replace(BASE, activation="relu", dataset="fashion-mnist"),
+        ),
+        "tanh": (BASE, replace(BASE, dataset="fashion-mnist")),
+    },
+    seeds={"mnist": 3, "fashion-mnist": 1},
+)
+
+
+def keep(experiment, label, seed=0, dataset="mnist", profile="full", **fields):
+    """Store a result that was never trained for one run of an experiment."""
+    [run] = [
+        run
+        for name, run in experiment.labelled(profile, dataset=dataset, seeds=seed + 1)
+        if name == label and run.seed == seed
+    ]
+    return store.write(experiment.folder(profile), result_of(run, **fields))
+
+
+def test_an_empty_store_is_all_missing_and_has_empty_tables(results):
+    reading = readings.read(TWO)
+    assert reading.found == [] and reading.damaged == []
+    assert reading.missing == TWO.runs()
+    assert reading.curves.empty and reading.finals.empty
+    assert reading.devices == ""
+
+
+def test_what_is_stored_is_found_in_the_experiment_s_order(results):
+    keep(TWO, "tanh", seed=1)
+    keep(TWO, "relu", seed=1)
+    keep(TWO, "tanh", seed=0)
+    reading = readings.read(TWO)
+    assert [(label, r.run.seed) for label, r in reading.found] == [
+        ("tanh", 0),
+        ("relu", 1),
+        ("tanh", 1),
+    ]
+    assert len(reading.missing) == len(TWO.runs()) - 3
+    assert not {r.run for _, r in reading.found} & set(reading.missing)
+
+
+def test_only_the_dataset_asked_for_is_read(results):
+    keep(TWO, "tanh")
+    keep(TWO, "tanh", dataset="fashion-mnist")
+    assert [r.run.dataset for _, r in readings.read(TWO).found] == ["mnist", "fashion-mnist"]
+    [(_, only)] = readings.read(TWO, dataset="fashion-mnist").found
+    assert only.run.dataset == "fashion-mnist"
+
+
+def test_as_many_seeds_are_read_as_are_asked_for(results):
+    for seed in range(5):
+        keep(TWO, "tanh", seed=seed)
+    found = {n: len(readings.read(TWO, dataset="mnist", seeds=n).found) for n in (1, 3, 5)}
+    assert found == {1: 1, 3: 3, 5: 5}
+    assert len(readings.read(TWO, dataset="mnist").found) == 3
+
+
+def test_results_of_other_runs_in_the_folder_are_not_used(results):
+    store.write(TWO.folder(), result_of(replace(BASE, learning_rate=9.0)))
+    reading = readings.read(TWO)
+    assert reading.found == [] and reading.damaged == []
+
+
+def test_the_smoke_profile_s_results_are_kept_apart(results, monkeypatch):
+    small_smoke_runs(monkeypatch)
+    keep(EXPERIMENT, "tanh", profile="smoke")
+    assert readings.read(EXPERIMENT).found == []
+    assert len(readings.read(EXPERIMENT, "smoke").found) == 1
+
+
+def test_a_damaged_file_is_named_left_out_and_missing(results):
+    path = keep(TWO, "tanh")
+    whole = readings.read(TWO).finals
+    path.write_text(path.read_text()[:300])
+    reading = readings.read(TWO)
+    assert len(whole) == 1 and reading.finals.empty
+    assert TWO.runs()[1] in reading.missing
+    assert reading.damaged == [f"two/{path.name}: not intact JSON (cut short or damaged)"]
+
+
+def test_a_line_about_a_damaged_file_says_nothing_of_this_machine(results):
+    keep(TWO, "tanh").write_text("{")
+    assert str(results) not in readings.read(TWO).damaged[0]
+
+
+def test_an_unknown_profile_or_dataset_is_named(results):
+    with pytest.raises(UserError, match=r"unknown profile 'tiny'; one of: smoke, full"):
+        readings.read(TWO, "tiny")
+    with pytest.raises(UserError, match=r"'cifar-10'; one of: mnist, fashion-mnist"):
+        readings.read(TWO, dataset="cifar-10")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "command"),
+    [
+        ({}, "dpstudy run two --profile full"),
+        ({"dataset": "mnist"}, "dpstudy run two --profile full --dataset mnist"),
+        ({"seeds": 2}, "dpstudy run two --profile full --seeds 2"),
+        ({"profile": "smoke", "dataset": "mnist"}, "dpstudy run two --profile smoke"),
+    ],
+)
+def test_the_command_is_the_one_that_runs_what_is_missing(results, arguments, command):
+    assert readings.read(TWO, **arguments).command == command
+
+
+def test_a_curve_has_a_row_an_epoch_with_the_epsilon_spent(results):
+    keep(TWO, "relu", accuracy=0.8)
+    keep(TWO, "tanh", seed=1, accuracy=0.9)
+    curves = readings.read(TWO).curves
+    assert len(curves) == 6
+    tanh = curves[curves.label == "tanh"]
+    assert set(tanh.seed) == {1} and set(tanh.dataset) == {"mnist"}
+    assert tanh.epoch.tolist() == [1, 2, 3]
+    assert tanh.step.tolist() == [117, 234, 351]
+    assert tanh.test_accuracy.tolist() == [0.88, 0.89, 0.9]
+    assert tanh.epsilon_pld.tolist() == [0.1, 0.2, 0.3]
+    assert tanh["epsilon_rdp-2019"].tolist() == [0.2, 0.4, 0.6]
+
+
+def test_the_final_accuracy_is_that_of_the_last_epoch_not_of_the_best(results):
+    best_first = {"epoch": [1, 2, 3], "step": [1, 2, 3], "test_accuracy": [0.7, 0.95, 0.9]}
+    keep(TWO, "tanh", curve=best_first, epsilon={})
+    final = readings.read(TWO).finals.iloc[0]
+    assert final.test_accuracy == 0.9
+
+
+def test_the_median_over_seeds_is_that_of_the_stored_runs(results):
+    for seed, accuracy in enumerate((0.97, 0.91, 0.96)):
+        keep(TWO, "tanh", seed=seed, accuracy=accuracy)
+    finals = readings.read(TWO).finals
+    assert finals.test_accuracy.tolist() == [0.97, 0.91, 0.96]
+    assert finals.test_accuracy.median() == 0.96
+    assert finals.epsilon_pld.tolist() == [0.3] * 3
+    assert not finals.diverged.any()
+
+
+def test_a_diverged_run_is_at_chance_from_there_on(results):
+    keep(TWO, "relu", accuracy=0.9, epochs=1)
+    keep(TWO, "tanh", accuracy=0.9)
+    reading = readings.read(TWO)
+    relu, tanh = reading.finals.itertuples()
+    assert (relu.diverged, relu.test_accuracy, relu.epoch) == (True, CHANCE, 1)
+    assert (tanh.diverged, tanh.test_accuracy, tanh.epoch) == (False, 0.9, 3)
+    curve = reading.curves[reading.curves.label == "relu"]
+    assert curve.epoch.tolist() == [1, 2, 3]
+    assert curve.step.tolist() == [117, 234, 351]
+    assert curve.test_accuracy.tolist() == [0.9, CHANCE, CHANCE]
+    assert [math.isnan(value) for value in curve.epsilon_pld] == [False, True, True]
+
+
+def test_a_run_that_diverged_at_once_is_not_forgotten(results):
+    """A median over the survivors alone would flatter an activation that often diverges."""
+    for seed, epochs in enumerate((0, 0, 3)):
+        keep(TWO, "relu", seed=seed, epochs=epochs)
+    reading = readings.read(TWO)
+    assert reading.finals.test_accuracy.median() == CHANCE
+    last = reading.curves[reading.curves.epoch == 3]
+    assert last.test_accuracy.tolist() == [CHANCE, CHANCE, 0.9]
+
+
+def test_columns_are_numbers_even_where_none_was_finite(results):
+    """A loss can overflow in every epoch of a run, and is then stored as nothing."""
+    keep(TWO, "relu", curve={"epoch": [1], "step": [117], "test_loss": [None]}, epsilon={})
+    relu = readings.read(TWO).curves.test_loss
+    assert relu.dtype == float and math.isnan(relu[0])
+    keep(TWO, "tanh", curve={"epoch": [1], "step": [117], "test_loss": [0.5]}, epsilon={})
+    losses = readings.read(TWO).curves.test_loss
+    assert losses.dtype == float
+    assert math.isnan(losses[0]) and losses[1] == 0.5
+
+
+def test_a_result_without_its_epsilon_is_completed(results):
+    keep(TWO, "tanh", epsilon={})
+    [(_, result)] = readings.read(TWO).found
+    assert result.epsilon == privacy.epsilon_curve(result.run, result.curve["step"])
+
+
+def test_devices_are_named_once_each(results):
+    keep(TWO, "relu")
+    keep(TWO, "tanh")
+    keep(TWO, "tanh", seed=1, provenance={"device": "a slide rule"})
+    keep(TWO, "tanh", seed=2, provenance={})
+    assert readings.read(TWO).devices == f"a slide rule, an unknown device, {DEVICE}"
+
+
+def test_a_number_that_changes_in_the_store_changes_in_the_table(results):
+    keep(TWO, "tanh", accuracy=0.9)
+    before = readings.read(TWO).finals
+    path = keep(TWO, "tanh", accuracy=0.8)
+    assert readings.read(TWO).finals.test_accuracy[0] == before.test_accuracy[0] - 0.1
+    rewrite(path, lambda content: content["curve"].update(test_accuracy=[0.1, 0.2, 0.3]))
+    assert readings.read(TWO).finals.test_accuracy[0] == 0.3

@@ -1,0 +1,194 @@
+"""Poisson sampling and shuffled batches, by statistics at a fixed seed and by counting."""
+
+from __future__ import annotations
+
+from functools import cache
+from itertools import pairwise
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import oracles
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+
+from dpstudy import sampling, training
+from dpstudy.spec import Run
+
+EXAMPLES, BATCH, DRAWS = 80, 20, 5_000
+PROBABILITY = BATCH / EXAMPLES
+
+
+@cache
+def poisson_draws(batch=BATCH, capacity=EXAMPLES):
+    """Many draws, one a row, under the keys that a run's steps have."""
+
+    @oracles.quick_jit
+    def draws(key):
+        keys = jax.vmap(lambda step: jax.random.fold_in(key, step))(jnp.arange(DRAWS))
+        return jax.vmap(lambda key: sampling.poisson(key, EXAMPLES, batch, capacity))(keys)
+
+    return jax.tree.map(np.asarray, draws(jax.random.key(5)))
+
+
+def included(draws):
+    """For each draw and example, whether it takes part, from the first `count` indices alone."""
+    table = np.zeros((len(draws.count), EXAMPLES), bool)
+    for row, indices, count in zip(table, draws.indices, draws.count, strict=True):
+        row[indices[:count]] = True
+    return table
+
+
+# --- Poisson ----------------------------------------------------------------------------------
+
+
+def test_each_example_is_drawn_with_the_stated_probability_independently_of_all_others():
+    p_values = oracles.poisson_p_values(included(poisson_draws()), PROBABILITY)
+    assert not oracles.suspicious(p_values)
+
+
+@pytest.mark.parametrize("factor", [0.95, 1.05])
+def test_an_inclusion_rate_five_percent_off_is_caught(factor):
+    wrong = included(poisson_draws(batch=factor * BATCH))
+    assert "rate" in oracles.suspicious(oracles.poisson_p_values(wrong, PROBABILITY))
+
+
+def fixed_size(_):
+    draw = np.random.default_rng(0).random((DRAWS, EXAMPLES))
+    return draw.argsort(axis=1) < BATCH
+
+
+def in_pairs(table):
+    return np.repeat(table[:, ::2], 2, axis=1)
+
+
+def favouring_some(table):
+    draw = np.random.default_rng(0).random(table.shape)
+    return draw < PROBABILITY * np.where(np.arange(EXAMPLES) % 2, 1.1, 0.9)
+
+
+@pytest.mark.parametrize(
+    ("spoil", "complaint"),
+    [
+        (fixed_size, "variance of the count"),
+        (in_pairs, "pairs"),
+        (favouring_some, "rate of each"),
+    ],
+)
+def test_other_samplers_with_the_same_rate_are_caught(spoil, complaint):
+    p_values = oracles.poisson_p_values(spoil(included(poisson_draws())), PROBABILITY)
+    assert p_values["rate"] > oracles.SUSPICIOUS
+    assert complaint in oracles.suspicious(p_values)
+
+
+def test_draws_of_different_steps_are_independent():
+    table = included(poisson_draws()) - PROBABILITY
+    correlation = np.mean(table[1:] * table[:-1]) / (PROBABILITY * (1 - PROBABILITY))
+    assert abs(correlation) * np.sqrt(table[1:].size) < stats.norm.isf(oracles.SUSPICIOUS / 2)
+
+
+def test_a_draw_lists_distinct_examples_in_order_and_pads_with_valid_ones():
+    draws = poisson_draws()
+    assert draws.indices.shape == (DRAWS, EXAMPLES)
+    assert draws.indices.min() >= 0
+    assert draws.indices.max() < EXAMPLES
+    for indices, count in zip(draws.indices, draws.count, strict=True):
+        assert np.all(np.diff(indices[:count]) > 0)
+    assert not draws.overflow.any()
+
+
+def test_too_small_a_capacity_is_reported_at_exactly_the_draws_that_exceed_it():
+    all_of_them, small = poisson_draws(), poisson_draws(capacity=22)
+    np.testing.assert_array_equal(small.count, all_of_them.count)
+    np.testing.assert_array_equal(small.overflow, all_of_them.count > 22)
+    assert 0 < small.overflow.mean() < 1
+    np.testing.assert_array_equal(small.indices, all_of_them.indices[:, :22])
+
+
+def test_at_the_study_s_size_the_rate_holds_too():
+    """60,000 examples and a batch of 512: a probability that single precision must carry."""
+    draw = oracles.quick_jit(lambda key: sampling.poisson(key, 60_000, 512))
+    counts = [int(draw(jax.random.key(seed)).count) for seed in range(60)]
+    assert stats.binomtest(sum(counts), 60 * 60_000, 512 / 60_000).pvalue > oracles.SUSPICIOUS
+    wrong = stats.binomtest(round(1.05 * sum(counts)), 60 * 60_000, 512 / 60_000)
+    assert wrong.pvalue < oracles.SUSPICIOUS
+
+
+def test_a_batch_of_everyone_is_everyone():
+    draw = sampling.poisson(jax.random.key(0), 50, 50)
+    np.testing.assert_array_equal(draw.indices, np.arange(50))
+    assert (draw.count, draw.overflow) == (50, False)
+
+
+# --- capacity ---------------------------------------------------------------------------------
+
+
+def check_capacity(examples, batch):
+    capacity = sampling.capacity_for(examples, batch)
+    assert batch <= capacity <= examples
+    assert stats.binom.sf(capacity, examples, batch / examples) < 1e-15
+    return capacity
+
+
+@settings(max_examples=200, deadline=None, derandomize=True)
+@given(st.integers(1, 100_000), st.floats(0, 1))
+def test_the_capacity_is_exceeded_with_probability_below_1e_15(examples, fraction):
+    check_capacity(examples, max(1, round(fraction * examples)))
+
+
+@pytest.mark.parametrize(
+    ("examples", "batch"), [(60_000, 512), (60_000, 256), (50_000, 1024), (4_000, 256)]
+)
+def test_the_capacity_costs_little(examples, batch):
+    """A third more room than the exact quantile at the most: padding is not free."""
+    exact = stats.binom.isf(1e-15, examples, batch / examples)
+    assert check_capacity(examples, batch) < batch + 4 / 3 * (exact - batch)
+
+
+# --- shuffled ---------------------------------------------------------------------------------
+
+
+def epoch_of(run, epoch):
+    """The batches of one epoch, as the training loop draws them."""
+
+    @oracles.quick_jit
+    def draws(key):
+        steps = epoch * run.steps_per_epoch + jnp.arange(run.steps_per_epoch)
+        return jax.lax.map(lambda step: training.draw_examples(run.shape, key, step), steps)
+
+    return jax.tree.map(np.asarray, draws(jax.random.key(2)))
+
+
+@pytest.mark.parametrize("batch", [512, 1_000, 1_600, 2_500])  # 7.8, 4, 2.5, 1.6 to an epoch
+def test_a_shuffled_epoch_is_whole_batches_and_no_example_twice(batch):
+    run = Run(dataset="mnist-5k", batch=batch, sampling="shuffled")
+    draws = epoch_of(run, epoch=3)
+    assert draws.indices.shape == (run.steps_per_epoch, batch)
+    np.testing.assert_array_equal(draws.count, batch)
+    assert not draws.overflow.any()
+    assert len(np.unique(draws.indices)) == run.steps_per_epoch * batch
+    assert draws.indices.min() >= 0
+    assert draws.indices.max() < 4_000
+
+
+def test_each_epoch_is_shuffled_anew():
+    run = Run(dataset="mnist-5k", batch=1_000, sampling="shuffled")
+    first, second = (epoch_of(run, epoch).indices.ravel() for epoch in (0, 1))
+    np.testing.assert_array_equal(np.sort(first), np.arange(4_000))
+    np.testing.assert_array_equal(np.sort(second), np.arange(4_000))
+    # Of two unrelated permutations, about one example keeps its place.
+    assert np.count_nonzero(first == second) < 10
+    np.testing.assert_array_equal(first, epoch_of(run, 0).indices.ravel())
+
+
+def test_the_training_loop_draws_a_poisson_batch_anew_at_every_step():
+    run = Run(dataset="mnist-5k", batch=400)
+    draws = epoch_of(run, epoch=1)
+    assert not draws.overflow.any()
+    steps = run.steps_per_epoch
+    assert stats.binomtest(int(draws.count.sum()), 4_000 * steps, 0.1).pvalue > oracles.SUSPICIOUS
+    drawn = [set(i[:n].tolist()) for i, n in zip(draws.indices, draws.count, strict=True)]
+    shared = [len(one & other) for one, other in pairwise(drawn)]
+    assert np.mean(shared) == pytest.approx(400 * 0.1, rel=0.2)

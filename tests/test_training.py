@@ -1,0 +1,282 @@
+"""The training loop against loops written out by hand, on the 5,000 embedded images."""
+
+from __future__ import annotations
+
+import itertools
+from functools import cache, partial
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import oracles
+import pytest
+from flax import nnx
+from jax.flatten_util import ravel_pytree
+from scipy.special import log_softmax
+
+from dpstudy import data, models, sampling, training
+from dpstudy.sampling import Draw
+from dpstudy.spec import Run
+
+EPOCHS, STEPS_PER_EPOCH = 5, 4
+COMMON = {"dataset": "mnist-5k", "batch": 1_000, "epochs": EPOCHS}
+# Each of these three is one compiled program; numbers alone change within each.
+PRIVATE = COMMON | {"clip_norm": 1.0, "learning_rate": 2.0}
+SHUFFLED = COMMON | {"activation": "relu", "sampling": "shuffled", "clip_norm": 1.0}
+FREE = COMMON | {"mechanism": "none", "noise_multiplier": 0.0, "learning_rate": 0.2}
+CHUNK = 50
+# In single precision tanh makes corners tie that differ: pooling first keeps them apart.
+NETWORK = partial(oracles.NETWORKS["tempered-mnist"], pool_first=True)
+LITTLE_OPTIMISED = {"xla_backend_optimization_level": 1, "xla_cpu_use_fusion_emitters": False}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def compiled_in_less_time():
+    """The same programs, but for optimisations that a run of some steps does not earn back."""
+    patch = pytest.MonkeyPatch()
+    for name, how in (("train_epoch", {"donate_argnames": "state"}), ("evaluate", {})):
+        function = getattr(training, name).__wrapped__
+        compiled = jax.jit(
+            function, static_argnames="shape", compiler_options=LITTLE_OPTIMISED, **how
+        )
+        patch.setattr(training, name, compiled)
+    yield
+    patch.undo()
+
+
+@cache
+def images():
+    return data.load("mnist-5k")
+
+
+def kept(state):
+    """A copy of a state: the loop goes on in the memory of the one it yielded."""
+    return jax.tree.map(np.array, state)
+
+
+def trained(run, state=None, epochs=EPOCHS):
+    """What training yields, epoch by epoch."""
+    steps = itertools.islice(training.train(run, images(), state), epochs)
+    return [(seen, kept(state)) for seen, state in steps]
+
+
+@cache
+def whole_run():
+    return trained(Run(**PRIVATE))
+
+
+def vector(params):
+    """All parameters end to end, in float64, and the way back."""
+    flat, unravel = ravel_pytree(oracles.plain(params))
+    return np.float64(flat), lambda x: jax.tree.map(np.float32, unravel(np.float32(x)))
+
+
+def drawn(run, step):
+    """The examples that the loop draws at a step (0 for the first)."""
+    key = training._stream(jax.random.key(run.seed), "sampling")
+    draw = training.draw_examples(run.shape, key, jnp.int32(step))
+    return np.asarray(draw.indices)[: int(draw.count)]
+
+
+@partial(jax.jit, compiler_options=LITTLE_OPTIMISED)
+def chunk_by_hand(params, pixels, labels, mask, clip_norm):
+    one = oracles.per_example(NETWORK, jnp.tanh)
+    losses, gradients = one(params, pixels.astype(jnp.float32) / 255, labels)
+    rows = jax.vmap(lambda gradient: ravel_pytree(gradient)[0])(gradients)
+    norms = jnp.sqrt(jnp.sum(rows**2, axis=1))
+    return losses, norms, (mask * jnp.minimum(1, clip_norm / norms)) @ rows
+
+
+def by_hand(params, chosen, clip_norm):
+    """Losses, norms and the clipped sum of the chosen examples' gradients, in stock lax."""
+    losses, norms, total = [], [], 0.0
+    for start in range(0, len(chosen), CHUNK):
+        some = chosen[start : start + CHUNK]
+        rows = np.pad(some, (0, CHUNK - len(some)))
+        pixels, labels = images().train_images[rows], images().train_labels[rows]
+        mask = np.float32(np.arange(CHUNK) < len(some))
+        one, norm, part = chunk_by_hand(params, pixels, labels, mask, np.float32(clip_norm))
+        losses.append(np.asarray(one)[: len(some)])
+        norms.append(np.asarray(norm)[: len(some)])
+        total = total + np.float64(part)
+    return np.concatenate(losses), np.concatenate(norms), total
+
+
+# --- learning ---------------------------------------------------------------------------------
+
+
+def test_a_private_run_learns():
+    curve = [seen for seen, _ in whole_run()]
+    assert [seen.epoch for seen in curve] == list(range(1, EPOCHS + 1))
+    assert [seen.step for seen in curve] == [STEPS_PER_EPOCH * seen.epoch for seen in curve]
+    assert curve[1].test_accuracy > 0.5  # by chance, 0.1
+    assert curve[-1].test_accuracy > 0.8
+    assert curve[-1].test_loss < curve[0].test_loss
+
+
+def test_shuffled_batches_train_too():
+    curve = [seen for seen, _ in trained(Run(**SHUFFLED), epochs=2)]
+    assert curve[-1].test_accuracy > 0.25
+    assert curve[-1].train_loss < curve[0].train_loss
+
+
+def test_accuracies_and_loss_are_those_of_a_recount():
+    seen, state = whole_run()[-1]
+    params = nnx.to_pure_dict(state.params)
+    forward = oracles.quick_jit(
+        lambda params, x: oracles.NETWORKS["tempered-mnist"](params, x, jnp.tanh)[0]
+    )
+    test = images()
+    logits = np.float64(forward(params, np.float32(test.test_images) / 255))
+    right = logits.argmax(axis=1) == test.test_labels
+    assert seen.test_accuracy == pytest.approx(np.mean(right), abs=1e-6)
+    by_class = [np.mean(right[test.test_labels == digit]) for digit in range(10)]
+    assert seen.class_accuracy == pytest.approx(by_class, abs=1e-6)
+    assert min(by_class) < max(by_class)
+    losses = -log_softmax(logits, axis=1)[np.arange(len(right)), test.test_labels]
+    assert seen.test_loss == pytest.approx(losses.mean(), rel=1e-5)
+
+
+# --- the same numbers, always -------------------------------------------------------------------
+
+
+def same(one, other):
+    jax.tree.map(np.testing.assert_array_equal, one, other)
+
+
+def test_a_resumed_run_repeats_an_undisturbed_one_bit_for_bit():
+    whole = whole_run()
+    rest = trained(Run(**PRIVATE), state=whole[2][1])
+    assert [seen for seen, _ in rest] == [seen for seen, _ in whole[3:]]
+    same(rest[-1][1], whole[-1][1])
+
+
+def test_a_finished_run_has_nothing_to_resume():
+    assert trained(Run(**PRIVATE), state=whole_run()[-1][1]) == []
+
+
+def test_the_same_seed_gives_the_same_run_and_another_seed_another():
+    ((first, state),) = trained(Run(**PRIVATE), epochs=1)
+    assert first == whole_run()[0][0]
+    same(state, whole_run()[0][1])
+    ((other, elsewhere),) = trained(Run(**PRIVATE, seed=1), epochs=1)
+    assert other != first
+    assert oracles.distance(elsewhere.params, state.params) > 0.1
+
+
+def test_initialisation_sampling_and_noise_have_streams_of_their_own():
+    key = jax.random.key(0)
+    streams = [training._stream(key, name) for name in ("initial", "sampling", "noise")]
+    assert len({jax.random.key_data(s).tobytes() for s in streams}) == 3
+
+
+# --- against loops by hand ----------------------------------------------------------------------
+
+
+def test_without_privacy_it_is_an_optax_loop_over_the_same_examples():
+    run = Run(**FREE)
+    ((seen, state),) = trained(run, epochs=1)
+    before, unravel = vector(training.start(run).params)
+    params, rule = unravel(before), optax.sgd(0.2, momentum=0.9)
+    memory = rule.init(params)
+    losses = []
+    for step in range(STEPS_PER_EPOCH):
+        each, _, total = by_hand(params, drawn(run, step), np.inf)
+        losses.append(each)
+        # By the expected batch size, 1,000, whatever was drawn.
+        updates, memory = rule.update(unravel(total / 1_000), memory, params)
+        params = optax.apply_updates(params, updates)
+    assert 1_000 not in map(len, losses)
+
+    moved, expected = vector(state.params)[0] - before, vector(params)[0] - before
+    assert np.linalg.norm(moved - expected) < 1e-4 * np.linalg.norm(expected)
+    assert seen.train_loss == pytest.approx(np.concatenate(losses).mean(), rel=1e-5)
+
+
+def test_with_privacy_it_is_dp_sgd_by_hand_but_for_the_noise():
+    """Noise so small that it does not show; `test_mechanisms.py` has its size and its shape."""
+    run = Run(**PRIVATE | {"noise_multiplier": 1e-7, "clip_norm": 7.0, "learning_rate": 0.3})
+    ((seen, state),) = trained(run, epochs=1)
+    before, unravel = vector(training.start(run).params)
+    after, velocity = before, np.zeros_like(before)
+    norms, losses = [], []
+    for step in range(STEPS_PER_EPOCH):
+        each, lengths, total = by_hand(unravel(after), drawn(run, step), 7.0)
+        losses.append(each)
+        norms.append(lengths)
+        velocity = 0.9 * velocity + total / 1_000  # the expected batch size
+        after = after - 0.3 * velocity
+    moved, expected = vector(state.params)[0] - before, after - before
+    assert np.linalg.norm(moved - expected) < 1e-4 * np.linalg.norm(expected)
+
+    norms, losses = np.concatenate(norms), np.concatenate(losses)
+    clipped = np.mean(norms > 7)
+    assert 0.1 < clipped < 0.9
+    assert seen.train_loss == pytest.approx(losses.mean(), rel=1e-5)
+    assert seen.gradient_norm == pytest.approx(norms.mean(), rel=1e-5)
+    assert seen.clipped_fraction == pytest.approx(clipped, abs=2 / len(norms))
+
+
+MICROBATCH = training.MICROBATCH[28, 28, 1]
+
+
+def test_a_sum_is_over_the_drawn_examples_whatever_their_number():
+    """None, a whole microbatch, one more: padding and the last, unfilled one leave no trace."""
+    run, capacity = Run(**PRIVATE), 2 * MICROBATCH + 7
+    network = nnx.eval_shape(lambda: models.build(run.model, jax.random.key(0)))
+    params = oracles.random_like(nnx.state(network, nnx.Param))
+    numbers = training.traced_numbers(run)
+    indices = np.sort(np.random.default_rng(0).permutation(4_000)[:capacity])
+
+    @oracles.quick_jit
+    def summed(count):
+        draw = Draw(jnp.asarray(indices), count, jnp.bool_(False))
+        pool, labels = jnp.asarray(images().train_images), jnp.asarray(images().train_labels)
+        total, seen = training.sum_over(run.shape, numbers, params, draw, pool, labels)
+        return nnx.to_pure_dict(total), seen
+
+    total, seen = summed(np.int32(0))
+    assert not oracles.flat_sum(total).any()
+    assert seen.examples == 0
+    for count in (1, MICROBATCH - 1, MICROBATCH, MICROBATCH + 1, 2 * MICROBATCH, capacity):
+        total, seen = summed(np.int32(count))
+        _, _, expected = by_hand(nnx.to_pure_dict(params), indices[:count], 1.0)
+        error = np.linalg.norm(oracles.flat_sum(total) - expected)
+        assert error <= 1e-5 * np.linalg.norm(expected)
+        assert seen.examples == count
+
+
+# --- runs that end badly ------------------------------------------------------------------------
+
+
+def test_a_run_whose_loss_overflows_ends_with_the_step_at_which_it_did():
+    """Parameters of 1e10 in four relu layers make logits beyond float32 at the step after."""
+    exploding = Run(**SHUFFLED | {"learning_rate": 1e10})
+    ((end, state),) = trained(exploding)
+    assert end == training.Divergence(step=2)
+    assert state.diverged_at == 2
+
+    after, before = trained(Run(**SHUFFLED), epochs=1)[0][1], STEPS_PER_EPOCH
+    ((end, _),) = trained(exploding, state=after)
+    assert end == training.Divergence(step=before + 2)
+
+
+def test_a_run_whose_first_update_overflows_has_diverged_at_once():
+    ((end, state),) = trained(Run(**SHUFFLED | {"learning_rate": 1e38, "clip_norm": 1e4}))
+    assert end == training.Divergence(step=1)
+    assert not np.all(np.isfinite(vector(state.params)[0]))
+
+
+def test_a_draw_beyond_the_capacity_voids_the_run(monkeypatch):
+    """Never is it quietly cut short: the accountants' sampling is no longer what was done."""
+    monkeypatch.setattr(sampling, "capacity_for", lambda examples, batch: batch - 50)
+
+    def nothing(shape, numbers, params, draw, images, labels):
+        return jax.tree.map(jnp.zeros_like, params), training.mechanisms.nothing_seen()
+
+    monkeypatch.setattr(training, "sum_over", nothing)
+    # A delta of its own: a program compiled for another test would not have the small capacity.
+    run = Run(**PRIVATE, delta=1e-7)
+    with pytest.raises(training.TrainingError, match="capacity in epoch 1"):
+        next(training.train(run, images()))

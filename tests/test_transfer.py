@@ -1,0 +1,293 @@
+"""An archive adds what is intact and missing, whatever else it holds, and changes nothing else."""
+
+import gzip
+import io
+import os
+import subprocess
+import sys
+import tarfile
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from results_for_tests import RUN, contents, environment, result_of, seeds
+
+from dpstudy import privacy, store, transfer
+from dpstudy.spec import Run
+from dpstudy.store import StoreError
+
+NOT_PRIVATE = Run(mechanism="none", noise_multiplier=0.0)
+
+
+@pytest.fixture
+def here(tmp_path):
+    """A results folder with three results of two experiments."""
+    folder = tmp_path / "here"
+    for run in seeds(2):
+        store.write(folder / "one", result_of(run))
+    store.write(folder / "two", result_of(NOT_PRIVATE))
+    return folder
+
+
+@pytest.fixture
+def archive(here, tmp_path):
+    assert transfer.export(here, tmp_path / "results.tar.gz") == 3
+    return tmp_path / "results.tar.gz"
+
+
+def pack(path, entries):
+    """An archive of entries that `export` would not make: names with bytes, or whole entries."""
+    with tarfile.open(path, "w:gz") as tar:
+        for name, content in entries.items():
+            if isinstance(content, tarfile.TarInfo):
+                tar.addfile(content)
+                continue
+            entry = tarfile.TarInfo(name)
+            entry.size = len(content)
+            tar.addfile(entry, io.BytesIO(content))
+    return path
+
+
+def test_merging_into_an_empty_folder_gives_identical_files(here, archive, tmp_path):
+    there = tmp_path / "there"
+    assert transfer.merge(there, archive) == transfer.Merged(added=3)
+    assert contents(there) == contents(here)
+
+
+def test_merging_twice_adds_nothing_and_touches_nothing(archive, tmp_path):
+    there = tmp_path / "there"
+    transfer.merge(there, archive)
+    for path in there.rglob("*.json"):
+        os.utime(path, (1, 1))
+    assert transfer.merge(there, archive) == transfer.Merged(already=3)
+    assert {path.stat().st_mtime for path in there.rglob("*.json")} == {1}
+
+
+def test_only_what_is_missing_is_added(here, archive, tmp_path):
+    there = tmp_path / "there"
+    store.write(there / "one", result_of())
+    assert transfer.merge(there, archive) == transfer.Merged(added=2, already=1)
+    assert contents(there) == contents(here)
+
+
+def test_a_stored_result_is_never_replaced_and_the_other_one_is_named(archive, tmp_path):
+    there = tmp_path / "there"
+    path = store.write(there / "one", result_of(accuracy=0.123))
+    was = path.read_bytes()
+    merged = transfer.merge(there, archive)
+    assert (merged.added, merged.already) == (2, 0)
+    assert merged.refused == [
+        f"one/{path.name}: a result with other numbers is stored for this run, and kept"
+    ]
+    assert path.read_bytes() == was
+
+
+def test_the_same_training_on_another_day_is_already_there(archive, tmp_path):
+    there = tmp_path / "there"
+    store.write(there / "one", result_of(provenance={"device": "another abacus"}))
+    assert transfer.merge(there, archive) == transfer.Merged(added=2, already=1)
+
+
+def test_a_damaged_stored_file_is_kept_for_its_owner_to_judge(archive, tmp_path):
+    there = tmp_path / "there"
+    path = store.write(there / "one", result_of())
+    path.write_text("{")
+    merged = transfer.merge(there, archive)
+    assert merged.added == 2
+    assert merged.refused == [
+        f"one/{path.name}: the stored file is damaged (not intact JSON (cut short or damaged)): "
+        "remove it, then merge again"
+    ]
+    assert path.read_text() == "{"
+
+
+def test_a_damaged_entry_is_refused_and_named_and_the_others_are_added(here, tmp_path):
+    good, cut = sorted((here / "one").iterdir())
+    archive = pack(
+        tmp_path / "mixed.tar.gz",
+        {
+            f"one/{good.name}": good.read_bytes(),
+            f"one/{cut.name}": cut.read_bytes()[:100],
+            f"two/{good.name.replace('.', '0.')}": good.read_bytes(),
+            "two/notes.json": b'{"shopping": ["milk"]}',
+        },
+    )
+    merged = transfer.merge(tmp_path / "there", archive)
+    assert merged.added == 1
+    assert merged.refused == [
+        f"one/{cut.name}: not intact JSON (cut short or damaged)",
+        f"two/{good.name.replace('.', '0.')}: holds the run {good.stem}, which its name does not "
+        "say",
+        "two/notes.json: not a result of this study",
+    ]
+    assert contents(tmp_path / "there") == {f"one/{good.name}": good.read_bytes()}
+
+
+def _link(name, target, kind):
+    entry = tarfile.TarInfo(name)
+    entry.type, entry.linkname = kind, target
+    return entry
+
+
+def test_entries_that_are_at_no_result_s_place_are_ignored(here, tmp_path):
+    good = next((here / "one").iterdir())
+    outside = tmp_path / "outside" / good.name
+    outside.parent.mkdir()
+    outside.write_bytes(good.read_bytes())
+    places = [
+        f"../{good.name}",
+        f"../../{good.name}",
+        f"one/../../{good.name}",
+        f"one/../{good.name}",
+        f"./../{good.name}",
+        f"/{good.name}",
+        str(outside),
+        f".smoke/{good.name}",
+        f".checkpoints/{good.name}",
+        f"one/.{good.name}",
+        good.name,
+        f"a/b/{good.name}",
+        f"one\\{good.name}",
+        "one/readme.txt",
+    ]
+    links = {
+        f"two/{good.name}": _link(f"two/{good.name}", str(outside), tarfile.SYMTYPE),
+        f"three/{good.name}": _link(f"three/{good.name}", f"/{good.name}", tarfile.LNKTYPE),
+        "four/device.json": _link("four/device.json", "", tarfile.CHRTYPE),
+    }
+    entries = dict.fromkeys(places, good.read_bytes()) | links
+    archive = pack(tmp_path / "hostile.tar.gz", entries)
+    was = contents(tmp_path)
+    merged = transfer.merge(tmp_path / "deep" / "there", archive)
+    assert merged == transfer.Merged(ignored=len(entries))
+    assert contents(tmp_path) == was
+
+
+def test_an_archive_packed_by_hand_is_merged_too(here, tmp_path):
+    """With `tar -C results -czf FILE .`: places begin with a dot, and folders are entries."""
+    archive = tmp_path / "by-hand.tar"
+    with tarfile.open(archive, "w") as tar:
+        tar.add(here, arcname=".")
+    assert transfer.merge(tmp_path / "there", archive) == transfer.Merged(added=3)
+    assert contents(tmp_path / "there") == contents(here)
+
+
+def test_an_archive_cut_short_at_any_byte_is_one_line_and_adds_nothing(archive, tmp_path):
+    whole = archive.read_bytes()
+    for length in [*range(0, len(whole), 7), len(whole) - 1]:
+        archive.write_bytes(whole[:length])
+        with pytest.raises(StoreError) as caught:
+            transfer.merge(tmp_path / "there", archive)
+        assert str(caught.value) == (
+            f"{archive}: cannot be read as an archive of results: "
+            "not a .tar.gz, or cut short or damaged"
+        )
+    assert not (tmp_path / "there").exists()
+
+
+@settings(max_examples=80, deadline=None)
+@given(compressed=st.booleans(), data=st.data())
+def test_an_archive_with_any_byte_altered_adds_nothing_false(tmp_path_factory, compressed, data):
+    base = tmp_path_factory.mktemp("altered")
+    wanted = {store.write(base / "here" / "one", result_of(run)).stem for run in seeds(2)}
+    archive = base / "results.tar.gz"
+    transfer.export(base / "here", archive)
+    whole = bytearray(archive.read_bytes())
+    if not compressed:
+        whole = bytearray(gzip.decompress(whole))
+    position = data.draw(st.integers(0, len(whole) - 1), label="position")
+    whole[position] ^= data.draw(st.integers(1, 255), label="change")
+    archive.write_bytes(whole)
+    try:
+        transfer.merge(base / "there", archive)
+    except StoreError as error:
+        assert "\n" not in str(error)
+    found, errors = store.read_all(base / "there")
+    assert errors == []
+    assert set(found) <= wanted
+    assert all(result == result_of(result.run) for result in found.values())
+
+
+@pytest.mark.parametrize("content", [b"", b"hello", b"\x1f\x8b", b"PK\x03\x04" + bytes(100)])
+def test_what_is_not_an_archive_is_one_line(tmp_path, content):
+    path = tmp_path / "results.tar.gz"
+    path.write_bytes(content)
+    with pytest.raises(StoreError, match=r"not a .tar.gz") as caught:
+        transfer.merge(tmp_path / "there", path)
+    assert "\n" not in str(caught.value)
+
+
+def test_no_archive_is_one_line(tmp_path):
+    with pytest.raises(StoreError, match=r"nowhere: cannot be read .*: No such file or directory$"):
+        transfer.merge(tmp_path, tmp_path / "nowhere")
+    with pytest.raises(StoreError, match=r"cannot be read .*: Is a directory$"):
+        transfer.merge(tmp_path, tmp_path)
+
+
+def test_results_that_came_without_their_epsilon_are_completed(tmp_path):
+    bare = [result_of(replace(run, noise_multiplier=4.0), epsilon={}) for run in seeds(2)]
+    for result in bare:
+        store.write(tmp_path / "node" / "one", result)
+    store.write(tmp_path / "node" / "one", result_of(NOT_PRIVATE))
+    transfer.export(tmp_path / "node", tmp_path / "results.tar.gz")
+    merged = transfer.merge(tmp_path / "here", tmp_path / "results.tar.gz")
+    assert merged == transfer.Merged(added=3)
+    found, _ = store.read_all(tmp_path / "here")
+    for result in bare:
+        expected = privacy.epsilon_curve(result.run, result.curve["step"])
+        assert len(expected["pld"]) == RUN.epochs
+        assert found[result.run.identity] == replace(result, epsilon=expected)
+    assert found[NOT_PRIVATE.identity].epsilon == {}
+
+
+def test_an_epsilon_that_came_along_is_kept(here, archive, tmp_path):
+    """A merge adds; it does not account again for what was accounted for."""
+    transfer.merge(tmp_path / "there", archive)
+    found, _ = store.read_all(tmp_path / "there")
+    assert found[RUN.identity].epsilon == result_of().epsilon
+
+
+def test_damaged_and_hidden_files_are_not_packed(here, tmp_path):
+    one, other = sorted((here / "one").iterdir())
+    one.write_text("{")
+    store.write(here / ".smoke" / "one", result_of())
+    (here / "one" / ".checkpoints").mkdir()
+    (here / "one" / ".checkpoints" / f"{other.stem}.npz").write_bytes(b"state")
+    assert transfer.export(here, tmp_path / "results.tar.gz") == 2
+    with tarfile.open(tmp_path / "results.tar.gz") as tar:
+        assert tar.getnames() == [f"one/{other.name}", f"two/{NOT_PRIVATE.identity}.json"]
+
+
+def test_the_same_results_give_the_same_archive_whoever_packs_it(here, archive, tmp_path):
+    with tarfile.open(archive) as tar:
+        assert {(e.uid, e.gid, e.uname, e.gname) for e in tar} == {(0, 0, "", "")}
+    for path in here.rglob("*.json"):
+        os.utime(path, (1, 1))
+    transfer.export(here, tmp_path / "again.tar.gz")
+    assert (tmp_path / "again.tar.gz").read_bytes() == archive.read_bytes()
+
+
+def test_an_archive_that_cannot_be_written_is_one_line(here, tmp_path):
+    with pytest.raises(StoreError, match=r"could not store .*results.tar.gz"):
+        transfer.export(here, next((here / "one").iterdir()) / "results.tar.gz")
+
+
+def test_packing_needs_no_accounting(here, tmp_path):
+    """A bare GPU node has neither dp-accounting nor pandas, and sends its results all the same."""
+    script = """
+import sys
+from pathlib import Path
+for name in ("dp_accounting", "scipy", "pandas", "matplotlib", "dpstudy.privacy"):
+    sys.modules[name] = None
+from dpstudy import transfer
+print(transfer.export(Path(sys.argv[1]), Path(sys.argv[2])))
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", script, str(here), str(tmp_path / "results.tar.gz")],
+        env=environment(),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.stdout, done.stderr) == ("3\n", "")
