@@ -1,5 +1,6 @@
 """Every mistake is one line on standard error and exit code 2; every command says what it does."""
 
+import dataclasses
 import errno
 import json
 import os
@@ -114,7 +115,7 @@ def tiny(monkeypatch):
         (["run", FIGURE_3, "--seeds", "few"], "Invalid value for '--seeds': 'few' is not a valid "),
         (["run", FIGURE_3, "--sedes", "3"], "No such option '--sedes'. Did you mean '--seeds'?"),
         (["run", FIGURE_3, "--budget", "soon"], "budget must be a time such as 90s, 9m or 1.5h, "),
-        (["run"], "Missing argument 'EXPERIMENT…' (see `dpstudy run --help`)"),
+        (["run"], "name an EXPERIMENT (see `dpstudy list`), or give --missing"),
         (["list", "extra"], "Got unexpected extra argument (extra) (see `dpstudy list --help`)"),
         (["--bogus"], "No such option '--bogus'"),
         (
@@ -444,12 +445,12 @@ def test_the_smoke_profile_trains_and_stores_and_then_stores_nothing(tiny, resul
     was = contents(results)
     assert succeeded(*run) == f"tiny: 0 stored, 2 already there, 0 left, in {folder}\n"
     assert contents(results) == was
-    assert succeeded(*run, "--missing") == ""
+    assert succeeded(*run, "--dry-run") == ""
 
 
 @pytest.mark.usefixtures("no_network")
-def test_missing_prints_what_would_be_trained_and_trains_nothing(tiny, results):
-    text = succeeded("run", "tiny", "--missing")
+def test_a_dry_run_prints_what_would_be_trained_and_trains_nothing(tiny, results):
+    text = succeeded("run", "tiny", "--dry-run")
     lines = [line.split("  ", 2) for line in text.splitlines()]
     assert [(name, identity) for name, identity, _ in lines] == [
         ("tiny", run.identity) for run in tiny.runs()
@@ -457,14 +458,14 @@ def test_missing_prints_what_would_be_trained_and_trains_nothing(tiny, results):
     assert [Run.from_dict(json.loads(fields)) for *_, fields in lines] == tiny.runs()
     assert contents(results) == {}
     store.write(tiny.folder(), result_of(tiny.runs()[0]))
-    assert len(succeeded("run", "tiny", "--missing").splitlines()) == 1
-    assert len(succeeded("run", "tiny", "--missing", "--seeds", "5").splitlines()) == 4
+    assert len(succeeded("run", "tiny", "--dry-run").splitlines()) == 1
+    assert len(succeeded("run", "tiny", "--dry-run", "--seeds", "5").splitlines()) == 4
 
 
 def test_a_damaged_file_in_the_way_of_a_run_is_named_with_the_remedy(tiny, results):
     path = store.write(tiny.folder("smoke"), result_of())
     path.write_text("{")
-    done = dpstudy("run", "tiny", "--profile", "smoke", "--missing")
+    done = dpstudy("run", "tiny", "--profile", "smoke", "--dry-run")
     assert done.exit_code == 0
     assert RUN.identity in done.stdout
     assert done.stderr == (
@@ -496,10 +497,17 @@ def test_all_names_every_experiment(trained):
     }
 
 
-def test_all_of_one_dataset_leaves_out_the_experiments_without_it(trained):
+def test_missing_without_a_name_stands_for_every_experiment(trained):
+    succeeded("run", "--missing")
+    assert set(trained) == set(EXPERIMENTS)
+
+
+def test_all_of_one_dataset_leaves_out_the_experiments_without_it(trained, monkeypatch):
+    on_mnist_alone = dataclasses.replace(EXPERIMENTS[FIGURE_3], seeds={"mnist": 2})
+    monkeypatch.setitem(EXPERIMENTS, FIGURE_3, on_mnist_alone)
     succeeded("run", "all", "--dataset", "cifar-10")
-    assert set(trained) == {FIGURE_3}
-    assert {run.dataset for run in trained[FIGURE_3][0]} == {"cifar-10"}
+    assert FIGURE_3 not in trained
+    assert {run.dataset for runs, *_ in trained.values() for run in runs} == {"cifar-10"}
 
 
 def test_dataset_seeds_and_profile_choose_the_runs(trained):

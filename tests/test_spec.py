@@ -305,8 +305,13 @@ def test_runs_that_differ_in_numbers_alone_have_one_shape(fields, draw):
 
 
 def test_runs_that_differ_in_anything_else_have_two_shapes():
-    shaping = [fields for name, fields in OTHER.items() if fields and name not in NUMBERS]
+    free = (*NUMBERS, "epochs", "delta")
+    shaping = [fields for name, fields in OTHER.items() if fields and name not in free]
     assert len({Run(**fields).shape for fields in [*shaping, {}]}) == len(shaping) + 1
+
+
+def test_a_longer_run_or_another_delta_shares_the_compiled_program():
+    assert Run(epochs=2).shape == Run(delta=1e-6).shape == Run().shape
 
 
 # --- agreement with the rest of the package -----------------------------------------------------

@@ -148,7 +148,7 @@ def sampling_probability_of(*, examples: int, batch: int) -> float:
 
 def check_epochs(epochs: int) -> int:
     """Return `epochs`, or raise UserError where it is not a whole number of at least 1."""
-    if _whole("epochs", epochs) < 1:
+    if not isinstance(epochs, int) or epochs < 1:
         raise UserError(f"epochs must be at least 1, got {epochs}")
     return epochs
 
@@ -294,9 +294,12 @@ def _one_step(q: float, sigma: float) -> pld.PrivacyLossDistribution:
     # The interval follows the size of one step's loss, about mean plus deviation without sampling.
     # A fixed one would be too coarse for much noise and run out of memory for little.
     interval = _INTERVAL * (1 / (2 * sigma**2) + 1 / sigma)
-    return pld.from_gaussian_mechanism(
-        sigma, sampling_prob=q, value_discretization_interval=interval
-    )
+    try:
+        return pld.from_gaussian_mechanism(
+            sigma, sampling_prob=q, value_discretization_interval=interval
+        )
+    except OverflowError:
+        raise UserError(f"noise multiplier {sigma} is too small to account for") from None
 
 
 @lru_cache(maxsize=16)

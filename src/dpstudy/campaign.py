@@ -12,6 +12,8 @@ import hashlib
 import io
 import json
 import math
+import os
+import platform
 import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
@@ -187,7 +189,26 @@ def _plain(value: float) -> float | None:
 def device_name() -> str:
     """Return what the runs of this process are computed on, in words."""
     device = jax.devices()[0]
+    if device.platform == "cpu":
+        return f"{available_cores()} x CPU core ({_processor()})"
     return f"{jax.device_count()} x {device.device_kind} ({device.platform})"
+
+
+def available_cores() -> int:
+    """Return the number of cores this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def _processor() -> str:
+    """Return the processor's model, where the system names it."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        lines = []
+    names = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.processor() or platform.machine()
 
 
 def _checkpoint(folder: Path, run: Run) -> Path:

@@ -132,7 +132,7 @@ def parse_budget(text: str | None) -> float:
 
 
 @main.command()
-@click.argument("experiments", nargs=-1, required=True, metavar="EXPERIMENT…")
+@click.argument("experiments", nargs=-1, metavar="[EXPERIMENT…]")
 @click.option(
     "--profile",
     default="full",
@@ -147,7 +147,8 @@ def parse_budget(text: str | None) -> float:
 @click.option(
     "--budget", metavar="TIME", help="Stop cleanly after 90s, 9m or 1.5h; run again to go on."
 )
-@click.option("--missing", is_flag=True, help="Print the runs that are missing, and train nothing.")
+@click.option("--missing", is_flag=True, help="Every experiment that has runs missing.")
+@click.option("--dry-run", is_flag=True, help="Print the runs that are missing, and train nothing.")
 def run(
     experiments: tuple[str, ...],
     profile: str,
@@ -155,22 +156,26 @@ def run(
     seeds: int | None,
     budget: str | None,
     missing: bool,
+    dry_run: bool,
 ) -> None:
     """Train what each EXPERIMENT still needs, and store it.
 
-    `dpstudy list` names the experiments; "all" stands for every one of them. Runs already stored
-    are not trained again, and a run that was interrupted goes on at its last epoch.
+    `dpstudy list` names the experiments; "all" stands for every one of them, and so does --missing
+    without a name. Runs already stored are not trained again, and a run that was interrupted goes
+    on at its last epoch.
     """
-    chosen = _chosen(experiments, dataset)
+    if not experiments and not missing:
+        raise click.UsageError("name an EXPERIMENT (see `dpstudy list`), or give --missing")
+    chosen = _chosen(experiments or ("all",), dataset)
     seconds = parse_budget(budget)
     work = [(e, e.runs(profile, dataset=dataset, seeds=seeds)) for e in chosen]
     for experiment, runs in work:
         stored = _stored(experiment.folder(profile), runs)
-        if missing:
+        if dry_run:
             for one in runs:
                 if one.identity not in stored:
                     click.echo(f"{experiment.name}  {one.identity}  {json.dumps(one.to_dict())}")
-    if not missing:
+    if not dry_run:
         _train(work, profile, seconds)
 
 

@@ -64,7 +64,7 @@ def connect(scheduler: str | None, workers: int | None = None) -> Iterator[Clien
         with client:
             yield client
         return
-    count = workers or available_cores()
+    count = workers or campaign.available_cores()
     with (
         LocalCluster(
             n_workers=count,
@@ -77,13 +77,6 @@ def connect(scheduler: str | None, workers: int | None = None) -> Iterator[Clien
     ):
         client.register_plugin(Pinned())
         yield client
-
-
-def available_cores() -> int:
-    """Return the number of cores this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
 
 
 def train_missing(

@@ -221,8 +221,13 @@ class Run:
 
     @property
     def shape(self) -> Run:
-        """The run with its numbers at their defaults: equal for all the runs of one cohort."""
-        neutral = {f.name: f.default for f in dataclasses.fields(self) if "number" in f.metadata}
+        """The run with its numbers at their defaults: equal for all the runs of one cohort.
+
+        So are its length and delta, which no step of it depends on.
+        """
+        free = [f for f in dataclasses.fields(self) if "number" in f.metadata]
+        free += [f for f in dataclasses.fields(self) if f.name in ("epochs", "delta")]
+        neutral = {f.name: f.default for f in free}
         if not self.private:
             neutral["noise_multiplier"] = 0.0
         return dataclasses.replace(self, **neutral)

@@ -167,7 +167,7 @@ def train_step(
     total, seen = sum_over(shape, numbers, state.params, draw, images, labels)
     updates, optimizer_state = optimizer(shape, numbers, key).update(total, state.optimizer)
     params = optax.apply_updates(state.params, updates)
-    finite = jnp.isfinite(optax.global_norm(params)) & jnp.isfinite(seen.loss)
+    finite = jnp.isfinite(optax.tree.norm(params)) & jnp.isfinite(seen.loss)
     first = (state.diverged_at < 0) & ~finite
     return (
         State(

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from tqdm.auto import tqdm
 
-from dpstudy import campaign, privacy, readings
+from dpstudy import campaign, readings
 from dpstudy.errors import UserError
 from dpstudy.experiments.experiment import NOTEBOOK_PROFILES
 
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from dpstudy.experiments.experiment import Experiment
     from dpstudy.readings import Reading
     from dpstudy.spec import Run
+    from dpstudy.store import Result
 
 
 def train_with_bar(
@@ -40,13 +42,25 @@ def train_with_bar(
             runs,
             experiment.folder(profile),
             budget=budget,
-            finish=privacy.with_epsilon,
+            finish=finisher(),
             report=report,
         )
         if not outcome.unfinished:
             # Found stored, or diverged: there is nothing left to wait for.
             bar.update(bar.total - bar.n)
         return outcome
+
+
+def finisher() -> Callable[[Result], Result]:
+    """Return what completes a result: its epsilon, where dp-accounting is installed.
+
+    A bare training node has none; `dpstudy results merge` completes what comes from there.
+    """
+    try:
+        from dpstudy.privacy import with_epsilon
+    except ModuleNotFoundError:
+        return lambda result: result
+    return with_epsilon
 
 
 def prepare(
