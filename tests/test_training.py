@@ -276,7 +276,7 @@ def test_a_draw_beyond_the_capacity_voids_the_run(monkeypatch):
         return jax.tree.map(jnp.zeros_like, params), training.mechanisms.nothing_seen()
 
     monkeypatch.setattr(training, "sum_over", nothing)
-    # A delta of its own: a program compiled for another test would not have the small capacity.
-    run = Run(**PRIVATE, delta=1e-7)
+    # A batch of its own: a program compiled for another test would not have the small capacity.
+    run = Run(**PRIVATE | {"batch": 900})
     with pytest.raises(training.TrainingError, match="capacity in epoch 1"):
         next(training.train(run, images()))
