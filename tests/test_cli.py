@@ -481,7 +481,7 @@ def trained(monkeypatch):
 
     asked = {}
 
-    def train(experiment, runs, profile, *, budget):
+    def train(experiment, runs, profile, *, budget, client):
         asked[experiment.name] = (runs, profile, budget)
         time.sleep(0.01)
         return trainer.campaign.Outcome()

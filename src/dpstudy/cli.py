@@ -19,6 +19,8 @@ from dpstudy.errors import UserError
 from dpstudy.spec import TRAINING_EXAMPLES
 
 if TYPE_CHECKING:
+    from distributed import Client
+
     from dpstudy.experiments.experiment import Experiment
     from dpstudy.spec import Run
 
@@ -147,6 +149,10 @@ def parse_budget(text: str | None) -> float:
 @click.option(
     "--budget", metavar="TIME", help="Stop cleanly after 90s, 9m or 1.5h; run again to go on."
 )
+@click.option(
+    "--workers", type=int, metavar="N", help="Train N runs at a time, each on a core of its own."
+)
+@click.option("--scheduler", metavar="ADDRESS", help="Train on a Dask cluster, tcp://host:port.")
 @click.option("--missing", is_flag=True, help="Every experiment that has runs missing.")
 @click.option("--dry-run", is_flag=True, help="Print the runs that are missing, and train nothing.")
 def run(
@@ -155,6 +161,8 @@ def run(
     dataset: str | None,
     seeds: int | None,
     budget: str | None,
+    workers: int | None,
+    scheduler: str | None,
     missing: bool,
     dry_run: bool,
 ) -> None:
@@ -175,8 +183,17 @@ def run(
             for one in runs:
                 if one.identity not in stored:
                     click.echo(f"{experiment.name}  {one.identity}  {json.dumps(one.to_dict())}")
-    if not dry_run:
+    if workers is not None and workers < 1:
+        raise UserError(f"workers must be at least 1, got {workers}")
+    if dry_run:
+        return
+    if scheduler is None and (workers or 1) == 1:
         _train(work, profile, seconds)
+        return
+    from dpstudy import cluster
+
+    with cluster.connect(scheduler, workers) as client:
+        _train(work, profile, seconds, client)
 
 
 def _chosen(names: tuple[str, ...], dataset: str | None) -> list[Experiment]:
@@ -203,7 +220,12 @@ def _stored(folder: Path, runs: list[Run]) -> set[str]:
     return set(good)
 
 
-def _train(work: list[tuple[Experiment, list[Run]]], profile: str, seconds: float) -> None:
+def _train(
+    work: list[tuple[Experiment, list[Run]]],
+    profile: str,
+    seconds: float,
+    client: Client | None = None,
+) -> None:
     import time
 
     from dpstudy.experiments.trainer import train_with_bar
@@ -212,7 +234,9 @@ def _train(work: list[tuple[Experiment, list[Run]]], profile: str, seconds: floa
     end = time.monotonic() + seconds
     try:
         for experiment, runs in work:
-            outcome = train_with_bar(experiment, runs, profile, budget=end - time.monotonic())
+            outcome = train_with_bar(
+                experiment, runs, profile, budget=end - time.monotonic(), client=client
+            )
             unfinished += outcome.unfinished
             diverged = [r.run.identity for r in outcome.stored if r.diverged_at is not None]
             click.echo(

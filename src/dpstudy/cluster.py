@@ -10,6 +10,7 @@ the two share a file system.
 from __future__ import annotations
 
 import contextlib
+import logging
 import math
 import os
 import time
@@ -58,7 +59,7 @@ def connect(scheduler: str | None, workers: int | None = None) -> Iterator[Clien
     """
     if scheduler is not None:
         try:
-            client = Client(scheduler, timeout=10)
+            client = Client(scheduler, timeout=5)
         except (OSError, ValueError) as error:
             raise UserError(f"no Dask scheduler answers at {scheduler}: {error}") from error
         with client:
@@ -71,6 +72,7 @@ def connect(scheduler: str | None, workers: int | None = None) -> Iterator[Clien
             threads_per_worker=1,
             dashboard_address=None,
             memory_limit=0,
+            silence_logs=logging.ERROR,
             env=SINGLE_THREADED,
         ) as cluster,
         Client(cluster) as client,

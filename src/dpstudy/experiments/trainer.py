@@ -13,6 +13,8 @@ from dpstudy.errors import UserError
 from dpstudy.experiments.experiment import NOTEBOOK_PROFILES
 
 if TYPE_CHECKING:
+    from distributed import Client
+
     from dpstudy.campaign import Outcome, Progress
     from dpstudy.experiments.experiment import Experiment
     from dpstudy.readings import Reading
@@ -21,11 +23,17 @@ if TYPE_CHECKING:
 
 
 def train_with_bar(
-    experiment: Experiment, runs: list[Run], profile: str, *, budget: float = math.inf
+    experiment: Experiment,
+    runs: list[Run],
+    profile: str,
+    *,
+    budget: float = math.inf,
+    client: Client | None = None,
 ) -> Outcome:
     """Train and store those of `runs` that are missing, with a bar over all their epochs.
 
-    The bar shows the time left for all runs, from the speed measured so far.
+    The bar shows the time left for all runs, from the speed measured so far. The runs are trained
+    one after the other in this process, or side by side on the cluster of a Dask `client`.
     """
     total = sum(run.epochs for run in runs)
     with tqdm(total=total, desc=experiment.name, unit="epoch", dynamic_ncols=True) as bar:
@@ -38,13 +46,13 @@ def train_with_bar(
             bar.set_postfix(seed=progress.run.seed, accuracy=f"{progress.accuracy:.3f}")
             bar.update(progress.epochs_done - bar.n)
 
-        outcome = campaign.train_missing(
-            runs,
-            experiment.folder(profile),
-            budget=budget,
-            finish=finisher(),
-            report=report,
-        )
+        folder, options = experiment.folder(profile), {"budget": budget, "report": report}
+        if client is None:
+            outcome = campaign.train_missing(runs, folder, finish=finisher(), **options)
+        else:
+            from dpstudy import cluster  # Dask takes a second to import, and a bare node has none.
+
+            outcome = cluster.train_missing(client, runs, folder, finish=finisher(), **options)
         if not outcome.unfinished:
             # Found stored, or diverged: there is nothing left to wait for.
             bar.update(bar.total - bar.n)
