@@ -223,7 +223,11 @@ def why_not_by_rules(
 def by_rules(
     graph: nnx.GraphDef, losses: Losses, params: nnx.State, images: Array, labels: Array
 ) -> tuple[Float[Array, "batch"], Gradients]:
-    """Return each example's loss and gradient, by one differentiation and the layers' rules."""
+    """Return each example's loss and gradient, by one differentiation and the layers' rules.
+
+    Only for networks that `why_not_by_rules` has nothing against: on others the result is wrong
+    without a word. `gradients` asks first. An example's loss must depend on that example alone.
+    """
     capture = nnx.capture(losses, LayerInput, OutputZero)
     shapes = jax.eval_shape(lambda: capture(nnx.merge(graph, params), images, labels)[2])
     zeros = jax.tree.map(lambda z: jnp.zeros(z.shape, z.dtype), shapes)

@@ -75,6 +75,9 @@ def train(
 ) -> Iterator[tuple[Epoch | Divergence, State]]:
     """Train, yielding after each epoch; `state` is one yielded before, to go on from.
 
+    A yielded state's memory is used again for the next epoch: copy what is to be kept of it
+    before going on.
+
     Ends after `run.epochs` epochs, or after the one in which the run diverged.
 
     Raises:
