@@ -86,8 +86,9 @@ print(chapter.distance_from_tanh() < 1e-6)
 # ## Accuracy against ε
 #
 # The paper's Figure 3. Every epoch spends more ε; a curve further up and to the left is better.
-# Look at where relu's curve flattens while tanh's still climbs, and at the stars: they sit further
-# right than the end of our curves because the published ε is a looser bound on the same training.
+# Look at the distance between the two bands, and at the stars: they sit further right than the end
+# of our curves because the published ε comes from the older conversion. By that one, our runs end
+# at the ε of the table's column RDP 2019.
 
 # %%
 chapter.accuracy_against_epsilon(private)
@@ -97,8 +98,8 @@ chapter.accuracy_against_epsilon(private)
 #
 # The paper's explanation is that relu's activations, and with them its gradients, grow during
 # private training, so that clipping to $C$ throws more of each gradient away. Look at the
-# distance between the two curves on the left, and at the share of examples that clipping still
-# touches at the end.
+# distance between the two curves on the left. Then look at the right: how many examples are clipped
+# differs far less than how large the gradients are that are clipped.
 
 # %%
 chapter.gradient_growth(private)
