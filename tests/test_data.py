@@ -661,6 +661,6 @@ def test_cache_is_found_without_xdg(monkeypatch, tmp_path):
     monkeypatch.delenv("XDG_CACHE_HOME")
     monkeypatch.setattr(Path, "home", lambda: tmp_path)
     monkeypatch.setattr(sys, "platform", "linux")
-    assert data._cache_folder() == tmp_path / ".cache" / "dpstudy"
+    assert data.cache_folder() == tmp_path / ".cache" / "dpstudy"
     monkeypatch.setattr(sys, "platform", "darwin")
-    assert data._cache_folder() == tmp_path / "Library" / "Caches" / "dpstudy"
+    assert data.cache_folder() == tmp_path / "Library" / "Caches" / "dpstudy"

