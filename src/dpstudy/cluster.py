@@ -1,8 +1,8 @@
 """Many runs side by side: a pinned single-threaded process a core, or any Dask cluster.
 
-Small networks do not fill two cores: one process with all cores has 0.7 to 0.9 of the throughput
-of one pinned process a core. Here each worker trains one run at a time; results come back to the
-caller, who stores them. Results are content-addressed, so a run trained twice is stored once, and
+Small networks do not fill several cores: a pinned process a core gets more done than one process
+with all of them. Here each worker trains one run at a time; results come back to the caller, who
+stores them. Results are content-addressed, so a run trained twice is stored once, and
 when a worker is lost Dask gives its run to another, which goes on from the last checkpoint where
 the two share a file system.
 """

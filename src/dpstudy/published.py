@@ -336,8 +336,7 @@ CORRECTED_CLIPPING = (
     CorrectedClipping(0.1, 0.79, _CORRECTED),
 )
 
-_TS, _BC = "tempered sigmoids", "backpropagation clipping"
-_TABLE_1 = Source("stevens2022backpropagation", "Table 1")
+_TS = "tempered sigmoids"
 
 TEMPERED_SIGMOID_ACCURACIES = (
     Accuracy(_TS, "mnist", "SGD, relu", 0.990, None, _TABLE_3),
@@ -352,15 +351,4 @@ TEMPERED_SIGMOID_ACCURACIES = (
     Accuracy(_TS, "cifar-10", "DP-SGD, relu", 0.616, 7.53, _TABLE_3),
     Accuracy(_TS, "cifar-10", "DP-SGD, tempered sigmoid", 0.662, 7.53, _TABLE_3),
     Accuracy(_TS, "cifar-10", "DP-SGD, tanh", 0.6384, 7.53, _FIGURE_3),
-)
-BACKPROPAGATION_CLIPPING_ACCURACIES = (
-    Accuracy(_BC, "mnist", "SGD", 0.990, None, _TABLE_1),
-    Accuracy(_BC, "mnist", "SGD, backpropagation clipping", 0.989, None, _TABLE_1),
-    Accuracy(_BC, "mnist", "DP-SGD, backpropagation clipping", 0.987, 0.07, _TABLE_1),
-    Accuracy(_BC, "fashion-mnist", "SGD", 0.894, None, _TABLE_1),
-    Accuracy(_BC, "fashion-mnist", "SGD, backpropagation clipping", 0.887, None, _TABLE_1),
-    Accuracy(_BC, "fashion-mnist", "DP-SGD, backpropagation clipping", 0.886, 0.87, _TABLE_1),
-    Accuracy(_BC, "cifar-10", "SGD", 0.769, None, _TABLE_1),
-    Accuracy(_BC, "cifar-10", "SGD, backpropagation clipping", 0.744, None, _TABLE_1),
-    Accuracy(_BC, "cifar-10", "DP-SGD, backpropagation clipping", 0.740, 3.64, _TABLE_1),
 )
