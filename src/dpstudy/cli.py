@@ -383,11 +383,15 @@ def results() -> None:
 @results.command("verify")
 def verify_results() -> None:
     """Check every stored result; name each that is damaged, foreign or edited by hand."""
-    from dpstudy import store
+    from dpstudy import records, store
     from dpstudy.experiments.experiment import results_folder
 
     folder = results_folder()
     good, errors = store.read_all(folder)
+    for kind in records.KINDS:
+        recorded, damaged = records.read_all(records.folder(kind), kind)
+        good |= recorded
+        errors += damaged
     for error in errors:
         complain(str(error))
     click.echo(f"{len(good)} results in {folder} are intact, {len(errors)} are not")

@@ -28,6 +28,9 @@ from dpstudy.spec import Run, SpecError
 
 FORMAT = 1
 
+# Folders beside those of the experiments, for what is stored and is no training run (`records`).
+RECORD_FOLDERS = ("benchmarks", "theorems")
+
 # What a file holds beside its format, its run and its checksum: `Result`'s fields, in file order.
 COLUMNS = ("curve", "class_accuracy", "diverged_at", "epsilon", "provenance")
 
@@ -118,12 +121,21 @@ def write(folder: Path, result: Result) -> Path:
     content = {"format": FORMAT, "run": result.run.to_dict(), **columns}
     if problem := _problem(content):
         raise StoreError(f"could not store {path}: {problem}")
+    write_sealed(path, content)
+    return path
+
+
+def write_sealed(path: Path, content: dict[str, Any]) -> None:
+    """Write `content` as JSON with a checksum over all of it, atomically.
+
+    Raises:
+        StoreError: the write failed, or a value is not a finite number.
+    """
     try:
         text = _dump(content | {"checksum": _checksum(content)})
     except ValueError as error:
         raise StoreError(f"could not store {path}: a value is not a finite number") from error
     write_atomically(path, text)
-    return path
 
 
 def write_atomically(path: Path, content: bytes | str) -> None:
@@ -160,15 +172,7 @@ def read(path: Path) -> Result:
     Raises:
         DamagedError: the file is cut short, altered, foreign, or named for another run.
     """
-    content = _parse(path)
-    if not isinstance(content, dict) or "checksum" not in content or "run" not in content:
-        raise DamagedError(path, "not a result of this study")
-    if content.get("format") != FORMAT:
-        raise DamagedError(
-            path, f"format {content.get('format')!r}; this version reads format {FORMAT}"
-        )
-    if not _checksum_matches(content):
-        raise DamagedError(path, "changed after it was stored (its checksum does not match)")
+    content = read_sealed(path, "run")
     if problem := _problem(content):
         raise DamagedError(path, problem)
     try:
@@ -178,6 +182,24 @@ def read(path: Path) -> Result:
     if path.stem != run.identity:
         raise DamagedError(path, f"holds the run {run.identity}, which its name does not say")
     return Result(run=run, **{name: content[name] for name in COLUMNS})
+
+
+def read_sealed(path: Path, mark: str) -> dict[str, Any]:
+    """Read what `write_sealed` wrote; `mark` is a field that only such files have.
+
+    Raises:
+        DamagedError: the file is cut short, altered or foreign.
+    """
+    content = _parse(path)
+    if not isinstance(content, dict) or "checksum" not in content or mark not in content:
+        raise DamagedError(path, "not a result of this study")
+    if content.get("format") != FORMAT:
+        raise DamagedError(
+            path, f"format {content.get('format')!r}; this version reads format {FORMAT}"
+        )
+    if not _checksum_matches(content):
+        raise DamagedError(path, "changed after it was stored (its checksum does not match)")
+    return content
 
 
 def _parse(path: Path) -> Any:
@@ -241,7 +263,8 @@ def read_all(folder: Path) -> tuple[dict[str, Result], list[DamagedError]]:
 def stored_files(folder: Path) -> Iterator[Path]:
     """Yield the files below `folder` that should be results, in a fixed order; none hidden."""
     for path in sorted(folder.glob("**/*.json")):
-        if not any(part.startswith(".") for part in path.relative_to(folder).parts):
+        parts = path.relative_to(folder).parts
+        if parts[0] not in RECORD_FOLDERS and not any(part.startswith(".") for part in parts):
             yield path
 
 

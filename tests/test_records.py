@@ -1,0 +1,58 @@
+"""Stored records: read back as written, and refused when altered."""
+
+import pytest
+from click.testing import CliRunner
+
+from dpstudy import records, store
+from dpstudy.cli import main
+from dpstudy.errors import UserError
+
+CONTENT = {"verdict": "holds", "worst": -0.25, "looked": "3 cases"}
+
+
+def test_a_record_reads_back_as_written(tmp_path):
+    records.write(tmp_path / "a.json", "theorems", CONTENT)
+    assert records.read(tmp_path / "a.json", "theorems") == CONTENT
+    assert records.read_all(tmp_path, "theorems") == ({"a": CONTENT}, [])
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "says"),
+    [
+        ("holds", "fails", "changed after"),
+        ("{", "", "not intact"),
+        ("record", "run", "not a result"),
+    ],
+)
+def test_an_altered_record_is_named_and_left_out(tmp_path, old, new, says):
+    path = tmp_path / "a.json"
+    records.write(path, "theorems", CONTENT)
+    path.write_text(path.read_text().replace(old, new, 1))
+    found, [error] = records.read_all(tmp_path, "theorems")
+    assert found == {} and says in str(error) and str(path) in str(error)
+
+
+def test_a_record_of_another_kind_is_refused(tmp_path):
+    records.write(tmp_path / "a.json", "benchmarks", CONTENT)
+    with pytest.raises(store.DamagedError, match="a record of benchmarks, not of theorems"):
+        records.read(tmp_path / "a.json", "theorems")
+
+
+def test_an_unknown_kind_and_a_value_that_is_not_finite_are_refused(tmp_path):
+    with pytest.raises(UserError, match="unknown kind of record 'poems'; one of: benchmarks"):
+        records.folder("poems")
+    with pytest.raises(store.StoreError, match="not a finite number"):
+        records.write(tmp_path / "a.json", "theorems", {"worst": float("nan")})
+    assert not list(tmp_path.iterdir())
+
+
+def test_records_are_not_taken_for_results_but_are_verified(tmp_path, monkeypatch):
+    monkeypatch.setenv("DPSTUDY_RESULTS", str(tmp_path))
+    path = records.folder("theorems") / "a.json"
+    records.write(path, "theorems", CONTENT)
+    assert store.read_all(tmp_path) == ({}, [])
+    good = CliRunner().invoke(main, ["results", "verify"])
+    assert good.exit_code == 0 and "1 results" in good.output
+    path.write_text(path.read_text().replace("holds", "fails"))
+    bad = CliRunner().invoke(main, ["results", "verify"])
+    assert bad.exit_code != 0 and "changed after it was stored" in bad.output
