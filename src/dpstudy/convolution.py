@@ -1,4 +1,4 @@
-"""A convolution as patches and one matrix product, fast on a CPU.
+"""A convolution as one matrix product, fast on a CPU.
 
 `conv2d` computes what `jax.lax.conv_general_dilated` computes for an ordinary 2-D convolution.
 XLA's CPU convolution and its gradients take several times as long as the matrix products they
@@ -6,12 +6,16 @@ amount to. Three things make the products the larger part here:
 
 - A stride is folded into the channels: blocks of stride x stride pixels become one pixel with
   stride^2 times the channels, and every convolution has stride 1 from then on.
-- Patches are gathered by slices and concatenation in two stages, columns then rows. A gather along
-  the last axis takes longer than the rest of a training step.
-- The gradient with respect to the input is written by hand, without scattering.
+- A kernel of m x n tiles over c channels, giving o, is applied in two halves. `gather` puts n
+  neighbouring columns beside each other, n c numbers a position; the product gives, for each
+  position, what it adds to the m rows of outputs whose windows hold it, m o numbers; and
+  `fold_rows` adds those up. Full patches, m n c numbers a position, are only gathered where they
+  are the smaller: in first layers, which see few channels.
+- The gradients run the same way back: `unfold_rows` puts m rows of the output gradient beside each
+  other once, for the input's gradient and for the kernel's alike (`per_example.py` takes the
+  latter's product example by example). Nothing is scattered.
 
-Patches and the kernel's matrix share an order that is this file's own: `kernel_matrix` and
-`kernel_from_matrix` translate.
+`kernel_matrix` and `kernel_from_matrix` translate between a kernel and the matrix of this product.
 """
 
 from __future__ import annotations
@@ -24,6 +28,8 @@ import jax.numpy as jnp
 import numpy as np
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from flax import nnx
     from jaxtyping import Array, Float
 
@@ -32,28 +38,39 @@ if TYPE_CHECKING:
 
 
 class Window(NamedTuple):
-    """How a kernel moves over an image."""
+    """How a kernel of that shape (height, width, channels, outputs) moves over an image."""
 
-    size: tuple[int, int]
+    kernel: tuple[int, int, int, int]
     strides: Strides
     padding: Padding
 
     @property
     def tiles(self) -> tuple[int, int]:
         """The kernel's size in blocks, the last of which it may cover in part."""
-        return tuple(-(-k // s) for k, s in zip(self.size, self.strides, strict=True))
+        return tuple(-(-k // s) for k, s in zip(self.kernel[:2], self.strides, strict=True))
 
     @property
     def fits(self) -> bool:
         """Whether the kernel covers whole blocks only."""
-        return all(k % s == 0 for k, s in zip(self.size, self.strides, strict=True))
+        return all(k % s == 0 for k, s in zip(self.kernel[:2], self.strides, strict=True))
+
+    @property
+    def block_channels(self) -> int:
+        """The channels of a block: those of all its pixels."""
+        return self.strides[0] * self.strides[1] * self.kernel[2]
+
+    @property
+    def rows(self) -> tuple[int, int]:
+        """The rows of tiles that the input side gathers, and those that the output side folds."""
+        (m, n), c, o = self.tiles, self.block_channels, self.kernel[3]
+        return (m, 1) if m * n * c <= n * c + m * o else (1, m)
 
     def positions(self, extent: tuple[int, ...]) -> tuple[int, int]:
         """Return the number of window positions over an image of that height and width."""
         return tuple(
             (n + before + after - k) // s + 1
             for n, (before, after), k, s in zip(
-                extent, self.padding, self.size, self.strides, strict=True
+                extent, self.padding, self.kernel, self.strides, strict=False
             )
         )
 
@@ -72,12 +89,48 @@ class Window(NamedTuple):
         ]
 
 
-def extract_patches(
-    images: Float[Array, "batch h w c"], window: Window
-) -> Float[Array, "batch i j kkc"]:
-    """Return, for each output position, the inputs under its window, in `kernel_matrix`'s order."""
+def gather(images: Float[Array, "batch h w c"], window: Window) -> Float[Array, "batch i j nc"]:
+    """Return, for each position, the blocks that the product sees at once.
+
+    On a CPU they are computed once however often they are used. XLA would otherwise fuse the
+    concatenation into each consumer, and compute it as often.
+    """
+    gathered = partial(_gather, window=window)
+    if jax.default_backend() != "cpu":
+        return gathered(images)
+    return _once(gathered, images)
+
+
+def _gather(images: Array, window: Window) -> Array:
     columns = _windows(_to_blocks(images, window), 2, window.tiles[1])
-    return _windows(columns, 1, window.tiles[0])
+    return _windows(columns, 1, window.rows[0])
+
+
+def _once(function: Callable[[Array], Array], x: Array) -> Array:
+    # No operation is fused with what is inside a conditional, and the compiler cannot know that
+    # both branches are one. Its optimization barriers do not reach this far.
+    return jax.lax.cond(x.reshape(-1)[0] > 0, function, function, x)
+
+
+def fold_rows(products: Float[Array, "batch h j mo"], window: Window) -> Array:
+    """Return the sum, for each output, of what the rows of its window add to it."""
+    rows, outputs = window.rows[1], window.kernel[3]
+    count = products.shape[1] - rows + 1
+    return sum(
+        products[:, row : row + count, :, row * outputs : (row + 1) * outputs]
+        for row in range(rows)
+    )
+
+
+def unfold_rows(gradient: Float[Array, "batch i j o"], window: Window) -> Array:
+    """Return the gradient of `fold_rows`: for each position, that of the outputs it adds to."""
+    rows = window.rows[1]
+    if rows == 1:
+        return gradient
+    count = gradient.shape[1] + rows - 1
+    padded = _pad(gradient, [(rows - 1, rows - 1), (0, 0)])
+    shifts = [jax.lax.slice_in_dim(padded, at, at + count, axis=1) for at in reversed(range(rows))]
+    return jnp.concatenate(shifts, axis=3)
 
 
 def _to_blocks(images: Float[Array, "batch h w c"], window: Window) -> Array:
@@ -130,39 +183,38 @@ def _windows_by_product(x: Float[Array, "batch h w c"], size: int, count: int) -
     return (rows @ matrix).reshape(*x.shape[:2], count, size * channels)
 
 
-def kernel_matrix(kernel: Float[Array, "kh kw c out"], window: Window) -> Float[Array, "kkc out"]:
-    """Return the kernel as a matrix, its rows in the order of patches."""
-    (rows, columns), (down, across) = window.tiles, window.strides
-    missing = [
-        (0, n * s - k) for n, s, k in zip(window.tiles, window.strides, window.size, strict=True)
-    ]
+def kernel_matrix(kernel: Float[Array, "kh kw c o"], window: Window) -> Float[Array, "nc mo"]:
+    """Return the kernel as the matrix that takes what `gather` gives to what `fold_rows` adds."""
+    (down, across), (inside, folded) = window.strides, window.rows
+    missing = [(0, n * s - k) for n, s, k in zip(window.tiles, window.strides, kernel.shape[:2],
+               strict=True)]  # fmt: skip
     kernel = jnp.pad(kernel, (*missing, (0, 0), (0, 0)))
-    kernel = kernel.reshape(rows, down, columns, across, *kernel.shape[2:])
-    return kernel.transpose(0, 2, 1, 3, 4, 5).reshape(-1, kernel.shape[-1])
+    kernel = kernel.reshape(folded, inside, down, -1, across, *window.kernel[2:])
+    return kernel.transpose(1, 3, 2, 4, 5, 0, 6).reshape(-1, folded * window.kernel[3])
 
 
 def kernel_from_matrix(
-    matrix: Float[Array, "*batch kkc out"], kernel_shape: tuple[int, ...], window: Window
-) -> Float[Array, "*batch kh kw c out"]:
+    matrix: Float[Array, "*batch nc mo"], window: Window
+) -> Float[Array, "*batch kh kw c o"]:
     """Undo `kernel_matrix`, for one matrix or many."""
-    (rows, columns), (down, across) = window.tiles, window.strides
-    many = matrix.reshape(-1, rows, columns, down, across, *kernel_shape[2:])
-    many = many.transpose(0, 1, 3, 2, 4, 5, 6)
-    many = many.reshape(-1, rows * down, columns * across, *kernel_shape[2:])
-    many = many[:, : kernel_shape[0], : kernel_shape[1]]
-    return many.reshape(*matrix.shape[:-2], *kernel_shape)
+    (down, across), (inside, folded) = window.strides, window.rows
+    height, width, channels, outputs = window.kernel
+    many = matrix.reshape(-1, inside, window.tiles[1], down, across, channels, folded, outputs)
+    many = many.transpose(0, 6, 1, 3, 2, 4, 5, 7)
+    many = many.reshape(len(many), folded * inside * down, -1, channels, outputs)
+    return many[:, :height, :width].reshape(*matrix.shape[:-2], *window.kernel)
 
 
 @partial(jax.custom_vjp, nondiff_argnums=(2, 3))
 def conv2d(
     images: Float[Array, "batch h w c"],
-    kernel: Float[Array, "kh kw c out"],
+    kernel: Float[Array, "kh kw c o"],
     strides: Strides,
     padding: Padding,
-) -> Float[Array, "batch i j out"]:
+) -> Float[Array, "batch i j o"]:
     """Return the convolution (in the sense of deep learning: a correlation) of each image."""
-    window = Window(kernel.shape[:2], strides, padding)
-    return extract_patches(images, window) @ kernel_matrix(kernel, window)
+    window = Window(kernel.shape, strides, padding)
+    return fold_rows(gather(images, window) @ kernel_matrix(kernel, window), window)
 
 
 def _conv2d_forward(images: Array, kernel: Array, strides: Strides, padding: Padding) -> Any:
@@ -171,47 +223,29 @@ def _conv2d_forward(images: Array, kernel: Array, strides: Strides, padding: Pad
 
 def _conv2d_backward(strides: Strides, padding: Padding, saved: Any, gradient: Array) -> Any:
     images, kernel = saved
-    window = Window(kernel.shape[:2], strides, padding)
-    patches = extract_patches(images, window)
-    by_matrix = jnp.einsum("bijk,bijo->ko", patches, gradient)
-    kernel_gradient = kernel_from_matrix(by_matrix, kernel.shape, window)
-    return _input_gradient(images.shape, kernel, window, gradient), kernel_gradient
+    window = Window(kernel.shape, strides, padding)
+    unfolded = unfold_rows(gradient, window)
+    by_matrix = jnp.einsum("bijk,bijo->ko", gather(images, window), unfolded)
+    kernel_gradient = kernel_from_matrix(by_matrix, window)
+    return _input_gradient(images.shape, kernel, window, unfolded), kernel_gradient
 
 
 conv2d.defvjp(_conv2d_forward, _conv2d_backward)
 
 
 def _input_gradient(
-    shape: tuple[int, ...], kernel: Array, window: Window, gradient: Float[Array, "batch i j out"]
+    shape: tuple[int, ...], kernel: Array, window: Window, unfolded: Float[Array, "batch i j mo"]
 ) -> Float[Array, "batch h w c"]:
-    """Return the gradient of the input, of that shape, from the output's."""
-    matrix = kernel_matrix(kernel, window)
-    tiles = matrix.reshape(*window.tiles, -1, kernel.shape[3])
-    few = window.tiles[0] * window.tiles[1] <= 4
-    blocks = (_spread if few else _correlate_flipped)(tiles, gradient)
-    return _from_blocks(blocks, shape, window)
-
-
-def _spread(tiles: Float[Array, "m n c out"], gradient: Float[Array, "batch i j out"]) -> Array:
-    """For kernels of few tiles: a product a tile, added where the tile lies in its windows."""
-    rows, columns = tiles.shape[:2]
+    """Return the gradient of an input of that shape, from the output's, unfolded."""
+    products = unfolded @ kernel_matrix(kernel, window).T
+    (rows, _), columns, channels = window.rows, window.tiles[1], window.block_channels
     total = 0
-    for row in range(rows):
-        for column in range(columns):
-            part = gradient @ tiles[row, column].T
-            edges = [(row, rows - 1 - row), (column, columns - 1 - column)]
-            total = total + _pad(part, edges)
-    return total
-
-
-def _correlate_flipped(
-    tiles: Float[Array, "m n c out"], gradient: Float[Array, "batch i j out"]
-) -> Array:
-    """For kernels of many tiles: the full convolution of the gradient with the flipped kernel."""
-    rows, columns = tiles.shape[:2]
-    flipped = tiles[::-1, ::-1].transpose(0, 1, 3, 2)
-    full = Window((rows, columns), (1, 1), ((rows - 1, rows - 1), (columns - 1, columns - 1)))
-    return extract_patches(gradient, full) @ kernel_matrix(flipped, full)
+    for tile in range(rows * columns):
+        row, column = divmod(tile, columns)
+        part = products[..., tile * channels : (tile + 1) * channels]
+        # Added where the tile lies in its windows.
+        total = total + _pad(part, [(row, rows - 1 - row), (column, columns - 1 - column)])
+    return _from_blocks(total, shape, window)
 
 
 def ordinary(layer: nnx.Conv) -> bool:
@@ -229,7 +263,7 @@ def window_of(layer: nnx.Conv, input_shape: tuple[int, ...]) -> Window:
     """Return how the kernel of an ordinary 2-D convolution layer moves over its input."""
     strides = _pair(layer.strides)
     padding = resolve_padding(layer.padding, input_shape[1:3], layer.kernel_size, strides)
-    return Window(layer.kernel_size, strides, padding)
+    return Window(layer.kernel_shape, strides, padding)
 
 
 def resolve_padding(

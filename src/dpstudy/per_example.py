@@ -92,34 +92,32 @@ def _flat(gradients: Array) -> Array:
 
 @dataclass(frozen=True)
 class ConvGradients:
-    """A convolution's per-example gradients, written out in the order of its patches."""
+    """A convolution's per-example gradients, written out as transposed kernel matrices."""
 
-    kernel: Float[Array, "batch out kkc"]
-    bias: Float[Array, "batch out"] | None
-    kernel_shape: tuple[int, ...]
+    matrices: Float[Array, "batch mo nc"]
+    bias: Float[Array, "batch o"] | None
     window: convolution.Window
 
     def squared_norms(self) -> Float[Array, "batch"]:
         """See `LayerGradients`."""
         # Where the kernel covers blocks in part, its matrix has rows that are no parameters.
-        kernel = self.kernel if self.window.fits else self._kernels(self.kernel)
+        kernel = self.matrices if self.window.fits else self._kernels(self.matrices)
         norms = jnp.sum(_flat(kernel) ** 2, axis=1)
         return norms if self.bias is None else norms + jnp.sum(self.bias**2, axis=1)
 
     def weighted_sum(self, weights: Float[Array, "batch"]) -> dict[str, Array]:
         """See `LayerGradients`."""
-        kernel = (weights @ _flat(self.kernel)).reshape(self.kernel.shape[1:])
-        total = {"kernel": self._kernels(kernel)}
+        matrix = (weights @ _flat(self.matrices)).reshape(self.matrices.shape[1:])
+        total = {"kernel": self._kernels(matrix)}
         return total if self.bias is None else total | {"bias": weights @ self.bias}
 
     def written_out(self) -> dict[str, Array]:
         """See `LayerGradients`."""
-        each = {"kernel": self._kernels(self.kernel)}
+        each = {"kernel": self._kernels(self.matrices)}
         return each if self.bias is None else each | {"bias": self.bias}
 
-    def _kernels(self, matrices: Float[Array, "*batch out kkc"]) -> Array:
-        matrices = jnp.swapaxes(matrices, -1, -2)
-        return convolution.kernel_from_matrix(matrices, self.kernel_shape, self.window)
+    def _kernels(self, matrices: Float[Array, "*batch mo nc"]) -> Array:
+        return convolution.kernel_from_matrix(jnp.swapaxes(matrices, -1, -2), self.window)
 
 
 def dense_rule(layer: Dense, inputs: Array, outputs: Array) -> LayerGradients:
@@ -128,15 +126,14 @@ def dense_rule(layer: Dense, inputs: Array, outputs: Array) -> LayerGradients:
 
 
 def conv_rule(layer: Conv, inputs: Array, outputs: Array) -> LayerGradients:
-    """Per-example gradients of a convolution: one batched product of gradients and patches."""
+    """Per-example gradients of a convolution: its kernel's matrix product, example by example."""
     window = convolution.window_of(layer, inputs.shape)
-    patches = convolution.extract_patches(inputs, window)
-    patches = patches.reshape(len(inputs), -1, patches.shape[-1])
-    outputs = outputs.reshape(len(inputs), -1, outputs.shape[-1])
+    seen = convolution.gather(inputs, window)
+    added = convolution.unfold_rows(outputs, window)
     # In this order of operands: XLA's CPU takes twice as long for the transpose of the product.
-    kernel = jnp.einsum("bpo,bpk->bok", outputs, patches)
-    bias = outputs.sum(axis=1) if layer.use_bias else None
-    return ConvGradients(kernel, bias, layer.kernel_shape, window)
+    matrices = jnp.einsum("bijo,bijk->bok", added, seen)
+    bias = outputs.sum(axis=(1, 2)) if layer.use_bias else None
+    return ConvGradients(matrices, bias, window)
 
 
 RULES: dict[type[nnx.Module], Callable[[Any, Array, Array], LayerGradients]] = {
