@@ -7,7 +7,11 @@ import pytest
 
 
 def pytest_configure(config):
-    """Let the processes that tests start find what this one compiled: compiling takes longest."""
+    """Let the processes that tests start find what this one compiled: compiling takes longest.
+
+    Two devices, so that runs are spread over them everywhere.
+    """
+    os.environ.setdefault("JAX_NUM_CPU_DEVICES", "2")
     if "JAX_COMPILATION_CACHE_DIR" not in os.environ:
         folder = tempfile.TemporaryDirectory(prefix="dpstudy-compiled-")
         os.environ["JAX_COMPILATION_CACHE_DIR"] = folder.name

@@ -1,5 +1,6 @@
 """What is missing is trained, once, and stopping at any moment changes no number."""
 
+import random
 import signal
 import subprocess
 import sys
@@ -10,7 +11,7 @@ from pathlib import Path
 import pytest
 from results_for_tests import RUN, contents, environment, result_of, seeds
 
-from dpstudy import campaign, data, store
+from dpstudy import campaign, data, devices, store
 from dpstudy.store import StoreError
 
 # The update overflows: after the first step, and in the third epoch.
@@ -95,7 +96,7 @@ def test_a_result_is_a_curve_with_what_was_measured_and_where(undisturbed):
     assert result.diverged_at is None
     assert result.provenance["dataset_fingerprint"] == data.load("mnist-5k").fingerprint
     assert result.provenance["wall_seconds"] > 0
-    assert result.provenance["device"] == campaign.device_name()
+    assert result.provenance["device"] == devices.name()
 
 
 def test_seeds_differ(undisturbed):
@@ -258,6 +259,88 @@ def test_a_campaign_interrupted_and_then_killed_gives_the_same_numbers(tmp_path,
     assert checkpoints(tmp_path) == []
 
 
+KILLED = """
+import sys
+from pathlib import Path
+from dpstudy import campaign
+from results_for_tests import seeds
+campaign.train_missing(seeds(2), Path(sys.argv[1]), report=lambda p: print("epoch", flush=True))
+"""
+
+
+@pytest.mark.smoke
+def test_a_campaign_killed_at_ten_random_moments_loses_nothing(tmp_path, undisturbed):
+    """At each kill what is stored is intact, and at the end every number is the undisturbed one."""
+    draw, kills = random.Random(0), 0
+    while kills < 10:
+        process = subprocess.Popen(
+            [sys.executable, "-c", KILLED, str(tmp_path)],
+            stdout=subprocess.PIPE,
+            env=environment(),
+            text=True,
+        )
+        with process:
+            # Some moments before the first epoch, most within an epoch or while one is stored.
+            if draw.random() < 0.8:
+                process.stdout.readline()
+            time.sleep(draw.expovariate(2))
+            process.kill()
+        kills += 1
+        for identity, result in stored(tmp_path).items():
+            assert_same_training(result, undisturbed[identity])
+        if len(stored(tmp_path)) == 2:
+            for path in tmp_path.rglob("*.json"):
+                path.unlink()
+    campaign.train_missing(seeds(2), tmp_path)
+    for identity, result in undisturbed.items():
+        if identity in {run.identity for run in seeds(2)}:
+            assert_same_training(stored(tmp_path)[identity], result)
+
+
+# --- cohorts -------------------------------------------------------------------------------------
+
+
+def test_a_cohort_ends_as_its_runs_do_singly_and_so_does_one_that_was_stopped(tmp_path, whole):
+    """Trained together the same to rounding; stopped and gone on with, to the last bit."""
+    alone = stored(whole.folder)
+    together = campaign.train_missing(seeds(2), tmp_path / "whole", most=2)
+    assert len(together.stored) == 2
+    stopped = tmp_path / "stopped"
+    with pytest.raises(KeyboardInterrupt):
+        campaign.train_missing(seeds(2), stopped, most=2, report=stop_at(seeds(2)[1], 2))
+    campaign.train_missing(seeds(2), stopped, most=2)
+    for result in together.stored:
+        single = alone[result.run.identity]
+        assert result.curve["test_loss"] == pytest.approx(single.curve["test_loss"], rel=0.01)
+        assert_same_training(stored(stopped)[result.run.identity], result)
+
+
+def test_a_run_that_diverged_leaves_its_cohort_and_the_rest_goes_on(tmp_path, undisturbed):
+    cohort = [RUN, DIVERGES_AT_ONCE]
+    with pytest.raises(KeyboardInterrupt):
+        campaign.train_missing(cohort, tmp_path, most=2, report=stop_at(RUN, 1))
+    assert set(stored(tmp_path)) == {DIVERGES_AT_ONCE.identity}
+    assert campaign.next_cohort([RUN], tmp_path) == cohort, "as it was, for the same numbers"
+    again = campaign.train_missing(cohort, tmp_path, most=2)
+    assert [result.run for result in again.stored] == [RUN]
+    assert (again.already, again.unfinished, checkpoints(tmp_path)) == (1, 0, [])
+    curve = undisturbed[RUN.identity].curve
+    assert again.stored[0].curve["test_loss"] == pytest.approx(curve["test_loss"], rel=0.01)
+
+
+def test_only_runs_that_differ_in_numbers_and_are_not_begun_share_a_cohort(tmp_path, checkpoint):
+    folder = tmp_path / "results"
+    (folder / ".checkpoints").mkdir(parents=True)
+    (folder / ".checkpoints" / checkpoint.name).write_bytes(checkpoint.read_bytes())
+    begun, *fresh = seeds(4)
+    other = replace(RUN, activation="relu")
+    waiting = [fresh[0], begun, other, *fresh[1:]]
+    assert campaign.next_cohort(waiting, folder, 8) == fresh
+    assert campaign.next_cohort(waiting, folder, 2) == fresh[:2]
+    assert campaign.next_cohort(waiting[1:], folder, 8) == [begun]
+    assert campaign.next_cohort(waiting, folder) == [fresh[0]], "one at a time on a CPU"
+
+
 # --- checkpoints ---------------------------------------------------------------------------------
 
 
@@ -266,18 +349,19 @@ def checkpoint(tmp_path_factory):
     """What a campaign leaves that is stopped after the first epoch."""
     folder = tmp_path_factory.mktemp("stopped")
     with pytest.raises(KeyboardInterrupt):
-        campaign.train_missing([RUN], folder, report=stop_at(RUN, 2))
+        campaign.train_missing([RUN], folder, report=stop_at(RUN, 1))
     [path] = checkpoints(folder)
     return path
 
 
 def test_a_checkpoint_holds_the_curve_so_far(checkpoint, undisturbed):
-    rows, state = campaign.load_checkpoint(checkpoint, RUN)
+    begun = campaign.load_checkpoint(checkpoint, [RUN])
     whole = undisturbed[RUN.identity].curve
-    assert [row.epoch for row in rows.epochs] == [1]
-    assert rows.epochs[0].test_loss == pytest.approx(whole["test_loss"][0], rel=1e-6)
-    assert rows.seconds > 0
-    assert int(state.step) == 2
+    [[seen]] = begun.epochs
+    assert seen.epoch == 1
+    assert seen.test_loss == pytest.approx(whole["test_loss"][0], rel=1e-6)
+    assert begun.seconds > 0
+    assert begun.states.step.tolist() == [2]
 
 
 def test_a_checkpoint_altered_or_cut_short_anywhere_is_ignored(checkpoint, tmp_path):
@@ -286,14 +370,14 @@ def test_a_checkpoint_altered_or_cut_short_anywhere_is_ignored(checkpoint, tmp_p
     step = len(whole) // 20
     for position in [*range(0, len(whole), step), 40, len(whole) - 30, len(whole) - 1]:
         path.write_bytes(whole[:position])
-        assert campaign.load_checkpoint(path, RUN)[1] is None
+        assert campaign.load_checkpoint(path, [RUN]).states is None
         path.write_bytes(whole[:position] + bytes([whole[position] ^ 9]) + whole[position + 1 :])
-        assert campaign.load_checkpoint(path, RUN)[1] is None
+        assert campaign.load_checkpoint(path, [RUN]).states is None
 
 
 def test_a_checkpoint_whose_state_has_another_shape_is_ignored(checkpoint):
     other = replace(RUN, optimizer="adam", momentum=0.9)
-    assert campaign.load_checkpoint(checkpoint, other) == (campaign.Rows(), None)
+    assert campaign.load_checkpoint(checkpoint, [other]) == campaign.Begun.fresh([other])
 
 
 def test_a_damaged_checkpoint_costs_time_and_no_number(tmp_path, checkpoint, undisturbed):

@@ -15,7 +15,7 @@ from flax import nnx
 from jax.flatten_util import ravel_pytree
 from scipy.special import log_softmax
 
-from dpstudy import data, models, sampling, training
+from dpstudy import data, devices, models, sampling, training
 from dpstudy.sampling import Draw
 from dpstudy.spec import Run
 
@@ -25,6 +25,7 @@ COMMON = {"dataset": "mnist-5k", "batch": 1_000, "epochs": EPOCHS}
 PRIVATE = COMMON | {"clip_norm": 1.0, "learning_rate": 2.0}
 SHUFFLED = COMMON | {"activation": "relu", "sampling": "shuffled", "clip_norm": 1.0}
 FREE = COMMON | {"mechanism": "none", "noise_multiplier": 0.0, "learning_rate": 0.2}
+METHOD = training.Method(microbatch=32)
 CHUNK = 50
 # In single precision tanh makes corners tie that differ: pooling first keeps them apart.
 NETWORK = partial(oracles.NETWORKS["tempered-mnist"], pool_first=True)
@@ -35,10 +36,13 @@ LITTLE_OPTIMISED = {"xla_backend_optimization_level": 1, "xla_cpu_use_fusion_emi
 def compiled_in_less_time():
     """The same programs, but for optimisations that a run of some steps does not earn back."""
     patch = pytest.MonkeyPatch()
-    for name, how in (("train_epoch", {"donate_argnames": "state"}), ("evaluate", {})):
+    for name, static, how in (
+        ("train_epoch", ("shape", "mesh", "method"), {"donate_argnames": "states"}),
+        ("evaluate", ("shape", "mesh"), {}),
+    ):
         function = getattr(training, name).__wrapped__
         compiled = jax.jit(
-            function, static_argnames="shape", compiler_options=LITTLE_OPTIMISED, **how
+            function, static_argnames=static, compiler_options=LITTLE_OPTIMISED, **how
         )
         patch.setattr(training, name, compiled)
     yield
@@ -55,10 +59,11 @@ def kept(state):
     return jax.tree.map(np.array, state)
 
 
-def trained(run, state=None, epochs=EPOCHS):
-    """What training yields, epoch by epoch."""
-    steps = itertools.islice(training.train(run, images(), state), epochs)
-    return [(seen, kept(state)) for seen, state in steps]
+def trained(run, state=None, epochs=EPOCHS, mesh=None):
+    """What training yields of a single run, epoch by epoch."""
+    states = None if state is None else training.stack([state])
+    steps = itertools.islice(training.train([run], images(), METHOD, states, mesh), epochs)
+    return [(seen[0], training.item(0, kept(states))) for seen, states in steps]
 
 
 @cache
@@ -218,12 +223,10 @@ def test_with_privacy_it_is_dp_sgd_by_hand_but_for_the_noise():
     assert seen.clipped_fraction == pytest.approx(clipped, abs=2 / len(norms))
 
 
-MICROBATCH = training.MICROBATCH[28, 28, 1]
-
-
 def test_a_sum_is_over_the_drawn_examples_whatever_their_number():
     """None, a whole microbatch, one more: padding and the last, unfilled one leave no trace."""
-    run, capacity = Run(**PRIVATE), 2 * MICROBATCH + 7
+    size = METHOD.microbatch
+    run, capacity = Run(**PRIVATE), 2 * size + 7
     network = nnx.eval_shape(lambda: models.build(run.model, jax.random.key(0)))
     params = oracles.random_like(nnx.state(network, nnx.Param))
     numbers = training.traced_numbers(run)
@@ -233,18 +236,70 @@ def test_a_sum_is_over_the_drawn_examples_whatever_their_number():
     def summed(count):
         draw = Draw(jnp.asarray(indices), count, jnp.bool_(False))
         pool, labels = jnp.asarray(images().train_images), jnp.asarray(images().train_labels)
-        total, seen = training.sum_over(run.shape, numbers, params, draw, pool, labels)
+        total, seen = training.sum_over(run.shape, METHOD, numbers, params, draw, pool, labels)
         return nnx.to_pure_dict(total), seen
 
     total, seen = summed(np.int32(0))
     assert not oracles.flat_sum(total).any()
     assert seen.examples == 0
-    for count in (1, MICROBATCH - 1, MICROBATCH, MICROBATCH + 1, 2 * MICROBATCH, capacity):
+    for count in (1, size - 1, size, size + 1, 2 * size, capacity):
         total, seen = summed(np.int32(count))
         _, _, expected = by_hand(nnx.to_pure_dict(params), indices[:count], 1.0)
         error = np.linalg.norm(oracles.flat_sum(total) - expected)
         assert error <= 1e-5 * np.linalg.norm(expected)
         assert seen.examples == count
+
+
+# --- cohorts and devices ------------------------------------------------------------------------
+
+
+def assert_as_close_as_rounding(one, other):
+    (seen, state), (seen_other, state_other) = one, other
+    assert oracles.distance(state.params, state_other.params) < 1e-4
+    for name in ("test_loss", "train_loss", "gradient_norm", "clipped_fraction"):
+        assert getattr(seen, name) == pytest.approx(getattr(seen_other, name), rel=1e-3)
+
+
+# Steps so small that rounding does not grow.
+GENTLE = PRIVATE | {"learning_rate": 0.2}
+
+
+def test_a_run_on_two_devices_is_the_run_on_one():
+    assert jax.local_device_count() == 2, "set in conftest.py"
+    alone = devices.mesh_for(1, jax.local_devices()[:1])
+    ((*two,),) = trained(Run(**GENTLE), epochs=1)
+    ((*one,),) = trained(Run(**GENTLE), epochs=1, mesh=alone)
+    assert_as_close_as_rounding(one, two)
+    # Not the same bits: the devices do share the examples.
+    assert oracles.distance(one[1].params, two[1].params) > 0
+
+
+@pytest.mark.parametrize("count", [2, 3])
+def test_a_cohort_is_its_runs_done_singly(count):
+    """Two runs, one a device; three, which two devices cannot share, vmapped on one."""
+    runs = [Run(**GENTLE | {"seed": seed, "clip_norm": 1.0 + seed}) for seed in range(count)]
+    assert devices.mesh_for(count).shape == {"runs": 3 - count + 1, "examples": 1}
+    seen, states = next(training.train(runs, images(), METHOD))
+    states = kept(states)
+    for index, run in enumerate(runs):
+        ((alone, state),) = trained(run, epochs=1)
+        together = (seen[index], training.item(index, states))
+        assert_as_close_as_rounding(together, (alone, state))
+
+
+def test_one_run_that_diverges_leaves_the_others_of_its_cohort_alone():
+    good, bad = Run(**SHUFFLED), Run(**SHUFFLED | {"learning_rate": 1e10})
+    steps = itertools.islice(training.train([good, bad], images(), METHOD), 2)
+    first, second = [seen for seen, _ in steps]
+    assert first[1] == second[1] == training.Divergence(step=2)
+    alone = trained(good, epochs=2)
+    assert second[0].test_loss == pytest.approx(alone[1][0].test_loss, rel=1e-3)
+
+
+def test_runs_that_differ_in_more_than_numbers_are_no_cohort():
+    runs = [Run(**PRIVATE), Run(**SHUFFLED)]
+    with pytest.raises(ValueError, match="differ in more than numbers"):
+        next(training.train(runs, images(), METHOD))
 
 
 # --- runs that end badly ------------------------------------------------------------------------
@@ -272,11 +327,11 @@ def test_a_draw_beyond_the_capacity_voids_the_run(monkeypatch):
     """Never is it quietly cut short: the accountants' sampling is no longer what was done."""
     monkeypatch.setattr(sampling, "capacity_for", lambda examples, batch: batch - 50)
 
-    def nothing(shape, numbers, params, draw, images, labels):
+    def nothing(shape, method, numbers, params, draw, images, labels):
         return jax.tree.map(jnp.zeros_like, params), training.mechanisms.nothing_seen()
 
     monkeypatch.setattr(training, "sum_over", nothing)
     # A batch of its own: a program compiled for another test would not have the small capacity.
     run = Run(**PRIVATE | {"batch": 900})
     with pytest.raises(training.TrainingError, match="capacity in epoch 1"):
-        next(training.train(run, images()))
+        next(training.train([run], images(), METHOD))

@@ -7,29 +7,25 @@ had never stopped. A finished run is stored at once and its checkpoint removed.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import functools
 import hashlib
 import io
 import json
 import math
-import os
-import platform
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 import jax
 import numpy as np
 
-from dpstudy import data, store, training
+from dpstudy import data, devices, store, training, tuning
+from dpstudy.spec import Run, SpecError
 from dpstudy.store import Result
-from dpstudy.training import Divergence, Epoch, State
-
-if TYPE_CHECKING:
-    from dpstudy.spec import Run
+from dpstudy.training import Divergence, Epoch, Method, State
 
 CURVE = ("epoch", "step", "test_accuracy", "test_loss", "train_loss", "gradient_norm",
          "clipped_fraction")  # fmt: skip
@@ -51,18 +47,41 @@ class Progress:
 
     run: Run
     epoch: int
+    accuracy: float
     epochs_done: int
     """Over all runs of the campaign, those found finished included."""
     epochs_total: int
-    accuracy: float
+    runs_done: int
+    """Those found finished included."""
+    runs_running: int
+    runs_waiting: int
 
 
 @dataclass
-class Rows:
-    """The curve of a run so far, and the seconds spent on it over all its sittings."""
+class Begun:
+    """A cohort that is not finished: its curves so far, and from where to go on.
 
-    epochs: list[Epoch] = field(default_factory=list)
+    Attributes:
+        runs: the cohort.
+        method: how its sums of gradients are computed.
+        epochs: what was seen of each epoch, by run.
+        ended: whether a run came to its end, by run; one that diverged does so before the others.
+        seconds: spent on each run over all sittings: its share of the cohort's time.
+        states: of training, stacked, or None before the first step.
+    """
+
+    runs: list[Run]
+    method: Method
+    epochs: list[list[Epoch]]
+    ended: list[bool]
     seconds: float = 0.0
+    states: State | None = None
+
+    @classmethod
+    def fresh(cls, runs: Sequence[Run]) -> Begun:
+        """Return a cohort at its beginning."""
+        method = tuning.method_for(runs[0])
+        return cls(list(runs), method, [[] for _ in runs], [False] * len(runs))
 
 
 def train_missing(
@@ -72,15 +91,18 @@ def train_missing(
     budget: float = math.inf,
     finish: Callable[[Result], Result] = lambda result: result,
     report: Callable[[Progress], None] = lambda progress: None,
+    most: int | None = None,
 ) -> Outcome:
-    """Train the runs that `folder` does not hold yet, one after the other, and store them.
+    """Train the runs that `folder` does not hold yet, one cohort after the other, and store them.
 
     Args:
         runs: the runs wanted.
         folder: where results are stored, and checkpoints under `.checkpoints`.
         budget: seconds; no epoch is started that would, by the slowest one's time, end later.
         finish: completes a result before it is stored, such as by its epsilon.
-        report: called after every epoch.
+        report: called after every epoch of every run.
+        most: how many runs to train at once; by default one on a CPU, and on an accelerator as
+            many as its memory holds.
 
     Raises:
         StoreError: a result could not be written.
@@ -89,84 +111,146 @@ def train_missing(
     """
     plan = Plan.of(runs, folder)
     outcome = Outcome(already=plan.already)
-    done, deadline = plan.epochs_before, time.time() + budget
-    for run in plan.missing.values():
-        result = None
-        for item in train_one(run, folder, deadline):
-            if isinstance(item, Epoch):
-                done_here = done + item.epoch
-                report(Progress(run, item.epoch, done_here, plan.epochs_total, item.test_accuracy))
+    deadline = time.time() + budget
+    waiting = list(plan.missing.values())
+    while waiting:
+        cohort = next_cohort(waiting, folder, most)
+        mine = [run for run in waiting if run in cohort]
+        waiting = [run for run in waiting if run not in cohort]
+        stored = len(outcome.stored)
+        for run, seen in train_cohort(cohort, folder, deadline):
+            if isinstance(seen, Epoch):
+                report(plan.progress(run, seen.epoch, seen.test_accuracy))
             else:
-                result = item
-        done += run.epochs
-        settle(outcome, folder, run, result, finish)
+                settle(outcome, folder, seen, finish)
+        close(outcome, folder, cohort, unfinished=len(mine) - (len(outcome.stored) - stored))
     return outcome
 
 
 @dataclass(frozen=True)
 class Plan:
-    """What a campaign has to do: the runs not stored yet, and the epochs done before it."""
+    """What a campaign has to do: the runs not stored yet, and how far each is."""
 
     missing: dict[str, Run]
     already: int
     epochs_before: int
     epochs_total: int
+    reached: dict[str, int]
+    """The epochs done of each missing run."""
 
     @classmethod
     def of(cls, runs: Iterable[Run], folder: Path) -> Plan:
         """Compare the runs wanted with what `folder` holds."""
         wanted = {run.identity: run for run in runs}
         have = {path.stem for path in store.stored_files(folder)} & set(wanted)
+        missing = {identity: run for identity, run in wanted.items() if identity not in have}
         return cls(
-            missing={identity: run for identity, run in wanted.items() if identity not in have},
+            missing=missing,
             already=len(have),
             epochs_before=sum(wanted[identity].epochs for identity in have),
             epochs_total=sum(run.epochs for run in wanted.values()),
+            reached=dict.fromkeys(missing, 0),
+        )
+
+    def progress(self, run: Run, epoch: int, accuracy: float) -> Progress:
+        """Note that an epoch is done, and return how far the campaign is."""
+        # A run that starts again after its worker was lost does not count backwards.
+        self.reached[run.identity] = max(self.reached[run.identity], epoch)
+        done = sum(self.reached[i] >= run.epochs for i, run in self.missing.items())
+        begun = sum(epochs > 0 for epochs in self.reached.values())
+        return Progress(
+            run=run,
+            epoch=epoch,
+            accuracy=accuracy,
+            epochs_done=self.epochs_before + sum(self.reached.values()),
+            epochs_total=self.epochs_total,
+            runs_done=self.already + done,
+            runs_running=begun - done,
+            runs_waiting=len(self.missing) - begun,
         )
 
 
 def settle(
-    outcome: Outcome,
-    folder: Path,
-    run: Run,
-    result: Result | None,
-    finish: Callable[[Result], Result],
+    outcome: Outcome, folder: Path, result: Result, finish: Callable[[Result], Result]
 ) -> None:
-    """Store what a run came to, remove its checkpoint, and count it."""
-    if result is None:
-        outcome.unfinished += 1
-        return
+    """Store what a run came to, and count it."""
     result = finish(result)
     store.write(folder, result)
-    _checkpoint(folder, run).unlink(missing_ok=True)
     outcome.stored.append(result)
 
 
-def train_one(run: Run, folder: Path, deadline: float) -> Iterator[Epoch | Result]:
-    """Yield the run's epochs, then its result, unless the deadline (`time.time()`) came first."""
+def close(outcome: Outcome, folder: Path, cohort: Sequence[Run], unfinished: int) -> None:
+    """Count the runs of a cohort that the time did not suffice for; if none, forget it."""
+    outcome.unfinished += unfinished
+    if not unfinished:
+        checkpoint(folder, cohort).unlink(missing_ok=True)
+
+
+def next_cohort(waiting: Sequence[Run], folder: Path, most: int | None = None) -> list[Run]:
+    """Return the runs to train next, together.
+
+    A cohort that was stopped goes on as it was, so that its numbers are the same. Else it is the
+    first run, and as many as can be trained with it.
+    """
+    first = waiting[0]
+    begun = list(_stopped_cohorts(folder))
+    for cohort in begun:
+        if first in cohort:
+            return cohort
+    like = [
+        run
+        for run in waiting
+        if (run.shape, run.epochs) == (first.shape, first.epochs)
+        and not any(run in cohort for cohort in begun)
+    ]
+    if checkpoint(folder, [first]).exists():
+        return [first]
+    fresh = [run for run in like if not checkpoint(folder, [run]).exists()]
+    return fresh[: tuning.cohort_size(first, len(fresh)) if most is None else most]
+
+
+def train_cohort(
+    runs: Sequence[Run], folder: Path, deadline: float
+) -> Iterator[tuple[Run, Epoch | Result]]:
+    """Yield each run's epochs, then its result, unless the deadline (`time.time()`) came first."""
     if time.time() >= deadline:
         return
     _keep_compiled_programs()
-    dataset = data.load(run.dataset)
-    rows, state = load_checkpoint(_checkpoint(folder, run), run)
-    yield from rows.epochs
-    diverged_at = None
-    slowest = 0.0
-    start = time.monotonic()
-    for seen, reached in training.train(run, dataset, state):
-        if isinstance(seen, Divergence):
-            diverged_at = seen.step
-            break
-        now = time.monotonic()
-        rows.epochs.append(seen)
-        rows.seconds += now - start
-        slowest, start = max(slowest, now - start), now
-        yield seen
-        if seen.epoch < run.epochs:
-            save_checkpoint(_checkpoint(folder, run), rows, reached)
-            if time.time() + slowest > deadline:
-                return
-    yield _result(run, rows, diverged_at, dataset.fingerprint)
+    dataset = data.load(runs[0].dataset)
+    begun = load_checkpoint(checkpoint(folder, runs), runs)
+    for run, epochs in zip(runs, begun.epochs, strict=True):
+        yield from ((run, epoch) for epoch in epochs)
+    slowest, start = 0.0, time.monotonic()
+    for seen, states in training.train(runs, dataset, begun.method, begun.states):
+        seconds = time.monotonic() - start
+        slowest, start = max(slowest, seconds), time.monotonic()
+        begun.seconds += seconds / len(runs)
+        begun.states = states
+        reached, results = _note(begun, seen, dataset.fingerprint)
+        # Results first: once a checkpoint says that a run has ended, it is not trained again.
+        yield from results
+        if not all(begun.ended):
+            save_checkpoint(checkpoint(folder, runs), begun)
+        yield from reached
+        if time.time() + slowest > deadline:
+            return
+
+
+def _note(
+    begun: Begun, seen: list[Epoch | Divergence], fingerprint: str
+) -> tuple[list[tuple[Run, Epoch]], list[tuple[Run, Result]]]:
+    """Add an epoch of a cohort to its curves; return the epochs reached, and the runs that end."""
+    reached, results = [], []
+    for index, (run, what) in enumerate(zip(begun.runs, seen, strict=True)):
+        if begun.ended[index]:
+            continue
+        if isinstance(what, Epoch):
+            begun.epochs[index].append(what)
+            reached.append((run, what))
+        if isinstance(what, Divergence) or what.epoch == run.epochs:
+            begun.ended[index] = True
+            results.append((run, _result(begun, index, what, fingerprint)))
+    return reached, results
 
 
 @functools.cache
@@ -179,15 +263,17 @@ def _keep_compiled_programs() -> None:
         jax.config.update("jax_compilation_cache_dir", str(data.cache_folder() / "compiled"))
 
 
-def _result(run: Run, rows: Rows, diverged_at: int | None, fingerprint: str) -> Result:
+def _result(begun: Begun, index: int, last: Epoch | Divergence, fingerprint: str) -> Result:
+    epochs = begun.epochs[index]
+    provenance = store.provenance(
+        wall_seconds=begun.seconds, fingerprint=fingerprint, device=devices.name()
+    )
     return Result(
-        run=run,
-        curve={name: [_plain(getattr(row, name)) for row in rows.epochs] for name in CURVE},
-        class_accuracy=[_plain(x) for x in rows.epochs[-1].class_accuracy] if rows.epochs else [],
-        diverged_at=diverged_at,
-        provenance=store.provenance(
-            wall_seconds=rows.seconds, fingerprint=fingerprint, device=device_name()
-        ),
+        run=begun.runs[index],
+        curve={name: [_plain(getattr(epoch, name)) for epoch in epochs] for name in CURVE},
+        class_accuracy=[_plain(x) for x in epochs[-1].class_accuracy] if epochs else [],
+        diverged_at=last.step if isinstance(last, Divergence) else None,
+        provenance=provenance | {"method": begun.method._asdict(), "cohort": len(begun.runs)},
     )
 
 
@@ -198,67 +284,74 @@ def _plain(value: float) -> float | None:
     return float(f"{value:.7g}") if math.isfinite(value) else None
 
 
-def device_name() -> str:
-    """Return what the runs of this process are computed on, in words."""
-    device = jax.devices()[0]
-    if device.platform == "cpu":
-        return f"{available_cores()} x CPU core ({_processor()})"
-    return f"{jax.device_count()} x {device.device_kind} ({device.platform})"
+def checkpoint(folder: Path, runs: Sequence[Run]) -> Path:
+    """Return where the state of a cohort is kept while it is not finished."""
+    name = runs[0].identity
+    if len(runs) > 1:
+        identities = " ".join(run.identity for run in runs)
+        name = f"cohort-{hashlib.sha256(identities.encode()).hexdigest()[:16]}"
+    return folder / ".checkpoints" / f"{name}.npz"
 
 
-def available_cores() -> int:
-    """Return the number of cores this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
+def _stopped_cohorts(folder: Path) -> Iterator[list[Run]]:
+    for path in sorted((folder / ".checkpoints").glob("cohort-*.npz")):
+        content = _unsealed(path)
+        if content is not None:
+            with contextlib.suppress(ValueError, KeyError, TypeError, SpecError):
+                yield [Run.from_dict(fields) for fields in json.loads(str(content["runs"]))]
 
 
-def _processor() -> str:
-    """Return the processor's model, where the system names it."""
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-    except OSError:
-        lines = []
-    names = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
-    return names[0] if names else platform.processor() or platform.machine()
-
-
-def _checkpoint(folder: Path, run: Run) -> Path:
-    return folder / ".checkpoints" / f"{run.identity}.npz"
-
-
-def save_checkpoint(path: Path, rows: Rows, state: State) -> None:
-    """Keep a run's state and curve so far, atomically."""
-    content: dict[str, Any] = {
-        f"leaf{i}": np.asarray(leaf) for i, leaf in enumerate(jax.tree.leaves(state))
+def save_checkpoint(path: Path, begun: Begun) -> None:
+    """Keep a cohort's states and curves so far, atomically."""
+    leaves = {f"leaf{i}": np.asarray(leaf) for i, leaf in enumerate(jax.tree.leaves(begun.states))}
+    notes = {
+        "runs": [run.to_dict() for run in begun.runs],
+        "method": begun.method._asdict(),
+        "epochs": [[dataclasses.asdict(epoch) for epoch in epochs] for epochs in begun.epochs],
+        "ended": begun.ended,
+        "seconds": begun.seconds,
     }
-    epochs = json.dumps([dataclasses.asdict(row) for row in rows.epochs])
     buffer = io.BytesIO()
-    np.savez(buffer, epochs=np.array(epochs), seconds=np.float64(rows.seconds), **content)
+    np.savez(buffer, **{name: json.dumps(value) for name, value in notes.items()}, **leaves)
     sealed = buffer.getvalue()
     store.write_atomically(path, hashlib.sha256(sealed).digest() + sealed)
 
 
-def load_checkpoint(path: Path, run: Run) -> tuple[Rows, State | None]:
-    """Return a run's curve and state so far; nothing, where there is no usable checkpoint.
+def load_checkpoint(path: Path, runs: Sequence[Run]) -> Begun:
+    """Return how far a cohort is: at its beginning, where there is no usable checkpoint.
 
     A checkpoint is a cache: one that is damaged, or was written by a version whose state has
     another shape, only costs the time to train again.
     """
-    if not path.exists():
-        return Rows(), None
+    content = _unsealed(path)
+    if content is None:
+        return Begun.fresh(runs)
     # Not by jax.eval_shape: the compiler options of `initial_params` forbid tracing through it.
-    shapes, tree = jax.tree.flatten(training.start(run))
+    shapes, tree = jax.tree.flatten(training.stack([training.start(run) for run in runs]))
+    try:
+        leaves = [content[f"leaf{i}"] for i in range(len(shapes))]
+        notes = {name: json.loads(str(content[name])) for name in ("method", "epochs", "ended")}
+        begun = Begun(
+            list(runs),
+            Method(**notes["method"]),
+            [[Epoch(**row) for row in rows] for rows in notes["epochs"]],
+            notes["ended"],
+            json.loads(str(content["seconds"])),
+            jax.tree.unflatten(tree, [jax.numpy.asarray(leaf) for leaf in leaves]),
+        )
+    except (ValueError, KeyError, TypeError):
+        return Begun.fresh(runs)
+    same = [leaf.shape for leaf in leaves] == [shape.shape for shape in shapes]
+    return begun if same else Begun.fresh(runs)
+
+
+def _unsealed(path: Path) -> dict[str, np.ndarray] | None:
+    """Return a checkpoint's content; None if there is none, or it is damaged."""
     try:
         sealed = path.read_bytes()
         if hashlib.sha256(sealed[32:]).digest() != sealed[:32]:
-            return Rows(), None
+            return None
         with np.load(io.BytesIO(sealed[32:])) as saved:
-            leaves = [saved[f"leaf{i}"] for i in range(len(shapes))]
-            epochs = [Epoch(**row) for row in json.loads(str(saved["epochs"]))]
-            seconds = float(saved["seconds"])
-    except (OSError, ValueError, KeyError, TypeError):
-        return Rows(), None
-    if [leaf.shape for leaf in leaves] != [shape.shape for shape in shapes]:
-        return Rows(), None
-    return Rows(epochs, seconds), jax.tree.unflatten(tree, [jax.numpy.asarray(x) for x in leaves])
+            return dict(saved)
+    except (OSError, ValueError):
+        return None

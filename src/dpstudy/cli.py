@@ -150,7 +150,16 @@ def parse_budget(text: str | None) -> float:
     "--budget", metavar="TIME", help="Stop cleanly after 90s, 9m or 1.5h; run again to go on."
 )
 @click.option(
-    "--workers", type=int, metavar="N", help="Train N runs at a time, each on a core of its own."
+    "--workers",
+    type=int,
+    metavar="N",
+    help="Train N at a time, each on a core of its own.  [default: on a CPU, its cores]",
+)
+@click.option(
+    "--cohort",
+    type=int,
+    metavar="N",
+    help="Runs that one program trains together.  [default: on a GPU, what its memory holds]",
 )
 @click.option("--scheduler", metavar="ADDRESS", help="Train on a Dask cluster, tcp://host:port.")
 @click.option("--missing", is_flag=True, help="Every experiment that has runs missing.")
@@ -162,6 +171,7 @@ def run(
     seeds: int | None,
     budget: str | None,
     workers: int | None,
+    cohort: int | None,
     scheduler: str | None,
     missing: bool,
     dry_run: bool,
@@ -177,23 +187,42 @@ def run(
     chosen = _chosen(experiments or ("all",), dataset)
     seconds = parse_budget(budget)
     work = [(e, e.runs(profile, dataset=dataset, seeds=seeds)) for e in chosen]
+    for option, value in (("workers", workers), ("cohort", cohort)):
+        if value is not None and value < 1:
+            raise UserError(f"{option} must be at least 1, got {value}")
+    waiting = []
     for experiment, runs in work:
         stored = _stored(experiment.folder(profile), runs)
+        left = [one for one in runs if one.identity not in stored]
+        waiting += left
         if dry_run:
-            for one in runs:
-                if one.identity not in stored:
-                    click.echo(f"{experiment.name}  {one.identity}  {json.dumps(one.to_dict())}")
-    if workers is not None and workers < 1:
-        raise UserError(f"workers must be at least 1, got {workers}")
+            for one in left:
+                click.echo(f"{experiment.name}  {one.identity}  {json.dumps(one.to_dict())}")
     if dry_run:
         return
-    if scheduler is None and (workers or 1) == 1:
-        _train(work, profile, seconds)
-        return
+    if scheduler is None:
+        workers = workers or _workers_for(waiting, profile)
+        if workers == 1:
+            _train(work, profile, seconds, most=cohort)
+            return
     from dpstudy import cluster
 
     with cluster.connect(scheduler, workers) as client:
-        _train(work, profile, seconds, client)
+        _train(work, profile, seconds, client, cohort)
+
+
+def _workers_for(waiting: list[Run], profile: str) -> int:
+    """Choose how to train on this machine, once it is measured what is fastest here."""
+    if profile != "full":
+        return 1  # A minute's work: starting workers would be a good part of it.
+    import jax
+
+    from dpstudy import devices
+    from dpstudy.experiments.trainer import measure_methods
+
+    measure_methods(waiting, lambda line: click.echo(line, err=True))
+    on_cpu = jax.default_backend() == "cpu"
+    return max(1, min(devices.available_cores(), len(waiting))) if on_cpu else 1
 
 
 def _chosen(names: tuple[str, ...], dataset: str | None) -> list[Experiment]:
@@ -225,6 +254,7 @@ def _train(
     profile: str,
     seconds: float,
     client: Client | None = None,
+    most: int | None = None,
 ) -> None:
     import time
 
@@ -234,8 +264,9 @@ def _train(
     end = time.monotonic() + seconds
     try:
         for experiment, runs in work:
+            budget = end - time.monotonic()
             outcome = train_with_bar(
-                experiment, runs, profile, budget=end - time.monotonic(), client=client
+                experiment, runs, profile, budget=budget, client=client, most=most
             )
             unfinished += outcome.unfinished
             diverged = [r.run.identity for r in outcome.stored if r.diverged_at is not None]

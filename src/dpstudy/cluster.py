@@ -1,10 +1,10 @@
 """Many runs side by side: a pinned single-threaded process a core, or any Dask cluster.
 
 Small networks do not fill several cores: a pinned process a core gets more done than one process
-with all of them. Here each worker trains one run at a time; results come back to the caller, who
-stores them. Results are content-addressed, so a run trained twice is stored once, and
-when a worker is lost Dask gives its run to another, which goes on from the last checkpoint where
-the two share a file system.
+with all of them. Each worker trains one cohort at a time, on such cores a single run; results come
+back to the caller, who stores them. Results are content-addressed, so a run trained twice is
+stored once, and when a worker is lost Dask gives its cohort to another, which goes on from the last
+checkpoint where the two share a file system.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from distributed import Client, LocalCluster, WorkerPlugin, as_completed, get_worker
 
-from dpstudy import campaign, store
+from dpstudy import campaign, devices, store
 from dpstudy.campaign import Outcome, Progress
 from dpstudy.errors import UserError
 from dpstudy.spec import Run
@@ -29,10 +29,11 @@ if TYPE_CHECKING:
     from dpstudy.store import Result
 
 TOPIC = "dpstudy-epoch"
-# Read by XLA when a worker first uses jax: one thread, for the one core it is pinned to.
+# Read when a worker first uses jax: one thread and one device, for the one core it is pinned to.
 SINGLE_THREADED = {
     "XLA_FLAGS": "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1",
     "OMP_NUM_THREADS": "1",
+    "JAX_NUM_CPU_DEVICES": "1",
 }
 
 
@@ -65,7 +66,7 @@ def connect(scheduler: str | None, workers: int | None = None) -> Iterator[Clien
         with client:
             yield client
         return
-    count = workers or campaign.available_cores()
+    count = workers or devices.available_cores()
     with (
         LocalCluster(
             n_workers=count,
@@ -89,48 +90,57 @@ def train_missing(
     budget: float = math.inf,
     finish: Callable[[Result], Result] = lambda result: result,
     report: Callable[[Progress], None] = lambda progress: None,
+    most: int | None = None,
 ) -> Outcome:
     """Train the runs that `folder` does not hold yet on a cluster; see `campaign.train_missing`.
+
+    `most` is how many runs a worker trains at once, by default one: this process cannot know what
+    the workers' devices hold.
 
     Raises:
         StoreError, DataError, TrainingError: as there, from whichever worker met it first.
     """
     plan = campaign.Plan.of(runs, folder)
-    epochs = dict.fromkeys(plan.missing, 0)
 
     def heard(event: tuple[float, dict[str, Any]]) -> None:
         identity, epoch, accuracy = event[1]["run"], event[1]["epoch"], event[1]["accuracy"]
-        if identity in epochs:
-            # A run that starts again after its worker was lost does not count backwards.
-            epochs[identity] = max(epochs[identity], epoch)
-            done = plan.epochs_before + sum(epochs.values())
-            report(Progress(plan.missing[identity], epoch, done, plan.epochs_total, accuracy))
+        if identity in plan.missing:
+            report(plan.progress(plan.missing[identity], epoch, accuracy))
 
     deadline = time.time() + budget
     client.subscribe_topic(TOPIC, heard)
-    futures = {
-        client.submit(
-            train_on_worker, run.to_dict(), str(folder.resolve()), deadline, key=identity, retries=2
-        ): run
-        for identity, run in plan.missing.items()
-    }
+    futures = {}
+    waiting = list(plan.missing.values())
+    while waiting:
+        cohort = campaign.next_cohort(waiting, folder, most or 1)
+        mine = [run for run in waiting if run in cohort]
+        waiting = [run for run in waiting if run not in cohort]
+        fields = [run.to_dict() for run in cohort]
+        key = "-".join(run.identity for run in cohort)
+        future = client.submit(
+            train_on_worker, fields, str(folder.resolve()), deadline, key=key, retries=2
+        )
+        futures[future] = cohort, len(mine)
     outcome = Outcome(already=plan.already)
     try:
         for future in as_completed(futures):
-            campaign.settle(outcome, folder, futures[future], future.result(), finish)
+            results, (cohort, count) = future.result(), futures[future]
+            for result in results:
+                campaign.settle(outcome, folder, result, finish)
+            campaign.close(outcome, folder, cohort, unfinished=count - len(results))
     finally:
         client.cancel(list(futures), force=True)
         client.unsubscribe_topic(TOPIC)
     return outcome
 
 
-def train_on_worker(fields: dict[str, Any], folder: str, deadline: float) -> Result | None:
-    """Train one run to its end or to the deadline, and tell of each epoch."""
-    run, result = Run.from_dict(fields), None
-    for item in campaign.train_one(run, Path(folder), deadline):
-        if isinstance(item, store.Result):
-            result = item
+def train_on_worker(cohort: list[dict[str, Any]], folder: str, deadline: float) -> list[Result]:
+    """Train a cohort to its end or to the deadline, telling of each epoch; return what ended."""
+    runs, results = [Run.from_dict(fields) for fields in cohort], []
+    for run, seen in campaign.train_cohort(runs, Path(folder), deadline):
+        if isinstance(seen, store.Result):
+            results.append(seen)
             continue
-        what = {"run": run.identity, "epoch": item.epoch, "accuracy": item.test_accuracy}
+        what = {"run": run.identity, "epoch": seen.epoch, "accuracy": seen.test_accuracy}
         get_worker().log_event(TOPIC, what)
-    return result
+    return results

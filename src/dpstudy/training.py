@@ -1,14 +1,14 @@
-"""The one training loop.
+"""The one training loop, for a cohort: runs that differ only in numbers, trained together.
 
-`train` is a generator: it yields after every epoch what was seen and the state from which the run
-goes on, so that its caller can show progress, store checkpoints, and stop at any epoch. The same
-run on the same backend always gives the same numbers, resumed or not: all randomness comes from
+`train` is a generator: it yields after every epoch what was seen and the states from which the runs
+go on, so that its caller can show progress, store checkpoints, and stop at any epoch. The same
+run on the same devices always gives the same numbers, resumed or not: all randomness comes from
 the seed and the step.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -18,10 +18,11 @@ import jax.numpy as jnp
 import optax
 from flax import nnx
 
-from dpstudy import accumulate, activations, mechanisms, models, per_example, sampling
+from dpstudy import accumulate, activations, devices, mechanisms, models, per_example, sampling
 from dpstudy.losses import LOSSES
 
 if TYPE_CHECKING:
+    from jax.sharding import Mesh
     from jaxtyping import Array, Bool, Float, Int
 
     from dpstudy.data import Dataset
@@ -29,9 +30,20 @@ if TYPE_CHECKING:
 
     Numbers = dict[str, Float[Array, ""]]
 
-# Images in one pass of the inner loop: its patches and per-example gradients stay in cache.
-MICROBATCH = {(28, 28, 1): 32, (32, 32, 3): 16}
 EVALUATION_BATCH = 500
+
+
+class Method(NamedTuple):
+    """How a sum of gradients is computed. It changes the time it takes, and no more than rounding.
+
+    Attributes:
+        microbatch: examples in one pass of the inner loop, whose intermediates should stay in
+            cache.
+        rules: whether per-example gradients come from the layers' rules, or by vmap.
+    """
+
+    microbatch: int
+    rules: bool = True
 
 
 class TrainingError(RuntimeError):
@@ -71,34 +83,69 @@ class Divergence:
 
 
 def train(
-    run: Run, data: Dataset, state: State | None = None
-) -> Iterator[tuple[Epoch | Divergence, State]]:
-    """Train, yielding after each epoch; `state` is one yielded before, to go on from.
+    runs: Sequence[Run],
+    data: Dataset,
+    method: Method,
+    states: State | None = None,
+    mesh: Mesh | None = None,
+) -> Iterator[tuple[list[Epoch | Divergence], State]]:
+    """Train, yielding after each epoch what was seen of each run, and their states.
 
-    A yielded state's memory is used again for the next epoch: copy what is to be kept of it
-    before going on.
+    The yielded states' memory is used again for the next epoch: copy what is to be kept of them
+    before going on. Ends after the runs' epochs, or after the one in which the last run diverged.
 
-    Ends after `run.epochs` epochs, or after the one in which the run diverged.
+    Args:
+        runs: the cohort: runs that differ only in numbers, of as many epochs.
+        data: their dataset.
+        method: how sums of gradients are computed.
+        states: states yielded before, to go on from.
+        mesh: the devices to train on; by default all of this machine.
 
     Raises:
+        ValueError: the runs are no cohort.
         TrainingError: a Poisson draw exceeded the sampler's capacity (probability below 1e-15).
     """
+    shape, epochs = cohort_of(runs)
+    mesh = devices.mesh_for(len(runs)) if mesh is None else mesh
     train_set = jnp.asarray(data.train_images), jnp.asarray(data.train_labels)
     test_set = jnp.asarray(data.test_images), jnp.asarray(data.test_labels)
-    numbers, key = traced_numbers(run), jax.random.key(run.seed)
-    if state is None:
-        state = start(run)
-    for epoch in range(int(state.step) // run.steps_per_epoch + 1, run.epochs + 1):
-        state, seen = train_epoch(run.shape, numbers, key, state, *train_set)
-        if state.overflow:
+    numbers = stack([traced_numbers(run) for run in runs])
+    keys = jnp.stack([jax.random.key(run.seed) for run in runs])
+    states = stack([start(run) for run in runs]) if states is None else states
+    for epoch in range(int(states.step[0]) // shape.steps_per_epoch + 1, epochs + 1):
+        states, seen = train_epoch(shape, mesh, method, numbers, keys, states, *train_set)
+        if states.overflow.any():
             raise TrainingError(f"a Poisson draw exceeded its capacity in epoch {epoch}")
-        if state.diverged_at >= 0:
-            yield Divergence(int(state.diverged_at)), state
-            return
-        yield (
-            _summary(epoch, state, seen, evaluate(run.shape, numbers, state.params, *test_set)),
-            state,
+        test = evaluate(shape, mesh, numbers, states.params, *test_set)
+        # One transfer each: indexing device arrays would be one for each number.
+        ends, seen, test = jax.device_get(
+            (states._replace(params=None, optimizer=None), seen, test)
         )
+        yield [_summary(epoch, *item(i, (ends, seen, test))) for i in range(len(runs))], states
+        if (ends.diverged_at >= 0).all():
+            return
+
+
+def cohort_of(runs: Sequence[Run]) -> tuple[Run, int]:
+    """Return what the runs share: their shape, and their epochs.
+
+    Raises:
+        ValueError: they are no cohort.
+    """
+    common = {(run.shape, run.epochs) for run in runs}
+    if len(common) != 1:
+        raise ValueError("runs of one cohort differ in more than numbers")
+    return common.pop()
+
+
+def stack(trees: Sequence[Any]) -> Any:
+    """Return one tree whose leaves have a leading axis of runs."""
+    return jax.tree.map(lambda *leaves: jnp.stack(leaves), *trees)
+
+
+def item(index: int, tree: Any) -> Any:
+    """Return one run's part of a stacked tree."""
+    return jax.tree.map(lambda leaf: leaf[index], tree)
 
 
 def start(run: Run) -> State:
@@ -119,7 +166,11 @@ def traced_numbers(run: Run) -> Numbers:
     return {name: jnp.float32(value) for name, value in run.numbers.items() if name != "seed"}
 
 
-def _summary(epoch: int, state: State, seen: mechanisms.Seen, test: Evaluation) -> Epoch:
+def _summary(
+    epoch: int, state: State, seen: mechanisms.Seen, test: Evaluation
+) -> Epoch | Divergence:
+    if state.diverged_at >= 0:
+        return Divergence(int(state.diverged_at))
     examples = float(seen.examples)
     return Epoch(
         epoch=epoch,
@@ -140,34 +191,50 @@ def initial_params(model: str, key: Array) -> nnx.State:
     return nnx.state(models.build(model, key), nnx.Param)
 
 
-@partial(jax.jit, static_argnames="shape", donate_argnames="state")
+@partial(jax.jit, static_argnames=("shape", "mesh", "method"), donate_argnames="states")
 def train_epoch(
     shape: Run,
+    mesh: Mesh,
+    method: Method,
+    numbers: Numbers,
+    keys: Array,
+    states: State,
+    images: Array,
+    labels: Array,
+) -> tuple[State, mechanisms.Seen]:
+    """Take one epoch of steps of each run, and sum what they saw."""
+
+    def one(
+        numbers: Numbers, key: Array, state: State, images: Array, labels: Array
+    ) -> tuple[State, mechanisms.Seen]:
+        def step(
+            carry: tuple[State, mechanisms.Seen], _: None
+        ) -> tuple[tuple[State, mechanisms.Seen], None]:
+            state, so_far = carry
+            state, seen = train_step(shape, mesh, method, numbers, key, state, images, labels)
+            return (state, jax.tree.map(jnp.add, so_far, seen)), None
+
+        carry = (state, mechanisms.nothing_seen())
+        return jax.lax.scan(step, carry, None, length=shape.steps_per_epoch)[0]
+
+    return devices.over_runs(one, mesh, data=2)(numbers, keys, states, images, labels)
+
+
+def train_step(
+    shape: Run,
+    mesh: Mesh,
+    method: Method,
     numbers: Numbers,
     key: Array,
     state: State,
     images: Array,
     labels: Array,
 ) -> tuple[State, mechanisms.Seen]:
-    """Take one epoch of steps, and sum what they saw."""
-
-    def step(
-        carry: tuple[State, mechanisms.Seen], _: None
-    ) -> tuple[tuple[State, mechanisms.Seen], None]:
-        state, so_far = carry
-        state, seen = train_step(shape, numbers, key, state, images, labels)
-        return (state, jax.tree.map(jnp.add, so_far, seen)), None
-
-    carry = (state, mechanisms.nothing_seen())
-    return jax.lax.scan(step, carry, None, length=shape.steps_per_epoch)[0]
-
-
-def train_step(
-    shape: Run, numbers: Numbers, key: Array, state: State, images: Array, labels: Array
-) -> tuple[State, mechanisms.Seen]:
     """Take one step: draw examples, sum their clipped gradients, add noise, update."""
     draw = draw_examples(shape, _stream(key, "sampling"), state.step)
-    total, seen = sum_over(shape, numbers, state.params, draw, images, labels)
+    mine = devices.my_share(draw, mesh)
+    part = sum_over(shape, method, numbers, state.params, mine, images, labels)
+    total, seen = devices.sum_of_shares(part, mesh)
     updates, optimizer_state = optimizer(shape, numbers, key).update(total, state.optimizer)
     params = optax.apply_updates(state.params, updates)
     finite = jnp.isfinite(optax.tree.norm(params)) & jnp.isfinite(seen.loss)
@@ -196,6 +263,7 @@ def draw_examples(shape: Run, key: Array, step: Int[Array, ""]) -> sampling.Draw
 
 def sum_over(
     shape: Run,
+    method: Method,
     numbers: Numbers,
     params: nnx.State,
     draw: sampling.Draw,
@@ -209,12 +277,12 @@ def sum_over(
     def part(images: Array, labels: Array, mask: Array) -> Any:
         if not shape.private:
             return mechanisms.plain_sum(graph, losses, params, images, labels, mask)
-        each = per_example.gradients(graph, losses, params, images, labels)
+        gradients = per_example.gradients if method.rules else per_example.by_vmap
+        each = gradients(graph, losses, params, images, labels)
         return mechanisms.clipped_sum(*each, mask, numbers["clip_norm"])
 
     nothing = (jax.tree.map(jnp.zeros_like, params), mechanisms.nothing_seen())
-    size = MICROBATCH[images.shape[1:]]
-    return accumulate.over_examples(part, nothing, draw, (images, labels), size)
+    return accumulate.over_examples(part, nothing, draw, (images, labels), method.microbatch)
 
 
 def objective(shape: Run, numbers: Numbers) -> per_example.Losses:
@@ -267,23 +335,27 @@ class Evaluation(NamedTuple):
     class_accuracy: Float[Array, "classes"]
 
 
-@partial(jax.jit, static_argnames="shape")
+@partial(jax.jit, static_argnames=("shape", "mesh"))
 def evaluate(
-    shape: Run, numbers: Numbers, params: nnx.State, images: Array, labels: Array
+    shape: Run, mesh: Mesh, numbers: Numbers, params: nnx.State, images: Array, labels: Array
 ) -> Evaluation:
-    """Evaluate on the test set, which must be a multiple of the evaluation batch."""
-    network = nnx.merge(models.structure(shape.model), params)
-    activation = activation_of(shape, numbers)
+    """Evaluate each run on the test set, which must be a multiple of the evaluation batch."""
 
-    def one(batch: tuple[Array, Array]) -> tuple[Array, Array]:
-        logits = network(scaled(batch[0]), activation)
-        return LOSSES[shape.loss](logits, batch[1]), logits.argmax(axis=1) == batch[1]
+    def one(numbers: Numbers, params: nnx.State, images: Array, labels: Array) -> Evaluation:
+        network = nnx.merge(models.structure(shape.model), params)
+        activation = activation_of(shape, numbers)
 
-    batches = [x.reshape(-1, EVALUATION_BATCH, *x.shape[1:]) for x in (images, labels)]
-    losses, correct = jax.lax.map(one, tuple(batches))
-    of_class = jax.nn.one_hot(labels, 10)
-    per_class = (correct.reshape(-1) @ of_class) / of_class.sum(axis=0)
-    return Evaluation(correct.mean(), losses.mean(), per_class)
+        def of_batch(batch: tuple[Array, Array]) -> tuple[Array, Array]:
+            logits = network(scaled(batch[0]), activation)
+            return LOSSES[shape.loss](logits, batch[1]), logits.argmax(axis=1) == batch[1]
+
+        batches = [x.reshape(-1, EVALUATION_BATCH, *x.shape[1:]) for x in (images, labels)]
+        losses, correct = devices.map_shared(of_batch, tuple(batches), mesh)
+        of_class = jax.nn.one_hot(labels, 10)
+        per_class = (correct.reshape(-1) @ of_class) / of_class.sum(axis=0)
+        return Evaluation(correct.mean(), losses.mean(), per_class)
+
+    return devices.over_runs(one, mesh, data=2)(numbers, params, images, labels)
 
 
 def _stream(key: Array, name: str) -> Array:

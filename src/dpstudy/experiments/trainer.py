@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from tqdm.auto import tqdm
 
-from dpstudy import campaign, readings
+from dpstudy import campaign, devices, readings, tuning
 from dpstudy.errors import UserError
 from dpstudy.experiments.experiment import NOTEBOOK_PROFILES
 
@@ -29,12 +29,15 @@ def train_with_bar(
     *,
     budget: float = math.inf,
     client: Client | None = None,
+    most: int | None = None,
 ) -> Outcome:
     """Train and store those of `runs` that are missing, with a bar over all their epochs.
 
-    The bar shows the time left for all runs, from the speed measured so far. The runs are trained
-    one after the other in this process, or side by side on the cluster of a Dask `client`.
+    The bar shows the runs done, running and waiting, and the time left for all of them from the
+    speed measured so far. The runs are trained in this process, on all of its devices, or side by
+    side on the cluster of a Dask `client`; `most` of them at once.
     """
+    devices.one_device_a_core()
     total = sum(run.epochs for run in runs)
     with tqdm(total=total, desc=experiment.name, unit="epoch", dynamic_ncols=True) as bar:
 
@@ -43,10 +46,16 @@ def train_with_bar(
                 # What was stored before must not count as speed.
                 bar.initial = progress.epochs_done - 1
                 bar.n = bar.initial
-            bar.set_postfix(seed=progress.run.seed, accuracy=f"{progress.accuracy:.3f}")
+            bar.set_postfix(
+                done=progress.runs_done,
+                running=progress.runs_running,
+                waiting=progress.runs_waiting,
+                accuracy=f"{progress.accuracy:.3f}",
+            )
             bar.update(progress.epochs_done - bar.n)
 
-        folder, options = experiment.folder(profile), {"budget": budget, "report": report}
+        folder = experiment.folder(profile)
+        options = {"budget": budget, "report": report, "most": most}
         if client is None:
             outcome = campaign.train_missing(runs, folder, finish=finisher(), **options)
         else:
@@ -57,6 +66,15 @@ def train_with_bar(
             # Found stored, or diverged: there is nothing left to wait for.
             bar.update(bar.total - bar.n)
         return outcome
+
+
+def measure_methods(runs: list[Run], say: Callable[[str], None]) -> None:
+    """Measure how such runs are fastest here, where they are many and it is not known yet."""
+    devices.one_device_a_core()
+    for run in tuning.worthwhile(runs):
+        say(f"measuring the fastest microbatch for {run.model} on this machine")
+        method = tuning.measure(run)
+        say(f"{run.model}: {method.microbatch} examples{'' if method.rules else ', by vmap'}")
 
 
 def finisher() -> Callable[[Result], Result]:

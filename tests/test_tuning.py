@@ -1,0 +1,65 @@
+"""What is fastest here is measured once and remembered, and what is remembered is used."""
+
+from dataclasses import replace
+
+import pytest
+from results_for_tests import RUN
+
+from dpstudy import tuning
+from dpstudy.training import Method
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    return tmp_path
+
+
+def test_the_fastest_is_remembered_and_used(monkeypatch):
+    seconds = {8: 3.0, 16: 1.0, 32: 1.2, 64: 2.0, 128: 0.1}
+    asked = []
+
+    def cost(run, method, mesh):
+        asked.append(method.microbatch)
+        return seconds[method.microbatch], 1000
+
+    monkeypatch.setattr(tuning, "_cost", cost)
+    assert tuning.measure(RUN) == Method(16) == tuning.method_for(RUN)
+    # Past a size that is half as slow again as the best, larger ones are not tried.
+    assert asked == [8, 16, 32, 64]
+    assert tuning.method_for(replace(RUN, seed=3, learning_rate=0.1)) == Method(16)
+    assert tuning.method_for(replace(RUN, model="backprop-mnist")) == Method(32)
+
+
+def test_a_real_measurement_chooses_one_of_the_candidates(cache):
+    candidates = (Method(10), Method(20))
+    assert tuning.measure(replace(RUN, batch=20), candidates) in candidates
+    assert (cache / "dpstudy" / "methods.json").exists()
+
+
+def test_a_damaged_memory_is_measured_again(cache):
+    tuning.measure(replace(RUN, batch=20), (Method(20),))
+    for content in ("{", "[]", '{"x": {"method": {"speed": 1}}}'):
+        (cache / "dpstudy" / "methods.json").write_text(content)
+        assert tuning.method_for(RUN) == Method(32)
+
+
+def test_only_much_work_is_worth_measuring_and_only_once(monkeypatch):
+    many = [replace(RUN, dataset="mnist", epochs=40, seed=seed) for seed in range(2)]
+    assert tuning.worthwhile([RUN, RUN]) == []
+    assert tuning.worthwhile([*many, RUN]) == many[:1]
+    monkeypatch.setattr(tuning, "_cost", lambda run, method, mesh: (1.0, 1))
+    tuning.measure(many[0])
+    assert tuning.worthwhile(many) == []
+
+
+def test_a_cohort_fills_half_of_an_accelerator_and_is_one_run_on_a_cpu(monkeypatch):
+    monkeypatch.setattr(tuning, "_cost", lambda run, method, mesh: (1.0, 1_000))
+    tuning.measure(RUN)
+    assert tuning.cohort_size(RUN, 64) == 1
+    monkeypatch.setattr(tuning, "memory_bytes", lambda: 40_000)
+    # Two devices (conftest.py), 20 runs each.
+    assert tuning.cohort_size(RUN, 64) == 40
+    assert tuning.cohort_size(RUN, 7) == 7
+    monkeypatch.setattr(tuning, "memory_bytes", lambda: 10)
+    assert tuning.cohort_size(RUN, 64) == 1
