@@ -1,0 +1,153 @@
+"""The stored results that a rule decides on: whole, or said to be missing."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from dpstudy import readings, records
+from dpstudy.claims.verdict import UndecidedError
+from dpstudy.experiments import EXPERIMENTS
+from dpstudy.readings import Reading
+from dpstudy.spec import Run
+
+
+@dataclass(frozen=True)
+class Selector:
+    """Which runs a rule looks at.
+
+    Attributes:
+        variant: a variant's label, or a pattern with * for several.
+        experiment: whose variant; None for the claim's own experiment.
+    """
+
+    variant: str
+    experiment: str | None = None
+
+
+@dataclass(frozen=True)
+class Trained:
+    """One variant, trained with every seed that its experiment asks for.
+
+    Attributes:
+        label: the variant's.
+        reading: its results alone, one a seed.
+    """
+
+    label: str
+    reading: Reading
+
+    @cached_property
+    def finals(self) -> pd.DataFrame:
+        """One row a seed: the last epoch, and `class_spread`, unrounded.
+
+        `class_spread` is the standard deviation of the accuracies of the classes.
+        """
+        spread = [float(np.std(result.class_accuracy)) for _, result in self.reading.found]
+        return self.reading.finals.assign(class_spread=spread)
+
+    @property
+    def run(self) -> Run:
+        """The variant's run at its first seed."""
+        return self.reading.found[0][1].run
+
+    def values(self, quantity: str) -> pd.Series:
+        """Return a quantity at the last epoch, one value a seed.
+
+        Raises:
+            UndecidedError: the runs did not record it.
+        """
+        if quantity not in self.finals or self.finals[quantity].isna().any():
+            raise UndecidedError(f"the stored runs of {self.label} did not record {quantity}")
+        return self.finals[quantity].astype(float)
+
+    def medians(self, quantity: str) -> pd.Series:
+        """Return the median over seeds of a quantity, by epoch."""
+        return self.reading.curves.groupby("epoch")[quantity].median()
+
+    def epsilon(self, *accountants: str) -> float | None:
+        """Return what a run spent by the first of `accountants` that is stored; None without."""
+        for name in accountants:
+            column = f"epsilon_{name}"
+            if column in self.finals:
+                return float(self.finals[column].max())
+        return None
+
+
+@dataclass(frozen=True)
+class Side:
+    """What is stored of the variants that a selector names.
+
+    Attributes:
+        found: runs stored.
+        needed: runs that the experiment asks for; 0 if it is not defined, or has no such variant.
+        variants: one a label, where all runs are stored; else empty.
+        lacks: why there are none.
+    """
+
+    found: int = 0
+    needed: int = 0
+    variants: tuple[Trained, ...] = ()
+    lacks: str = ""
+
+
+class Evidence:
+    """The store, each experiment read once.
+
+    Attributes:
+        damaged: one line for each file that cannot be trusted, of what has been read so far.
+    """
+
+    def __init__(self) -> None:
+        self.damaged: dict[str, None] = {}
+        self._readings: dict[tuple[str, str], Reading] = {}
+        self._statements: dict[str, dict[str, Any]] | None = None
+
+    def side(self, selector: Selector, experiment: str | None, dataset: str | None) -> Side:
+        """Return what is stored of a selector's variants on a dataset."""
+        name = selector.experiment or experiment
+        if name is None:
+            return Side(lacks="no experiment of this study tests it")
+        if name not in EXPERIMENTS:
+            return Side(lacks=f"the experiment {name} is not defined yet")
+        defined = EXPERIMENTS[name]
+        if dataset not in defined.datasets:
+            return Side(lacks=f"{name} has no runs on {dataset}")
+        wanted = [
+            (label, run)
+            for label, run in defined.labelled(dataset=dataset)
+            if fnmatchcase(label, selector.variant)
+        ]
+        if not wanted:
+            return Side(lacks=f"{name} has no variant {selector.variant!r}")
+        reading = self._reading(name, dataset)
+        labels = list(dict.fromkeys(label for label, _ in wanted))
+        found = {
+            label: [(known, result) for known, result in reading.found if known == label]
+            for label in labels
+        }
+        stored = sum(map(len, found.values()))
+        if stored < len(wanted):
+            return Side(stored, len(wanted), lacks=f"to run the rest: {reading.command}")
+        variants = tuple(Trained(label, replace(reading, found=found[label])) for label in labels)
+        return Side(stored, len(wanted), variants)
+
+    def statement(self, name: str) -> dict[str, Any] | None:
+        """Return the stored outcome of a theorem check; None if there is none."""
+        if self._statements is None:
+            self._statements, errors = records.read_all(records.folder("theorems"), "theorems")
+            lines = (f"theorems/{error.path.name}: {error.reason}" for error in errors)
+            self.damaged.update(dict.fromkeys(lines))
+        return self._statements.get(name)
+
+    def _reading(self, name: str, dataset: str) -> Reading:
+        if (name, dataset) not in self._readings:
+            reading = readings.read(EXPERIMENTS[name], dataset=dataset)
+            self.damaged.update(dict.fromkeys(reading.damaged))
+            self._readings[name, dataset] = reading
+        return self._readings[name, dataset]

@@ -1,0 +1,49 @@
+"""What the ledger says of a claim, and on what grounds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+
+class Verdict(StrEnum):
+    """What stored results make of a claim; only a rule may give one."""
+
+    REPRODUCED = "reproduced"
+    PARTLY = "partly"
+    NOT_REPRODUCED = "not reproduced"
+    REFUTED = "refuted"
+    NOT_YET_RUN = "not yet run"
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """A verdict with what it rests on.
+
+    Attributes:
+        verdict: computed by the claim's rule.
+        finding: one sentence with what was measured, over how many seeds, with what spread; or
+            why there is no verdict yet.
+        ours: the measured values by name, unrounded; empty where nothing was measured.
+        shown: what stands in a table's column for ours.
+        found: runs, or stored outcomes, that the rule needs and that are stored.
+        needed: all that it needs; 0 where that is not known.
+    """
+
+    verdict: Verdict
+    finding: str
+    ours: dict[str, float] = field(default_factory=dict)
+    shown: str = ""
+    found: int = 0
+    needed: int = 0
+
+
+class UndecidedError(Exception):
+    """What is stored cannot decide the claim; the message says why."""
+
+
+def graded(full: bool, partial: bool) -> Verdict:
+    """Return reproduced, else partly, else not reproduced."""
+    if full:
+        return Verdict.REPRODUCED
+    return Verdict.PARTLY if partial else Verdict.NOT_REPRODUCED

@@ -1,0 +1,63 @@
+"""How findings are worded: medians, spreads, seeds and epsilons, all computed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pandas as pd
+
+from dpstudy.claims.evidence import Trained
+
+ACCURACY = "test_accuracy"
+_QUANTITIES = {
+    ACCURACY: "test accuracy",
+    "gradient_norm": "gradient norm",
+    "activation_norm": "activation norm",
+    "class_spread": "spread of the class accuracies",
+}
+
+
+def show(value: float, quantity: str) -> str:
+    """Show a value at the digits that its quantity is worth."""
+    return f"{value:.2%}" if quantity == ACCURACY else f"{value:.3g}"
+
+
+def seeds(values: pd.Series) -> str:
+    """Count the seeds behind some values."""
+    return "1 seed" if len(values) == 1 else f"{len(values)} seeds"
+
+
+def points(difference: float) -> str:
+    """Show a difference of accuracies in percentage points."""
+    return f"{100 * difference:+.2f} points"
+
+
+def measured(values: pd.Series, quantity: str) -> str:
+    """Say the median of a quantity, over how many seeds, and from where to where."""
+    low, high = (show(value, quantity) for value in (values.min(), values.max()))
+    return (
+        f"Median {_QUANTITIES.get(quantity, quantity)} {show(values.median(), quantity)} over "
+        f"{seeds(values)} ({low} to {high})"
+    )
+
+
+def between(first: Trained, second: Trained, quantity: str) -> str:
+    """Say the medians of two variants, and their spread over seeds."""
+
+    def of(variant: Trained) -> str:
+        values = variant.values(quantity)
+        low, high = (show(value, quantity) for value in (values.min(), values.max()))
+        median = show(values.median(), quantity)
+        return f"{variant.label} {median} ({low} to {high}, {seeds(values)})"
+
+    return f"Median {_QUANTITIES.get(quantity, quantity)} of {of(first)} and of {of(second)}"
+
+
+def against(first: pd.Series, second: pd.Series, quantity: str) -> str:
+    """Show two medians, for a column of a table."""
+    return f"{show(first.median(), quantity)} and {show(second.median(), quantity)}"
+
+
+def chosen(variants: Sequence[Trained], chosen: Trained) -> str:
+    """Name the variant that was chosen, if it was one of several."""
+    return f", {chosen.label}, the best of {len(variants)}" if len(variants) > 1 else ""
