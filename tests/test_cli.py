@@ -34,6 +34,7 @@ MNIST = ("--examples", "60000", "--batch", "512", "--epochs", "40")
 COMMANDS = (
     (),
     ("list",),
+    ("claims",),
     ("run",),
     ("epsilon",),
     ("noise",),
@@ -98,7 +99,10 @@ def tiny(monkeypatch):
 @pytest.mark.parametrize(
     ("arguments", "line"),
     [
-        (["bogus"], "unknown command 'bogus'; one of: data, epsilon, list, noise, results, run"),
+        (
+            ["bogus"],
+            "unknown command 'bogus'; one of: claims, data, epsilon, list, noise, results, run",
+        ),
         (["data", "bogus"], "unknown command 'bogus'; one of: fetch, verify"),
         (["results", "bogus"], "unknown command 'bogus'; one of: export, merge, verify"),
         (["run", "bogus"], f"unknown experiment 'bogus'; one of: {', '.join(EXPERIMENTS)}"),

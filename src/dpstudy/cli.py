@@ -9,6 +9,7 @@ import itertools
 import json
 import math
 import re
+import shutil
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,6 +22,7 @@ from dpstudy.spec import TRAINING_EXAMPLES
 if TYPE_CHECKING:
     from distributed import Client
 
+    from dpstudy.claims.ledger import Entry
     from dpstudy.experiments.experiment import Experiment
     from dpstudy.spec import Run
 
@@ -117,6 +119,45 @@ def list_experiments(as_json: bool) -> None:
             )
         if datasets[0]["damaged"]:
             click.echo("  damaged files are left out: see `dpstudy results verify`")
+
+
+@main.command()
+@click.option("--paper", metavar="KEY", help="Only this paper, for instance tempered-sigmoids.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON, with every finding.")
+def claims(paper: str | None, as_json: bool) -> None:
+    """Judge what the papers claim by the stored results.
+
+    A claim's verdict is computed by its rule, from all the seeds that its experiment asks for; with
+    fewer it is "not yet run", with the number of runs stored.
+    """
+    from dpstudy.claims.ledger import ledger
+
+    judged = ledger(paper)
+    for line in judged.damaged:
+        complain(f"left out: {line}")
+    if as_json:
+        click.echo(json.dumps([entry.to_dict() for entry in judged.entries], indent=2))
+        return
+    for name, of_one in itertools.groupby(judged.entries, key=lambda entry: entry.claim.paper):
+        _print_claims(name, list(of_one))
+    counts = [f"{count} {verdict}" for verdict, count in judged.counts.items() if count]
+    click.echo(f"{_count(len(judged.entries), 'claim')}: {', '.join(counts) or 'none listed'}")
+
+
+def _print_claims(paper: str, entries: list[Entry]) -> None:
+    """Print a paper's claims: one aligned line each, and under it where and what it says."""
+    width = shutil.get_terminal_size().columns
+    rows = [("claim", "published", "ours", "verdict")]
+    rows += [(e.claim.id, e.published, e.outcome.shown, e.outcome.short) for e in entries]
+    widths = [max(len(row[column]) for row in rows) for column in range(3)]
+    click.echo(f"{paper}\n")
+    for row, entry in zip(rows, (None, *entries), strict=True):
+        cells = (cell.ljust(width) for cell, width in zip(row, (*widths, 0), strict=True))
+        click.echo(f"  {'  '.join(cells)}")
+        if entry is not None:
+            said = f"{entry.claim.where}: {entry.claim.says}"
+            click.echo(click.wrap_text(said, width, "    ", "    "))
+    click.echo()
 
 
 def parse_budget(text: str | None) -> float:

@@ -133,7 +133,7 @@ class Evidence:
         }
         stored = sum(map(len, found.values()))
         if stored < len(wanted):
-            return Side(stored, len(wanted), lacks=f"to run the rest: {reading.command}")
+            return Side(stored, len(wanted), lacks=f"for the rest, {reading.command}")
         variants = tuple(Trained(label, replace(reading, found=found[label])) for label in labels)
         return Side(stored, len(wanted), variants)
 

@@ -39,6 +39,7 @@ SAME_LEVEL = 2.0
 
 _PROVEN = ("pld", "shuffled-pld")
 _OF_ITS_TIME = ("rdp-2019", "claimed-rdp-2019")
+_SAMPLING = {"poisson": "Poisson sampling", "shuffled": "shuffled batches"}
 
 
 def tolerance(*accuracies: float) -> float:
@@ -73,10 +74,14 @@ class Rule:
     ) -> Outcome:
         """Return the verdict, or that it is not yet run, with how many runs are there."""
         sides = [evidence.side(selector, experiment, dataset) for selector in self.selectors]
-        counts = {"found": sum(s.found for s in sides), "needed": sum(s.needed for s in sides)}
+        known = all(side.needed for side in sides)
+        counts = {
+            "found": sum(side.found for side in sides),
+            "needed": sum(side.needed for side in sides) if known else 0,
+        }
         lacking = [side for side in sides if not side.variants]
         if lacking:
-            return _not_yet_run(_lack(lacking, **counts), **counts)
+            return _not_yet_run(_lack(lacking), **counts)
         try:
             outcome = self.decide(published, *(side.variants for side in sides))
         except UndecidedError as error:
@@ -93,16 +98,17 @@ class Rule:
 
     def show(self, published: tuple[Number, ...]) -> str:
         """Return the published numbers as they stand in a table."""
-        return ", ".join(map(str, published))
+        return " and ".join(map(str, published))
 
 
 def _not_yet_run(finding: str, *, found: int, needed: int) -> Outcome:
     return Outcome(Verdict.NOT_YET_RUN, finding, found=found, needed=needed)
 
 
-def _lack(lacking: list[Side], *, found: int, needed: int) -> str:
-    count = f"{found} of {needed} runs stored; " if needed else ""
-    return f"Not yet run: {count}{'; '.join(dict.fromkeys(side.lacks for side in lacking))}."
+def _lack(lacking: list[Side]) -> str:
+    needed = sum(side.needed for side in lacking)
+    count = [f"{sum(side.found for side in lacking)} of {needed} runs stored"] if needed else []
+    return f"Not yet run: {'; '.join([*count, *dict.fromkeys(side.lacks for side in lacking)])}."
 
 
 @dataclass(frozen=True)
@@ -121,6 +127,13 @@ class Value(Rule):
     epsilon: Number | None = None
     at_least: bool = False
     kind: ClassVar[str] = "value"
+    full: ClassVar[str] = (
+        "The median over seeds is the published number, within the tolerance; where the "
+        "paper promises to reach it, more is agreement too."
+    )
+    partial: ClassVar[str] = (
+        "It is within twice the tolerance, or the published number lies among the seeds."
+    )
     numbers: ClassVar[tuple[int, ...]] = (1,)
 
     def decide(self, published: tuple[Number, ...], *sides: Sequence[Trained]) -> Outcome:
@@ -161,8 +174,6 @@ class Value(Rule):
 class Gap(Rule):
     """One variant is better than another by the difference of two published accuracies.
 
-    Partly, if the medians are in that order but closer or further apart.
-
     Attributes:
         above: the better one; the best of several.
         below: the other.
@@ -175,6 +186,11 @@ class Gap(Rule):
     epsilon: Number | None = None
     at_least: bool = False
     kind: ClassVar[str] = "gap"
+    full: ClassVar[str] = (
+        "The medians differ as the published numbers do, within the tolerance; where the "
+        "paper promises an improvement, more is agreement too."
+    )
+    partial: ClassVar[str] = "The medians differ in the published direction."
     numbers: ClassVar[tuple[int, ...]] = (2,)
 
     def decide(self, published: tuple[Number, ...], *sides: Sequence[Trained]) -> Outcome:
@@ -198,7 +214,8 @@ class Gap(Rule):
 
     def show(self, published: tuple[Number, ...]) -> str:
         """See `Rule`."""
-        return wording.points(published[0].value - published[1].value)
+        digits = max(number.decimals for number in published) - 2
+        return wording.points(published[0].value - published[1].value, max(1, digits))
 
 
 @dataclass(frozen=True)
@@ -217,6 +234,11 @@ class Ordering(Rule):
     quantity: str = ACCURACY
     denied: bool = False
     kind: ClassVar[str] = "ordering"
+    full: ClassVar[str] = (
+        "Every seed of one variant is above every seed of the other; where the paper "
+        "denies it, the median is not above."
+    )
+    partial: ClassVar[str] = "The medians alone are in that order."
     numbers: ClassVar[tuple[int, ...]] = (0, 2)
 
     def decide(self, published: tuple[Number, ...], *sides: Sequence[Trained]) -> Outcome:
@@ -243,8 +265,6 @@ class Ordering(Rule):
 class Throughout(Rule):
     """One variant's median accuracy is above another's in every epoch, whatever epsilon it cost.
 
-    Partly, if it is so in every epoch of the second half.
-
     Attributes:
         above: the higher one.
         below: the lower one.
@@ -253,6 +273,8 @@ class Throughout(Rule):
     above: Selector
     below: Selector
     kind: ClassVar[str] = "throughout"
+    full: ClassVar[str] = "The median of one variant is above that of the other in every epoch."
+    partial: ClassVar[str] = "It is so in every epoch of the second half."
     numbers: ClassVar[tuple[int, ...]] = (0,)
 
     def decide(self, published: tuple[Number, ...], *sides: Sequence[Trained]) -> Outcome:
@@ -274,8 +296,6 @@ class Throughout(Rule):
 class Factor(Rule):
     """A quantity is larger in one variant than in another by at least the published factor.
 
-    Partly, if it is larger by less.
-
     Attributes:
         above: where it is larger.
         below: where it is smaller.
@@ -286,6 +306,8 @@ class Factor(Rule):
     below: Selector
     quantity: str
     kind: ClassVar[str] = "factor"
+    full: ClassVar[str] = "The ratio of the medians is at least the published one."
+    partial: ClassVar[str] = "Every seed of one variant is above every seed of the other."
     numbers: ClassVar[tuple[int, ...]] = (1, 2)
 
     def decide(self, published: tuple[Number, ...], *sides: Sequence[Trained]) -> Outcome:
@@ -324,6 +346,11 @@ class Comparable(Rule):
     other: Selector
     quantity: str = ACCURACY
     kind: ClassVar[str] = "comparable"
+    full: ClassVar[str] = (
+        "Accuracies: the medians differ by less than the tolerance. Other quantities: "
+        f"they are within a factor of {SAME_LEVEL:g}."
+    )
+    partial: ClassVar[str] = "Within twice the tolerance, or the square of the factor."
     numbers: ClassVar[tuple[int, ...]] = (0, 2)
 
     def decide(self, published: tuple[Number, ...], *sides: Sequence[Trained]) -> Outcome:
@@ -349,14 +376,16 @@ class Comparable(Rule):
 class AtEpsilon(Rule):
     """What a run spent, proven for the sampling it performed, is at most the quoted epsilon.
 
-    Partly, if it is at one level with it.
-
     Attributes:
         variant: whose runs.
     """
 
     variant: Selector
     kind: ClassVar[str] = "at-epsilon"
+    full: ClassVar[str] = (
+        "The proven ε of the runs, for the sampling they performed, is at most the quoted one."
+    )
+    partial: ClassVar[str] = f"It is within a factor of {SAME_LEVEL:g}."
     numbers: ClassVar[tuple[int, ...]] = (1,)
 
     def decide(self, published: tuple[Number, ...], *sides: Sequence[Trained]) -> Outcome:
@@ -368,7 +397,7 @@ class AtEpsilon(Rule):
         holds = round(spent, quoted.decimals) <= quoted.value
         return Outcome(
             graded(holds, spent <= SAME_LEVEL * quoted.value),
-            f"The runs of {variant.label} ({variant.run.sampling} sampling) spent "
+            f"The runs of {variant.label} ({_SAMPLING[variant.run.sampling]}) spent "
             f"ε = {spent:.3g}, proven; by the accounting of the paper's time {old:.3g}.",
             {"proven": spent, "of_its_time": old},
             f"{spent:.3g}",
@@ -379,8 +408,7 @@ class AtEpsilon(Rule):
 class Cluster(Rule):
     """The best share of a sweep has the published settings on average.
 
-    Agreement is one standard deviation of the settings within that share, in every setting; two,
-    partly. The last published number is the share.
+    The last published number is the share.
 
     Attributes:
         variants: the sweep.
@@ -390,6 +418,12 @@ class Cluster(Rule):
     variants: Selector
     settings: tuple[str, ...]
     kind: ClassVar[str] = "cluster"
+    full: ClassVar[str] = (
+        "The average settings of the best variants of a sweep lie within one standard "
+        "deviation of the published ones, the deviation being that among the best "
+        "variants."
+    )
+    partial: ClassVar[str] = "Within two."
 
     @property
     def takes(self) -> tuple[int, ...]:
@@ -427,8 +461,6 @@ class Cluster(Rule):
 class Share(Rule):
     """At least the published share of a sweep is above a variant, seed for seed.
 
-    Partly, if any of the sweep is.
-
     Attributes:
         above: the sweep.
         below: the variant; the best of several.
@@ -437,6 +469,10 @@ class Share(Rule):
     above: Selector
     below: Selector
     kind: ClassVar[str] = "share"
+    full: ClassVar[str] = (
+        "At least the published share of a sweep is above a variant, seed for seed."
+    )
+    partial: ClassVar[str] = "Any of the sweep is."
     numbers: ClassVar[tuple[int, ...]] = (1,)
 
     def decide(self, published: tuple[Number, ...], *sides: Sequence[Trained]) -> Outcome:
@@ -470,6 +506,10 @@ class Setting(Rule):
     variants: Selector
     setting: str
     kind: ClassVar[str] = "setting"
+    full: ClassVar[str] = (
+        f"The best variant of a search has the published setting within a factor of {SAME_LEVEL:g}."
+    )
+    partial: ClassVar[str] = "Within the square of the factor."
     numbers: ClassVar[tuple[int, ...]] = (1,)
 
     def decide(self, published: tuple[Number, ...], *sides: Sequence[Trained]) -> Outcome:
@@ -498,6 +538,10 @@ class Statement(Rule):
 
     statement: str
     kind: ClassVar[str] = "statement"
+    full: ClassVar[str] = (
+        "A search found no counterexample, or there is a proof. Otherwise the statement is refuted."
+    )
+    partial: ClassVar[str] = "Never."
     numbers: ClassVar[tuple[int, ...]] = (0,)
 
     def judge(

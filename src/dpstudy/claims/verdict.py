@@ -37,6 +37,12 @@ class Outcome:
     found: int = 0
     needed: int = 0
 
+    @property
+    def short(self) -> str:
+        """The verdict, with how many runs there are where some are missing."""
+        missing = self.verdict is Verdict.NOT_YET_RUN and self.found < self.needed
+        return f"{self.verdict} ({self.found} of {self.needed})" if missing else str(self.verdict)
+
 
 class UndecidedError(Exception):
     """What is stored cannot decide the claim; the message says why."""

@@ -27,9 +27,9 @@ def seeds(values: pd.Series) -> str:
     return "1 seed" if len(values) == 1 else f"{len(values)} seeds"
 
 
-def points(difference: float) -> str:
+def points(difference: float, digits: int = 2) -> str:
     """Show a difference of accuracies in percentage points."""
-    return f"{100 * difference:+.2f} points"
+    return f"{100 * difference:+.{digits}f} points".replace("-", "−")
 
 
 def measured(values: pd.Series, quantity: str) -> str:
