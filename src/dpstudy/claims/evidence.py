@@ -105,12 +105,18 @@ class Evidence:
 
     def __init__(self) -> None:
         self.damaged: dict[str, None] = {}
+        self._sides: dict[tuple[str | None, str | None, str], Side] = {}
         self._readings: dict[tuple[str, str], Reading] = {}
         self._statements: dict[str, dict[str, Any]] | None = None
 
     def side(self, selector: Selector, experiment: str | None, dataset: str | None) -> Side:
         """Return what is stored of a selector's variants on a dataset."""
-        name = selector.experiment or experiment
+        key = (selector.experiment or experiment, dataset, selector.variant)
+        if key not in self._sides:
+            self._sides[key] = self._side(*key)
+        return self._sides[key]
+
+    def _side(self, name: str | None, dataset: str | None, variant: str) -> Side:
         if name is None:
             return Side(lacks="no experiment of this study tests it")
         if name not in EXPERIMENTS:
@@ -121,10 +127,10 @@ class Evidence:
         wanted = [
             (label, run)
             for label, run in defined.labelled(dataset=dataset)
-            if fnmatchcase(label, selector.variant)
+            if fnmatchcase(label, variant)
         ]
         if not wanted:
-            return Side(lacks=f"{name} has no variant {selector.variant!r}")
+            return Side(lacks=f"{name} has no variant {variant!r}")
         reading = self._reading(name, dataset)
         labels = list(dict.fromkeys(label for label, _ in wanted))
         found = {
