@@ -323,6 +323,14 @@ def test_shuffled_runs_are_held_to_what_is_proven_for_them(tiny, tmp_path):
     assert outcome.ours == {"proven": 31.0, "of_its_time": 2.9}
 
 
+def test_an_epsilon_without_bound_is_above_any_that_is_quoted(tiny, tmp_path):
+    keep("tanh", [0.9] * 3, epsilon={"pld": [2.0, 2.0, 2.0, None], "rdp-2019": [2.0] * 4})
+    [outcome] = judged(tmp_path, entry(SPENT, ["mnist, epsilon"]))
+    assert outcome.verdict == NOT_REPRODUCED
+    [one] = judge(claims_of(tmp_path, entry(SPENT, ["mnist, epsilon"]))).entries
+    assert json.loads(json.dumps(one.to_dict(), allow_nan=False))["ours"]["proven"] is None
+
+
 # --- what is stored decides ----------------------------------------------------------------------
 
 

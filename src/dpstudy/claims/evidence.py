@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from functools import cached_property
@@ -71,11 +72,15 @@ class Trained:
         return self.reading.curves.groupby("epoch")[quantity].median()
 
     def epsilon(self, *accountants: str) -> float | None:
-        """Return what a run spent by the first of `accountants` that is stored; None without."""
+        """Return the most that a run spent by the first of `accountants` stored; None without.
+
+        Infinity where an accountant could not bound it.
+        """
         for name in accountants:
-            column = f"epsilon_{name}"
-            if column in self.finals:
-                return float(self.finals[column].max())
+            stored = [result.epsilon.get(name) for _, result in self.reading.found]
+            spent = [math.inf if curve[-1] is None else curve[-1] for curve in stored if curve]
+            if spent:
+                return max(spent)
         return None
 
 

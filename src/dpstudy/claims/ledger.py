@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -47,7 +48,8 @@ class Entry:
             "experiment": claim.experiment,
             "rule": claim.rule.kind,
             "verdict": outcome.verdict,
-            "ours": outcome.ours,
+            # JSON has no infinity.
+            "ours": {k: v if math.isfinite(v) else None for k, v in outcome.ours.items()},
             "finding": outcome.finding,
             "found": outcome.found,
             "needed": outcome.needed,

@@ -128,11 +128,13 @@ class Value(Rule):
     at_least: bool = False
     kind: ClassVar[str] = "value"
     full: ClassVar[str] = (
-        "The median over seeds is the published number, within the tolerance; where the "
-        "paper promises to reach it, more is agreement too."
+        "The median over seeds is the published number: accuracies within the tolerance, other "
+        f"quantities within a factor of {SAME_LEVEL:g}. Where the paper promises to reach an "
+        "accuracy, more is agreement too."
     )
     partial: ClassVar[str] = (
-        "It is within twice the tolerance, or the published number lies among the seeds."
+        "Within twice the tolerance, or with seeds on both sides of the published number; within "
+        "the square of the factor."
     )
     numbers: ClassVar[tuple[int, ...]] = (1,)
 
