@@ -518,6 +518,11 @@ def test_every_file_is_that_of_a_paper_and_is_read():
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_the_ledger_s_page_shows_every_paper(path):
+    assert f'page.table("{KEYS[path.stem]}"' in (ROOT / "notebooks/10_claims.py").read_text()
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
 def test_every_claim_is_complete_and_its_numbers_are_published(path):
     for claim in read_claims(path):
         assert re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", claim.id)
@@ -566,14 +571,19 @@ GOOD = entry(VALUE, [TANH])
         (GOOD | {"where": 3}, "claim one: field 'where': must be text, got 3"),
         (GOOD | {"experiment": 3}, "claim one: field 'experiment': must be text, got 3"),
         (GOOD | {"datasets": "mnist"}, "field 'datasets': must be a list of names, got 'mnist'"),
-        (GOOD | {"datasets": ["mars"]}, "field 'datasets': unknown dataset 'mars'; one of: mnist"),
+        (GOOD | {"datasets": ["mars"]}, "field 'datasets': unknown: 'mars'; one of: mnist"),
         (entry(VALUE, [TANH], datasets=None), "field 'datasets': missing, and rule value needs on"),
         (GOOD | {"published": 0.98}, "field 'published': must name a published number, got 0.98"),
         (GOOD | {"published": "the moon"}, "field 'published': no published number 'the moon' of"),
         (GOOD | {"published": []}, "field 'published': rule value takes 1 numbers, got 0"),
         (entry(BEST, [TANH]), "field 'published': rule cluster takes 2 numbers, got 1"),
-        (GOOD | {"rule": "value"}, "claim one: field 'rule': unknown kind 'value'; one of: value"),
-        (GOOD | {"rule": {"kind": "guess"}}, "field 'rule': unknown kind 'guess'; one of: value"),
+        (GOOD | {"datasets": [["mnist"]]}, "field 'datasets': unknown: ['mnist']; one of: mnist"),
+        (GOOD | {"rule": "value"}, "claim one: field 'rule.kind': unknown: None; one of: value"),
+        (GOOD | {"rule": {"kind": "guess"}}, "'rule.kind': unknown: 'guess'; one of: value"),
+        (GOOD | {"rule": {"kind": ["value"]}}, "'rule.kind': unknown: ['value']; one of: value"),
+        (GOOD | {"rule": VALUE | {"quantity": "luck"}}, "'rule.quantity': unknown: 'luck'; one "),
+        (entry(RATE | {"setting": "speed"}, [TANH]), "'rule.setting': unknown: 'speed'; one of"),
+        (entry(BEST | {"settings": ["x"]}, BEST_OF), "'rule.settings': unknown: 'x'; one of: da"),
         (GOOD | {"rule": {"kind": "value"}}, "claim one: field 'rule.variant': missing"),
         (GOOD | {"rule": VALUE | {"by": 3}}, "field 'rule.by': unknown; one of: variant, quantit"),
         (GOOD | {"rule": VALUE | {"at_least": 1}}, "'rule.at_least': must be true or false, got 1"),

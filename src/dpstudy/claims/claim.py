@@ -6,7 +6,7 @@ and stands for `{dataset}` in the names of published numbers and in what the cla
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import MISSING, dataclass, fields
 from pathlib import Path
 from typing import Any, get_type_hints
@@ -15,16 +15,18 @@ import yaml
 
 from dpstudy import published
 from dpstudy.claims.evidence import Selector
-from dpstudy.claims.rules import KINDS, Rule
+from dpstudy.claims.rules import KINDS, Field, Rule
+from dpstudy.claims.wording import QUANTITIES, Quantity
 from dpstudy.errors import UserError
 from dpstudy.published import PAPERS, Number
-from dpstudy.spec import TRAINING_EXAMPLES
+from dpstudy.spec import TRAINING_EXAMPLES, Run
 
 # The papers by their key on the command line, which is also the stem of their file.
 KEYS = {name.replace(" ", "-"): name for name in PAPERS}
 DATASETS = {"mnist": "MNIST", "fashion-mnist": "Fashion-MNIST", "cifar-10": "CIFAR-10"}
 _REQUIRED = ("id", "where", "says", "rule")
 _OPTIONAL = ("published", "experiment", "datasets")
+_FIELDS = [field.name for field in fields(Run)]
 
 
 class ClaimError(UserError):
@@ -100,9 +102,8 @@ class _Reader:
         """Return the entry's claims, one a dataset."""
         for name in self.entry:
             if name not in _REQUIRED and name not in _OPTIONAL:
-                raise self.error(
-                    str(name), f"unknown; one of: {', '.join((*_REQUIRED, *_OPTIONAL))}"
-                )
+                valid = ", ".join((*_REQUIRED, *_OPTIONAL))
+                raise self.error(str(name), f"unknown; one of: {valid}")
         for name in _REQUIRED:
             if name not in self.entry:
                 raise self.error(name, "missing")
@@ -126,10 +127,9 @@ class _Reader:
         datasets = self.entry.get("datasets", [None])
         if not isinstance(datasets, list) or not datasets:
             raise self.error("datasets", f"must be a list of names, got {datasets!r}")
-        for name in datasets if "datasets" in self.entry else ():
-            if name not in TRAINING_EXAMPLES:
-                valid = ", ".join(TRAINING_EXAMPLES)
-                raise self.error("datasets", f"unknown dataset {name!r}; one of: {valid}")
+        if "datasets" in self.entry:
+            for name in datasets:
+                self._one_of(name, "datasets", TRAINING_EXAMPLES)
         return datasets
 
     def _claim(self, dataset: str | None, name: str) -> Claim:
@@ -165,10 +165,8 @@ class _Reader:
 
     def _rule(self, dataset: str | None) -> Rule:
         given = self.entry["rule"]
-        if not isinstance(given, dict) or given.get("kind") not in KINDS:
-            kind = given.get("kind") if isinstance(given, dict) else given
-            raise self.error("rule", f"unknown kind {kind!r}; one of: {', '.join(KINDS)}")
-        rule = KINDS[given["kind"]]
+        kind = given.get("kind") if isinstance(given, dict) else None
+        rule = KINDS[self._one_of(kind, "rule.kind", KINDS)]
         wanted = {item.name: item for item in fields(rule)}
         hints = get_type_hints(rule)
         for name in given:
@@ -191,17 +189,25 @@ class _Reader:
         return {
             Selector: self._selector,
             Number | None: lambda value, field: self._number(value, dataset, field),
-            str: lambda value, field: self._typed(value, field, str, "text"),
-            bool: lambda value, field: self._typed(value, field, bool, "true or false"),
-            tuple[str, ...]: lambda value, field: tuple(
-                self._typed(item, field, str, "a list of names")
+            Quantity: lambda value, field: self._one_of(value, field, QUANTITIES),
+            Field: lambda value, field: self._one_of(value, field, _FIELDS),
+            tuple[Field, ...]: lambda value, field: tuple(
+                self._one_of(item, field, _FIELDS)
                 for item in self._typed(value, field, list, "a list of names")
             ),
+            str: lambda value, field: self._typed(value, field, str, "text"),
+            bool: lambda value, field: self._typed(value, field, bool, "true or false"),
         }
 
     def _typed(self, value: Any, field: str, kind: type, words: str) -> Any:
         if not isinstance(value, kind):
             raise self.error(field, f"must be {words}, got {value!r}")
+        return value
+
+    def _one_of(self, value: Any, field: str, valid: Iterable[str]) -> str:
+        valid = list(valid)
+        if value not in valid:
+            raise self.error(field, f"unknown: {value!r}; one of: {', '.join(valid)}")
         return value
 
     def _selector(self, value: Any, field: str) -> Selector:

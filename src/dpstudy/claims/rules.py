@@ -23,7 +23,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NewType
 
 import numpy as np
 import pandas as pd
@@ -31,8 +31,11 @@ import pandas as pd
 from dpstudy.claims import wording
 from dpstudy.claims.evidence import Evidence, Selector, Side, Trained
 from dpstudy.claims.verdict import Outcome, UndecidedError, Verdict, graded
-from dpstudy.claims.wording import ACCURACY
+from dpstudy.claims.wording import ACCURACY, Quantity
 from dpstudy.published import Number
+
+# The name of a field of `Run`.
+Field = NewType("Field", str)
 
 TEST_IMAGES = 10_000
 SAME_LEVEL = 2.0
@@ -123,7 +126,7 @@ class Value(Rule):
     """
 
     variant: Selector
-    quantity: str = ACCURACY
+    quantity: Quantity = ACCURACY
     epsilon: Number | None = None
     at_least: bool = False
     kind: ClassVar[str] = "value"
@@ -233,7 +236,7 @@ class Ordering(Rule):
 
     above: Selector
     below: Selector
-    quantity: str = ACCURACY
+    quantity: Quantity = ACCURACY
     denied: bool = False
     kind: ClassVar[str] = "ordering"
     full: ClassVar[str] = (
@@ -306,7 +309,7 @@ class Factor(Rule):
 
     above: Selector
     below: Selector
-    quantity: str
+    quantity: Quantity
     kind: ClassVar[str] = "factor"
     full: ClassVar[str] = "The ratio of the medians is at least the published one."
     partial: ClassVar[str] = "Every seed of one variant is above every seed of the other."
@@ -346,7 +349,7 @@ class Comparable(Rule):
 
     one: Selector
     other: Selector
-    quantity: str = ACCURACY
+    quantity: Quantity = ACCURACY
     kind: ClassVar[str] = "comparable"
     full: ClassVar[str] = (
         "Accuracies: the medians differ by less than the tolerance. Other quantities: "
@@ -418,7 +421,7 @@ class Cluster(Rule):
     """
 
     variants: Selector
-    settings: tuple[str, ...]
+    settings: tuple[Field, ...]
     kind: ClassVar[str] = "cluster"
     full: ClassVar[str] = (
         "The average settings of the best variants of a sweep lie within one standard "
@@ -506,7 +509,7 @@ class Setting(Rule):
     """
 
     variants: Selector
-    setting: str
+    setting: Field
     kind: ClassVar[str] = "setting"
     full: ClassVar[str] = (
         f"The best variant of a search has the published setting within a factor of {SAME_LEVEL:g}."
@@ -597,7 +600,7 @@ KINDS: dict[str, type[Rule]] = {
 }
 
 
-def best(variants: Sequence[Trained], quantity: str) -> Trained:
+def best(variants: Sequence[Trained], quantity: Quantity) -> Trained:
     """Return the variant with the highest median over seeds of a quantity."""
     return max(variants, key=lambda variant: variant.values(quantity).median())
 
@@ -629,7 +632,7 @@ def _require_no_more_spent(variant: Trained, quoted: Number) -> None:
         )
 
 
-def _ratio(first: pd.Series, second: pd.Series, quantity: str) -> float:
+def _ratio(first: pd.Series, second: pd.Series, quantity: Quantity) -> float:
     if min(first.median(), second.median()) <= 0:
         # Runs without clipping store norms of 0 unless asked to measure them.
         raise UndecidedError(f"a stored {quantity} is 0: it was not measured")

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NewType
 
 import pandas as pd
 
 from dpstudy.claims.evidence import Trained
 
-ACCURACY = "test_accuracy"
-_QUANTITIES = {
+Quantity = NewType("Quantity", str)
+ACCURACY = Quantity("test_accuracy")
+# What a rule may look at, and what it is called in a sentence.
+QUANTITIES = {
     ACCURACY: "test accuracy",
     "gradient_norm": "gradient norm",
     "activation_norm": "activation norm",
@@ -17,7 +20,7 @@ _QUANTITIES = {
 }
 
 
-def show(value: float, quantity: str) -> str:
+def show(value: float, quantity: Quantity) -> str:
     """Show a value at the digits that its quantity is worth."""
     return f"{value:.2%}" if quantity == ACCURACY else f"{value:.3g}"
 
@@ -32,16 +35,16 @@ def points(difference: float, digits: int = 2) -> str:
     return f"{100 * difference:+.{digits}f} points".replace("-", "−")
 
 
-def measured(values: pd.Series, quantity: str) -> str:
+def measured(values: pd.Series, quantity: Quantity) -> str:
     """Say the median of a quantity, over how many seeds, and from where to where."""
     low, high = (show(value, quantity) for value in (values.min(), values.max()))
     return (
-        f"Median {_QUANTITIES.get(quantity, quantity)} {show(values.median(), quantity)} over "
+        f"Median {QUANTITIES[quantity]} {show(values.median(), quantity)} over "
         f"{seeds(values)} ({low} to {high})"
     )
 
 
-def between(first: Trained, second: Trained, quantity: str) -> str:
+def between(first: Trained, second: Trained, quantity: Quantity) -> str:
     """Say the medians of two variants, and their spread over seeds."""
 
     def of(variant: Trained) -> str:
@@ -50,10 +53,10 @@ def between(first: Trained, second: Trained, quantity: str) -> str:
         median = show(values.median(), quantity)
         return f"{variant.label} {median} ({low} to {high}, {seeds(values)})"
 
-    return f"Median {_QUANTITIES.get(quantity, quantity)} of {of(first)} and of {of(second)}"
+    return f"Median {QUANTITIES[quantity]} of {of(first)} and of {of(second)}"
 
 
-def against(first: pd.Series, second: pd.Series, quantity: str) -> str:
+def against(first: pd.Series, second: pd.Series, quantity: Quantity) -> str:
     """Show two medians, for a column of a table."""
     return f"{show(first.median(), quantity)} and {show(second.median(), quantity)}"
 
