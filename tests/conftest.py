@@ -12,6 +12,10 @@ def pytest_configure(config):
     Two devices, so that runs are spread over them everywhere.
     """
     os.environ.setdefault("JAX_NUM_CPU_DEVICES", "2")
+    # No test depends on what this user's runs have measured.
+    cache = tempfile.TemporaryDirectory(prefix="dpstudy-cache-")
+    os.environ["XDG_CACHE_HOME"] = cache.name
+    config.add_cleanup(cache.cleanup)
     if "JAX_COMPILATION_CACHE_DIR" not in os.environ:
         folder = tempfile.TemporaryDirectory(prefix="dpstudy-compiled-")
         os.environ["JAX_COMPILATION_CACHE_DIR"] = folder.name

@@ -223,6 +223,8 @@ def run(
     without a name. Runs already stored are not trained again, and a run that was interrupted goes
     on at its last epoch.
     """
+    from dpstudy import data as datasets
+
     if not experiments and not missing:
         raise click.UsageError("name an EXPERIMENT (see `dpstudy list`), or give --missing")
     chosen = _chosen(experiments or ("all",), dataset)
@@ -241,6 +243,9 @@ def run(
                 click.echo(f"{experiment.name}  {one.identity}  {json.dumps(one.to_dict())}")
     if dry_run:
         return
+    # Before anything else starts: fetched once, and a damaged file is found at once.
+    for name in dict.fromkeys(one.dataset for one in waiting):
+        datasets.load(name)
     if scheduler is None:
         workers = workers or _workers_for(waiting, profile)
         if workers == 1:
