@@ -12,10 +12,11 @@ import optax
 import pytest
 from flax import nnx
 
-from dpstudy import gaussian_noise, per_example, poisson, private_gradient
+from dpstudy import devices, gaussian_noise, per_example, poisson, private_gradient
 from dpstudy.sampling import Draw
 
-SCRIPT = Path(__file__).parents[1] / "book/own_network.py"
+BOOK = Path(__file__).parents[1] / "book"
+SCRIPT = BOOK / "own_network.py"
 CLIP = 0.5
 
 
@@ -139,3 +140,25 @@ def test_the_script_of_the_book_trains_a_network_in_under_forty_lines(capsys):
     runpy.run_path(str(SCRIPT))
     accuracy = float(re.search(r"test accuracy (\d\.\d+)", capsys.readouterr().out)[1])
     assert accuracy > 0.8
+
+
+def test_all_devices_share_a_step_s_examples():
+    """An odd number of examples, over the two devices of conftest.py."""
+    x, y = examples()
+    mesh = devices.mesh_for(1)
+    assert mesh.devices.size == 2
+    drawn = Draw(jnp.array([1, 4, 5, 7, 8, 0, 0, 0]), jnp.int32(5), jnp.bool_(False))
+    gradient, params = private_gradient(
+        small_network(), losses, clip_norm=CLIP, microbatch=2, mesh=mesh
+    )
+    x, y = devices.everywhere((x, y), mesh)
+    total = flat(jax.jit(gradient)(params, x, y, drawn))
+    expected = by_hand(small_network(), *examples(), [1, 4, 5, 7, 8])
+    assert np.linalg.norm(total - expected) < 1e-5 * np.linalg.norm(expected)
+
+
+def test_the_script_of_the_book_gives_a_layer_a_rule_that_agrees_with_vmap(capsys, monkeypatch):
+    monkeypatch.setattr(per_example, "RULES", dict(per_example.RULES))
+    runpy.run_path(str(BOOK / "own_layer.py"))
+    difference = re.fullmatch(r"largest difference of norms (\S+)\n", capsys.readouterr().out)
+    assert float(difference[1]) < 1e-5

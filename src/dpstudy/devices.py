@@ -76,6 +76,11 @@ def mesh_for(runs: int, devices: Sequence[jax.Device] | None = None) -> Mesh:
     return Mesh(np.array(devices[:count])[:, None], (RUNS, EXAMPLES))
 
 
+def everywhere(tree: Any, mesh: Mesh) -> Any:
+    """Return the arrays, whole on each device of the mesh."""
+    return jax.device_put(tree, jax.NamedSharding(mesh, EVERYWHERE))
+
+
 def over_runs(function: Callable[..., Any], mesh: Mesh, data: int) -> Callable[..., Any]:
     """Return `function`, of one run, for a cohort laid over `mesh`.
 

@@ -36,7 +36,7 @@ class Conv(nnx.Conv):
 
     def __call__(self, inputs: Float[Array, "batch h w c"]) -> Float[Array, "batch i j k"]:
         """Apply the convolution."""
-        return _tapped(self, inputs, super().__call__(inputs))
+        return tapped(self, inputs, super().__call__(inputs))
 
 
 class Dense(nnx.Linear):
@@ -44,10 +44,14 @@ class Dense(nnx.Linear):
 
     def __call__(self, inputs: Float[Array, "batch m"]) -> Float[Array, "batch n"]:
         """Apply the affine map."""
-        return _tapped(self, inputs, super().__call__(inputs))
+        return tapped(self, inputs, super().__call__(inputs))
 
 
-def _tapped(layer: nnx.Module, inputs: Array, outputs: Array) -> Array:
+def tapped(layer: nnx.Module, inputs: Array, outputs: Array) -> Array:
+    """Return a layer's outputs, with the hooks: the last line of a tapped layer's `__call__`.
+
+    A layer type of one's own that ends so can have a rule in `per_example.RULES`.
+    """
     if not hasattr(layer, "__captures__"):
         return outputs
     layer.sow(LayerInput, "input", inputs)

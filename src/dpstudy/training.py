@@ -107,8 +107,8 @@ def train(
     """
     shape, epochs = cohort_of(runs)
     mesh = devices.mesh_for(len(runs)) if mesh is None else mesh
-    train_set = jnp.asarray(data.train_images), jnp.asarray(data.train_labels)
-    test_set = jnp.asarray(data.test_images), jnp.asarray(data.test_labels)
+    train_set = devices.everywhere((data.train_images, data.train_labels), mesh)
+    test_set = devices.everywhere((data.test_images, data.test_labels), mesh)
     numbers = stack([traced_numbers(run) for run in runs])
     keys = jnp.stack([jax.random.key(run.seed) for run in runs])
     states = stack([start(run) for run in runs]) if states is None else states
