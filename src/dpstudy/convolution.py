@@ -102,8 +102,27 @@ def gather(images: Float[Array, "batch h w c"], window: Window) -> Float[Array, 
 
 
 def _gather(images: Array, window: Window) -> Array:
+    if window.rows[0] == 1 and window.strides != (1, 1):
+        return _columns_of_blocks(images, window)
     columns = _windows(_to_blocks(images, window), 2, window.tiles[1])
     return _windows(columns, 1, window.rows[0])
+
+
+def _columns_of_blocks(images: Float[Array, "batch h w c"], window: Window) -> Array:
+    # Pixel by pixel of the blocks beside each other: with enough channels to copy at a time, one
+    # concatenation of strided slices is less work than a transposition to blocks and then another.
+    (down, across), columns = window.strides, window.tiles[1]
+    x = _pad(images, window.edges(images.shape[1:3]))
+    last = x.shape[2] - across * columns
+    return jnp.concatenate(
+        [
+            x[:, row::down, column : column + last + 1 : across]
+            for tile in range(columns)
+            for row in range(down)
+            for column in range(tile * across, (tile + 1) * across)
+        ],
+        axis=3,
+    )
 
 
 def _once(function: Callable[[Array], Array], x: Array) -> Array:
