@@ -120,9 +120,47 @@ class ConvGradients:
         return convolution.kernel_from_matrix(jnp.swapaxes(matrices, -1, -2), self.window)
 
 
+@dataclass(frozen=True)
+class ConvByGram:
+    """A convolution's per-example gradients, not written out: each is added^T seen.
+
+    Its squared norm is the inner product of two Gram matrices over positions, and the weighted
+    sum is one product over examples and positions.
+    """
+
+    added: Float[Array, "batch positions mo"]
+    seen: Float[Array, "batch positions nc"]
+    bias: Float[Array, "batch o"] | None
+    window: convolution.Window
+
+    def squared_norms(self) -> Float[Array, "batch"]:
+        """See `LayerGradients`."""
+        added = jnp.einsum("bpo,bqo->bpq", self.added, self.added)
+        seen = jnp.einsum("bpk,bqk->bpq", self.seen, self.seen)
+        norms = jnp.sum(added * seen, axis=(1, 2))
+        return norms if self.bias is None else norms + jnp.sum(self.bias**2, axis=1)
+
+    def weighted_sum(self, weights: Float[Array, "batch"]) -> dict[str, Array]:
+        """See `LayerGradients`."""
+        weighted = weights[:, None, None] * self.added
+        matrix = jnp.einsum("bpo,bpk->ko", weighted, self.seen)
+        total = {"kernel": convolution.kernel_from_matrix(matrix, self.window)}
+        return total if self.bias is None else total | {"bias": weights @ self.bias}
+
+    def written_out(self) -> dict[str, Array]:
+        """See `LayerGradients`."""
+        matrices = jnp.einsum("bpo,bpk->bko", self.added, self.seen)
+        each = {"kernel": convolution.kernel_from_matrix(matrices, self.window)}
+        return each if self.bias is None else each | {"bias": self.bias}
+
+
 def dense_rule(layer: Dense, inputs: Array, outputs: Array) -> LayerGradients:
     """Per-example gradients of a dense layer."""
     return DenseGradients(inputs, outputs, layer.use_bias)
+
+
+# Numbers in one example's gradient: more do not stay in cache until the weighted sum needs them.
+GRAM_ABOVE = 2**18
 
 
 def conv_rule(layer: Conv, inputs: Array, outputs: Array) -> LayerGradients:
@@ -130,9 +168,18 @@ def conv_rule(layer: Conv, inputs: Array, outputs: Array) -> LayerGradients:
     window = convolution.window_of(layer, inputs.shape)
     seen = convolution.gather(inputs, window)
     added = convolution.unfold_rows(outputs, window)
+    bias = outputs.sum(axis=(1, 2)) if layer.use_bias else None
+    # A kernel that covers blocks in part has rows in its matrix that are no parameters.
+    if added.shape[-1] * seen.shape[-1] > GRAM_ABOVE and window.fits:
+        positions = (len(inputs), -1)
+        return ConvByGram(
+            added.reshape(*positions, added.shape[-1]),
+            seen.reshape(*positions, seen.shape[-1]),
+            bias,
+            window,
+        )
     # In this order of operands: XLA's CPU takes twice as long for the transpose of the product.
     matrices = jnp.einsum("bijo,bijk->bok", added, seen)
-    bias = outputs.sum(axis=(1, 2)) if layer.use_bias else None
     return ConvGradients(matrices, bias, window)
 
 
