@@ -4,6 +4,7 @@ import os
 import signal
 import time
 from dataclasses import replace
+from unittest import mock
 
 import pytest
 from results_for_tests import RUN, contents, seeds
@@ -12,9 +13,17 @@ from dpstudy import campaign, cluster, store
 from dpstudy.errors import UserError
 
 
+# As in test_training.py: a run of some steps does not earn back what optimising takes.
+LITTLE_OPTIMISED = " --xla_backend_optimization_level=1 --xla_cpu_use_fusion_emitters=false"
+
+
 @pytest.fixture(scope="module")
 def client():
-    with cluster.connect(None, workers=2) as client:
+    flags = {"XLA_FLAGS": cluster.SINGLE_THREADED["XLA_FLAGS"] + LITTLE_OPTIMISED}
+    with (
+        mock.patch.dict(cluster.SINGLE_THREADED, flags),
+        cluster.connect(None, workers=2) as client,
+    ):
         yield client
 
 

@@ -250,6 +250,13 @@ def test_a_sum_is_over_the_drawn_examples_whatever_their_number():
         assert seen.examples == count
 
 
+def test_the_second_epoch_uses_the_program_of_the_first():
+    trained(Run(**FREE), epochs=1)
+    programs = training.train_epoch._cache_size()
+    trained(Run(**FREE), epochs=2)
+    assert training.train_epoch._cache_size() == programs
+
+
 # --- cohorts and devices ------------------------------------------------------------------------
 
 

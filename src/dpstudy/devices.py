@@ -81,6 +81,11 @@ def everywhere(tree: Any, mesh: Mesh) -> Any:
     return jax.device_put(tree, jax.NamedSharding(mesh, EVERYWHERE))
 
 
+def of_each_run(tree: Any, mesh: Mesh) -> Any:
+    """Return arrays that have a leading axis of runs, each run's part where it is trained."""
+    return jax.device_put(tree, jax.NamedSharding(mesh, EACH_RUN))
+
+
 def over_runs(function: Callable[..., Any], mesh: Mesh, data: int) -> Callable[..., Any]:
     """Return `function`, of one run, for a cohort laid over `mesh`.
 

@@ -112,6 +112,8 @@ def train(
     numbers = stack([traced_numbers(run) for run in runs])
     keys = jnp.stack([jax.random.key(run.seed) for run in runs])
     states = stack([start(run) for run in runs]) if states is None else states
+    # Laid out as an epoch leaves them, or the second epoch would be compiled anew.
+    numbers, keys, states = devices.of_each_run((numbers, keys, states), mesh)
     for epoch in range(int(states.step[0]) // shape.steps_per_epoch + 1, epochs + 1):
         states, seen = train_epoch(shape, mesh, method, numbers, keys, states, *train_set)
         if states.overflow.any():
