@@ -1,0 +1,197 @@
+"""Looking for a counterexample: many random cases, then uphill from the worst of them.
+
+A statement "left side <= right side" is searched by what its sides are for one case. `search`
+climbs by gradients; `search_box` serves sides that cannot be differentiated, such as an
+accountant's epsilon. Both work in double precision and repeat themselves exactly.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+from scipy import optimize
+
+if TYPE_CHECKING:
+    from jaxtyping import Array, Float
+
+    Case = Any
+    """A tree of arrays: what one counterexample would consist of."""
+    Sides = Callable[[Case], tuple[Array, Array]]
+    Draw = Callable[[np.random.Generator, int], Case]
+
+_SMALLEST = 1e-300
+# A search is compiled once and run once: compiling it well takes longer than running it.
+_QUICK = {"xla_backend_optimization_level": 0, "xla_cpu_use_fusion_emitters": False}
+
+
+@dataclass(frozen=True)
+class Found:
+    """What a search came to.
+
+    Attributes:
+        worst: the largest left - right seen.
+        ratio: the largest left / right seen.
+        case: where the ratio is largest.
+        ratios: by climber, the largest ratio seen on its way.
+        climbed: by climber (first axis), the case of that ratio.
+        looked: how hard was looked, in words.
+    """
+
+    worst: float
+    ratio: float
+    case: Case
+    ratios: np.ndarray
+    climbed: Case
+    looked: str
+
+
+def in_double(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return `function` compiled in double precision, from and to numpy arrays."""
+    options = _QUICK if jax.default_backend() == "cpu" else None
+    compiled = jax.jit(function, compiler_options=options)
+
+    def run(*arguments: Any) -> Any:
+        with jax.enable_x64(True):
+            doubles = jax.tree.map(lambda x: np.asarray(x, np.float64), arguments)
+            return jax.tree.map(np.asarray, compiled(*doubles))
+
+    return run
+
+
+def search(
+    sides: Sides,
+    draw: Draw,
+    *,
+    cases: int = 1024,
+    climbers: int = 16,
+    steps: int = 300,
+    rate: float = 0.05,
+    seed: int = 0,
+) -> Found:
+    """Look for a case whose left side exceeds its right side.
+
+    `cases` random cases are tried; Adam then climbs the ratio left / right from those `climbers`
+    whose ratio is largest. What a case must keep to (a norm at most 1, say) is built into `sides`;
+    what it may not change, `sides` puts behind `jax.lax.stop_gradient`.
+
+    Args:
+        sides: from one case to its two sides, in jax operations; the right side is positive.
+        draw: from a generator and a number n to n random cases, along each array's first axis.
+        cases: random cases.
+        climbers: how many of them are improved.
+        steps: steps of Adam from each.
+        rate: Adam's first step length; the last is a hundredth of it.
+        seed: of the generator.
+    """
+    drawn = draw(np.random.default_rng(seed), cases)
+    worst, ratios, climbed = in_double(partial(_climb, sides, climbers, steps, rate))(drawn)
+    best = int(np.argmax(ratios))
+    return Found(
+        worst=float(worst),
+        ratio=float(ratios[best]),
+        case=jax.tree.map(lambda x: x[best], climbed),
+        ratios=ratios,
+        climbed=climbed,
+        looked=_in_words(cases, climbers, steps),
+    )
+
+
+def _in_words(cases: int, climbers: int, steps: int) -> str:
+    climbs = f", then {climbers} climbs of {steps} steps" if steps else ""
+    return f"{cases:,} random cases{climbs}"
+
+
+def _climb(sides: Sides, climbers: int, steps: int, rate: float, drawn: Case) -> Any:
+    def ratio(case: Case) -> tuple[Array, Array]:
+        left, right = sides(case)
+        return left / jnp.maximum(right, _SMALLEST), left - right
+
+    ratios, violations = jax.vmap(ratio)(drawn)
+    # What is not a number is no counterexample.
+    ratios = jnp.where(jnp.isfinite(ratios), ratios, -jnp.inf)
+    started, chosen = jax.lax.top_k(ratios, climbers)
+    start = jax.tree.map(lambda x: x[chosen], drawn)
+    if steps == 0:
+        return jnp.nanmax(violations), started, start
+    # Long steps first, short ones at the end: the top is often an edge.
+    adam = optax.adam(optax.linear_schedule(rate, rate / 100, steps))
+    uphill = jax.vmap(jax.value_and_grad(lambda case: ratio(case), has_aux=True))
+
+    def step(carry: Any, _: None) -> tuple[Any, Array]:
+        case, state, highest, at = carry
+        (value, violation), gradient = uphill(case)
+        better = value > highest
+        at = jax.tree.map(lambda new, old: _where(better, new, old), case, at)
+        highest = jnp.where(better, value, highest)
+        gradient = jax.tree.map(lambda x: jnp.where(jnp.isfinite(x), -x, 0.0), gradient)
+        # Each climber's own scale: the ratio may be flat or steep.
+        change, state = adam.update(_unit(gradient), state)
+        return (optax.apply_updates(case, change), state, highest, at), jnp.nanmax(violation)
+
+    carry = (start, adam.init(start), started, start)
+    (_, _, highest, at), on_the_way = jax.lax.scan(step, carry, None, length=steps)
+    return jnp.maximum(jnp.nanmax(violations), jnp.nanmax(on_the_way)), highest, at
+
+
+def _where(better: Float[Array, "climbers"], new: Array, old: Array) -> Array:
+    return jnp.where(better.reshape(-1, *[1] * (new.ndim - 1)), new, old)
+
+
+def _unit(gradient: Case) -> Case:
+    leaves = jax.tree.leaves(gradient)
+    square = sum(jnp.sum(x**2, axis=tuple(range(1, x.ndim))) for x in leaves)
+    norm = jnp.maximum(jnp.sqrt(square), _SMALLEST)
+    return jax.tree.map(lambda x: x / norm.reshape(-1, *[1] * (x.ndim - 1)), gradient)
+
+
+def search_box(
+    sides: Callable[..., tuple[float, float]],
+    box: Mapping[str, tuple[float, float]],
+    *,
+    cases: int = 200,
+    refinements: int = 60,
+    seed: int = 0,
+) -> Found:
+    """Look for a counterexample without gradients.
+
+    Random cases, then Nelder and Mead's simplex from the one with the largest ratio.
+
+    Args:
+        sides: from keyword arguments, named as in `box`, to the two sides; the right is positive.
+        box: for each argument its least and greatest value, both positive; drawn evenly on a
+            logarithmic scale.
+        cases: random cases.
+        refinements: evaluations that the simplex may make.
+        seed: of the generator.
+    """
+    low, high = np.log(np.array(list(box.values()), np.float64)).T
+    seen: list[tuple[float, float, dict[str, float]]] = []
+
+    def ratio(point: np.ndarray) -> float:
+        values = np.exp(np.clip(point, low, high))
+        case = dict(zip(box, map(float, values), strict=True))
+        left, right = sides(**case)
+        seen.append((left / right, left - right, case))
+        return left / right
+
+    points = np.random.default_rng(seed).uniform(low, high, (cases, len(box)))
+    start = points[int(np.argmax([ratio(point) for point in points]))]
+    if refinements:
+        options = {"maxfev": refinements}
+        optimize.minimize(lambda x: -ratio(x), start, method="Nelder-Mead", options=options)
+    highest, _, at = max(seen, key=lambda one: one[0])
+    return Found(
+        worst=max(violation for _, violation, _ in seen),
+        ratio=highest,
+        case=at,
+        ratios=np.array([highest]),
+        climbed=at,
+        looked=f"{cases} random cases, then {refinements} of a simplex from the worst",
+    )
