@@ -111,7 +111,7 @@ def ordered(tighter: str = "pld", looser: str = "rdp") -> Outcome:
         case["steps"] = round(case["steps"])
         return epsilon(**case, accountant=tighter), epsilon(**case, accountant=looser)
 
-    found = search_box(sides, BOX, cases=24, refinements=12)
+    found = search_box(sides, BOX, cases=12, refinements=8)
     return Outcome(
         worst=found.worst,
         looked=found.looked,
@@ -142,7 +142,7 @@ def monotone(costlier: dict[str, float] | None = None) -> Outcome:
         return epsilon(**case, accountant=accountant), epsilon(**more, accountant=accountant)
 
     box = {"which": (1.0, len(costlier) + 0.999), "rdp": (1.0, 2.0)} | BOX
-    found = search_box(sides, box, cases=32, refinements=0)
+    found = search_box(sides, box, cases=20, refinements=0)
     return Outcome(
         worst=found.worst,
         looked=f"{found.looked}, PLD and RDP, each with one argument changed",

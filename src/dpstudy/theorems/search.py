@@ -193,5 +193,6 @@ def search_box(
         case=at,
         ratios=np.array([highest]),
         climbed=at,
-        looked=f"{cases} random cases, then {refinements} of a simplex from the worst",
+        looked=f"{cases} random cases"
+        + (f", then {refinements} of a simplex from the worst" if refinements else ""),
     )
