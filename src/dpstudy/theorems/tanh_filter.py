@@ -53,8 +53,8 @@ def root_bound(bound: Callable[[int], float] = math.sqrt) -> Outcome:
         looked=found.looked,
         tightness=found.ratio,
         finding=(
-            f"The longest filtered gradient of {PARAMETERS} entries has {found.ratio:.6f} of the "
-            f"bound, which is never reached; entries of 5 give {math.tanh(5):.4f} of it."
+            f"The longest filtered gradient of {PARAMETERS} entries comes to {found.ratio:.6f} of "
+            f"the bound, which is the limit of large entries; entries of 2 give {math.tanh(2):.4f}."
         ),
     )
 
