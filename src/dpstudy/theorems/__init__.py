@@ -1,0 +1,47 @@
+"""The papers' propositions as things that can fail: each a `Statement` with a search behind it.
+
+`dpstudy theorems` runs the searches; Chapter 6 shows what they find.
+"""
+
+from __future__ import annotations
+
+from dpstudy.errors import UserError
+from dpstudy.theorems import (
+    clipped_fields,
+    clipping_bias,
+    concentrated,
+    convergence,
+    layer_sensitivity,
+    losing_less,
+    sampled_gaussian,
+    tanh_filter,
+    tempered_sigmoids,
+)
+from dpstudy.theorems.statement import Statement
+
+# In the order of the papers.
+_FILES = (
+    tempered_sigmoids,
+    clipping_bias,
+    clipped_fields,
+    sampled_gaussian,
+    losing_less,
+    convergence,
+    concentrated,
+    layer_sensitivity,
+    tanh_filter,
+)
+STATEMENTS: dict[str, Statement] = {
+    statement.name: statement for file in _FILES for statement in file.STATEMENTS
+}
+
+
+def find(name: str) -> Statement:
+    """Return the statement of that name.
+
+    Raises:
+        UserError: there is none; the message lists the names.
+    """
+    if name not in STATEMENTS:
+        raise UserError(f"unknown statement {name!r}; one of: {', '.join(STATEMENTS)}")
+    return STATEMENTS[name]

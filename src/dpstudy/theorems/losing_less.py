@@ -282,6 +282,7 @@ STATEMENTS = (
         says="The gradient of layer M - 1 is ((p - y) W)ᵀ a.",
         refuted_by="A network whose gradient, differentiated, is another.",
         check=backpropagation,
+        instead="(((p - y) W) ⊙ f'(h))ᵀ a.",
     ),
     Statement(
         name="sse-as-a-norm",
@@ -290,6 +291,7 @@ STATEMENTS = (
         says="Half the norm of h - y is half the sum of its squares.",
         refuted_by="A vector for which it is not.",
         check=sum_of_squares,
+        instead="Half the squared norm is.",
     ),
     Statement(
         name="gradient-norm-sum",
@@ -298,6 +300,7 @@ STATEMENTS = (
         says="The gradient of layer M - 1 is no longer than |p - y| + |W| + |a|.",
         refuted_by="A network with a longer gradient.",
         check=gradient_bound,
+        instead="|p - y| |W| |a|, for an activation with |f'| ≤ 1.",
     ),
     Statement(
         name="smoothness",
@@ -309,5 +312,6 @@ STATEMENTS = (
         ),
         refuted_by="A loss, such a set, and two points between which the gradient changes more.",
         check=smoothness,
+        instead="The same in a convex set, or with σ_max along the line from w to w'.",
     ),
 )

@@ -63,6 +63,7 @@ class Statement:
         says: the statement in our words.
         refuted_by: what would refute it.
         check: looks for that; always the same search, with the same result.
+        instead: what holds where the statement does not, if the check looks into that as well.
     """
 
     name: str
@@ -71,3 +72,4 @@ class Statement:
     says: str
     refuted_by: str
     check: Callable[[], Outcome]
+    instead: str | None = None

@@ -141,6 +141,7 @@ STATEMENTS = (
         says="tanh x is (1 - exp(-x)) / (1 + exp(-x)).",
         refuted_by="A number at which it is not.",
         check=printed_formula,
+        instead="tanh(x/2) is.",
     ),
     Statement(
         name="tanh-filter-root-n",
@@ -157,5 +158,6 @@ STATEMENTS = (
         says="The sensitivity of a filtered gradient may be taken as 1.",
         refuted_by="A gradient that is longer when filtered.",
         check=assumed_bound,
+        instead="√n, or 1 if the filtered gradient is then clipped to 1.",
     ),
 )
