@@ -97,7 +97,7 @@ def most_twisted(classes: int | None) -> Found:
             "log_clip": rng.uniform(-4, 0, n),
         }
 
-    return search(sides, draw, cases=512, climbers=8, steps=150)
+    return search(sides, draw, cases=512, climbers=4, steps=100)
 
 
 @cache
@@ -120,7 +120,7 @@ def most_circulating(classes: int | None) -> Found:
             "log_clip": rng.uniform(-4, 0, n),
         }
 
-    return search(sides, draw, cases=128, climbers=4, steps=60)
+    return search(sides, draw, cases=64, climbers=4, steps=40)
 
 
 def surrogate(theta: Float[Array, "d"], z: Float[Array, "d"], clip_norm: Array) -> Array:
@@ -184,15 +184,14 @@ def is_no_gradient(classes: int | None = 3) -> Outcome:
     )
 
 
-def around(classes: int | None, count: int = 64) -> dict[str, np.ndarray]:
-    """Return loops of growing size around one place, and the circulation around each.
+def around(classes: int | None, sizes: np.ndarray) -> np.ndarray:
+    """Return the circulation around loops of several sizes, where `most_circulating` ended.
 
-    The place, its plane and its examples are those where three classes circulate most; for the
-    binary loss the same draw of its own.
+    Args:
+        classes: as for `loss_of`.
+        sizes: of the loops, in units of the loop found.
     """
-    case = dict(most_circulating(classes).case)
     loss, _ = loss_of(classes)
-    sizes = np.geomspace(0.01, 10, count)
 
     def one(size: Array, case: Any) -> Array:
         field = partial(
@@ -200,8 +199,28 @@ def around(classes: int | None, count: int = 64) -> dict[str, np.ndarray]:
         )
         return circulation(field, case["centre"], size * case["across"], size * case["up"])
 
-    values = in_double(jax.vmap(one, (0, None)))(sizes, case)
-    return {"size": sizes, "circulation": values}
+    return in_double(jax.vmap(one, (0, None)))(sizes, most_circulating(classes).case)
+
+
+def in_the_plane(classes: int | None, axis: np.ndarray) -> np.ndarray:
+    """Return the clipped field in the plane of the loop found, which is its unit circle.
+
+    Args:
+        classes: as for `loss_of`.
+        axis: coordinates along both of the plane's directions.
+
+    Returns:
+        At each point of the grid (row: up, column: across) the field's two components.
+    """
+    loss, _ = loss_of(classes)
+
+    def one(across: Array, up: Array, case: Any) -> Array:
+        theta = case["centre"] + across * case["across"] + up * case["up"]
+        value = clipped_field(loss, theta, case["examples"], jnp.exp(case["log_clip"]))
+        return jnp.stack([value @ case["across"], value @ case["up"]])
+
+    grid = jax.vmap(jax.vmap(one, (0, None, None)), (None, 0, None))
+    return in_double(grid)(axis, axis, most_circulating(classes).case)
 
 
 _KEY = "papernot2021tempered"

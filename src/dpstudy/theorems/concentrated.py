@@ -101,9 +101,7 @@ def composition(total: Callable[[int, float], float] = lambda k, rho: k * rho) -
             accountant.compose(event)
         return float(np.max(accountant.rdp / np.array(ORDERS))), total(times, rho)
 
-    found = search_box(
-        sides, {"count": (1.0, 100.0), "rho": (1e-5, 1.0)}, cases=60, refinements=20
-    )
+    found = search_box(sides, {"count": (1.0, 100.0), "rho": (1e-5, 1.0)}, cases=60, refinements=20)
     return Outcome(
         worst=found.ratio - 1,
         looked=f"{found.looked}, at {len(ORDERS)} orders",

@@ -157,7 +157,7 @@ def cross_entropy_rate(exponent: float = -1.0) -> Outcome:
     )
 
 
-def curves(steps: int = 3000) -> dict[str, np.ndarray]:
+def curves(steps: int) -> dict[str, np.ndarray]:
     """Return loss by step for SSE with many and few features, and for cross-entropy."""
     rng = np.random.default_rng(0)
     many, few = rng.normal(size=(EXAMPLES, FEATURES)), rng.normal(size=(EXAMPLES, FEW_FEATURES))

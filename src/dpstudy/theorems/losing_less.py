@@ -135,7 +135,7 @@ def gradient_against(bound: Callable[[Any], Array]) -> Found:
     def sides(case: Any) -> tuple[Array, Array]:
         return jnp.linalg.norm(true_gradient(case)), bound(case)
 
-    return search(sides, small_network, climbers=8)
+    return search(sides, small_network, climbers=8, steps=200)
 
 
 def gradient_bound(printed: Callable[[Any], Array] = sum_of_norms) -> Outcome:
@@ -197,17 +197,17 @@ def on_a_set(project: Callable[[Array], Array] = into_set) -> Found:
     def draw(rng: np.random.Generator, n: int) -> Any:
         return {"from": rng.uniform(-1, 1, (n, 2)), "to": rng.uniform(-1, 1, (n, 2))}
 
-    axis = np.linspace(-1, 1, 201)
+    axis = np.linspace(-1, 1, 61)
     grid = np.stack(np.meshgrid(axis, axis), axis=-1).reshape(-1, 2)
     over_set = in_double(jax.vmap(lambda w: largest_curvature(gated, project(w))))(grid)
     curvature = float(over_set.max())
     return search(sides, draw, climbers=8, rate=0.02)
 
 
-# The small network of the lemma's line form: two inputs, three tanh units, three classes.
-_SHAPES = ((3, 3), (3, 4))
+# The small network of the lemma's line form: two inputs, two tanh units, two classes.
+_SHAPES = ((2, 3), (2, 3))
 _SIZE = sum(rows * columns for rows, columns in _SHAPES)
-_NODES = 8
+_CLASSES, _NODES = _SHAPES[1][0], 6
 
 
 def network_loss(w: Float[Array, "d"], examples: Float[Array, "n 2"], share: Array) -> Array:
@@ -218,9 +218,9 @@ def network_loss(w: Float[Array, "d"], examples: Float[Array, "n 2"], share: Arr
     def one(x: Array, y: Array) -> Array:
         logits = out[:, :-1] @ jnp.tanh(hidden[:, :-1] @ x + hidden[:, -1]) + out[:, -1]
         entropy = jax.nn.logsumexp(logits) - logits[y]
-        return share * entropy + (1 - share) * jnp.sum((logits - jnp.eye(3)[y]) ** 2) / 2
+        return share * entropy + (1 - share) * jnp.sum((logits - jnp.eye(_CLASSES)[y]) ** 2) / 2
 
-    return jnp.mean(jax.vmap(one)(examples, jnp.arange(len(examples)) % 3))
+    return jnp.mean(jax.vmap(one)(examples, jnp.arange(len(examples)) % _CLASSES))
 
 
 def on_a_line(factor: float = 1.0) -> Found:
@@ -254,7 +254,7 @@ def on_a_line(factor: float = 1.0) -> Found:
             "share": 2 * rng.normal(size=n),
         }
 
-    return search(sides, draw, cases=64, climbers=3, steps=100)
+    return search(sides, draw, cases=128, climbers=4, steps=100)
 
 
 def smoothness(project: Callable[[Array], Array] = into_set, factor: float = 1.0) -> Outcome:

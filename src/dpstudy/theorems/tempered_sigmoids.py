@@ -55,29 +55,50 @@ def family_at(point: tuple[float, float, float] = (2.0, 2.0, 1.0)) -> Outcome:
     )
 
 
+def _unit_gradient(case: Any) -> tuple[Array, Array]:
+    temperature, z, theta = case
+    loss: Any = binary_loss if theta.ndim == 1 else multiclass_loss
+    gradient = jax.grad(loss)(theta, z, temperature)
+    unit = jnp.abs(temperature) * jnp.linalg.norm(z)
+    return jnp.linalg.norm(gradient) / unit, jnp.ones(())
+
+
+def _draw(rng: np.random.Generator, temperatures: np.ndarray, classes: int | None) -> Any:
+    rows, n = () if classes is None else (classes,), len(temperatures)
+    return temperatures, rng.normal(size=(n, _FEATURES)), rng.normal(size=(n, *rows, _FEATURES))
+
+
 @cache
-def steepest(classes: int | None, climbers: int = 16) -> Found:
+def steepest(classes: int | None) -> Found:
     """Search for the largest gradient of the loss over |T| |z|; None: the binary loss.
 
     Every case carries its own T, drawn over both signs and climbed with the rest.
     """
-    loss: Any = binary_loss if classes is None else multiclass_loss
-
-    def sides(case: Any) -> tuple[Array, Array]:
-        temperature, z, theta = case
-        gradient = jax.grad(loss)(theta, z, temperature)
-        unit = jnp.abs(temperature) * jnp.linalg.norm(z)
-        return jnp.linalg.norm(gradient) / unit, jnp.ones(())
 
     def draw(rng: np.random.Generator, n: int) -> Any:
-        rows = () if classes is None else (classes,)
-        return (
-            3 * rng.normal(size=n),
-            rng.normal(size=(n, _FEATURES)),
-            rng.normal(size=(n, *rows, _FEATURES)),
-        )
+        return _draw(rng, 3 * rng.normal(size=n), classes)
 
-    return search(sides, draw, climbers=climbers)
+    return search(_unit_gradient, draw, climbers=8)
+
+
+def steepest_by_temperature(
+    classes: int | None, temperatures: np.ndarray, climbers_each: int = 4
+) -> np.ndarray:
+    """Return, for each T, the largest gradient over |z| that a search with that T finds."""
+
+    def sides(case: Any) -> tuple[Array, Array]:
+        return _unit_gradient((jax.lax.stop_gradient(case[0]), *case[1:]))
+
+    climbers = climbers_each * len(temperatures)
+    found = search(
+        sides,
+        lambda rng, n: _draw(rng, np.resize(temperatures, n), classes),
+        cases=climbers,
+        climbers=climbers,
+    )
+    climbed = found.climbed[0]
+    largest = [found.ratios[climbed == temperature].max() for temperature in temperatures]
+    return np.abs(temperatures) * np.array(largest)
 
 
 def binary_gradient(bound: float = 1.0) -> Outcome:
