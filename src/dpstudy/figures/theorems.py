@@ -7,7 +7,6 @@ from functools import cache
 
 import numpy as np
 import pandas as pd
-from matplotlib.axes import Axes
 
 from dpstudy.errors import UserError
 from dpstudy.experiments.experiment import NOTEBOOK_PROFILES
@@ -200,43 +199,39 @@ def bias_against_bound() -> Figure:
 def circulation() -> Figure:
     """Draw how clipped fields circulate around loops: binary not at all, three classes so."""
     sizes = np.geomspace(0.05, 5, 25)
-    series = {
-        name: clipped_fields.around(classes, sizes)
-        for name, classes in (("binary", None), ("three classes", 3))
-    }
-    axis = np.linspace(-1.5, 1.5, 13)
-    field = clipped_fields.in_the_plane(3, axis)
-    with canvas(1, 2, size=(8.4, 3.8)) as (fig, axes):
-        for style, (name, values) in zip(STYLES, series.items(), strict=False):
-            axes[0].plot(sizes, np.maximum(values, 1e-7), label=name, markevery=3, **style.line)
-        axes[0].set(xscale="log", yscale="log", xlabel="size of the loop")
-        axes[0].set(ylabel="circulation over the field's length", ylim=(1e-7, 1))
+    kinds = {"binary": None, "three classes": 3}
+    by_size = {name: clipped_fields.around(classes, sizes) for name, classes in kinds.items()}
+    on_the_way = {name: clipped_fields.along_the_loop(classes) for name, classes in kinds.items()}
+    with canvas(1, 2, size=(8.4, 3.6)) as (fig, axes):
+        for style, name in zip(STYLES, kinds, strict=False):
+            way = np.append(0, on_the_way[name])
+            turn = np.linspace(0, 1, len(way))
+            axes[0].plot(turn, way, label=name, markevery=64, **style.line)
+            axes[1].plot(sizes, np.maximum(by_size[name], 1e-7), markevery=3, **style.line)
+        axes[0].axhline(0, color="0.35", linewidth=1)
+        axes[0].set(xlabel="share of the way around", ylabel="line integral / length")
         axes[0].legend()
-        _draw_field(axes[1], axis, field)
+        axes[1].set(xscale="log", yscale="log", xlabel="size of the loop", ylim=(1e-7, 1))
+        axes[1].set(ylabel="circulation")
+    most = {name: float(values[-1]) for name, values in on_the_way.items()}
     return Figure(
         name="circulation",
         fig=fig,
         alt=(
-            "Left: circulation against the loop's size, both logarithmic. Three classes reach "
-            f"{series['three classes'].max():.2f}; the binary loss stays at the quadrature's "
-            f"error, {series['binary'].max():.0e} or less. Right: arrows of the clipped field of three "
-            "classes in the plane of a circle, around which they do not cancel."
+            "Left: line integral on the way around a loop. The binary loss' comes back to "
+            f"{most['binary']:.0e}, that of three classes ends at {most['three classes']:.2f}. "
+            "Right: circulation against the loop's size, both logarithmic. Three classes reach "
+            f"{by_size['three classes'].max():.2f}; the binary loss stays at the quadrature's "
+            f"error, {by_size['binary'].max():.0e} or less."
         ),
         caption=(
-            "Left: the line integral of the clipped field around ellipses, over that of its "
-            "length, at the place and in the plane where a search found most; values below "
-            "10⁻⁷ are drawn there. Right: for three classes, that plane, the field in it, and the "
-            f"loop at size 1. {_COMPUTED}"
+            "The line integral of the clipped field around ellipses, over that of its length, at "
+            "the place and in the plane where a search found most. Left: on the way around once. "
+            "Right: the whole way, for loops of other sizes; values below 10⁻⁷ are drawn there. "
+            f"{_COMPUTED}"
         ),
-        data=pd.DataFrame({"size": sizes} | series),
+        data=pd.DataFrame({"size": sizes} | by_size),
     )
-
-
-def _draw_field(ax: Axes, axis: np.ndarray, field: np.ndarray) -> None:
-    ax.quiver(axis, axis, field[..., 0], field[..., 1], color="0.35", width=0.005)
-    angles = np.linspace(0, 2 * np.pi, 200)
-    ax.plot(np.cos(angles), np.sin(angles), color=STYLES[1].color, linewidth=2)
-    ax.set(xlabel="across", ylabel="up", aspect="equal", title="three classes, clipped")
 
 
 def deltas() -> Figure:

@@ -54,18 +54,24 @@ def asymmetry(field: Field, theta: Float[Array, "d"]) -> Array:
     return twist / (jnp.sqrt(jnp.sum(straight**2) + _FLAT**2))
 
 
-def circulation(field: Field, centre: Array, across: Array, up: Array) -> Array:
-    """Return the line integral around an ellipse over that of the field's length: 0 or up to 1.
+def line_integral(field: Field, centre: Array, across: Array, up: Array) -> Array:
+    """Return the field's line integral on the way around an ellipse, over that of its length.
 
-    The ellipse is centre + across cos t + up sin t. The trapezoidal rule is used, whose error
-    falls with the square of the number of points where the field has a kink, and faster elsewhere.
+    The ellipse is centre + across cos t + up sin t. The last of the values is 0 for a gradient.
+    The trapezoidal rule is used, whose error falls with the square of the number of points where
+    the field has a kink, and faster elsewhere.
     """
     angles = 2 * jnp.pi * jnp.arange(_POINTS_ON_LOOP) / _POINTS_ON_LOOP
     cos, sin = jnp.cos(angles)[:, None], jnp.sin(angles)[:, None]
     values = jax.vmap(field)(centre + across * cos + up * sin)
     steps = up * cos - across * sin
     lengths = jnp.linalg.norm(values, axis=1) * jnp.linalg.norm(steps, axis=1)
-    return jnp.abs(jnp.sum(values * steps)) / (jnp.sum(lengths) + _TINY)
+    return jnp.cumsum(jnp.sum(values * steps, axis=1)) / (jnp.sum(lengths) + _TINY)
+
+
+def circulation(field: Field, centre: Array, across: Array, up: Array) -> Array:
+    """Return the size of the whole `line_integral`: 0 for a gradient, and at most 1."""
+    return jnp.abs(line_integral(field, centre, across, up)[-1])
 
 
 def loss_of(classes: int | None) -> tuple[Loss, int]:
@@ -202,25 +208,17 @@ def around(classes: int | None, sizes: np.ndarray) -> np.ndarray:
     return in_double(jax.vmap(one, (0, None)))(sizes, most_circulating(classes).case)
 
 
-def in_the_plane(classes: int | None, axis: np.ndarray) -> np.ndarray:
-    """Return the clipped field in the plane of the loop found, which is its unit circle.
-
-    Args:
-        classes: as for `loss_of`.
-        axis: coordinates along both of the plane's directions.
-
-    Returns:
-        At each point of the grid (row: up, column: across) the field's two components.
-    """
+def along_the_loop(classes: int | None) -> np.ndarray:
+    """Return the line integral on the way around the loop that `most_circulating` ended with."""
     loss, _ = loss_of(classes)
 
-    def one(across: Array, up: Array, case: Any) -> Array:
-        theta = case["centre"] + across * case["across"] + up * case["up"]
-        value = clipped_field(loss, theta, case["examples"], jnp.exp(case["log_clip"]))
-        return jnp.stack([value @ case["across"], value @ case["up"]])
+    def one(case: Any) -> Array:
+        field = partial(
+            clipped_field, loss, examples=case["examples"], clip_norm=jnp.exp(case["log_clip"])
+        )
+        return line_integral(field, case["centre"], case["across"], case["up"])
 
-    grid = jax.vmap(jax.vmap(one, (0, None, None)), (None, 0, None))
-    return in_double(grid)(axis, axis, most_circulating(classes).case)
+    return in_double(one)(most_circulating(classes).case)
 
 
 _KEY = "papernot2021tempered"
