@@ -38,6 +38,7 @@ COMMANDS = (
     ("run",),
     ("epsilon",),
     ("noise",),
+    ("theorems",),
     ("data",),
     ("data", "fetch"),
     ("data", "verify"),
@@ -101,11 +102,13 @@ def tiny(monkeypatch):
     [
         (
             ["bogus"],
-            "unknown command 'bogus'; one of: claims, data, epsilon, list, noise, results, run",
+            "unknown command 'bogus'; one of: claims, data, epsilon, list, noise, results, run, "
+            "theorems",
         ),
         (["data", "bogus"], "unknown command 'bogus'; one of: fetch, verify"),
         (["results", "bogus"], "unknown command 'bogus'; one of: export, merge, verify"),
         (["run", "bogus"], f"unknown experiment 'bogus'; one of: {', '.join(EXPERIMENTS)}"),
+        (["theorems", "bogus"], "unknown statement 'bogus'; one of: tanh-is-tempered, gradient-"),
         (["run", FIGURE_3, "bogus"], "unknown experiment 'bogus'; one of: tempered-sigmoids-fig"),
         (["run", FIGURE_3, "--profile", "tiny"], "unknown profile 'tiny'; one of: smoke, full"),
         (["run", FIGURE_3, "--profile", "stored"], "unknown profile 'stored'; one of: smoke, full"),

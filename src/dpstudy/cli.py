@@ -428,6 +428,30 @@ def noise(
         click.echo(f"{'none' if value is None else f'{value:8.4f}':>8}  {LABELS[name]}")
 
 
+@main.command()
+@click.argument("names", nargs=-1, metavar="[NAME…]")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@click.option("--store", "keep", is_flag=True, help="Store the outcomes with the results.")
+def theorems(names: tuple[str, ...], as_json: bool, keep: bool) -> None:
+    """Search the papers' propositions for counterexamples.
+
+    Each NAME is one statement; without a name all of them are searched, in about a minute. What
+    they say, and what would refute them, is in Chapter 6.
+    """
+    from dpstudy.theorems import STATEMENTS, find, storing
+
+    rows = []
+    for statement, outcome, seconds in storing.run(map(find, dict.fromkeys(names or STATEMENTS))):
+        rows.append(storing.content(statement, outcome))
+        if keep:
+            storing.keep(statement, outcome, seconds)
+    if as_json:
+        click.echo(json.dumps(rows, indent=2))
+        return
+    for row in rows:
+        click.echo(f"{row['verdict']:12}  {row['statement']}: {row['finding']}")
+
+
 @main.group()
 def data() -> None:
     """Fetch and verify datasets."""

@@ -369,11 +369,11 @@ def tanh_filter() -> Figure:
         axes[0].legend()
         for style, (name, y) in zip(STYLES, series.items(), strict=False):
             axes[1].plot(entries, y, label=name, markevery=6, **style.line)
-        for level, text in ((root, "√n"), (1, "1, as accounted for")):
+        small = {"xytext": (0, 3), "textcoords": "offset points", "fontsize": "small"}
+        for level in (root, 1):
             axes[1].axhline(level, color="0.35", linewidth=1)
-            axes[1].annotate(
-                text, (10, level), xytext=(0, 3), textcoords="offset points", ha="right"
-            )
+        axes[1].annotate("√n", (10, root), ha="right", **small)
+        axes[1].annotate("1, as accounted for", (1e-4, 1), **small)
         axes[1].set(xscale="log", yscale="log", xlabel="size of every entry")
         axes[1].set(ylabel="gradient norm", ylim=(1e-2, 3e3))
         axes[1].legend(fontsize="small", loc="upper left")
