@@ -34,9 +34,9 @@ from dpstudy.figures import theorems as chapter
 chapter.check_profile(profile)
 
 # %% [markdown]
-# A search that finds nothing proves nothing; it only makes a mistake less likely. Where this chapter
-# says that a statement holds, there is a proof as well, in the paper or in a few lines here. A
-# counterexample is a proof by itself.
+# A search that finds nothing proves nothing; it only makes a mistake less likely. Where this
+# chapter says that a statement holds, there is a proof as well, in the paper or in a few lines
+# here. A counterexample is a proof by itself.
 #
 # Look at the column of verdicts. Where one says *corrected*, the statement fails as printed or as
 # used, and what holds instead is in that statement's section.
@@ -80,8 +80,8 @@ chapter.section_table(
 #
 # Theorem 1: clipped gradient descent on tempered logistic regression with $\lVert z \rVert \le 1$
 # ends, at convergence, with an excess loss of $O(\Delta)$ for
-# $\Delta = \max(T - C, 0)\,\lVert\Theta\rVert$. The proof gives $2\Delta$. It compares the loss with
-# the surrogate that clipping minimises, twice over all of $\Theta$.
+# $\Delta = \max(T - C, 0)\,\lVert\Theta\rVert$. The proof gives $2\Delta$. It compares the loss
+# with the surrogate that clipping minimises, twice over all of $\Theta$.
 #
 # A quarter of that is enough. Walk from the best θ straight to where clipping ends. The surrogate
 # falls all the way, so the clipped gradients that push on outweigh those that push back, and so at
@@ -154,9 +154,9 @@ chapter.section_table("pld-covers-delta", "rdp-covers-delta", "pld-below-rdp", "
 # leaves out $f'$, and Eq. 7 a square.
 #
 # Lemma 1 says that $\lVert\nabla L(w) - \nabla L(w')\rVert \le \sigma_{\max} \lVert w - w'\rVert$
-# if the Hessian's singular values are at most $\sigma_{\max}$ in a *simply connected* set. The proof
-# walks along the line from $w$ to $w'$, which such a set need not contain. The counterexample is
-# $L(x, y) = \max(x, 0)^3 \tanh(y / h)$ on a square without the strip $x > 0$, $|y| < 0.1$.
+# if the Hessian's singular values are at most $\sigma_{\max}$ in a *simply connected* set. The
+# proof walks along the line from $w$ to $w'$, which such a set need not contain. The counterexample
+# is $L(x, y) = \max(x, 0)^3 \tanh(y / h)$ on a square without the strip $x > 0$, $|y| < 0.1$.
 
 # %%
 chapter.section_table(
@@ -192,8 +192,8 @@ chapter.section_table(
 # {cite}`stevens2022code`, and the chapter on accounting says why it misses its targets.
 #
 # **Sensitivity.** One example's input to a layer is clipped to norm $a$ and its upstream gradient
-# to $b$. For a dense layer the gradient is $g x^\top$, whose norm is the product of the norms. For a
-# convolution, and one output channel $o$, it is the input correlated with $g_o$. By Young's
+# to $b$. For a dense layer the gradient is $g x^\top$, whose norm is the product of the norms. For
+# a convolution, and one output channel $o$, it is the input correlated with $g_o$. By Young's
 # inequality
 #
 # $$\lVert x \star g_o \rVert_2 \le \lVert x \rVert_2\, \lVert g_o \rVert_1, \qquad
@@ -201,8 +201,8 @@ chapter.section_table(
 #
 # The text from which we work has lost the formulas of Propositions 3 and 5 and Theorem 3. They are
 # restored from the prose around them and from the norm in the published code. The paper limits its
-# theorem to valid and wrap-around padding without bias. In the table below, compare zeros around the
-# image with padding that copies pixels.
+# theorem to valid and wrap-around padding without bias. In the table below, compare zeros around
+# the image with padding that copies pixels.
 
 # %%
 chapter.convolutions_table()
@@ -269,8 +269,8 @@ chapter.section_table("sse-exponential", "sse-to-zero", "cross-entropy-rate")
 #
 # ## What to take from it
 #
-# - $\lVert\nabla\ell\rVert \le \sqrt 2\,|T|\,\lVert z\rVert$ for any number of classes: choose $C$ by
-#   that.
+# - $\lVert\nabla\ell\rVert \le \sqrt 2\,|T|\,\lVert z\rVert$ for any number of classes: choose
+#   $C$ by that.
 # - Theorem 1 is about two classes. With more, clipped gradients have no objective.
 # - A sensitivity must be stated with its neighbours: what may differ, who else moves when it does,
 #   and by what the sum is divided. Divide by a constant.

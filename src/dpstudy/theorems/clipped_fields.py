@@ -32,7 +32,7 @@ FEATURES, EXAMPLES = 2, 3
 SEEN = 1e-2
 # ...and as none up to here, which is what the quadrature below makes of the field's kinks.
 UNSEEN = 1e-3
-_POINTS_ON_LOOP = 512
+_POINTS_ON_LOOP = 256
 _TINY, _FLAT = 1e-300, 1e-9
 
 

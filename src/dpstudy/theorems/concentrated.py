@@ -46,8 +46,8 @@ def conversion(claim: Callable[[float, float], float] = zcdp_epsilon) -> Outcome
         orders = np.geomspace(1.01, 1e4, 400)
         return dp_accounting.rdp.compute_epsilon(orders, orders * rho, delta)[0], claim(rho, delta)
 
-    found = search_box(sides, BUDGETS, cases=400, refinements=100)
-    divergence = search_box(by_divergence, BUDGETS, cases=100, refinements=0)
+    found = search_box(sides, BUDGETS, cases=150, refinements=50)
+    divergence = search_box(by_divergence, BUDGETS, cases=50, refinements=0)
     return Outcome(
         worst=max(found.worst, divergence.worst),
         looked=f"Exactly: {found.looked}; by dp-accounting: {divergence.looked}",
@@ -101,7 +101,7 @@ def composition(total: Callable[[int, float], float] = lambda k, rho: k * rho) -
             accountant.compose(event)
         return float(np.max(accountant.rdp / np.array(ORDERS))), total(times, rho)
 
-    found = search_box(sides, {"count": (1.0, 100.0), "rho": (1e-5, 1.0)}, cases=60, refinements=20)
+    found = search_box(sides, {"count": (1.0, 100.0), "rho": (1e-5, 1.0)}, cases=40, refinements=10)
     return Outcome(
         worst=found.ratio - 1,
         looked=f"{found.looked}, at {len(ORDERS)} orders",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import jax
@@ -129,6 +130,7 @@ def product_of_norms(case: Any) -> Array:
     return residual * weights * inputs
 
 
+@cache
 def gradient_against(bound: Callable[[Any], Array]) -> Found:
     """Search for a gradient of layer M - 1 longer than the bound."""
 
@@ -181,6 +183,7 @@ def largest_curvature(loss: Callable[[Array], Array], w: Array) -> Array:
     return jnp.max(jnp.abs(jnp.linalg.eigvalsh(jax.hessian(loss)(w))))
 
 
+@cache
 def on_a_set(project: Callable[[Array], Array] = into_set) -> Found:
     """Search two points of a set for a gradient that changes faster than the curvature in it.
 
@@ -207,7 +210,7 @@ def on_a_set(project: Callable[[Array], Array] = into_set) -> Found:
 # The small network of the lemma's line form: two inputs, two tanh units, two classes.
 _SHAPES = ((2, 3), (2, 3))
 _SIZE = sum(rows * columns for rows, columns in _SHAPES)
-_CLASSES, _NODES = _SHAPES[1][0], 6
+_CLASSES, _NODES = _SHAPES[1][0], 5
 
 
 def network_loss(w: Float[Array, "d"], examples: Float[Array, "n 2"], share: Array) -> Array:
@@ -223,6 +226,7 @@ def network_loss(w: Float[Array, "d"], examples: Float[Array, "n 2"], share: Arr
     return jnp.mean(jax.vmap(one)(examples, jnp.arange(len(examples)) % _CLASSES))
 
 
+@cache
 def on_a_line(factor: float = 1.0) -> Found:
     """Search a small network's weights for a gradient that changes faster than the curvature.
 
@@ -254,7 +258,7 @@ def on_a_line(factor: float = 1.0) -> Found:
             "share": 2 * rng.normal(size=n),
         }
 
-    return search(sides, draw, cases=128, climbers=4, steps=100)
+    return search(sides, draw, cases=64, climbers=3, steps=60)
 
 
 def smoothness(project: Callable[[Array], Array] = into_set, factor: float = 1.0) -> Outcome:

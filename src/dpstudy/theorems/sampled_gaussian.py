@@ -19,7 +19,7 @@ from dpstudy.accounting import epsilon
 from dpstudy.theorems.search import search_box
 from dpstudy.theorems.statement import Outcome, Statement
 
-DRAWS = 400_000
+DRAWS = 300_000
 # A δ is taken as exceeded when the estimate is above it by so many standard errors.
 _ERRORS = 5.0
 # Composition by Fourier transform rounds.
@@ -111,7 +111,7 @@ def ordered(tighter: str = "pld", looser: str = "rdp") -> Outcome:
         case["steps"] = round(case["steps"])
         return epsilon(**case, accountant=tighter), epsilon(**case, accountant=looser)
 
-    found = search_box(sides, BOX, cases=10, refinements=6)
+    found = search_box(sides, BOX, cases=8, refinements=4)
     return Outcome(
         worst=found.worst,
         looked=found.looked,
@@ -142,7 +142,7 @@ def monotone(costlier: dict[str, float] | None = None) -> Outcome:
         return epsilon(**case, accountant=accountant), epsilon(**more, accountant=accountant)
 
     box = {"which": (1.0, len(costlier) + 0.999), "rdp": (1.0, 2.0)} | BOX
-    found = search_box(sides, box, cases=16, refinements=0)
+    found = search_box(sides, box, cases=12, refinements=0)
     return Outcome(
         worst=found.worst,
         looked=f"{found.looked}, PLD and RDP, each with one argument changed",

@@ -122,7 +122,7 @@ def _climb(sides: Sides, climbers: int, steps: int, rate: float, drawn: Case) ->
         return jnp.nanmax(violations), started, start
     # Long steps first, short ones at the end: the top is often an edge.
     adam = optax.adam(optax.linear_schedule(rate, rate / 100, steps))
-    uphill = jax.vmap(jax.value_and_grad(lambda case: ratio(case), has_aux=True))
+    uphill = jax.vmap(jax.value_and_grad(ratio, has_aux=True))
 
     def step(carry: Any, _: None) -> tuple[Any, Array]:
         case, state, highest, at = carry

@@ -1,0 +1,449 @@
+"""Each statement is searched, and the search can fail: a false version of it is refuted.
+
+For every statement there is a twin, the same check of a claim made false on purpose. Beside them,
+the mathematics that the checks rely on is compared with closed forms.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from functools import cache, partial
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import oracles
+import pytest
+from click.testing import CliRunner
+from scipy import integrate, optimize
+
+from dpstudy import accounting, cli, records
+from dpstudy.errors import UserError
+from dpstudy.theorems import (
+    STATEMENTS,
+    clipped_fields,
+    clipping_bias,
+    concentrated,
+    convergence,
+    find,
+    layer_sensitivity,
+    losing_less,
+    sampled_gaussian,
+    search,
+    tanh_filter,
+    tempered_sigmoids,
+)
+from dpstudy.theorems.statement import LOOSE_BELOW, ROUNDING, Outcome
+
+BIBLIOGRAPHY = (Path(__file__).parents[1] / "book/references.bib").read_text()
+
+
+@cache
+def outcome(name):
+    return find(name).check()
+
+
+# --- the statements, and their twins ----------------------------------------------------------
+
+EXPECTED = {
+    "tanh-is-tempered": "holds",
+    "gradient-norm-binary": "holds",
+    "gradient-norm-multiclass": "holds, loose",
+    "gradient-norm-multiclass-sharp": "holds",
+    "clipping-bias": "holds, loose",
+    "clipping-bias-sharp": "holds",
+    "clipped-field-binary": "holds",
+    "clipped-field-multiclass": "holds",
+    "pld-covers-delta": "holds",
+    "rdp-covers-delta": "holds, loose",
+    "pld-below-rdp": "holds, loose",
+    "epsilon-monotone": "holds",
+    "backpropagation-equation": "corrected",
+    "sse-as-a-norm": "corrected",
+    "gradient-norm-sum": "corrected",
+    "smoothness": "corrected",
+    "sse-exponential": "holds",
+    "sse-to-zero": "corrected",
+    "cross-entropy-rate": "holds",
+    "zcdp-conversion": "holds",
+    "zcdp-gaussian": "holds",
+    "zcdp-composition": "holds",
+    "parallel-composition": "holds",
+    "parallel-composition-replacing": "corrected",
+    "parallel-composition-cut": "corrected",
+    "privacy-of-the-run": "holds",
+    "corrected-code-targets": "refuted",
+    "layer-sensitivity": "holds",
+    "layer-sensitivity-mean-loss": "corrected",
+    "dense-sensitivity": "holds",
+    "dense-sensitivity-bias": "corrected",
+    "convolution-norm": "holds",
+    "convolution-norm-channels": "corrected",
+    "convolution-sensitivity": "holds",
+    "convolution-sensitivity-padding": "holds",
+    "convolution-sensitivity-copying": "corrected",
+    "convolution-sensitivity-bias": "corrected",
+    "gaussian-mechanism-classical": "holds, loose",
+    "tanh-equation": "corrected",
+    "tanh-filter-root-n": "holds",
+    "tanh-filter-sensitivity-one": "corrected",
+}
+
+# The same checks of claims that are false by a little, or of another thing. Where the statement is
+# itself false, the twin is the same search of what is true, which must find nothing.
+TWINS = {
+    "tanh-is-tempered": lambda: tempered_sigmoids.family_at((2.0, 2.001, 1.0)),
+    "gradient-norm-binary": lambda: tempered_sigmoids.binary_gradient(0.99),
+    "gradient-norm-multiclass": lambda: tempered_sigmoids.multiclass_gradient(lambda k: 1.4),
+    "gradient-norm-multiclass-sharp": lambda: tempered_sigmoids.multiclass_gradient(
+        lambda k: math.sqrt(2 - 1 / k)
+    ),
+    "clipping-bias": lambda: clipping_bias.bias(0.25),
+    "clipping-bias-sharp": lambda: clipping_bias.bias(0.49),
+    "clipped-field-binary": lambda: clipped_fields.is_gradient(3),
+    "clipped-field-multiclass": lambda: clipped_fields.is_no_gradient(None),
+    "pld-covers-delta": lambda: sampled_gaussian.covers(
+        lambda case: 0.95 * sampled_gaussian.by("pld")(case)
+    ),
+    "rdp-covers-delta": lambda: sampled_gaussian.covers(
+        lambda case: 0.5 * sampled_gaussian.by("rdp")(case)
+    ),
+    "pld-below-rdp": lambda: sampled_gaussian.ordered("rdp", "pld"),
+    "epsilon-monotone": lambda: sampled_gaussian.monotone({"noise_multiplier": 1.1}),
+    "sse-exponential": lambda: convergence.sse_rate(convergence.FEW_FEATURES),
+    "cross-entropy-rate": lambda: convergence.cross_entropy_rate(-0.5),
+    "zcdp-conversion": lambda: concentrated.conversion(
+        lambda rho, delta: rho + math.sqrt(2 * rho * math.log(1 / delta))
+    ),
+    "zcdp-gaussian": lambda: concentrated.gaussian_mechanism(
+        lambda apart, rho: apart / math.sqrt(2.02 * rho)
+    ),
+    "zcdp-composition": lambda: concentrated.composition(lambda k, rho: math.sqrt(k) * rho),
+    "parallel-composition": lambda: concentrated.parallel(bound=0.99),
+    "privacy-of-the-run": lambda: concentrated.whole_run(concentrated.EPOCHS),
+    "layer-sensitivity": lambda: layer_sensitivity.layer_sensitivity(0.99),
+    "dense-sensitivity": lambda: layer_sensitivity.dense(lambda a, b: 0.99 * a * b),
+    "convolution-norm": lambda: layer_sensitivity.convolution_norm(
+        bound=lambda kernel: jnp.sqrt(jnp.sum(kernel**2))
+    ),
+    "convolution-sensitivity": lambda: layer_sensitivity.conv(
+        layer_sensitivity.PLAIN[1:], layer_sensitivity.l2
+    ),
+    "convolution-sensitivity-padding": lambda: layer_sensitivity.conv(layer_sensitivity.COPYING),
+    "gaussian-mechanism-classical": lambda: tanh_filter.classical_gaussian(
+        {"epsilon": (10.0, 1000.0), "delta": (1e-10, 1e-2)}
+    ),
+    "tanh-filter-root-n": lambda: tanh_filter.root_bound(lambda n: 0.99 * math.sqrt(n)),
+}
+TRUE_TWINS = {
+    "backpropagation-equation": lambda: losing_less.backpropagation(
+        losing_less.corrected_backpropagation
+    ),
+    "sse-as-a-norm": lambda: losing_less.sum_of_squares(losing_less.half_squared_norm),
+    "gradient-norm-sum": lambda: losing_less.gradient_bound(losing_less.product_of_norms),
+    # Above the gap lies a convex set, in which the curvature's maximum does bound the change.
+    "smoothness": lambda: losing_less.smoothness(
+        lambda w: jnp.clip(w, jnp.array([-1, losing_less.GAP]), 1)
+    ),
+    "sse-to-zero": lambda: convergence.sse_to_zero(convergence.FEATURES),
+    "parallel-composition-replacing": lambda: concentrated.parallel(concentrated.REPLACED, 4.0),
+    "parallel-composition-cut": lambda: concentrated.parallel(concentrated.MOVED_UP, 9.0),
+    "corrected-code-targets": lambda: concentrated.corrected_targets(lambda c: c.target_epsilon),
+    "layer-sensitivity-mean-loss": lambda: layer_sensitivity.layer_sensitivity(1.75, mean=True),
+    "dense-sensitivity-bias": lambda: layer_sensitivity.dense_bias(layer_sensitivity.with_bias),
+    "convolution-norm-channels": lambda: layer_sensitivity.convolution_norm_of_channels(
+        layer_sensitivity.ONE_INPUT[:1]
+    ),
+    "convolution-sensitivity-copying": lambda: layer_sensitivity.conv_copying(
+        layer_sensitivity.PLAIN[1:]
+    ),
+    "tanh-equation": lambda: tanh_filter.printed_formula(lambda x: jnp.tanh(x / 2)),
+    "tanh-filter-sensitivity-one": lambda: tanh_filter.assumed_bound(10.0),
+}
+
+
+def test_every_statement_has_its_verdict_and_its_twin():
+    assert set(EXPECTED) == set(STATEMENTS)
+    # That one's corrected form is the plain product with a bound the search could not pass.
+    alone = {"convolution-sensitivity-bias"}
+    assert set(TWINS) | set(TRUE_TWINS) | alone == set(STATEMENTS)
+    assert not set(TWINS) & set(TRUE_TWINS)
+
+
+@pytest.mark.parametrize("name", STATEMENTS)
+def test_verdict(name):
+    found = outcome(name)
+    assert found.verdict == EXPECTED[name], found
+    assert any(character.isdigit() for character in found.finding)
+    assert any(character.isdigit() for character in found.looked)
+    assert math.isfinite(found.worst)
+    assert (found.corrected is not None) == (find(name).instead is not None)
+
+
+@pytest.mark.parametrize("name", TWINS)
+def test_the_search_refutes_a_false_twin(name):
+    assert outcome(name).verdict.startswith("holds")
+    assert TWINS[name]().verdict in ("refuted", "corrected")
+
+
+@pytest.mark.parametrize("name", TRUE_TWINS)
+def test_the_search_does_not_refute_what_holds_instead(name):
+    assert outcome(name).verdict in ("refuted", "corrected")
+    assert TRUE_TWINS[name]().verdict.startswith("holds")
+
+
+def test_statements_say_what_they_must():
+    for name, statement in STATEMENTS.items():
+        assert statement.name == name
+        assert f"{{{statement.paper}," in BIBLIOGRAPHY
+        assert statement.says.endswith(".")
+        assert statement.refuted_by.endswith(".")
+
+
+# --- the rule ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("outcome", "verdict"),
+    [
+        (Outcome(0.0, "", ""), "holds"),
+        (Outcome(ROUNDING, "", "", tightness=LOOSE_BELOW), "holds"),
+        (Outcome(-1.0, "", "", tightness=LOOSE_BELOW - 1e-6), "holds, loose"),
+        (Outcome(2 * ROUNDING, "", "", tightness=0.1), "refuted"),
+        (Outcome(1e-3, "", "", tolerance=1e-2), "holds"),
+        (Outcome(1.0, "", "", corrected=-1.0), "corrected"),
+        (Outcome(1.0, "", "", corrected=1e-3), "refuted"),
+        (Outcome(float("nan"), "", ""), "refuted"),
+    ],
+)
+def test_the_verdict_follows_from_the_numbers(outcome, verdict):
+    assert outcome.verdict == verdict
+
+
+# --- the search -------------------------------------------------------------------------------
+
+
+def test_the_search_climbs_to_a_maximum_that_no_draw_reaches():
+    def sides(x):
+        return jnp.exp(-jnp.sum((x - 3.0) ** 2)), jnp.ones(())
+
+    def draw(rng, n):
+        return rng.uniform(0, 1, (n, 4))
+
+    drawn = search.search(sides, draw, climbers=4, steps=0)
+    climbed = search.search(sides, draw, climbers=4, steps=300)
+    assert drawn.ratio < 1e-6
+    assert climbed.ratio == pytest.approx(1, abs=1e-4)
+    assert climbed.case == pytest.approx(np.full(4, 3.0), abs=0.01)
+    assert climbed.worst == pytest.approx(climbed.ratio - 1)
+
+
+def test_the_search_repeats_itself_and_leaves_single_precision_alone():
+    def sides(x):
+        return jnp.sum(x**2), 1 + jnp.sum(jnp.abs(x))
+
+    once, again = (
+        search.search(sides, lambda rng, n: rng.normal(size=(n, 2)), cases=16, climbers=2, steps=5)
+        for _ in range(2)
+    )
+    assert once.ratio == again.ratio
+    assert once.case.dtype == np.float64
+    assert jnp.ones(()).dtype == jnp.float32
+
+
+def test_what_is_not_a_number_is_no_counterexample():
+    def sides(x):
+        return jnp.where(x > 0, jnp.nan, 0.5), jnp.ones(())
+
+    found = search.search(sides, lambda rng, n: rng.normal(size=n), climbers=4, steps=3)
+    assert found.ratio == 0.5
+    assert found.worst == -0.5
+
+
+def test_the_box_search_stays_in_its_box_and_refines():
+    seen = []
+
+    def sides(x, y):
+        seen.append((x, y))
+        return math.exp(-((math.log(x) - 1) ** 2) - math.log(y) ** 2), 1.0
+
+    box = {"x": (1.0, 10.0), "y": (0.5, 5.0)}
+    few = search.search_box(sides, box, cases=20, refinements=0)
+    more = search.search_box(sides, box, cases=20, refinements=80)
+    assert few.ratio < more.ratio <= 1
+    assert more.ratio == pytest.approx(1, abs=1e-6)
+    assert all(1 <= x <= 10 + 1e-9 and 0.5 - 1e-9 <= y <= 5 + 1e-9 for x, y in seen)
+
+
+# --- helper mathematics against closed forms --------------------------------------------------
+
+
+def test_the_surrogate_is_the_integral_of_the_clipped_slope():
+    """For one example the surrogate is what integrating min(σ(-m), C/|z|) over margins gives."""
+    z, clip_norm = np.array([0.6, 0.8]), 0.3
+
+    def slope(margin):
+        return min(1 / (1 + math.exp(margin)), clip_norm)
+
+    for margin in (-4.0, -1.0, 0.5, 3.0):
+        expected = integrate.quad(slope, margin, 60, points=[math.log(1 / clip_norm - 1)])[0]
+        found = search.in_double(clipped_fields.surrogate)(margin * z, z, clip_norm)
+        assert found == pytest.approx(expected, abs=1e-7)
+
+
+def test_circulation_and_asymmetry_of_a_rotation_and_of_a_gradient():
+    loop = (np.zeros(2), np.array([2.0, 0.0]), np.array([0.0, 2.0]))
+    rotation, radial, shear = (
+        np.array(matrix) for matrix in ([[0, -1], [1, 0]], [[2, 0.5], [0.5, 1]], [[1, 1], [0, 1]])
+    )
+
+    @search.in_double
+    def both(matrix):
+        field = partial(jnp.matmul, matrix)
+        return clipped_fields.circulation(field, *loop), clipped_fields.asymmetry(field, loop[0])
+
+    assert both(rotation)[0] == pytest.approx(1)
+    assert both(radial) == pytest.approx((0, 0), abs=1e-12)
+    # |J - Jᵀ| = √2 and |J + Jᵀ| = √10.
+    assert both(shear)[1] == pytest.approx(0.2**0.5)
+
+
+def test_clipped_gradient_is_each_example_s_own_clipped():
+    rng = np.random.default_rng(1)
+    points, theta, shares = rng.normal(size=(5, 3)), rng.normal(size=3), np.full(5, 0.2)
+    slopes = -2 / (1 + np.exp(2 * points @ theta))
+    rows = oracles.clipped(slopes[:, None] * points, 0.4)
+    problem = clipping_bias.Problem(points, shares, np.array(2.0), np.array(0.4))
+    found = search.in_double(clipping_bias.clipped_gradient)(theta, problem)
+    assert found == pytest.approx(rows.mean(axis=0))
+
+
+def test_descent_and_root_end_at_the_minimum_of_the_surrogate():
+    """In one dimension: where SciPy finds the least integral of the clipped gradients."""
+    points = np.array([[1.0], [0.3], [-0.9]])
+    shares, temperature, clip_norm = np.full(3, 1 / 3), np.array(3.0), np.array(0.5)
+    problem = clipping_bias.Problem(points, shares, temperature, clip_norm)
+
+    def slope(theta):
+        scores = 3 / (1 + np.exp(3 * points[:, 0] * theta))
+        return -np.mean(np.clip(scores * points[:, 0], -0.5, 0.5))
+
+    expected = optimize.brentq(slope, -5, 5)
+    centre, radius = np.zeros(1), np.array(5.0)
+    end = search.in_double(clipping_bias.descend)(problem, centre, radius)
+    assert end[0] == pytest.approx(expected, abs=1e-4)
+    root = search.in_double(lambda p: clipping_bias._root(lambda u: _slope(5 * u, p)))(problem)
+    assert 5 * root == pytest.approx(expected, abs=1e-6)
+
+
+def _slope(theta, problem):
+    return clipping_bias.clipped_gradient(theta[None], problem)[0]
+
+
+def test_drawn_delta_is_that_of_a_plain_gaussian():
+    """Without sampling, δ(ε) is known (Corollary 2.13 of Gaussian differential privacy)."""
+    case = sampled_gaussian.CASES[0]
+    assert case.sampling_probability == 1
+    estimate, error = sampled_gaussian.estimated_delta(case, 1.5)
+    assert abs(estimate - accounting.gdp_delta(1 / case.noise_multiplier, 1.5)) < 5 * error
+    assert error < 1e-3
+
+
+@pytest.mark.parametrize("order", [1.5, 7.0])
+def test_integrated_divergence_of_gaussians(order):
+    assert concentrated._divergence(order, 0.7, 1.3) == pytest.approx(order * 0.49 / (2 * 1.69))
+
+
+def test_cross_entropy_falls_like_one_over_t_and_sse_by_its_eigenvalues():
+    """One example a class in orthogonal directions: SSE then has one rate for each eigenvalue."""
+    data = np.diag([2.0, 1.0, 1.5, 1.0, 1.0, 1.0])
+    found = search.in_double(lambda x: convergence.descend(convergence.sse, x, 8))(data)
+    squares = np.diag(data) ** 2
+    steps = np.arange(8)[:, None]
+    expected = np.sum((1 - squares / squares.max()) ** (2 * steps), axis=1) / 12
+    assert found == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("shape", [*layer_sensitivity.PADDED, *layer_sensitivity.COPYING], ids=str)
+def test_kernel_gradient_is_the_sum_of_patches(shape):
+    rng = np.random.default_rng(2)
+    image = rng.normal(size=(shape.image, shape.image, shape.inputs))
+    upstream = rng.normal(size=(shape.positions, shape.positions, shape.outputs))
+    edge = (shape.padding, shape.padding)
+    padded = np.pad(image, (edge, edge, (0, 0)), mode=shape.mode)
+    expected = np.zeros((shape.kernel, shape.kernel, shape.inputs, shape.outputs))
+    for i in range(shape.positions):
+        for j in range(shape.positions):
+            top, left = i * shape.stride, j * shape.stride
+            patch = padded[top : top + shape.kernel, left : left + shape.kernel]
+            expected += patch[..., None] * upstream[i, j]
+    found = search.in_double(shape.kernel_gradient)(image, upstream)
+    assert found == pytest.approx(expected)
+
+
+def test_the_norm_of_a_padding_is_the_root_of_how_often_a_pixel_is_copied():
+    zeros, wrap = layer_sensitivity.PADDED
+    assert layer_sensitivity.padding_norm(zeros) == pytest.approx(1)
+    assert layer_sensitivity.padding_norm(wrap) == pytest.approx(2)
+    for shape in layer_sensitivity.COPYING:
+        assert layer_sensitivity.padding_norm(shape) == pytest.approx(2)
+
+
+def test_the_norm_of_a_wrapped_convolution_is_that_of_its_fourier_transform():
+    shape = layer_sensitivity.Shape(5, 3, 1, 1, 1, 1, "wrap")
+    kernel = np.random.default_rng(3).normal(size=(3, 3, 1, 1))
+    expected = np.abs(np.fft.fft2(kernel[..., 0, 0], (5, 5))).max()
+    norm = search.in_double(partial(layer_sensitivity.matrix_norm, shape))(kernel)
+    assert norm == pytest.approx(expected)
+
+
+def test_losing_less_gradient_is_that_of_finite_differences():
+    case = jax.tree.map(lambda x: x[0], losing_less.small_network(np.random.default_rng(4), 1))
+    found = search.in_double(losing_less.corrected_backpropagation)(case)
+
+    def loss(matrix):
+        logits = case["W"] @ np.tanh(matrix.reshape(3, 3) @ case["a"])
+        return np.logaddexp.reduce(logits) - logits[0]
+
+    expected = optimize.approx_fprime(case["V"].ravel(), loss, 1e-7).reshape(3, 3)
+    assert found == pytest.approx(expected, abs=1e-5)
+
+
+# --- on the command line ----------------------------------------------------------------------
+
+QUICK = ("tanh-equation", "sse-as-a-norm")
+
+
+def dpstudy(*arguments):
+    return CliRunner().invoke(cli.main, ["theorems", *arguments], prog_name="dpstudy")
+
+
+def test_the_command_prints_a_line_a_statement():
+    done = dpstudy(*QUICK)
+    assert done.exit_code == 0
+    first, second = done.stdout.splitlines()
+    assert first.startswith("corrected") and "tanh-equation: The printed formula" in first
+    assert second.startswith("corrected") and "sse-as-a-norm: The two sides" in second
+
+
+def test_the_command_stores_what_it_found(results):
+    done = dpstudy(*QUICK, "--json", "--store")
+    assert done.exit_code == 0
+    stored, errors = records.read_all(records.folder("theorems"), "theorems")
+    assert not errors
+    assert set(stored) == set(QUICK)
+    for row in json.loads(done.stdout):
+        kept = stored[row["statement"]]
+        assert {"packages", "python", "device", "commit"} <= set(kept.pop("provenance"))
+        assert kept == row
+        assert row["verdict"] == EXPECTED[row["statement"]]
+
+
+def test_an_unknown_name_is_one_line_that_lists_the_names():
+    done = dpstudy("bogus")
+    assert done.exit_code == 2
+    assert done.stderr.splitlines()[-1].startswith("dpstudy: unknown statement 'bogus'; one of: t")
+    with pytest.raises(UserError, match="smoothness"):
+        find("bogus")
