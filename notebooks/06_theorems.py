@@ -100,7 +100,7 @@ chapter.section_table("clipping-bias", "clipping-bias-sharp")
 # %% [markdown]
 # The order of the bound is right and cannot be improved. But the worst case needs two camps of
 # almost equal weight, one of them with much smaller features, all of it far from being classified
-# rightly. Random problems do not come near.
+# rightly. Most random problems stay far below.
 #
 # ## 3. What clipped gradients are the gradient of
 #

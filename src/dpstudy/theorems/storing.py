@@ -10,7 +10,7 @@ from typing import Any
 
 from tqdm.auto import tqdm
 
-from dpstudy import records, store
+from dpstudy import devices, records, store
 from dpstudy.theorems.statement import Outcome, Statement
 
 KIND = "theorems"
@@ -44,9 +44,7 @@ def keep(statement: Statement, outcome: Outcome, seconds: float) -> Path:
     Raises:
         StoreError: the write failed, or a value is not a finite number.
     """
-    from dpstudy.campaign import device_name  # brings the training loop, which only storing needs
-
-    provenance = store.provenance(wall_seconds=seconds, fingerprint="", device=device_name())
+    provenance = store.provenance(wall_seconds=seconds, fingerprint="", device=devices.name())
     del provenance["dataset_fingerprint"]
     for package in ("scipy", "dp-accounting"):
         provenance["packages"][package] = importlib.metadata.version(package)
