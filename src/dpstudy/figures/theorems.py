@@ -373,7 +373,7 @@ def tanh_filter() -> Figure:
         for level in (root, 1):
             axes[1].axhline(level, color="0.35", linewidth=1)
         axes[1].annotate("√n", (10, root), ha="right", **small)
-        axes[1].annotate("1, as accounted for", (1e-4, 1), **small)
+        axes[1].annotate("1, accounted for", (1e-4, 1), **small)
         axes[1].set(xscale="log", yscale="log", xlabel="size of every entry")
         axes[1].set(ylabel="gradient norm", ylim=(1e-2, 3e3))
         axes[1].legend(fontsize="small", loc="upper left")

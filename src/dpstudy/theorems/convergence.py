@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 EXAMPLES, FEATURES, CLASSES = 6, 10, 3
 # Fewer features than examples: labels that a linear model cannot all fit.
 FEW_FEATURES = 3
-_SSE_STEPS = 60
+_SSE_STEPS = 150
 # Below this, a loss that started near 1 is rounding.
 _ROUNDED = 1e-13
 # Cross-entropy's exponent is measured between these steps, over many data sets.

@@ -290,13 +290,13 @@ def conv_copying(shapes: tuple[Shape, ...] = COPYING) -> Outcome:
     )
 
 
-def conv_bias(shape: Shape = PLAIN[-1]) -> Outcome:
-    """Search for a convolution's gradient, bias included, longer than a b with a = b = 1."""
-    found = conv_gradient(shape, bias=True)
+def conv_bias(bound: float = 1.0) -> Outcome:
+    """Search for a convolution's gradient, bias included, longer than `bound` with a = b = 1."""
+    found = conv_gradient(PLAIN[-1], bias=True)
     return Outcome(
-        worst=found.ratio - 1,
+        worst=found.ratio - bound,
         looked=found.looked,
-        tightness=found.ratio,
+        tightness=found.ratio / bound,
         finding=(
             f"Kernel and bias together come to {found.ratio:.4f} a b at a = b = 1, where "
             f"b √(a² + 1) is {np.sqrt(2):.4f}."
