@@ -1,6 +1,6 @@
 """The papers' propositions as things that can fail: each a `Statement` with a search behind it.
 
-`dpstudy theorems` runs the searches; Chapter 6 shows what they find.
+`dpstudy theorems` runs the searches; `notebooks/06_theorems` shows what they find.
 """
 
 from __future__ import annotations

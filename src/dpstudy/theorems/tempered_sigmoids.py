@@ -124,7 +124,7 @@ def multiclass_gradient(bound: Callable[[int], float] = math.sqrt) -> Outcome:
     longest = ", ".join(f"{found[k].ratio:.6f} for {k}" for k in CLASSES)
     return Outcome(
         worst=max(found[k].ratio - bound(k) for k in CLASSES),
-        looked=f"{found[STUDIED_CLASSES].looked}, each for {CLASSES} classes",
+        looked=f"{found[STUDIED_CLASSES].looked}, each for {' and '.join(map(str, CLASSES))} classes",
         tightness=found[STUDIED_CLASSES].ratio / bound(STUDIED_CLASSES),
         finding=(
             f"The longest gradients found, in units of |T| |z|, are {longest} classes; the bound "
