@@ -1,4 +1,4 @@
-"""The chapter on propositions: the papers' propositions, searched for counterexamples as the page is built."""
+"""The papers' propositions, searched for counterexamples as the page is built."""
 
 from __future__ import annotations
 

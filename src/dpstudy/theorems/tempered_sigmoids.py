@@ -121,10 +121,11 @@ def multiclass_gradient(bound: Callable[[int], float] = math.sqrt) -> Outcome:
     Tightness is that at ten classes.
     """
     found = {k: steepest(k) for k in CLASSES}
+    counts = " and ".join(map(str, CLASSES))
     longest = ", ".join(f"{found[k].ratio:.6f} for {k}" for k in CLASSES)
     return Outcome(
         worst=max(found[k].ratio - bound(k) for k in CLASSES),
-        looked=f"{found[STUDIED_CLASSES].looked}, each for {' and '.join(map(str, CLASSES))} classes",
+        looked=f"{found[STUDIED_CLASSES].looked}, each for {counts} classes",
         tightness=found[STUDIED_CLASSES].ratio / bound(STUDIED_CLASSES),
         finding=(
             f"The longest gradients found, in units of |T| |z|, are {longest} classes; the bound "
