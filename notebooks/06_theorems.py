@@ -60,7 +60,7 @@ print(chapter.verdicts_in_words())
 #
 # With $k$ classes the paper bounds each of $k$ blocks by the same and arrives at $\sqrt k$ (Eq. 5).
 # But the blocks share one vector: $\nabla \ell = T\,(p - y) \otimes z$, and two distributions are
-# never further apart than $\lVert p - y \rVert_2 \le \sqrt 2$. Eq. 5 would be refuted by a gradient
+# never further apart than $\lVert p - y \rVert_2 \le \sqrt 2$. Eq. 5 would fall to a gradient
 # longer than $\sqrt k\,|T|\,\lVert z\rVert$, and our version by one longer than
 # $\sqrt 2\,|T|\,\lVert z\rVert$. See on which line the longest gradients found lie.
 
@@ -130,7 +130,7 @@ chapter.section_table("clipped-field-binary", "clipped-field-multiclass")
 # L = \textstyle\sum_t \log \frac{P}{Q}(x_t), \quad x_t \sim P .$$
 #
 # $L$ can be drawn, which uses none of the accountants' mathematics
-# {cite}`abadi2016deep,mironov2019renyi,koskela2020computing`. An accountant is refuted by a case
+# {cite}`abadi2016deep,mironov2019renyi,koskela2020computing`. An accountant falls to a case
 # whose drawn δ, at its ε, is larger than the δ asked for. Look at how close PLD's curve is to the
 # band, and at RDP's distance from it.
 
@@ -253,7 +253,7 @@ chapter.section_table(
 # Losing less starts with SSE because it "converges exponentially to 0 loss", and cross-entropy only
 # as $1/t$. On a linear model both can be measured. SSE shrinks in each eigendirection of the data's
 # second moment by a constant factor, at worst $(1 - \lambda_{\min}/\lambda_{\max})^2$ a step. Each
-# claim would be refuted by data with another rate. In the figure look for straight lines: SSE's on
+# claim would fall to data with another rate. In the figure look for straight lines: SSE's on
 # the left, where steps are linear, cross-entropy's on the right, where they are logarithmic.
 
 # %%

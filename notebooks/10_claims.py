@@ -65,3 +65,30 @@ page.rule_kinds()
 
 # %%
 page.table("tempered sigmoids", ledger)
+
+# %% [markdown]
+# ## Losing less
+#
+# So far the propositions alone. Where a claim falls, the chapter on propositions shows the
+# counterexample and what holds instead. {cite}`shamsabadi2023losing`
+
+# %%
+page.table("losing less", ledger)
+
+# %% [markdown]
+# ## Backpropagation clipping
+#
+# The propositions alone. The last line is about the authors' corrected code: what it promises and
+# what its noise gives. {cite}`stevens2022backpropagation,stevens2022code`
+
+# %%
+page.table("backpropagation clipping", ledger)
+
+# %% [markdown]
+# ## Tanh filter
+#
+# The propositions alone. The last two lines are the paper's privacy claim: what it proves, and what
+# it uses. {cite}`amian2022tanh`
+
+# %%
+page.table("tanh filter", ledger)

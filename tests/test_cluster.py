@@ -12,7 +12,6 @@ from results_for_tests import RUN, contents, seeds
 from dpstudy import campaign, cluster, store
 from dpstudy.errors import UserError
 
-
 # As in test_training.py: a run of some steps does not earn back what optimising takes.
 LITTLE_OPTIMISED = " --xla_backend_optimization_level=1 --xla_cpu_use_fusion_emitters=false"
 
