@@ -1,0 +1,140 @@
+"""What the contestants in JAX share: weights in and out, and a jitted, blocking step."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+from flax import nnx
+
+from dpstudy import activations, losses, mechanisms, training
+from problem import Problem
+
+tanh = partial(activations.tempered_sigmoid, scale=2.0, inverse_temperature=2.0, offset=1.0)
+
+
+class FlaxNetwork(nnx.Module):
+    """A described network in flax, from the layers and the pooling that one wants."""
+
+    def __init__(
+        self, problem: Problem, conv: Callable, dense: Callable, pool: Callable, activation: Callable
+    ):
+        """Build the layers; their weights are to be replaced."""
+        network, rngs = problem.network, nnx.Rngs(0)
+        self.convs = nnx.List(
+            conv(fan, c.filters, (c.size, c.size), c.stride, padding=c.padding, rngs=rngs)
+            for c, _, fan, _ in network.shapes()
+        )
+        (features, hidden), (_, classes) = network.kernels[-2:]
+        self.dense1 = dense(features, hidden, rngs=rngs)
+        self.dense2 = dense(hidden, classes, rngs=rngs)
+        self.pools = tuple(c.pool for c in network.convs)
+        self.pool, self.activation = pool, activation
+
+    def __call__(self, images: jax.Array) -> jax.Array:
+        """Return the logits."""
+        x = images
+        for conv, stride in zip(self.convs, self.pools, strict=True):
+            x = conv(x)
+            x = self.activation(self.pool(x, stride) if stride else x)
+        x = self.activation(self.dense1(x.reshape(len(x), -1)))
+        return self.dense2(x)
+
+
+def stock_network(problem: Problem) -> FlaxNetwork:
+    """Build the network from flax as it comes."""
+
+    def pool(x: jax.Array, stride: int) -> jax.Array:
+        return nnx.max_pool(x, (2, 2), strides=(stride, stride))
+
+    return FlaxNetwork(problem, nnx.Conv, nnx.Linear, pool, jnp.tanh)
+
+
+def each_loss(network: nnx.Module, images: jax.Array, labels: jax.Array) -> jax.Array:
+    """Return each example's loss, from images as bytes."""
+    return losses.cross_entropy(network(training.scaled(images)), labels)
+
+
+def with_weights(params: nnx.State, layers: list[dict[str, np.ndarray]]) -> nnx.State:
+    """Return the parameters with their values replaced, layer by layer."""
+    flat = dict(nnx.to_flat_state(params))
+    places = list(dict.fromkeys(path[:-1] for path in flat))
+    for place, layer in zip(places, layers, strict=True):
+        for name, value in layer.items():
+            assert flat[(*place, name)].shape == value.shape, (place, name)
+            flat[(*place, name)] = flat[(*place, name)].replace(jnp.array(value))
+    return nnx.from_flat_state(flat)
+
+
+def weights_of(params: nnx.State) -> list[dict[str, np.ndarray]]:
+    """Return the values of parameters, layer by layer."""
+    layers: dict[tuple, dict[str, np.ndarray]] = {}
+    for path, value in nnx.to_flat_state(params):
+        layers.setdefault(path[:-1], {})[path[-1]] = np.asarray(value[...])
+    return list(layers.values())
+
+
+def optimizer(problem: Problem, private: bool) -> optax.GradientTransformation:
+    """Return noise on the sum, the batch size, and SGD with momentum."""
+    mean = optax.scale(1 / problem.batch)
+    rule = optax.sgd(problem.learning_rate, momentum=problem.momentum)
+    if not private:
+        return optax.chain(mean, rule)
+    deviation = problem.noise_multiplier * problem.clip_norm
+    return optax.chain(mechanisms.gaussian_noise(deviation, jax.random.key(3)), mean, rule)
+
+
+Sum = Callable[[nnx.State, jax.Array, jax.Array, jax.Array], nnx.State]
+"""From parameters, indices, and the whole set to a sum of gradients."""
+
+
+class JaxContestant:
+    """A training loop around one way to sum gradients."""
+
+    def __init__(
+        self,
+        problem: Problem,
+        network: nnx.Module,
+        total: Sum,
+        update: optax.GradientTransformation,
+        losses: Callable = each_loss,
+    ):
+        """Compile nothing yet: the first step does."""
+        graph, params = nnx.split(network, nnx.Param)
+        params = with_weights(params, problem.weights())
+        self.state: Any = params, update.init(params)
+        self.set = tuple(jnp.asarray(array) for array in problem.data())
+
+        @partial(jax.jit, donate_argnums=0)
+        def step(state: Any, indices: jax.Array, images: jax.Array, labels: jax.Array) -> Any:
+            params, optimizer_state = state
+            gradient = total(params, indices, images, labels)
+            updates, optimizer_state = update.update(gradient, optimizer_state)
+            return optax.apply_updates(params, updates), optimizer_state
+
+        @jax.jit
+        def mean_loss(params: nnx.State, images: jax.Array, labels: jax.Array) -> jax.Array:
+            return losses(nnx.merge(graph, params), images, labels).mean()
+
+        self._step, self._mean_loss = step, mean_loss
+
+    def loss(self, indices: np.ndarray) -> float:
+        """See `Contestant`."""
+        return float(self._mean_loss(self.state[0], *(array[indices] for array in self.set)))
+
+    def step(self, indices: np.ndarray) -> None:
+        """See `Contestant`."""
+        self.state = self._step(self.state, indices, *self.set)
+
+    def wait(self) -> None:
+        """See `Contestant`."""
+        jax.block_until_ready(self.state)
+
+    def weights(self) -> list[dict[str, np.ndarray]]:
+        """See `Contestant`."""
+        return weights_of(self.state[0])

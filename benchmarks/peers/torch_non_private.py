@@ -1,0 +1,26 @@
+"""PyTorch without privacy, in its better memory layout."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from peers.torch_training import TorchContestant
+from problem import Problem
+
+VARIANTS = ("channels first", "channels last")
+
+
+class NonPrivate(TorchContestant):
+    """The usual training loop."""
+
+    def step(self, indices: np.ndarray) -> None:
+        """See `Contestant`."""
+        images, labels = self.batch(indices)
+        self.sgd.zero_grad()
+        self.criterion(self.network(images), labels).backward()
+        self.sgd.step()
+
+
+def build(problem: Problem, variant: str) -> NonPrivate:
+    """Build it in the given memory layout."""
+    return NonPrivate(problem, channels_last=variant == "channels last")

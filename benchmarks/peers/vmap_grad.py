@@ -1,0 +1,28 @@
+"""JAX as any user would write it: flax as it comes, `vmap(grad)`, norms, weighted sum."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+from flax import nnx
+
+from dpstudy import mechanisms, per_example
+from peers.jax_training import JaxContestant, each_loss, optimizer, stock_network
+from problem import Problem
+
+VARIANTS = ("",)
+
+
+def build(problem: Problem, variant: str) -> JaxContestant:
+    """Build it, over the whole batch at once."""
+    network = stock_network(problem)
+    graph = nnx.split(network, nnx.Param)[0]
+
+    def total(
+        params: nnx.State, indices: jax.Array, images: jax.Array, labels: jax.Array
+    ) -> nnx.State:
+        batch = images[indices], labels[indices]
+        each = per_example.by_vmap(graph, each_loss, params, *batch)
+        return mechanisms.clipped_sum(*each, jnp.ones(len(indices)), problem.clip_norm)[0]
+
+    return JaxContestant(problem, network, total, optimizer(problem, private=True))
