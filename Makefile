@@ -16,6 +16,11 @@ PYTHON ?= $(shell for p in python3.11 python3 python3.12 python3.13 python; do \
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 READY := $(VENV)/.ready
+BENCH_VENV ?= .venv-bench
+BENCH_BIN := $(BENCH_VENV)/bin
+BENCH_PIP := $(BENCH_BIN)/python -m pip --quiet --disable-pip-version-check
+BENCH_READY := $(BENCH_VENV)/.ready
+BENCH ?=
 HTML := _build/html/index.html
 NOTEBOOKS = $(filter-out notebooks/out%,$(wildcard notebooks/*.ipynb))
 
@@ -24,10 +29,10 @@ export PYTHONHASHSEED := 0
 export PYDEVD_DISABLE_FILE_VALIDATION := 1
 export TF_CPP_MIN_LOG_LEVEL ?= 2
 
-.PHONY: help env book test lint smoke notebooks bench lock clean distclean
+.PHONY: help env book test lint smoke notebooks bench bench-lock lock clean distclean
 
 help:  ## say what each target does
-	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  make \1\t/' | expand -t 18
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 18
 
 env: $(READY)  ## the environment in .venv, every version and hash from requirements.lock
 
@@ -60,8 +65,31 @@ smoke: $(READY)  ## train small versions of every chapter's experiments (minutes
 notebooks: $(READY)  ## make the notebooks from their percent scripts
 	@$(BIN)/python tools/refresh_notebooks.py $(wildcard notebooks/[0-9]*.py)
 
-bench:  ## compare with other libraries (not written yet)
-	@echo "make bench: the benchmark is not written yet." >&2; exit 2
+# Torch and its peers are heavy: they have an environment of their own. On Linux its lock wants torch's
+# CPU build, which the package index does not carry: pip has to be told where that is, for instance by
+# PIP_FIND_LINKS. For a Python whose build has no hash in the lock yet, first make bench-lock.
+#
+#   make bench BENCH="--quick"                 a trial on MNIST; nothing is stored
+#   make bench BENCH="--network cifar-10"      see .venv-bench/bin/python benchmarks/run.py --help
+bench: $(BENCH_READY)  ## compare with other libraries: speed and memory (15 minutes on a quiet machine)
+	@status=0; \
+	$(BENCH_BIN)/python -m pytest -q -p no:cacheprovider -W ignore benchmarks/test_against_peers.py || status=1; \
+	$(BENCH_BIN)/python benchmarks/run.py $(BENCH) || status=1; \
+	exit $$status
+
+$(BENCH_READY): benchmarks/requirements.lock pyproject.toml
+	@test -n "$(PYTHON)" || { echo "No Python 3.11 or newer found: make PYTHON=/path/to/python bench" >&2; exit 1; }
+	@$(BENCH_BIN)/python -m pip --version >/dev/null 2>&1 || { echo "Making $(BENCH_VENV) with $(PYTHON)"; $(PYTHON) -m venv --clear $(BENCH_VENV); }
+	@echo "Installing what benchmarks/requirements.lock names into $(BENCH_VENV) (a few minutes)"
+	@$(BENCH_PIP) install --require-hashes --requirement benchmarks/requirements.lock || { \
+		echo "On Linux pip must find torch's CPU build, of a hash in the lock: see the Makefile, above bench" >&2; exit 1; }
+	@$(BENCH_PIP) install --no-build-isolation --no-deps --editable .
+	@touch $@
+
+bench-lock:  ## resolve the benchmark's environment into benchmarks/requirements.lock again
+	@$(PYTHON) -m venv _build/lock
+	@_build/lock/bin/python -m pip --quiet --disable-pip-version-check install 'uv>=0.8'
+	@_build/lock/bin/python benchmarks/lock.py
 
 # Makes its own uv; keeps the versions in the lock unless asked: make lock UPGRADE=--upgrade
 lock:  ## resolve pyproject.toml into requirements.lock again
@@ -70,9 +98,9 @@ lock:  ## resolve pyproject.toml into requirements.lock again
 	@_build/lock/bin/uv pip compile --quiet --universal --python-version 3.11 --fork-strategy fewest --generate-hashes \
 		--extra book --extra test --extra build $(UPGRADE) pyproject.toml --output-file requirements.lock
 
-clean:  ## remove what the targets made, except .venv
+clean:  ## remove what the targets made, except .venv and .venv-bench
 	@rm -rf _build .pytest_cache .ruff_cache .hypothesis notebooks/out*.ipynb out*.ipynb
-	@find src tests notebooks -type d \( -name __pycache__ -o -name .ipynb_checkpoints \) -prune -exec rm -rf {} +
+	@find src tests notebooks benchmarks -type d \( -name __pycache__ -o -name .ipynb_checkpoints \) -prune -exec rm -rf {} +
 
-distclean: clean  ## and .venv
-	@rm -rf $(VENV)
+distclean: clean  ## and the environments
+	@rm -rf $(VENV) $(BENCH_VENV)

@@ -131,7 +131,6 @@ def flops(network: Network, batch: int) -> int:
     does without. What a method adds to have clipped gradients is its own cost, not counted.
     """
     forward = [
-        2 * after**2 * conv.size**2 * fan * conv.filters
-        for conv, _, fan, after in network.shapes()
+        2 * after**2 * conv.size**2 * fan * conv.filters for conv, _, fan, after in network.shapes()
     ] + [2 * rows * columns for rows, columns in network.kernels[-2:]]
     return batch * (3 * sum(forward) - forward[0])

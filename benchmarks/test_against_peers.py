@@ -3,34 +3,34 @@
 from __future__ import annotations
 
 import importlib
+import os
 from dataclasses import replace
+
+# Compiling takes longer than computing here. Read by XLA when it is first used.
+os.environ["XLA_FLAGS"] = "--xla_backend_optimization_level=0"
 
 import jax
 import numpy as np
 import pytest
-from torch.utils.flop_counter import FlopCounterMode
-
-from dpstudy import models, per_example, training
 from peers import ours
 from peers.jax_training import with_weights
 from problem import NETWORKS, Problem, flops
+from roster import OURS, OWN_NETWORK, PEERS
+from torch.utils.flop_counter import FlopCounterMode
+
+from dpstudy import models, per_example, training
 
 SMALL = {name: Problem(name, batch=16, examples=32, noise_multiplier=0.0) for name in NETWORKS}
-PRIVATE = (
-    "ours_own_network",
-    "vmap_grad",
-    "jax_privacy_clipped_grad",
-    "opacus_hooks",
-    "opacus_ghost",
-    "torch_func",
-)
-NON_PRIVATE = ("jax_non_private", "torch_non_private")
 
 
-def after_two_steps(peer: str, problem: Problem, variant: str | None = None):
+def build(peer, problem, variant=None):
+    module = importlib.import_module(f"peers.{peer.module}")
+    return module.build(problem, peer.variants[0] if variant is None else variant)
+
+
+def after_two_steps(peer, problem):
     """Loss before, and weights after two steps without noise."""
-    module = importlib.import_module(f"peers.{peer}")
-    made = module.build(problem, module.VARIANTS[0] if variant is None else variant)
+    made = build(peer, problem)
     first, second = problem.batches()[:2]
     loss = made.loss(first)
     made.step(first)
@@ -47,65 +47,71 @@ def assert_close(found, expected, tolerance):
             assert np.abs(one[name] - other[name]).max() <= tolerance * scale, name
 
 
-@pytest.mark.parametrize("name", NETWORKS)
-def test_private_peers_take_the_same_steps(name):
-    loss, weights = after_two_steps("ours", SMALL[name])
-    for peer in PRIVATE:
-        peer_loss, peer_weights = after_two_steps(peer, SMALL[name])
-        assert peer_loss == pytest.approx(loss, rel=1e-4), peer
-        assert_close(peer_weights, weights, 1e-5)
+@pytest.fixture(scope="module", params=NETWORKS)
+def ours_after(request):
+    """Our loss and weights, private and not, by whether private."""
+    problem = SMALL[request.param]
+    names = {True: OURS, False: "ours, not private"}
+    after = {private: after_two_steps(PEERS[name], problem) for private, name in names.items()}
+    return problem, after
 
 
-@pytest.mark.parametrize("name", NETWORKS)
-def test_peers_without_privacy_take_the_same_steps(name):
-    loss, weights = after_two_steps("ours_non_private", SMALL[name])
-    for peer in NON_PRIVATE:
-        peer_loss, peer_weights = after_two_steps(peer, SMALL[name])
-        assert peer_loss == pytest.approx(loss, rel=1e-4), peer
-        assert_close(peer_weights, weights, 1e-5)
+OTHERS = {
+    name: peer
+    for name, peer in {**PEERS, "own network": OWN_NETWORK}.items()
+    if peer.fixed_batch and name not in (OURS, "ours, not private", "PyTorch compiled, not private")
+}
 
 
-def test_clipping_changes_the_steps():
-    clipped = after_two_steps("ours", SMALL["mnist"])[1]
-    unclipped = after_two_steps("ours_non_private", SMALL["mnist"])[1]
-    assert np.abs(clipped[0]["kernel"] - unclipped[0]["kernel"]).max() > 1e-4
+@pytest.mark.parametrize("name", OTHERS)
+def test_peer_takes_the_same_steps(ours_after, name):
+    problem, after = ours_after
+    loss, weights = after[OTHERS[name].private]
+    peer_loss, peer_weights = after_two_steps(OTHERS[name], problem)
+    assert peer_loss == pytest.approx(loss, rel=1e-4)
+    assert_close(peer_weights, weights, 1e-5)
 
 
-@pytest.mark.parametrize("peer", ["vmap_grad", "opacus_hooks", "opacus_ghost", "torch_func"])
-def test_noise_is_added(peer):
-    loud = replace(SMALL["mnist"], noise_multiplier=100.0)
-    quiet = after_two_steps(peer, SMALL["mnist"])[1]
-    noisy = after_two_steps(peer, loud)[1]
-    # One step's noise on the mean gradient, 1.9 times over by momentum, in standard deviations.
-    expected = 100 * 0.1 / 16 * 0.1 * np.sqrt(1 + 1.9**2)
-    found = np.std(noisy[2]["kernel"] - quiet[2]["kernel"])
-    assert found == pytest.approx(expected, rel=0.05)
+def test_clipping_changes_the_steps(ours_after):
+    _, after = ours_after
+    assert np.abs(after[True][1][0]["kernel"] - after[False][1][0]["kernel"]).max() > 1e-4
+
+
+@pytest.mark.parametrize("name", [name for name, peer in PEERS.items() if peer.private])
+def test_noise_is_added(name):
+    problem = replace(SMALL["mnist"], batch=32, examples=64, noise_multiplier=100.0)
+    _, weights = after_two_steps(PEERS[name], problem)
+    start = problem.weights()
+    # The noise of two steps on the mean gradient, the first 1.9 times over by momentum.
+    expected = 100 * 0.1 / 32 * 0.1 * np.sqrt(1 + 1.9**2)
+    assert np.std(weights[2]["kernel"] - start[2]["kernel"]) == pytest.approx(expected, rel=0.05)
 
 
 @pytest.mark.parametrize("name", NETWORKS)
 def test_per_example_gradients_are_opacus_per_sample_gradients(name):
     problem = SMALL[name]
-    opacus = importlib.import_module("peers.opacus_hooks").build(problem, "channels first")
+    opacus = build(PEERS["Opacus, hooks"], problem)
     indices = problem.batches()[0]
     images, labels = opacus.batch(indices)
-    # A sum, since Opacus undoes the division by the batch size that it assumes.
     opacus.criterion(opacus.private(images), labels).backward()
 
     run = ours.run_of(problem)
     numbers = ours.numbers_of(problem, run)
     params = with_weights(training.start(run).params, problem.weights())
-    stored = [array[indices] for array in problem.data()]
     graph, losses = models.structure(run.model), training.objective(run.shape, numbers)
-    _, gradients = per_example.gradients(graph, losses, params, *stored)
-    layers = jax.tree.leaves(gradients.written_out())
-    mine = iter(layers)
+
+    @jax.jit
+    def written_out(params, images, labels):
+        return per_example.gradients(graph, losses, params, images, labels)[1].written_out()
+
+    found = iter(jax.tree.leaves(written_out(params, *(x[indices] for x in problem.data()))))
     for layer in opacus.network.layers():
         weight = opacus.network.in_our_layout(layer, layer.weight.grad_sample.numpy())
-        for expected in (layer.bias.grad_sample.numpy(), weight):
-            found = np.asarray(next(mine))
-            assert found.shape == expected.shape
-            scale = np.abs(expected).reshape(len(expected), -1).max(axis=1)
-            worst = np.abs(found - expected).reshape(len(expected), -1).max(axis=1)
+        for theirs in (layer.bias.grad_sample.numpy(), weight):
+            mine = np.asarray(next(found))
+            assert mine.shape == theirs.shape
+            scale = np.abs(theirs).reshape(len(theirs), -1).max(axis=1)
+            worst = np.abs(mine - theirs).reshape(len(theirs), -1).max(axis=1)
             assert (worst <= 1e-5 * scale).all()
 
 
@@ -116,7 +122,7 @@ def test_networks_are_the_papers():
 
 @pytest.mark.parametrize("name", NETWORKS)
 def test_flops_agree_with_those_that_torch_counts(name):
-    made = importlib.import_module("peers.torch_non_private").build(SMALL[name], "channels first")
+    made = build(PEERS["PyTorch, not private"], SMALL[name])
     with FlopCounterMode(display=False) as counter:
         made.step(SMALL[name].batches()[0])
     assert flops(SMALL[name].network, SMALL[name].batch) == counter.get_total_flops()

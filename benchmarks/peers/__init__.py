@@ -1,7 +1,7 @@
 """The contestants, one file each.
 
-A contestant's module has `build(problem, variant)`, which returns a `Contestant`, and `VARIANTS`:
-settings to choose from by a short measurement before the contest, the first being the default.
+A contestant's module has `build(problem, variant)`, which returns a `Contestant`; `roster.py` lists
+them with the variants that each may be measured in.
 """
 
 from __future__ import annotations

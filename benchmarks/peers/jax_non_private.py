@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import jax
 from flax import nnx
-
-from peers.jax_training import JaxContestant, each_loss, optimizer, stock_network
 from problem import Problem
 
-VARIANTS = ("",)
+from peers.jax_training import JaxContestant, each_loss, optimizer, stock_network
 
 
 def build(problem: Problem, variant: str) -> JaxContestant:

@@ -1,15 +1,13 @@
-"""jax-privacy: `clipped_grad`, at its best number of examples a microbatch."""
+"""jax-privacy: `clipped_grad`, the whole batch at once or in microbatches."""
 
 from __future__ import annotations
 
 import jax
 import jax_privacy
 from flax import nnx
-
-from peers.jax_training import JaxContestant, each_loss, optimizer, stock_network
 from problem import Problem
 
-VARIANTS = ("whole batch", "8", "16", "32", "64", "128")
+from peers.jax_training import JaxContestant, each_loss, optimizer, stock_network
 
 
 def build(problem: Problem, variant: str) -> JaxContestant:

@@ -11,9 +11,9 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 from flax import nnx
+from problem import Problem
 
 from dpstudy import activations, losses, mechanisms, training
-from problem import Problem
 
 tanh = partial(activations.tempered_sigmoid, scale=2.0, inverse_temperature=2.0, offset=1.0)
 
@@ -22,7 +22,12 @@ class FlaxNetwork(nnx.Module):
     """A described network in flax, from the layers and the pooling that one wants."""
 
     def __init__(
-        self, problem: Problem, conv: Callable, dense: Callable, pool: Callable, activation: Callable
+        self,
+        problem: Problem,
+        conv: Callable,
+        dense: Callable,
+        pool: Callable,
+        activation: Callable,
     ):
         """Build the layers; their weights are to be replaced."""
         network, rngs = problem.network, nnx.Rngs(0)

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from peers.opacus_hooks import VARIANTS, Opacus
 from problem import Problem
 
-__all__ = ["VARIANTS", "build"]
+from peers.opacus_hooks import Opacus
 
 
 def build(problem: Problem, variant: str) -> Opacus:

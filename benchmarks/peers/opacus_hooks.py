@@ -11,12 +11,10 @@ import warnings
 
 import numpy as np
 from opacus import PrivacyEngine
+from problem import Problem
 from torch.utils.data import DataLoader, TensorDataset
 
 from peers.torch_training import TorchContestant
-from problem import Problem
-
-VARIANTS = ("",)
 
 
 class Opacus(TorchContestant):

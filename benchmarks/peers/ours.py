@@ -5,13 +5,11 @@ from __future__ import annotations
 import jax
 import jax.numpy as jnp
 from flax import nnx
+from problem import STUDY_MODEL, Problem
 
 from dpstudy import models, sampling, training
 from dpstudy.spec import Run
 from peers.jax_training import JaxContestant
-from problem import STUDY_MODEL, Problem
-
-VARIANTS = ("",)
 
 
 def run_of(problem: Problem, **fields: object) -> Run:

@@ -1,17 +1,15 @@
-"""This package without clipping or noise, at its best number of examples a microbatch."""
+"""This package without clipping or noise, in microbatches of several sizes."""
 
 from __future__ import annotations
 
 import jax
 import jax.numpy as jnp
 from flax import nnx
+from problem import Problem
 
 from dpstudy import accumulate, mechanisms, models, sampling, training
 from peers import ours
 from peers.jax_training import JaxContestant
-from problem import Problem
-
-VARIANTS = ("16", "32", "64", "128", "whole batch")
 
 
 def build(problem: Problem, variant: str) -> JaxContestant:
@@ -32,9 +30,7 @@ def build(problem: Problem, variant: str) -> JaxContestant:
         nothing = jax.tree.map(jnp.zeros_like, params), mechanisms.nothing_seen()
         return accumulate.over_examples(part, nothing, draw, (images, labels), size)[0]
 
-    numbers |= {
-        name: jnp.float32(getattr(problem, name)) for name in ("learning_rate", "momentum")
-    }
+    numbers |= {name: jnp.float32(getattr(problem, name)) for name in ("learning_rate", "momentum")}
     return JaxContestant(
         problem,
         models.build(run.model, jax.random.key(0)),

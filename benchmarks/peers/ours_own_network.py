@@ -7,12 +7,10 @@ from functools import partial
 import jax
 import jax.numpy as jnp
 from flax import nnx
+from problem import Problem
 
 from dpstudy import layers, models, pooling, private, sampling, training
 from peers.jax_training import FlaxNetwork, JaxContestant, each_loss, optimizer, tanh
-from problem import Problem
-
-VARIANTS = ("",)
 
 
 def build(problem: Problem, variant: str) -> JaxContestant:

@@ -11,13 +11,11 @@ from functools import partial
 import jax
 import jax.numpy as jnp
 import numpy as np
+from problem import Problem
 
 from dpstudy import training
 from peers import ours
 from peers.jax_training import weights_of, with_weights
-from problem import Problem
-
-VARIANTS = ("",)
 
 
 class WholeStep:

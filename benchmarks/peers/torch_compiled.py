@@ -1,22 +1,20 @@
-"""PyTorch without privacy, through `torch.compile`, in its better memory layout."""
+"""PyTorch without privacy, through `torch.compile`."""
 
 from __future__ import annotations
 
 import numpy as np
 import torch
-
-from peers.torch_training import TorchContestant
 from problem import Problem
 
-VARIANTS = ("channels first", "channels last")
+from peers.torch_training import TorchContestant
 
 
 class Compiled(TorchContestant):
     """The usual training loop around a compiled loss."""
 
-    def __init__(self, problem: Problem, *, channels_last: bool):
+    def __init__(self, problem: Problem):
         """Wrap the loss; the first step compiles it."""
-        super().__init__(problem, channels_last=channels_last)
+        super().__init__(problem)
         self.compiled = torch.compile(
             lambda images, labels: self.criterion(self.network(images), labels)
         )
@@ -30,5 +28,5 @@ class Compiled(TorchContestant):
 
 
 def build(problem: Problem, variant: str) -> Compiled:
-    """Build it in the given memory layout."""
-    return Compiled(problem, channels_last=variant == "channels last")
+    """Build it."""
+    return Compiled(problem)

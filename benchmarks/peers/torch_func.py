@@ -1,15 +1,13 @@
-"""PyTorch's `torch.func`: vmap over grad, at its best number of examples a chunk."""
+"""PyTorch's `torch.func`: vmap over grad, the whole batch at once or in chunks."""
 
 from __future__ import annotations
 
 import numpy as np
 import torch
+from problem import Problem
 from torch.func import functional_call, grad, vmap
 
 from peers.torch_training import TorchContestant
-from problem import Problem
-
-VARIANTS = ("whole batch", "16", "64")
 
 
 class VmapGrad(TorchContestant):

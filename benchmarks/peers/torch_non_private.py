@@ -1,13 +1,11 @@
-"""PyTorch without privacy, in its better memory layout."""
+"""PyTorch without privacy, in either memory layout."""
 
 from __future__ import annotations
 
 import numpy as np
-
-from peers.torch_training import TorchContestant
 from problem import Problem
 
-VARIANTS = ("channels first", "channels last")
+from peers.torch_training import TorchContestant
 
 
 class NonPrivate(TorchContestant):

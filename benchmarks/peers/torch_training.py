@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import torch
-from torch import nn
-
 from problem import Problem
+from torch import nn
 
 
 class TorchNetwork(nn.Module):

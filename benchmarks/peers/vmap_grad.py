@@ -5,12 +5,10 @@ from __future__ import annotations
 import jax
 import jax.numpy as jnp
 from flax import nnx
+from problem import Problem
 
 from dpstudy import mechanisms, per_example
 from peers.jax_training import JaxContestant, each_loss, optimizer, stock_network
-from problem import Problem
-
-VARIANTS = ("",)
 
 
 def build(problem: Problem, variant: str) -> JaxContestant:

@@ -1,0 +1,43 @@
+"""Who takes part, by the name under which it is stored."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Peer:
+    """One contestant.
+
+    Attributes:
+        module: its file in `peers/`.
+        private: whether it clips and adds noise.
+        variants: settings, each of which takes part; the best counts.
+        fixed_batch: whether it trains on the examples that it is given.
+    """
+
+    module: str
+    private: bool = True
+    variants: tuple[str, ...] = ("",)
+    fixed_batch: bool = True
+
+
+LAYOUTS = ("channels first", "channels last")
+OURS = "ours"
+PEERS = {
+    OURS: Peer("ours"),
+    "ours, with sampling": Peer("ours_poisson", fixed_batch=False),
+    "ours, not private": Peer(
+        "ours_non_private", private=False, variants=("32", "128", "whole batch")
+    ),
+    "vmap(grad)": Peer("vmap_grad"),
+    "jax-privacy": Peer("jax_privacy_clipped_grad", variants=("whole batch", "16", "64")),
+    "JAX, not private": Peer("jax_non_private", private=False),
+    "Opacus, hooks": Peer("opacus_hooks"),
+    "Opacus, ghost clipping": Peer("opacus_ghost"),
+    "torch.func": Peer("torch_func", variants=("whole batch", "16", "64")),
+    "PyTorch, not private": Peer("torch_non_private", private=False, variants=LAYOUTS),
+    "PyTorch compiled, not private": Peer("torch_compiled", private=False),
+}
+OWN_NETWORK = Peer("ours_own_network")
+PRODUCTS = {"JAX": Peer("products_jax"), "PyTorch": Peer("products_torch")}
