@@ -14,21 +14,25 @@ class Peer:
         private: whether it clips and adds noise.
         variants: settings, each of which takes part; the best counts.
         fixed_batch: whether it trains on the examples that it is given.
+        quick: whether it starts fast enough for a trial.
     """
 
     module: str
     private: bool = True
     variants: tuple[str, ...] = ("",)
     fixed_batch: bool = True
+    quick: bool = True
 
 
+# Examples in one pass of our inner loop.
+MICROBATCHES = ("32", "16", "64")
 LAYOUTS = ("channels first", "channels last")
 OURS = "ours"
 PEERS = {
-    OURS: Peer("ours"),
-    "ours, with sampling": Peer("ours_poisson", fixed_batch=False),
+    OURS: Peer("ours", variants=MICROBATCHES),
+    "ours, with sampling": Peer("ours_poisson", variants=MICROBATCHES[:1], fixed_batch=False),
     "ours, not private": Peer(
-        "ours_non_private", private=False, variants=("32", "128", "whole batch")
+        "ours_non_private", private=False, variants=(*MICROBATCHES, "whole batch")
     ),
     "vmap(grad)": Peer("vmap_grad"),
     "jax-privacy": Peer("jax_privacy_clipped_grad", variants=("whole batch", "16", "64")),
@@ -37,7 +41,6 @@ PEERS = {
     "Opacus, ghost clipping": Peer("opacus_ghost"),
     "torch.func": Peer("torch_func", variants=("whole batch", "16", "64")),
     "PyTorch, not private": Peer("torch_non_private", private=False, variants=LAYOUTS),
-    "PyTorch compiled, not private": Peer("torch_compiled", private=False),
+    "PyTorch compiled, not private": Peer("torch_compiled", private=False, quick=False),
 }
-OWN_NETWORK = Peer("ours_own_network")
 PRODUCTS = {"JAX": Peer("products_jax"), "PyTorch": Peer("products_torch")}

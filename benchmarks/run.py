@@ -8,6 +8,7 @@ from __future__ import annotations
 import importlib.metadata
 import os
 import platform
+import statistics
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -19,7 +20,7 @@ import click
 import contest
 from contest import Entry, Outcome
 from problem import BATCH, NETWORKS, Problem, flops
-from roster import OURS, OWN_NETWORK, PEERS, PRODUCTS
+from roster import OURS, PEERS, PRODUCTS
 from tqdm import tqdm
 
 from dpstudy import records
@@ -38,39 +39,45 @@ def cores() -> tuple[int, ...]:
     return tuple(range(os.cpu_count() or 1))
 
 
-def contestants(network: str) -> list[Entry]:
+def contestants(network: str, quick: bool) -> list[Entry]:
     """Return who takes part in the contest on a network, each in all its variants."""
     problem = Problem(network, BATCH[network])
     return [
         Entry(name, peer.module, problem, variant)
         for name, peer in PEERS.items()
-        for variant in peer.variants
+        if peer.quick or not quick
+        for variant in peer.variants[: 1 if quick else None]
     ]
 
 
-def side_by_side(network: str) -> list[Entry]:
+def side_by_side(network: str, variant: str) -> list[Entry]:
     """Return our step in one pinned single-threaded process, in two, ... and in one a core."""
     # On a GPU runs side by side are one program, vmapped; a contestant for that belongs here.
     problem = Problem(network, BATCH[network])
     return [
-        Entry(f"{count} pinned", PEERS[OURS].module, problem, cores=cores()[:count])
+        Entry(f"{count} pinned", PEERS[OURS].module, problem, variant, cores()[:count])
         for count in range(1, len(cores()) + 1)
         if count & (count - 1) == 0 or count == len(cores())
     ]
 
 
-def by_batch(network: str) -> list[Entry]:
+def by_batch(network: str, variant: str) -> list[Entry]:
     """Return our step at several batch sizes."""
     return [
-        Entry(f"batch {batch}", PEERS[OURS].module, Problem(network, batch))
+        Entry(f"batch {batch}", PEERS[OURS].module, Problem(network, batch), variant)
         for batch in BATCHES[network]
     ]
 
 
-def by_width(network: str) -> list[Entry]:
+def by_width(network: str, variant: str) -> list[Entry]:
     """Return our step at several multiples of the channels."""
     return [
-        Entry(f"width {width:g}", OWN_NETWORK.module, Problem(network, BATCH[network], width))
+        Entry(
+            f"width {width:g}",
+            PEERS[OURS].module,
+            Problem(network, BATCH[network], width),
+            variant,
+        )
         for width in WIDTHS[network]
     ]
 
@@ -83,6 +90,9 @@ def products() -> list[Entry]:
         for name, peer in PRODUCTS.items()
         for where, pinned in (("all cores", (None,)), ("one core", cores()[:1]))
     ]
+
+
+Series = Callable[[str, str], list[Entry]]
 
 
 class Session:
@@ -100,9 +110,9 @@ class Session:
         """Yield what will be held, for the progress bar."""
         yield products(), self.short_rounds
         for network in self.networks:
-            yield contestants(network), self.rounds
+            yield contestants(network, self.quick), self.rounds
             for entries in self.series:
-                yield entries(network), self.short_rounds
+                yield entries(network, ""), self.short_rounds
 
     @staticmethod
     def _share(entries: list[Entry], rounds: int) -> int:
@@ -114,7 +124,7 @@ class Session:
         return max(2, self.rounds // 3)
 
     @property
-    def series(self) -> tuple[Callable[[str], list[Entry]], ...]:
+    def series(self) -> tuple[Series, ...]:
         """How cost grows: the series of our step alone."""
         return () if self.quick else (by_batch, by_width, side_by_side)
 
@@ -135,7 +145,7 @@ class Session:
 
     def compare(self, network: str) -> dict[str, Any]:
         """Time all contestants on one network."""
-        outcome = self.hold(network, contestants(network), self.rounds, same_loss=True)
+        outcome = self.hold(network, contestants(network, self.quick), self.rounds, same_loss=True)
         return {
             "network": network,
             "batch": BATCH[network],
@@ -148,10 +158,10 @@ class Session:
             "failed": outcome.failed,
         }
 
-    def grow(self, network: str, entries: Callable[[str], list[Entry]]) -> list[dict[str, Any]]:
+    def grow(self, network: str, entries: Series, variant: str) -> list[dict[str, Any]]:
         """Time our step along one series."""
         what = f"{network}, {entries.__name__.replace('_', ' ')}"
-        finished = self.hold(what, entries(network), self.short_rounds).finished
+        finished = self.hold(what, entries(network, variant), self.short_rounds).finished
         return [
             one.record() | {"network": network, "flops": flops(problem.network, problem.batch)}
             for one in finished
@@ -161,16 +171,28 @@ class Session:
     def measure(self) -> dict[str, Any]:
         """Run everything; return what is stored."""
         rates = self.hold("products", products(), self.short_rounds).finished
-        content = {
+        content: dict[str, Any] = {
             "products": [one.record() | {"flops": 2 * PRODUCT_SIZE**3} for one in rates],
-            "comparisons": [self.compare(network) for network in self.networks],
-        }
-        for entries in self.series:
-            content[entries.__name__] = [
-                point for network in self.networks for point in self.grow(network, entries)
-            ]
+            "comparisons": [],
+        } | {entries.__name__: [] for entries in self.series}
+        for network in self.networks:
+            comparison = self.compare(network)
+            content["comparisons"].append(comparison)
+            for entries in self.series:
+                variant = best_of_ours(comparison)
+                content[entries.__name__] += self.grow(network, entries, variant)
         self.bar.close()
         return content
+
+
+def best_of_ours(comparison: dict[str, Any]) -> str:
+    """Return the variant of ours with the lowest median time, or the default if none ran."""
+    times = {
+        one["variant"]: statistics.median(max(burst) for burst in one["rounds"])
+        for one in comparison["contestants"]
+        if one["name"] == OURS
+    }
+    return min(times, key=times.__getitem__, default=PEERS[OURS].variants[0])
 
 
 def machine() -> dict[str, Any]:

@@ -12,13 +12,14 @@ os.environ["XLA_FLAGS"] = "--xla_backend_optimization_level=0"
 import jax
 import numpy as np
 import pytest
+from flax import nnx
 from peers import ours
 from peers.jax_training import with_weights
 from problem import NETWORKS, Problem, flops
-from roster import OURS, OWN_NETWORK, PEERS
+from roster import OURS, PEERS
 from torch.utils.flop_counter import FlopCounterMode
 
-from dpstudy import models, per_example, training
+from dpstudy import per_example
 
 SMALL = {name: Problem(name, batch=16, examples=32, noise_multiplier=0.0) for name in NETWORKS}
 
@@ -58,8 +59,8 @@ def ours_after(request):
 
 OTHERS = {
     name: peer
-    for name, peer in {**PEERS, "own network": OWN_NETWORK}.items()
-    if peer.fixed_batch and name not in (OURS, "ours, not private", "PyTorch compiled, not private")
+    for name, peer in PEERS.items()
+    if peer.fixed_batch and peer.quick and name not in (OURS, "ours, not private")
 }
 
 
@@ -70,6 +71,15 @@ def test_peer_takes_the_same_steps(ours_after, name):
     peer_loss, peer_weights = after_two_steps(OTHERS[name], problem)
     assert peer_loss == pytest.approx(loss, rel=1e-4)
     assert_close(peer_weights, weights, 1e-5)
+
+
+def test_other_widths_have_the_study_s_layers():
+    """A network of one's own, at a width just off 1, is as deep and steps as far."""
+    widened = replace(SMALL["mnist"], width=1.001)
+    loss, weights = after_two_steps(PEERS[OURS], SMALL["mnist"])
+    other_loss, other_weights = after_two_steps(PEERS[OURS], widened)
+    assert other_loss == pytest.approx(loss, rel=1e-6)
+    assert_close(other_weights, weights, 1e-6)
 
 
 def test_clipping_changes_the_steps(ours_after):
@@ -95,14 +105,13 @@ def test_per_example_gradients_are_opacus_per_sample_gradients(name):
     images, labels = opacus.batch(indices)
     opacus.criterion(opacus.private(images), labels).backward()
 
-    run = ours.run_of(problem)
-    numbers = ours.numbers_of(problem, run)
-    params = with_weights(training.start(run).params, problem.weights())
-    graph, losses = models.structure(run.model), training.objective(run.shape, numbers)
+    graph, params = nnx.split(ours.network_of(problem), nnx.Param)
+    params = with_weights(params, problem.weights())
 
     @jax.jit
     def written_out(params, images, labels):
-        return per_example.gradients(graph, losses, params, images, labels)[1].written_out()
+        each = per_example.gradients(graph, ours.losses, params, images, labels)
+        return each[1].written_out()
 
     found = iter(jax.tree.leaves(written_out(params, *(x[indices] for x in problem.data()))))
     for layer in opacus.network.layers():

@@ -13,22 +13,13 @@ import optax
 from flax import nnx
 from problem import Problem
 
-from dpstudy import activations, losses, mechanisms, training
-
-tanh = partial(activations.tempered_sigmoid, scale=2.0, inverse_temperature=2.0, offset=1.0)
+from dpstudy import losses, mechanisms
 
 
 class FlaxNetwork(nnx.Module):
     """A described network in flax, from the layers and the pooling that one wants."""
 
-    def __init__(
-        self,
-        problem: Problem,
-        conv: Callable,
-        dense: Callable,
-        pool: Callable,
-        activation: Callable,
-    ):
+    def __init__(self, problem: Problem, conv: Callable, dense: Callable, pool: Callable):
         """Build the layers; their weights are to be replaced."""
         network, rngs = problem.network, nnx.Rngs(0)
         self.convs = nnx.List(
@@ -39,15 +30,15 @@ class FlaxNetwork(nnx.Module):
         self.dense1 = dense(features, hidden, rngs=rngs)
         self.dense2 = dense(hidden, classes, rngs=rngs)
         self.pools = tuple(c.pool for c in network.convs)
-        self.pool, self.activation = pool, activation
+        self.pool = pool
 
-    def __call__(self, images: jax.Array) -> jax.Array:
+    def __call__(self, images: jax.Array, activation: Callable) -> jax.Array:
         """Return the logits."""
         x = images
         for conv, stride in zip(self.convs, self.pools, strict=True):
             x = conv(x)
-            x = self.activation(self.pool(x, stride) if stride else x)
-        x = self.activation(self.dense1(x.reshape(len(x), -1)))
+            x = activation(self.pool(x, stride) if stride else x)
+        x = activation(self.dense1(x.reshape(len(x), -1)))
         return self.dense2(x)
 
 
@@ -57,12 +48,20 @@ def stock_network(problem: Problem) -> FlaxNetwork:
     def pool(x: jax.Array, stride: int) -> jax.Array:
         return nnx.max_pool(x, (2, 2), strides=(stride, stride))
 
-    return FlaxNetwork(problem, nnx.Conv, nnx.Linear, pool, jnp.tanh)
+    return FlaxNetwork(problem, nnx.Conv, nnx.Linear, pool)
 
 
-def each_loss(network: nnx.Module, images: jax.Array, labels: jax.Array) -> jax.Array:
-    """Return each example's loss, from images as bytes."""
-    return losses.cross_entropy(network(training.scaled(images)), labels)
+def loss_with(activation: Callable) -> Callable:
+    """Return each example's loss, as a function of network, images as bytes, and labels."""
+
+    def each_loss(network: nnx.Module, images: jax.Array, labels: jax.Array) -> jax.Array:
+        logits = network(images.astype(jnp.float32) / 255, activation)
+        return losses.cross_entropy(logits, labels)
+
+    return each_loss
+
+
+each_loss = loss_with(jnp.tanh)
 
 
 def with_weights(params: nnx.State, layers: list[dict[str, np.ndarray]]) -> nnx.State:
@@ -108,12 +107,13 @@ class JaxContestant:
         total: Sum,
         update: optax.GradientTransformation,
         losses: Callable = each_loss,
+        data: tuple[np.ndarray, np.ndarray] | None = None,
     ):
         """Compile nothing yet: the first step does."""
         graph, params = nnx.split(network, nnx.Param)
         params = with_weights(params, problem.weights())
         self.state: Any = params, update.init(params)
-        self.set = tuple(jnp.asarray(array) for array in problem.data())
+        self.set = tuple(jnp.asarray(array) for array in data or problem.data())
 
         @partial(jax.jit, donate_argnums=0)
         def step(state: Any, indices: jax.Array, images: jax.Array, labels: jax.Array) -> Any:

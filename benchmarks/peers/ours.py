@@ -1,47 +1,48 @@
-"""This package, as the study trains: `training.sum_over` and `training.optimizer`."""
+"""This package: `private.private_gradient`, the same parts that the study trains with."""
 
 from __future__ import annotations
+
+from functools import partial
 
 import jax
 import jax.numpy as jnp
 from flax import nnx
 from problem import STUDY_MODEL, Problem
 
-from dpstudy import models, sampling, training
-from dpstudy.spec import Run
-from peers.jax_training import JaxContestant
+from dpstudy import activations, convolution, layers, models, pooling, private, sampling
+from peers.jax_training import FlaxNetwork, JaxContestant, loss_with, optimizer
+
+tanh = partial(activations.tempered_sigmoid, scale=2.0, inverse_temperature=2.0, offset=1.0)
+losses = loss_with(tanh)
 
 
-def run_of(problem: Problem, **fields: object) -> Run:
-    """Return the run whose steps are timed."""
-    dataset, model = problem.name, STUDY_MODEL[problem.name]
-    fields = {"sampling": "shuffled", "batch": problem.batch} | fields
-    return Run(dataset=dataset, model=model, clip_norm=problem.clip_norm, **fields)
+def network_of(problem: Problem) -> nnx.Module:
+    """Return the study's network or, at another width, one of the same layers."""
+    if problem.width == 1:
+        return models.build(STUDY_MODEL[problem.name], jax.random.key(0))
+
+    def pool(x: jax.Array, stride: int) -> jax.Array:
+        return pooling.max_pool(x, stride=stride)
+
+    conv = partial(layers.Conv, conv_general_dilated=convolution.conv_general_dilated)
+    return FlaxNetwork(problem, conv, layers.Dense, pool)
 
 
-def numbers_of(problem: Problem, run: Run) -> training.Numbers:
-    """Return the run's numbers: the problem's where it states one, noise 0 included."""
-    names = ("clip_norm", "noise_multiplier", "learning_rate", "momentum")
-    stated = {name: jnp.float32(getattr(problem, name)) for name in names}
-    return training.traced_numbers(run) | stated
+def fixed(problem: Problem, indices: jax.Array) -> sampling.Draw:
+    """Return the given examples as the ones drawn."""
+    return sampling.Draw(indices, jnp.int32(problem.batch), jnp.bool_(False))
 
 
 def build(problem: Problem, variant: str) -> JaxContestant:
-    """Build the network of the study; its width cannot be changed."""
-    assert problem.width == 1
-    run = run_of(problem)
-    numbers = numbers_of(problem, run)
+    """Build it, with `variant` examples a microbatch."""
+    network = network_of(problem)
+    clipped, _ = private.private_gradient(
+        network, losses, clip_norm=problem.clip_norm, microbatch=int(variant)
+    )
 
     def total(
         params: nnx.State, indices: jax.Array, images: jax.Array, labels: jax.Array
     ) -> nnx.State:
-        draw = sampling.Draw(indices, jnp.int32(problem.batch), jnp.bool_(False))
-        return training.sum_over(run.shape, numbers, params, draw, images, labels)[0]
+        return clipped(params, images, labels, fixed(problem, indices))
 
-    return JaxContestant(
-        problem,
-        models.build(run.model, jax.random.key(0)),
-        total,
-        training.optimizer(run.shape, numbers, jax.random.key(0)),
-        training.objective(run.shape, numbers),
-    )
+    return JaxContestant(problem, network, total, optimizer(problem, private=True), losses)
