@@ -247,7 +247,7 @@ def store(content: dict[str, Any]) -> Path:
     multiple=True,
     type=click.Choice(sorted(NETWORKS)),
     default=tuple(NETWORKS),
-    help="Network to compare on; may be given twice.",
+    help="Network to compare on. Stored only if all are.",
 )
 @click.option("--rounds", type=click.IntRange(2), default=12, help="Bursts of each contestant.")
 @click.option("--seconds", type=click.FloatRange(0.01), default=0.5, help="Length of a burst.")
@@ -265,7 +265,9 @@ def main(networks: tuple[str, ...], rounds: int, seconds: float, quick: bool) ->
         settings = {"rounds": rounds, "burst_seconds": seconds}
         content = {"machine": machine(), "settings": settings} | session.measure()
         summarise(content)
-        if not quick:
+        if quick or set(networks) != set(NETWORKS):
+            click.echo("Not stored: a trial, or not all networks.")
+        else:
             click.echo(f"Stored {store(content)}")
     except UserError as error:
         raise click.ClickException(str(error)) from error

@@ -1,0 +1,220 @@
+"""Chapter 9 says what the stored benchmark says: best settings, ratios by round, gaps."""
+
+import pandas as pd
+import pytest
+
+from dpstudy import records, timings
+from dpstudy.figures import performance as chapter
+from dpstudy.figures.page import Figure, Note, Table
+
+FIGURES = (chapter.step_times, chapter.memory, chapter.rates, chapter.growth)
+
+
+def contestant(name, seconds, *, variant="", private=True, peak=300, **fields):
+    """A contestant as `make bench` stores it, from its seconds a step in each round."""
+    one = {
+        "name": name,
+        "batch": 512,
+        "width": 1.0,
+        "variant": variant,
+        "processes": 1,
+        "pinned": False,
+        "loss": 2.3,
+        "first_step": 3.0,
+        "baseline": 200_000_000,
+        "start_peak": 250_000_000,
+        "peak": peak * 1_000_000,
+        "idle": 0.01,
+        "rounds": [[second] for second in seconds],
+        "private": private,
+    }
+    return one | fields
+
+
+# The second round was disturbed: everyone took twice as long.
+CONTESTANTS = [
+    contestant("ours", (0.030, 0.060, 0.030), variant="16"),
+    contestant("ours", (0.020, 0.040, 0.020), variant="32"),
+    contestant("ours, not private", (0.025, 0.050, 0.025), private=False, variant="32"),
+    contestant("ours, not private", (0.018, 0.036, 0.019), private=False, variant="64"),
+    contestant("Opacus, hooks", (0.100, 0.200, 0.110), peak=600),
+    contestant("Opacus, ghost clipping", (0.080, 0.160, 0.090), peak=800),
+    contestant("jax-privacy", (0.300, 0.600, 0.300), variant="whole batch"),
+    contestant("vmap(grad)", (0.200, 0.400, 0.200)),
+    contestant("PyTorch, not private", (0.030, 0.060, 0.032), private=False),
+]
+
+
+def content(date="2026-01-02", cores=2, contestants=CONTESTANTS, failed=None):
+    """A record of one comparison."""
+    growing = {"network": "mnist", "flops": 1}
+    return {
+        "machine": {"processor": "Abacus", "cores": cores, "date": date},
+        "settings": {"rounds": 3, "burst_seconds": 0.5},
+        "products": [
+            contestant("JAX, all cores", (0.1, 0.1, 0.2), flops=10**10),
+            contestant("PyTorch, all cores", (0.2, 0.2, 0.2), flops=10**10),
+            contestant("JAX, one core", (0.2, 0.2, 0.2), flops=10**10, pinned=True),
+        ],
+        "comparisons": [
+            {
+                "network": "mnist",
+                "batch": 512,
+                "parameters": 26_010,
+                "flops": 10**9,
+                "contestants": contestants,
+                "failed": failed or {},
+            }
+        ],
+        "by_batch": [
+            contestant(f"batch {batch}", (batch / 1e4,) * 3, batch=batch) | growing
+            for batch in (128, 64)
+        ],
+        "by_width": [contestant("width 2", (0.1,) * 3, width=2.0) | growing],
+        "side_by_side": [
+            contestant("1 pinned", (0.1,) * 3) | growing,
+            contestant("2 pinned", ()) | {"processes": 2, "rounds": [[0.1, 0.2]] * 3} | growing,
+        ],
+    }
+
+
+@pytest.fixture
+def keep(tmp_path, monkeypatch):
+    """Stores records where the chapter looks for them."""
+    monkeypatch.setenv("DPSTUDY_RESULTS", str(tmp_path))
+
+    def store(name="cpu", **fields):
+        folder = records.folder("benchmarks")
+        folder.mkdir(parents=True, exist_ok=True)
+        records.write(folder / f"{name}.json", "benchmarks", content(**fields))
+        return chapter.stored()
+
+    return store
+
+
+def cell(table, question):
+    """The answer to a question of the table of ratios."""
+    rows = dict(table.shown())
+    return rows[question]
+
+
+def test_each_contestant_counts_in_its_best_variant(keep):
+    (comparison,) = keep().comparisons
+    assert list(comparison.seconds("ours")) == [0.020, 0.040, 0.020]
+    assert list(comparison.seconds("ours, not private")) == [0.018, 0.036, 0.019]
+    table = comparison.table(1e11)
+    assert table.name.is_unique
+    assert table.set_index("name").variant["ours"] == "32"
+    assert table.seconds.is_monotonic_increasing
+
+
+def test_ratios_are_taken_round_by_round():
+    above, below = pd.Series([3.0, 60.0, 4.0]), pd.Series([1.0, 20.0, 1.0])
+    ratio = timings.Ratio.of(above, below)
+    # Not the ratio of the medians, 4 to 1.
+    assert (ratio.low, ratio.median, ratio.high) == (3.0, 3.0, 3.5)
+
+
+def test_ratios_of_the_table(keep):
+    table = chapter.ratios(keep())
+    assert isinstance(table, Table)
+    assert cell(table, "Opacus, its faster mode / ours") == "4.00 (4.00–4.25)"
+    assert cell(table, "jax-privacy / ours") == "15.00 (15.00–15.00)"
+    assert cell(table, "PyTorch without privacy / ours") == "1.50 (1.50–1.55)"
+    assert cell(table, "ours, private / not private") == "1.11 (1.08–1.11)"
+    assert cell(table, "peak memory, ours / Opacus, its leaner mode") == "0.50"
+
+
+def test_memory_counts_from_the_start_of_the_process(keep):
+    compiled = contestant("ours", (0.02,) * 3, peak=100, start_peak=500_000_000)
+    (comparison,) = keep(contestants=[compiled]).comparisons
+    assert comparison.peak("ours") == 500_000_000
+
+
+def test_times_table(keep):
+    table = chapter.times(keep(), "mnist")
+    rows = {row[0]: row[1:] for row in table.shown()}
+    expected = ["yes", "20.0", "20.0–30.0", "25,600", "1.00", "300", "200", "3.0"]
+    assert rows["ours (32)"] == expected
+    assert rows["PyTorch, not private"][0] == "no"
+    assert "batch 512" in table.caption
+    assert "2 cores of Abacus, 2026-01-02" in table.caption
+
+
+def test_rate_is_a_part_of_the_faster_library_s_products_on_all_cores(keep):
+    benchmark = keep()
+    assert benchmark.product_rate() == pytest.approx(1e11)
+    assert benchmark.product_rate(pinned=True) == pytest.approx(5e10)
+    table = benchmark.contestants().set_index("name")
+    assert table.rate["ours"] == pytest.approx(1e9 / 0.020 / 1e11)
+
+
+def test_runs_side_by_side_add_up(keep):
+    rows = keep().series("side_by_side").set_index("processes")
+    assert rows.examples_per_second[1] == pytest.approx(512 / 0.1)
+    assert rows.examples_per_second[2] == pytest.approx(512 / 0.1 + 512 / 0.2)
+    assert rows.seconds[2] == 0.2
+
+
+@pytest.mark.parametrize("draw", FIGURES)
+def test_figure_says_what_it_shows_and_where_it_was_measured(keep, draw):
+    figure = draw(keep())
+    assert isinstance(figure, Figure)
+    assert "2 cores of Abacus" in figure.caption
+    assert "MNIST network" in figure.alt
+    assert figure.svg
+    assert "nan" not in figure.alt
+
+
+def test_growth_is_told_from_the_smallest_to_the_largest(keep):
+    alt = chapter.growth(keep()).alt
+    assert "from 10000 examples a second at 64 to 10000 at 128" in alt
+
+
+@pytest.mark.parametrize("make", [chapter.ratios, *FIGURES])
+def test_nothing_stored_is_said_with_the_command(keep, make):
+    assert chapter.stored() is None
+    note = make(chapter.stored())
+    assert isinstance(note, Note)
+    assert note.title == "Not yet run"
+    assert note.command == "make bench"
+
+
+def test_a_network_that_was_not_measured_is_not_yet_run(keep):
+    assert isinstance(chapter.times(keep(), "cifar-10"), Note)
+    assert isinstance(chapter.times(None, "mnist"), Note)
+
+
+def test_what_failed_is_named_and_the_rest_is_shown(keep):
+    without = [one for one in CONTESTANTS if not one["name"].startswith("Opacus")]
+    benchmark = keep(contestants=without, failed={"Opacus, hooks": "killed (exit status -9)"})
+    assert "MNIST network: Opacus, hooks, killed" in chapter.warnings_of(benchmark).text
+    questions = [row[0] for row in chapter.ratios(benchmark).shown()]
+    assert "jax-privacy / ours" in questions
+    assert not any("Opacus" in question for question in questions)
+    assert chapter.step_times(benchmark).svg
+
+
+def test_without_ours_there_are_times_and_no_ratios(keep):
+    benchmark = keep(contestants=[one for one in CONTESTANTS if one["name"] != "ours"])
+    assert chapter.times(benchmark, "mnist").data["times ours"].isna().all()
+    assert isinstance(chapter.ratios(benchmark), Note)
+    assert chapter.step_times(benchmark).svg
+
+
+def test_the_last_measurement_counts(keep):
+    keep("a", date="2026-01-02", cores=2)
+    keep("c", date="2026-01-01", cores=3)
+    assert keep("b", date="2026-01-02", cores=4).machine.startswith("4 cores")
+
+
+def test_a_damaged_record_is_named_and_not_used(keep):
+    benchmark = keep("good")
+    path = records.folder("benchmarks") / "bad.json"
+    path.write_text("{")
+    assert chapter.stored().machine == benchmark.machine
+    assert chapter.warnings_of(benchmark).text.startswith("Left out: bad.json")
+
+
+def test_nothing_wrong_is_not_mentioned(keep):
+    assert chapter.warnings_of(keep()) is None
