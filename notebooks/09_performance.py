@@ -72,7 +72,7 @@ chapter.times(measured, "mnist")
 chapter.times(measured, "cifar-10")
 
 # %% [markdown]
-# The same as a picture; the axis is logarithmic. Are the private bars of a library longer than its
+# The same as a picture. Are the private bars of a library longer than its
 # own bar without privacy, and by how much?
 
 # %%
@@ -119,7 +119,7 @@ chapter.growth(measured)
 # for a convolution. The gradient of the weights, which a plain step would compute, is never taken
 # for itself. It is the sum over examples of what is there anyway.
 #
-# **Small portions.** A batch is worked through a few dozen examples at a time, and each portion ends
+# **Small portions.** A batch is worked through a few dozen examples at a time; each portion ends
 # in a sum. Its patches, activations and per-example gradients are written and read again while they
 # are still in cache. The whole batch at once goes through main memory at every step of the way.
 # Portions are also what Poisson sampling wants: as many as the draw needs, the last one masked.

@@ -26,9 +26,8 @@ from dpstudy.timings import (
 
 NETWORKS = {"mnist": "MNIST network", "cifar-10": "CIFAR-10 network"}
 STYLE = dict(zip(NETWORKS, STYLES, strict=False))
-OURS_STYLE, PRIVATE_STYLE, PLAIN_STYLE = STYLES[0], STYLES[3], STYLES[1]
 # What the bars of each style stand for, in the order of the legend.
-KINDS = {"ours": OURS_STYLE, "private": PRIVATE_STYLE, "not private": PLAIN_STYLE}
+KINDS = {"ours": STYLES[0], "private": STYLES[3], "not private": STYLES[1]}
 # Each series: what varies, its column, and how its axis is named.
 SERIES = {
     "by_batch": ("batch", "batch size"),
@@ -157,12 +156,16 @@ def step_times(benchmark: Benchmark | None) -> Figure | Note:
                 ecolor="black",
                 capsize=2,
             )
+            for at, row in enumerate(rows.itertuples()):
+                beside = row.seconds_high * 1e3, at
+                text = f"{row.seconds * 1e3:.0f}"
+                axes.annotate(text, beside, (5, 0), textcoords="offset points", va="center")
+            axes.margins(x=0.12)
             axes.set(
-                xscale="log",
-                xlabel="ms a step (log scale)",
+                xlabel="ms a step",
+                xlim=(0, None),
                 title=f"{_title(comparison)}, batch {comparison.batch}",
             )
-            _plain_numbers(axes)
         _legend(figure)
     return Figure(
         fig=figure,
@@ -280,6 +283,9 @@ def _draw_growth(axes: Axes, kind: str, rows: pd.DataFrame) -> None:
             label=NETWORKS[str(network)],
         )
     axes.set(xlabel=label, ylabel="examples/s", yscale="log")
+    axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
+    axes.yaxis.set_minor_formatter(NullFormatter())
     if kind == "side_by_side":
         axes.set_xticks(sorted(rows[column].unique()))
         axes.margins(x=0.2)
@@ -297,21 +303,14 @@ def _bars(axes: Axes, rows: pd.DataFrame, lengths: pd.Series) -> None:
 
 
 def _style(row: object) -> Style:
-    if row.name == OURS:
-        return KINDS["ours"]
-    return KINDS["private" if row.private else "not private"]
+    if not row.private:
+        return KINDS["not private"]
+    return KINDS["ours" if row.name.startswith(OURS) else "private"]
 
 
 def _legend(figure: Canvas) -> None:
     patches = [Patch(**style.area, label=kind) for kind, style in KINDS.items()]
     figure.legend(handles=patches, loc="outside lower center", ncols=len(patches), fontsize="small")
-
-
-def _plain_numbers(axes: Axes) -> None:
-    """Write a logarithmic axis' numbers out, at 1, 2 and 5 times each power of ten."""
-    axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
-    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-    axes.xaxis.set_minor_formatter(NullFormatter())
 
 
 def _comparison(benchmark: Benchmark | None, network: str) -> Comparison | None:
