@@ -125,6 +125,7 @@ class Running:
     """Seconds a step: by round, by process."""
     peak: int = 0
     """Of all processes together while they train, in bytes."""
+    loss: float | None = None
     idle: float = 0
     """Processor seconds spent while others were being timed: must stay next to nothing."""
 
@@ -146,6 +147,11 @@ class Running:
         self.last = max(self.bursts[-1])
         return self.last
 
+    def ask_loss(self) -> None:
+        """Learn the loss of the first batch under the weights that all started from."""
+        self.processes[0].send(0)
+        self.loss = self.processes[0].receive(START_TIMEOUT)["loss"]
+
     def stop(self) -> None:
         """End all processes."""
         for process in self.processes:
@@ -153,7 +159,6 @@ class Running:
 
     def record(self) -> dict[str, Any]:
         """Return what is stored of it, times in seconds and memory in bytes."""
-        losses = [started["loss"] for started in self.started]
         return {
             "name": self.entry.name,
             "batch": self.entry.problem.batch,
@@ -161,14 +166,13 @@ class Running:
             "variant": self.entry.variant,
             "processes": len(self.processes),
             "pinned": self.entry.cores != (None,),
-            "loss": round(losses[0], 6),
             "first_step": _short(max(started["first_step"] for started in self.started)),
             "baseline": sum(started["baseline"] for started in self.started),
             "start_peak": sum(started["peak"] for started in self.started),
             "peak": self.peak,
             "idle": _short(self.idle),
             "rounds": [[_short(seconds) for seconds in burst] for burst in self.bursts],
-        }
+        } | ({} if self.loss is None else {"loss": round(self.loss, 6)})
 
 
 def _short(seconds: float) -> float:
@@ -218,13 +222,16 @@ def hold(
             running.append(one)
             attempt(one, one.start)
             report(entry.label, START)
-        if same_loss:
-            _compare_losses(running, failed)
         for _ in range(rounds):
             for one in rng.sample(running, len(running)):
                 if one.entry.label not in failed:
                     attempt(one, lambda one=one: one.burst(math.ceil(seconds / one.last)))
                 report(one.entry.label, BURST)
+        if same_loss:
+            for one in running:
+                if one.entry.label not in failed:
+                    attempt(one, one.ask_loss)
+            _compare_losses(running, failed)
     finally:
         for one in running:
             one.stop()
@@ -235,6 +242,6 @@ def _compare_losses(running: list[Running], failed: dict[str, str]) -> None:
     """Take out whoever computes something else than the first."""
     going = [one for one in running if one.entry.label not in failed]
     for one in going:
-        first, loss = going[0].started[0]["loss"], one.started[0]["loss"]
-        if not abs(loss - first) <= 1e-4 * abs(first):
-            failed[one.entry.label] = f"starts at the loss {loss:.6f}, not {first:.6f}"
+        first = going[0].loss
+        if not abs(one.loss - first) <= 1e-4 * abs(first):
+            failed[one.entry.label] = f"starts at the loss {one.loss:.6f}, not {first:.6f}"

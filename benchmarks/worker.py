@@ -1,7 +1,8 @@
 """One contestant in a process of its own: `python worker.py '{"peer": ..., "problem": ...}'`.
 
 Answers on standard output, one line of JSON each: first when the contestant has trained its first
-step, then to each line of the standard input, `{"steps": n}`. Between lines it does nothing.
+step, then to each line of the standard input, `{"steps": n}`. If n is 0, it tells the loss that it
+started from. Between lines it does nothing.
 """
 
 from __future__ import annotations
@@ -50,17 +51,20 @@ def serve(peer: str, problem: dict[str, Any], variant: str) -> None:
     batches = given.batches()
     baseline = peak_memory()
     made = module.build(given, variant)
-    loss = made.loss(batches[0])
     start = time.perf_counter()
     made.step(batches[0])
     made.wait()
     first = time.perf_counter() - start
-    answer(loss=loss, first_step=first, baseline=baseline, peak=peak_memory())
+    answer(first_step=first, baseline=baseline, peak=peak_memory())
     forget_peak()
     turns, idle, before = itertools.cycle(batches), 0.0, time.process_time()
     for line in sys.stdin:
         idle += time.process_time() - before
         steps = json.loads(line)["steps"]
+        if not steps:
+            # Asked last, since it takes memory that training does not.
+            answer(loss=module.build(given, variant).loss(batches[0]))
+            continue
         start = time.perf_counter()
         for _ in range(steps):
             made.step(next(turns))

@@ -56,7 +56,7 @@ def test_who_computes_something_else_is_taken_out(module):
     contest, problem = module("contest"), module("problem").Problem("mnist", 1)
     running = [contest.Running(contest.Entry(name, "", problem)) for name in "abc"]
     for one, loss in zip(running, (2.0, 2.0001, 2.1), strict=True):
-        one.started = [{"loss": loss}]
+        one.loss = loss
     failed = {}
     contest._compare_losses(running, failed)
     assert failed == {"c": "starts at the loss 2.100000, not 2.000000"}

@@ -123,6 +123,7 @@ def test_ratios_of_the_table(keep):
     assert cell(table, "PyTorch without privacy / ours") == "1.50 (1.50–1.55)"
     assert cell(table, "ours, private / not private") == "1.11 (1.08–1.11)"
     assert cell(table, "peak memory, ours / Opacus, its leaner mode") == "0.50"
+    assert cell(table, "the same beyond the imported libraries") == "0.25"
 
 
 def test_memory_counts_from_the_start_of_the_process(keep):

@@ -20,7 +20,7 @@ class FlaxNetwork(nnx.Module):
     """A described network in flax, from the layers and the pooling that one wants."""
 
     def __init__(self, problem: Problem, conv: Callable, dense: Callable, pool: Callable):
-        """Build the layers; their weights are to be replaced."""
+        """Build the layers."""
         network, rngs = problem.network, nnx.Rngs(0)
         self.convs = nnx.List(
             conv(fan, c.filters, (c.size, c.size), c.stride, padding=c.padding, rngs=rngs)
@@ -43,12 +43,12 @@ class FlaxNetwork(nnx.Module):
 
 
 def stock_network(problem: Problem) -> FlaxNetwork:
-    """Build the network from flax as it comes."""
+    """Return the network from flax as it comes, without weights: drawing them takes memory."""
 
     def pool(x: jax.Array, stride: int) -> jax.Array:
         return nnx.max_pool(x, (2, 2), strides=(stride, stride))
 
-    return FlaxNetwork(problem, nnx.Conv, nnx.Linear, pool)
+    return nnx.eval_shape(lambda: FlaxNetwork(problem, nnx.Conv, nnx.Linear, pool))
 
 
 def loss_with(activation: Callable) -> Callable:

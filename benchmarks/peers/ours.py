@@ -17,15 +17,16 @@ losses = loss_with(tanh)
 
 
 def network_of(problem: Problem) -> nnx.Module:
-    """Return the study's network or, at another width, one of the same layers."""
+    """Return the study's network or, at another width, one of the same layers; no weights yet."""
     if problem.width == 1:
-        return models.build(STUDY_MODEL[problem.name], jax.random.key(0))
+        name = STUDY_MODEL[problem.name]
+        return nnx.eval_shape(lambda: models.build(name, jax.random.key(0)))
 
     def pool(x: jax.Array, stride: int) -> jax.Array:
         return pooling.max_pool(x, stride=stride)
 
     conv = partial(layers.Conv, conv_general_dilated=convolution.conv_general_dilated)
-    return FlaxNetwork(problem, conv, layers.Dense, pool)
+    return nnx.eval_shape(lambda: FlaxNetwork(problem, conv, layers.Dense, pool))
 
 
 def fixed(problem: Problem, indices: jax.Array) -> sampling.Draw:

@@ -81,6 +81,10 @@ class Comparison:
         one = self._best[name]
         return max(one["start_peak"], one["peak"])
 
+    def grown(self, name: str) -> int:
+        """Return how far a contestant's peak is above the imported libraries, in bytes."""
+        return self.peak(name) - self._best[name]["baseline"]
+
     def table(self, product_rate: float | None) -> pd.DataFrame:
         """Return one row a contestant, the fastest first.
 

@@ -89,10 +89,11 @@ def _questions(comparison: Comparison) -> Iterator[tuple[str, str]]:
     if ratio := comparison.ratio(OURS, to=OURS_NOT_PRIVATE):
         yield "ours, private / not private", str(ratio)
     if opacus and OURS in comparison:
-        share = comparison.peak(OURS) / min(
-            comparison.peak(name) for name in OPACUS if name in comparison
-        )
+        modes = [name for name in OPACUS if name in comparison]
+        share = comparison.peak(OURS) / min(comparison.peak(name) for name in modes)
         yield "peak memory, ours / Opacus, its leaner mode", f"{share:.2f}"
+        share = comparison.grown(OURS) / min(comparison.grown(name) for name in modes)
+        yield "the same beyond the imported libraries", f"{share:.2f}"
 
 
 def times(benchmark: Benchmark | None, network: str) -> Table | Note:
@@ -160,10 +161,9 @@ def step_times(benchmark: Benchmark | None) -> Figure | Note:
                 beside = row.seconds_high * 1e3, at
                 text = f"{row.seconds * 1e3:.0f}"
                 axes.annotate(text, beside, (5, 0), textcoords="offset points", va="center")
-            axes.margins(x=0.12)
             axes.set(
                 xlabel="ms a step",
-                xlim=(0, None),
+                xlim=(0, 1.15e3 * rows.seconds_high.max()),
                 title=f"{_title(comparison)}, batch {comparison.batch}",
             )
         _legend(figure)
