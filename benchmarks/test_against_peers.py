@@ -12,7 +12,9 @@ os.environ["XLA_FLAGS"] = "--xla_backend_optimization_level=0"
 import jax
 import numpy as np
 import pytest
+import torch
 from flax import nnx
+from opacus import GradSampleModule
 from peers import ours
 from peers.jax_training import with_weights
 from problem import NETWORKS, Problem, flops
@@ -122,6 +124,18 @@ def test_per_example_gradients_are_opacus_per_sample_gradients(name):
             scale = np.abs(theirs).reshape(len(theirs), -1).max(axis=1)
             worst = np.abs(mine - theirs).reshape(len(theirs), -1).max(axis=1)
             assert (worst <= 1e-5 * scale).all()
+
+
+@pytest.mark.parametrize(
+    ("layout", "right"), [(torch.contiguous_format, True), (torch.channels_last, False)]
+)
+def test_opacus_per_sample_gradients_are_wrong_for_channels_last(layout, right):
+    """Why the peer keeps channels first, and what the chapter warns of. Red once it is repaired."""
+    layer = torch.nn.Conv2d(3, 4, 3)
+    wrapped = GradSampleModule(layer, loss_reduction="sum")
+    wrapped(torch.randn(5, 3, 8, 8).contiguous(memory_format=layout)).pow(2).sum().backward()
+    error = (layer.weight.grad_sample.sum(dim=0) - layer.weight.grad).abs().max()
+    assert (error < 1e-5 * layer.weight.grad.abs().max()) == right
 
 
 def test_networks_are_the_papers():

@@ -151,9 +151,9 @@ chapter.growth(measured)
 #   plain one is then the implementation's doing.
 # - Take microbatches small enough for the cache before anything else. The sum is the same, and
 #   memory no longer depends on the batch, which in DP-SGD wants to be large.
-# - In PyTorch, try both of Opacus' modes, and keep images channels first: of images laid out
-#   channels last, Opacus 1.6 takes wrong per-sample gradients of padded convolutions, without an
-#   error. The benchmark's test found it.
+# - In PyTorch, try both of Opacus' modes, and keep images channels first. For images laid out
+#   channels last, Opacus 1.6 computes wrong per-sample gradients of convolutions, without an error:
+#   a test of the benchmark shows it.
 # - With several runs to do on a CPU, give each a core of its own.
 # - Time contestants in turn, in one session. The same step a minute later, on the same machine, can
 #   take twice as long.
