@@ -25,14 +25,18 @@ class Peer:
 
 
 # Examples in one pass of our inner loop.
-MICROBATCHES = ("32", "16", "64")
+MICROBATCHES = ("32", "16")
+# The same with each core a device of its own, which share the examples.
+SPREAD = tuple(f"{size}, a device a core" for size in MICROBATCHES)
 LAYOUTS = ("channels first", "channels last")
 OURS = "ours"
 PEERS = {
-    OURS: Peer("ours", variants=MICROBATCHES),
-    "ours, with sampling": Peer("ours_poisson", variants=MICROBATCHES[:1], fixed_batch=False),
+    OURS: Peer("ours", variants=(*MICROBATCHES, *SPREAD)),
+    "ours, with sampling": Peer(
+        "ours_poisson", variants=(MICROBATCHES[0], SPREAD[0]), fixed_batch=False
+    ),
     "ours, not private": Peer(
-        "ours_non_private", private=False, variants=(*MICROBATCHES, "whole batch")
+        "ours_non_private", private=False, variants=(*MICROBATCHES, *SPREAD, "whole batch")
     ),
     "vmap(grad)": Peer("vmap_grad"),
     "jax-privacy": Peer("jax_privacy_clipped_grad", variants=("whole batch", "16", "64")),

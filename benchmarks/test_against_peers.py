@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import importlib
 import os
+import re
+import subprocess
+import sys
 from dataclasses import replace
+from pathlib import Path
 
 # Compiling takes longer than computing here. Read by XLA when it is first used.
 os.environ["XLA_FLAGS"] = "--xla_backend_optimization_level=0"
+os.environ["JAX_NUM_CPU_DEVICES"] = "2"
 
 import jax
 import numpy as np
@@ -23,6 +28,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from dpstudy import per_example
 
+BOOK = Path(__file__).parents[1] / "book"
 SMALL = {name: Problem(name, batch=16, examples=32, noise_multiplier=0.0) for name in NETWORKS}
 
 
@@ -31,9 +37,9 @@ def build(peer, problem, variant=None):
     return module.build(problem, peer.variants[0] if variant is None else variant)
 
 
-def after_two_steps(peer, problem):
+def after_two_steps(peer, problem, variant=None):
     """Loss before, and weights after two steps without noise."""
-    made = build(peer, problem)
+    made = build(peer, problem, variant)
     first, second = problem.batches()[:2]
     loss = made.loss(first)
     made.step(first)
@@ -73,6 +79,14 @@ def test_peer_takes_the_same_steps(ours_after, name):
     peer_loss, peer_weights = after_two_steps(OTHERS[name], problem)
     assert peer_loss == pytest.approx(loss, rel=1e-4)
     assert_close(peer_weights, weights, 1e-5)
+
+
+@pytest.mark.parametrize("name", [OURS, "ours, not private"])
+@pytest.mark.parametrize("variant", ["4", "4, a device a core", "5, a device a core"])
+def test_our_variants_take_the_same_steps(ours_after, name, variant):
+    problem, after = ours_after
+    _, weights = after[PEERS[name].private]
+    assert_close(after_two_steps(PEERS[name], problem, variant)[1], weights, 1e-5)
 
 
 def test_other_widths_have_the_study_s_layers():
@@ -124,6 +138,12 @@ def test_per_example_gradients_are_opacus_per_sample_gradients(name):
             scale = np.abs(theirs).reshape(len(theirs), -1).max(axis=1)
             worst = np.abs(mine - theirs).reshape(len(theirs), -1).max(axis=1)
             assert (worst <= 1e-5 * scale).all()
+
+
+def test_the_book_s_script_with_jax_privacy_trains():
+    command = [sys.executable, str(BOOK / "own_network_jax_privacy.py")]
+    said = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    assert float(re.fullmatch(r"test accuracy (0\.\d+) at epsilon 3\n", said)[1]) > 0.7
 
 
 @pytest.mark.parametrize(

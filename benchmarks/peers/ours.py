@@ -7,9 +7,10 @@ from functools import partial
 import jax
 import jax.numpy as jnp
 from flax import nnx
+from jax.sharding import Mesh
 from problem import STUDY_MODEL, Problem
 
-from dpstudy import activations, convolution, layers, models, pooling, private, sampling
+from dpstudy import activations, convolution, devices, layers, models, pooling, private, sampling
 from peers.jax_training import FlaxNetwork, JaxContestant, loss_with, optimizer
 
 tanh = partial(activations.tempered_sigmoid, scale=2.0, inverse_temperature=2.0, offset=1.0)
@@ -34,11 +35,34 @@ def fixed(problem: Problem, indices: jax.Array) -> sampling.Draw:
     return sampling.Draw(indices, jnp.int32(problem.batch), jnp.bool_(False))
 
 
+def layout(variant: str) -> tuple[int | None, Mesh | None]:
+    """Return examples a microbatch (None: the whole batch) and the devices that share a step.
+
+    A variant that ends in "a device a core" has JAX take each core as a device; otherwise the
+    process is one device, whose threads share each operation.
+    """
+    size, _, spread = variant.partition(", ")
+    if spread:
+        devices.one_device_a_core()
+    return (
+        None if size == "whole batch" else int(size),
+        devices.mesh_for(1) if spread else None,
+    )
+
+
+def on_all_devices(made: JaxContestant, mesh: Mesh | None) -> JaxContestant:
+    """Put a contestant's data and weights on all devices once."""
+    if mesh is not None:
+        made.set, made.state = devices.everywhere((made.set, made.state), mesh)
+    return made
+
+
 def build(problem: Problem, variant: str) -> JaxContestant:
-    """Build it, with `variant` examples a microbatch."""
+    """Build it, as `layout` says."""
+    microbatch, mesh = layout(variant)
     network = network_of(problem)
     clipped, _ = private.private_gradient(
-        network, losses, clip_norm=problem.clip_norm, microbatch=int(variant)
+        network, losses, clip_norm=problem.clip_norm, microbatch=microbatch, mesh=mesh
     )
 
     def total(
@@ -46,4 +70,5 @@ def build(problem: Problem, variant: str) -> JaxContestant:
     ) -> nnx.State:
         return clipped(params, images, labels, fixed(problem, indices))
 
-    return JaxContestant(problem, network, total, optimizer(problem, private=True), losses)
+    update = optimizer(problem, private=True)
+    return on_all_devices(JaxContestant(problem, network, total, update, losses), mesh)
