@@ -142,7 +142,8 @@ def test_per_example_gradients_are_opacus_per_sample_gradients(name):
 
 def test_the_book_s_script_with_jax_privacy_trains():
     command = [sys.executable, str(BOOK / "own_network_jax_privacy.py")]
-    said = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    optimised = {name: value for name, value in os.environ.items() if name != "XLA_FLAGS"}
+    said = subprocess.run(command, env=optimised, capture_output=True, text=True, check=True).stdout
     assert float(re.fullmatch(r"test accuracy (0\.\d+) at epsilon 3\n", said)[1]) > 0.7
 
 
