@@ -48,3 +48,15 @@ PEERS = {
     "PyTorch compiled, not private": Peer("torch_compiled", private=False, quick=False),
 }
 PRODUCTS = {"JAX": Peer("products_jax"), "PyTorch": Peer("products_torch")}
+# What is undone in turn in our step; the names that `peers/ours_without.py` knows.
+LESSONS = Peer(
+    "ours_without",
+    variants=(
+        "nothing undone",
+        "full patches",
+        "columns gathered anew for each use",
+        "the library's convolution",
+        "the library's pooling",
+        "the whole batch in one pass",
+    ),
+)

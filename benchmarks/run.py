@@ -20,7 +20,7 @@ import click
 import contest
 from contest import Entry, Outcome
 from problem import BATCH, NETWORKS, Problem, flops
-from roster import OURS, PEERS, PRODUCTS
+from roster import LESSONS, OURS, PEERS, PRODUCTS
 from tqdm import tqdm
 
 from dpstudy import records
@@ -82,6 +82,12 @@ def by_width(network: str, variant: str) -> list[Entry]:
     ]
 
 
+def undone(network: str, variant: str) -> list[Entry]:
+    """Return our step with one of the things undone that make it fast, whatever `variant`."""
+    problem = Problem(network, BATCH[network])
+    return [Entry(lesson, LESSONS.module, problem, lesson) for lesson in LESSONS.variants]
+
+
 def products() -> list[Entry]:
     """Return the matrix products, with all cores and with one."""
     any_problem = Problem("mnist", 1)
@@ -125,8 +131,8 @@ class Session:
 
     @property
     def series(self) -> tuple[Series, ...]:
-        """How cost grows: the series of our step alone."""
-        return () if self.quick else (by_batch, by_width, side_by_side)
+        """The series of our step alone: how its cost grows, and what makes it small."""
+        return () if self.quick else (by_batch, by_width, side_by_side, undone)
 
     def done(self, what: str, share: int) -> None:
         """Move the progress bar."""

@@ -23,10 +23,10 @@ from opacus import GradSampleModule
 from peers import ours
 from peers.jax_training import with_weights
 from problem import NETWORKS, Problem, flops
-from roster import OURS, PEERS
+from roster import LESSONS, OURS, PEERS
 from torch.utils.flop_counter import FlopCounterMode
 
-from dpstudy import per_example
+from dpstudy import convolution, per_example
 
 BOOK = Path(__file__).parents[1] / "book"
 SMALL = {name: Problem(name, batch=16, examples=32, noise_multiplier=0.0) for name in NETWORKS}
@@ -87,6 +87,17 @@ def test_our_variants_take_the_same_steps(ours_after, name, variant):
     problem, after = ours_after
     _, weights = after[PEERS[name].private]
     assert_close(after_two_steps(PEERS[name], problem, variant)[1], weights, 1e-5)
+
+
+@pytest.mark.parametrize("lesson", LESSONS.variants)
+def test_with_a_lesson_undone_it_is_the_same_step(ours_after, lesson, monkeypatch):
+    # What building the contestant changes for good is put back after the test.
+    monkeypatch.setattr(convolution.Window, "rows", convolution.Window.rows)
+    monkeypatch.setattr(convolution, "_once", convolution._once)
+    problem, after = ours_after
+    loss, weights = after_two_steps(LESSONS, problem, lesson)
+    assert loss == pytest.approx(after[True][0], rel=1e-4)
+    assert_close(weights, after[True][1], 1e-5)
 
 
 def test_other_widths_have_the_study_s_layers():

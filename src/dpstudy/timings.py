@@ -171,6 +171,22 @@ class Benchmark:
             rows.append(row)
         return pd.DataFrame(rows)
 
+    def undone(self) -> pd.DataFrame:
+        """Return our step with one of the things undone that make it fast: one row each.
+
+        Columns: network, name (of what is undone), seconds a step, and its ratio within a round to
+        the step with nothing undone, which comes first (median and quartiles).
+        """
+        rows = []
+        plain: dict[str, pd.Series] = {}
+        for one in self.content.get("undone", []):
+            seconds = seconds_of(one)
+            # The first of a network is the step as it is.
+            ratio = seconds / plain.setdefault(one["network"], seconds)
+            row = {"network": one["network"], "name": one["name"]}
+            rows.append(row | quartiles(seconds) | quartiles(ratio, "ratio"))
+        return pd.DataFrame(rows)
+
 
 def seconds_of(one: dict[str, Any]) -> pd.Series:
     """Return seconds a step by round: of the slowest process where there are several."""

@@ -96,6 +96,26 @@ def _questions(comparison: Comparison) -> Iterator[tuple[str, str]]:
         yield "the same beyond the imported libraries", f"{share:.2f}"
 
 
+def undone(benchmark: Benchmark | None) -> Table | Note:
+    """Return how much longer our step takes with one thing undone, on both networks."""
+    if benchmark is None or not benchmark.content.get("undone"):
+        return not_yet_run("The table of what each part is worth", COMMAND)
+    rows: dict[str, dict[str, str]] = {}
+    for row in benchmark.undone().itertuples():
+        told = f"{row.ratio:.2f} ({row.ratio_low:.2f}–{row.ratio_high:.2f})"
+        rows.setdefault(row.name, {})[f"{NETWORKS[row.network]}, times"] = told
+        rows[row.name][f"{NETWORKS[row.network]}, ms"] = f"{row.seconds * 1e3:.1f}"
+    data = pd.DataFrame.from_dict(rows, orient="index").rename_axis("undone").reset_index()
+    return Table(
+        name="performance-undone",
+        caption=(
+            "Our private step, one device, with one thing undone at a time: times as long as with "
+            f"nothing undone in the same round, median and quartiles. {benchmark.machine}."
+        ),
+        data=data,
+    )
+
+
 def times(benchmark: Benchmark | None, network: str) -> Table | Note:
     """Return every contestant's step on one network."""
     comparison = _comparison(benchmark, network)

@@ -1,0 +1,69 @@
+"""Our step with one of the things undone that make it fast, to see what each is worth."""
+
+from __future__ import annotations
+
+import jax
+from flax import nnx
+from problem import Problem
+
+from dpstudy import convolution, layers, private
+from peers.jax_training import FlaxNetwork, JaxContestant, optimizer
+from peers.ours import fixed, losses, network_of
+
+MICROBATCH = 32
+
+
+def full_patches() -> None:
+    """Gather all rows under a window on the input side, as convolutions by patches do."""
+    convolution.Window.rows = property(lambda window: (window.tiles[0], 1))
+
+
+def gathered_anew() -> None:
+    """Leave it to the compiler whether gathered columns are computed once."""
+    convolution._once = lambda function, x: function(x)
+
+
+def stock_convolution(problem: Problem) -> nnx.Module:
+    """Take the library's convolution, with our rules and our pooling."""
+    network = network_of(problem)
+    for _, layer in nnx.iter_modules(network):
+        if isinstance(layer, layers.Conv):
+            layer.conv_general_dilated = jax.lax.conv_general_dilated
+    return network
+
+
+def stock_pooling(problem: Problem) -> nnx.Module:
+    """Take the library's pooling, with our rules and our convolution."""
+
+    def conv(*arguments: object, **options: object) -> layers.Conv:
+        options["conv_general_dilated"] = convolution.conv_general_dilated
+        return layers.Conv(*arguments, **options)
+
+    def pool(x: jax.Array, stride: int) -> jax.Array:
+        return nnx.max_pool(x, (2, 2), strides=(stride, stride))
+
+    return nnx.eval_shape(lambda: FlaxNetwork(problem, conv, layers.Dense, pool))
+
+
+def build(problem: Problem, variant: str) -> JaxContestant:
+    """Build it, with the lesson `variant` undone."""
+    if variant == "full patches":
+        full_patches()
+    elif variant == "columns gathered anew for each use":
+        gathered_anew()
+    networks = {
+        "the library's convolution": stock_convolution,
+        "the library's pooling": stock_pooling,
+    }
+    network = networks.get(variant, network_of)(problem)
+    microbatch = problem.batch if variant == "the whole batch in one pass" else MICROBATCH
+    clipped, _ = private.private_gradient(
+        network, losses, clip_norm=problem.clip_norm, microbatch=microbatch
+    )
+
+    def total(
+        params: nnx.State, indices: jax.Array, images: jax.Array, labels: jax.Array
+    ) -> nnx.State:
+        return clipped(params, images, labels, fixed(problem, indices))
+
+    return JaxContestant(problem, network, total, optimizer(problem, private=True), losses)
