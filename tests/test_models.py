@@ -122,8 +122,8 @@ def test_structure_is_the_network_without_its_weights(model):
 
 def test_weights_start_as_glorot_normal_and_biases_at_zero():
     """Whose deviation is sqrt(2 / (fan in + fan out)), truncated at two of its own."""
-    params = training.initial_params("tempered-mnist", jax.random.key(3))
-    other = training.initial_params("tempered-mnist", jax.random.key(4))
+    params = training.initial_params("tempered-mnist", 1.0, jax.random.key(3))
+    other = training.initial_params("tempered-mnist", 1.0, jax.random.key(4))
     for path, value in nnx.to_flat_state(params):
         value = np.asarray(value[...])
         if path[-1] == "bias":
@@ -134,6 +134,39 @@ def test_weights_start_as_glorot_normal_and_biases_at_zero():
         assert abs(value.std() / deviation - 1) < 4 / np.sqrt(2 * value.size)
         assert abs(value).max() < 2.3 * deviation
     assert oracles.distance(params, other) > 1
+
+
+def test_the_width_multiplies_the_filters_of_every_convolution():
+    """By hand: kernels, biases, and a dense layer on what the convolutions leave."""
+
+    def size(model, width):
+        network = nnx.eval_shape(lambda: models.build(model, jax.random.key(0), width))
+        return sum(leaf.size for leaf in jax.tree.leaves(nnx.state(network, nnx.Param)))
+
+    for width, k in ((0.5, 8), (1.0, 16), (2.0, 32)):
+        mnist = (64 + 1) * k + (16 * k + 1) * 2 * k + (16 * 2 * k + 1) * 32 + 33 * 10
+        assert size("tempered-mnist", width) == mnist
+        filters = [3, *(2 * k * times for times in (1, 1, 2, 2, 4, 4, 8)), 10]
+        pairs = zip(filters, filters[1:], strict=False)
+        assert size("tempered-cifar", width) == sum((9 * a + 1) * b for a, b in pairs)
+
+
+def test_each_hidden_layer_can_have_an_activation_of_its_own():
+    model = "tempered-mnist"
+    graph, params = parts(model)
+    images, _ = oracles.random_images(model, BATCH)
+    x = np.float32(images / 255)
+    steps = [lambda x, by=by: jnp.tanh(by * x) for by in (0.5, 1.0, 3.0)]
+    found = oracles.quick_jit(lambda p, x: nnx.merge(graph, p)(x, tuple(steps)))(params, x)
+
+    @oracles.quick_jit
+    def by_hand(p, x):
+        y = oracles.conv(x, p["conv1"], (2, 2), ((3, 3), (3, 3)))
+        y = oracles.conv(oracles.max_pool(steps[0](y), 1), p["conv2"], (2, 2), "VALID")
+        y = oracles.max_pool(steps[1](y), 1).reshape(BATCH, -1)
+        return oracles.dense(steps[2](oracles.dense(y, p["dense1"])), p["dense2"])
+
+    assert oracles.distance(found, by_hand(nnx.to_pure_dict(params), x)) < 1e-5
 
 
 def test_outside_a_capture_the_taps_do_nothing():

@@ -19,7 +19,9 @@ from dpstudy.spec import Run, SpecError
 
 FIELDS = {field.name: field for field in dataclasses.fields(Run)}
 NUMBERS = ("scale", "inverse_temperature", "offset", "clip_norm", "noise_multiplier",
-           "learning_rate", "momentum", "seed")  # fmt: skip
+           "learning_rate", "momentum", "seed", "scale_2", "inverse_temperature_2", "offset_2",
+           "scale_3", "inverse_temperature_3", "offset_3")  # fmt: skip
+LAYER_WISE = {"activation": "layer-wise"}
 
 
 # --- what is refused --------------------------------------------------------------------------
@@ -64,10 +66,22 @@ BAD = [
     ({"seed": 2**31}, "seed", "2147483648"),
     ({"scale": 0}, "scale", "0.0"),
     ({"inverse_temperature": -2}, "inverse_temperature", "-2.0"),
+    ({"width": 0}, "width", "0.0"),
+    ({"width": -1}, "width", "-1.0"),
+    ({"width": 0.3}, "width", "0.3"),
+    (LAYER_WISE | {"scale_2": 0}, "scale_2", "0.0"),
+    (LAYER_WISE | {"inverse_temperature_3": -1}, "inverse_temperature_3", "-1.0"),
+    (
+        LAYER_WISE | {"dataset": "cifar-10", "model": "tempered-cifar", "batch": 100},
+        "activation",
+        "layer-wise",
+    ),
     # Values that would do nothing: the run would have a second name.
     ({"activation": "relu", "scale": 3}, "scale", "3.0"),
     ({"activation": "relu", "inverse_temperature": 3}, "inverse_temperature", "3.0"),
     ({"activation": "relu", "offset": 0}, "offset", "0.0"),
+    *(({name: 0.5}, name, "0.5") for name in spec.LATER_LAYERS),
+    ({"activation": "relu", "offset_3": 0.5}, "offset_3", "0.5"),
     ({"optimizer": "adam", "momentum": 0.5}, "momentum", "0.5"),
     ({"mechanism": "none", "noise_multiplier": 0, "clip_norm": 1}, "clip_norm", "1.0"),
     ({"mechanism": "none"}, "noise_multiplier", "1.23"),
@@ -97,11 +111,12 @@ NAMED = {
     "mechanism": spec.MECHANISMS,
     "sampling": spec.SAMPLINGS,
     "optimizer": spec.OPTIMIZERS,
+    "record": spec.RECORDS,
 }
 
 
 @pytest.mark.parametrize("field", NAMED)
-@pytest.mark.parametrize("value", ["tahn", "", "two\nlines", None, 3, ["mnist"]], ids=repr)
+@pytest.mark.parametrize("value", ["tahn", " ", "two\nlines", None, 3, ["mnist"]], ids=repr)
 def test_an_unknown_name_is_refused_in_one_line_with_the_valid_ones(field, value):
     line = refusal({field: value})
     assert f"unknown {field} {value!r}" in line
@@ -209,6 +224,9 @@ OTHER = {
     "momentum": {"momentum": 0.0},
     "delta": {"delta": 1e-6},
     "seed": {"seed": 1},
+    "width": {"width": 2.0},
+    "record": {"record": "norms"},
+    **{name: LAYER_WISE | {name: 0.5} for name in spec.LATER_LAYERS},
 }
 
 
@@ -217,6 +235,12 @@ def test_every_field_changes_the_identity():
     assert len(spec.LOSSES) == 1, "give the loss another value in OTHER"
     names = [Run(**fields).identity for fields in OTHER.values() if fields] + [Run().identity]
     assert len(set(names)) == len(names)
+
+
+def test_fields_that_came_later_leave_the_names_of_stored_runs_as_they_are():
+    later = {"width": 1.0, "record": "", **{name: FIELDS[name].default for name in NUMBERS[8:]}}
+    for name, fields in PINNED.items():
+        assert Run(**fields | later).identity == name
 
 
 @pytest.mark.parametrize("name", FIELDS)
@@ -249,11 +273,17 @@ def valid_fields(draw):
         "learning_rate": positive,
         "delta": st.floats(1e-12, 0.999),
         "seed": st.integers(0, 2**31 - 1),
+        "width": st.integers(1, 32).map(lambda eighths: eighths / 8),
+        "record": st.sampled_from(spec.RECORDS),
     }
-    if draw(st.booleans()):
-        fields["activation"] = "relu"
-    else:
+    kinds = [kind for kind in spec.ACTIVATIONS if kind != "layer-wise" or "mnist" in dataset]
+    fields["activation"] = draw(st.sampled_from(kinds))
+    if fields["activation"] != "relu":
         free |= {"scale": positive, "inverse_temperature": positive, "offset": st.floats(-9, 9)}
+    if fields["activation"] == "layer-wise":
+        free |= {
+            name: st.floats(-9, 9) if "offset" in name else positive for name in spec.LATER_LAYERS
+        }
     if draw(st.booleans()):
         fields["optimizer"] = "adam"
     else:
@@ -288,7 +318,9 @@ def test_a_run_survives_being_stored_whatever_the_order_of_its_fields(fields, ra
 def test_runs_that_differ_in_numbers_alone_have_one_shape(fields, draw):
     run = Run(**fields)
     changed = {"seed": st.integers(0, 99), "learning_rate": st.floats(0.01, 9)}
-    if run.activation == "tempered":
+    if run.activation == "layer-wise":
+        changed |= {name: st.floats(0.1, 9) for name in spec.LATER_LAYERS}
+    if run.activation != "relu":
         changed |= {"scale": st.floats(0.1, 9), "inverse_temperature": st.floats(0.1, 9)}
         changed |= {"offset": st.floats(-9, 9)}
     if run.private:
@@ -305,13 +337,19 @@ def test_runs_that_differ_in_numbers_alone_have_one_shape(fields, draw):
 
 
 def test_runs_that_differ_in_anything_else_have_two_shapes():
-    free = (*NUMBERS, "epochs", "delta")
+    free = (*NUMBERS, "epochs", "delta", "record")
     shaping = [fields for name, fields in OTHER.items() if fields and name not in free]
     assert len({Run(**fields).shape for fields in [*shaping, {}]}) == len(shaping) + 1
 
 
 def test_a_longer_run_or_another_delta_shares_the_compiled_program():
     assert Run(epochs=2).shape == Run(delta=1e-6).shape == Run().shape
+
+
+def test_what_is_recorded_shares_the_compiled_program_but_not_the_cohort():
+    assert Run(record="norms").shape == Run().shape
+    assert Run(record="norms").cohort != Run().cohort != Run(epochs=2).cohort
+    assert Run(seed=3, scale=1.0).cohort == Run().cohort
 
 
 # --- agreement with the rest of the package -----------------------------------------------------

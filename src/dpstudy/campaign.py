@@ -27,6 +27,7 @@ from dpstudy.spec import Run, SpecError
 from dpstudy.store import Result
 from dpstudy.training import Divergence, Epoch, Method, State
 
+# What is measured of every run; `activation_norm` joins them where norms are recorded.
 CURVE = ("epoch", "step", "test_accuracy", "test_loss", "train_loss", "gradient_norm",
          "clipped_fraction")  # fmt: skip
 
@@ -200,8 +201,7 @@ def next_cohort(waiting: Sequence[Run], folder: Path, most: int | None = None) -
     like = [
         run
         for run in waiting
-        if (run.shape, run.epochs) == (first.shape, first.epochs)
-        and not any(run in cohort for cohort in begun)
+        if run.cohort == first.cohort and not any(run in cohort for cohort in begun)
     ]
     if checkpoint(folder, [first]).exists():
         return [first]
@@ -265,12 +265,13 @@ def _keep_compiled_programs() -> None:
 
 def _result(begun: Begun, index: int, last: Epoch | Divergence, fingerprint: str) -> Result:
     epochs = begun.epochs[index]
+    columns = (*CURVE, "activation_norm") if begun.runs[index].record else CURVE
     provenance = store.provenance(
         wall_seconds=begun.seconds, fingerprint=fingerprint, device=devices.name()
     )
     return Result(
         run=begun.runs[index],
-        curve={name: [_plain(getattr(epoch, name)) for epoch in epochs] for name in CURVE},
+        curve={name: [_plain(getattr(epoch, name)) for epoch in epochs] for name in columns},
         class_accuracy=[_plain(x) for x in epochs[-1].class_accuracy] if epochs else [],
         diverged_at=last.step if isinstance(last, Divergence) else None,
         provenance=provenance | {"method": begun.method._asdict(), "cohort": len(begun.runs)},

@@ -22,7 +22,9 @@ from dpstudy.pooling import average_pool, max_pool
 if TYPE_CHECKING:
     from jaxtyping import Array, Float
 
-    Activation = Callable[[Array], Array]
+    Elementwise = Callable[[Array], Array]
+    Activation = Elementwise | tuple[Elementwise, ...]
+    """One for all hidden layers, or one for each."""
 
 # The initialisation of the tempered sigmoids' own framework: Glorot weights, zero biases.
 INIT = {"kernel_init": nnx.initializers.glorot_normal()}
@@ -32,39 +34,44 @@ CONV = INIT | {"conv_general_dilated": conv_general_dilated}
 class MnistNetwork(nnx.Module):
     """Two convolutions and two dense layers (tempered sigmoids and losing less, Table 1)."""
 
-    def __init__(self, *, padding: str | int, use_bias: bool, features: int, rngs: nnx.Rngs):
-        """Build the network; `features` is what its convolutions leave for the dense layers."""
+    def __init__(
+        self, *, padding: str | int, use_bias: bool, side: int, width: float, rngs: nnx.Rngs
+    ):
+        """Build the network; its convolutions leave `side` x `side` positions."""
         common = {"use_bias": use_bias, "rngs": rngs}
-        self.conv1 = Conv(1, 16, (8, 8), 2, padding=padding, **common, **CONV)
-        self.conv2 = Conv(16, 32, (4, 4), 2, padding="VALID", **common, **CONV)
-        self.dense1 = Dense(features, 32, **common, **INIT)
+        first, second = _scaled((16, 32), width)
+        self.conv1 = Conv(1, first, (8, 8), 2, padding=padding, **common, **CONV)
+        self.conv2 = Conv(first, second, (4, 4), 2, padding="VALID", **common, **CONV)
+        self.dense1 = Dense(side * side * second, 32, **common, **INIT)
         self.dense2 = Dense(32, 10, **common, **INIT)
 
     def __call__(
         self, images: Float[Array, "batch 28 28 1"], activation: Activation
     ) -> Float[Array, "batch 10"]:
         """Return the logits."""
-        x = activation(max_pool(self.conv1(images), stride=1))
-        x = activation(max_pool(self.conv2(x), stride=1))
-        x = activation(self.dense1(x.reshape(len(x), -1)))
+        first, second, third = in_layers(activation, 3)
+        x = first(max_pool(self.conv1(images), stride=1))
+        x = second(max_pool(self.conv2(x), stride=1))
+        x = third(self.dense1(x.reshape(len(x), -1)))
         return self.dense2(x)
 
 
 class TemperedCifarNetwork(nnx.Module):
     """Eight convolutions and a spatial mean (tempered sigmoids, Table 2)."""
 
-    def __init__(self, *, rngs: nnx.Rngs):
+    def __init__(self, *, width: float, rngs: nnx.Rngs):
         """Build the network."""
-        widths = (3, 32, 32, 64, 64, 128, 128, 256, 10)
-        self.convs = nnx.List(_convolutions(widths, rngs))
+        filters = _scaled((32, 32, 64, 64, 128, 128, 256), width)
+        self.convs = nnx.List(_convolutions((3, *filters, 10), rngs))
 
     def __call__(
         self, images: Float[Array, "batch 32 32 3"], activation: Activation
     ) -> Float[Array, "batch 10"]:
         """Return the logits."""
         x = images
+        each = in_layers(activation, len(self.convs) - 1)
         for index, conv in enumerate(self.convs[:-1]):
-            x = activation(conv(x))
+            x = each[index](conv(x))
             if index in (1, 3, 5):
                 x = average_pool(x)
         return self.convs[-1](x).mean(axis=(1, 2))
@@ -73,10 +80,11 @@ class TemperedCifarNetwork(nnx.Module):
 class LosingLessCifarNetwork(nnx.Module):
     """Six convolutions and two dense layers (losing less, Table 2)."""
 
-    def __init__(self, *, rngs: nnx.Rngs):
+    def __init__(self, *, width: float, rngs: nnx.Rngs):
         """Build the network."""
-        self.convs = nnx.List(_convolutions((3, 32, 32, 64, 64, 128, 128), rngs))
-        self.dense1 = Dense(2048, 128, rngs=rngs, **INIT)
+        filters = _scaled((32, 32, 64, 64, 128, 128), width)
+        self.convs = nnx.List(_convolutions((3, *filters), rngs))
+        self.dense1 = Dense(4 * 4 * filters[-1], 128, rngs=rngs, **INIT)
         self.dense2 = Dense(128, 10, rngs=rngs, **INIT)
 
     def __call__(
@@ -84,11 +92,21 @@ class LosingLessCifarNetwork(nnx.Module):
     ) -> Float[Array, "batch 10"]:
         """Return the logits."""
         x = images
+        *each, last = in_layers(activation, len(self.convs) + 1)
         for index, conv in enumerate(self.convs):
             x = conv(x)
-            x = activation(max_pool(x, stride=2) if index % 2 else x)
-        x = activation(self.dense1(x.reshape(len(x), -1)))
+            x = each[index](max_pool(x, stride=2) if index % 2 else x)
+        x = last(self.dense1(x.reshape(len(x), -1)))
         return self.dense2(x)
+
+
+def in_layers(activation: Activation, layers: int) -> tuple[Elementwise, ...]:
+    """Return each hidden layer's activation."""
+    return activation if isinstance(activation, tuple) else (activation,) * layers
+
+
+def _scaled(filters: tuple[int, ...], width: float) -> tuple[int, ...]:
+    return tuple(round(count * width) for count in filters)
 
 
 def _convolutions(widths: tuple[int, ...], rngs: nnx.Rngs) -> list[Conv]:
@@ -99,20 +117,23 @@ def _convolutions(widths: tuple[int, ...], rngs: nnx.Rngs) -> list[Conv]:
 
 
 NETWORKS: dict[str, Callable[..., nnx.Module]] = {
-    "tempered-mnist": partial(MnistNetwork, padding="SAME", use_bias=True, features=512),
-    "losing-less-mnist": partial(MnistNetwork, padding=2, use_bias=True, features=512),
-    "backprop-mnist": partial(MnistNetwork, padding="VALID", use_bias=False, features=288),
+    "tempered-mnist": partial(MnistNetwork, padding="SAME", use_bias=True, side=4),
+    "losing-less-mnist": partial(MnistNetwork, padding=2, use_bias=True, side=4),
+    "backprop-mnist": partial(MnistNetwork, padding="VALID", use_bias=False, side=3),
     "tempered-cifar": TemperedCifarNetwork,
     "losing-less-cifar": LosingLessCifarNetwork,
 }
 
 
-def build(model: str, key: Array) -> nnx.Module:
-    """Return the named network with weights drawn from `key`."""
-    return NETWORKS[model](rngs=nnx.Rngs(params=key))
+def build(model: str, key: Array, width: float = 1.0) -> nnx.Module:
+    """Return the named network with weights drawn from `key`.
+
+    Its convolutions have `width` times as many filters as in its paper.
+    """
+    return NETWORKS[model](width=width, rngs=nnx.Rngs(params=key))
 
 
-def structure(model: str) -> nnx.GraphDef:
+def structure(model: str, width: float = 1.0) -> nnx.GraphDef:
     """Return the named network without its weights, for `nnx.merge`."""
-    abstract = nnx.eval_shape(lambda: build(model, jax.random.key(0)))
+    abstract = nnx.eval_shape(lambda: build(model, jax.random.key(0), width))
     return nnx.split(abstract)[0]

@@ -36,11 +36,17 @@ MODELS = {
     "tempered-cifar": (32, 32, 3),
     "losing-less-cifar": (32, 32, 3),
 }
-ACTIVATIONS = ("tempered", "relu")
+ACTIVATIONS = ("tempered", "relu", "layer-wise")
 LOSSES = ("cross-entropy",)
 MECHANISMS = ("flat", "none")
 SAMPLINGS = ("poisson", "shuffled")
 OPTIMIZERS = ("sgd", "adam")
+RECORDS = ("", "norms")
+
+
+STEEPNESS = ("scale", "inverse_temperature")
+# The numbers of the second and third hidden layers, where each layer has its own.
+LATER_LAYERS = tuple(f"{name}_{layer}" for layer in (2, 3) for name in (*STEEPNESS, "offset"))
 
 
 class SpecError(UserError):
@@ -69,10 +75,17 @@ class Run:
     Attributes:
         dataset: name of the training and test set.
         model: name of the network (`models.py`).
-        activation: "tempered" for s / (1 + exp(-T x)) - o (tempered sigmoids, Eq. 3), or "relu".
+        activation: "tempered" for s / (1 + exp(-T x)) - o (tempered sigmoids, Eq. 3), "relu", or
+            "layer-wise" for a tempered sigmoid of its own in each of three hidden layers.
         scale: s of the tempered sigmoid; ignored by relu, and then kept at its default.
         inverse_temperature: T, likewise.
         offset: o, likewise.
+        scale_2: s of the second hidden layer, layer-wise; else ignored, and kept at its default.
+        inverse_temperature_2: T, likewise.
+        offset_2: o, likewise.
+        scale_3: s of the third hidden layer, likewise.
+        inverse_temperature_3: T, likewise.
+        offset_3: o, likewise.
         loss: per-example training loss.
         mechanism: "flat" clips each per-example gradient to `clip_norm` in the l2 norm and adds
             Gaussian noise; "none" trains without privacy.
@@ -87,6 +100,9 @@ class Run:
         momentum: of SGD; ignored by adam, and then kept at its default.
         delta: the delta at which epsilon is reported.
         seed: of initialisation, sampling and noise together.
+        width: filters of each convolution, as a multiple of the paper's: a multiple of 1/8.
+        record: what to measure after each epoch beside accuracy and loss: "" for nothing more, or
+            "norms" of gradients and activations (`diagnostics.py`).
 
     Raises:
         SpecError: a field has a value outside its range.
@@ -110,6 +126,14 @@ class Run:
     momentum: float = number(0.9)
     delta: float = 1e-5
     seed: int = number(0)
+    width: float = 1.0
+    record: str = ""
+    scale_2: float = number(2.0)
+    inverse_temperature_2: float = number(2.0)
+    offset_2: float = number(1.0)
+    scale_3: float = number(2.0)
+    inverse_temperature_3: float = number(2.0)
+    offset_3: float = number(1.0)
 
     def __post_init__(self) -> None:
         self._check_names()
@@ -126,8 +150,13 @@ class Run:
         choose("mechanism", self.mechanism, MECHANISMS)
         choose("sampling", self.sampling, SAMPLINGS)
         choose("optimizer", self.optimizer, OPTIMIZERS)
+        choose("record", self.record, RECORDS)
         if MODELS[self.model] != IMAGE_SHAPE[self.dataset]:
             raise SpecError(f"model {self.model!r} does not take the images of {self.dataset!r}")
+        if self.activation == "layer-wise" and MODELS[self.model] != (28, 28, 1):
+            raise SpecError(
+                f"activation 'layer-wise' is for three hidden layers; {self.model!r} has more"
+            )
 
     def _check_types(self) -> None:
         for field in dataclasses.fields(self):
@@ -157,7 +186,9 @@ class Run:
             raise SpecError(f"momentum must be in [0, 1), got {self.momentum}")
         if not 0 <= self.seed < 2**31:
             raise SpecError(f"seed must be in [0, 2^31), got {self.seed}")
-        for name in ("scale", "inverse_temperature"):
+        if self.width <= 0 or self.width * 8 % 1:
+            raise SpecError(f"width must be a positive multiple of 1/8, got {self.width}")
+        for name in (*STEEPNESS, *(name for name in LATER_LAYERS if "offset" not in name)):
             # At 0 the activation is constant; below 0 it no longer commutes with max-pooling.
             if getattr(self, name) <= 0:
                 raise SpecError(f"{name} must be > 0, got {getattr(self, name)}")
@@ -180,6 +211,8 @@ class Run:
         ignored: list[str] = []
         if self.activation == "relu":
             ignored += ["scale", "inverse_temperature", "offset"]
+        if self.activation != "layer-wise":
+            ignored += LATER_LAYERS
         if self.optimizer == "adam":
             ignored += ["momentum"]
         if self.mechanism == "none":
@@ -223,14 +256,19 @@ class Run:
     def shape(self) -> Run:
         """The run with its numbers at their defaults: equal for all the runs of one cohort.
 
-        So are its length and delta, which no step of it depends on.
+        So are its length, its delta and what it records, which no step of it depends on.
         """
         free = [f for f in dataclasses.fields(self) if "number" in f.metadata]
-        free += [f for f in dataclasses.fields(self) if f.name in ("epochs", "delta")]
+        free += [f for f in dataclasses.fields(self) if f.name in ("epochs", "delta", "record")]
         neutral = {f.name: f.default for f in free}
         if not self.private:
             neutral["noise_multiplier"] = 0.0
         return dataclasses.replace(self, **neutral)
+
+    @property
+    def cohort(self) -> tuple[Run, int, str]:
+        """What the runs of one cohort share: their shape, their epochs, and what they record."""
+        return self.shape, self.epochs, self.record
 
     @property
     def numbers(self) -> dict[str, float]:

@@ -18,7 +18,16 @@ import jax.numpy as jnp
 import optax
 from flax import nnx
 
-from dpstudy import accumulate, activations, devices, mechanisms, models, per_example, sampling
+from dpstudy import (
+    accumulate,
+    activations,
+    devices,
+    diagnostics,
+    mechanisms,
+    models,
+    per_example,
+    sampling,
+)
 from dpstudy.losses import LOSSES
 
 if TYPE_CHECKING:
@@ -63,7 +72,11 @@ class State(NamedTuple):
 
 @dataclass(frozen=True)
 class Epoch:
-    """What one epoch left behind. The training columns look at private data, without noise."""
+    """What one epoch left behind. The training columns look at private data, without noise.
+
+    `gradient_norm` is the mean over the examples drawn in the epoch, 0 without clipping; in a run
+    that records norms, the mean over `diagnostics.EXAMPLES` fixed examples after the epoch.
+    """
 
     epoch: int
     step: int
@@ -73,6 +86,8 @@ class Epoch:
     gradient_norm: float
     clipped_fraction: float
     class_accuracy: tuple[float, ...]
+    activation_norm: float | None = None
+    """Mean norm of the first layer's activations over the same; None unless norms are recorded."""
 
 
 @dataclass(frozen=True)
@@ -105,10 +120,13 @@ def train(
         ValueError: the runs are no cohort.
         TrainingError: a Poisson draw exceeded the sampler's capacity (probability below 1e-15).
     """
-    shape, epochs = cohort_of(runs)
+    shape, epochs, record = cohort_of(runs)
     mesh = devices.mesh_for(len(runs)) if mesh is None else mesh
     train_set = devices.everywhere((data.train_images, data.train_labels), mesh)
     test_set = devices.everywhere((data.test_images, data.test_labels), mesh)
+    probe = devices.everywhere(
+        (diagnostics.probe(data.train_images), diagnostics.probe(data.train_labels)), mesh
+    )
     numbers = stack([traced_numbers(run) for run in runs])
     keys = jnp.stack([jax.random.key(run.seed) for run in runs])
     states = stack([start(run) for run in runs]) if states is None else states
@@ -119,22 +137,22 @@ def train(
         if states.overflow.any():
             raise TrainingError(f"a Poisson draw exceeded its capacity in epoch {epoch}")
         test = evaluate(shape, mesh, numbers, states.params, *test_set)
+        norms = measure_norms(shape, mesh, numbers, states.params, *probe) if record else None
         # One transfer each: indexing device arrays would be one for each number.
-        ends, seen, test = jax.device_get(
-            (states._replace(params=None, optimizer=None), seen, test)
-        )
-        yield [_summary(epoch, *item(i, (ends, seen, test))) for i in range(len(runs))], states
+        left = jax.device_get((states._replace(params=None, optimizer=None), seen, test, norms))
+        ends, *_ = left
+        yield [_summary(epoch, *item(i, left)) for i in range(len(runs))], states
         if (ends.diverged_at >= 0).all():
             return
 
 
-def cohort_of(runs: Sequence[Run]) -> tuple[Run, int]:
-    """Return what the runs share: their shape, and their epochs.
+def cohort_of(runs: Sequence[Run]) -> tuple[Run, int, str]:
+    """Return what the runs share: their shape, their epochs, and what they record.
 
     Raises:
         ValueError: they are no cohort.
     """
-    common = {(run.shape, run.epochs) for run in runs}
+    common = {run.cohort for run in runs}
     if len(common) != 1:
         raise ValueError("runs of one cohort differ in more than numbers")
     return common.pop()
@@ -153,7 +171,7 @@ def item(index: int, tree: Any) -> Any:
 def start(run: Run) -> State:
     """Return the state before a run's first step."""
     key = jax.random.key(run.seed)
-    params = initial_params(run.model, _stream(key, "initial"))
+    params = initial_params(run.model, run.width, _stream(key, "initial"))
     return State(
         params,
         optimizer(run.shape, traced_numbers(run), key).init(params),
@@ -169,7 +187,11 @@ def traced_numbers(run: Run) -> Numbers:
 
 
 def _summary(
-    epoch: int, state: State, seen: mechanisms.Seen, test: Evaluation
+    epoch: int,
+    state: State,
+    seen: mechanisms.Seen,
+    test: Evaluation,
+    norms: diagnostics.Norms | None,
 ) -> Epoch | Divergence:
     if state.diverged_at >= 0:
         return Divergence(int(state.diverged_at))
@@ -180,17 +202,22 @@ def _summary(
         test_accuracy=float(test.accuracy),
         test_loss=float(test.loss),
         train_loss=float(seen.loss) / examples,
-        gradient_norm=float(seen.norm) / examples,
+        gradient_norm=float(seen.norm) / examples if norms is None else float(norms.gradient),
         clipped_fraction=float(seen.clipped) / examples,
         class_accuracy=tuple(float(value) for value in test.class_accuracy),
+        activation_norm=None if norms is None else float(norms.activation),
     )
 
 
 # Compiled without optimisation: it runs once, and drawing normals takes seconds to optimise.
-@partial(jax.jit, static_argnames="model", compiler_options={"xla_backend_optimization_level": 0})
-def initial_params(model: str, key: Array) -> nnx.State:
+@partial(
+    jax.jit,
+    static_argnames=("model", "width"),
+    compiler_options={"xla_backend_optimization_level": 0},
+)
+def initial_params(model: str, width: float, key: Array) -> nnx.State:
     """Draw a network's initial weights."""
-    return nnx.state(models.build(model, key), nnx.Param)
+    return nnx.state(models.build(model, key, width), nnx.Param)
 
 
 @partial(jax.jit, static_argnames=("shape", "mesh", "method"), donate_argnames="states")
@@ -273,7 +300,7 @@ def sum_over(
     labels: Array,
 ) -> tuple[nnx.State, mechanisms.Seen]:
     """Sum the (clipped) gradients of the drawn examples, one microbatch after the other."""
-    graph = models.structure(shape.model)
+    graph = models.structure(shape.model, shape.width)
     losses = objective(shape, numbers)
 
     def part(images: Array, labels: Array, mask: Array) -> Any:
@@ -299,15 +326,18 @@ def objective(shape: Run, numbers: Numbers) -> per_example.Losses:
 
 
 def activation_of(shape: Run, numbers: Numbers) -> models.Activation:
-    """Return the hidden activation of a run."""
+    """Return the hidden activation of a run, or those of its layers."""
     if shape.activation == "relu":
         return activations.relu
-    return partial(
-        activations.tempered_sigmoid,
-        scale=numbers["scale"],
-        inverse_temperature=numbers["inverse_temperature"],
-        offset=numbers["offset"],
-    )
+
+    def tempered(layer: str = "") -> models.Elementwise:
+        triplet = (f"{name}{layer}" for name in ("scale", "inverse_temperature", "offset"))
+        scale, inverse_temperature, offset = (numbers[name] for name in triplet)
+        return lambda x: activations.tempered_sigmoid(x, scale, inverse_temperature, offset)
+
+    if shape.activation == "layer-wise":
+        return tuple(tempered(layer) for layer in ("", "_2", "_3"))
+    return tempered()
 
 
 def scaled(images: Array) -> Array:
@@ -344,7 +374,7 @@ def evaluate(
     """Evaluate each run on the test set, which must be a multiple of the evaluation batch."""
 
     def one(numbers: Numbers, params: nnx.State, images: Array, labels: Array) -> Evaluation:
-        network = nnx.merge(models.structure(shape.model), params)
+        network = nnx.merge(models.structure(shape.model, shape.width), params)
         activation = activation_of(shape, numbers)
 
         def of_batch(batch: tuple[Array, Array]) -> tuple[Array, Array]:
@@ -356,6 +386,20 @@ def evaluate(
         of_class = jax.nn.one_hot(labels, 10)
         per_class = (correct.reshape(-1) @ of_class) / of_class.sum(axis=0)
         return Evaluation(correct.mean(), losses.mean(), per_class)
+
+    return devices.over_runs(one, mesh, data=2)(numbers, params, images, labels)
+
+
+@partial(jax.jit, static_argnames=("shape", "mesh"))
+def measure_norms(
+    shape: Run, mesh: Mesh, numbers: Numbers, params: nnx.State, images: Array, labels: Array
+) -> diagnostics.Norms:
+    """Measure the norms inside each run's network on some examples."""
+
+    def one(numbers: Numbers, params: nnx.State, images: Array, labels: Array) -> diagnostics.Norms:
+        first, *_ = models.in_layers(activation_of(shape, numbers), 1)
+        graph = models.structure(shape.model, shape.width)
+        return diagnostics.norms(graph, objective(shape, numbers), first, params, images, labels)
 
     return devices.over_runs(one, mesh, data=2)(numbers, params, images, labels)
 
