@@ -34,7 +34,7 @@ def parts(model):
 def test_norms_are_those_of_vmap_grad_and_of_the_first_convolution(activation):
     fields, by_hand = ACTIVATIONS[activation]
     run = Run(activation=activation, **fields)
-    graph, params = parts(run.model)
+    _, params = parts(run.model)
     rng = np.random.default_rng(0)
     pixels = rng.integers(0, 256, (COUNT, 28, 28, 1), dtype=np.uint8)
     labels = rng.integers(0, 10, COUNT).astype(np.int32)

@@ -1,21 +1,28 @@
 """Which runs an experiment needs: all different, at the paper's scale or tiny, seed by seed."""
 
+import itertools
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 from results_for_tests import EXPERIMENT, RUN, result_of, seeds, small_smoke_runs
 
-from dpstudy import store
+from scipy.stats import qmc
+
+from dpstudy import accounting, store
 from dpstudy.errors import UserError
-from dpstudy.experiments import EXPERIMENTS, find
+from dpstudy.experiments import EXPERIMENTS, design, find
 from dpstudy.experiments import experiment as experiments
+from dpstudy.experiments import tempered_sigmoids as tempered
 from dpstudy.experiments.experiment import NOTEBOOK_PROFILES, results_folder
-from dpstudy.published import END_TO_END
+from dpstudy.experiments.tempered_sigmoids import BASE
+from dpstudy.published import BEST_TRIPLETS, END_TO_END, TEMPERED_SIGMOID_CLAIMS, number
 from dpstudy.spec import Run
 
 ALL = pytest.mark.parametrize("experiment", EXPERIMENTS.values(), ids=lambda e: e.name)
+FIGURE_2 = find("tempered-sigmoids-figure-2")
 FIGURE_3 = find("tempered-sigmoids-figure-3")
 
 
@@ -32,9 +39,10 @@ def test_every_dataset_has_every_variant_with_its_number_of_seeds(experiment):
     for dataset, count in experiment.seeds.items():
         runs = experiment.labelled(dataset=dataset)
         assert {run.dataset for _, run in runs} == {dataset}
-        assert Counter(label for label, _ in runs) == dict.fromkeys(experiment.variants, count)
+        counts = dict.fromkeys(experiment.variants, count) | dict(experiment.repeated)
+        assert Counter(label for label, _ in runs) == counts
         for label in experiment.variants:
-            assert [run.seed for name, run in runs if name == label] == list(range(count))
+            assert [run.seed for name, run in runs if name == label] == list(range(counts[label]))
     assert experiment.runs() == [
         run for dataset in experiment.datasets for run in experiment.runs(dataset=dataset)
     ]
@@ -59,7 +67,8 @@ def test_the_smoke_profile_needs_no_dataset_and_no_patience(experiment):
     runs = experiment.runs("smoke")
     assert {run.dataset for run in runs} == {"mnist-5k"}
     assert sum(run.epochs * run.steps_per_epoch for run in runs) <= 1_000
-    assert {label for label, _ in experiment.labelled("smoke")} == set(experiment.variants)
+    small = set(experiment.in_smoke or experiment.variants)
+    assert {label for label, _ in experiment.labelled("smoke")} == small <= set(experiment.variants)
 
 
 @ALL
@@ -121,6 +130,142 @@ def test_the_mnist_runs_are_those_asked_of_the_study():
     assert [run for run in runs if run.activation == "relu"] == seeds(
         10, replace(asked, activation="relu")
     )
+
+
+# --- the rest of tempered sigmoids -----------------------------------------------------------------
+
+
+def test_a_variant_that_is_repeated_has_seeds_of_its_own_unless_all_are_asked_for():
+    runs = FIGURE_2.labelled(dataset="mnist")
+    seeds_of = Counter(label for label, _ in runs)
+    assert seeds_of["tanh"] == seeds_of["published"] == 5
+    assert sorted(seeds_of.values()) == [1] * 64 + [5, 5]
+    assert set(Counter(label for label, _ in FIGURE_2.labelled(seeds=2)).values()) == {6}
+
+
+def test_the_sweep_is_one_cohort_a_dataset_and_differs_from_figure_3_in_the_triplet_alone():
+    for dataset in FIGURE_2.datasets:
+        runs = FIGURE_2.labelled(dataset=dataset)
+        assert len({run.cohort for _, run in runs}) == 1
+        tanh = [run for label, run in runs if label == "tanh"]
+        assert tanh == [
+            run for label, run in FIGURE_3.labelled(dataset=dataset, seeds=5) if label == "tanh"
+        ]
+        published = next(run for label, run in runs if label == "published")
+        assert tempered.triplet_of(published) == BEST_TRIPLETS[dataset]
+        swept = [run for label, run in runs if label.startswith("s=")]
+        assert len({tempered.triplet_of(run) for run in swept}) == 64
+        for run in swept:
+            for value, (low, high) in zip(
+                tempered.triplet_of(run), tempered.TRIPLET_RANGES, strict=True
+            ):
+                assert low <= value <= high
+
+
+@pytest.mark.parametrize(("count", "dimensions"), [(64, 3), (48, 3), (48, 9), (8, 5)])
+def test_a_design_fills_its_space_more_evenly_than_chance(count, dimensions):
+    points = np.array(design.fill(count, dimensions))
+    assert points.shape == (count, dimensions)
+    assert points.min() >= 0 and points.max() < 1
+    rng = np.random.default_rng(0)
+    random = [qmc.discrepancy(rng.random((count, dimensions))) for _ in range(20)]
+    assert qmc.discrepancy(points) < min(random)
+
+
+def test_the_golden_ratio_is_the_design_in_one_dimension():
+    golden = (5**0.5 - 1) / 2
+    expected = [((0.5 + n * golden) % 1,) for n in range(1, 9)]
+    assert np.allclose(design.fill(8, 1), expected)
+
+
+def test_positions_become_settings():
+    assert design.between(0.5, (1.0, 3.0)) == 2.0
+    assert design.between_in_log(0.5, (0.01, 1.0)) == 0.1
+    assert [design.among(x, "abc") for x in (0, 0.32, 0.34, 0.67, 0.999)] == list("aabcc")
+
+
+@pytest.mark.parametrize("dataset", ["mnist", "fashion-mnist", "cifar-10"])
+def test_calibrated_noise_costs_the_quoted_epsilon(dataset):
+    """By PLD to the last digit for Figure 3; by RDP, which is quick and a little above, for all."""
+    quoted = {c.dataset: c.epsilon for c in TEMPERED_SIGMOID_CLAIMS}[dataset]
+
+    def spent(run, accountant="pld", noise=None):
+        return accounting.epsilon(
+            sampling_probability=run.sampling_probability,
+            noise_multiplier=noise or run.noise_multiplier,
+            steps=run.epochs * run.steps_per_epoch,
+            delta=run.delta,
+            accountant=accountant,
+        )
+
+    runs = find("tempered-sigmoids-calibrated").runs(dataset=dataset, seeds=1)
+    assert runs[0].noise_multiplier == runs[1].noise_multiplier
+    run = runs[0]
+    assert spent(run) <= quoted < spent(run, noise=run.noise_multiplier - 2e-4)
+    for batch, epochs in itertools.product(tempered.BATCHES, tempered.EPOCHS[dataset]):
+        run = replace(BASE[dataset], batch=batch, epochs=epochs)
+        run = tempered.calibrated(run)
+        assert quoted < spent(run, "rdp") < 1.12 * quoted, (batch, epochs)
+
+
+def test_the_search_is_the_same_for_both_activations_and_within_its_budget():
+    search = find("tempered-sigmoids-table-3-search")
+    for dataset in search.datasets:
+        runs = dict(search.labelled(dataset=dataset))
+        for label, run in runs.items():
+            activation, kind, number = label.split(", ")
+            assert run.private == (kind == "private")
+            twin = runs[f"tanh, {kind}, {number}"]
+            if activation == "relu":
+                assert replace(run, activation="tempered") == twin
+            low, high = tempered.SEARCH_RATES[run.optimizer, run.private]
+            assert low <= run.learning_rate <= high
+        for kind, budget in tempered.SEARCH_BUDGET.items():
+            found = [run for label, run in runs.items() if label.startswith(f"relu, {kind}")]
+            assert len(found) == budget
+            assert {run.optimizer for run in found} == {"sgd", "adam"}
+            assert len({run.width for run in found}) > 1 < len({run.batch for run in found})
+
+
+def test_table_4_has_the_published_rate_in_each_of_its_grids():
+    table = find("tempered-sigmoids-table-4")
+    for label, run in table.labelled(seeds=1):
+        optimizer, kind, rate = label.split(", ")
+        assert (run.optimizer, run.private) == (optimizer.lower(), kind == "private")
+        assert run.learning_rate == float(rate)
+        assert run.activation == "tempered"
+    for (optimizer, kind), rates in tempered.TABLE_4_RATES.items():
+        name = f"learning rate, {'DP-' * (kind == 'private')}{optimizer}"
+        published = number("tempered sigmoids", name).value
+        assert any(published == pytest.approx(rate) for rate in rates)
+
+
+def test_norms_are_recorded_in_all_four_scenarios_with_the_settings_of_the_others():
+    norms = find("tempered-sigmoids-figures-4-5")
+    for label, run in norms.labelled(dataset="mnist", seeds=1):
+        assert run.record == "norms"
+        other = FIGURE_3 if run.private else find("tempered-sigmoids-table-3-not-private")
+        assert replace(run, record="") in other.runs(dataset="mnist", seeds=1)
+        assert label.endswith(", private") == run.private
+
+
+def test_layer_wise_runs_are_as_many_as_shared_ones_from_the_same_ranges():
+    runs = find("tempered-sigmoids-layer-wise").labelled()
+    kinds = Counter(label.split()[0] for label, _ in runs)
+    assert kinds["shared"] == kinds["layer-wise"] == 48
+    assert len({run.cohort for _, run in runs}) == 2
+    for _, run in runs:
+        for name in tempered.TRIPLET:
+            low, high = dict(zip(tempered.TRIPLET, tempered.NEAR_RANGES, strict=True))[name]
+            layers = ("", "_2", "_3") if run.activation == "layer-wise" else ("",)
+            assert all(low <= getattr(run, f"{name}{layer}") <= high for layer in layers)
+
+
+def test_a_temperature_of_the_reader_s_own_stands_beside_tanh():
+    own = tempered.of_temperature(5.0)
+    (tanh, other) = own.runs("smoke", seeds=1)
+    assert (tanh.inverse_temperature, other.inverse_temperature) == (2.0, 5.0)
+    assert list(own.variants) == ["tanh", "T = 5"]
 
 
 # --- where results are ---------------------------------------------------------------------------

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cache, partial
+from itertools import pairwise
 
 import jax
 import jax.numpy as jnp
@@ -147,8 +148,8 @@ def test_the_width_multiplies_the_filters_of_every_convolution():
         mnist = (64 + 1) * k + (16 * k + 1) * 2 * k + (16 * 2 * k + 1) * 32 + 33 * 10
         assert size("tempered-mnist", width) == mnist
         filters = [3, *(2 * k * times for times in (1, 1, 2, 2, 4, 4, 8)), 10]
-        pairs = zip(filters, filters[1:], strict=False)
-        assert size("tempered-cifar", width) == sum((9 * a + 1) * b for a, b in pairs)
+        expected = sum((9 * a + 1) * b for a, b in pairwise(filters))
+        assert size("tempered-cifar", width) == expected
 
 
 def test_each_hidden_layer_can_have_an_activation_of_its_own():

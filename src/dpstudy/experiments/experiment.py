@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from dpstudy.errors import UserError
@@ -27,12 +27,17 @@ class Experiment:
         title: what it shows, and where in which paper.
         variants: by label, the run at seed 0 and paper scale; labels are those of the figure.
         seeds: by dataset, how many seeds (0 to n - 1) each variant is trained with.
+        repeated: by label, how many seeds instead, for the variants of a sweep that show how much
+            a seed alone changes.
+        in_smoke: labels of the variants in the smoke profile; empty for all of them.
     """
 
     name: str
     title: str
     variants: Mapping[str, tuple[Run, ...]]
     seeds: Mapping[str, int]
+    repeated: Mapping[str, int] = field(default_factory=dict)
+    in_smoke: tuple[str, ...] = ()
 
     @property
     def datasets(self) -> tuple[str, ...]:
@@ -73,8 +78,9 @@ class Experiment:
         return [
             (label, replace(run, seed=seed))
             for name in datasets
-            for seed in range(seeds or self.seeds[name])
+            for seed in range(seeds or max(self.seeds[name], *self.repeated.values(), 0))
             for label, runs in self.variants.items()
+            if seeds or seed < self.repeated.get(label, self.seeds[name])
             for run in runs
             if run.dataset == name
         ]
@@ -83,8 +89,8 @@ class Experiment:
         return [
             (label, replace(run, **SMOKE, seed=seed))
             for seed in range(seeds)
-            for label, runs in self.variants.items()
-            for run in runs
+            for label in self.in_smoke or self.variants
+            for run in self.variants[label]
             if run.dataset == self.datasets[0]
         ]
 
