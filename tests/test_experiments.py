@@ -8,7 +8,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 from results_for_tests import EXPERIMENT, RUN, result_of, seeds, small_smoke_runs
-
 from scipy.stats import qmc
 
 from dpstudy import accounting, store
@@ -132,7 +131,7 @@ def test_the_mnist_runs_are_those_asked_of_the_study():
     )
 
 
-# --- the rest of tempered sigmoids -----------------------------------------------------------------
+# --- the rest of tempered sigmoids ---------------------------------------------------------------
 
 
 def test_a_variant_that_is_repeated_has_seeds_of_its_own_unless_all_are_asked_for():
@@ -168,8 +167,8 @@ def test_a_design_fills_its_space_more_evenly_than_chance(count, dimensions):
     assert points.shape == (count, dimensions)
     assert points.min() >= 0 and points.max() < 1
     rng = np.random.default_rng(0)
-    random = [qmc.discrepancy(rng.random((count, dimensions))) for _ in range(20)]
-    assert qmc.discrepancy(points) < min(random)
+    random = [qmc.discrepancy(rng.random((count, dimensions))) for _ in range(40)]
+    assert qmc.discrepancy(points) < np.quantile(random, 0.05)
 
 
 def test_the_golden_ratio_is_the_design_in_one_dimension():

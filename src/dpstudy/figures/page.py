@@ -259,6 +259,21 @@ class Note:
         return {"text/html": self._repr_html_(), "text/plain": plain}
 
 
+@dataclass(frozen=True)
+class Points:
+    """A numbered list of sentences, each computed from what is stored."""
+
+    lines: tuple[str, ...]
+
+    def _repr_html_(self) -> str:
+        items = "".join(f"<li>{escape(line)}</li>" for line in self.lines)
+        return f"<ol>{items}</ol>"
+
+    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
+        plain = "\n".join(f"{number}. {line}" for number, line in enumerate(self.lines, start=1))
+        return {"text/html": self._repr_html_(), "text/plain": plain}
+
+
 def not_yet_run(name: str, command: str) -> Note:
     """Return what stands in place of a figure or table whose runs are not stored.
 

@@ -1,0 +1,46 @@
+"""Chapter 2: the tempered sigmoid family, and what it does for DP-SGD. One module a topic."""
+
+from dpstudy.figures.tempered_sigmoids.accuracy import (
+    accuracy_against_epsilon,
+    settings,
+    table_3,
+)
+from dpstudy.figures.tempered_sigmoids.advice import practitioner
+from dpstudy.figures.tempered_sigmoids.common import warnings_of
+from dpstudy.figures.tempered_sigmoids.fairness import class_accuracy, class_spread
+from dpstudy.figures.tempered_sigmoids.family import FAMILY, distance_from_tanh, family
+from dpstudy.figures.tempered_sigmoids.noise import calibrated_noise, poisson_and_shuffled
+from dpstudy.figures.tempered_sigmoids.norms import gradient_growth, growth, norms
+from dpstudy.figures.tempered_sigmoids.own import own_temperature
+from dpstudy.figures.tempered_sigmoids.searches import (
+    layer_wise,
+    learning_rates,
+    table_3_search,
+    table_4,
+)
+from dpstudy.figures.tempered_sigmoids.sweep import cluster, family_sweep
+
+__all__ = [
+    "FAMILY",
+    "accuracy_against_epsilon",
+    "calibrated_noise",
+    "class_accuracy",
+    "class_spread",
+    "cluster",
+    "distance_from_tanh",
+    "family",
+    "family_sweep",
+    "gradient_growth",
+    "growth",
+    "layer_wise",
+    "learning_rates",
+    "norms",
+    "own_temperature",
+    "poisson_and_shuffled",
+    "practitioner",
+    "settings",
+    "table_3",
+    "table_3_search",
+    "table_4",
+    "warnings_of",
+]

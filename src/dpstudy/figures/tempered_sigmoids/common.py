@@ -1,0 +1,92 @@
+"""What the figures of chapter 2 share: names, styles, and what a caption says."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.ticker import LogLocator, NullFormatter
+
+from dpstudy import published
+from dpstudy.figures.page import STYLES, Note
+from dpstudy.readings import CHANCE, Reading
+
+DATASETS = {
+    "mnist": "MNIST",
+    "fashion-mnist": "Fashion-MNIST",
+    "cifar-10": "CIFAR-10",
+    "mnist-5k": "MNIST-5k",
+}
+STYLE = {"relu": STYLES[1], "tanh": STYLES[0]}
+
+
+def of_one_dataset(reading: Reading) -> Reading:
+    """Return the part of a reading that is of the first dataset with stored runs."""
+    if not reading.found:
+        return reading
+    first = reading.found[0][1].run.dataset
+    return replace(reading, found=[pair for pair in reading.found if pair[1].run.dataset == first])
+
+
+def dataset_of(reading: Reading) -> str:
+    """Return the dataset of a reading's first stored run."""
+    return reading.found[0][1].run.dataset
+
+
+def finals_with(reading: Reading, *settings: str) -> pd.DataFrame:
+    """Return one row a run: its last epoch, and the given fields of its run."""
+    runs = [result.run for _, result in reading.found]
+    return reading.finals.assign(**{name: [getattr(r, name) for r in runs] for name in settings})
+
+
+def logarithmic(axes: Axes, form: str) -> None:
+    """Make the vertical axis logarithmic, with few ticks, shown as `form` says."""
+    axes.set_yscale("log")
+    axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+    axes.yaxis.set_major_formatter(form)
+    axes.yaxis.set_minor_formatter(NullFormatter())
+
+
+def published_accuracy(dataset: str, method: str) -> published.Accuracy | None:
+    """Return what the paper states for a method on a dataset; None if it states nothing."""
+    for value in published.TEMPERED_SIGMOID_ACCURACIES:
+        if (value.dataset, value.method) == (dataset, method):
+            return value
+    return None
+
+
+def diverged(dataset: str, *readings: Reading) -> str:
+    """Say how many runs diverged; nothing if none did."""
+    results = [result for reading in readings for _, result in reading.found]
+    failed = sum(r.diverged_at is not None for r in results if r.run.dataset == dataset)
+    return f" Diverged, and at chance ({CHANCE:.0%}) from there on: {failed}." if failed else ""
+
+
+def warnings_of(*readings: Reading) -> Note | None:
+    """Return a note that names stored files left out and runs missing; None if there are none."""
+    lines = [f"Left out: {line}." for reading in readings for line in reading.damaged]
+    # Where nothing at all is stored, what stands in place of each figure says so.
+    if any(reading.found for reading in readings):
+        lines += [
+            f"Not yet run: {len(reading.missing)} of the "
+            f"{len(reading.missing) + len(reading.found)} runs of {reading.experiment.name} "
+            f"({reading.command})."
+            for reading in readings
+            if reading.missing
+        ]
+    return Note("Incomplete", " ".join(dict.fromkeys(lines))) if lines else None
+
+
+def seeds_of(curves: pd.DataFrame) -> str:
+    """Count the seeds behind a figure, in words."""
+    counts = curves.groupby("label").seed.nunique()
+    low, high = counts.min(), counts.max()
+    if low != high:
+        return f"{low} to {high} seeds"
+    return "1 seed" if low == 1 else f"{low} seeds"
+
+
+def delta_of(reading: Reading) -> str:
+    """Return the delta of a reading, as text."""
+    return f"{reading.found[0][1].run.delta:g}"

@@ -1,0 +1,119 @@
+"""How evenly the classes are served: accuracy by class, relu and tanh (Broader Impact)."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+
+from dpstudy import published
+from dpstudy.figures.page import Figure, Note, Table, canvas, not_yet_run
+from dpstudy.figures.tempered_sigmoids.common import (
+    DATASETS,
+    STYLE,
+    dataset_of,
+    diverged,
+    of_one_dataset,
+    seeds_of,
+)
+from dpstudy.readings import CHANCE, Reading
+
+
+def class_accuracy(reading: Reading) -> Figure | Note:
+    """Draw the accuracy of each class at the last epoch, median and range over seeds."""
+    reading = of_one_dataset(reading)
+    if not reading.found:
+        return not_yet_run("The accuracy by class", reading.command)
+    dataset, classes = dataset_of(reading), by_class(reading)
+    groups = classes.groupby(["label", "class"]).accuracy
+    data = groups.agg(["median", "min", "max", "count"]).reset_index()
+    with canvas(size=(6.8, 3.8)) as (figure, (axes,)):
+        for shift, (label, rows) in zip((-0.12, 0.12), data.groupby("label"), strict=False):
+            style = STYLE[str(label)]
+            low, high = rows["median"] - rows["min"], rows["max"] - rows["median"]
+            axes.errorbar(
+                rows["class"] + shift,
+                rows["median"],
+                yerr=[low, high],
+                color=style.color,
+                marker=style.marker,
+                linestyle="none",
+                capsize=3,
+                label=label,
+            )
+        axes.set(xlabel="class", ylabel="test accuracy", xticks=range(10))
+        axes.legend(fontsize="small")
+    worst = data.loc[data.groupby("label")["median"].idxmin()]
+    said = "; ".join(
+        f"{row.label} is worst on class {row['class']}, {row['median']:.1%}"
+        for _, row in worst.iterrows()
+    )
+    return Figure(
+        fig=figure,
+        name=f"tempered-sigmoids-class-accuracy-{dataset}",
+        caption=(
+            f"Test accuracy of each class of {DATASETS[dataset]} at the last epoch: median and "
+            f"range over {seeds_of(classes)}, computed on {reading.devices}."
+            f"{diverged(dataset, reading)}"
+        ),
+        alt=f"Ten classes, a marker each for relu and tanh. {said}.",
+        data=data,
+    )
+
+
+def class_spread(reading: Reading) -> Table | Note:
+    """Return the standard deviation of the classes' accuracies, and whether relu's differs."""
+    reading = of_one_dataset(reading)
+    if not reading.found:
+        return not_yet_run("The spread of the class accuracies", reading.command)
+    dataset = dataset_of(reading)
+    spreads = by_class(reading).groupby(["label", "seed"]).accuracy.std(ddof=0)
+    rows = []
+    for label, values in spreads.groupby("label"):
+        stated = published.number("tempered sigmoids", f"class spread, {label}").value
+        rows.append(
+            {
+                "activation": label,
+                "published": stated,
+                "median": values.median(),
+                "minimum": values.min(),
+                "maximum": values.max(),
+                "seeds": len(values),
+            }
+        )
+    return Table(
+        name=f"tempered-sigmoids-class-spread-{dataset}",
+        caption=(
+            f"Standard deviation over the ten classes of {DATASETS[dataset]} of the test accuracy "
+            "at the last epoch, as a fraction. The paper names neither its dataset nor the unit."
+            f"{_test(spreads)} Computed on {reading.devices}.{diverged(dataset, reading)}"
+        ),
+        data=pd.DataFrame(rows),
+        formats={
+            "published": "{:.2f}",
+            **dict.fromkeys(("median", "minimum", "maximum"), "{:.4f}"),
+        },
+    )
+
+
+def by_class(reading: Reading) -> pd.DataFrame:
+    """Return one row a run and class; a run that diverged is at chance in all."""
+    rows = []
+    for label, result in reading.found:
+        accuracies = result.class_accuracy
+        if result.diverged_at is not None:
+            accuracies = [CHANCE] * 10
+        rows += [
+            {"label": label, "seed": result.run.seed, "class": number, "accuracy": accuracy}
+            for number, accuracy in enumerate(accuracies)
+        ]
+    return pd.DataFrame(rows)
+
+
+def _test(spreads: pd.Series) -> str:
+    found = [np.asarray(values) for _, values in spreads.groupby("label")]
+    if len(found) != 2:
+        return ""
+    from scipy.stats import mannwhitneyu  # imported only here: it takes a second
+
+    chance = mannwhitneyu(*found, method="exact").pvalue
+    return f" Exact Mann-Whitney test that relu and tanh spread alike: p = {chance:.2g}."

@@ -1,0 +1,131 @@
+"""Figure 3 with the noise that its epsilon allows, and with the sampling that the paper used."""
+
+from __future__ import annotations
+
+import pandas as pd
+
+from dpstudy.figures.page import STYLES, Figure, Note, Table, canvas, not_yet_run
+from dpstudy.figures.tempered_sigmoids.accuracy import (
+    draw_published,
+    draw_spread,
+    spread_over_seeds,
+)
+from dpstudy.figures.tempered_sigmoids.common import (
+    DATASETS,
+    dataset_of,
+    delta_of,
+    diverged,
+    of_one_dataset,
+    published_accuracy,
+    seeds_of,
+)
+from dpstudy.readings import Reading
+
+LINES = {
+    ("published σ", "relu"): STYLES[1],
+    ("published σ", "tanh"): STYLES[0],
+    ("calibrated σ", "relu"): STYLES[4],
+    ("calibrated σ", "tanh"): STYLES[3],
+}
+
+
+def calibrated_noise(published: Reading, calibrated: Reading) -> Figure | Note:
+    """Draw accuracy against epsilon at the published noise, and at that which PLD asks for.
+
+    Args:
+        published: of Figure 3.
+        calibrated: of the same with less noise, that spends the quoted epsilon.
+    """
+    calibrated = of_one_dataset(calibrated)
+    if not calibrated.found:
+        return not_yet_run("Figure 3 at the calibrated noise", calibrated.command)
+    dataset = dataset_of(calibrated)
+    parts = []
+    for name, reading in (("published σ", published), ("calibrated σ", calibrated)):
+        curves = reading.curves
+        if len(curves):
+            spread = spread_over_seeds(curves[curves.dataset == dataset])
+            parts.append(spread.assign(noise=name))
+    data = pd.concat(parts, ignore_index=True)
+    if data.empty:
+        return Note("Calibrated noise", "No stored run finished an epoch before it diverged.")
+    with canvas(size=(6.4, 4.2)) as (figure, (axes,)):
+        for (noise, label), rows in data.groupby(["noise", "label"], sort=False):
+            draw_spread(axes, f"{label}, {noise}", rows, LINES[noise, label])
+        draw_published(axes, dataset)
+        later = data[data.epoch >= data.epoch.max() / 4]
+        limits = later["min"].min() - 0.02, min(1.0, later["max"].max() + 0.02)
+        axes.set(xlabel="ε spent (PLD)", ylabel="test accuracy", ylim=limits)
+        axes.legend(loc="lower right", fontsize="small")
+    noises = {r.run.noise_multiplier for _, r in calibrated.found}
+    said = "; ".join(
+        f"{label} at the {noise} ends at {rows['median'].iloc[-1]:.2%}"
+        for (noise, label), rows in data.groupby(["noise", "label"], sort=False)
+    )
+    return Figure(
+        fig=figure,
+        name=f"tempered-sigmoids-calibrated-{dataset}",
+        caption=(
+            f"Test accuracy against ε on {DATASETS[dataset]}: median and range over "
+            f"{seeds_of(calibrated.curves)} at the calibrated noise (σ = "
+            f"{', '.join(f'{noise:g}' for noise in sorted(noises))}), computed on "
+            f"{calibrated.devices}, beside the runs of Figure 3. Each {said}. "
+            f"ε at δ = {delta_of(calibrated)}.{diverged(dataset, calibrated)}"
+        ).replace("Each ", "At the last epoch, "),
+        alt=f"{data.groupby(['noise', 'label']).ngroups} curves: {said}.",
+        data=data,
+    )
+
+
+def poisson_and_shuffled(poisson: Reading, shuffled: Reading) -> Table | Note:
+    """Return the same runs with Poisson sampling and with shuffled batches, and their epsilons."""
+    shuffled = of_one_dataset(shuffled)
+    if not shuffled.found:
+        return not_yet_run("Shuffled batches", shuffled.command)
+    dataset = dataset_of(shuffled)
+    rows = [
+        _row(sampling, label, finals)
+        for sampling, reading in (("Poisson", poisson), ("shuffled", shuffled))
+        for label, finals in _by_label(reading, dataset)
+    ]
+    return Table(
+        name=f"tempered-sigmoids-shuffled-{dataset}",
+        caption=(
+            f"Poisson sampling and shuffled batches on {DATASETS[dataset]}: median, minimum and "
+            "maximum over seeds of the test accuracy at the last epoch. ε as published: the "
+            "conversion of its time, which assumes Poisson sampling whatever was done. ε proven: "
+            "PLD for Poisson sampling; for shuffled batches PLD without amplification. Computed on "
+            f"{shuffled.devices}.{diverged(dataset, shuffled)}"
+        ),
+        data=pd.DataFrame(rows),
+        formats={
+            **dict.fromkeys(("median", "minimum", "maximum"), "{:.2%}"),
+            **dict.fromkeys(("ε quoted", "ε as published", "ε proven"), "{:.2f}"),
+        },
+    )
+
+
+def _by_label(reading: Reading, dataset: str) -> list[tuple[str, pd.DataFrame]]:
+    finals = reading.finals
+    if finals.empty:
+        return []
+    return list(finals[finals.dataset == dataset].groupby("label"))
+
+
+def _row(sampling: str, label: str, finals: pd.DataFrame) -> dict[str, object]:
+    columns = {
+        "Poisson": ("epsilon_rdp-2019", "epsilon_pld"),
+        "shuffled": ("epsilon_claimed-rdp-2019", "epsilon_shuffled-pld"),
+    }[sampling]
+    claimed, proven = (finals.get(name, pd.Series(dtype=float)).median() for name in columns)
+    theirs = published_accuracy(finals.dataset.iloc[0], f"DP-SGD, {label}")
+    return {
+        "batches": f"{sampling}, {label}",
+        "median": finals.test_accuracy.median(),
+        "minimum": finals.test_accuracy.min(),
+        "maximum": finals.test_accuracy.max(),
+        "seeds": len(finals),
+        "ε quoted": theirs.claimed_epsilon if theirs else None,
+        "ε as published": claimed,
+        "ε proven": proven,
+    }

@@ -1,0 +1,237 @@
+"""What tuning brings: learning rates (Table 4), a search over settings (Table 3), layers' triplets.
+
+The best of a search is chosen by test accuracy, as in the paper, and the choice is not paid for.
+"""
+
+from __future__ import annotations
+
+import pandas as pd
+
+from dpstudy import published
+from dpstudy.figures.page import STYLES, Figure, Note, Table, canvas, not_yet_run
+from dpstudy.figures.tempered_sigmoids.common import (
+    DATASETS,
+    dataset_of,
+    diverged,
+    finals_with,
+    logarithmic,
+    of_one_dataset,
+    published_accuracy,
+    seeds_of,
+)
+from dpstudy.readings import Reading
+
+OPTIMIZERS = ("SGD", "Adam")
+KINDS = {"private": STYLES[0], "not private": STYLES[1]}
+SETTINGS = ("width", "optimizer", "learning_rate", "batch", "epochs")
+
+
+def learning_rates(reading: Reading) -> Figure | Note:
+    """Draw accuracy against the learning rate, SGD and Adam, private and not (Table 4)."""
+    reading = of_one_dataset(reading)
+    if not reading.found:
+        return not_yet_run("The learning rates of Table 4", reading.command)
+    dataset, finals = dataset_of(reading), _with_technique(reading)
+    by = ["optimizer", "kind", "learning_rate"]
+    accuracy = finals.groupby(by).test_accuracy
+    data = accuracy.agg(["median", "min", "max", "count"]).reset_index()
+    with canvas(1, 2, size=(9.0, 3.8), sharey=True) as (figure, panels):
+        for axes, optimizer in zip(panels, OPTIMIZERS, strict=True):
+            for kind, style in KINDS.items():
+                rows = data[(data.optimizer == optimizer) & (data.kind == kind)]
+                axes.fill_between(
+                    rows.learning_rate, rows["min"], rows["max"], color=style.color, alpha=0.25
+                )
+                axes.plot(rows.learning_rate, rows["median"], **style.line, label=kind)
+                theirs = published_row(dataset, optimizer, kind)
+                if theirs is not None:
+                    options = {"markersize": 13, "markeredgecolor": "black", "linestyle": "none"}
+                    axes.plot(*theirs, marker="*", color=style.color, **options)
+            axes.set(xlabel="learning rate", xscale="log", title=optimizer)
+        panels[0].set_ylabel("test accuracy")
+        handles, labels = panels[0].get_legend_handles_labels()
+        figure.legend(handles, labels, loc="outside lower center", ncols=2, fontsize="small")
+    best = _best(data)
+    said = "; ".join(
+        f"{row.optimizer}, {row.kind}: best {row['median']:.1%} at {row.learning_rate:g}"
+        for _, row in best.iterrows()
+    )
+    stars = " Stars: published." if published_row(dataset, "SGD", "private") else ""
+    return Figure(
+        fig=figure,
+        name=f"tempered-sigmoids-table-4-rates-{dataset}",
+        caption=(
+            f"Test accuracy of tanh on {DATASETS[dataset]} against the learning rate: median and "
+            f"range over {seeds_of(finals)}, computed on {reading.devices}.{stars}"
+            f"{diverged(dataset, reading)}"
+        ),
+        alt=f"Two panels, SGD and Adam, two curves each. {said}.",
+        data=data,
+    )
+
+
+def table_4(reading: Reading) -> Table | Note:
+    """Return the best learning rate of each optimizer, with privacy and without (Table 4)."""
+    reading = of_one_dataset(reading)
+    if not reading.found:
+        return not_yet_run("Table 4", reading.command)
+    dataset, finals = dataset_of(reading), _with_technique(reading)
+    accuracy = finals.groupby(["optimizer", "kind", "learning_rate"]).test_accuracy
+    data = accuracy.agg(["median", "min", "max", "count"]).reset_index()
+    rows = []
+    for _, row in _best(data).iterrows():
+        theirs = published_row(dataset, row.optimizer, row.kind) or (None, None)
+        tried = data[(data.optimizer == row.optimizer) & (data.kind == row.kind)]
+        rows.append(
+            {
+                "technique": f"{row.optimizer}, {row.kind}",
+                "published rate": theirs[0],
+                "best rate": row.learning_rate,
+                "published": theirs[1],
+                "median": row["median"],
+                "minimum": row["min"],
+                "maximum": row["max"],
+                "seeds": row["count"],
+                "rates tried": len(tried),
+                "at the edge": "yes" if row.learning_rate in _edges(tried) else "no",
+            }
+        )
+    return Table(
+        name=f"tempered-sigmoids-table-4-{dataset}",
+        caption=(
+            f"The best learning rate of each optimizer for tanh on {DATASETS[dataset]}, chosen by "
+            "the median test accuracy; a best rate at the edge of its grid may have a better one "
+            "beyond. The published private rates belong to a clipping norm that the paper does not "
+            f"print. Computed on {reading.devices}.{diverged(dataset, reading)}"
+        ),
+        data=pd.DataFrame(rows),
+        formats={
+            **dict.fromkeys(("published rate", "best rate"), "{:.3g}"),
+            **dict.fromkeys(("median", "minimum", "maximum"), "{:.2%}"),
+            "published": "{:.1%}",
+        },
+    )
+
+
+def published_row(dataset: str, optimizer: str, kind: str) -> tuple[float, float] | None:
+    """Return the published learning rate and accuracy of a row of Table 4; None on others."""
+    name = f"{'DP-' if kind == 'private' else ''}{optimizer}"
+    stated = published_accuracy(dataset, f"{name}, searched")
+    if stated is None:
+        return None
+    return published.number("tempered sigmoids", f"learning rate, {name}").value, stated.accuracy
+
+
+def _with_technique(reading: Reading) -> pd.DataFrame:
+    finals = finals_with(reading, "learning_rate")
+    parts = finals.label.str.split(", ", expand=True)
+    return finals.assign(optimizer=parts[0], kind=parts[1])
+
+
+def _best(data: pd.DataFrame) -> pd.DataFrame:
+    """Return the row with the highest median of each technique."""
+    return data.loc[data.groupby(["optimizer", "kind"], sort=False)["median"].idxmax()]
+
+
+def _edges(tried: pd.DataFrame) -> tuple[float, float]:
+    return tried.learning_rate.min(), tried.learning_rate.max()
+
+
+def table_3_search(reading: Reading) -> Table | Note:
+    """Return the best settings that a search found for relu and tanh (Table 3)."""
+    reading = of_one_dataset(reading)
+    if not reading.found:
+        return not_yet_run("The search of Table 3", reading.command)
+    dataset = dataset_of(reading)
+    finals = finals_with(reading, *SETTINGS)
+    names = finals.label.str.rsplit(", ", n=1).str[0]
+    rows = []
+    for name, tried in finals.groupby(names):
+        settings = tried.groupby("label").test_accuracy.median()
+        best = tried[tried.label == settings.idxmax()]
+        theirs = published_accuracy(dataset, _published_name(str(name)))
+        first = best.iloc[0]
+        rows.append(
+            {
+                "technique": name,
+                "published": theirs.accuracy if theirs else None,
+                "best": best.test_accuracy.median(),
+                "median of the search": settings.median(),
+                "filters": f"{first.width:g} x",
+                "optimizer": first.optimizer,
+                "learning rate": first.learning_rate,
+                "batch": first.batch,
+                "epochs": first.epochs,
+                "ε (PLD)": first.get("epsilon_pld"),
+                "settings tried": len(settings),
+                "seeds": len(best),
+            }
+        )
+    return Table(
+        name=f"tempered-sigmoids-table-3-search-{dataset}",
+        caption=(
+            f"The best of a search over filters (multiples of the paper's), optimizer, learning "
+            f"rate, batch and epochs on {DATASETS[dataset]}; with privacy the noise is what PLD "
+            "asks for at the quoted ε. The settings fill the space evenly, the same for relu and "
+            f"tanh. The best is chosen by test accuracy. Computed on {reading.devices}."
+            f"{diverged(dataset, reading)}"
+        ),
+        data=pd.DataFrame(rows),
+        formats={
+            "published": "{:.1%}",
+            **dict.fromkeys(("best", "median of the search"), "{:.2%}"),
+            "learning rate": "{:.3g}",
+            "ε (PLD)": "{:.2f}",
+        },
+    )
+
+
+def _published_name(technique: str) -> str:
+    activation, kind = technique.split(", ")
+    if kind == "not private":
+        return f"SGD, {activation}"
+    return f"DP-SGD, {'tempered sigmoid' if activation == 'tanh' else activation}"
+
+
+def layer_wise(reading: Reading) -> Figure | Note:
+    """Draw what as many triplets for each layer, and for all layers, come to (Conclusions)."""
+    reading = of_one_dataset(reading)
+    if not reading.found:
+        return not_yet_run("The search over layers' triplets", reading.command)
+    from scipy.stats import mannwhitneyu  # imported only here: it takes a second
+
+    dataset, finals = dataset_of(reading), reading.finals
+    finals = finals.assign(kind=finals.label.str.rsplit(" ", n=1).str[0])
+    accuracy = finals.groupby(["kind", "label"], as_index=False).test_accuracy.median()
+    data = accuracy.sort_values(["kind", "test_accuracy"], ascending=False, ignore_index=True)
+    data["rank"] = data.groupby("kind").cumcount() + 1
+    found = {kind: rows.test_accuracy for kind, rows in data.groupby("kind")}
+    with canvas(size=(6.4, 3.8)) as (figure, (axes,)):
+        for style, (kind, values) in zip(STYLES, found.items(), strict=False):
+            every = max(1, len(values) // 12)
+            ranks = range(1, len(values) + 1)
+            axes.plot(ranks, 1 - values, **style.line, markevery=every, label=kind)
+        axes.set(xlabel="rank", ylabel="test error, best at the top")
+        logarithmic(axes, "{x:.0%}")
+        axes.invert_yaxis()
+        axes.legend(fontsize="small")
+    said = "; ".join(
+        f"{kind}: best {values.max():.2%}, median {values.median():.2%} of {len(values)}"
+        for kind, values in found.items()
+    )
+    test = ""
+    if len(found) == 2:
+        chance = mannwhitneyu(*found.values()).pvalue
+        test = f" Mann-Whitney test that they are alike: p = {chance:.2g}."
+    return Figure(
+        fig=figure,
+        name=f"tempered-sigmoids-layer-wise-{dataset}",
+        caption=(
+            f"Test error on {DATASETS[dataset]} of tempered sigmoids shared by all layers, and "
+            "with a triplet for each, best first; one seed each, computed on "
+            f"{reading.devices}. {said}."
+            f"{test}{diverged(dataset, reading)}"
+        ),
+        alt=f"Accuracies sorted from the best, one curve a kind. {said}.",
+        data=data,
+    )

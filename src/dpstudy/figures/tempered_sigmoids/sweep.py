@@ -1,0 +1,229 @@
+"""The sweep over the family: which triplets (s, T, o) are best, and by more than a seed (Figure 2).
+
+A sweep has one seed a triplet, as the paper's; tanh and the paper's own triplet are trained with
+several, and show what a seed alone changes.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+
+from dpstudy import published
+from dpstudy.experiments.tempered_sigmoids import TRIPLET
+from dpstudy.figures.page import STYLES, Figure, Note, Table, canvas, not_yet_run
+from dpstudy.figures.tempered_sigmoids.common import (
+    DATASETS,
+    STYLE,
+    dataset_of,
+    diverged,
+    finals_with,
+    logarithmic,
+    of_one_dataset,
+)
+from dpstudy.readings import Reading
+
+NAMES = ("scale s", "inverse temperature T", "offset o")
+REPEATED = ("tanh", "published")
+DRAWS = 4_000
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """What is stored of a sweep on one dataset.
+
+    Attributes:
+        triplets: one row a triplet: s, T, o under their names in a run, and `test_accuracy`.
+        repeated: one row a run of the triplets with several seeds.
+        share: of the triplets that count as best.
+    """
+
+    triplets: pd.DataFrame
+    repeated: pd.DataFrame
+    share: float
+
+    @classmethod
+    def of(cls, reading: Reading) -> Sweep:
+        """Take a reading apart; where triplets have several seeds, their medians."""
+        finals = finals_with(reading, *TRIPLET)
+        several = finals.label.isin(REPEATED)
+        triplets = finals[~several].groupby([*TRIPLET, "label"], as_index=False)
+        share = published.number("tempered sigmoids", "share of best triplets").value
+        return cls(triplets.test_accuracy.median(), finals[several], share)
+
+    @property
+    def count(self) -> int:
+        """How many triplets are best."""
+        return math.ceil(self.share * len(self.triplets))
+
+    @cached_property
+    def best(self) -> pd.DataFrame:
+        """The best triplets, best first."""
+        return self.triplets.nlargest(self.count, "test_accuracy")
+
+    @property
+    def noise(self) -> float:
+        """Standard deviation of the accuracy over seeds, pooled; NaN without repeated seeds."""
+        groups = self.repeated.groupby("label").test_accuracy
+        freedom = (groups.size() - 1).sum()
+        return (
+            math.sqrt((groups.var() * (groups.size() - 1)).sum() / freedom) if freedom else np.nan
+        )
+
+    @property
+    def like_the_best(self) -> int:
+        """How many triplets are within two standard deviations of a difference of the best."""
+        accuracy = self.triplets.test_accuracy
+        return int((accuracy >= accuracy.max() - 2 * math.sqrt(2) * self.noise).sum())
+
+    def under_noise(self) -> np.ndarray:
+        """Return what the best triplets average to when seeds are drawn again: draws x 3."""
+        rng = np.random.default_rng(0)
+        accuracy = self.triplets.test_accuracy.to_numpy()
+        drawn = accuracy + self.noise * rng.standard_normal((DRAWS, len(accuracy)))
+        best = np.argsort(-drawn, axis=1)[:, : self.count]
+        return self.triplets[list(TRIPLET)].to_numpy()[best].mean(axis=1)
+
+    def at_random(self) -> np.ndarray:
+        """Return what as many triplets average to when they are chosen blindly: draws x 3."""
+        rng = np.random.default_rng(0)
+        chosen = rng.random((DRAWS, len(self.triplets))).argsort(axis=1)[:, : self.count]
+        return self.triplets[list(TRIPLET)].to_numpy()[chosen].mean(axis=1)
+
+
+def family_sweep(reading: Reading, relu: Reading) -> Figure | Note:
+    """Draw the accuracy of every triplet over s, T and o (Figure 2).
+
+    Args:
+        reading: of the sweep.
+        relu: of Figure 3, for the baseline.
+    """
+    reading = of_one_dataset(reading)
+    if not reading.found:
+        return not_yet_run("The sweep over (s, T, o)", reading.command)
+    dataset, sweep = dataset_of(reading), Sweep.of(reading)
+    baseline = _baseline(relu, dataset)
+    data = sweep.triplets.assign(
+        best=sweep.triplets.label.isin(sweep.best.label), error=1 - sweep.triplets.test_accuracy
+    ).sort_values("test_accuracy", ascending=False, ignore_index=True)
+    with canvas(1, 3, size=(9.6, 3.8), sharey=True) as (figure, panels):
+        for axis, axes in enumerate(panels):
+            _draw_axis(axes, data, axis, dataset)
+            _draw_lines(axes, sweep, baseline)
+            axes.set(xlabel=NAMES[axis])
+        panels[0].set_ylabel("test error, best at the top")
+        logarithmic(panels[0], "{x:.0%}")
+        panels[0].invert_yaxis()
+        handles, labels = panels[0].get_legend_handles_labels()
+        figure.legend(handles, labels, loc="outside lower center", ncols=3, fontsize="small")
+    means = _shown(sweep.best[list(TRIPLET)].mean())
+    accuracy = data.test_accuracy
+    return Figure(
+        fig=figure,
+        name=f"tempered-sigmoids-figure-2-{dataset}",
+        caption=(
+            f"Test error of {len(data)} tempered sigmoids on {DATASETS[dataset]} under DP-SGD, "
+            "over scale, inverse temperature and offset; one seed each, computed on "
+            f"{reading.devices}. "
+            f"The best {sweep.count} average (s, T, o) = {means}.{diverged(dataset, reading)}"
+        ),
+        alt=(
+            f"Three panels of {len(data)} points each: accuracy from {accuracy.min():.1%} to "
+            f"{accuracy.max():.1%} over s, T and o. The best {sweep.count} average {means}."
+        ),
+        data=data,
+    )
+
+
+def _draw_axis(axes: Axes, data: pd.DataFrame, axis: int, dataset: str) -> None:
+    name = TRIPLET[axis]
+    others, best = data[~data.best], data[data.best]
+    axes.plot(others[name], others.error, "o", mfc="none", mec="0.45", label="a triplet")
+    axes.plot(best[name], best.error, "D", color=STYLES[0].color, label="the best tenth")
+    axes.axvline(best[name].mean(), color=STYLES[0].color, label="mean of the best tenth")
+    theirs = published.BEST_TRIPLETS.get(dataset)
+    if theirs is not None:
+        options = {"color": "black", "linestyle": STYLES[1].dash, "label": "published mean"}
+        axes.axvline(theirs[axis], **options)
+
+
+def _draw_lines(axes: Axes, sweep: Sweep, baseline: pd.Series) -> None:
+    tanh = 1 - sweep.repeated[sweep.repeated.label == "tanh"].test_accuracy
+    if len(tanh):
+        span = {"facecolor": STYLES[3].color, "alpha": 0.5, "label": f"tanh, {len(tanh)} seeds"}
+        axes.axhspan(tanh.min(), tanh.max(), **span)
+    if len(baseline):
+        style = STYLE["relu"]
+        axes.axhline(1 - baseline.median(), color=style.color, ls=style.dash, label="relu, median")
+
+
+def _baseline(relu: Reading, dataset: str) -> pd.Series:
+    finals = relu.finals
+    if finals.empty:
+        return pd.Series(dtype=float)
+    return finals[(finals.label == "relu") & (finals.dataset == dataset)].test_accuracy
+
+
+def cluster(reading: Reading) -> Table | Note:
+    """Return what the best triplets average to, and how far a seed or chance would move that."""
+    reading = of_one_dataset(reading)
+    if not reading.found:
+        return not_yet_run("The average of the best triplets", reading.command)
+    dataset, sweep = dataset_of(reading), Sweep.of(reading)
+    rows = [_row("best tenth, ours", sweep.best[list(TRIPLET)].mean(), sweep.best)]
+    if dataset in published.BEST_TRIPLETS:
+        rows.insert(0, _row("best tenth, published", published.BEST_TRIPLETS[dataset]))
+    if not math.isnan(sweep.noise):
+        rows += _interval("ours, seeds drawn again", sweep.under_noise())
+    rows += _interval("a tenth chosen blindly", sweep.at_random())
+    for label, runs in sweep.repeated.groupby("label", sort=False):
+        rows.append(_row(f"{label}, {len(runs)} seeds", runs[list(TRIPLET)].iloc[0], runs))
+    return Table(
+        name=f"tempered-sigmoids-cluster-{dataset}",
+        caption=(
+            f"The best {sweep.count} of {len(sweep.triplets)} triplets on {DATASETS[dataset]}, by "
+            "their average, with the middle 95 % of what it would be with other seeds, and of what "
+            f"as many triplets chosen blindly average to.{_noise_said(sweep)}"
+        ),
+        data=pd.DataFrame(rows),
+        formats={
+            "s": "{:.2f}",
+            "T": "{:.2f}",
+            "o": "{:.2f}",
+            "median accuracy": "{:.2%}",
+        },
+    )
+
+
+def _noise_said(sweep: Sweep) -> str:
+    if math.isnan(sweep.noise):
+        return ""
+    spread = sweep.triplets.test_accuracy.var()
+    part = f"; that is {sweep.noise**2 / spread:.1%} of the sweep's variance" if spread > 0 else ""
+    return (
+        f" A seed alone has a standard deviation of {100 * sweep.noise:.2f} points{part}. "
+        f"{sweep.like_the_best} of the {len(sweep.triplets)} triplets are so close to the best one "
+        "(two standard deviations of a difference) that one seed does not tell them from it."
+    )
+
+
+def _row(
+    name: str, triplet: Sequence[float] | pd.Series, runs: pd.DataFrame | None = None
+) -> dict[str, object]:
+    accuracy = None if runs is None else runs.test_accuracy.median()
+    return {"triplets": name, **dict(zip("sTo", triplet, strict=True)), "median accuracy": accuracy}
+
+
+def _interval(name: str, drawn: np.ndarray) -> list[dict[str, object]]:
+    low, high = np.percentile(drawn, (2.5, 97.5), axis=0)
+    return [_row(f"{name}, from", low), _row(f"{name}, to", high)]
+
+
+def _shown(triplet: Sequence[float] | pd.Series) -> str:
+    return f"({', '.join(f'{value:.2f}' for value in triplet)})"
