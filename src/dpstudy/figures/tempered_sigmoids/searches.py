@@ -212,7 +212,7 @@ def layer_wise(reading: Reading) -> Figure | Note:
             ranks = range(1, len(values) + 1)
             axes.plot(ranks, 1 - values, **style.line, markevery=every, label=kind)
         axes.set(xlabel="rank", ylabel="test error, best at the top")
-        logarithmic(axes, "{x:.0%}")
+        logarithmic(axes, "{x:.1%}")
         axes.invert_yaxis()
         axes.legend(fontsize="small")
     said = "; ".join(

@@ -118,7 +118,7 @@ def family_sweep(reading: Reading, relu: Reading) -> Figure | Note:
             _draw_lines(axes, sweep, baseline)
             axes.set(xlabel=NAMES[axis])
         panels[0].set_ylabel("test error, best at the top")
-        logarithmic(panels[0], "{x:.0%}")
+        logarithmic(panels[0], "{x:.1%}")
         panels[0].invert_yaxis()
         handles, labels = panels[0].get_legend_handles_labels()
         figure.legend(handles, labels, loc="outside lower center", ncols=3, fontsize="small")
@@ -189,7 +189,8 @@ def cluster(reading: Reading) -> Table | Note:
         caption=(
             f"The best {sweep.count} of {len(sweep.triplets)} triplets on {DATASETS[dataset]}, by "
             "their average, with the middle 95 % of what it would be with other seeds, and of what "
-            f"as many triplets chosen blindly average to.{_noise_said(sweep)}"
+            f"as many triplets chosen blindly average to.{_noise_said(sweep)} Computed on "
+            f"{reading.devices}."
         ),
         data=pd.DataFrame(rows),
         formats={
