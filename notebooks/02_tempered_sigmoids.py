@@ -98,7 +98,7 @@ print(chapter.distance_from_tanh() < 1e-6)
 # climbs faster, and at whether their bands part.
 
 # %%
-chapter.family(((2.0, 2.0, 1.0), (2.0, T, 1.0)))
+chapter.own_member(T)
 
 # %%
 from dpstudy.experiments.tempered_sigmoids import of_temperature

@@ -326,8 +326,9 @@ def test_another_temperature_moves_both_figures(results):
     figure = chapter.own_temperature(readings.read(own, "smoke"), 6.0)
     assert set(figure.data.label) == {"tanh", "T = 6"}
     assert "T = 6 ends at 80.0%" in figure.alt and "(2, 6, 1)" in figure.caption
-    drawn = [chapter.family(((2.0, 2.0, 1.0), (2.0, t, 1.0))).svg for t in (4.0, 6.0)]
-    assert drawn[0] != drawn[1]
+    one, other = (chapter.own_member(t) for t in (4.0, 6.0))
+    assert one.svg != other.svg
+    assert one.name != chapter.family().name
 
 
 def test_without_training_the_reader_is_told_how_to_see_their_temperature():

@@ -11,7 +11,7 @@ from dpstudy.figures.tempered_sigmoids.fairness import class_accuracy, class_spr
 from dpstudy.figures.tempered_sigmoids.family import FAMILY, distance_from_tanh, family
 from dpstudy.figures.tempered_sigmoids.noise import calibrated_noise, poisson_and_shuffled
 from dpstudy.figures.tempered_sigmoids.norms import gradient_growth, growth, norms
-from dpstudy.figures.tempered_sigmoids.own import own_temperature
+from dpstudy.figures.tempered_sigmoids.own import own_member, own_temperature
 from dpstudy.figures.tempered_sigmoids.searches import (
     layer_wise,
     learning_rates,
@@ -35,6 +35,7 @@ __all__ = [
     "layer_wise",
     "learning_rates",
     "norms",
+    "own_member",
     "own_temperature",
     "poisson_and_shuffled",
     "practitioner",

@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 
 from dpstudy import published
+from dpstudy.experiments.tempered_sigmoids import BASE
 from dpstudy.figures.page import Figure, Note, Table, canvas, not_yet_run
 from dpstudy.figures.tempered_sigmoids.common import (
     DATASETS,
@@ -70,6 +71,8 @@ def class_spread(reading: Reading) -> Table | Note:
     rows = []
     for label, values in spreads.groupby("label"):
         stated = published.number("tempered sigmoids", f"class spread, {label}").value
+        if dataset not in BASE:
+            stated = None  # tiny runs are not compared with published values
         rows.append(
             {
                 "activation": label,

@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from dpstudy.figures.page import STYLES, Figure, Note, canvas
 from dpstudy.figures.tempered_sigmoids.common import DATASETS, dataset_of, seeds_of
+from dpstudy.figures.tempered_sigmoids.family import family
 from dpstudy.readings import Reading
 
 HOW = "papermill notebooks/02_tempered_sigmoids.ipynb out.ipynb -p profile smoke -p T {:g}"
+
+
+def own_member(inverse_temperature: float) -> Figure:
+    """Draw the member (2, T, 1) of the family beside tanh, and relu."""
+    figure = family(((2.0, 2.0, 1.0), (2.0, inverse_temperature, 1.0)))
+    return replace(figure, name="tempered-sigmoid-own-member")
 
 
 def own_temperature(reading: Reading | None, inverse_temperature: float) -> Figure | Note:
