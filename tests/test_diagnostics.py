@@ -11,7 +11,7 @@ import oracles
 import pytest
 from flax import nnx
 
-from dpstudy import activations, data, devices, diagnostics, models, training
+from dpstudy import activations, campaign, data, devices, diagnostics, models, training
 from dpstudy.spec import Run
 
 COUNT = 2 * diagnostics.CHUNK
@@ -132,3 +132,17 @@ def test_a_layer_wise_run_with_one_triplet_is_the_run_that_shares_it():
     for found in (*of(shared), *of(layered), *of(other)[:2]):
         np.testing.assert_array_equal(found, expected)
     np.testing.assert_allclose(of(other)[2], expected + 0.6, rtol=1e-6)
+
+
+@pytest.mark.parametrize("record", ["", "norms"])
+def test_the_column_is_stored_for_runs_that_record_norms_alone(record):
+    run = Run(**COMMON | {"record": record})
+    measured = {"gradient_norm": 2.5, "activation_norm": 3.5 if record else None}
+    names = ("step", "test_accuracy", "test_loss", "train_loss", "clipped_fraction")
+    others = dict.fromkeys(names, 1)
+    epoch = training.Epoch(epoch=1, class_accuracy=(0.5,) * 10, **others, **measured)
+    begun = campaign.Begun([run], training.Method(32), [[epoch]], [True])
+    stored = campaign._result(begun, 0, epoch, "a fingerprint").curve
+    assert tuple(stored) == campaign.CURVE + (("activation_norm",) if record else ())
+    assert stored["gradient_norm"] == [2.5]
+    assert stored.get("activation_norm") == ([3.5] if record else None)
