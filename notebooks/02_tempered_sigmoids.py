@@ -203,7 +203,7 @@ chapter.growth(scenarios)
 
 # %% [markdown]
 # That bounded activations bound the gradient is the paper's Eq. 4 and 5, for logistic regression;
-# the chapter on theorems tests both.
+# {doc}`the chapter on propositions <06_theorems>` tests both.
 #
 # ## Does it survive tuning?
 #

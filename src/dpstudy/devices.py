@@ -1,8 +1,8 @@
 """How training is laid over this machine's devices.
 
 The runs of a cohort are spread over the devices, each device training its share; a run that is
-alone has its examples spread instead. On a CPU each core can be a device: one program on two
-devices is half as long, where one device with two threads gains nothing at these sizes.
+alone has its examples spread instead. On a CPU all cores are one device, unless each is made one
+(`one_device_a_core`).
 """
 
 from __future__ import annotations
@@ -56,11 +56,14 @@ def kind() -> str:
 
 
 def one_device_a_core() -> None:
-    """Have JAX take each core of this process as a device.
+    """Have JAX take each core of this process as a device; only before JAX starts.
 
-    Does nothing where the number was set (`JAX_NUM_CPU_DEVICES`), or where JAX has already
-    started.
+    Sharp edge: the devices of a CPU wait for each other on the threads that they compute with, and
+    with as many threads as devices XLA (jaxlib 0.10) was seen to wait for ever at small batches,
+    and then to abort. More threads ended that in a trial of 5,000 steps, which is no proof: the
+    study's own runs do not use it.
     """
+    os.environ.setdefault("NPROC", str(4 * available_cores()))
     if jax.config.jax_num_cpu_devices < 1:
         with contextlib.suppress(RuntimeError):
             jax.config.update("jax_num_cpu_devices", available_cores())

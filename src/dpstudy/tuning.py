@@ -52,7 +52,7 @@ def method_for(run: Run) -> Method:
 def cohort_size(run: Run, wanted: int) -> int:
     """Return how many runs like this one to train at once: at least 1, at most `wanted`.
 
-    On a CPU one: its cores are shared out among processes, or within the run. On an accelerator
+    On a CPU one: its cores are shared out among processes. On an accelerator
     what its memory holds, by the memory that one run was measured to need.
     """
     memory = memory_bytes()

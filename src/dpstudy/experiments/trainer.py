@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from tqdm.auto import tqdm
 
-from dpstudy import campaign, devices, readings, tuning
+from dpstudy import campaign, readings, tuning
 from dpstudy.errors import UserError
 from dpstudy.experiments.experiment import NOTEBOOK_PROFILES
 
@@ -37,7 +37,6 @@ def train_with_bar(
     speed measured so far. The runs are trained in this process, on all of its devices, or side by
     side on the cluster of a Dask `client`; `most` of them at once.
     """
-    devices.one_device_a_core()
     total = sum(run.epochs for run in runs)
     with tqdm(total=total, desc=experiment.name, unit="epoch", dynamic_ncols=True) as bar:
 
@@ -70,7 +69,6 @@ def train_with_bar(
 
 def measure_methods(runs: list[Run], say: Callable[[str], None]) -> None:
     """Measure how such runs are fastest here, where they are many and it is not known yet."""
-    devices.one_device_a_core()
     for run in tuning.worthwhile(runs):
         say(f"measuring the fastest microbatch for {run.model} on this machine")
         method = tuning.measure(run)
