@@ -97,8 +97,8 @@ def private_gradient(
     parameters falls back to `jax.vmap(jax.grad(...))`, and says so once.
 
     With `mesh=devices.mesh_for(1)` all local devices share the examples of each step; on a CPU,
-    `devices.one_device_a_core()` before JAX starts makes each core one (mind its sharp edge). Put the
-    training set on all of them once, by `devices.everywhere`, or every step copies it.
+    `devices.one_device_a_core()` before JAX starts makes each core one (mind its sharp edge).
+    Put the training set on all of them once, by `devices.everywhere`, or every step copies it.
 
     Raises:
         ValueError: a clipping norm or microbatch that is not positive.
