@@ -212,8 +212,10 @@ def test_ctrl_c_keeps_what_is_done(tmp_path, undisturbed):
 
 
 DISTURBED = """
-import sys, time
+import signal, sys, time
 from pathlib import Path
+# Ctrl-C reaches it even where the tests run in the background of a shell, which ignores it.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 # What a bare GPU node does not have.
 for name in ("dp_accounting", "matplotlib", "seaborn", "click", "pooch", "IPython"):
     sys.modules[name] = None
