@@ -2,6 +2,7 @@
 
 import dataclasses
 import errno
+import itertools
 import json
 import os
 import re
@@ -545,8 +546,10 @@ def test_dataset_seeds_and_profile_choose_the_runs(trained):
 
 def test_a_budget_is_shared_by_the_experiments(trained):
     succeeded("run", "all", "--budget", "2m")
-    first, second = (budget for *_, budget in trained.values())
-    assert 110 < second < first - 0.01 < 120
+    budgets = [budget for *_, budget in trained.values()]
+    assert len(budgets) == len(EXPERIMENTS)
+    assert budgets[-1] > 110 and budgets[0] < 120
+    assert all(later < earlier - 0.01 for earlier, later in itertools.pairwise(budgets))
 
 
 @pytest.mark.parametrize(
