@@ -157,15 +157,14 @@ chapter.undone(measured)
 
 # %% [markdown]
 # Two things are not in the table. Each core of a CPU can be a device of its own, and share a step's
-# examples with the others: in the tables above, compare "a device a core" with the same microbatch
-# without it, where threads share each operation. It is the fastest way on the MNIST network and not
-# on the other, and it has a sharp edge: with as many threads as devices, XLA's devices can wait for
-# each other for ever, and abort. At small batches that happened in this benchmark, and those points
-# are missing from the figure above. The study's own runs do not use it: each core trains a run of
-# its own. And a gradient of more than a quarter of a million numbers is not written out for each
-# example: its norm comes from two Gram matrices over positions, and the weighted sum is one more
-# product. Only one layer of the study is that large, in the CIFAR-10 network of "Tempered
-# sigmoids".
+# examples with the others, where otherwise threads share each operation; the tables above say "a
+# device a core" where that was a contestant's best setting. It has a sharp edge: with as many
+# threads as devices, XLA's devices can wait for each other for ever, and abort. It happened in this
+# benchmark at small batches, and a point that is missing from the figure above is such an abort.
+# The study's own runs do not use it: each core trains a run of its own. And a gradient of more than
+# a quarter of a million numbers is not written out for each example: its norm comes from two Gram
+# matrices over positions, and the weighted sum is one more product. Only one layer of the study is
+# that large, in the CIFAR-10 network of "Tempered sigmoids".
 #
 # ## What to take from it
 #
