@@ -16,6 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from dpstudy import data, devices, sampling, store, training
+from dpstudy.spec import IMAGE_SHAPE
 from dpstudy.training import Method
 
 if TYPE_CHECKING:
@@ -24,9 +25,6 @@ if TYPE_CHECKING:
     from jax.sharding import Mesh
 
     from dpstudy.spec import Run
-
-IMAGES = {"cifar-10": (32, 32, 3)}
-MNIST_IMAGE = (28, 28, 1)
 
 CPU_CANDIDATES = tuple(Method(size) for size in (8, 16, 32, 64, 128))
 ACCELERATOR_CANDIDATES = tuple(
@@ -141,8 +139,7 @@ def _timed(program: Any, arguments: tuple[Any, ...]) -> float:
 
 def _random_images(run: Run) -> tuple[Any, Any]:
     draw = np.random.default_rng(0)
-    shape = IMAGES.get(run.dataset, MNIST_IMAGE)
-    images = draw.integers(0, 256, (run.batch, *shape), dtype=np.uint8)
+    images = draw.integers(0, 256, (run.batch, *IMAGE_SHAPE[run.dataset]), dtype=np.uint8)
     return jnp.asarray(images), jnp.asarray(draw.integers(0, 10, run.batch), jnp.int32)
 
 
