@@ -1,7 +1,9 @@
 """What several test files share."""
 
+import contextlib
 import os
 import tempfile
+from unittest import mock
 
 import pytest
 
@@ -30,3 +32,16 @@ def results(tmp_path, monkeypatch):
     folder = tmp_path / "results"
     monkeypatch.setenv("DPSTUDY_RESULTS", str(folder))
     return folder
+
+
+@contextlib.contextmanager
+def convolving(direct):
+    """Have every convolution that XLA can take directly taken so, or none."""
+    from dpstudy import convolution, devices
+
+    limits = ("DIRECT_FROM", "DIRECT_GRADIENT_MULTIPLE", "DIRECT_GRADIENT_POSITIONS")
+    with contextlib.ExitStack() as patched:
+        patched.enter_context(mock.patch.object(devices, "core_each", lambda: direct))
+        for limit in limits if direct else ():
+            patched.enter_context(mock.patch.object(convolution, limit, 1))
+        yield

@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 import oracles
 import pytest
+from conftest import convolving
 from flax import nnx
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
@@ -65,20 +66,20 @@ def assert_same(found, losses, gradients, weights=WEIGHTS):
 
 
 @cache
-def both(model):
-    """A network's parameters, everything by the rules, and losses and gradients by the oracle."""
+def oracle_of(model):
+    oracle = oracles.per_example(oracles.NETWORKS[model], jnp.tanh)
+    return oracles.in_double_precision(oracle)
+
+
+def check(model, images, labels, direct=False):
     network = nnx.eval_shape(lambda: models.build(model, jax.random.key(0)))
     graph, params = nnx.split(network, nnx.Param)
-    rules = everything(per_example.by_rules, graph, losses_with(jnp.tanh))
-    oracle = oracles.per_example(oracles.NETWORKS[model], jnp.tanh)
-    return oracles.random_like(params), rules, oracles.in_double_precision(oracle)
-
-
-def check(model, images, labels):
-    params, rules, oracle = both(model)
-    x = images / 255
-    found = rules(params, np.float32(x), labels, np.float32(WEIGHTS))
-    assert_same(found, *oracle(nnx.to_pure_dict(params), x, labels))
+    params, x = oracles.random_like(params), images / 255
+    with convolving(direct):
+        found = everything(per_example.by_rules, graph, losses_with(jnp.tanh))(
+            params, np.float32(x), labels, np.float32(WEIGHTS)
+        )
+    assert_same(found, *oracle_of(model)(nnx.to_pure_dict(params), x, labels))
 
 
 @pytest.mark.parametrize("model", models.NETWORKS)
@@ -86,6 +87,11 @@ def test_the_papers_networks_have_the_gradients_of_vmap_grad(model):
     # An image where two corners of a pooling window differ by less than float32 can tell has two
     # right gradients; among random ones that is rare, and not so at this seed.
     check(model, *oracles.random_images(model, BATCH, seed=1))
+
+
+@pytest.mark.parametrize("model", ["tempered-cifar", "losing-less-cifar"])
+def test_so_they_have_where_xla_convolves(model):
+    check(model, *oracles.random_images(model, BATCH, seed=1), direct=True)
 
 
 def test_flat_images_whose_pooling_windows_tie_have_the_gradients_of_vmap_grad():
@@ -115,6 +121,7 @@ class Plan(NamedTuple):
     dense: tuple[tuple[int, bool], ...]
     activation: str
     by_gram: bool = False
+    direct: bool = False
 
 
 ACTIVATIONS = {"tanh": jnp.tanh, "relu": jax.nn.relu, "sigmoid": jax.nn.sigmoid}
@@ -141,6 +148,7 @@ any_plan = st.builds(
     dense=st.lists(st.tuples(st.integers(2, 6), st.booleans()), min_size=1, max_size=2).map(tuple),
     activation=st.sampled_from(sorted(ACTIVATIONS)),
     by_gram=st.booleans(),
+    direct=st.booleans(),
 )
 
 
@@ -232,7 +240,8 @@ def check_invented(plan, way):
     graph, params, images, labels = invent(plan)
     activation = ACTIVATIONS[plan.activation]
     # As if the smallest gradient were too large to keep, or none.
-    with mock.patch.object(per_example, "GRAM_ABOVE", 0 if plan.by_gram else 2**18):
+    gram_above = mock.patch.object(per_example, "GRAM_ABOVE", 0 if plan.by_gram else 2**18)
+    with gram_above, convolving(plan.direct):
         found = everything(way, graph, losses_with(activation))(
             params, np.float32(images), labels, np.float32(WEIGHTS)
         )
@@ -255,6 +264,7 @@ UNEVEN = Plan(
 @given(any_plan.filter(features_of))
 @example(UNEVEN)
 @example(UNEVEN._replace(by_gram=True))
+@example(UNEVEN._replace(direct=True))
 @example(Plan((3, 3, 1), (), ((2, False),), "tanh"))
 def test_any_network_of_such_layers_has_the_gradients_of_vmap_grad(plan):
     check_invented(plan, per_example.by_rules)

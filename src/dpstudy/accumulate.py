@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import jax
 import jax.numpy as jnp
 
+from dpstudy import devices
+
 if TYPE_CHECKING:
     from jaxtyping import Array, Float
 
@@ -34,14 +36,20 @@ def over_examples(
         arrays: the dataset, examples first.
         microbatch: examples in one call of `part`.
     """
-    size = min(microbatch, len(draw.indices))
-    indices = jnp.pad(draw.indices, (0, -len(draw.indices) % size))
+    # Independent work for cores that share a device: most operations on a microbatch keep to one.
+    abreast = 1 if devices.core_each() or jax.default_backend() != "cpu" else 2
+    size = min(microbatch, -(-len(draw.indices) // abreast))
+    indices = jnp.pad(draw.indices, (0, -len(draw.indices) % (size * abreast)))
     # Gathered once, as stored: inside the loop XLA would gather anew for each use of an example.
     batch = tuple(array[indices] for array in arrays)
 
     def add(index: Array, so_far: Any) -> Any:
-        chosen = (jax.lax.dynamic_slice_in_dim(array, index * size, size) for array in batch)
-        mask: Float[Array, "size"] = index * size + jnp.arange(size) < draw.count
-        return jax.tree.map(jnp.add, so_far, part(*chosen, mask.astype(jnp.float32)))
+        starts = [(index * abreast + beside) * size for beside in range(abreast)]
+        return jax.tree.map(lambda *terms: sum(terms), so_far, *map(one, starts))
 
-    return jax.lax.fori_loop(0, -(-draw.count // size), add, nothing)
+    def one(start: Array) -> Any:
+        chosen = (jax.lax.dynamic_slice_in_dim(array, start, size) for array in batch)
+        mask: Float[Array, "size"] = start + jnp.arange(size) < draw.count
+        return part(*chosen, mask.astype(jnp.float32))
+
+    return jax.lax.fori_loop(0, -(-draw.count // (size * abreast)), add, nothing)

@@ -1,8 +1,14 @@
-"""A convolution as one matrix product, fast on a CPU.
+"""A convolution that is fast on a CPU, with its gradients.
 
 `conv2d` computes what `jax.lax.conv_general_dilated` computes for an ordinary 2-D convolution.
-XLA's CPU convolution and its gradients take several times as long as the matrix products they
-amount to. Three things make the products the larger part here:
+Where XLA is fast it is left to XLA (`Window.direct`): with stride 1 and enough channels its
+convolution runs at nearly the rate of a matrix product, and so does the gradient of the input,
+which is a convolution with the kernel reversed. The gradient of the kernel is one too, of an
+example's channels with its output gradient (`kernel_gradients`). All three keep to one thread, so
+this is for processes that have a core for each device, as the study trains.
+
+Elsewhere, with strides and in first layers, XLA takes several times as long as the matrix product
+that a convolution amounts to. Three things make the product the larger part there:
 
 - A stride is folded into the channels: blocks of stride x stride pixels become one pixel with
   stride^2 times the channels, and every convolution has stride 1 from then on.
@@ -27,6 +33,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from dpstudy import devices
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -35,6 +43,14 @@ if TYPE_CHECKING:
 
     Padding = tuple[tuple[int, int], tuple[int, int]]
     Strides = tuple[int, int]
+
+
+# Channels from which XLA's convolution outruns the product here: below, it does not vectorise.
+DIRECT_FROM = 8
+# Kernel gradients by convolution fall to a tenth of that rate unless channels and outputs fill
+# vectors, and lose to the product on small images.
+DIRECT_GRADIENT_MULTIPLE = 32
+DIRECT_GRADIENT_POSITIONS = 64
 
 
 class Window(NamedTuple):
@@ -53,6 +69,17 @@ class Window(NamedTuple):
     def fits(self) -> bool:
         """Whether the kernel covers whole blocks only."""
         return all(k % s == 0 for k, s in zip(self.kernel[:2], self.strides, strict=True))
+
+    @property
+    def direct(self) -> bool:
+        """Whether XLA's own convolution is the faster one, on a CPU core alone."""
+        return devices.core_each() and self.strides == (1, 1) and self.kernel[2] >= DIRECT_FROM
+
+    def direct_gradients(self, extent: tuple[int, ...]) -> bool:
+        """Whether `kernel_gradients` is the faster way likewise, for images of that size."""
+        vectors = all(width % DIRECT_GRADIENT_MULTIPLE == 0 for width in self.kernel[2:])
+        positions = int(np.prod(self.positions(extent)))
+        return self.direct and vectors and positions >= DIRECT_GRADIENT_POSITIONS
 
     @property
     def block_channels(self) -> int:
@@ -233,6 +260,8 @@ def conv2d(
 ) -> Float[Array, "batch i j o"]:
     """Return the convolution (in the sense of deep learning: a correlation) of each image."""
     window = Window(kernel.shape, strides, padding)
+    if window.direct:
+        return _direct(images, kernel, padding)
     return fold_rows(gather(images, window) @ kernel_matrix(kernel, window), window)
 
 
@@ -246,10 +275,45 @@ def _conv2d_backward(strides: Strides, padding: Padding, saved: Any, gradient: A
     unfolded = unfold_rows(gradient, window)
     by_matrix = jnp.einsum("bijk,bijo->ko", gather(images, window), unfolded)
     kernel_gradient = kernel_from_matrix(by_matrix, window)
+    if window.direct:
+        return _direct_input_gradient(gradient, kernel, window), kernel_gradient
     return _input_gradient(images.shape, kernel, window, unfolded), kernel_gradient
 
 
 conv2d.defvjp(_conv2d_forward, _conv2d_backward)
+
+
+def _direct(images: Array, kernel: Array, padding: Any) -> Array:
+    return jax.lax.conv_general_dilated(
+        images, kernel, (1, 1), padding, dimension_numbers=("NHWC", "HWIO", "NHWC")
+    )
+
+
+def _direct_input_gradient(
+    gradient: Float[Array, "batch i j o"], kernel: Array, window: Window
+) -> Float[Array, "batch h w c"]:
+    """Return the gradient of the input: the output's, convolved with the kernel reversed."""
+    edges = [
+        (size - 1 - before, size - 1 - after)
+        for size, (before, after) in zip(kernel.shape, window.padding, strict=False)
+    ]
+    return _direct(gradient, kernel[::-1, ::-1].swapaxes(2, 3), edges)
+
+
+def kernel_gradients(
+    images: Float[Array, "batch h w c"], gradients: Float[Array, "batch i j o"], window: Window
+) -> Float[Array, "batch c kh kw o"]:
+    """Return each example's gradient of a kernel of stride 1: one convolution an example.
+
+    An example's channels are the images of that convolution, its output gradient the kernel.
+    """
+
+    def of_one(example: tuple[Array, Array]) -> Array:
+        image, gradient = example
+        channels = image.transpose(2, 0, 1)[..., None]
+        return _direct(channels, gradient[:, :, None], window.padding)
+
+    return jax.lax.map(of_one, (images, gradients))
 
 
 def _input_gradient(

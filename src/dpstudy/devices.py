@@ -55,6 +55,11 @@ def kind() -> str:
     return names[0] if names else platform.processor() or platform.machine()
 
 
+def core_each() -> bool:
+    """Whether each device of this process is a CPU core of its own, and computes on one thread."""
+    return jax.default_backend() == "cpu" and available_cores() <= jax.local_device_count()
+
+
 def one_device_a_core() -> None:
     """Have JAX take each core of this process as a device; only before JAX starts.
 

@@ -92,32 +92,36 @@ def _flat(gradients: Array) -> Array:
 
 @dataclass(frozen=True)
 class ConvGradients:
-    """A convolution's per-example gradients, written out as transposed kernel matrices."""
+    """A convolution's per-example gradients, written out in the order they were computed in.
 
-    matrices: Float[Array, "batch mo nc"]
+    Attributes:
+        computed: the kernel's gradients, and perhaps numbers that are no parameters.
+        bias: those of the bias.
+        kernels: from gradients as computed, one or many, to the kernel's.
+        exact: whether `computed` holds the kernel's numbers and no more.
+    """
+
+    computed: Float[Array, "batch *computed"]
     bias: Float[Array, "batch o"] | None
-    window: convolution.Window
+    kernels: Callable[[Array], Float[Array, "*batch kh kw c o"]]
+    exact: bool
 
     def squared_norms(self) -> Float[Array, "batch"]:
         """See `LayerGradients`."""
-        # Where the kernel covers blocks in part, its matrix has rows that are no parameters.
-        kernel = self.matrices if self.window.fits else self._kernels(self.matrices)
-        norms = jnp.sum(_flat(kernel) ** 2, axis=1)
+        kernels = self.computed if self.exact else self.kernels(self.computed)
+        norms = jnp.sum(_flat(kernels) ** 2, axis=1)
         return norms if self.bias is None else norms + jnp.sum(self.bias**2, axis=1)
 
     def weighted_sum(self, weights: Float[Array, "batch"]) -> dict[str, Array]:
         """See `LayerGradients`."""
-        matrix = (weights @ _flat(self.matrices)).reshape(self.matrices.shape[1:])
-        total = {"kernel": self._kernels(matrix)}
+        computed = (weights @ _flat(self.computed)).reshape(self.computed.shape[1:])
+        total = {"kernel": self.kernels(computed)}
         return total if self.bias is None else total | {"bias": weights @ self.bias}
 
     def written_out(self) -> dict[str, Array]:
         """See `LayerGradients`."""
-        each = {"kernel": self._kernels(self.matrices)}
+        each = {"kernel": self.kernels(self.computed)}
         return each if self.bias is None else each | {"bias": self.bias}
-
-    def _kernels(self, matrices: Float[Array, "*batch mo nc"]) -> Array:
-        return convolution.kernel_from_matrix(jnp.swapaxes(matrices, -1, -2), self.window)
 
 
 @dataclass(frozen=True)
@@ -164,11 +168,17 @@ GRAM_ABOVE = 2**18
 
 
 def conv_rule(layer: Conv, inputs: Array, outputs: Array) -> LayerGradients:
-    """Per-example gradients of a convolution: its kernel's matrix product, example by example."""
+    """Per-example gradients of a convolution: its kernel's matrix product, example by example.
+
+    On a CPU core alone, wide layers of stride 1 take a convolution an example instead.
+    """
     window = convolution.window_of(layer, inputs.shape)
+    bias = outputs.sum(axis=(1, 2)) if layer.use_bias else None
+    if window.direct_gradients(inputs.shape[1:3]):
+        computed = convolution.kernel_gradients(inputs, outputs, window)
+        return ConvGradients(computed, bias, lambda c: jnp.moveaxis(c, -4, -2), exact=True)
     seen = convolution.gather(inputs, window)
     added = convolution.unfold_rows(outputs, window)
-    bias = outputs.sum(axis=(1, 2)) if layer.use_bias else None
     # A kernel that covers blocks in part has rows in its matrix that are no parameters.
     if added.shape[-1] * seen.shape[-1] > GRAM_ABOVE and window.fits:
         positions = (len(inputs), -1)
@@ -180,7 +190,12 @@ def conv_rule(layer: Conv, inputs: Array, outputs: Array) -> LayerGradients:
         )
     # In this order of operands: XLA's CPU takes twice as long for the transpose of the product.
     matrices = jnp.einsum("bijo,bijk->bok", added, seen)
-    return ConvGradients(matrices, bias, window)
+    return ConvGradients(
+        matrices,
+        bias,
+        lambda m: convolution.kernel_from_matrix(jnp.swapaxes(m, -1, -2), window),
+        exact=window.fits,
+    )
 
 
 RULES: dict[type[nnx.Module], Callable[[Any, Array, Array], LayerGradients]] = {

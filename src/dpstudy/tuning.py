@@ -146,7 +146,8 @@ def _random_images(run: Run) -> tuple[Any, Any]:
 def _key(run: Run) -> str:
     """Name what a measurement holds for: this device and version, and this kind of run."""
     model = run.model if run.width == 1 else f"{run.model} x {run.width:g}"
-    return f"{devices.kind()}, jax {jax.__version__}, {model}, {run.mechanism}"
+    cores = f" x {devices.available_cores()}" if jax.default_backend() == "cpu" else ""
+    return f"{devices.kind()}{cores}, jax {jax.__version__}, {model}, {run.mechanism}"
 
 
 def _file() -> Path:
