@@ -33,6 +33,8 @@ IDLE = {"OMP_WAIT_POLICY": "passive", "KMP_BLOCKTIME": "0"}
 START_TIMEOUT, BURST_TIMEOUT = 600, 300
 # Rough shares of the time, for the progress bar: importing and compiling is what takes long.
 START, BURST = 10, 1
+# After so many rounds a variant half as slow again as its contestant's best need not go on.
+HEATS, OUT = 3, 1.5
 
 
 class Failed(Exception):
@@ -147,6 +149,11 @@ class Running:
         self.last = max(self.bursts[-1])
         return self.last
 
+    @property
+    def fastest(self) -> float:
+        """Seconds a step in the fastest burst."""
+        return min(max(burst) for burst in self.bursts)
+
     def ask_loss(self) -> None:
         """Learn the loss of the first batch under the weights that all started from."""
         self.processes[0].send(0)
@@ -197,6 +204,8 @@ def hold(
 ) -> Outcome:
     """Start every entry, then time all in turn, `rounds` times over.
 
+    Variants that are out of the running after the heats are recorded with the rounds they had.
+
     Args:
         entries: who takes part.
         rounds: bursts of each.
@@ -224,7 +233,7 @@ def hold(
             report(entry.label, START)
         for _ in range(rounds):
             for one in rng.sample(running, len(running)):
-                if one.entry.label not in failed:
+                if one.entry.label not in failed and not _beaten(one, running):
                     attempt(one, lambda one=one: one.burst(math.ceil(seconds / one.last)))
                 report(one.entry.label, BURST)
         if same_loss:
@@ -236,6 +245,14 @@ def hold(
         for one in running:
             one.stop()
     return Outcome([one for one in running if one.entry.label not in failed], failed)
+
+
+def _beaten(one: Running, running: list[Running]) -> bool:
+    """Whether another variant of the same contestant was much faster in all of the heats."""
+    if len(one.bursts) < HEATS:
+        return False
+    variants = [other for other in running if other.entry.name == one.entry.name and other.bursts]
+    return one.fastest > OUT * min(other.fastest for other in variants)
 
 
 def _compare_losses(running: list[Running], failed: dict[str, str]) -> None:

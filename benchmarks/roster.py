@@ -25,7 +25,7 @@ class Peer:
 
 
 # Examples in one pass of our inner loop.
-MICROBATCHES = ("32", "16")
+MICROBATCHES = ("32", "16", "8")
 # The same with each core a device of its own, which share the examples.
 SPREAD = tuple(f"{size}, a device a core" for size in MICROBATCHES)
 LAYOUTS = ("channels first", "channels last")
@@ -33,7 +33,7 @@ OURS = "ours"
 PEERS = {
     OURS: Peer("ours", variants=(*MICROBATCHES, *SPREAD)),
     "ours, with sampling": Peer(
-        "ours_poisson", variants=(MICROBATCHES[0], SPREAD[0]), fixed_batch=False
+        "ours_poisson", variants=(MICROBATCHES[0], *SPREAD), fixed_batch=False
     ),
     "ours, not private": Peer(
         "ours_non_private", private=False, variants=(*MICROBATCHES, *SPREAD, "whole batch")
@@ -53,6 +53,7 @@ LESSONS = Peer(
     "ours_without",
     variants=(
         "nothing undone",
+        "products for all convolutions",
         "full patches",
         "columns gathered anew for each use",
         "the library's convolution",

@@ -52,6 +52,21 @@ def test_one_failure_loses_nobody_else(module):
     assert all(process._popen.poll() is not None for process in good.processes)
 
 
+def test_a_variant_out_of_the_running_is_not_timed_on(module):
+    contest, problem = module("contest"), module("problem").Problem("mnist", 1)
+
+    def ran(name, variant, *bursts):
+        one = contest.Running(contest.Entry(name, "", problem, variant))
+        one.bursts = [[seconds] for seconds in bursts]
+        return one
+
+    best = ran("a", "1", 1.0, 1.1, 1.0)
+    close, slow, early = ran("a", "2", 2, 2, 1.4), ran("a", "3", 2, 2, 1.6), ran("a", "4", 9, 9)
+    other = ran("b", "1", 50, 50, 50)
+    running = [best, close, slow, early, other]
+    assert [contest._beaten(one, running) for one in running] == [False, False, True, False, False]
+
+
 def test_who_computes_something_else_is_taken_out(module):
     contest, problem = module("contest"), module("problem").Problem("mnist", 1)
     running = [contest.Running(contest.Entry(name, "", problem)) for name in "abc"]

@@ -10,7 +10,12 @@ from dpstudy import convolution, layers, private
 from peers.jax_training import FlaxNetwork, JaxContestant, optimizer
 from peers.ours import fixed, losses, network_of
 
-MICROBATCH = 32
+MICROBATCH = 16
+
+
+def products_only() -> None:
+    """Leave no convolution to XLA."""
+    convolution.Window.direct = False
 
 
 def full_patches() -> None:
@@ -47,10 +52,12 @@ def stock_pooling(problem: Problem) -> nnx.Module:
 
 def build(problem: Problem, variant: str) -> JaxContestant:
     """Build it, with the lesson `variant` undone."""
-    if variant == "full patches":
-        full_patches()
-    elif variant == "columns gathered anew for each use":
-        gathered_anew()
+    undo = {
+        "products for all convolutions": products_only,
+        "full patches": full_patches,
+        "columns gathered anew for each use": gathered_anew,
+    }
+    undo.get(variant, lambda: None)()
     networks = {
         "the library's convolution": stock_convolution,
         "the library's pooling": stock_pooling,

@@ -109,7 +109,7 @@ def undone(benchmark: Benchmark | None) -> Table | Note:
     return Table(
         name="performance-undone",
         caption=(
-            "Our private step, one device, with one thing undone at a time: times as long as with "
+            "Our private step on one core, with one thing undone at a time: times as long as with "
             f"nothing undone in the same round, median and quartiles. {benchmark.machine}."
         ),
         data=data,
