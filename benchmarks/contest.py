@@ -34,7 +34,7 @@ START_TIMEOUT, BURST_TIMEOUT = 600, 300
 # Rough shares of the time, for the progress bar: importing and compiling is what takes long.
 START, BURST = 10, 1
 # After so many rounds a variant half as slow again as its contestant's best need not go on.
-HEATS, OUT = 3, 1.5
+HEATS, OUT = 2, 1.5
 
 
 class Failed(Exception):

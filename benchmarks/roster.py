@@ -25,7 +25,7 @@ class Peer:
 
 
 # Examples in one pass of our inner loop.
-MICROBATCHES = ("32", "16", "8")
+MICROBATCHES = ("32", "8")
 # The same with each core a device of its own, which share the examples.
 SPREAD = tuple(f"{size}, a device a core" for size in MICROBATCHES)
 LAYOUTS = ("channels first", "channels last")

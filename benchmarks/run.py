@@ -257,7 +257,7 @@ def store(content: dict[str, Any]) -> Path:
     default=tuple(NETWORKS),
     help="Network to compare on. Stored only if all are.",
 )
-@click.option("--rounds", type=click.IntRange(2), default=8, help="Bursts of each contestant.")
+@click.option("--rounds", type=click.IntRange(2), default=6, help="Bursts of each contestant.")
 @click.option("--seconds", type=click.FloatRange(0.01), default=0.5, help="Length of a burst.")
 @click.option("--quick", is_flag=True, help="A trial: MNIST alone, few rounds; nothing is stored.")
 def main(networks: tuple[str, ...], rounds: int, seconds: float, quick: bool) -> None:

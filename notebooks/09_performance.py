@@ -5,6 +5,8 @@
 #     text_representation:
 #       extension: .py
 #       format_name: percent
+#       format_version: '1.3'
+#       jupytext_version: 1.19.6
 #   kernelspec:
 #     display_name: Python 3
 #     language: python
@@ -133,6 +135,14 @@ chapter.growth(measured)
 # serve the input's gradient and the kernel's. Only first layers, which see few channels, keep full
 # patches. A stride is folded into the channels beforehand.
 #
+# **Convolutions left to the library, where it is fast.** With stride 1 and eight channels or more,
+# the library's own convolution keeps one thread at nearly the rate of a matrix product, with no
+# columns to gather. Both gradients are convolutions too: the input's, of the output gradient with
+# the kernel reversed; the kernel's, example by example, of the image's channels with the output
+# gradient. The last falls to a tenth of that rate when the channels do not fill vectors, so narrow
+# layers keep the product. Threads that share a device gain nothing by it: a process does so only
+# where each device is one core.
+#
 # **Pooling by comparison.** The maximum of four shifted images has an elementwise gradient. The
 # gradient of the library's own pooling scatters instead, which a CPU does badly. Since tanh is
 # increasing, pooling comes before it, and tanh is computed for fewer numbers.
@@ -148,9 +158,10 @@ chapter.growth(measured)
 #
 # ## What made it fast
 #
-# The table undoes one thing at a time. Look at both columns: what matters on one network may not
-# on the other. A ratio near 1 says that the compiler would have found it, or that the machine's
-# cache is large.
+# The table undoes one thing at a time, in a process pinned to one core, as the study trains. Look at
+# both columns: what matters on one network may not on the other. A ratio near 1 says that the
+# compiler would have found it, that the machine's cache is large, or that something else made it
+# needless: where the library convolves, there are no columns to gather.
 
 # %%
 chapter.undone(measured)
@@ -160,8 +171,10 @@ chapter.undone(measured)
 # examples with the others, where otherwise threads share each operation; the tables above say "a
 # device a core" where that was a contestant's best setting. It has a sharp edge: with as many
 # threads as devices, XLA's devices can wait for each other for ever, and abort. It happened in this
-# benchmark at small batches, and a point that is missing from the figure above is such an abort.
-# The study's own runs do not use it: each core trains a run of its own. And a gradient of more than
+# benchmark at small batches, and a point that is missing from the figure above is such an abort. It
+# happens when steps are sent off one by one, and more threads make it rarer; steps looped within one
+# program never stopped in our trials. The study's own runs do not use it: each core trains a run of
+# its own. A run that has all cores to itself works on two microbatches abreast instead. And a gradient of more than
 # a quarter of a million numbers is not written out for each example: its norm comes from two Gram
 # matrices over positions, and the weighted sum is one more product. Only one layer of the study is
 # that large, in the CIFAR-10 network of "Tempered sigmoids".

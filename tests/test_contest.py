@@ -60,9 +60,9 @@ def test_a_variant_out_of_the_running_is_not_timed_on(module):
         one.bursts = [[seconds] for seconds in bursts]
         return one
 
-    best = ran("a", "1", 1.0, 1.1, 1.0)
-    close, slow, early = ran("a", "2", 2, 2, 1.4), ran("a", "3", 2, 2, 1.6), ran("a", "4", 9, 9)
-    other = ran("b", "1", 50, 50, 50)
+    best = ran("a", "1", 1.1, 1.0)
+    close, slow, early = ran("a", "2", 2, 1.4), ran("a", "3", 2, 1.6), ran("a", "4", 9)
+    other = ran("b", "1", 50, 50)
     running = [best, close, slow, early, other]
     assert [contest._beaten(one, running) for one in running] == [False, False, True, False, False]
 
