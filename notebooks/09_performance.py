@@ -56,7 +56,7 @@ chapter.ratios(measured)
 # a round: what slows the machine down for a while slows down everyone. Batches are of fixed size
 # and come from memory; images are random bytes, since time does not depend on what they show. Each
 # contestant that has a setting to choose, such as the examples in one pass, takes part in several,
-# and the best counts. The row "ours, with sampling" draws each batch by Poisson sampling from
+# and the best counts; one that is far behind after two rounds is timed no further. The row "ours, with sampling" draws each batch by Poisson sampling from
 # 60,000 examples, as the study does; the others are handed their batch.
 #
 # Memory is the process' peak from its start on, libraries and compilation included: what the

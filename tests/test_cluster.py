@@ -43,6 +43,18 @@ def test_workers_store_what_one_process_stores_and_nothing_twice(client, tmp_pat
     assert (len(again.stored), again.already) == (0, 3)
 
 
+def test_nothing_else_works_on_a_worker_s_core(client):
+    def settings():
+        import dask
+
+        return dask.config.get("distributed.worker.profile.enabled"), dict(os.environ)
+
+    profiled, environment = client.submit(settings).result()
+    assert not profiled
+    assert "MALLOC_TRIM_THRESHOLD_" not in environment
+    assert environment["OMP_NUM_THREADS"] == "1"
+
+
 def test_a_lost_worker_loses_no_run_of_its_cohort(client, tmp_path):
     runs, killed = seeds(4, replace(RUN, epochs=12)), []
     workers = list(client.run(os.getpid).values())

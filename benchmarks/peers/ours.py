@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from flax import nnx
 from jax.sharding import Mesh
 from problem import STUDY_MODEL, Problem
@@ -57,10 +59,15 @@ def on_all_devices(made: JaxContestant, mesh: Mesh | None) -> JaxContestant:
     return made
 
 
-def build(problem: Problem, variant: str) -> JaxContestant:
-    """Build it, as `layout` says."""
-    microbatch, mesh = layout(variant)
-    network = network_of(problem)
+def clipping(
+    problem: Problem,
+    network: nnx.Module,
+    draw: Callable[[Problem, jax.Array], sampling.Draw],
+    microbatch: int,
+    mesh: Mesh | None = None,
+    data: tuple[np.ndarray, np.ndarray] | None = None,
+) -> JaxContestant:
+    """Return our private step on a network, taking the examples that `draw` makes of the given."""
     clipped, _ = private.private_gradient(
         network, losses, clip_norm=problem.clip_norm, microbatch=microbatch, mesh=mesh
     )
@@ -68,7 +75,13 @@ def build(problem: Problem, variant: str) -> JaxContestant:
     def total(
         params: nnx.State, indices: jax.Array, images: jax.Array, labels: jax.Array
     ) -> nnx.State:
-        return clipped(params, images, labels, fixed(problem, indices))
+        return clipped(params, images, labels, draw(problem, indices))
 
     update = optimizer(problem, private=True)
-    return on_all_devices(JaxContestant(problem, network, total, update, losses), mesh)
+    return on_all_devices(JaxContestant(problem, network, total, update, losses, data), mesh)
+
+
+def build(problem: Problem, variant: str) -> JaxContestant:
+    """Build it, as `layout` says."""
+    microbatch, mesh = layout(variant)
+    return clipping(problem, network_of(problem), fixed, microbatch or problem.batch, mesh)

@@ -6,9 +6,9 @@ import jax
 from flax import nnx
 from problem import Problem
 
-from dpstudy import convolution, layers, private
-from peers.jax_training import FlaxNetwork, JaxContestant, optimizer
-from peers.ours import fixed, losses, network_of
+from dpstudy import convolution, layers
+from peers.jax_training import FlaxNetwork, JaxContestant
+from peers.ours import clipping, fixed, network_of
 
 MICROBATCH = 16
 
@@ -64,13 +64,4 @@ def build(problem: Problem, variant: str) -> JaxContestant:
     }
     network = networks.get(variant, network_of)(problem)
     microbatch = problem.batch if variant == "the whole batch in one pass" else MICROBATCH
-    clipped, _ = private.private_gradient(
-        network, losses, clip_norm=problem.clip_norm, microbatch=microbatch
-    )
-
-    def total(
-        params: nnx.State, indices: jax.Array, images: jax.Array, labels: jax.Array
-    ) -> nnx.State:
-        return clipped(params, images, labels, fixed(problem, indices))
-
-    return JaxContestant(problem, network, total, optimizer(problem, private=True), losses)
+    return clipping(problem, network, fixed, microbatch)
