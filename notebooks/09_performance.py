@@ -56,8 +56,9 @@ chapter.ratios(measured)
 # a round: what slows the machine down for a while slows down everyone. Batches are of fixed size
 # and come from memory; images are random bytes, since time does not depend on what they show. Each
 # contestant that has a setting to choose, such as the examples in one pass, takes part in several,
-# and the best counts; one that is far behind after two rounds is timed no further. The row "ours, with sampling" draws each batch by Poisson sampling from
-# 60,000 examples, as the study does; the others are handed their batch.
+# and the best counts; one that is far behind after two rounds is timed no further. The row "ours,
+# with sampling" draws each batch by Poisson sampling from 60,000 examples, as the study does; the
+# others are handed their batch.
 #
 # Memory is the process' peak from its start on, libraries and compilation included: what the
 # machine has to have. Part of it is there as soon as the libraries are imported.
@@ -158,8 +159,8 @@ chapter.growth(measured)
 #
 # ## What made it fast
 #
-# The table undoes one thing at a time, in a process pinned to one core, as the study trains. Look at
-# both columns: what matters on one network may not on the other. A ratio near 1 says that the
+# The table undoes one thing at a time, in a process pinned to one core, as the study trains. Look
+# at both columns: what matters on one network may not on the other. A ratio near 1 says that the
 # compiler would have found it, that the machine's cache is large, or that something else made it
 # needless: where the library convolves, there are no columns to gather.
 
@@ -167,17 +168,22 @@ chapter.growth(measured)
 chapter.undone(measured)
 
 # %% [markdown]
-# Two things are not in the table. Each core of a CPU can be a device of its own, and share a step's
-# examples with the others, where otherwise threads share each operation; the tables above say "a
-# device a core" where that was a contestant's best setting. It has a sharp edge: with as many
-# threads as devices, XLA's devices can wait for each other for ever, and abort. It happened in this
-# benchmark at small batches, and a point that is missing from the figure above is such an abort. It
-# happens when steps are sent off one by one, and more threads make it rarer; steps looped within one
-# program never stopped in our trials. The study's own runs do not use it: each core trains a run of
-# its own. A run that has all cores to itself works on two microbatches abreast instead. And a gradient of more than
-# a quarter of a million numbers is not written out for each example: its norm comes from two Gram
-# matrices over positions, and the weighted sum is one more product. Only one layer of the study is
-# that large, in the CIFAR-10 network of "Tempered sigmoids".
+# Three things are not in the table.
+#
+# - Each core of a CPU can be a device of its own, and share a step's examples with the others,
+#   where otherwise threads share each operation; the tables above say "a device a core" where that
+#   was a contestant's best setting. It has a sharp edge: XLA's devices can wait for each other for
+#   ever, and abort. It happened in this benchmark at small batches, and a point that is missing
+#   from the figure above is such an abort. It happens when steps are sent off one by one, and more
+#   threads make it rarer; steps looped within one program never stopped in our trials. The study's
+#   own runs do not use it: each core trains a run of its own. A run that has all cores to itself
+#   works on two microbatches abreast instead.
+# - A gradient of more than a quarter of a million numbers is not written out for each example: its
+#   norm comes from two Gram matrices over positions, and the weighted sum is one more product. Only
+#   one layer of the study is that large, in the CIFAR-10 network of "Tempered sigmoids".
+# - What else runs on the core matters as much as the step. The library that shares runs out among
+#   processes looks at each one's stack a hundred times a second: an epoch of MNIST took 1.5 times
+#   as long until that was turned off.
 #
 # ## What to take from it
 #

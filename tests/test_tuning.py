@@ -1,11 +1,13 @@
 """What is fastest here is measured once and remembered, and what is remembered is used."""
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 from results_for_tests import RUN
 
-from dpstudy import tuning
+from dpstudy import devices, tuning
+from dpstudy.experiments import trainer
 from dpstudy.training import Method
 
 
@@ -63,3 +65,34 @@ def test_a_cohort_fills_half_of_an_accelerator_and_is_one_run_on_a_cpu(monkeypat
     assert tuning.cohort_size(RUN, 7) == 7
     monkeypatch.setattr(tuning, "memory_bytes", lambda: 10)
     assert tuning.cohort_size(RUN, 64) == 1
+
+
+def test_what_workers_do_is_measured_on_a_worker(monkeypatch):
+    class Client:
+        def __init__(self):
+            self.asked = []
+
+        def submit(self, function, *arguments, pure):
+            assert not pure  # A second measurement is no repetition of the first.
+            self.asked.append(function)
+            return SimpleNamespace(result=lambda: function(*arguments))
+
+    def measure(run):
+        return Method(16)
+
+    monkeypatch.setattr(tuning, "measure", measure)
+    many = [replace(RUN, dataset="mnist", epochs=40, seed=seed) for seed in range(2)]
+    client, said = Client(), []
+    trainer.measure_methods(many, said.append, client)
+    assert client.asked == [tuning.worthwhile, measure]
+    assert said[1] == "tempered-mnist: 16 examples"
+
+
+def test_a_core_alone_and_all_cores_are_measured_apart(monkeypatch):
+    monkeypatch.setattr(tuning, "_cost", lambda run, method, mesh: (method.microbatch, 1000))
+    for cores, method in ((1, Method(8)), (2, Method(64))):
+        monkeypatch.setattr(devices, "available_cores", lambda cores=cores: cores)
+        tuning.measure(RUN, (method,))
+    assert tuning.method_for(RUN) == Method(64)
+    monkeypatch.setattr(devices, "available_cores", lambda: 1)
+    assert tuning.method_for(RUN) == Method(8)

@@ -249,26 +249,34 @@ def run(
     if scheduler is None:
         workers = workers or _workers_for(waiting, profile)
         if workers == 1:
+            _measure(waiting)
             _train(work, profile, seconds, most=cohort)
             return
     from dpstudy import cluster
 
     with cluster.connect(scheduler, workers) as client:
+        if scheduler is None:
+            _measure(waiting, client)
         _train(work, profile, seconds, client, cohort)
 
 
 def _workers_for(waiting: list[Run], profile: str) -> int:
-    """Choose how to train on this machine, once it is measured what is fastest here."""
+    """Choose how many runs to train side by side on this machine."""
     if profile != "full":
         return 1  # A minute's work: starting workers would be a good part of it.
     import jax
 
     from dpstudy import devices
-    from dpstudy.experiments.trainer import measure_methods
 
-    measure_methods(waiting, lambda line: click.echo(line, err=True))
     on_cpu = jax.default_backend() == "cpu"
     return max(1, min(devices.available_cores(), len(waiting))) if on_cpu else 1
+
+
+def _measure(waiting: list[Run], client: Client | None = None) -> None:
+    """Find out what is fastest here, if so much is waiting that it pays."""
+    from dpstudy.experiments.trainer import measure_methods
+
+    measure_methods(waiting, lambda line: click.echo(line, err=True), client)
 
 
 def _chosen(names: tuple[str, ...], dataset: str | None) -> list[Experiment]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tqdm.auto import tqdm
 
@@ -67,11 +67,23 @@ def train_with_bar(
         return outcome
 
 
-def measure_methods(runs: list[Run], say: Callable[[str], None]) -> None:
-    """Measure how such runs are fastest here, where they are many and it is not known yet."""
-    for run in tuning.worthwhile(runs):
+def measure_methods(
+    runs: list[Run], say: Callable[[str], None], client: Client | None = None
+) -> None:
+    """Measure how such runs are fastest here, where they are many and it is not known yet.
+
+    With a `client` of local workers one of them measures, the others idle: what is fastest on the
+    core of a worker is not what is fastest on all.
+    """
+
+    def there(function: Callable[..., Any], *arguments: Any) -> Any:
+        if client is None:
+            return function(*arguments)
+        return client.submit(function, *arguments, pure=False).result()
+
+    for run in there(tuning.worthwhile, runs):
         say(f"measuring the fastest microbatch for {run.model} on this machine")
-        method = tuning.measure(run)
+        method = there(tuning.measure, run)
         say(f"{run.model}: {method.microbatch} examples{'' if method.rules else ', by vmap'}")
 
 
