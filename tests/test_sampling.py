@@ -156,7 +156,8 @@ def epoch_of(run, epoch):
     @oracles.quick_jit
     def draws(key):
         steps = epoch * run.steps_per_epoch + jnp.arange(run.steps_per_epoch)
-        return jax.lax.map(lambda step: training.draw_examples(run.shape, key, step), steps)
+        order = training.order_of_epoch(run.shape, key, steps[0])
+        return jax.lax.map(lambda step: training.draw_examples(run.shape, key, order, step), steps)
 
     return jax.tree.map(np.asarray, draws(jax.random.key(2)))
 

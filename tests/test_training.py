@@ -80,7 +80,8 @@ def vector(params):
 def drawn(run, step):
     """The examples that the loop draws at a step (0 for the first)."""
     key = training._stream(jax.random.key(run.seed), "sampling")
-    draw = training.draw_examples(run.shape, key, jnp.int32(step))
+    order = training.order_of_epoch(run.shape, key, jnp.int32(step))
+    draw = training.draw_examples(run.shape, key, order, jnp.int32(step))
     return np.asarray(draw.indices)[: int(draw.count)]
 
 

@@ -42,9 +42,8 @@ def poisson(key: Array, examples: int, batch: int, capacity: int | None = None) 
     return Draw(jnp.minimum(indices, examples - 1), count, count > capacity)
 
 
-def shuffled(key: Array, examples: int, batch: int, step_in_epoch: Array) -> Draw:
-    """Return one batch of a permutation; the same key gives the same permutation all epoch."""
-    order = jax.random.permutation(key, examples)
+def shuffled(order: Int[Array, "examples"], batch: int, step_in_epoch: Array) -> Draw:
+    """Return one of the batches that an epoch's permutation of the examples is cut into."""
     indices = jax.lax.dynamic_slice_in_dim(order, step_in_epoch * batch, batch)
     return Draw(indices, jnp.int32(batch), jnp.bool_(False))
 

@@ -236,11 +236,15 @@ def train_epoch(
     def one(
         numbers: Numbers, key: Array, state: State, images: Array, labels: Array
     ) -> tuple[State, mechanisms.Seen]:
+        sampling_key = _stream(key, "sampling")
+        order = order_of_epoch(shape, sampling_key, state.step)
+
         def step(
             carry: tuple[State, mechanisms.Seen], _: None
         ) -> tuple[tuple[State, mechanisms.Seen], None]:
             state, so_far = carry
-            state, seen = train_step(shape, mesh, method, numbers, key, state, images, labels)
+            draw = draw_examples(shape, sampling_key, order, state.step)
+            state, seen = train_step(shape, mesh, method, numbers, key, draw, state, images, labels)
             return (state, jax.tree.map(jnp.add, so_far, seen)), None
 
         carry = (state, mechanisms.nothing_seen())
@@ -255,12 +259,12 @@ def train_step(
     method: Method,
     numbers: Numbers,
     key: Array,
+    draw: sampling.Draw,
     state: State,
     images: Array,
     labels: Array,
 ) -> tuple[State, mechanisms.Seen]:
-    """Take one step: draw examples, sum their clipped gradients, add noise, update."""
-    draw = draw_examples(shape, _stream(key, "sampling"), state.step)
+    """Take one step: sum the drawn examples' clipped gradients, add noise, update."""
     mine = devices.my_share(draw, mesh)
     part = sum_over(shape, method, numbers, state.params, mine, images, labels)
     total, seen = devices.sum_of_shares(part, mesh)
@@ -280,14 +284,24 @@ def train_step(
     )
 
 
-def draw_examples(shape: Run, key: Array, step: Int[Array, ""]) -> sampling.Draw:
-    """Draw the examples of one step."""
+def order_of_epoch(shape: Run, key: Array, step: Int[Array, ""]) -> Int[Array, "examples"] | None:
+    """Return the permutation that the epoch of a step goes by; None if it draws at every step.
+
+    Once an epoch: a permutation of MNIST takes as long as the rest of a step.
+    """
     if shape.sampling == "poisson":
+        return None
+    epoch = step // shape.steps_per_epoch
+    return jax.random.permutation(jax.random.fold_in(key, epoch), shape.examples)
+
+
+def draw_examples(
+    shape: Run, key: Array, order: Int[Array, "examples"] | None, step: Int[Array, ""]
+) -> sampling.Draw:
+    """Draw the examples of one step, in an epoch of that order."""
+    if order is None:
         return sampling.poisson(jax.random.fold_in(key, step), shape.examples, shape.batch)
-    epoch, step_in_epoch = jnp.divmod(step, shape.steps_per_epoch)
-    return sampling.shuffled(
-        jax.random.fold_in(key, epoch), shape.examples, shape.batch, step_in_epoch
-    )
+    return sampling.shuffled(order, shape.batch, step % shape.steps_per_epoch)
 
 
 def sum_over(
