@@ -140,7 +140,7 @@ chapter.growth(measured)
 # the library's own convolution keeps one thread at nearly the rate of a matrix product, with no
 # columns to gather. Both gradients are convolutions too: the input's, of the output gradient with
 # the kernel reversed; the kernel's, example by example, of the image's channels with the output
-# gradient. The last falls to a tenth of that rate when the channels do not fill vectors, so narrow
+# gradient. The last falls far below that rate when the channels do not fill vectors, so narrow
 # layers keep the product. Threads that share a device gain nothing by it: a process does so only
 # where each device is one core.
 #
@@ -182,8 +182,8 @@ chapter.undone(measured)
 #   norm comes from two Gram matrices over positions, and the weighted sum is one more product. Only
 #   one layer of the study is that large, in the CIFAR-10 network of "Tempered sigmoids".
 # - What else runs on the core matters as much as the step. The library that shares runs out among
-#   processes looks at each one's stack a hundred times a second: an epoch of MNIST took 1.5 times
-#   as long until that was turned off.
+#   processes looks at each one's stack a hundred times a second, and took a good part of each
+#   worker's time until that was turned off.
 #
 # ## What to take from it
 #
