@@ -5,8 +5,6 @@
 #     text_representation:
 #       extension: .py
 #       format_name: percent
-#       format_version: '1.3'
-#       jupytext_version: 1.19.6
 #   kernelspec:
 #     display_name: Python 3
 #     language: python
@@ -56,7 +54,7 @@ chapter.ratios(measured)
 # a round: what slows the machine down for a while slows down everyone. Batches are of fixed size
 # and come from memory; images are random bytes, since time does not depend on what they show. Each
 # contestant that has a setting to choose, such as the examples in one pass, takes part in several,
-# and the best counts; one that is far behind after two rounds is timed no further. The row "ours,
+# and the best counts; one that is far behind after some rounds is timed no further. The row "ours,
 # with sampling" draws each batch by Poisson sampling from 60,000 examples, as the study does; the
 # others are handed their batch.
 #

@@ -64,9 +64,10 @@ def one_device_a_core() -> None:
     """Have JAX take each core of this process as a device; only before JAX starts.
 
     Sharp edge: the devices of a CPU wait for each other on the threads that they compute with, and
-    with as many threads as devices XLA (jaxlib 0.10) was seen to wait for ever at small batches,
-    and then to abort. More threads ended that in a trial of 5,000 steps, which is no proof: the
-    study's own runs do not use it.
+    where small steps were sent off one by one XLA (jaxlib 0.10) was seen to wait for ever, with as
+    many threads as devices and with one more, and then to abort. With four threads a device, and
+    with steps looped within one program, 5,000 steps went through, which is no proof: the study's
+    own runs do not use it.
     """
     os.environ.setdefault("NPROC", str(4 * available_cores()))
     if jax.config.jax_num_cpu_devices < 1:
