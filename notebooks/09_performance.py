@@ -139,8 +139,8 @@ chapter.growth(measured)
 # columns to gather. Both gradients are convolutions too: the input's, of the output gradient with
 # the kernel reversed; the kernel's, example by example, of the image's channels with the output
 # gradient. The last falls far below that rate when the channels do not fill vectors, so narrow
-# layers keep the product. Threads that share a device gain nothing by it: a process does so only
-# where each device is one core.
+# layers keep the product. Threads that share a device gain nothing by it: that is done only where
+# each device is one core.
 #
 # **Pooling by comparison.** The maximum of four shifted images has an elementwise gradient. The
 # gradient of the library's own pooling scatters instead, which a CPU does badly. Since tanh is
@@ -168,14 +168,13 @@ chapter.undone(measured)
 # %% [markdown]
 # Three things are not in the table.
 #
-# - Each core of a CPU can be a device of its own, and share a step's examples with the others,
-#   where otherwise threads share each operation; the tables above say "a device a core" where that
-#   was a contestant's best setting. It has a sharp edge: XLA's devices can wait for each other for
-#   ever, and abort. It happened in this benchmark at small batches, and a point that is missing
-#   from the figure above is such an abort. It happens when steps are sent off one by one, and more
-#   threads make it rarer; steps looped within one program never stopped in our trials. The study's
-#   own runs do not use it: each core trains a run of its own. A run that has all cores to itself
-#   works on two microbatches abreast instead.
+# - A run that has several cores to itself takes each as a device, and the devices share a step's
+#   examples; where the tables above say "a device a core", that was a contestant's best setting.
+#   Threads that share one device's operations gain little by it, since most operations on a
+#   portion keep to one thread. Each device sums its share alone, and the sums are exchanged between
+#   the steps. XLA's own sum over devices is no substitute on a CPU: its devices wait for each
+#   other on the threads that they compute with, and in our trials small steps sent off one by one
+#   ended in waiting for ever.
 # - A gradient of more than a quarter of a million numbers is not written out for each example: its
 #   norm comes from two Gram matrices over positions, and the weighted sum is one more product. Only
 #   one layer of the study is that large, in the CIFAR-10 network of "Tempered sigmoids".

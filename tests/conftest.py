@@ -14,7 +14,6 @@ def pytest_configure(config):
     Two devices, so that runs are spread over them everywhere.
     """
     os.environ.setdefault("JAX_NUM_CPU_DEVICES", "2")
-    os.environ.setdefault("NPROC", "8")  # See `devices.one_device_a_core`.
     # No test depends on what this user's runs have measured.
     cache = tempfile.TemporaryDirectory(prefix="dpstudy-cache-")
     os.environ["XDG_CACHE_HOME"] = cache.name

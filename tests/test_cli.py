@@ -496,7 +496,7 @@ def trained(monkeypatch):
 
     monkeypatch.setattr(trainer, "train_with_bar", train)
     monkeypatch.setattr(trainer, "measure_methods", lambda runs, say, client: None)
-    monkeypatch.setattr(cli, "_workers_for", lambda waiting, profile: 1)
+    monkeypatch.setattr(cli, "_workers_for", lambda runs, profile: 1)
     monkeypatch.setattr("dpstudy.data.load", lambda name: None)
     return asked
 
@@ -505,11 +505,9 @@ def test_on_a_cpu_each_core_trains_a_run_unless_there_is_a_minute_of_work(monkey
     from dpstudy import devices
 
     monkeypatch.setattr(devices, "available_cores", lambda: 8)
-    runs = EXPERIMENTS[FIGURE_3].runs(dataset="mnist")
-    assert cli._workers_for(runs, "full") == 8
-    assert cli._workers_for(runs[:3], "full") == 3
-    assert cli._workers_for([], "full") == 1
-    assert cli._workers_for(runs, "smoke") == 1
+    assert cli._workers_for(20, "full") == 8
+    assert cli._workers_for(3, "full") == 3
+    assert cli._workers_for(20, "smoke") == 1
 
 
 def test_all_names_every_experiment(trained):

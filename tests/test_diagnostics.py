@@ -11,7 +11,17 @@ import oracles
 import pytest
 from flax import nnx
 
-from dpstudy import activations, campaign, data, devices, diagnostics, models, training
+from dpstudy import (
+    activations,
+    campaign,
+    data,
+    devices,
+    diagnostics,
+    evaluation,
+    models,
+    objectives,
+    training,
+)
 from dpstudy.spec import Run
 
 COUNT = 2 * diagnostics.CHUNK
@@ -41,7 +51,7 @@ def test_norms_are_those_of_vmap_grad_and_of_the_first_convolution(activation):
 
     mesh = devices.mesh_for(1, jax.local_devices()[:1])
     numbers = training.stack([training.traced_numbers(run)])
-    found = training.measure_norms(
+    found = evaluation.measure_norms(
         run.shape, mesh, numbers, training.stack([params]), pixels, labels
     )
 
@@ -107,7 +117,7 @@ def test_a_run_that_records_norms_stores_them_and_trains_as_one_that_does_not(fi
     numbers = training.stack([training.traced_numbers(Run(**fields))])
     probe = (diagnostics.probe(x) for x in (images.train_images, images.train_labels))
     shape, mesh = Run(**fields).shape, devices.mesh_for(1)
-    again = training.measure_norms(shape, mesh, numbers, states.params, *map(jnp.asarray, probe))
+    again = evaluation.measure_norms(shape, mesh, numbers, states.params, *map(jnp.asarray, probe))
     assert seen[0].gradient_norm == float(again.gradient[0]) > 0
     assert seen[0].activation_norm == float(again.activation[0]) > 0
 
@@ -125,7 +135,7 @@ def test_a_layer_wise_run_with_one_triplet_is_the_run_that_shares_it():
     x = jnp.linspace(-3, 3, 50)
 
     def of(run):
-        activation = training.activation_of(run.shape, training.traced_numbers(run))
+        activation = objectives.activation_of(run.shape, training.traced_numbers(run))
         return [each(x) for each in models.in_layers(activation, 3)]
 
     expected = activations.tempered_sigmoid(x, *triplet)

@@ -152,9 +152,13 @@ def test_all_devices_share_a_step_s_examples():
         small_network(), losses, clip_norm=CLIP, microbatch=2, mesh=mesh
     )
     x, y = devices.everywhere((x, y), mesh)
-    total = flat(jax.jit(gradient)(params, x, y, drawn))
+    total = flat(gradient(params, x, y, drawn))
     expected = by_hand(small_network(), *examples(), [1, 4, 5, 7, 8])
     assert np.linalg.norm(total - expected) < 1e-5 * np.linalg.norm(expected)
+    overflowed = gradient(params, x, y, drawn._replace(overflow=jnp.bool_(True)))
+    assert np.isnan(flat(overflowed)).all()
+    with pytest.raises(ValueError, match=r"outside jax\.jit"):
+        jax.jit(gradient)(params, x, y, drawn)
 
 
 def test_the_script_of_the_book_gives_a_layer_a_rule_that_agrees_with_vmap(capsys, monkeypatch):

@@ -15,7 +15,7 @@ from flax import nnx
 from jax.flatten_util import ravel_pytree
 from scipy.special import log_softmax
 
-from dpstudy import data, devices, models, sampling, training
+from dpstudy import data, devices, evaluation, models, sampling, training
 from dpstudy.sampling import Draw
 from dpstudy.spec import Run
 
@@ -36,15 +36,20 @@ LITTLE_OPTIMISED = {"xla_backend_optimization_level": 1, "xla_cpu_use_fusion_emi
 def compiled_in_less_time():
     """The same programs, but for optimisations that a run of some steps does not earn back."""
     patch = pytest.MonkeyPatch()
-    for name, static, how in (
-        ("train_epoch", ("shape", "mesh", "method"), {"donate_argnames": "states"}),
-        ("evaluate", ("shape", "mesh"), {}),
+    for module, name, static, donated in (
+        (training, "train_epoch", ("shape", "mesh", "method"), "states"),
+        (training, "_share", ("shape", "mesh", "method"), ()),
+        (training, "_finish", ("shape", "mesh"), ("states", "so_far")),
+        (evaluation, "evaluate", ("shape", "mesh"), ()),
     ):
-        function = getattr(training, name).__wrapped__
+        function = getattr(module, name).__wrapped__
         compiled = jax.jit(
-            function, static_argnames=static, compiler_options=LITTLE_OPTIMISED, **how
+            function,
+            static_argnames=static,
+            donate_argnames=donated,
+            compiler_options=LITTLE_OPTIMISED,
         )
-        patch.setattr(training, name, compiled)
+        patch.setattr(module, name, compiled)
     yield
     patch.undo()
 
@@ -79,7 +84,7 @@ def vector(params):
 
 def drawn(run, step):
     """The examples that the loop draws at a step (0 for the first)."""
-    key = training._stream(jax.random.key(run.seed), "sampling")
+    key = jax.random.key(run.seed)
     order = training.order_of_epoch(run.shape, key, jnp.int32(step))
     draw = training.draw_examples(run.shape, key, order, jnp.int32(step))
     return np.asarray(draw.indices)[: int(draw.count)]

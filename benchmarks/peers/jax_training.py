@@ -11,9 +11,10 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 from flax import nnx
+from jax.sharding import Mesh
 from problem import Problem
 
-from dpstudy import losses, mechanisms
+from dpstudy import devices, losses, mechanisms
 
 
 class FlaxNetwork(nnx.Module):
@@ -108,19 +109,31 @@ class JaxContestant:
         update: optax.GradientTransformation,
         losses: Callable = each_loss,
         data: tuple[np.ndarray, np.ndarray] | None = None,
+        mesh: Mesh | None = None,
     ):
-        """Compile nothing yet: the first step does."""
+        """Compile nothing yet: the first step does.
+
+        With a mesh, `total` is called outside the compiled step: it sends off the devices itself.
+        """
         graph, params = nnx.split(network, nnx.Param)
         params = with_weights(params, problem.weights())
         self.state: Any = params, update.init(params)
         self.set = tuple(jnp.asarray(array) for array in data or problem.data())
 
+        def finish(state: Any, gradient: nnx.State) -> Any:
+            updates, optimizer_state = update.update(gradient, state[1])
+            return optax.apply_updates(state[0], updates), optimizer_state
+
         @partial(jax.jit, donate_argnums=0)
-        def step(state: Any, indices: jax.Array, images: jax.Array, labels: jax.Array) -> Any:
-            params, optimizer_state = state
-            gradient = total(params, indices, images, labels)
-            updates, optimizer_state = update.update(gradient, optimizer_state)
-            return optax.apply_updates(params, updates), optimizer_state
+        def step(state: Any, indices: jax.Array, *arrays: jax.Array) -> Any:
+            return finish(state, total(state[0], indices, *arrays))
+
+        def step_in_shares(state: Any, indices: jax.Array, *arrays: jax.Array) -> Any:
+            return apart(state, total(state[0], indices, *arrays))
+
+        if mesh is not None:
+            self.set, self.state = devices.everywhere((self.set, self.state), mesh)
+            apart, step = devices.on_each(finish, mesh), step_in_shares
 
         @jax.jit
         def mean_loss(params: nnx.State, images: jax.Array, labels: jax.Array) -> jax.Array:

@@ -52,13 +52,6 @@ def layout(variant: str) -> tuple[int | None, Mesh | None]:
     )
 
 
-def on_all_devices(made: JaxContestant, mesh: Mesh | None) -> JaxContestant:
-    """Put a contestant's data and weights on all devices once."""
-    if mesh is not None:
-        made.set, made.state = devices.everywhere((made.set, made.state), mesh)
-    return made
-
-
 def clipping(
     problem: Problem,
     network: nnx.Module,
@@ -72,13 +65,17 @@ def clipping(
         network, losses, clip_norm=problem.clip_norm, microbatch=microbatch, mesh=mesh
     )
 
+    drawn = partial(draw, problem)
+    if mesh is not None:
+        drawn = devices.on_each(drawn, mesh)
+
     def total(
         params: nnx.State, indices: jax.Array, images: jax.Array, labels: jax.Array
     ) -> nnx.State:
-        return clipped(params, images, labels, draw(problem, indices))
+        return clipped(params, images, labels, drawn(indices))
 
     update = optimizer(problem, private=True)
-    return on_all_devices(JaxContestant(problem, network, total, update, losses, data), mesh)
+    return JaxContestant(problem, network, total, update, losses, data, mesh)
 
 
 def build(problem: Problem, variant: str) -> JaxContestant:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import jax
 import jax.numpy as jnp
 from flax import nnx
+from jax.sharding import PartitionSpec
 from problem import Problem
 
-from dpstudy import accumulate, devices, mechanisms, sampling
+from dpstudy import accumulate, devices, mechanisms, sampling, shares
 from peers.jax_training import JaxContestant, optimizer
-from peers.ours import fixed, layout, losses, network_of, on_all_devices
+from peers.ours import fixed, layout, losses, network_of
 
 
 def build(problem: Problem, variant: str) -> JaxContestant:
@@ -26,15 +27,20 @@ def build(problem: Problem, variant: str) -> JaxContestant:
         nothing = jax.tree.map(jnp.zeros_like, params)
         return accumulate.over_examples(part, nothing, draw, arrays, size)
 
-    def shared(params: nnx.State, draw: sampling.Draw, *arrays: jax.Array) -> nnx.State:
-        mine = devices.my_share(draw, mesh)
-        return devices.sum_of_shares(sum_of(params, mine, *arrays), mesh)
+    def share(params: nnx.State, indices: jax.Array, *arrays: jax.Array) -> jax.Array:
+        mine = shares.mine(fixed(problem, indices), mesh)
+        return shares.flat(sum_of(params, mine, *arrays))
 
-    everywhere = {"in_specs": devices.EVERYWHERE, "out_specs": devices.EVERYWHERE}
-    chosen = jax.shard_map(shared, mesh=mesh, check_vma=False, **everywhere) if mesh else sum_of
-
-    def total(params: nnx.State, indices: jax.Array, *arrays: jax.Array) -> nnx.State:
-        return chosen(params, fixed(problem, indices), *arrays)
+    def alone(params: nnx.State, indices: jax.Array, *arrays: jax.Array) -> nnx.State:
+        return sum_of(params, fixed(problem, indices), *arrays)
 
     update = optimizer(problem, private=False)
-    return on_all_devices(JaxContestant(problem, network, total, update, losses), mesh)
+    if mesh is None:
+        return JaxContestant(problem, network, alone, update, losses)
+    each = devices.on_each(share, mesh, PartitionSpec(devices.EXAMPLES))
+    added = devices.on_each(lambda params, parts: shares.added(parts, params), mesh)
+
+    def total(params: nnx.State, indices: jax.Array, *arrays: jax.Array) -> nnx.State:
+        return added(params, shares.exchanged(each(params, indices, *arrays), mesh))
+
+    return JaxContestant(problem, network, total, update, losses, mesh=mesh)

@@ -247,8 +247,11 @@ def run(
     for name in dict.fromkeys(one.dataset for one in waiting):
         datasets.load(name)
     if scheduler is None:
-        workers = workers or _workers_for(waiting, profile)
-        if workers == 1:
+        from dpstudy import devices
+
+        devices.one_device_a_core()
+        workers = workers or _workers_for(sum(len(runs) for _, runs in work), profile)
+        if workers == 1 or not waiting:
             _measure(waiting)
             _train(work, profile, seconds, most=cohort)
             return
@@ -260,8 +263,12 @@ def run(
         _train(work, profile, seconds, client, cohort)
 
 
-def _workers_for(waiting: list[Run], profile: str) -> int:
-    """Choose how many runs to train side by side on this machine."""
+def _workers_for(runs: int, profile: str) -> int:
+    """Choose how many runs to train side by side on this machine.
+
+    By all runs of the campaign, also those stored before: a run that was stopped goes on as it
+    began, on a core or on all of them, and so ends with the same bits.
+    """
     if profile != "full":
         return 1  # A minute's work: starting workers would be a good part of it.
     import jax
@@ -269,7 +276,7 @@ def _workers_for(waiting: list[Run], profile: str) -> int:
     from dpstudy import devices
 
     on_cpu = jax.default_backend() == "cpu"
-    return max(1, min(devices.available_cores(), len(waiting))) if on_cpu else 1
+    return max(1, min(devices.available_cores(), runs)) if on_cpu else 1
 
 
 def _measure(waiting: list[Run], client: Client | None = None) -> None:

@@ -1,8 +1,8 @@
 """How training is laid over this machine's devices.
 
-The runs of a cohort are spread over the devices, each device training its share; a run that is
-alone has its examples spread instead. On a CPU all cores are one device, unless each is made one
-(`one_device_a_core`).
+The runs of a cohort are spread over the devices, each device training its own; a run that is
+alone has its examples spread instead (`shares`). On a CPU all cores are one device, unless each is
+made one (`one_device_a_core`).
 """
 
 from __future__ import annotations
@@ -13,17 +13,16 @@ import platform
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import jax
 import numpy as np
 from jax.sharding import Mesh, PartitionSpec
 
-if TYPE_CHECKING:
-    from dpstudy.sampling import Draw
-
 RUNS, EXAMPLES = "runs", "examples"
 EACH_RUN = PartitionSpec(RUNS)
+EACH_SHARE = PartitionSpec(RUNS, EXAMPLES)
+"""What each device that shares a run's examples has of it, one after the other."""
 EVERYWHERE = PartitionSpec()
 
 
@@ -61,15 +60,7 @@ def core_each() -> bool:
 
 
 def one_device_a_core() -> None:
-    """Have JAX take each core of this process as a device; only before JAX starts.
-
-    Sharp edge: the devices of a CPU wait for each other on the threads that they compute with, and
-    where small steps were sent off one by one XLA (jaxlib 0.10) was seen to wait for ever, with as
-    many threads as devices and with one more, and then to abort. With four threads a device, and
-    with steps looped within one program, 5,000 steps went through, which is no proof: the study's
-    own runs do not use it.
-    """
-    os.environ.setdefault("NPROC", str(4 * available_cores()))
+    """Have JAX take each core of this process as a device; without effect once JAX has started."""
     if jax.config.jax_num_cpu_devices < 1:
         with contextlib.suppress(RuntimeError):
             jax.config.update("jax_num_cpu_devices", available_cores())
@@ -95,11 +86,34 @@ def of_each_run(tree: Any, mesh: Mesh) -> Any:
     return jax.device_put(tree, jax.NamedSharding(mesh, EACH_RUN))
 
 
-def over_runs(function: Callable[..., Any], mesh: Mesh, data: int) -> Callable[..., Any]:
+def on_each(
+    function: Callable[..., Any], mesh: Mesh, out: PartitionSpec = EVERYWHERE
+) -> Callable[..., Any]:
+    """Return `function`, compiled, as each device computes it for itself from whole arguments.
+
+    Its results are whole on each device too, or, by `out`, the parts of one.
+    """
+    mapped = partial(jax.shard_map, mesh=mesh, in_specs=EVERYWHERE, check_vma=False)
+    return jax.jit(mapped(function, out_specs=out))
+
+
+def over_runs(
+    function: Callable[..., Any],
+    mesh: Mesh,
+    data: int,
+    *,
+    data_in: PartitionSpec = EVERYWHERE,
+    out: PartitionSpec = EACH_RUN,
+) -> Callable[..., Any]:
     """Return `function`, of one run, for a cohort laid over `mesh`.
 
-    All arguments but the last `data` ones, and all results, get a leading axis of runs. The last
-    ones are the same for all runs, and whole on each device.
+    Args:
+        function: of one run's arguments, and of the data.
+        mesh: the devices.
+        data: how many arguments, the last ones, are the same for all runs. All others, and all
+            results, get a leading axis of runs.
+        data_in: how the data lies on the devices: by default whole on each.
+        out: how the results do.
     """
 
     def share(*arguments: Any) -> Any:
@@ -111,39 +125,8 @@ def over_runs(function: Callable[..., Any], mesh: Mesh, data: int) -> Callable[.
         return jax.tree.map(lambda x: x[None], function(*alone, *common))
 
     def cohort(*arguments: Any) -> Any:
-        specs = (*[EACH_RUN] * (len(arguments) - data), *[EVERYWHERE] * data)
-        mapped = partial(jax.shard_map, mesh=mesh, out_specs=EACH_RUN, check_vma=False)
+        specs = (*[EACH_RUN] * (len(arguments) - data), *[data_in] * data)
+        mapped = partial(jax.shard_map, mesh=mesh, out_specs=out, check_vma=False)
         return mapped(share, in_specs=specs)(*arguments)
 
     return cohort
-
-
-def my_share(draw: Draw, mesh: Mesh) -> Draw:
-    """Return every n-th drawn example, for the n devices that share a run's examples.
-
-    Only within a function that `over_runs` maps.
-    """
-    shares = mesh.shape[EXAMPLES]
-    if shares == 1:
-        return draw
-    mine = jax.lax.axis_index(EXAMPLES)
-    indices = jax.numpy.pad(draw.indices, (0, -len(draw.indices) % shares)).reshape(-1, shares)
-    indices = jax.lax.dynamic_index_in_dim(indices, mine, axis=1, keepdims=False)
-    return draw._replace(indices=indices, count=(draw.count - mine + shares - 1) // shares)
-
-
-def sum_of_shares(total: Any, mesh: Mesh) -> Any:
-    """Return the sum over the devices that share a run's examples."""
-    return total if mesh.shape[EXAMPLES] == 1 else jax.lax.psum(total, EXAMPLES)
-
-
-def map_shared(function: Callable[[Any], Any], batches: Any, mesh: Mesh) -> Any:
-    """Return `jax.lax.map(function, batches)`, spread over the devices that share a run."""
-    shares, count = mesh.shape[EXAMPLES], len(jax.tree.leaves(batches)[0])
-    if shares == 1 or count % shares:
-        return jax.lax.map(function, batches)
-    size = count // shares
-    first = jax.lax.axis_index(EXAMPLES) * size
-    mine = jax.tree.map(lambda x: jax.lax.dynamic_slice_in_dim(x, first, size), batches)
-    gather = partial(jax.lax.all_gather, axis_name=EXAMPLES, tiled=True)
-    return jax.tree.map(gather, jax.lax.map(function, mine))

@@ -8,15 +8,19 @@ on the *sum*, a division by the *expected* batch size, and nothing else that loo
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import jax
 import jax.numpy as jnp
 from flax import nnx
+from jax.sharding import PartitionSpec
 
-from dpstudy import accumulate, devices, layers, mechanisms, per_example
+from dpstudy import accumulate, devices, layers, mechanisms, per_example, shares
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from jax.sharding import Mesh
     from jaxtyping import Array
 
@@ -56,19 +60,17 @@ class PrivateGradient:
             inputs: the whole training set, examples first.
             labels: its labels.
             draw: the examples of this step.
+
+        Raises:
+            ValueError: called within `jax.jit` though devices share the examples.
         """
         if self.mesh is None:
             total = self._sum(params, inputs, labels, draw)
-        else:
-            everywhere = devices.EVERYWHERE
-            total = jax.shard_map(
-                self._sum_shared,
-                mesh=self.mesh,
-                in_specs=everywhere,
-                out_specs=everywhere,
-                check_vma=False,
-            )(params, inputs, labels, draw)
-        return jax.tree.map(lambda leaf: jnp.where(draw.overflow, jnp.nan, leaf), total)
+            return jax.tree.map(lambda leaf: jnp.where(draw.overflow, jnp.nan, leaf), total)
+        if isinstance(draw.count, jax.core.Tracer):
+            raise ValueError("devices that share examples are sent off from outside jax.jit")
+        share, added = self._programs
+        return added(params, shares.exchanged(share(params, inputs, labels, draw), self.mesh))
 
     def _sum(self, params: nnx.State, inputs: Array, labels: Array, draw: Draw) -> nnx.State:
         def part(inputs: Array, labels: Array, mask: Array) -> nnx.State:
@@ -78,9 +80,19 @@ class PrivateGradient:
         nothing = jax.tree.map(jnp.zeros_like, params)
         return accumulate.over_examples(part, nothing, draw, (inputs, labels), self.microbatch)
 
-    def _sum_shared(self, params: nnx.State, inputs: Array, labels: Array, draw: Draw) -> nnx.State:
-        mine = devices.my_share(draw, self.mesh)
-        return devices.sum_of_shares(self._sum(params, inputs, labels, mine), self.mesh)
+    @cached_property
+    def _programs(self) -> tuple[Callable[..., Array], Callable[..., nnx.State]]:
+        """What each device computes alone, and how the parts are added up."""
+
+        def share(params: nnx.State, inputs: Array, labels: Array, draw: Draw) -> Array:
+            part = shares.flat(self._sum(params, inputs, labels, shares.mine(draw, self.mesh)))
+            return jnp.where(draw.overflow, jnp.nan, part)
+
+        def added(params: nnx.State, parts: tuple[Array, ...]) -> nnx.State:
+            return shares.added(parts, params)
+
+        each_its_own = PartitionSpec(devices.EXAMPLES)
+        return devices.on_each(share, self.mesh, each_its_own), devices.on_each(added, self.mesh)
 
 
 def private_gradient(
@@ -97,8 +109,9 @@ def private_gradient(
     parameters falls back to `jax.vmap(jax.grad(...))`, and says so once.
 
     With `mesh=devices.mesh_for(1)` all local devices share the examples of each step; on a CPU,
-    `devices.one_device_a_core()` before JAX starts makes each core one (mind its sharp edge).
-    Put the training set on all of them once, by `devices.everywhere`, or every step copies it.
+    `devices.one_device_a_core()` before JAX starts makes each core one. The gradient is then called
+    outside `jax.jit`. Put the training set and the parameters on all devices once, by
+    `devices.everywhere`, or every step copies them.
 
     Raises:
         ValueError: a clipping norm or microbatch that is not positive.

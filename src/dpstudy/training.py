@@ -15,31 +15,30 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import optax
 from flax import nnx
 
 from dpstudy import (
     accumulate,
-    activations,
     devices,
     diagnostics,
+    evaluation,
     mechanisms,
     models,
     per_example,
     sampling,
+    shares,
 )
-from dpstudy.losses import LOSSES
+from dpstudy.objectives import objective
 
 if TYPE_CHECKING:
     from jax.sharding import Mesh
-    from jaxtyping import Array, Bool, Float, Int
+    from jaxtyping import Array, Bool, Int
 
     from dpstudy.data import Dataset
+    from dpstudy.objectives import Numbers
     from dpstudy.spec import Run
-
-    Numbers = dict[str, Float[Array, ""]]
-
-EVALUATION_BATCH = 500
 
 
 class Method(NamedTuple):
@@ -132,16 +131,18 @@ def train(
     states = stack([start(run) for run in runs]) if states is None else states
     # Laid out as an epoch leaves them, or the second epoch would be compiled anew.
     numbers, keys, states = devices.of_each_run((numbers, keys, states), mesh)
+    one_epoch = train_epoch if mesh.shape[devices.EXAMPLES] == 1 else train_epoch_in_shares
     for epoch in range(int(states.step[0]) // shape.steps_per_epoch + 1, epochs + 1):
-        states, seen = train_epoch(shape, mesh, method, numbers, keys, states, *train_set)
+        states, seen = one_epoch(shape, mesh, method, numbers, keys, states, *train_set)
         if states.overflow.any():
             raise TrainingError(f"a Poisson draw exceeded its capacity in epoch {epoch}")
-        test = evaluate(shape, mesh, numbers, states.params, *test_set)
-        norms = measure_norms(shape, mesh, numbers, states.params, *probe) if record else None
+        networks = shape, mesh, numbers, states.params
+        test = evaluation.evaluate(*networks, *test_set)
+        norms = evaluation.measure_norms(*networks, *probe) if record else None
         # One transfer each: indexing device arrays would be one for each number.
         left = jax.device_get((states._replace(params=None, optimizer=None), seen, test, norms))
         ends, *_ = left
-        yield [_summary(epoch, *item(i, left)) for i in range(len(runs))], states
+        yield [_summary(epoch, data.test_labels, *item(i, left)) for i in range(len(runs))], states
         if (ends.diverged_at >= 0).all():
             return
 
@@ -188,23 +189,26 @@ def traced_numbers(run: Run) -> Numbers:
 
 def _summary(
     epoch: int,
+    test_labels: np.ndarray,
     state: State,
     seen: mechanisms.Seen,
-    test: Evaluation,
+    test: evaluation.Scores,
     norms: diagnostics.Norms | None,
 ) -> Epoch | Divergence:
     if state.diverged_at >= 0:
         return Divergence(int(state.diverged_at))
     examples = float(seen.examples)
+    correct = test.correct.reshape(-1)
+    of_class = np.bincount(test_labels, minlength=10)
     return Epoch(
         epoch=epoch,
         step=int(state.step),
-        test_accuracy=float(test.accuracy),
-        test_loss=float(test.loss),
+        test_accuracy=float(correct.mean()),
+        test_loss=float(test.losses.mean(dtype=np.float64)),
         train_loss=float(seen.loss) / examples,
         gradient_norm=float(seen.norm) / examples if norms is None else float(norms.gradient),
         clipped_fraction=float(seen.clipped) / examples,
-        class_accuracy=tuple(float(value) for value in test.class_accuracy),
+        class_accuracy=tuple((np.bincount(test_labels, correct, minlength=10) / of_class).tolist()),
         activation_norm=None if norms is None else float(norms.activation),
     )
 
@@ -231,20 +235,20 @@ def train_epoch(
     images: Array,
     labels: Array,
 ) -> tuple[State, mechanisms.Seen]:
-    """Take one epoch of steps of each run, and sum what they saw."""
+    """Take one epoch of steps of each run, and sum what they saw: one program."""
 
     def one(
         numbers: Numbers, key: Array, state: State, images: Array, labels: Array
     ) -> tuple[State, mechanisms.Seen]:
-        sampling_key = _stream(key, "sampling")
-        order = order_of_epoch(shape, sampling_key, state.step)
+        order = order_of_epoch(shape, key, state.step)
 
         def step(
             carry: tuple[State, mechanisms.Seen], _: None
         ) -> tuple[tuple[State, mechanisms.Seen], None]:
             state, so_far = carry
-            draw = draw_examples(shape, sampling_key, order, state.step)
-            state, seen = train_step(shape, mesh, method, numbers, key, draw, state, images, labels)
+            draw = draw_examples(shape, key, order, state.step)
+            total, seen = sum_over(shape, method, numbers, state.params, draw, images, labels)
+            state = updated(shape, numbers, key, state, draw.overflow, total, seen)
             return (state, jax.tree.map(jnp.add, so_far, seen)), None
 
         carry = (state, mechanisms.nothing_seen())
@@ -253,34 +257,108 @@ def train_epoch(
     return devices.over_runs(one, mesh, data=2)(numbers, keys, states, images, labels)
 
 
-def train_step(
+def train_epoch_in_shares(
     shape: Run,
     mesh: Mesh,
     method: Method,
     numbers: Numbers,
-    key: Array,
-    draw: sampling.Draw,
-    state: State,
+    keys: Array,
+    states: State,
     images: Array,
     labels: Array,
 ) -> tuple[State, mechanisms.Seen]:
-    """Take one step: sum the drawn examples' clipped gradients, add noise, update."""
-    mine = devices.my_share(draw, mesh)
-    part = sum_over(shape, method, numbers, state.params, mine, images, labels)
-    total, seen = devices.sum_of_shares(part, mesh)
+    """Do as `train_epoch`, with the examples of a run that is alone shared out among devices.
+
+    The devices are sent off step by step, and exchange their sums in between (see `shares`).
+    """
+    order = _order(shape, mesh, keys, states)
+    seen = stack([mechanisms.nothing_seen()])
+    for _ in range(shape.steps_per_epoch):
+        parts = _share(shape, mesh, method, numbers, keys, order, states, images, labels)
+        parts = shares.exchanged(parts, mesh)
+        states, seen = _finish(shape, mesh, numbers, keys, states, seen, parts)
+    return states, seen
+
+
+@partial(jax.jit, static_argnames=("shape", "mesh"))
+def _order(shape: Run, mesh: Mesh, keys: Array, states: State) -> Array | None:
+    """Return the order of an epoch's examples."""
+
+    def one(key: Array, step: Array, _: None) -> Array | None:
+        return order_of_epoch(shape, key, step)
+
+    return devices.over_runs(one, mesh, data=1)(keys, states.step, None)
+
+
+@partial(jax.jit, static_argnames=("shape", "mesh", "method"))
+def _share(
+    shape: Run,
+    mesh: Mesh,
+    method: Method,
+    numbers: Numbers,
+    keys: Array,
+    order: Array | None,
+    states: State,
+    images: Array,
+    labels: Array,
+) -> Array:
+    """Return what each device contributes to a step, flat: sums, what was seen, overflow."""
+
+    def one(
+        numbers: Numbers, key: Array, order: Array, state: State, images: Array, labels: Array
+    ) -> Array:
+        draw = draw_examples(shape, key, order, state.step)
+        mine = shares.mine(draw, mesh)
+        sums = sum_over(shape, method, numbers, state.params, mine, images, labels)
+        return shares.flat((*sums, draw.overflow.astype(jnp.float32)))
+
+    mapped = devices.over_runs(one, mesh, data=2, out=devices.EACH_SHARE)
+    return mapped(numbers, keys, order, states, images, labels)
+
+
+@partial(jax.jit, static_argnames=("shape", "mesh"), donate_argnames=("states", "so_far"))
+def _finish(
+    shape: Run,
+    mesh: Mesh,
+    numbers: Numbers,
+    keys: Array,
+    states: State,
+    so_far: mechanisms.Seen,
+    parts: tuple[Array, ...],
+) -> tuple[State, mechanisms.Seen]:
+    """Add up what the devices contributed to a step, and update: each device for itself."""
+
+    def one(
+        numbers: Numbers, key: Array, state: State, so_far: mechanisms.Seen, parts: Any
+    ) -> tuple[State, mechanisms.Seen]:
+        like = (state.params, so_far, jnp.float32(0))
+        total, seen, overflow = shares.added(parts, like)
+        state = updated(shape, numbers, key, state, overflow > 0, total, seen)
+        return state, jax.tree.map(jnp.add, so_far, seen)
+
+    return devices.over_runs(one, mesh, data=1)(numbers, keys, states, so_far, parts)
+
+
+def updated(
+    shape: Run,
+    numbers: Numbers,
+    key: Array,
+    state: State,
+    overflow: Bool[Array, ""],
+    total: nnx.State,
+    seen: mechanisms.Seen,
+) -> State:
+    """Return the state after a step, from its sum of (clipped) gradients: add noise, update."""
     updates, optimizer_state = optimizer(shape, numbers, key).update(total, state.optimizer)
     params = optax.apply_updates(state.params, updates)
     finite = jnp.isfinite(optax.tree.norm(params)) & jnp.isfinite(seen.loss)
     first = (state.diverged_at < 0) & ~finite
-    return (
-        State(
-            params,
-            optimizer_state,
-            step=state.step + 1,
-            diverged_at=jnp.where(first, state.step + 1, state.diverged_at),
-            overflow=state.overflow | draw.overflow,
-        ),
-        seen,
+    return State(
+        params,
+        optimizer_state,
+        step=state.step + 1,
+        diverged_at=jnp.where(first, state.step + 1, state.diverged_at),
+        overflow=state.overflow | overflow,
     )
 
 
@@ -291,8 +369,8 @@ def order_of_epoch(shape: Run, key: Array, step: Int[Array, ""]) -> Int[Array, "
     """
     if shape.sampling == "poisson":
         return None
-    epoch = step // shape.steps_per_epoch
-    return jax.random.permutation(jax.random.fold_in(key, epoch), shape.examples)
+    key = jax.random.fold_in(_stream(key, "sampling"), step // shape.steps_per_epoch)
+    return jax.random.permutation(key, shape.examples)
 
 
 def draw_examples(
@@ -300,7 +378,8 @@ def draw_examples(
 ) -> sampling.Draw:
     """Draw the examples of one step, in an epoch of that order."""
     if order is None:
-        return sampling.poisson(jax.random.fold_in(key, step), shape.examples, shape.batch)
+        key = jax.random.fold_in(_stream(key, "sampling"), step)
+        return sampling.poisson(key, shape.examples, shape.batch)
     return sampling.shuffled(order, shape.batch, step % shape.steps_per_epoch)
 
 
@@ -328,37 +407,6 @@ def sum_over(
     return accumulate.over_examples(part, nothing, draw, (images, labels), method.microbatch)
 
 
-def objective(shape: Run, numbers: Numbers) -> per_example.Losses:
-    """Return the function from network, raw images and labels to per-example losses."""
-    activation = activation_of(shape, numbers)
-    loss = LOSSES[shape.loss]
-
-    def losses(network: nnx.Module, images: Array, labels: Array) -> Float[Array, "batch"]:
-        return loss(network(scaled(images), activation), labels)
-
-    return losses
-
-
-def activation_of(shape: Run, numbers: Numbers) -> models.Activation:
-    """Return the hidden activation of a run, or those of its layers."""
-    if shape.activation == "relu":
-        return activations.relu
-
-    def tempered(layer: str = "") -> models.Elementwise:
-        triplet = (f"{name}{layer}" for name in ("scale", "inverse_temperature", "offset"))
-        scale, inverse_temperature, offset = (numbers[name] for name in triplet)
-        return lambda x: activations.tempered_sigmoid(x, scale, inverse_temperature, offset)
-
-    if shape.activation == "layer-wise":
-        return tuple(tempered(layer) for layer in ("", "_2", "_3"))
-    return tempered()
-
-
-def scaled(images: Array) -> Array:
-    """Return byte images as floats in [0, 1]."""
-    return images.astype(jnp.float32) / 255
-
-
 def optimizer(shape: Run, numbers: Numbers, key: Array) -> optax.GradientTransformation:
     """Return the update rule: noise on the sum, the expected batch size, then the optimiser."""
     rule = {
@@ -371,51 +419,6 @@ def optimizer(shape: Run, numbers: Numbers, key: Array) -> optax.GradientTransfo
     deviation = numbers["noise_multiplier"] * numbers["clip_norm"]
     noise = mechanisms.gaussian_noise(deviation, _stream(key, "noise"))
     return optax.chain(noise, mean, rule)
-
-
-class Evaluation(NamedTuple):
-    """A network on the test set."""
-
-    accuracy: Float[Array, ""]
-    loss: Float[Array, ""]
-    class_accuracy: Float[Array, "classes"]
-
-
-@partial(jax.jit, static_argnames=("shape", "mesh"))
-def evaluate(
-    shape: Run, mesh: Mesh, numbers: Numbers, params: nnx.State, images: Array, labels: Array
-) -> Evaluation:
-    """Evaluate each run on the test set, which must be a multiple of the evaluation batch."""
-
-    def one(numbers: Numbers, params: nnx.State, images: Array, labels: Array) -> Evaluation:
-        network = nnx.merge(models.structure(shape.model, shape.width), params)
-        activation = activation_of(shape, numbers)
-
-        def of_batch(batch: tuple[Array, Array]) -> tuple[Array, Array]:
-            logits = network(scaled(batch[0]), activation)
-            return LOSSES[shape.loss](logits, batch[1]), logits.argmax(axis=1) == batch[1]
-
-        batches = [x.reshape(-1, EVALUATION_BATCH, *x.shape[1:]) for x in (images, labels)]
-        losses, correct = devices.map_shared(of_batch, tuple(batches), mesh)
-        of_class = jax.nn.one_hot(labels, 10)
-        per_class = (correct.reshape(-1) @ of_class) / of_class.sum(axis=0)
-        return Evaluation(correct.mean(), losses.mean(), per_class)
-
-    return devices.over_runs(one, mesh, data=2)(numbers, params, images, labels)
-
-
-@partial(jax.jit, static_argnames=("shape", "mesh"))
-def measure_norms(
-    shape: Run, mesh: Mesh, numbers: Numbers, params: nnx.State, images: Array, labels: Array
-) -> diagnostics.Norms:
-    """Measure the norms inside each run's network on some examples."""
-
-    def one(numbers: Numbers, params: nnx.State, images: Array, labels: Array) -> diagnostics.Norms:
-        first, *_ = models.in_layers(activation_of(shape, numbers), 1)
-        graph = models.structure(shape.model, shape.width)
-        return diagnostics.norms(graph, objective(shape, numbers), first, params, images, labels)
-
-    return devices.over_runs(one, mesh, data=2)(numbers, params, images, labels)
 
 
 def _stream(key: Array, name: str) -> Array:

@@ -15,7 +15,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dpstudy import data, devices, sampling, store, training
+from dpstudy import data, devices, sampling, shares, store, training
 from dpstudy.spec import IMAGE_SHAPE
 from dpstudy.training import Method
 
@@ -116,16 +116,16 @@ def _cost(run: Run, method: Method, mesh: Mesh) -> tuple[float, int]:
     draw = sampling.Draw(jnp.arange(run.batch), jnp.int32(run.batch), jnp.bool_(False))
 
     def one(numbers: Any, params: Any, images: Any, labels: Any) -> Any:
-        mine = devices.my_share(draw, mesh)
-        total = training.sum_over(shape, method, numbers, params, mine, images, labels)
-        return devices.sum_of_shares(total, mesh)
+        mine = shares.mine(draw, mesh)
+        return shares.flat(training.sum_over(shape, method, numbers, params, mine, images, labels))
 
     arguments = (
         training.stack([training.traced_numbers(run)]),
         training.stack([training.start(run).params]),
         *_random_images(run),
     )
-    program = jax.jit(devices.over_runs(one, mesh, data=2)).lower(*arguments).compile()
+    mapped = devices.over_runs(one, mesh, data=2, out=devices.EACH_SHARE)
+    program = jax.jit(mapped).lower(*arguments).compile()
     seconds = min(_timed(program, arguments) for _ in range(5))
     memory = program.memory_analysis()
     return seconds, max(1, memory.temp_size_in_bytes + memory.output_size_in_bytes)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from tqdm.auto import tqdm
 
-from dpstudy import campaign, readings, tuning
+from dpstudy import campaign, devices, readings, tuning
 from dpstudy.errors import UserError
 from dpstudy.experiments.experiment import NOTEBOOK_PROFILES
 
@@ -112,6 +112,7 @@ def prepare(
     if profile not in NOTEBOOK_PROFILES:
         raise UserError(f"unknown profile {profile!r}; one of: {', '.join(NOTEBOOK_PROFILES)}")
     if profile != "stored":
+        devices.one_device_a_core()
         runs = experiment.runs(profile, dataset=dataset, seeds=seeds)
         train_with_bar(experiment, runs, profile)
     return readings.read(experiment, "smoke" if profile == "smoke" else "full", dataset, seeds)
