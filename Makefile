@@ -71,7 +71,7 @@ notebooks: $(READY)  ## make the notebooks from their percent scripts
 #
 #   make bench BENCH="--quick"                 a trial on MNIST; nothing is stored
 #   make bench BENCH="--network cifar-10"      see .venv-bench/bin/python benchmarks/run.py --help
-bench: $(BENCH_READY)  ## compare with other libraries: speed and memory (15 minutes on a quiet machine)
+bench: $(BENCH_READY)  ## compare with other libraries: speed and memory (20 to 25 minutes on two quiet cores)
 	@status=0; \
 	$(BENCH_BIN)/python -m pytest -q -p no:cacheprovider -W ignore benchmarks/test_against_peers.py || status=1; \
 	$(BENCH_BIN)/python benchmarks/run.py $(BENCH) || status=1; \

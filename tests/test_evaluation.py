@@ -1,0 +1,43 @@
+"""Scores on the test set, against networks in stock `lax` operations."""
+
+from __future__ import annotations
+
+import jax
+import numpy as np
+import oracles
+import pytest
+from flax import nnx
+
+from dpstudy import devices, evaluation, models, training
+from dpstudy.spec import Run
+
+RUN = Run(dataset="mnist-5k")
+
+
+@pytest.mark.parametrize("batches", [2, 3], ids=["shared by two devices", "cannot be shared"])
+def test_every_test_example_is_scored_in_its_place(batches):
+    network = nnx.eval_shape(lambda: models.build(RUN.model, jax.random.key(0)))
+    params = oracles.random_like(nnx.split(network, nnx.Param)[1])
+    rng = np.random.default_rng(0)
+    count = batches * evaluation.BATCH
+    images = rng.integers(0, 256, (count, 28, 28, 1), dtype=np.uint8)
+    labels = rng.integers(0, 10, count).astype(np.int32)
+    numbers = training.stack([training.traced_numbers(RUN)])
+
+    mesh = devices.mesh_for(1)
+    assert mesh.shape[devices.EXAMPLES] == 2
+    found = evaluation.evaluate(
+        RUN.shape,
+        mesh,
+        numbers,
+        training.stack([params]),
+        *devices.everywhere((images, labels), mesh),
+    )
+    logits, _ = jax.jit(oracles.NETWORKS[RUN.model], static_argnums=2)(
+        nnx.to_pure_dict(params), np.float32(images) / 255, jax.numpy.tanh
+    )
+    expected = -jax.nn.log_softmax(logits)[np.arange(count), labels]
+    assert found.losses.shape == found.correct.shape == (1, batches, evaluation.BATCH)
+    np.testing.assert_allclose(found.losses.reshape(-1), expected, rtol=1e-3, atol=1e-3)
+    right = np.asarray(logits).argmax(axis=1) == labels
+    assert (np.asarray(found.correct).reshape(-1) == right).mean() > 0.999
