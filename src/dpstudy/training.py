@@ -272,7 +272,7 @@ def train_epoch_in_shares(
     The devices are sent off step by step, and exchange their sums in between (see `shares`).
     """
     order = _order(shape, mesh, keys, states)
-    seen = stack([mechanisms.nothing_seen()])
+    seen = devices.of_each_run(stack([mechanisms.nothing_seen()]), mesh)
     for _ in range(shape.steps_per_epoch):
         parts = _share(shape, mesh, method, numbers, keys, order, states, images, labels)
         parts = shares.exchanged(parts, mesh)
