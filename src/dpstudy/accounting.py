@@ -10,7 +10,8 @@ Sharp edge: all four papers cut a shuffled data set into batches and then used t
 Poisson sampling. The functions below give the value of that formula whatever was run. For shuffled
 batches the result is a claim, not a guarantee, and is to be labelled `CLAIMED_LABEL`. What does
 hold for them is `epsilon(sampling_probability=1, steps=epochs, ...)`, since in one epoch an
-example enters one batch.
+example enters one batch; and it holds for neighbours of which one has an example blanked, since
+adding or removing it would move others to other batches.
 
 Three accountants, from tight to loose:
 

@@ -2,7 +2,9 @@
 
 Poisson-sampled runs carry the accountants' epsilon. Shuffled runs carry the papers' claim, the
 same formula used where its assumption does not hold, and the epsilon that does hold for them: of
-one unsampled step an epoch.
+one unsampled step an epoch. The latter is for neighbours of which one has an example blanked, so
+that it contributes nothing. Adding or removing one would move others to other batches; replacing
+one has twice the sensitivity.
 """
 
 from __future__ import annotations
@@ -19,7 +21,7 @@ LABELS = {
     "rdp": "RDP",
     "rdp-2019": "RDP with the conversion of 2017, as in the papers",
     "claimed-rdp-2019": accounting.CLAIMED_LABEL,
-    "shuffled-pld": "PLD without amplification, for shuffled batches",
+    "shuffled-pld": "PLD without amplification, shuffled batches, one example blanked",
 }
 
 
