@@ -10,6 +10,7 @@ from scipy import stats
 
 from dpstudy import readings, store
 from dpstudy.experiments import find
+from dpstudy.experiments.search import Choice, Search
 from dpstudy.experiments.tempered_sigmoids import TRIPLETS, of_temperature, triplet_of
 from dpstudy.figures import tempered_sigmoids as chapter
 from dpstudy.figures.page import Figure, Note, Points, Table
@@ -41,8 +42,25 @@ def read(name, dataset="mnist", **options):
 def keep(name, accuracy, dataset="mnist", change=lambda label, result: result):
     """Store all runs of an experiment on a dataset, with the accuracy of (label, run)."""
     one = experiment(name)
+    winners = chosen(one, accuracy, dataset) if isinstance(one, Search) else {}
     for label, run in one.labelled(dataset=dataset):
-        store.write(one.folder(), change(label, result_of(run, accuracy=accuracy(label, run))))
+        result = result_of(run, accuracy=accuracy(winners.get(label, label), run))
+        store.write(one.folder(), change(label, result))
+
+
+def chosen(search, accuracy, dataset):
+    """Make a search's choices, and return whose settings each best has."""
+    winners = {}
+    for best, labels in search.groups.items():
+        [run] = [run for run in search.variants[labels[0]] if run.dataset == dataset]
+        for number, label in enumerate(labels):
+            if label not in search.variants:
+                other = replace(run, learning_rate=run.learning_rate + number / 1000)
+                search.keep(dataset, label, Choice(other, "a test"))
+        runs = dict(search.labelled(dataset=dataset, seeds=1))
+        winners[best] = max(labels, key=lambda label: accuracy(label, runs[label]))
+        search.keep(dataset, best, Choice(runs[winners[best]], "a test"))
+    return winners
 
 
 def by_hand(label, run):
@@ -92,8 +110,8 @@ def test_the_best_tenth_and_the_noise_of_a_seed_are_those_computed_by_hand(sweep
     assert found.count == 7 and len(found.triplets) == 64
     best = found.best[["scale", "inverse_temperature", "offset"]].to_numpy()
     assert best.tolist() == [list(triplet) for triplet in ranked[:7]]
-    # 0 to 4 thousandths below, twice: the same deviation pooled.
-    assert found.noise == pytest.approx(np.std([0, 1, 2, 3, 4], ddof=1) / 1000)
+    # 0 to 4 thousandths below, three times: the same deviation pooled.
+    assert found.noise == pytest.approx(np.std([0, 1, 2, 3, 4], ddof=1) / 1000, abs=1e-6)
     accuracy = found.triplets.test_accuracy
     close = accuracy.max() - 2 * np.sqrt(2) * found.noise
     assert found.like_the_best == sum(accuracy >= close)
@@ -252,15 +270,20 @@ def test_table_4_is_the_best_rate_of_each_grid(results):
 
 def test_the_search_s_best_is_shown_with_its_setting_and_its_budget(results):
     winners = {"relu, private, 07": 0.95, "tanh, private, 20": 0.985, "tanh, not private, 03": 0.99}
-    keep("table-3-search", lambda label, run: winners.get(label, 0.9))
+    keep("table-3-search", lambda label, run: winners.get(label, 0.9) - 0.001 * run.seed)
     rows = chapter.table_3_search(read("table-3-search")).data.set_index("technique")
-    assert rows["best"].to_dict() == {
+    assert rows["in the search"].to_dict() == {
         "relu, private": 0.95,
         "tanh, private": 0.985,
         "relu, not private": 0.9,
         "tanh, not private": 0.99,
     }
-    run = dict(experiment("table-3-search").labelled(dataset="mnist"))["tanh, private, 20"]
+    # Trained again with five seeds, each a little worse.
+    assert rows["median"].to_dict() == pytest.approx(
+        {name: best - 0.002 for name, best in rows["in the search"].items()}
+    )
+    assert rows["seeds"].tolist() == [5] * 4
+    run = dict(experiment("table-3-search").labelled(dataset="mnist", seeds=1))["tanh, private, 20"]
     shown = rows.loc["tanh, private"]
     assert (shown.batch, shown.epochs, shown.optimizer) == (run.batch, run.epochs, run.optimizer)
     assert (shown["learning rate"], shown.filters) == (run.learning_rate, f"{run.width:g} x")
@@ -271,18 +294,17 @@ def test_the_search_s_best_is_shown_with_its_setting_and_its_budget(results):
 def test_layer_wise_triplets_are_compared_with_as_many_shared_ones(results):
     rng = np.random.default_rng(0)
     values = {label: 0.97 + 0.01 * rng.random() for label in experiment("layer-wise").variants}
-    keep("layer-wise", lambda label, run: values[label])
+    keep("layer-wise", lambda label, run: round(values[label] - 0.001 * run.seed, 6))
     figure = chapter.layer_wise(readings.read(experiment("layer-wise")))
-    kinds = {
-        kind: sorted((v for k, v in values.items() if k.startswith(kind)), reverse=True)
-        for kind in ("shared", "layer-wise")
-    }
-    for kind, expected in kinds.items():
+    for kind in ("shared", "layer-wise"):
+        expected = sorted((v for k, v in values.items() if k.startswith(kind)), reverse=True)
         rows = figure.data[figure.data.kind == kind]
-        assert rows.test_accuracy.tolist() == pytest.approx(expected)
+        assert rows.test_accuracy.tolist() == pytest.approx(expected, abs=1e-6)
         assert rows["rank"].tolist() == list(range(1, 49))
-    chance = stats.mannwhitneyu(*kinds.values()).pvalue
-    assert f"p = {chance:.2g}" in figure.caption
+        # The best of them, trained again.
+        assert f"{kind}, best: {expected[0] - 0.002:.2%} ({expected[0] - 0.004:.2%} to" in (
+            figure.caption
+        )
 
 
 # --- fairness ------------------------------------------------------------------------------------
@@ -378,6 +400,9 @@ def test_the_advice_turns_with_the_numbers(results):
     assert chapter.practitioner().lines[0].startswith("Try both")
     keep("figure-2", lambda label, run: 0.98 - 0.001 * run.seed)
     assert chapter.practitioner().lines[1].startswith("Do not search over (s, T, o)")
+    # The best of many at one seed does not count: it is that of its other seeds.
+    keep("figure-2", lambda label, run: 0.98 if label[:2] != "s=" else 0.99 - 0.01 * run.seed)
+    assert chapter.practitioner().lines[1].startswith("Do not search over (s, T, o)")
     keep("figure-2", lambda label, run: (0.99 if label[:2] == "s=" else 0.96) - 0.001 * run.seed)
     assert chapter.practitioner().lines[1].startswith("Search over (s, T, o) only after tanh")
 
@@ -395,6 +420,8 @@ def test_every_table_and_figure_is_fit_for_a_page(results):
     )
     for draw, names in DRAWN.items():
         shown = draw(*(readings.read(experiment(name)) for name in names))
+        # One for each dataset, where the experiment has several: the others are not yet run.
+        shown = getattr(shown, "parts", [shown])[0]
         assert isinstance(shown, Figure | Table), draw
         html = shown._repr_html_()
         assert f'download="{shown.name}.csv"' in html and DEVICE in html

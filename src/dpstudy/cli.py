@@ -102,7 +102,7 @@ def list_experiments(as_json: bool) -> None:
                     "experiment": experiment.name,
                     "dataset": dataset,
                     "stored": len(reading.found),
-                    "needed": len(reading.found) + len(reading.missing),
+                    "needed": reading.needed,
                     "damaged": reading.damaged,
                     "title": experiment.title,
                 }
@@ -229,7 +229,8 @@ def run(
         raise click.UsageError("name an EXPERIMENT (see `dpstudy list`), or give --missing")
     chosen = _chosen(experiments or ("all",), dataset)
     seconds = parse_budget(budget)
-    work = [(e, e.runs(profile, dataset=dataset, seeds=seeds)) for e in chosen]
+    wanted = {"profile": profile, "dataset": dataset, "seeds": seeds}
+    work = [(e, e.runs(**wanted)) for e in chosen]
     for option, value in (("workers", workers), ("cohort", cohort)):
         if value is not None and value < 1:
             raise UserError(f"{option} must be at least 1, got {value}")
@@ -243,24 +244,25 @@ def run(
                 click.echo(f"{experiment.name}  {one.identity}  {json.dumps(one.to_dict())}")
     if dry_run:
         return
+    later = [name for experiment in chosen for name, _ in experiment.undecided(**wanted)]
     # Before anything else starts: fetched once, and a damaged file is found at once.
-    for name in dict.fromkeys(one.dataset for one in waiting):
+    for name in dict.fromkeys([one.dataset for one in waiting] + later):
         datasets.load(name)
     if scheduler is None:
         from dpstudy import devices
 
         devices.one_device_a_core()
         workers = workers or _workers_for(sum(len(runs) for _, runs in work), profile)
-        if workers == 1 or not waiting:
+        if workers == 1 or not (waiting or later):
             _measure(waiting)
-            _train(work, profile, seconds, most=cohort)
+            _train(chosen, wanted, seconds, most=cohort)
             return
     from dpstudy import cluster
 
     with cluster.connect(scheduler, workers) as client:
         if scheduler is None:
             _measure(waiting, client)
-        _train(work, profile, seconds, client, cohort)
+        _train(chosen, wanted, seconds, client, cohort)
 
 
 def _workers_for(runs: int, profile: str) -> int:
@@ -311,36 +313,71 @@ def _stored(folder: Path, runs: list[Run]) -> set[str]:
 
 
 def _train(
-    work: list[tuple[Experiment, list[Run]]],
-    profile: str,
+    work: list[Experiment],
+    wanted: dict[str, Any],
     seconds: float,
     client: Client | None = None,
     most: int | None = None,
 ) -> None:
+    """Train what the experiments still need; `wanted` is what `Experiment.runs` takes."""
     import time
 
-    from dpstudy.experiments.trainer import train_with_bar
-
-    unfinished = 0
+    unfinished, refused = 0, False
     end = time.monotonic() + seconds
     try:
-        for experiment, runs in work:
-            budget = end - time.monotonic()
-            outcome = train_with_bar(
-                experiment, runs, profile, budget=budget, client=client, most=most
-            )
-            unfinished += outcome.unfinished
-            diverged = [r.run.identity for r in outcome.stored if r.diverged_at is not None]
-            click.echo(
-                f"{experiment.name}: {len(outcome.stored)} stored, {outcome.already} already "
-                f"there, {outcome.unfinished} left, in {experiment.folder(profile)}"
-                + (f", diverged: {', '.join(diverged)}" if diverged else "")
-            )
+        for experiment in work:
+            unfinished += _train_one(experiment, wanted, end, client, most)
+            try:
+                while not unfinished and _choose(experiment, wanted):
+                    unfinished += _train_one(experiment, wanted, end, client, most)
+            except UserError as error:
+                complain(_line(error))
+                refused = True
     except KeyboardInterrupt:
         complain("stopped; what was done is kept, the same command goes on from there")
         raise SystemExit(EXIT_INTERRUPTED) from None
     if unfinished:
         click.echo(f"time is up: {_count(unfinished, 'run')} left; the same command goes on")
+    if refused:
+        raise SystemExit(EXIT_MISTAKE)
+
+
+def _train_one(
+    experiment: Experiment,
+    wanted: dict[str, Any],
+    end: float,
+    client: Client | None,
+    most: int | None,
+) -> int:
+    """Train what one experiment needs, as far as is known, and return how many runs are left."""
+    import time
+
+    from dpstudy.experiments.trainer import train_with_bar
+
+    runs, profile = experiment.runs(**wanted), wanted["profile"]
+    budget = end - time.monotonic()
+    outcome = train_with_bar(experiment, runs, profile, budget=budget, client=client, most=most)
+    diverged = [r.run.identity for r in outcome.stored if r.diverged_at is not None]
+    click.echo(
+        f"{experiment.name}: {len(outcome.stored)} stored, {outcome.already} already "
+        f"there, {outcome.unfinished} left, in {experiment.folder(profile)}"
+        + (f", diverged: {', '.join(diverged)}" if diverged else "")
+    )
+    return outcome.unfinished
+
+
+def _choose(experiment: Experiment, wanted: dict[str, Any]) -> bool:
+    """Have a search choose its next settings; whether there are any."""
+    from dpstudy.experiments.search import Search
+
+    if not isinstance(experiment, Search) or wanted["profile"] != "full":
+        return False
+    from dpstudy.experiments import choosing  # With it come pandas, Optuna and torch.
+
+    chosen = choosing.choose(experiment, wanted["dataset"])
+    if chosen:
+        click.echo(f"{experiment.name}: {_count(chosen, 'setting')} more to try")
+    return chosen > 0
 
 
 def _count(number: int, noun: str) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import pandas as pd
@@ -30,6 +30,7 @@ class Reading:
         missing: runs that are needed and not stored.
         damaged: one line for each file that cannot be trusted; such files are left out.
         seeds: the number of seeds asked for, or None for the experiment's own.
+        undecided: dataset and label of each run that a search has yet to choose.
     """
 
     experiment: Experiment
@@ -39,6 +40,27 @@ class Reading:
     missing: list[Run]
     damaged: list[str]
     seeds: int | None = None
+    undecided: tuple[tuple[str, str], ...] = ()
+
+    def on(self, dataset: str) -> Reading:
+        """Return the part that is of one dataset."""
+        return replace(
+            self,
+            dataset=dataset,
+            found=[pair for pair in self.found if pair[1].run.dataset == dataset],
+            missing=[run for run in self.missing if run.dataset == dataset],
+            undecided=tuple(pair for pair in self.undecided if pair[0] == dataset),
+        )
+
+    @property
+    def needed(self) -> int:
+        """How many runs the experiment asks for, stored or not."""
+        return len(self.found) + self.lacking
+
+    @property
+    def lacking(self) -> int:
+        """How many of them are not stored."""
+        return len(self.missing) + len(self.undecided)
 
     @property
     def command(self) -> str:
@@ -127,6 +149,7 @@ def read(
     wanted = experiment.labelled(profile, dataset=dataset, seeds=seeds)
     folder = experiment.folder(profile)
     results, errors = store.read_all(folder)
+    errors += experiment.damaged_choices()
     return Reading(
         experiment=experiment,
         profile=profile,
@@ -143,4 +166,5 @@ def read(
             for error in errors
         ],
         seeds=seeds,
+        undecided=tuple(experiment.undecided(profile, dataset=dataset, seeds=seeds)),
     )

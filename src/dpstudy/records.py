@@ -1,7 +1,7 @@
 """Stored records: what was computed and is no training run.
 
-Benchmarks and the outcomes of theorem checks are kept beside the results, `results/KIND/NAME.json`,
-with the same checksum and the same care in writing.
+Benchmarks, the outcomes of theorem checks and what searches chose are kept beside the results,
+`results/KIND/NAME.json`, with the same checksum and the same care in writing.
 """
 
 from __future__ import annotations

@@ -29,7 +29,7 @@ from dpstudy.spec import Run, SpecError
 FORMAT = 1
 
 # Folders beside those of the experiments, for what is stored and is no training run (`records`).
-RECORD_FOLDERS = ("benchmarks", "theorems")
+RECORD_FOLDERS = ("benchmarks", "searches", "theorems")
 
 # What a file holds beside its format, its run and its checksum: `Result`'s fields, in file order.
 COLUMNS = ("curve", "class_accuracy", "diverged_at", "epsilon", "provenance")

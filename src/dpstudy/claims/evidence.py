@@ -47,9 +47,13 @@ class Trained:
     def finals(self) -> pd.DataFrame:
         """One row a seed: the last epoch, and `class_spread`, unrounded.
 
-        `class_spread` is the standard deviation of the accuracies of the classes.
+        `class_spread` is the standard deviation of the accuracies of the classes; a run that
+        diverged has none, since alike at chance is not fair.
         """
-        spread = [float(np.std(result.class_accuracy)) for _, result in self.reading.found]
+        spread = [
+            math.nan if result.diverged_at is not None else float(np.std(result.class_accuracy))
+            for _, result in self.reading.found
+        ]
         return self.reading.finals.assign(class_spread=spread)
 
     @property
@@ -129,15 +133,13 @@ class Evidence:
         defined = EXPERIMENTS[name]
         if dataset not in defined.datasets:
             return Side(lacks=f"{name} has no runs on {dataset}")
-        wanted = [
-            (label, run)
-            for label, run in defined.labelled(dataset=dataset)
-            if fnmatchcase(label, variant)
-        ]
+        known = [label for label, _ in defined.labelled(dataset=dataset)]
+        known += [label for _, label in defined.undecided(dataset=dataset)]
+        wanted = [label for label in known if fnmatchcase(label, variant)]
         if not wanted:
             return Side(lacks=f"{name} has no variant {variant!r}")
         reading = self._reading(name, dataset)
-        labels = list(dict.fromkeys(label for label, _ in wanted))
+        labels = list(dict.fromkeys(wanted))
         found = {
             label: [(known, result) for known, result in reading.found if known == label]
             for label in labels

@@ -23,6 +23,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
+from statistics import NormalDist
 from typing import Any, ClassVar, NewType
 
 import numpy as np
@@ -42,7 +43,11 @@ SAME_LEVEL = 2.0
 
 _PROVEN = ("pld", "shuffled-pld")
 _OF_ITS_TIME = ("rdp-2019", "claimed-rdp-2019")
-_SAMPLING = {"poisson": "Poisson sampling", "shuffled": "shuffled batches"}
+_PROOF = {
+    "poisson": "(Poisson sampling) ε = {:.3g} is proven",
+    "shuffled": "(shuffled batches) no more is proven than ε = {:.3g}, and that for one example "
+    "blanked, not added or removed",
+}
 
 
 def tolerance(*accuracies: float) -> float:
@@ -241,9 +246,11 @@ class Ordering(Rule):
     kind: ClassVar[str] = "ordering"
     full: ClassVar[str] = (
         "Every seed of one variant is above every seed of the other; where the paper "
-        "denies it, the median is not above."
+        "denies it, the median is not above, an accuracy not by more than the tolerance."
     )
-    partial: ClassVar[str] = "The medians alone are in that order."
+    partial: ClassVar[str] = (
+        "The medians alone are in that order; where the paper denies it, no more than they are."
+    )
     numbers: ClassVar[tuple[int, ...]] = (0, 2)
 
     def decide(self, published: tuple[Number, ...], *sides: Sequence[Trained]) -> Outcome:
@@ -251,7 +258,9 @@ class Ordering(Rule):
         above, below = (best(side, self.quantity) for side in sides)
         higher, lower = (variant.values(self.quantity) for variant in (above, below))
         apart, medians = higher.min() > lower.max(), higher.median() > lower.median()
-        verdict = graded(not medians, not apart) if self.denied else graded(apart, medians)
+        allowed = tolerance(higher.median(), lower.median()) if self.quantity == ACCURACY else 0.0
+        beyond = higher.median() - lower.median() > allowed
+        verdict = graded(not beyond, not apart) if self.denied else graded(apart, medians)
         if apart:
             words = "every seed of the first is above every seed of the second"
         elif medians:
@@ -402,8 +411,8 @@ class AtEpsilon(Rule):
         holds = round(spent, quoted.decimals) <= quoted.value
         return Outcome(
             graded(holds, spent <= SAME_LEVEL * quoted.value),
-            f"The runs of {variant.label} ({_SAMPLING[variant.run.sampling]}) spent "
-            f"ε = {spent:.3g}, proven; by the accounting of the paper's time {old:.3g}.",
+            f"For the runs of {variant.label} {_PROOF[variant.run.sampling].format(spent)}; the "
+            f"accounting of the paper's time says {old:.3g}.",
             {"proven": spent, "of_its_time": old},
             f"{spent:.3g}",
         )
@@ -424,11 +433,11 @@ class Cluster(Rule):
     settings: tuple[Field, ...]
     kind: ClassVar[str] = "cluster"
     full: ClassVar[str] = (
-        "The average settings of the best variants of a sweep lie within one standard "
-        "deviation of the published ones, the deviation being that among the best "
-        "variants."
+        "The average settings of the best variants of a sweep lie within one standard deviation "
+        "of the published ones, the deviation being that among the best; and at least one of "
+        "these averages is one that as many variants chosen blindly would rarely have (5 %)."
     )
-    partial: ClassVar[str] = "Within two."
+    partial: ClassVar[str] = "Within two, and the same of blind choice."
 
     @property
     def takes(self) -> tuple[int, ...]:
@@ -442,14 +451,18 @@ class Cluster(Rule):
         top = ranked[: math.ceil(share.value * len(ranked))]
         if len(top) < 2:
             raise UndecidedError(f"{share.value:.0%} of {len(sweep)} variants is one variant")
-        found = np.array([[getattr(v.run, name) for name in self.settings] for v in top])
-        means, spreads = found.mean(axis=0), found.std(axis=0, ddof=1)
+        every = np.array([[getattr(v.run, name) for name in self.settings] for v in ranked])
+        means, spreads = every[: len(top)].mean(axis=0), every[: len(top)].std(axis=0, ddof=1)
         away = np.abs(means - [number.value for number in averages])
+        chosen = bool((np.abs(means - every.mean(axis=0)) > _blindly(every, len(top))).any())
+        near, nearer = bool((away <= 2 * spreads).all()), bool((away <= spreads).all())
         shown = self._triplet(means)
         return Outcome(
-            graded(bool((away <= spreads).all()), bool((away <= 2 * spreads).all())),
+            graded(chosen and nearer, chosen and near),
             f"The best {len(top)} of {len(sweep)} variants average {shown}, with standard "
-            f"deviations {self._triplet(spreads)}; {wording.seeds(top[0].values(ACCURACY))} each.",
+            f"deviations {self._triplet(spreads)}; {wording.seeds(top[0].values(ACCURACY))} each. "
+            f"Chosen blindly, as many would {'rarely' if chosen else 'often'} be as far from the "
+            f"average of all, {self._triplet(every.mean(axis=0))}.",
             dict(zip(self.settings, map(float, means), strict=True)),
             shown,
         )
@@ -460,6 +473,16 @@ class Cluster(Rule):
 
     def _triplet(self, values: Any) -> str:
         return f"({', '.join(f'{value:.2f}' for value in values)})"
+
+
+def _blindly(settings: np.ndarray, count: int) -> np.ndarray:
+    """Return how far an average of `count` of the rows, drawn blindly, is from that of all.
+
+    The distance that, by the normal approximation, 95 % of draws keep within in every column.
+    """
+    rows, columns = settings.shape
+    deviation = settings.std(axis=0, ddof=1) * math.sqrt(1 / count - 1 / rows)
+    return deviation * NormalDist().inv_cdf(1 - 0.05 / (2 * columns))
 
 
 @dataclass(frozen=True)
@@ -477,7 +500,7 @@ class Share(Rule):
     full: ClassVar[str] = (
         "At least the published share of a sweep is above a variant, seed for seed."
     )
-    partial: ClassVar[str] = "Any of the sweep is."
+    partial: ClassVar[str] = "More than one of the sweep is."
     numbers: ClassVar[tuple[int, ...]] = (1,)
 
     def decide(self, published: tuple[Number, ...], *sides: Sequence[Trained]) -> Outcome:
@@ -487,7 +510,7 @@ class Share(Rule):
         count = sum(variant.values(ACCURACY).min() > highest for variant in sweep)
         share = count / len(sweep)
         return Outcome(
-            graded(share >= published[0].value, count > 0),
+            graded(share >= published[0].value, count > 1),
             f"{count} of {len(sweep)} variants have their lowest seed above the highest of "
             f"{base.label}, {highest:.2%}.",
             {"share": share, "variants": len(sweep)},

@@ -7,10 +7,12 @@ from collections.abc import Sequence
 from typing import TypeVar
 
 Range = tuple[float, float]
+# A point of the unit cube: what a setting is before its numbers have units.
+Point = tuple[float, ...]
 Level = TypeVar("Level")
 
 
-def fill(count: int, dimensions: int) -> list[tuple[float, ...]]:
+def fill(count: int, dimensions: int) -> list[Point]:
     """Return points of the unit cube by the additive recurrence u_n = (1/2 + n a) mod 1.
 
     a_j = g^-j with g the root of g^(d+1) = g + 1 (Roberts' generalisation of the golden ratio).

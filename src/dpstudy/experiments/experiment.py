@@ -9,6 +9,7 @@ from pathlib import Path
 
 from dpstudy.errors import UserError
 from dpstudy.spec import Run
+from dpstudy.store import DamagedError
 
 PROFILES = ("smoke", "full")
 NOTEBOOK_PROFILES = ("stored", *PROFILES)
@@ -57,7 +58,8 @@ class Experiment:
         Raises:
             UserError: an unknown profile or dataset, or seeds below 1.
         """
-        return [run for _, run in self.labelled(profile, dataset=dataset, seeds=seeds)]
+        labelled = self.labelled(profile, dataset=dataset, seeds=seeds)
+        return list(dict.fromkeys(run for _, run in labelled))
 
     def labelled(
         self, profile: str = "full", *, dataset: str | None = None, seeds: int | None = None
@@ -85,9 +87,21 @@ class Experiment:
             if run.dataset == name
         ]
 
+    def undecided(
+        self, profile: str = "full", *, dataset: str | None = None, seeds: int | None = None
+    ) -> list[tuple[str, str]]:
+        """Return dataset and label of each run that is still to be chosen: see `Search`."""
+        return []
+
+    def damaged_choices(self) -> list[DamagedError]:
+        """Return what is wrong with stored choices that cannot be read: see `Search`."""
+        return []
+
     def _smoke(self, seeds: int) -> list[tuple[str, Run]]:
+        # A network for colour images cannot take those of MNIST-5k.
+        model = {} if self.datasets[0] != "cifar-10" else {"model": Run.model}
         return [
-            (label, replace(run, **SMOKE, seed=seed))
+            (label, replace(run, **SMOKE, **model, seed=seed))
             for seed in range(seeds)
             for label in self.in_smoke or self.variants
             for run in self.variants[label]

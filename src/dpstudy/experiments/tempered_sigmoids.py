@@ -1,6 +1,8 @@
 """Tempered sigmoids (Papernot et al., AAAI 2021): the runs behind its figures and tables.
 
-All settings are the common configuration, Table 5 of "Losing less", unless said otherwise.
+All settings are the common configuration, Table 5 of "Losing less", unless said otherwise. Its
+noise costs about the epsilon that this paper quotes for MNIST and Fashion-MNIST, but on CIFAR-10
+less than half of it: there it is lowered.
 """
 
 from __future__ import annotations
@@ -10,6 +12,7 @@ from itertools import product
 
 from dpstudy.experiments import design
 from dpstudy.experiments.experiment import Experiment
+from dpstudy.experiments.search import Search, Space
 from dpstudy.spec import Run
 
 BASE = {
@@ -23,7 +26,8 @@ BASE = {
         batch=1024,
         epochs=30,
         learning_rate=1.0,
-        noise_multiplier=1.54,
+        # Costs the quoted 7.53 by the accounting of the paper's time, as a test checks.
+        noise_multiplier=0.8981,
     ),
 }
 
@@ -41,6 +45,32 @@ FIGURE_3 = Experiment(
         for activation in ("relu", "tanh")
     },
     seeds={"mnist": 10, "fashion-mnist": 10, "cifar-10": 5},
+)
+
+# The introduction promises the same accuracies at an epsilon of 3: on CIFAR-10, the noise of
+# Table 5 itself.
+EPSILON_3 = Experiment(
+    name="tempered-sigmoids-epsilon-3",
+    title="Accuracy at the epsilon of the introduction (tempered sigmoids, Introduction)",
+    variants={
+        activation: (replace(with_activation(BASE["cifar-10"], activation), noise_multiplier=1.54),)
+        for activation in ("relu", "tanh")
+    },
+    seeds={"cifar-10": 5},
+)
+
+# The paper's baseline for MNIST is the accuracy and the epsilon that TensorFlow Privacy's tutorial
+# reports of this network, with these settings: batch, epochs, rate, C and sigma.
+_TUTORIAL = Run(
+    batch=256, epochs=60, learning_rate=0.08, momentum=0.0, clip_norm=1.0, noise_multiplier=1.12
+)
+TUTORIAL = Experiment(
+    name="tempered-sigmoids-tutorial",
+    title="relu and tanh in the settings of the paper's baseline (tempered sigmoids, Table 3)",
+    variants={
+        activation: (with_activation(_TUTORIAL, activation),) for activation in ("relu", "tanh")
+    },
+    seeds={"mnist": 10},
 )
 
 # Plain SGD at the learning rate that the paper's own search found without privacy (Table 4; for
@@ -101,7 +131,7 @@ def triplet_label(triplet: tuple[float, ...]) -> str:
     return ", ".join(f"{name}={value:g}" for name, value in zip("sTo", triplet, strict=True))
 
 
-FIGURE_2 = Experiment(
+FIGURE_2 = Search(
     name="tempered-sigmoids-figure-2",
     title="Accuracy over the family (s, T, o) (tempered sigmoids, Figure 2)",
     variants={
@@ -115,6 +145,7 @@ FIGURE_2 = Experiment(
     seeds=dict.fromkeys(BASE, 1),
     repeated={"tanh": 5, "published": 5},
     in_smoke=("tanh", *map(triplet_label, TRIPLETS[:2])),
+    groups={"best": tuple(map(triplet_label, TRIPLETS))},
 )
 
 # --- Figure 3 at the epsilon it quotes, and with the sampling it used ---------------------------
@@ -272,16 +303,22 @@ def _shared(point: tuple[float, ...]) -> Run:
     return with_triplet(BASE["mnist"], tuple(map(design.between, point, NEAR_RANGES)))
 
 
-LAYER_WISE = Experiment(
+_LAYER_WISE = {
+    f"{kind} {number:02d}": (make(point),)
+    for kind, make, dimensions in (("shared", _shared, 3), ("layer-wise", _layer_wise, 9))
+    for number, point in enumerate(design.fill(48, dimensions), start=1)
+}
+
+LAYER_WISE = Search(
     name="tempered-sigmoids-layer-wise",
     title="A triplet for each layer against one for all (tempered sigmoids, Conclusions)",
-    variants={
-        f"{kind} {number:02d}": (make(point),)
-        for kind, make, dimensions in (("shared", _shared, 3), ("layer-wise", _layer_wise, 9))
-        for number, point in enumerate(design.fill(48, dimensions), start=1)
-    },
+    variants=_LAYER_WISE,
     seeds={"mnist": 1},
     in_smoke=("shared 01", "layer-wise 01"),
+    groups={
+        f"{kind}, best": tuple(label for label in _LAYER_WISE if label.startswith(kind))
+        for kind in ("shared", "layer-wise")
+    },
 )
 
 # --- Table 3: the best of a search ----------------------------------------------------------------
@@ -294,57 +331,60 @@ SEARCH_RATES = {
     ("sgd", False): (3e-3, 0.3),
     ("adam", False): (1e-4, 1e-2),
 }
-SEARCH_BUDGET = {"private": 24, "not private": 12}
 WIDTHS = (0.5, 1.0, 2.0)
-# The setting that matters most, by the paper; and runs that differ in it alone train together.
-RATES_EACH = 3
+OPTIMIZERS = ("sgd", "adam")
+SEARCH_BUDGET = {"private": 24, "not private": 12}
+SEARCH_TRIED = {
+    f"{activation}, {kind}": tuple(
+        f"{activation}, {kind}, {number:02d}" for number in range(1, budget + 1)
+    )
+    for activation in ("relu", "tanh")
+    for kind, budget in SEARCH_BUDGET.items()
+}
 
 
-def _search(kind: str) -> list[tuple[float, ...]]:
-    """Return the points of a search: each of some settings at several learning rates."""
-    return [
-        (width, (rate + third) / RATES_EACH, optimizer, batch, epochs)
-        for width, rate, optimizer, batch, epochs in design.fill(
-            SEARCH_BUDGET[kind] // RATES_EACH, dimensions=5
-        )
-        for third in range(RATES_EACH)
-    ]
-
-
-def _searched(base: Run, activation: str, point: tuple[float, ...]) -> Run:
-    """Return the run at a point (filters, learning rate, optimizer, batch, epochs)."""
+def searched(label: str, dataset: str, point: design.Point) -> Run:
+    """Return the run at a point: (filters, learning rate, optimizer, batch, epochs)."""
+    activation, kind, _ = label.split(", ")
     width, rate, optimizer, batch, epochs = point
-    private = base.private
-    chosen = design.among(optimizer, ("sgd", "adam"))
+    chosen = design.among(optimizer, OPTIMIZERS)
     run = replace(
-        with_activation(base, activation),
+        with_activation({"private": BASE, "not private": NOT_PRIVATE}[kind][dataset], activation),
         width=design.among(width, WIDTHS),
         optimizer=chosen,
-        learning_rate=design.between_in_log(rate, SEARCH_RATES[chosen, private]),
+        learning_rate=design.between_in_log(rate, SEARCH_RATES[chosen, kind == "private"]),
         momentum=Run.momentum,
         batch=design.among(batch, BATCHES),
-        epochs=design.among(epochs, EPOCHS[base.dataset]),
+        epochs=design.among(epochs, EPOCHS[dataset]),
     )
-    return calibrated(run) if private else run
+    return calibrated(run) if run.private else run
 
 
-TABLE_3_SEARCH = Experiment(
+# The first half fills the space evenly, the same points for both activations; each of the others is
+# proposed in view of those before it.
+_FIRST = {
+    label: point
+    for labels in SEARCH_TRIED.values()
+    for label, point in zip(labels, design.fill(len(labels) // 2, dimensions=5), strict=False)
+}
+
+TABLE_3_SEARCH = Search(
     name="tempered-sigmoids-table-3-search",
     title="Best settings of a search, at the quoted epsilon (tempered sigmoids, Table 3)",
     variants={
-        f"{activation}, {kind}, {number:02d}": tuple(
-            _searched(run, activation, point) for run in runs.values()
-        )
-        for kind, runs in (("private", BASE), ("not private", NOT_PRIVATE))
-        for number, point in enumerate(_search(kind), start=1)
-        for activation in ("relu", "tanh")
+        label: tuple(searched(label, name, point) for name in BASE)
+        for label, point in _FIRST.items()
     },
     seeds=dict.fromkeys(BASE, 1),
     in_smoke=("relu, private, 02", "tanh, private, 02"),
+    groups={f"{technique}, best": labels for technique, labels in SEARCH_TRIED.items()},
+    space=Space((len(WIDTHS), None, len(OPTIMIZERS), len(BATCHES), 3), _FIRST, searched),
 )
 
 EXPERIMENTS = (
     FIGURE_3,
+    TUTORIAL,
+    EPSILON_3,
     TABLE_3,
     FIGURE_2,
     FIGURE_3_CALIBRATED,

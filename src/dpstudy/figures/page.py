@@ -274,6 +274,20 @@ class Points:
         return {"text/html": self._repr_html_(), "text/plain": plain}
 
 
+@dataclass(frozen=True)
+class Several:
+    """Figures, tables or notes one below the other, such as one a dataset."""
+
+    parts: tuple[Figure | Table | Note, ...]
+
+    def _repr_html_(self) -> str:
+        return "\n".join(part._repr_html_() for part in self.parts)
+
+    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
+        plain = [part._repr_mimebundle_()["text/plain"] for part in self.parts]
+        return {"text/html": self._repr_html_(), "text/plain": "\n\n".join(plain)}
+
+
 def not_yet_run(name: str, command: str) -> Note:
     """Return what stands in place of a figure or table whose runs are not stored.
 

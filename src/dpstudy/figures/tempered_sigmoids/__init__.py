@@ -2,6 +2,7 @@
 
 from dpstudy.figures.tempered_sigmoids.accuracy import (
     accuracy_against_epsilon,
+    baseline,
     settings,
     table_3,
 )
@@ -23,6 +24,7 @@ from dpstudy.figures.tempered_sigmoids.sweep import cluster, family_sweep
 __all__ = [
     "FAMILY",
     "accuracy_against_epsilon",
+    "baseline",
     "calibrated_noise",
     "class_accuracy",
     "class_spread",

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Callable
+from functools import wraps
+from typing import TypeVar
 
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.ticker import LogLocator, NullFormatter
 
 from dpstudy import published
-from dpstudy.figures.page import STYLES, Note
+from dpstudy.figures.page import STYLES, Figure, Note, Several, Table
 from dpstudy.readings import CHANCE, Reading
+
+Drawn = TypeVar("Drawn", bound=Figure | Table | Note)
 
 DATASETS = {
     "mnist": "MNIST",
@@ -21,12 +25,24 @@ DATASETS = {
 STYLE = {"relu": STYLES[1], "tanh": STYLES[0]}
 
 
-def of_one_dataset(reading: Reading) -> Reading:
-    """Return the part of a reading that is of the first dataset with stored runs."""
-    if not reading.found:
-        return reading
-    first = reading.found[0][1].run.dataset
-    return replace(reading, found=[pair for pair in reading.found if pair[1].run.dataset == first])
+def for_each_dataset(draw: Callable[..., Drawn]) -> Callable[..., Drawn | Several]:
+    """Have what shows one dataset drawn once for each, where readings of all are given.
+
+    Where nothing is stored of any dataset, one note says so.
+    """
+
+    @wraps(draw)
+    def drawn(*readings: Reading) -> Drawn | Several:
+        first = readings[0]
+        whole = first.dataset is None and first.profile == "full"
+        datasets = first.experiment.datasets if whole else ()
+        if len(datasets) < 2 or not any(reading.found for reading in readings):
+            return draw(*readings)
+        return Several(
+            tuple(draw(*(reading.on(dataset) for reading in readings)) for dataset in datasets)
+        )
+
+    return drawn
 
 
 def dataset_of(reading: Reading) -> str:
@@ -69,11 +85,10 @@ def warnings_of(*readings: Reading) -> Note | None:
     # Where nothing at all is stored, what stands in place of each figure says so.
     if any(reading.found for reading in readings):
         lines += [
-            f"Not yet run: {len(reading.missing)} of the "
-            f"{len(reading.missing) + len(reading.found)} runs of {reading.experiment.name} "
-            f"({reading.command})."
+            f"Not yet run: {reading.lacking} of the {reading.needed} runs of "
+            f"{reading.experiment.name} ({reading.command})."
             for reading in readings
-            if reading.missing
+            if reading.lacking
         ]
     return Note("Incomplete", " ".join(dict.fromkeys(lines))) if lines else None
 

@@ -13,15 +13,15 @@ from dpstudy.figures.tempered_sigmoids.common import (
     STYLE,
     dataset_of,
     diverged,
-    of_one_dataset,
+    for_each_dataset,
     seeds_of,
 )
-from dpstudy.readings import CHANCE, Reading
+from dpstudy.readings import Reading
 
 
+@for_each_dataset
 def class_accuracy(reading: Reading) -> Figure | Note:
     """Draw the accuracy of each class at the last epoch, median and range over seeds."""
-    reading = of_one_dataset(reading)
     if not reading.found:
         return not_yet_run("The accuracy by class", reading.command)
     dataset, classes = dataset_of(reading), by_class(reading)
@@ -61,9 +61,9 @@ def class_accuracy(reading: Reading) -> Figure | Note:
     )
 
 
+@for_each_dataset
 def class_spread(reading: Reading) -> Table | Note:
     """Return the standard deviation of the classes' accuracies, and whether relu's differs."""
-    reading = of_one_dataset(reading)
     if not reading.found:
         return not_yet_run("The spread of the class accuracies", reading.command)
     dataset = dataset_of(reading)
@@ -99,17 +99,14 @@ def class_spread(reading: Reading) -> Table | Note:
 
 
 def by_class(reading: Reading) -> pd.DataFrame:
-    """Return one row a run and class; a run that diverged is at chance in all."""
-    rows = []
-    for label, result in reading.found:
-        accuracies = result.class_accuracy
-        if result.diverged_at is not None:
-            accuracies = [CHANCE] * 10
-        rows += [
-            {"label": label, "seed": result.run.seed, "class": number, "accuracy": accuracy}
-            for number, accuracy in enumerate(accuracies)
-        ]
-    return pd.DataFrame(rows)
+    """Return one row a run and class, without runs that diverged: alike at chance is not fair."""
+    rows = [
+        {"label": label, "seed": result.run.seed, "class": number, "accuracy": accuracy}
+        for label, result in reading.found
+        if result.diverged_at is None
+        for number, accuracy in enumerate(result.class_accuracy)
+    ]
+    return pd.DataFrame(rows, columns=["label", "seed", "class", "accuracy"])
 
 
 def _test(spreads: pd.Series) -> str:

@@ -15,7 +15,7 @@ from dpstudy.figures.tempered_sigmoids.common import (
     dataset_of,
     delta_of,
     diverged,
-    of_one_dataset,
+    for_each_dataset,
     published_accuracy,
     seeds_of,
 )
@@ -29,6 +29,7 @@ LINES = {
 }
 
 
+@for_each_dataset
 def calibrated_noise(published: Reading, calibrated: Reading) -> Figure | Note:
     """Draw accuracy against epsilon at the published noise, and at that which PLD asks for.
 
@@ -36,7 +37,6 @@ def calibrated_noise(published: Reading, calibrated: Reading) -> Figure | Note:
         published: of Figure 3.
         calibrated: of the same with less noise, that spends the quoted epsilon.
     """
-    calibrated = of_one_dataset(calibrated)
     if not calibrated.found:
         return not_yet_run("Figure 3 at the calibrated noise", calibrated.command)
     dataset = dataset_of(calibrated)
@@ -69,17 +69,17 @@ def calibrated_noise(published: Reading, calibrated: Reading) -> Figure | Note:
             f"Test accuracy against ε on {DATASETS[dataset]}: median and range over "
             f"{seeds_of(calibrated.curves)} at the calibrated noise (σ = "
             f"{', '.join(f'{noise:g}' for noise in sorted(noises))}), computed on "
-            f"{calibrated.devices}, beside the runs of Figure 3. Each {said}. "
+            f"{calibrated.devices}, beside the runs of Figure 3. At the last epoch, {said}. "
             f"ε at δ = {delta_of(calibrated)}.{diverged(dataset, calibrated)}"
-        ).replace("Each ", "At the last epoch, "),
+        ),
         alt=f"{data.groupby(['noise', 'label']).ngroups} curves: {said}.",
         data=data,
     )
 
 
+@for_each_dataset
 def poisson_and_shuffled(poisson: Reading, shuffled: Reading) -> Table | Note:
     """Return the same runs with Poisson sampling and with shuffled batches, and their epsilons."""
-    shuffled = of_one_dataset(shuffled)
     if not shuffled.found:
         return not_yet_run("Shuffled batches", shuffled.command)
     dataset = dataset_of(shuffled)
@@ -94,8 +94,9 @@ def poisson_and_shuffled(poisson: Reading, shuffled: Reading) -> Table | Note:
             f"Poisson sampling and shuffled batches on {DATASETS[dataset]}: median, minimum and "
             "maximum over seeds of the test accuracy at the last epoch. ε as published: the "
             "conversion of its time, which assumes Poisson sampling whatever was done. ε proven: "
-            "PLD for Poisson sampling; for shuffled batches PLD without amplification. Computed on "
-            f"{shuffled.devices}.{diverged(dataset, shuffled)}"
+            "PLD for Poisson sampling; for shuffled batches PLD without amplification, and for an "
+            "example that is blanked, where Poisson sampling lets one be added or removed. "
+            f"Computed on {shuffled.devices}.{diverged(dataset, shuffled)}"
         ),
         data=pd.DataFrame(rows),
         formats={

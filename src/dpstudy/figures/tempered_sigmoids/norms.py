@@ -11,8 +11,8 @@ from dpstudy.figures.tempered_sigmoids.common import (
     STYLE,
     dataset_of,
     diverged,
+    for_each_dataset,
     logarithmic,
-    of_one_dataset,
     seeds_of,
 )
 from dpstudy.readings import Reading
@@ -29,6 +29,7 @@ SCENARIOS = {
 }
 
 
+@for_each_dataset
 def gradient_growth(reading: Reading) -> Figure | Note:
     """Draw the mean norm of the per-example gradients before clipping, by epoch."""
     curves = reading.curves
@@ -67,9 +68,9 @@ def gradient_growth(reading: Reading) -> Figure | Note:
     )
 
 
+@for_each_dataset
 def norms(reading: Reading) -> Figure | Note:
     """Draw the norms of gradients and of first activations, in four scenarios (Figures 4, 5)."""
-    reading = of_one_dataset(reading)
     if not reading.found:
         return not_yet_run("The norms in four scenarios", reading.command)
     dataset, curves = dataset_of(reading), reading.curves
@@ -107,9 +108,9 @@ def norms(reading: Reading) -> Figure | Note:
     )
 
 
+@for_each_dataset
 def growth(reading: Reading) -> Table | Note:
     """Return how much larger the norms are than those of relu without privacy, at the end."""
-    reading = of_one_dataset(reading)
     if not reading.found:
         return not_yet_run("The growth of the norms", reading.command)
     dataset, finals = dataset_of(reading), reading.finals

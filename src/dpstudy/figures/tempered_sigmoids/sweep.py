@@ -24,13 +24,14 @@ from dpstudy.figures.tempered_sigmoids.common import (
     dataset_of,
     diverged,
     finals_with,
+    for_each_dataset,
     logarithmic,
-    of_one_dataset,
 )
 from dpstudy.readings import Reading
 
 NAMES = ("scale s", "inverse temperature T", "offset o")
-REPEATED = ("tanh", "published")
+# "best" is the winner among the triplets, trained again.
+REPEATED = ("tanh", "published", "best")
 DRAWS = 4_000
 
 
@@ -97,6 +98,7 @@ class Sweep:
         return self.triplets[list(TRIPLET)].to_numpy()[chosen].mean(axis=1)
 
 
+@for_each_dataset
 def family_sweep(reading: Reading, relu: Reading) -> Figure | Note:
     """Draw the accuracy of every triplet over s, T and o (Figure 2).
 
@@ -104,7 +106,6 @@ def family_sweep(reading: Reading, relu: Reading) -> Figure | Note:
         reading: of the sweep.
         relu: of Figure 3, for the baseline.
     """
-    reading = of_one_dataset(reading)
     if not reading.found:
         return not_yet_run("The sweep over (s, T, o)", reading.command)
     dataset, sweep = dataset_of(reading), Sweep.of(reading)
@@ -170,9 +171,9 @@ def _baseline(relu: Reading, dataset: str) -> pd.Series:
     return finals[(finals.label == "relu") & (finals.dataset == dataset)].test_accuracy
 
 
+@for_each_dataset
 def cluster(reading: Reading) -> Table | Note:
     """Return what the best triplets average to, and how far a seed or chance would move that."""
-    reading = of_one_dataset(reading)
     if not reading.found:
         return not_yet_run("The average of the best triplets", reading.command)
     dataset, sweep = dataset_of(reading), Sweep.of(reading)
