@@ -174,6 +174,7 @@ def _row(method: str, label: str, reading: Reading, dataset: str) -> dict[str, o
     return {
         "technique": f"{method}, {label}",
         "published": theirs.accuracy if theirs else None,
+        "published in": theirs.source.where if theirs else None,
         "median": accuracy.median(),
         "minimum": accuracy.min(),
         "maximum": accuracy.max(),
