@@ -19,9 +19,9 @@
 # {cite}`papernot2021tempered`.
 #
 # **Run here.** Both networks at full size, Poisson sampling truly performed, and several seeds. The
-# paper prints no settings. So the comparison is made twice: with those that "Losing less" prints for
-# the same networks {cite}`shamsabadi2023losing`, and on MNIST with those of the tutorial that the
-# paper's baseline is from. The only difference between the two rows is the activation. Then
+# paper prints no settings. So the comparison is made twice: with those that "Losing less" prints
+# for the same networks {cite}`shamsabadi2023losing`, and on MNIST with those of the tutorial that
+# the paper's baseline is from. The only difference between the two rows is the activation. Then
 # everything else that the paper shows: the family, the norms, the searches, and the spread over
 # classes.
 #
@@ -153,8 +153,8 @@ chapter.cluster(sweep)
 # ## Accuracy against ε
 #
 # The paper's Figure 3. Every epoch spends more ε; a curve further up and to the left is better.
-# Look at the distance between the two bands, and at the stars, which are published: relu in Table 3,
-# tanh in the text on Figure 3. They sit further right than the end of our curves because the
+# Look at the distance between the two bands, and at the stars, which are published: relu in Table
+# 3, tanh in the text on Figure 3. They sit further right than the end of our curves because the
 # published ε comes from the older conversion. By that one, our runs end at the ε of the table's
 # column RDP 2019.
 
@@ -204,11 +204,10 @@ chapter.gradient_growth(private)
 # %% [markdown]
 # ### Four scenarios
 #
-# The paper's Figures 4 and 5: relu and tanh, with privacy and without, measured on the same training
-# images after each epoch. (arXiv v1 measures activations, on test data.) Without privacy the
-# learning rate and the batch differ too. Look at whether
-# relu with privacy leaves the other three behind, and at where tanh with privacy lies compared with
-# relu without.
+# The paper's Figures 4 and 5: relu and tanh, with privacy and without, measured on the same
+# training images after each epoch. (arXiv v1 measures activations, on test data.) Without privacy
+# the learning rate and the batch differ too. Look at whether relu with privacy leaves the other
+# three behind, and at where tanh with privacy lies compared with relu without.
 
 # %% tags=["remove-input"]
 scenarios = prepare(find("tempered-sigmoids-figures-4-5"), profile, dataset=dataset, seeds=seeds)
@@ -268,9 +267,9 @@ chapter.table_3_search(search)
 # ### A triplet for each layer
 #
 # The paper found no gain from giving each layer its own $(s, T, o)$, and prints no number. Here
-# triplets shared by all layers of the MNIST network, and as many choices of one for each layer, come
-# from the same ranges around the paper's averages. Look at the caption: what do the two winners come
-# to when they are trained again with several seeds?
+# triplets shared by all layers of the MNIST network, and as many choices of one for each layer,
+# come from the same ranges around the paper's averages. Look at the caption: what do the two
+# winners come to when they are trained again with several seeds?
 
 # %% tags=["remove-input"]
 layers = prepare(find("tempered-sigmoids-layer-wise"), profile, seeds=seeds)

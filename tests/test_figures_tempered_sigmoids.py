@@ -120,6 +120,15 @@ def test_a_figure_is_drawn_for_each_dataset(results, draw):
 
 
 @FIGURES
+def test_what_several_datasets_lack_is_said_once(results, draw):
+    keep(dataset="fashion-mnist")
+    figure, note = draw(readings.read(FIGURE_3)).parts
+    assert figure.name.endswith("-fashion-mnist")
+    command = f"dpstudy run {FIGURE_3.name} --profile full --dataset"
+    assert note.command == f"{command} mnist\n{command} cifar-10"
+
+
+@FIGURES
 def test_one_variant_alone_is_drawn(results, draw):
     keep(accuracies={"tanh": (0.98,)})
     figure = draw(read())
@@ -287,9 +296,11 @@ def test_what_is_not_stored_is_a_dash_not_a_number(results):
     keep(accuracies={"tanh": (0.98,)})
     table = chapter.table_3(read(), read(TABLE_3))
     shown = {row[0]: row[1:] for row in table.shown()}
-    assert shown["DP-SGD, tanh"][:5] == ["98.0%", "98.00%", "98.00%", "98.00%", "1"]
+    assert shown["DP-SGD, tanh"][:2] == ["98.0%", "text on Figure 3"]
+    assert shown["DP-SGD, tanh"][2:6] == ["98.00%", "98.00%", "98.00%", "1"]
     assert shown["DP-SGD, relu"] == [
         "96.6%",
+        "Table 3",
         MISSING,
         MISSING,
         MISSING,
@@ -297,7 +308,7 @@ def test_what_is_not_stored_is_a_dash_not_a_number(results):
         "2.93",
         *[MISSING] * 2,
     ]
-    assert shown["SGD, relu"] == ["99.0%", MISSING, MISSING, MISSING, "0", *[MISSING] * 3]
+    assert shown["SGD, relu"] == ["99.0%", "Table 3", *[MISSING] * 3, "0", *[MISSING] * 3]
 
 
 def test_a_table_of_nothing_is_not_yet_run_with_both_commands(results):

@@ -49,8 +49,10 @@ STORED, DAMAGED = records.read_all(ROOT / "results" / "theorems", "theorems")
 EXPECTED = {
     "tanh-is-tempered": "holds",
     "gradient-norm-binary": "holds",
+    "gradient-norm-class": "holds",
     "gradient-norm-multiclass": "holds, loose",
     "gradient-norm-multiclass-sharp": "holds",
+    "surrogate-distance": "corrected",
     "clipping-bias": "holds, loose",
     "clipping-bias-sharp": "holds",
     "clipped-field-binary": "holds",
@@ -95,6 +97,7 @@ EXPECTED = {
 TWINS = {
     "tanh-is-tempered": lambda: tempered_sigmoids.family_at((2.0, 2.001, 1.0)),
     "gradient-norm-binary": lambda: tempered_sigmoids.binary_gradient(0.99),
+    "gradient-norm-class": lambda: tempered_sigmoids.class_gradient(0.99),
     "gradient-norm-multiclass": lambda: tempered_sigmoids.multiclass_gradient(lambda k: 1.4),
     "gradient-norm-multiclass-sharp": lambda: tempered_sigmoids.multiclass_gradient(
         lambda k: math.sqrt(2 - 1 / k)

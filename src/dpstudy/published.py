@@ -426,6 +426,10 @@ _OTHER_NUMBERS = (
         for dataset, triplet in BEST_TRIPLETS.items()
         for name, value in zip(("s", "T", "o"), triplet, strict=True)
     ),
+    *(
+        Number(_TS, f"{name} of tanh", value, _FIGURE_3)
+        for name, value in (("s", 2.0), ("T", 2.0), ("o", 1.0))
+    ),
     Number(_TS, "share of best triplets", 0.10, _FIGURE_2),
     Number(_TS, "relu, in the tutorial", 0.966, _TUTORIAL, accuracy=True),
     Number(_TS, "epsilon of the tutorial", 2.92, _TUTORIAL),

@@ -557,6 +557,41 @@ class Setting(Rule):
 
 
 @dataclass(frozen=True)
+class Apart(Rule):
+    """The best variants of two searches differ in a setting.
+
+    Attributes:
+        one: the first search.
+        other: the second.
+        setting: a field of the run.
+    """
+
+    one: Selector
+    other: Selector
+    setting: Field
+    kind: ClassVar[str] = "apart"
+    full: ClassVar[str] = (
+        f"The best variants of two searches differ in a setting by a factor of {SAME_LEVEL:g} or "
+        "more."
+    )
+    partial: ClassVar[str] = "Never."
+    numbers: ClassVar[tuple[int, ...]] = (0,)
+
+    def decide(self, published: tuple[Number, ...], *sides: Sequence[Trained]) -> Outcome:
+        """See `Rule`."""
+        chosen = [best(side, ACCURACY) for side in sides]
+        first, second = (float(getattr(variant.run, self.setting)) for variant in chosen)
+        words = self.setting.replace("_", " ")
+        return Outcome(
+            graded(max(first / second, second / first) >= SAME_LEVEL, False),
+            f"The best {words} is {first:.3g} in {chosen[0].label} and {second:.3g} in "
+            f"{chosen[1].label}, {first / second:.2g} times as large.",
+            {"one": first, "other": second},
+            f"{first:.3g} and {second:.3g}",
+        )
+
+
+@dataclass(frozen=True)
 class Statement(Rule):
     """A stated bound or proposition, searched for counterexamples.
 
@@ -618,6 +653,7 @@ KINDS: dict[str, type[Rule]] = {
         Cluster,
         Share,
         Setting,
+        Apart,
         Statement,
     )
 }

@@ -115,6 +115,33 @@ def binary_gradient(bound: float = 1.0) -> Outcome:
     )
 
 
+@cache
+def steepest_class() -> Found:
+    """Search for the longest part of the gradient that one class's weights have, over |T| |z|."""
+
+    def sides(case: Any) -> tuple[Array, Array]:
+        temperature, z, theta = case
+        gradient = jax.grad(multiclass_loss)(theta, z, temperature)
+        longest = jnp.max(jnp.linalg.norm(gradient, axis=1))
+        return longest / (jnp.abs(temperature) * jnp.linalg.norm(z)), jnp.ones(())
+
+    def draw(rng: np.random.Generator, n: int) -> Any:
+        return _draw(rng, 3 * rng.normal(size=n), STUDIED_CLASSES)
+
+    return search(sides, draw, climbers=8)
+
+
+def class_gradient(bound: float = 1.0) -> Outcome:
+    """Search for one class's part of the softmax gradient longer than `bound` times |T| |z|."""
+    found = steepest_class()
+    return Outcome(
+        worst=found.ratio - bound,
+        looked=f"{found.looked}, for {STUDIED_CLASSES} classes",
+        tightness=found.ratio / bound,
+        finding=f"The longest found is {found.ratio:.6f} |T| |z|.",
+    )
+
+
 def multiclass_gradient(bound: Callable[[int], float] = math.sqrt) -> Outcome:
     """Search for a gradient of the softmax loss longer than `bound(k)` |T| |z| (Eq. 5).
 
@@ -157,6 +184,14 @@ STATEMENTS = (
         says="The tempered logistic loss has a gradient no longer than |T| |z|.",
         refuted_by="T, z, θ with a longer gradient.",
         check=binary_gradient,
+    ),
+    Statement(
+        name="gradient-norm-class",
+        paper=_KEY,
+        where="text after Eq. 5",
+        says="The weights of one class get a gradient no longer than |T| |z|.",
+        refuted_by="k, T, z, θ and a class with a longer one.",
+        check=class_gradient,
     ),
     Statement(
         name="gradient-norm-multiclass",

@@ -35,12 +35,12 @@ def accuracy_against_epsilon(reading: Reading) -> Figure | Note:
     """Draw test accuracy against epsilon, relu and tanh (Figure 3)."""
     curves = reading.curves
     if curves.empty:
-        return not_yet_run(_name(reading), reading.command)
+        return not_yet_run("Figure 3", reading.command)
     dataset = curves.dataset[0]
     curves = curves[curves.dataset == dataset]
     spread = spread_over_seeds(curves)
     if spread.empty:
-        return Note(_name(reading), "No stored run finished an epoch before it diverged.")
+        return Note("Figure 3", "No stored run finished an epoch before it diverged.")
     with canvas(size=(6.4, 4.0)) as (figure, (axes,)):
         for label, rows in spread.groupby("label"):
             draw_spread(axes, str(label), rows, STYLE[str(label)])
@@ -218,7 +218,3 @@ def settings(dataset: str | None = None) -> Table:
         data=data,
         formats=dict.fromkeys(data.columns[1:], "{:g}"),
     )
-
-
-def _name(reading: Reading) -> str:
-    return f"Figure 3 on {DATASETS.get(reading.dataset or '', 'this dataset')}"

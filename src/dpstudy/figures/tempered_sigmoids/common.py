@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import wraps
 from typing import TypeVar
 
@@ -38,11 +39,21 @@ def for_each_dataset(draw: Callable[..., Drawn]) -> Callable[..., Drawn | Severa
         datasets = first.experiment.datasets if whole else ()
         if len(datasets) < 2 or not any(reading.found for reading in readings):
             return draw(*readings)
-        return Several(
-            tuple(draw(*(reading.on(dataset) for reading in readings)) for dataset in datasets)
-        )
+        shown = [draw(*(reading.on(dataset) for reading in readings)) for dataset in datasets]
+        return Several((*_together(shown),))
 
     return drawn
+
+
+def _together(shown: list[Drawn]) -> list[Drawn]:
+    """Make one of the notes that say the same, with all their commands."""
+    notes = [one for one in shown if isinstance(one, Note)]
+    kept = {one.text: one for one in reversed(notes)}
+    for note in kept.values():
+        commands = [one.command for one in notes if one.text == note.text]
+        kept[note.text] = replace(note, command="\n".join(filter(None, commands)))
+    figures = [one for one in shown if not isinstance(one, Note)]
+    return [*figures, *reversed(kept.values())]
 
 
 def dataset_of(reading: Reading) -> str:
