@@ -41,7 +41,7 @@ T = 4.0  # your own inverse temperature: drawn at once, and trained in the smoke
 
 # %% tags=["remove-input"]
 from dpstudy.experiments import find
-from dpstudy.experiments.trainer import prepare
+from dpstudy.experiments.profiles import prepare
 from dpstudy.figures import tempered_sigmoids as chapter
 
 private = prepare(find("tempered-sigmoids-figure-3"), profile, dataset=dataset, seeds=seeds)

@@ -1,13 +1,22 @@
 """Which runs an experiment needs: all different, at the paper's scale or tiny, seed by seed."""
 
 import itertools
+import subprocess
+import sys
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
-from results_for_tests import EXPERIMENT, RUN, result_of, seeds, small_smoke_runs
+from results_for_tests import (
+    EXPERIMENT,
+    RUN,
+    environment,
+    result_of,
+    seeds,
+    small_smoke_runs,
+)
 from scipy.stats import qmc
 
 from dpstudy import accounting, store
@@ -15,7 +24,7 @@ from dpstudy.errors import UserError
 from dpstudy.experiments import EXPERIMENTS, design, find
 from dpstudy.experiments import experiment as experiments
 from dpstudy.experiments import tempered_sigmoids as tempered
-from dpstudy.experiments.experiment import NOTEBOOK_PROFILES, results_folder
+from dpstudy.experiments.experiment import NOTEBOOK_PROFILES
 from dpstudy.experiments.tempered_sigmoids import BASE
 from dpstudy.published import (
     BEST_TRIPLETS,
@@ -25,6 +34,7 @@ from dpstudy.published import (
     number,
 )
 from dpstudy.spec import Run
+from dpstudy.store import results_folder
 
 ALL = pytest.mark.parametrize("experiment", EXPERIMENTS.values(), ids=lambda e: e.name)
 FIGURE_2 = find("tempered-sigmoids-figure-2")
@@ -326,7 +336,7 @@ def test_results_are_in_the_checkout_unless_the_environment_says_otherwise(monke
 @pytest.fixture
 def prepare(results, monkeypatch):
     """`prepare`, with trainings counted and made up."""
-    from dpstudy.experiments import trainer
+    from dpstudy.experiments import profiles, trainer
 
     small_smoke_runs(monkeypatch)
 
@@ -338,14 +348,34 @@ def prepare(results, monkeypatch):
 
     trained = []
     monkeypatch.setattr(trainer.campaign, "train_missing", train)
-    trainer.prepare.trained = trained
-    return trainer.prepare
+    profiles.prepare.trained = trained
+    return profiles.prepare
 
 
 def test_the_stored_profile_trains_nothing(prepare):
     reading = prepare(EXPERIMENT, "stored")
     assert prepare.trained == []
     assert (reading.profile, len(reading.missing)) == ("full", 2)
+
+
+READ = """
+import sys
+# What trains, and what it needs.
+for name in ("flax", "optax", "dpstudy.training", "dpstudy.campaign"):
+    sys.modules[name] = None
+from dpstudy.experiments import find
+from dpstudy.experiments.profiles import prepare
+from dpstudy.figures import tempered_sigmoids as chapter
+reading = prepare(find("tempered-sigmoids-figure-3"), "stored")
+print(chapter.accuracy_against_epsilon(reading).command)
+"""
+
+
+def test_reading_imports_nothing_that_trains(results):
+    """In a process of its own, without what training needs."""
+    command = [sys.executable, "-c", READ]
+    done = subprocess.run(command, capture_output=True, text=True, env=environment())
+    assert done.stdout == "dpstudy run tempered-sigmoids-figure-3 --profile full\n", done.stderr
 
 
 def test_the_smoke_profile_trains_and_reads_its_own_runs(prepare):

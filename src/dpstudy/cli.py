@@ -537,9 +537,8 @@ def results() -> None:
 def verify_results() -> None:
     """Check every stored result; name each that is damaged, foreign or edited by hand."""
     from dpstudy import records, store
-    from dpstudy.experiments.experiment import results_folder
 
-    folder = results_folder()
+    folder = store.results_folder()
     good, errors = store.read_all(folder)
     for kind in records.KINDS:
         recorded, damaged = records.read_all(records.folder(kind), kind)
@@ -557,22 +556,20 @@ def verify_results() -> None:
 def export(file: Path) -> None:
     """Pack all intact results into FILE, a .tar.gz."""
     from dpstudy import store, transfer
-    from dpstudy.experiments.experiment import results_folder
 
-    _, errors = store.read_all(results_folder())
+    _, errors = store.read_all(store.results_folder())
     for error in errors:
         complain(f"left out: {error}")
-    click.echo(f"{transfer.export(results_folder(), file)} results packed into {file}")
+    click.echo(f"{transfer.export(store.results_folder(), file)} results packed into {file}")
 
 
 @results.command()
 @click.argument("file", type=click.Path(dir_okay=False, path_type=Path))
 def merge(file: Path) -> None:
     """Add the results packed in FILE; nothing stored is replaced."""
-    from dpstudy import transfer
-    from dpstudy.experiments.experiment import results_folder
+    from dpstudy import store, transfer
 
-    merged = transfer.merge(results_folder(), file)
+    merged = transfer.merge(store.results_folder(), file)
     for line in merged.refused:
         complain(f"left out: {line}")
     ignored = f", {merged.ignored} other files ignored" if merged.ignored else ""

@@ -126,15 +126,6 @@ def _curve(result: Result) -> pd.DataFrame:
     return curve.astype({"epoch": int, "step": int})
 
 
-def _complete(result: Result) -> Result:
-    """Fill in the epsilon of a result that comes from a machine without accounting."""
-    if not result.lacks_epsilon:
-        return result
-    from dpstudy import privacy  # imported only here: it takes a second
-
-    return privacy.with_epsilon(result)
-
-
 def read(
     experiment: Experiment,
     profile: str = "full",
@@ -155,7 +146,7 @@ def read(
         profile=profile,
         dataset=dataset,
         found=[
-            (label, _complete(results[run.identity]))
+            (label, store.completed(results[run.identity]))
             for label, run in wanted
             if run.identity in results
         ],

@@ -11,7 +11,6 @@ from typing import Any
 
 from dpstudy import store
 from dpstudy.errors import UserError
-from dpstudy.experiments.experiment import results_folder
 from dpstudy.store import RECORD_FOLDERS as KINDS
 from dpstudy.store import DamagedError
 
@@ -24,7 +23,7 @@ def folder(kind: str) -> Path:
     """
     if kind not in KINDS:
         raise UserError(f"unknown kind of record {kind!r}; one of: {', '.join(KINDS)}")
-    return results_folder() / kind
+    return store.results_folder() / kind
 
 
 def write(path: Path, kind: str, content: dict[str, Any]) -> None:

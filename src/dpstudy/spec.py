@@ -17,6 +17,13 @@ from typing import Any
 
 from dpstudy.errors import UserError
 
+# As a page prints them.
+DATASETS = {
+    "mnist": "MNIST",
+    "fashion-mnist": "Fashion-MNIST",
+    "cifar-10": "CIFAR-10",
+    "mnist-5k": "MNIST-5k",
+}
 TRAINING_EXAMPLES = {
     "mnist": 60_000,
     "fashion-mnist": 60_000,

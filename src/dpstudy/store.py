@@ -84,6 +84,21 @@ class Result:
         return self.run.private and not self.epsilon
 
 
+def results_folder(profile: str = "full") -> Path:
+    """Return the folder of stored results, or of the smoke profile's own.
+
+    `$DPSTUDY_RESULTS`, else `results/` of the checkout the package is installed from, else
+    `results/` of the current folder. Smoke results go to a folder that git ignores.
+    """
+    if given := os.environ.get("DPSTUDY_RESULTS"):
+        folder = Path(given).expanduser()
+    else:
+        checkout = Path(__file__).resolve().parents[2]
+        root = checkout if (checkout / "pyproject.toml").exists() else Path.cwd()
+        folder = root / "results"
+    return folder if profile == "full" else folder / ".smoke"
+
+
 def provenance(*, wall_seconds: float, fingerprint: str, device: str) -> dict[str, Any]:
     """Return where and with what a result was computed."""
     packages = ("jax", "jaxlib", "flax", "optax", "numpy")
@@ -182,6 +197,15 @@ def read(path: Path) -> Result:
     if path.stem != run.identity:
         raise DamagedError(path, f"holds the run {run.identity}, which its name does not say")
     return Result(run=run, **{name: content[name] for name in COLUMNS})
+
+
+def completed(result: Result) -> Result:
+    """Return the result with the epsilon that a machine without accounting could not state."""
+    if not result.lacks_epsilon:
+        return result
+    from dpstudy import privacy  # imported only here: it needs dp-accounting, and takes a second
+
+    return privacy.with_epsilon(result)
 
 
 def read_sealed(path: Path, mark: str) -> dict[str, Any]:

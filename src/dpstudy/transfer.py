@@ -82,21 +82,13 @@ def merge(folder: Path, archive: Path) -> Merged:
                 merged.refused.append(f"{place}: {error.reason}")
                 continue
             if not (folder / place).exists():
-                store.write((folder / place).parent, _with_epsilon(result))
+                store.write((folder / place).parent, store.completed(result))
                 merged.added += 1
             elif problem := _differs(folder / place, result):
                 merged.refused.append(f"{place}: {problem}")
             else:
                 merged.already += 1
     return merged
-
-
-def _with_epsilon(result: Result) -> Result:
-    if not result.lacks_epsilon:
-        return result
-    from dpstudy import privacy  # needs dp-accounting, which packing must not
-
-    return privacy.with_epsilon(result)
 
 
 def _differs(path: Path, result: Result) -> str | None:

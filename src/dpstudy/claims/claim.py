@@ -19,11 +19,10 @@ from dpstudy.claims.rules import KINDS, Field, Rule
 from dpstudy.claims.wording import QUANTITIES, Quantity
 from dpstudy.errors import UserError
 from dpstudy.published import PAPERS, Number
-from dpstudy.spec import TRAINING_EXAMPLES, Run
+from dpstudy.spec import DATASETS, Run
 
 # The papers by their key on the command line, which is also the stem of their file.
 KEYS = {name.replace(" ", "-"): name for name in PAPERS}
-DATASETS = {"mnist": "MNIST", "fashion-mnist": "Fashion-MNIST", "cifar-10": "CIFAR-10"}
 _REQUIRED = ("id", "where", "says", "rule")
 _OPTIONAL = ("published", "experiment", "datasets")
 _FIELDS = [field.name for field in fields(Run)]
@@ -129,7 +128,7 @@ class _Reader:
             raise self.error("datasets", f"must be a list of names, got {datasets!r}")
         if "datasets" in self.entry:
             for name in datasets:
-                self._one_of(name, "datasets", TRAINING_EXAMPLES)
+                self._one_of(name, "datasets", DATASETS)
         return datasets
 
     def _claim(self, dataset: str | None, name: str) -> Claim:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from dpstudy.errors import UserError
 from dpstudy.spec import Run
-from dpstudy.store import DamagedError
+from dpstudy.store import DamagedError, results_folder
 
 PROFILES = ("smoke", "full")
 NOTEBOOK_PROFILES = ("stored", *PROFILES)
@@ -111,18 +110,3 @@ class Experiment:
     def folder(self, profile: str = "full") -> Path:
         """Return where the results of a profile are stored."""
         return results_folder(profile) / self.name
-
-
-def results_folder(profile: str = "full") -> Path:
-    """Return the folder of stored results, or of the smoke profile's own.
-
-    `$DPSTUDY_RESULTS`, else `results/` of the checkout the package is installed from, else
-    `results/` of the current folder. Smoke results go to a folder that git ignores.
-    """
-    if given := os.environ.get("DPSTUDY_RESULTS"):
-        folder = Path(given).expanduser()
-    else:
-        checkout = Path(__file__).resolve().parents[3]
-        root = checkout if (checkout / "pyproject.toml").exists() else Path.cwd()
-        folder = root / "results"
-    return folder if profile == "full" else folder / ".smoke"

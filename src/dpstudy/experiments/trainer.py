@@ -8,16 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 from tqdm.auto import tqdm
 
-from dpstudy import campaign, devices, readings, tuning
-from dpstudy.errors import UserError
-from dpstudy.experiments.experiment import NOTEBOOK_PROFILES
+from dpstudy import campaign, tuning
 
 if TYPE_CHECKING:
     from distributed import Client
 
     from dpstudy.campaign import Outcome, Progress
     from dpstudy.experiments.experiment import Experiment
-    from dpstudy.readings import Reading
     from dpstudy.spec import Run
     from dpstudy.store import Result
 
@@ -97,22 +94,3 @@ def finisher() -> Callable[[Result], Result]:
     except ModuleNotFoundError:
         return lambda result: result
     return with_epsilon
-
-
-def prepare(
-    experiment: Experiment, profile: str, *, dataset: str | None = None, seeds: int | None = None
-) -> Reading:
-    """Return what a notebook's profile needs of an experiment.
-
-    "stored" reads and trains nothing; "smoke" and "full" train what is missing first.
-
-    Raises:
-        UserError: an unknown profile or dataset.
-    """
-    if profile not in NOTEBOOK_PROFILES:
-        raise UserError(f"unknown profile {profile!r}; one of: {', '.join(NOTEBOOK_PROFILES)}")
-    if profile != "stored":
-        devices.one_device_a_core()
-        runs = experiment.runs(profile, dataset=dataset, seeds=seeds)
-        train_with_bar(experiment, runs, profile)
-    return readings.read(experiment, "smoke" if profile == "smoke" else "full", dataset, seeds)

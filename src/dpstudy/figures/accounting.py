@@ -31,9 +31,8 @@ from dpstudy.published import (
     Setting,
     TanhFilter,
 )
-from dpstudy.spec import steps_per_epoch
+from dpstudy.spec import DATASETS, steps_per_epoch
 
-DATASETS = {"mnist": "MNIST", "fashion-mnist": "Fashion-MNIST", "cifar-10": "CIFAR-10"}
 NAMES = {"rdp-2019": "RDP 2019", "rdp": "RDP", "pld": "PLD"}
 
 # What the papers quote, and what noise is calibrated to.

@@ -11,7 +11,6 @@ from dpstudy.errors import UserError
 from dpstudy.experiments.tempered_sigmoids import BASE
 from dpstudy.figures.page import Figure, Note, Style, Table, canvas, not_yet_run
 from dpstudy.figures.tempered_sigmoids.common import (
-    DATASETS,
     STYLE,
     dataset_of,
     delta_of,
@@ -21,6 +20,7 @@ from dpstudy.figures.tempered_sigmoids.common import (
     seeds_of,
 )
 from dpstudy.readings import Reading
+from dpstudy.spec import DATASETS
 
 _FORMATS = {
     "published": "{:.1%}",

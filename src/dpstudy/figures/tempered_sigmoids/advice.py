@@ -6,16 +6,22 @@ A sentence is about the datasets whose runs are all stored, and names the others
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import pandas as pd
 
 from dpstudy import readings
-from dpstudy.experiments import find
+from dpstudy.experiments.experiment import Experiment
+from dpstudy.experiments.tempered_sigmoids import (
+    FIGURE_2,
+    FIGURE_3,
+    FIGURE_3_CALIBRATED,
+    TABLE_3,
+)
 from dpstudy.figures.page import Points
-from dpstudy.figures.tempered_sigmoids.common import DATASETS
 from dpstudy.figures.tempered_sigmoids.sweep import Sweep
 from dpstudy.readings import Reading
+from dpstudy.spec import DATASETS
 
 SCALE = ("mnist", "fashion-mnist", "cifar-10")
 
@@ -24,16 +30,14 @@ SCALE = ("mnist", "fashion-mnist", "cifar-10")
 class Stored:
     """The readings of an experiment that lack no run, by dataset."""
 
-    name: str
+    experiment: Experiment
     complete: dict[str, Reading] = field(init=False)
 
     def __post_init__(self) -> None:
-        whole = readings.read(find(self.name))
+        whole = readings.read(self.experiment)
         missing = {run.dataset for run in whole.missing} | {name for name, _ in whole.undecided}
         self.complete = {
-            dataset: replace(
-                whole, found=[one for one in whole.found if one[1].run.dataset == dataset]
-            )
+            dataset: whole.on(dataset)
             for dataset in whole.experiment.datasets
             if dataset not in missing
         }
@@ -46,14 +50,14 @@ class Stored:
 
 def practitioner() -> Points:
     """Return the five sentences."""
-    common = Stored("tempered-sigmoids-figure-3")
+    common = Stored(FIGURE_3)
     return Points(
         (
             _activation(common),
-            _family(Stored("tempered-sigmoids-figure-2")),
-            _accountant(common, Stored("tempered-sigmoids-calibrated")),
+            _family(Stored(FIGURE_2)),
+            _accountant(common, Stored(FIGURE_3_CALIBRATED)),
             _gradients(common),
-            _cost(common, Stored("tempered-sigmoids-table-3-not-private")),
+            _cost(common, Stored(TABLE_3)),
         )
     )
 
@@ -71,7 +75,7 @@ def _not_yet_run(datasets: list[str]) -> str:
 
 
 def _unknown(question: str, stored: Stored) -> str:
-    return f"{question} is not yet run (dpstudy run {stored.name})."
+    return f"{question} is not yet run (dpstudy run {stored.experiment.name})."
 
 
 def _points(difference: float) -> str:

@@ -17,12 +17,6 @@ from dpstudy.readings import CHANCE, Reading
 
 Drawn = TypeVar("Drawn", bound=Figure | Table | Note)
 
-DATASETS = {
-    "mnist": "MNIST",
-    "fashion-mnist": "Fashion-MNIST",
-    "cifar-10": "CIFAR-10",
-    "mnist-5k": "MNIST-5k",
-}
 STYLE = {"relu": STYLES[1], "tanh": STYLES[0]}
 
 

@@ -9,7 +9,6 @@ from dpstudy import published
 from dpstudy.experiments.tempered_sigmoids import BASE
 from dpstudy.figures.page import Figure, Note, Table, canvas, not_yet_run
 from dpstudy.figures.tempered_sigmoids.common import (
-    DATASETS,
     STYLE,
     dataset_of,
     diverged,
@@ -17,6 +16,7 @@ from dpstudy.figures.tempered_sigmoids.common import (
     seeds_of,
 )
 from dpstudy.readings import Reading
+from dpstudy.spec import DATASETS
 
 
 @for_each_dataset

@@ -11,7 +11,6 @@ from dpstudy.figures.tempered_sigmoids.accuracy import (
     spread_over_seeds,
 )
 from dpstudy.figures.tempered_sigmoids.common import (
-    DATASETS,
     dataset_of,
     delta_of,
     diverged,
@@ -20,6 +19,7 @@ from dpstudy.figures.tempered_sigmoids.common import (
     seeds_of,
 )
 from dpstudy.readings import Reading
+from dpstudy.spec import DATASETS
 
 LINES = {
     ("published σ", "relu"): STYLES[1],

@@ -7,7 +7,6 @@ import pandas as pd
 from dpstudy import published
 from dpstudy.figures.page import STYLES, Figure, Note, Table, canvas, not_yet_run
 from dpstudy.figures.tempered_sigmoids.common import (
-    DATASETS,
     STYLE,
     dataset_of,
     diverged,
@@ -16,6 +15,7 @@ from dpstudy.figures.tempered_sigmoids.common import (
     seeds_of,
 )
 from dpstudy.readings import Reading
+from dpstudy.spec import DATASETS
 
 # As many as the training side measures: `diagnostics.EXAMPLES`, which this side does not import.
 EXAMPLES = 1_000

@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 from dpstudy.figures.page import STYLES, Figure, Note, canvas
-from dpstudy.figures.tempered_sigmoids.common import DATASETS, dataset_of, seeds_of
+from dpstudy.figures.tempered_sigmoids.common import dataset_of, seeds_of
 from dpstudy.figures.tempered_sigmoids.family import family
 from dpstudy.readings import Reading
+from dpstudy.spec import DATASETS
 
 HOW = "papermill notebooks/02_tempered_sigmoids.ipynb out.ipynb -p profile smoke -p T {:g}"
 

@@ -10,7 +10,6 @@ import pandas as pd
 from dpstudy import published
 from dpstudy.figures.page import STYLES, Figure, Note, Table, canvas, not_yet_run
 from dpstudy.figures.tempered_sigmoids.common import (
-    DATASETS,
     dataset_of,
     diverged,
     finals_with,
@@ -20,6 +19,7 @@ from dpstudy.figures.tempered_sigmoids.common import (
     seeds_of,
 )
 from dpstudy.readings import Reading
+from dpstudy.spec import DATASETS
 
 OPTIMIZERS = ("SGD", "Adam")
 KINDS = {"private": STYLES[0], "not private": STYLES[1]}

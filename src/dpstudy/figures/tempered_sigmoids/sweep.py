@@ -19,7 +19,6 @@ from dpstudy import published
 from dpstudy.experiments.tempered_sigmoids import TRIPLET
 from dpstudy.figures.page import STYLES, Figure, Note, Table, canvas, not_yet_run
 from dpstudy.figures.tempered_sigmoids.common import (
-    DATASETS,
     STYLE,
     dataset_of,
     diverged,
@@ -28,6 +27,7 @@ from dpstudy.figures.tempered_sigmoids.common import (
     logarithmic,
 )
 from dpstudy.readings import Reading
+from dpstudy.spec import DATASETS
 
 NAMES = ("scale s", "inverse temperature T", "offset o")
 # "best" is the winner among the triplets, trained again.
