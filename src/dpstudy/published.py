@@ -353,7 +353,7 @@ END_TO_END = (
 SCATTERNET = (
     _table_5("mnist", "ScatterNet", 60_000, (1, 0.9, 1024, 25, 1.35, 0.1, 2, 11, 2)),
     _table_5("fashion-mnist", "ScatterNet", 60_000, (4, 0.9, 2048, 40, 2.15, 0.1, 2, 51, 2)),
-    _table_5("cifar-10", "ScatterNet", 50_000, (4, 0.9, 8192, 60, 5.67, 0.1, 2, 11, 2)),
+    _table_5("cifar-10", "ScatterNet", 50_000, (4, 0.9, 8192, 60, 5.67, 0.1, 2, 1, 2)),
 )
 
 TANH_FILTER = (
