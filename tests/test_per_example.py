@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from functools import cache
 from typing import Any, NamedTuple
 from unittest import mock
@@ -16,9 +17,9 @@ from flax import nnx
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from dpstudy import models, per_example
+from dpstudy import applicability, layer_rules, models, per_example
 from dpstudy.convolution import conv_general_dilated
-from dpstudy.layers import Conv, Dense, tap
+from dpstudy.layers import Conv, Dense, tap, tapped
 from dpstudy.losses import cross_entropy
 
 BATCH = 3
@@ -92,6 +93,17 @@ def test_the_papers_networks_have_the_gradients_of_vmap_grad(model):
 @pytest.mark.parametrize("model", ["tempered-cifar", "losing-less-cifar"])
 def test_so_they_have_where_xla_convolves(model):
     check(model, *oracles.random_images(model, BATCH, seed=1), direct=True)
+
+
+@pytest.mark.parametrize("direct", [False, True])
+@pytest.mark.parametrize("model", models.NETWORKS)
+def test_nothing_keeps_them_from_the_rules(model, direct):
+    network = nnx.eval_shape(lambda: models.build(model, jax.random.key(0)))
+    graph, params = nnx.split(network, nnx.Param)
+    images, labels = oracles.random_images(model, BATCH, seed=1)
+    losses = losses_with(jnp.tanh)
+    with convolving(direct):
+        assert applicability.why_not_by_rules(graph, losses, params, images / 255, labels) is None
 
 
 def test_flat_images_whose_pooling_windows_tie_have_the_gradients_of_vmap_grad():
@@ -240,7 +252,7 @@ def check_invented(plan, way):
     graph, params, images, labels = invent(plan)
     activation = ACTIVATIONS[plan.activation]
     # As if the smallest gradient were too large to keep, or none.
-    gram_above = mock.patch.object(per_example, "GRAM_ABOVE", 0 if plan.by_gram else 2**18)
+    gram_above = mock.patch.object(layer_rules, "GRAM_ABOVE", 0 if plan.by_gram else 2**18)
     with gram_above, convolving(plan.direct):
         found = everything(way, graph, losses_with(activation))(
             params, np.float32(images), labels, np.float32(WEIGHTS)
@@ -267,6 +279,9 @@ UNEVEN = Plan(
 @example(UNEVEN._replace(direct=True))
 @example(Plan((3, 3, 1), (), ((2, False),), "tanh"))
 def test_any_network_of_such_layers_has_the_gradients_of_vmap_grad(plan):
+    graph, params, images, labels = invent(plan)
+    losses = losses_with(ACTIVATIONS[plan.activation])
+    assert applicability.why_not_by_rules(graph, losses, params, images, labels) is None
     check_invented(plan, per_example.by_rules)
 
 
@@ -298,12 +313,61 @@ class OneConv(nnx.Module):
         return self.conv(jnp.broadcast_to(x[:, None, None], (len(x), 3, 3, 4))).mean((1, 2))
 
 
-def norms_and_sum(way, make, apply):
+def tied(*names):
+    """A network whose second layer has parameters of its first."""
+    network = Small()
+    for name in names:
+        setattr(network.second, name, getattr(network.first, name))
+    return network
+
+
+def normalised():
+    """A network that divides the kernel of its only layer by its norm before it applies it."""
+    return nnx.WeightNorm(Dense(4, 4, rngs=nnx.Rngs(0)), use_scale=False, rngs=nnx.Rngs(1))
+
+
+def assigned(network, x):
+    network.second.kernel = network.first.kernel
+    return network(x)
+
+
+def doubled_for_once(network, x):
+    kernel = network.first.kernel
+    network.first.kernel = nnx.Param(2 * kernel[...])
+    outputs = network(x)
+    network.first.kernel = kernel
+    return outputs
+
+
+def along_time(network, x):
+    """A convolution of films: batch, time, height, width, channels."""
+    films = jnp.broadcast_to(x[:, None, None, None], (len(x), 2, 3, 3, 4))
+    return network.conv(films * jnp.arange(2.0)[:, None, None, None]).mean((1, 2, 3))
+
+
+def of_two_halves(network, x):
+    """A network applied to two vectors an example, as if they were two examples."""
+    return network(jnp.concatenate([x, -x]))[: len(x)]
+
+
+def losses_of(apply, penalty=lambda network: 0.0):
+    def losses(network, images, labels):
+        return cross_entropy(apply(network, images), labels) + penalty(network)
+
+    return losses
+
+
+def why_not_by_rules(make, *parts_of_losses):
+    graph, params = nnx.split(nnx.eval_shape(make), nnx.Param)
+    vectors, labels = np.ones((BATCH, 4), np.float32), np.arange(BATCH)
+    losses = losses_of(*parts_of_losses)
+    return applicability.why_not_by_rules(graph, losses, params, vectors, labels)
+
+
+def norms_and_sum(way, make, *parts_of_losses):
     graph, params = nnx.split(nnx.eval_shape(make), nnx.Param)
     images = np.random.default_rng(0).normal(size=(BATCH, 4))
-
-    def losses(network, images, labels):
-        return cross_entropy(apply(network, images), labels)
+    losses = losses_of(*parts_of_losses)
 
     def run(params, images, labels):
         _, gradients = way(graph, losses, params, images, labels)
@@ -317,29 +381,145 @@ def call(network, x):
     return network(x)
 
 
-@pytest.mark.parametrize(
-    ("make", "apply"),
-    [
-        pytest.param(lambda: Small(nnx.Linear), call, id="an untapped layer"),
-        pytest.param(
-            Small, lambda n, x: n.second(n.first(jnp.tanh(n.first(x)))), id="a layer applied twice"
-        ),
-        pytest.param(Small, lambda n, x: n.first(x), id="a layer not applied"),
-        pytest.param(
-            Small, lambda n, x: n(jnp.stack([x, -x], 1)).sum(1), id="a dense layer along a sequence"
-        ),
-        pytest.param(lambda: OneConv(kernel_dilation=2), call, id="a dilated convolution"),
-        pytest.param(lambda: OneConv(feature_group_count=2), call, id="a grouped convolution"),
-        pytest.param(lambda: OneConv(padding="CIRCULAR"), call, id="a wrapped convolution"),
-    ],
-)
-def test_a_network_beyond_the_rules_falls_back_to_vmap_and_says_so(make, apply):
+def assert_falls_back(reason, *network):
     """By the rules its norms would come out wrong, and with them its privacy."""
     per_example._warn_once.cache_clear()
-    with pytest.warns(per_example.FallbackWarning):
-        found = norms_and_sum(per_example.gradients, make, apply)
-    expected = norms_and_sum(per_example.by_vmap, make, apply)
+    with pytest.warns(per_example.FallbackWarning, match=reason):
+        found = norms_and_sum(per_example.gradients, *network)
+    expected = norms_and_sum(per_example.by_vmap, *network)
     assert oracles.distance(found, expected) < TOLERANCE
+
+
+@pytest.mark.parametrize(
+    ("make", "apply", "reason"),
+    [
+        pytest.param(lambda: Small(nnx.Linear), call, "no rule for Linear", id="an untapped layer"),
+        pytest.param(
+            Small,
+            lambda n, x: n.second(n.first(jnp.tanh(n.first(x)))),
+            "first is applied 2 times",
+            id="a layer applied twice",
+        ),
+        pytest.param(
+            Small, lambda n, x: n.first(x), "second is applied 0 times", id="a layer not applied"
+        ),
+        pytest.param(
+            Small,
+            lambda n, x: n(jnp.stack([x, -x], 1)).sum(1),
+            "first is applied to more than one vector",
+            id="a dense layer along a sequence",
+        ),
+        pytest.param(
+            Small, of_two_halves, "first is not applied once to each", id="more than the examples"
+        ),
+        pytest.param(
+            lambda: OneConv(kernel_dilation=2), call, "not an ordinary", id="a dilated convolution"
+        ),
+        pytest.param(
+            lambda: OneConv(feature_group_count=2),
+            call,
+            "not an ordinary",
+            id="a grouped convolution",
+        ),
+        pytest.param(
+            lambda: OneConv(padding="CIRCULAR"), call, "not an ordinary", id="a wrapped convolution"
+        ),
+        pytest.param(OneConv, along_time, "not an ordinary", id="a convolution of films"),
+    ],
+)
+def test_a_network_beyond_the_rules_falls_back_to_vmap_and_says_so(make, apply, reason):
+    assert_falls_back(reason, make, apply)
+
+
+@pytest.mark.parametrize(
+    ("make", "apply", "reason"),
+    [
+        pytest.param(lambda: tied("kernel"), call, "second is not simply", id="a shared kernel"),
+        pytest.param(
+            lambda: tied("kernel", "bias"), call, r"first\.bias is used outside", id="both shared"
+        ),
+        pytest.param(Small, assigned, "second is not simply", id="a kernel shared for the call"),
+        pytest.param(Small, doubled_for_once, "first is not simply", id="a kernel doubled"),
+        pytest.param(normalised, call, "is not simply", id="a kernel normalised in place"),
+        pytest.param(
+            Small,
+            lambda n, x: n(x) @ n.first.kernel.T,
+            r"first\.kernel is used outside",
+            id="a kernel used as a decoder",
+        ),
+        pytest.param(
+            Small,
+            lambda n, x: n.second(jnp.tanh(n.first(x)) * n.first.bias.sum()),
+            r"first\.bias is used outside",
+            id="a bias that scales the next layer's input",
+        ),
+        pytest.param(
+            Small,
+            lambda n, x: n(x * n.first.kernel.sum()),
+            r"first\.kernel is used outside",
+            id="a kernel that scales its own layer's input",
+        ),
+        pytest.param(
+            Small,
+            lambda n, x: n.second(nnx.remat(lambda layer, x: jnp.tanh(layer(x)))(n.first, x)),
+            "first is not simply",
+            id="a layer computed anew for its gradient",
+        ),
+    ],
+)
+def test_weights_used_otherwise_than_by_their_layer_are_beyond_the_rules(make, apply, reason):
+    assert re.search(reason, why_not_by_rules(make, apply))
+
+
+def test_a_penalty_on_weights_falls_back():
+    def penalty(network):
+        return 0.5 * (network.second.kernel[...] ** 2).sum()
+
+    assert_falls_back(r"second\.kernel is used outside its layer", Small, call, penalty)
+
+
+def test_so_it_does_while_its_factor_is_0():
+    reason = why_not_by_rules(Small, call, lambda network: 0 * network.first.bias.sum())
+    assert reason == "first.bias is used outside its layer"
+
+
+def test_a_penalty_on_what_layers_put_out_is_within_the_rules():
+    def apply(network, x):
+        hidden = network.first(x)
+        logits = network.second(jax.nn.relu(hidden))
+        return logits + (hidden**2).sum(1, keepdims=True) * jax.nn.one_hot(0, 4)
+
+    assert why_not_by_rules(Small, apply) is None
+
+
+class Gated(Dense):
+    """A layer that takes a second argument, which may hold the parameters of others."""
+
+    def __call__(self, x, gate):
+        return tapped(self, x, nnx.Linear.__call__(self, x) * gate)
+
+
+class Idle(Dense):
+    """A layer that hands on its input."""
+
+    def __call__(self, x):
+        return tapped(self, x, x)
+
+
+def test_an_idle_layer_hides_no_use_of_its_weights(monkeypatch):
+    monkeypatch.setitem(layer_rules.RULES, Idle, layer_rules.dense_rule)
+    reason = why_not_by_rules(
+        lambda: Small(Idle), lambda n, x: n.second(n.first(x) * n.second.kernel.sum())
+    )
+    assert reason == "second.kernel is used outside its layer"
+
+
+def test_a_layer_with_a_second_argument_is_beyond_the_rules(monkeypatch):
+    monkeypatch.setitem(layer_rules.RULES, Gated, layer_rules.dense_rule)
+    reason = why_not_by_rules(
+        lambda: Small(Gated), lambda n, x: n.second(n.first(x), n.first.bias[...])
+    )
+    assert re.search("second is not simply", reason)
 
 
 def test_a_network_within_the_rules_does_not_fall_back(monkeypatch):

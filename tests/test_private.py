@@ -4,6 +4,7 @@ import re
 import runpy
 import warnings
 from pathlib import Path
+from unittest import mock
 
 import jax
 import jax.numpy as jnp
@@ -12,7 +13,7 @@ import optax
 import pytest
 from flax import nnx
 
-from dpstudy import devices, gaussian_noise, per_example, poisson, private_gradient
+from dpstudy import applicability, devices, gaussian_noise, layer_rules, poisson, private_gradient
 from dpstudy.sampling import Draw
 
 BOOK = Path(__file__).parents[1] / "book"
@@ -56,7 +57,7 @@ def examples():
     return 3 * x, jnp.arange(9) % 4
 
 
-def by_hand(model, x, y, chosen):
+def by_hand(model, x, y, chosen, losses=losses):
     """The clipped sum, one example at a time, on the model as the user wrote it."""
     graph, params = nnx.split(model, nnx.Param)
     total = np.zeros(sum(leaf.size for leaf in jax.tree.leaves(params)))
@@ -82,6 +83,19 @@ def test_the_sum_is_that_of_gradients_clipped_one_by_one(build):
     gradient, params = private_gradient(build(), losses, clip_norm=CLIP, microbatch=2)
     draw = Draw(jnp.array([0, 3, 4, 7, 8, 0, 0]), jnp.int32(5), jnp.bool_(False))
     expected = by_hand(build(), x, y, [0, 3, 4, 7, 8])
+    np.testing.assert_allclose(flat(gradient(params, x, y, draw)), expected, rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.filterwarnings("ignore::dpstudy.per_example.FallbackWarning")
+def test_a_penalty_on_weights_is_clipped_with_the_rest_of_each_example_s_loss():
+    def penalised(network, x, y):
+        weights = jax.tree.leaves(nnx.state(network, nnx.Param))
+        return losses(network, x, y) + sum((w**2).sum() for w in weights) / 2
+
+    x, y = examples()
+    gradient, params = private_gradient(small_network(), penalised, clip_norm=CLIP, microbatch=2)
+    draw = Draw(jnp.array([0, 3, 4, 7, 8, 0, 0]), jnp.int32(5), jnp.bool_(False))
+    expected = by_hand(small_network(), x, y, [0, 3, 4, 7, 8], penalised)
     np.testing.assert_allclose(flat(gradient(params, x, y, draw)), expected, rtol=1e-4, atol=1e-6)
 
 
@@ -118,12 +132,21 @@ def test_a_layer_without_a_rule_falls_back_and_says_so_once(build, names):
 
 def test_a_network_of_convolutions_and_dense_layers_does_not_fall_back():
     gradient, params = private_gradient(small_network(), losses, clip_norm=CLIP)
-    assert per_example.why_not_by_rules(gradient.graph, losses, params, *examples()) is None
+    assert applicability.why_not_by_rules(gradient.graph, losses, params, *examples()) is None
 
 
-@pytest.mark.parametrize("wrong", [{"clip_norm": 0.0}, {"clip_norm": 1.0, "microbatch": 0}])
-def test_a_wrong_bound_is_refused_by_name(wrong):
-    with pytest.raises(ValueError, match=r"clip_norm|microbatch"):
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"clip_norm": 0.0}, "clip_norm must be > 0, got 0.0"),
+        ({"clip_norm": -1.0}, "clip_norm must be > 0, got -1.0"),
+        ({"clip_norm": np.inf}, "clip_norm must be finite, got inf"),
+        ({"clip_norm": np.nan}, "clip_norm must be finite, got nan"),
+        ({"clip_norm": 1.0, "microbatch": 0}, "microbatch must be at least 1, got 0"),
+    ],
+)
+def test_a_wrong_bound_is_refused_by_name(wrong, message):
+    with pytest.raises(ValueError, match=f"^{message}$"):
         private_gradient(small_network(), losses, **wrong)
 
 
@@ -161,8 +184,8 @@ def test_all_devices_share_a_step_s_examples():
         jax.jit(gradient)(params, x, y, drawn)
 
 
-def test_the_script_of_the_book_gives_a_layer_a_rule_that_agrees_with_vmap(capsys, monkeypatch):
-    monkeypatch.setattr(per_example, "RULES", dict(per_example.RULES))
-    runpy.run_path(str(BOOK / "own_layer.py"))
+def test_the_script_of_the_book_gives_a_layer_a_rule_that_agrees_with_vmap(capsys):
+    with mock.patch.dict(layer_rules.RULES):
+        runpy.run_path(str(BOOK / "own_layer.py"))
     difference = re.fullmatch(r"largest difference of norms (\S+)\n", capsys.readouterr().out)
     assert float(difference[1]) < 1e-5

@@ -8,7 +8,8 @@ two alone (`per_example.py`), and diagnostics read the pre-activations.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 import jax
 from flax import nnx
@@ -17,6 +18,8 @@ from dpstudy.convolution import conv_general_dilated
 
 if TYPE_CHECKING:
     from jaxtyping import Array, Float
+
+    from dpstudy.per_example import Losses
 
 
 class LayerInput(nnx.Intermediate):
@@ -50,7 +53,7 @@ class Dense(nnx.Linear):
 def tapped(layer: nnx.Module, inputs: Array, outputs: Array) -> Array:
     """Return a layer's outputs, with the hooks: the last line of a tapped layer's `__call__`.
 
-    A layer type of one's own that ends so can have a rule in `per_example.RULES`.
+    A layer type of one's own that ends so can have a rule in `layer_rules.RULES`.
     """
     if not hasattr(layer, "__captures__"):
         return outputs
@@ -74,3 +77,24 @@ def tap(model: nnx.Module) -> nnx.Module:
         elif type(layer) is nnx.Linear:
             layer.__class__ = Dense
     return copy
+
+
+def capturing(
+    losses: Losses, *kinds: type[nnx.Variable], init: nnx.State | None = None
+) -> Callable[..., Any]:
+    """Return `nnx.capture` of losses, which may ask for the network's `nnx.state`."""
+
+    def run(network: nnx.Module, images: Array, labels: Array) -> Array:
+        # Lists of layers have no captures of their own, and flax cannot sort the name of the place
+        # for them among the lists' indices.
+        for _, module in nnx.iter_modules(network):
+            if isinstance(module, nnx.List):
+                del module.__captures__
+        return losses(network, images, labels)
+
+    return nnx.capture(run, *kinds, init=init)
+
+
+def names_of(path: tuple) -> tuple:
+    """Return a leaf's path in a state as flax writes it."""
+    return tuple(key.key for key in path if hasattr(key, "key"))

@@ -7,6 +7,7 @@ on the *sum*, a division by the *expected* batch size, and nothing else that loo
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -105,8 +106,13 @@ def private_gradient(
 ) -> tuple[PrivateGradient, nnx.State]:
     """Return the clipped gradient of a flax model, and the model's parameters.
 
-    `nnx.Conv` and `nnx.Linear` layers have fast rules. A model with any other layer that has
-    parameters falls back to `jax.vmap(jax.grad(...))`, and says so once.
+    An example's loss may depend on that example alone: no batch normalisation, no contrastive
+    terms. This is not checked, and without it the clipping norm bounds nothing.
+
+    `nnx.Conv` and `nnx.Linear` layers have fast rules, for a model that applies each of them once
+    and a loss that depends on their weights through their outputs alone. This is checked: a model
+    with any other layer that has parameters, weights used twice, or a penalty on weights falls
+    back to `jax.vmap(jax.grad(...))`, and says so once.
 
     With `mesh=devices.mesh_for(1)` all local devices share the examples of each step; on a CPU,
     `devices.one_device_a_core()` before JAX starts makes each core one. The gradient is then called
@@ -114,9 +120,11 @@ def private_gradient(
     `devices.everywhere`, or every step copies them.
 
     Raises:
-        ValueError: a clipping norm or microbatch that is not positive.
+        ValueError: a clipping norm that is not finite and positive, or a microbatch below 1.
     """
-    if not clip_norm > 0:
+    if not math.isfinite(clip_norm):
+        raise ValueError(f"clip_norm must be finite, got {clip_norm}")
+    if clip_norm <= 0:
         raise ValueError(f"clip_norm must be > 0, got {clip_norm}")
     if microbatch < 1:
         raise ValueError(f"microbatch must be at least 1, got {microbatch}")
