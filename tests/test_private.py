@@ -13,7 +13,15 @@ import optax
 import pytest
 from flax import nnx
 
-from dpstudy import applicability, devices, gaussian_noise, layer_rules, poisson, private_gradient
+from dpstudy import (
+    applicability,
+    devices,
+    gaussian_noise,
+    layer_rules,
+    per_example,
+    poisson,
+    private_gradient,
+)
 from dpstudy.sampling import Draw
 
 BOOK = Path(__file__).parents[1] / "book"
