@@ -123,8 +123,8 @@ def test_structure_is_the_network_without_its_weights(model):
 
 def test_weights_start_as_glorot_normal_and_biases_at_zero():
     """Whose deviation is sqrt(2 / (fan in + fan out)), truncated at two of its own."""
-    params = training.initial_params("tempered-mnist", 1.0, jax.random.key(3))
-    other = training.initial_params("tempered-mnist", 1.0, jax.random.key(4))
+    params = training.initial_params("tempered-mnist", 1.0, "glorot", jax.random.key(3))
+    other = training.initial_params("tempered-mnist", 1.0, "glorot", jax.random.key(4))
     for path, value in nnx.to_flat_state(params):
         value = np.asarray(value[...])
         if path[-1] == "bias":

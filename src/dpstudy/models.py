@@ -26,24 +26,31 @@ if TYPE_CHECKING:
     Activation = Elementwise | tuple[Elementwise, ...]
     """One for all hidden layers, or one for each."""
 
-# The initialisation of the tempered sigmoids' own framework: Glorot weights, zero biases.
-INIT = {"kernel_init": nnx.initializers.glorot_normal()}
-CONV = INIT | {"conv_general_dilated": conv_general_dilated}
+# Biases are zero. "glorot" is the default of the tempered sigmoids' own framework.
+INITS = {"glorot": nnx.initializers.glorot_normal(), "he": nnx.initializers.he_normal()}
 
 
 class MnistNetwork(nnx.Module):
     """Two convolutions and two dense layers (tempered sigmoids and losing less, Table 1)."""
 
     def __init__(
-        self, *, padding: str | int, use_bias: bool, side: int, width: float, rngs: nnx.Rngs
+        self,
+        *,
+        padding: str | int,
+        use_bias: bool,
+        side: int,
+        width: float,
+        init: str,
+        rngs: nnx.Rngs,
     ):
         """Build the network; its convolutions leave `side` x `side` positions."""
-        common = {"use_bias": use_bias, "rngs": rngs}
+        common = {"use_bias": use_bias, "rngs": rngs, "kernel_init": INITS[init]}
+        convolution = common | {"conv_general_dilated": conv_general_dilated}
         first, second = _scaled((16, 32), width)
-        self.conv1 = Conv(1, first, (8, 8), 2, padding=padding, **common, **CONV)
-        self.conv2 = Conv(first, second, (4, 4), 2, padding="VALID", **common, **CONV)
-        self.dense1 = Dense(side * side * second, 32, **common, **INIT)
-        self.dense2 = Dense(32, 10, **common, **INIT)
+        self.conv1 = Conv(1, first, (8, 8), 2, padding=padding, **convolution)
+        self.conv2 = Conv(first, second, (4, 4), 2, padding="VALID", **convolution)
+        self.dense1 = Dense(side * side * second, 32, **common)
+        self.dense2 = Dense(32, 10, **common)
 
     def __call__(
         self, images: Float[Array, "batch 28 28 1"], activation: Activation
@@ -59,10 +66,10 @@ class MnistNetwork(nnx.Module):
 class TemperedCifarNetwork(nnx.Module):
     """Eight convolutions and a spatial mean (tempered sigmoids, Table 2)."""
 
-    def __init__(self, *, width: float, rngs: nnx.Rngs):
+    def __init__(self, *, width: float, init: str, rngs: nnx.Rngs):
         """Build the network."""
         filters = _scaled((32, 32, 64, 64, 128, 128, 256), width)
-        self.convs = nnx.List(_convolutions((3, *filters, 10), rngs))
+        self.convs = nnx.List(_convolutions((3, *filters, 10), init, rngs))
 
     def __call__(
         self, images: Float[Array, "batch 32 32 3"], activation: Activation
@@ -80,12 +87,12 @@ class TemperedCifarNetwork(nnx.Module):
 class LosingLessCifarNetwork(nnx.Module):
     """Six convolutions and two dense layers (losing less, Table 2)."""
 
-    def __init__(self, *, width: float, rngs: nnx.Rngs):
+    def __init__(self, *, width: float, init: str, rngs: nnx.Rngs):
         """Build the network."""
         filters = _scaled((32, 32, 64, 64, 128, 128), width)
-        self.convs = nnx.List(_convolutions((3, *filters), rngs))
-        self.dense1 = Dense(4 * 4 * filters[-1], 128, rngs=rngs, **INIT)
-        self.dense2 = Dense(128, 10, rngs=rngs, **INIT)
+        self.convs = nnx.List(_convolutions((3, *filters), init, rngs))
+        self.dense1 = Dense(4 * 4 * filters[-1], 128, rngs=rngs, kernel_init=INITS[init])
+        self.dense2 = Dense(128, 10, rngs=rngs, kernel_init=INITS[init])
 
     def __call__(
         self, images: Float[Array, "batch 32 32 3"], activation: Activation
@@ -109,9 +116,10 @@ def _scaled(filters: tuple[int, ...], width: float) -> tuple[int, ...]:
     return tuple(round(count * width) for count in filters)
 
 
-def _convolutions(widths: tuple[int, ...], rngs: nnx.Rngs) -> list[Conv]:
+def _convolutions(widths: tuple[int, ...], init: str, rngs: nnx.Rngs) -> list[Conv]:
+    options = {"kernel_init": INITS[init], "conv_general_dilated": conv_general_dilated}
     return [
-        Conv(fan_in, fan_out, (3, 3), 1, padding="SAME", rngs=rngs, **CONV)
+        Conv(fan_in, fan_out, (3, 3), 1, padding="SAME", rngs=rngs, **options)
         for fan_in, fan_out in pairwise(widths)
     ]
 
@@ -125,12 +133,12 @@ NETWORKS: dict[str, Callable[..., nnx.Module]] = {
 }
 
 
-def build(model: str, key: Array, width: float = 1.0) -> nnx.Module:
-    """Return the named network with weights drawn from `key`.
+def build(model: str, key: Array, width: float = 1.0, init: str = "glorot") -> nnx.Module:
+    """Return the named network with weights drawn from `key`, as `init` says (`INITS`).
 
     Its convolutions have `width` times as many filters as in its paper.
     """
-    return NETWORKS[model](width=width, rngs=nnx.Rngs(params=key))
+    return NETWORKS[model](width=width, init=init, rngs=nnx.Rngs(params=key))
 
 
 def structure(model: str, width: float = 1.0) -> nnx.GraphDef:

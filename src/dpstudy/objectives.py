@@ -34,6 +34,8 @@ def activation_of(shape: Run, numbers: Numbers) -> models.Activation:
     """Return the hidden activation of a run, or those of its layers."""
     if shape.activation == "relu":
         return activations.relu
+    if shape.activation == "none":
+        return lambda x: x
 
     def tempered(layer: str = "") -> models.Elementwise:
         triplet = (f"{name}{layer}" for name in ("scale", "inverse_temperature", "offset"))

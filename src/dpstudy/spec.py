@@ -43,7 +43,8 @@ MODELS = {
     "tempered-cifar": (32, 32, 3),
     "losing-less-cifar": (32, 32, 3),
 }
-ACTIVATIONS = ("tempered", "relu", "layer-wise")
+ACTIVATIONS = ("tempered", "relu", "layer-wise", "none")
+INITS = ("glorot", "he")
 LOSSES = ("cross-entropy",)
 MECHANISMS = ("flat", "none")
 SAMPLINGS = ("poisson", "shuffled")
@@ -82,9 +83,9 @@ class Run:
     Attributes:
         dataset: name of the training and test set.
         model: name of the network (`models.py`).
-        activation: "tempered" for s / (1 + exp(-T x)) - o (tempered sigmoids, Eq. 3), "relu", or
-            "layer-wise" for a tempered sigmoid of its own in each of three hidden layers.
-        scale: s of the tempered sigmoid; ignored by relu, and then kept at its default.
+        activation: "tempered" for s / (1 + exp(-T x)) - o (tempered sigmoids, Eq. 3), "layer-wise"
+            for one of its own in each of three hidden layers, "relu", or "none".
+        scale: s of the tempered sigmoid; ignored by others, and then kept at its default.
         inverse_temperature: T, likewise.
         offset: o, likewise.
         scale_2: s of the second hidden layer, layer-wise; else ignored, and kept at its default.
@@ -110,6 +111,8 @@ class Run:
         width: filters of each convolution, as a multiple of the paper's: a multiple of 1/8.
         record: what to measure after each epoch beside accuracy and loss: "" for nothing more, or
             "norms" of gradients and activations (`diagnostics.py`).
+        init: what weights are drawn from, "glorot" or "he": a normal distribution, truncated, whose
+            variance follows from a layer's inputs and outputs, or from its inputs alone.
 
     Raises:
         SpecError: a field has a value outside its range.
@@ -141,6 +144,7 @@ class Run:
     scale_3: float = number(2.0)
     inverse_temperature_3: float = number(2.0)
     offset_3: float = number(1.0)
+    init: str = "glorot"
 
     def __post_init__(self) -> None:
         self._check_names()
@@ -153,6 +157,7 @@ class Run:
         choose("dataset", self.dataset, TRAINING_EXAMPLES)
         choose("model", self.model, MODELS)
         choose("activation", self.activation, ACTIVATIONS)
+        choose("init", self.init, INITS)
         choose("loss", self.loss, LOSSES)
         choose("mechanism", self.mechanism, MECHANISMS)
         choose("sampling", self.sampling, SAMPLINGS)
@@ -216,7 +221,7 @@ class Run:
     def _check_ignored(self) -> None:
         """Two runs that train alike must not have two identities."""
         ignored: list[str] = []
-        if self.activation == "relu":
+        if self.activation in ("relu", "none"):
             ignored += ["scale", "inverse_temperature", "offset"]
         if self.activation != "layer-wise":
             ignored += LATER_LAYERS

@@ -172,7 +172,7 @@ def item(index: int, tree: Any) -> Any:
 def start(run: Run) -> State:
     """Return the state before a run's first step."""
     key = jax.random.key(run.seed)
-    params = initial_params(run.model, run.width, _stream(key, "initial"))
+    params = initial_params(run.model, run.width, run.init, _stream(key, "initial"))
     return State(
         params,
         optimizer(run.shape, traced_numbers(run), key).init(params),
@@ -216,12 +216,12 @@ def _summary(
 # Compiled without optimisation: it runs once, and drawing normals takes seconds to optimise.
 @partial(
     jax.jit,
-    static_argnames=("model", "width"),
+    static_argnames=("model", "width", "init"),
     compiler_options={"xla_backend_optimization_level": 0},
 )
-def initial_params(model: str, width: float, key: Array) -> nnx.State:
+def initial_params(model: str, width: float, init: str, key: Array) -> nnx.State:
     """Draw a network's initial weights."""
-    return nnx.state(models.build(model, key, width), nnx.Param)
+    return nnx.state(models.build(model, key, width, init), nnx.Param)
 
 
 @partial(jax.jit, static_argnames=("shape", "mesh", "method"), donate_argnames="states")
