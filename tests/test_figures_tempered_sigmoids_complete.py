@@ -28,6 +28,7 @@ NAMES = (
     "layer-wise",
     "table-3-search",
     "table-3-not-private",
+    "tutorial",
 )
 
 
@@ -80,6 +81,7 @@ DRAWN = {
     chapter.table_4: ("table-4",),
     chapter.table_3_search: ("table-3-search",),
     chapter.layer_wise: ("layer-wise",),
+    chapter.baseline: ("tutorial",),
     chapter.class_accuracy: ("figure-3",),
     chapter.class_spread: ("figure-3",),
 }
@@ -305,6 +307,17 @@ def test_layer_wise_triplets_are_compared_with_as_many_shared_ones(results):
         assert f"{kind}, best: {expected[0] - 0.002:.2%} ({expected[0] - 0.004:.2%} to" in (
             figure.caption
         )
+
+
+def test_the_baseline_is_shown_beside_what_is_published_for_its_settings(results):
+    ends = {"relu": 0.95, "tanh": 0.98, "as scripted": 0.966, "relu, later": 0.96}
+    keep("tutorial", lambda label, run: ends[label])
+    rows = chapter.baseline(read("tutorial")).data.set_index("settings")
+    assert rows["median"].to_dict() == ends
+    assert rows.published.to_dict() == ends | {"relu": 0.966, "relu, later": 0.966}
+    assert rows["published ε"].tolist() == [2.93, 2.92, 3.01, 2.93]
+    assert rows.seeds.to_dict() == {"relu": 10, "tanh": 10, "as scripted": 5, "relu, later": 5}
+    assert rows.loc["relu, later", ["learning rate", "σ"]].tolist() == [0.15, 1.1]
 
 
 # --- fairness ------------------------------------------------------------------------------------
