@@ -1,6 +1,7 @@
 """What is missing is trained, once, and stopping at any moment changes no number."""
 
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -55,6 +56,10 @@ def stored(folder):
     found, errors = store.read_all(folder)
     assert errors == []
     return found
+
+
+def runs_stored(folder):
+    return {result.run for result in stored(folder).values()}
 
 
 def checkpoints(folder):
@@ -149,8 +154,8 @@ def test_an_empty_campaign_is_done(tmp_path):
 
 
 def test_a_diverged_run_is_stored_with_its_step_and_the_others_go_on(tmp_path, undisturbed):
-    runs = [DIVERGES_AT_ONCE, DIVERGES_LATE, RUN]
-    outcome = campaign.train_missing(runs, tmp_path)
+    runs, seen = [DIVERGES_AT_ONCE, DIVERGES_LATE, RUN], []
+    outcome = campaign.train_missing(runs, tmp_path, report=seen.append)
     assert (len(outcome.stored), outcome.unfinished) == (3, 0)
     found = stored(tmp_path)
     at_once, late, good = (found[run.identity] for run in runs)
@@ -161,6 +166,9 @@ def test_a_diverged_run_is_stored_with_its_step_and_the_others_go_on(tmp_path, u
     assert late.diverged_at in (5, 6)
     assert_same_training(good, undisturbed[RUN.identity])
     assert checkpoints(tmp_path) == []
+    # They are done, and nothing is left to wait for.
+    assert [p.runs_done for p in seen] == [1, 1, 2, 2, 3]
+    assert [p.epochs_done for p in seen] == [4, 5, 7, 8, 9]
 
 
 def test_a_diverged_run_is_not_trained_again(tmp_path):
@@ -328,6 +336,79 @@ def test_a_run_that_diverged_leaves_its_cohort_and_the_rest_goes_on(tmp_path, un
     assert (again.already, again.unfinished, checkpoints(tmp_path)) == (1, 0, [])
     curve = undisturbed[RUN.identity].curve
     assert again.stored[0].curve["test_loss"] == pytest.approx(curve["test_loss"], rel=0.01)
+
+
+FIVE_EPOCHS = replace(RUN, epochs=5)
+DIVERGED = replace(DIVERGES_LATE, epochs=5)
+
+
+@pytest.fixture(scope="module")
+def stopped_cohort(tmp_path_factory):
+    """What Ctrl-C in the fourth of five epochs leaves of two runs, one diverged in the third."""
+    folder = tmp_path_factory.mktemp("cohort")
+    with pytest.raises(KeyboardInterrupt):
+        campaign.train_missing(
+            [FIVE_EPOCHS, DIVERGED], folder, most=2, report=stop_at(FIVE_EPOCHS, 4)
+        )
+    [result] = stored(folder).values()
+    assert result.run == DIVERGED
+    assert result.curve["epoch"] == [1, 2]
+    return folder
+
+
+@pytest.fixture
+def stopped(stopped_cohort, tmp_path):
+    """The same, for a test to go on from."""
+    return shutil.copytree(stopped_cohort, tmp_path / "stopped")
+
+
+def test_a_cohort_of_which_a_run_diverged_late_goes_on(stopped):
+    path, seen = stopped / f"{DIVERGED.identity}.json", []
+    was = path.read_bytes()
+    again = campaign.train_missing([FIVE_EPOCHS, DIVERGED], stopped, most=2, report=seen.append)
+    assert [result.run for result in again.stored] == [FIVE_EPOCHS]
+    assert (again.already, again.unfinished, checkpoints(stopped)) == (1, 0, [])
+    assert path.read_bytes() == was
+    assert stored(stopped)[FIVE_EPOCHS.identity].curve["epoch"] == [1, 2, 3, 4, 5]
+    last = seen[-1]
+    assert (last.run, last.epochs_done, last.epochs_total) == (FIVE_EPOCHS, 10, 10)
+    assert (last.runs_done, last.runs_running, last.runs_waiting) == (2, 0, 0)
+
+
+def test_a_run_that_diverged_and_whose_result_was_lost_is_stored_after_all(stopped):
+    """As when a worker is killed before its results are back; the checkpoint has what it takes."""
+    [result] = stored(stopped).values()
+    (stopped / result.name).unlink()
+    again = campaign.train_missing([FIVE_EPOCHS, DIVERGED], stopped, most=2)
+    assert {result.run for result in again.stored} == {FIVE_EPOCHS, DIVERGED}
+    assert (again.already, again.unfinished, checkpoints(stopped)) == (0, 0, [])
+    assert_same_training(stored(stopped)[DIVERGED.identity], result)
+
+
+def test_a_stopped_cohort_goes_on_whole_for_one_of_its_runs(tmp_path):
+    mine, other = seeds(2)
+    with pytest.raises(KeyboardInterrupt):
+        campaign.train_missing([mine, other], tmp_path, most=2, report=stop_at(mine, 1))
+    seen = []
+    outcome = campaign.train_missing([mine], tmp_path, report=seen.append)
+    assert {result.run for result in outcome.stored} == {mine, other} == runs_stored(tmp_path)
+    assert (outcome.already, outcome.unfinished, checkpoints(tmp_path)) == (0, 0, [])
+    assert [(p.run, p.epochs_done, p.epochs_total) for p in seen] == [
+        (mine, 1, 3),
+        (mine, 2, 3),
+        (mine, 3, 3),
+    ]
+
+
+def test_a_checkpoint_is_kept_for_the_runs_that_another_campaign_wants(stopped, monkeypatch):
+    (stopped / f"{DIVERGED.identity}.json").unlink()
+    # The time is up before the next epoch.
+    monkeypatch.setattr(campaign.training, "train", lambda *_: iter(()))
+    outcome = campaign.train_missing([DIVERGED], stopped)
+    assert [result.run for result in outcome.stored] == [DIVERGED]
+    assert (outcome.unfinished, len(checkpoints(stopped))) == (0, 1)
+    outcome = campaign.train_missing([FIVE_EPOCHS], stopped)
+    assert (outcome.unfinished, len(checkpoints(stopped))) == (1, 1)
 
 
 def test_only_runs_that_differ_in_numbers_and_are_not_begun_share_a_cohort(tmp_path, checkpoint):

@@ -2,15 +2,21 @@
 
 import os
 import signal
+import subprocess
+import sys
 import time
 from dataclasses import replace
 from unittest import mock
 
+import dask
 import pytest
-from results_for_tests import RUN, contents, seeds
+from distributed.comm import CommClosedError
+from distributed.scheduler import KilledWorker, NoWorkerError
+from results_for_tests import RUN, contents, environment, result_of, seeds
 
 from dpstudy import campaign, cluster, store
 from dpstudy.errors import UserError
+from dpstudy.spec import Run
 
 # As in test_training.py: a run of some steps does not earn back what optimising takes.
 LITTLE_OPTIMISED = " --xla_backend_optimization_level=1 --xla_cpu_use_fusion_emitters=false"
@@ -74,6 +80,139 @@ def test_a_lost_worker_loses_no_run_of_its_cohort(client, tmp_path):
     assert all(len(result.curve["epoch"]) == 12 for result in found.values())
 
 
+def test_a_run_that_diverged_is_not_lost_with_the_worker_of_its_cohort(client, tmp_path):
+    """Its result was still to come back, with those of the rest."""
+    # The update overflows in the third epoch.
+    good, diverges = replace(RUN, epochs=12), replace(RUN, epochs=12, learning_rate=1e20)
+    workers, killed = list(client.run(os.getpid).values()), []
+
+    def kill_all(progress):
+        if progress.epoch == 5 and not killed:
+            killed.extend(workers)
+            for worker in workers:
+                os.kill(worker, signal.SIGKILL)
+
+    outcome = cluster.train_missing(client, [good, diverges], tmp_path, report=kill_all, most=2)
+    assert killed
+    assert (len(outcome.stored), outcome.unfinished) == (2, 0)
+    found, _ = store.read_all(tmp_path)
+    assert found[diverges.identity].diverged_at in (5, 6)
+    assert found[diverges.identity].curve["epoch"] == [1, 2]
+    assert found[good.identity].curve["epoch"] == list(range(1, 13))
+
+
+def test_a_stopped_cohort_goes_on_whole_for_one_of_its_runs(client, tmp_path):
+    def stop(progress):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        campaign.train_missing(seeds(2), tmp_path, most=2, report=stop)
+    outcome = cluster.train_missing(client, seeds(1), tmp_path)
+    assert {result.run for result in outcome.stored} == set(seeds(2))
+    assert (outcome.already, outcome.unfinished) == (0, 0)
+    assert set(contents(tmp_path)) == {f"{run.identity}.json" for run in seeds(2)}
+
+
+def test_a_worker_that_dies_of_a_run_is_one_line(tmp_path, monkeypatch):
+    monkeypatch.setattr(cluster, "train_on_worker", lambda *_: os.kill(os.getpid(), signal.SIGKILL))
+    with (
+        dask.config.set({"distributed.scheduler.allowed-failures": 0}),
+        cluster.connect(None, workers=1) as client,
+        pytest.raises(UserError) as caught,
+    ):
+        cluster.train_missing(client, [RUN], tmp_path)
+    assert str(caught.value) == (
+        f"1 worker died training {RUN.identity}, likely for want of memory; what was done is "
+        "kept: train fewer at a time (--workers, --cohort), and the same command goes on"
+    )
+
+
+@pytest.mark.parametrize(
+    ("error", "line"),
+    [
+        (KilledWorker("a key", None, 3), f"^4 workers died training {RUN.identity} and 2 more, "),
+        (NoWorkerError("a key", 60.0), r"^the Dask cluster dropped the work \(.* timed out after "),
+        (CommClosedError("stream"), r"^the Dask cluster dropped the work \(stream\); "),
+    ],
+)
+def test_what_else_dask_loses_work_by_is_one_line_too(error, line):
+    with pytest.raises(UserError, match=line):
+        cluster._results(mock.Mock(result=mock.Mock(side_effect=error)), seeds(3))
+
+
+ELSEWHERE = """
+import time
+from distributed import LocalCluster
+
+cluster = LocalCluster(
+    n_workers=1, processes=False, host="127.0.0.1", protocol="tcp", dashboard_address=":0"
+)
+print(cluster.scheduler_address, flush=True)
+time.sleep(600)
+"""
+LOST = (
+    "the Dask cluster dropped the work (scheduler-connection-lost); what was done is kept, and "
+    "once the cluster is back the same command goes on"
+)
+
+
+@pytest.fixture
+def elsewhere():
+    """A process that is a scheduler and its worker."""
+    with subprocess.Popen(
+        [sys.executable, "-c", ELSEWHERE],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        env=environment(),
+        text=True,
+    ) as process:
+        yield process
+        process.kill()
+
+
+def test_a_lost_scheduler_is_one_line(elsewhere, tmp_path, monkeypatch, caplog):
+    monkeypatch.setattr(cluster, "train_on_worker", lambda *_: os.kill(os.getpid(), signal.SIGKILL))
+    with (
+        cluster.connect(elsewhere.stdout.readline().strip()) as client,
+        pytest.raises(UserError) as caught,
+    ):
+        cluster.train_missing(client, [RUN], tmp_path)
+    assert str(caught.value) == LOST
+    assert "distributed.client" not in {record.name for record in caplog.records}, "stack traces"
+
+
+def test_a_scheduler_lost_for_good_while_a_result_is_stored_is_the_same_line(
+    elsewhere, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(
+        cluster, "train_on_worker", lambda cohort, *_: [result_of(Run.from_dict(cohort[0]))]
+    )
+
+    def lose(result):
+        elsewhere.kill()
+        while client.status != "closed":
+            time.sleep(0.1)
+        return result
+
+    with (
+        cluster.connect(elsewhere.stdout.readline().strip()) as client,
+        pytest.raises(UserError) as caught,
+    ):
+        cluster.train_missing(client, seeds(2), tmp_path, finish=lose)
+    assert str(caught.value) == LOST
+    assert len(contents(tmp_path)) == 1
+
+
+def test_workers_that_do_not_stop_in_time_hide_no_mistake(monkeypatch):
+    stuck = mock.MagicMock()
+    stuck.close.side_effect = stuck.__exit__.side_effect = TimeoutError
+    monkeypatch.setattr(cluster, "LocalCluster", lambda **_: stuck)
+    monkeypatch.setattr(cluster, "Client", mock.MagicMock())
+    with pytest.raises(UserError, match="why"), cluster.connect(None):
+        raise UserError("why")
+    stuck.close.assert_called_once()
+
+
 def test_a_budget_stops_the_workers_too(client, tmp_path):
     started = time.monotonic()
     long = replace(RUN, epochs=10_000)
@@ -82,14 +221,17 @@ def test_a_budget_stops_the_workers_too(client, tmp_path):
     assert time.monotonic() - started < 60
 
 
-def test_a_mistake_on_a_worker_is_the_same_mistake_here(client, tmp_path, monkeypatch):
+def test_a_mistake_on_a_worker_is_the_same_mistake_here(tmp_path, monkeypatch):
+    nowhere = {"XDG_CACHE_HOME": "/nonexistent", "http_proxy": "127.0.0.1:9"}
+    monkeypatch.setattr(
+        cluster, "SINGLE_THREADED", nowhere | {"https_proxy": nowhere["http_proxy"]}
+    )
     monkeypatch.delenv("DPSTUDY_DATA", raising=False)
-    nowhere = replace(RUN, dataset="mnist", batch=500)
-    client.run(lambda: os.environ.pop("DPSTUDY_DATA", None))
-    client.run(lambda: os.environ.update(XDG_CACHE_HOME="/nonexistent", http_proxy="127.0.0.1:9"))
-    client.run(lambda: os.environ.update(https_proxy="127.0.0.1:9"))
-    with pytest.raises(UserError, match="mnist"):
-        cluster.train_missing(client, [nowhere], tmp_path)
+    with (
+        cluster.connect(None, workers=1) as client,
+        pytest.raises(UserError, match="mnist"),
+    ):
+        cluster.train_missing(client, [replace(RUN, dataset="mnist", batch=500)], tmp_path)
 
 
 def test_where_no_scheduler_answers_one_line_says_so():

@@ -110,81 +110,94 @@ def train_missing(
         DataError: a dataset is missing or damaged.
         TrainingError: a run is void.
     """
-    plan = Plan.of(runs, folder)
-    outcome = Outcome(already=plan.already)
+    work = Campaign(runs, folder, finish, report)
     deadline = time.time() + budget
-    waiting = list(plan.missing.values())
-    while waiting:
-        cohort = next_cohort(waiting, folder, most)
-        mine = [run for run in waiting if run in cohort]
-        waiting = [run for run in waiting if run not in cohort]
-        stored = len(outcome.stored)
+    for cohort in work.cohorts(most):
         for run, seen in train_cohort(cohort, folder, deadline):
             if isinstance(seen, Epoch):
-                report(plan.progress(run, seen.epoch, seen.test_accuracy))
+                work.progress(run.identity, seen.epoch, seen.test_accuracy)
             else:
-                settle(outcome, folder, seen, finish)
-        close(outcome, folder, cohort, unfinished=len(mine) - (len(outcome.stored) - stored))
-    return outcome
+                work.settle(seen)
+        work.close(cohort)
+    return work.outcome()
 
 
-@dataclass(frozen=True)
-class Plan:
-    """What a campaign has to do: the runs not stored yet, and how far each is."""
+class Campaign:
+    """What is to be trained, how far it is, and what came of it: told by whoever trains.
 
-    missing: dict[str, Run]
-    already: int
-    epochs_before: int
-    epochs_total: int
-    reached: dict[str, int]
-    """The epochs done of each missing run."""
+    A cohort that was stopped goes on as a whole. It may hold runs that are not wanted here, which
+    are stored all the same, and runs that are stored already, which stay as they are.
+    """
 
-    @classmethod
-    def of(cls, runs: Iterable[Run], folder: Path) -> Plan:
-        """Compare the runs wanted with what `folder` holds."""
-        wanted = {run.identity: run for run in runs}
-        have = {path.stem for path in store.stored_files(folder)} & set(wanted)
-        missing = {identity: run for identity, run in wanted.items() if identity not in have}
-        return cls(
-            missing=missing,
-            already=len(have),
-            epochs_before=sum(wanted[identity].epochs for identity in have),
-            epochs_total=sum(run.epochs for run in wanted.values()),
-            reached=dict.fromkeys(missing, 0),
-        )
+    def __init__(
+        self,
+        runs: Iterable[Run],
+        folder: Path,
+        finish: Callable[[Result], Result],
+        report: Callable[[Progress], None],
+    ) -> None:
+        """Compare the runs wanted with what `folder` holds; see `train_missing`."""
+        self._folder, self._finish, self._report = folder, finish, report
+        self._wanted = {run.identity: run for run in runs}
+        self._held = {path.stem for path in store.stored_files(folder)}
+        self._stored: list[Result] = []
+        self._already = len(self._wanted.keys() & self._held)
+        # The epochs done of each run wanted.
+        self._reached = {
+            identity: run.epochs if identity in self._held else 0
+            for identity, run in self._wanted.items()
+        }
 
-    def progress(self, run: Run, epoch: int, accuracy: float) -> Progress:
-        """Note that an epoch is done, and return how far the campaign is."""
+    def cohorts(self, most: int | None) -> Iterator[list[Run]]:
+        """Yield the runs to train next, together, until all that are missing had their turn."""
+        waiting = [run for identity, run in self._wanted.items() if identity not in self._held]
+        while waiting:
+            cohort = next_cohort(waiting, self._folder, most)
+            yield cohort
+            waiting = [run for run in waiting if run not in cohort]
+
+    def progress(self, identity: str, epoch: int, accuracy: float) -> None:
+        """Note that an epoch of a run is done, and report how far the campaign is."""
+        if identity not in self._wanted:
+            return
         # A run that starts again after its worker was lost does not count backwards.
-        self.reached[run.identity] = max(self.reached[run.identity], epoch)
-        done = sum(self.reached[i] >= run.epochs for i, run in self.missing.items())
-        begun = sum(epochs > 0 for epochs in self.reached.values())
-        return Progress(
-            run=run,
-            epoch=epoch,
-            accuracy=accuracy,
-            epochs_done=self.epochs_before + sum(self.reached.values()),
-            epochs_total=self.epochs_total,
-            runs_done=self.already + done,
-            runs_running=begun - done,
-            runs_waiting=len(self.missing) - begun,
+        self._reached[identity] = max(self._reached[identity], epoch)
+        done = sum(self._reached[i] >= run.epochs for i, run in self._wanted.items())
+        begun = sum(epochs > 0 for epochs in self._reached.values())
+        self._report(
+            Progress(
+                run=self._wanted[identity],
+                epoch=epoch,
+                accuracy=accuracy,
+                epochs_done=sum(self._reached.values()),
+                epochs_total=sum(run.epochs for run in self._wanted.values()),
+                runs_done=done,
+                runs_running=begun - done,
+                runs_waiting=len(self._wanted) - begun,
+            )
         )
 
+    def settle(self, result: Result) -> None:
+        """Store what a run came to, once: a cohort that goes on tells of it again."""
+        identity = result.run.identity
+        if identity in self._held:
+            return
+        result = self._finish(result)
+        store.write(self._folder, result)
+        self._held.add(identity)
+        self._stored.append(result)
+        if identity in self._wanted:
+            # All of them, though it diverged: nothing is left to wait for.
+            self._reached[identity] = result.run.epochs
 
-def settle(
-    outcome: Outcome, folder: Path, result: Result, finish: Callable[[Result], Result]
-) -> None:
-    """Store what a run came to, and count it."""
-    result = finish(result)
-    store.write(folder, result)
-    outcome.stored.append(result)
+    def close(self, cohort: Sequence[Run]) -> None:
+        """Forget how far a cohort is, if there is no run of it that is not stored."""
+        if all(run.identity in self._held for run in cohort):
+            checkpoint(self._folder, cohort).unlink(missing_ok=True)
 
-
-def close(outcome: Outcome, folder: Path, cohort: Sequence[Run], unfinished: int) -> None:
-    """Count the runs of a cohort that the time did not suffice for; if none, forget it."""
-    outcome.unfinished += unfinished
-    if not unfinished:
-        checkpoint(folder, cohort).unlink(missing_ok=True)
+    def outcome(self) -> Outcome:
+        """Return what became of the runs."""
+        return Outcome(self._stored, self._already, len(self._wanted.keys() - self._held))
 
 
 def next_cohort(waiting: Sequence[Run], folder: Path, most: int | None = None) -> list[Run]:
@@ -212,14 +225,16 @@ def next_cohort(waiting: Sequence[Run], folder: Path, most: int | None = None) -
 def train_cohort(
     runs: Sequence[Run], folder: Path, deadline: float
 ) -> Iterator[tuple[Run, Epoch | Result]]:
-    """Yield each run's epochs, then its result, unless the deadline (`time.time()`) came first."""
+    """Yield each run's epochs and its result, unless the deadline (`time.time()`) came first.
+
+    Of a cohort that goes on, those of before as well.
+    """
     if time.time() >= deadline:
         return
     _keep_compiled_programs()
     dataset = data.load(runs[0].dataset)
     begun = load_checkpoint(checkpoint(folder, runs), runs)
-    for run, epochs in zip(runs, begun.epochs, strict=True):
-        yield from ((run, epoch) for epoch in epochs)
+    yield from _so_far(begun, dataset.fingerprint)
     slowest, start = 0.0, time.monotonic()
     for seen, states in training.train(runs, dataset, begun.method, begun.states):
         seconds = time.monotonic() - start
@@ -227,13 +242,25 @@ def train_cohort(
         begun.seconds += seconds / len(runs)
         begun.states = states
         reached, results = _note(begun, seen, dataset.fingerprint)
-        # Results first: once a checkpoint says that a run has ended, it is not trained again.
+        # Results first: no checkpoint has the last epoch's.
         yield from results
         if not all(begun.ended):
             save_checkpoint(checkpoint(folder, runs), begun)
         yield from reached
         if time.time() + slowest > deadline:
             return
+
+
+def _so_far(begun: Begun, fingerprint: str) -> Iterator[tuple[Run, Epoch | Result]]:
+    """Yield what a checkpoint knows: the epochs, and what the runs that diverged came to.
+
+    Whoever trained before may have been killed before those results were stored.
+    """
+    for index, run in enumerate(begun.runs):
+        yield from ((run, epoch) for epoch in begun.epochs[index])
+        if begun.ended[index]:
+            end = Divergence(int(begun.states.diverged_at[index]))
+            yield run, _result(begun, index, end, fingerprint)
 
 
 def _note(

@@ -14,15 +14,25 @@ import logging
 import math
 import os
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import dask
-from distributed import Client, LocalCluster, WorkerPlugin, as_completed, get_worker
+from distributed import (
+    CancelledError,
+    Client,
+    Future,
+    LocalCluster,
+    WorkerPlugin,
+    as_completed,
+    get_worker,
+)
+from distributed.comm import CommClosedError
+from distributed.scheduler import KilledWorker, NoWorkerError
 
 from dpstudy import campaign, devices, store
-from dpstudy.campaign import Outcome, Progress
+from dpstudy.campaign import Campaign, Outcome, Progress
 from dpstudy.errors import UserError
 from dpstudy.spec import Run
 
@@ -71,24 +81,48 @@ def connect(scheduler: str | None, workers: int | None = None) -> Iterator[Clien
             client = Client(scheduler, timeout=5)
         except (OSError, ValueError) as error:
             raise UserError(f"no Dask scheduler answers at {scheduler}: {error}") from error
-        with client:
+        with client, _closed_quietly(client):
             yield client
         return
-    count = workers or devices.available_cores()
     with (
         dask.config.set(UNDISTURBED),
-        LocalCluster(
-            n_workers=count,
-            threads_per_worker=1,
-            dashboard_address=None,
-            memory_limit=0,
-            silence_logs=logging.ERROR,
-            env=SINGLE_THREADED,
-        ) as cluster,
+        _local_cluster(workers or devices.available_cores()) as cluster,
         Client(cluster) as client,
     ):
         client.register_plugin(Pinned())
         yield client
+
+
+@contextlib.contextmanager
+def _local_cluster(workers: int) -> Iterator[LocalCluster]:
+    cluster = LocalCluster(
+        n_workers=workers,
+        threads_per_worker=1,
+        dashboard_address=None,
+        memory_limit=0,
+        silence_logs=logging.ERROR,
+        env=SINGLE_THREADED,
+    )
+    try:
+        yield cluster
+    finally:
+        # A worker that is still starting, since one before it died, may not stop in time. It ends
+        # with this process; why the other died is what there is to say.
+        with contextlib.suppress(TimeoutError):
+            cluster.close()
+
+
+@contextlib.contextmanager
+def _closed_quietly(client: Client) -> Iterator[None]:
+    """Close a client without Dask's stack traces of a lost connection: `_results` says it."""
+    logger = logging.getLogger("distributed.client")
+    level = logger.level
+    try:
+        yield
+    finally:
+        logger.setLevel(logging.CRITICAL)
+        client.close()
+        logger.setLevel(level)
 
 
 def train_missing(
@@ -108,39 +142,58 @@ def train_missing(
 
     Raises:
         StoreError, DataError, TrainingError: as there, from whichever worker met it first.
+        UserError: the workers died, or the scheduler was lost.
     """
-    plan = campaign.Plan.of(runs, folder)
+    work = Campaign(runs, folder, finish, report)
 
     def heard(event: tuple[float, dict[str, Any]]) -> None:
-        identity, epoch, accuracy = event[1]["run"], event[1]["epoch"], event[1]["accuracy"]
-        if identity in plan.missing:
-            report(plan.progress(plan.missing[identity], epoch, accuracy))
+        _, what = event
+        work.progress(what["run"], what["epoch"], what["accuracy"])
 
     deadline = time.time() + budget
     client.subscribe_topic(TOPIC, heard)
     futures = {}
-    waiting = list(plan.missing.values())
-    while waiting:
-        cohort = campaign.next_cohort(waiting, folder, most or 1)
-        mine = [run for run in waiting if run in cohort]
-        waiting = [run for run in waiting if run not in cohort]
+    for cohort in work.cohorts(most or 1):
         fields = [run.to_dict() for run in cohort]
         key = "-".join(run.identity for run in cohort)
         future = client.submit(
             train_on_worker, fields, str(folder.resolve()), deadline, key=key, retries=2
         )
-        futures[future] = cohort, len(mine)
-    outcome = Outcome(already=plan.already)
+        futures[future] = cohort
     try:
         for future in as_completed(futures):
-            results, (cohort, count) = future.result(), futures[future]
-            for result in results:
-                campaign.settle(outcome, folder, result, finish)
-            campaign.close(outcome, folder, cohort, unfinished=count - len(results))
+            for result in _results(future, futures[future]):
+                work.settle(result)
+            work.close(futures[future])
     finally:
-        client.cancel(list(futures), force=True)
-        client.unsubscribe_topic(TOPIC)
-    return outcome
+        # A client that gave up its scheduler has nobody to tell.
+        if client.status in ("running", "connecting"):
+            client.cancel(list(futures), force=True)
+            client.unsubscribe_topic(TOPIC)
+    return work.outcome()
+
+
+def _results(future: Future, cohort: Sequence[Run]) -> list[Result]:
+    """Return what a worker's training of a cohort came to.
+
+    Raises:
+        UserError: the worker, or the way to it, was lost.
+    """
+    try:
+        return future.result()
+    except KilledWorker as error:
+        died = error.allowed_failures + 1
+        others = f" and {len(cohort) - 1} more" if len(cohort) > 1 else ""
+        raise UserError(
+            f"{died} worker{'s' if died > 1 else ''} died training {cohort[0].identity}{others}, "
+            "likely for want of memory; what was done is kept: train fewer at a time (--workers, "
+            "--cohort), and the same command goes on"
+        ) from error
+    except (CancelledError, CommClosedError, NoWorkerError) as error:
+        raise UserError(
+            f"the Dask cluster dropped the work ({getattr(error, 'reason', error)}); what was done "
+            "is kept, and once the cluster is back the same command goes on"
+        ) from error
 
 
 def train_on_worker(cohort: list[dict[str, Any]], folder: str, deadline: float) -> list[Result]:
