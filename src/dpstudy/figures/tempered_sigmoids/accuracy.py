@@ -7,6 +7,7 @@ from dataclasses import replace
 import pandas as pd
 from matplotlib.axes import Axes
 
+from dpstudy.claims.wording import points
 from dpstudy.errors import UserError
 from dpstudy.experiments.tempered_sigmoids import BASE
 from dpstudy.figures.page import Figure, Note, Style, Table, canvas, not_yet_run
@@ -183,13 +184,19 @@ def baseline(reading: Reading) -> Table | Note:
             }
         )
     first = next(iter(runs.values()))
+    away = "; ".join(
+        f"{row['settings']} {points(row['median'] - row['published'])}"
+        for row in rows
+        if row["published"] is not None
+    )
+    away = f" From the published accuracy: {away}." if away else ""
     return Table(
         name=f"tempered-sigmoids-tutorial-{dataset}",
         caption=(
             f"Test accuracy on {DATASETS[dataset]} at the last epoch, published and ours, with "
             f"batches of {first.batch}, {first.epochs} epochs, no momentum and C = "
             f"{first.clip_norm:g}: median, minimum and maximum over seeds. As scripted: without an "
-            "activation, initial weights as He et al. Computed on "
+            f"activation, initial weights as He et al.{away} Computed on "
             f"{reading.devices}.{diverged(dataset, reading)}"
         ),
         data=pd.DataFrame(rows),

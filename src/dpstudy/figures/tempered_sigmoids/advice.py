@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 import pandas as pd
 
 from dpstudy import readings
+from dpstudy.claims.wording import points
 from dpstudy.experiments.experiment import Experiment
 from dpstudy.experiments.tempered_sigmoids import (
     FIGURE_2,
@@ -78,10 +79,6 @@ def _unknown(question: str, stored: Stored) -> str:
     return f"{question} is not yet run (dpstudy run {stored.experiment.name})."
 
 
-def _points(difference: float) -> str:
-    return f"{100 * difference:+.2f} points".replace("-", "−")
-
-
 def _activation(common: Stored) -> str:
     gains, apart = {}, {}
     for dataset in common.complete:
@@ -99,7 +96,7 @@ def _activation(common: Stored) -> str:
 
     def say(dataset: str) -> str:
         certain = "every seed above every seed of relu" if apart[dataset] else "the seeds overlap"
-        return f"{_points(gains[dataset])} in the median, {certain},"
+        return f"{points(gains[dataset])} in the median, {certain},"
 
     return _sentence(head, say, common)
 
@@ -122,7 +119,7 @@ def _family(sweeps: Stored) -> str:
         gain = seeds(dataset, "best").median() - seeds(dataset, "tanh").median()
         sweep = found[dataset]
         return (
-            f"the best of {len(sweep.triplets)}, trained again, is {_points(gain)} from tanh, and "
+            f"the best of {len(sweep.triplets)}, trained again, is {points(gain)} from tanh, and "
             f"{sweep.like_the_best} are within a seed's noise of it,"
         )
 
@@ -140,7 +137,7 @@ def _accountant(common: Stored, calibrated: Stored) -> str:
         if dataset not in calibrated.complete:
             return f"{spent}, and what the difference buys is not yet run,"
         gain = calibrated.of(dataset, "tanh").test_accuracy.median() - tanh.test_accuracy.median()
-        return f"{spent}, and noise calibrated to the quoted ε changes tanh by {_points(gain)}"
+        return f"{spent}, and noise calibrated to the quoted ε changes tanh by {points(gain)}"
 
     return _sentence("Account with a current accountant", say, common)
 
