@@ -191,7 +191,7 @@ class Campaign:
             self._reached[identity] = result.run.epochs
 
     def close(self, cohort: Sequence[Run]) -> None:
-        """Forget how far a cohort is, if there is no run of it that is not stored."""
+        """Forget how far a cohort is, once all its runs are stored."""
         if all(run.identity in self._held for run in cohort):
             checkpoint(self._folder, cohort).unlink(missing_ok=True)
 
