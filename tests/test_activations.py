@@ -10,7 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import expit
 
+from dpstudy import objectives
 from dpstudy.activations import relu, tempered_sigmoid
+from dpstudy.spec import Run
 
 X = np.linspace(-12, 12, 601, dtype=np.float32)
 EXTREME = np.array([-1e4, -1e30, 1e4, 1e30, -np.inf, np.inf], np.float32)
@@ -57,3 +59,8 @@ def test_relu_is_the_positive_part_and_its_slope_at_zero_is_zero():
     x = jnp.asarray([-1e4, -1.5, 0.0, 1e-30, 1.5, 1e4], jnp.float32)
     np.testing.assert_array_equal(relu(x), np.maximum(np.asarray(x), 0))
     np.testing.assert_array_equal(jax.vmap(jax.grad(relu))(x), [0, 0, 0, 1, 1, 1])
+
+
+def test_without_an_activation_a_layer_hands_on_what_it_computes():
+    x = jnp.linspace(-3, 3, 7)
+    assert objectives.activation_of(Run(activation="none"), {})(x) is x

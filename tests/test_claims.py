@@ -103,6 +103,7 @@ BEST = {"kind": "cluster", "variants": "s=*", "settings": ["scale"]}
 BEST_OF = ["mnist, s of the best triplets", "share of best triplets"]  # 1.97, a tenth
 MANY = {"kind": "share", "above": "s=*", "below": "relu"}
 RATE = {"kind": "setting", "variants": "s=*", "setting": "scale"}
+APART = {"kind": "apart", "one": "s=*", "other": "relu", "setting": "scale"}  # relu's is 2
 
 
 def both(tanh, relu, **options):
@@ -181,6 +182,9 @@ def peaked(at):
         (RATE, [BEST_OF[0]], peaked(3), REPRODUCED),
         (RATE, [BEST_OF[0]], peaked(6), PARTLY),
         (RATE, [BEST_OF[0]], peaked(9), NOT_REPRODUCED),
+        (APART, [], peaked(4), REPRODUCED),
+        (APART, [], peaked(1), REPRODUCED),
+        (APART, [], peaked(3), NOT_REPRODUCED),
     ],
 )
 def test_every_rule_gives_each_of_its_verdicts(tiny, tmp_path, rule, numbers, stored, verdict):

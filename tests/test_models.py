@@ -178,3 +178,11 @@ def test_outside_a_capture_the_taps_do_nothing():
     kinds = {type(variable) for _, variable in nnx.to_flat_state(nnx.state(network))}
     assert kinds == {nnx.Param}
     assert not {LayerInput, PreActivation, OutputZero} & kinds
+
+
+@pytest.mark.parametrize(("init", "fans"), [("glorot", 384), ("he", 128)])
+def test_initial_weights_have_the_variance_that_their_name_says(init, fans):
+    """One over the mean of the fans, of inputs 256 and outputs 512; of half the inputs by He."""
+    params = training.initial_params("tempered-mnist", 1.0, init, jax.random.key(0))
+    kernel = np.asarray(params["conv2"]["kernel"][...])  # 4 x 4 positions, 16 channels to 32
+    assert kernel.std() == pytest.approx(fans**-0.5, rel=0.05)

@@ -80,6 +80,7 @@ BAD = [
     ({"activation": "relu", "scale": 3}, "scale", "3.0"),
     ({"activation": "relu", "inverse_temperature": 3}, "inverse_temperature", "3.0"),
     ({"activation": "relu", "offset": 0}, "offset", "0.0"),
+    ({"activation": "none", "scale": 3}, "scale", "3.0"),
     *(({name: 0.5}, name, "0.5") for name in spec.LATER_LAYERS),
     ({"activation": "relu", "offset_3": 0.5}, "offset_3", "0.5"),
     ({"optimizer": "adam", "momentum": 0.5}, "momentum", "0.5"),
@@ -112,6 +113,7 @@ NAMED = {
     "sampling": spec.SAMPLINGS,
     "optimizer": spec.OPTIMIZERS,
     "record": spec.RECORDS,
+    "init": spec.INITS,
 }
 
 
@@ -226,6 +228,7 @@ OTHER = {
     "seed": {"seed": 1},
     "width": {"width": 2.0},
     "record": {"record": "norms"},
+    "init": {"init": "he"},
     **{name: LAYER_WISE | {name: 0.5} for name in spec.LATER_LAYERS},
 }
 
@@ -238,7 +241,12 @@ def test_every_field_changes_the_identity():
 
 
 def test_fields_that_came_later_leave_the_names_of_stored_runs_as_they_are():
-    later = {"width": 1.0, "record": "", **{name: FIELDS[name].default for name in NUMBERS[8:]}}
+    later = {
+        "width": 1.0,
+        "record": "",
+        "init": "glorot",
+        **{name: FIELDS[name].default for name in NUMBERS[8:]},
+    }
     for name, fields in PINNED.items():
         assert Run(**fields | later).identity == name
 
@@ -275,10 +283,11 @@ def valid_fields(draw):
         "seed": st.integers(0, 2**31 - 1),
         "width": st.integers(1, 32).map(lambda eighths: eighths / 8),
         "record": st.sampled_from(spec.RECORDS),
+        "init": st.sampled_from(spec.INITS),
     }
     kinds = [kind for kind in spec.ACTIVATIONS if kind != "layer-wise" or "mnist" in dataset]
     fields["activation"] = draw(st.sampled_from(kinds))
-    if fields["activation"] != "relu":
+    if fields["activation"] in ("tempered", "layer-wise"):
         free |= {"scale": positive, "inverse_temperature": positive, "offset": st.floats(-9, 9)}
     if fields["activation"] == "layer-wise":
         free |= {
@@ -320,7 +329,7 @@ def test_runs_that_differ_in_numbers_alone_have_one_shape(fields, draw):
     changed = {"seed": st.integers(0, 99), "learning_rate": st.floats(0.01, 9)}
     if run.activation == "layer-wise":
         changed |= {name: st.floats(0.1, 9) for name in spec.LATER_LAYERS}
-    if run.activation != "relu":
+    if run.activation in ("tempered", "layer-wise"):
         changed |= {"scale": st.floats(0.1, 9), "inverse_temperature": st.floats(0.1, 9)}
         changed |= {"offset": st.floats(-9, 9)}
     if run.private:

@@ -153,6 +153,9 @@ TRUE_TWINS = {
     "gradient-norm-sum": lambda: losing_less.gradient_bound(losing_less.product_of_norms),
     # Above the gap lies a convex set, in which the curvature's maximum does bound the change.
     "smoothness": lambda: Outcome(losing_less.on_a_set(above_the_gap).worst, "", ""),
+    "surrogate-distance": lambda: Outcome(
+        clipping_bias.surrogate_distance(shifted=True).ratio - 1, "", ""
+    ),
     # With features enough it does fall to 0.
     "sse-to-zero": convergence.sse_rate,
     "parallel-composition-replacing": lambda: concentrated.parallel(concentrated.REPLACED, 4.0),
