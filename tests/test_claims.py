@@ -16,7 +16,8 @@ from dpstudy import cli, published, records, store
 from dpstudy.claims.claim import KEYS, ClaimError, read_claims
 from dpstudy.claims.evidence import Evidence
 from dpstudy.claims.ledger import FOLDER, judge, ledger
-from dpstudy.claims.rules import KINDS, TEST_IMAGES, tolerance
+from dpstudy.claims.rules import KINDS
+from dpstudy.claims.rules.measures import TEST_IMAGES, tolerance
 from dpstudy.claims.verdict import Verdict
 from dpstudy.experiments import EXPERIMENTS
 from dpstudy.experiments.experiment import Experiment

@@ -15,7 +15,8 @@ import yaml
 
 from dpstudy import published
 from dpstudy.claims.evidence import Selector
-from dpstudy.claims.rules import KINDS, Field, Rule
+from dpstudy.claims.rules import KINDS
+from dpstudy.claims.rules.rule import Field, Rule
 from dpstudy.claims.wording import QUANTITIES, Quantity
 from dpstudy.errors import UserError
 from dpstudy.published import PAPERS, Number

@@ -10,7 +10,8 @@ import pandas as pd
 from dpstudy.claims import ledger as claims
 from dpstudy.claims.claim import KEYS
 from dpstudy.claims.ledger import Entry, Ledger
-from dpstudy.claims.rules import KINDS, TEST_IMAGES
+from dpstudy.claims.rules import KINDS
+from dpstudy.claims.rules.measures import TEST_IMAGES
 from dpstudy.claims.verdict import Verdict
 from dpstudy.figures.page import MISSING, Note, Table, _Captioned
 

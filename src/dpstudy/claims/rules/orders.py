@@ -1,0 +1,181 @@
+"""Rules for one variant against another: above it, throughout, by a factor, or alike."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from dpstudy.claims import wording
+from dpstudy.claims.evidence import Selector, Trained
+from dpstudy.claims.rules.measures import (
+    SAME_LEVEL,
+    best,
+    only,
+    ratio_of,
+    same_level,
+    summaries,
+    tolerance,
+)
+from dpstudy.claims.rules.rule import Rule
+from dpstudy.claims.verdict import Outcome, graded
+from dpstudy.claims.wording import ACCURACY, Quantity
+from dpstudy.published import Number
+
+
+@dataclass(frozen=True)
+class Ordering(Rule):
+    """One variant is above another, seed for seed.
+
+    Attributes:
+        above: the higher one; the best of several.
+        below: the lower one; the best of several.
+        quantity: of the last epoch.
+        denied: the paper says that it is not above.
+    """
+
+    above: Selector
+    below: Selector
+    quantity: Quantity = ACCURACY
+    denied: bool = False
+    kind: ClassVar[str] = "ordering"
+    full: ClassVar[str] = (
+        "Every seed of one variant is above every seed of the other; where the paper "
+        "denies it, the median is not above, an accuracy not by more than the tolerance."
+    )
+    partial: ClassVar[str] = (
+        "The medians alone are in that order; where the paper denies it, no more than they are."
+    )
+    numbers: ClassVar[tuple[int, ...]] = (0, 2)
+
+    def decide(self, published: tuple[Number, ...], *sides: Sequence[Trained]) -> Outcome:
+        """See `Rule`."""
+        above, below = (best(side, self.quantity) for side in sides)
+        higher, lower = (variant.values(self.quantity) for variant in (above, below))
+        apart, medians = higher.min() > lower.max(), higher.median() > lower.median()
+        allowed = tolerance(higher.median(), lower.median()) if self.quantity == ACCURACY else 0.0
+        beyond = higher.median() - lower.median() > allowed
+        verdict = graded(not beyond, not apart) if self.denied else graded(apart, medians)
+        if apart:
+            words = "every seed of the first is above every seed of the second"
+        elif medians:
+            words = "the first is above by its median alone"
+        else:
+            words = "the first is not above"
+        return Outcome(
+            verdict,
+            f"{wording.between(above, below, self.quantity)}: {words}.",
+            summaries(higher, lower),
+            wording.against(higher, lower, self.quantity),
+        )
+
+
+@dataclass(frozen=True)
+class Throughout(Rule):
+    """One variant's median accuracy is above another's in every epoch, whatever epsilon it cost.
+
+    Attributes:
+        above: the higher one.
+        below: the lower one.
+    """
+
+    above: Selector
+    below: Selector
+    kind: ClassVar[str] = "throughout"
+    full: ClassVar[str] = "The median of one variant is above that of the other in every epoch."
+    partial: ClassVar[str] = "It is so in every epoch of the second half."
+    numbers: ClassVar[tuple[int, ...]] = (0,)
+
+    def decide(self, published: tuple[Number, ...], *sides: Sequence[Trained]) -> Outcome:
+        """See `Rule`."""
+        above, below = (best(side, ACCURACY) for side in sides)
+        ahead = above.medians(ACCURACY) > below.medians(ACCURACY)
+        half = len(ahead) // 2
+        where = "" if ahead.all() else f", last behind in epoch {ahead[~ahead].index.max()}"
+        return Outcome(
+            graded(ahead.all(), ahead.iloc[half:].all()),
+            f"The median of {above.label} is above that of {below.label} in {ahead.sum()} of "
+            f"{len(ahead)} epochs{where}; {wording.seeds(above.values(ACCURACY))}.",
+            {"epochs_above": int(ahead.sum()), "epochs": len(ahead)},
+            f"{ahead.sum()} of {len(ahead)} epochs",
+        )
+
+
+@dataclass(frozen=True)
+class Factor(Rule):
+    """A quantity is larger in one variant than in another by at least the published factor.
+
+    Attributes:
+        above: where it is larger.
+        below: where it is smaller.
+        quantity: of the last epoch.
+    """
+
+    above: Selector
+    below: Selector
+    quantity: Quantity
+    kind: ClassVar[str] = "factor"
+    full: ClassVar[str] = "The ratio of the medians is at least the published one."
+    partial: ClassVar[str] = "Every seed of one variant is above every seed of the other."
+    numbers: ClassVar[tuple[int, ...]] = (1, 2)
+
+    def decide(self, published: tuple[Number, ...], *sides: Sequence[Trained]) -> Outcome:
+        """See `Rule`."""
+        [above], [below] = (only(side) for side in sides)
+        larger, smaller = (variant.values(self.quantity) for variant in (above, below))
+        ratio = ratio_of(larger, smaller, self.quantity)
+        return Outcome(
+            graded(ratio >= self._factor(published), larger.min() > smaller.max()),
+            f"{wording.between(above, below, self.quantity)}: {ratio:.2g} times as large, against "
+            f"{self.show(published)}.",
+            {"factor": ratio, **summaries(larger, smaller)},
+            f"{ratio:.2g} times",
+        )
+
+    def show(self, published: tuple[Number, ...]) -> str:
+        """See `Rule`."""
+        return f"{self._factor(published):.2g} times"
+
+    def _factor(self, published: tuple[Number, ...]) -> float:
+        first, *second = published
+        return first.value / second[0].value if second else first.value
+
+
+@dataclass(frozen=True)
+class Comparable(Rule):
+    """Two variants are alike: accuracies within the tolerance, other quantities at one level.
+
+    Attributes:
+        one: the best of several.
+        other: the best of several.
+        quantity: of the last epoch.
+    """
+
+    one: Selector
+    other: Selector
+    quantity: Quantity = ACCURACY
+    kind: ClassVar[str] = "comparable"
+    full: ClassVar[str] = (
+        "Accuracies: the medians differ by less than the tolerance. Other quantities: "
+        f"they are within a factor of {SAME_LEVEL:g}."
+    )
+    partial: ClassVar[str] = "Within twice the tolerance, or the square of the factor."
+    numbers: ClassVar[tuple[int, ...]] = (0, 2)
+
+    def decide(self, published: tuple[Number, ...], *sides: Sequence[Trained]) -> Outcome:
+        """See `Rule`."""
+        one, other = (best(side, self.quantity) for side in sides)
+        first, second = (variant.values(self.quantity) for variant in (one, other))
+        said = wording.between(one, other, self.quantity)
+        ours = summaries(first, second)
+        shown = wording.against(first, second, self.quantity)
+        if self.quantity == ACCURACY:
+            apart = first.median() - second.median()
+            allowed = tolerance(first.median(), second.median())
+            verdict = graded(abs(apart) <= allowed, abs(apart) <= 2 * allowed)
+            said += f": {wording.points(apart)}, tolerance {100 * allowed:.2f}."
+        else:
+            ratio = ratio_of(first, second, self.quantity)
+            verdict = same_level(ratio)
+            said += f": {ratio:.2g} times as large."
+        return Outcome(verdict, said, ours, shown)

@@ -1,0 +1,192 @@
+"""Rules for what a sweep or a search finds: its best share, and the settings of its best."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import NormalDist
+from typing import Any, ClassVar
+
+import numpy as np
+
+from dpstudy.claims import wording
+from dpstudy.claims.evidence import Selector, Trained
+from dpstudy.claims.rules.measures import SAME_LEVEL, best, same_level
+from dpstudy.claims.rules.rule import Field, Rule
+from dpstudy.claims.verdict import Outcome, UndecidedError, graded
+from dpstudy.claims.wording import ACCURACY
+from dpstudy.published import Number
+
+
+@dataclass(frozen=True)
+class Cluster(Rule):
+    """The best share of a sweep has the published settings on average.
+
+    The last published number is the share.
+
+    Attributes:
+        variants: the sweep.
+        settings: fields of the run, in the order of the published averages.
+    """
+
+    variants: Selector
+    settings: tuple[Field, ...]
+    kind: ClassVar[str] = "cluster"
+    full: ClassVar[str] = (
+        "The average settings of the best variants of a sweep lie within one standard deviation "
+        "of the published ones, the deviation being that among the best; and at least one of "
+        "these averages is one that as many variants chosen blindly would rarely have (5 %)."
+    )
+    partial: ClassVar[str] = "Within two, and the same of blind choice."
+
+    @property
+    def takes(self) -> tuple[int, ...]:
+        """See `Rule`."""
+        return (len(self.settings) + 1,)
+
+    def decide(self, published: tuple[Number, ...], *sides: Sequence[Trained]) -> Outcome:
+        """See `Rule`."""
+        [sweep], (*averages, share) = sides, published
+        ranked = sorted(sweep, key=lambda v: v.values(ACCURACY).median(), reverse=True)
+        top = ranked[: math.ceil(share.value * len(ranked))]
+        if len(top) < 2:
+            raise UndecidedError(f"{share.value:.0%} of {len(sweep)} variants is one variant")
+        every = np.array([[getattr(v.run, name) for name in self.settings] for v in ranked])
+        means, spreads = every[: len(top)].mean(axis=0), every[: len(top)].std(axis=0, ddof=1)
+        away = np.abs(means - [number.value for number in averages])
+        chosen = bool((np.abs(means - every.mean(axis=0)) > _blindly(every, len(top))).any())
+        near, nearer = bool((away <= 2 * spreads).all()), bool((away <= spreads).all())
+        shown = self._triplet(means)
+        return Outcome(
+            graded(chosen and nearer, chosen and near),
+            f"The best {len(top)} of {len(sweep)} variants average {shown}, with standard "
+            f"deviations {self._triplet(spreads)}; {wording.seeds(top[0].values(ACCURACY))} each. "
+            f"Chosen blindly, as many would {'rarely' if chosen else 'often'} be as far from the "
+            f"average of all, {self._triplet(every.mean(axis=0))}.",
+            dict(zip(self.settings, map(float, means), strict=True)),
+            shown,
+        )
+
+    def show(self, published: tuple[Number, ...]) -> str:
+        """See `Rule`."""
+        return self._triplet([number.value for number in published[:-1]])
+
+    def _triplet(self, values: Any) -> str:
+        return f"({', '.join(f'{value:.2f}' for value in values)})"
+
+
+def _blindly(settings: np.ndarray, count: int) -> np.ndarray:
+    """Return how far an average of `count` of the rows, drawn blindly, is from that of all.
+
+    The distance that, by the normal approximation, 95 % of draws keep within in every column.
+    """
+    rows, columns = settings.shape
+    deviation = settings.std(axis=0, ddof=1) * math.sqrt(1 / count - 1 / rows)
+    return deviation * NormalDist().inv_cdf(1 - 0.05 / (2 * columns))
+
+
+@dataclass(frozen=True)
+class Share(Rule):
+    """At least the published share of a sweep is above a variant, seed for seed.
+
+    Attributes:
+        above: the sweep.
+        below: the variant; the best of several.
+    """
+
+    above: Selector
+    below: Selector
+    kind: ClassVar[str] = "share"
+    full: ClassVar[str] = (
+        "At least the published share of a sweep is above a variant, seed for seed."
+    )
+    partial: ClassVar[str] = "More than one of the sweep is."
+    numbers: ClassVar[tuple[int, ...]] = (1,)
+
+    def decide(self, published: tuple[Number, ...], *sides: Sequence[Trained]) -> Outcome:
+        """See `Rule`."""
+        sweep, base = sides[0], best(sides[1], ACCURACY)
+        highest = base.values(ACCURACY).max()
+        count = sum(variant.values(ACCURACY).min() > highest for variant in sweep)
+        share = count / len(sweep)
+        return Outcome(
+            graded(share >= published[0].value, count > 1),
+            f"{count} of {len(sweep)} variants have their lowest seed above the highest of "
+            f"{base.label}, {highest:.2%}.",
+            {"share": share, "variants": len(sweep)},
+            f"{share:.0%}",
+        )
+
+    def show(self, published: tuple[Number, ...]) -> str:
+        """See `Rule`."""
+        return f"{published[0].value:.0%} or more"
+
+
+@dataclass(frozen=True)
+class Setting(Rule):
+    """The best variant of a search has a setting at the published level.
+
+    Attributes:
+        variants: the search.
+        setting: a field of the run.
+    """
+
+    variants: Selector
+    setting: Field
+    kind: ClassVar[str] = "setting"
+    full: ClassVar[str] = (
+        f"The best variant of a search has the published setting within a factor of {SAME_LEVEL:g}."
+    )
+    partial: ClassVar[str] = "Within the square of the factor."
+    numbers: ClassVar[tuple[int, ...]] = (1,)
+
+    def decide(self, published: tuple[Number, ...], *sides: Sequence[Trained]) -> Outcome:
+        """See `Rule`."""
+        [number], chosen = published, best(sides[0], ACCURACY)
+        if len(sides[0]) < 2:
+            raise UndecidedError(f"{chosen.label} alone is not a search")
+        ours = float(getattr(chosen.run, self.setting))
+        words = self.setting.replace("_", " ")
+        return Outcome(
+            same_level(ours / number.value),
+            f"The best of {len(sides[0])} variants, {chosen.label}, has {words} {ours:.3g}, "
+            f"{ours / number.value:.2g} times the published {number}.",
+            {self.setting: ours},
+            f"{ours:.3g}",
+        )
+
+
+@dataclass(frozen=True)
+class Apart(Rule):
+    """The best variants of two searches differ in a setting.
+
+    Attributes:
+        one: the first search.
+        other: the second.
+        setting: a field of the run.
+    """
+
+    one: Selector
+    other: Selector
+    setting: Field
+    kind: ClassVar[str] = "apart"
+    full: ClassVar[str] = (
+        f"The best variants of two searches differ in a setting by a factor of {SAME_LEVEL:g} or "
+        "more."
+    )
+    partial: ClassVar[str] = "Never."
+    numbers: ClassVar[tuple[int, ...]] = (0,)
+
+    def decide(self, published: tuple[Number, ...], *sides: Sequence[Trained]) -> Outcome:
+        """See `Rule`."""
+        chosen = [best(side, ACCURACY) for side in sides]
+        first, second = (float(getattr(variant.run, self.setting)) for variant in chosen)
+        words = self.setting.replace("_", " ")
+        return Outcome(
+            graded(max(first / second, second / first) >= SAME_LEVEL, False),
+            f"The best {words} is {first:.3g} in {chosen[0].label} and {second:.3g} in "
+            f"{chosen[1].label}, {first / second:.2g} times as large.",
+            {"one": first, "other": second},
+            f"{first:.3g} and {second:.3g}",
+        )
