@@ -41,7 +41,7 @@ def study():
     @oracles.quick_jit
     def clipped(images, labels, mask, clip_norm):
         found = per_example.by_rules(graph, losses, params, images, labels)
-        total, seen = mechanisms.clipped_sum(*found, mask, clip_norm)
+        total, seen = mechanisms.FlatClipping(clip_norm).sum(*found, mask)
         return nnx.to_pure_dict(total), seen
 
     @oracles.quick_jit
@@ -154,7 +154,7 @@ class Given:
 
 
 sum_of_rows = oracles.quick_jit(
-    lambda rows, mask, c: mechanisms.clipped_sum(jnp.zeros(len(rows)), Given(rows), mask, c)
+    lambda rows, mask, c: mechanisms.FlatClipping(c).sum(jnp.zeros(len(rows)), Given(rows), mask)
 )
 
 

@@ -15,12 +15,13 @@ def build(problem: Problem, variant: str) -> JaxContestant:
     """Build it, over the whole batch at once."""
     network = stock_network(problem)
     graph = nnx.split(network, nnx.Param)[0]
+    mechanism = mechanisms.FlatClipping(problem.clip_norm)
 
     def total(
         params: nnx.State, indices: jax.Array, images: jax.Array, labels: jax.Array
     ) -> nnx.State:
         batch = images[indices], labels[indices]
         each = per_example.by_vmap(graph, each_loss, params, *batch)
-        return mechanisms.clipped_sum(*each, jnp.ones(len(indices)), problem.clip_norm)[0]
+        return mechanism.sum(*each, jnp.ones(len(indices)))[0]
 
     return JaxContestant(problem, network, total, optimizer(problem, private=True))

@@ -1,9 +1,9 @@
 """Mechanisms: from per-example gradients to one noisy sum.
 
-A mechanism bounds what one example can add to the sum, states that bound as an l2 sensitivity
-(neighbouring datasets differ by adding or removing one example), and adds Gaussian noise of
-standard deviation noise multiplier * sensitivity. Its epsilon then follows from the noise
-multiplier, the sampling probability and the number of steps alone.
+A mechanism bounds what one example can add to the sum, and states that bound as an l2 sensitivity
+(neighbouring datasets differ by adding or removing one example). Gaussian noise of standard
+deviation noise multiplier * sensitivity is added to the sum. The epsilon then follows from the
+noise multiplier, the sampling probability and the number of steps alone.
 """
 
 from __future__ import annotations
@@ -39,26 +39,33 @@ def clip_coefficients(norms: Float[Array, "batch"], clip_norm: Scalar) -> Float[
     return clip_norm / jnp.maximum(norms, clip_norm)
 
 
-def clipped_sum(
-    losses: Float[Array, "batch"],
-    gradients: Gradients,
-    mask: Float[Array, "batch"],
-    clip_norm: Scalar,
-) -> tuple[nnx.State, Seen]:
-    """Return the sum of the clipped gradients of the examples in `mask`, and what was seen.
+class FlatClipping(NamedTuple):
+    """Each example's gradient, all parameters together, clipped to the l2 norm C.
 
-    Its l2 sensitivity is `clip_norm`: one example more or less changes the sum by that one's
-    clipped gradient, and nothing else.
+    Attributes:
+        clip_norm: C.
     """
-    norms = gradients.norms()
-    total = gradients.weighted_sum(mask * clip_coefficients(norms, clip_norm))
-    seen = Seen(
-        loss=jnp.vdot(mask, losses),
-        norm=jnp.vdot(mask, norms),
-        clipped=jnp.vdot(mask, norms > clip_norm),
-        examples=mask.sum(),
-    )
-    return total, seen
+
+    clip_norm: Scalar
+
+    @property
+    def sensitivity(self) -> Scalar:
+        """C: one example more or less changes the sum by its clipped gradient, and nothing else."""
+        return self.clip_norm
+
+    def sum(
+        self, losses: Float[Array, "batch"], gradients: Gradients, mask: Float[Array, "batch"]
+    ) -> tuple[nnx.State, Seen]:
+        """Return the sum of the clipped gradients of the examples in `mask`, and what was seen."""
+        norms = gradients.norms()
+        total = gradients.weighted_sum(mask * clip_coefficients(norms, self.clip_norm))
+        seen = Seen(
+            loss=jnp.vdot(mask, losses),
+            norm=jnp.vdot(mask, norms),
+            clipped=jnp.vdot(mask, norms > self.clip_norm),
+            examples=mask.sum(),
+        )
+        return total, seen
 
 
 def gaussian_noise(standard_deviation: Scalar, key: Array) -> optax.GradientTransformation:

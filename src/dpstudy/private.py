@@ -37,21 +37,21 @@ class PrivateGradient:
         graph: the network without its parameters.
         losses: from a network, inputs and labels to one loss an example. An example's loss may
             depend on that example alone: no batch normalisation, no contrastive terms.
-        clip_norm: C, the l2 norm to which each example's gradient is clipped.
+        mechanism: how the examples' gradients are bounded.
         microbatch: examples in one pass.
         mesh: the devices that share the examples; None for one device.
     """
 
     graph: nnx.GraphDef
     losses: Losses
-    clip_norm: float
+    mechanism: mechanisms.FlatClipping
     microbatch: int = 32
     mesh: Mesh | None = None
 
     @property
     def sensitivity(self) -> float:
-        """The sum's l2 sensitivity to adding or removing one example: the clipping norm."""
-        return self.clip_norm
+        """The sum's l2 sensitivity to adding or removing one example."""
+        return self.mechanism.sensitivity
 
     def __call__(self, params: nnx.State, inputs: Array, labels: Array, draw: Draw) -> nnx.State:
         """Return the sum over the drawn examples, without noise; NaN if the draw overflowed.
@@ -76,7 +76,7 @@ class PrivateGradient:
     def _sum(self, params: nnx.State, inputs: Array, labels: Array, draw: Draw) -> nnx.State:
         def part(inputs: Array, labels: Array, mask: Array) -> nnx.State:
             each = per_example.gradients(self.graph, self.losses, params, inputs, labels)
-            return mechanisms.clipped_sum(*each, mask, self.clip_norm)[0]
+            return self.mechanism.sum(*each, mask)[0]
 
         nothing = jax.tree.map(jnp.zeros_like, params)
         return accumulate.over_examples(part, nothing, draw, (inputs, labels), self.microbatch)
@@ -129,4 +129,5 @@ def private_gradient(
     if microbatch < 1:
         raise ValueError(f"microbatch must be at least 1, got {microbatch}")
     graph, params = nnx.split(layers.tap(model), nnx.Param)
-    return PrivateGradient(graph, losses, clip_norm, microbatch, mesh), params
+    mechanism = mechanisms.FlatClipping(clip_norm)
+    return PrivateGradient(graph, losses, mechanism, microbatch, mesh), params

@@ -395,16 +395,22 @@ def sum_over(
     """Sum the (clipped) gradients of the drawn examples, one microbatch after the other."""
     graph = models.structure(shape.model, shape.width)
     losses = objective(shape, numbers)
+    mechanism = mechanism_of(shape, numbers)
 
     def part(images: Array, labels: Array, mask: Array) -> Any:
-        if not shape.private:
+        if mechanism is None:
             return mechanisms.plain_sum(graph, losses, params, images, labels, mask)
         gradients = per_example.gradients if method.rules else per_example.by_vmap
         each = gradients(graph, losses, params, images, labels)
-        return mechanisms.clipped_sum(*each, mask, numbers["clip_norm"])
+        return mechanism.sum(*each, mask)
 
     nothing = (jax.tree.map(jnp.zeros_like, params), mechanisms.nothing_seen())
     return accumulate.over_examples(part, nothing, draw, (images, labels), method.microbatch)
+
+
+def mechanism_of(shape: Run, numbers: Numbers) -> mechanisms.FlatClipping | None:
+    """Return what bounds the examples' gradients; None for a run without privacy."""
+    return mechanisms.FlatClipping(numbers["clip_norm"]) if shape.private else None
 
 
 def optimizer(shape: Run, numbers: Numbers, key: Array) -> optax.GradientTransformation:
@@ -414,9 +420,10 @@ def optimizer(shape: Run, numbers: Numbers, key: Array) -> optax.GradientTransfo
         "adam": lambda: optax.adam(numbers["learning_rate"]),
     }[shape.optimizer]()
     mean = optax.scale(1 / shape.batch)
-    if not shape.private:
+    mechanism = mechanism_of(shape, numbers)
+    if mechanism is None:
         return optax.chain(mean, rule)
-    deviation = numbers["noise_multiplier"] * numbers["clip_norm"]
+    deviation = numbers["noise_multiplier"] * mechanism.sensitivity
     noise = mechanisms.gaussian_noise(deviation, _stream(key, "noise"))
     return optax.chain(noise, mean, rule)
 
