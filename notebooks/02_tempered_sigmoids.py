@@ -239,8 +239,9 @@ chapter.growth(scenarios)
 # ### Learning rates and optimizers
 #
 # The paper's Table 4, on Fashion-MNIST: each optimizer at its best learning rate, from a grid that
-# doubles from rate to rate and holds the published one. Look at whether the private curves of SGD
-# and Adam reach the same height, and at how far the best private rate is from the best without.
+# doubles from rate to rate and holds the published one; the best is trained again with several
+# seeds. Look at whether the private curves of SGD and Adam reach the same height, and at how far
+# the best private rate is from the best without.
 
 # %% tags=["remove-input"]
 rates = prepare(find("tempered-sigmoids-table-4"), profile, seeds=seeds)
@@ -256,13 +257,13 @@ chapter.table_4(rates)
 # ### Each in its own best setting
 #
 # Behind every row of the paper's Table 3 is a search by Gaussian-process bandits over filters,
-# learning rate, optimizer, batch and epochs. Here relu and tanh get the same budget: 24 settings
-# with privacy and 12 without, each with the noise that the quoted ε asks for. Half of them fill the
-# space evenly; the others are proposed by Optuna's Gaussian-process sampler
-# {cite}`akiba2019optuna`. The best of them is trained with five seeds. Look at the gap between the
-# two private rows beside the one at the head of this chapter, and at how much the best loses when
-# its luckiest seed is not the only one. The ε is that of one run: choosing among them by test
-# accuracy costs more, and is not counted here or in the paper.
+# learning rate, optimizer, batch and epochs. Here relu and tanh try as many settings, half as many
+# without privacy as with it, and the private ones with the noise that the quoted ε asks for. Half
+# of them fill the space evenly; the others are proposed by Optuna's Gaussian-process sampler
+# {cite}`akiba2019optuna`. The best of them is trained again with several seeds. Look at the gap
+# between the two private rows beside the one at the head of this chapter, and at how much the best
+# loses when its luckiest seed is not the only one. The ε is that of one run: choosing among them by
+# test accuracy costs more, and is not counted here or in the paper.
 
 # %% tags=["remove-input"]
 search = prepare(find("tempered-sigmoids-table-3-search"), profile, dataset=dataset, seeds=seeds)

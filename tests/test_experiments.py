@@ -204,7 +204,7 @@ def test_the_sweep_is_one_cohort_a_dataset_and_differs_from_figure_3_in_the_trip
                 assert low <= value <= high
 
 
-@pytest.mark.parametrize(("count", "dimensions"), [(64, 3), (48, 3), (48, 9), (8, 5)])
+@pytest.mark.parametrize(("count", "dimensions"), [(64, 3), (25, 3), (25, 9), (8, 5)])
 def test_a_design_fills_its_space_more_evenly_than_chance(count, dimensions):
     points = np.array(design.fill(count, dimensions))
     assert points.shape == (count, dimensions)
@@ -297,7 +297,7 @@ def test_norms_are_recorded_in_all_four_scenarios_with_the_settings_of_the_other
 def test_layer_wise_runs_are_as_many_as_shared_ones_from_the_same_ranges():
     runs = find("tempered-sigmoids-layer-wise").labelled()
     kinds = Counter(label.split()[0] for label, _ in runs)
-    assert kinds["shared"] == kinds["layer-wise"] == 48
+    assert kinds["shared"] == kinds["layer-wise"] == 25
     assert len({run.cohort for _, run in runs}) == 2
     for _, run in runs:
         for name in tempered.TRIPLET:

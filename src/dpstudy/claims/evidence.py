@@ -23,7 +23,7 @@ class Selector:
     """Which runs a rule looks at.
 
     Attributes:
-        variant: a variant's label, or a pattern with * for several.
+        variant: a variant's label, or a pattern for several, as `fnmatch` reads it.
         experiment: whose variant; None for the claim's own experiment.
     """
 

@@ -5,6 +5,8 @@ The best of a search is chosen by test accuracy, as in the paper, and the choice
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pandas as pd
 
 from dpstudy import published
@@ -32,18 +34,15 @@ def learning_rates(reading: Reading) -> Figure | Note:
     """Draw accuracy against the learning rate, SGD and Adam, private and not (Table 4)."""
     if not reading.found:
         return not_yet_run("The learning rates of Table 4", reading.command)
-    dataset, finals = dataset_of(reading), _with_technique(reading)
-    by = ["optimizer", "kind", "learning_rate"]
-    accuracy = finals.groupby(by).test_accuracy
-    data = accuracy.agg(["median", "min", "max", "count"]).reset_index()
+    dataset, data = dataset_of(reading), _with_technique(reading)
     with canvas(1, 2, size=(9.0, 3.8), sharey=True) as (figure, panels):
         for axes, optimizer in zip(panels, OPTIMIZERS, strict=True):
             for kind, style in KINDS.items():
                 rows = data[(data.optimizer == optimizer) & (data.kind == kind)]
-                axes.fill_between(
-                    rows.learning_rate, rows["min"], rows["max"], color=style.color, alpha=0.25
-                )
-                axes.plot(rows.learning_rate, rows["median"], **style.line, label=kind)
+                tried, again = _tried_and_again(rows)
+                axes.plot(tried.learning_rate, tried.test_accuracy, **style.line, label=kind)
+                seeds = {"color": style.color, "marker": "_", "markersize": 11, "linestyle": "none"}
+                axes.plot(again.learning_rate, again.test_accuracy, **seeds)
                 theirs = published_row(dataset, optimizer, kind)
                 if theirs is not None:
                     options = {"markersize": 13, "markeredgecolor": "black", "linestyle": "none"}
@@ -52,18 +51,19 @@ def learning_rates(reading: Reading) -> Figure | Note:
         panels[0].set_ylabel("test accuracy")
         handles, labels = panels[0].get_legend_handles_labels()
         figure.legend(handles, labels, loc="outside lower center", ncols=2, fontsize="small")
-    best = _best(data)
     said = "; ".join(
-        f"{row.optimizer}, {row.kind}: best {row['median']:.1%} at {row.learning_rate:g}"
-        for _, row in best.iterrows()
+        f"{technique}: best {best.test_accuracy:.1%} at {best.learning_rate:g}"
+        for technique, best, _, _ in _techniques(data)
     )
+    tried_with = seeds_of(data[data["last"] != BEST])
+    dashes = " Dashes: the best, trained again." if data["last"].eq(BEST).any() else ""
     stars = " Stars: published." if published_row(dataset, "SGD", "private") else ""
     return Figure(
         fig=figure,
         name=f"tempered-sigmoids-table-4-rates-{dataset}",
         caption=(
-            f"Test accuracy of tanh on {DATASETS[dataset]} against the learning rate: median and "
-            f"range over {seeds_of(finals)}, computed on {reading.devices}.{stars}"
+            f"Test accuracy of tanh on {DATASETS[dataset]} against the learning rate, "
+            f"{tried_with} each, computed on {reading.devices}.{dashes}{stars}"
             f"{diverged(dataset, reading)}"
         ),
         alt=f"Two panels, SGD and Adam, two curves each. {said}.",
@@ -75,39 +75,38 @@ def table_4(reading: Reading) -> Table | Note:
     """Return the best learning rate of each optimizer, with privacy and without (Table 4)."""
     if not reading.found:
         return not_yet_run("Table 4", reading.command)
-    dataset, finals = dataset_of(reading), _with_technique(reading)
-    accuracy = finals.groupby(["optimizer", "kind", "learning_rate"]).test_accuracy
-    data = accuracy.agg(["median", "min", "max", "count"]).reset_index()
+    dataset = dataset_of(reading)
     rows = []
-    for _, row in _best(data).iterrows():
-        theirs = published_row(dataset, row.optimizer, row.kind) or (None, None)
-        tried = data[(data.optimizer == row.optimizer) & (data.kind == row.kind)]
+    for technique, best, tried, again in _techniques(_with_technique(reading)):
+        theirs = published_row(dataset, best.optimizer, best.kind) or (None, None)
         rows.append(
             {
-                "technique": f"{row.optimizer}, {row.kind}",
+                "technique": technique,
                 "published rate": theirs[0],
-                "best rate": row.learning_rate,
+                "best rate": best.learning_rate,
                 "published": theirs[1],
-                "median": row["median"],
-                "minimum": row["min"],
-                "maximum": row["max"],
-                "seeds": row["count"],
+                "median": again.test_accuracy.median(),
+                "minimum": again.test_accuracy.min(),
+                "maximum": again.test_accuracy.max(),
+                "seeds": len(again),
+                "in the search": best.test_accuracy,
                 "rates tried": len(tried),
-                "at the edge": "yes" if row.learning_rate in _edges(tried) else "no",
+                "at the edge": "yes" if best.learning_rate in _edges(tried) else "no",
             }
         )
     return Table(
         name=f"tempered-sigmoids-table-4-{dataset}",
         caption=(
             f"The best learning rate of each optimizer for tanh on {DATASETS[dataset]}, chosen by "
-            "the median test accuracy; a best rate at the edge of its grid may have a better one "
-            "beyond. The published private rates belong to a clipping norm that the paper does not "
-            f"print. Computed on {reading.devices}.{diverged(dataset, reading)}"
+            "the test accuracy of one seed (in the search), and then trained with more: median and "
+            "range over those. A best rate at the edge of its grid may have a better one beyond. "
+            "The published private rates belong to a clipping norm that the paper does not print. "
+            f"Computed on {reading.devices}.{diverged(dataset, reading)}"
         ),
         data=pd.DataFrame(rows),
         formats={
             **dict.fromkeys(("published rate", "best rate"), "{:.3g}"),
-            **dict.fromkeys(("median", "minimum", "maximum"), "{:.2%}"),
+            **dict.fromkeys(("median", "minimum", "maximum", "in the search"), "{:.2%}"),
             "published": "{:.1%}",
         },
     )
@@ -125,12 +124,26 @@ def published_row(dataset: str, optimizer: str, kind: str) -> tuple[float, float
 def _with_technique(reading: Reading) -> pd.DataFrame:
     finals = finals_with(reading, "learning_rate")
     parts = finals.label.str.split(", ", expand=True)
-    return finals.assign(optimizer=parts[0], kind=parts[1])
+    return finals.assign(optimizer=parts[0], kind=parts[1], last=parts[2])
 
 
-def _best(data: pd.DataFrame) -> pd.DataFrame:
-    """Return the row with the highest median of each technique."""
-    return data.loc[data.groupby(["optimizer", "kind"], sort=False)["median"].idxmax()]
+def _techniques(
+    finals: pd.DataFrame,
+) -> Iterator[tuple[str, pd.Series, pd.DataFrame, pd.DataFrame]]:
+    """Yield each technique's name, its best rate's row, those tried, and the best's trained again.
+
+    A technique of which no run is stored is left out.
+    """
+    for (optimizer, kind), rows in finals.groupby(["optimizer", "kind"], sort=False):
+        tried, again = _tried_and_again(rows)
+        if not tried.empty:
+            yield f"{optimizer}, {kind}", tried.loc[tried.test_accuracy.idxmax()], tried, again
+
+
+def _tried_and_again(rows: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Return the runs that a search tried, and those of its best with more seeds."""
+    again = rows["last"] == BEST
+    return rows[~again], rows[again]
 
 
 def _edges(tried: pd.DataFrame) -> tuple[float, float]:
@@ -148,8 +161,7 @@ def table_3_search(reading: Reading) -> Table | Note:
     finals = finals.assign(technique=names.str[0], last=names.str[1])
     rows = []
     for technique, of_one in finals.groupby("technique"):
-        again = of_one["last"] == BEST
-        tried, best = of_one[~again], of_one[again]
+        tried, best = _tried_and_again(of_one)
         winner = tried.loc[tried.test_accuracy.idxmax()]
         theirs = published_accuracy(dataset, _published_name(str(technique)))
         rows.append(
