@@ -61,6 +61,44 @@ def test_nothing_else_works_on_a_worker_s_core(client):
     assert environment["OMP_NUM_THREADS"] == "1"
 
 
+def test_no_run_waits_for_a_worker_that_has_another(client, tmp_path, monkeypatch):
+    """Dealt out all at once, some did while the other worker was idle."""
+    submit, most = client.submit, []
+
+    def watched(*args, **kwargs):
+        future = submit(*args, **kwargs)
+        most.append(max(map(len, client.processing().values())))
+        return future
+
+    monkeypatch.setattr(client, "submit", watched)
+    monkeypatch.setattr(cluster, "train_on_worker", lambda *_: time.sleep(0.3) or [])
+    outcome = cluster.train_missing(client, seeds(6), tmp_path)
+    assert outcome.unfinished == len(most) == 6
+    assert max(most) <= 1
+
+
+def test_a_cluster_that_grows_is_used(tmp_path, monkeypatch):
+    def until_there_are_two(_, folder, __):
+        open(f"{folder}/{os.getpid()}", "w").close()
+        deadline = time.time() + 60
+        while len(os.listdir(folder)) < 2 and time.time() < deadline:
+            time.sleep(0.05)
+        return []
+
+    monkeypatch.setattr(cluster, "NEW_WORKERS_EVERY", 0.1)
+    monkeypatch.setattr(cluster, "train_on_worker", until_there_are_two)
+    with cluster.connect(None, workers=1) as client:
+        nthreads = client.nthreads
+
+        def then_more():
+            client.cluster.scale(2)
+            return nthreads()
+
+        monkeypatch.setattr(client, "nthreads", then_more)
+        cluster.train_missing(client, seeds(2), tmp_path)
+    assert len(os.listdir(tmp_path)) == 2
+
+
 def test_a_lost_worker_loses_no_run_of_its_cohort(client, tmp_path):
     runs, killed = seeds(4, replace(RUN, epochs=12)), []
     workers = list(client.run(os.getpid).values())

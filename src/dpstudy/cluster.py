@@ -14,8 +14,10 @@ import logging
 import math
 import os
 import time
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
+from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any
 
 import dask
@@ -25,7 +27,6 @@ from distributed import (
     Future,
     LocalCluster,
     WorkerPlugin,
-    as_completed,
     get_worker,
 )
 from distributed.comm import CommClosedError
@@ -40,6 +41,8 @@ if TYPE_CHECKING:
     from dpstudy.store import Result
 
 TOPIC = "dpstudy-epoch"
+# Seconds between looks at whether a cluster has grown.
+NEW_WORKERS_EVERY = 5.0
 # Read when a worker first uses jax: one thread and one device, for the one core it is pinned to.
 SINGLE_THREADED = {
     "XLA_FLAGS": "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1",
@@ -150,27 +153,60 @@ def train_missing(
         _, what = event
         work.progress(what["run"], what["epoch"], what["accuracy"])
 
-    deadline = time.time() + budget
     client.subscribe_topic(TOPIC, heard)
-    futures = {}
-    for cohort in work.cohorts(most or 1):
-        fields = [run.to_dict() for run in cohort]
-        key = "-".join(run.identity for run in cohort)
-        future = client.submit(
-            train_on_worker, fields, str(folder.resolve()), deadline, key=key, retries=2
-        )
-        futures[future] = cohort
+    running: dict[Future, list[Run]] = {}
     try:
-        for future in as_completed(futures):
-            for result in _results(future, futures[future]):
+        for future in _handed_out(
+            client, work.cohorts(most or 1), folder, time.time() + budget, running
+        ):
+            cohort = running.pop(future)
+            for result in _results(future, cohort):
                 work.settle(result)
-            work.close(futures[future])
+            work.close(cohort)
     finally:
         # A client that gave up its scheduler has nobody to tell.
         if client.status in ("running", "connecting"):
-            client.cancel(list(futures), force=True)
+            client.cancel(list(running), force=True)
             client.unsubscribe_topic(TOPIC)
     return work.outcome()
+
+
+def _handed_out(
+    client: Client,
+    cohorts: Iterable[list[Run]],
+    folder: Path,
+    deadline: float,
+    running: dict[Future, list[Run]],
+) -> Iterator[Future]:
+    """Hand out a cohort to each worker as it becomes free; yield what is done, out of `running`.
+
+    Dask would deal out all of them at once, by its own guess of how long each takes, and has left
+    workers idle for minutes while runs waited for another.
+
+    Raises:
+        UserError: the scheduler was lost.
+    """
+    waiting, done, workers = deque(cohorts), SimpleQueue(), 0
+    while waiting or running:
+        if client.status == "closed":
+            raise _dropped("scheduler-connection-lost")
+        # While the connection is lost none answers: for as long, the workers are those of before.
+        with contextlib.suppress(OSError, AttributeError):
+            workers = sum(client.nthreads().values())
+        while waiting and len(running) < max(workers, 1):
+            cohort = waiting.popleft()
+            future = client.submit(
+                train_on_worker,
+                [run.to_dict() for run in cohort],
+                str(folder.resolve()),
+                deadline,
+                key="-".join(run.identity for run in cohort),
+                retries=2,
+            )
+            running[future] = cohort
+            future.add_done_callback(done.put)
+        with contextlib.suppress(Empty):
+            yield done.get(timeout=NEW_WORKERS_EVERY)
 
 
 def _results(future: Future, cohort: Sequence[Run]) -> list[Result]:
@@ -190,10 +226,14 @@ def _results(future: Future, cohort: Sequence[Run]) -> list[Result]:
             "--cohort), and the same command goes on"
         ) from error
     except (CancelledError, CommClosedError, NoWorkerError) as error:
-        raise UserError(
-            f"the Dask cluster dropped the work ({getattr(error, 'reason', error)}); what was done "
-            "is kept, and once the cluster is back the same command goes on"
-        ) from error
+        raise _dropped(getattr(error, "reason", error)) from error
+
+
+def _dropped(reason: object) -> UserError:
+    return UserError(
+        f"the Dask cluster dropped the work ({reason}); what was done is kept, and once the "
+        "cluster is back the same command goes on"
+    )
 
 
 def train_on_worker(cohort: list[dict[str, Any]], folder: str, deadline: float) -> list[Result]:
