@@ -77,6 +77,22 @@ def test_no_run_waits_for_a_worker_that_has_another(client, tmp_path, monkeypatc
     assert max(most) <= 1
 
 
+def test_the_longest_runs_are_begun_first(client, tmp_path, monkeypatch):
+    """A long one begun last would be waited for by an idle worker."""
+    begun, submit = [], client.submit
+
+    def noted(function, cohort, *args, **kwargs):
+        begun.append(Run.from_dict(cohort[0]))
+        return submit(function, cohort, *args, **kwargs)
+
+    monkeypatch.setattr(client, "submit", noted)
+    monkeypatch.setattr(cluster, "train_on_worker", lambda *_: [])
+    short, wide = seeds(2), replace(RUN, width=2.0)
+    long = replace(RUN, epochs=3 * RUN.epochs)
+    cluster.train_missing(client, [*short, wide, long], tmp_path)
+    assert begun == [long, wide, *short]
+
+
 def test_a_cluster_that_grows_is_used(tmp_path, monkeypatch):
     def until_there_are_two(_, folder, __):
         open(f"{folder}/{os.getpid()}", "w").close()

@@ -186,7 +186,9 @@ def _handed_out(
     Raises:
         UserError: the scheduler was lost.
     """
-    waiting, done, workers = deque(cohorts), SimpleQueue(), 0
+    # The longest first: a long one begun last is waited for by all other workers.
+    waiting = deque(sorted(cohorts, key=_work, reverse=True))
+    done, workers = SimpleQueue(), 0
     while waiting or running:
         if client.status == "closed":
             raise _dropped("scheduler-connection-lost")
@@ -207,6 +209,11 @@ def _handed_out(
             future.add_done_callback(done.put)
         with contextlib.suppress(Empty):
             yield done.get(timeout=NEW_WORKERS_EVERY)
+
+
+def _work(cohort: Sequence[Run]) -> float:
+    """Return what a cohort costs next to others: examples times filters, a coarse measure."""
+    return sum(run.epochs * run.examples * run.width for run in cohort)
 
 
 def _results(future: Future, cohort: Sequence[Run]) -> list[Result]:
