@@ -69,6 +69,14 @@ def logarithmic(axes: Axes, form: str) -> None:
     axes.yaxis.set_minor_formatter(NullFormatter())
 
 
+def logarithmic_rates(axes: Axes) -> None:
+    """Make the horizontal axis, of learning rates, logarithmic, with few ticks."""
+    axes.set_xscale("log")
+    axes.xaxis.set_major_locator(LogLocator(subs=(1, 3)))
+    axes.xaxis.set_major_formatter("{x:g}")
+    axes.xaxis.set_minor_formatter(NullFormatter())
+
+
 def published_accuracy(dataset: str, method: str) -> published.Accuracy | None:
     """Return what the paper states for a method on a dataset; None if it states nothing."""
     for value in published.TEMPERED_SIGMOID_ACCURACIES:

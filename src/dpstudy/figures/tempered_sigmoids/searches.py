@@ -17,6 +17,7 @@ from dpstudy.figures.tempered_sigmoids.common import (
     finals_with,
     for_each_dataset,
     logarithmic,
+    logarithmic_rates,
     published_accuracy,
     seeds_of,
 )
@@ -47,7 +48,8 @@ def learning_rates(reading: Reading) -> Figure | Note:
                 if theirs is not None:
                     options = {"markersize": 13, "markeredgecolor": "black", "linestyle": "none"}
                     axes.plot(*theirs, marker="*", color=style.color, **options)
-            axes.set(xlabel="learning rate", xscale="log", title=optimizer)
+            axes.set(xlabel="learning rate", title=optimizer)
+            logarithmic_rates(axes)
         panels[0].set_ylabel("test accuracy")
         handles, labels = panels[0].get_legend_handles_labels()
         figure.legend(handles, labels, loc="outside lower center", ncols=2, fontsize="small")
