@@ -178,7 +178,7 @@ def _handed_out(
     deadline: float,
     running: dict[Future, list[Run]],
 ) -> Iterator[Future]:
-    """Hand out a cohort to each worker as it becomes free; yield what is done, out of `running`.
+    """Hand out a cohort to each thread as it becomes free; yield what is done, out of `running`.
 
     Dask would deal out all of them at once, by its own guess of how long each takes, and has left
     workers idle for minutes while runs waited for another.
@@ -187,15 +187,15 @@ def _handed_out(
         UserError: the scheduler was lost.
     """
     # The longest first: a long one begun last is waited for by all other workers.
-    waiting = deque(sorted(cohorts, key=_work, reverse=True))
-    done, workers = SimpleQueue(), 0
+    waiting = deque(sorted(cohorts, key=_cost, reverse=True))
+    done, threads = SimpleQueue(), 0
     while waiting or running:
         if client.status == "closed":
             raise _dropped("scheduler-connection-lost")
-        # While the connection is lost none answers: for as long, the workers are those of before.
+        # While the connection is lost none answers: for as long, the threads are those of before.
         with contextlib.suppress(OSError, AttributeError):
-            workers = sum(client.nthreads().values())
-        while waiting and len(running) < max(workers, 1):
+            threads = sum(client.nthreads().values())
+        while waiting and len(running) < max(threads, 1):
             cohort = waiting.popleft()
             future = client.submit(
                 train_on_worker,
@@ -211,7 +211,7 @@ def _handed_out(
             yield done.get(timeout=NEW_WORKERS_EVERY)
 
 
-def _work(cohort: Sequence[Run]) -> float:
+def _cost(cohort: Sequence[Run]) -> float:
     """Return what a cohort costs next to others: examples times filters, a coarse measure."""
     return sum(run.epochs * run.examples * run.width for run in cohort)
 
