@@ -51,7 +51,13 @@ chapter.statements_table()
 print(chapter.verdicts_in_words())
 
 # %% [markdown]
-# ## 1. Gradient norms under a temperature
+# ## 1. The family, and gradient norms under a temperature
+#
+# With $\varphi(x) = s / (1 + e^{-Tx}) - o$ (Eq. 3) the paper says that a smaller $s$ makes an
+# activation smaller. It does if $o$ shrinks with it; with $o$ as it was, the member only moves
+# down. And it says that in a limit the family approximates relu on the inputs that occur. But
+# $\varphi(x) + \varphi(-x)$ is the same for all $x$, while relu gives $|x|$: on $[-a, a]$ no member
+# is nearer to relu than $a/4$. See in the table how near a bias brings it, and inputs of one sign.
 #
 # For $\ell(\theta) = \ln(1 + e^{-T \langle z, \theta\rangle})$, the label being in the sign of $z$,
 #
@@ -70,6 +76,8 @@ chapter.gradient_norms()
 # %%
 chapter.section_table(
     "tanh-is-tempered",
+    "scale-and-magnitude",
+    "relu-in-the-limit",
     "gradient-norm-binary",
     "gradient-norm-class",
     "gradient-norm-multiclass",
@@ -98,7 +106,22 @@ chapter.section_table(
 chapter.bias_against_bound()
 
 # %%
-chapter.section_table("surrogate-distance", "clipping-bias", "clipping-bias-sharp")
+chapter.section_table(
+    "surrogate-gradient",
+    "surrogate-distance",
+    "clipping-bias",
+    "clipping-bias-sharp",
+    "bias-falls-with-temperature",
+)
+
+# %% [markdown]
+# The theorem "essentially shows", the paper goes on, that the bias goes down with the temperature,
+# for any $C$. Its bound does. The bias itself can go up as $T$ goes down, since which gradients
+# are clipped, and how hard, changes with $T$ as well. Look for a stretch on which the curve falls
+# to the right.
+
+# %%
+chapter.bias_against_temperature()
 
 # %% [markdown]
 # The order of the bound is right and cannot be improved. But the worst case needs two camps of
@@ -202,7 +225,7 @@ chapter.section_table(
 # $$\lVert x \star g_o \rVert_2 \le \lVert x \rVert_2\, \lVert g_o \rVert_1, \qquad
 # \lVert \nabla_K \rVert_2 \le a \Bigl(\sum_o \lVert g_o \rVert_1^2\Bigr)^{1/2} \le ab .$$
 #
-# The text from which we work has lost the formulas of Propositions 3 and 5 and Theorem 3. They are
+# The text from which we work has lost the formulas of all its propositions and theorems. They are
 # restored from the prose around them and from the norm in the published code. The paper limits its
 # theorem to valid and wrap-around padding without bias. In the table below, compare zeros around
 # the image with padding that copies pixels.
@@ -253,11 +276,12 @@ chapter.section_table(
 #
 # ## 8. The curriculum's rates
 #
-# Losing less starts with SSE because it "converges exponentially to 0 loss", and cross-entropy only
-# as $1/t$. On a linear model both can be measured. SSE shrinks in each eigendirection of the data's
-# second moment by a constant factor, at worst $(1 - \lambda_{\min}/\lambda_{\max})^2$ a step. Each
-# claim would fall to data with another rate. In the figure look for straight lines: SSE's on
-# the left, where steps are linear, cross-entropy's on the right, where they are logarithmic.
+# Losing less starts with SSE because it "converges exponentially […] to 0 loss", and cross-entropy
+# only as $1/t$. On a linear model both can be measured. SSE shrinks in each eigendirection of the
+# data's second moment by a constant factor, at worst $(1 - \lambda_{\min}/\lambda_{\max})^2$ a
+# step. Each claim would fall to data with another rate. In the figure look for straight lines:
+# SSE's on the left, where steps are linear, cross-entropy's on the right, where they are
+# logarithmic.
 
 # %%
 chapter.convergence_rates()
@@ -274,7 +298,8 @@ chapter.section_table("sse-exponential", "sse-to-zero", "cross-entropy-rate")
 #
 # - $\lVert\nabla\ell\rVert \le \sqrt 2\,|T|\,\lVert z\rVert$ for any number of classes: choose
 #   $C$ by that.
-# - Theorem 1 is about two classes. With more, clipped gradients have no objective.
+# - Theorem 1 is about two classes. With more, clipped gradients have no objective. And it bounds
+#   the bias, no more: a lower temperature need not mean a smaller one.
 # - A sensitivity must be stated with its neighbours: what may differ, who else moves when it does,
 #   and by what the sum is divided. Divide by a constant.
 # - Backpropagation clipping can be had with padding by zeros, and with a bias at $b\sqrt{a^2 + 1}$.

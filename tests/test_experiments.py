@@ -37,6 +37,9 @@ from dpstudy.published import (
 from dpstudy.spec import Run
 from dpstudy.store import results_folder
 
+# What a search wants depends on what it has chosen: here nothing, whatever the study has stored.
+pytestmark = pytest.mark.usefixtures("results")
+
 ALL = pytest.mark.parametrize("experiment", EXPERIMENTS.values(), ids=lambda e: e.name)
 FIGURE_2 = find("tempered-sigmoids-figure-2")
 FIGURE_3 = find("tempered-sigmoids-figure-3")

@@ -29,12 +29,14 @@ from dpstudy.theorems import (
     clipping_bias,
     concentrated,
     convergence,
+    family,
     find,
     layer_sensitivity,
     losing_less,
     sampled_gaussian,
     search,
     tanh_filter,
+    temperature_and_bias,
     tempered_sigmoids,
 )
 from dpstudy.theorems.statement import LOOSE_BELOW, ROUNDING, Outcome
@@ -48,13 +50,17 @@ STORED, DAMAGED = records.read_all(ROOT / "results" / "theorems", "theorems")
 
 EXPECTED = {
     "tanh-is-tempered": "holds",
+    "scale-and-magnitude": "corrected",
+    "relu-in-the-limit": "corrected",
     "gradient-norm-binary": "holds",
     "gradient-norm-class": "holds",
     "gradient-norm-multiclass": "holds, loose",
     "gradient-norm-multiclass-sharp": "holds",
+    "surrogate-gradient": "holds",
     "surrogate-distance": "corrected",
     "clipping-bias": "holds, loose",
     "clipping-bias-sharp": "holds",
+    "bias-falls-with-temperature": "corrected",
     "clipped-field-binary": "holds",
     "clipped-field-multiclass": "holds",
     "pld-covers-delta": "holds",
@@ -95,13 +101,14 @@ EXPECTED = {
 # The same checks of claims that are false by a little, or of another thing. Where the statement is
 # itself false, the twin is the same search of what is true, which must find nothing.
 TWINS = {
-    "tanh-is-tempered": lambda: tempered_sigmoids.family_at((2.0, 2.001, 1.0)),
+    "tanh-is-tempered": lambda: family.family_at((2.0, 2.001, 1.0)),
     "gradient-norm-binary": lambda: tempered_sigmoids.binary_gradient(0.99),
     "gradient-norm-class": lambda: tempered_sigmoids.class_gradient(0.99),
     "gradient-norm-multiclass": lambda: tempered_sigmoids.multiclass_gradient(lambda k: 1.4),
     "gradient-norm-multiclass-sharp": lambda: tempered_sigmoids.multiclass_gradient(
         lambda k: math.sqrt(2 - 1 / k)
     ),
+    "surrogate-gradient": lambda: clipping_bias.surrogate_gradient(0.99),
     "clipping-bias": lambda: clipping_bias.bias(0.25),
     "clipping-bias-sharp": lambda: clipping_bias.bias(0.49),
     "clipped-field-binary": lambda: clipped_fields.is_gradient(3),
@@ -146,6 +153,11 @@ def above_the_gap(w):
 
 
 TRUE_TWINS = {
+    "scale-and-magnitude": lambda: Outcome(family.smaller_scale(offset_too=True).ratio, "", ""),
+    "relu-in-the-limit": lambda: family.as_relu(0.0),
+    "bias-falls-with-temperature": lambda: Outcome(
+        temperature_and_bias.falling(unclipped=True).ratio, "", ""
+    ),
     "backpropagation-equation": lambda: losing_less.backpropagation(
         losing_less.corrected_backpropagation
     ),
@@ -289,6 +301,42 @@ def test_the_box_search_stays_in_its_box_and_refines():
 
 
 # --- helper mathematics against closed forms --------------------------------------------------
+
+
+def test_the_nearest_to_relu_is_a_straight_line_a_quarter_away():
+    """By symmetry no member is nearer on [-1, 1]; scipy finds none either, o and bias included."""
+    x = np.linspace(-1, 1, 201)
+
+    def distance(point, shifted):
+        log_scale, log_temperature, offset, bias = point
+        z = np.exp(log_temperature) * (x + bias * shifted)
+        return np.abs(np.exp(log_scale) / (1 + np.exp(-z)) - offset - np.maximum(x, 0)).max()
+
+    for shifted in (False, True):
+        starts = np.random.default_rng(0).normal([2, 0, 0, 0], size=(8, 4))
+        best = min(
+            optimize.minimize(distance, start, (shifted,), method="Nelder-Mead").fun
+            for start in starts
+        )
+        found = family.nearest_to_relu(shifted=shifted)
+        assert found <= best + 1e-6
+        assert (found >= 0.25 - 1e-9) is (not shifted)
+
+
+def test_a_bias_can_fall_as_the_temperature_rises_in_one_dimension():
+    """The counterexample without the machinery: three points, a clipped optimum by a fine grid."""
+    points, shares = np.array([0.0675, -0.2451, 0.426]), np.array([0.115, 0.489, 0.396])
+    theta = np.linspace(-2.9, 2.9, 200_001)
+
+    def bias(temperature, clip=0.184):
+        margins = temperature * np.outer(points, theta)
+        slopes = temperature / (1 + np.exp(margins))
+        clipped = np.minimum(slopes * np.abs(points)[:, None], clip) * np.sign(points)[:, None]
+        loss = shares @ np.logaddexp(0, -margins)
+        end = np.searchsorted(-(shares @ clipped), 0)
+        return loss[min(end, len(theta) - 1)] - loss.min()
+
+    assert bias(3.5) > 5 * bias(4.9) > 0
 
 
 def test_the_surrogate_is_the_integral_of_the_clipped_slope():

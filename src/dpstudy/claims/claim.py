@@ -1,7 +1,8 @@
 """A claim of a paper, as the ledger's YAML files state it: one file a paper, checked on reading.
 
 An entry with several `datasets` is one claim a dataset: the dataset's name is appended to the id,
-and stands for `{dataset}` in the names of published numbers and in what the claim says.
+and stands for `{dataset}` in the names of published numbers and in what the claim says. Under
+`rule_after_runs` stand those of its datasets on which all runs were stored before the rule was.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from dpstudy.spec import DATASETS, Run
 # The papers by their key on the command line, which is also the stem of their file.
 KEYS = {name.replace(" ", "-"): name for name in PAPERS}
 _REQUIRED = ("id", "where", "says", "rule")
-_OPTIONAL = ("published", "experiment", "datasets")
+_OPTIONAL = ("published", "experiment", "datasets", "rule_after_runs")
 _FIELDS = [field.name for field in fields(Run)]
 
 
@@ -46,6 +47,7 @@ class Claim:
         experiment: whose runs test it; None for statements, and for what nothing tests.
         dataset: on which; None for statements.
         rule: what turns stored results into a verdict.
+        rule_after_runs: whether all runs that decide it were stored before the rule was written.
     """
 
     id: str
@@ -56,6 +58,7 @@ class Claim:
     experiment: str | None
     dataset: str | None
     rule: Rule
+    rule_after_runs: bool = False
 
 
 def read_claims(path: Path) -> list[Claim]:
@@ -108,6 +111,8 @@ class _Reader:
             if name not in self.entry:
                 raise self.error(name, "missing")
         datasets = self._datasets()
+        for name in self._typed(self._late, "rule_after_runs", list, "a list of names"):
+            self._one_of(name, "rule_after_runs", filter(None, datasets))
         if len(datasets) == 1:
             return [self._claim(datasets[0], self.text("id"))]
         return [self._claim(dataset, f"{self.text('id')}-{dataset}") for dataset in datasets]
@@ -122,6 +127,10 @@ class _Reader:
         if not isinstance(value, str) or not value.strip():
             raise self.error(name, f"must be text, got {value!r}")
         return " ".join(value.split())
+
+    @property
+    def _late(self) -> list[str]:
+        return self.entry.get("rule_after_runs", [])
 
     def _datasets(self) -> list[str | None]:
         datasets = self.entry.get("datasets", [None])
@@ -152,6 +161,7 @@ class _Reader:
             experiment=self.text("experiment") if "experiment" in self.entry else None,
             dataset=dataset,
             rule=rule,
+            rule_after_runs=dataset in self._late,
         )
 
     def _number(self, name: Any, dataset: str | None, field: str) -> Number:

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from functools import cached_property
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -61,15 +61,20 @@ class Trained:
         """The variant's run at its first seed."""
         return self.reading.found[0][1].run
 
-    def values(self, quantity: str) -> pd.Series:
-        """Return a quantity at the last epoch, one value a seed.
+    def values(self, quantity: str, epoch: Literal["first", "last"] = "last") -> pd.Series:
+        """Return a quantity after the last epoch, or the first, one value a seed.
 
         Raises:
-            UndecidedError: the runs did not record it.
+            UndecidedError: the runs did not record it, or one diverged and has none.
         """
-        if quantity not in self.finals or self.finals[quantity].isna().any():
-            raise UndecidedError(f"the stored runs of {self.label} did not record {quantity}")
-        return self.finals[quantity].astype(float)
+        table = self.finals
+        if epoch == "first":
+            table = self.reading.curves[self.reading.curves.epoch == 1]
+        if quantity not in table or table[quantity].isna().any():
+            diverged = quantity in table and self.finals.diverged.any()
+            why = "diverged, and have no" if diverged else "did not record"
+            raise UndecidedError(f"stored runs of {self.label} {why} {quantity}")
+        return table[quantity].astype(float)
 
     def medians(self, quantity: str) -> pd.Series:
         """Return the median over seeds of a quantity, by epoch."""

@@ -47,6 +47,7 @@ class Entry:
             ],
             "experiment": claim.experiment,
             "rule": claim.rule.kind,
+            "rule_after_runs": claim.rule_after_runs,
             "verdict": outcome.verdict,
             # JSON has no infinity.
             "ours": {k: v if math.isfinite(v) else None for k, v in outcome.ours.items()},

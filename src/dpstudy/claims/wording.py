@@ -16,13 +16,15 @@ QUANTITIES = {
     ACCURACY: "test accuracy",
     "gradient_norm": "gradient norm",
     "activation_norm": "activation norm",
+    "clipped_fraction": "fraction of gradients clipped",
     "class_spread": "spread of the class accuracies",
 }
+_SHARES = (ACCURACY, "clipped_fraction")
 
 
 def show(value: float, quantity: Quantity) -> str:
     """Show a value at the digits that its quantity is worth."""
-    return f"{value:.2%}" if quantity == ACCURACY else f"{value:.3g}"
+    return f"{value:.2%}" if quantity in _SHARES else f"{value:.3g}"
 
 
 def seeds(values: pd.Series) -> str:

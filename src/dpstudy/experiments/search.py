@@ -1,9 +1,10 @@
 """A search: an experiment in which the best of several settings is chosen, and trained again.
 
-The settings of a group are tried with one seed; the best is then trained with more, since the best
-of many owes part of its lead to its seed. In a group that has fewer variants than labels, a sampler
-proposes the rest in view of the results so far (`choosing`). Each choice is stored as a record, so
-that a search goes on where it was, and reading it needs no sampler.
+The settings of a group are tried with seed 0; the best is then trained with seeds 1 to n, since the
+best of many owes part of its lead to the seed that it was chosen by. In a group that has fewer
+variants than labels, a sampler proposes the rest in view of the results so far (`choosing`). Each
+choice is stored as a record, so that a search goes on where it was, and reading it needs no
+sampler.
 """
 
 from __future__ import annotations
@@ -54,7 +55,7 @@ class Search(Experiment):
 
     Attributes:
         groups: by label of the best of a group, the labels of all that are tried.
-        best_seeds: how many seeds the best of a group is trained with.
+        best_seeds: how many seeds the best of a group is trained with, besides the one it won by.
         space: where a sampler finds those of a group that are no variants.
     """
 
@@ -74,7 +75,7 @@ class Search(Experiment):
             (label, replace(chosen[name, label].run, seed=seed))
             for name, label, count in self._later(dataset, seeds)
             if (name, label) in chosen
-            for seed in range(count)
+            for seed in self._seeds(label, count)
         ]
 
     def undecided(
@@ -99,6 +100,9 @@ class Search(Experiment):
                     if label not in self.variants:
                         yield name, label, seeds or self.seeds[name]
                 yield name, best, seeds or self.best_seeds
+
+    def _seeds(self, label: str, count: int) -> range:
+        return range(1, count + 1) if label in self.groups else range(count)
 
     def chosen(self) -> dict[tuple[str, str], Choice]:
         """Return the stored choices by dataset and label."""

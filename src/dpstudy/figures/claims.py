@@ -8,7 +8,7 @@ from html import escape
 import pandas as pd
 
 from dpstudy.claims import ledger as claims
-from dpstudy.claims.claim import KEYS
+from dpstudy.claims.claim import KEYS, Claim
 from dpstudy.claims.ledger import Entry, Ledger
 from dpstudy.claims.rules import KINDS
 from dpstudy.claims.rules.measures import TEST_IMAGES
@@ -69,7 +69,7 @@ class ClaimTable(_Captioned):
         found = f"{escape(outcome.finding)} <code>{escape(claim.id)}</code>"
         return (
             f'<tr><th scope="row" style="font-weight: normal">{escape(claim.says)} '
-            f'<span style="{_SMALL}">{escape(claim.where)}.</span>'
+            f'<span style="{_SMALL}">{escape(claim.where)}.{_timing(claim)}</span>'
             + (f'<div style="{_SMALL}">{found}</div>' if self.findings else "")
             + f"</th><td>{escape(entry.published or MISSING)}</td>"
             f"<td>{escape(outcome.shown or MISSING)}</td>"
@@ -147,6 +147,10 @@ def rule_kinds() -> Table:
 def damage(judged: Ledger) -> Note | None:
     """Name the stored files that were left out; None if there are none."""
     return Note("Left out", "; ".join(judged.damaged)) if judged.damaged else None
+
+
+def _timing(claim: Claim) -> str:
+    return " Rule written after the runs." if claim.rule_after_runs else ""
 
 
 def _split(entries: tuple[Entry, ...]) -> tuple[list[Entry], list[Entry]]:

@@ -20,6 +20,7 @@ from dpstudy.theorems import (
     find,
     layer_sensitivity,
     sampled_gaussian,
+    temperature_and_bias,
     tempered_sigmoids,
 )
 from dpstudy.theorems.statement import LOOSE_BELOW, VERDICTS, Outcome
@@ -191,6 +192,35 @@ def bias_against_bound() -> Figure:
             "Theorem 1 of tempered sigmoids: the excess loss where clipped gradient descent ends, "
             "for random data, T, C and Θ (where T > C), and for the worst cases found. The proof "
             f"gives 2 Δ; half of Δ is enough. {_COMPUTED}"
+        ),
+        data=data,
+    )
+
+
+def bias_against_temperature() -> Figure:
+    """Draw the bias over T on data on which a lower T makes it larger."""
+    data = pd.DataFrame(temperature_and_bias.counterexample())
+    with canvas(size=(6.0, 3.6)) as (fig, [ax]):
+        ax.plot(data.temperature, data.bound, color="k", ls="--", label="bound, Δ/2")
+        style = {**STYLES[0].line, "markevery": 12}
+        ax.plot(data.temperature, data.bias, **style, label="bias")
+        ax.set(xscale="log", xlabel="temperature T", ylabel="excess loss")
+        ax.set_yscale("symlog", linthresh=float(data.bias.max()) / 3)
+        ax.set_ylim(bottom=0)
+        ax.legend(fontsize="small")
+    top = int(data.bias.idxmax())
+    gone = next(row for row in data[top:].itertuples() if row.bias < data.bias[top] / 100)
+    said = (
+        f"the bias is {data.bias[top]:.2g} at T = {data.temperature[top]:.3g} and less than a "
+        f"hundredth of that at T = {gone.temperature:.3g}"
+    )
+    return Figure(
+        name="bias-against-temperature",
+        fig=fig,
+        alt=f"Excess loss against T. The bound rises throughout; {said}.",
+        caption=(
+            "The bias of clipped gradient descent over the temperature, on the data that the "
+            f"search found, at one C and on one Θ: {said}. {_COMPUTED}"
         ),
         data=data,
     )

@@ -11,18 +11,22 @@ from dpstudy.theorems import (
     clipping_bias,
     concentrated,
     convergence,
+    family,
     layer_sensitivity,
     losing_less,
     sampled_gaussian,
     tanh_filter,
+    temperature_and_bias,
     tempered_sigmoids,
 )
 from dpstudy.theorems.statement import Statement
 
 # In the order of the papers.
 _FILES = (
+    family,
     tempered_sigmoids,
     clipping_bias,
+    temperature_and_bias,
     clipped_fields,
     sampled_gaussian,
     losing_less,

@@ -10,6 +10,7 @@ The tolerances come from what is measured, not from what came out:
   factor of two either way, are at one level; within its square, partly.
 - One variant is above another if its lowest seed is above the other's highest; partly, if only
   the medians are in that order.
+- The best of a sweep are somewhere in particular if as many chosen blindly are rarely as near.
 - A number published for some epsilon is upheld only by runs whose proven epsilon is at most the
   published one, and falls only to runs that spent at least the published one by the accounting of
   its time. Runs that spent less and fall short, or more and succeed, decide nothing.
@@ -21,7 +22,7 @@ one with the highest median over seeds: a search, as in the papers, whose choice
 from __future__ import annotations
 
 from dpstudy.claims.rules.numbers import Gap, Value
-from dpstudy.claims.rules.orders import Comparable, Factor, Ordering, Throughout
+from dpstudy.claims.rules.orders import Comparable, Factor, Ordering, Rises, Throughout
 from dpstudy.claims.rules.rule import Rule
 from dpstudy.claims.rules.spending import AtEpsilon
 from dpstudy.claims.rules.statements import Statement
@@ -34,6 +35,7 @@ KINDS: dict[str, type[Rule]] = {
         Gap,
         Ordering,
         Throughout,
+        Rises,
         Factor,
         Comparable,
         AtEpsilon,

@@ -23,7 +23,8 @@ def tolerance(*accuracies: float) -> float:
 def same_level(ratio: float) -> Verdict:
     """Grade a ratio: within `SAME_LEVEL` either way, partly within its square."""
     away = abs(math.log(ratio)) if ratio > 0 else math.inf
-    return graded(away <= math.log(SAME_LEVEL), away <= 2 * math.log(SAME_LEVEL))
+    edge = math.log(SAME_LEVEL) + 1e-9  # a ratio of exactly the factor, or of its square, is within
+    return graded(away <= edge, away <= 2 * edge)
 
 
 def best(variants: Sequence[Trained], quantity: Quantity) -> Trained:

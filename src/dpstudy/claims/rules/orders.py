@@ -40,11 +40,12 @@ class Ordering(Rule):
     denied: bool = False
     kind: ClassVar[str] = "ordering"
     full: ClassVar[str] = (
-        "Every seed of one variant is above every seed of the other; where the paper "
-        "denies it, the median is not above, an accuracy not by more than the tolerance."
+        "Every seed of one variant is above every seed of the other; where the paper denies it, "
+        "the seeds overlap and the median is not above, an accuracy not by more than the tolerance."
     )
     partial: ClassVar[str] = (
-        "The medians alone are in that order; where the paper denies it, no more than they are."
+        "The medians alone are in that order; where the paper denies it, the seeds overlap or the "
+        "median is not above."
     )
     numbers: ClassVar[tuple[int, ...]] = (0, 2)
 
@@ -55,7 +56,9 @@ class Ordering(Rule):
         apart, medians = higher.min() > lower.max(), higher.median() > lower.median()
         allowed = tolerance(higher.median(), lower.median()) if self.quantity == ACCURACY else 0.0
         beyond = higher.median() - lower.median() > allowed
-        verdict = graded(not beyond, not apart) if self.denied else graded(apart, medians)
+        verdict = graded(apart, medians)
+        if self.denied:
+            verdict = graded(not beyond and not apart, not beyond or not apart)
         if apart:
             words = "every seed of the first is above every seed of the second"
         elif medians:
@@ -98,6 +101,40 @@ class Throughout(Rule):
             f"{len(ahead)} epochs{where}; {wording.seeds(above.values(ACCURACY))}.",
             {"epochs_above": int(ahead.sum()), "epochs": len(ahead)},
             f"{ahead.sum()} of {len(ahead)} epochs",
+        )
+
+
+@dataclass(frozen=True)
+class Rises(Rule):
+    """A quantity is higher after the last epoch than after the first.
+
+    Attributes:
+        variant: whose.
+        quantity: the quantity.
+    """
+
+    variant: Selector
+    quantity: Quantity
+    kind: ClassVar[str] = "rises"
+    full: ClassVar[str] = (
+        "In every seed the quantity is higher after the last epoch than the first."
+    )
+    partial: ClassVar[str] = "The median over seeds is."
+    numbers: ClassVar[tuple[int, ...]] = (0,)
+
+    def decide(self, published: tuple[Number, ...], *sides: Sequence[Trained]) -> Outcome:
+        """See `Rule`."""
+        [variant] = only(sides[0])
+        first, last = variant.values(self.quantity, epoch="first"), variant.values(self.quantity)
+        higher = last.to_numpy() > first.to_numpy()
+        shown = [wording.show(values.median(), self.quantity) for values in (first, last)]
+        return Outcome(
+            graded(bool(higher.all()), bool(last.median() > first.median())),
+            f"Median {wording.QUANTITIES[self.quantity]} of {variant.label} {shown[0]} after the "
+            f"first epoch and {shown[1]} after the last; higher then in {higher.sum()} of "
+            f"{wording.seeds(last)}.",
+            summaries(first, last),
+            " to ".join(shown),
         )
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from dpstudy.claims.evidence import Selector, Trained
-from dpstudy.claims.rules.measures import SAME_LEVEL, only
+from dpstudy.claims.rules.measures import only
 from dpstudy.claims.rules.rule import Rule
 from dpstudy.claims.verdict import Outcome, UndecidedError, graded
 from dpstudy.published import Number
@@ -34,7 +34,8 @@ class AtEpsilon(Rule):
     full: ClassVar[str] = (
         "The proven ε of the runs, for the sampling they performed, is at most the quoted one."
     )
-    partial: ClassVar[str] = f"It is within a factor of {SAME_LEVEL:g}."
+    # A bound on privacy that is exceeded is not kept in part.
+    partial: ClassVar[str] = "Never."
     numbers: ClassVar[tuple[int, ...]] = (1,)
 
     def decide(self, published: tuple[Number, ...], *sides: Sequence[Trained]) -> Outcome:
@@ -45,7 +46,7 @@ class AtEpsilon(Rule):
             raise UndecidedError(f"no epsilon is stored for {variant.label}")
         holds = round(spent, quoted.decimals) <= quoted.value
         return Outcome(
-            graded(holds, spent <= SAME_LEVEL * quoted.value),
+            graded(holds, False),
             f"For the runs of {variant.label} {_PROOF[variant.run.sampling].format(spent)}; the "
             f"accounting of the paper's time says {old:.3g}.",
             {"proven": spent, "of_its_time": old},

@@ -5,18 +5,21 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from statistics import NormalDist
 from typing import Any, ClassVar
 
 import numpy as np
 
+from dpstudy.blind_choice import as_near
 from dpstudy.claims import wording
 from dpstudy.claims.evidence import Selector, Trained
-from dpstudy.claims.rules.measures import SAME_LEVEL, best, same_level
+from dpstudy.claims.rules.measures import SAME_LEVEL, best, same_level, tolerance
 from dpstudy.claims.rules.rule import Field, Rule
 from dpstudy.claims.verdict import Outcome, UndecidedError, graded
 from dpstudy.claims.wording import ACCURACY
 from dpstudy.published import Number
+
+# What blind choice does in no more than this share of draws, it does rarely.
+_RARELY = 0.05
 
 
 @dataclass(frozen=True)
@@ -35,8 +38,8 @@ class Cluster(Rule):
     kind: ClassVar[str] = "cluster"
     full: ClassVar[str] = (
         "The average settings of the best variants of a sweep lie within one standard deviation "
-        "of the published ones, the deviation being that among the best; and at least one of "
-        "these averages is one that as many variants chosen blindly would rarely have (5 %)."
+        "of the published ones, the deviation being that among the best; and the best are nearer "
+        "to the published ones than as many variants chosen blindly mostly are (95 % of draws)."
     )
     partial: ClassVar[str] = "Within two, and the same of blind choice."
 
@@ -48,23 +51,24 @@ class Cluster(Rule):
     def decide(self, published: tuple[Number, ...], *sides: Sequence[Trained]) -> Outcome:
         """See `Rule`."""
         [sweep], (*averages, share) = sides, published
-        ranked = sorted(sweep, key=lambda v: v.values(ACCURACY).median(), reverse=True)
-        top = ranked[: math.ceil(share.value * len(ranked))]
-        if len(top) < 2:
+        count = math.ceil(share.value * len(sweep))
+        if count < 2:
             raise UndecidedError(f"{share.value:.0%} of {len(sweep)} variants is one variant")
-        every = np.array([[getattr(v.run, name) for name in self.settings] for v in ranked])
-        means, spreads = every[: len(top)].mean(axis=0), every[: len(top)].std(axis=0, ddof=1)
-        away = np.abs(means - [number.value for number in averages])
-        chosen = bool((np.abs(means - every.mean(axis=0)) > _blindly(every, len(top))).any())
+        accuracies = np.array([variant.values(ACCURACY).median() for variant in sweep])
+        top = np.argsort(-accuracies, kind="stable")[:count]
+        every = np.array([[getattr(v.run, name) for name in self.settings] for v in sweep])
+        means, spreads = every[top].mean(axis=0), every[top].std(axis=0, ddof=1)
+        target = np.array([number.value for number in averages])
+        chance = as_near(every, top, target)
+        chosen, away = chance <= _RARELY, np.abs(means - target)
         near, nearer = bool((away <= 2 * spreads).all()), bool((away <= spreads).all())
         shown = self._triplet(means)
         return Outcome(
             graded(chosen and nearer, chosen and near),
-            f"The best {len(top)} of {len(sweep)} variants average {shown}, with standard "
-            f"deviations {self._triplet(spreads)}; {wording.seeds(top[0].values(ACCURACY))} each. "
-            f"Chosen blindly, as many would {'rarely' if chosen else 'often'} be as far from the "
-            f"average of all, {self._triplet(every.mean(axis=0))}.",
-            dict(zip(self.settings, map(float, means), strict=True)),
+            f"The best {count} of {len(sweep)} variants average {shown}, with standard deviations "
+            f"{self._triplet(spreads)}; {wording.seeds(sweep[0].values(ACCURACY))} each. Chosen "
+            f"blindly, as many lie as near to {self.show(published)} in {chance:.2g} of draws.",
+            {**dict(zip(self.settings, map(float, means), strict=True)), "chance": chance},
             shown,
         )
 
@@ -74,16 +78,6 @@ class Cluster(Rule):
 
     def _triplet(self, values: Any) -> str:
         return f"({', '.join(f'{value:.2f}' for value in values)})"
-
-
-def _blindly(settings: np.ndarray, count: int) -> np.ndarray:
-    """Return how far an average of `count` of the rows, drawn blindly, is from that of all.
-
-    The distance that, by the normal approximation, 95 % of draws keep within in every column.
-    """
-    rows, columns = settings.shape
-    deviation = settings.std(axis=0, ddof=1) * math.sqrt(1 / count - 1 / rows)
-    return deviation * NormalDist().inv_cdf(1 - 0.05 / (2 * columns))
 
 
 @dataclass(frozen=True)
@@ -148,10 +142,15 @@ class Setting(Rule):
             raise UndecidedError(f"{chosen.label} alone is not a search")
         ours = float(getattr(chosen.run, self.setting))
         words = self.setting.replace("_", " ")
+        # Published settings, and the grids made from them, are rounded: so is their ratio.
+        times = f"{ours / number.value:.2g}"
+        accuracies = [variant.values(ACCURACY).median() for variant in sides[0]]
+        rivals = sum(max(accuracies) - one <= tolerance(max(accuracies), one) for one in accuracies)
         return Outcome(
-            same_level(ours / number.value),
+            same_level(float(times)),
             f"The best of {len(sides[0])} variants, {chosen.label}, has {words} {ours:.3g}, "
-            f"{ours / number.value:.2g} times the published {number}.",
+            f"{times} times the published {number}; {rivals - 1} more are within the tolerance of "
+            "its accuracy.",
             {self.setting: ours},
             f"{ours:.3g}",
         )
@@ -176,7 +175,7 @@ class Apart(Rule):
         "more."
     )
     partial: ClassVar[str] = "Never."
-    numbers: ClassVar[tuple[int, ...]] = (0,)
+    numbers: ClassVar[tuple[int, ...]] = (0, 2)
 
     def decide(self, published: tuple[Number, ...], *sides: Sequence[Trained]) -> Outcome:
         """See `Rule`."""
@@ -190,3 +189,7 @@ class Apart(Rule):
             {"one": first, "other": second},
             f"{first:.3g} and {second:.3g}",
         )
+
+    def show(self, published: tuple[Number, ...]) -> str:
+        """See `Rule`."""
+        return f"{published[0].value / published[1].value:.2g} times"
