@@ -20,9 +20,10 @@
 # its noise and no ε {cite}`amian2022tanh`.
 #
 # **Computed here.** By today's accountants the settings of losing less cost less than 3, if the
-# batches are Poisson-sampled; for shuffled batches, which were used, what these formulas prove is
-# far more. Backpropagation clipping and the tanh filter have no guarantee worth the name once the
-# sensitivity is the proven one. The corrected code of backpropagation clipping misses its target.
+# batches are Poisson-sampled; for shuffled batches, as the code behind these papers forms them,
+# what these formulas prove is far more. Backpropagation clipping and the tanh filter have no
+# guarantee worth the name once the sensitivity is the proven one. The corrected code of
+# backpropagation clipping misses its target.
 #
 # **To do.** Sample by Poisson. Divide the noise by a sensitivity that is proven. Account with
 # privacy loss distributions, and calibrate σ with them to the ε that you want.
@@ -56,13 +57,14 @@ drawn = chapter.resolution(profile)
 # \end{aligned}
 # $$
 #
-# The first {cite}`mironov2017renyi` is what tempered sigmoids, losing less and the tanh filter
-# use. The second came later {cite}`balle2020hypothesis,canonne2020discrete`. The third, PLD,
-# needs no divergence: it composes the distribution of the privacy loss itself, numerically and
-# always rounding up {cite}`koskela2020computing,doroshenko2022connect`.
+# The first {cite}`mironov2017renyi` is that of the libraries behind tempered sigmoids, losing less
+# and the tanh filter at their time. The second came later
+# {cite}`balle2020hypothesis,canonne2020discrete`. The third, PLD, needs no divergence: it composes
+# the distribution of the privacy loss itself, numerically and always rounding up
+# {cite}`koskela2020computing,doroshenko2022connect`.
 #
-# In the table, "claimed" is what the paper states: by the formula for Poisson sampling, used on
-# shuffled batches, or for backpropagation clipping by zCDP. The next three columns take sampling
+# In the table, "claimed" is what the paper states: by the formula for Poisson sampling, however the
+# batches were drawn, or for backpropagation clipping by zCDP. The next three columns take sampling
 # and sensitivity as the paper does. The last two take the sensitivity that is proven: by PLD for
 # batches that are Poisson-sampled, and exactly for batches cut from a shuffled data set, where an
 # example takes part once an epoch and sampling amplifies nothing.
@@ -77,11 +79,12 @@ chapter.cost_table()
 # **The two sound papers.** RDP 2019 comes out at the 3 that losing less quotes. The rows that stand
 # a little above it have a number of batches an epoch that is rounded up here, and was rounded down
 # in the code that tuned those settings {cite}`tramer2021differentially`; the one below has noise to
-# spare. Tempered sigmoids publishes its ε without σ, batch or epochs, so nothing can be recomputed.
+# spare. Tempered sigmoids publishes its ε without σ or batch, so nothing can be recomputed.
 # The end-to-end settings of losing less are what this book trains both papers with.
 #
-# **Shuffled.** All three accountants assume Poisson sampling. The papers cut a shuffled data set
-# into batches and used the same formula, so their ε is a claim. What holds without further theory
+# **Shuffled.** All three accountants assume Poisson sampling. The papers hardly say how they drew
+# their batches; the libraries and the code behind them cut a shuffled data set and use the same
+# formula, so their ε is a claim. What holds without further theory
 # is the last column: an example takes part in one batch an epoch, and an epoch is one Gaussian
 # without amplification (the neighbour being a data set in which the example is blank). An ε that
 # high does not mean that an attack exists. It means that 3 has not been proven.

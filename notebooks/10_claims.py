@@ -40,12 +40,13 @@ page.counts(ledger)
 # %% [markdown]
 # ## How a verdict is reached
 #
-# Each claim names the experiment whose runs test it and one of the rules below. The rules and
-# their tolerances were fixed before the runs that they decide, except on MNIST, where the runs
-# of Figure 3 and those without privacy were stored before the ledger was begun.
+# Each claim names the experiment whose runs test it and one of the rules below. A rule is written
+# before the runs that decide it, and where it was not, the claim says so. The first runs of
+# Figure 3, for one, are older than the ledger.
 #
 # - **An accuracy** is a share of the test images. Its tolerance is two binomial standard errors of
-#   the published value: networks closer than that cannot be told apart on new images.
+#   the published value: networks closer than that cannot be told apart on new images. Ours are all
+#   tested on the same ones, so that between two of them the tolerance is generous.
 # - **Any other quantity** is at the published level if it is within the factor that the table
 #   states, either way. No paper prints a spread to judge it by.
 # - **An ordering** stands if the lowest seed of one variant lies above the highest of the other.

@@ -47,7 +47,7 @@ def stars(figure):
 
 
 FIGURES = pytest.mark.parametrize(
-    "draw", [chapter.accuracy_against_epsilon, chapter.gradient_growth]
+    "draw", [chapter.accuracy_against_epsilon, chapter.gradient_norms]
 )
 
 
@@ -255,7 +255,7 @@ def test_gradient_norms_are_medians_over_seeds(results):
         result = result_of(run)
         curve = result.curve | {"gradient_norm": norms}
         store.write(FIGURE_3.folder(), replace(result, curve=curve))
-    figure = chapter.gradient_growth(read())
+    figure = chapter.gradient_norms(read())
     tanh = figure.data[figure.data.label == "tanh"]
     assert tanh.gradient_norm.tolist() == [2.0 + epoch for epoch in range(40)]
     assert set(tanh.clipped_fraction) == {0.5}

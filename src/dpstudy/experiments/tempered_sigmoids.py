@@ -116,8 +116,7 @@ BEST_TRIPLETS = {
     "fashion-mnist": (2.27, 2.61, 1.28),
     "cifar-10": (1.58, 3.0, 0.71),
 }
-# The paper does not print its ranges. These hold its averages, away from their own middle: an
-# average of triplets chosen at random is told from one of the best.
+# The paper does not print its ranges. These hold its averages, away from their own middle.
 TRIPLET_RANGES = ((0.5, 5.0), (0.5, 6.0), (0.0, 3.0))
 TRIPLETS = tuple(
     tuple(map(design.between, point, TRIPLET_RANGES)) for point in design.fill(64, dimensions=3)
@@ -232,7 +231,7 @@ FIGURE_3_CALIBRATED = Experiment(
 
 SHUFFLED = Experiment(
     name="tempered-sigmoids-shuffled",
-    title="Figure 3 with shuffled batches, as the paper formed them",
+    title="Figure 3 with shuffled batches, as the library that the paper cites forms them",
     variants={
         activation: tuple(
             replace(with_activation(run, activation), sampling="shuffled") for run in BASE.values()

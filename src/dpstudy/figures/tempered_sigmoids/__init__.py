@@ -11,14 +11,10 @@ from dpstudy.figures.tempered_sigmoids.common import warnings_of
 from dpstudy.figures.tempered_sigmoids.fairness import class_accuracy, class_spread
 from dpstudy.figures.tempered_sigmoids.family import FAMILY, distance_from_tanh, family
 from dpstudy.figures.tempered_sigmoids.noise import calibrated_noise, poisson_and_shuffled
-from dpstudy.figures.tempered_sigmoids.norms import gradient_growth, growth, norms
+from dpstudy.figures.tempered_sigmoids.norms import gradient_norms, norms, norms_compared
 from dpstudy.figures.tempered_sigmoids.own import own_member, own_temperature
-from dpstudy.figures.tempered_sigmoids.searches import (
-    layer_wise,
-    learning_rates,
-    table_3_search,
-    table_4,
-)
+from dpstudy.figures.tempered_sigmoids.rates import learning_rates, table_4
+from dpstudy.figures.tempered_sigmoids.searches import layer_wise, table_3_search
 from dpstudy.figures.tempered_sigmoids.sweep import cluster, family_sweep
 
 __all__ = [
@@ -32,11 +28,11 @@ __all__ = [
     "distance_from_tanh",
     "family",
     "family_sweep",
-    "gradient_growth",
-    "growth",
+    "gradient_norms",
     "layer_wise",
     "learning_rates",
     "norms",
+    "norms_compared",
     "own_member",
     "own_temperature",
     "poisson_and_shuffled",

@@ -18,8 +18,10 @@ from dpstudy.experiments.tempered_sigmoids import (
     FIGURE_3,
     FIGURE_3_CALIBRATED,
     TABLE_3,
+    TABLE_3_SEARCH,
 )
 from dpstudy.figures.page import Points
+from dpstudy.figures.tempered_sigmoids.noise import gain_said, paired_gain
 from dpstudy.figures.tempered_sigmoids.sweep import Sweep
 from dpstudy.readings import Reading
 from dpstudy.spec import DATASETS
@@ -54,7 +56,7 @@ def practitioner() -> Points:
     common = Stored(FIGURE_3)
     return Points(
         (
-            _activation(common),
+            _activation(common, Stored(TABLE_3_SEARCH)),
             _family(Stored(FIGURE_2)),
             _accountant(common, Stored(FIGURE_3_CALIBRATED)),
             _gradients(common),
@@ -79,24 +81,53 @@ def _unknown(question: str, stored: Stored) -> str:
     return f"{question} is not yet run (dpstudy run {stored.experiment.name})."
 
 
-def _activation(common: Stored) -> str:
-    gains, apart = {}, {}
-    for dataset in common.complete:
-        relu, tanh = (common.of(dataset, label).test_accuracy for label in ("relu", "tanh"))
-        gains[dataset] = tanh.median() - relu.median()
-        apart[dataset] = tanh.min() > relu.max()
-    if not gains:
+@dataclass(frozen=True)
+class Lead:
+    """How far one variant's accuracies are above another's.
+
+    Attributes:
+        gain: the difference of the medians.
+        certain: whether every seed of the first is above every seed of the second.
+        behind: whether every seed is below.
+    """
+
+    gain: float
+    certain: bool
+    behind: bool
+
+    @classmethod
+    def of(cls, above: pd.DataFrame, below: pd.DataFrame) -> Lead:
+        """Compare the last accuracies of two variants, one row a seed."""
+        first, second = above.test_accuracy, below.test_accuracy
+        apart = first.min() > second.max(), first.max() < second.min()
+        return cls(first.median() - second.median(), *apart)
+
+    def __str__(self) -> str:
+        where = "the seeds overlap"
+        if self.certain or self.behind:
+            where = f"every seed {'above' if self.certain else 'below'}"
+        return f"{points(self.gain)} in the median, {where},"
+
+
+def _activation(common: Stored, searched: Stored) -> str:
+    """Advise on the activation, by the common setting and, where it is run, the best of each."""
+    leads = {d: [Lead.of(common.of(d, "tanh"), common.of(d, "relu"))] for d in common.complete}
+    for d in set(leads) & set(searched.complete):
+        tanh, relu = (searched.of(d, f"{of}, private, best") for of in ("tanh", "relu"))
+        leads[d].append(Lead.of(tanh, relu))
+    if not leads:
         return _unknown("Whether tanh is better than relu under DP-SGD", common)
-    better = [gain > 0 for gain in gains.values()]
-    head = "Try both: whether tanh is better than relu depends on the data"
-    if all(better):
-        head = "Replace relu by tanh, at the same settings and ε"
-    if not any(better):
+    every = [lead for of in leads.values() for lead in of]
+    head = "Try both: whether tanh is better than relu depends on the data and the settings"
+    if all(lead.certain for lead in every):
+        head = "Replace relu by tanh, at the same ε"
+    if not any(lead.gain > 0 for lead in every):
         head = "Do not expect tanh to be better than relu"
 
     def say(dataset: str) -> str:
-        certain = "every seed above every seed of relu" if apart[dataset] else "the seeds overlap"
-        return f"{points(gains[dataset])} in the median, {certain},"
+        one, *tuned = leads[dataset]
+        best = f" and each in its best setting {tuned[0]}" if tuned else ""
+        return f"in one setting {one}{best}"
 
     return _sentence(head, say, common)
 
@@ -106,21 +137,19 @@ def _family(sweeps: Stored) -> str:
         return _unknown("Whether a search over (s, T, o) finds more than tanh", sweeps)
     found = {dataset: Sweep.of(reading) for dataset, reading in sweeps.complete.items()}
 
-    def seeds(dataset: str, label: str) -> pd.Series:
-        return sweeps.of(dataset, label).test_accuracy
-
-    # Seeds of their own: the best of many at one seed is high by chance alone.
-    pays = [seeds(one, "best").min() > seeds(one, "tanh").max() for one in found]
-    head = "Search over (s, T, o) only after tanh, and train the winner with several seeds"
-    if not any(pays):
-        head = "Do not search over (s, T, o): the best triplet is not above tanh seed for seed"
+    # With seeds that the best did not win by: the best of many at one seed is high by chance alone.
+    leads = {d: Lead.of(*(sweeps.of(d, label) for label in ("best", "tanh"))) for d in found}
+    head = "Take tanh first; a search over (s, T, o) may add a little, which seeds may hide"
+    if any(lead.certain for lead in leads.values()):
+        head = "Search over (s, T, o) only after tanh, and train the winner with several seeds"
+    if not any(lead.gain > 0 for lead in leads.values()):
+        head = "Do not search over (s, T, o): the best triplet is no better than tanh"
 
     def say(dataset: str) -> str:
-        gain = seeds(dataset, "best").median() - seeds(dataset, "tanh").median()
         sweep = found[dataset]
         return (
-            f"the best of {len(sweep.triplets)}, trained again, is {points(gain)} from tanh, and "
-            f"{sweep.like_the_best} are within a seed's noise of it,"
+            f"the best of {len(sweep.triplets)} against tanh {leads[dataset]} and {sweep.rivals} "
+            "others within a seed's noise of it"
         )
 
     return _sentence(head, say, sweeps)
@@ -136,8 +165,9 @@ def _accountant(common: Stored, calibrated: Stored) -> str:
         spent += f"{tanh.epsilon_pld.max():.2f} by PLD"
         if dataset not in calibrated.complete:
             return f"{spent}, and what the difference buys is not yet run,"
-        gain = calibrated.of(dataset, "tanh").test_accuracy.median() - tanh.test_accuracy.median()
-        return f"{spent}, and noise calibrated to the quoted ε changes tanh by {points(gain)}"
+        gain = paired_gain(common.complete[dataset], calibrated.complete[dataset], "tanh")
+        changes = gain_said(gain) if gain is not None else "an unknown amount"
+        return f"{spent}, and noise calibrated to the quoted ε changes tanh by {changes}"
 
     return _sentence("Account with a current accountant", say, common)
 
@@ -155,7 +185,10 @@ def _gradients(common: Stored) -> str:
             f"gradients and {clipped[1]} of tanh's are clipped,"
         )
 
-    head = "Log the norm of gradients before clipping, not the fraction clipped alone"
+    head = (
+        "Compare activations by the norm of gradients before clipping, not by the fraction clipped "
+        "alone, and on public data: no ε covers such a log of private data"
+    )
     return _sentence(head, say, common)
 
 

@@ -85,11 +85,12 @@ def published_accuracy(dataset: str, method: str) -> published.Accuracy | None:
     return None
 
 
-def diverged(dataset: str, *readings: Reading) -> str:
-    """Say how many runs diverged; nothing if none did."""
+def diverged(dataset: str, *readings: Reading, left_out: bool = False) -> str:
+    """Say how many runs diverged, and what became of them; nothing if none did."""
     results = [result for reading in readings for _, result in reading.found]
     failed = sum(r.diverged_at is not None for r in results if r.run.dataset == dataset)
-    return f" Diverged, and at chance ({CHANCE:.0%}) from there on: {failed}." if failed else ""
+    fate = "left out" if left_out else f"at chance ({CHANCE:.0%})"
+    return f" Diverged, and {fate} from there on: {failed}." if failed else ""
 
 
 def warnings_of(*readings: Reading) -> Note | None:

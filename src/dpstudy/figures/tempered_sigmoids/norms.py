@@ -21,6 +21,7 @@ from dpstudy.spec import DATASETS
 EXAMPLES = 1_000
 QUANTITIES = {"gradient_norm": "mean gradient norm", "activation_norm": "mean activation norm"}
 BASELINE = "relu, not private"
+BASELINE_TIMES = "times that of relu, not private"
 SCENARIOS = {
     "relu, private": STYLES[1],
     "tanh, private": STYLES[0],
@@ -30,7 +31,7 @@ SCENARIOS = {
 
 
 @for_each_dataset
-def gradient_growth(reading: Reading) -> Figure | Note:
+def gradient_norms(reading: Reading) -> Figure | Note:
     """Draw the mean norm of the per-example gradients before clipping, by epoch."""
     curves = reading.curves
     if curves.empty:
@@ -54,6 +55,10 @@ def gradient_growth(reading: Reading) -> Figure | Note:
         f"{label} goes from {rows.gradient_norm.iloc[0]:.2g} to {rows.gradient_norm.iloc[-1]:.2g}"
         for label, rows in data.groupby("label")
     )
+    clipped = "; ".join(
+        f"{label} from {rows.clipped_fraction.iloc[0]:.0%} to {rows.clipped_fraction.iloc[-1]:.0%}"
+        for label, rows in data.groupby("label")
+    )
     return Figure(
         fig=figure,
         name=f"tempered-sigmoids-gradient-norms-{dataset}",
@@ -61,9 +66,9 @@ def gradient_growth(reading: Reading) -> Figure | Note:
             f"Per-example gradients on {DATASETS[dataset]} before clipping, mean norm (left, "
             "logarithmic) and the fraction above the clipping norm (right); medians over "
             f"{seeds_of(curves)}, computed on {reading.devices}. Measured on private data: no ε "
-            "covers it."
+            f"covers it.{diverged(dataset, reading, left_out=True)}"
         ),
-        alt=f"Mean gradient norm by epoch: {said}. Right: the fraction of examples clipped.",
+        alt=f"Two panels by epoch. Mean gradient norm: {said}. Fraction clipped: {clipped}.",
         data=data,
     )
 
@@ -101,7 +106,7 @@ def norms(reading: Reading) -> Figure | Note:
             "each epoch: of an example's gradient before clipping (left) and of what the first "
             f"layer's activation puts out (right); medians over {seeds_of(curves)}, computed on "
             f"{reading.devices}. Measured on private data: no ε covers it."
-            f"{diverged(dataset, reading)}"
+            f"{diverged(dataset, reading, left_out=True)}"
         ),
         alt=f"Two panels by epoch, four curves each. At the last epoch {said}.",
         data=data,
@@ -109,44 +114,46 @@ def norms(reading: Reading) -> Figure | Note:
 
 
 @for_each_dataset
-def growth(reading: Reading) -> Table | Note:
-    """Return how much larger the norms are than those of relu without privacy, at the end."""
+def norms_compared(reading: Reading) -> Table | Note:
+    """Return the norms at both ends of training, and over those of relu without privacy."""
     if not reading.found:
-        return not_yet_run("The growth of the norms", reading.command)
-    dataset, finals = dataset_of(reading), reading.finals
-    lived = finals[~finals.diverged]
-    medians = lived.groupby("label")[list(QUANTITIES)].median()
-    base = medians.loc[BASELINE] if BASELINE in medians.index else medians.iloc[0] * float("nan")
-    stated = published.number("tempered sigmoids", "growth of relu's gradients").value
+        return not_yet_run("The norms compared", reading.command)
+    dataset = dataset_of(reading)
+    lived = reading.on(dataset).curves.dropna(subset=list(QUANTITIES))
+    if lived.empty:
+        return Note("Norms", "No stored run finished an epoch before it diverged.")
+    ends = {"first epoch": 1, "last epoch": reading.found[0][1].run.epochs}
+    medians = lived.groupby(["epoch", "label"])[list(QUANTITIES)].median()
     rows = [
-        {
-            "scenario": label,
-            "gradient norm": medians.gradient_norm[label],
-            "times relu's, not private": medians.gradient_norm[label] / base.gradient_norm,
-            "published": stated if (label, dataset) == ("relu, private", "mnist") else None,
-            "activation norm": medians.activation_norm[label],
-            "times relu's": medians.activation_norm[label] / base.activation_norm,
-            "seeds": int((lived.label == label).sum()),
-        }
+        _norm_row(quantity, label, {name: medians.loc[epoch] for name, epoch in ends.items()})
+        | {"seeds": lived[lived.label == label].seed.nunique()}
+        for quantity in QUANTITIES
         for label in SCENARIOS
-        if label in medians.index
+        if all((epoch, label) in medians.index for epoch in ends.values())
     ]
-    if not rows:
-        return Note("Norms", "Every stored run diverged.")
+    stated = published.number("tempered sigmoids", "growth of relu's gradients").value
+    data = pd.DataFrame(rows)
+    theirs = (data["norm of"] == "gradient") & (data.scenario == "relu, private")
+    data.insert(6, "published", [stated if dataset == "mnist" and own else None for own in theirs])
     return Table(
-        name=f"tempered-sigmoids-growth-{dataset}",
+        name=f"tempered-sigmoids-norms-compared-{dataset}",
         caption=(
-            f"Norms on {DATASETS[dataset]} after the last epoch, medians over seeds, and how many "
-            "times as large they are as those of relu without privacy. "
+            f"Norms on {DATASETS[dataset]} after the first epoch and after the last, medians over "
+            "seeds, and how many times as large they are as those of relu without privacy then. "
             f"{'' if dataset == 'mnist' else 'The paper gives no factor for this dataset. '}"
-            f"Computed on {reading.devices}.{diverged(dataset, reading)}"
+            f"Computed on {reading.devices}.{diverged(dataset, reading, left_out=True)}"
         ),
-        data=pd.DataFrame(rows),
+        data=data,
         formats={
-            "gradient norm": "{:.3g}",
-            "times relu's, not private": "{:.2f}",
+            **dict.fromkeys(ends, "{:.3g}"),
+            **dict.fromkeys((f"{BASELINE_TIMES}, {name}" for name in ends), "{:.2f}"),
             "published": "> {:g}",
-            "activation norm": "{:.3g}",
-            "times relu's": "{:.2f}",
         },
     )
+
+
+def _norm_row(quantity: str, label: str, medians: dict[str, pd.DataFrame]) -> dict[str, object]:
+    norms = {name: of[quantity].get(label) for name, of in medians.items()}
+    base = {name: of[quantity].get(BASELINE, float("nan")) for name, of in medians.items()}
+    times = {f"{BASELINE_TIMES}, {name}": norms[name] / base[name] for name in medians}
+    return {"norm of": quantity.removesuffix("_norm"), "scenario": label, **norms, **times}

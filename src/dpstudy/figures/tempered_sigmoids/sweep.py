@@ -16,6 +16,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 
 from dpstudy import published
+from dpstudy.blind_choice import as_near
 from dpstudy.experiments.tempered_sigmoids import TRIPLET
 from dpstudy.figures.page import STYLES, Figure, Note, Table, canvas, not_yet_run
 from dpstudy.figures.tempered_sigmoids.common import (
@@ -25,6 +26,7 @@ from dpstudy.figures.tempered_sigmoids.common import (
     finals_with,
     for_each_dataset,
     logarithmic,
+    seeds_of,
 )
 from dpstudy.readings import Reading
 from dpstudy.spec import DATASETS
@@ -33,6 +35,7 @@ NAMES = ("scale s", "inverse temperature T", "offset o")
 # "best" is the winner among the triplets, trained again.
 REPEATED = ("tanh", "published", "best")
 DRAWS = 4_000
+CHANCE = "by chance"
 
 
 @dataclass(frozen=True)
@@ -54,7 +57,8 @@ class Sweep:
         """Take a reading apart; where triplets have several seeds, their medians."""
         finals = finals_with(reading, *TRIPLET)
         several = finals.label.isin(REPEATED)
-        triplets = finals[~several].groupby([*TRIPLET, "label"], as_index=False)
+        # In the order of the design, so that of equals the ledger takes the same.
+        triplets = finals[~several].groupby([*TRIPLET, "label"], as_index=False, sort=False)
         share = published.number("tempered sigmoids", "share of best triplets").value
         return cls(triplets.test_accuracy.median(), finals[several], share)
 
@@ -78,24 +82,40 @@ class Sweep:
         )
 
     @property
-    def like_the_best(self) -> int:
-        """How many triplets are within two standard deviations of a difference of the best."""
-        accuracy = self.triplets.test_accuracy
-        return int((accuracy >= accuracy.max() - 2 * math.sqrt(2) * self.noise).sum())
+    def again(self) -> pd.Series:
+        """Accuracies of the best triplet, trained again; empty until it is."""
+        return self.repeated[self.repeated.label == "best"].test_accuracy
+
+    @property
+    def rivals(self) -> int:
+        """How many other triplets come within two seeds' standard deviations of the best.
+
+        Of its median where it was trained again, since at the seed that it won by it was lucky.
+        """
+        others = self.triplets.test_accuracy.drop(self.best.index[0])
+        height = self.again.median() if len(self.again) else self.triplets.test_accuracy.max()
+        return int((others >= height - 2 * self.noise).sum())
 
     def under_noise(self) -> np.ndarray:
-        """Return what the best triplets average to when seeds are drawn again: draws x 3."""
+        """Return roughly what the best triplets average to with other seeds: draws x 3.
+
+        A seed's noise is added to accuracies that have one in them already.
+        """
         rng = np.random.default_rng(0)
         accuracy = self.triplets.test_accuracy.to_numpy()
         drawn = accuracy + self.noise * rng.standard_normal((DRAWS, len(accuracy)))
         best = np.argsort(-drawn, axis=1)[:, : self.count]
         return self.triplets[list(TRIPLET)].to_numpy()[best].mean(axis=1)
 
-    def at_random(self) -> np.ndarray:
-        """Return what as many triplets average to when they are chosen blindly: draws x 3."""
-        rng = np.random.default_rng(0)
-        chosen = rng.random((DRAWS, len(self.triplets))).argsort(axis=1)[:, : self.count]
-        return self.triplets[list(TRIPLET)].to_numpy()[chosen].mean(axis=1)
+    def by_chance(self, centre: Sequence[float] | None = None) -> float:
+        """Return how often as many triplets, chosen blindly, lie as near to a centre."""
+        settings, chosen = self.triplets[list(TRIPLET)].to_numpy(), self.best.index.to_numpy()
+        return as_near(settings, chosen, None if centre is None else np.array(centre))
+
+
+def swept(reading: Reading) -> bool:
+    """Return whether any triplet of the sweep is stored, beside those with several seeds."""
+    return any(label not in REPEATED for label, _ in reading.found)
 
 
 @for_each_dataset
@@ -106,7 +126,7 @@ def family_sweep(reading: Reading, relu: Reading) -> Figure | Note:
         reading: of the sweep.
         relu: of Figure 3, for the baseline.
     """
-    if not reading.found:
+    if not swept(reading):
         return not_yet_run("The sweep over (s, T, o)", reading.command)
     dataset, sweep = dataset_of(reading), Sweep.of(reading)
     baseline = _baseline(relu, dataset)
@@ -125,18 +145,21 @@ def family_sweep(reading: Reading, relu: Reading) -> Figure | Note:
         figure.legend(handles, labels, loc="outside lower center", ncols=3, fontsize="small")
     means = _shown(sweep.best[list(TRIPLET)].mean())
     accuracy = data.test_accuracy
+    tried = reading.finals[~reading.finals.label.isin(REPEATED)]
     return Figure(
         fig=figure,
         name=f"tempered-sigmoids-figure-2-{dataset}",
         caption=(
             f"Test error of {len(data)} tempered sigmoids on {DATASETS[dataset]} under DP-SGD, "
-            "over scale, inverse temperature and offset; one seed each, computed on "
+            f"over scale, inverse temperature and offset; {seeds_of(tried)} each, computed on "
             f"{reading.devices}. "
             f"The best {sweep.count} average (s, T, o) = {means}.{diverged(dataset, reading)}"
         ),
         alt=(
-            f"Three panels of {len(data)} points each: accuracy from {accuracy.min():.1%} to "
-            f"{accuracy.max():.1%} over s, T and o. The best {sweep.count} average {means}."
+            f"Three panels of {len(data)} points each: test error from {1 - accuracy.max():.1%} to "
+            f"{1 - accuracy.min():.1%} over s, T and o. The best {sweep.count} average {means}, "
+            f"and spread over s from {_reach(sweep, 0)}, T from {_reach(sweep, 1)} and o from "
+            f"{_reach(sweep, 2)}.{_lines_said(sweep, baseline)}"
         ),
         data=data,
     )
@@ -164,6 +187,17 @@ def _draw_lines(axes: Axes, sweep: Sweep, baseline: pd.Series) -> None:
         axes.axhline(1 - baseline.median(), color=style.color, ls=style.dash, label="relu, median")
 
 
+def _reach(sweep: Sweep, axis: int) -> str:
+    values = sweep.best[TRIPLET[axis]]
+    return f"{values.min():.2f} to {values.max():.2f}"
+
+
+def _lines_said(sweep: Sweep, baseline: pd.Series) -> str:
+    tanh = 1 - sweep.repeated[sweep.repeated.label == "tanh"].test_accuracy
+    said = f" A band for tanh: {tanh.min():.1%} to {tanh.max():.1%}." if len(tanh) else ""
+    return said + (f" A line for relu: {1 - baseline.median():.1%}." if len(baseline) else "")
+
+
 def _baseline(relu: Reading, dataset: str) -> pd.Series:
     finals = relu.finals
     if finals.empty:
@@ -173,24 +207,29 @@ def _baseline(relu: Reading, dataset: str) -> pd.Series:
 
 @for_each_dataset
 def cluster(reading: Reading) -> Table | Note:
-    """Return what the best triplets average to, and how far a seed or chance would move that."""
-    if not reading.found:
+    """Return what the best triplets average to, how far seeds move that, and whether by chance."""
+    if not swept(reading):
         return not_yet_run("The average of the best triplets", reading.command)
     dataset, sweep = dataset_of(reading), Sweep.of(reading)
-    rows = [_row("best tenth, ours", sweep.best[list(TRIPLET)].mean(), sweep.best)]
+    ours = _row("best tenth, ours", sweep.best[list(TRIPLET)].mean(), sweep.best)
+    rows = [ours | {CHANCE: sweep.by_chance()}]
     if dataset in published.BEST_TRIPLETS:
-        rows.insert(0, _row("best tenth, published", published.BEST_TRIPLETS[dataset]))
+        theirs = published.BEST_TRIPLETS[dataset]
+        chance = {CHANCE: sweep.by_chance(theirs)}
+        rows.insert(0, _row("best tenth, published", theirs) | chance)
     if not math.isnan(sweep.noise):
         rows += _interval("ours, seeds drawn again", sweep.under_noise())
-    rows += _interval("a tenth chosen blindly", sweep.at_random())
     for label, runs in sweep.repeated.groupby("label", sort=False):
-        rows.append(_row(f"{label}, {len(runs)} seeds", runs[list(TRIPLET)].iloc[0], runs))
+        triplet = runs[list(TRIPLET)].iloc[0]
+        chance = {CHANCE: sweep.by_chance(triplet) if label == "tanh" else None}
+        rows.append(_row(f"{label}, {len(runs)} seeds", triplet, runs) | chance)
     return Table(
         name=f"tempered-sigmoids-cluster-{dataset}",
         caption=(
             f"The best {sweep.count} of {len(sweep.triplets)} triplets on {DATASETS[dataset]}, by "
-            "their average, with the middle 95 % of what it would be with other seeds, and of what "
-            f"as many triplets chosen blindly average to.{_noise_said(sweep)} Computed on "
+            "their average, with the middle 95 % of what it would be, roughly, with other seeds. "
+            "By chance: how often as many triplets, chosen blindly, lie as near as ours do to the "
+            f"triplet of the row, or in our row to each other.{_noise_said(sweep)} Computed on "
             f"{reading.devices}."
         ),
         data=pd.DataFrame(rows),
@@ -199,6 +238,7 @@ def cluster(reading: Reading) -> Table | Note:
             "T": "{:.2f}",
             "o": "{:.2f}",
             "median accuracy": "{:.2%}",
+            CHANCE: "{:.2g}",
         },
     )
 
@@ -206,12 +246,11 @@ def cluster(reading: Reading) -> Table | Note:
 def _noise_said(sweep: Sweep) -> str:
     if math.isnan(sweep.noise):
         return ""
-    spread = sweep.triplets.test_accuracy.var()
-    part = f"; that is {sweep.noise**2 / spread:.1%} of the sweep's variance" if spread > 0 else ""
+    height = ", trained again" if len(sweep.again) else ""
     return (
-        f" A seed alone has a standard deviation of {100 * sweep.noise:.2f} points{part}. "
-        f"{sweep.like_the_best} of the {len(sweep.triplets)} triplets are so close to the best one "
-        "(two standard deviations of a difference) that one seed does not tell them from it."
+        f" A seed alone has a standard deviation of {100 * sweep.noise:.2f} points. "
+        f"{sweep.rivals} of the other {len(sweep.triplets) - 1} triplets come within two of those "
+        f"of the best one{height}."
     )
 
 
