@@ -200,7 +200,7 @@ def test_calibrated_noise_stands_beside_the_published(results):
     assert "σ = 1.0819" in figure.caption and "over 10 seeds" in figure.caption
     assert "tanh at the calibrated σ ends at 98.00%" in figure.alt
     # Every seed gains the same: there is no doubt of it.
-    assert "tanh +1.00 points ± 0.00" in figure.caption
+    assert "tanh +1.00 ± 0.00 points" in figure.caption
     nothing = readings.read(experiment("figure-3"), "smoke")
     alone = chapter.calibrated_noise(nothing, read("calibrated"))
     assert set(alone.data.noise) == {"calibrated σ"}
@@ -251,7 +251,7 @@ def test_norms_are_compared_at_both_ends_of_training(scenarios):
     table = chapter.norms_compared(scenarios)
     rows = table.data.set_index(["norm of", "scenario"])
     gradients, activations = rows.loc["gradient"], rows.loc["activation"]
-    times = "times that of relu, not private"
+    times = "times relu, not private"
     assert gradients[f"{times}, first epoch"].tolist() == [1.0] * 4
     assert gradients[f"{times}, last epoch"].round(6).to_dict() == {
         label: value / 2 for label, value in LAST.items()

@@ -187,7 +187,7 @@ def _gradients(common: Stored) -> str:
 
     head = (
         "Compare activations by the norm of gradients before clipping, not by the fraction clipped "
-        "alone, and on public data: no ε covers such a log of private data"
+        "alone, and on public data, since no ε covers it"
     )
     return _sentence(head, say, common)
 

@@ -68,7 +68,9 @@ def calibrated_noise(published: Reading, calibrated: Reading) -> Figure | Note:
         for label in dict.fromkeys(data.label)
         if (gain := paired_gain(published.on(dataset), calibrated, label)) is not None
     )
-    gained = f" Seed for seed, the calibrated σ adds: {gains}." if gains else ""
+    gained = (
+        f" Seed for seed, ± two standard errors, the calibrated σ adds: {gains}." if gains else ""
+    )
     return Figure(
         fig=figure,
         name=f"tempered-sigmoids-calibrated-{dataset}",
@@ -102,7 +104,7 @@ def paired_gain(before: Reading, after: Reading, label: str) -> tuple[float, flo
 
 def gain_said(gain: tuple[float, float]) -> str:
     """Show a mean difference in points, with two standard errors either way."""
-    return f"{points(gain[0])} ± {200 * gain[1]:.2f}"
+    return points(gain[0]).replace(" points", f" ± {200 * gain[1]:.2f} points")
 
 
 @for_each_dataset

@@ -21,7 +21,7 @@ from dpstudy.spec import DATASETS
 EXAMPLES = 1_000
 QUANTITIES = {"gradient_norm": "mean gradient norm", "activation_norm": "mean activation norm"}
 BASELINE = "relu, not private"
-BASELINE_TIMES = "times that of relu, not private"
+BASELINE_TIMES = "times relu, not private"
 SCENARIOS = {
     "relu, private": STYLES[1],
     "tanh, private": STYLES[0],

@@ -222,7 +222,7 @@ def cluster(reading: Reading) -> Table | Note:
     for label, runs in sweep.repeated.groupby("label", sort=False):
         triplet = runs[list(TRIPLET)].iloc[0]
         chance = {CHANCE: sweep.by_chance(triplet) if label == "tanh" else None}
-        rows.append(_row(f"{label}, {len(runs)} seeds", triplet, runs) | chance)
+        rows.append(_row(f"{label}, {seeds_of(runs)}", triplet, runs) | chance)
     return Table(
         name=f"tempered-sigmoids-cluster-{dataset}",
         caption=(
