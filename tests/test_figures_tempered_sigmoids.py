@@ -133,7 +133,8 @@ def test_one_variant_alone_is_drawn(results, draw):
     keep(accuracies={"tanh": (0.98,)})
     figure = draw(read())
     assert set(figure.data.label) == {"tanh"}
-    assert "relu" not in figure.alt
+    # What is published of relu stands there all the same.
+    assert "relu" not in figure.alt.split("Stars")[0]
 
 
 @FIGURES
@@ -240,9 +241,15 @@ def test_seeds_that_diverged_count_as_chance_and_are_said(results):
 
 def test_the_text_alternative_says_where_each_curve_ends(results):
     keep()
+    ends = {
+        label: f"from {min(values):.1%} to {max(values):.1%}"
+        for label, values in ACCURACIES.items()
+    }
     assert chapter.accuracy_against_epsilon(read()).alt == (
-        "2 curves on MNIST: relu ends at a median of 96.1% at epsilon 4.00; "
-        "tanh ends at a median of 98.1% at epsilon 4.00."
+        "2 curves on MNIST: "
+        f"relu ends at a median of 96.1% at epsilon 4.00, its seeds {ends['relu']}; "
+        f"tanh ends at a median of 98.1% at epsilon 4.00, its seeds {ends['tanh']}. "
+        "Stars, published: relu 96.6% at epsilon 2.93; tanh 98.0% at epsilon 2.93."
     )
 
 

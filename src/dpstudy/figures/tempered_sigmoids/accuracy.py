@@ -113,10 +113,17 @@ def _describe(spread: pd.DataFrame, dataset: str) -> str:
     for label, rows in spread.groupby("label"):
         last = rows.iloc[-1]
         parts.append(
-            f"{label} ends at a median of {last['median']:.1%} at epsilon {last.epsilon_pld:.2f}"
+            f"{label} ends at a median of {last['median']:.1%} at epsilon {last.epsilon_pld:.2f}, "
+            f"its seeds from {last['min']:.1%} to {last['max']:.1%}"
         )
     curves = "One curve" if len(parts) == 1 else f"{len(parts)} curves"
-    return f"{curves} on {DATASETS[dataset]}: {'; '.join(parts)}."
+    stars = "; ".join(
+        f"{label} {value.accuracy:.1%} at epsilon {value.claimed_epsilon:g}"
+        for label in STYLE
+        if (value := published_accuracy(dataset, f"DP-SGD, {label}")) is not None
+    )
+    published = f" Stars, published: {stars}." if stars else ""
+    return f"{curves} on {DATASETS[dataset]}: {'; '.join(parts)}.{published}"
 
 
 def _stars(dataset: str) -> str:
