@@ -487,8 +487,8 @@ def noise(
 def theorems(names: tuple[str, ...], as_json: bool, keep: bool) -> None:
     """Search the papers' propositions for counterexamples.
 
-    Each NAME is one statement; without a name all of them are searched, in about a minute. What
-    they say, and what would refute them, is in the book's chapter on propositions.
+    Each NAME is one statement; without a name all of them are searched, in a minute or two.
+    What they say, and what would refute them, is in the book's chapter on propositions.
     """
     from dpstudy.theorems import STATEMENTS, find, storing
 

@@ -155,7 +155,7 @@ STATEMENTS = (
         name="relu-in-the-limit",
         paper=_KEY,
         where="Introduction",
-        says="In a limit the family becomes relu, on whatever bounded interval is used.",
+        says="In a limit the family approximates relu at will, on whatever bounded interval.",
         refuted_by="An interval on which no member comes nearer than a set distance.",
         instead="On inputs of one sign: s → ∞ with s T = 4 and o = s / 2.",
         check=as_relu,
