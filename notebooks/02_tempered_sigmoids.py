@@ -271,8 +271,8 @@ chapter.table_4(rates)
 # quoted ε asks for. Half of them fill the space evenly; the others are proposed by Optuna's
 # Gaussian-process sampler {cite}`akiba2019optuna`. The best of them is trained again with other
 # seeds. Look at the gap between the two private rows beside the one at the head of this chapter,
-# and at how much the best loses when its luckiest seed is not the only one. The ε is that of one
-# run: choosing among them by test accuracy costs more, and is not counted here or in the paper.
+# and at how the best does with seeds that it was not chosen by. The ε is that of one run: choosing
+# among them by test accuracy costs more, and is not counted here or in the paper.
 
 # %% tags=["remove-input"]
 search = prepare(find("tempered-sigmoids-table-3-search"), profile, dataset=dataset, seeds=seeds)

@@ -57,7 +57,8 @@ print(chapter.verdicts_in_words())
 # activation smaller. It does if $o$ shrinks with it; with $o$ as it was, the member only moves
 # down. And it says that in a limit the family approximates relu on the inputs that occur. But
 # $\varphi(x) + \varphi(-x)$ is the same for all $x$, while relu gives $|x|$: on $[-a, a]$ no member
-# is nearer to relu than $a/4$. See in the table how near a bias brings it, and inputs of one sign.
+# is nearer to relu than $a/4$. See in the table how near a bias brings it, and how near the family
+# comes where no input is negative.
 #
 # For $\ell(\theta) = \ln(1 + e^{-T \langle z, \theta\rangle})$, the label being in the sign of $z$,
 #

@@ -41,8 +41,9 @@ page.counts(ledger)
 # ## How a verdict is reached
 #
 # Each claim names the experiment whose runs test it and one of the rules below. A rule is written
-# before the runs that decide it, and where it was not, the claim says so. The first runs of
-# Figure 3, for one, are older than the ledger.
+# before the runs that decide it. Where some of them, or all, were there first, or where the rule
+# was mended since, the claim says so: the first runs of Figure 3, for one, are older than the
+# ledger.
 #
 # - **An accuracy** is a share of the test images. Its tolerance is two binomial standard errors of
 #   the published value: networks closer than that cannot be told apart on new images. Ours are all

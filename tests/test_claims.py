@@ -710,15 +710,15 @@ def test_an_entry_with_several_datasets_is_one_claim_each(tmp_path):
     assert [claim.published[0].value for claim in claims] == [0.98, 0.6384]
 
 
-def test_a_rule_that_came_after_its_runs_says_so(tmp_path):
+def test_a_rule_that_came_after_runs_of_its_own_says_so(tmp_path):
     given = entry(VALUE, ["{dataset}, DP-SGD, tanh"], datasets=["mnist", "cifar-10"])
     claims = claims_of(tmp_path, given | {"rule_after_runs": ["mnist"]})
     assert [claim.rule_after_runs for claim in claims] == [True, False]
     late, other = (
         page.table("tempered sigmoids", judge([claim]))._repr_html_() for claim in claims
     )
-    assert "Rule written after the runs." in late
-    assert "Rule written after the runs." not in other
+    assert "Rule written or mended after the first of its runs." in late
+    assert "Rule written or mended" not in other
 
 
 # --- command line and pages ----------------------------------------------------------------------

@@ -149,6 +149,14 @@ def test_before_the_first_triplet_there_is_no_sweep_to_draw(results, stored):
         assert isinstance(drawn, Note) and drawn.title == "Not yet run"
 
 
+def test_one_triplet_alone_is_no_cluster(results):
+    [(_, run), *_] = [
+        pair for pair in experiment("figure-2").labelled(dataset="mnist") if pair[0][:2] == "s="
+    ]
+    store.write(experiment("figure-2").folder(), result_of(run))
+    assert chapter.cluster(read("figure-2")).data["by chance"].isna().all()
+
+
 def test_the_sweep_s_table_has_the_published_average_beside_ours(sweep):
     table = chapter.cluster(sweep)
     rows = table.data.set_index("triplets")
@@ -267,6 +275,15 @@ def test_runs_that_diverged_are_left_out_of_the_norms_and_said_to_be(scenarios):
     store.write(scenarios.experiment.folder(), result_of(run, epochs=2))
     for drawn in (chapter.norms_compared(read("figures-4-5")), chapter.norms(read("figures-4-5"))):
         assert drawn.caption.endswith("Diverged, and left out from there on: 1.")
+
+
+def test_norms_of_runs_that_all_diverged_are_a_note(results):
+    for run in experiment("figures-4-5").runs(dataset="mnist"):
+        norms = {"gradient_norm": [1.0, 2.0], "activation_norm": [1.0, 2.0]}
+        result = result_of(run, epochs=2)
+        result = replace(result, curve=result.curve | norms)
+        store.write(experiment("figures-4-5").folder(), result)
+    assert isinstance(chapter.norms_compared(read("figures-4-5")), Note)
 
 
 def test_four_scenarios_are_drawn_twice(scenarios):

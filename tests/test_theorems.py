@@ -318,7 +318,7 @@ def test_the_nearest_to_relu_is_a_straight_line_a_quarter_away():
             optimize.minimize(distance, start, (shifted,), method="Nelder-Mead").fun
             for start in starts
         )
-        found = family.nearest_to_relu(shifted=shifted)
+        found = 1 / family.nearest_to_relu(-1.0, shifted=shifted).ratio
         assert found <= best + 1e-6
         assert (found >= 0.25 - 1e-9) is (not shifted)
 

@@ -32,6 +32,8 @@ def as_near(
             closely they are bunched counts.
     """
     spread = settings.std(axis=0)
+    # An axis on which all points are alike makes none nearer.
+    spread = np.where(spread > 0, spread, 1)
 
     def distance(points: Float[np.ndarray, "draws count axes"]) -> Float[np.ndarray, "draws"]:
         middle = points.mean(axis=1, keepdims=True) if centre is None else centre

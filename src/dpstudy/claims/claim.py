@@ -2,7 +2,8 @@
 
 An entry with several `datasets` is one claim a dataset: the dataset's name is appended to the id,
 and stands for `{dataset}` in the names of published numbers and in what the claim says. Under
-`rule_after_runs` stand those of its datasets on which all runs were stored before the rule was.
+`rule_after_runs` stand those of its datasets on which some of the runs that decide it ended before
+the rule was written, or mended.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ class Claim:
         experiment: whose runs test it; None for statements, and for what nothing tests.
         dataset: on which; None for statements.
         rule: what turns stored results into a verdict.
-        rule_after_runs: whether all runs that decide it were stored before the rule was written.
+        rule_after_runs: whether runs that decide it ended before the rule was written or mended.
     """
 
     id: str

@@ -70,10 +70,11 @@ class Trained:
         table = self.finals
         if epoch == "first":
             table = self.reading.curves[self.reading.curves.epoch == 1]
+        # A run that diverged is at chance; of all else it has no last value.
+        if quantity != "test_accuracy" and self.finals.diverged.any():
+            raise UndecidedError(f"stored runs of {self.label} diverged, and have no {quantity}")
         if quantity not in table or table[quantity].isna().any():
-            diverged = quantity in table and self.finals.diverged.any()
-            why = "diverged, and have no" if diverged else "did not record"
-            raise UndecidedError(f"stored runs of {self.label} {why} {quantity}")
+            raise UndecidedError(f"the stored runs of {self.label} did not record {quantity}")
         return table[quantity].astype(float)
 
     def medians(self, quantity: str) -> pd.Series:

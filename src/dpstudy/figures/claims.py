@@ -150,7 +150,7 @@ def damage(judged: Ledger) -> Note | None:
 
 
 def _timing(claim: Claim) -> str:
-    return " Rule written after the runs." if claim.rule_after_runs else ""
+    return " Rule written or mended after the first of its runs." if claim.rule_after_runs else ""
 
 
 def _split(entries: tuple[Entry, ...]) -> tuple[list[Entry], list[Entry]]:

@@ -208,12 +208,9 @@ def bias_against_temperature() -> Figure:
         ax.set_yscale("symlog", linthresh=float(data.bias.max()) / 3)
         ax.set_ylim(bottom=0)
         ax.legend(fontsize="small")
-    top = int(data.bias.idxmax())
-    gone = next(row for row in data[top:].itertuples() if row.bias < data.bias[top] / 100)
     said = (
-        f"the bias is {data.bias[top]:.2g} at T = {data.temperature[top]:.3g} and less than a "
-        f"hundredth of that at T = {gone.temperature:.3g}"
-    )
+        "the bias is {at_lower:.2g} at T = {lower:.3g} and {at_higher:.2g} at T = {higher:.3g}"
+    ).format(**temperature_and_bias.compared())
     return Figure(
         name="bias-against-temperature",
         fig=fig,

@@ -13,6 +13,8 @@ from dpstudy.claims.wording import Quantity
 
 TEST_IMAGES = 10_000
 SAME_LEVEL = 2.0
+# Settings are printed to three digits, and grids made from them too: a share of their ratio.
+ROUNDED = 0.01
 
 
 def tolerance(*accuracies: float) -> float:
@@ -20,11 +22,11 @@ def tolerance(*accuracies: float) -> float:
     return 2 * math.sqrt(sum(p * (1 - p) for p in accuracies) / TEST_IMAGES)
 
 
-def same_level(ratio: float) -> Verdict:
-    """Grade a ratio: within `SAME_LEVEL` either way, partly within its square."""
+def same_level(ratio: float, known_to: float = 0.0) -> Verdict:
+    """Grade a ratio, known to a share: within `SAME_LEVEL` either way, partly within its square."""
     away = abs(math.log(ratio)) if ratio > 0 else math.inf
-    edge = math.log(SAME_LEVEL) + 1e-9  # a ratio of exactly the factor, or of its square, is within
-    return graded(away <= edge, away <= 2 * edge)
+    edge = math.log(SAME_LEVEL)
+    return graded(away <= edge + known_to, away <= 2 * edge + known_to)
 
 
 def best(variants: Sequence[Trained], quantity: Quantity) -> Trained:

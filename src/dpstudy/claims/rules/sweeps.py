@@ -12,7 +12,7 @@ import numpy as np
 from dpstudy.blind_choice import as_near
 from dpstudy.claims import wording
 from dpstudy.claims.evidence import Selector, Trained
-from dpstudy.claims.rules.measures import SAME_LEVEL, best, same_level, tolerance
+from dpstudy.claims.rules.measures import ROUNDED, SAME_LEVEL, best, same_level, tolerance
 from dpstudy.claims.rules.rule import Field, Rule
 from dpstudy.claims.verdict import Outcome, UndecidedError, graded
 from dpstudy.claims.wording import ACCURACY
@@ -130,7 +130,8 @@ class Setting(Rule):
     setting: Field
     kind: ClassVar[str] = "setting"
     full: ClassVar[str] = (
-        f"The best variant of a search has the published setting within a factor of {SAME_LEVEL:g}."
+        "The best variant of a search has the published setting within a factor of "
+        f"{SAME_LEVEL:g}, to the {ROUNDED:.0%} that settings are printed to."
     )
     partial: ClassVar[str] = "Within the square of the factor."
     numbers: ClassVar[tuple[int, ...]] = (1,)
@@ -142,15 +143,13 @@ class Setting(Rule):
             raise UndecidedError(f"{chosen.label} alone is not a search")
         ours = float(getattr(chosen.run, self.setting))
         words = self.setting.replace("_", " ")
-        # Published settings, and the grids made from them, are rounded: so is their ratio.
-        times = f"{ours / number.value:.2g}"
         accuracies = [variant.values(ACCURACY).median() for variant in sides[0]]
         rivals = sum(max(accuracies) - one <= tolerance(max(accuracies), one) for one in accuracies)
         return Outcome(
-            same_level(float(times)),
+            same_level(ours / number.value, ROUNDED),
             f"The best of {len(sides[0])} variants, {chosen.label}, has {words} {ours:.3g}, "
-            f"{times} times the published {number}; {rivals - 1} more are within the tolerance of "
-            "its accuracy.",
+            f"{ours / number.value:.2g} times the published {number}; {rivals - 1} more are "
+            "within the tolerance of its accuracy.",
             {self.setting: ours},
             f"{ours:.3g}",
         )
@@ -172,7 +171,7 @@ class Apart(Rule):
     kind: ClassVar[str] = "apart"
     full: ClassVar[str] = (
         f"The best variants of two searches differ in a setting by a factor of {SAME_LEVEL:g} or "
-        "more."
+        f"more, to the {ROUNDED:.0%} that settings are printed to."
     )
     partial: ClassVar[str] = "Never."
     numbers: ClassVar[tuple[int, ...]] = (0, 2)
@@ -183,7 +182,7 @@ class Apart(Rule):
         first, second = (float(getattr(variant.run, self.setting)) for variant in chosen)
         words = self.setting.replace("_", " ")
         return Outcome(
-            graded(max(first / second, second / first) >= SAME_LEVEL, False),
+            graded(max(first / second, second / first) * (1 + ROUNDED) >= SAME_LEVEL, False),
             f"The best {words} is {first:.3g} in {chosen[0].label} and {second:.3g} in "
             f"{chosen[1].label}, {first / second:.2g} times as large.",
             {"one": first, "other": second},

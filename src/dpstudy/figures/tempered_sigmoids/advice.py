@@ -167,7 +167,9 @@ def _accountant(common: Stored, calibrated: Stored) -> str:
             return f"{spent}, and what the difference buys is not yet run,"
         gain = paired_gain(common.complete[dataset], calibrated.complete[dataset], "tanh")
         changes = gain_said(gain) if gain is not None else "an unknown amount"
-        return f"{spent}, and noise calibrated to the quoted ε changes tanh by {changes}"
+        return (
+            f"{spent}, and noise calibrated to the quoted ε adds to tanh {changes}, seed for seed,"
+        )
 
     return _sentence("Account with a current accountant", say, common)
 

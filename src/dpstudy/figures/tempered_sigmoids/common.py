@@ -17,6 +17,9 @@ from dpstudy.readings import CHANCE, Reading
 
 Drawn = TypeVar("Drawn", bound=Figure | Table | Note)
 
+# What becomes of a run that diverged, where accuracies are shown; where norms are, it is left out.
+AT_CHANCE = f"at chance ({CHANCE:.0%}) from there on"
+LEFT_OUT = "left out from there on"
 STYLE = {"relu": STYLES[1], "tanh": STYLES[0]}
 
 
@@ -85,12 +88,11 @@ def published_accuracy(dataset: str, method: str) -> published.Accuracy | None:
     return None
 
 
-def diverged(dataset: str, *readings: Reading, left_out: bool = False) -> str:
+def diverged(dataset: str, *readings: Reading, fate: str = AT_CHANCE) -> str:
     """Say how many runs diverged, and what became of them; nothing if none did."""
     results = [result for reading in readings for _, result in reading.found]
     failed = sum(r.diverged_at is not None for r in results if r.run.dataset == dataset)
-    fate = "left out" if left_out else f"at chance ({CHANCE:.0%})"
-    return f" Diverged, and {fate} from there on: {failed}." if failed else ""
+    return f" Diverged, and {fate}: {failed}." if failed else ""
 
 
 def warnings_of(*readings: Reading) -> Note | None:

@@ -87,7 +87,7 @@ def class_accuracy(reading: Reading) -> Figure | Note:
         caption=(
             f"Test accuracy of each class of {DATASETS[dataset]} at the last epoch: median and "
             f"range over {seeds_of(classes)}, computed on {reading.devices}. {said}."
-            f"{diverged(dataset, reading, left_out=True)}"
+            f"{diverged(dataset, reading, fate='left out')}"
         ),
         alt=f"Ten classes, a marker each for relu and tanh. {said}.",
         data=data,
@@ -130,7 +130,7 @@ def class_spread(reading: Reading) -> Table | Note:
             "Over the error: divided by the error of the same run, since who errs less spreads "
             f"less. By the images alone: what {IMAGES:,} test images a class, drawn anew, would "
             f"spread classes that are served alike.{_test(spreads)} Computed on {reading.devices}."
-            f"{diverged(dataset, reading, left_out=True)}"
+            f"{diverged(dataset, reading, fate='left out')}"
         ),
         data=pd.DataFrame(rows),
         formats={

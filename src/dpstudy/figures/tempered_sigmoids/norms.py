@@ -7,6 +7,7 @@ import pandas as pd
 from dpstudy import published
 from dpstudy.figures.page import STYLES, Figure, Note, Table, canvas, not_yet_run
 from dpstudy.figures.tempered_sigmoids.common import (
+    LEFT_OUT,
     STYLE,
     dataset_of,
     diverged,
@@ -66,7 +67,7 @@ def gradient_norms(reading: Reading) -> Figure | Note:
             f"Per-example gradients on {DATASETS[dataset]} before clipping, mean norm (left, "
             "logarithmic) and the fraction above the clipping norm (right); medians over "
             f"{seeds_of(curves)}, computed on {reading.devices}. Measured on private data: no ε "
-            f"covers it.{diverged(dataset, reading, left_out=True)}"
+            f"covers it.{diverged(dataset, reading, fate=LEFT_OUT)}"
         ),
         alt=f"Two panels by epoch. Mean gradient norm: {said}. Fraction clipped: {clipped}.",
         data=data,
@@ -106,7 +107,7 @@ def norms(reading: Reading) -> Figure | Note:
             "each epoch: of an example's gradient before clipping (left) and of what the first "
             f"layer's activation puts out (right); medians over {seeds_of(curves)}, computed on "
             f"{reading.devices}. Measured on private data: no ε covers it."
-            f"{diverged(dataset, reading, left_out=True)}"
+            f"{diverged(dataset, reading, fate=LEFT_OUT)}"
         ),
         alt=f"Two panels by epoch, four curves each. At the last epoch {said}.",
         data=data,
@@ -124,9 +125,12 @@ def norms_compared(reading: Reading) -> Table | Note:
         return Note("Norms", "No stored run finished an epoch before it diverged.")
     ends = {"first epoch": 1, "last epoch": reading.found[0][1].run.epochs}
     medians = lived.groupby(["epoch", "label"])[list(QUANTITIES)].median()
+    last = lived[lived.epoch == ends["last epoch"]]
+    if last.empty:
+        return Note("Norms", "Every stored run diverged.")
     rows = [
         _norm_row(quantity, label, {name: medians.loc[epoch] for name, epoch in ends.items()})
-        | {"seeds": lived[lived.label == label].seed.nunique()}
+        | {"seeds": last[last.label == label].seed.nunique()}
         for quantity in QUANTITIES
         for label in SCENARIOS
         if all((epoch, label) in medians.index for epoch in ends.values())
@@ -141,7 +145,7 @@ def norms_compared(reading: Reading) -> Table | Note:
             f"Norms on {DATASETS[dataset]} after the first epoch and after the last, medians over "
             "seeds, and how many times as large they are as those of relu without privacy then. "
             f"{'' if dataset == 'mnist' else 'The paper gives no factor for this dataset. '}"
-            f"Computed on {reading.devices}.{diverged(dataset, reading, left_out=True)}"
+            f"Computed on {reading.devices}.{diverged(dataset, reading, fate=LEFT_OUT)}"
         ),
         data=data,
         formats={

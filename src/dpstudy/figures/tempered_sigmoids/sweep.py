@@ -90,7 +90,7 @@ class Sweep:
     def rivals(self) -> int:
         """How many other triplets come within two seeds' standard deviations of the best.
 
-        Of its median where it was trained again, since at the seed that it won by it was lucky.
+        Of its median with other seeds, where they are stored: it was chosen by one.
         """
         others = self.triplets.test_accuracy.drop(self.best.index[0])
         height = self.again.median() if len(self.again) else self.triplets.test_accuracy.max()
@@ -107,8 +107,13 @@ class Sweep:
         best = np.argsort(-drawn, axis=1)[:, : self.count]
         return self.triplets[list(TRIPLET)].to_numpy()[best].mean(axis=1)
 
-    def by_chance(self, centre: Sequence[float] | None = None) -> float:
-        """Return how often as many triplets, chosen blindly, lie as near to a centre."""
+    def by_chance(self, centre: Sequence[float] | None = None) -> float | None:
+        """Return how often as many triplets, chosen blindly, lie as near to a centre.
+
+        None of one alone, which is no tenth of a sweep yet.
+        """
+        if self.count < 2:
+            return None
         settings, chosen = self.triplets[list(TRIPLET)].to_numpy(), self.best.index.to_numpy()
         return as_near(settings, chosen, None if centre is None else np.array(centre))
 

@@ -1,0 +1,46 @@
+"""How near blind choice comes, against counting all choices there are."""
+
+from itertools import combinations
+
+import numpy as np
+import pytest
+
+from dpstudy.blind_choice import as_near
+
+RNG = np.random.default_rng(3)
+SETTINGS = RNG.uniform(0, (1, 10), size=(12, 2))
+
+
+def counted(chosen, centre):
+    """The same by counting: of all choices of as many, those as near."""
+    scaled = SETTINGS / SETTINGS.std(axis=0)
+
+    def distance(rows):
+        points = scaled[list(rows)]
+        middle = points.mean(axis=0) if centre is None else centre / SETTINGS.std(axis=0)
+        return ((points - middle) ** 2).sum(axis=1).mean()
+
+    every = [distance(rows) for rows in combinations(range(12), len(chosen))]
+    return np.mean(np.array(every) <= distance(chosen) * (1 + 1e-9))
+
+
+@pytest.mark.parametrize("centre", [None, np.array([0.5, 5.0]), np.array([0.0, 10.0])])
+def test_the_chance_is_the_share_of_all_choices(centre):
+    for seed in range(4):
+        chosen = np.random.default_rng(seed).permutation(12)[:3]
+        assert as_near(SETTINGS, chosen, centre) == pytest.approx(
+            counted(chosen, centre), abs=0.015
+        )
+
+
+def test_it_does_not_depend_on_units_and_an_axis_without_spread_makes_none_nearer():
+    chosen, centre = np.array([1, 4, 7]), np.array([0.5, 5.0])
+    chance = as_near(SETTINGS, chosen, centre)
+    assert as_near(SETTINGS * (1, 1000), chosen, centre * (1, 1000)) == chance
+    flat = np.column_stack([SETTINGS, np.ones(12)])
+    assert as_near(flat, chosen, np.append(centre, 1.0)) == chance
+
+
+def test_no_chance_is_zero():
+    line = np.arange(1000.0)[:, None]
+    assert as_near(line, np.arange(5), np.array([2.0])) == pytest.approx(1 / 20_001)
