@@ -109,7 +109,7 @@ def tiny(monkeypatch):
         (["data", "bogus"], "unknown command 'bogus'; one of: fetch, verify"),
         (["results", "bogus"], "unknown command 'bogus'; one of: export, merge, verify"),
         (["run", "bogus"], f"unknown experiment 'bogus'; one of: {', '.join(EXPERIMENTS)}"),
-        (["theorems", "bogus"], "unknown statement 'bogus'; one of: tanh-is-tempered, gradient-"),
+        (["theorems", "bogus"], "unknown statement 'bogus'; one of: tanh-is-tempered, scale-an"),
         (["run", FIGURE_3, "bogus"], "unknown experiment 'bogus'; one of: tempered-sigmoids-fig"),
         (["run", FIGURE_3, "--profile", "tiny"], "unknown profile 'tiny'; one of: smoke, full"),
         (["run", FIGURE_3, "--profile", "stored"], "unknown profile 'stored'; one of: smoke, full"),
