@@ -1,6 +1,7 @@
 """How near blind choice comes, against counting all choices there are."""
 
 from itertools import combinations
+from math import comb
 
 import numpy as np
 import pytest
@@ -24,12 +25,15 @@ def counted(chosen, centre):
     return np.mean(np.array(every) <= distance(chosen) * (1 + 1e-9))
 
 
-@pytest.mark.parametrize("centre", [None, np.array([0.5, 5.0]), np.array([0.0, 10.0])])
-def test_the_chance_is_the_share_of_all_choices(centre):
+@pytest.mark.parametrize(
+    ("centre", "error"),
+    [(None, 0.015), (np.array([0.5, 5.0]), 1e-9), (np.array([0.0, 10.0]), 1e-9)],
+)
+def test_the_chance_is_the_share_of_all_choices(centre, error):
     for seed in range(4):
         chosen = np.random.default_rng(seed).permutation(12)[:3]
         assert as_near(SETTINGS, chosen, centre) == pytest.approx(
-            counted(chosen, centre), abs=0.015
+            counted(chosen, centre), abs=error
         )
 
 
@@ -43,4 +47,10 @@ def test_it_does_not_depend_on_units_and_an_axis_without_spread_makes_none_neare
 
 def test_no_chance_is_zero():
     line = np.arange(1000.0)[:, None]
-    assert as_near(line, np.arange(5), np.array([2.0])) == pytest.approx(1 / 20_001)
+    assert as_near(line, np.arange(5)) == pytest.approx(1 / 20_001)
+    assert as_near(line, np.arange(5), np.array([2.0])) == pytest.approx(1 / comb(1000, 5))
+
+
+def test_points_that_all_lie_on_the_centre_are_counted():
+    settings = np.array([[0.0], [0.0], [0.0], [1.0], [2.0]])
+    assert as_near(settings, np.array([0, 1]), np.array([0.0])) == pytest.approx(3 / 10)

@@ -18,7 +18,7 @@ from dpstudy.claims.verdict import Outcome, UndecidedError, graded
 from dpstudy.claims.wording import ACCURACY
 from dpstudy.published import Number
 
-# What blind choice does in no more than this share of draws, it does rarely.
+# What blind choice does in no more than this share of choices, it does rarely.
 _RARELY = 0.05
 
 
@@ -39,7 +39,7 @@ class Cluster(Rule):
     full: ClassVar[str] = (
         "The average settings of the best variants of a sweep lie within one standard deviation "
         "of the published ones, the deviation being that among the best; and the best are nearer "
-        "to the published ones than as many variants chosen blindly mostly are (95 % of draws)."
+        "to the published ones than as many variants chosen blindly mostly are (95 % of choices)."
     )
     partial: ClassVar[str] = "Within two, and the same of blind choice."
 
@@ -67,7 +67,7 @@ class Cluster(Rule):
             graded(chosen and nearer, chosen and near),
             f"The best {count} of {len(sweep)} variants average {shown}, with standard deviations "
             f"{self._triplet(spreads)}; {wording.seeds(sweep[0].values(ACCURACY))} each. Chosen "
-            f"blindly, as many lie as near to {self.show(published)} in {chance:.2g} of draws.",
+            f"blindly, as many lie as near to {self.show(published)} in {chance:.1%} of choices.",
             {**dict(zip(self.settings, map(float, means), strict=True)), "chance": chance},
             shown,
         )

@@ -243,7 +243,7 @@ def cluster(reading: Reading) -> Table | Note:
             "T": "{:.2f}",
             "o": "{:.2f}",
             "median accuracy": "{:.2%}",
-            CHANCE: "{:.2g}",
+            CHANCE: "{:.1%}",
         },
     )
 
