@@ -7,6 +7,7 @@ from dpstudy.figures.tempered_sigmoids.accuracy import (
     table_3,
 )
 from dpstudy.figures.tempered_sigmoids.advice import practitioner
+from dpstudy.figures.tempered_sigmoids.at_zero import around_zero
 from dpstudy.figures.tempered_sigmoids.common import warnings_of
 from dpstudy.figures.tempered_sigmoids.fairness import class_accuracy, class_spread
 from dpstudy.figures.tempered_sigmoids.family import FAMILY, distance_from_tanh, family
@@ -20,6 +21,7 @@ from dpstudy.figures.tempered_sigmoids.sweep import cluster, family_sweep
 __all__ = [
     "FAMILY",
     "accuracy_against_epsilon",
+    "around_zero",
     "baseline",
     "calibrated_noise",
     "class_accuracy",

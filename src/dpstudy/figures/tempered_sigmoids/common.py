@@ -64,12 +64,20 @@ def finals_with(reading: Reading, *settings: str) -> pd.DataFrame:
     return reading.finals.assign(**{name: [getattr(r, name) for r in runs] for name in settings})
 
 
-def logarithmic(axes: Axes, form: str) -> None:
+def logarithmic(axes: Axes, form: str | Callable[[float, int | None], str] = "{x:g}") -> None:
     """Make the vertical axis logarithmic, with few ticks, shown as `form` says."""
     axes.set_yscale("log")
     axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
     axes.yaxis.set_major_formatter(form)
     axes.yaxis.set_minor_formatter(NullFormatter())
+
+
+def of_test_error(axes: Axes) -> None:
+    """Make the vertical axis one of test errors, logarithmic, the best at the top."""
+    axes.set_ylabel("test error, best at the top")
+    # With the digits that each tick has: within a decade they lie at such as 2.25 %.
+    logarithmic(axes, lambda error, _: f"{100 * error:.4g}%")
+    axes.invert_yaxis()
 
 
 def logarithmic_rates(axes: Axes) -> None:

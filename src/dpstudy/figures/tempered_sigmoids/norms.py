@@ -91,7 +91,7 @@ def norms(reading: Reading) -> Figure | Note:
                 style = SCENARIOS[str(label)]
                 axes.plot(rows.epoch, rows[column], **style.line, markevery=every, label=label)
             axes.set(xlabel="epoch", ylabel=title)
-            logarithmic(axes, "{x:g}")
+            logarithmic(axes)
         handles, labels = panels[0].get_legend_handles_labels()
         figure.legend(handles, labels, loc="outside lower center", ncols=4, fontsize="small")
     last = data.groupby("label").last()

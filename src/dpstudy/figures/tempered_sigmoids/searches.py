@@ -13,7 +13,7 @@ from dpstudy.figures.tempered_sigmoids.common import (
     diverged,
     finals_with,
     for_each_dataset,
-    logarithmic,
+    of_test_error,
     published_accuracy,
     seeds_of,
 )
@@ -138,9 +138,8 @@ def layer_wise(reading: Reading) -> Figure | Note:
             every = max(1, len(rows) // 12)
             error = 1 - rows.test_accuracy
             axes.plot(rows["rank"], error, **style.line, markevery=every, label=kind)
-        axes.set(xlabel="rank", ylabel="test error, best at the top")
-        logarithmic(axes, "{x:.1%}")
-        axes.invert_yaxis()
+        axes.set_xlabel("rank")
+        of_test_error(axes)
         axes.legend(fontsize="small")
     said = "; ".join(
         f"{kind}: best {rows.test_accuracy.max():.2%}, median {rows.test_accuracy.median():.2%} of "

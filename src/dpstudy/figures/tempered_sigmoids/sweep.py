@@ -25,7 +25,7 @@ from dpstudy.figures.tempered_sigmoids.common import (
     diverged,
     finals_with,
     for_each_dataset,
-    logarithmic,
+    of_test_error,
     seeds_of,
 )
 from dpstudy.readings import Reading
@@ -143,9 +143,7 @@ def family_sweep(reading: Reading, relu: Reading) -> Figure | Note:
             _draw_axis(axes, data, axis, dataset)
             _draw_lines(axes, sweep, baseline)
             axes.set(xlabel=NAMES[axis])
-        panels[0].set_ylabel("test error, best at the top")
-        logarithmic(panels[0], "{x:.1%}")
-        panels[0].invert_yaxis()
+        of_test_error(panels[0])
         handles, labels = panels[0].get_legend_handles_labels()
         figure.legend(handles, labels, loc="outside lower center", ncols=3, fontsize="small")
     means = _shown(sweep.best[list(TRIPLET)].mean())
