@@ -4,17 +4,20 @@ import re
 from dataclasses import replace
 from math import comb
 
+import jax
 import numpy as np
 import pytest
 from results_for_tests import DEVICE, result_of
 from scipy import stats
 
 from dpstudy import readings, store
+from dpstudy.activations import tempered_sigmoid
 from dpstudy.experiments import find
 from dpstudy.experiments.search import Choice, Search
-from dpstudy.experiments.tempered_sigmoids import TRIPLETS, of_temperature, triplet_of
+from dpstudy.experiments.tempered_sigmoids import TANH, TRIPLETS, of_temperature, triplet_of
 from dpstudy.figures import tempered_sigmoids as chapter
 from dpstudy.figures.page import Figure, Note, Points, Table
+from dpstudy.figures.tempered_sigmoids.at_zero import AtZero
 from dpstudy.figures.tempered_sigmoids.noise import paired_gain
 from dpstudy.figures.tempered_sigmoids.norms import EXAMPLES
 from dpstudy.figures.tempered_sigmoids.sweep import Sweep
@@ -75,6 +78,7 @@ def by_hand(label, run):
 DRAWN = {
     chapter.family_sweep: ("figure-2", "figure-3"),
     chapter.cluster: ("figure-2",),
+    chapter.around_zero: ("figure-2",),
     chapter.calibrated_noise: ("figure-3", "calibrated"),
     chapter.poisson_and_shuffled: ("figure-3", "shuffled"),
     chapter.norms: ("figures-4-5",),
@@ -150,12 +154,42 @@ def test_before_the_first_triplet_there_is_no_sweep_to_draw(results, stored):
         assert isinstance(drawn, Note) and drawn.title == "Not yet run"
 
 
+@pytest.mark.parametrize("triplet", [TANH, (0.94, 2.67, 0.25), (4.2, 1.0, 2.8)])
+def test_slope_and_value_at_zero_are_those_of_the_activation(triplet):
+    shape = AtZero.of(triplet)
+    assert shape.value == pytest.approx(float(tempered_sigmoid(0.0, *triplet)), abs=1e-6)
+    assert shape.slope == pytest.approx(float(jax.grad(tempered_sigmoid)(0.0, *triplet)), rel=1e-6)
+
+
+def test_the_best_are_told_by_their_slope_and_value_at_zero(results):
+    def around_zero(label, run):
+        slope, value = AtZero.of(triplet_of(run))
+        return 0.98 - 0.02 * (np.log(slope) ** 2 + value**2)
+
+    keep("figure-2", around_zero)
+    figure = chapter.around_zero(read("figure-2"))
+    best = figure.data[figure.data.best]
+    assert len(best) == 7 and best.error.max() < figure.data[~figure.data.best].error.min()
+    low, high = best["slope at 0"].min(), best["slope at 0"].max()
+    assert f"slopes of {low:.2f} to {high:.2f}" in figure.caption
+    assert "as near to tanh's 1 and 0 in less than 0.1% of choices" in figure.caption
+    [(near, settings)] = re.findall(r"Spearman's (\S+), .* by (\d\.\d\d)", figure.caption)
+    assert float(near) > 0.9 > float(settings)
+
+
+def test_errors_by_the_distance_from_tanh_are_ranked_by_it(sweep):
+    # The distance that accuracies are made of is not in deviations of the sweep: almost 1.
+    [settings] = re.findall(r"\(s, T, o\) by (\d\.\d\d)", chapter.around_zero(sweep).caption)
+    assert float(settings) > 0.9
+
+
 def test_one_triplet_alone_is_no_cluster(results):
     [(_, run), *_] = [
         pair for pair in experiment("figure-2").labelled(dataset="mnist") if pair[0][:2] == "s="
     ]
     store.write(experiment("figure-2").folder(), result_of(run))
     assert chapter.cluster(read("figure-2")).data["by chance"].isna().all()
+    assert "Spearman" not in chapter.around_zero(read("figure-2")).caption
 
 
 def test_the_sweep_s_table_has_the_published_average_beside_ours(sweep):

@@ -1,8 +1,8 @@
 """What the best triplets of a sweep have in common: their value and their slope at 0 (Figure 2).
 
 The paper averages the best triplets, which says where they are only if they are bunched. On MNIST
-ours are not: they are far apart in s, T and o, and alike as functions around 0, where a network at
-its start has its inputs. That was seen on MNIST first, after its sweep; the other datasets test it.
+ours are not: they are far apart in s, T and o, and alike as functions around 0. That was seen
+after the sweep on MNIST; the other datasets test it.
 """
 
 from __future__ import annotations
