@@ -11,14 +11,18 @@ from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
-from matplotlib.ticker import NullFormatter
 from scipy import stats
 
 from dpstudy import published
 from dpstudy.blind_choice import as_near
 from dpstudy.experiments.tempered_sigmoids import TANH, TRIPLET
 from dpstudy.figures.page import STYLES, Figure, Note, canvas, not_yet_run
-from dpstudy.figures.tempered_sigmoids.common import dataset_of, for_each_dataset, of_test_error
+from dpstudy.figures.tempered_sigmoids.common import (
+    dataset_of,
+    for_each_dataset,
+    logarithmic_settings,
+    of_test_error,
+)
 from dpstudy.figures.tempered_sigmoids.sweep import Sweep, swept
 from dpstudy.readings import Reading
 from dpstudy.spec import DATASETS
@@ -63,9 +67,7 @@ def around_zero(reading: Reading) -> Figure | Note:
                 options = {"color": "black", "ls": STYLES[1].dash, "label": "published mean"}
                 axes.axvline(theirs[(SLOPE, VALUE).index(name)], **options)
             axes.set_xlabel(name)
-        panels[0].set_xscale("log")
-        panels[0].xaxis.set_major_formatter("{x:g}")
-        panels[0].xaxis.set_minor_formatter(NullFormatter())
+        logarithmic_settings(panels[0])
         of_test_error(panels[0])
         handles, labels = panels[0].get_legend_handles_labels()
         figure.legend(handles, labels, loc="outside lower center", ncols=4, fontsize="small")

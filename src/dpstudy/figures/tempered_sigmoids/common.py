@@ -80,8 +80,8 @@ def of_test_error(axes: Axes) -> None:
     axes.invert_yaxis()
 
 
-def logarithmic_rates(axes: Axes) -> None:
-    """Make the horizontal axis, of learning rates, logarithmic, with few ticks."""
+def logarithmic_settings(axes: Axes) -> None:
+    """Make the horizontal axis, of a setting, logarithmic, with few ticks."""
     axes.set_xscale("log")
     axes.xaxis.set_major_locator(LogLocator(subs=(1, 3)))
     axes.xaxis.set_major_formatter("{x:g}")

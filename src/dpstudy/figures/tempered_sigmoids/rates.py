@@ -12,7 +12,7 @@ from dpstudy.figures.tempered_sigmoids.common import (
     dataset_of,
     diverged,
     finals_with,
-    logarithmic_rates,
+    logarithmic_settings,
     published_accuracy,
     seeds_of,
 )
@@ -44,7 +44,7 @@ def learning_rates(reading: Reading) -> Figure | Note:
                     options = {"markersize": 13, "markeredgecolor": "black", "linestyle": "none"}
                     axes.plot(*theirs, marker="*", label=f"{kind}, published", **fill, **options)
             axes.set(xlabel="learning rate", title=optimizer)
-            logarithmic_rates(axes)
+            logarithmic_settings(axes)
         panels[0].set_ylabel("test accuracy")
         handles, labels = panels[0].get_legend_handles_labels()
         figure.legend(handles, labels, loc="outside lower center", ncols=4, fontsize="small")

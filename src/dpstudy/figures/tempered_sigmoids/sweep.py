@@ -181,9 +181,10 @@ def _draw_axis(axes: Axes, data: pd.DataFrame, axis: int, dataset: str) -> None:
 
 
 def _draw_lines(axes: Axes, sweep: Sweep, baseline: pd.Series) -> None:
-    tanh = 1 - sweep.repeated[sweep.repeated.label == "tanh"].test_accuracy
-    if len(tanh):
-        span = {"facecolor": STYLES[3].color, "alpha": 0.5, "label": f"tanh, {len(tanh)} seeds"}
+    runs = sweep.repeated[sweep.repeated.label == "tanh"]
+    if len(runs):
+        tanh = 1 - runs.test_accuracy
+        span = {"facecolor": STYLES[3].color, "alpha": 0.5, "label": f"tanh, {seeds_of(runs)}"}
         axes.axhspan(tanh.min(), tanh.max(), **span)
     if len(baseline):
         style = STYLE["relu"]
@@ -220,8 +221,10 @@ def cluster(reading: Reading) -> Table | Note:
         theirs = published.BEST_TRIPLETS[dataset]
         chance = {CHANCE: sweep.by_chance(theirs)}
         rows.insert(0, _row("best tenth, published", theirs) | chance)
+    interval = ""
     if not math.isnan(sweep.noise):
         rows += _interval("ours, seeds drawn again", sweep.under_noise())
+        interval = ", with the middle 95 % of what it would be, roughly, with other seeds"
     for label, runs in sweep.repeated.groupby("label", sort=False):
         triplet = runs[list(TRIPLET)].iloc[0]
         chance = {CHANCE: sweep.by_chance(triplet) if label == "tanh" else None}
@@ -230,10 +233,9 @@ def cluster(reading: Reading) -> Table | Note:
         name=f"tempered-sigmoids-cluster-{dataset}",
         caption=(
             f"The best {sweep.count} of {len(sweep.triplets)} triplets on {DATASETS[dataset]}, by "
-            "their average, with the middle 95 % of what it would be, roughly, with other seeds. "
-            "By chance: how often as many triplets, chosen blindly, lie as near as ours do to the "
-            f"triplet of the row, or in our row to each other.{_noise_said(sweep)} Computed on "
-            f"{reading.devices}."
+            f"their average{interval}. By chance: how often as many triplets, chosen blindly, lie "
+            "as near as ours do to the triplet of the row, or in our row to each other."
+            f"{_noise_said(sweep)} Computed on {reading.devices}."
         ),
         data=pd.DataFrame(rows),
         formats={
