@@ -7,10 +7,12 @@ after the sweep on MNIST; the other datasets test it.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
+from matplotlib.axes import Axes
 from scipy import stats
 
 from dpstudy import published
@@ -19,15 +21,16 @@ from dpstudy.experiments.tempered_sigmoids import TANH, TRIPLET
 from dpstudy.figures.page import STYLES, Figure, Note, canvas, not_yet_run
 from dpstudy.figures.tempered_sigmoids.common import (
     dataset_of,
+    diverged,
     for_each_dataset,
     logarithmic_settings,
     of_test_error,
 )
-from dpstudy.figures.tempered_sigmoids.sweep import Sweep, swept
+from dpstudy.figures.tempered_sigmoids.sweep import Sweep, draw_triplets, swept
 from dpstudy.readings import Reading
 from dpstudy.spec import DATASETS
 
-SLOPE, VALUE = "slope at 0", "value at 0"
+NAMES = SLOPE, VALUE = "slope at 0", "value at 0"
 
 
 class AtZero(NamedTuple):
@@ -50,23 +53,12 @@ def around_zero(reading: Reading) -> Figure | Note:
         return not_yet_run("What the best triplets have in common", reading.command)
     dataset, sweep = dataset_of(reading), Sweep.of(reading)
     shapes = [AtZero.of(triplet) for triplet in sweep.triplets[list(TRIPLET)].to_numpy()]
-    data = sweep.triplets.assign(
-        error=1 - sweep.triplets.test_accuracy,
-        best=sweep.triplets.label.isin(sweep.best.label),
-        **{SLOPE: [shape.slope for shape in shapes], VALUE: [shape.value for shape in shapes]},
-    )
+    data = sweep.drawn.assign(**dict(zip(NAMES, zip(*shapes, strict=True), strict=True)))
     with canvas(1, 2, size=(8.0, 3.6), sharey=True) as (figure, panels):
-        for axes, name, of_tanh in zip(panels, (SLOPE, VALUE), AtZero.of(TANH), strict=True):
-            others, best = data[~data.best], data[data.best]
-            axes.plot(others[name], others.error, "o", mfc="none", mec="0.45", label="a triplet")
-            options = {"color": STYLES[0].color, "label": "the best tenth"}
-            axes.plot(best[name], best.error, "D", **options)
-            axes.axvline(of_tanh, color="0.3", ls=":", label="tanh")
-            if dataset in published.BEST_TRIPLETS:
-                theirs = AtZero.of(published.BEST_TRIPLETS[dataset])
-                options = {"color": "black", "ls": STYLES[1].dash, "label": "published mean"}
-                axes.axvline(theirs[(SLOPE, VALUE).index(name)], **options)
+        for axes, name in zip(panels, NAMES, strict=True):
+            draw_triplets(axes, data, name)
             axes.set_xlabel(name)
+        _draw_lines(panels, dataset)
         logarithmic_settings(panels[0])
         of_test_error(panels[0])
         handles, labels = panels[0].get_legend_handles_labels()
@@ -78,11 +70,21 @@ def around_zero(reading: Reading) -> Figure | Note:
         caption=(
             f"Test error of {len(data)} tempered sigmoids on {DATASETS[dataset]} under DP-SGD, "
             f"over their slope sT/4 and their value s/2 - o at 0. {said} Computed on "
-            f"{reading.devices}."
+            f"{reading.devices}.{diverged(dataset, reading)}"
         ),
         alt=f"Two panels of {len(data)} points each, test error over slope and value at 0. {said}",
         data=data.sort_values("test_accuracy", ascending=False, ignore_index=True),
     )
+
+
+def _draw_lines(panels: Sequence[Axes], dataset: str) -> None:
+    """Draw tanh, and the paper's average triplet, into the panels of slope and value."""
+    for axes, number in zip(panels, AtZero.of(TANH), strict=True):
+        axes.axvline(number, color="0.3", ls=":", label="tanh")
+    if dataset in published.BEST_TRIPLETS:
+        theirs = AtZero.of(published.BEST_TRIPLETS[dataset])
+        for axes, number in zip(panels, theirs, strict=True):
+            axes.axvline(number, color="black", ls=STYLES[1].dash, label="published mean")
 
 
 def _said(sweep: Sweep, data: pd.DataFrame) -> str:
@@ -92,7 +94,8 @@ def _said(sweep: Sweep, data: pd.DataFrame) -> str:
         f"The best {sweep.count} have slopes of {best[SLOPE].min():.2f} to {best[SLOPE].max():.2f} "
         f"and values of {best[VALUE].min():.2f} to {best[VALUE].max():.2f}"
     )
-    if sweep.count < 2:
+    # One alone is no tenth of a sweep yet, and equals have no ranks.
+    if sweep.count < 2 or data.error.nunique() == 1:
         return f"{said}."
     shapes = np.column_stack([np.log(data[SLOPE]), data[VALUE]])
     target = np.array([np.log(AtZero.of(TANH).slope), AtZero.of(TANH).value])

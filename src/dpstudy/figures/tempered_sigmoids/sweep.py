@@ -73,6 +73,12 @@ class Sweep:
         return self.triplets.nlargest(self.count, "test_accuracy")
 
     @property
+    def drawn(self) -> pd.DataFrame:
+        """The triplets with their test error, and whether they are among the best."""
+        best = self.triplets.label.isin(self.best.label)
+        return self.triplets.assign(best=best, error=1 - self.triplets.test_accuracy)
+
+    @property
     def noise(self) -> float:
         """Standard deviation of the accuracy over seeds, pooled; NaN without repeated seeds."""
         groups = self.repeated.groupby("label").test_accuracy
@@ -135,9 +141,7 @@ def family_sweep(reading: Reading, relu: Reading) -> Figure | Note:
         return not_yet_run("The sweep over (s, T, o)", reading.command)
     dataset, sweep = dataset_of(reading), Sweep.of(reading)
     baseline = _baseline(relu, dataset)
-    data = sweep.triplets.assign(
-        best=sweep.triplets.label.isin(sweep.best.label), error=1 - sweep.triplets.test_accuracy
-    ).sort_values("test_accuracy", ascending=False, ignore_index=True)
+    data = sweep.drawn.sort_values("test_accuracy", ascending=False, ignore_index=True)
     with canvas(1, 3, size=(9.6, 3.8), sharey=True) as (figure, panels):
         for axis, axes in enumerate(panels):
             _draw_axis(axes, data, axis, dataset)
@@ -168,12 +172,18 @@ def family_sweep(reading: Reading, relu: Reading) -> Figure | Note:
     )
 
 
-def _draw_axis(axes: Axes, data: pd.DataFrame, axis: int, dataset: str) -> None:
-    name = TRIPLET[axis]
+def draw_triplets(axes: Axes, data: pd.DataFrame, name: str) -> None:
+    """Draw the errors of a sweep's triplets over a column, the best tenth as diamonds."""
     others, best = data[~data.best], data[data.best]
     axes.plot(others[name], others.error, "o", mfc="none", mec="0.45", label="a triplet")
     axes.plot(best[name], best.error, "D", color=STYLES[0].color, label="the best tenth")
-    axes.axvline(best[name].mean(), color=STYLES[0].color, label="mean of the best tenth")
+
+
+def _draw_axis(axes: Axes, data: pd.DataFrame, axis: int, dataset: str) -> None:
+    name = TRIPLET[axis]
+    draw_triplets(axes, data, name)
+    mean = data[data.best][name].mean()
+    axes.axvline(mean, color=STYLES[0].color, label="mean of the best tenth")
     theirs = published.BEST_TRIPLETS.get(dataset)
     if theirs is not None:
         options = {"color": "black", "linestyle": STYLES[1].dash, "label": "published mean"}
