@@ -20,9 +20,9 @@
 #
 # **Run here.** Both networks at full size, Poisson sampling truly performed, and several seeds. The
 # paper prints no settings for its Figure 3, and noise, batch and clipping norm nowhere. So the
-# comparison is made twice: with those that "Losing less" prints
-# for the same networks {cite}`shamsabadi2023losing`, and on MNIST with those of the tutorial that
-# the paper's baseline is from. The only difference between the two rows is the activation. Then
+# comparison is made twice: with those that "Losing less" prints for the same datasets and nearly the
+# same networks {cite}`shamsabadi2023losing`, and on MNIST with those of the tutorial that the
+# paper's baseline is from. The only difference between the two rows is the activation. Then
 # everything else that the paper shows: the family, the norms, the searches, and the spread over
 # classes.
 #
@@ -257,7 +257,7 @@ chapter.norms(scenarios)
 chapter.norms_compared(scenarios)
 
 # %% [markdown]
-# That bounded activations bound the gradient is the paper's Eq. 4 and 5, for logistic regression;
+# The paper's Eq. 4 and 5 bound gradients by the inverse temperature $T$, for logistic regression;
 # {doc}`the chapter on propositions <06_theorems>` tests both.
 #
 # ## Does it survive tuning?
@@ -289,7 +289,8 @@ chapter.table_4(rates)
 # Gaussian-process sampler {cite}`akiba2019optuna`. The best of them is trained again with other
 # seeds. Look at the gap between the two private rows beside the one at the head of this chapter,
 # and at how the best does with seeds that it was not chosen by. The ε is that of one run: choosing
-# among them by test accuracy costs more, and is not counted here or in the paper.
+# among them by test accuracy costs more, and is not counted here. The paper does not count its
+# search either, nor say by what it chose.
 
 # %% tags=["remove-input"]
 search = prepare(find("tempered-sigmoids-table-3-search"), profile, dataset=dataset, seeds=seeds)

@@ -60,7 +60,8 @@ print(chapter.verdicts_in_words())
 # is nearer to relu than $a/4$. See in the table how near a bias brings it, and how near the family
 # comes where no input is negative.
 #
-# For $\ell(\theta) = \ln(1 + e^{-T \langle z, \theta\rangle})$, the label being in the sign of $z$,
+# The loss $\ell(\theta) = \ln(1 + e^{-T \langle z, \theta\rangle})$, the label being in the sign of
+# $z$, is $\ln(1 / \phi)$ with the member $s = 1$, $o = 0$. For it,
 #
 # $$\lVert \nabla \ell \rVert_2 = |T|\,\lVert z \rVert_2\, \sigma(-T \langle z, \theta \rangle)
 # \le |T|\,\lVert z \rVert_2 \qquad \text{(Eq. 4)}.$$
@@ -79,6 +80,7 @@ chapter.section_table(
     "tanh-is-tempered",
     "scale-and-magnitude",
     "relu-in-the-limit",
+    "loss-of-a-member",
     "gradient-norm-binary",
     "gradient-norm-class",
     "gradient-norm-multiclass",
@@ -134,15 +136,16 @@ chapter.bias_against_temperature()
 # The proof of Theorem 1 needs clipped gradients to be the gradient of something. A field $F$ is a
 # gradient if and only if its Jacobian $J$ is symmetric, and if and only if
 # $\oint F \cdot d\theta = 0$ around every loop. For the binary loss the surrogate can be written
-# down: the loss, continued by its tangent where it is clipped. For three classes the paper says,
-# after Song and others, that no such objective need exist. One Jacobian with $J \ne J^\top$, or one
-# loop, proves it. See where the two curves on the left end.
+# down: the loss, continued by its tangent where it is clipped, which the proof also needs to be
+# differentiable and convex. For three classes the paper says, after Song and others, that no such
+# objective need exist. One Jacobian with $J \ne J^\top$, or one loop, proves it. See where the two
+# curves on the left end.
 
 # %%
 chapter.circulation()
 
 # %%
-chapter.section_table("clipped-field-binary", "clipped-field-multiclass")
+chapter.section_table("clipped-field-binary", "surrogate-convex", "clipped-field-multiclass")
 
 # %% [markdown]
 # So for a classifier with more than two classes "the objective that DP-SGD minimises" does not

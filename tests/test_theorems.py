@@ -52,6 +52,7 @@ EXPECTED = {
     "tanh-is-tempered": "holds",
     "scale-and-magnitude": "corrected",
     "relu-in-the-limit": "corrected",
+    "loss-of-a-member": "holds",
     "gradient-norm-binary": "holds",
     "gradient-norm-class": "holds",
     "gradient-norm-multiclass": "holds, loose",
@@ -62,6 +63,7 @@ EXPECTED = {
     "clipping-bias-sharp": "holds",
     "bias-falls-with-temperature": "corrected",
     "clipped-field-binary": "holds",
+    "surrogate-convex": "holds",
     "clipped-field-multiclass": "holds",
     "pld-covers-delta": "holds",
     "rdp-covers-delta": "holds, loose",
@@ -102,6 +104,7 @@ EXPECTED = {
 # itself false, the twin is the same search of what is true, which must find nothing.
 TWINS = {
     "tanh-is-tempered": lambda: family.family_at((2.0, 2.001, 1.0)),
+    "loss-of-a-member": lambda: tempered_sigmoids.log_of_a_member(offset=1e-9),
     "gradient-norm-binary": lambda: tempered_sigmoids.binary_gradient(0.99),
     "gradient-norm-class": lambda: tempered_sigmoids.class_gradient(0.99),
     "gradient-norm-multiclass": lambda: tempered_sigmoids.multiclass_gradient(lambda k: 1.4),
@@ -112,6 +115,8 @@ TWINS = {
     "clipping-bias": lambda: clipping_bias.bias(0.25),
     "clipping-bias-sharp": lambda: clipping_bias.bias(0.49),
     "clipped-field-binary": lambda: clipped_fields.is_gradient(3),
+    # Of three classes it is not even the gradient of one example's convex function.
+    "surrogate-convex": lambda: Outcome(clipped_fields.falling_along(3).ratio, "", ""),
     "clipped-field-multiclass": lambda: clipped_fields.is_no_gradient(None),
     "pld-covers-delta": lambda: sampled_gaussian.covers(
         lambda case: 0.95 * sampled_gaussian.by("pld")(case)

@@ -1,6 +1,7 @@
 """What the four papers published: settings, privacy claims, accuracies, each with its source.
 
-The only place where numbers are typed in. `None` means that the paper does not state the value;
+The only place where published numbers are typed in, but for the settings of runs, which stand with
+the experiments too; a test compares the two. `None` means that the paper does not state the value;
 nothing is filled in for it. Accuracies are fractions of the test set.
 """
 
@@ -17,7 +18,8 @@ from dpstudy.spec import steps_per_epoch
 
 DELTA = 1e-5  # all four papers
 
-# Trainable parameters of the papers' network for MNIST (tempered sigmoids, Table 1).
+# Trainable parameters of the papers' network for MNIST. No paper prints the number: it follows from
+# the layers (tempered sigmoids, Table 1; padding and strides of pooling in losing less, Table 1).
 MNIST_PARAMETERS = 26_010
 
 # The order in which papers and data sets are listed everywhere.
@@ -98,7 +100,8 @@ class Accuracy:
     """A published test accuracy, as a fraction, at the claimed epsilon (None: not private).
 
     Figure 3 of tempered sigmoids has the epsilons of its Table 3: "we fix the configuration of
-    DP-SGD to achieve these guarantees in all of our experiments".
+    DP-SGD to achieve these guarantees in all of our experiments". For Fashion-MNIST that sentence
+    refers to the epsilon of MNIST, and Table 3 and 4 print a smaller one, which is used here.
     """
 
     paper: str
@@ -314,7 +317,8 @@ _TABLE_5 = Source(
     "shamsabadi2023losing", "Table 5; ε = 3 in the abstract, of CIFAR-10; ε < 3 in Section 4.1"
 )
 _TABLE_5_SCATTERNET = Source(
-    "shamsabadi2023losing", "Table 5; ε as for the end-to-end networks, none is printed for these"
+    "shamsabadi2023losing",
+    "Table 5; ε as for the end-to-end networks, only a part of a run has one (ε < 2, Section 4.1)",
 )
 _BACKPROP = Source("stevens2022backpropagation", "Figure 2 and Table 1")
 _CORRECTED = Source(

@@ -190,6 +190,77 @@ def is_no_gradient(classes: int | None = 3) -> Outcome:
     )
 
 
+@cache
+def falling_along(classes: int | None) -> Found:
+    """Search for two points between which one example's clipped gradient points back.
+
+    The ratio is what it loses on the way from one to the other, over the most that it could: above
+    0, no convex function has such a gradient.
+    """
+
+    def sides(case: Any) -> tuple[Array, Array]:
+        (before, after), way = _at_both_ends(classes, case)
+        most = (jnp.linalg.norm(before) + jnp.linalg.norm(after)) * jnp.linalg.norm(way)
+        return way @ (before - after), most + _TINY
+
+    return search(sides, _two_points(classes), climbers=8)
+
+
+@cache
+def steepest_turn() -> Found:
+    """Search for the largest change of one example's clipped gradient, over |z|²/4 a unit of way.
+
+    So fast the binary loss' own gradient changes where it changes fastest, at T = 1; a jump would
+    exceed every such bound.
+    """
+
+    def sides(case: Any) -> tuple[Array, Array]:
+        (before, after), way = _at_both_ends(None, case)
+        most = jnp.sum(case["examples"] ** 2) / 4 * jnp.linalg.norm(way)
+        return jnp.linalg.norm(after - before), most
+
+    return search(sides, _two_points(None), climbers=8)
+
+
+def _at_both_ends(classes: int | None, case: Any) -> tuple[tuple[Array, Array], Array]:
+    loss, _ = loss_of(classes)
+    field = partial(
+        clipped_field, loss, examples=case["examples"], clip_norm=jnp.exp(case["log_clip"])
+    )
+    return (field(case["theta"]), field(case["theta"] + case["way"])), case["way"]
+
+
+def _two_points(classes: int | None) -> Callable[[np.random.Generator, int], Any]:
+    _, size = loss_of(classes)
+
+    def draw(rng: np.random.Generator, n: int) -> Any:
+        return {
+            "theta": rng.normal(size=(n, size)),
+            "way": rng.normal(size=(n, size)),
+            "examples": 2 * rng.normal(size=(n, 1, FEATURES)),
+            "log_clip": rng.uniform(-4, 1, n),
+        }
+
+    return draw
+
+
+def is_convex(bound: float = 1.0) -> Outcome:
+    """Search for a sign that the surrogate is not convex, or not differentiable.
+
+    Args:
+        bound: on how fast its gradient changes, in units of |z|²/4.
+    """
+    back, turn = falling_along(None), steepest_turn()
+    return Outcome(
+        worst=max(back.ratio, turn.ratio - bound),
+        looked=f"convex: {back.looked}; differentiable: {turn.looked}",
+        finding=(
+            f"Between no two points found does the gradient point back (at most {back.ratio:.1e} "
+            f"of its length), and it changes by at most {turn.ratio:.6f} |z|²/4 a unit of way."
+        ),
+    )
+
+
 def around(classes: int | None, sizes: np.ndarray) -> np.ndarray:
     """Return the circulation around loops of several sizes, where `most_circulating` ended.
 
@@ -233,6 +304,14 @@ STATEMENTS = (
         ),
         refuted_by="A Jacobian that is not symmetric, or a loop with circulation.",
         check=is_gradient,
+    ),
+    Statement(
+        name="surrogate-convex",
+        paper=_KEY,
+        where="Proof of Theorem 1",
+        says="That surrogate is differentiable and convex.",
+        refuted_by="Two points between which its gradient points back, or a jump of its gradient.",
+        check=is_convex,
     ),
     Statement(
         name="clipped-field-multiclass",

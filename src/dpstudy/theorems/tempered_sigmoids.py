@@ -1,4 +1,4 @@
-"""Tempered sigmoids: gradient norms under an inverse temperature (Eq. 4 and 5)."""
+"""Tempered sigmoids: a loss with an inverse temperature, and its gradient norms (Eq. 4 and 5)."""
 
 from __future__ import annotations
 
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 CLASSES = (2, 10)
 STUDIED_CLASSES = 10
 _FEATURES = 3
+# Two ways of computing one loss in double precision differ by less.
+_EQUAL = 1e-12
 
 
 def binary_loss(theta: Float[Array, "d"], z: Float[Array, "d"], temperature: Array) -> Array:
@@ -140,6 +142,31 @@ def multiclass_gradient(bound: Callable[[int], float] = math.sqrt) -> Outcome:
     )
 
 
+def log_of_a_member(offset: float = 0.0) -> Outcome:
+    """Compare the tempered logistic loss with ln(1/φ), φ having s = 1 and an offset."""
+
+    def sides(case: Any) -> tuple[Array, Array]:
+        temperature, z, theta = case
+        loss = binary_loss(theta, z, temperature)
+        # As printed: the one used for training loses the digits of an output next to -o.
+        member = 1 / (1 + jnp.exp(-temperature * (z @ theta))) - offset
+        return jnp.abs(-jnp.log(member) - loss), _EQUAL * jnp.maximum(loss, 1.0)
+
+    def draw(rng: np.random.Generator, n: int) -> Any:
+        return _draw(rng, 3 * rng.normal(size=n), None)
+
+    # Not climbed, which leads to where 1/φ overflows.
+    found = search(sides, draw, cases=4096, steps=0)
+    return Outcome(
+        worst=found.worst,
+        looked=found.looked,
+        finding=(
+            f"The largest distance found is {found.ratio * _EQUAL:.1e} of the larger of 1 and the "
+            "loss."
+        ),
+    )
+
+
 def root_two(classes: int) -> float:
     """Return what holds for any number of classes: |p - y| < √2, p and y being distributions."""
     del classes
@@ -148,6 +175,17 @@ def root_two(classes: int) -> float:
 
 _KEY = "papernot2021tempered"
 STATEMENTS = (
+    Statement(
+        name="loss-of-a-member",
+        paper=_KEY,
+        where="text before Eq. 4",
+        says=(
+            "The tempered logistic loss is ln(1/φ), where φ has s = 1 and, which the paper leaves "
+            "open, o = 0."
+        ),
+        refuted_by="T, z, θ at which the two differ.",
+        check=log_of_a_member,
+    ),
     Statement(
         name="gradient-norm-binary",
         paper=_KEY,

@@ -1,6 +1,7 @@
 """What searches bring: settings of all kinds (Table 3), and a triplet for each layer.
 
-The best of a search is chosen by test accuracy, as in the paper, and the choice is not paid for.
+The best of a search is chosen by test accuracy, and the choice is not paid for. The paper does not
+say by what it chose.
 """
 
 from __future__ import annotations

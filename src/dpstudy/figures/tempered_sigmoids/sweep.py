@@ -1,6 +1,6 @@
 """The sweep over the family: which triplets (s, T, o) are best, and by more than a seed (Figure 2).
 
-A sweep has one seed a triplet, as the paper's; tanh and the paper's own triplet are trained with
+A sweep has one seed a triplet; tanh and the paper's own triplet are trained with
 several, and show what a seed alone changes.
 """
 
