@@ -20,8 +20,8 @@
 #
 # **Run here.** Both networks at full size, Poisson sampling truly performed, and several seeds. The
 # paper prints no settings for its Figure 3, and noise, batch and clipping norm nowhere. So the
-# comparison is made twice: with those that "Losing less" prints for the same datasets and nearly the
-# same networks {cite}`shamsabadi2023losing`, and on MNIST with those of the tutorial that the
+# comparison is made twice: with those that "Losing less" prints for the same datasets and nearly
+# the same networks {cite}`shamsabadi2023losing`, and on MNIST with those of the tutorial that the
 # paper's baseline is from. The only difference between the two rows is the activation. Then
 # everything else that the paper shows: the family, the norms, the searches, and the spread over
 # classes.
