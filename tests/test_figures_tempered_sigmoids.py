@@ -144,6 +144,15 @@ def test_runs_that_diverged_at_different_epochs_are_drawn(results, draw):
     assert isinstance(draw(read()), Figure)
 
 
+def test_a_curve_that_stops_early_is_said_to(results):
+    keep(accuracies={"relu": (0.9, 0.9)}, epochs=5)
+    keep(accuracies={"tanh": (0.9,)})
+    alt = chapter.accuracy_against_epsilon(read()).alt
+    relu, tanh = alt.split("Stars")[0].split("; ")
+    assert "after epoch 5, where the last of its runs diverged" in relu
+    assert "after epoch" not in tanh
+
+
 @FIGURES
 def test_runs_that_all_diverged_at_once_leave_a_note(results, draw):
     keep(epochs=0)

@@ -384,6 +384,36 @@ def test_table_4_is_the_best_rate_of_each_grid(results):
     assert [fill == "white" for fill in fills] == [False, True, False, True]
 
 
+def test_the_best_is_of_seed_0_and_rates_are_counted_once(results):
+    """Also where the search itself was trained with more seeds than it chooses by."""
+    seeds = {0: 0.9, 1: 0.95}
+    keep("table-4", lambda label, run: seeds.get(run.seed, 0.8), dataset="fashion-mnist")
+    for _, run in experiment("table-4").labelled(dataset="fashion-mnist", seeds=2):
+        store.write(
+            experiment("table-4").folder(), result_of(run, accuracy=seeds.get(run.seed, 0.8))
+        )
+    reading = readings.read(experiment("table-4"), dataset="fashion-mnist", seeds=2)
+    rows = chapter.table_4(reading).data
+    assert rows["in the search, seed 0"].tolist() == [0.9] * 4
+    assert sorted(rows["rates tried"]) == [7, 7, 7, 10]
+
+
+def test_a_best_whose_own_run_is_lost_keeps_its_place_without_an_accuracy(results):
+    keep("table-4", lambda label, run: 0.9 - run.learning_rate / 1e3, dataset="fashion-mnist")
+    search = experiment("table-4")
+    choice = search.chosen()["fashion-mnist", "SGD, private, best"]
+    (search.folder() / f"{choice.run.identity}.json").write_text("cut short")
+    row = (
+        chapter.table_4(read("table-4", "fashion-mnist"))
+        .data.set_index("technique")
+        .loc["SGD, private"]
+    )
+    assert row["best rate"] == choice.run.learning_rate and row["seeds"] == 5
+    assert np.isnan(row["in the search, seed 0"])
+    figure = chapter.learning_rates(read("table-4", "fashion-mnist"))
+    assert f"SGD, private: best at {choice.run.learning_rate:g}, with" in figure.alt
+
+
 def test_the_search_s_best_is_shown_with_its_setting_and_its_budget(results):
     winners = {"relu, private, 07": 0.95, "tanh, private, 20": 0.985, "tanh, not private, 03": 0.99}
     keep("table-3-search", lambda label, run: winners.get(label, 0.9) - 0.001 * run.seed)

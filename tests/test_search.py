@@ -9,7 +9,7 @@ from results_for_tests import RUN, TINY, result_of
 
 from dpstudy import cli, records, store
 from dpstudy.errors import UserError
-from dpstudy.experiments import choosing
+from dpstudy.experiments import EXPERIMENTS, choosing, profiles
 from dpstudy.experiments.choosing import choose
 from dpstudy.experiments.search import Choice, Search, Space
 from dpstudy.readings import read
@@ -122,6 +122,25 @@ def test_a_damaged_choice_is_named_and_never_replaced(results, sampler):
     assert path.read_bytes() == damaged
 
 
+def test_a_damaged_choice_is_none_of_the_smoke_profile_s_business(results, sampler):
+    keep(SWEEP, near(0.1))
+    choose(SWEEP)
+    [path] = records.folder("searches").iterdir()
+    path.write_text("cut short")
+    assert read(SWEEP).damaged and read(SWEEP, "smoke").damaged == []
+
+
+def test_what_is_stored_as_the_best_is_the_best_of_its_whole_group():
+    """Also where the group has grown since."""
+    for search in filter(lambda one: isinstance(one, Search), EXPERIMENTS.values()):
+        for (dataset, label), choice in search.chosen().items():
+            if label in search.groups:
+                runs = dict(search.labelled(dataset=dataset, seeds=1))
+                tried = choosing.accuracies(search, dataset, label)
+                assert set(tried) == set(search.groups[label])
+                assert runs[max(tried, key=tried.get)] == choice.run
+
+
 def test_smoke_runs_choose_nothing(results):
     assert SEARCH.undecided("smoke") == []
     assert {label for label, _ in SEARCH.labelled("smoke")} == set(POINTS)
@@ -178,6 +197,32 @@ def test_run_without_a_sampler_keeps_what_it_trained_and_says_how_to_go_on(run, 
     # A sweep's best needs none.
     done, trained = run(SWEEP)
     assert done.exit_code == 0 and trained == [2, 2, 3]
+
+
+def test_run_without_pandas_keeps_what_it_trained_and_says_how_to_go_on(run, monkeypatch):
+    """A bare training node has none; a sweep's best needs it as well."""
+    monkeypatch.delattr("dpstudy.experiments.choosing")
+    for name in ("dpstudy.experiments.choosing", "dpstudy.readings"):
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.delattr("dpstudy.readings")
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    done, trained = run(SWEEP)
+    assert (done.exit_code, trained) == (2, [2])
+    [*_, line] = done.stderr.splitlines()
+    assert line.startswith("dpstudy: what tiny-sweep trains next is chosen with the help of pandas")
+
+
+def test_the_full_profile_of_a_notebook_goes_on_until_the_search_has_ended(run, sampler):
+    run(SWEEP)  # So that trainings are made up.
+    reading = profiles.prepare(SEARCH, "full")
+    assert (len(reading.found), reading.lacking) == (7, 0)
+
+
+def test_the_full_profile_says_why_a_search_does_not_go_on(run, monkeypatch, capsys):
+    run(SWEEP)
+    monkeypatch.setitem(sys.modules, "optuna", None)
+    assert profiles.prepare(SEARCH, "full").lacking == 5
+    assert "optuna, which is not installed here" in capsys.readouterr().err
 
 
 def test_a_choice_survives_its_file(results):

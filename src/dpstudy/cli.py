@@ -326,13 +326,14 @@ def _train(
     end = time.monotonic() + seconds
     try:
         for experiment in work:
-            unfinished += _train_one(experiment, wanted, end, client, most)
-            try:
-                while not unfinished and _choose(experiment, wanted):
-                    unfinished += _train_one(experiment, wanted, end, client, most)
-            except UserError as error:
-                complain(_line(error))
-                refused = True
+            choosing = True
+            while choosing:
+                unfinished += _train_one(experiment, wanted, end, client, most)
+                try:
+                    choosing = not unfinished and _choose(experiment, wanted)
+                except UserError as error:
+                    complain(_line(error))
+                    choosing, refused = False, True
     except KeyboardInterrupt:
         complain("stopped; what was done is kept, the same command goes on from there")
         raise SystemExit(EXIT_INTERRUPTED) from None
@@ -340,6 +341,16 @@ def _train(
         click.echo(f"time is up: {_count(unfinished, 'run')} left; the same command goes on")
     if refused:
         raise SystemExit(EXIT_MISTAKE)
+
+
+def _choose(experiment: Experiment, wanted: dict[str, Any]) -> bool:
+    """Have a search choose its next settings; whether there are any."""
+    from dpstudy.experiments.trainer import choose_next
+
+    chosen = choose_next(experiment, wanted["profile"], wanted["dataset"])
+    if chosen:
+        click.echo(f"{experiment.name}: {_count(chosen, 'setting')} more to try")
+    return chosen > 0
 
 
 def _train_one(
@@ -364,20 +375,6 @@ def _train_one(
         + (f", diverged: {', '.join(diverged)}" if diverged else "")
     )
     return outcome.unfinished
-
-
-def _choose(experiment: Experiment, wanted: dict[str, Any]) -> bool:
-    """Have a search choose its next settings; whether there are any."""
-    from dpstudy.experiments.search import Search
-
-    if not isinstance(experiment, Search) or wanted["profile"] != "full":
-        return False
-    from dpstudy.experiments import choosing  # With it come pandas, Optuna and torch.
-
-    chosen = choosing.choose(experiment, wanted["dataset"])
-    if chosen:
-        click.echo(f"{experiment.name}: {_count(chosen, 'setting')} more to try")
-    return chosen > 0
 
 
 def _count(number: int, noun: str) -> str:

@@ -140,7 +140,8 @@ def read(
     wanted = experiment.labelled(profile, dataset=dataset, seeds=seeds)
     folder = experiment.folder(profile)
     results, errors = store.read_all(folder)
-    errors += experiment.damaged_choices()
+    if profile == "full":  # No other makes choices.
+        errors += experiment.damaged_choices()
     return Reading(
         experiment=experiment,
         profile=profile,

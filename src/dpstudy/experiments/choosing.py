@@ -45,8 +45,7 @@ def _choose(search: Search, dataset: str, best: str) -> int:
         return 0
     known = dict(search.labelled(dataset=dataset, seeds=1))
     labels = [label for label in search.groups[best] if label in known]
-    accuracies = _accuracies(search, dataset)
-    tried = {label: accuracies[label] for label in labels if label in accuracies}
+    tried = accuracies(search, dataset, best)
     if len(tried) < len(labels):
         return 0
     if left := [label for label in search.groups[best] if label not in known]:
@@ -74,12 +73,13 @@ def _propose_next(
     return len(labels)
 
 
-def _accuracies(search: Search, dataset: str) -> dict[str, float]:
-    """Return the test accuracies of seed 0 at the last epoch, by label."""
+def accuracies(search: Search, dataset: str, best: str) -> dict[str, float]:
+    """Return the test accuracy at seed 0 of what is stored of a group, by label."""
     finals = readings.read(search, dataset=dataset).finals
     if finals.empty:
         return {}
-    return finals[finals.seed == 0].set_index("label").test_accuracy.to_dict()
+    first = finals[finals.seed == 0].set_index("label").test_accuracy
+    return {label: float(first[label]) for label in search.groups[best] if label in first}
 
 
 def propose(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING
 
 from dpstudy import readings
@@ -18,7 +19,8 @@ def prepare(
 ) -> Reading:
     """Return what a notebook's profile needs of an experiment.
 
-    "stored" reads and trains nothing; "smoke" and "full" train what is missing first.
+    "stored" reads and trains nothing; "smoke" and "full" train what is missing first. Where a
+    search cannot choose what it trains next, a line on standard error says why.
 
     Raises:
         UserError: an unknown profile or dataset.
@@ -28,9 +30,21 @@ def prepare(
     if profile != "stored":
         # Imported only here: reading needs nothing of what trains.
         from dpstudy import devices
-        from dpstudy.experiments.trainer import train_with_bar
 
         devices.one_device_a_core()
+        _train(experiment, profile, dataset, seeds)
+    return readings.read(experiment, "smoke" if profile == "smoke" else "full", dataset, seeds)
+
+
+def _train(experiment: Experiment, profile: str, dataset: str | None, seeds: int | None) -> None:
+    from dpstudy.experiments.trainer import choose_next, train_with_bar
+
+    more = True
+    while more:
         runs = experiment.runs(profile, dataset=dataset, seeds=seeds)
         train_with_bar(experiment, runs, profile)
-    return readings.read(experiment, "smoke" if profile == "smoke" else "full", dataset, seeds)
+        try:
+            more = choose_next(experiment, profile, dataset) > 0
+        except UserError as error:
+            print(error, file=sys.stderr)
+            more = False

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 from tqdm.auto import tqdm
 
 from dpstudy import campaign, tuning
+from dpstudy.errors import UserError
+from dpstudy.experiments.search import Search
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -62,6 +64,24 @@ def train_with_bar(
             # Found stored, or diverged: there is nothing left to wait for.
             bar.update(bar.total - bar.n)
         return outcome
+
+
+def choose_next(experiment: Experiment, profile: str, dataset: str | None = None) -> int:
+    """Have a search choose what it trains next; return how many settings, 0 for any other.
+
+    Raises:
+        UserError: what it chooses with is not installed, or an earlier choice is damaged.
+    """
+    if not isinstance(experiment, Search) or profile != "full":
+        return 0
+    try:
+        from dpstudy.experiments import choosing  # With it comes pandas, which a bare node lacks.
+    except ModuleNotFoundError as error:
+        raise UserError(
+            f"what {experiment.name} trains next is chosen with the help of {error.name}, which is "
+            "not installed here: the same command goes on where it is"
+        ) from None
+    return choosing.choose(experiment, dataset)
 
 
 def measure_methods(

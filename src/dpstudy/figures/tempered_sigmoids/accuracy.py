@@ -19,6 +19,7 @@ from dpstudy.figures.tempered_sigmoids.common import (
     for_each_dataset,
     published_accuracy,
     seeds_of,
+    until,
 )
 from dpstudy.published import number
 from dpstudy.readings import Reading
@@ -58,7 +59,7 @@ def accuracy_against_epsilon(reading: Reading) -> Figure | Note:
             f"δ = {delta_of(reading)} for Poisson sampling as performed."
             f"{_stars(dataset)}{diverged(dataset, reading)}"
         ),
-        alt=_describe(spread, dataset),
+        alt=_describe(spread, reading.on(dataset)),
         data=spread,
     )
 
@@ -108,13 +109,13 @@ def _limits(spread: pd.DataFrame) -> tuple[float, float]:
     return float(low - 0.02), float(min(1.0, high + 0.02))
 
 
-def _describe(spread: pd.DataFrame, dataset: str) -> str:
-    parts = []
+def _describe(spread: pd.DataFrame, reading: Reading) -> str:
+    parts, dataset = [], dataset_of(reading)
     for label, rows in spread.groupby("label"):
         last = rows.iloc[-1]
         parts.append(
             f"{label} ends at a median of {last['median']:.1%} at epsilon {last.epsilon_pld:.2f}, "
-            f"its seeds from {last['min']:.1%} to {last['max']:.1%}"
+            f"its seeds from {last['min']:.1%} to {last['max']:.1%}{until(rows, reading)}"
         )
     curves = "One curve" if len(parts) == 1 else f"{len(parts)} curves"
     stars = "; ".join(

@@ -149,7 +149,7 @@ def _family(sweeps: Stored) -> str:
         sweep = found[dataset]
         return (
             f"the best of {len(sweep.triplets)} against tanh {leads[dataset]} and {sweep.rivals} "
-            "others within a seed's noise of it"
+            "others within two standard deviations of a seed of it"
         )
 
     return _sentence(head, say, sweeps)
@@ -180,6 +180,9 @@ def _gradients(common: Stored) -> str:
 
     def say(dataset: str) -> str:
         relu, tanh = (common.of(dataset, label) for label in ("relu", "tanh"))
+        relu, tanh = relu[~relu.diverged], tanh[~tanh.diverged]
+        if relu.empty or tanh.empty:
+            return f"every run with {'relu' if relu.empty else 'tanh'} diverged,"
         times = relu.gradient_norm.median() / tanh.gradient_norm.median()
         clipped = [f"{of.clipped_fraction.median():.0%}" for of in (relu, tanh)]
         return (

@@ -103,6 +103,13 @@ def diverged(dataset: str, *readings: Reading, fate: str = AT_CHANCE) -> str:
     return f" Diverged, and {fate}: {failed}." if failed else ""
 
 
+def until(rows: pd.DataFrame, reading: Reading) -> str:
+    """Say that a curve stops early, with the last run behind it; nothing if it does not."""
+    reached = rows.epoch.max()
+    stops = reached < max(result.run.epochs for _, result in reading.found)
+    return f" after epoch {reached:g}, where the last of its runs diverged" if stops else ""
+
+
 def warnings_of(*readings: Reading) -> Note | None:
     """Return a note that names stored files left out and runs missing; None if there are none."""
     lines = [f"Left out: {line}." for reading in readings for line in reading.damaged]

@@ -89,7 +89,7 @@ def class_accuracy(reading: Reading) -> Figure | Note:
             f"range over {seeds_of(classes)}, computed on {reading.devices}. {said}."
             f"{diverged(dataset, reading, fate='left out')}"
         ),
-        alt=f"Ten classes, a marker each for relu and tanh. {said}.",
+        alt=f"Ten classes, a marker each for {' and '.join(sorted(set(data.label)))}. {said}.",
         data=data,
     )
 

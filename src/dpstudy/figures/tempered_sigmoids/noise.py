@@ -18,6 +18,7 @@ from dpstudy.figures.tempered_sigmoids.common import (
     for_each_dataset,
     published_accuracy,
     seeds_of,
+    until,
 )
 from dpstudy.readings import Reading
 from dpstudy.spec import DATASETS
@@ -60,7 +61,7 @@ def calibrated_noise(published: Reading, calibrated: Reading) -> Figure | Note:
         axes.legend(loc="lower right", fontsize="small")
     noises = {r.run.noise_multiplier for _, r in calibrated.found}
     said = "; ".join(
-        f"{label} at the {noise} ends at {rows['median'].iloc[-1]:.2%}"
+        f"{label} at the {noise} ends at {rows['median'].iloc[-1]:.2%}{until(rows, calibrated)}"
         for (noise, label), rows in data.groupby(["noise", "label"], sort=False)
     )
     gains = "; ".join(
@@ -78,7 +79,7 @@ def calibrated_noise(published: Reading, calibrated: Reading) -> Figure | Note:
             f"Test accuracy against ε on {DATASETS[dataset]}: median and range over "
             f"{seeds_of(calibrated.curves)} at the calibrated noise (σ = "
             f"{', '.join(f'{noise:g}' for noise in sorted(noises))}), computed on "
-            f"{calibrated.devices}, beside the runs of Figure 3. At the last epoch, {said}.{gained}"
+            f"{calibrated.devices}, beside the runs of Figure 3. Medians: {said}.{gained}"
             f" ε at δ = {delta_of(calibrated)}.{diverged(dataset, calibrated)}"
         ),
         alt=f"{data.groupby(['noise', 'label']).ngroups} curves: {said}.{gained}",

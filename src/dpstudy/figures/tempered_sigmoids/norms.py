@@ -14,6 +14,7 @@ from dpstudy.figures.tempered_sigmoids.common import (
     for_each_dataset,
     logarithmic,
     seeds_of,
+    until,
 )
 from dpstudy.readings import Reading
 from dpstudy.spec import DATASETS
@@ -94,10 +95,11 @@ def norms(reading: Reading) -> Figure | Note:
             logarithmic(axes)
         handles, labels = panels[0].get_legend_handles_labels()
         figure.legend(handles, labels, loc="outside lower center", ncols=4, fontsize="small")
-    last = data.groupby("label").last()
     said = "; ".join(
-        f"{label}: gradients {row.gradient_norm:.2g}, activations {row.activation_norm:.2g}"
-        for label, row in last.iterrows()
+        f"{label}: gradients {last.gradient_norm:.2g}, activations {last.activation_norm:.2g}"
+        f"{until(rows, reading)}"
+        for label, rows in data.groupby("label")
+        for last in [rows.iloc[-1]]
     )
     return Figure(
         fig=figure,
@@ -109,7 +111,7 @@ def norms(reading: Reading) -> Figure | Note:
             f"{reading.devices}. Measured on private data: no ε covers it."
             f"{diverged(dataset, reading, fate=LEFT_OUT)}"
         ),
-        alt=f"Two panels by epoch, four curves each. At the last epoch {said}.",
+        alt=f"Two panels by epoch, a curve for each of {data.label.nunique()}. They end at {said}.",
         data=data,
     )
 

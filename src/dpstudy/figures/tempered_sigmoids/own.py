@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from dpstudy.figures.page import STYLES, Figure, Note, canvas
-from dpstudy.figures.tempered_sigmoids.common import dataset_of, seeds_of
+from dpstudy.figures.tempered_sigmoids.common import dataset_of, diverged, seeds_of
 from dpstudy.figures.tempered_sigmoids.family import family
 from dpstudy.readings import Reading
 from dpstudy.spec import DATASETS
@@ -46,7 +46,7 @@ def own_temperature(reading: Reading | None, inverse_temperature: float) -> Figu
         caption=(
             f"Test accuracy on {DATASETS[dataset_of(reading)]} of the member (2, "
             f"{inverse_temperature:g}, 1) beside tanh: median and range over {seeds_of(curves)}, "
-            f"computed on {reading.devices}."
+            f"computed on {reading.devices}.{diverged(dataset_of(reading), reading)}"
         ),
         alt=f"Accuracy by epoch: {said}.",
         data=data,

@@ -6,6 +6,8 @@ say by what it chose.
 
 from __future__ import annotations
 
+import math
+
 import pandas as pd
 
 from dpstudy.figures.page import STYLES, Figure, Note, Table, canvas, not_yet_run
@@ -33,11 +35,18 @@ def tried_and_again(rows: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
 
 
 def winner_of(tried: pd.DataFrame, again: pd.DataFrame, *settings: str) -> pd.Series:
-    """Return the row of the search that was trained again; the best so far, if none was yet."""
-    if not again.empty:
-        same = (tried[list(settings)] == again[list(settings)].iloc[0]).all(axis=1)
-        tried = tried[same]
-    return tried.loc[tried.test_accuracy.idxmax()]
+    """Return the row of seed 0 of what was trained again; the best so far, if nothing was yet.
+
+    Where that row is not stored, or damaged, the settings, without an accuracy.
+    """
+    first = tried[tried.seed == 0]
+    if again.empty:
+        first = tried if first.empty else first
+        return first.loc[first.test_accuracy.idxmax()]
+    chosen = again.iloc[0]
+    same = first[(first[list(settings)] == chosen[list(settings)]).all(axis=1)]
+    without = pd.Series(chosen.to_dict() | {"test_accuracy": math.nan})
+    return without if same.empty else same.iloc[0]
 
 
 def range_of(values: pd.Series) -> str:
@@ -57,8 +66,6 @@ def table_3_search(reading: Reading) -> Table | Note:
     rows = []
     for technique, of_one in finals.groupby("technique"):
         tried, best = tried_and_again(of_one)
-        if tried.empty:
-            continue
         winner = winner_of(tried, best, *SETTINGS)
         theirs = published_accuracy(dataset, _published_name(str(technique)))
         rows.append(

@@ -245,7 +245,7 @@ def cluster(reading: Reading) -> Table | Note:
             f"The best {sweep.count} of {len(sweep.triplets)} triplets on {DATASETS[dataset]}, by "
             f"their average{interval}. By chance: how often as many triplets, chosen blindly, lie "
             "as near as ours do to the triplet of the row, or in our row to each other."
-            f"{_noise_said(sweep)} Computed on {reading.devices}."
+            f"{_noise_said(sweep)} Computed on {reading.devices}.{diverged(dataset, reading)}"
         ),
         data=pd.DataFrame(rows),
         formats={
