@@ -171,9 +171,9 @@ chapter.cluster(sweep)
 # other sweeps test that: when this section was written, two of the 64 triplets on Fashion-MNIST had
 # been trained, which nobody had looked at, and none on CIFAR-10. There it holds if blind choice is
 # as near in less than 5 % of choices, and if errors rank more with the distance from slope 1 and
-# value 0 than with the distance from tanh's $(s, T, o)$. A likely reason, not tested
-# here, has nothing to do with privacy: with slope 1 and value 0, signals neither grow nor drift
-# from layer to layer of a network at its start.
+# value 0 than with the distance from tanh's $(s, T, o)$. The caption of a whole sweep says whether
+# it does. A likely reason, not tested here, has nothing to do with privacy: with slope 1 and value
+# 0, signals neither grow nor drift from layer to layer of a network at its start.
 
 # %%
 chapter.around_zero(sweep)

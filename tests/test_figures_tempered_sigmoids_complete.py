@@ -175,6 +175,23 @@ def test_the_best_are_told_by_their_slope_and_value_at_zero(results):
     assert "as near to tanh's 1 and 0 in less than 0.1% of choices" in figure.caption
     [(near, settings)] = re.findall(r"Spearman's (\S+), .* by (\d\.\d\d)", figure.caption)
     assert float(near) > 0.9 > float(settings)
+    # Where it was seen is no test of it.
+    assert "What was seen" not in figure.caption
+
+
+@pytest.mark.parametrize(("by_shape", "verdict"), [(1, "holds"), (0, "does not hold")])
+def test_what_was_seen_on_mnist_is_tested_on_other_datasets(results, by_shape, verdict):
+    def accuracy(label, run):
+        triplet = triplet_of(run)
+        slope, value = AtZero.of(triplet)
+        apart = np.log(slope) ** 2 + value**2 if by_shape else triplet[0]
+        return round(0.88 - 0.02 * apart, 9)
+
+    keep("figure-2", accuracy, dataset="fashion-mnist")
+    reading = read("figure-2", "fashion-mnist")
+    assert f"What was seen on MNIST {verdict} here." in chapter.around_zero(reading).caption
+    part = replace(reading, found=reading.found[:30])
+    assert "What was seen" not in chapter.around_zero(part).caption
 
 
 def test_errors_by_the_distance_from_tanh_are_ranked_by_it(sweep):

@@ -17,7 +17,7 @@ from scipy import stats
 
 from dpstudy import published
 from dpstudy.blind_choice import as_near
-from dpstudy.experiments.tempered_sigmoids import TANH, TRIPLET
+from dpstudy.experiments.tempered_sigmoids import TANH, TRIPLET, TRIPLETS
 from dpstudy.figures.page import STYLES, Figure, Note, canvas, not_yet_run
 from dpstudy.figures.tempered_sigmoids.common import (
     dataset_of,
@@ -30,6 +30,8 @@ from dpstudy.figures.tempered_sigmoids.sweep import Sweep, draw_triplets, swept
 from dpstudy.readings import Reading
 from dpstudy.spec import DATASETS
 
+# Where it was seen that the best share slope and value, and below what chance others confirm it.
+SEEN_ON, UNLIKELY = "mnist", 0.05
 NAMES = SLOPE, VALUE = "slope at 0", "value at 0"
 
 
@@ -63,7 +65,7 @@ def around_zero(reading: Reading) -> Figure | Note:
         of_test_error(panels[0])
         handles, labels = panels[0].get_legend_handles_labels()
         figure.legend(handles, labels, loc="outside lower center", ncols=4, fontsize="small")
-    said = _said(sweep, data)
+    said = _said(sweep, data, dataset)
     return Figure(
         fig=figure,
         name=f"tempered-sigmoids-at-zero-{dataset}",
@@ -87,7 +89,7 @@ def _draw_lines(panels: Sequence[Axes], dataset: str) -> None:
             axes.axvline(number, color="black", ls=STYLES[1].dash, label="published mean")
 
 
-def _said(sweep: Sweep, data: pd.DataFrame) -> str:
+def _said(sweep: Sweep, data: pd.DataFrame, dataset: str) -> str:
     """Say where the best are, by what chance, and by what errors are ranked."""
     best = data[data.best]
     said = (
@@ -106,7 +108,15 @@ def _said(sweep: Sweep, data: pd.DataFrame) -> str:
         f"{said}; as many chosen blindly are as near to tanh's 1 and 0 in {_percent(chance)} of "
         f"choices. Errors rank with the distance from there by Spearman's {near:.2f}, with the "
         f"distance from tanh's (s, T, o) by {settings:.2f}."
+        f"{_test(dataset, len(data), chance < UNLIKELY and near > settings)}"
     )
+
+
+def _test(dataset: str, triplets: int, holds: bool) -> str:
+    """Say whether what was seen on one dataset holds on another; nothing before all is run."""
+    if dataset == SEEN_ON or triplets < len(TRIPLETS):
+        return ""
+    return f" What was seen on {DATASETS[SEEN_ON]} {'holds' if holds else 'does not hold'} here."
 
 
 def _rank_correlation(points: np.ndarray, centre: np.ndarray, errors: pd.Series) -> float:
