@@ -149,7 +149,7 @@ def _family(sweeps: Stored) -> str:
         sweep = found[dataset]
         return (
             f"the best of {len(sweep.triplets)} against tanh {leads[dataset]} and {sweep.rivals} "
-            "others within two standard deviations of a seed of it"
+            "others come within two standard deviations of a seed"
         )
 
     return _sentence(head, say, sweeps)
