@@ -244,15 +244,11 @@ def _two_points(classes: int | None) -> Callable[[np.random.Generator, int], Any
     return draw
 
 
-def is_convex(bound: float = 1.0) -> Outcome:
-    """Search for a sign that the surrogate is not convex, or not differentiable.
-
-    Args:
-        bound: on how fast its gradient changes, in units of |z|²/4.
-    """
+def is_convex() -> Outcome:
+    """Search for a sign that the surrogate is not convex, or not differentiable."""
     back, turn = falling_along(None), steepest_turn()
     return Outcome(
-        worst=max(back.ratio, turn.ratio - bound),
+        worst=max(back.ratio, turn.ratio - 1),
         looked=f"convex: {back.looked}; differentiable: {turn.looked}",
         finding=(
             f"Between no two points found does the gradient point back (at most {back.ratio:.1e} "
