@@ -3,6 +3,7 @@
 import gzip
 import io
 import os
+import shutil
 import subprocess
 import sys
 import tarfile
@@ -13,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from results_for_tests import RUN, contents, environment, result_of, seeds
 
-from dpstudy import privacy, store, transfer
+from dpstudy import privacy, records, store, transfer
 from dpstudy.spec import Run
 from dpstudy.store import StoreError
 
@@ -32,7 +33,7 @@ def here(tmp_path):
 
 @pytest.fixture
 def archive(here, tmp_path):
-    assert transfer.export(here, tmp_path / "results.tar.gz") == 3
+    assert transfer.export(here, tmp_path / "results.tar.gz") == (3, [])
     return tmp_path / "results.tar.gz"
 
 
@@ -254,7 +255,8 @@ def test_damaged_and_hidden_files_are_not_packed(here, tmp_path):
     store.write(here / ".smoke" / "one", result_of())
     (here / "one" / ".checkpoints").mkdir()
     (here / "one" / ".checkpoints" / f"{other.stem}.npz").write_bytes(b"state")
-    assert transfer.export(here, tmp_path / "results.tar.gz") == 2
+    count, [left_out] = transfer.export(here, tmp_path / "results.tar.gz")
+    assert (count, left_out.path) == (2, one)
     with tarfile.open(tmp_path / "results.tar.gz") as tar:
         assert tar.getnames() == [f"one/{other.name}", f"two/{NOT_PRIVATE.identity}.json"]
 
@@ -290,4 +292,47 @@ print(transfer.export(Path(sys.argv[1]), Path(sys.argv[2])))
         text=True,
         check=False,
     )
-    assert (done.stdout, done.stderr) == ("3\n", "")
+    assert (done.stdout, done.stderr) == ("(3, [])\n", "")
+
+
+# --- what searches chose -------------------------------------------------------------------------
+
+CHOICE = {"experiment": "one", "dataset": "mnist", "label": "best", "run": {}, "by": "a coin"}
+
+
+def keep(folder, content=CHOICE, name="one-mnist-best"):
+    path = folder / "searches" / f"{name}.json"
+    records.write(path, "searches", content)
+    return path
+
+
+def test_choices_of_searches_go_along_and_other_records_stay(here, tmp_path):
+    keep(here)
+    records.write(here / "benchmarks" / "abacus.json", "benchmarks", {"seconds": 1})
+    assert transfer.export(here, tmp_path / "results.tar.gz") == (4, [])
+    there = tmp_path / "there"
+    assert transfer.merge(there, tmp_path / "results.tar.gz") == transfer.Merged(added=4)
+    shutil.rmtree(here / "benchmarks")
+    assert contents(there) == contents(here)
+    assert transfer.merge(there, tmp_path / "results.tar.gz") == transfer.Merged(already=4)
+
+
+def test_a_stored_choice_is_kept_and_a_damaged_one_is_left_out(tmp_path):
+    keep(tmp_path / "here")
+    damaged = keep(tmp_path / "here", name="one-mnist-cut")
+    damaged.write_text(damaged.read_text()[:30])
+    count, [left_out] = transfer.export(tmp_path / "here", tmp_path / "results.tar.gz")
+    assert (count, left_out.path) == (1, damaged)
+    stored = keep(tmp_path / "there", CHOICE | {"by": "a die"})
+    was = stored.read_bytes()
+    merged = transfer.merge(tmp_path / "there", tmp_path / "results.tar.gz")
+    assert merged.refused == ["searches/one-mnist-best.json: another choice is stored, and kept"]
+    assert stored.read_bytes() == was
+
+
+def test_a_run_among_the_choices_and_a_choice_among_the_runs_are_refused(here, tmp_path):
+    run, choice = next((here / "one").iterdir()), keep(tmp_path / "else")
+    entries = {f"searches/{run.name}": run.read_bytes(), "one/x.json": choice.read_bytes()}
+    merged = transfer.merge(tmp_path / "there", pack(tmp_path / "mixed.tar.gz", entries))
+    assert (merged.added, len(merged.refused)) == (0, 2)
+    assert not (tmp_path / "there").exists()

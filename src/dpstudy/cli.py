@@ -551,13 +551,13 @@ def verify_results() -> None:
 @results.command()
 @click.argument("file", type=click.Path(dir_okay=False, path_type=Path))
 def export(file: Path) -> None:
-    """Pack all intact results into FILE, a .tar.gz."""
+    """Pack all intact results, and what searches chose, into FILE, a .tar.gz."""
     from dpstudy import store, transfer
 
-    _, errors = store.read_all(store.results_folder())
-    for error in errors:
+    count, left_out = transfer.export(store.results_folder(), file)
+    for error in left_out:
         complain(f"left out: {error}")
-    click.echo(f"{transfer.export(store.results_folder(), file)} results packed into {file}")
+    click.echo(f"{count} results packed into {file}")
 
 
 @results.command()

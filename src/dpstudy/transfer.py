@@ -1,4 +1,4 @@
-"""Carry stored results between machines, as one archive.
+"""Carry stored results, and what searches chose to run, between machines, as one archive.
 
 Packing needs no accounting, so that a bare GPU node can send its results without their epsilon;
 merging completes them.
@@ -14,11 +14,16 @@ import tempfile
 import zlib
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
+from typing import Any
 
-from dpstudy import store
+from dpstudy import records, store
 from dpstudy.store import DamagedError, Result, StoreError
 
-# EXPERIMENT/RUN.json: relative, one folder deep, nothing hidden, nothing that leaves the folder.
+# The one kind of record that goes along: without it another machine would choose again. Benchmarks
+# are of the machine that ran them, and propositions are searched again in minutes.
+_CHOICES = "searches"
+# EXPERIMENT/RUN.json or searches/CHOICE.json: relative, one folder deep, nothing hidden, nothing
+# that leaves the folder.
 _PLACE = re.compile(r"\w[\w.-]*/\w[\w.-]*\.json", re.ASCII)
 _UNREADABLE = (OSError, EOFError, tarfile.TarError, zlib.error)
 
@@ -32,30 +37,39 @@ class Merged:
     refused: list[str] = field(default_factory=list)
     """One line for each entry that is damaged, or differs from what is stored."""
     ignored: int = 0
-    """Entries that are not at a result's place, EXPERIMENT/RUN.json."""
+    """Entries that are at no result's place, EXPERIMENT/RUN.json or searches/CHOICE.json."""
 
 
-def export(folder: Path, archive: Path) -> int:
-    """Pack the intact results below `folder` into a .tar.gz, and return their number.
+def export(folder: Path, archive: Path) -> tuple[int, list[DamagedError]]:
+    """Pack the intact results below `folder` into a .tar.gz.
 
     The same results give the same bytes, and those do not say who packed them.
+
+    Returns:
+        How many were packed, and what is wrong with those that were not.
 
     Raises:
         StoreError: the archive cannot be written.
     """
-    count = 0
+    count, left_out = 0, []
     packed = io.BytesIO()
     with tarfile.open(fileobj=packed, mode="w") as tar:
-        for path in store.stored_files(folder):
+        for path in [*store.stored_files(folder), *sorted((folder / _CHOICES).glob("*.json"))]:
             try:
-                store.read(path)
-            except DamagedError:
+                _read(path)
+            except DamagedError as error:
+                left_out.append(error)
                 continue
             place = path.relative_to(folder).as_posix()
             tar.add(path, arcname=place, recursive=False, filter=_anonymous)
             count += 1
     store.write_atomically(archive, gzip.compress(packed.getvalue(), mtime=0))
-    return count
+    return count, left_out
+
+
+def _read(path: Path) -> Result | dict[str, Any]:
+    """Read a result, or the record of a choice, by where it lies."""
+    return records.read(path, _CHOICES) if path.parent.name == _CHOICES else store.read(path)
 
 
 def _anonymous(entry: tarfile.TarInfo) -> tarfile.TarInfo:
@@ -77,28 +91,38 @@ def merge(folder: Path, archive: Path) -> Merged:
         places, merged.ignored = _unpack(archive, Path(scratch))
         for place in places:
             try:
-                result = store.read(Path(scratch) / place)
+                content = _read(Path(scratch) / place)
             except DamagedError as error:
                 merged.refused.append(f"{place}: {error.reason}")
                 continue
             if not (folder / place).exists():
-                store.write((folder / place).parent, store.completed(result))
+                _write(folder / place, content)
                 merged.added += 1
-            elif problem := _differs(folder / place, result):
+            elif problem := _differs(folder / place, content):
                 merged.refused.append(f"{place}: {problem}")
             else:
                 merged.already += 1
     return merged
 
 
-def _differs(path: Path, result: Result) -> str | None:
-    """Say how a stored file is not the same training as `result`; None if it is the same."""
+def _write(path: Path, content: Result | dict[str, Any]) -> None:
+    if isinstance(content, Result):
+        store.write(path.parent, store.completed(content))
+    else:
+        records.write(path, _CHOICES, content)
+
+
+def _differs(path: Path, content: Result | dict[str, Any]) -> str | None:
+    """Say how a stored file is not the same training, or choice; None if it is the same."""
     try:
-        stored = store.read(path)
+        stored = _read(path)
     except DamagedError as error:
         return f"the stored file is damaged ({error.reason}): remove it, then merge again"
-    if (stored.curve, stored.diverged_at) != (result.curve, result.diverged_at):
-        return "a result with other numbers is stored for this run, and kept"
+    if isinstance(stored, Result) and isinstance(content, Result):
+        if (stored.curve, stored.diverged_at) != (content.curve, content.diverged_at):
+            return "a result with other numbers is stored for this run, and kept"
+    elif stored != content:
+        return "another choice is stored, and kept"
     return None
 
 
