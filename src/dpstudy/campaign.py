@@ -227,7 +227,7 @@ def train_cohort(
 ) -> Iterator[tuple[Run, Epoch | Result]]:
     """Yield each run's epochs and its result, unless the deadline (`time.time()`) came first.
 
-    Of a cohort that goes on, those of before as well.
+    Of a cohort that goes on, first the epochs that its runs had reached.
     """
     if time.time() >= deadline:
         return
@@ -252,12 +252,12 @@ def train_cohort(
 
 
 def _so_far(begun: Begun, fingerprint: str) -> Iterator[tuple[Run, Epoch | Result]]:
-    """Yield what a checkpoint knows: the epochs, and what the runs that diverged came to.
+    """Yield what a checkpoint knows: the last epochs, and what the runs that diverged came to.
 
     Whoever trained before may have been killed before those results were stored.
     """
     for index, run in enumerate(begun.runs):
-        yield from ((run, epoch) for epoch in begun.epochs[index])
+        yield from ((run, epoch) for epoch in begun.epochs[index][-1:])
         if begun.ended[index]:
             end = Divergence(int(begun.states.diverged_at[index]))
             yield run, _result(begun, index, end, fingerprint)

@@ -37,20 +37,22 @@ def train_with_bar(
     side on the cluster of a Dask `client`; `most` of them at once.
     """
     total = sum(run.epochs for run in runs)
-    with tqdm(total=total, desc=experiment.name, unit="epoch", dynamic_ncols=True) as bar:
+    # Mean speed: runs side by side end their epochs in bursts, which no recent speed follows.
+    shown = {"unit": "epoch", "dynamic_ncols": True, "smoothing": 0, "miniters": 1}
+    with tqdm(total=total, desc=experiment.name, **shown) as bar:
 
         def report(progress: Progress) -> None:
-            if bar.n == 0:
-                # What was stored before must not count as speed.
-                bar.initial = progress.epochs_done - 1
-                bar.n = bar.initial
             bar.set_postfix(
                 done=progress.runs_done,
                 running=progress.runs_running,
                 waiting=progress.runs_waiting,
                 accuracy=f"{progress.accuracy:.3f}",
             )
-            bar.update(progress.epochs_done - bar.n)
+            new = progress.epochs_done - bar.n
+            # A report is of one epoch: what was stored before, or a run that diverged will not
+            # need, must not count as speed.
+            bar.initial += max(new - 1, 0)
+            bar.update(new)
 
         folder = experiment.folder(profile)
         options = {"budget": budget, "report": report, "most": most}
