@@ -11,7 +11,7 @@ from jax.sharding import PartitionSpec
 
 from dpstudy import devices, diagnostics, models
 from dpstudy.losses import LOSSES
-from dpstudy.objectives import activation_of, objective, scaled
+from dpstudy.objectives import activation_of, objective, normalized
 
 if TYPE_CHECKING:
     from jax.sharding import Mesh
@@ -44,7 +44,7 @@ def evaluate(
         activation = activation_of(shape, numbers)
 
         def of_batch(batch: tuple[Array, Array]) -> Scores:
-            logits = network(scaled(batch[0]), activation)
+            logits = network(normalized(batch[0], shape.normalization), activation)
             return Scores(LOSSES[shape.loss](logits, batch[1]), logits.argmax(axis=1) == batch[1])
 
         return jax.lax.map(of_batch, (images, labels))

@@ -18,6 +18,10 @@ if TYPE_CHECKING:
 
     Numbers = dict[str, Float[Array, ""]]
 
+# Of red, green and blue, as torchvision's models take them.
+IMAGENET_MEAN = (0.485, 0.456, 0.406)
+IMAGENET_DEVIATION = (0.229, 0.224, 0.225)
+
 
 def objective(shape: Run, numbers: Numbers) -> Losses:
     """Return the function from network, raw images and labels to per-example losses."""
@@ -25,7 +29,7 @@ def objective(shape: Run, numbers: Numbers) -> Losses:
     loss = LOSSES[shape.loss]
 
     def losses(network: nnx.Module, images: Array, labels: Array) -> Float[Array, "batch"]:
-        return loss(network(scaled(images), activation), labels)
+        return loss(network(normalized(images, shape.normalization), activation), labels)
 
     return losses
 
@@ -47,6 +51,9 @@ def activation_of(shape: Run, numbers: Numbers) -> models.Activation:
     return tempered()
 
 
-def scaled(images: Array) -> Array:
-    """Return byte images as floats in [0, 1]."""
-    return images.astype(jnp.float32) / 255
+def normalized(images: Array, normalization: str) -> Array:
+    """Return byte images as the floats that a network is given (`Run.normalization`)."""
+    images = images.astype(jnp.float32) / 255
+    if normalization == "imagenet":
+        return (images - jnp.array(IMAGENET_MEAN)) / jnp.array(IMAGENET_DEVIATION)
+    return images

@@ -45,6 +45,7 @@ MODELS = {
 }
 ACTIVATIONS = ("tempered", "relu", "layer-wise", "none")
 INITS = ("glorot", "he")
+NORMALIZATIONS = ("", "imagenet")
 LOSSES = ("cross-entropy",)
 MECHANISMS = ("flat", "none")
 SAMPLINGS = ("poisson", "shuffled")
@@ -113,6 +114,8 @@ class Run:
             "norms" of gradients and activations (`diagnostics.py`).
         init: what weights are drawn from, "glorot" or "he": a normal distribution, truncated, whose
             variance follows from a layer's inputs and outputs, or from its inputs alone.
+        normalization: of pixels: "" scales them to [0, 1]; "imagenet" then takes from each colour
+            ImageNet's mean, and divides by its standard deviation: public constants.
 
     Raises:
         SpecError: a field has a value outside its range.
@@ -145,6 +148,7 @@ class Run:
     inverse_temperature_3: float = number(2.0)
     offset_3: float = number(1.0)
     init: str = "glorot"
+    normalization: str = ""
 
     def __post_init__(self) -> None:
         self._check_names()
@@ -158,6 +162,7 @@ class Run:
         choose("model", self.model, MODELS)
         choose("activation", self.activation, ACTIVATIONS)
         choose("init", self.init, INITS)
+        choose("normalization", self.normalization, NORMALIZATIONS)
         choose("loss", self.loss, LOSSES)
         choose("mechanism", self.mechanism, MECHANISMS)
         choose("sampling", self.sampling, SAMPLINGS)
@@ -165,6 +170,8 @@ class Run:
         choose("record", self.record, RECORDS)
         if MODELS[self.model] != IMAGE_SHAPE[self.dataset]:
             raise SpecError(f"model {self.model!r} does not take the images of {self.dataset!r}")
+        if self.normalization == "imagenet" and IMAGE_SHAPE[self.dataset][-1] != 3:
+            raise SpecError(f"normalization 'imagenet' is for colours; {self.dataset!r} has none")
         if self.activation == "layer-wise" and MODELS[self.model] != (28, 28, 1):
             raise SpecError(
                 f"activation 'layer-wise' is for three hidden layers; {self.model!r} has more"

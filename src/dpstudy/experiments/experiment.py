@@ -97,10 +97,11 @@ class Experiment:
         return []
 
     def _smoke(self, seeds: int) -> list[tuple[str, Run]]:
-        # A network for colour images cannot take those of MNIST-5k.
-        model = {} if self.datasets[0] != "cifar-10" else {"model": Run.model}
+        # What is for colour images cannot take those of MNIST-5k.
+        mnist = {"model": Run.model, "normalization": Run.normalization}
+        fitted = {} if self.datasets[0] != "cifar-10" else mnist
         return [
-            (label, replace(run, **SMOKE, **model, seed=seed))
+            (label, replace(run, **SMOKE, **fitted, seed=seed))
             for seed in range(seeds)
             for label in self.in_smoke or self.variants
             for run in self.variants[label]

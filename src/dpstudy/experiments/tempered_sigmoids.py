@@ -28,6 +28,8 @@ BASE = {
         learning_rate=1.0,
         # Costs the quoted 7.53 by the accounting of the paper's time, as a test checks.
         noise_multiplier=0.8981,
+        # Table 5 is from a search by Tramer and Boneh, whose code normalises CIFAR-10, and no other.
+        normalization="imagenet",
     ),
 }
 
@@ -45,6 +47,16 @@ FIGURE_3 = Experiment(
         for activation in ("relu", "tanh")
     },
     seeds={"mnist": 10, "fashion-mnist": 10, "cifar-10": 5},
+)
+
+UNNORMALIZED = Experiment(
+    name="tempered-sigmoids-unnormalized",
+    title="Figure 3 on CIFAR-10 with pixels in [0, 1], which the settings are not made for",
+    variants={
+        activation: (replace(with_activation(BASE["cifar-10"], activation), normalization=""),)
+        for activation in ("relu", "tanh")
+    },
+    seeds={"cifar-10": 1},
 )
 
 # The introduction promises the same accuracies at an epsilon of 3: on CIFAR-10, the noise of
@@ -395,6 +407,7 @@ TABLE_3_SEARCH = Search(
 
 EXPERIMENTS = (
     FIGURE_3,
+    UNNORMALIZED,
     TUTORIAL,
     EPSILON_3,
     TABLE_3,
