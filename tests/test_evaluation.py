@@ -8,7 +8,7 @@ import oracles
 import pytest
 from flax import nnx
 
-from dpstudy import devices, evaluation, models, training
+from dpstudy import devices, evaluation, models, objectives, training
 from dpstudy.spec import Run
 
 RUN = Run(dataset="mnist-5k")
@@ -41,3 +41,35 @@ def test_every_test_example_is_scored_in_its_place(batches):
     np.testing.assert_allclose(found.losses.reshape(-1), expected, rtol=1e-3, atol=1e-3)
     right = np.asarray(logits).argmax(axis=1) == labels
     assert (np.asarray(found.correct).reshape(-1) == right).mean() > 0.999
+
+
+def test_normalised_pixels_have_imagenet_s_mean_and_deviation_taken_out_on_the_test_set_too():
+    rng = np.random.default_rng(0)
+    images = rng.integers(0, 256, (4, 32, 32, 3), dtype=np.uint8)
+    labels = rng.integers(0, 10, 4).astype(np.int32)
+    mean, deviation = np.array([0.485, 0.456, 0.406]), np.array([0.229, 0.224, 0.225])
+    expected = (images / 255 - mean) / deviation
+    np.testing.assert_allclose(objectives.normalized(images, "imagenet"), expected, atol=1e-5)
+    np.testing.assert_allclose(objectives.normalized(images, ""), images / 255, rtol=1e-6)
+
+    run = Run(dataset="cifar-10", model="losing-less-cifar", normalization="imagenet", width=0.125)
+    network = models.build(run.model, jax.random.key(0), run.width)
+    numbers = training.traced_numbers(run)
+    found = objectives.objective(run, numbers)(network, images, labels)
+    logits = network(np.float32(expected), jax.numpy.tanh)
+    by_hand = -jax.nn.log_softmax(logits)[np.arange(4), labels]
+    np.testing.assert_allclose(found, by_hand, rtol=1e-4)
+
+    params = nnx.state(network, nnx.Param)
+    mesh = devices.mesh_for(1)
+    count = evaluation.BATCH
+    scores = evaluation.evaluate(
+        run.shape,
+        mesh,
+        training.stack([numbers]),
+        training.stack([params]),
+        *devices.everywhere(
+            (np.resize(images, (count, 32, 32, 3)), np.resize(labels, count)), mesh
+        ),
+    )
+    np.testing.assert_allclose(scores.losses.reshape(-1)[:4], by_hand, rtol=1e-4)

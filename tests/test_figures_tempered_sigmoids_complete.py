@@ -88,6 +88,7 @@ DRAWN = {
     chapter.table_3_search: ("table-3-search",),
     chapter.layer_wise: ("layer-wise",),
     chapter.baseline: ("tutorial",),
+    chapter.normalization: ("figure-3", "unnormalized"),
     chapter.class_accuracy: ("figure-3",),
     chapter.class_spread: ("figure-3",),
 }
@@ -489,6 +490,28 @@ def test_the_baseline_is_shown_beside_what_is_published_for_its_settings(results
     assert rows["published ε"].tolist() == [2.93, 2.92, 3.01, 2.93]
     assert rows.seeds.to_dict() == {"relu": 10, "tanh": 10, "as scripted": 5, "relu, later": 5}
     assert rows.loc["relu, later", ["learning rate", "σ"]].tolist() == [0.15, 1.1]
+
+
+def test_pixels_in_the_unit_interval_are_shown_beside_normalised_ones(results):
+    keep("figure-3", lambda label, run: 0.6 + 0.01 * run.seed, "cifar-10")
+    keep("unnormalized", lambda label, run: 0.4, "cifar-10")
+    unnormalized = read("unnormalized", "cifar-10")
+    table = chapter.normalization(read("figure-3", None), unnormalized)
+    rows = table.data.set_index(["activation", "pixels"])
+    assert rows["median"].to_dict() == pytest.approx(
+        {
+            ("relu", "in [0, 1]"): 0.4,
+            ("relu", "normalised"): 0.62,
+            ("tanh", "in [0, 1]"): 0.4,
+            ("tanh", "normalised"): 0.62,
+        }
+    )
+    assert rows.seeds.tolist() == [1, 5, 1, 5]
+    assert rows.published.tolist() == [0.616, 0.616, 0.6384, 0.6384]
+    alone = chapter.normalization(read("figure-3", "mnist"), unnormalized)
+    assert set(alone.data.pixels) == {"in [0, 1]"}
+    smoke = readings.read(experiment("unnormalized"), "smoke")
+    assert chapter.normalization(smoke, smoke).title == "CIFAR-10 alone"
 
 
 # --- fairness ------------------------------------------------------------------------------------

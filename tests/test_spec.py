@@ -22,6 +22,7 @@ NUMBERS = ("scale", "inverse_temperature", "offset", "clip_norm", "noise_multipl
            "learning_rate", "momentum", "seed", "scale_2", "inverse_temperature_2", "offset_2",
            "scale_3", "inverse_temperature_3", "offset_3")  # fmt: skip
 LAYER_WISE = {"activation": "layer-wise"}
+COLOUR = {"dataset": "cifar-10", "model": "tempered-cifar"}
 
 
 # --- what is refused --------------------------------------------------------------------------
@@ -82,6 +83,7 @@ BAD = [
     ({"activation": "relu", "offset": 0}, "offset", "0.0"),
     ({"activation": "none", "scale": 3}, "scale", "3.0"),
     *(({name: 0.5}, name, "0.5") for name in spec.LATER_LAYERS),
+    ({"normalization": "imagenet"}, "normalization", "'mnist'"),
     ({"activation": "relu", "offset_3": 0.5}, "offset_3", "0.5"),
     ({"optimizer": "adam", "momentum": 0.5}, "momentum", "0.5"),
     ({"mechanism": "none", "noise_multiplier": 0, "clip_norm": 1}, "clip_norm", "1.0"),
@@ -114,6 +116,7 @@ NAMED = {
     "optimizer": spec.OPTIMIZERS,
     "record": spec.RECORDS,
     "init": spec.INITS,
+    "normalization": spec.NORMALIZATIONS,
 }
 
 
@@ -229,6 +232,7 @@ OTHER = {
     "width": {"width": 2.0},
     "record": {"record": "norms"},
     "init": {"init": "he"},
+    "normalization": COLOUR | {"normalization": "imagenet"},
     **{name: LAYER_WISE | {name: 0.5} for name in spec.LATER_LAYERS},
 }
 
@@ -245,6 +249,7 @@ def test_fields_that_came_later_leave_the_names_of_stored_runs_as_they_are():
         "width": 1.0,
         "record": "",
         "init": "glorot",
+        "normalization": "",
         **{name: FIELDS[name].default for name in NUMBERS[8:]},
     }
     for name, fields in PINNED.items():
@@ -285,6 +290,8 @@ def valid_fields(draw):
         "record": st.sampled_from(spec.RECORDS),
         "init": st.sampled_from(spec.INITS),
     }
+    if "cifar" in dataset:
+        free["normalization"] = st.sampled_from(spec.NORMALIZATIONS)
     kinds = [kind for kind in spec.ACTIVATIONS if kind != "layer-wise" or "mnist" in dataset]
     fields["activation"] = draw(st.sampled_from(kinds))
     if fields["activation"] in ("tempered", "layer-wise"):

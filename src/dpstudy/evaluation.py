@@ -11,7 +11,7 @@ from jax.sharding import PartitionSpec
 
 from dpstudy import devices, diagnostics, models
 from dpstudy.losses import LOSSES
-from dpstudy.objectives import activation_of, objective, normalized
+from dpstudy.objectives import activation_of, normalized, objective
 
 if TYPE_CHECKING:
     from jax.sharding import Mesh

@@ -28,7 +28,7 @@ BASE = {
         learning_rate=1.0,
         # Costs the quoted 7.53 by the accounting of the paper's time, as a test checks.
         noise_multiplier=0.8981,
-        # Table 5 is from a search by Tramer and Boneh, whose code normalises CIFAR-10, and no other.
+        # Table 5 is from a search of Tramer and Boneh's, whose code normalises CIFAR-10 alone.
         normalization="imagenet",
     ),
 }

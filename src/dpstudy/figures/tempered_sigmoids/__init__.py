@@ -14,6 +14,7 @@ from dpstudy.figures.tempered_sigmoids.family import FAMILY, distance_from_tanh,
 from dpstudy.figures.tempered_sigmoids.noise import calibrated_noise, poisson_and_shuffled
 from dpstudy.figures.tempered_sigmoids.norms import gradient_norms, norms, norms_compared
 from dpstudy.figures.tempered_sigmoids.own import own_member, own_temperature
+from dpstudy.figures.tempered_sigmoids.pixels import normalization
 from dpstudy.figures.tempered_sigmoids.rates import learning_rates, table_4
 from dpstudy.figures.tempered_sigmoids.searches import layer_wise, table_3_search
 from dpstudy.figures.tempered_sigmoids.sweep import cluster, family_sweep
@@ -33,6 +34,7 @@ __all__ = [
     "gradient_norms",
     "layer_wise",
     "learning_rates",
+    "normalization",
     "norms",
     "norms_compared",
     "own_member",
