@@ -88,7 +88,7 @@ DRAWN = {
     chapter.table_3_search: ("table-3-search",),
     chapter.layer_wise: ("layer-wise",),
     chapter.baseline: ("tutorial",),
-    chapter.normalization: ("figure-3", "unnormalized"),
+    chapter.cifar_10_changes: ("figure-3", "cifar-10-changes"),
     chapter.class_accuracy: ("figure-3",),
     chapter.class_spread: ("figure-3",),
 }
@@ -492,26 +492,24 @@ def test_the_baseline_is_shown_beside_what_is_published_for_its_settings(results
     assert rows.loc["relu, later", ["learning rate", "σ"]].tolist() == [0.15, 1.1]
 
 
-def test_pixels_in_the_unit_interval_are_shown_beside_normalised_ones(results):
-    keep("figure-3", lambda label, run: 0.6 + 0.01 * run.seed, "cifar-10")
-    keep("unnormalized", lambda label, run: 0.4, "cifar-10")
-    unnormalized = read("unnormalized", "cifar-10")
-    table = chapter.normalization(read("figure-3", None), unnormalized)
-    rows = table.data.set_index(["activation", "pixels"])
-    assert rows["median"].to_dict() == pytest.approx(
-        {
-            ("relu", "in [0, 1]"): 0.4,
-            ("relu", "normalised"): 0.62,
-            ("tanh", "in [0, 1]"): 0.4,
-            ("tanh", "normalised"): 0.62,
-        }
-    )
-    assert rows.seeds.tolist() == [1, 5, 1, 5]
-    assert rows.published.tolist() == [0.616, 0.616, 0.6384, 0.6384]
-    alone = chapter.normalization(read("figure-3", "mnist"), unnormalized)
-    assert set(alone.data.pixels) == {"in [0, 1]"}
-    smoke = readings.read(experiment("unnormalized"), "smoke")
-    assert chapter.normalization(smoke, smoke).title == "CIFAR-10 alone"
+def test_what_is_changed_on_cifar_10_is_shown_beside_what_is_not(results):
+    ends = {"relu": 0.5, "tanh": 0.6, "relu, pixels in [0, 1]": 0.3, "tanh, pixels in [0, 1]": 0.4}
+    keep("figure-3", lambda label, run: ends[label] + 0.01 * run.seed, "cifar-10")
+    keep("cifar-10-changes", lambda label, run: ends.get(label, 0.7), "cifar-10")
+    changed = read("cifar-10-changes", "cifar-10")
+    table = chapter.cifar_10_changes(read("figure-3", None), changed)
+    rows = table.data.set_index(["changed", "activation"])
+    assert rows.loc["nothing", "median"].to_dict() == pytest.approx({"relu": 0.52, "tanh": 0.62})
+    assert rows.loc["nothing", "seeds"].to_dict() == {"relu": 5, "tanh": 5}
+    for change in ("nothing", "pixels in [0, 1]"):
+        assert rows.loc[change, "published"].to_dict() == {"relu": 0.616, "tanh": 0.6384}
+    assert rows.loc["pixels in [0, 1]", "median"].to_dict() == {"relu": 0.3, "tanh": 0.4}
+    # What is published is not of that network.
+    assert rows.loc["network of Losing less", "published"].isna().all()
+    alone = chapter.cifar_10_changes(read("figure-3", "mnist"), changed)
+    assert "nothing" not in set(alone.data.changed) and len(alone.data) == 4
+    smoke = readings.read(experiment("cifar-10-changes"), "smoke")
+    assert chapter.cifar_10_changes(smoke, smoke).title == "CIFAR-10 alone"
 
 
 # --- fairness ------------------------------------------------------------------------------------

@@ -8,13 +8,13 @@ from dpstudy.figures.tempered_sigmoids.accuracy import (
 )
 from dpstudy.figures.tempered_sigmoids.advice import practitioner
 from dpstudy.figures.tempered_sigmoids.at_zero import around_zero
+from dpstudy.figures.tempered_sigmoids.changes import cifar_10_changes
 from dpstudy.figures.tempered_sigmoids.common import warnings_of
 from dpstudy.figures.tempered_sigmoids.fairness import class_accuracy, class_spread
 from dpstudy.figures.tempered_sigmoids.family import FAMILY, distance_from_tanh, family
 from dpstudy.figures.tempered_sigmoids.noise import calibrated_noise, poisson_and_shuffled
 from dpstudy.figures.tempered_sigmoids.norms import gradient_norms, norms, norms_compared
 from dpstudy.figures.tempered_sigmoids.own import own_member, own_temperature
-from dpstudy.figures.tempered_sigmoids.pixels import normalization
 from dpstudy.figures.tempered_sigmoids.rates import learning_rates, table_4
 from dpstudy.figures.tempered_sigmoids.searches import layer_wise, table_3_search
 from dpstudy.figures.tempered_sigmoids.sweep import cluster, family_sweep
@@ -25,6 +25,7 @@ __all__ = [
     "around_zero",
     "baseline",
     "calibrated_noise",
+    "cifar_10_changes",
     "class_accuracy",
     "class_spread",
     "cluster",
@@ -34,7 +35,6 @@ __all__ = [
     "gradient_norms",
     "layer_wise",
     "learning_rates",
-    "normalization",
     "norms",
     "norms_compared",
     "own_member",

@@ -1,0 +1,67 @@
+"""CIFAR-10 with settings that were made for another network and other pixels: one thing changed."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pandas as pd
+
+from dpstudy.figures.page import Note, Table, not_yet_run
+from dpstudy.figures.tempered_sigmoids.common import dataset_of, diverged, published_accuracy
+from dpstudy.readings import Reading
+from dpstudy.spec import DATASETS
+
+NOTHING = "nothing"
+
+
+def cifar_10_changes(private: Reading, changed: Reading) -> Table | Note:
+    """Return what both activations come to on CIFAR-10 as in Figure 3, and with a change each.
+
+    Args:
+        private: of Figure 3.
+        changed: of the same with one thing changed.
+    """
+    if changed.profile == "smoke":
+        return Note("CIFAR-10 alone", "The images of the smoke profile have no colours.")
+    if not changed.found:
+        return not_yet_run("CIFAR-10 with one thing changed", changed.command)
+    dataset = dataset_of(changed)
+    found = [*private.on(dataset).found, *changed.found]
+    finals = replace(changed, found=found).finals
+    rows = []
+    for label, ours in finals.groupby("label", sort=False):
+        activation, _, change = str(label).partition(", ")
+        # Published for this paper's own network.
+        theirs = (
+            None if "network" in change else published_accuracy(dataset, f"DP-SGD, {activation}")
+        )
+        rows.append(
+            {
+                "changed": change or NOTHING,
+                "activation": activation,
+                "published": theirs and theirs.accuracy,
+                "median": ours.test_accuracy.median(),
+                "minimum": ours.test_accuracy.min(),
+                "maximum": ours.test_accuracy.max(),
+                "seeds": len(ours),
+                "gradient norm": ours.gradient_norm.median(),
+                "clipped": ours.clipped_fraction.median(),
+            }
+        )
+    return Table(
+        name="tempered-sigmoids-cifar-10-changes",
+        caption=(
+            f"Test accuracy on {DATASETS[dataset]} at the last epoch, with the settings of Figure "
+            "3 but for what is changed: median, minimum and maximum over seeds, beside what is "
+            "published for this network; the mean norm of gradients before clipping, and the "
+            "fraction clipped, in that epoch. Computed on "
+            f"{replace(changed, found=found).devices}.{diverged(dataset, private, changed)}"
+        ),
+        data=pd.DataFrame(rows),
+        formats={
+            "published": "{:.1%}",
+            **dict.fromkeys(("median", "minimum", "maximum"), "{:.2%}"),
+            "gradient norm": "{:.3g}",
+            "clipped": "{:.0%}",
+        },
+    )
