@@ -34,6 +34,7 @@ NAMES = (
     "table-3-search",
     "table-3-not-private",
     "tutorial",
+    "cifar-10-changes",
 )
 
 

@@ -260,7 +260,7 @@ def settings(dataset: str | None = None) -> Table:
             "The private runs: Table 5 of Losing less, except for the noise on CIFAR-10, which "
             "there costs less than half of the ε quoted here. It is lowered to what costs that ε "
             "by the accounting of the paper's time. Pixels are in [0, 1], those of CIFAR-10 then "
-            "normalised by ImageNet's mean and standard deviation of each colour."
+            "normalised by ImageNet's mean and standard deviation of each colour, public constants."
         ),
         data=data,
         formats=dict.fromkeys(data.columns[1:], "{:g}"),
