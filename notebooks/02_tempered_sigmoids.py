@@ -85,7 +85,8 @@ chapter.settings(dataset)
 # neither paper says so. Our first runs on CIFAR-10 had pixels in $[0, 1]$ too. relu ended far below
 # what is published, and tanh did not set out to do better; only then did we look. All else on
 # CIFAR-10 in this chapter is run on normalised colours. Look at what either is worth, and at
-# whether the network that the settings are made for does better with them than this one.
+# whether the network that the settings are made for does better with them than this one. Then look
+# at relu in $[0, 1]$ with the larger noise of Table 5: is it the noise that keeps it down?
 
 # %% tags=["remove-input"]
 changed = prepare(find("tempered-sigmoids-cifar-10-changes"), profile)

@@ -1,4 +1,4 @@
-"""CIFAR-10 with settings that were made for another network and other pixels: one thing changed."""
+"""CIFAR-10, whose settings were made for another network: what changing some of them brings."""
 
 from __future__ import annotations
 
@@ -12,34 +12,33 @@ from dpstudy.readings import Reading
 from dpstudy.spec import DATASETS
 
 NOTHING = "nothing"
+# What the paper's accuracies are of, as far as it says: its network, at the quoted epsilon.
+AS_PUBLISHED = (NOTHING, "pixels in [0, 1]")
 
 
 def cifar_10_changes(private: Reading, changed: Reading) -> Table | Note:
-    """Return what both activations come to on CIFAR-10 as in Figure 3, and with a change each.
+    """Return what both activations come to on CIFAR-10, as in Figure 3 and changed.
 
     Args:
         private: of Figure 3.
-        changed: of the same with one thing changed.
+        changed: of the same with other pixels, noise or network.
     """
     if changed.profile == "smoke":
         return Note("CIFAR-10 alone", "The images of the smoke profile have no colours.")
     if not changed.found:
-        return not_yet_run("CIFAR-10 with one thing changed", changed.command)
+        return not_yet_run("CIFAR-10 with other pixels or another network", changed.command)
     dataset = dataset_of(changed)
     found = [*private.on(dataset).found, *changed.found]
     finals = replace(changed, found=found).finals
     rows = []
     for label, ours in finals.groupby("label", sort=False):
-        activation, _, change = str(label).partition(", ")
-        # Published for this paper's own network.
-        theirs = (
-            None if "network" in change else published_accuracy(dataset, f"DP-SGD, {activation}")
-        )
+        activation, change = (*str(label).split(", ", 1), NOTHING)[:2]
+        theirs = change in AS_PUBLISHED and published_accuracy(dataset, f"DP-SGD, {activation}")
         rows.append(
             {
-                "changed": change or NOTHING,
+                "changed": change,
                 "activation": activation,
-                "published": theirs and theirs.accuracy,
+                "published": theirs.accuracy if theirs else None,
                 "median": ours.test_accuracy.median(),
                 "minimum": ours.test_accuracy.min(),
                 "maximum": ours.test_accuracy.max(),
@@ -53,8 +52,8 @@ def cifar_10_changes(private: Reading, changed: Reading) -> Table | Note:
         caption=(
             f"Test accuracy on {DATASETS[dataset]} at the last epoch, with the settings of Figure "
             "3 but for what is changed: median, minimum and maximum over seeds, beside what is "
-            "published for this network; the mean norm of gradients before clipping, and the "
-            "fraction clipped, in that epoch. Computed on "
+            "published for this network at this ε; the mean norm of gradients before clipping, and "
+            "the fraction clipped, in that epoch. Computed on "
             f"{replace(changed, found=found).devices}.{diverged(dataset, private, changed)}"
         ),
         data=pd.DataFrame(rows),
