@@ -13,7 +13,7 @@ from dpstudy.spec import DATASETS
 
 NOTHING = "nothing"
 # What the paper's accuracies are of, as far as it says: its network, at the quoted epsilon.
-AS_PUBLISHED = (NOTHING, "pixels in [0, 1]")
+AS_PUBLISHED = (NOTHING, "pixels in [0, 1]", "four times the rate")
 
 
 def cifar_10_changes(private: Reading, changed: Reading) -> Table | Note:
@@ -21,7 +21,7 @@ def cifar_10_changes(private: Reading, changed: Reading) -> Table | Note:
 
     Args:
         private: of Figure 3.
-        changed: of the same with other pixels, noise or network.
+        changed: of the same with other pixels, noise, rate or network.
     """
     if changed.profile == "smoke":
         return Note("CIFAR-10 alone", "The images of the smoke profile have no colours.")
