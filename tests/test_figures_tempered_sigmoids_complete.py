@@ -502,14 +502,20 @@ def test_what_is_changed_on_cifar_10_is_shown_beside_what_is_not(results):
     rows = table.data.set_index(["changed", "activation"])
     assert rows.loc["nothing", "median"].to_dict() == pytest.approx({"relu": 0.52, "tanh": 0.62})
     assert rows.loc["nothing", "seeds"].to_dict() == {"relu": 5, "tanh": 5}
-    for change in ("nothing", "pixels in [0, 1]", "four times the rate"):
+    for change in ("nothing", "pixels in [0, 1]", "four times the rate", "twice the rate"):
         assert rows.loc[change, "published"].to_dict() == {"relu": 0.616, "tanh": 0.6384}
     assert rows.loc["pixels in [0, 1]", "median"].to_dict() == {"relu": 0.3, "tanh": 0.4}
+    assert rows.loc["four times the rate", "seeds"].to_dict() == {"relu": 3, "tanh": 3}
+    assert (
+        "By the median, tanh ends ahead of relu with changed: nothing, pixels in [0, 1]; not ahead "
+        "with changed: four times the rate, twice the rate, network of Losing less."
+        in table.caption
+    )
     # What is published is not of that network, nor of that epsilon.
     for change in ("network of Losing less", "pixels in [0, 1], noise of Table 5"):
         assert rows.loc[change, "published"].isna().all()
     alone = chapter.cifar_10_changes(read("figure-3", "mnist"), changed)
-    assert "nothing" not in set(alone.data.changed) and len(alone.data) == 7
+    assert "nothing" not in set(alone.data.changed) and len(alone.data) == 9
     smoke = readings.read(experiment("cifar-10-changes"), "smoke")
     assert chapter.cifar_10_changes(smoke, smoke).title == "CIFAR-10 alone"
 
@@ -637,6 +643,15 @@ def test_the_advice_asks_what_tuning_says_too(results):
     line = chapter.practitioner().lines[0]
     assert line.startswith("Try both")
     assert "each in its best setting −0.10 points in the median, every seed below, on MNIST" in line
+
+
+def test_the_advice_asks_what_another_rate_says_too(results):
+    keep("figure-3", lambda label, run: 0.5 if label == "tanh" else 0.4, "cifar-10")
+    assert chapter.practitioner().lines[0].startswith("Replace relu by tanh")
+    keep("cifar-10-changes", lambda label, run: 0.6 if label[:4] == "relu" else 0.55, "cifar-10")
+    line = chapter.practitioner().lines[0]
+    assert line.startswith("Try both")
+    assert "at four times the rate −5.00 points in the median, every seed below, on CIFAR" in line
 
 
 def test_every_table_and_figure_is_fit_for_a_page(results):
