@@ -106,6 +106,9 @@ chapter.warnings_of(changed)
 # %%
 chapter.cifar_10_changes(private, changed)
 
+# %%
+chapter.cifar_10_rates(private, changed)
+
 # %% [markdown]
 # ### The baseline in its own settings
 #

@@ -90,6 +90,7 @@ DRAWN = {
     chapter.layer_wise: ("layer-wise",),
     chapter.baseline: ("tutorial",),
     chapter.cifar_10_changes: ("figure-3", "cifar-10-changes"),
+    chapter.cifar_10_rates: ("figure-3", "cifar-10-changes"),
     chapter.class_accuracy: ("figure-3",),
     chapter.class_spread: ("figure-3",),
 }
@@ -517,7 +518,29 @@ def test_what_is_changed_on_cifar_10_is_shown_beside_what_is_not(results):
     alone = chapter.cifar_10_changes(read("figure-3", "mnist"), changed)
     assert "nothing" not in set(alone.data.changed) and len(alone.data) == 9
     smoke = readings.read(experiment("cifar-10-changes"), "smoke")
-    assert chapter.cifar_10_changes(smoke, smoke).title == "CIFAR-10 alone"
+    for draw in (chapter.cifar_10_changes, chapter.cifar_10_rates):
+        assert draw(smoke, smoke).title == "CIFAR-10 alone"
+
+
+def test_learning_rates_on_cifar_10_are_drawn_side_by_side_as_far_as_they_are_run(results):
+    one = experiment("cifar-10-changes")
+    runs = dict(reversed(one.labelled()))  # Of each label, seed 0.
+    store.write(one.folder(), result_of(runs["tanh, pixels in [0, 1]"]))
+    note = chapter.cifar_10_rates(read("figure-3", None), read("cifar-10-changes", None))
+    assert note.title == "Not yet run"
+    store.write(one.folder(), result_of(runs["relu, four times the rate"], accuracy=0.6))
+    keep("figure-3", lambda label, run: 0.5 + 0.01 * run.seed, "cifar-10")
+    figure = chapter.cifar_10_rates(read("figure-3", None), read("cifar-10-changes", None))
+    assert [axes.get_title() for axes in figure.fig.axes] == [
+        "the rate of Figure 3",
+        "four times the rate",
+    ]
+    ends = figure.data.groupby("label").last()
+    assert ends["median"].to_dict() == pytest.approx(
+        {"relu": 0.52, "tanh": 0.52, "relu, four times the rate": 0.6}
+    )
+    assert "over 1 to 5 seeds" in figure.caption
+    assert "relu, changed four times the rate, 60.0%" in figure.alt
 
 
 # --- fairness ------------------------------------------------------------------------------------

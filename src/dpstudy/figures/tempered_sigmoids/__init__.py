@@ -8,7 +8,7 @@ from dpstudy.figures.tempered_sigmoids.accuracy import (
 )
 from dpstudy.figures.tempered_sigmoids.advice import practitioner
 from dpstudy.figures.tempered_sigmoids.at_zero import around_zero
-from dpstudy.figures.tempered_sigmoids.changes import cifar_10_changes
+from dpstudy.figures.tempered_sigmoids.changes import cifar_10_changes, cifar_10_rates
 from dpstudy.figures.tempered_sigmoids.common import warnings_of
 from dpstudy.figures.tempered_sigmoids.fairness import class_accuracy, class_spread
 from dpstudy.figures.tempered_sigmoids.family import FAMILY, distance_from_tanh, family
@@ -26,6 +26,7 @@ __all__ = [
     "baseline",
     "calibrated_noise",
     "cifar_10_changes",
+    "cifar_10_rates",
     "class_accuracy",
     "class_spread",
     "cluster",

@@ -6,14 +6,28 @@ from dataclasses import replace
 
 import pandas as pd
 
-from dpstudy.figures.page import Note, Table, not_yet_run
-from dpstudy.figures.tempered_sigmoids.common import dataset_of, diverged, published_accuracy
+from dpstudy.figures.page import Figure, Note, Table, canvas, not_yet_run
+from dpstudy.figures.tempered_sigmoids.accuracy import (
+    draw_published,
+    draw_spread,
+    spread_over_seeds,
+)
+from dpstudy.figures.tempered_sigmoids.common import (
+    STYLE,
+    dataset_of,
+    delta_of,
+    diverged,
+    published_accuracy,
+    seeds_of,
+)
 from dpstudy.readings import Reading
 from dpstudy.spec import DATASETS
 
 NOTHING = "nothing"
+RATES = (NOTHING, "twice the rate", "four times the rate")
 # What the paper's accuracies are of, as far as it says: its network, at the quoted epsilon.
-AS_PUBLISHED = (NOTHING, "pixels in [0, 1]", "four times the rate", "twice the rate")
+AS_PUBLISHED = (*RATES, "pixels in [0, 1]")
+_NO_COLOURS = Note("CIFAR-10 alone", "The images of the smoke profile have no colours.")
 
 
 def cifar_10_changes(private: Reading, changed: Reading) -> Table | Note:
@@ -24,12 +38,11 @@ def cifar_10_changes(private: Reading, changed: Reading) -> Table | Note:
         changed: of the same with other pixels, noise, rate or network.
     """
     if changed.profile == "smoke":
-        return Note("CIFAR-10 alone", "The images of the smoke profile have no colours.")
+        return _NO_COLOURS
     if not changed.found:
         return not_yet_run("CIFAR-10 with other pixels or another network", changed.command)
-    dataset = dataset_of(changed)
-    found = [*private.on(dataset).found, *changed.found]
-    finals = replace(changed, found=found).finals
+    dataset, both = dataset_of(changed), _with_unchanged(private, changed)
+    finals = both.finals
     rows = []
     for label, ours in finals.groupby("label", sort=False):
         activation, change = _parts(str(label))
@@ -54,7 +67,7 @@ def cifar_10_changes(private: Reading, changed: Reading) -> Table | Note:
             "3 but for what is changed: median, minimum and maximum over seeds, beside what is "
             "published for this network at this ε; the mean norm of gradients before clipping, and "
             "the fraction clipped, in that epoch. Computed on "
-            f"{replace(changed, found=found).devices}.{_ahead(finals)}"
+            f"{both.devices}.{_ahead(finals)}"
             f"{diverged(dataset, private, changed)}"
         ),
         data=pd.DataFrame(rows),
@@ -65,6 +78,55 @@ def cifar_10_changes(private: Reading, changed: Reading) -> Table | Note:
             "clipped": "{:.0%}",
         },
     )
+
+
+def cifar_10_rates(private: Reading, changed: Reading) -> Figure | Note:
+    """Draw accuracy against epsilon on CIFAR-10 as in Figure 3, and at larger learning rates.
+
+    Args:
+        private: of Figure 3.
+        changed: of the same with other pixels, noise, rate or network.
+    """
+    if changed.profile == "smoke":
+        return _NO_COLOURS
+    if not changed.found:
+        return not_yet_run("CIFAR-10 at other learning rates", changed.command)
+    dataset, both = dataset_of(changed), _with_unchanged(private, changed)
+    rates = replace(both, found=[pair for pair in both.found if _parts(pair[0])[1] in RATES])
+    data = spread_over_seeds(rates.curves) if rates.found else pd.DataFrame()
+    if data.empty:
+        return not_yet_run("CIFAR-10 at other learning rates", changed.command)
+    data[["activation", "changed"]] = [_parts(label) for label in data.label]
+    shown = [change for change in RATES if change in set(data.changed)]
+    with canvas(1, len(shown), size=(3.2 * len(shown), 3.6), sharey=True) as (figure, panels):
+        for axes, change in zip(panels, shown, strict=True):
+            for activation, rows in data[data.changed == change].groupby("activation"):
+                draw_spread(axes, str(activation), rows, STYLE[str(activation)])
+            draw_published(axes, dataset)
+            title = "the rate of Figure 3" if change == NOTHING else change
+            axes.set(xlabel="ε spent (PLD)", title=title)
+        panels[0].set_ylabel("test accuracy")
+        panels[0].legend(loc="lower right", fontsize="small")
+    said = "; ".join(
+        f"{rows.activation.iloc[0]}, changed {rows.changed.iloc[0]}, {rows['median'].iloc[-1]:.1%}"
+        for _, rows in data.groupby("label", sort=False)
+    )
+    return Figure(
+        fig=figure,
+        name="tempered-sigmoids-cifar-10-rates",
+        caption=(
+            f"Test accuracy against ε on {DATASETS[dataset]} at several learning rates: median "
+            f"(line) and minimum to maximum (band) over {seeds_of(rates.curves)}, computed on "
+            f"{rates.devices}. ε at δ = {delta_of(changed)}. Stars: published, at the published ε."
+            f"{diverged(dataset, rates)}"
+        ),
+        alt=f"{len(shown)} panels, relu and tanh in each. After the last epoch: {said}.",
+        data=data,
+    )
+
+
+def _with_unchanged(private: Reading, changed: Reading) -> Reading:
+    return replace(changed, found=[*private.on(dataset_of(changed)).found, *changed.found])
 
 
 def _parts(label: str) -> tuple[str, str]:
