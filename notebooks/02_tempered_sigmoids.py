@@ -94,10 +94,10 @@ chapter.settings(dataset)
 #
 # Then look at who is ahead in each pair of rows. At four times the rate the first seed put relu
 # ahead, where Figure 3 has tanh; so that pair has two seeds more and rows of its own in the
-# ledger, and twice the rate was added, all decided after that seed and before the others. Figure 3
-# keeps the settings of Table 5 whatever comes out here: they were fixed first. But a lead that a
-# better rate turns round belongs to the settings, not to the activation. Last, relu in $[0, 1]$
-# with the larger noise of Table 5: is it the noise that keeps it down?
+# ledger, and other rates were added, all decided after that seed and before the others.
+# Figure 3 keeps the settings of Table 5 whatever comes out here: they were fixed first. But a lead
+# that a better rate turns round belongs to the settings, not to the activation. Last, relu in
+# $[0, 1]$ with the larger noise of Table 5: is it the noise that keeps it down?
 
 # %% tags=["remove-input"]
 changed = prepare(find("tempered-sigmoids-cifar-10-changes"), profile)

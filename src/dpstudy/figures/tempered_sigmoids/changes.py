@@ -24,7 +24,7 @@ from dpstudy.readings import Reading
 from dpstudy.spec import DATASETS
 
 NOTHING = "nothing"
-RATES = (NOTHING, "twice the rate", "four times the rate")
+RATES = (NOTHING, "twice the rate", "four times the rate", "eight times the rate")
 # What the paper's accuracies are of, as far as it says: its network, at the quoted epsilon.
 AS_PUBLISHED = (*RATES, "pixels in [0, 1]")
 _NO_COLOURS = Note("CIFAR-10 alone", "The images of the smoke profile have no colours.")
