@@ -540,7 +540,10 @@ def test_learning_rates_on_cifar_10_are_drawn_side_by_side_as_far_as_they_are_ru
         {"relu": 0.52, "tanh": 0.52, "relu, four times the rate": 0.6}
     )
     assert "over 1 to 5 seeds" in figure.caption
+    # That panel has no tanh yet, and the description does not say that it has.
+    assert figure.alt.startswith("A panel for each learning rate, 2 in all.")
     assert "relu, changed four times the rate, 60.0%" in figure.alt
+    assert "tanh, changed four" not in figure.alt
 
 
 # --- fairness ------------------------------------------------------------------------------------

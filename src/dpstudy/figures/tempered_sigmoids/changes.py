@@ -120,7 +120,7 @@ def cifar_10_rates(private: Reading, changed: Reading) -> Figure | Note:
             f"{rates.devices}. ε at δ = {delta_of(changed)}. Stars: published, at the published ε."
             f"{diverged(dataset, rates)}"
         ),
-        alt=f"{len(shown)} panels, relu and tanh in each. After the last epoch: {said}.",
+        alt=f"A panel for each learning rate, {len(shown)} in all. After the last epoch: {said}.",
         data=data,
     )
 
