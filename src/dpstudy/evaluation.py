@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from dpstudy.objectives import Numbers
     from dpstudy.spec import Run
 
-BATCH = 500
+# Intermediates of larger batches leave a core's cache, and take half as long again or more.
+BATCH = 100
 
 
 class Scores(NamedTuple):
