@@ -70,7 +70,9 @@ print(chapter.verdicts_in_words())
 # But the blocks share one vector: $\nabla \ell = T\,(p - y) \otimes z$, and two distributions are
 # never further apart than $\lVert p - y \rVert_2 \le \sqrt 2$. Eq. 5 would fall to a gradient
 # longer than $\sqrt k\,|T|\,\lVert z\rVert$, and our version by one longer than
-# $\sqrt 2\,|T|\,\lVert z\rVert$. See on which line the longest gradients found lie.
+# $\sqrt 2\,|T|\,\lVert z\rVert$. See on which line the longest gradients found lie. On its way
+# the paper bounds the gradient by $\sqrt k$ times its block of "any class". Of the longest block
+# that is true; the block of a class that has almost no probability is almost zero.
 
 # %%
 chapter.gradient_norms()
@@ -83,6 +85,7 @@ chapter.section_table(
     "loss-of-a-member",
     "gradient-norm-binary",
     "gradient-norm-class",
+    "gradient-norm-one-class",
     "gradient-norm-multiclass",
     "gradient-norm-multiclass-sharp",
 )
@@ -95,7 +98,9 @@ chapter.section_table(
 # $\Delta = \max(T - C, 0)\,\lVert\Theta\rVert$. The proof gives $2\Delta$. It compares the loss
 # with the surrogate that clipping minimises, twice over all of $\Theta$, and says that the two are
 # within $\Delta$ of each other there. They need not be, where $\Theta$ lies far from where clipping
-# sets in; but moving the surrogate by a constant mends that, and moves no minimum.
+# sets in; but moving the surrogate by a constant mends that, and moves no minimum. Nor does the
+# theorem hold for every real $T$, as it is stated: a negative one clips as much as its positive
+# twin, and $\Delta$ is 0. With $|T|$ for $T$ it does.
 #
 # A quarter of that is enough. Walk from the best θ straight to where clipping ends. The surrogate
 # falls all the way, so the clipped gradients that push on outweigh those that push back, and so at
@@ -113,6 +118,7 @@ chapter.section_table(
     "surrogate-gradient",
     "surrogate-distance",
     "clipping-bias",
+    "clipping-bias-negative-temperature",
     "clipping-bias-sharp",
     "bias-falls-with-temperature",
 )
@@ -146,6 +152,24 @@ chapter.circulation()
 
 # %%
 chapter.section_table("clipped-field-binary", "surrogate-convex", "clipped-field-multiclass")
+
+# %% [markdown]
+# From this the paper concludes that with several classes "any formal quantification of the bias in
+# terms of excess empirical risk is not possible". It is, and needs no objective. Let projected
+# clipped descent come to rest at $\theta$ in a convex $\Theta$, let $g$ be the clipped gradient
+# there and $G$ the loss' own. To rest means $\langle g, \theta - \theta' \rangle \le 0$ for every
+# $\theta'$ in $\Theta$. The loss is convex, so it exceeds that at $\theta'$ by at most
+#
+# $$\langle G, \theta - \theta' \rangle \le \langle G - g, \theta - \theta' \rangle
+# \le \max(\sqrt 2\,T - C, 0)\,\lVert\Theta\rVert ,$$
+#
+# since no gradient is longer than $\sqrt 2\,T$ for $\lVert z \rVert \le 1$, and clipping takes off
+# what exceeds $C$. For two classes, where a gradient is no longer than $T$, the same three lines
+# give Theorem 1 with half the constant of its proof. What is not proven is that descent always
+# comes to rest. See how many of the random problems do, and how much room the bound leaves.
+
+# %%
+chapter.section_table("clipping-bias-multiclass")
 
 # %% [markdown]
 # So for a classifier with more than two classes "the objective that DP-SGD minimises" does not

@@ -33,6 +33,7 @@ from dpstudy.theorems import (
     find,
     layer_sensitivity,
     losing_less,
+    multiclass_bias,
     sampled_gaussian,
     search,
     tanh_filter,
@@ -55,16 +56,19 @@ EXPECTED = {
     "loss-of-a-member": "holds",
     "gradient-norm-binary": "holds",
     "gradient-norm-class": "holds",
+    "gradient-norm-one-class": "corrected",
     "gradient-norm-multiclass": "holds, loose",
     "gradient-norm-multiclass-sharp": "holds",
     "surrogate-gradient": "holds",
     "surrogate-distance": "corrected",
     "clipping-bias": "holds, loose",
+    "clipping-bias-negative-temperature": "corrected",
     "clipping-bias-sharp": "holds",
     "bias-falls-with-temperature": "corrected",
     "clipped-field-binary": "holds",
     "surrogate-convex": "holds",
     "clipped-field-multiclass": "holds",
+    "clipping-bias-multiclass": "corrected",
     "pld-covers-delta": "holds",
     "rdp-covers-delta": "holds, loose",
     "pld-below-rdp": "holds, loose",
@@ -160,6 +164,10 @@ def above_the_gap(w):
 TRUE_TWINS = {
     "scale-and-magnitude": lambda: Outcome(family.smaller_scale(offset_too=True).ratio, "", ""),
     "relu-in-the-limit": lambda: family.as_relu(0.0),
+    "gradient-norm-one-class": lambda: tempered_sigmoids.gradient_by_one_class(jnp.max),
+    "clipping-bias-negative-temperature": lambda: clipping_bias.bias_of_either_sign(1.0),
+    # That a hundredth of the bound is none.
+    "clipping-bias-multiclass": lambda: multiclass_bias.no_bound(0.01),
     "bias-falls-with-temperature": lambda: Outcome(
         temperature_and_bias.falling(unclipped=True).ratio, "", ""
     ),
@@ -400,6 +408,31 @@ def test_descent_and_root_end_at_the_minimum_of_the_surrogate():
     assert end[0] == pytest.approx(expected, abs=1e-4)
     root = search.in_double(lambda p: clipping_bias._root(lambda u: _slope(5 * u, p)))(problem)
     assert 5 * root == pytest.approx(expected, abs=1e-6)
+
+
+def test_several_classes_descend_to_where_their_clipped_gradients_lead_out_of_the_ball():
+    """Gradients by their formula in numpy, clipped by the oracle."""
+    rng = np.random.default_rng(2)
+    points, labels = rng.normal(size=(9, 2)), np.arange(9) % 3
+    points /= np.maximum(np.linalg.norm(points, axis=1, keepdims=True), 1)
+    problem = multiclass_bias.Problem(
+        points, np.array(3.0), np.array(0.3), np.zeros(6), np.array(1.0)
+    )
+
+    def clipped(theta):
+        logits = 3 * points @ theta.T
+        shares = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
+        rows = 3 * (shares - np.eye(3)[labels])[:, :, None] * points[:, None]
+        return oracles.clipped(rows.reshape(9, -1), 0.3)
+
+    start = rng.normal(size=6) / 10
+    moved = search.in_double(multiclass_bias.step)(start, problem)
+    assert moved == pytest.approx(start - 2 / 9 * clipped(start.reshape(3, 2)).mean(axis=0))
+    end = search.in_double(multiclass_bias.descend)(problem)
+    rows = clipped(end.reshape(3, 2))
+    assert np.isclose(np.linalg.norm(rows, axis=1), 0.3).sum() == 8  # All but one are clipped.
+    downhill = -rows.mean(axis=0)
+    assert end == pytest.approx(downhill / np.linalg.norm(downhill), abs=1e-6)
 
 
 def _slope(theta, problem):

@@ -55,7 +55,7 @@ def clipped_gradient(theta: Float[Array, "d"], problem: Problem) -> Float[Array,
     """Return the average of the examples' gradients, each clipped to norm C (infinite: not)."""
     margins = problem.temperature * (problem.points @ theta)
     slopes = problem.temperature * jax.nn.sigmoid(-margins)
-    norms = slopes * jnp.linalg.norm(problem.points, axis=1)
+    norms = jnp.abs(slopes) * jnp.linalg.norm(problem.points, axis=1)
     kept = jnp.minimum(1.0, problem.clip_norm / jnp.maximum(norms, _TINY))
     return -(problem.shares * kept * slopes) @ problem.points
 
@@ -84,12 +84,15 @@ def _into_unit_ball(points: Float[Array, "n d"]) -> Float[Array, "n d"]:
 
 
 @cache
-def drawn() -> dict[str, np.ndarray]:
+def drawn(sign: float = 1.0) -> dict[str, np.ndarray]:
     """Run gradient descent with and without clipping on random data, T, C and balls.
 
+    Args:
+        sign: of every T.
+
     Returns:
-        By name, one number a problem: "dimension", "temperature", "clip_norm", "bias" (the excess
-        loss where clipped descent ends) and "delta" (max(T - C, 0) |Θ|).
+        By name, one number a problem: "dimension", "temperature", "clip_norm", "radius" (of the
+        ball), "bias" (the excess loss where clipped descent ends) and "delta" (max(T - C, 0) |Θ|).
     """
     rng = np.random.default_rng(0)
 
@@ -103,13 +106,15 @@ def drawn() -> dict[str, np.ndarray]:
     dimension = rng.choice(_DIMENSIONS, _DESCENTS)
     # A problem of fewer dimensions is one of the most whose other coordinates are zero.
     kept = np.arange(max(_DIMENSIONS)) < dimension[:, None]
-    temperature, clip, radius = np.exp(rng.uniform(-2, 2, (3, _DESCENTS)))
+    size, clip, radius = np.exp(rng.uniform(-2, 2, (3, _DESCENTS)))
+    temperature = sign * size
     points = 2 * rng.normal(size=(_DESCENTS, _EXAMPLES, max(_DIMENSIONS))) * kept[:, None]
     centre = rng.normal(size=kept.shape) * kept
     return {
         "dimension": dimension,
         "temperature": temperature,
         "clip_norm": clip,
+        "radius": radius,
         "bias": in_double(jax.vmap(one))(points, centre, radius, temperature, clip),
         "delta": np.maximum(temperature - clip, 0) * 2 * radius,
     }
@@ -258,6 +263,28 @@ def bias(constant: float = PROVEN) -> Outcome:
     )
 
 
+def bias_of_either_sign(sign: float = -1.0) -> Outcome:
+    """Search for a bias above the bound of Theorem 1 where T has that sign.
+
+    A negative T is the positive one with all labels exchanged, and clips as much.
+    """
+    problems = drawn(sign)
+    clip_norm, delta = problems["clip_norm"], problems["delta"]
+    without_sign = np.maximum(np.abs(problems["temperature"]) - clip_norm, 0)
+    worst = int(np.argmax(problems["bias"] - PROVEN * delta))
+    diameter = 2 * problems["radius"]
+    return Outcome(
+        worst=float(problems["bias"][worst] - PROVEN * delta[worst]),
+        corrected=float(np.max(problems["bias"] - PROVEN * without_sign * diameter)),
+        looked=f"gradient descent to convergence on {_DESCENTS} random problems",
+        finding=(
+            f"With T = {problems['temperature'][worst]:.3g} and C = {clip_norm[worst]:.3g}, a bias "
+            f"of {problems['bias'][worst]:.3g} was found where the bound is "
+            f"{PROVEN * delta[worst]:.3g}."
+        ),
+    )
+
+
 def _above_surrogate(margin: Array, share: Array) -> Array:
     """Return ℓ - ℓ̂, the loss less what clipped gradients are those of, at a margin T y <z, θ>.
 
@@ -338,8 +365,8 @@ STATEMENTS = (
         paper=_KEY,
         where="proof of Theorem 1",
         says=(
-            "The loss and the objective that clipped gradients belong to have gradients at most "
-            "max(T - C, 0) apart."
+            "For T > 0, the loss and the objective that clipped gradients belong to have gradients "
+            "at most max(T - C, 0) apart."
         ),
         refuted_by="An example, T, C and θ where they are further apart.",
         check=surrogate_gradient,
@@ -349,7 +376,7 @@ STATEMENTS = (
         paper=_KEY,
         where="proof of Theorem 1",
         says=(
-            "Everywhere on Θ, the objective that clipped gradients belong to is within "
+            "Everywhere on Θ, for T > 0, the objective that clipped gradients belong to is within "
             "max(T - C, 0) |Θ| of the loss."
         ),
         refuted_by="An example, T, C and a Θ on which they are further apart.",
@@ -361,11 +388,20 @@ STATEMENTS = (
         paper=_KEY,
         where="Theorem 1, constant of its proof",
         says=(
-            "Clipped gradient descent on tempered logistic regression ends with an excess loss of "
-            "at most 2 max(T - C, 0) |Θ|."
+            "Clipped gradient descent on tempered logistic regression with T > 0 ends with an "
+            "excess loss of at most 2 max(T - C, 0) |Θ|."
         ),
         refuted_by=_REFUTED_BY,
         check=bias,
+    ),
+    Statement(
+        name="clipping-bias-negative-temperature",
+        paper=_KEY,
+        where="Theorem 1, whose T is any real number",
+        says="The same where T is negative.",
+        refuted_by=_REFUTED_BY,
+        instead="With |T| in place of T.",
+        check=bias_of_either_sign,
     ),
     Statement(
         name="clipping-bias-sharp",
