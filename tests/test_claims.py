@@ -236,6 +236,34 @@ def test_a_cluster_is_where_the_best_of_a_sweep_are(
     assert outcome.ours["scale"] == sum(best) / 2
 
 
+@pytest.mark.parametrize(
+    ("norm", "verdict"),
+    [
+        (lambda s: s**2, REPRODUCED),
+        # By hand for 10 numbers: a rank correlation of 0.03.
+        (lambda s: [5, 1, 9, 3, 7, 10, 2, 6, 4, 8][s - 1], PARTLY),
+        (lambda s: 1 / s, NOT_REPRODUCED),
+    ],
+)
+def test_ranks_of_a_sweep_that_rise_with_a_setting(tiny, tmp_path, norm, verdict):
+    for s in range(1, 11):
+        keep(f"s={s}", [float(norm(s))] * 3, quantity="gradient_norm")
+    rule = {"kind": "ranks", "variants": "s=*", "setting": "scale", "quantity": "gradient_norm"}
+    [outcome] = judged(tmp_path, entry(rule))
+    assert outcome.verdict == verdict, outcome.finding
+    expected = 1 - 6 * sum((s - place) ** 2 for s, place in places(norm)) / 990
+    assert outcome.ours["correlation"] == pytest.approx(expected)
+    # What diverged has no norm, and does not keep the others from being ranked.
+    store.write(TINY.folder(), result_of(replace(SWEEP["s=10"], seed=0), epochs=1))
+    [without] = judged(tmp_path, entry(rule))
+    assert "Over 9 variants" in without.finding
+
+
+def places(norm):
+    ranked = sorted(range(1, 11), key=norm)
+    return [(s, ranked.index(s) + 1) for s in range(1, 11)]
+
+
 FAMILY = ["scale", "inverse_temperature", "offset"]
 
 
@@ -476,6 +504,17 @@ def test_some_seeds_are_not_enough_and_are_counted(results):
     assert one.outcome.short == "not yet run (3 of 10)"
     assert "3 of 10 runs stored" in one.outcome.finding
     assert f"dpstudy run {FIGURE_3.name} --profile full --dataset mnist" in one.outcome.finding
+
+
+def test_what_counts_as_alike_though_every_seed_is_apart_says_so(tiny, tmp_path):
+    keep("tanh", [0.979, 0.98, 0.981])
+    keep("relu", [0.977, 0.978, 0.979])
+    [touching] = judged(tmp_path, entry(ALIKE))
+    keep("relu", [0.9770, 0.978, 0.9789])
+    [apart] = judged(tmp_path, entry(ALIKE))
+    assert touching.verdict == apart.verdict == REPRODUCED
+    assert "every seed" not in touching.finding
+    assert "though every seed of tanh is above every one of relu" in apart.finding
 
 
 def test_runs_that_diverged_count_as_chance(tiny, tmp_path):

@@ -100,8 +100,9 @@ class Accuracy:
     """A published test accuracy, as a fraction, at the claimed epsilon (None: not private).
 
     Figure 3 of tempered sigmoids has the epsilons of its Table 3: "we fix the configuration of
-    DP-SGD to achieve these guarantees in all of our experiments". For Fashion-MNIST that sentence
-    refers to the epsilon of MNIST, and Table 3 and 4 print a smaller one, which is used here.
+    DP-SGD to achieve these guarantees in all of our experiments". For Fashion-MNIST the text names
+    the epsilon of MNIST ("in the same privacy-preserving settings"), and Tables 3 and 4 print a
+    smaller one, which is used here.
     """
 
     paper: str

@@ -26,7 +26,7 @@ from dpstudy.claims.rules.orders import Comparable, Factor, Ordering, Rises, Thr
 from dpstudy.claims.rules.rule import Rule
 from dpstudy.claims.rules.spending import AtEpsilon
 from dpstudy.claims.rules.statements import Statement
-from dpstudy.claims.rules.sweeps import Apart, Cluster, Setting, Share
+from dpstudy.claims.rules.sweeps import Apart, Cluster, Ranks, Setting, Share
 
 KINDS: dict[str, type[Rule]] = {
     rule.kind: rule
@@ -41,6 +41,7 @@ KINDS: dict[str, type[Rule]] = {
         AtEpsilon,
         Cluster,
         Share,
+        Ranks,
         Setting,
         Apart,
         Statement,

@@ -210,9 +210,17 @@ class Comparable(Rule):
             apart = first.median() - second.median()
             allowed = tolerance(first.median(), second.median())
             verdict = graded(abs(apart) <= allowed, abs(apart) <= 2 * allowed)
-            said += f": {wording.points(apart)}, tolerance {100 * allowed:.2f}."
+            said += f": {wording.points(apart)}, tolerance {100 * allowed:.2f}{_apart(one, other)}."
         else:
             ratio = ratio_of(first, second, self.quantity)
             verdict = same_level(ratio)
             said += f": {ratio:.2g} times as large."
         return Outcome(verdict, said, ours, shown)
+
+
+def _apart(*variants: Trained) -> str:
+    """Say which of two variants has the better accuracy with every seed; nothing if neither."""
+    worse, better = sorted(variants, key=lambda variant: variant.values(ACCURACY).min())
+    if better.values(ACCURACY).min() <= worse.values(ACCURACY).max():
+        return ""
+    return f", though every seed of {better.label} is above every one of {worse.label}"

@@ -17,7 +17,7 @@ _OF_ITS_TIME = ("rdp-2019", "claimed-rdp-2019")
 _PROOF = {
     "poisson": "(Poisson sampling) ε = {:.3g} is proven",
     "shuffled": "(shuffled batches) no more is proven than ε = {:.3g}, and that for one example "
-    "blanked, not added or removed",
+    "blanked, not added or removed, which does not prove that they spent more than is quoted",
 }
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
+from scipy import stats
 
 from dpstudy.blind_choice import as_near
 from dpstudy.claims import wording
@@ -15,7 +16,7 @@ from dpstudy.claims.evidence import Selector, Trained
 from dpstudy.claims.rules.measures import ROUNDED, SAME_LEVEL, best, same_level, tolerance
 from dpstudy.claims.rules.rule import Field, Rule
 from dpstudy.claims.verdict import Outcome, UndecidedError, graded
-from dpstudy.claims.wording import ACCURACY
+from dpstudy.claims.wording import ACCURACY, Quantity
 from dpstudy.published import Number
 
 # What blind choice does in no more than this share of choices, it does rarely.
@@ -115,6 +116,46 @@ class Share(Rule):
     def show(self, published: tuple[Number, ...]) -> str:
         """See `Rule`."""
         return f"{published[0].value:.0%} or more"
+
+
+@dataclass(frozen=True)
+class Ranks(Rule):
+    """A quantity of a sweep's variants rises with a setting.
+
+    Attributes:
+        variants: the sweep; those that diverged have no quantity, and are left out.
+        setting: a field of the run.
+        quantity: of the last epoch.
+    """
+
+    variants: Selector
+    setting: Field
+    quantity: Quantity
+    kind: ClassVar[str] = "ranks"
+    full: ClassVar[str] = (
+        "Over the variants of a sweep, Spearman's rank correlation of a quantity with a setting is "
+        "positive, and chance alone would bring as much in at most 5 % of sweeps."
+    )
+    partial: ClassVar[str] = "It is positive."
+    numbers: ClassVar[tuple[int, ...]] = (0,)
+
+    def decide(self, published: tuple[Number, ...], *sides: Sequence[Trained]) -> Outcome:
+        """See `Rule`."""
+        sweep = [variant for variant in sides[0] if not variant.finals.diverged.any()]
+        if len(sweep) < 3:
+            raise UndecidedError(f"{len(sweep)} variants have no order to speak of")
+        settings = [getattr(variant.run, self.setting) for variant in sweep]
+        medians = [variant.values(self.quantity).median() for variant in sweep]
+        found = stats.spearmanr(settings, medians, alternative="greater")
+        words = self.setting.replace("_", " ")
+        return Outcome(
+            graded(found.pvalue <= _RARELY, found.statistic > 0),
+            f"Over {len(sweep)} variants, the rank correlation of {words} and "
+            f"{wording.QUANTITIES[self.quantity]} is {found.statistic:.2f}; chance alone brings as "
+            f"much in {found.pvalue:.2g} of sweeps.",
+            {"correlation": float(found.statistic), "chance": float(found.pvalue)},
+            f"{found.statistic:.2f}",
+        )
 
 
 @dataclass(frozen=True)

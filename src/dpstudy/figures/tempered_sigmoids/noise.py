@@ -24,8 +24,8 @@ from dpstudy.readings import Reading
 from dpstudy.spec import DATASETS
 
 LINES = {
-    ("published σ", "relu"): STYLES[1],
-    ("published σ", "tanh"): STYLES[0],
+    ("σ of Figure 3", "relu"): STYLES[1],
+    ("σ of Figure 3", "tanh"): STYLES[0],
     ("calibrated σ", "relu"): STYLES[4],
     ("calibrated σ", "tanh"): STYLES[3],
 }
@@ -33,7 +33,7 @@ LINES = {
 
 @for_each_dataset
 def calibrated_noise(published: Reading, calibrated: Reading) -> Figure | Note:
-    """Draw accuracy against epsilon at the published noise, and at that which PLD asks for.
+    """Draw accuracy against epsilon at the noise of Figure 3, and at that which PLD asks for.
 
     Args:
         published: of Figure 3.
@@ -43,7 +43,7 @@ def calibrated_noise(published: Reading, calibrated: Reading) -> Figure | Note:
         return not_yet_run("Figure 3 at the calibrated noise", calibrated.command)
     dataset = dataset_of(calibrated)
     parts = []
-    for name, reading in (("published σ", published), ("calibrated σ", calibrated)):
+    for name, reading in (("σ of Figure 3", published), ("calibrated σ", calibrated)):
         curves = reading.curves
         if len(curves):
             spread = spread_over_seeds(curves[curves.dataset == dataset])
