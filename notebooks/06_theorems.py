@@ -102,7 +102,7 @@ chapter.section_table(
 # theorem hold for every real $T$, as it is stated: a negative one clips as much as its positive
 # twin, and $\Delta$ is 0. With $|T|$ for $T$ it does.
 #
-# A quarter of that is enough. Walk from the best θ straight to where clipping ends. The surrogate
+# A quarter of $2\Delta$ is enough. Walk from the best θ to where clipping ends. The surrogate
 # falls all the way, so the clipped gradients that push on outweigh those that push back, and so at
 # most $C/2$ is pushed back in all. A gradient that clipping leaves a length $c$ lost at most
 # $c\,(T - C)/C$. The loss therefore rises by at most $(T - C)/2$ a unit of length, and the bias is

@@ -407,7 +407,7 @@ STATEMENTS = (
         name="clipping-bias-sharp",
         paper=_KEY,
         where="Theorem 1, sharpened here",
-        says="A quarter of that is enough: the excess loss is at most max(T - C, 0) |Θ| / 2.",
+        says="For T > 0 a quarter is enough: the excess loss is at most max(T - C, 0) |Θ| / 2.",
         refuted_by=_REFUTED_BY,
         check=lambda: bias(SHARP),
     ),
