@@ -342,6 +342,35 @@ def test_throughout_looks_at_every_epoch(tiny, tmp_path, epochs, verdict):
     assert outcome.verdict == verdict, outcome.finding
 
 
+# relu's seeds end at 0.8 by their median, and first reach it in epochs 4, 3 and never.
+@pytest.mark.parametrize(
+    ("accuracies", "took", "verdict"),
+    [
+        ([[0.7, 0.8, 0.9, 0.9]] * 3, 2, REPRODUCED),
+        ([[0.9, 0.1, 0.1, 0.1]] * 3, 1, REPRODUCED),
+        ([[0.7, 0.7, 0.8, 0.9]] * 3, 3, PARTLY),
+        ([[0.8, 0.9, 0.9, 0.9], [0.9] * 4, [0.7] * 4], 1, PARTLY),
+        ([[0.7, 0.7, 0.7, 0.8]] * 3, 4, NOT_REPRODUCED),
+        ([[0.7, 0.7, 0.7, 0.79]] * 3, 5, NOT_REPRODUCED),
+    ],
+)
+def test_sooner_counts_the_epochs_to_where_the_slower_one_ends(
+    tiny, tmp_path, accuracies, took, verdict
+):
+    slower = [[0.1, 0.2, 0.7, 0.8], [0.1, 0.2, 0.8, 0.82], [0.1, 0.2, 0.3, 0.5]]
+    for seed in range(3):
+        for label, curves in (("tanh", accuracies), ("relu", slower)):
+            result = result_of(replace(VARIANTS[label], seed=seed), **QUOTED)
+            result.curve["test_accuracy"] = curves[seed]
+            store.write(TINY.folder(), result)
+    rule = {"kind": "sooner", "faster": "tanh", "slower": "relu"}
+    [outcome] = judged(tmp_path, entry(rule))
+    assert outcome.verdict == verdict, outcome.finding
+    assert outcome.ours["first_median"] == took
+    assert outcome.ours["second_median"] == 4
+    assert outcome.ours["second_highest"] == 5
+
+
 @pytest.mark.parametrize(
     ("stored", "verdict"),
     [

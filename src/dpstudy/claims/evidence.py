@@ -81,6 +81,12 @@ class Trained:
         """Return the median over seeds of a quantity, by epoch."""
         return self.reading.curves.groupby("epoch")[quantity].median()
 
+    def epochs_to(self, quantity: str, level: float) -> pd.Series:
+        """Return the epochs each seed took to a level; one more than it had if it never did."""
+        curves = self.reading.curves
+        reached = curves.epoch.where(curves[quantity] >= level, curves.epoch.max() + 1)
+        return reached.groupby(curves.seed).min()
+
     def epsilon(self, *accountants: str) -> float | None:
         """Return the most that a run spent by the first of `accountants` stored; None without.
 

@@ -22,7 +22,7 @@ one with the highest median over seeds: a search, as in the papers, whose choice
 from __future__ import annotations
 
 from dpstudy.claims.rules.numbers import Gap, Value
-from dpstudy.claims.rules.orders import Comparable, Factor, Ordering, Rises, Throughout
+from dpstudy.claims.rules.orders import Comparable, Factor, Ordering, Rises, Sooner, Throughout
 from dpstudy.claims.rules.rule import Rule
 from dpstudy.claims.rules.spending import AtEpsilon
 from dpstudy.claims.rules.statements import Statement
@@ -35,6 +35,7 @@ KINDS: dict[str, type[Rule]] = {
         Gap,
         Ordering,
         Throughout,
+        Sooner,
         Rises,
         Factor,
         Comparable,

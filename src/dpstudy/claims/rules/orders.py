@@ -1,4 +1,4 @@
-"""Rules for one variant against another: above it, throughout, by a factor, or alike."""
+"""Rules for one variant against another: above it, throughout, sooner, by a factor, or alike."""
 
 from __future__ import annotations
 
@@ -101,6 +101,45 @@ class Throughout(Rule):
             f"{len(ahead)} epochs{where}; {wording.seeds(above.values(ACCURACY))}.",
             {"epochs_above": int(ahead.sum()), "epochs": len(ahead)},
             f"{ahead.sum()} of {len(ahead)} epochs",
+        )
+
+
+@dataclass(frozen=True)
+class Sooner(Rule):
+    """One variant takes fewer epochs than another to the accuracy at which the other ends.
+
+    That accuracy is the other's median. A seed that never reaches it takes one epoch more than
+    there are.
+
+    Attributes:
+        faster: the one that takes fewer.
+        slower: the one whose end both are timed to.
+    """
+
+    faster: Selector
+    slower: Selector
+    kind: ClassVar[str] = "sooner"
+    full: ClassVar[str] = (
+        "Every seed of one variant takes fewer epochs than every seed of the other to the median "
+        "accuracy at which that other ends."
+    )
+    partial: ClassVar[str] = "The median over seeds does."
+    numbers: ClassVar[tuple[int, ...]] = (0,)
+
+    def decide(self, published: tuple[Number, ...], *sides: Sequence[Trained]) -> Outcome:
+        """See `Rule`."""
+        faster, slower = (best(side, ACCURACY) for side in sides)
+        level = slower.values(ACCURACY).median()
+        first, second = (variant.epochs_to(ACCURACY, level) for variant in (faster, slower))
+        shown = [f"{epochs.median():g}" for epochs in (first, second)]
+        return Outcome(
+            graded(first.max() < second.min(), first.median() < second.median()),
+            f"To the {wording.show(level, ACCURACY)} at which {slower.label} ends, "
+            f"{faster.label} takes {shown[0]} epochs by its median ({first.min()} to "
+            f"{first.max()}) and {slower.label} {shown[1]} ({second.min()} to {second.max()}); "
+            f"{wording.seeds(first)}.",
+            summaries(first, second),
+            f"{shown[0]} and {shown[1]} epochs",
         )
 
 
