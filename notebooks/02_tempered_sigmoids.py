@@ -230,8 +230,8 @@ chapter.around_zero(sweep)
 # ## Accuracy against ε
 #
 # The paper's Figure 3. Every epoch spends more ε; a curve further up and to the left is better.
-# Look at the distance between the two bands, and at how far left tanh is as high as relu at its end:
-# among the verdicts, "converge faster" counts that in epochs. The stars are published: relu in
+# Look at the distance between the two bands, and at how far left tanh is as high as relu at its
+# end: among the verdicts, "converge faster" counts that in epochs. The stars are published: relu in
 # Table 3, tanh in the text on Figure 3, which gives no number for relu. They sit further right than
 # the end of our curves because the published ε comes from the older conversion. By that one, our
 # runs end at the ε of the table's column RDP 2019.

@@ -39,6 +39,19 @@ def test_a_real_measurement_chooses_one_of_the_candidates(cache):
     assert (cache / "dpstudy" / "methods.json").exists()
 
 
+@pytest.mark.parametrize(("step", "times"), [(0.0, 5), (1.5, 2), (60.0, 2)])
+def test_long_steps_are_timed_less_often(monkeypatch, step, times):
+    clock, ran = [0.0], []
+
+    def program():
+        clock[0] += step
+        ran.append(step)
+
+    monkeypatch.setattr(tuning.time, "perf_counter", lambda: clock[0])
+    assert tuning._shortest(program, ()) == step
+    assert len(ran) == times
+
+
 def test_a_damaged_memory_is_measured_again(cache):
     tuning.measure(replace(RUN, batch=20), (Method(20),))
     for content in ("{", "[]", '{"x": {"method": {"speed": 1}}}'):
