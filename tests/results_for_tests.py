@@ -63,6 +63,11 @@ def result_of(run: Run = RUN, *, accuracy: float = 0.9, epochs: int | None = Non
     return Result(run, **given | fields)
 
 
+def triplet_of(run):
+    """The run's (s, T, o)."""
+    return run.scale, run.inverse_temperature, run.offset
+
+
 def rewrite(path, change):
     """Change a stored file's content and seal it again, as another program could have."""
     content = json.loads(path.read_text())

@@ -9,10 +9,12 @@ import time
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+import jax
 import pytest
 from results_for_tests import RUN, contents, environment, result_of, seeds
 
 from dpstudy import campaign, data, devices, store
+from dpstudy.errors import UserError
 from dpstudy.store import StoreError
 
 # The update overflows: after the first step, and in the third epoch.
@@ -486,3 +488,30 @@ def test_a_result_that_cannot_be_stored_costs_an_epoch_and_no_number(
     assert len(checkpoints(tmp_path)) == 1
     campaign.train_missing([RUN], tmp_path)
     assert_same_training(stored(tmp_path)[RUN.identity], undisturbed[RUN.identity])
+
+
+@pytest.mark.parametrize("begun", [False, True])
+def test_runs_that_memory_does_not_hold_are_one_line(tmp_path, monkeypatch, begun):
+    def too_much(*_):
+        raise jax.errors.JaxRuntimeError("RESOURCE_EXHAUSTED: out of memory, 80 GB wanted")
+        yield
+
+    cohort = seeds(2)
+    kept = campaign.checkpoint(tmp_path, cohort)
+    if begun:
+        kept.parent.mkdir()
+        kept.write_bytes(b"")
+    monkeypatch.setattr(campaign.training, "train", too_much)
+    with pytest.raises(UserError, match=r"train 2 runs at once: train fewer \(--cohort\)") as said:
+        campaign.train_missing(cohort, tmp_path, most=2)
+    assert (str(kept) in str(said.value)) == begun
+
+
+def test_other_errors_of_a_device_are_not_called_a_want_of_memory(tmp_path, monkeypatch):
+    def broken(*_):
+        raise jax.errors.JaxRuntimeError("INTERNAL: a bug")
+        yield
+
+    monkeypatch.setattr(campaign.training, "train", broken)
+    with pytest.raises(jax.errors.JaxRuntimeError, match="a bug"):
+        campaign.train_missing(seeds(1), tmp_path)

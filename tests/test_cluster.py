@@ -88,9 +88,12 @@ def test_the_longest_runs_are_begun_first(client, tmp_path, monkeypatch):
     monkeypatch.setattr(client, "submit", noted)
     monkeypatch.setattr(cluster, "train_on_worker", lambda *_: [])
     short, wide = seeds(2), replace(RUN, width=2.0)
-    long = replace(RUN, epochs=3 * RUN.epochs)
-    cluster.train_missing(client, [*short, wide, long], tmp_path)
-    assert begun == [long, wide, *short]
+    long = replace(RUN, epochs=5 * RUN.epochs)
+    # Fewer epochs of fewer examples, as in the study: colours and larger images cost more.
+    mnist = replace(RUN, dataset="mnist", epochs=40)
+    cifar = replace(mnist, dataset="cifar-10", model="tempered-cifar", epochs=30)
+    cluster.train_missing(client, [*short, wide, mnist, long, cifar], tmp_path)
+    assert begun == [cifar, mnist, long, wide, *short]
 
 
 def test_a_cluster_that_grows_is_used(tmp_path, monkeypatch):
@@ -195,11 +198,12 @@ def test_what_else_dask_loses_work_by_is_one_line_too(error, line):
 
 
 ELSEWHERE = """
-import time
+import sys, time
 from distributed import LocalCluster
 
 cluster = LocalCluster(
-    n_workers=1, processes=False, host="127.0.0.1", protocol="tcp", dashboard_address=":0"
+    n_workers=int(sys.argv[1]), processes=False, host="127.0.0.1", protocol="tcp",
+    dashboard_address=":0",
 )
 print(cluster.scheduler_address, flush=True)
 time.sleep(600)
@@ -210,11 +214,11 @@ LOST = (
 )
 
 
-@pytest.fixture
-def elsewhere():
-    """A process that is a scheduler and its worker."""
+@pytest.fixture(params=[1])
+def elsewhere(request):
+    """A process that is a scheduler and its workers, one unless told otherwise."""
     with subprocess.Popen(
-        [sys.executable, "-c", ELSEWHERE],
+        [sys.executable, "-c", ELSEWHERE, str(request.param)],
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
         env=environment(),
@@ -294,3 +298,20 @@ def test_where_no_scheduler_answers_one_line_says_so():
         cluster.connect("tcp://127.0.0.1:1"),
     ):
         pass
+
+
+@pytest.mark.parametrize("elsewhere", [0], indirect=True)
+def test_a_scheduler_that_no_worker_joins_is_one_line(elsewhere, monkeypatch):
+    monkeypatch.setattr(cluster, "FIRST_WORKER_WITHIN", 0.5)
+    with (
+        pytest.raises(UserError, match=r"no worker joined .* at tcp://.* within 0\.5 s: start one"),
+        cluster.connect(elsewhere.stdout.readline().strip()),
+    ):
+        pass
+
+
+def test_a_budget_ends_a_campaign_that_has_lost_all_its_workers(client, tmp_path, monkeypatch):
+    monkeypatch.setattr(cluster, "NEW_WORKERS_EVERY", 0.1)
+    monkeypatch.setattr(client, "nthreads", dict)
+    outcome = cluster.train_missing(client, seeds(2), tmp_path, budget=0.5)
+    assert (outcome.stored, outcome.unfinished) == ([], 2)

@@ -16,6 +16,7 @@ from results_for_tests import (
     result_of,
     seeds,
     small_smoke_runs,
+    triplet_of,
 )
 from scipy.stats import qmc
 
@@ -197,13 +198,11 @@ def test_the_sweep_is_one_cohort_a_dataset_and_differs_from_figure_3_in_the_trip
             run for label, run in FIGURE_3.labelled(dataset=dataset, seeds=5) if label == "tanh"
         ]
         published = next(run for label, run in runs if label == "published")
-        assert tempered.triplet_of(published) == BEST_TRIPLETS[dataset]
+        assert triplet_of(published) == BEST_TRIPLETS[dataset]
         swept = [run for label, run in runs if label.startswith("s=")]
-        assert len({tempered.triplet_of(run) for run in swept}) == 64
+        assert len({triplet_of(run) for run in swept}) == 64
         for run in swept:
-            for value, (low, high) in zip(
-                tempered.triplet_of(run), tempered.TRIPLET_RANGES, strict=True
-            ):
+            for value, (low, high) in zip(triplet_of(run), tempered.TRIPLET_RANGES, strict=True):
                 assert low <= value <= high
 
 
@@ -390,6 +389,15 @@ def test_the_smoke_profile_trains_and_reads_its_own_runs(prepare):
     assert prepare.trained == [2]
     assert [result.run for _, result in reading.found] == seeds(2, RUN)
     assert reading.missing == []
+
+
+def test_what_has_no_runs_on_the_dataset_asked_for_is_read_and_not_trained(prepare):
+    store.write(EXPERIMENT.folder(), result_of(EXPERIMENT.runs()[0]))
+    reading = prepare(EXPERIMENT, "full", dataset="cifar-10")
+    assert (prepare.trained, len(reading.found), reading.profile) == ([], 1, "full")
+    assert prepare(EXPERIMENT, "smoke", dataset="cifar-10").profile == "smoke"
+    with pytest.raises(UserError, match="no dataset 'cifar-11'"):
+        prepare(EXPERIMENT, "full", dataset="cifar-11")
 
 
 def test_as_many_seeds_are_shown_as_were_trained(prepare):

@@ -8,10 +8,11 @@ from click.testing import CliRunner
 from results_for_tests import RUN, TINY, result_of
 
 from dpstudy import cli, records, store
+from dpstudy.choices import Choice
 from dpstudy.errors import UserError
 from dpstudy.experiments import EXPERIMENTS, choosing, profiles
 from dpstudy.experiments.choosing import choose
-from dpstudy.experiments.search import Choice, Search, Space
+from dpstudy.experiments.search import Search, Space
 from dpstudy.readings import read
 
 
@@ -194,9 +195,9 @@ def test_run_without_a_sampler_keeps_what_it_trained_and_says_how_to_go_on(run, 
     assert done.exit_code == 2
     assert done.stderr.splitlines()[-1].startswith("dpstudy: what a search tries next is proposed")
     assert trained == [2] and len(read(SEARCH).found) == 2
-    # A sweep's best needs none.
+    # A sweep's best needs none. What it tries is stored already: they are the search's runs.
     done, trained = run(SWEEP)
-    assert done.exit_code == 0 and trained == [2, 2, 3]
+    assert done.exit_code == 0 and trained == [2, 0, 3]
 
 
 def test_run_without_pandas_keeps_what_it_trained_and_says_how_to_go_on(run, monkeypatch):
@@ -223,6 +224,16 @@ def test_the_full_profile_says_why_a_search_does_not_go_on(run, monkeypatch, cap
     monkeypatch.setitem(sys.modules, "optuna", None)
     assert profiles.prepare(SEARCH, "full").lacking == 5
     assert "optuna, which is not installed here" in capsys.readouterr().err
+
+
+def test_a_foreign_record_among_the_choices_breaks_nothing(results):
+    SEARCH.keep("mnist", "try 3", Choice(RUN, "a test", (0.5,)))
+    path = records.folder("searches") / f"{SEARCH.name}-mnist-other.json"
+    records.write(path, "searches", {"dataset": "mnist"})
+    assert list(SEARCH.chosen()) == [("mnist", "try 3")]
+    [error] = SEARCH.damaged_choices()
+    assert error.reason == "a choice without 'point'"
+    assert SWEEP.chosen() == {} and SWEEP.damaged_choices() == []
 
 
 def test_a_choice_survives_its_file(results):

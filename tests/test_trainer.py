@@ -1,10 +1,12 @@
 """The bar over a campaign: what is left is judged by the epochs trained in this sitting alone."""
 
+from dataclasses import replace
+
 import pytest
-from results_for_tests import EXPERIMENT, RUN, seeds
+from results_for_tests import EXPERIMENT, RUN, contents, result_of, seeds
 from tqdm import tqdm
 
-from dpstudy import campaign
+from dpstudy import campaign, store
 from dpstudy.experiments import trainer
 
 
@@ -47,3 +49,26 @@ def test_a_bar_ends_full_unless_runs_are_left(shown):
     total = 4 * RUN.epochs
     assert shown([1])[1].n == total
     assert shown([1], unfinished=1)[1].n == 1
+
+
+def test_what_another_experiment_stored_of_the_same_run_is_not_trained_again(results, monkeypatch):
+    here, other = EXPERIMENT.folder(), replace(EXPERIMENT, name="another").folder()
+    first, second, third = seeds(3)
+    kept = store.write(other, result_of(first))
+    store.write(other, result_of(second)).write_text("cut short")
+    own = store.write(here, result_of(third, accuracy=0.5))
+    store.write(other, result_of(third, accuracy=0.7))
+    was = own.read_bytes()
+
+    class Trained(Exception):
+        pass
+
+    def train_missing(runs, folder, **_):
+        raise Trained(campaign.Campaign(runs, folder, None, None).outcome())
+
+    monkeypatch.setattr(campaign, "train_missing", train_missing)
+    with pytest.raises(Trained) as seen:
+        trainer.train_with_bar(EXPERIMENT, [first, second, third], "full")
+    outcome = seen.value.args[0]
+    assert (outcome.already, outcome.unfinished) == (2, 1)
+    assert contents(here) == {kept.name: kept.read_bytes(), own.name: was}

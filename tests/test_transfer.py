@@ -298,6 +298,7 @@ print(transfer.export(Path(sys.argv[1]), Path(sys.argv[2])))
 # --- what searches chose -------------------------------------------------------------------------
 
 CHOICE = {"experiment": "one", "dataset": "mnist", "label": "best", "run": {}, "by": "a coin"}
+CHOICE |= {"point": None}
 
 
 def keep(folder, content=CHOICE, name="one-mnist-best"):
@@ -328,6 +329,34 @@ def test_a_stored_choice_is_kept_and_a_damaged_one_is_left_out(tmp_path):
     merged = transfer.merge(tmp_path / "there", tmp_path / "results.tar.gz")
     assert merged.refused == ["searches/one-mnist-best.json: another choice is stored, and kept"]
     assert stored.read_bytes() == was
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        (
+            {"label": "second best"},
+            "holds the choice of one-mnist-second-best.json, which its name ",
+        ),
+        ({"run": {"speed": 1}}, "not a choice of this version: "),
+        ({"run": None}, "not a choice of this version: "),
+        ({"point": "here"}, "not a choice of this version: "),
+        ({"label": 3}, "not a choice of this version: "),
+    ],
+)
+def test_a_foreign_choice_is_refused(tmp_path, change, reason):
+    path = keep(tmp_path / "else", CHOICE | change)
+    archive = pack(tmp_path / "foreign.tar.gz", {"searches/one-mnist-best.json": path.read_bytes()})
+    merged = transfer.merge(tmp_path / "there", archive)
+    assert merged.added == 0
+    assert merged.refused[0].startswith(f"searches/one-mnist-best.json: {reason}")
+
+
+def test_the_archive_does_not_depend_on_the_modes_of_files(here, archive, tmp_path):
+    for path in here.rglob("*.json"):
+        path.chmod(0o664)
+    transfer.export(here, tmp_path / "again.tar.gz")
+    assert (tmp_path / "again.tar.gz").read_bytes() == archive.read_bytes()
 
 
 def test_a_run_among_the_choices_and_a_choice_among_the_runs_are_refused(here, tmp_path):

@@ -115,10 +115,10 @@ def noise_multiplier_for(
     delta: float,
     accountant: str = "pld",
 ) -> float:
-    """Return the least noise multiplier with which `steps` steps cost at most `epsilon`.
+    """Return about the least noise multiplier with which `steps` steps cost at most `epsilon`.
 
-    The result is rounded up to five significant digits, and its epsilon, by the same accountant,
-    never exceeds the one wanted. Arguments as for `epsilon`.
+    It has five significant digits, the last of which may be a few units more than the least; its
+    epsilon, by the same accountant, never exceeds the one wanted. Arguments as for `epsilon`.
 
     Raises:
         UserError: an argument out of range, or an epsilon that the accountant cannot certify

@@ -18,15 +18,18 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TypeVar
 
 import jax
 import numpy as np
 
 from dpstudy import data, devices, store, training, tuning
+from dpstudy.errors import UserError
 from dpstudy.spec import Run, SpecError
 from dpstudy.store import Result
 from dpstudy.training import Divergence, Epoch, Method, State
 
+Seen = TypeVar("Seen")
 # What is measured of every run; `activation_norm` joins them where norms are recorded.
 CURVE = ("epoch", "step", "test_accuracy", "test_loss", "train_loss", "gradient_norm",
          "clipped_fraction")  # fmt: skip
@@ -109,6 +112,7 @@ def train_missing(
         StoreError: a result could not be written.
         DataError: a dataset is missing or damaged.
         TrainingError: a run is void.
+        UserError: the device has not the memory for so many runs at once.
     """
     work = Campaign(runs, folder, finish, report)
     deadline = time.time() + budget
@@ -236,7 +240,8 @@ def train_cohort(
     begun = load_checkpoint(checkpoint(folder, runs), runs)
     yield from _so_far(begun, dataset.fingerprint)
     slowest, start = 0.0, time.monotonic()
-    for seen, states in training.train(runs, dataset, begun.method, begun.states):
+    epochs = training.train(runs, dataset, begun.method, begun.states)
+    for seen, states in _in_memory(epochs, checkpoint(folder, runs), len(runs)):
         seconds = time.monotonic() - start
         slowest, start = max(slowest, seconds), time.monotonic()
         begun.seconds += seconds / len(runs)
@@ -249,6 +254,24 @@ def train_cohort(
         yield from reached
         if time.time() + slowest > deadline:
             return
+
+
+def _in_memory(epochs: Iterator[Seen], kept: Path, runs: int) -> Iterator[Seen]:
+    """Yield the epochs; say in one line that the memory of the device does not hold them.
+
+    Raises:
+        UserError: it does not.
+    """
+    try:
+        yield from epochs
+    except jax.errors.JaxRuntimeError as error:
+        if "RESOURCE_EXHAUSTED" not in str(error):
+            raise
+        again = f", and remove {kept}, which holds them together" if kept.exists() else ""
+        raise UserError(
+            f"the device has not the memory to train {runs} run{'s' if runs > 1 else ''} at once: "
+            f"train fewer (--cohort){again}"
+        ) from error
 
 
 def _so_far(begun: Begun, fingerprint: str) -> Iterator[tuple[Run, Epoch | Result]]:

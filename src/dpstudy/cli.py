@@ -533,17 +533,20 @@ def results() -> None:
 @results.command("verify")
 def verify_results() -> None:
     """Check every stored result; name each that is damaged, foreign or edited by hand."""
-    from dpstudy import records, store
+    from dpstudy import choices, records, store
 
     folder = store.results_folder()
-    good, errors = store.read_all(folder)
+    found, errors = store.read_all(folder)
+    good = len(found)
     for kind in records.KINDS:
-        recorded, damaged = records.read_all(records.folder(kind), kind)
-        good |= recorded
+        place = records.folder(kind)
+        chosen = kind == choices.KIND
+        kept, damaged = choices.read_all(place) if chosen else records.read_all(place, kind)
+        good += len(kept)
         errors += damaged
     for error in errors:
         complain(str(error))
-    click.echo(f"{len(good)} results in {folder} are intact, {len(errors)} are not")
+    click.echo(f"{good} results in {folder} are intact, {len(errors)} are not")
     if errors:
         raise SystemExit(EXIT_DAMAGED)
 

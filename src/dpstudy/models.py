@@ -1,8 +1,8 @@
 """The papers' networks.
 
-Each takes a batch of images in [0, 1] and the activation, a function applied to every hidden
-pre-activation, and returns logits. Max-pooling comes before the activation: for an increasing
-activation the result is the same, on fewer values.
+Each takes a batch of images, normalised as the run says, and the activation, a function applied to
+every hidden pre-activation, and returns logits. Max-pooling comes before the activation: for an
+increasing activation the result is the same, on fewer values.
 """
 
 from __future__ import annotations

@@ -60,7 +60,7 @@ class Result:
         run: what was trained.
         curve: columns by epoch: `epoch`, `step`, `test_accuracy`, ...
         class_accuracy: test accuracy of each class at the last epoch.
-        diverged_at: the step at which a parameter ceased to be finite, or None.
+        diverged_at: the step at which the loss or a parameter ceased to be finite, or None.
         epsilon: by accountant, the epsilon at each epoch of the curve; empty without privacy,
             and until `accounting` has filled it in.
         provenance: versions, device, commit, wall time, dataset fingerprint.
@@ -200,11 +200,20 @@ def read(path: Path) -> Result:
 
 
 def completed(result: Result) -> Result:
-    """Return the result with the epsilon that a machine without accounting could not state."""
+    """Return the result with the epsilon that a machine without accounting could not state.
+
+    Raises:
+        StoreError: this machine cannot either.
+    """
     if not result.lacks_epsilon:
         return result
-    from dpstudy import privacy  # imported only here: it needs dp-accounting, and takes a second
-
+    try:
+        from dpstudy import privacy  # imported only here: it takes a second
+    except ModuleNotFoundError as error:
+        raise StoreError(
+            f"the result {result.name} came without its epsilon, which cannot be stated here: "
+            f"{error.name} is not installed"
+        ) from None
     return privacy.with_epsilon(result)
 
 

@@ -65,7 +65,7 @@ class State(NamedTuple):
     optimizer: optax.OptState
     step: Int[Array, ""]
     diverged_at: Int[Array, ""]
-    """The first step after which a parameter was not finite; -1 while there is none."""
+    """The first step with a loss or a parameter that was not finite; -1 while there is none."""
     overflow: Bool[Array, ""]
 
 
@@ -91,7 +91,7 @@ class Epoch:
 
 @dataclass(frozen=True)
 class Divergence:
-    """The end of a run whose parameters ceased to be finite."""
+    """The end of a run whose training loss or parameters ceased to be finite."""
 
     step: int
 

@@ -14,14 +14,13 @@ import tempfile
 import zlib
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
-from typing import Any
 
-from dpstudy import records, store
+from dpstudy import choices, store
+from dpstudy.choices import Kept
 from dpstudy.store import DamagedError, Result, StoreError
 
-# The one kind of record that goes along: without it another machine would choose again. Benchmarks
-# are of the machine that ran them, and propositions are searched again in minutes.
-_CHOICES = "searches"
+# Choices are the one kind of record that goes along: without them another machine would choose
+# again. Benchmarks are of the machine that ran them, propositions are searched again in minutes.
 # EXPERIMENT/RUN.json or searches/CHOICE.json: relative, one folder deep, nothing hidden, nothing
 # that leaves the folder.
 _PLACE = re.compile(r"\w[\w.-]*/\w[\w.-]*\.json", re.ASCII)
@@ -54,7 +53,7 @@ def export(folder: Path, archive: Path) -> tuple[int, list[DamagedError]]:
     count, left_out = 0, []
     packed = io.BytesIO()
     with tarfile.open(fileobj=packed, mode="w") as tar:
-        for path in [*store.stored_files(folder), *sorted((folder / _CHOICES).glob("*.json"))]:
+        for path in [*store.stored_files(folder), *sorted((folder / choices.KIND).glob("*.json"))]:
             try:
                 _read(path)
             except DamagedError as error:
@@ -67,13 +66,14 @@ def export(folder: Path, archive: Path) -> tuple[int, list[DamagedError]]:
     return count, left_out
 
 
-def _read(path: Path) -> Result | dict[str, Any]:
-    """Read a result, or the record of a choice, by where it lies."""
-    return records.read(path, _CHOICES) if path.parent.name == _CHOICES else store.read(path)
+def _read(path: Path) -> Result | Kept:
+    """Read a result, or a choice, by where it lies."""
+    return choices.read(path) if path.parent.name == choices.KIND else store.read(path)
 
 
 def _anonymous(entry: tarfile.TarInfo) -> tarfile.TarInfo:
     entry.uid = entry.gid = entry.mtime = 0
+    entry.mode = 0o644  # Of a checkout it depends on who made it.
     entry.uname = entry.gname = ""
     return entry
 
@@ -96,7 +96,7 @@ def merge(folder: Path, archive: Path) -> Merged:
                 merged.refused.append(f"{place}: {error.reason}")
                 continue
             if not (folder / place).exists():
-                _write(folder / place, content)
+                _write((folder / place).parent, content)
                 merged.added += 1
             elif problem := _differs(folder / place, content):
                 merged.refused.append(f"{place}: {problem}")
@@ -105,14 +105,14 @@ def merge(folder: Path, archive: Path) -> Merged:
     return merged
 
 
-def _write(path: Path, content: Result | dict[str, Any]) -> None:
+def _write(folder: Path, content: Result | Kept) -> None:
     if isinstance(content, Result):
-        store.write(path.parent, store.completed(content))
+        store.write(folder, store.completed(content))
     else:
-        records.write(path, _CHOICES, content)
+        choices.write(folder, content)
 
 
-def _differs(path: Path, content: Result | dict[str, Any]) -> str | None:
+def _differs(path: Path, content: Result | Kept) -> str | None:
     """Say how a stored file is not the same training, or choice; None if it is the same."""
     try:
         stored = _read(path)

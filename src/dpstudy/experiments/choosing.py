@@ -12,9 +12,10 @@ import math
 from collections.abc import Sequence
 
 from dpstudy import readings
+from dpstudy.choices import Choice
 from dpstudy.errors import UserError
 from dpstudy.experiments.design import Point
-from dpstudy.experiments.search import Choice, Search
+from dpstudy.experiments.search import Search
 from dpstudy.store import StoreError
 
 # Proposals before the next results are waited for: as many as a small machine's cores.

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from dpstudy import readings
 from dpstudy.errors import UserError
 from dpstudy.experiments.experiment import NOTEBOOK_PROFILES
+from dpstudy.spec import DATASETS
 
 if TYPE_CHECKING:
     from dpstudy.experiments.experiment import Experiment
@@ -20,13 +21,16 @@ def prepare(
     """Return what a notebook's profile needs of an experiment.
 
     "stored" reads and trains nothing; "smoke" and "full" train what is missing first. Where a
-    search cannot choose what it trains next, a line on standard error says why.
+    search cannot choose what it trains next, a line on standard error says why. Of an experiment
+    that has no runs on `dataset`, what is stored of others is read, and nothing trained.
 
     Raises:
         UserError: an unknown profile or dataset.
     """
     if profile not in NOTEBOOK_PROFILES:
         raise UserError(f"unknown profile {profile!r}; one of: {', '.join(NOTEBOOK_PROFILES)}")
+    if dataset in DATASETS and dataset not in experiment.datasets:
+        profile, dataset = "smoke" if profile == "smoke" else "stored", None
     if profile != "stored":
         # Imported only here: reading needs nothing of what trains.
         from dpstudy import devices

@@ -12,7 +12,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from dpstudy import records
+from dpstudy import choices, records
+from dpstudy.choices import Choice, Kept
 from dpstudy.experiments.design import Point
 from dpstudy.experiments.experiment import Experiment
 from dpstudy.spec import Run
@@ -32,21 +33,6 @@ class Space:
     levels: tuple[int | None, ...]
     points: Mapping[str, Point]
     run_at: Callable[[str, str, Point], Run]
-
-
-@dataclass(frozen=True)
-class Choice:
-    """What a search chose to run.
-
-    Attributes:
-        run: at seed 0.
-        by: what chose it, in words.
-        point: of the unit cube, if it was proposed.
-    """
-
-    run: Run
-    by: str
-    point: Point | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -106,18 +92,12 @@ class Search(Experiment):
 
     def chosen(self) -> dict[tuple[str, str], Choice]:
         """Return the stored choices by dataset and label."""
-        stored, _ = records.read_all(records.folder("searches"), "searches")
-        return {
-            (one["dataset"], one["label"]): Choice(
-                Run.from_dict(one["run"]), one["by"], one["point"] and tuple(one["point"])
-            )
-            for one in stored.values()
-            if one["experiment"] == self.name
-        }
+        kept, _ = choices.read_all(records.folder(choices.KIND))
+        return {(one.dataset, one.label): one.choice for one in kept if one.experiment == self.name}
 
     def damaged_choices(self) -> list[DamagedError]:
         """Return what is wrong with stored choices that cannot be read."""
-        _, errors = records.read_all(records.folder("searches"), "searches")
+        _, errors = choices.read_all(records.folder(choices.KIND))
         return [error for error in errors if error.path.name.startswith(f"{self.name}-")]
 
     def keep(self, dataset: str, label: str, choice: Choice) -> None:
@@ -126,14 +106,4 @@ class Search(Experiment):
         Raises:
             StoreError: it could not be written.
         """
-        slug = label.replace(", ", "-").replace(" ", "-")
-        path = records.folder("searches") / f"{self.name}-{dataset}-{slug}.json"
-        content = {
-            "experiment": self.name,
-            "dataset": dataset,
-            "label": label,
-            "run": choice.run.to_dict(),
-            "by": choice.by,
-            "point": choice.point and list(choice.point),
-        }
-        records.write(path, "searches", content)
+        choices.write(records.folder(choices.KIND), Kept(self.name, dataset, label, choice))

@@ -163,11 +163,6 @@ def with_triplet(run: Run, triplet: tuple[float, ...]) -> Run:
     return replace(run, activation="tempered", **dict(zip(TRIPLET, triplet, strict=True)))
 
 
-def triplet_of(run: Run) -> tuple[float, ...]:
-    """Return a run's (s, T, o)."""
-    return tuple(getattr(run, name) for name in TRIPLET)
-
-
 def triplet_label(triplet: tuple[float, ...]) -> str:
     """Return a triplet as a label: each number with its letter."""
     return ", ".join(f"{name}={value:g}" for name, value in zip("sTo", triplet, strict=True))

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tqdm.auto import tqdm
 
-from dpstudy import campaign, tuning
+from dpstudy import campaign, store, tuning
 from dpstudy.errors import UserError
 from dpstudy.experiments.search import Search
+from dpstudy.store import DamagedError
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -55,6 +58,7 @@ def train_with_bar(
             bar.update(new)
 
         folder = experiment.folder(profile)
+        _take_over(runs, folder)
         options = {"budget": budget, "report": report, "most": most}
         if client is None:
             outcome = campaign.train_missing(runs, folder, finish=finisher(), **options)
@@ -66,6 +70,22 @@ def train_with_bar(
             # Found stored, or diverged: there is nothing left to wait for.
             bar.update(bar.total - bar.n)
         return outcome
+
+
+def _take_over(runs: list[Run], folder: Path) -> None:
+    """Copy what other experiments stored of the same runs.
+
+    A run is what it is made of, whoever asks for it: trained again it would take hours, and differ
+    in the last digit on another machine.
+    """
+    for run in runs:
+        name = f"{run.identity}.json"
+        if (folder / name).exists():
+            continue
+        for path in sorted(folder.parent.glob(f"*/{name}")):
+            with contextlib.suppress(DamagedError):
+                store.write(folder, store.read(path))
+                break
 
 
 def choose_next(experiment: Experiment, profile: str, dataset: str | None = None) -> int:
