@@ -5,6 +5,8 @@
 #     text_representation:
 #       extension: .py
 #       format_name: percent
+#       format_version: '1.3'
+#       jupytext_version: 1.19.6
 #   kernelspec:
 #     display_name: Python 3
 #     language: python
@@ -193,6 +195,21 @@ chapter.deltas()
 
 # %%
 chapter.section_table("pld-covers-delta", "rdp-covers-delta", "pld-below-rdp", "epsilon-monotone")
+
+# %% [markdown]
+# All of this is for one record. Tempered sigmoids adds that training which is ε-private for a
+# record is $k\varepsilon$-private for a person with $k$ of them. From one dataset to the other
+# there are $k$ steps, and for each
+# $\Pr[A(D) \in S] \le e^{\varepsilon} \Pr[A(D') \in S] + \delta$. One after the other,
+#
+# $$\Pr[A(D) \in S] \le e^{k\varepsilon} \Pr[A(D') \in S] + \delta\,\bigl(1 + e^{\varepsilon} +
+# \dots + e^{(k - 1)\varepsilon}\bigr) .$$
+#
+# With $\delta = 0$ that is what the paper says. Its results have $\delta > 0$, and for them δ grows
+# with every record: see how soon a δ that looked negligible is not.
+
+# %%
+chapter.section_table("group-privacy-pure", "group-privacy")
 
 # %% [markdown]
 # ## 5. Losing less: gradients and smoothness

@@ -31,6 +31,7 @@ from dpstudy.theorems import (
     convergence,
     family,
     find,
+    group_privacy,
     layer_sensitivity,
     losing_less,
     multiclass_bias,
@@ -69,6 +70,8 @@ EXPECTED = {
     "surrogate-convex": "holds",
     "clipped-field-multiclass": "holds",
     "clipping-bias-multiclass": "corrected",
+    "group-privacy-pure": "holds",
+    "group-privacy": "corrected",
     "pld-covers-delta": "holds",
     "rdp-covers-delta": "holds, loose",
     "pld-below-rdp": "holds, loose",
@@ -138,6 +141,7 @@ TWINS = {
     "zcdp-gaussian": lambda: concentrated.gaussian_mechanism(
         lambda apart, rho: apart / math.sqrt(2.02 * rho)
     ),
+    "group-privacy-pure": lambda: group_privacy.pure(0.9),
     "zcdp-composition": lambda: concentrated.composition(lambda k, rho: math.sqrt(k) * rho),
     "parallel-composition": lambda: concentrated.parallel(bound=0.99),
     "privacy-of-the-run": lambda: concentrated.whole_run(concentrated.EPOCHS),
@@ -168,6 +172,7 @@ TRUE_TWINS = {
     "clipping-bias-negative-temperature": lambda: clipping_bias.bias_of_either_sign(1.0),
     # That a hundredth of the bound is none.
     "clipping-bias-multiclass": lambda: multiclass_bias.no_bound(0.01),
+    "group-privacy": lambda: group_privacy.approximate(group_privacy.geometric),
     "bias-falls-with-temperature": lambda: Outcome(
         temperature_and_bias.falling(unclipped=True).ratio, "", ""
     ),
@@ -544,3 +549,22 @@ def test_an_unknown_name_is_one_line_that_lists_the_names():
     assert done.stderr.splitlines()[-1].startswith("dpstudy: unknown statement 'bogus'; one of: t")
     with pytest.raises(UserError, match="smoothness"):
         find("bogus")
+
+
+@pytest.mark.parametrize(("epsilon", "shift"), [(0.5, 0.3), (3.0, 0.74), (6.0, 1.5), (1.0, 4.0)])
+def test_the_gaussian_mechanism_s_delta_is_an_integral(epsilon, shift):
+    def beyond(x):
+        density = math.exp(-((x - shift) ** 2) / 2) - math.exp(epsilon - x**2 / 2)
+        return max(density, 0) / math.sqrt(2 * math.pi)
+
+    # The first density is the larger from here on.
+    begin = epsilon / shift + shift / 2
+    expected, _ = integrate.quad(beyond, begin, begin + 40, epsabs=1e-14)
+    found = group_privacy.gaussian_delta(np.float64(epsilon), np.float64(shift))
+    assert found == pytest.approx(expected, rel=1e-6)
+
+
+def test_a_delta_that_grows_by_the_number_of_records_alone_is_refuted():
+    assert group_privacy.approximate(lambda epsilon, records: records).worst > 0.5
+    sums = group_privacy.geometric(np.float64(2.0), 3)
+    assert sums == pytest.approx(1 + math.exp(2) + math.exp(4))
