@@ -418,6 +418,8 @@ def test_the_tolerance_is_two_standard_errors_on_the_test_set():
         (0.96, 2.4, 2.92, True, NOT_YET_RUN),  # spent less: that may be why
         (0.96, 2.4, 2.99, True, NOT_REPRODUCED),
         (0.96, 3.1, 3.5, True, NOT_REPRODUCED),  # spent more, and is worse all the same
+        (0.976, 2.4, 3.5, True, PARTLY),  # a little worse
+        (0.976, 3.1, 3.5, True, NOT_YET_RUN),  # a little worse, and spent more: not even partly
     ],
 )
 def test_a_number_is_tested_at_its_epsilon(

@@ -34,18 +34,22 @@ def git(*arguments):
 
 
 def what_decides(text):
-    """Return, by the id of an entry, all on which its verdict depends beside the runs."""
+    """Return all on which verdicts depend beside the runs, by an entry's id and dataset."""
     parts = ("rule", "experiment", "published")
     for old, new in RENAMED.items():
         text = text.replace(old, new)
     entries = yaml.safe_load(text)
     return {
-        one["id"]: json.dumps([one.get(part) for part in parts], sort_keys=True) for one in entries
+        f"{one['id']}-{dataset}" if dataset else one["id"]: json.dumps(
+            [one.get(part) for part in parts], sort_keys=True
+        )
+        for one in entries
+        for dataset in one.get("datasets", [None])
     }
 
 
 def since(versions):
-    """Return, by the id of an entry, the time of the version since when it has been decided so."""
+    """Return the time of the version since when each has been decided so, by the same."""
     found = {}
     for moment, text in versions:
         now = what_decides(text)
@@ -96,8 +100,9 @@ def test_a_claim_is_older_than_the_runs_that_decide_it_or_says_so(monkeypatch):
         pytest.skip("no history that reaches back before the runs")
     written, unsaid = since(versions), []
     for claim, ended in decided.items():
-        entry = claim.id if claim.id in written else claim.id.removesuffix(f"-{claim.dataset}")
-        if min(ended) < written[entry] and not claim.rule_after_runs:
+        # An entry with one dataset has the claim's id alone.
+        name = claim.id if claim.id in written else f"{claim.id}-{claim.dataset}"
+        if min(ended) < written[name] and not claim.rule_after_runs:
             unsaid.append(claim.id)
     assert unsaid == []
 
@@ -116,3 +121,11 @@ def test_a_rule_is_as_old_as_its_present_wording():
     assert since(versions[:2]) == {"a": 2}
     assert since(versions[:3]) == {"a": 2}
     assert since(versions) == {"a": 4}
+
+
+def test_a_dataset_that_joins_an_entry_is_as_old_as_its_joining():
+    versions = [
+        (1, yaml.safe_dump([{"id": "a", "rule": "one", "datasets": ["mnist"]}])),
+        (2, yaml.safe_dump([{"id": "a", "rule": "one", "datasets": ["mnist", "cifar-10"]}])),
+    ]
+    assert since(versions) == {"a-mnist": 1, "a-cifar-10": 2}

@@ -153,7 +153,7 @@ class Evidence:
         reading = self._reading(name, dataset)
         labels = list(dict.fromkeys(wanted))
         found = {
-            label: [(known, result) for known, result in reading.found if known == label]
+            label: [(label, result) for own, result in reading.found if own == label]
             for label in labels
         }
         stored = sum(map(len, found.values()))

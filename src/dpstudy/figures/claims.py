@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from html import escape
 
@@ -105,12 +106,25 @@ def table(paper: str, judged: Ledger, findings: bool = True) -> ClaimTable:
         name=f"claims-{paper.replace(' ', '-')}",
         caption=(
             f"What {paper} claims, and what the stored results make of it: "
-            f"{_count(len(mine.entries))}, {counts}. Accuracies are medians over seeds at the last "
-            "epoch. Verdicts are computed; the rules are in the ledger."
+            f"{_count(len(mine.entries))}, {counts}.{_shared(mine)} Accuracies are medians over "
+            "seeds at the last epoch. Verdicts are computed; the rules are in the ledger."
         ),
         data=pd.DataFrame([_flat(entry) for entry in mine.entries]),
         entries=mine.entries,
         findings=findings,
+    )
+
+
+def _shared(judged: Ledger) -> str:
+    """Say how many verdicts rest on the same runs, where many do."""
+    decided = [entry.claim.experiment for entry in _split(judged.entries)[0]]
+    shared = Counter(filter(None, decided)).most_common(1)
+    if not shared or shared[0][1] == 1:
+        return ""
+    [(name, count)] = shared
+    return (
+        f" Verdicts are not independent: {count} of the {len(decided)} that are decided rest on "
+        f"the runs of {name}."
     )
 
 

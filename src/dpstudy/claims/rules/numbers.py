@@ -59,14 +59,14 @@ class Value(Rule):
         if self.quantity != ACCURACY:
             return self._level(number, values)
         error, allowed = values.median() - number.value, tolerance(number.value)
+        agrees = abs(error) <= allowed or (self.at_least and error > 0)
+        near = abs(error) <= 2 * allowed or values.min() <= number.value <= values.max()
         if self.epsilon is not None:
             short = error < -allowed
             if short or (error <= allowed and not self.at_least):
                 require_enough_spent(variant, self.epsilon)
-            if not short:
+            if not short or near:
                 require_no_more_spent(variant, self.epsilon)
-        agrees = abs(error) <= allowed or (self.at_least and error > 0)
-        near = abs(error) <= 2 * allowed or values.min() <= number.value <= values.max()
         return Outcome(
             graded(agrees, near),
             f"{wording.measured(values, self.quantity)}{wording.chosen(sides[0], variant)}: "

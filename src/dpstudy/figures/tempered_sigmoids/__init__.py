@@ -13,7 +13,12 @@ from dpstudy.figures.tempered_sigmoids.common import warnings_of
 from dpstudy.figures.tempered_sigmoids.fairness import class_accuracy, class_spread
 from dpstudy.figures.tempered_sigmoids.family import FAMILY, distance_from_tanh, family
 from dpstudy.figures.tempered_sigmoids.noise import calibrated_noise, poisson_and_shuffled
-from dpstudy.figures.tempered_sigmoids.norms import gradient_norms, norms, norms_compared
+from dpstudy.figures.tempered_sigmoids.norms import (
+    errors_by_norm,
+    gradient_norms,
+    norms,
+    norms_compared,
+)
 from dpstudy.figures.tempered_sigmoids.own import own_member, own_temperature
 from dpstudy.figures.tempered_sigmoids.rates import learning_rates, table_4
 from dpstudy.figures.tempered_sigmoids.searches import layer_wise, table_3_search
@@ -31,6 +36,7 @@ __all__ = [
     "class_spread",
     "cluster",
     "distance_from_tanh",
+    "errors_by_norm",
     "family",
     "family_sweep",
     "gradient_norms",

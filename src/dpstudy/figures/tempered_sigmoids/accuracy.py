@@ -13,12 +13,14 @@ from dpstudy.experiments.tempered_sigmoids import BASE
 from dpstudy.figures.page import Figure, Note, Style, Table, canvas, not_yet_run
 from dpstudy.figures.tempered_sigmoids.common import (
     STYLE,
+    Lead,
     dataset_of,
-    delta_of,
     diverged,
     for_each_dataset,
+    over_seeds,
     published_accuracy,
     seeds_of,
+    spending_of,
     until,
 )
 from dpstudy.published import number
@@ -55,8 +57,8 @@ def accuracy_against_epsilon(reading: Reading) -> Figure | Note:
         name=f"tempered-sigmoids-figure-3-{dataset}",
         caption=(
             f"Test accuracy against ε on {DATASETS[dataset]}: median (line) and minimum to maximum "
-            f"(band) over {seeds_of(curves)}, computed on {reading.devices}. ε at "
-            f"δ = {delta_of(reading)} for Poisson sampling as performed."
+            f"(band) over {seeds_of(curves)}, computed on {reading.devices}. "
+            f"{spending_of(reading)}, with Poisson sampling as performed."
             f"{_stars(dataset)}{diverged(dataset, reading)}"
         ),
         alt=_describe(spread, reading.on(dataset)),
@@ -124,7 +126,22 @@ def _describe(spread: pd.DataFrame, reading: Reading) -> str:
         if (value := published_accuracy(dataset, f"DP-SGD, {label}")) is not None
     )
     published = f" Stars, published: {stars}." if stars else ""
-    return f"{curves} on {DATASETS[dataset]}: {'; '.join(parts)}.{published}"
+    return f"{curves} on {DATASETS[dataset]}: {'; '.join(parts)}.{_overtaken(spread)}{published}"
+
+
+def _overtaken(spread: pd.DataFrame) -> str:
+    """Say when the median of tanh is first as high as relu's at its end; nothing if it never is."""
+    relu, tanh = (spread[spread.label == label] for label in ("relu", "tanh"))
+    if relu.empty or tanh.empty:
+        return ""
+    there = tanh[tanh["median"] >= relu["median"].iloc[-1]]
+    if there.empty:
+        return ""
+    first = there.iloc[0]
+    return (
+        f" tanh is as high as relu at its end from epoch {first.epoch:g}, at epsilon "
+        f"{first.epsilon_pld:.2f}."
+    )
 
 
 def _stars(dataset: str) -> str:
@@ -147,17 +164,32 @@ def table_3(private: Reading, not_private: Reading) -> Table | Note:
         name=f"tempered-sigmoids-table-3-{dataset}",
         caption=(
             f"Test accuracy on {DATASETS[dataset]} at the last epoch, published and ours: median, "
-            f"minimum and maximum over seeds. Computed on {both.devices}."
-            f"{diverged(dataset, private, not_private)}"
+            f"minimum and maximum over seeds.{_leads(private, not_private)} {spending_of(both)}. "
+            f"Computed on {both.devices}.{diverged(dataset, private, not_private)}"
         ),
         data=pd.DataFrame(rows),
         formats=_FORMATS,
     )
 
 
+def _leads(private: Reading, not_private: Reading) -> str:
+    """Say by how much tanh is above relu, with privacy and without; nothing if neither is run."""
+    said = []
+    for name, reading in (("without privacy", not_private), ("with privacy", private)):
+        accuracy = {label: rows.test_accuracy for label, rows in _by_label(reading)}
+        if {"relu", "tanh"} <= accuracy.keys():
+            said.append(f"{name} {Lead.of(accuracy['tanh'], accuracy['relu'])}")
+    return f" tanh against relu: {'; '.join(said)}." if said else ""
+
+
+def _by_label(reading: Reading) -> list[tuple[str, pd.DataFrame]]:
+    return list(reading.finals.groupby("label")) if reading.found else []
+
+
 # What is published for each variant of the tutorial's settings: accuracy and epsilon.
 _TUTORIAL = {
     "relu": ("mnist, DP-SGD, relu", "mnist, epsilon"),
+    "relu, He": ("mnist, DP-SGD, relu", "mnist, epsilon"),
     "as scripted": ("baseline, in the tutorial", "epsilon of the tutorial"),
     "relu, later": ("relu, in the later tutorial", "epsilon of the later tutorial"),
     "tanh": ("mnist, DP-SGD, tanh", "mnist, epsilon"),
@@ -182,10 +214,7 @@ def baseline(reading: Reading) -> Table | Note:
                 "σ": run.noise_multiplier,
                 "published": accuracy and accuracy.value,
                 "published in": accuracy and accuracy.source.where,
-                "median": ours.test_accuracy.median(),
-                "minimum": ours.test_accuracy.min(),
-                "maximum": ours.test_accuracy.max(),
-                "seeds": len(ours),
+                **over_seeds(ours.test_accuracy),
                 "published ε": spent and spent.value,
                 "ε (RDP 2019)": ours["epsilon_rdp-2019"].median(),
                 "ε (PLD)": ours.epsilon_pld.median(),
@@ -204,7 +233,7 @@ def baseline(reading: Reading) -> Table | Note:
             f"Test accuracy on {DATASETS[dataset]} at the last epoch, published and ours, with "
             f"batches of {first.batch}, {first.epochs} epochs, no momentum and C = "
             f"{first.clip_norm:g}: median, minimum and maximum over seeds. As scripted: without an "
-            f"activation, initial weights as He et al.{away} Computed on "
+            f"activation, initial weights as He et al.{away} {spending_of(reading)}. Computed on "
             f"{reading.devices}.{diverged(dataset, reading)}"
         ),
         data=pd.DataFrame(rows),
@@ -221,10 +250,7 @@ def _row(method: str, label: str, reading: Reading, dataset: str) -> dict[str, o
         "technique": f"{method}, {label}",
         "published": theirs.accuracy if theirs else None,
         "published in": theirs.source.where if theirs else None,
-        "median": accuracy.median(),
-        "minimum": accuracy.min(),
-        "maximum": accuracy.max(),
-        "seeds": len(accuracy),
+        **over_seeds(accuracy),
         "published ε": theirs.claimed_epsilon if theirs else None,
         "ε (RDP 2019)": ours.get("epsilon_rdp-2019", pd.Series(dtype=float)).median(),
         "ε (PLD)": ours.get("epsilon_pld", pd.Series(dtype=float)).median(),

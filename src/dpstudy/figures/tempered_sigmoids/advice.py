@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 import pandas as pd
 
 from dpstudy import readings
-from dpstudy.claims.wording import points
 from dpstudy.experiments.experiment import Experiment
 from dpstudy.experiments.tempered_sigmoids import (
     CIFAR_10_CHANGES,
@@ -20,10 +19,13 @@ from dpstudy.experiments.tempered_sigmoids import (
     FIGURE_3_CALIBRATED,
     TABLE_3,
     TABLE_3_SEARCH,
+    TABLE_4,
 )
 from dpstudy.figures.page import Points
+from dpstudy.figures.tempered_sigmoids.common import Lead
 from dpstudy.figures.tempered_sigmoids.noise import gain_said, paired_gain
-from dpstudy.figures.tempered_sigmoids.sweep import Sweep
+from dpstudy.figures.tempered_sigmoids.rates import OPTIMIZERS
+from dpstudy.figures.tempered_sigmoids.sweep import NORMS, Sweep
 from dpstudy.readings import Reading
 from dpstudy.spec import DATASETS
 
@@ -32,18 +34,18 @@ SCALE = ("mnist", "fashion-mnist", "cifar-10")
 
 @dataclass
 class Stored:
-    """The readings of an experiment that lack no run, by dataset."""
+    """The readings of an experiment, by dataset: those that lack no run, and the others begun."""
 
     experiment: Experiment
     complete: dict[str, Reading] = field(init=False)
+    begun: dict[str, Reading] = field(init=False)
 
     def __post_init__(self) -> None:
         whole = readings.read(self.experiment)
-        missing = {run.dataset for run in whole.missing} | {name for name, _ in whole.undecided}
-        self.complete = {
-            dataset: whole.on(dataset)
-            for dataset in whole.experiment.datasets
-            if dataset not in missing
+        by_dataset = {dataset: whole.on(dataset) for dataset in whole.experiment.datasets}
+        self.complete = {d: reading for d, reading in by_dataset.items() if not reading.lacking}
+        self.begun = {
+            d: reading for d, reading in by_dataset.items() if reading.found and reading.lacking
         }
 
     def of(self, dataset: str, label: str) -> pd.DataFrame:
@@ -54,14 +56,14 @@ class Stored:
 
 def practitioner() -> Points:
     """Return the five sentences."""
-    common = Stored(FIGURE_3)
+    common, sweeps = Stored(FIGURE_3), Stored(FIGURE_2)
     return Points(
         (
             _activation(common, Stored(CIFAR_10_CHANGES), Stored(TABLE_3_SEARCH)),
-            _family(Stored(FIGURE_2)),
+            _family(sweeps),
             _accountant(common, Stored(FIGURE_3_CALIBRATED)),
-            _gradients(common),
-            _cost(common, Stored(TABLE_3)),
+            _gradients(sweeps),
+            _cost(common, Stored(TABLE_3), Stored(TABLE_4)),
         )
     )
 
@@ -71,43 +73,20 @@ def _sentence(head: str, say: Callable[[str], str], *needed: Stored) -> str:
     able = [d for d in SCALE if all(d in stored.complete for stored in needed)]
     rest = [d for d in SCALE if d not in able]
     said = "; ".join(f"{say(d)} on {DATASETS[d]}" for d in able)
-    return f"{head}: {said}{f' ({_not_yet_run(rest)})' if rest else ''}."
+    return f"{head}: {said}{f' ({_lacking(rest, *needed)})' if rest else ''}."
 
 
-def _not_yet_run(datasets: list[str]) -> str:
-    return f"not yet run: {', '.join(DATASETS[d] for d in datasets)}"
+def _lacking(datasets: list[str], *needed: Stored) -> str:
+    """Name the datasets that cannot be spoken of, those of which nothing is stored first."""
+    begun = [d for d in datasets if any(d in stored.begun for stored in needed)]
+    said = {"not yet run": [d for d in datasets if d not in begun], "not all run yet": begun}
+    return "; ".join(
+        f"{how}: {', '.join(DATASETS[d] for d in names)}" for how, names in said.items() if names
+    )
 
 
 def _unknown(question: str, stored: Stored) -> str:
     return f"{question} is not yet run (dpstudy run {stored.experiment.name})."
-
-
-@dataclass(frozen=True)
-class Lead:
-    """How far one variant's accuracies are above another's.
-
-    Attributes:
-        gain: the difference of the medians.
-        certain: whether every seed of the first is above every seed of the second.
-        behind: whether every seed is below.
-    """
-
-    gain: float
-    certain: bool
-    behind: bool
-
-    @classmethod
-    def of(cls, above: pd.DataFrame, below: pd.DataFrame) -> Lead:
-        """Compare the last accuracies of two variants, one row a seed."""
-        first, second = above.test_accuracy, below.test_accuracy
-        apart = first.min() > second.max(), first.max() < second.min()
-        return cls(first.median() - second.median(), *apart)
-
-    def __str__(self) -> str:
-        where = "the seeds overlap"
-        if self.certain or self.behind:
-            where = f"every seed {'above' if self.certain else 'below'}"
-        return f"{points(self.gain)} in the median, {where},"
 
 
 def _activation(common: Stored, changed: Stored, searched: Stored) -> str:
@@ -121,22 +100,49 @@ def _activation(common: Stored, changed: Stored, searched: Stored) -> str:
     if not leads:
         return _unknown("Whether tanh is better than relu under DP-SGD", common)
     every = [lead for found in leads.values() for lead in found.values()]
+    against = _reversed(changed)
     head = "Try both: whether tanh is better than relu depends on the data and the settings"
     if all(lead.certain for lead in every):
         head = "Replace relu by tanh, at the same ε"
+        if against:
+            where = " and ".join(DATASETS[dataset] for dataset in leads)
+            head = f"Replace relu by tanh on {where}, at the same ε, and try both on other data"
     if not any(lead.gain > 0 for lead in every):
         head = "Do not expect tanh to be better than relu"
 
     def say(dataset: str) -> str:
-        return " and ".join(f"{where} {lead}" for where, lead in leads[dataset].items())
+        found = " and ".join(f"{where} {lead}," for where, lead in leads[dataset].items())
+        return f"{found} at ε = {common.of(dataset, 'tanh').epsilon_pld.max():.2f} (PLD)"
 
-    return _sentence(head, say, common)
+    return _sentence(head, say, common) + against
+
+
+def _reversed(changed: Stored) -> str:
+    """Say where too few seeds to judge by have relu ahead at another rate; else nothing."""
+    said = []
+    for dataset, reading in changed.begun.items():
+        finals = reading.finals.set_index("label").test_accuracy
+        both = [f"{activation}, four times the rate" for activation in ("tanh", "relu")]
+        if not set(both) <= set(finals.index):
+            continue
+        tanh, relu = (finals[[label]] for label in both)
+        if tanh.median() < relu.median():
+            seeds = min(len(tanh), len(relu))
+            said.append(
+                f" On {DATASETS[dataset]} at four times the rate relu is ahead by "
+                f"{100 * (relu.median() - tanh.median()):.2f} points, with {seeds} "
+                f"seed{'s' if seeds > 1 else ''} so far."
+            )
+    return "".join(said)
 
 
 def _lead(stored: Stored, dataset: str, setting: str = "") -> Lead:
     """Return by how much tanh is above relu in a setting, which ends the labels."""
     return Lead.of(
-        *(stored.of(dataset, f"{activation}{setting}") for activation in ("tanh", "relu"))
+        *(
+            stored.of(dataset, f"{activation}{setting}").test_accuracy
+            for activation in ("tanh", "relu")
+        )
     )
 
 
@@ -146,7 +152,10 @@ def _family(sweeps: Stored) -> str:
     found = {dataset: Sweep.of(reading) for dataset, reading in sweeps.complete.items()}
 
     # With seeds that the best did not win by: the best of many at one seed is high by chance alone.
-    leads = {d: Lead.of(*(sweeps.of(d, label) for label in ("best", "tanh"))) for d in found}
+    leads = {
+        d: Lead.of(*(sweeps.of(d, label).test_accuracy for label in ("best", "tanh")))
+        for d in found
+    }
     head = "Take tanh first; a search over (s, T, o) may add a little, which seeds may hide"
     if any(lead.certain for lead in leads.values()):
         head = "Search over (s, T, o) only after tanh, and train the winner with several seeds"
@@ -156,7 +165,7 @@ def _family(sweeps: Stored) -> str:
     def say(dataset: str) -> str:
         sweep = found[dataset]
         return (
-            f"the best of {len(sweep.triplets)} against tanh {leads[dataset]} and {sweep.rivals} "
+            f"the best of {len(sweep.triplets)} against tanh {leads[dataset]}, and {sweep.rivals} "
             "others come within two standard deviations of a seed"
         )
 
@@ -175,45 +184,54 @@ def _accountant(common: Stored, calibrated: Stored) -> str:
             return f"{spent}, and what the difference buys is not yet run,"
         gain = paired_gain(common.complete[dataset], calibrated.complete[dataset], "tanh")
         changes = gain_said(gain) if gain is not None else "an unknown amount"
+        reached = calibrated.of(dataset, "tanh").epsilon_pld.max()
         return (
-            f"{spent}, and noise calibrated to the quoted ε adds to tanh {changes}, seed for seed,"
+            f"{spent}, and noise lowered until PLD gives the quoted {reached:.2f} adds to tanh "
+            f"{changes}, seed for seed,"
         )
 
     return _sentence("Account with a current accountant", say, common)
 
 
-def _gradients(common: Stored) -> str:
-    if not common.complete:
-        return _unknown("How large gradients are before clipping", common)
+def _gradients(sweeps: Stored) -> str:
+    if not sweeps.complete:
+        return _unknown("What errors rank with over the family", sweeps)
+    ranks = {
+        dataset: [Sweep.of(reading).rank_with_errors(name) for name in NORMS]
+        for dataset, reading in sweeps.complete.items()
+    }
+    head = "Do not rank activations by their gradients before clipping"
+    if all(clipped > norm for norm, clipped in ranks.values()):
+        head = "Look at the fraction of gradients clipped rather than at their mean norm"
+    if all(norm > clipped for norm, clipped in ranks.values()):
+        head = "Look at the mean norm of gradients rather than at the fraction clipped"
 
     def say(dataset: str) -> str:
-        relu, tanh = (common.of(dataset, label) for label in ("relu", "tanh"))
-        relu, tanh = relu[~relu.diverged], tanh[~tanh.diverged]
-        if relu.empty or tanh.empty:
-            return f"every run with {'relu' if relu.empty else 'tanh'} diverged,"
-        times = relu.gradient_norm.median() / tanh.gradient_norm.median()
-        clipped = [f"{of.clipped_fraction.median():.0%}" for of in (relu, tanh)]
+        norm, clipped = ranks[dataset]
         return (
-            f"at the end relu's norm is {times:.1f} times tanh's, while {clipped[0]} of relu's "
-            f"gradients and {clipped[1]} of tanh's are clipped,"
+            f"over the family errors rank with the norm by {norm:.2f} and with the fraction by "
+            f"{clipped:.2f}"
         )
 
-    head = (
-        "Compare activations by the norm of gradients before clipping, not by the fraction clipped "
-        "alone, and on public data, since no ε covers it"
-    )
-    return _sentence(head, say, common)
+    return _sentence(f"{head}, and on public data, since no ε covers either", say, sweeps)
 
 
-def _cost(common: Stored, free: Stored) -> str:
+def _cost(common: Stored, free: Stored, rates: Stored) -> str:
     if not set(common.complete) & set(free.complete):
         return _unknown("What privacy still costs with tanh", free)
 
-    def say(dataset: str) -> str:
-        accuracies = (of.of(dataset, "tanh").test_accuracy.median() for of in (common, free))
-        private, without = accuracies
-        return f"tanh has {private:.1%} with privacy and {without:.1%} without"
+    def best(dataset: str, stored: Stored, kind: str) -> pd.DataFrame:
+        searched = [f"{optimizer}, {kind}, best" for optimizer in OPTIMIZERS]
+        tried = [stored.of(dataset, "tanh")]
+        tried += [rates.of(dataset, label) for label in searched if dataset in rates.complete]
+        return max(tried, key=lambda runs: runs.test_accuracy.median())
 
-    return _sentence(
-        "Know what privacy still costs when the activation is right", say, common, free
-    )
+    def say(dataset: str) -> str:
+        private, without = best(dataset, common, "private"), best(dataset, free, "not private")
+        return (
+            f"tanh has {private.test_accuracy.median():.1%} at ε = {private.epsilon_pld.max():.2f} "
+            f"(PLD) and {without.test_accuracy.median():.1%} without privacy"
+        )
+
+    head = "Know what privacy still costs with tanh, in the best that was run of each"
+    return _sentence(head, say, common, free)

@@ -74,7 +74,10 @@ def around_zero(reading: Reading) -> Figure | Note:
             f"over their slope sT/4 and their value s/2 - o at 0. {said} Computed on "
             f"{reading.devices}.{diverged(dataset, reading)}"
         ),
-        alt=f"Two panels of {len(data)} points each, test error over slope and value at 0. {said}",
+        alt=(
+            f"Two panels of {len(data)} points each, test error over slope and value at 0, with "
+            f"lines at tanh's 1 and 0{_published_said(dataset)}. {said}"
+        ),
         data=data.sort_values("test_accuracy", ascending=False, ignore_index=True),
     )
 
@@ -87,6 +90,13 @@ def _draw_lines(panels: Sequence[Axes], dataset: str) -> None:
         theirs = AtZero.of(published.BEST_TRIPLETS[dataset])
         for axes, number in zip(panels, theirs, strict=True):
             axes.axvline(number, color="black", ls=STYLES[1].dash, label="published mean")
+
+
+def _published_said(dataset: str) -> str:
+    if dataset not in published.BEST_TRIPLETS:
+        return ""
+    slope, value = AtZero.of(published.BEST_TRIPLETS[dataset])
+    return f" and at the published mean's {slope:.2f} and {value:.2f}"
 
 
 def _said(sweep: Sweep, data: pd.DataFrame, dataset: str) -> str:

@@ -15,10 +15,11 @@ from dpstudy.figures.tempered_sigmoids.accuracy import (
 from dpstudy.figures.tempered_sigmoids.common import (
     STYLE,
     dataset_of,
-    delta_of,
     diverged,
+    over_seeds,
     published_accuracy,
     seeds_of,
+    spending_of,
 )
 from dpstudy.readings import Reading
 from dpstudy.spec import DATASETS
@@ -52,10 +53,7 @@ def cifar_10_changes(private: Reading, changed: Reading) -> Table | Note:
                 "changed": change,
                 "activation": activation,
                 "published": theirs.accuracy if theirs else None,
-                "median": ours.test_accuracy.median(),
-                "minimum": ours.test_accuracy.min(),
-                "maximum": ours.test_accuracy.max(),
-                "seeds": len(ours),
+                **over_seeds(ours.test_accuracy),
                 "gradient norm": ours.gradient_norm.median(),
                 "clipped": ours.clipped_fraction.median(),
             }
@@ -103,12 +101,12 @@ def cifar_10_rates(private: Reading, changed: Reading) -> Figure | Note:
             for activation, rows in data[data.changed == change].groupby("activation"):
                 draw_spread(axes, str(activation), rows, STYLE[str(activation)])
             draw_published(axes, dataset)
-            title = "the rate of Figure 3" if change == NOTHING else change
-            axes.set(xlabel="ε spent (PLD)", title=title)
+            axes.set(xlabel="ε spent (PLD)", title=_rate_said(change))
         panels[0].set_ylabel("test accuracy")
         panels[0].legend(loc="lower right", fontsize="small")
     said = "; ".join(
-        f"{rows.activation.iloc[0]}, changed {rows.changed.iloc[0]}, {rows['median'].iloc[-1]:.1%}"
+        f"{rows.activation.iloc[0]} {rows['median'].iloc[-1]:.1%} at "
+        f"{_rate_said(rows.changed.iloc[0])}"
         for _, rows in data.groupby("label", sort=False)
     )
     return Figure(
@@ -117,12 +115,19 @@ def cifar_10_rates(private: Reading, changed: Reading) -> Figure | Note:
         caption=(
             f"Test accuracy against ε on {DATASETS[dataset]} at several learning rates: median "
             f"(line) and minimum to maximum (band) over {seeds_of(rates.curves)}, computed on "
-            f"{rates.devices}. ε at δ = {delta_of(changed)}. Stars: published, at the published ε."
+            f"{rates.devices}. {spending_of(changed)}. Stars: published, at the published ε."
             f"{diverged(dataset, rates)}"
         ),
-        alt=f"A panel for each learning rate, {len(shown)} in all. After the last epoch: {said}.",
+        alt=(
+            f"A panel for each learning rate, {len(shown)} in all, with the published accuracies "
+            f"as stars in each. After the last epoch: {said}."
+        ),
         data=data,
     )
+
+
+def _rate_said(change: str) -> str:
+    return "the rate of Figure 3" if change == NOTHING else change
 
 
 def _with_unchanged(private: Reading, changed: Reading) -> Reading:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import wraps
 from typing import TypeVar
 
@@ -12,6 +12,7 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import LogLocator, NullFormatter
 
 from dpstudy import published
+from dpstudy.claims.wording import points
 from dpstudy.figures.page import STYLES, Figure, Note, Several, Table
 from dpstudy.readings import CHANCE, Reading
 
@@ -51,6 +52,47 @@ def _together(shown: list[Drawn]) -> list[Drawn]:
         kept[note.text] = replace(note, command="\n".join(filter(None, commands)))
     figures = [one for one in shown if not isinstance(one, Note)]
     return [*figures, *reversed(kept.values())]
+
+
+@dataclass(frozen=True)
+class Lead:
+    """How far one variant's accuracies are above another's.
+
+    Attributes:
+        gain: the difference of the medians.
+        certain: whether every seed of the first is above every seed of the second.
+        behind: whether every seed is below.
+        seeds: of the one with fewer.
+    """
+
+    gain: float
+    certain: bool
+    behind: bool
+    seeds: int
+
+    @classmethod
+    def of(cls, above: pd.Series, below: pd.Series) -> Lead:
+        """Compare the last accuracies of two variants, one a seed."""
+        apart = above.min() > below.max(), above.max() < below.min()
+        return cls(above.median() - below.median(), *apart, min(len(above), len(below)))
+
+    def __str__(self) -> str:
+        if self.seeds == 1:
+            return f"{points(self.gain)} with one seed"
+        where = "the seeds overlap"
+        if self.certain or self.behind:
+            where = f"every seed {'above' if self.certain else 'below'}"
+        return f"{points(self.gain)} in the median, {where}"
+
+
+def over_seeds(accuracy: pd.Series) -> dict[str, float]:
+    """Return the columns of a table that hold some accuracies, one a seed."""
+    return {
+        "median": accuracy.median(),
+        "minimum": accuracy.min(),
+        "maximum": accuracy.max(),
+        "seeds": len(accuracy),
+    }
 
 
 def dataset_of(reading: Reading) -> str:
@@ -133,6 +175,7 @@ def seeds_of(curves: pd.DataFrame) -> str:
     return "1 seed" if low == 1 else f"{low} seeds"
 
 
-def delta_of(reading: Reading) -> str:
-    """Return the delta of a reading, as text."""
-    return f"{reading.found[0][1].run.delta:g}"
+def spending_of(reading: Reading) -> str:
+    """Say at what delta, and between what datasets, the epsilon of Poisson sampling is stated."""
+    delta = reading.found[0][1].run.delta
+    return f"ε at δ = {delta:g}, for one example added or removed"

@@ -19,7 +19,10 @@ from dpstudy.readings import Reading
 from dpstudy.spec import DATASETS
 
 # Test images a class: exactly so but for MNIST, which has from 892 to 1,135.
-IMAGES = 1_000
+IMAGES = {"mnist-5k": 100}
+_OF_OTHERS = 1_000
+# Fewer seeds than this have no spread to test.
+SEEDS_TO_TEST = 3
 CLASSES = {
     "fashion-mnist": (
         "T-shirt",
@@ -104,7 +107,8 @@ def class_spread(reading: Reading) -> Table | Note:
         return Note("The spread of the class accuracies", "Every stored run diverged.")
     runs = classes.groupby(["label", "seed"]).accuracy
     spreads, errors = runs.std(ddof=0), 1 - runs.mean()
-    by_images = runs.agg(lambda accuracy: np.sqrt(np.mean(accuracy * (1 - accuracy)) / IMAGES))
+    images = IMAGES.get(dataset, _OF_OTHERS)
+    by_images = runs.agg(lambda accuracy: _by_images(accuracy, images))
     rows = []
     for label, values in spreads.groupby("label"):
         stated = published.number("tempered sigmoids", f"class spread, {label}").value
@@ -128,7 +132,7 @@ def class_spread(reading: Reading) -> Table | Note:
             f"Standard deviation over the ten classes of {DATASETS[dataset]} of the test accuracy "
             "at the last epoch, as a fraction. The paper names neither its dataset nor the unit. "
             "Over the error: divided by the error of the same run, since who errs less spreads "
-            f"less. By the images alone: what {IMAGES:,} test images a class, drawn anew, would "
+            f"less. By the images alone: what {images:,} test images a class, drawn anew, would "
             f"spread classes that are served alike.{_test(spreads)} Computed on {reading.devices}."
             f"{diverged(dataset, reading, fate='left out')}"
         ),
@@ -152,9 +156,17 @@ def by_class(reading: Reading) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["label", "seed", "class", "accuracy"])
 
 
+def _by_images(accuracy: pd.Series, images: int) -> float:
+    """Return what the images drawn spread classes that are served alike.
+
+    The mean that a standard deviation is around is of the same classes, which takes one of them.
+    """
+    return float(np.sqrt(np.mean(accuracy * (1 - accuracy)) / images * (1 - 1 / len(accuracy))))
+
+
 def _test(spreads: pd.Series) -> str:
     found = [np.asarray(values) for _, values in spreads.groupby("label")]
-    if len(found) != 2:
+    if len(found) != 2 or min(map(len, found)) < SEEDS_TO_TEST:
         return ""
     from scipy.stats import mannwhitneyu  # imported only here: it takes a second
 

@@ -32,9 +32,10 @@ def family(members: tuple[tuple[float, float, float], ...] = FAMILY) -> Figure:
         name="tempered-sigmoid-family",
         caption="Members of the tempered sigmoid family s/(1 + exp(-T x)) - o, and relu.",
         alt=(
-            f"Curves of {len(members)} tempered sigmoids and relu from x = -4 to 4. Every tempered "
-            "sigmoid levels off on both sides, at -o and s - o, the faster the larger T; relu "
-            "grows without bound."
+            f"Curves of {len(members)} tempered sigmoids and relu from x = -4 to 4. (s, T, o) = "
+            f"{', '.join(f'({s:g}, {t:g}, {o:g})' for s, t, o in members)}. Every tempered sigmoid "
+            "stays between -o and s - o, and nears both the faster the larger T; relu grows "
+            "without bound."
         ),
         data=data,
     )

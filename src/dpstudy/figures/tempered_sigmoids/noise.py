@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pandas as pd
 
 from dpstudy.claims.wording import points
@@ -13,11 +15,12 @@ from dpstudy.figures.tempered_sigmoids.accuracy import (
 )
 from dpstudy.figures.tempered_sigmoids.common import (
     dataset_of,
-    delta_of,
     diverged,
     for_each_dataset,
+    over_seeds,
     published_accuracy,
     seeds_of,
+    spending_of,
     until,
 )
 from dpstudy.readings import Reading
@@ -41,8 +44,8 @@ def calibrated_noise(published: Reading, calibrated: Reading) -> Figure | Note:
     """
     if not calibrated.found:
         return not_yet_run("Figure 3 at the calibrated noise", calibrated.command)
-    dataset = dataset_of(calibrated)
-    parts = []
+    dataset, parts = dataset_of(calibrated), []
+    both = replace(calibrated, found=[*published.on(dataset).found, *calibrated.found])
     for name, reading in (("σ of Figure 3", published), ("calibrated σ", calibrated)):
         curves = reading.curves
         if len(curves):
@@ -78,9 +81,9 @@ def calibrated_noise(published: Reading, calibrated: Reading) -> Figure | Note:
         caption=(
             f"Test accuracy against ε on {DATASETS[dataset]}: median and range over "
             f"{seeds_of(calibrated.curves)} at the calibrated noise (σ = "
-            f"{', '.join(f'{noise:g}' for noise in sorted(noises))}), computed on "
-            f"{calibrated.devices}, beside the runs of Figure 3. Medians: {said}.{gained}"
-            f" ε at δ = {delta_of(calibrated)}.{diverged(dataset, calibrated)}"
+            f"{', '.join(f'{noise:g}' for noise in sorted(noises))}), beside the runs of Figure 3; "
+            f"computed on {both.devices}. Medians: {said}.{gained} {spending_of(calibrated)}."
+            f"{diverged(dataset, both)}"
         ),
         alt=f"{data.groupby(['noise', 'label']).ngroups} curves: {said}.{gained}",
         data=data,
@@ -114,6 +117,7 @@ def poisson_and_shuffled(poisson: Reading, shuffled: Reading) -> Table | Note:
     if not shuffled.found:
         return not_yet_run("Shuffled batches", shuffled.command)
     dataset = dataset_of(shuffled)
+    both = replace(shuffled, found=[*poisson.on(dataset).found, *shuffled.found])
     rows = [
         _row(sampling, label, finals)
         for sampling, reading in (("Poisson", poisson), ("shuffled", shuffled))
@@ -123,16 +127,17 @@ def poisson_and_shuffled(poisson: Reading, shuffled: Reading) -> Table | Note:
         name=f"tempered-sigmoids-shuffled-{dataset}",
         caption=(
             f"Poisson sampling and shuffled batches on {DATASETS[dataset]}: median, minimum and "
-            "maximum over seeds of the test accuracy at the last epoch. ε as published: the "
-            "conversion of its time, which assumes Poisson sampling whatever was done. ε proven: "
-            "PLD for Poisson sampling; for shuffled batches PLD without amplification, and for an "
-            "example that is blanked, where Poisson sampling lets one be added or removed. "
-            f"Computed on {shuffled.devices}.{diverged(dataset, shuffled)}"
+            "maximum over seeds of the test accuracy at the last epoch. ε (RDP 2019): by the "
+            "conversion of the paper's time, which assumes Poisson sampling whatever was done. ε "
+            f"proven, at δ = {both.found[0][1].run.delta:g}: PLD, with Poisson sampling for one "
+            "example added or removed; with shuffled batches without amplification, and for one "
+            "example blanked. "
+            f"Computed on {both.devices}.{diverged(dataset, both)}"
         ),
         data=pd.DataFrame(rows),
         formats={
             **dict.fromkeys(("median", "minimum", "maximum"), "{:.2%}"),
-            **dict.fromkeys(("ε quoted", "ε as published", "ε proven"), "{:.2f}"),
+            **dict.fromkeys(("ε quoted", "ε (RDP 2019)", "ε proven"), "{:.2f}"),
         },
     )
 
@@ -153,11 +158,8 @@ def _row(sampling: str, label: str, finals: pd.DataFrame) -> dict[str, object]:
     theirs = published_accuracy(finals.dataset.iloc[0], f"DP-SGD, {label}")
     return {
         "batches": f"{sampling}, {label}",
-        "median": finals.test_accuracy.median(),
-        "minimum": finals.test_accuracy.min(),
-        "maximum": finals.test_accuracy.max(),
-        "seeds": len(finals),
+        **over_seeds(finals.test_accuracy),
         "ε quoted": theirs.claimed_epsilon if theirs else None,
-        "ε as published": claimed,
+        "ε (RDP 2019)": claimed,
         "ε proven": proven,
     }

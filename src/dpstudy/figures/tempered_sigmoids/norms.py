@@ -13,9 +13,12 @@ from dpstudy.figures.tempered_sigmoids.common import (
     diverged,
     for_each_dataset,
     logarithmic,
+    logarithmic_settings,
+    of_test_error,
     seeds_of,
     until,
 )
+from dpstudy.figures.tempered_sigmoids.sweep import NORMS, Sweep, draw_triplets, swept
 from dpstudy.readings import Reading
 from dpstudy.spec import DATASETS
 
@@ -53,10 +56,7 @@ def gradient_norms(reading: Reading) -> Figure | Note:
         axes[0].set(xlabel="epoch", ylabel="mean gradient norm", yscale="log")
         axes[1].set(xlabel="epoch", ylabel="fraction clipped", ylim=(0, 1))
         axes[0].legend(fontsize="small")
-    said = "; ".join(
-        f"{label} goes from {rows.gradient_norm.iloc[0]:.2g} to {rows.gradient_norm.iloc[-1]:.2g}"
-        for label, rows in data.groupby("label")
-    )
+    said = "; ".join(f"{label} {_course(rows)}" for label, rows in data.groupby("label"))
     clipped = "; ".join(
         f"{label} from {rows.clipped_fraction.iloc[0]:.0%} to {rows.clipped_fraction.iloc[-1]:.0%}"
         for label, rows in data.groupby("label")
@@ -66,12 +66,72 @@ def gradient_norms(reading: Reading) -> Figure | Note:
         name=f"tempered-sigmoids-gradient-norms-{dataset}",
         caption=(
             f"Per-example gradients on {DATASETS[dataset]} before clipping, mean norm (left, "
-            "logarithmic) and the fraction above the clipping norm (right); medians over "
+            "logarithmic) and the fraction above the clipping norm (right), over the examples "
+            "drawn in each epoch, while the weights change; medians over "
             f"{seeds_of(curves)}, computed on {reading.devices}. Measured on private data: no ε "
             f"covers it.{diverged(dataset, reading, fate=LEFT_OUT)}"
         ),
         alt=f"Two panels by epoch. Mean gradient norm: {said}. Fraction clipped: {clipped}.",
         data=data,
+    )
+
+
+def _course(rows: pd.DataFrame) -> str:
+    """Say where a curve of gradient norms begins, ends and was highest between."""
+    norms = rows.gradient_norm
+    first, last, highest = norms.iloc[0], norms.iloc[-1], rows.loc[norms.idxmax()]
+    if highest.gradient_norm <= max(first, last):
+        return f"goes from {first:.2g} to {last:.2g}"
+    peak = f"{highest.gradient_norm:.2g} in epoch {highest.epoch:g}"
+    return f"goes from {first:.2g} to {peak}, and then to {last:.2g}"
+
+
+@for_each_dataset
+def errors_by_norm(reading: Reading) -> Figure | Note:
+    """Draw the error of a sweep's triplets over what clipping does to them (Figure 2's sweep)."""
+    if not swept(reading):
+        return not_yet_run("The errors of a sweep by gradient norm", reading.command)
+    dataset, sweep = dataset_of(reading), Sweep.of(reading)
+    data = sweep.drawn.dropna(subset=list(NORMS), ignore_index=True)
+    if data.empty:
+        return Note("Gradient norms", "Every stored triplet diverged.")
+    with canvas(1, 2, size=(8.0, 3.6), sharey=True) as (figure, panels):
+        for axes, name in zip(panels, NORMS, strict=True):
+            draw_triplets(axes, data, name)
+        panels[0].set(xlabel="mean gradient norm before clipping")
+        logarithmic_settings(panels[0])
+        panels[1].set(xlabel="fraction clipped")
+        of_test_error(panels[0])
+        panels[1].legend(fontsize="small")
+    said = _ranks_said(sweep, data)
+    return Figure(
+        fig=figure,
+        name=f"tempered-sigmoids-errors-by-norm-{dataset}",
+        caption=(
+            f"Test error of {len(data)} tempered sigmoids on {DATASETS[dataset]} under DP-SGD, "
+            "over the mean norm of their gradients before clipping (left, logarithmic) and the "
+            f"fraction clipped (right), in the last epoch.{said} Computed on {reading.devices}. "
+            f"Measured on private data: no ε covers it."
+            f"{diverged(dataset, reading, fate='left out')}"
+        ),
+        alt=(
+            f"Two panels of {len(data)} points each, test error over norms from "
+            f"{data.gradient_norm.min():.2g} to {data.gradient_norm.max():.2g} and over fractions "
+            f"clipped from {data.clipped_fraction.min():.0%} to "
+            f"{data.clipped_fraction.max():.0%}.{said}"
+        ),
+        data=data.sort_values("test_accuracy", ascending=False, ignore_index=True),
+    )
+
+
+def _ranks_said(sweep: Sweep, data: pd.DataFrame) -> str:
+    """Say how errors rank with both; nothing where there is no order to speak of."""
+    if len(data) < 3 or data.error.nunique() == 1:
+        return ""
+    norm, clipped = (sweep.rank_with_errors(name) for name in NORMS)
+    return (
+        f" Errors rank with the norm by Spearman's {norm:.2f}, with the fraction clipped by "
+        f"{clipped:.2f}."
     )
 
 

@@ -14,8 +14,10 @@ from dpstudy.figures.tempered_sigmoids.common import (
     diverged,
     finals_with,
     logarithmic_settings,
+    over_seeds,
     published_accuracy,
     seeds_of,
+    spending_of,
 )
 from dpstudy.figures.tempered_sigmoids.searches import BEST, range_of, tried_and_again, winner_of
 from dpstudy.readings import Reading
@@ -85,19 +87,20 @@ def table_4(reading: Reading) -> Table | Note:
     rows = []
     for technique, best, tried, again in _techniques(_with_technique(reading)):
         theirs = published_row(dataset, best.optimizer, best.kind) or (None, None)
+        stated = _stated(dataset, best.optimizer, best.kind)
         rows.append(
             {
                 "technique": technique,
                 "published rate": theirs[0],
                 "best rate": best.learning_rate,
                 "published": theirs[1],
-                "median": again.test_accuracy.median(),
-                "minimum": again.test_accuracy.min(),
-                "maximum": again.test_accuracy.max(),
-                "seeds": len(again),
+                **over_seeds(again.test_accuracy),
                 "in the search, seed 0": best.test_accuracy,
                 "rates tried": tried.label.nunique(),
                 "at the edge": "yes" if best.learning_rate in _edges(tried) else "no",
+                "published ε": stated and stated.claimed_epsilon,
+                "ε (RDP 2019)": best.get("epsilon_rdp-2019"),
+                "ε (PLD)": best.get("epsilon_pld"),
             }
         )
     return Table(
@@ -107,7 +110,7 @@ def table_4(reading: Reading) -> Table | Note:
             "does not name the activation), chosen by the test accuracy of seed 0. Median and "
             "range: of other seeds at that rate. A best rate at the edge of its grid may have a "
             "better one beyond. The published private rates belong to a clipping norm that the "
-            "paper does not print. "
+            f"paper does not print. {spending_of(reading)}. "
             f"Computed on {reading.devices}.{diverged(dataset, reading)}"
         ),
         data=pd.DataFrame(rows),
@@ -115,17 +118,25 @@ def table_4(reading: Reading) -> Table | Note:
             **dict.fromkeys(("published rate", "best rate"), "{:.3g}"),
             **dict.fromkeys(("median", "minimum", "maximum", "in the search, seed 0"), "{:.2%}"),
             "published": "{:.1%}",
+            **dict.fromkeys(("published ε", "ε (RDP 2019)", "ε (PLD)"), "{:.2f}"),
         },
     )
 
 
 def published_row(dataset: str, optimizer: str, kind: str) -> tuple[float, float] | None:
     """Return the published learning rate and accuracy of a row of Table 4; None on others."""
-    name = f"{'DP-' if kind == 'private' else ''}{optimizer}"
-    stated = published_accuracy(dataset, f"{name}, searched")
+    name, stated = _published_name(optimizer, kind), _stated(dataset, optimizer, kind)
     if stated is None:
         return None
     return published.number("tempered sigmoids", f"learning rate, {name}").value, stated.accuracy
+
+
+def _stated(dataset: str, optimizer: str, kind: str) -> published.Accuracy | None:
+    return published_accuracy(dataset, f"{_published_name(optimizer, kind)}, searched")
+
+
+def _published_name(optimizer: str, kind: str) -> str:
+    return f"{'DP-' if kind == 'private' else ''}{optimizer}"
 
 
 def _with_technique(reading: Reading) -> pd.DataFrame:

@@ -17,8 +17,10 @@ from dpstudy.figures.tempered_sigmoids.common import (
     finals_with,
     for_each_dataset,
     of_test_error,
+    over_seeds,
     published_accuracy,
     seeds_of,
+    spending_of,
 )
 from dpstudy.readings import Reading
 from dpstudy.spec import DATASETS
@@ -72,10 +74,8 @@ def table_3_search(reading: Reading) -> Table | Note:
             {
                 "technique": technique,
                 "published": theirs.accuracy if theirs else None,
-                "median": best.test_accuracy.median(),
-                "minimum": best.test_accuracy.min(),
-                "maximum": best.test_accuracy.max(),
-                "seeds": len(best),
+                "published in": theirs.source.where if theirs else None,
+                **over_seeds(best.test_accuracy),
                 "in the search, seed 0": winner.test_accuracy,
                 "median of the search": tried.test_accuracy.median(),
                 "settings tried": tried.label.nunique(),
@@ -93,8 +93,8 @@ def table_3_search(reading: Reading) -> Table | Note:
             f"The best of a search over filters (multiples of the paper's), optimizer, learning "
             f"rate, batch and epochs on {DATASETS[dataset]}, by the test accuracy of seed 0. "
             f"{_how_searched(reading)}Median and range: of other seeds at the best setting; they "
-            "say nothing of how lucky each search was, of which there is one a row. Computed on "
-            f"{reading.devices}.{diverged(dataset, reading)}"
+            "say nothing of how lucky each search was, of which there is one a row. "
+            f"{spending_of(reading)}. Computed on {reading.devices}.{diverged(dataset, reading)}"
         ),
         data=pd.DataFrame(rows),
         formats={
@@ -165,6 +165,6 @@ def layer_wise(reading: Reading) -> Figure | Note:
             f"{reading.devices}. {said}.{winners_said} Nine numbers are searched as hard as three: "
             f"a larger search might find more for each layer.{diverged(dataset, reading)}"
         ),
-        alt=f"Accuracies sorted from the best, one curve a kind. {said}.{winners_said}",
+        alt=f"Errors sorted from the best, one curve a kind. {said}.{winners_said}",
         data=data,
     )

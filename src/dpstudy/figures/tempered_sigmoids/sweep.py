@@ -14,6 +14,7 @@ from functools import cached_property
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
+from scipy import stats
 
 from dpstudy import published
 from dpstudy.blind_choice import as_near
@@ -31,6 +32,8 @@ from dpstudy.figures.tempered_sigmoids.common import (
 from dpstudy.readings import Reading
 from dpstudy.spec import DATASETS
 
+# Of the gradients before clipping, in the last epoch.
+NORMS = ("gradient_norm", "clipped_fraction")
 NAMES = ("scale s", "inverse temperature T", "offset o")
 # "best" is the winner among the triplets, trained again.
 REPEATED = ("tanh", "published", "best")
@@ -43,7 +46,8 @@ class Sweep:
     """What is stored of a sweep on one dataset.
 
     Attributes:
-        triplets: one row a triplet: s, T, o under their names in a run, and `test_accuracy`.
+        triplets: one row a triplet: s, T, o under their names in a run, `test_accuracy`, and what
+            `NORMS` names.
         repeated: one row a run of the triplets with several seeds.
         share: of the triplets that count as best.
     """
@@ -56,11 +60,12 @@ class Sweep:
     def of(cls, reading: Reading) -> Sweep:
         """Take a reading apart; where triplets have several seeds, their medians."""
         finals = finals_with(reading, *TRIPLET)
+        finals.loc[finals.diverged, list(NORMS)] = math.nan  # At chance, and after no last step.
         several = finals.label.isin(REPEATED)
         # In the order of the design, so that of equals the ledger takes the same.
         triplets = finals[~several].groupby([*TRIPLET, "label"], as_index=False, sort=False)
         share = published.number("tempered sigmoids", "share of best triplets").value
-        return cls(triplets.test_accuracy.median(), finals[several], share)
+        return cls(triplets[["test_accuracy", *NORMS]].median(), finals[several], share)
 
     @property
     def count(self) -> int:
@@ -77,6 +82,16 @@ class Sweep:
         """The triplets with their test error, and whether they are among the best."""
         best = self.triplets.label.isin(self.best.label)
         return self.triplets.assign(best=best, error=1 - self.triplets.test_accuracy)
+
+    def rank_with_errors(self, column: str) -> float:
+        """Return Spearman's correlation of a column with the error, without what diverged.
+
+        NaN where either is the same for all.
+        """
+        lived = self.drawn.dropna(subset=column)
+        if lived[column].nunique() < 2 or lived.error.nunique() < 2:
+            return math.nan
+        return float(stats.spearmanr(lived[column], lived.error).statistic)
 
     @property
     def noise(self) -> float:
