@@ -332,6 +332,11 @@ def test_runs_that_diverged_are_left_out_of_the_norms_and_said_to_be(scenarios):
     store.write(scenarios.experiment.folder(), result_of(run, epochs=2))
     for drawn in (chapter.norms_compared(read("figures-4-5")), chapter.norms(read("figures-4-5"))):
         assert drawn.caption.endswith("Diverged, and left out from there on: 1.")
+    rows = chapter.norms_compared(read("figures-4-5")).data.set_index(["norm of", "scenario"])
+    seeds = rows.loc["gradient"].seeds.to_dict()
+    assert seeds == dict.fromkeys(LAST, max(seeds.values())) | {
+        "relu, private": max(seeds.values()) - 1
+    }
 
 
 def test_norms_of_runs_that_all_diverged_are_a_note(results):
