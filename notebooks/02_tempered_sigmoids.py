@@ -288,8 +288,9 @@ chapter.gradient_norms(private)
 # Does the norm tell which activation will do well? If large gradients are what private training
 # suffers from, errors should rise with them over the whole family. Here are the triplets of the
 # sweep again. Look at the left panel, then at the right: by which of the two could the errors be
-# put in order? The fraction clipped is partly an effect, since who fits more examples has fewer
-# large gradients; but so is the norm.
+# put in order? And look at the bottom, at the triplets that hardly learn: are their gradients
+# larger than others', or are more of them clipped? (The fraction clipped is partly an effect, since
+# who fits more examples has fewer large gradients; but so is the norm.)
 
 # %%
 chapter.errors_by_norm(sweep)
