@@ -64,10 +64,11 @@ def approximate(growth: Callable[[Any, Any], Any] = lambda epsilon, records: 1) 
     known = (one > 1e-12) & (several > 1e-12)
     excess = (several - one * growth(epsilon, records))[known]
     corrected = (several - one * geometric(epsilon, records))[known]
-    noise = optimize.brentq(lambda shift: gaussian_delta(_EPSILON, shift) - _DELTA, 0.01, 5)
-    grown = {k: float(gaussian_delta(k * _EPSILON, k * noise)) for k in (2, 5)}
-    said = " and ".join(
-        f"{k} have δ = {delta:.1e} at ε = {k * _EPSILON:g}" for k, delta in grown.items()
+    stated = optimize.brentq(lambda shift: gaussian_delta(_EPSILON, shift) - _DELTA, 0.01, 5)
+    said = ", and ".join(
+        f"{k} records have δ = {gaussian_delta(k * _EPSILON, k * stated):.1e} at ε = "
+        f"{k * _EPSILON:g}"
+        for k in (2, 5)
     )
     return Outcome(
         worst=float(excess.max()),
@@ -77,8 +78,7 @@ def approximate(growth: Callable[[Any, Any], Any] = lambda epsilon, records: 1) 
             f"{_MOST_RECORDS} records"
         ),
         finding=(
-            f"With noise that gives ε = {_EPSILON:g} at δ = {_DELTA:.1e} for one record, whoever "
-            f"has {said}."
+            f"With noise that gives ε = {_EPSILON:g} at δ = {_DELTA:.1e} for one record, {said}."
         ),
     )
 

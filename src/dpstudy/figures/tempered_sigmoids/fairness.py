@@ -19,8 +19,7 @@ from dpstudy.readings import Reading
 from dpstudy.spec import DATASETS
 
 # Test images a class: exactly so but for MNIST, which has from 892 to 1,135.
-IMAGES = {"mnist-5k": 100}
-_OF_OTHERS = 1_000
+IMAGES = {"mnist-5k": 100} | dict.fromkeys(BASE, 1_000)
 # Fewer seeds than this have no spread to test.
 SEEDS_TO_TEST = 3
 CLASSES = {
@@ -107,7 +106,7 @@ def class_spread(reading: Reading) -> Table | Note:
         return Note("The spread of the class accuracies", "Every stored run diverged.")
     runs = classes.groupby(["label", "seed"]).accuracy
     spreads, errors = runs.std(ddof=0), 1 - runs.mean()
-    images = IMAGES.get(dataset, _OF_OTHERS)
+    images = IMAGES[dataset]
     by_images = runs.agg(lambda accuracy: _by_images(accuracy, images))
     rows = []
     for label, values in spreads.groupby("label"):
