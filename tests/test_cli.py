@@ -6,6 +6,7 @@ import itertools
 import json
 import os
 import re
+import signal
 import socket
 import subprocess
 import sys
@@ -578,12 +579,24 @@ def test_a_budget_that_is_up_says_what_is_left(tiny, results):
     assert contents(results) == {}
 
 
-def test_ctrl_c_while_training_is_one_line_and_keeps_what_is_done(tiny, results, monkeypatch):
+def ctrl_c():
+    raise KeyboardInterrupt
+
+
+def terminate():
+    os.kill(os.getpid(), signal.SIGTERM)
+    time.sleep(5)
+
+
+@pytest.mark.parametrize("stop", [ctrl_c, terminate])
+def test_stopped_while_training_is_one_line_and_keeps_what_is_done(
+    tiny, results, monkeypatch, stop
+):
     from dpstudy.experiments import trainer
 
     def interrupt(runs, folder, **options):
         store.write(folder, result_of(runs[0]))
-        raise KeyboardInterrupt
+        stop()
 
     monkeypatch.setattr(trainer.campaign, "train_missing", interrupt)
     done = dpstudy("run", "tiny", "--profile", "smoke")
@@ -593,6 +606,7 @@ def test_ctrl_c_while_training_is_one_line_and_keeps_what_is_done(tiny, results,
     )
     assert "Traceback" not in done.output
     assert len(contents(results)) == 1
+    assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
 
 
 def test_a_diverged_run_is_named(tiny, monkeypatch):

@@ -5,12 +5,15 @@ Every mistake a user can mend is one line on standard error and exit code 2.
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import json
 import math
 import re
 import shutil
+import signal
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -160,6 +163,16 @@ def _print_claims(paper: str, entries: list[Entry]) -> None:
     click.echo()
 
 
+@contextlib.contextmanager
+def _terminated_as_by_ctrl_c() -> Iterator[None]:
+    """Take SIGTERM for Ctrl-C: batch systems end a job by it, and so does `kill`."""
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
 def parse_budget(text: str | None) -> float:
     """Return seconds from "90s", "9m", "1.5h" or plain seconds; infinity from None.
 
@@ -205,6 +218,7 @@ def parse_budget(text: str | None) -> float:
 @click.option("--scheduler", metavar="ADDRESS", help="Train on a Dask cluster, tcp://host:port.")
 @click.option("--missing", is_flag=True, help="Every experiment that has runs missing.")
 @click.option("--dry-run", is_flag=True, help="Print the runs that are missing, and train nothing.")
+@_terminated_as_by_ctrl_c()
 def run(
     experiments: tuple[str, ...],
     profile: str,
