@@ -289,8 +289,8 @@ chapter.gradient_norms(private)
 # suffers from, errors should rise with them over the whole family. Here are the triplets of the
 # sweep again. Look at the left panel, then at the right: by which of the two could the errors be
 # put in order? And look at the bottom, at the triplets that hardly learn: are their gradients
-# larger than others', or are more of them clipped? (The fraction clipped is in part an effect, since
-# who fits more examples has fewer large gradients; but so is the norm.)
+# larger than others', or are more of them clipped? (Both are in part an effect: who fits more
+# examples has fewer large gradients.)
 
 # %%
 chapter.errors_by_norm(sweep)
