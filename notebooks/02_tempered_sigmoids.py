@@ -256,12 +256,13 @@ chapter.calibrated_noise(private, calibrated)
 # ### Poisson sampling and shuffled batches
 #
 # The library that the paper cites shuffles, and accounts as if it had sampled. Look at the
-# accuracies first: does it matter for learning? Then look at the two columns of ε: for shuffled
-# batches the published one has no proof, and what is proven, without amplification, is larger and
-# says less. It covers an example that is blanked, not one that is added or removed. In other
-# settings shuffling is proven to cost more than the formula says
-# {cite}`chua2024private,chua2024scalable`, and audits find that it does
-# {cite}`annamalai2024shuffle`; whether it does at this noise we have not computed.
+# accuracies first: does it matter for learning? Then look at the columns of ε. For shuffled batches
+# the published one has no proof, and what is proven, without amplification, is larger and says
+# less: it covers an example that is blanked, not one that is added or removed. *At least* is what
+# some gradients within the clip give away ({doc}`01_accounting` says which). Where that is above what
+# is quoted, the quoted ε is no guarantee of training by shuffled batches at this noise, by whatever
+# accountant {cite}`chua2024private,chua2024scalable`. Audits find that real training comes closer
+# to it than one would like {cite}`annamalai2024shuffle`; of these networks we have audited none.
 
 # %% tags=["remove-input"]
 shuffled = prepare(find("tempered-sigmoids-shuffled"), profile, dataset=dataset, seeds=seeds)

@@ -195,7 +195,16 @@ chapter.deltas()
 chapter.section_table("pld-covers-delta", "rdp-covers-delta", "pld-below-rdp", "epsilon-monotone")
 
 # %% [markdown]
-# All of this is for one record. Tempered sigmoids adds that training which is ε-private for a
+# All of this is for batches that are Poisson-sampled. Batches cut from a shuffled data set have
+# another privacy loss, between $\frac 1T \sum_t \mathcal N(2 e_t, \sigma^2 I)$ and
+# $\frac 1T \sum_t \mathcal N(e_t, \sigma^2 I)$ for the gradients of {doc}`01_accounting`, and that
+# can be drawn as well {cite}`chua2024private`. See what δ becomes at the ε that the formula states.
+
+# %%
+chapter.section_table("shuffled-as-if-sampled")
+
+# %% [markdown]
+# And all of it is for one record. Tempered sigmoids adds that training which is ε-private for a
 # record is $k\varepsilon$-private for a person with $k$ of them. From one dataset to the other
 # there are $k$ steps, and for each
 # $\Pr[A(D) \in S] \le e^{\varepsilon} \Pr[A(D') \in S] + \delta$. One after the other,

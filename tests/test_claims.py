@@ -454,6 +454,11 @@ def test_shuffled_runs_are_held_to_what_is_proven_for_them(tiny, tmp_path):
     [outcome] = judged(tmp_path, entry(SPENT, ["mnist, epsilon"]))
     assert outcome.verdict == NOT_REPRODUCED
     assert outcome.ours == {"proven": 31.0, "of_its_time": 2.9}
+    keep("tanh", [0.9] * 3, epsilon=spent | {"shuffled-at-least": [8.5] * 4})
+    [outcome] = judged(tmp_path, entry(SPENT, ["mnist, epsilon"]))
+    assert outcome.verdict == NOT_REPRODUCED
+    assert outcome.ours == {"proven": 31.0, "of_its_time": 2.9, "at_least": 8.5}
+    assert "less than 8.5 cannot be proven" in outcome.finding
 
 
 def test_an_epsilon_without_bound_is_above_any_that_is_quoted(tiny, tmp_path):
@@ -918,6 +923,7 @@ OURS = {
     "pld-covers-delta",
     "rdp-covers-delta",
     "pld-below-rdp",
+    "shuffled-as-if-sampled",
     "parallel-composition-replacing",
     "parallel-composition-cut",
     "dense-sensitivity-bias",

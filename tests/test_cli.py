@@ -350,6 +350,17 @@ def test_delta_can_be_chosen():
     assert strict["rdp"] > 2.5788
 
 
+def test_shuffled_batches_have_a_bound_on_either_side():
+    said = json.loads(succeeded("epsilon", *MNIST, "--noise", "1.23", "--shuffled", "--json"))
+    assert said["steps"] == 40 * (60_000 // 512)
+    claimed, least, most = (
+        said[name] for name in ("claimed-rdp-2019", "shuffled-at-least", "shuffled-pld")
+    )
+    assert claimed < 3.0 < least < most
+    lines = succeeded("epsilon", *MNIST, "--noise", "1.23", "--shuffled").splitlines()
+    assert [line.split()[1] for line in lines] == ["claimed", "at", "at"]
+
+
 def test_noise_states_what_a_wanted_epsilon_needs():
     said = json.loads(succeeded("noise", *MNIST, "--epsilon", "3", "--json"))
     assert said | WHAT == said

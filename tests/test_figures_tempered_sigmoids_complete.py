@@ -282,12 +282,15 @@ def test_what_less_noise_brings_is_compared_seed_for_seed(results):
 
 def test_shuffled_runs_show_what_is_claimed_beside_what_is_proven(results):
     spent = {"claimed-rdp-2019": [2.9] * 40, "shuffled-pld": [21.0] * 40}
+    spent["shuffled-at-least"] = [8.5] * 40
     keep("figure-3", lambda label, run: 0.97)
     keep("shuffled", lambda label, run: 0.98, change=lambda _, one: replace(one, epsilon=spent))
     table = chapter.poisson_and_shuffled(read("figure-3"), read("shuffled"))
     rows = table.data.set_index("batches")
     columns = ["ε quoted", "ε (RDP 2019)", "ε proven", "seeds", "median"]
     assert rows.loc["shuffled, tanh", columns].tolist() == [2.93, 2.9, 21.0, 5, 0.98]
+    assert rows.loc["shuffled, tanh", "ε at least"] == 8.5
+    assert np.isnan(rows.loc["Poisson, tanh", "ε at least"])
     assert rows.loc["Poisson, tanh", columns].tolist() == [2.93, 8.0, 4.0, 10, 0.97]
 
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from results_for_tests import RUN, result_of
 
-from dpstudy import accounting, privacy, sampling
+from dpstudy import accounting, privacy, sampling, shuffling
 from dpstudy.privacy import LABELS, epsilon_curve, with_epsilon
 from dpstudy.spec import Run
 
@@ -47,7 +47,7 @@ def test_delta_and_noise_are_the_run_s_own():
 
 def test_a_shuffled_run_never_carries_a_plain_epsilon():
     curve = epsilon_curve(SHUFFLED, STEPS)
-    assert set(curve) == {"claimed-rdp-2019", "shuffled-pld"}
+    assert set(curve) == {"claimed-rdp-2019", "shuffled-at-least", "shuffled-pld"}
     assert not set(curve) & set(accounting.ACCOUNTANTS)
     assert "claimed" in LABELS["claimed-rdp-2019"]
     assert "shuffled" in LABELS["shuffled-pld"]
@@ -71,6 +71,16 @@ def test_what_holds_for_a_shuffled_run_is_more_than_it_claims():
     run = Run(sampling="shuffled")
     curve = epsilon_curve(run, [run.epochs * run.steps_per_epoch])
     assert curve["shuffled-pld"][0] > 5 * curve["claimed-rdp-2019"][0]
+
+
+def test_a_shuffled_run_costs_at_least_what_its_finished_epochs_give_away():
+    """2 steps an epoch: within one it is not known whether the example was already in a batch."""
+    run = replace(SHUFFLED, batch=1_900)  # 200 of 4,000 are left over
+    bound = epsilon_curve(run, [1, 2, 3, 4])["shuffled-at-least"]
+    alone = shuffling.least_epsilon_curve(examples=4_000, batch=1_900, epochs=[0, 1, 2], **COMMON)
+    assert bound == pytest.approx([alone[0], alone[1], alone[1], alone[2]], rel=2e-6)
+    proven = epsilon_curve(run, [1, 2, 3, 4])["shuffled-pld"]
+    assert all(low < high for low, high in zip(bound, proven, strict=True))
 
 
 @pytest.mark.parametrize("batch", [512, 600, 1024, 2000, 2100, 4000])

@@ -37,6 +37,7 @@ from dpstudy.theorems import (
     multiclass_bias,
     sampled_gaussian,
     search,
+    shuffled_batches,
     tanh_filter,
     temperature_and_bias,
     tempered_sigmoids,
@@ -76,6 +77,7 @@ EXPECTED = {
     "rdp-covers-delta": "holds, loose",
     "pld-below-rdp": "holds, loose",
     "epsilon-monotone": "holds",
+    "shuffled-as-if-sampled": "corrected",
     "backpropagation-equation": "corrected",
     "sse-as-a-norm": "corrected",
     "gradient-norm-sum": "corrected",
@@ -176,6 +178,8 @@ TRUE_TWINS = {
     "bias-falls-with-temperature": lambda: Outcome(
         temperature_and_bias.falling(unclipped=True).ratio, "", ""
     ),
+    # For batches that were sampled it is what the formula says.
+    "shuffled-as-if-sampled": lambda: shuffled_batches.as_if_sampled(sampled=True),
     "backpropagation-equation": lambda: losing_less.backpropagation(
         losing_less.corrected_backpropagation
     ),

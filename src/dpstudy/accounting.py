@@ -82,7 +82,7 @@ def epsilon(
         UserError: an argument out of range, or an unknown accountant.
     """
     _check_run(sampling_probability, noise_multiplier, delta, accountant)
-    steps = _whole("steps", steps)
+    steps = whole("steps", steps)
     if steps == 0:
         return 0.0
     return _epsilon(sampling_probability, noise_multiplier, steps, delta, accountant)
@@ -103,7 +103,7 @@ def epsilon_curve(
     MNIST take about two seconds.
     """
     _check_run(sampling_probability, noise_multiplier, delta, accountant)
-    counts = tuple(_whole("steps", count) for count in steps)
+    counts = tuple(whole("steps", count) for count in steps)
     return _curve(sampling_probability, noise_multiplier, counts, delta, accountant)
 
 
@@ -127,7 +127,7 @@ def noise_multiplier_for(
     if not (epsilon > 0 and math.isfinite(epsilon)):
         raise UserError(f"epsilon must be > 0 and finite, got {epsilon}")
     _check_run(sampling_probability, 1.0, delta, accountant)
-    steps = _whole("steps", steps)
+    steps = whole("steps", steps)
     if steps == 0:
         raise UserError("steps must be at least 1 to calibrate noise, got 0")
     return _calibrate(epsilon, sampling_probability, steps, delta, accountant)
@@ -140,7 +140,7 @@ def sampling_probability_of(*, examples: int, batch: int) -> float:
         UserError: a batch larger than the data set, or either below 1.
     """
     for name, value in (("examples", examples), ("batch", batch)):
-        if _whole(name, value) < 1:
+        if whole(name, value) < 1:
             raise UserError(f"{name} must be at least 1, got {value}")
     if batch > examples:
         raise UserError(f"batch must be at most the {examples} examples, got {batch}")
@@ -168,8 +168,8 @@ def effective_noise_multiplier(noise_std: float, sensitivity: float) -> float:
     Raises:
         UserError: either is not positive and finite.
     """
-    _check_positive("noise standard deviation", noise_std)
-    _check_positive("sensitivity", sensitivity)
+    check_positive("noise standard deviation", noise_std)
+    check_positive("sensitivity", sensitivity)
     return noise_std / sensitivity
 
 
@@ -184,7 +184,7 @@ def zcdp_epsilon(rho: float, delta: float) -> float:
     """
     if not (rho >= 0 and math.isfinite(rho)):
         raise UserError(f"rho must be >= 0 and finite, got {rho}")
-    _check_delta(delta)
+    check_delta(delta)
     return rho + 2 * math.sqrt(rho * math.log(1 / delta))
 
 
@@ -194,8 +194,8 @@ def zcdp_rho(epsilon: float, delta: float) -> float:
     Raises:
         UserError: epsilon not positive and finite, or delta outside (0, 1).
     """
-    _check_positive("epsilon", epsilon)
-    _check_delta(delta)
+    check_positive("epsilon", epsilon)
+    check_delta(delta)
     log = math.log(1 / delta)
     return (math.sqrt(log + epsilon) - math.sqrt(log)) ** 2
 
@@ -211,8 +211,8 @@ def gdp_mu(*, sampling_probability: float, noise_multiplier: float, steps: int) 
         UserError: an argument out of range.
     """
     _check_probability(sampling_probability)
-    _check_positive("noise multiplier", noise_multiplier)
-    steps = _whole("steps", steps)
+    check_positive("noise multiplier", noise_multiplier)
+    steps = whole("steps", steps)
     return sampling_probability * math.sqrt(steps * math.expm1(noise_multiplier**-2))
 
 
@@ -228,7 +228,7 @@ def gdp_epsilon(mu: float, delta: float) -> float:
     """
     if not (mu >= 0 and math.isfinite(mu)):
         raise UserError(f"mu must be >= 0 and finite, got {mu}")
-    _check_delta(delta)
+    check_delta(delta)
     return float(dp_accounting.get_epsilon_gaussian(1 / mu, delta)) if mu > 0 else 0.0
 
 
@@ -243,10 +243,10 @@ def gdp_noise_multiplier_for(
     Raises:
         UserError: an argument out of range.
     """
-    _check_positive("epsilon", epsilon)
+    check_positive("epsilon", epsilon)
     _check_probability(sampling_probability)
-    _check_delta(delta)
-    if _whole("steps", steps) < 1:
+    check_delta(delta)
+    if whole("steps", steps) < 1:
         raise UserError(f"steps must be at least 1 to calibrate noise, got {steps}")
     mu = 1 / dp_accounting.get_sigma_gaussian(epsilon, delta)
     return math.log1p((mu / sampling_probability) ** 2 / steps) ** -0.5
@@ -254,7 +254,7 @@ def gdp_noise_multiplier_for(
 
 def gdp_delta(mu: float, epsilon: float) -> float:
     """Return the delta at `epsilon` of a mu-GDP mechanism: Corollary 2.13, see `gdp_epsilon`."""
-    _check_positive("mu", mu)
+    check_positive("mu", mu)
     above, below = stats.norm.logcdf([mu / 2 - epsilon / mu, -mu / 2 - epsilon / mu])
     return float(np.exp(above) - np.exp(epsilon + below))
 
@@ -270,37 +270,51 @@ def _epsilon(q: float, sigma: float, steps: int, delta: float, accountant: str) 
 def _curve(
     q: float, sigma: float, steps: tuple[int, ...], delta: float, accountant: str
 ) -> tuple[float, ...]:
-    increasing = sorted({count for count in steps if count > 0})
     if accountant == "pld":
-        values = _pld_curve(q, sigma, increasing, delta)
-    else:
-        values = [_rdp_epsilon(q, sigma, count, delta, accountant) for count in increasing]
-    at = {0: 0.0, **dict(zip(increasing, values, strict=True))}
-    return tuple(at[count] for count in steps)
+        return composed_along(lambda count: _composed(q, sigma, count), steps, delta)
+    return tuple(
+        _rdp_epsilon(q, sigma, count, delta, accountant) if count else 0.0 for count in steps
+    )
 
 
-def _pld_curve(q: float, sigma: float, increasing: list[int], delta: float) -> list[float]:
-    """Compose forward from one count to the next: epochs of equal length share one increment."""
-    values, done, loss = [], 0, None
-    for count in increasing:
-        increment = _composed(q, sigma, count - done)
+def composed_along(
+    composed: Callable[[int], pld.PrivacyLossDistribution], counts: Sequence[int], delta: float
+) -> tuple[float, ...]:
+    """Return the epsilon of several counts of one mechanism, in the order given.
+
+    Composed once along the increasing counts; those of equal distance share one increment.
+
+    Args:
+        composed: returns the privacy loss of a count of at least 1.
+        counts: each >= 0.
+        delta: in (0, 1).
+    """
+    at, done, loss = {0: 0.0}, 0, None
+    for count in sorted({count for count in counts if count > 0}):
+        increment = composed(count - done)
         loss = increment if loss is None else loss.compose(increment)
         done = count
-        values.append(float(loss.get_epsilon_for_delta(delta)))
-    return values
+        at[count] = float(loss.get_epsilon_for_delta(delta))
+    return tuple(at[count] for count in counts)
 
 
 @lru_cache(maxsize=4)
 def _one_step(q: float, sigma: float) -> pld.PrivacyLossDistribution:
-    # The interval follows the size of one step's loss, about mean plus deviation without sampling.
-    # A fixed one would be too coarse for much noise and run out of memory for little.
-    interval = _INTERVAL * (1 / (2 * sigma**2) + 1 / sigma)
     try:
         return pld.from_gaussian_mechanism(
-            sigma, sampling_prob=q, value_discretization_interval=interval
+            sigma, sampling_prob=q, value_discretization_interval=discretization(sigma)
         )
     except OverflowError:
         raise UserError(f"noise multiplier {sigma} is too small to account for") from None
+
+
+def discretization(noise_multiplier: float) -> float:
+    """Return the interval to which privacy losses are rounded.
+
+    It follows the size of one step's loss, about mean plus deviation without sampling: a fixed one
+    would be too coarse for much noise and run out of memory for little.
+    """
+    return _INTERVAL * (1 / (2 * noise_multiplier**2) + 1 / noise_multiplier)
 
 
 @lru_cache(maxsize=16)
@@ -383,8 +397,8 @@ def _round_up(value: float) -> float:
 
 def _check_run(q: float, sigma: float, delta: float, accountant: str) -> None:
     _check_probability(q)
-    _check_positive("noise multiplier", sigma)
-    _check_delta(delta)
+    check_positive("noise multiplier", sigma)
+    check_delta(delta)
     if accountant not in ACCOUNTANTS:
         raise UserError(f"unknown accountant {accountant!r}; one of: {', '.join(ACCOUNTANTS)}")
 
@@ -394,19 +408,22 @@ def _check_probability(q: float) -> None:
         raise UserError(f"sampling probability must be in (0, 1], got {q}")
 
 
-def _check_delta(delta: float) -> None:
+def check_delta(delta: float) -> None:
+    """Raise UserError where delta is outside (0, 1)."""
     if not 0 < delta < 1:
         raise UserError(f"delta must be in (0, 1), got {delta}")
 
 
-def _check_positive(name: str, value: float) -> None:
+def check_positive(name: str, value: float) -> None:
+    """Raise UserError where a value, of that name, is not positive and finite."""
     if not value > 0:
         raise UserError(f"{name} must be > 0, got {value}")
     if math.isinf(value):
         raise UserError(f"{name} must be finite, got {value}")
 
 
-def _whole(name: str, value: int) -> int:
+def whole(name: str, value: int) -> int:
+    """Return a whole number of at least 0, or raise UserError that names it."""
     try:
         whole = operator.index(value)
     except TypeError:

@@ -432,9 +432,20 @@ def _steps(examples: int, batch: int, epochs: int) -> dict[str, Any]:
     required=True,
     help="Noise multiplier σ: the noise's standard deviation over the clipping norm.",
 )
+@click.option(
+    "--shuffled",
+    is_flag=True,
+    help="Batches cut from a shuffled data set: what that costs at least and at most.",
+)
 @privacy_options
 def epsilon(
-    noise: float, examples: int, batch: int, epochs: int, delta: float, as_json: bool
+    noise: float,
+    shuffled: bool,
+    examples: int,
+    batch: int,
+    epochs: int,
+    delta: float,
+    as_json: bool,
 ) -> None:
     """State the ε that DP-SGD costs, by accountant.
 
@@ -443,18 +454,30 @@ def epsilon(
     dpstudy epsilon --examples 60000 --batch 512 --epochs 40 --noise 1.23
     """
     from dpstudy import accounting
-    from dpstudy.privacy import LABELS
+    from dpstudy.privacy import LABELS, shuffled_curve
 
     what = _steps(examples, batch, epochs)
-    values = {
-        name: accounting.epsilon(**what, noise_multiplier=noise, delta=delta, accountant=name)
-        for name in accounting.ACCOUNTANTS
-    }
+    values: dict[str, float | None]
+    if shuffled:
+        what["steps"] = epochs * (examples // batch)
+        curves = shuffled_curve(
+            examples=examples,
+            batch=batch,
+            steps=[what["steps"]],
+            noise_multiplier=noise,
+            delta=delta,
+        )
+        values = {name: curve[-1] for name, curve in curves.items()}
+    else:
+        values = {
+            name: accounting.epsilon(**what, noise_multiplier=noise, delta=delta, accountant=name)
+            for name in accounting.ACCOUNTANTS
+        }
     if as_json:
         click.echo(json.dumps({**what, "noise_multiplier": noise, "delta": delta, **values}))
         return
     for name, value in values.items():
-        click.echo(f"{value:8.4f}  {LABELS[name]}")
+        click.echo(f"{'none' if value is None else f'{value:8.4f}':>8}  {LABELS[name]}")
 
 
 @main.command()

@@ -1,10 +1,11 @@
 """The epsilon of a run: from what was sampled, bounded and noised to what its curve states.
 
 Poisson-sampled runs carry the accountants' epsilon. Shuffled runs carry the papers' claim, the
-same formula used where its assumption does not hold, and the epsilon that does hold for them: of
-one unsampled step an epoch. The latter is for neighbours of which one has an example blanked, so
-that it contributes nothing. Adding or removing one would move others to other batches; replacing
-one has twice the sensitivity.
+same formula used where its assumption does not hold, and the two that the truth lies between: the
+epsilon that is proven, of one unsampled step an epoch, and the least that anything could prove,
+see `shuffling.py`. Both are for neighbours of which one has an example blanked, so that it
+contributes nothing. Adding or removing one would move others to other batches; replacing one has
+twice the sensitivity.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
-from dpstudy import accounting
+from dpstudy import accounting, shuffling
 from dpstudy.spec import Run
 from dpstudy.store import Result
 
@@ -21,7 +22,9 @@ LABELS = {
     "rdp": "RDP",
     "rdp-2019": "RDP with the conversion of 2017, as in the papers",
     "claimed-rdp-2019": accounting.CLAIMED_LABEL,
-    "shuffled-pld": "PLD without amplification, shuffled batches, one example blanked",
+    "shuffled-at-least": "at least, for some gradients within the clip: shuffled batches, one "
+    "example blanked",
+    "shuffled-pld": "at most: PLD without amplification, shuffled batches, one example blanked",
 }
 
 
@@ -32,20 +35,52 @@ def epsilon_curve(run: Run, steps: list[int]) -> dict[str, list[float | None]]:
     """
     if not run.private:
         return {}
-    common = {"noise_multiplier": run.noise_multiplier, "delta": run.delta}
-    sampled = common | {"sampling_probability": run.sampling_probability, "steps": steps}
-    if run.sampling == "poisson":
-        return {
-            name: _rounded(accounting.epsilon_curve(**sampled, accountant=name))
-            for name in accounting.ACCOUNTANTS
-        }
-    # In an epoch an example is in one batch at most: `Run.steps_per_epoch` sees to that.
-    passes = [-(-count // run.steps_per_epoch) for count in steps]
+    run_noise = {"noise_multiplier": run.noise_multiplier, "delta": run.delta}
+    if run.sampling == "shuffled":
+        return shuffled_curve(examples=run.examples, batch=run.batch, steps=steps, **run_noise)
     return {
-        "claimed-rdp-2019": _rounded(accounting.epsilon_curve(**sampled, accountant="rdp-2019")),
-        "shuffled-pld": _rounded(
-            accounting.epsilon_curve(**common, sampling_probability=1.0, steps=passes)
-        ),
+        name: _rounded(
+            accounting.epsilon_curve(
+                sampling_probability=run.sampling_probability,
+                steps=steps,
+                accountant=name,
+                **run_noise,
+            )
+        )
+        for name in accounting.ACCOUNTANTS
+    }
+
+
+def shuffled_curve(
+    *, examples: int, batch: int, steps: list[int], noise_multiplier: float, delta: float
+) -> dict[str, list[float | None]]:
+    """Return what is claimed of shuffled batches, and what they cost at least and at most.
+
+    An epoch has as many steps as the examples fill batches, and leaves the rest out.
+
+    Raises:
+        UserError: an argument out of range.
+    """
+    probability = accounting.sampling_probability_of(examples=examples, batch=batch)
+    noise = {"noise_multiplier": noise_multiplier, "delta": delta}
+    batches = examples // batch
+    claimed = accounting.epsilon_curve(
+        sampling_probability=probability, steps=steps, accountant="rdp-2019", **noise
+    )
+    # In an epoch an example is in one batch at most, and after its last step surely has been.
+    at_least = shuffling.least_epsilon_curve(
+        examples=examples,
+        batch=batch,
+        epochs=[count // batches for count in steps],
+        **noise,
+    )
+    at_most = accounting.epsilon_curve(
+        sampling_probability=1.0, steps=[-(-count // batches) for count in steps], **noise
+    )
+    return {
+        "claimed-rdp-2019": _rounded(claimed),
+        "shuffled-at-least": _rounded(at_least),
+        "shuffled-pld": _rounded(at_most),
     }
 
 

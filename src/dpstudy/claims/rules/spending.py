@@ -14,11 +14,13 @@ from dpstudy.published import Number
 
 _PROVEN = ("pld", "shuffled-pld")
 _OF_ITS_TIME = ("rdp-2019", "claimed-rdp-2019")
+_AT_LEAST = "shuffled-at-least"
 _PROOF = {
     "poisson": "(Poisson sampling) ε = {:.3g} is proven",
     "shuffled": "(shuffled batches) no more is proven than ε = {:.3g}, and that for one example "
-    "blanked, not added or removed, which does not prove that they spent more than is quoted",
+    "blanked, not added or removed",
 }
+_NO_LESS = ", and from clipping, noise and shuffling alone less than {:.3g} cannot be proven"
 
 
 @dataclass(frozen=True)
@@ -45,11 +47,16 @@ class AtEpsilon(Rule):
         if spent is None or old is None:
             raise UndecidedError(f"no epsilon is stored for {variant.label}")
         holds = round(spent, quoted.decimals) <= quoted.value
+        proof = _PROOF[variant.run.sampling].format(spent)
+        ours = {"proven": spent, "of_its_time": old}
+        if (least := variant.epsilon(_AT_LEAST)) is not None:
+            proof += _NO_LESS.format(least)
+            ours["at_least"] = least
         return Outcome(
             graded(holds, False),
-            f"For the runs of {variant.label} {_PROOF[variant.run.sampling].format(spent)}; the "
-            f"accounting of the paper's time says {old:.3g}.",
-            {"proven": spent, "of_its_time": old},
+            f"For the runs of {variant.label} {proof}; the accounting of the paper's time says "
+            f"{old:.3g}.",
+            ours,
             f"{spent:.3g}",
         )
 

@@ -1,0 +1,128 @@
+"""What shuffled batches cost at least, against closed forms and draws that know no accounting."""
+
+import math
+
+import numpy as np
+import pytest
+from scipy import optimize, stats
+
+from dpstudy import accounting
+from dpstudy.errors import UserError
+from dpstudy.shuffling import least_epsilon_curve
+
+COMMON = {"examples": 6, "batch": 2, "noise_multiplier": 1.0, "delta": 1e-3, "epochs": [1]}
+
+
+def least(**changed):
+    [value] = least_epsilon_curve(**COMMON | changed)
+    return value
+
+
+def drawn_loss(rng, draws, batches, taking_part, sigma, mean):
+    """Draw log P/Q of one epoch, with the example (mean 2) or blanked (mean 1), by densities."""
+    seen = sigma * rng.standard_normal((draws, batches))
+    seen[:, 0] += mean * (rng.random(draws) < taking_part)
+
+    def density(shift):
+        absent = stats.norm.pdf(seen, 0, sigma)
+        # One batch has the example, the others do not.
+        here = stats.norm.pdf(seen, shift, sigma) / absent
+        return absent.prod(axis=1) * (taking_part * here.mean(axis=1) + 1 - taking_part)
+
+    return np.log(density(2) / density(1))
+
+
+@pytest.mark.parametrize("sigma", [0.7, 1.23, 4.0])
+@pytest.mark.parametrize("epochs", [1, 10])
+def test_a_single_batch_is_a_gaussian(sigma, epochs):
+    """With one batch an epoch there is nothing to shuffle, and the bound is nearly exact."""
+    found = least(batch=6, noise_multiplier=sigma, epochs=[epochs])
+    exact = accounting.gdp_epsilon(math.sqrt(epochs) / sigma, COMMON["delta"])
+    assert 0.99 * exact < found <= exact
+
+
+@pytest.mark.parametrize(
+    ("sigma", "epochs", "delta"), [(1.0, 1, 1e-2), (0.8, 3, 1e-2), (2, 4, 3e-3)]
+)
+@pytest.mark.parametrize("examples", [6, 7])
+def test_the_bound_lies_just_below_what_draws_show(examples, sigma, epochs, delta):
+    """At a lower bound on epsilon the true delta is no smaller than the one asked for."""
+    found = least(examples=examples, noise_multiplier=sigma, epochs=[epochs], delta=delta)
+    rng, draws = np.random.default_rng(0), 200_000
+    loss = sum(drawn_loss(rng, draws, 3, 6 / examples, sigma, 2) for _ in range(epochs))
+    excess = np.maximum(-np.expm1(found - loss), 0)
+    error = excess.std() / math.sqrt(draws)
+    assert delta - 4 * error < excess.mean() < 1.1 * delta + 4 * error
+
+
+@pytest.mark.parametrize(("sigma", "batches"), [(0.5, 1000), (0.6, 100), (1.23, 117)])
+def test_it_is_no_worse_than_the_largest_batch_alone(sigma, batches):
+    """Chua et al. 2024: the best threshold on the largest batch of one epoch."""
+    thresholds = np.linspace(-2, 8, 20_001)[:, None]
+    means = np.array([2.0, 1.0])
+    below = stats.norm.logcdf((thresholds - means) / sigma)
+    others = (batches - 1) * stats.norm.logcdf(thresholds / sigma)
+    above = -np.expm1(below + others)
+
+    def excess(epsilon):
+        return (above[:, 0] - math.exp(epsilon) * above[:, 1]).max() - 1e-5
+
+    theirs = optimize.brentq(excess, 0, 40)
+    found = least(examples=batches, batch=1, noise_multiplier=sigma, delta=1e-5)
+    assert found > 0.98 * theirs
+
+
+def test_the_settings_of_losing_less_cost_more_than_they_claim():
+    """The finding, beside the formula for Poisson sampling and what is proven."""
+    from dpstudy.published import END_TO_END
+
+    for setting in END_TO_END:
+        found = least(
+            examples=setting.examples,
+            batch=setting.batch,
+            noise_multiplier=setting.noise_multiplier,
+            epochs=[setting.epochs],
+            delta=setting.delta,
+        )
+        proven = accounting.gdp_epsilon(
+            math.sqrt(setting.epochs) / setting.noise_multiplier, setting.delta
+        )
+        assert 1.2 * setting.claimed_epsilon < found < proven
+
+
+def test_epochs_may_come_in_any_order_and_cost_more_and_more():
+    curve = least_epsilon_curve(**COMMON | {"epochs": [5, 0, 1, 5, 2]})
+    assert curve[1] == 0
+    assert curve[0] == curve[3] > curve[4] > curve[2] > 0
+    assert curve[2] == pytest.approx(least())
+
+
+def test_noise_and_fewer_passes_through_full_batches_take_off():
+    assert least(noise_multiplier=2.0) < least()
+    # Seven examples leave one out of three batches of two.
+    assert least(examples=7) < least()
+    assert least(delta=1e-2) < least()
+
+
+@pytest.mark.parametrize("sigma", [1e-6, 1e-3, 0.1, 0.49, 0.5, 50.0, 1e4])
+def test_any_noise_has_a_bound_below_what_is_proven(sigma):
+    found = least(noise_multiplier=sigma, epochs=[3])
+    assert 0 <= found <= accounting.gdp_epsilon(math.sqrt(3) / sigma, COMMON["delta"])
+    assert found > 20 or sigma > 0.3
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({"batch": 7}, "batch must be at most the 6 examples"),
+        ({"batch": 0}, "batch must be at least 1"),
+        ({"noise_multiplier": 0.0}, "noise multiplier must be > 0"),
+        ({"noise_multiplier": math.nan}, "noise multiplier must be > 0"),
+        ({"delta": 1.0}, "delta must be in"),
+        ({"epochs": [-1]}, "epochs must be >= 0"),
+        ({"epochs": [0.5]}, "epochs must be a whole number"),
+    ],
+)
+def test_what_makes_no_sense_is_refused(changed, said):
+    with pytest.raises(UserError, match=said):
+        least(**changed)
