@@ -85,14 +85,14 @@ def as_if_sampled(sampled: bool = False) -> Outcome:
         )
         above.append(least - epsilon(sampling_probability=1.0, steps=setting.epochs, **common))
         found.append(
-            f"{DATASETS[setting.dataset]}: {estimate:.1e} at ε = {formula:.2f}, and "
-            f"{setting.delta:.0e} at no less than ε = {least:.2f}"
+            f"{DATASETS[setting.dataset]}: {estimate:.1e} ± {error:.0e} at "
+            f"ε = {formula:.2f}, and {setting.delta:.0e} at no less than ε = {least:.2f}"
         )
     return Outcome(
         worst=max(exceeded),
         corrected=max(above),
         looked=f"the {len(END_TO_END)} end-to-end settings of losing less, {_DRAWS:,} draws each",
-        finding=f"δ, drawn at the ε of the formula. {'; '.join(found)}.",
+        finding=f"The δ drawn (± standard error) at the formula's ε, and the least ε of δ as asked for. {'; '.join(found)}.",
     )
 
 
