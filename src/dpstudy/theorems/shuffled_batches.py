@@ -92,8 +92,8 @@ def as_if_sampled(sampled: bool = False) -> Outcome:
         worst=max(exceeded),
         corrected=max(above),
         looked=f"the {len(END_TO_END)} end-to-end settings of losing less, {_DRAWS:,} draws each",
-        finding="δ drawn (± standard error) at the formula's ε, and the least ε of the δ asked for. "
-        f"{'; '.join(found)}.",
+        finding="δ drawn (± standard error) at the formula's ε, and the least ε of the δ asked "
+        f"for. {'; '.join(found)}.",
     )
 
 
