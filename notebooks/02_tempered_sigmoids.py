@@ -259,10 +259,11 @@ chapter.calibrated_noise(private, calibrated)
 # accuracies first: does it matter for learning? Then look at the columns of ε. For shuffled batches
 # the published one has no proof, and what is proven, without amplification, is larger and says
 # less: it covers an example that is blanked, not one that is added or removed. *At least* is what
-# some gradients within the clip give away ({doc}`01_accounting` says which). Where that is above what
-# is quoted, the quoted ε is no guarantee of training by shuffled batches at this noise, by whatever
-# accountant {cite}`chua2024private,chua2024scalable`. Audits find that real training comes closer
-# to it than one would like {cite}`annamalai2024shuffle`; of these networks we have audited none.
+# some gradients within the clip give away ({doc}`01_accounting` says which). Where that is above
+# what is quoted, no accountant that knows of clipping, noise and shuffling alone can certify the
+# quoted ε for shuffled batches at this noise {cite}`chua2024private,chua2024scalable`. How near
+# real training comes to that can be audited {cite}`annamalai2024shuffle`; these networks we have
+# not audited.
 
 # %% tags=["remove-input"]
 shuffled = prepare(find("tempered-sigmoids-shuffled"), profile, dataset=dataset, seeds=seeds)

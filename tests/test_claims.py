@@ -458,7 +458,7 @@ def test_shuffled_runs_are_held_to_what_is_proven_for_them(tiny, tmp_path):
     [outcome] = judged(tmp_path, entry(SPENT, ["mnist, epsilon"]))
     assert outcome.verdict == NOT_REPRODUCED
     assert outcome.ours == {"proven": 31.0, "of_its_time": 2.9, "at_least": 8.5}
-    assert "less than 8.5 cannot be proven" in outcome.finding
+    assert "less than 8.50 cannot be proven" in outcome.finding
 
 
 def test_an_epsilon_without_bound_is_above_any_that_is_quoted(tiny, tmp_path):

@@ -649,6 +649,15 @@ def test_sentences_carry_the_numbers_of_the_datasets_that_are_complete(results):
     assert "<li>Replace relu" in points._repr_html_()
 
 
+def test_the_sentence_on_accounting_says_what_shuffled_batches_cost_at_least(results):
+    spent = {"claimed-rdp-2019": [2.9] * 40, "shuffled-pld": [21.0] * 40}
+    spent["shuffled-at-least"] = [8.5] * 40
+    keep("figure-3", lambda label, run: 0.97)
+    keep("shuffled", lambda label, run: 0.98, change=lambda _, one: replace(one, epsilon=spent))
+    said = chapter.practitioner().lines[2]
+    assert "4.00 by PLD (of shuffled batches, clipping and noise certify no less than 8.50)" in said
+
+
 def test_one_missing_seed_keeps_a_dataset_out_of_the_sentences(results):
     keep("figure-3", lambda label, run: 0.98)
     next(iter(experiment("figure-3").folder().iterdir())).unlink()

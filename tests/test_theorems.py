@@ -178,7 +178,7 @@ TRUE_TWINS = {
     "bias-falls-with-temperature": lambda: Outcome(
         temperature_and_bias.falling(unclipped=True).ratio, "", ""
     ),
-    # For batches that were sampled it is what the formula says.
+    # Of batches that were sampled it is true.
     "shuffled-as-if-sampled": lambda: shuffled_batches.as_if_sampled(sampled=True),
     "backpropagation-equation": lambda: losing_less.backpropagation(
         losing_less.corrected_backpropagation

@@ -6,12 +6,13 @@ l2 norm at most the sensitivity, and Gaussian noise of standard deviation sigma 
 added to their sum. sigma is the noise multiplier. Neighbouring data sets differ by adding or
 removing one example. All epsilons use the natural logarithm and have no unit.
 
-Sharp edge: all four papers cut a shuffled data set into batches and then used the formula for
-Poisson sampling. The functions below give the value of that formula whatever was run. For shuffled
-batches the result is a claim, not a guarantee, and is to be labelled `CLAIMED_LABEL`. What does
-hold for them is `epsilon(sampling_probability=1, steps=epochs, ...)`, since in one epoch an
-example enters one batch; and it holds for neighbours of which one has an example blanked, since
-adding or removing it would move others to other batches.
+Sharp edge: code that cuts a shuffled data set into batches has long used the formula for Poisson
+sampling, and three of the four papers build on such code. The functions below give the value of
+that formula whatever was run. For shuffled batches the result is a claim, not a guarantee, and is
+to be labelled `CLAIMED_LABEL`; `shuffling.py` shows that it can be far too small. What does hold
+for them is `epsilon(sampling_probability=1, steps=epochs, ...)`, since in one epoch an example
+enters one batch; and it holds for neighbours of which one has an example blanked, since adding or
+removing it would move others to other batches.
 
 Three accountants, from tight to loose:
 

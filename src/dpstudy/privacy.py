@@ -1,16 +1,17 @@
 """The epsilon of a run: from what was sampled, bounded and noised to what its curve states.
 
 Poisson-sampled runs carry the accountants' epsilon. Shuffled runs carry the papers' claim, the
-same formula used where its assumption does not hold, and the two that the truth lies between: the
-epsilon that is proven, of one unsampled step an epoch, and the least that anything could prove,
-see `shuffling.py`. Both are for neighbours of which one has an example blanked, so that it
-contributes nothing. Adding or removing one would move others to other batches; replacing one has
-twice the sensitivity.
+same formula used where its assumption does not hold, and two bounds on what all gradients within
+the clip cost at worst: the epsilon that is proven, of one unsampled step an epoch, and one that
+some gradients exceed, see `shuffling.py`. Both are for neighbours of which one has an example
+blanked, so that it contributes nothing. Adding or removing one would move others to other batches;
+replacing one has twice the sensitivity.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import replace
 
 from dpstudy import accounting, shuffling
@@ -79,7 +80,7 @@ def shuffled_curve(
     )
     return {
         "claimed-rdp-2019": _rounded(claimed),
-        "shuffled-at-least": _rounded(at_least),
+        "shuffled-at-least": [_six_digits(value, math.floor) for value in at_least],
         "shuffled-pld": _rounded(at_most),
     }
 
@@ -89,7 +90,14 @@ def _rounded(values: tuple[float, ...]) -> list[float | None]:
 
     None where there is no finite epsilon, since JSON has no infinity.
     """
-    return [float(f"{value:.6g}") if math.isfinite(value) else None for value in values]
+    return [_six_digits(value, round) if math.isfinite(value) else None for value in values]
+
+
+def _six_digits(value: float, rounding: Callable[[float], int]) -> float:
+    if value == 0:
+        return 0.0
+    shift = 5 - math.floor(math.log10(value))
+    return float(f"{rounding(value * 10.0**shift)}e{-shift}")
 
 
 def with_epsilon(result: Result) -> Result:

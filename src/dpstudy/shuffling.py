@@ -2,14 +2,17 @@
 
 An epoch of shuffled training deals the examples into batches by a permutation, and releases each
 batch's clipped sum with Gaussian noise. The formula for Poisson sampling does not speak of that,
-and no formula is known that does. Here is what such an epoch gives away for one choice of gradients
-that clipping permits (Chua et al. 2024, "How private are DP-SGD implementations?"): all examples
-have a gradient of norm C in one direction, but for the one in question, which has it in the other.
-In units of C, and counted from minus the batch size, every batch sums to 0 but for the one with
-that example: it sums to 2, or to 1 if the example is blanked. Over T batches, with noise sigma,
+and no tight one is known that does. Here is what such an epoch gives away for one choice of
+gradients that clipping permits (Chua et al. 2024, "How private are DP-SGD implementations?"): all
+examples have a gradient of norm C in one direction, but for the one in question, which has it in
+the other. In units of C, and counted from minus the batch size, every batch sums to 0 but for the
+one with that example: it sums to 2, or to 1 if the example is blanked. Over T batches, with noise
+sigma,
 
     with the example:    P = mean over t of N(2 e_t, sigma^2 I),
     with it blanked:     Q = mean over t of N(1 e_t, sigma^2 I).
+
+Where examples are left over, both are mixed with N(0, sigma^2 I) in the same proportion.
 
 From any function of what is released one learns no more than from all of it. Two are looked at, and
 the better bound returned:
@@ -22,10 +25,11 @@ the better bound returned:
 Epochs are shuffled independently of each other, and compose as privacy loss distributions, rounded
 down.
 
-So no accountant that knows of clipping, noise and shuffling alone can certify a smaller epsilon.
-That a given network's gradients come near this case is not said. The neighbour has an example
-blanked, as in `privacy.py`; were one removed, a batch of fixed size would take in another in its
-place, which gives away more.
+So where every noisy sum is seen, as all accounting here assumes, no accountant that knows of
+clipping, noise and shuffling alone can certify a smaller epsilon. That a given network's gradients
+come near this case is not said. The neighbour has an example blanked, as in `privacy.py`. The
+formula for Poisson sampling covers that neighbour too: a sampled batch does not tell a blank
+example from none.
 """
 
 from __future__ import annotations
@@ -59,6 +63,10 @@ _RAREST, _CELLS = 1e-9, 1_000
 
 # With next to no noise, losses are still no larger than the logarithm of what is rarest.
 _COARSEST = 1e-3
+
+# Composition rounds, and counts what it cuts off as an infinite loss: for the delta asked for to be
+# reached in truth, this much more is asked for.
+_ROUNDING = 1e-10
 
 # The probabilities of what is looked at: with the example, and with it blanked.
 Pair = tuple["Float[np.ndarray, ' cells']", "Float[np.ndarray, ' cells']"]
@@ -95,10 +103,11 @@ def least_epsilon_curve(
     accounting.check_positive("noise multiplier", noise_multiplier)
     accounting.check_delta(delta)
     counts = tuple(accounting.whole("epochs", count) for count in epochs)
+    wanted = min(delta + _ROUNDING, 1.0)
     looks = [largest_batch] + [summed_ratios] * (noise_multiplier >= _LEAST_SUMMED)
     curves = [
         accounting.composed_along(
-            one_epoch(look, batches, participation, noise_multiplier).self_compose, counts, delta
+            one_epoch(look, batches, participation, noise_multiplier).self_compose, counts, wanted
         )
         for look in looks
     ]

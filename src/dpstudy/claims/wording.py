@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import NewType
 
@@ -66,3 +67,8 @@ def against(first: pd.Series, second: pd.Series, quantity: Quantity) -> str:
 def chosen(variants: Sequence[Trained], chosen: Trained) -> str:
     """Name the variant that was chosen, if it was one of several."""
     return f", {chosen.label}, the best of {len(variants)}" if len(variants) > 1 else ""
+
+
+def rounded_down(value: float, decimals: int = 2) -> str:
+    """Show a lower bound so that what is shown is one too."""
+    return f"{math.floor(value * 10**decimals) / 10**decimals:.{decimals}f}"

@@ -15,6 +15,7 @@ from dpstudy.accounting import (
     noise_multiplier_for,
     zcdp_epsilon,
 )
+from dpstudy.claims.wording import rounded_down
 from dpstudy.errors import UserError
 from dpstudy.figures.page import STYLES, Figure, Table, canvas
 from dpstudy.published import (
@@ -108,10 +109,11 @@ def cost_table() -> Table:
         name="cost-of-the-settings",
         caption=(
             f"ε at {_AT_DELTA}, for one example added or removed; shuffled, for one example "
-            "blanked. At least, shuffled: what some gradients within the clip give away. σ: noise "
-            "over claimed sensitivity, of one step, or for backpropagation clipping of one epoch, "
-            "all layers together. A dash: not published, not used by the paper, not computable "
-            "from what it states, or not computed. The tanh filter's "
+            "blanked. At least, shuffled: what some gradients within the clip give away, where "
+            "every noisy sum is seen. σ: noise over claimed sensitivity, of one step, or for "
+            "backpropagation clipping of one epoch, all layers together. A dash: not published, "
+            "not used by the paper, not computable from what it states, or not computed. The "
+            "tanh filter's "
             f"{TANH_FILTER_EPOCHS} epochs and {MNIST_PARAMETERS:,} parameters are our choice: its "
             "paper states neither."
         ),
@@ -121,6 +123,7 @@ def cost_table() -> Table:
             "σ": "{:.3g}",
             "Steps": "{:.0f}",
             **dict.fromkeys(epsilons, show_epsilon),
+            "At least, shuffled": rounded_down,
         },
     )
 

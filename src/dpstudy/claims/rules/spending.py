@@ -10,6 +10,7 @@ from dpstudy.claims.evidence import Selector, Trained
 from dpstudy.claims.rules.measures import only
 from dpstudy.claims.rules.rule import Rule
 from dpstudy.claims.verdict import Outcome, UndecidedError, graded
+from dpstudy.claims.wording import rounded_down
 from dpstudy.published import Number
 
 _PROVEN = ("pld", "shuffled-pld")
@@ -17,10 +18,10 @@ _OF_ITS_TIME = ("rdp-2019", "claimed-rdp-2019")
 _AT_LEAST = "shuffled-at-least"
 _PROOF = {
     "poisson": "(Poisson sampling) ε = {:.3g} is proven",
-    "shuffled": "(shuffled batches) no more is proven than ε = {:.3g}, and that for one example "
-    "blanked, not added or removed",
+    "shuffled": "(shuffled batches) ε = {:.3g} is proven, and that for one example blanked, not "
+    "added or removed",
 }
-_NO_LESS = ", and from clipping, noise and shuffling alone less than {:.3g} cannot be proven"
+_NO_LESS = ", and from clipping, noise and shuffling alone less than {} cannot be proven"
 
 
 @dataclass(frozen=True)
@@ -50,7 +51,7 @@ class AtEpsilon(Rule):
         proof = _PROOF[variant.run.sampling].format(spent)
         ours = {"proven": spent, "of_its_time": old}
         if (least := variant.epsilon(_AT_LEAST)) is not None:
-            proof += _NO_LESS.format(least)
+            proof += _NO_LESS.format(rounded_down(least))
             ours["at_least"] = least
         return Outcome(
             graded(holds, False),

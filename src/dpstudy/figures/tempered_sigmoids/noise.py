@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pandas as pd
 
-from dpstudy.claims.wording import points
+from dpstudy.claims.wording import points, rounded_down
 from dpstudy.figures.page import STYLES, Figure, Note, Table, canvas, not_yet_run
 from dpstudy.figures.tempered_sigmoids.accuracy import (
     draw_published,
@@ -132,14 +132,15 @@ def poisson_and_shuffled(poisson: Reading, shuffled: Reading) -> Table | Note:
             f"proven, at δ = {both.found[0][1].run.delta:g}: PLD, with Poisson sampling for one "
             "example added or removed; with shuffled batches without amplification, and for one "
             "example blanked. ε at least: what some gradients that clipping permits give away, "
-            "shuffled, for one example blanked; no accountant that knows no more of them can prove "
-            "less. "
+            "shuffled, for one example blanked, where every noisy sum is seen; no accountant that "
+            "knows no more of them can prove less. "
             f"Computed on {both.devices}.{diverged(dataset, both)}"
         ),
         data=pd.DataFrame(rows),
         formats={
             **dict.fromkeys(("median", "minimum", "maximum"), "{:.2%}"),
-            **dict.fromkeys(("ε quoted", "ε (RDP 2019)", "ε at least", "ε proven"), "{:.2f}"),
+            **dict.fromkeys(("ε quoted", "ε (RDP 2019)", "ε proven"), "{:.2f}"),
+            "ε at least": rounded_down,
         },
     )
 
