@@ -78,7 +78,7 @@ def test_a_shuffled_run_costs_at_least_what_its_finished_epochs_give_away():
     run = replace(SHUFFLED, batch=1_900)  # 200 of 4,000 are left over
     bound = epsilon_curve(run, [1, 2, 3, 4])["shuffled-at-least"]
     alone = shuffling.least_epsilon_curve(examples=4_000, batch=1_900, epochs=[0, 1, 2], **COMMON)
-    assert bound == pytest.approx([alone[0], alone[1], alone[1], alone[2]], rel=2e-6)
+    assert bound == pytest.approx([alone[0], alone[1], alone[1], alone[2]], rel=1e-5)
     assert all(shown <= value for shown, value in zip(bound[1:], alone[1:], strict=False))
     proven = epsilon_curve(run, [1, 2, 3, 4])["shuffled-pld"]
     assert all(low < high for low, high in zip(bound, proven, strict=True))
