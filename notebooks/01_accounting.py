@@ -21,10 +21,10 @@
 #
 # **Computed here.** By today's accountants the settings of losing less cost less than 3, if the
 # batches are Poisson-sampled. For shuffled batches, as the code that this paper builds on forms
-# them, the formula is wrong: with all but the noisiest of these settings there are gradients, within
-# the clip, that give away more than 3, and what is proven is far more. Backpropagation clipping and
-# the tanh filter have no guarantee worth the name once the sensitivity is the proven one. The corrected
-# code of backpropagation clipping misses its target.
+# them, the formula is wrong: with all but the noisiest of these settings there are gradients,
+# within the clip, that give away more than 3, and what is proven is far more. Backpropagation
+# clipping and the tanh filter have no guarantee worth the name once the sensitivity is the proven
+# one. The corrected code of backpropagation clipping misses its target.
 #
 # **To do.** Sample by Poisson. Divide the noise by a sensitivity that is proven. Account with
 # privacy loss distributions, and calibrate σ with them to the ε that you want.
@@ -83,11 +83,11 @@ chapter.cost_table()
 # The end-to-end settings of losing less are what this book trains both papers with.
 #
 # **Shuffled.** All three accountants assume Poisson sampling. The papers hardly say how they drew
-# their batches. The libraries behind tempered sigmoids and the tanh filter, and the code that losing
-# less builds on, cut a shuffled data set and use the same formula, so their ε is a claim. Between
-# the last two columns lies what such batches cost in the worst case within the clip, for a neighbour
-# in which the example is blank. *Proven*: an example takes part in one batch an epoch, and an epoch
-# is one Gaussian, which sampling does not amplify. *At least*
+# their batches. The libraries behind tempered sigmoids and the tanh filter, and the code that
+# losing less builds on, cut a shuffled data set and use the same formula, so their ε is a claim.
+# Between the last two columns lies what such batches cost in the worst case within the clip, for a
+# neighbour in which the example is blank. *Proven*: an example takes part in one batch an epoch,
+# and an epoch is one Gaussian, which sampling does not amplify. *At least*
 # {cite}`chua2024private,chua2024scalable`: let every gradient have the clipping norm and point one
 # way, and the example's point the other. In units of that norm, and up to a constant, an epoch of
 # $T$ batches then releases
@@ -98,14 +98,14 @@ chapter.cost_table()
 # $$
 #
 # (where the last examples fill no batch, both mixed with $\mathcal N(0, \sigma^2 I)$ in the same
-# proportion). In a sampled batch, who else is in it does not depend on the example; in a full batch
-# it takes another's place, and shows even where it is blank. A function of what is released, whose
-# distribution can be computed, composed over epochs and always rounded down, gives the bound. Where
-# it is above the claim, no accountant that knows of clipping, noise and shuffling alone, and grants
-# that every noisy sum is seen, can certify that claim: the formula for Poisson sampling, which covers
-# a blank example as well, is not merely unproven there, it is wrong. {doc}`06_theorems` shows the
-# same by drawing. What does not follow is that an attack on such a network exists: its gradients
-# need not come near this case, and few look on at every step.
+# proportion). In a sampled batch, who else is in it does not depend on the example; in a full
+# batch it takes another's place, and shows even where it is blank. A function of what is released,
+# whose distribution can be computed, composed over epochs and always rounded down, gives the
+# bound. Where it is above the claim, no accountant that knows of clipping, noise and shuffling
+# alone, and grants that every noisy sum is seen, can certify that claim: the formula for Poisson
+# sampling, which covers a blank example as well, is not merely unproven there, it is wrong.
+# {doc}`06_theorems` shows the same by drawing. What does not follow is that an attack on such a
+# network exists: its gradients need not come near this case, and few look on at every step.
 #
 # **The two broken ones.** Their rows agree with the claims as long as the claimed sensitivity is
 # used, and stop meaning anything when the proven one is. In those rows Poisson sampling even costs

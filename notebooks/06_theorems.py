@@ -196,11 +196,11 @@ chapter.section_table("pld-covers-delta", "rdp-covers-delta", "pld-below-rdp", "
 
 # %% [markdown]
 # All of this is for batches that are Poisson-sampled. Batches cut from a shuffled data set have
-# another privacy loss, between $\frac 1T \sum_t \mathcal N(2 e_t, \sigma^2 I)$ and
-# $\frac 1T \sum_t \mathcal N(e_t, \sigma^2 I)$ for the gradients of {doc}`01_accounting` (but for
-# examples left over), and that can be drawn as well {cite}`chua2024private`. See what δ becomes at
-# the ε that the formula states. What does hold follows from revealing the permutation: then an epoch
-# is one Gaussian that the example moves by 1.
+# another privacy loss, between $\frac 1T \sum_t \mathcal N(2 e_t, \sigma^2 I)$ and $\frac 1T
+# \sum_t \mathcal N(e_t, \sigma^2 I)$ for the gradients of {doc}`01_accounting` (but for examples
+# left over), and that can be drawn as well {cite}`chua2024private`. See what δ becomes at the ε
+# that the formula states. What does hold follows from revealing the permutation: then an epoch is
+# one Gaussian that the example moves by 1.
 
 # %%
 chapter.section_table("shuffled-as-if-sampled")
