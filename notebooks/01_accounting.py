@@ -94,7 +94,7 @@ chapter.cost_table()
 #
 # $$
 # P = \frac 1T \sum_{t=1}^T \mathcal N(2 e_t, \sigma^2 I), \quad\text{or}\quad
-# Q = \frac 1T \sum_{t=1}^T \mathcal N(e_t, \sigma^2 I) \text{ without it}
+# Q = \frac 1T \sum_{t=1}^T \mathcal N(e_t, \sigma^2 I) \text{ with it blank}
 # $$
 #
 # (where the last examples fill no batch, both mixed with $\mathcal N(0, \sigma^2 I)$ in the same

@@ -44,10 +44,10 @@ def _losses(rng: np.random.Generator, setting: Setting, sampled: bool) -> np.nda
     batches, sigma = setting.examples // setting.batch, setting.noise_multiplier
     total = np.zeros(_AT_ONCE)
     for _ in range(setting.epochs):
-        seen = sigma * rng.standard_normal((_AT_ONCE, batches), dtype=np.float32)
+        seen = sigma * rng.standard_normal((_AT_ONCE, batches))
         if sampled:
             q = setting.sampling_probability
-            seen += rng.random(seen.shape, dtype=np.float32) < q
+            seen += rng.random(seen.shape) < q
             total += np.log1p(q * np.expm1((2 * seen - 1) / (2 * sigma**2))).sum(axis=1)
         else:
             # Which batch has the example makes no difference; in the rest of the data none has.
