@@ -68,7 +68,8 @@ def shuffled_curve(
     claimed = accounting.epsilon_curve(
         sampling_probability=probability, steps=steps, accountant="rdp-2019", **noise
     )
-    # In an epoch an example is in one batch at most, and after its last step surely has been.
+    # In an epoch an example is in one batch at most. An epoch counts in the lower bound once it is
+    # over, in the upper one as soon as it begins.
     at_least = shuffling.least_epsilon_curve(
         examples=examples,
         batch=batch,
