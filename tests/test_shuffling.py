@@ -126,10 +126,11 @@ def test_it_is_no_worse_than_the_largest_batch_alone(sigma, batches):
 
 
 def test_the_settings_of_losing_less_cost_more_than_they_claim():
-    """The finding, beside the formula for Poisson sampling and what is proven."""
-    from dpstudy.published import END_TO_END
+    """The finding, as the first chapter words it: with all settings but the noisiest."""
+    from dpstudy.published import END_TO_END, SCATTERNET
 
-    for setting in END_TO_END:
+    noisiest = max(SCATTERNET, key=lambda setting: setting.noise_multiplier)
+    for setting in END_TO_END + SCATTERNET:
         found = least(
             examples=setting.examples,
             batch=setting.batch,
@@ -140,7 +141,8 @@ def test_the_settings_of_losing_less_cost_more_than_they_claim():
         proven = accounting.gdp_epsilon(
             math.sqrt(setting.epochs) / setting.noise_multiplier, setting.delta
         )
-        assert 1.2 * setting.claimed_epsilon < found < proven
+        assert found < proven
+        assert (found > setting.claimed_epsilon) == (setting != noisiest)
 
 
 def test_epochs_may_come_in_any_order_and_cost_more_and_more():

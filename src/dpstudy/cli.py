@@ -454,6 +454,7 @@ def epsilon(
     dpstudy epsilon --examples 60000 --batch 512 --epochs 40 --noise 1.23
     """
     from dpstudy import accounting
+    from dpstudy.claims.wording import rounded_down
     from dpstudy.privacy import LABELS, shuffled_curve
 
     what = _steps(examples, batch, epochs)
@@ -477,7 +478,10 @@ def epsilon(
         click.echo(json.dumps({**what, "noise_multiplier": noise, "delta": delta, **values}))
         return
     for name, value in values.items():
-        click.echo(f"{'none' if value is None else f'{value:8.4f}':>8}  {LABELS[name]}")
+        shown = "none" if value is None else f"{value:.4f}"
+        if name == "shuffled-at-least" and value is not None:
+            shown = rounded_down(value, 4)
+        click.echo(f"{shown:>8}  {LABELS[name]}")
 
 
 @main.command()

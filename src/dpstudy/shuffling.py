@@ -1,13 +1,12 @@
 """What shuffled batches cost at least.
 
 An epoch of shuffled training deals the examples into batches by a permutation, and releases each
-batch's clipped sum with Gaussian noise. The formula for Poisson sampling does not speak of that,
-and no tight one is known that does. Here is what such an epoch gives away for one choice of
-gradients that clipping permits (Chua et al. 2024, "How private are DP-SGD implementations?"): all
-examples have a gradient of norm C in one direction, but for the one in question, which has it in
-the other. In units of C, and counted from minus the batch size, every batch sums to 0 but for the
-one with that example: it sums to 2, or to 1 if the example is blanked. Over T batches, with noise
-sigma,
+batch's clipped sum with Gaussian noise. The formula for Poisson sampling does not speak of that.
+Here is what such an epoch gives away for one choice of gradients that clipping permits (Chua et al.
+2024, "How private are DP-SGD implementations?"): all examples have a gradient of norm C in one
+direction, but for the one in question, which has it in the other. In units of C, and counted from
+minus the batch size, every batch sums to 0 but for the one with that example: it sums to 2, or to 1
+if the example is blanked. Over T batches, with noise sigma,
 
     with the example:    P = mean over t of N(2 e_t, sigma^2 I),
     with it blanked:     Q = mean over t of N(1 e_t, sigma^2 I).
@@ -82,7 +81,8 @@ def least_epsilon_curve(
 ) -> tuple[float, ...]:
     """Return a lower bound on epsilon after each of several numbers of shuffled epochs.
 
-    For all gradients that clipping permits, and data sets of which one has an example blanked.
+    No guarantee for all gradients that clipping permits, and for data sets of which one has an
+    example blanked, has a smaller one.
 
     An epoch deals as many full batches as there are. What the examples left over do, or the smaller
     batch that they make, is not looked at.
