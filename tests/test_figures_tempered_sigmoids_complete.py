@@ -1,6 +1,7 @@
 """The rest of chapter 2: sweeps, norms, searches, fairness and advice, on results made up here."""
 
 import re
+import shutil
 from dataclasses import replace
 from math import comb
 
@@ -719,10 +720,17 @@ def test_one_seed_of_another_rate_speaks_against_replacing_relu_everywhere(resul
     for label, run in changes.labelled():
         if run.seed == 0 and label.endswith("four times the rate"):
             store.write(changes.folder(), result_of(run, accuracy=0.5 + 0.1 * ("relu" in label)))
-    line = chapter.practitioner().lines[0]
-    assert line.startswith("Replace relu by tanh on MNIST, at the same ε, and try both on other")
+    # Also when tanh leads there in the common setting: a lead that another rate may turn round.
+    for dataset in ("mnist", "cifar-10"):
+        keep("figure-3", lambda label, run: 0.98 if label == "tanh" else 0.96, dataset)
+        line = chapter.practitioner().lines[0]
+        start = "Replace relu by tanh on MNIST, at the same ε, and try both on other data: in one"
+        assert line.startswith(start)
     assert line.endswith("On CIFAR-10 at four times the rate relu is ahead by 10.00 points, with 1 "
                          "seed so far.")  # fmt: skip
+    shutil.rmtree(experiment("figure-3").folder())
+    keep("figure-3", lambda label, run: 0.5 if label == "tanh" else 0.4, "cifar-10")
+    assert chapter.practitioner().lines[0].startswith("Try both")
 
 
 def test_what_is_begun_is_not_called_not_yet_run(results):

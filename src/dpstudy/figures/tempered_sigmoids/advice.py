@@ -32,6 +32,7 @@ from dpstudy.readings import Reading
 from dpstudy.spec import DATASETS
 
 SCALE = ("mnist", "fashion-mnist", "cifar-10")
+TRY_BOTH = "Try both: whether tanh is better than relu depends on the data and the settings"
 
 
 @dataclass
@@ -103,12 +104,9 @@ def _activation(common: Stored, changed: Stored, searched: Stored) -> str:
         return _unknown("Whether tanh is better than relu under DP-SGD", common)
     every = [lead for found in leads.values() for lead in found.values()]
     against = _reversed(changed, [d for d in leads if d in changed.complete])
-    head = "Try both: whether tanh is better than relu depends on the data and the settings"
+    head = TRY_BOTH
     if all(lead.certain for lead in every):
-        head = "Replace relu by tanh, at the same ε"
-        if against:
-            where = " and ".join(DATASETS[dataset] for dataset in leads)
-            head = f"Replace relu by tanh on {where}, at the same ε, and try both on other data"
+        head = _replace_where([d for d in leads if d not in against], everywhere=not against)
     if not any(lead.gain > 0 for lead in every):
         head = "Do not expect tanh to be better than relu"
 
@@ -126,12 +124,22 @@ def _activation(common: Stored, changed: Stored, searched: Stored) -> str:
             for where, lead in leads[dataset].items()
         )
 
-    return _sentence(head, say, common) + against
+    return _sentence(head, say, common) + "".join(against.values())
 
 
-def _reversed(changed: Stored, counted: list[str]) -> str:
-    """Say where runs that count in no lead yet have relu ahead at another rate; else nothing."""
-    said = []
+def _replace_where(datasets: list[str], *, everywhere: bool) -> str:
+    """Advise tanh on the datasets where nothing stored speaks against it, if there are any."""
+    if everywhere:
+        return "Replace relu by tanh, at the same ε"
+    if not datasets:
+        return TRY_BOTH
+    where = " and ".join(DATASETS[dataset] for dataset in datasets)
+    return f"Replace relu by tanh on {where}, at the same ε, and try both on other data"
+
+
+def _reversed(changed: Stored, counted: list[str]) -> dict[str, str]:
+    """Say, by dataset, where runs that count in no lead yet have relu ahead at another rate."""
+    said = {}
     for dataset, reading in (changed.complete | changed.begun).items():
         if dataset in counted:
             continue
@@ -142,12 +150,12 @@ def _reversed(changed: Stored, counted: list[str]) -> str:
         tanh, relu = (finals[[label]] for label in both)
         if tanh.median() < relu.median():
             seeds = min(len(tanh), len(relu))
-            said.append(
+            said[dataset] = (
                 f" On {DATASETS[dataset]} at four times the rate relu is ahead by "
                 f"{100 * (relu.median() - tanh.median()):.2f} points, with {seeds} "
                 f"seed{'s' if seeds > 1 else ''} so far."
             )
-    return "".join(said)
+    return said
 
 
 def _lead(stored: Stored, dataset: str, setting: str = "") -> Lead:
