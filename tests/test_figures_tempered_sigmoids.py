@@ -164,6 +164,16 @@ def test_runs_that_all_diverged_at_once_leave_a_note(results, draw):
 # --- accuracy against epsilon --------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("accuracy", [0.5, 0.981])
+def test_the_published_accuracies_are_in_the_picture_wherever_ours_are(results, accuracy):
+    keep(accuracies={"relu": (accuracy - 0.01,), "tanh": (accuracy,)})
+    figure = chapter.accuracy_against_epsilon(read(seeds=1))
+    low, high = figure.fig.axes[0].get_ylim()
+    shown = [value for _, value in stars(figure)]
+    assert len(shown) == 2
+    assert all(low < value < high for value in (*shown, accuracy))
+
+
 def test_medians_and_extremes_are_those_computed_by_hand(results):
     keep()
     data = chapter.accuracy_against_epsilon(read()).data

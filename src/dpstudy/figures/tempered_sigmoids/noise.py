@@ -9,6 +9,7 @@ import pandas as pd
 from dpstudy.claims.wording import points, rounded_down
 from dpstudy.figures.page import STYLES, Figure, Note, Table, canvas, not_yet_run
 from dpstudy.figures.tempered_sigmoids.accuracy import (
+    accuracy_limits,
     draw_published,
     draw_spread,
     spread_over_seeds,
@@ -58,9 +59,8 @@ def calibrated_noise(published: Reading, calibrated: Reading) -> Figure | Note:
         for (noise, label), rows in data.groupby(["noise", "label"], sort=False):
             draw_spread(axes, f"{label}, {noise}", rows, LINES[noise, label])
         draw_published(axes, dataset)
-        later = data[data.epoch >= data.epoch.max() / 4]
-        limits = later["min"].min() - 0.02, min(1.0, later["max"].max() + 0.02)
-        axes.set(xlabel="ε spent (PLD)", ylabel="test accuracy", ylim=limits)
+        axes.set(xlabel="ε spent (PLD)", ylabel="test accuracy")
+        axes.set_ylim(accuracy_limits(data, dataset))
         axes.legend(loc="lower right", fontsize="small")
     noises = {r.run.noise_multiplier for _, r in calibrated.found}
     said = "; ".join(
