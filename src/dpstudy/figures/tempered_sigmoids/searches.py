@@ -10,6 +10,7 @@ import math
 
 import pandas as pd
 
+from dpstudy.experiments.tempered_sigmoids import BATCHES, EPOCHS, WIDTHS
 from dpstudy.figures.page import STYLES, Figure, Note, Table, canvas, not_yet_run
 from dpstudy.figures.tempered_sigmoids.common import (
     dataset_of,
@@ -65,10 +66,10 @@ def table_3_search(reading: Reading) -> Table | Note:
     finals = finals_with(reading, *SETTINGS)
     names = finals.label.str.rsplit(", ", n=1)
     finals = finals.assign(technique=names.str[0], last=names.str[1])
-    rows = []
+    rows, winners = [], {}
     for technique, of_one in finals.groupby("technique"):
         tried, best = tried_and_again(of_one)
-        winner = winner_of(tried, best, *SETTINGS)
+        winner = winners[str(technique)] = winner_of(tried, best, *SETTINGS)
         theirs = published_accuracy(dataset, _published_name(str(technique)))
         rows.append(
             {
@@ -92,9 +93,10 @@ def table_3_search(reading: Reading) -> Table | Note:
         caption=(
             f"The best of a search over filters (multiples of the paper's), optimizer, learning "
             f"rate, batch and epochs on {DATASETS[dataset]}, by the test accuracy of seed 0. "
-            f"{_how_searched(reading)}Median and range: of other seeds at the best setting; they "
-            "say nothing of how lucky each search was, of which there is one a row. "
-            f"{spending_of(reading)}. Computed on {reading.devices}.{diverged(dataset, reading)}"
+            f"{_how_searched(reading)}{_at_an_end(reading, winners)}Median and range: of other "
+            "seeds at the best setting; they say nothing of how lucky each search was, of which "
+            f"there is one a row. {spending_of(reading)}. Computed on {reading.devices}."
+            f"{diverged(dataset, reading)}"
         ),
         data=pd.DataFrame(rows),
         formats={
@@ -121,6 +123,31 @@ def _how_searched(reading: Reading) -> str:
         f"{len(stored)} settings {len(stored) - proposed} fill the space evenly, the same for relu "
         f"and tanh{others if proposed else ''}. "
     )
+
+
+def _at_an_end(reading: Reading, winners: dict[str, pd.Series]) -> str:
+    """Say how far was searched, and which of the best lie at an end of that."""
+    if reading.profile != "full":
+        return ""
+    ranges = {
+        "filters": ("width", WIDTHS),
+        "batch": ("batch", BATCHES),
+        "epochs": ("epochs", EPOCHS[dataset_of(reading)]),
+    }
+    said = ", ".join(
+        f"{name} from {levels[0]:g} to {levels[-1]:g}" for name, (_, levels) in ranges.items()
+    )
+    found: dict[str, list[str]] = {}
+    for technique, best in winners.items():
+        at = [name for name, (key, levels) in ranges.items() if _ends(best[key], levels)]
+        found.setdefault(", ".join(at), []).append(technique)
+    ends = "; ".join(f"{at} ({'; '.join(which)})" for at, which in found.items() if at)
+    beyond = f" Best at an end, beyond which better may lie: {ends}." if ends else ""
+    return f"Searched: {said}.{beyond} "
+
+
+def _ends(value: float, levels: tuple[float, ...]) -> bool:
+    return value in (levels[0], levels[-1])
 
 
 def _published_name(technique: str) -> str:
