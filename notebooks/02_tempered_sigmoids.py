@@ -356,7 +356,7 @@ chapter.table_4(rates)
 # Optuna's Gaussian-process sampler {cite}`akiba2019optuna`. The best of them is trained again with
 # other seeds. Look at the gap between the two private rows beside the one at the head of this
 # chapter, at how the best does with seeds that it was not chosen by, and at which of its settings
-# the caption finds at an end of the ranges. (The paper prints no ranges.) The ε is that of one run:
+# the caption finds at the edge of a range. (The paper prints no ranges.) The ε is that of one run:
 # choosing among them by test accuracy costs more, and is not counted here. The paper does not count
 # its search either, nor say by what it chose.
 

@@ -470,7 +470,7 @@ def test_the_search_s_best_is_shown_with_its_setting_and_its_budget(results):
     assert rows["settings tried"].tolist() == [12, 24, 12, 24]
     assert rows.published.tolist() == [0.990, 0.966, 0.990, 0.981]
 
-    # Whether the best is at an end of what was searched, where it may not be the best there is.
+    # Whether the best is at an edge of what was searched, where it may not be the best there is.
     assert "filters from 0.5 to 2, batch from 256 to 2048, epochs from 20 to 60." in table.caption
     ends = {"filters": (0.5, 2), "batch": (256, 2048), "epochs": (20, 60)}
     chosen = {"filters": run.width, "batch": run.batch, "epochs": run.epochs}

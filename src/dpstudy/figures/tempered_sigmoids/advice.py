@@ -57,8 +57,8 @@ class Stored:
         return finals[finals.label == label]
 
 
-# A variant of an experiment, by its label.
-Runs = tuple[Stored, str]
+# One variant of an experiment: what is stored of all, and its label.
+Variant = tuple[Stored, str]
 
 
 def practitioner() -> Points:
@@ -66,7 +66,7 @@ def practitioner() -> Points:
     common, sweeps, searched = Stored(FIGURE_3), Stored(FIGURE_2), Stored(TABLE_3_SEARCH)
     calibrated, rates = Stored(FIGURE_3_CALIBRATED), Stored(TABLE_4)
 
-    def best_of_searches(kind: str) -> list[Runs]:
+    def best_of_searches(kind: str) -> list[Variant]:
         of_rates = [(rates, f"{optimizer}, {kind}, best") for optimizer in OPTIMIZERS]
         return [*of_rates, (searched, f"tanh, {kind}, best")]
 
@@ -255,13 +255,13 @@ def _gradients(sweeps: Stored) -> str:
     return _sentence(f"{head}, and on public data, since no ε covers either", say, sweeps)
 
 
-def _cost(private: list[Runs], free: list[Runs]) -> str:
+def _cost(private: list[Variant], free: list[Variant]) -> str:
     """Say what privacy costs; the common setting, first of each list, must be run."""
     first_private, first_free = private[0][0], free[0][0]
     if not set(first_private.complete) & set(first_free.complete):
         return _unknown("What privacy still costs with tanh", first_free)
 
-    def best(dataset: str, tried: list[Runs]) -> pd.DataFrame:
+    def best(dataset: str, tried: list[Variant]) -> pd.DataFrame:
         able = [stored.of(dataset, label) for stored, label in tried if dataset in stored.complete]
         return max(able, key=lambda runs: runs.test_accuracy.median())
 

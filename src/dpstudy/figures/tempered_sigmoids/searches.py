@@ -93,7 +93,7 @@ def table_3_search(reading: Reading) -> Table | Note:
         caption=(
             f"The best of a search over filters (multiples of the paper's), optimizer, learning "
             f"rate, batch and epochs on {DATASETS[dataset]}, by the test accuracy of seed 0. "
-            f"{_how_searched(reading)}{_at_an_end(reading, winners)}Median and range: of other "
+            f"{_how_searched(reading)}{_at_an_edge(reading, winners)}Median and range: of other "
             "seeds at the best setting; they say nothing of how lucky each search was, of which "
             f"there is one a row. {spending_of(reading)}. Computed on {reading.devices}."
             f"{diverged(dataset, reading)}"
@@ -125,8 +125,8 @@ def _how_searched(reading: Reading) -> str:
     )
 
 
-def _at_an_end(reading: Reading, winners: dict[str, pd.Series]) -> str:
-    """Say how far was searched, and which of the best lie at an end of that."""
+def _at_an_edge(reading: Reading, winners: dict[str, pd.Series]) -> str:
+    """Say how far was searched, and which of the best lie at an edge of that."""
     if reading.profile != "full":
         return ""
     ranges = {
@@ -139,15 +139,13 @@ def _at_an_end(reading: Reading, winners: dict[str, pd.Series]) -> str:
     )
     found: dict[str, list[str]] = {}
     for technique, best in winners.items():
-        at = [name for name, (key, levels) in ranges.items() if _ends(best[key], levels)]
+        at = [
+            name for name, (key, levels) in ranges.items() if best[key] in (levels[0], levels[-1])
+        ]
         found.setdefault(", ".join(at), []).append(technique)
-    ends = "; ".join(f"{at} ({'; '.join(which)})" for at, which in found.items() if at)
-    beyond = f" Best at an end, beyond which better may lie: {ends}." if ends else ""
+    edges = "; ".join(f"{at} ({'; '.join(which)})" for at, which in found.items() if at)
+    beyond = f" Best at an edge, beyond which better may lie: {edges}." if edges else ""
     return f"Searched: {said}.{beyond} "
-
-
-def _ends(value: float, levels: tuple[float, ...]) -> bool:
-    return value in (levels[0], levels[-1])
 
 
 def _published_name(technique: str) -> str:
