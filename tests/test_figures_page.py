@@ -139,6 +139,16 @@ def test_a_table_shows_formatted_values_and_dashes():
     assert "<b>" not in html(table(data=pd.DataFrame({"x": ["<b>"]}), formats={}))
 
 
+def test_columns_can_be_shown_as_one_and_stay_apart_in_the_csv():
+    merged = table(merged={"both": ("value", "count")})
+    assert merged.shown() == [["a & b", "0.33, 1"], ["c", f"{MISSING}, 2"]]
+    assert merged.csv == table().csv
+    assert merged._repr_mimebundle_()["text/plain"].startswith("name | both\n")
+    heads = Page(html(merged)).find("th", scope="col")
+    # Text, though of numbers: not aligned as numbers are.
+    assert len(heads) == 2 and "style" not in heads[1]
+
+
 @pytest.mark.parametrize("shown", [drawn, table])
 @pytest.mark.parametrize(
     ("change", "message"),
@@ -158,6 +168,8 @@ def test_a_figure_needs_a_text_alternative_and_a_format_its_column():
         drawn(alt="")
     with pytest.raises(ValueError, match="no column 'other'"):
         table(formats={"other": "{}"})
+    with pytest.raises(ValueError, match="no column 'other'"):
+        table(merged={"both": ("value", "other")})
 
 
 def test_what_has_not_run_says_so_with_its_command():

@@ -466,7 +466,11 @@ def test_the_search_s_best_is_shown_with_its_setting_and_its_budget(results):
     run = dict(experiment("table-3-search").labelled(dataset="mnist", seeds=1))["tanh, private, 20"]
     shown = rows.loc["tanh, private"]
     assert (shown.batch, shown.epochs, shown.optimizer) == (run.batch, run.epochs, run.optimizer)
-    assert (shown["learning rate"], shown.filters) == (run.learning_rate, f"{run.width:g} x")
+    assert (shown["learning rate"], shown.filters) == (run.learning_rate, run.width)
+    # The page has the setting in one column, within its width.
+    (cells,) = [cells for cells in table.shown() if cells[0] == "tanh, private"]
+    said = f"{run.width:g} x filters, {run.optimizer}, rate {run.learning_rate:.3g}"
+    assert f"{said}, batch {run.batch}, {run.epochs} epochs" in cells
     assert rows["settings tried"].tolist() == [12, 24, 12, 24]
     assert rows.published.tolist() == [0.990, 0.966, 0.990, 0.981]
 

@@ -194,34 +194,49 @@ class Table(_Captioned):
         data: one row a row; missing values are shown as a dash.
         formats: for a column, how its values are shown: as for `str.format`, "{:.2f}", or by a
             function from value to text.
+        merged: columns shown as one, in the place of the first of them; the CSV has them apart.
 
     Raises:
-        ValueError: the name is malformed, caption or data are empty, or a format has no column.
+        ValueError: the name is malformed, caption or data are empty, or what is to be formatted or
+            merged is no column.
     """
 
     formats: Mapping[str, str | Callable[[Any], str]] = field(default_factory=dict)
+    merged: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        unknown = sorted(set(self.formats) - set(self.data.columns))
+        named = {*self.formats, *(name for parts in self.merged.values() for name in parts)}
+        unknown = sorted(named - set(self.data.columns))
         if unknown:
-            raise ValueError(f"{self.name}: no column {unknown[0]!r} to format")
+            raise ValueError(f"{self.name}: no column {unknown[0]!r} to format or merge")
 
     def shown(self) -> list[list[str]]:
         """Return the cells as text, row by row."""
-        columns = [self._shown(name) for name in self.data.columns]
+        columns = [self._shown(parts) for parts in self._columns().values()]
         return [list(row) for row in zip(*columns, strict=True)]
 
-    def _shown(self, column: str) -> list[str]:
+    def _columns(self) -> dict[str, tuple[str, ...]]:
+        """Return the columns shown, each with those of the data that it is made of."""
+        whole = {part: name for name, parts in self.merged.items() for part in parts}
+        names = dict.fromkeys(whole.get(column, column) for column in self.data.columns)
+        return {name: self.merged.get(name, (name,)) for name in names}
+
+    def _shown(self, columns: tuple[str, ...]) -> list[str]:
+        cells = ([self._cell(name, value) for value in self.data[name]] for name in columns)
+        return [", ".join(parts) for parts in zip(*cells, strict=True)]
+
+    def _cell(self, column: str, value: Any) -> str:
         form = self.formats.get(column, "{}")
         show = form.format if isinstance(form, str) else form
-        return [MISSING if pd.isna(value) else show(value) for value in self.data[column]]
+        return MISSING if pd.isna(value) else show(value)
 
     def _repr_html_(self) -> str:
-        aligned = [_alignment(self.data[name]) for name in self.data.columns]
+        columns = self._columns()
+        aligned = ["" if name in self.merged else _alignment(self.data[name]) for name in columns]
         head = "".join(
             f'<th scope="col"{style}>{escape(str(name))}</th>'
-            for name, style in zip(self.data.columns, aligned, strict=True)
+            for name, style in zip(columns, aligned, strict=True)
         )
         body = "\n".join(_row(cells, aligned) for cells in self.shown())
         # A wide table scrolls by itself, and by keyboard.
@@ -234,7 +249,7 @@ class Table(_Captioned):
         )
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
-        lines = [" | ".join(map(str, self.data.columns)), *map(" | ".join, self.shown())]
+        lines = [" | ".join(self._columns()), *map(" | ".join, self.shown())]
         return {"text/html": self._repr_html_(), "text/plain": "\n".join(lines)}
 
 

@@ -80,7 +80,7 @@ def table_3_search(reading: Reading) -> Table | Note:
                 "in the search, seed 0": winner.test_accuracy,
                 "median of the search": tried.test_accuracy.median(),
                 "settings tried": tried.label.nunique(),
-                "filters": f"{winner.width:g} x",
+                "filters": winner.width,
                 "optimizer": winner.optimizer,
                 "learning rate": winner.learning_rate,
                 "batch": winner.batch,
@@ -105,9 +105,13 @@ def table_3_search(reading: Reading) -> Table | Note:
                 ("median", "minimum", "maximum", "in the search, seed 0", "median of the search"),
                 "{:.2%}",
             ),
-            "learning rate": "{:.3g}",
+            "filters": "{:g} x filters",
+            "learning rate": "rate {:.3g}",
+            "batch": "batch {}",
+            "epochs": "{} epochs",
             "ε (PLD)": "{:.2f}",
         },
+        merged={"best setting": ("filters", "optimizer", "learning rate", "batch", "epochs")},
     )
 
 
