@@ -475,12 +475,31 @@ def test_the_search_s_best_is_shown_with_its_setting_and_its_budget(results):
     assert rows.published.tolist() == [0.990, 0.966, 0.990, 0.981]
 
     # Whether the best is at an edge of what was searched, where it may not be the best there is.
-    assert "filters from 0.5 to 2, batch from 256 to 2048, epochs from 20 to 60." in table.caption
+    assert "filters from 0.5 to 2, batch from 256 to 2048, epochs from 20 to 60;" in table.caption
     ends = {"filters": (0.5, 2), "batch": (256, 2048), "epochs": (20, 60)}
     chosen = {"filters": run.width, "batch": run.batch, "epochs": run.epochs}
     at = [name for name, levels in ends.items() if chosen[name] in levels]
     (which,) = re.findall(rf"[:;] {', '.join(at)} \(([^)]*)\)", table.caption)
     assert "tanh, private" in which and len(at) < 3
+
+
+def test_a_best_learning_rate_at_the_end_of_its_range_is_said(results):
+    search = experiment("table-3-search")
+    chosen(search, lambda label, run: 0.9, "mnist")
+    [first] = [run for run in search.variants["relu, private, 01"] if run.dataset == "mnist"]
+    at_the_end = replace(first, optimizer="sgd", learning_rate=10.0)
+    for label in ("relu, private, 23", "relu, private, 24", "relu, private, best"):
+        search.keep("mnist", label, Choice(at_the_end, "a test"))
+    for _, run in search.labelled(dataset="mnist"):
+        accuracy = 0.95 if run.learning_rate == 10.0 else 0.9
+        store.write(search.folder(), result_of(run, accuracy=accuracy))
+    table = chapter.table_3_search(read("table-3-search"))
+    assert re.search(r"learning rate \(relu, private\)", table.caption)
+    assert "from 0.1 to 10 (sgd, private)" in table.caption
+    # One setting under two names was tried once.
+    assert "1 of them a second time" in table.caption
+    tried = table.data.set_index("technique")["settings tried"]
+    assert tried["relu, private"] == 23 and tried["tanh, private"] == 24
 
 
 def test_a_search_of_tiny_runs_claims_nothing_of_how_its_settings_came(results):

@@ -10,7 +10,7 @@ import math
 
 import pandas as pd
 
-from dpstudy.experiments.tempered_sigmoids import BATCHES, EPOCHS, WIDTHS
+from dpstudy.experiments.tempered_sigmoids import BATCHES, EPOCHS, SEARCH_RATES, WIDTHS
 from dpstudy.figures.page import STYLES, Figure, Note, Table, canvas, not_yet_run
 from dpstudy.figures.tempered_sigmoids.common import (
     dataset_of,
@@ -79,7 +79,7 @@ def table_3_search(reading: Reading) -> Table | Note:
                 **over_seeds(best.test_accuracy),
                 "in the search, seed 0": winner.test_accuracy,
                 "median of the search": tried.test_accuracy.median(),
-                "settings tried": tried.label.nunique(),
+                "settings tried": len(tried.drop_duplicates(list(SETTINGS))),
                 "filters": winner.width,
                 "optimizer": winner.optimizer,
                 "learning rate": winner.learning_rate,
@@ -93,7 +93,8 @@ def table_3_search(reading: Reading) -> Table | Note:
         caption=(
             f"The best of a search over filters (multiples of the paper's), optimizer, learning "
             f"rate, batch and epochs on {DATASETS[dataset]}, by the test accuracy of seed 0. "
-            f"{_how_searched(reading)}{_at_an_edge(reading, winners)}Median and range: of other "
+            f"{_how_searched(reading, sum(row['settings tried'] for row in rows))}"
+            f"{_at_an_edge(reading, winners)}Median and range: of other "
             "seeds at the best setting; they say nothing of how lucky each search was, of which "
             f"there is one a row. {spending_of(reading)}. Computed on {reading.devices}."
             f"{diverged(dataset, reading)}"
@@ -115,13 +116,15 @@ def table_3_search(reading: Reading) -> Table | Note:
     )
 
 
-def _how_searched(reading: Reading) -> str:
+def _how_searched(reading: Reading, distinct: int) -> str:
     """Say where the settings come from that are stored; the tiny runs of a profile are given."""
     if reading.profile != "full":
         return ""
     stored = {label for label, _ in reading.found if not label.endswith(BEST)}
     proposed = len(stored - set(reading.experiment.variants))
+    again = len(stored) - distinct
     others = f"; {proposed} were proposed by a Gaussian process, in view of those before them"
+    others += f", {again} of them a second time" if again else ""
     return (
         "With privacy the noise is what PLD asks for at the quoted ε. Of the "
         f"{len(stored)} settings {len(stored) - proposed} fill the space evenly, the same for relu "
@@ -143,13 +146,30 @@ def _at_an_edge(reading: Reading, winners: dict[str, pd.Series]) -> str:
     )
     found: dict[str, list[str]] = {}
     for technique, best in winners.items():
-        at = [
-            name for name, (key, levels) in ranges.items() if best[key] in (levels[0], levels[-1])
-        ]
+        rates = SEARCH_RATES[best.optimizer, not technique.endswith("not private")]
+        of_one = {**ranges, "learning rate": ("learning_rate", rates)}
+        at = [name for name, (key, levels) in of_one.items() if _ends(best[key], levels)]
         found.setdefault(", ".join(at), []).append(technique)
     edges = "; ".join(f"{at} ({'; '.join(which)})" for at, which in found.items() if at)
     beyond = f" Best at an edge, beyond which better may lie: {edges}." if edges else ""
-    return f"Searched: {said}.{beyond} "
+    return f"Searched: {said}; learning rates {_rates_searched()}.{beyond} "
+
+
+def _ends(value: float, levels: tuple[float, ...]) -> bool:
+    # Learning rates are rounded when they are chosen, so that an end may be missed by a little.
+    return any(math.isclose(value, end, rel_tol=0.01) for end in (levels[0], levels[-1]))
+
+
+def _rates_searched() -> str:
+    """Say between which learning rates was searched, with privacy and without."""
+    return " and ".join(
+        ", ".join(
+            f"from {low:g} to {high:g} ({optimizer}, {'private' if private else 'not private'})"
+            for (optimizer, private), (low, high) in SEARCH_RATES.items()
+            if private is with_privacy
+        )
+        for with_privacy in (True, False)
+    )
 
 
 def _published_name(technique: str) -> str:
