@@ -140,8 +140,10 @@ def test_a_table_shows_formatted_values_and_dashes():
 
 
 def test_columns_can_be_shown_as_one_and_stay_apart_in_the_csv():
-    merged = table(merged={"both": ("value", "count")})
-    assert merged.shown() == [["a & b", "0.33, 1"], ["c", f"{MISSING}, 2"]]
+    merged = table(merged={"both": "{value} of {count}"})
+    assert merged.shown() == [["a & b", "0.33 of 1"], ["c", f"{MISSING} of 2"]]
+    nothing = DATA.assign(count=[1, None])
+    assert table(data=nothing, merged={"both": "{value} of {count}"}).shown()[1] == ["c", MISSING]
     assert merged.csv == table().csv
     assert merged._repr_mimebundle_()["text/plain"].startswith("name | both\n")
     heads = Page(html(merged)).find("th", scope="col")
@@ -169,7 +171,7 @@ def test_a_figure_needs_a_text_alternative_and_a_format_its_column():
     with pytest.raises(ValueError, match="no column 'other'"):
         table(formats={"other": "{}"})
     with pytest.raises(ValueError, match="no column 'other'"):
-        table(merged={"both": ("value", "other")})
+        table(merged={"both": "{value} of {other}"})
 
 
 def test_what_has_not_run_says_so_with_its_command():

@@ -471,6 +471,7 @@ def test_the_search_s_best_is_shown_with_its_setting_and_its_budget(results):
     (cells,) = [cells for cells in table.shown() if cells[0] == "tanh, private"]
     said = f"{run.width:g} x filters, {run.optimizer}, rate {run.learning_rate:.3g}"
     assert f"{said}, batch {run.batch}, {run.epochs} epochs" in cells
+    assert len(cells) == 8
     assert rows["settings tried"].tolist() == [12, 24, 12, 24]
     assert rows.published.tolist() == [0.990, 0.966, 0.990, 0.981]
 

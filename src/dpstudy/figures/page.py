@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from html import escape
+from string import Formatter
 from typing import Any
 
 import matplotlib as mpl
@@ -194,7 +195,8 @@ class Table(_Captioned):
         data: one row a row; missing values are shown as a dash.
         formats: for a column, how its values are shown: as for `str.format`, "{:.2f}", or by a
             function from value to text.
-        merged: columns shown as one, in the place of the first of them; the CSV has them apart.
+        merged: columns shown as one, in the place of the first of them, each by a template with
+            their names, "{minimum} to {maximum}"; the CSV has them apart.
 
     Raises:
         ValueError: the name is malformed, caption or data are empty, or what is to be formatted or
@@ -202,29 +204,32 @@ class Table(_Captioned):
     """
 
     formats: Mapping[str, str | Callable[[Any], str]] = field(default_factory=dict)
-    merged: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    merged: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        named = {*self.formats, *(name for parts in self.merged.values() for name in parts)}
+        named = {*self.formats, *(part for form in self.merged.values() for part in _fields(form))}
         unknown = sorted(named - set(self.data.columns))
         if unknown:
             raise ValueError(f"{self.name}: no column {unknown[0]!r} to format or merge")
 
     def shown(self) -> list[list[str]]:
         """Return the cells as text, row by row."""
-        columns = [self._shown(parts) for parts in self._columns().values()]
+        columns = [self._shown(name) for name in self._columns()]
         return [list(row) for row in zip(*columns, strict=True)]
 
-    def _columns(self) -> dict[str, tuple[str, ...]]:
-        """Return the columns shown, each with those of the data that it is made of."""
-        whole = {part: name for name, parts in self.merged.items() for part in parts}
-        names = dict.fromkeys(whole.get(column, column) for column in self.data.columns)
-        return {name: self.merged.get(name, (name,)) for name in names}
+    def _columns(self) -> list[str]:
+        """Return the names of the columns shown."""
+        whole = {part: name for name, form in self.merged.items() for part in _fields(form)}
+        return list(dict.fromkeys(whole.get(column, column) for column in self.data.columns))
 
-    def _shown(self, columns: tuple[str, ...]) -> list[str]:
-        cells = ([self._cell(name, value) for value in self.data[name]] for name in columns)
-        return [", ".join(parts) for parts in zip(*cells, strict=True)]
+    def _shown(self, column: str) -> list[str]:
+        if column not in self.merged:
+            return [self._cell(column, value) for value in self.data[column]]
+        form = self.merged[column]
+        rows = self.data[_fields(form)].to_dict("records")
+        cells = [{name: self._cell(name, value) for name, value in row.items()} for row in rows]
+        return [MISSING if set(of.values()) == {MISSING} else form.format_map(of) for of in cells]
 
     def _cell(self, column: str, value: Any) -> str:
         form = self.formats.get(column, "{}")
@@ -315,6 +320,11 @@ def not_yet_run(name: str, command: str) -> Note:
 
 def _data_uri(media_type: str, content: bytes) -> str:
     return f"data:{media_type};base64,{base64.b64encode(content).decode()}"
+
+
+def _fields(form: str) -> list[str]:
+    """Return the names of the columns in a template."""
+    return [name for _, name, _, _ in Formatter().parse(form) if name is not None]
 
 
 def _alignment(column: pd.Series) -> str:

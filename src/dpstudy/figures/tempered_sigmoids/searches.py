@@ -112,7 +112,14 @@ def table_3_search(reading: Reading) -> Table | Note:
             "epochs": "{} epochs",
             "ε (PLD)": "{:.2f}",
         },
-        merged={"best setting": ("filters", "optimizer", "learning rate", "batch", "epochs")},
+        merged={
+            "published": "{published}, {published in}",
+            "range": "{minimum} to {maximum}",
+            "in the search, at seed 0": (
+                "best {in the search, seed 0}, median {median of the search}, of {settings tried}"
+            ),
+            "best setting": "{filters}, {optimizer}, {learning rate}, {batch}, {epochs}",
+        },
     )
 
 
