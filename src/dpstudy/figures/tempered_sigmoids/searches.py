@@ -155,15 +155,15 @@ def _at_an_edge(reading: Reading, winners: dict[str, pd.Series]) -> str:
     for technique, best in winners.items():
         rates = SEARCH_RATES[best.optimizer, not technique.endswith("not private")]
         of_one = {**ranges, "learning rate": ("learning_rate", rates)}
-        at = [name for name, (key, levels) in of_one.items() if _ends(best[key], levels)]
+        at = [name for name, (key, levels) in of_one.items() if _is_an_end(best[key], levels)]
         found.setdefault(", ".join(at), []).append(technique)
     edges = "; ".join(f"{at} ({'; '.join(which)})" for at, which in found.items() if at)
     beyond = f" Best at an edge, beyond which better may lie: {edges}." if edges else ""
     return f"Searched: {said}; learning rates {_rates_searched()}.{beyond} "
 
 
-def _ends(value: float, levels: tuple[float, ...]) -> bool:
-    # Learning rates are rounded when they are chosen, so that an end may be missed by a little.
+def _is_an_end(value: float, levels: tuple[float, ...]) -> bool:
+    # A rate is proposed from an interval: one within a hundredth of its end is at the edge too.
     return any(math.isclose(value, end, rel_tol=0.01) for end in (levels[0], levels[-1]))
 
 
