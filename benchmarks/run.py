@@ -23,8 +23,8 @@ from problem import BATCH, NETWORKS, Problem, flops
 from roster import LESSONS, OURS, PEERS, PRODUCTS
 from tqdm import tqdm
 
-from dpstudy import records
 from dpstudy.errors import UserError
+from dpstudy.lab import records
 
 BATCHES = {"mnist": (64, 128, 256, 512, 1024, 2048), "cifar-10": (64, 128, 256, 512, 1024)}
 WIDTHS = {"mnist": (0.5, 1, 2, 4), "cifar-10": (0.5, 1, 2)}

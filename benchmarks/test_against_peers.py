@@ -26,7 +26,7 @@ from problem import NETWORKS, Problem, flops
 from roster import LESSONS, OURS, PEERS
 from torch.utils.flop_counter import FlopCounterMode
 
-from dpstudy import convolution, per_example
+from dpstudy.gradients import convolution, per_example
 
 BOOK = Path(__file__).parents[1] / "book"
 SMALL = {name: Problem(name, batch=16, examples=32, noise_multiplier=0.0) for name in NETWORKS}

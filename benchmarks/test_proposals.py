@@ -2,9 +2,9 @@
 
 import pytest
 
-from dpstudy.experiments import design
-from dpstudy.experiments.choosing import AT_ONCE, propose
-from dpstudy.experiments.tempered_sigmoids import TABLE_3_SEARCH
+from dpstudy.lab import design
+from dpstudy.lab.choosing import AT_ONCE, propose
+from dpstudy.papers.tempered_sigmoids.experiments import TABLE_3_SEARCH
 
 LEVELS = TABLE_3_SEARCH.space.levels
 FIRST, ALL = 12, 24

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import optax
 from flax import nnx
 
-from dpstudy import applicability, layer_rules, layers, per_example
+from dpstudy.gradients import applicability, layer_rules, layers, per_example
 
 
 class Scale(nnx.Module):

@@ -6,7 +6,7 @@ import optax
 from flax import nnx
 
 from dpstudy import data, gaussian_noise, poisson, private_gradient
-from dpstudy.accounting import noise_multiplier_for
+from dpstudy.privacy.accounting import noise_multiplier_for
 
 mnist = data.load("mnist-5k")  # your arrays here
 x, y = jnp.asarray(mnist.train_images / 255.0, jnp.float32), jnp.asarray(mnist.train_labels)

@@ -38,7 +38,7 @@ profile = "stored"  # or "smoke" or "full"
 # curves and calibrates noise for the ScatterNet settings too.
 
 # %%
-from dpstudy.figures import accounting as chapter
+from dpstudy.chapters import accounting as chapter
 
 drawn = chapter.resolution(profile)
 

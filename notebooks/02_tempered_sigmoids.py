@@ -31,7 +31,7 @@
 # folded below the others.
 
 # %% tags=["remove-input"]
-from dpstudy.figures import claims
+from dpstudy.chapters import ledger as claims
 
 claims.chapter("tempered-sigmoids")
 
@@ -42,9 +42,9 @@ seeds = None  # None: the experiment's own number
 T = 4.0  # your own inverse temperature: drawn at once, and trained in the smoke profile
 
 # %% tags=["remove-input"]
-from dpstudy.experiments import find
-from dpstudy.experiments.profiles import prepare
-from dpstudy.figures import tempered_sigmoids as chapter
+from dpstudy.lab.profiles import prepare
+from dpstudy.papers import find
+from dpstudy.papers.tempered_sigmoids import figures as chapter
 
 private = prepare(find("tempered-sigmoids-figure-3"), profile, dataset=dataset, seeds=seeds)
 not_private = prepare(
@@ -175,7 +175,7 @@ print(chapter.distance_from_tanh() < 1e-6)
 chapter.own_member(T)
 
 # %%
-from dpstudy.experiments.tempered_sigmoids import of_temperature
+from dpstudy.papers.tempered_sigmoids.experiments import of_temperature
 
 own = prepare(of_temperature(T), profile, seeds=seeds) if profile == "smoke" else None
 chapter.own_temperature(own, T)

@@ -29,7 +29,7 @@
 profile = "stored"  # or "smoke" or "full"
 
 # %% tags=["remove-input"]
-from dpstudy.figures import theorems as chapter
+from dpstudy.chapters import propositions as chapter
 
 chapter.check_profile(profile)
 

@@ -31,7 +31,7 @@
 profile = "stored"  # nothing is timed in this chapter whatever the profile: `make bench` does that
 
 # %% tags=["remove-input"]
-from dpstudy.figures import performance as chapter
+from dpstudy.chapters import performance as chapter
 
 measured = chapter.stored()
 chapter.warnings_of(measured)

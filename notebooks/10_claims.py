@@ -22,8 +22,8 @@
 profile = "stored"  # the ledger reads what is stored at paper scale, whatever the profile
 
 # %% tags=["remove-input"]
-from dpstudy.claims import ledger as claims
-from dpstudy.figures import claims as page
+from dpstudy.chapters import ledger as page
+from dpstudy.ledger import ledger as claims
 
 ledger = claims.ledger()
 page.damage(ledger)

@@ -36,7 +36,7 @@ def results(tmp_path, monkeypatch):
 @contextlib.contextmanager
 def convolving(direct):
     """Have every convolution that XLA can take directly taken so, or none."""
-    from dpstudy import convolution, devices
+    from dpstudy.gradients import convolution, devices
 
     limits = ("DIRECT_FROM", "DIRECT_GRADIENT_MULTIPLE", "DIRECT_GRADIENT_POSITIONS")
     with contextlib.ExitStack() as patched:

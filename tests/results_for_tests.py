@@ -9,9 +9,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from dpstudy import spec
-from dpstudy.experiments.experiment import Experiment
+from dpstudy.lab.experiment import Experiment
+from dpstudy.lab.store import Result
 from dpstudy.spec import Run
-from dpstudy.store import Result
 
 # The one shape that tests train: what differs in numbers alone is compiled once.
 TINY = {"dataset": "mnist-5k", "batch": 2000, "epochs": 3}
@@ -29,8 +29,8 @@ EXPERIMENT = Experiment(
 
 def small_smoke_runs(monkeypatch):
     """Make every smoke profile one of TINY runs, and EXPERIMENT one that the package knows."""
-    monkeypatch.setattr("dpstudy.experiments.experiment.SMOKE", TINY)
-    monkeypatch.setattr("dpstudy.experiments.EXPERIMENTS", {EXPERIMENT.name: EXPERIMENT})
+    monkeypatch.setattr("dpstudy.lab.experiment.SMOKE", TINY)
+    monkeypatch.setattr("dpstudy.papers.EXPERIMENTS", {EXPERIMENT.name: EXPERIMENT})
 
 
 def seeds(count: int, run: Run = RUN) -> list[Run]:

@@ -10,8 +10,9 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 from scipy import optimize, stats
 
-from dpstudy import accounting
-from dpstudy.accounting import (
+from dpstudy.errors import UserError
+from dpstudy.privacy import accounting
+from dpstudy.privacy.accounting import (
     ACCOUNTANTS,
     effective_noise_multiplier,
     epsilon,
@@ -25,7 +26,6 @@ from dpstudy.accounting import (
     zcdp_epsilon,
     zcdp_rho,
 )
-from dpstudy.errors import UserError
 from dpstudy.published import END_TO_END, SCATTERNET
 
 MNIST = {"sampling_probability": 512 / 60_000, "noise_multiplier": 1.23, "delta": 1e-5}

@@ -6,7 +6,7 @@ from math import comb
 import numpy as np
 import pytest
 
-from dpstudy.blind_choice import as_near
+from dpstudy.lab.blind_choice import as_near
 
 RNG = np.random.default_rng(3)
 SETTINGS = RNG.uniform(0, (1, 10), size=(12, 2))

@@ -13,9 +13,11 @@ import jax
 import pytest
 from results_for_tests import RUN, contents, environment, result_of, seeds
 
-from dpstudy import campaign, data, devices, store
+from dpstudy import data
 from dpstudy.errors import UserError
-from dpstudy.store import StoreError
+from dpstudy.gradients import devices
+from dpstudy.lab import campaign, store
+from dpstudy.lab.store import StoreError
 
 # The update overflows: after the first step, and in the third epoch.
 DIVERGES_AT_ONCE = replace(RUN, learning_rate=1e25)
@@ -229,7 +231,7 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 # What a bare GPU node does not have.
 for name in ("dp_accounting", "matplotlib", "seaborn", "click", "pooch", "IPython"):
     sys.modules[name] = None
-from dpstudy import campaign
+from dpstudy.lab import campaign
 from results_for_tests import seeds
 
 def report(progress):
@@ -274,7 +276,7 @@ def test_a_campaign_interrupted_and_then_killed_gives_the_same_numbers(tmp_path,
 KILLED = """
 import sys
 from pathlib import Path
-from dpstudy import campaign
+from dpstudy.lab import campaign
 from results_for_tests import seeds
 campaign.train_missing(seeds(2), Path(sys.argv[1]), report=lambda p: print("epoch", flush=True))
 """

@@ -13,22 +13,23 @@ import yaml
 from click.testing import CliRunner
 from results_for_tests import environment, result_of, rewrite
 
-from dpstudy import cli, published, records, store
-from dpstudy.claims.claim import KEYS, ClaimError, read_claims
-from dpstudy.claims.evidence import Evidence
-from dpstudy.claims.ledger import FOLDER, judge, ledger
-from dpstudy.claims.rules import KINDS
-from dpstudy.claims.rules.measures import TEST_IMAGES, tolerance
-from dpstudy.claims.verdict import Verdict
-from dpstudy.experiments import EXPERIMENTS
-from dpstudy.experiments.experiment import Experiment
-from dpstudy.experiments.tempered_sigmoids import FIGURE_2, TRIPLETS, triplet_label
-from dpstudy.figures import claims as page
-from dpstudy.figures.page import _Captioned
+from dpstudy import cli, published
+from dpstudy.chapters import ledger as page
+from dpstudy.lab import records, store
+from dpstudy.lab.experiment import Experiment
+from dpstudy.ledger.claim import KEYS, ClaimError, read_claims
+from dpstudy.ledger.evidence import Evidence
+from dpstudy.ledger.ledger import FOLDER, judge, ledger
+from dpstudy.ledger.rules import KINDS
+from dpstudy.ledger.rules.measures import TEST_IMAGES, tolerance
+from dpstudy.ledger.verdict import Verdict
+from dpstudy.page.figure import _Captioned
+from dpstudy.papers import EXPERIMENTS
+from dpstudy.papers.tempered_sigmoids.experiments import FIGURE_2, TRIPLETS, triplet_label
 from dpstudy.spec import Run
 
 ROOT = Path(__file__).parents[1]
-FILES = sorted(FOLDER.glob("*.yaml"))
+FILES = sorted(FOLDER.glob("**/*.yaml"))
 FIGURE_3 = EXPERIMENTS["tempered-sigmoids-figure-3"]
 BASE = Run(epochs=4)
 SWEEP = {f"s={s}": replace(BASE, scale=float(s)) for s in range(1, 11)}
@@ -47,7 +48,7 @@ REPRODUCED, PARTLY, NOT_REPRODUCED, REFUTED, NOT_YET_RUN = Verdict
 
 @pytest.fixture
 def tiny(results, monkeypatch):
-    monkeypatch.setattr("dpstudy.claims.evidence.EXPERIMENTS", {TINY.name: TINY})
+    monkeypatch.setattr("dpstudy.ledger.evidence.EXPERIMENTS", {TINY.name: TINY})
     return TINY
 
 
@@ -206,7 +207,7 @@ def wide_sweep(monkeypatch, accuracy):
     """A sweep of 20 settings with one seed, of which the best tenth is two."""
     runs = {f"s={s}": (replace(BASE, scale=float(s)),) for s in range(1, 21)}
     wide = Experiment("tiny", "A wide sweep", {"relu": (VARIANTS["relu"],), **runs}, {"mnist": 1})
-    monkeypatch.setattr("dpstudy.claims.evidence.EXPERIMENTS", {"tiny": wide})
+    monkeypatch.setattr("dpstudy.ledger.evidence.EXPERIMENTS", {"tiny": wide})
     for s in range(1, 21):
         keep(f"s={s}", [accuracy(s)], experiment=wide)
     keep("relu", [0.9], experiment=wide)
@@ -694,7 +695,7 @@ def test_every_variant_of_an_experiment_that_exists_is_found(path):
 
 def test_every_number_of_tempered_sigmoids_is_claimed():
     """What published.py holds of the paper is all in the ledger."""
-    claims = read_claims(FOLDER / "tempered-sigmoids.yaml")
+    claims = read_claims(FOLDER / "tempered_sigmoids/tempered-sigmoids.yaml")
     used = {number.name for claim in claims for number in claim.published}
     used |= {getattr(claim.rule, "epsilon", None) and claim.rule.epsilon.name for claim in claims}
     held = {name for paper, name in published.NUMBERS if paper == "tempered sigmoids"}
@@ -841,14 +842,14 @@ def test_mistakes_and_damage_are_lines_on_standard_error(results, monkeypatch, t
         r"dpstudy: left out: tempered-sigmoids-figure-3/\w+\.json: .*\n", done.stderr
     )
     (tmp_path / "tempered-sigmoids.yaml").write_text("- id: one")
-    monkeypatch.setattr("dpstudy.claims.ledger.FOLDER", tmp_path)
+    monkeypatch.setattr("dpstudy.ledger.ledger.FOLDER", tmp_path)
     done = dpstudy("claims")
     assert (done.exit_code, done.stdout) == (2, "")
     assert done.stderr == "dpstudy: tempered-sigmoids.yaml: claim one: field 'where': missing\n"
 
 
 def test_a_paper_without_a_file_yet_has_no_claims(results, tmp_path, monkeypatch):
-    monkeypatch.setattr("dpstudy.claims.ledger.FOLDER", tmp_path)
+    monkeypatch.setattr("dpstudy.ledger.ledger.FOLDER", tmp_path)
     assert dpstudy("claims").stdout == "0 claims: none listed\n"
 
 
@@ -898,11 +899,11 @@ def test_damage_is_a_note_and_no_damage_is_none(results):
 def test_the_ledger_is_read_without_what_trains():
     code = (
         "import sys\n"
-        "from dpstudy.claims.ledger import ledger\n"
-        "from dpstudy.figures import claims\n"
+        "from dpstudy.ledger.ledger import ledger\n"
+        "from dpstudy.chapters import ledger as claims\n"
         "ledger()\n"
         "claims.chapter('tempered-sigmoids')\n"
-        "training = {'dpstudy.training', 'dpstudy.campaign', 'dpstudy.cluster', 'jax', 'flax'}\n"
+        "training = {'dpstudy.training.loop', 'dpstudy.lab.campaign', 'jax'}\n"
         "print(sorted(training & set(sys.modules)))\n"
     )
     done = subprocess.run(
@@ -934,7 +935,7 @@ OURS = {
 
 
 def test_every_statement_of_a_paper_is_in_the_ledger_with_its_stored_outcome():
-    from dpstudy.theorems import STATEMENTS
+    from dpstudy.chapters.statements import STATEMENTS
 
     claims = [claim for path in FILES for claim in read_claims(path)]
     named = [claim.rule.statement for claim in claims if claim.rule.kind == "statement"]

@@ -14,10 +14,10 @@ from pathlib import Path
 import pytest
 import yaml
 
-from dpstudy import readings
-from dpstudy.claims.claim import read_claims
-from dpstudy.claims.ledger import FOLDER
-from dpstudy.experiments import EXPERIMENTS
+from dpstudy.lab import readings
+from dpstudy.ledger.claim import read_claims
+from dpstudy.ledger.ledger import FOLDER
+from dpstudy.papers import EXPERIMENTS
 
 ROOT = Path(__file__).parents[1]
 # Published numbers that have another name since, and are the same.
@@ -89,7 +89,7 @@ def finished(claim):
 
 def test_a_claim_is_older_than_the_runs_that_decide_it_or_says_so(monkeypatch):
     monkeypatch.delenv("DPSTUDY_RESULTS", raising=False)
-    path = FOLDER / "tempered-sigmoids.yaml"
+    path = FOLDER / "tempered_sigmoids" / "tempered-sigmoids.yaml"
     times = {claim: finished(claim) for claim in read_claims(path)}
     decided = {claim: ended for claim, ended in times.items() if ended}
     assert decided, "the study's results decide claims"

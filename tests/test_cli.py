@@ -26,9 +26,11 @@ from results_for_tests import (
     small_smoke_runs,
 )
 
-from dpstudy import accounting, cli, data, store
+from dpstudy import cli, data
 from dpstudy.errors import UserError
-from dpstudy.experiments import EXPERIMENTS
+from dpstudy.lab import store
+from dpstudy.papers import EXPERIMENTS
+from dpstudy.privacy import accounting
 from dpstudy.spec import Run
 
 FIGURE_3 = "tempered-sigmoids-figure-3"
@@ -203,7 +205,7 @@ def test_a_full_disk_is_one_line(tiny, results, monkeypatch):
     def full(*arguments):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    monkeypatch.setattr("dpstudy.store.os.replace", full)
+    monkeypatch.setattr("dpstudy.lab.store.os.replace", full)
     line = mistake("run", "tiny", "--profile", "smoke")
     assert line.startswith(f"could not store {results}")
     assert line.endswith("No space left on device")
@@ -497,7 +499,7 @@ def test_a_damaged_file_in_the_way_of_a_run_is_named_with_the_remedy(tiny, resul
 @pytest.fixture
 def trained(monkeypatch):
     """What would be trained, by experiment: (runs, profile, budget)."""
-    from dpstudy.experiments import trainer
+    from dpstudy.lab import trainer
 
     asked = {}
 
@@ -514,7 +516,7 @@ def trained(monkeypatch):
 
 
 def test_on_a_cpu_each_core_trains_a_run_unless_there_is_a_minute_of_work(monkeypatch):
-    from dpstudy import devices
+    from dpstudy.gradients import devices
 
     monkeypatch.setattr(devices, "available_cores", lambda: 8)
     assert cli._workers_for(20, "full") == 8
@@ -603,7 +605,7 @@ def terminate():
 def test_stopped_while_training_is_one_line_and_keeps_what_is_done(
     tiny, results, monkeypatch, stop
 ):
-    from dpstudy.experiments import trainer
+    from dpstudy.lab import trainer
 
     def interrupt(runs, folder, **options):
         store.write(folder, result_of(runs[0]))
@@ -621,7 +623,7 @@ def test_stopped_while_training_is_one_line_and_keeps_what_is_done(
 
 
 def test_a_diverged_run_is_named(tiny, monkeypatch):
-    from dpstudy.experiments import trainer
+    from dpstudy.lab import trainer
 
     bad = result_of(replace(RUN, learning_rate=1e9), epochs=0)
     monkeypatch.setattr(

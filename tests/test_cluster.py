@@ -14,8 +14,9 @@ from distributed.comm import CommClosedError
 from distributed.scheduler import KilledWorker, NoWorkerError
 from results_for_tests import RUN, contents, environment, result_of, seeds
 
-from dpstudy import campaign, cluster, store
 from dpstudy.errors import UserError
+from dpstudy.lab import campaign, store
+from dpstudy.lab import workers as cluster
 from dpstudy.spec import Run
 
 # As in test_training.py: a run of some steps does not earn back what optimising takes.

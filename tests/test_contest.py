@@ -108,7 +108,7 @@ def test_every_peer_has_its_file(module):
 
 
 def test_the_chapter_knows_the_contestants_by_their_names(module):
-    timings = importlib.import_module("dpstudy.timings")
+    timings = importlib.import_module("dpstudy.chapters.timings")
     named = {timings.OURS, timings.OURS_NOT_PRIVATE, timings.JAX_PRIVACY, timings.VMAP_GRAD}
     named |= {timings.PYTORCH, *timings.OPACUS}
     assert named <= set(module("roster").PEERS)

@@ -14,7 +14,7 @@ from flax import nnx
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
-from dpstudy import convolution
+from dpstudy.gradients import convolution
 
 DIMENSIONS = ("NHWC", "HWIO", "NHWC")
 

@@ -11,18 +11,12 @@ import oracles
 import pytest
 from flax import nnx
 
-from dpstudy import (
-    activations,
-    campaign,
-    data,
-    devices,
-    diagnostics,
-    evaluation,
-    models,
-    objectives,
-    training,
-)
+from dpstudy import activations, data, diagnostics, models, objectives
+from dpstudy.gradients import devices
+from dpstudy.lab import campaign
 from dpstudy.spec import Run
+from dpstudy.training import evaluation
+from dpstudy.training import loop as training
 
 COUNT = 2 * diagnostics.CHUNK
 ACTIVATIONS = {

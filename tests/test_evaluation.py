@@ -8,8 +8,11 @@ import oracles
 import pytest
 from flax import nnx
 
-from dpstudy import devices, evaluation, models, objectives, training
+from dpstudy import models, objectives
+from dpstudy.gradients import devices
 from dpstudy.spec import Run
+from dpstudy.training import evaluation
+from dpstudy.training import loop as training
 
 RUN = Run(dataset="mnist-5k")
 

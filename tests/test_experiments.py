@@ -20,13 +20,15 @@ from results_for_tests import (
 )
 from scipy.stats import qmc
 
-from dpstudy import accounting, store
 from dpstudy.errors import UserError
-from dpstudy.experiments import EXPERIMENTS, design, find
-from dpstudy.experiments import experiment as experiments
-from dpstudy.experiments import tempered_sigmoids as tempered
-from dpstudy.experiments.experiment import NOTEBOOK_PROFILES
-from dpstudy.experiments.tempered_sigmoids import BASE
+from dpstudy.lab import design, store
+from dpstudy.lab import experiment as experiments
+from dpstudy.lab.experiment import NOTEBOOK_PROFILES
+from dpstudy.lab.store import results_folder
+from dpstudy.papers import EXPERIMENTS, find
+from dpstudy.papers.tempered_sigmoids import experiments as tempered
+from dpstudy.papers.tempered_sigmoids.experiments import BASE
+from dpstudy.privacy import accounting
 from dpstudy.published import (
     BEST_TRIPLETS,
     END_TO_END,
@@ -36,7 +38,6 @@ from dpstudy.published import (
     number,
 )
 from dpstudy.spec import Run
-from dpstudy.store import results_folder
 
 # What a search wants depends on what it has chosen: here nothing, whatever the study has stored.
 pytestmark = pytest.mark.usefixtures("results")
@@ -342,7 +343,7 @@ def test_results_are_in_the_checkout_unless_the_environment_says_otherwise(monke
 @pytest.fixture
 def prepare(results, monkeypatch):
     """`prepare`, with trainings counted and made up."""
-    from dpstudy.experiments import profiles, trainer
+    from dpstudy.lab import profiles, trainer
 
     small_smoke_runs(monkeypatch)
 
@@ -367,11 +368,11 @@ def test_the_stored_profile_trains_nothing(prepare):
 READ = """
 import sys
 # What trains, and what it needs.
-for name in ("flax", "optax", "dpstudy.training", "dpstudy.campaign"):
+for name in ("flax", "optax", "dpstudy.training", "dpstudy.lab.campaign"):
     sys.modules[name] = None
-from dpstudy.experiments import find
-from dpstudy.experiments.profiles import prepare
-from dpstudy.figures import tempered_sigmoids as chapter
+from dpstudy.papers import find
+from dpstudy.lab.profiles import prepare
+from dpstudy.papers.tempered_sigmoids import figures as chapter
 reading = prepare(find("tempered-sigmoids-figure-3"), "stored")
 print(chapter.accuracy_against_epsilon(reading).command)
 """

@@ -14,7 +14,7 @@ import pytest
 from matplotlib import colors
 from matplotlib import pyplot as plt
 
-from dpstudy.figures.page import MISSING, STYLES, Figure, Table, canvas, not_yet_run
+from dpstudy.page.figure import MISSING, STYLES, Figure, Table, canvas, not_yet_run
 
 DATA = pd.DataFrame({"name": ["a & b", "c"], "value": [1 / 3, np.nan], "count": [1, 2]})
 

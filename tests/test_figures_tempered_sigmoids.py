@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 from results_for_tests import DEVICE, result_of
 
-from dpstudy import readings, store
 from dpstudy.errors import UserError
-from dpstudy.experiments import find
-from dpstudy.figures import tempered_sigmoids as chapter
-from dpstudy.figures.page import MISSING, Figure, Note, Table
-from dpstudy.readings import CHANCE
+from dpstudy.lab import readings, store
+from dpstudy.lab.readings import CHANCE
+from dpstudy.page.figure import MISSING, Figure, Note, Table
+from dpstudy.papers import find
+from dpstudy.papers.tempered_sigmoids import figures as chapter
 
 FIGURE_3 = find("tempered-sigmoids-figure-3")
 TABLE_3 = find("tempered-sigmoids-table-3-not-private")

@@ -11,18 +11,18 @@ import pytest
 from results_for_tests import DEVICE, result_of, triplet_of
 from scipy import stats
 
-from dpstudy import readings, store
 from dpstudy.activations import tempered_sigmoid
-from dpstudy.choices import Choice
-from dpstudy.experiments import find
-from dpstudy.experiments.search import Search
-from dpstudy.experiments.tempered_sigmoids import TANH, TRIPLETS, of_temperature
-from dpstudy.figures import tempered_sigmoids as chapter
-from dpstudy.figures.page import Figure, Note, Points, Table
-from dpstudy.figures.tempered_sigmoids.at_zero import AtZero
-from dpstudy.figures.tempered_sigmoids.noise import paired_gain
-from dpstudy.figures.tempered_sigmoids.norms import EXAMPLES
-from dpstudy.figures.tempered_sigmoids.sweep import Sweep
+from dpstudy.lab import readings, store
+from dpstudy.lab.choices import Choice
+from dpstudy.lab.search import Search
+from dpstudy.page.figure import Figure, Note, Points, Table
+from dpstudy.papers import find
+from dpstudy.papers.tempered_sigmoids import figures as chapter
+from dpstudy.papers.tempered_sigmoids.experiments import TANH, TRIPLETS, of_temperature
+from dpstudy.papers.tempered_sigmoids.figures.at_zero import AtZero
+from dpstudy.papers.tempered_sigmoids.figures.noise import paired_gain
+from dpstudy.papers.tempered_sigmoids.figures.norms import EXAMPLES
+from dpstudy.papers.tempered_sigmoids.figures.sweep import Sweep
 from dpstudy.published import BEST_TRIPLETS
 
 NAMES = (

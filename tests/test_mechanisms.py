@@ -14,9 +14,11 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from dpstudy import mechanisms, models, per_example, training
+from dpstudy import mechanisms, models
+from dpstudy.gradients import per_example
 from dpstudy.losses import cross_entropy
 from dpstudy.spec import Run
+from dpstudy.training import loop as training
 
 BATCH = 8
 MODEL = "tempered-mnist"

@@ -12,8 +12,9 @@ import oracles
 import pytest
 from flax import nnx
 
-from dpstudy import activations, models, training
-from dpstudy.layers import LayerInput, OutputZero, PreActivation
+from dpstudy import activations, models
+from dpstudy.gradients.layers import LayerInput, OutputZero, PreActivation
+from dpstudy.training import loop as training
 
 BATCH = 3
 PARAMETERS = {

@@ -17,9 +17,10 @@ from flax import nnx
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from dpstudy import applicability, layer_rules, models, per_example
-from dpstudy.convolution import conv_general_dilated
-from dpstudy.layers import Conv, Dense, tap, tapped
+from dpstudy import models
+from dpstudy.gradients import applicability, layer_rules, per_example
+from dpstudy.gradients.convolution import conv_general_dilated
+from dpstudy.gradients.layers import Conv, Dense, tap, tapped
 from dpstudy.losses import cross_entropy
 
 BATCH = 3

@@ -3,9 +3,10 @@
 import pandas as pd
 import pytest
 
-from dpstudy import records, timings
-from dpstudy.figures import performance as chapter
-from dpstudy.figures.page import Figure, Note, Table
+from dpstudy.chapters import performance as chapter
+from dpstudy.chapters import timings
+from dpstudy.lab import records
+from dpstudy.page.figure import Figure, Note, Table
 
 FIGURES = (chapter.step_times, chapter.memory, chapter.rates, chapter.growth)
 

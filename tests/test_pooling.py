@@ -10,7 +10,7 @@ import numpy as np
 import oracles
 import pytest
 
-from dpstudy.pooling import average_pool, max_pool
+from dpstudy.gradients.pooling import average_pool, max_pool
 
 SHAPES = [(2, 6, 6, 3), (1, 7, 5, 1), (2, 2, 2, 4)]
 MINE = {stride: partial(max_pool, stride=stride) for stride in (1, 2)}

@@ -7,8 +7,11 @@ import numpy as np
 import pytest
 from results_for_tests import RUN, result_of
 
-from dpstudy import accounting, privacy, sampling, shuffling
-from dpstudy.privacy import LABELS, epsilon_curve, with_epsilon
+from dpstudy import sampling
+from dpstudy.lab.store import with_epsilon
+from dpstudy.privacy import accounting, shuffling
+from dpstudy.privacy import run_epsilon as privacy
+from dpstudy.privacy.run_epsilon import LABELS, epsilon_curve
 from dpstudy.spec import Run
 
 STEPS = [2, 4, 6]

@@ -13,15 +13,8 @@ import optax
 import pytest
 from flax import nnx
 
-from dpstudy import (
-    applicability,
-    devices,
-    gaussian_noise,
-    layer_rules,
-    per_example,
-    poisson,
-    private_gradient,
-)
+from dpstudy import gaussian_noise, poisson, private_gradient
+from dpstudy.gradients import applicability, devices, layer_rules, per_example
 from dpstudy.sampling import Draw
 
 BOOK = Path(__file__).parents[1] / "book"
@@ -85,7 +78,7 @@ def flat(tree):
 
 
 @pytest.mark.parametrize("build", [small_network, normalised_network, TwiceApplied])
-@pytest.mark.filterwarnings("ignore::dpstudy.per_example.FallbackWarning")
+@pytest.mark.filterwarnings("ignore::dpstudy.gradients.per_example.FallbackWarning")
 def test_the_sum_is_that_of_gradients_clipped_one_by_one(build):
     x, y = examples()
     gradient, params = private_gradient(build(), losses, clip_norm=CLIP, microbatch=2)
@@ -94,7 +87,7 @@ def test_the_sum_is_that_of_gradients_clipped_one_by_one(build):
     np.testing.assert_allclose(flat(gradient(params, x, y, draw)), expected, rtol=1e-4, atol=1e-6)
 
 
-@pytest.mark.filterwarnings("ignore::dpstudy.per_example.FallbackWarning")
+@pytest.mark.filterwarnings("ignore::dpstudy.gradients.per_example.FallbackWarning")
 def test_a_penalty_on_weights_is_clipped_with_the_rest_of_each_example_s_loss():
     def penalised(network, x, y):
         weights = jax.tree.leaves(nnx.state(network, nnx.Param))

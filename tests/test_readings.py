@@ -6,10 +6,11 @@ from dataclasses import replace
 import pytest
 from results_for_tests import DEVICE, EXPERIMENT, result_of, rewrite, small_smoke_runs
 
-from dpstudy import privacy, readings, store
 from dpstudy.errors import UserError
-from dpstudy.experiments.experiment import Experiment
-from dpstudy.readings import CHANCE
+from dpstudy.lab import readings, store
+from dpstudy.lab.experiment import Experiment
+from dpstudy.lab.readings import CHANCE
+from dpstudy.privacy import run_epsilon as privacy
 from dpstudy.spec import Run
 
 BASE = Run(epochs=3)

@@ -3,9 +3,9 @@
 import pytest
 from click.testing import CliRunner
 
-from dpstudy import records, store
 from dpstudy.cli import main
 from dpstudy.errors import UserError
+from dpstudy.lab import records, store
 
 CONTENT = {"verdict": "holds", "worst": -0.25, "looked": "3 cases"}
 

@@ -14,8 +14,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from dpstudy import sampling, training
+from dpstudy import sampling
 from dpstudy.spec import Run
+from dpstudy.training import loop as training
 
 EXAMPLES, BATCH, DRAWS = 80, 20, 5_000
 PROBABILITY = BATCH / EXAMPLES

@@ -7,13 +7,14 @@ import pytest
 from click.testing import CliRunner
 from results_for_tests import RUN, TINY, result_of
 
-from dpstudy import cli, records, store
-from dpstudy.choices import Choice
+from dpstudy import cli
 from dpstudy.errors import UserError
-from dpstudy.experiments import EXPERIMENTS, choosing, profiles
-from dpstudy.experiments.choosing import choose
-from dpstudy.experiments.search import Search, Space
-from dpstudy.readings import read
+from dpstudy.lab import choosing, profiles, records, store
+from dpstudy.lab.choices import Choice
+from dpstudy.lab.choosing import choose
+from dpstudy.lab.readings import read
+from dpstudy.lab.search import Search, Space
+from dpstudy.papers import EXPERIMENTS
 
 
 def at(label, dataset, point):
@@ -159,7 +160,7 @@ def test_without_optuna_one_line_says_how_to_go_on(monkeypatch):
 @pytest.fixture
 def run(results, monkeypatch):
     """`dpstudy run` of a search, with trainings made up."""
-    from dpstudy.experiments import trainer
+    from dpstudy.lab import trainer
 
     def train(runs, folder, *, budget, finish, report, most):
         missing = [run for run in runs if not (folder / f"{run.identity}.json").exists()]
@@ -169,12 +170,12 @@ def run(results, monkeypatch):
         return trainer.campaign.Outcome()
 
     trained = []
-    monkeypatch.setattr("dpstudy.experiments.experiment.SMOKE", TINY)
+    monkeypatch.setattr("dpstudy.lab.experiment.SMOKE", TINY)
     monkeypatch.setattr(trainer.campaign, "train_missing", train)
     monkeypatch.setattr("dpstudy.data.load", lambda name: None)
 
     def run(search, *options):
-        monkeypatch.setattr("dpstudy.experiments.EXPERIMENTS", {search.name: search})
+        monkeypatch.setattr("dpstudy.papers.EXPERIMENTS", {search.name: search})
         arguments = ["run", search.name, "--workers", "1", *options]
         return CliRunner().invoke(cli.main, arguments), trained
 
@@ -202,10 +203,10 @@ def test_run_without_a_sampler_keeps_what_it_trained_and_says_how_to_go_on(run, 
 
 def test_run_without_pandas_keeps_what_it_trained_and_says_how_to_go_on(run, monkeypatch):
     """A bare training node has none; a sweep's best needs it as well."""
-    monkeypatch.delattr("dpstudy.experiments.choosing")
-    for name in ("dpstudy.experiments.choosing", "dpstudy.readings"):
+    monkeypatch.delattr("dpstudy.lab.choosing")
+    for name in ("dpstudy.lab.choosing", "dpstudy.lab.readings"):
         monkeypatch.delitem(sys.modules, name)
-    monkeypatch.delattr("dpstudy.readings")
+    monkeypatch.delattr("dpstudy.lab.readings")
     monkeypatch.setitem(sys.modules, "pandas", None)
     done, trained = run(SWEEP)
     assert (done.exit_code, trained) == (2, [2])

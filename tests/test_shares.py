@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 from jax.sharding import PartitionSpec
 
-from dpstudy import devices, shares
+from dpstudy.gradients import devices
 from dpstudy.sampling import Draw
+from dpstudy.training import shares
 
 EACH_ITS_OWN = PartitionSpec(devices.EXAMPLES)
 

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from scipy import optimize, special, stats
 
-from dpstudy import accounting
 from dpstudy.errors import UserError
-from dpstudy.shuffling import (
+from dpstudy.privacy import accounting
+from dpstudy.privacy.shuffling import (
     largest_batch,
     least_epsilon_curve,
     one_epoch,

@@ -19,9 +19,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from results_for_tests import RUN, contents, environment, result_of, rewrite, seeds
 
-from dpstudy import store
+from dpstudy.lab import store
+from dpstudy.lab.store import DamagedError, StoreError
 from dpstudy.spec import Run
-from dpstudy.store import DamagedError, StoreError
 
 FINITE = st.floats(allow_nan=False, allow_infinity=False)
 
@@ -329,7 +329,7 @@ def test_a_full_disk_leaves_everything_as_it_was(tmp_path, monkeypatch, call, co
     if before:
         store.write(tmp_path, result_of(accuracy=0.5))
     was = contents(tmp_path)
-    monkeypatch.setattr(f"dpstudy.store.os.{call}", _fails(code))
+    monkeypatch.setattr(f"dpstudy.lab.store.os.{call}", _fails(code))
     with pytest.raises(StoreError) as caught:
         store.write(tmp_path, result_of())
     message = f"could not store {tmp_path / result_of().name}: {os.strerror(code)}"
@@ -355,7 +355,7 @@ def test_ctrl_c_while_storing_leaves_everything_as_it_was(tmp_path, monkeypatch)
     def interrupt(_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("dpstudy.store.os.fsync", interrupt)
+    monkeypatch.setattr("dpstudy.lab.store.os.fsync", interrupt)
     with pytest.raises(KeyboardInterrupt):
         store.write(tmp_path, result_of())
     assert contents(tmp_path) == {}
@@ -377,7 +377,7 @@ def test_the_content_is_on_the_disk_before_the_name_is(tmp_path, monkeypatch):
             calls.append(name)
             return real(*args)
 
-        monkeypatch.setattr(f"dpstudy.store.os.{name}", call)
+        monkeypatch.setattr(f"dpstudy.lab.store.os.{name}", call)
     store.write(tmp_path, result_of())
     assert calls[:2] == ["fsync", "replace"]
 
@@ -386,9 +386,9 @@ WRITER = """
 import sys
 from dataclasses import replace
 from pathlib import Path
-from dpstudy import store
+from dpstudy.lab import store
 from dpstudy.spec import Run
-from dpstudy.store import Result
+from dpstudy.lab.store import Result
 
 count = 0
 while True:

@@ -21,28 +21,26 @@ import pytest
 from click.testing import CliRunner
 from scipy import integrate, optimize
 
-from dpstudy import accounting, cli, records
+from dpstudy import cli
+from dpstudy.chapters.statements import STATEMENTS, find, sampled_gaussian, shuffled_batches
 from dpstudy.errors import UserError
-from dpstudy.theorems import (
-    STATEMENTS,
+from dpstudy.lab import records
+from dpstudy.papers.backpropagation_clipping.propositions import concentrated, layer_sensitivity
+from dpstudy.papers.losing_less.propositions import convergence
+from dpstudy.papers.losing_less.propositions import equations as losing_less
+from dpstudy.papers.tanh_filter.propositions import sensitivity as tanh_filter
+from dpstudy.papers.tempered_sigmoids.propositions import (
     clipped_fields,
     clipping_bias,
-    concentrated,
-    convergence,
     family,
-    find,
     group_privacy,
-    layer_sensitivity,
-    losing_less,
     multiclass_bias,
-    sampled_gaussian,
-    search,
-    shuffled_batches,
-    tanh_filter,
     temperature_and_bias,
-    tempered_sigmoids,
 )
-from dpstudy.theorems.statement import LOOSE_BELOW, ROUNDING, Outcome
+from dpstudy.papers.tempered_sigmoids.propositions import gradient_norms as tempered_sigmoids
+from dpstudy.privacy import accounting
+from dpstudy.propositions import search
+from dpstudy.propositions.statement import LOOSE_BELOW, ROUNDING, Outcome
 
 ROOT = Path(__file__).parents[1]
 BIBLIOGRAPHY = (ROOT / "book/references.bib").read_text()

@@ -6,8 +6,7 @@ import pytest
 from results_for_tests import EXPERIMENT, RUN, contents, result_of, seeds
 from tqdm import tqdm
 
-from dpstudy import campaign, store
-from dpstudy.experiments import trainer
+from dpstudy.lab import campaign, store, trainer
 
 
 @pytest.fixture

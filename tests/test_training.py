@@ -16,9 +16,12 @@ from flax import nnx
 from jax.flatten_util import ravel_pytree
 from scipy.special import log_softmax
 
-from dpstudy import data, devices, evaluation, models, sampling, training
+from dpstudy import data, models, sampling
+from dpstudy.gradients import devices
 from dpstudy.sampling import Draw
 from dpstudy.spec import Run
+from dpstudy.training import evaluation
+from dpstudy.training import loop as training
 
 EPOCHS, STEPS_PER_EPOCH = 5, 4
 COMMON = {"dataset": "mnist-5k", "batch": 1_000, "epochs": EPOCHS}

@@ -14,9 +14,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from results_for_tests import RUN, contents, environment, result_of, seeds
 
-from dpstudy import privacy, records, store, transfer
+from dpstudy.lab import records, store, transfer
+from dpstudy.lab.store import StoreError
+from dpstudy.privacy import run_epsilon as privacy
 from dpstudy.spec import Run
-from dpstudy.store import StoreError
 
 NOT_PRIVATE = Run(mechanism="none", noise_multiplier=0.0)
 
@@ -280,9 +281,9 @@ def test_packing_needs_no_accounting(here, tmp_path):
     script = """
 import sys
 from pathlib import Path
-for name in ("dp_accounting", "scipy", "pandas", "matplotlib", "dpstudy.privacy"):
+for name in ("dp_accounting", "scipy", "pandas", "matplotlib", "dpstudy.privacy.run_epsilon"):
     sys.modules[name] = None
-from dpstudy import transfer
+from dpstudy.lab import transfer
 print(transfer.export(Path(sys.argv[1]), Path(sys.argv[2])))
 """
     done = subprocess.run(

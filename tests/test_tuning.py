@@ -6,9 +6,10 @@ from types import SimpleNamespace
 import pytest
 from results_for_tests import RUN
 
-from dpstudy import devices, tuning
-from dpstudy.experiments import trainer
-from dpstudy.training import Method
+from dpstudy import tuning
+from dpstudy.gradients import devices
+from dpstudy.lab import trainer
+from dpstudy.training.loop import Method
 
 
 @pytest.fixture(autouse=True)

@@ -14,7 +14,8 @@ from flax import nnx
 from jax.sharding import Mesh
 from problem import Problem
 
-from dpstudy import devices, losses, mechanisms
+from dpstudy import losses, mechanisms
+from dpstudy.gradients import devices
 
 
 class FlaxNetwork(nnx.Module):

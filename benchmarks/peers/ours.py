@@ -12,7 +12,9 @@ from flax import nnx
 from jax.sharding import Mesh
 from problem import STUDY_MODEL, Problem
 
-from dpstudy import activations, convolution, devices, layers, models, pooling, private, sampling
+from dpstudy import activations, models, sampling
+from dpstudy.gradients import convolution, devices, layers, pooling
+from dpstudy.training import own_network as private
 from peers.jax_training import FlaxNetwork, JaxContestant, loss_with, optimizer
 
 tanh = partial(activations.tempered_sigmoid, scale=2.0, inverse_temperature=2.0, offset=1.0)

@@ -8,7 +8,9 @@ from flax import nnx
 from jax.sharding import PartitionSpec
 from problem import Problem
 
-from dpstudy import accumulate, devices, mechanisms, sampling, shares
+from dpstudy import mechanisms, sampling
+from dpstudy.gradients import devices
+from dpstudy.training import accumulate, shares
 from peers.jax_training import JaxContestant, optimizer
 from peers.ours import fixed, layout, losses, network_of
 

@@ -6,7 +6,7 @@ import jax
 from flax import nnx
 from problem import Problem
 
-from dpstudy import convolution, layers
+from dpstudy.gradients import convolution, layers
 from peers.jax_training import FlaxNetwork, JaxContestant
 from peers.ours import clipping, fixed, network_of
 

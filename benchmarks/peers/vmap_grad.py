@@ -7,7 +7,8 @@ import jax.numpy as jnp
 from flax import nnx
 from problem import Problem
 
-from dpstudy import mechanisms, per_example
+from dpstudy import mechanisms
+from dpstudy.gradients import per_example
 from peers.jax_training import JaxContestant, each_loss, optimizer, stock_network
 
 

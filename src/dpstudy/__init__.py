@@ -1,7 +1,7 @@
 """Under the Clip: four remedies for differentially private SGD, re-run, audited and compared.
 
 For one's own network: `private_gradient`, `poisson`, `gaussian_noise`; the noise multiplier for a
-wanted epsilon is `dpstudy.accounting.noise_multiplier_for`.
+wanted epsilon is `dpstudy.privacy.accounting.noise_multiplier_for`.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from importlib import import_module
 from typing import Any
 
 _PUBLIC = {
-    "private_gradient": "dpstudy.private",
-    "PrivateGradient": "dpstudy.private",
+    "private_gradient": "dpstudy.training.own_network",
+    "PrivateGradient": "dpstudy.training.own_network",
     "poisson": "dpstudy.sampling",
     "gaussian_noise": "dpstudy.mechanisms",
 }

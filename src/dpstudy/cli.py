@@ -25,8 +25,8 @@ from dpstudy.spec import TRAINING_EXAMPLES
 if TYPE_CHECKING:
     from distributed import Client
 
-    from dpstudy.claims.ledger import Entry
-    from dpstudy.experiments.experiment import Experiment
+    from dpstudy.lab.experiment import Experiment
+    from dpstudy.ledger.ledger import Entry
     from dpstudy.spec import Run
 
 EXIT_MISTAKE, EXIT_INTERRUPTED, EXIT_DAMAGED = 2, 130, 1
@@ -93,8 +93,8 @@ main.group_class = Group
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def list_experiments(as_json: bool) -> None:
     """List each experiment: runs stored, runs needed."""
-    from dpstudy import readings
-    from dpstudy.experiments import EXPERIMENTS
+    from dpstudy.lab import readings
+    from dpstudy.papers import EXPERIMENTS
 
     rows = []
     for experiment in EXPERIMENTS.values():
@@ -133,7 +133,7 @@ def claims(paper: str | None, as_json: bool) -> None:
     A claim's verdict is computed by its rule, from all the seeds that its experiment asks for; with
     fewer it is "not yet run", with the number of runs stored.
     """
-    from dpstudy.claims.ledger import ledger
+    from dpstudy.ledger.ledger import ledger
 
     judged = ledger(paper)
     for line in judged.damaged:
@@ -263,7 +263,7 @@ def run(
     for name in dict.fromkeys([one.dataset for one in waiting] + later):
         datasets.load(name)
     if scheduler is None:
-        from dpstudy import devices
+        from dpstudy.gradients import devices
 
         devices.one_device_a_core()
         workers = workers or _workers_for(sum(len(runs) for _, runs in work), profile)
@@ -271,7 +271,7 @@ def run(
             _measure(waiting)
             _train(chosen, wanted, seconds, most=cohort)
             return
-    from dpstudy import cluster
+    from dpstudy.lab import workers as cluster
 
     with cluster.connect(scheduler, workers) as client:
         if scheduler is None:
@@ -289,7 +289,7 @@ def _workers_for(runs: int, profile: str) -> int:
         return 1  # A minute's work: starting workers would be a good part of it.
     import jax
 
-    from dpstudy import devices
+    from dpstudy.gradients import devices
 
     on_cpu = jax.default_backend() == "cpu"
     return max(1, min(devices.available_cores(), runs)) if on_cpu else 1
@@ -297,13 +297,13 @@ def _workers_for(runs: int, profile: str) -> int:
 
 def _measure(waiting: list[Run], client: Client | None = None) -> None:
     """Find out what is fastest here, if so much is waiting that it pays."""
-    from dpstudy.experiments.trainer import measure_methods
+    from dpstudy.lab.trainer import measure_methods
 
     measure_methods(waiting, lambda line: click.echo(line, err=True), client)
 
 
 def _chosen(names: tuple[str, ...], dataset: str | None) -> list[Experiment]:
-    from dpstudy.experiments import EXPERIMENTS, find
+    from dpstudy.papers import EXPERIMENTS, find
 
     if names != ("all",):
         return [find(name) for name in dict.fromkeys(names)]
@@ -316,7 +316,7 @@ def _chosen(names: tuple[str, ...], dataset: str | None) -> list[Experiment]:
 
 def _stored(folder: Path, runs: list[Run]) -> set[str]:
     """Return the identities of intact results; name the damaged files that stand in `runs`' way."""
-    from dpstudy import store
+    from dpstudy.lab import store
 
     good, errors = store.read_all(folder)
     wanted = {run.identity for run in runs}
@@ -359,7 +359,7 @@ def _train(
 
 def _choose(experiment: Experiment, wanted: dict[str, Any]) -> bool:
     """Have a search choose its next settings; whether there are any."""
-    from dpstudy.experiments.trainer import choose_next
+    from dpstudy.lab.trainer import choose_next
 
     chosen = choose_next(experiment, wanted["profile"], wanted["dataset"])
     if chosen:
@@ -377,7 +377,7 @@ def _train_one(
     """Train what one experiment needs, as far as is known, and return how many runs are left."""
     import time
 
-    from dpstudy.experiments.trainer import train_with_bar
+    from dpstudy.lab.trainer import train_with_bar
 
     runs, profile = experiment.runs(**wanted), wanted["profile"]
     budget = end - time.monotonic()
@@ -417,7 +417,7 @@ def privacy_options(command: Any) -> Any:
 
 
 def _steps(examples: int, batch: int, epochs: int) -> dict[str, Any]:
-    from dpstudy import accounting
+    from dpstudy.privacy import accounting
     from dpstudy.spec import steps_per_epoch
 
     probability = accounting.sampling_probability_of(examples=examples, batch=batch)
@@ -453,9 +453,9 @@ def epsilon(
 
     dpstudy epsilon --examples 60000 --batch 512 --epochs 40 --noise 1.23
     """
-    from dpstudy import accounting
-    from dpstudy.claims.wording import rounded_down
-    from dpstudy.privacy import LABELS, shuffled_curve
+    from dpstudy.ledger.wording import rounded_down
+    from dpstudy.privacy import accounting
+    from dpstudy.privacy.run_epsilon import LABELS, shuffled_curve
 
     what = _steps(examples, batch, epochs)
     values: dict[str, float | None]
@@ -496,8 +496,8 @@ def noise(
 
     dpstudy noise --epsilon 3 --examples 60000 --batch 512 --epochs 40
     """
-    from dpstudy import accounting
-    from dpstudy.privacy import LABELS
+    from dpstudy.privacy import accounting
+    from dpstudy.privacy.run_epsilon import LABELS
 
     what = _steps(examples, batch, epochs)
     values: dict[str, float | None] = {}
@@ -528,7 +528,8 @@ def theorems(names: tuple[str, ...], as_json: bool, keep: bool) -> None:
     Each NAME is one statement; without a name all of them are searched, in a minute or two.
     What they say, and what would refute them, is in the book's chapter on propositions.
     """
-    from dpstudy.theorems import STATEMENTS, find, storing
+    from dpstudy.chapters.statements import STATEMENTS, find
+    from dpstudy.propositions import storing
 
     rows = []
     for statement, outcome, seconds in storing.run(map(find, dict.fromkeys(names or STATEMENTS))):
@@ -574,7 +575,7 @@ def results() -> None:
 @results.command("verify")
 def verify_results() -> None:
     """Check every stored result; name each that is damaged, foreign or edited by hand."""
-    from dpstudy import choices, records, store
+    from dpstudy.lab import choices, records, store
 
     folder = store.results_folder()
     found, errors = store.read_all(folder)
@@ -596,7 +597,7 @@ def verify_results() -> None:
 @click.argument("file", type=click.Path(dir_okay=False, path_type=Path))
 def export(file: Path) -> None:
     """Pack all intact results, and what searches chose, into FILE, a .tar.gz."""
-    from dpstudy import store, transfer
+    from dpstudy.lab import store, transfer
 
     count, left_out = transfer.export(store.results_folder(), file)
     for error in left_out:
@@ -608,7 +609,7 @@ def export(file: Path) -> None:
 @click.argument("file", type=click.Path(dir_okay=False, path_type=Path))
 def merge(file: Path) -> None:
     """Add the results packed in FILE; nothing stored is replaced."""
-    from dpstudy import store, transfer
+    from dpstudy.lab import store, transfer
 
     merged = transfer.merge(store.results_folder(), file)
     for line in merged.refused:

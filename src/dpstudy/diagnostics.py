@@ -11,14 +11,14 @@ import jax
 import jax.numpy as jnp
 from flax import nnx
 
-from dpstudy import per_example
-from dpstudy.layers import PreActivation
+from dpstudy.gradients import per_example
+from dpstudy.gradients.layers import PreActivation
 
 if TYPE_CHECKING:
     from jaxtyping import Array, Float, Int
 
+    from dpstudy.gradients.per_example import Losses
     from dpstudy.models import Elementwise
-    from dpstudy.per_example import Losses
 
 EXAMPLES = 1_000
 # Examples whose gradients are written out at once, for each run of a cohort.

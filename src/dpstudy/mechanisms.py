@@ -19,7 +19,7 @@ from jax.flatten_util import ravel_pytree
 if TYPE_CHECKING:
     from jaxtyping import Array, Float
 
-    from dpstudy.per_example import Gradients, Losses
+    from dpstudy.gradients.per_example import Gradients, Losses
 
     Scalar = float | Float[Array, ""]
 

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING
 import jax
 from flax import nnx
 
-from dpstudy.convolution import conv_general_dilated
-from dpstudy.layers import Conv, Dense
-from dpstudy.pooling import average_pool, max_pool
+from dpstudy.gradients.convolution import conv_general_dilated
+from dpstudy.gradients.layers import Conv, Dense
+from dpstudy.gradients.pooling import average_pool, max_pool
 
 if TYPE_CHECKING:
     from jaxtyping import Array, Float

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from flax import nnx
     from jaxtyping import Array, Float
 
-    from dpstudy.per_example import Losses
+    from dpstudy.gradients.per_example import Losses
     from dpstudy.spec import Run
 
     Numbers = dict[str, Float[Array, ""]]

@@ -12,8 +12,12 @@ from dataclasses import dataclass
 from decimal import Decimal
 from functools import cached_property
 
-from dpstudy.accounting import effective_noise_multiplier, gdp_noise_multiplier_for, zcdp_rho
 from dpstudy.errors import UserError
+from dpstudy.privacy.accounting import (
+    effective_noise_multiplier,
+    gdp_noise_multiplier_for,
+    zcdp_rho,
+)
 from dpstudy.spec import steps_per_epoch
 
 DELTA = 1e-5  # all four papers

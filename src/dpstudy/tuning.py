@@ -15,9 +15,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dpstudy import data, devices, sampling, shares, store, training
+from dpstudy import data, sampling
+from dpstudy.gradients import devices
+from dpstudy.lab import store
 from dpstudy.spec import IMAGE_SHAPE
-from dpstudy.training import Method
+from dpstudy.training import loop as training
+from dpstudy.training import shares
+from dpstudy.training.loop import Method
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

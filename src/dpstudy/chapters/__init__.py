@@ -1,0 +1,1 @@
+"""What cuts across papers: accounting, propositions, performance, the ledger."""

@@ -1,0 +1,55 @@
+"""The papers' propositions as things that can fail: each a `Statement` with a search behind it.
+
+`dpstudy theorems` runs the searches; `notebooks/06_theorems` shows what they find.
+"""
+
+from __future__ import annotations
+
+from dpstudy.chapters.statements import sampled_gaussian, shuffled_batches
+from dpstudy.errors import UserError
+from dpstudy.papers.backpropagation_clipping.propositions import concentrated, layer_sensitivity
+from dpstudy.papers.losing_less.propositions import convergence
+from dpstudy.papers.losing_less.propositions import equations as losing_less
+from dpstudy.papers.tanh_filter.propositions import sensitivity as tanh_filter
+from dpstudy.papers.tempered_sigmoids.propositions import (
+    clipped_fields,
+    clipping_bias,
+    family,
+    group_privacy,
+    multiclass_bias,
+    temperature_and_bias,
+)
+from dpstudy.papers.tempered_sigmoids.propositions import gradient_norms as tempered_sigmoids
+from dpstudy.propositions.statement import Statement
+
+# In the order of the papers.
+_FILES = (
+    family,
+    tempered_sigmoids,
+    clipping_bias,
+    temperature_and_bias,
+    clipped_fields,
+    multiclass_bias,
+    group_privacy,
+    sampled_gaussian,
+    shuffled_batches,
+    losing_less,
+    convergence,
+    concentrated,
+    layer_sensitivity,
+    tanh_filter,
+)
+STATEMENTS: dict[str, Statement] = {
+    statement.name: statement for file in _FILES for statement in file.STATEMENTS
+}
+
+
+def find(name: str) -> Statement:
+    """Return the statement of that name.
+
+    Raises:
+        UserError: there is none; the message lists the names.
+    """
+    if name not in STATEMENTS:
+        raise UserError(f"unknown statement {name!r}; one of: {', '.join(STATEMENTS)}")
+    return STATEMENTS[name]

@@ -1,1 +1,0 @@
-"""Figures and tables: from stored results, published values and accountants to a page."""

@@ -1,0 +1,1 @@
+"""Per-example gradients, fast: arrays and flax layers, no run and no paper."""

@@ -1,0 +1,195 @@
+"""One rule a layer type: from a layer's input and output gradient to its per-example gradients.
+
+They come in whatever form makes their norms and weighted sums cheap.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+import jax
+import jax.numpy as jnp
+from flax import nnx
+
+from dpstudy.gradients import convolution
+from dpstudy.gradients.layers import Conv, Dense
+
+if TYPE_CHECKING:
+    from jaxtyping import Array, Float
+
+
+class LayerGradients(Protocol):
+    """One layer's per-example gradients, perhaps never written out."""
+
+    def squared_norms(self) -> Float[Array, "batch"]:
+        """Return each example's squared l2 norm over the layer's parameters."""
+
+    def weighted_sum(self, weights: Float[Array, "batch"]) -> dict[str, Array]:
+        """Return the weighted sum over examples, by parameter name."""
+
+    def written_out(self) -> dict[str, Array]:
+        """Return the gradients themselves, by parameter name, examples first."""
+
+
+@dataclass(frozen=True)
+class DenseGradients:
+    """x g^T for each example: its norm is |x| |g|, and the weighted sum is one product."""
+
+    inputs: Float[Array, "batch m"]
+    outputs: Float[Array, "batch n"]
+    use_bias: bool
+
+    def squared_norms(self) -> Float[Array, "batch"]:
+        """See `LayerGradients`."""
+        inputs = jnp.sum(self.inputs**2, axis=1) + self.use_bias
+        return inputs * jnp.sum(self.outputs**2, axis=1)
+
+    def weighted_sum(self, weights: Float[Array, "batch"]) -> dict[str, Array]:
+        """See `LayerGradients`."""
+        weighted = weights[:, None] * self.outputs
+        total = {"kernel": self.inputs.T @ weighted}
+        return total | ({"bias": weighted.sum(axis=0)} if self.use_bias else {})
+
+    def written_out(self) -> dict[str, Array]:
+        """See `LayerGradients`."""
+        each = {"kernel": self.inputs[:, :, None] * self.outputs[:, None, :]}
+        return each | ({"bias": self.outputs} if self.use_bias else {})
+
+
+@dataclass(frozen=True)
+class WrittenOut:
+    """Per-example gradients as arrays, examples first: cheap while a microbatch stays in cache."""
+
+    gradients: dict[str, Float[Array, "batch *parameter"]]
+
+    def squared_norms(self) -> Float[Array, "batch"]:
+        """See `LayerGradients`."""
+        return sum(jnp.sum(_flat(g) ** 2, axis=1) for g in jax.tree.leaves(self.gradients))
+
+    def weighted_sum(self, weights: Float[Array, "batch"]) -> dict[str, Array]:
+        """See `LayerGradients`."""
+        return jax.tree.map(lambda g: (weights @ _flat(g)).reshape(g.shape[1:]), self.gradients)
+
+    def written_out(self) -> dict[str, Array]:
+        """See `LayerGradients`."""
+        return self.gradients
+
+
+def _flat(gradients: Array) -> Array:
+    return gradients.reshape(len(gradients), -1)
+
+
+@dataclass(frozen=True)
+class ConvGradients:
+    """A convolution's per-example gradients, written out in the order they were computed in.
+
+    Attributes:
+        computed: the kernel's gradients, and perhaps numbers that are no parameters.
+        bias: those of the bias.
+        kernels: from gradients as computed, one or many, to the kernel's.
+        exact: whether `computed` holds the kernel's numbers and no more.
+    """
+
+    computed: Float[Array, "batch *computed"]
+    bias: Float[Array, "batch o"] | None
+    kernels: Callable[[Array], Float[Array, "*batch kh kw c o"]]
+    exact: bool
+
+    def squared_norms(self) -> Float[Array, "batch"]:
+        """See `LayerGradients`."""
+        kernels = self.computed if self.exact else self.kernels(self.computed)
+        norms = jnp.sum(_flat(kernels) ** 2, axis=1)
+        return norms if self.bias is None else norms + jnp.sum(self.bias**2, axis=1)
+
+    def weighted_sum(self, weights: Float[Array, "batch"]) -> dict[str, Array]:
+        """See `LayerGradients`."""
+        computed = (weights @ _flat(self.computed)).reshape(self.computed.shape[1:])
+        total = {"kernel": self.kernels(computed)}
+        return total if self.bias is None else total | {"bias": weights @ self.bias}
+
+    def written_out(self) -> dict[str, Array]:
+        """See `LayerGradients`."""
+        each = {"kernel": self.kernels(self.computed)}
+        return each if self.bias is None else each | {"bias": self.bias}
+
+
+@dataclass(frozen=True)
+class ConvByGram:
+    """A convolution's per-example gradients, not written out: each is added^T seen.
+
+    Its squared norm is the inner product of two Gram matrices over positions, and the weighted
+    sum is one product over examples and positions.
+    """
+
+    added: Float[Array, "batch positions mo"]
+    seen: Float[Array, "batch positions nc"]
+    bias: Float[Array, "batch o"] | None
+    window: convolution.Window
+
+    def squared_norms(self) -> Float[Array, "batch"]:
+        """See `LayerGradients`."""
+        added = jnp.einsum("bpo,bqo->bpq", self.added, self.added)
+        seen = jnp.einsum("bpk,bqk->bpq", self.seen, self.seen)
+        norms = jnp.sum(added * seen, axis=(1, 2))
+        return norms if self.bias is None else norms + jnp.sum(self.bias**2, axis=1)
+
+    def weighted_sum(self, weights: Float[Array, "batch"]) -> dict[str, Array]:
+        """See `LayerGradients`."""
+        weighted = weights[:, None, None] * self.added
+        matrix = jnp.einsum("bpo,bpk->ko", weighted, self.seen)
+        total = {"kernel": convolution.kernel_from_matrix(matrix, self.window)}
+        return total if self.bias is None else total | {"bias": weights @ self.bias}
+
+    def written_out(self) -> dict[str, Array]:
+        """See `LayerGradients`."""
+        matrices = jnp.einsum("bpo,bpk->bko", self.added, self.seen)
+        each = {"kernel": convolution.kernel_from_matrix(matrices, self.window)}
+        return each if self.bias is None else each | {"bias": self.bias}
+
+
+def dense_rule(layer: Dense, inputs: Array, outputs: Array) -> LayerGradients:
+    """Per-example gradients of a dense layer."""
+    return DenseGradients(inputs, outputs, layer.use_bias)
+
+
+# Numbers in one example's gradient: more do not stay in cache until the weighted sum needs them.
+GRAM_ABOVE = 2**18
+
+
+def conv_rule(layer: Conv, inputs: Array, outputs: Array) -> LayerGradients:
+    """Per-example gradients of a convolution: its kernel's matrix product, example by example.
+
+    On a CPU core alone, wide layers of stride 1 take a convolution an example instead.
+    """
+    window = convolution.window_of(layer, inputs.shape)
+    bias = outputs.sum(axis=(1, 2)) if layer.use_bias else None
+    if window.direct_gradients(inputs.shape[1:3]):
+        computed = convolution.kernel_gradients(inputs, outputs, window)
+        return ConvGradients(computed, bias, lambda c: jnp.moveaxis(c, -4, -2), exact=True)
+    seen = convolution.gather(inputs, window)
+    added = convolution.unfold_rows(outputs, window)
+    # A kernel that covers blocks in part has rows in its matrix that are no parameters.
+    if added.shape[-1] * seen.shape[-1] > GRAM_ABOVE and window.fits:
+        positions = (len(inputs), -1)
+        return ConvByGram(
+            added.reshape(*positions, added.shape[-1]),
+            seen.reshape(*positions, seen.shape[-1]),
+            bias,
+            window,
+        )
+    # In this order of operands: XLA's CPU takes twice as long for the transpose of the product.
+    matrices = jnp.einsum("bijo,bijk->bok", added, seen)
+    return ConvGradients(
+        matrices,
+        bias,
+        lambda m: convolution.kernel_from_matrix(jnp.swapaxes(m, -1, -2), window),
+        exact=window.fits,
+    )
+
+
+RULES: dict[type[nnx.Module], Callable[[Any, Array, Array], LayerGradients]] = {
+    Dense: dense_rule,
+    Conv: conv_rule,
+}

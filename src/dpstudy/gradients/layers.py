@@ -1,0 +1,100 @@
+"""The two layer types with parameters, tapped: their inputs and output gradients can be captured.
+
+A tapped layer is its flax layer plus two hooks that do nothing outside `nnx.capture`: it records
+its input (`sow`), and adds to its pre-activation a zero (`perturb`) whose gradient is the
+gradient of the loss with respect to that pre-activation. Per-example gradients follow from these
+two alone (`per_example.py`), and diagnostics read the pre-activations.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import jax
+from flax import nnx
+
+from dpstudy.gradients.convolution import conv_general_dilated
+
+if TYPE_CHECKING:
+    from jaxtyping import Array, Float
+
+    from dpstudy.gradients.per_example import Losses
+
+
+class LayerInput(nnx.Intermediate):
+    """What a layer with parameters was applied to."""
+
+
+class PreActivation(nnx.Intermediate):
+    """What a layer with parameters put out, before any activation."""
+
+
+class OutputZero(nnx.Perturbation):
+    """The zero added to a layer's output, there to be differentiated by."""
+
+
+class Conv(nnx.Conv):
+    """A 2-D convolution, tapped."""
+
+    def __call__(self, inputs: Float[Array, "batch h w c"]) -> Float[Array, "batch i j k"]:
+        """Apply the convolution."""
+        return tapped(self, inputs, super().__call__(inputs))
+
+
+class Dense(nnx.Linear):
+    """A dense layer, tapped."""
+
+    def __call__(self, inputs: Float[Array, "batch m"]) -> Float[Array, "batch n"]:
+        """Apply the affine map."""
+        return tapped(self, inputs, super().__call__(inputs))
+
+
+def tapped(layer: nnx.Module, inputs: Array, outputs: Array) -> Array:
+    """Return a layer's outputs, with the hooks: the last line of a tapped layer's `__call__`.
+
+    A layer type of one's own that ends so can have a rule in `layer_rules.RULES`.
+    """
+    if not hasattr(layer, "__captures__"):
+        return outputs
+    layer.sow(LayerInput, "input", inputs)
+    outputs = layer.perturb("zero", outputs, OutputZero)
+    layer.sow(PreActivation, "pre_activation", outputs)
+    return outputs
+
+
+def tap(model: nnx.Module) -> nnx.Module:
+    """Return a copy of any flax network whose `nnx.Conv` and `nnx.Linear` layers are tapped.
+
+    The copy computes the same function of the same parameters. Other layers stay as they are.
+    """
+    copy = nnx.clone(model)
+    for _, layer in nnx.iter_modules(copy):
+        if type(layer) is nnx.Conv:
+            layer.__class__ = Conv
+            if layer.conv_general_dilated is jax.lax.conv_general_dilated:
+                layer.conv_general_dilated = conv_general_dilated
+        elif type(layer) is nnx.Linear:
+            layer.__class__ = Dense
+    return copy
+
+
+def capturing(
+    losses: Losses, *kinds: type[nnx.Variable], init: nnx.State | None = None
+) -> Callable[..., Any]:
+    """Return `nnx.capture` of losses, which may ask for the network's `nnx.state`."""
+
+    def run(network: nnx.Module, images: Array, labels: Array) -> Array:
+        # Lists of layers have no captures of their own, and flax cannot sort the name of the place
+        # for them among the lists' indices.
+        for _, module in nnx.iter_modules(network):
+            if isinstance(module, nnx.List):
+                del module.__captures__
+        return losses(network, images, labels)
+
+    return nnx.capture(run, *kinds, init=init)
+
+
+def names_of(path: tuple) -> tuple:
+    """Return a leaf's path in a state as flax writes it."""
+    return tuple(key.key for key in path if hasattr(key, "key"))

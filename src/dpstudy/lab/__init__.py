@@ -1,0 +1,1 @@
+"""The laboratory: what to train, training it, storing it, reading it back."""

@@ -1,0 +1,411 @@
+"""Train what is missing and store it: many runs, each safe from being cut off.
+
+After every epoch a run's state is kept as a checkpoint beside the results, so that a run stopped
+by a time budget, Ctrl-C or a killed process goes on where it was, with the same numbers as if it
+had never stopped. A finished run is stored at once and its checkpoint removed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import functools
+import hashlib
+import io
+import json
+import math
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TypeVar
+
+import jax
+import numpy as np
+
+from dpstudy import data, tuning
+from dpstudy.errors import UserError
+from dpstudy.gradients import devices
+from dpstudy.lab import store
+from dpstudy.lab.store import Result
+from dpstudy.spec import Run, SpecError
+from dpstudy.training import loop as training
+from dpstudy.training.loop import Divergence, Epoch, Method, State
+
+Seen = TypeVar("Seen")
+# What is measured of every run; `activation_norm` joins them where norms are recorded.
+CURVE = ("epoch", "step", "test_accuracy", "test_loss", "train_loss", "gradient_norm",
+         "clipped_fraction")  # fmt: skip
+
+
+@dataclass
+class Outcome:
+    """What became of the runs of a campaign."""
+
+    stored: list[Result] = field(default_factory=list)
+    already: int = 0
+    unfinished: int = 0
+    """Runs that the time budget did not reach, or stopped at an epoch."""
+
+
+@dataclass(frozen=True)
+class Progress:
+    """One epoch of one run is done: what a progress display needs to know."""
+
+    run: Run
+    epoch: int
+    accuracy: float
+    epochs_done: int
+    """Over all runs of the campaign, those found finished included."""
+    epochs_total: int
+    runs_done: int
+    """Those found finished included."""
+    runs_running: int
+    runs_waiting: int
+
+
+@dataclass
+class Begun:
+    """A cohort that is not finished: its curves so far, and from where to go on.
+
+    Attributes:
+        runs: the cohort.
+        method: how its sums of gradients are computed.
+        epochs: what was seen of each epoch, by run.
+        ended: whether a run came to its end, by run; one that diverged does so before the others.
+        seconds: spent on each run over all sittings: its share of the cohort's time.
+        states: of training, stacked, or None before the first step.
+    """
+
+    runs: list[Run]
+    method: Method
+    epochs: list[list[Epoch]]
+    ended: list[bool]
+    seconds: float = 0.0
+    states: State | None = None
+
+    @classmethod
+    def fresh(cls, runs: Sequence[Run]) -> Begun:
+        """Return a cohort at its beginning."""
+        method = tuning.method_for(runs[0])
+        return cls(list(runs), method, [[] for _ in runs], [False] * len(runs))
+
+
+def train_missing(
+    runs: Iterable[Run],
+    folder: Path,
+    *,
+    budget: float = math.inf,
+    finish: Callable[[Result], Result] = lambda result: result,
+    report: Callable[[Progress], None] = lambda progress: None,
+    most: int | None = None,
+) -> Outcome:
+    """Train the runs that `folder` does not hold yet, one cohort after the other, and store them.
+
+    Args:
+        runs: the runs wanted.
+        folder: where results are stored, and checkpoints under `.checkpoints`.
+        budget: seconds; no epoch is started that would, by the slowest one's time, end later.
+        finish: completes a result before it is stored, such as by its epsilon.
+        report: called after every epoch of every run.
+        most: how many runs to train at once; by default one on a CPU, and on an accelerator as
+            many as its memory holds.
+
+    Raises:
+        StoreError: a result could not be written.
+        DataError: a dataset is missing or damaged.
+        TrainingError: a run is void.
+        UserError: the device has not the memory for so many runs at once.
+    """
+    work = Campaign(runs, folder, finish, report)
+    deadline = time.time() + budget
+    for cohort in work.cohorts(most):
+        for run, seen in train_cohort(cohort, folder, deadline):
+            if isinstance(seen, Epoch):
+                work.progress(run.identity, seen.epoch, seen.test_accuracy)
+            else:
+                work.settle(seen)
+        work.close(cohort)
+    return work.outcome()
+
+
+class Campaign:
+    """What is to be trained, how far it is, and what came of it: told by whoever trains.
+
+    A cohort that was stopped goes on as a whole. It may hold runs that are not wanted here, which
+    are stored all the same, and runs that are stored already, which stay as they are.
+    """
+
+    def __init__(
+        self,
+        runs: Iterable[Run],
+        folder: Path,
+        finish: Callable[[Result], Result],
+        report: Callable[[Progress], None],
+    ) -> None:
+        """Compare the runs wanted with what `folder` holds; see `train_missing`."""
+        self._folder, self._finish, self._report = folder, finish, report
+        self._wanted = {run.identity: run for run in runs}
+        self._held = {path.stem for path in store.stored_files(folder)}
+        self._stored: list[Result] = []
+        self._already = len(self._wanted.keys() & self._held)
+        # The epochs done of each run wanted.
+        self._reached = {
+            identity: run.epochs if identity in self._held else 0
+            for identity, run in self._wanted.items()
+        }
+
+    def cohorts(self, most: int | None) -> Iterator[list[Run]]:
+        """Yield the runs to train next, together, until all that are missing had their turn."""
+        waiting = [run for identity, run in self._wanted.items() if identity not in self._held]
+        while waiting:
+            cohort = next_cohort(waiting, self._folder, most)
+            yield cohort
+            waiting = [run for run in waiting if run not in cohort]
+
+    def progress(self, identity: str, epoch: int, accuracy: float) -> None:
+        """Note that an epoch of a run is done, and report how far the campaign is."""
+        if identity not in self._wanted:
+            return
+        # A run that starts again after its worker was lost does not count backwards.
+        self._reached[identity] = max(self._reached[identity], epoch)
+        done = sum(self._reached[i] >= run.epochs for i, run in self._wanted.items())
+        begun = sum(epochs > 0 for epochs in self._reached.values())
+        self._report(
+            Progress(
+                run=self._wanted[identity],
+                epoch=epoch,
+                accuracy=accuracy,
+                epochs_done=sum(self._reached.values()),
+                epochs_total=sum(run.epochs for run in self._wanted.values()),
+                runs_done=done,
+                runs_running=begun - done,
+                runs_waiting=len(self._wanted) - begun,
+            )
+        )
+
+    def settle(self, result: Result) -> None:
+        """Store what a run came to, once: a cohort that goes on tells of it again."""
+        identity = result.run.identity
+        if identity in self._held:
+            return
+        result = self._finish(result)
+        store.write(self._folder, result)
+        self._held.add(identity)
+        self._stored.append(result)
+        if identity in self._wanted:
+            # All of them, though it diverged: nothing is left to wait for.
+            self._reached[identity] = result.run.epochs
+
+    def close(self, cohort: Sequence[Run]) -> None:
+        """Forget how far a cohort is, once all its runs are stored."""
+        if all(run.identity in self._held for run in cohort):
+            checkpoint(self._folder, cohort).unlink(missing_ok=True)
+
+    def outcome(self) -> Outcome:
+        """Return what became of the runs."""
+        return Outcome(self._stored, self._already, len(self._wanted.keys() - self._held))
+
+
+def next_cohort(waiting: Sequence[Run], folder: Path, most: int | None = None) -> list[Run]:
+    """Return the runs to train next, together.
+
+    A cohort that was stopped goes on as it was, so that its numbers are the same. Else it is the
+    first run, and as many as can be trained with it.
+    """
+    first = waiting[0]
+    begun = list(_stopped_cohorts(folder))
+    for cohort in begun:
+        if first in cohort:
+            return cohort
+    like = [
+        run
+        for run in waiting
+        if run.cohort == first.cohort and not any(run in cohort for cohort in begun)
+    ]
+    if checkpoint(folder, [first]).exists():
+        return [first]
+    fresh = [run for run in like if not checkpoint(folder, [run]).exists()]
+    return fresh[: tuning.cohort_size(first, len(fresh)) if most is None else most]
+
+
+def train_cohort(
+    runs: Sequence[Run], folder: Path, deadline: float
+) -> Iterator[tuple[Run, Epoch | Result]]:
+    """Yield each run's epochs and its result, unless the deadline (`time.time()`) came first.
+
+    Of a cohort that goes on, first the epochs that its runs had reached.
+    """
+    if time.time() >= deadline:
+        return
+    _keep_compiled_programs()
+    dataset = data.load(runs[0].dataset)
+    begun = load_checkpoint(checkpoint(folder, runs), runs)
+    yield from _so_far(begun, dataset.fingerprint)
+    slowest, start = 0.0, time.monotonic()
+    epochs = training.train(runs, dataset, begun.method, begun.states)
+    for seen, states in _in_memory(epochs, checkpoint(folder, runs), len(runs)):
+        seconds = time.monotonic() - start
+        slowest, start = max(slowest, seconds), time.monotonic()
+        begun.seconds += seconds / len(runs)
+        begun.states = states
+        reached, results = _note(begun, seen, dataset.fingerprint)
+        # Results first: no checkpoint has the last epoch's.
+        yield from results
+        if not all(begun.ended):
+            save_checkpoint(checkpoint(folder, runs), begun)
+        yield from reached
+        if time.time() + slowest > deadline:
+            return
+
+
+def _in_memory(epochs: Iterator[Seen], kept: Path, runs: int) -> Iterator[Seen]:
+    """Yield the epochs; say in one line that the memory of the device does not hold them.
+
+    Raises:
+        UserError: it does not.
+    """
+    try:
+        yield from epochs
+    except jax.errors.JaxRuntimeError as error:
+        if "RESOURCE_EXHAUSTED" not in str(error):
+            raise
+        again = f", and remove {kept}, which holds them together" if kept.exists() else ""
+        raise UserError(
+            f"the device has not the memory to train {runs} run{'s' if runs > 1 else ''} at once: "
+            f"train fewer (--cohort){again}"
+        ) from error
+
+
+def _so_far(begun: Begun, fingerprint: str) -> Iterator[tuple[Run, Epoch | Result]]:
+    """Yield what a checkpoint knows: the last epochs, and what the runs that diverged came to.
+
+    Whoever trained before may have been killed before those results were stored.
+    """
+    for index, run in enumerate(begun.runs):
+        yield from ((run, epoch) for epoch in begun.epochs[index][-1:])
+        if begun.ended[index]:
+            end = Divergence(int(begun.states.diverged_at[index]))
+            yield run, _result(begun, index, end, fingerprint)
+
+
+def _note(
+    begun: Begun, seen: list[Epoch | Divergence], fingerprint: str
+) -> tuple[list[tuple[Run, Epoch]], list[tuple[Run, Result]]]:
+    """Add an epoch of a cohort to its curves; return the epochs reached, and the runs that end."""
+    reached, results = [], []
+    for index, (run, what) in enumerate(zip(begun.runs, seen, strict=True)):
+        if begun.ended[index]:
+            continue
+        if isinstance(what, Epoch):
+            begun.epochs[index].append(what)
+            reached.append((run, what))
+        if isinstance(what, Divergence) or what.epoch == run.epochs:
+            begun.ended[index] = True
+            results.append((run, _result(begun, index, what, fingerprint)))
+    return reached, results
+
+
+@functools.cache
+def _keep_compiled_programs() -> None:
+    """Have later processes find what this one compiles, in the user's cache.
+
+    `$JAX_COMPILATION_CACHE_DIR` names another place.
+    """
+    if jax.config.jax_compilation_cache_dir is None:
+        jax.config.update("jax_compilation_cache_dir", str(data.cache_folder() / "compiled"))
+
+
+def _result(begun: Begun, index: int, last: Epoch | Divergence, fingerprint: str) -> Result:
+    epochs = begun.epochs[index]
+    columns = (*CURVE, "activation_norm") if begun.runs[index].record else CURVE
+    provenance = store.provenance(
+        wall_seconds=begun.seconds, fingerprint=fingerprint, device=devices.name()
+    )
+    return Result(
+        run=begun.runs[index],
+        curve={name: [_plain(getattr(epoch, name)) for epoch in epochs] for name in columns},
+        class_accuracy=[_plain(x) for x in epochs[-1].class_accuracy] if epochs else [],
+        diverged_at=last.step if isinstance(last, Divergence) else None,
+        provenance=provenance | {"method": begun.method._asdict(), "cohort": len(begun.runs)},
+    )
+
+
+def _plain(value: float) -> float | None:
+    """Round to what float32 holds; JSON has no infinity, and a loss can reach it."""
+    if isinstance(value, int):
+        return value
+    return float(f"{value:.7g}") if math.isfinite(value) else None
+
+
+def checkpoint(folder: Path, runs: Sequence[Run]) -> Path:
+    """Return where the state of a cohort is kept while it is not finished."""
+    name = runs[0].identity
+    if len(runs) > 1:
+        identities = " ".join(run.identity for run in runs)
+        name = f"cohort-{hashlib.sha256(identities.encode()).hexdigest()[:16]}"
+    return folder / ".checkpoints" / f"{name}.npz"
+
+
+def _stopped_cohorts(folder: Path) -> Iterator[list[Run]]:
+    for path in sorted((folder / ".checkpoints").glob("cohort-*.npz")):
+        content = _unsealed(path)
+        if content is not None:
+            with contextlib.suppress(ValueError, KeyError, TypeError, SpecError):
+                yield [Run.from_dict(fields) for fields in json.loads(str(content["runs"]))]
+
+
+def save_checkpoint(path: Path, begun: Begun) -> None:
+    """Keep a cohort's states and curves so far, atomically."""
+    leaves = {f"leaf{i}": np.asarray(leaf) for i, leaf in enumerate(jax.tree.leaves(begun.states))}
+    notes = {
+        "runs": [run.to_dict() for run in begun.runs],
+        "method": begun.method._asdict(),
+        "epochs": [[dataclasses.asdict(epoch) for epoch in epochs] for epochs in begun.epochs],
+        "ended": begun.ended,
+        "seconds": begun.seconds,
+    }
+    buffer = io.BytesIO()
+    np.savez(buffer, **{name: json.dumps(value) for name, value in notes.items()}, **leaves)
+    sealed = buffer.getvalue()
+    store.write_atomically(path, hashlib.sha256(sealed).digest() + sealed)
+
+
+def load_checkpoint(path: Path, runs: Sequence[Run]) -> Begun:
+    """Return how far a cohort is: at its beginning, where there is no usable checkpoint.
+
+    A checkpoint is a cache: one that is damaged, or was written by a version whose state has
+    another shape, only costs the time to train again.
+    """
+    content = _unsealed(path)
+    if content is None:
+        return Begun.fresh(runs)
+    # Not by jax.eval_shape: the compiler options of `initial_params` forbid tracing through it.
+    shapes, tree = jax.tree.flatten(training.stack([training.start(run) for run in runs]))
+    try:
+        leaves = [content[f"leaf{i}"] for i in range(len(shapes))]
+        notes = {name: json.loads(str(content[name])) for name in ("method", "epochs", "ended")}
+        begun = Begun(
+            list(runs),
+            Method(**notes["method"]),
+            [[Epoch(**row) for row in rows] for rows in notes["epochs"]],
+            notes["ended"],
+            json.loads(str(content["seconds"])),
+            jax.tree.unflatten(tree, [jax.numpy.asarray(leaf) for leaf in leaves]),
+        )
+    except (ValueError, KeyError, TypeError):
+        return Begun.fresh(runs)
+    same = [leaf.shape for leaf in leaves] == [shape.shape for shape in shapes]
+    return begun if same else Begun.fresh(runs)
+
+
+def _unsealed(path: Path) -> dict[str, np.ndarray] | None:
+    """Return a checkpoint's content; None if there is none, or it is damaged."""
+    try:
+        sealed = path.read_bytes()
+        if hashlib.sha256(sealed[32:]).digest() != sealed[:32]:
+            return None
+        with np.load(io.BytesIO(sealed[32:])) as saved:
+            return dict(saved)
+    except (OSError, ValueError):
+        return None

@@ -1,0 +1,113 @@
+"""An experiment: a named list of runs, at the paper's scale or small enough to try."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from dpstudy.errors import UserError
+from dpstudy.lab.store import DamagedError, results_folder
+from dpstudy.spec import Run
+
+PROFILES = ("smoke", "full")
+NOTEBOOK_PROFILES = ("stored", *PROFILES)
+
+# What makes a run small: MNIST-5k, few epochs, a batch that gives each epoch 20 steps.
+SMOKE = {"dataset": "mnist-5k", "batch": 200, "epochs": 5}
+SMOKE_SEEDS = 2
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """The runs that one figure or table needs.
+
+    Attributes:
+        name: as on the command line.
+        title: what it shows, and where in which paper.
+        variants: by label, the run at seed 0 and paper scale; labels are those of the figure.
+        seeds: by dataset, how many seeds (0 to n - 1) each variant is trained with.
+        repeated: by label, how many seeds instead, for the variants of a sweep that show how much
+            a seed alone changes.
+        in_smoke: labels of the variants in the smoke profile; empty for all of them.
+    """
+
+    name: str
+    title: str
+    variants: Mapping[str, tuple[Run, ...]]
+    seeds: Mapping[str, int]
+    repeated: Mapping[str, int] = field(default_factory=dict)
+    in_smoke: tuple[str, ...] = ()
+
+    @property
+    def datasets(self) -> tuple[str, ...]:
+        """The datasets of the experiment at paper scale."""
+        return tuple(self.seeds)
+
+    def runs(
+        self, profile: str = "full", *, dataset: str | None = None, seeds: int | None = None
+    ) -> list[Run]:
+        """Return the runs, seed by seed, so that an interrupted campaign compares like with like.
+
+        Args:
+            profile: "full" for paper scale, "smoke" for tiny runs, always on MNIST-5k.
+            dataset: only this one, at paper scale; by default all.
+            seeds: that many instead of the experiment's own number.
+
+        Raises:
+            UserError: an unknown profile or dataset, or seeds below 1.
+        """
+        labelled = self.labelled(profile, dataset=dataset, seeds=seeds)
+        return list(dict.fromkeys(run for _, run in labelled))
+
+    def labelled(
+        self, profile: str = "full", *, dataset: str | None = None, seeds: int | None = None
+    ) -> list[tuple[str, Run]]:
+        """Return (variant label, run) pairs; see `runs`."""
+        if profile not in PROFILES:
+            raise UserError(f"unknown profile {profile!r}; one of: {', '.join(PROFILES)}")
+        if seeds is not None and seeds < 1:
+            raise UserError(f"seeds must be at least 1, got {seeds}")
+        if dataset is not None and dataset not in self.seeds:
+            raise UserError(
+                f"experiment {self.name} has no dataset {dataset!r}; one of: "
+                f"{', '.join(self.seeds)}"
+            )
+        if profile == "smoke":
+            return self._smoke(seeds or SMOKE_SEEDS)
+        datasets = self.datasets if dataset is None else (dataset,)
+        return [
+            (label, replace(run, seed=seed))
+            for name in datasets
+            for seed in range(seeds or max(self.seeds[name], *self.repeated.values(), 0))
+            for label, runs in self.variants.items()
+            if seeds or seed < self.repeated.get(label, self.seeds[name])
+            for run in runs
+            if run.dataset == name
+        ]
+
+    def undecided(
+        self, profile: str = "full", *, dataset: str | None = None, seeds: int | None = None
+    ) -> list[tuple[str, str]]:
+        """Return dataset and label of each run that is still to be chosen: see `Search`."""
+        return []
+
+    def damaged_choices(self) -> list[DamagedError]:
+        """Return what is wrong with stored choices that cannot be read: see `Search`."""
+        return []
+
+    def _smoke(self, seeds: int) -> list[tuple[str, Run]]:
+        # What is for colour images cannot take those of MNIST-5k.
+        mnist = {"model": Run.model, "normalization": Run.normalization}
+        fitted = {} if self.datasets[0] != "cifar-10" else mnist
+        return [
+            (label, replace(run, **SMOKE, **fitted, seed=seed))
+            for seed in range(seeds)
+            for label in self.in_smoke or self.variants
+            for run in self.variants[label]
+            if run.dataset == self.datasets[0]
+        ]
+
+    def folder(self, profile: str = "full") -> Path:
+        """Return where the results of a profile are stored."""
+        return results_folder(profile) / self.name

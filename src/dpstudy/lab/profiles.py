@@ -1,0 +1,54 @@
+"""What a notebook's profile needs: stored results, or those of a training that comes first."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+from dpstudy.errors import UserError
+from dpstudy.lab import readings
+from dpstudy.lab.experiment import NOTEBOOK_PROFILES
+from dpstudy.spec import DATASETS
+
+if TYPE_CHECKING:
+    from dpstudy.lab.experiment import Experiment
+    from dpstudy.lab.readings import Reading
+
+
+def prepare(
+    experiment: Experiment, profile: str, *, dataset: str | None = None, seeds: int | None = None
+) -> Reading:
+    """Return what a notebook's profile needs of an experiment.
+
+    "stored" reads and trains nothing; "smoke" and "full" train what is missing first. Where a
+    search cannot choose what it trains next, a line on standard error says why. Of an experiment
+    that has no runs on `dataset`, what is stored of others is read, and nothing trained.
+
+    Raises:
+        UserError: an unknown profile or dataset.
+    """
+    if profile not in NOTEBOOK_PROFILES:
+        raise UserError(f"unknown profile {profile!r}; one of: {', '.join(NOTEBOOK_PROFILES)}")
+    if dataset in DATASETS and dataset not in experiment.datasets:
+        profile, dataset = "smoke" if profile == "smoke" else "stored", None
+    if profile != "stored":
+        # Imported only here: reading needs nothing of what trains.
+        from dpstudy.gradients import devices
+
+        devices.one_device_a_core()
+        _train(experiment, profile, dataset, seeds)
+    return readings.read(experiment, "smoke" if profile == "smoke" else "full", dataset, seeds)
+
+
+def _train(experiment: Experiment, profile: str, dataset: str | None, seeds: int | None) -> None:
+    from dpstudy.lab.trainer import choose_next, train_with_bar
+
+    more = True
+    while more:
+        runs = experiment.runs(profile, dataset=dataset, seeds=seeds)
+        train_with_bar(experiment, runs, profile)
+        try:
+            more = choose_next(experiment, profile, dataset) > 0
+        except UserError as error:
+            print(error, file=sys.stderr)
+            more = False

@@ -1,0 +1,162 @@
+"""Stored results as tables for figures, with what is missing and what cannot be trusted."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import pandas as pd
+
+from dpstudy.lab import store
+
+if TYPE_CHECKING:
+    from dpstudy.lab.experiment import Experiment
+    from dpstudy.lab.store import Result
+    from dpstudy.spec import Run
+
+# A diverged run counts as a network that guesses one of the ten classes.
+CHANCE = 0.1
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What is stored of an experiment.
+
+    Attributes:
+        experiment: whose results these are.
+        profile: "full" or "smoke".
+        dataset: the one asked for, or None for all.
+        found: (variant label, result) pairs, in the experiment's order.
+        missing: runs that are needed and not stored.
+        damaged: one line for each file that cannot be trusted; such files are left out.
+        seeds: the number of seeds asked for, or None for the experiment's own.
+        undecided: dataset and label of each run that a search has yet to choose.
+    """
+
+    experiment: Experiment
+    profile: str
+    dataset: str | None
+    found: list[tuple[str, Result]]
+    missing: list[Run]
+    damaged: list[str]
+    seeds: int | None = None
+    undecided: tuple[tuple[str, str], ...] = ()
+
+    def on(self, dataset: str) -> Reading:
+        """Return the part that is of one dataset."""
+        return replace(
+            self,
+            dataset=dataset,
+            found=[pair for pair in self.found if pair[1].run.dataset == dataset],
+            missing=[run for run in self.missing if run.dataset == dataset],
+            undecided=tuple(pair for pair in self.undecided if pair[0] == dataset),
+        )
+
+    @property
+    def needed(self) -> int:
+        """How many runs the experiment asks for, stored or not."""
+        return len(self.found) + self.lacking
+
+    @property
+    def lacking(self) -> int:
+        """How many of them are not stored."""
+        return len(self.missing) + len(self.undecided)
+
+    @property
+    def command(self) -> str:
+        """The command that runs what is missing."""
+        options = [self.experiment.name, "--profile", self.profile]
+        if self.dataset is not None and self.profile == "full":
+            options += ["--dataset", self.dataset]
+        if self.seeds is not None:
+            options += ["--seeds", str(self.seeds)]
+        return f"dpstudy run {' '.join(options)}"
+
+    @property
+    def devices(self) -> str:
+        """The devices the results were computed on, in words."""
+        found = {result.provenance.get("device", "an unknown device") for _, result in self.found}
+        return ", ".join(sorted(found))
+
+    @property
+    def curves(self) -> pd.DataFrame:
+        """One row an epoch of each run: label, dataset, seed, the curve, epsilon by accountant.
+
+        After the epoch in which it diverged a run is at chance, and its other columns are empty.
+        """
+        frames = [
+            _curve(result).assign(label=label, dataset=result.run.dataset, seed=result.run.seed)
+            for label, result in self.found
+        ]
+        return pd.concat(frames, ignore_index=True) if frames else pd.DataFrame()
+
+    @property
+    def finals(self) -> pd.DataFrame:
+        """One row a run: its last epoch, and whether it diverged after it.
+
+        A diverged run has no last accuracy: it counts as failed, at chance.
+        """
+        rows = []
+        for label, result in self.found:
+            columns = result.curve | _epsilon(result)
+            row = {
+                "label": label,
+                "dataset": result.run.dataset,
+                "seed": result.run.seed,
+                "diverged": result.diverged_at is not None,
+                **{name: values[-1] for name, values in columns.items() if values},
+            }
+            rows.append(row | ({"test_accuracy": CHANCE} if row["diverged"] else {}))
+        return pd.DataFrame(rows)
+
+
+def _epsilon(result: Result) -> dict[str, list[float]]:
+    return {f"epsilon_{name}": values for name, values in result.epsilon.items()}
+
+
+def _curve(result: Result) -> pd.DataFrame:
+    # As floats: a column in which nothing was finite holds None alone, which is not numeric.
+    curve = pd.DataFrame(result.curve | _epsilon(result), dtype=float)
+    if result.diverged_at is not None:
+        lived = len(curve)
+        curve = curve.reindex(range(result.run.epochs))
+        curve["epoch"] = curve.index + 1
+        curve["step"] = curve.epoch * result.run.steps_per_epoch
+        curve.loc[lived:, "test_accuracy"] = CHANCE
+    return curve.astype({"epoch": int, "step": int})
+
+
+def read(
+    experiment: Experiment,
+    profile: str = "full",
+    dataset: str | None = None,
+    seeds: int | None = None,
+) -> Reading:
+    """Return what is stored of an experiment; damaged files are named, never used.
+
+    Raises:
+        UserError: an unknown profile or dataset, or seeds below 1.
+    """
+    wanted = experiment.labelled(profile, dataset=dataset, seeds=seeds)
+    folder = experiment.folder(profile)
+    results, errors = store.read_all(folder)
+    if profile == "full":  # No other makes choices.
+        errors += experiment.damaged_choices()
+    return Reading(
+        experiment=experiment,
+        profile=profile,
+        dataset=dataset,
+        found=[
+            (label, store.completed(results[run.identity]))
+            for label, run in wanted
+            if run.identity in results
+        ],
+        missing=[run for _, run in wanted if run.identity not in results],
+        # Named from the results folder on: pages show these lines, on whatever machine.
+        damaged=[
+            f"{error.path.relative_to(folder.parent).as_posix()}: {error.reason}"
+            for error in errors
+        ],
+        seeds=seeds,
+        undecided=tuple(experiment.undecided(profile, dataset=dataset, seeds=seeds)),
+    )

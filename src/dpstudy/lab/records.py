@@ -1,0 +1,59 @@
+"""Stored records: what was computed and is no training run.
+
+Benchmarks, the outcomes of theorem checks and what searches chose are kept beside the results,
+`results/KIND/NAME.json`, with the same checksum and the same care in writing.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from dpstudy.errors import UserError
+from dpstudy.lab import store
+from dpstudy.lab.store import RECORD_FOLDERS as KINDS
+from dpstudy.lab.store import DamagedError
+
+
+def folder(kind: str) -> Path:
+    """Return where records of that kind are stored.
+
+    Raises:
+        UserError: there is no such kind.
+    """
+    if kind not in KINDS:
+        raise UserError(f"unknown kind of record {kind!r}; one of: {', '.join(KINDS)}")
+    return store.results_folder() / kind
+
+
+def write(path: Path, kind: str, content: dict[str, Any]) -> None:
+    """Store a record, atomically and with its checksum.
+
+    Raises:
+        StoreError: the write failed, or a value is not a finite number.
+    """
+    store.write_sealed(path, {"format": store.FORMAT, "record": kind, **content})
+
+
+def read(path: Path, kind: str) -> dict[str, Any]:
+    """Read one record.
+
+    Raises:
+        DamagedError: the file is cut short, altered, foreign, or of another kind.
+    """
+    content = store.read_sealed(path, "record")
+    if content["record"] != kind:
+        raise DamagedError(path, f"a record of {content['record']}, not of {kind}")
+    return {k: v for k, v in content.items() if k not in ("format", "record", "checksum")}
+
+
+def read_all(folder: Path, kind: str) -> tuple[dict[str, dict[str, Any]], list[DamagedError]]:
+    """Return the records in `folder` by name, and what is wrong with the other files."""
+    found: dict[str, dict[str, Any]] = {}
+    errors: list[DamagedError] = []
+    for path in sorted(folder.glob("*.json")):
+        try:
+            found[path.stem] = read(path, kind)
+        except DamagedError as error:
+            errors.append(error)
+    return found, errors

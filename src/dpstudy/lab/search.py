@@ -1,0 +1,109 @@
+"""A search: an experiment in which the best of several settings is chosen, and trained again.
+
+The settings of a group are tried with seed 0; the best is then trained with seeds 1 to n, since the
+best of many owes part of its lead to the seed that it was chosen by. In a group that has fewer
+variants than labels, a sampler proposes the rest in view of the results so far (`choosing`). Each
+choice is stored as a record, so that a search goes on where it was, and reading it needs no
+sampler.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+
+from dpstudy.lab import choices, records
+from dpstudy.lab.choices import Choice, Kept
+from dpstudy.lab.design import Point
+from dpstudy.lab.experiment import Experiment
+from dpstudy.lab.store import DamagedError
+from dpstudy.spec import Run
+
+
+@dataclass(frozen=True)
+class Space:
+    """Where proposals come from: the unit cube.
+
+    Attributes:
+        levels: of each axis, how many values it takes; None if it is continuous.
+        points: of each variant that the search begins with, by its label.
+        run_at: returns the run with a label, on a dataset, at a point.
+    """
+
+    levels: tuple[int | None, ...]
+    points: Mapping[str, Point]
+    run_at: Callable[[str, str, Point], Run]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Search(Experiment):
+    """An experiment with choices to make on its way.
+
+    Attributes:
+        groups: by label of the best of a group, the labels of all that are tried.
+        best_seeds: how many seeds the best of a group is trained with, besides the one it won by.
+        space: where a sampler finds those of a group that are no variants.
+    """
+
+    groups: Mapping[str, tuple[str, ...]]
+    best_seeds: int = 5
+    space: Space | None = None
+
+    def labelled(
+        self, profile: str = "full", *, dataset: str | None = None, seeds: int | None = None
+    ) -> list[tuple[str, Run]]:
+        """Return (variant label, run) pairs, with those chosen so far; see `Experiment`."""
+        given = super().labelled(profile, dataset=dataset, seeds=seeds)
+        if profile != "full":
+            return given
+        chosen = self.chosen()
+        return given + [
+            (label, replace(chosen[name, label].run, seed=seed))
+            for name, label, count in self._later(dataset, seeds)
+            if (name, label) in chosen
+            for seed in self._seeds(label, count)
+        ]
+
+    def undecided(
+        self, profile: str = "full", *, dataset: str | None = None, seeds: int | None = None
+    ) -> list[tuple[str, str]]:
+        """Return dataset and label of each run that is still to be chosen."""
+        if profile != "full":
+            return []
+        chosen = self.chosen()
+        return [
+            (name, label)
+            for name, label, count in self._later(dataset, seeds)
+            if (name, label) not in chosen
+            for _ in range(count)
+        ]
+
+    def _later(self, dataset: str | None, seeds: int | None) -> Iterator[tuple[str, str, int]]:
+        """Yield dataset, label and number of seeds of what has to be chosen."""
+        for name in self.datasets if dataset is None else (dataset,):
+            for best, labels in self.groups.items():
+                for label in labels:
+                    if label not in self.variants:
+                        yield name, label, seeds or self.seeds[name]
+                yield name, best, seeds or self.best_seeds
+
+    def _seeds(self, label: str, count: int) -> range:
+        return range(1, count + 1) if label in self.groups else range(count)
+
+    def chosen(self) -> dict[tuple[str, str], Choice]:
+        """Return the stored choices by dataset and label."""
+        kept, _ = choices.read_all(records.folder(choices.KIND))
+        return {(one.dataset, one.label): one.choice for one in kept if one.experiment == self.name}
+
+    def damaged_choices(self) -> list[DamagedError]:
+        """Return what is wrong with stored choices that cannot be read."""
+        _, errors = choices.read_all(records.folder(choices.KIND))
+        return [error for error in errors if error.path.name.startswith(f"{self.name}-")]
+
+    def keep(self, dataset: str, label: str, choice: Choice) -> None:
+        """Store a choice.
+
+        Raises:
+            StoreError: it could not be written.
+        """
+        choices.write(records.folder(choices.KIND), Kept(self.name, dataset, label, choice))

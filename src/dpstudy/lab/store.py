@@ -1,0 +1,325 @@
+"""Read and write stored results: one small JSON file a run, named by the run's identity.
+
+A file holds the run's spec, its curve, its provenance, and a checksum over all of it. Files are
+written under a temporary name, flushed, and renamed, so that a killed process or a full disk
+leaves no partial file under a final name. What cannot be trusted is named and left out, never
+repaired and never overwritten unasked.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import datetime
+import functools
+import hashlib
+import importlib.metadata
+import json
+import os
+import platform
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from dpstudy.errors import UserError
+from dpstudy.spec import Run, SpecError
+
+FORMAT = 1
+
+# Folders beside those of the experiments, for what is stored and is no training run (`records`).
+RECORD_FOLDERS = ("benchmarks", "searches", "theorems")
+
+# What a file holds beside its format, its run and its checksum: `Result`'s fields, in file order.
+COLUMNS = ("curve", "class_accuracy", "diverged_at", "epsilon", "provenance")
+
+
+class StoreError(UserError):
+    """A result that cannot be read or written: the message names the file and says why."""
+
+
+class DamagedError(StoreError):
+    """A file under a result's name that is not that result.
+
+    Attributes:
+        path: the file.
+        reason: what is wrong with it.
+    """
+
+    def __init__(self, path: Path, reason: str) -> None:
+        super().__init__(f"{path}: {reason}")
+        self.path, self.reason = path, reason
+
+
+@dataclass(frozen=True)
+class Result:
+    """What is kept of one run.
+
+    Attributes:
+        run: what was trained.
+        curve: columns by epoch: `epoch`, `step`, `test_accuracy`, ...
+        class_accuracy: test accuracy of each class at the last epoch.
+        diverged_at: the step at which the loss or a parameter ceased to be finite, or None.
+        epsilon: by accountant, the epsilon at each epoch of the curve; empty without privacy,
+            and until `accounting` has filled it in.
+        provenance: versions, device, commit, wall time, dataset fingerprint.
+    """
+
+    run: Run
+    curve: dict[str, list[float]]
+    class_accuracy: list[float]
+    diverged_at: int | None = None
+    epsilon: dict[str, list[float]] = field(default_factory=dict)
+    provenance: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        """The result's file name."""
+        return f"{self.run.identity}.json"
+
+    @property
+    def lacks_epsilon(self) -> bool:
+        """Whether an epsilon can be stated that is not filled in yet."""
+        return self.run.private and not self.epsilon
+
+
+def results_folder(profile: str = "full") -> Path:
+    """Return the folder of stored results, or of the smoke profile's own.
+
+    `$DPSTUDY_RESULTS`, else `results/` of the checkout the package is installed from, else
+    `results/` of the current folder. Smoke results go to a folder that git ignores.
+    """
+    if given := os.environ.get("DPSTUDY_RESULTS"):
+        folder = Path(given).expanduser()
+    else:
+        checkout = Path(__file__).resolve().parents[3]
+        root = checkout if (checkout / "pyproject.toml").exists() else Path.cwd()
+        folder = root / "results"
+    return folder if profile == "full" else folder / ".smoke"
+
+
+def provenance(*, wall_seconds: float, fingerprint: str, device: str) -> dict[str, Any]:
+    """Return where and with what a result was computed."""
+    packages = ("jax", "jaxlib", "flax", "optax", "numpy")
+    return {
+        "packages": {name: importlib.metadata.version(name) for name in packages},
+        "python": platform.python_version(),
+        "device": device,
+        "commit": _commit(),
+        "finished": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        "wall_seconds": round(wall_seconds, 1),
+        "dataset_fingerprint": fingerprint,
+    }
+
+
+@functools.cache
+def _commit() -> str:
+    """Return the package's git commit, marked if the tree has changes; "unknown" outside git."""
+    command = ["git", "-C", str(Path(__file__).parent), "describe", "--always", "--dirty"]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=10)
+    except (OSError, subprocess.SubprocessError):
+        return "unknown"
+    return done.stdout.strip()
+
+
+def write(folder: Path, result: Result) -> Path:
+    """Store a result in `folder` under its run's identity, atomically.
+
+    Raises:
+        StoreError: the disk is full, the folder cannot be written, or a value is not a finite
+            number; nothing is left behind.
+    """
+    path = folder / result.name
+    columns = {name: getattr(result, name) for name in COLUMNS}
+    content = {"format": FORMAT, "run": result.run.to_dict(), **columns}
+    if problem := _problem(content):
+        raise StoreError(f"could not store {path}: {problem}")
+    write_sealed(path, content)
+    return path
+
+
+def write_sealed(path: Path, content: dict[str, Any]) -> None:
+    """Write `content` as JSON with a checksum over all of it, atomically.
+
+    Raises:
+        StoreError: the write failed, or a value is not a finite number.
+    """
+    try:
+        text = _dump(content | {"checksum": _checksum(content)})
+    except ValueError as error:
+        raise StoreError(f"could not store {path}: a value is not a finite number") from error
+    write_atomically(path, text)
+
+
+def write_atomically(path: Path, content: bytes | str) -> None:
+    """Write `content` to `path`: either all of it is there under that name, or nothing changes.
+
+    Raises:
+        StoreError: the write failed.
+    """
+    if isinstance(content, str):
+        content = content.encode()
+    temporary = None
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        descriptor, temporary = tempfile.mkstemp(prefix=".writing-", dir=path.parent)
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        os.chmod(temporary, 0o644)
+        os.replace(temporary, path)
+        temporary = None
+    except OSError as error:
+        raise StoreError(f"could not store {path}: {error.strerror or error}") from error
+    finally:
+        # Ctrl-C included. Only a killed process leaves its temporary file, which is hidden.
+        if temporary is not None:
+            with contextlib.suppress(OSError):
+                os.unlink(temporary)
+
+
+def read(path: Path) -> Result:
+    """Read one stored result.
+
+    Raises:
+        DamagedError: the file is cut short, altered, foreign, or named for another run.
+    """
+    content = read_sealed(path, "run")
+    if problem := _problem(content):
+        raise DamagedError(path, problem)
+    try:
+        run = Run.from_dict(content["run"])
+    except (SpecError, TypeError) as error:
+        raise DamagedError(path, f"not a run of this version: {error}") from error
+    if path.stem != run.identity:
+        raise DamagedError(path, f"holds the run {run.identity}, which its name does not say")
+    return Result(run=run, **{name: content[name] for name in COLUMNS})
+
+
+def completed(result: Result) -> Result:
+    """Return the result with the epsilon that a machine without accounting could not state.
+
+    Raises:
+        StoreError: this machine cannot either.
+    """
+    if not result.lacks_epsilon:
+        return result
+    try:
+        return with_epsilon(result)
+    except ModuleNotFoundError as error:
+        raise StoreError(
+            f"the result {result.name} came without its epsilon, which cannot be stated here: "
+            f"{error.name} is not installed"
+        ) from None
+
+
+def with_epsilon(result: Result) -> Result:
+    """Return the result with its epsilon at each epoch of its curve filled in.
+
+    Raises:
+        ModuleNotFoundError: dp-accounting is not installed.
+    """
+    from dpstudy.privacy.run_epsilon import epsilon_curve  # only here: it takes a second
+
+    return replace(result, epsilon=epsilon_curve(result.run, result.curve["step"]))
+
+
+def read_sealed(path: Path, mark: str) -> dict[str, Any]:
+    """Read what `write_sealed` wrote; `mark` is a field that only such files have.
+
+    Raises:
+        DamagedError: the file is cut short, altered or foreign.
+    """
+    content = _parse(path)
+    if not isinstance(content, dict) or "checksum" not in content or mark not in content:
+        raise DamagedError(path, "not a result of this study")
+    if content.get("format") != FORMAT:
+        raise DamagedError(
+            path, f"format {content.get('format')!r}; this version reads format {FORMAT}"
+        )
+    if not _checksum_matches(content):
+        raise DamagedError(path, "changed after it was stored (its checksum does not match)")
+    return content
+
+
+def _parse(path: Path) -> Any:
+    try:
+        return json.loads(path.read_text(encoding="utf-8"), object_pairs_hook=_without_twins)
+    except OSError as error:
+        raise DamagedError(path, f"cannot be read: {error.strerror or error}") from error
+    except (ValueError, RecursionError) as error:
+        raise DamagedError(path, "not intact JSON (cut short or damaged)") from error
+
+
+def _without_twins(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Refuse a key given twice: a reader would see the first, JSON keeps the last."""
+    content = dict(pairs)
+    if len(content) < len(pairs):
+        raise ValueError("a key is given twice")
+    return content
+
+
+def _checksum_matches(content: dict[str, Any]) -> bool:
+    stated = content["checksum"]
+    try:
+        return stated == _checksum({k: v for k, v in content.items() if k != "checksum"})
+    except (ValueError, RecursionError):
+        # Python reads NaN, and 1e999 as infinity; neither was ever stored.
+        return False
+
+
+def _problem(content: dict[str, Any]) -> str | None:
+    """Say what the reading side could not use in a file's content; None if there is nothing."""
+    known = {"format", "run", "checksum", *COLUMNS}
+    if unknown := sorted(set(content) - known):
+        return f"unknown field {unknown[0]!r} (stored by another version?)"
+    if missing := [name for name in COLUMNS if name not in content]:
+        return f"no field {missing[0]!r} (stored by another version?)"
+    for name in ("curve", "epsilon", "provenance"):
+        if not isinstance(content[name], dict):
+            return f"{name} is not a table of names and values"
+    columns = [*content["curve"].values(), *content["epsilon"].values()]
+    if not all(isinstance(column, list) for column in columns):
+        return "a column of the curve is not a list"
+    if len({len(column) for column in columns}) > 1:
+        return "the columns of its curve differ in length"
+    return None
+
+
+def read_all(folder: Path) -> tuple[dict[str, Result], list[DamagedError]]:
+    """Return all results below `folder` by identity, and what is wrong with the other files."""
+    results: dict[str, Result] = {}
+    errors: list[DamagedError] = []
+    for path in stored_files(folder):
+        try:
+            result = read(path)
+        except DamagedError as error:
+            errors.append(error)
+        else:
+            results[result.run.identity] = result
+    return results, errors
+
+
+def stored_files(folder: Path) -> Iterator[Path]:
+    """Yield the files below `folder` that should be results, in a fixed order; none hidden."""
+    for path in sorted(folder.glob("**/*.json")):
+        parts = path.relative_to(folder).parts
+        if parts[0] not in RECORD_FOLDERS and not any(part.startswith(".") for part in parts):
+            yield path
+
+
+def _checksum(content: dict[str, Any]) -> str:
+    canonical = json.dumps(content, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    return hashlib.sha256(canonical.encode()).hexdigest()
+
+
+def _dump(content: dict[str, Any]) -> str:
+    """One key a line: small, and a change shows in a diff."""
+    lines = (
+        f"{json.dumps(key)}: {json.dumps(value, separators=(',', ':'), allow_nan=False)}"
+        for key, value in content.items()
+    )
+    return "{\n" + ",\n".join(lines) + "\n}\n"

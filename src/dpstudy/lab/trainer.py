@@ -1,0 +1,141 @@
+"""Train an experiment's runs where they are wanted: with a bar, and with their epsilon."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tqdm.auto import tqdm
+
+from dpstudy import tuning
+from dpstudy.errors import UserError
+from dpstudy.lab import campaign, store
+from dpstudy.lab.search import Search
+from dpstudy.lab.store import DamagedError
+
+if TYPE_CHECKING:
+    from distributed import Client
+
+    from dpstudy.lab.campaign import Outcome, Progress
+    from dpstudy.lab.experiment import Experiment
+    from dpstudy.lab.store import Result
+    from dpstudy.spec import Run
+
+
+def train_with_bar(
+    experiment: Experiment,
+    runs: list[Run],
+    profile: str,
+    *,
+    budget: float = math.inf,
+    client: Client | None = None,
+    most: int | None = None,
+) -> Outcome:
+    """Train and store those of `runs` that are missing, with a bar over all their epochs.
+
+    The bar shows the runs done, running and waiting, and the time left for all of them from the
+    speed measured so far. The runs are trained in this process, on all of its devices, or side by
+    side on the cluster of a Dask `client`; `most` of them at once.
+    """
+    total = sum(run.epochs for run in runs)
+    # Mean speed: runs side by side end their epochs in bursts, which no recent speed follows.
+    shown = {"unit": "epoch", "dynamic_ncols": True, "smoothing": 0, "miniters": 1}
+    with tqdm(total=total, desc=experiment.name, **shown) as bar:
+
+        def report(progress: Progress) -> None:
+            bar.set_postfix(
+                done=progress.runs_done,
+                running=progress.runs_running,
+                waiting=progress.runs_waiting,
+                accuracy=f"{progress.accuracy:.3f}",
+            )
+            new = progress.epochs_done - bar.n
+            # A report is of one epoch: what was stored before, or a run that diverged will not
+            # need, must not count as speed.
+            bar.initial += max(new - 1, 0)
+            bar.update(new)
+
+        folder = experiment.folder(profile)
+        _take_over(runs, folder)
+        options = {"budget": budget, "report": report, "most": most}
+        if client is None:
+            outcome = campaign.train_missing(runs, folder, finish=finisher(), **options)
+        else:
+            from dpstudy.lab import (
+                workers as cluster,  # Dask takes a second to import, and a bare node has none.
+            )
+
+            outcome = cluster.train_missing(client, runs, folder, finish=finisher(), **options)
+        if not outcome.unfinished:
+            # Found stored, or diverged: there is nothing left to wait for.
+            bar.update(bar.total - bar.n)
+        return outcome
+
+
+def _take_over(runs: list[Run], folder: Path) -> None:
+    """Copy what other experiments stored of the same runs.
+
+    A run is what it is made of, whoever asks for it: trained again it would take hours, and differ
+    in the last digit on another machine.
+    """
+    for run in runs:
+        name = f"{run.identity}.json"
+        if (folder / name).exists():
+            continue
+        for path in sorted(folder.parent.glob(f"*/{name}")):
+            with contextlib.suppress(DamagedError):
+                store.write(folder, store.read(path))
+                break
+
+
+def choose_next(experiment: Experiment, profile: str, dataset: str | None = None) -> int:
+    """Have a search choose what it trains next; return how many settings, 0 for any other.
+
+    Raises:
+        UserError: what it chooses with is not installed, or an earlier choice is damaged.
+    """
+    if not isinstance(experiment, Search) or profile != "full":
+        return 0
+    try:
+        from dpstudy.lab import choosing  # With it comes pandas, which a bare node lacks.
+    except ModuleNotFoundError as error:
+        raise UserError(
+            f"what {experiment.name} trains next is chosen with the help of {error.name}, which is "
+            "not installed here: the same command goes on where it is"
+        ) from None
+    return choosing.choose(experiment, dataset)
+
+
+def measure_methods(
+    runs: list[Run], say: Callable[[str], None], client: Client | None = None
+) -> None:
+    """Measure how such runs are fastest here, where they are many and it is not known yet.
+
+    With a `client` of local workers one of them measures, the others idle: what is fastest on the
+    core of a worker is not what is fastest on all.
+    """
+
+    def there(function: Callable[..., Any], *arguments: Any) -> Any:
+        if client is None:
+            return function(*arguments)
+        return client.submit(function, *arguments, pure=False).result()
+
+    for run in there(tuning.worthwhile, runs):
+        say(f"measuring the fastest microbatch for {run.model} on this machine")
+        method = there(tuning.measure, run)
+        say(f"{run.model}: {method.microbatch} examples{'' if method.rules else ', by vmap'}")
+
+
+def finisher() -> Callable[[Result], Result]:
+    """Return what completes a result: its epsilon, where dp-accounting is installed.
+
+    A bare training node has none; `dpstudy results merge` completes what comes from there.
+    """
+    try:
+        import dpstudy.privacy.run_epsilon  # noqa: F401
+    except ModuleNotFoundError:
+        return lambda result: result
+    return store.with_epsilon

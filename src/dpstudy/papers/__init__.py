@@ -1,0 +1,20 @@
+"""Which runs each figure and table needs: one file a paper, and the list of them all."""
+
+from __future__ import annotations
+
+from dpstudy.errors import UserError
+from dpstudy.lab.experiment import Experiment
+from dpstudy.papers.tempered_sigmoids.experiments import EXPERIMENTS as TEMPERED_SIGMOIDS
+
+EXPERIMENTS: dict[str, Experiment] = {e.name: e for e in (*TEMPERED_SIGMOIDS,)}
+
+
+def find(name: str) -> Experiment:
+    """Return the experiment of that name.
+
+    Raises:
+        UserError: there is none; the message lists the names.
+    """
+    if name not in EXPERIMENTS:
+        raise UserError(f"unknown experiment {name!r}; one of: {', '.join(EXPERIMENTS)}")
+    return EXPERIMENTS[name]

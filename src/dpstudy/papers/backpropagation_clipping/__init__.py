@@ -1,0 +1,1 @@
+"""Backpropagation clipping (Stevens et al. 2022)."""

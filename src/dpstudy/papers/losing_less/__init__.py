@@ -1,0 +1,1 @@
+"""Losing less (Shamsabadi & Papernot, PoPETs 2023)."""

@@ -1,0 +1,1 @@
+"""The tanh gradient filter (Amian 2022)."""

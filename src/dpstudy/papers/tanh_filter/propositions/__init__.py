@@ -1,0 +1,1 @@
+"""The propositions of the tanh filter."""

@@ -1,0 +1,1 @@
+"""Tempered sigmoids (Papernot et al., AAAI 2021)."""

@@ -1,0 +1,483 @@
+"""Tempered sigmoids (Papernot et al., AAAI 2021): the runs behind its figures and tables.
+
+All settings are the common configuration, Table 5 of "Losing less", unless said otherwise. Its
+noise costs about the epsilon that this paper quotes for MNIST and Fashion-MNIST, but on CIFAR-10
+less than half of it: there it is lowered.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import product
+
+from dpstudy.lab import design
+from dpstudy.lab.experiment import Experiment
+from dpstudy.lab.search import Search, Space
+from dpstudy.spec import Run
+
+BASE = {
+    "mnist": Run(),
+    "fashion-mnist": Run(
+        dataset="fashion-mnist", batch=2048, learning_rate=4.0, noise_multiplier=2.15
+    ),
+    "cifar-10": Run(
+        dataset="cifar-10",
+        model="tempered-cifar",
+        batch=1024,
+        epochs=30,
+        learning_rate=1.0,
+        # Costs the quoted 7.53 by the accounting of the paper's time, as a test checks.
+        noise_multiplier=0.8981,
+        # Table 5 is from a search of Tramer and Boneh's, whose code normalises CIFAR-10 alone.
+        normalization="imagenet",
+    ),
+}
+
+
+def with_activation(run: Run, name: str) -> Run:
+    """Return the run with relu, or with tanh: the tempered sigmoid (2, 2, 1)."""
+    return replace(run, activation={"relu": "relu", "tanh": "tempered"}[name])
+
+
+FIGURE_3 = Experiment(
+    name="tempered-sigmoids-figure-3",
+    title="Accuracy against epsilon, relu and tanh (tempered sigmoids, Figure 3)",
+    variants={
+        activation: tuple(with_activation(run, activation) for run in BASE.values())
+        for activation in ("relu", "tanh")
+    },
+    seeds={"mnist": 10, "fashion-mnist": 10, "cifar-10": 5},
+)
+
+# On CIFAR-10 these settings are made for another network, for normalised colours, and for the noise
+# of Table 5 itself. Four times the rate was chosen after two epochs of tanh, as better than once;
+# twice, for tanh, when it was behind relu at four times; eight times when tanh at twice was behind
+# itself at four times.
+CHANGES = {
+    "relu, pixels in [0, 1]": {"normalization": ""},
+    "tanh, pixels in [0, 1]": {"normalization": ""},
+    "relu, pixels in [0, 1], noise of Table 5": {"normalization": "", "noise_multiplier": 1.54},
+    "relu, four times the rate": {"learning_rate": 4.0},
+    "tanh, four times the rate": {"learning_rate": 4.0},
+    "tanh, twice the rate": {"learning_rate": 2.0},
+    "relu, eight times the rate": {"learning_rate": 8.0},
+    "tanh, eight times the rate": {"learning_rate": 8.0},
+    "relu, network of Losing less": {"model": "losing-less-cifar"},
+    "tanh, network of Losing less": {"model": "losing-less-cifar"},
+}
+CIFAR_10_CHANGES = Experiment(
+    name="tempered-sigmoids-cifar-10-changes",
+    title="Figure 3 on CIFAR-10 with other pixels, noise, learning rate or network",
+    variants={
+        label: (replace(with_activation(BASE["cifar-10"], label.partition(", ")[0]), **change),)
+        for label, change in CHANGES.items()
+    },
+    seeds={"cifar-10": 1},
+    # There, at seed 0, the order of the two activations was not that of Figure 3.
+    repeated=dict.fromkeys(
+        (f"{activation}, four times the rate" for activation in ("relu", "tanh")), 3
+    ),
+    # The smoke profile has one network.
+    in_smoke=("relu, pixels in [0, 1]", "tanh, pixels in [0, 1]"),
+)
+
+# The introduction promises the same accuracies at an epsilon of 3: on CIFAR-10, the noise of
+# Table 5 itself.
+EPSILON_3 = Experiment(
+    name="tempered-sigmoids-epsilon-3",
+    title="Accuracy at the epsilon of the introduction (tempered sigmoids, Introduction)",
+    variants={
+        activation: (replace(with_activation(BASE["cifar-10"], activation), noise_multiplier=1.54),)
+        for activation in ("relu", "tanh")
+    },
+    seeds={"cifar-10": 5},
+)
+
+# The paper's baseline for MNIST is the accuracy and the epsilon that TensorFlow Privacy's tutorial
+# reported first, of this network with these settings: batch, epochs, rate, C and sigma. The script
+# with these settings names no activation, and draws its weights as He et al.: a later one has relu.
+_TUTORIAL = Run(
+    batch=256, epochs=60, learning_rate=0.08, momentum=0.0, clip_norm=1.0, noise_multiplier=1.12
+)
+TUTORIAL = Experiment(
+    name="tempered-sigmoids-tutorial",
+    title="relu and tanh in the settings of the paper's baseline (tempered sigmoids, Table 3)",
+    variants={
+        **{
+            activation: (with_activation(_TUTORIAL, activation),) for activation in ("relu", "tanh")
+        },
+        "relu, He": (replace(_TUTORIAL, activation="relu", init="he"),),
+        "as scripted": (replace(_TUTORIAL, activation="none", init="he"),),
+        "relu, later": (
+            replace(_TUTORIAL, activation="relu", learning_rate=0.15, noise_multiplier=1.1),
+        ),
+    },
+    seeds={"mnist": 10},
+    repeated={"relu, He": 5, "as scripted": 5, "relu, later": 5},
+)
+
+# Plain SGD at the learning rate that the paper's own search found without privacy (Table 4; for
+# Fashion-MNIST, the only dataset it gives).
+NOT_PRIVATE = {
+    dataset: replace(
+        run,
+        mechanism="none",
+        noise_multiplier=0.0,
+        clip_norm=Run.clip_norm,
+        batch=512,
+        learning_rate=0.107,
+        momentum=0.0,
+    )
+    for dataset, run in BASE.items()
+}
+
+TABLE_3 = Experiment(
+    name="tempered-sigmoids-table-3-not-private",
+    title="Accuracy without privacy, relu and tanh (tempered sigmoids, Table 3 and text)",
+    variants={
+        activation: tuple(with_activation(run, activation) for run in NOT_PRIVATE.values())
+        for activation in ("relu", "tanh")
+    },
+    seeds={"mnist": 3, "fashion-mnist": 3, "cifar-10": 3},
+)
+
+# --- Figure 2: the family -----------------------------------------------------------------------
+
+TRIPLET = ("scale", "inverse_temperature", "offset")
+TANH = (2.0, 2.0, 1.0)
+# The average of the best tenth of the paper's triplets (text on Figure 2).
+BEST_TRIPLETS = {
+    "mnist": (1.97, 2.27, 1.15),
+    "fashion-mnist": (2.27, 2.61, 1.28),
+    "cifar-10": (1.58, 3.0, 0.71),
+}
+# The paper does not print its ranges. These hold its averages, away from their own middle.
+TRIPLET_RANGES = ((0.5, 5.0), (0.5, 6.0), (0.0, 3.0))
+TRIPLETS = tuple(
+    tuple(map(design.between, point, TRIPLET_RANGES)) for point in design.fill(64, dimensions=3)
+)
+
+
+def with_triplet(run: Run, triplet: tuple[float, ...]) -> Run:
+    """Return the run with the tempered sigmoid (s, T, o)."""
+    return replace(run, activation="tempered", **dict(zip(TRIPLET, triplet, strict=True)))
+
+
+def triplet_label(triplet: tuple[float, ...]) -> str:
+    """Return a triplet as a label: each number with its letter."""
+    return ", ".join(f"{name}={value:g}" for name, value in zip("sTo", triplet, strict=True))
+
+
+FIGURE_2 = Search(
+    name="tempered-sigmoids-figure-2",
+    title="Accuracy over the family (s, T, o) (tempered sigmoids, Figure 2)",
+    variants={
+        "tanh": tuple(with_triplet(run, TANH) for run in BASE.values()),
+        "published": tuple(with_triplet(run, BEST_TRIPLETS[run.dataset]) for run in BASE.values()),
+        **{
+            triplet_label(triplet): tuple(with_triplet(run, triplet) for run in BASE.values())
+            for triplet in TRIPLETS
+        },
+    },
+    seeds=dict.fromkeys(BASE, 1),
+    repeated={"tanh": 5, "published": 5},
+    in_smoke=("tanh", *map(triplet_label, TRIPLETS[:2])),
+    groups={"best": tuple(map(triplet_label, TRIPLETS))},
+)
+
+# --- Figure 3 at the epsilon it quotes, and with the sampling it used ---------------------------
+
+BATCHES = (256, 512, 1024, 2048)
+EPOCHS = {"mnist": (20, 40, 60), "fashion-mnist": (20, 40, 60), "cifar-10": (15, 30, 45)}
+# The least noise multipliers at which these batches and epochs cost the epsilon that the paper
+# quotes (2.93, 2.7, 7.53), by PLD: `accounting.noise_multiplier_for` computed them, and a test
+# computes them again. Typed in because machines that train have no accounting.
+_CALIBRATED = {
+    "mnist": (
+        0.76568,
+        0.88037,
+        0.98008,
+        0.90075,
+        1.0819,
+        1.2348,
+        1.1082,
+        1.3899,
+        1.6222,
+        1.4108,
+        1.8325,
+        2.1733,
+    ),
+    "fashion-mnist": (
+        0.78838,
+        0.91465,
+        1.0241,
+        0.93491,
+        1.134,
+        1.3012,
+        1.1606,
+        1.4688,
+        1.7216,
+        1.4893,
+        1.9485,
+        2.318,
+    ),
+    "cifar-10": (
+        0.5695,
+        0.62111,
+        0.65943,
+        0.63259,
+        0.70362,
+        0.75857,
+        0.71769,
+        0.81979,
+        0.90148,
+        0.83408,
+        0.98447,
+        1.1069,
+    ),
+}
+CALIBRATED = {
+    (dataset, *setting): noise
+    for dataset, noises in _CALIBRATED.items()
+    for setting, noise in zip(product(BATCHES, EPOCHS[dataset]), noises, strict=True)
+}
+
+
+def calibrated(run: Run) -> Run:
+    """Return the run at the noise multiplier that costs the epsilon quoted for its dataset."""
+    noise = CALIBRATED[run.dataset, run.batch, run.epochs]
+    return replace(run, noise_multiplier=noise)
+
+
+FIGURE_3_CALIBRATED = Experiment(
+    name="tempered-sigmoids-calibrated",
+    title="Figure 3 with the noise that a current accountant asks for at the quoted epsilon",
+    variants={
+        activation: tuple(calibrated(with_activation(run, activation)) for run in BASE.values())
+        for activation in ("relu", "tanh")
+    },
+    seeds={"mnist": 10, "fashion-mnist": 10, "cifar-10": 5},
+)
+
+SHUFFLED = Experiment(
+    name="tempered-sigmoids-shuffled",
+    title="Figure 3 with shuffled batches, as the library that the paper cites forms them",
+    variants={
+        activation: tuple(
+            replace(with_activation(run, activation), sampling="shuffled") for run in BASE.values()
+        )
+        for activation in ("relu", "tanh")
+    },
+    seeds={"mnist": 5, "fashion-mnist": 5, "cifar-10": 3},
+    in_smoke=("tanh",),
+)
+
+# --- Figures 4 and 5: norms ----------------------------------------------------------------------
+
+FIGURES_4_5 = Experiment(
+    name="tempered-sigmoids-figures-4-5",
+    title="Norms of gradients and activations (tempered sigmoids, Figures 4 and 5)",
+    variants={
+        f"{activation}, {kind}": tuple(
+            replace(with_activation(run, activation), record="norms") for run in runs.values()
+        )
+        for kind, runs in (("private", BASE), ("not private", NOT_PRIVATE))
+        for activation in ("relu", "tanh")
+    },
+    seeds={"mnist": 5, "fashion-mnist": 5, "cifar-10": 3},
+)
+
+# --- CIFAR-10: each activation at its own best rate ----------------------------------------------
+
+# At the shared rate neither activation learns well; at four times the rate, with the noise above,
+# relu is ahead. Decided here, before the runs:
+#
+# 1. Each activation is tried at each rate with seed 0. A rate stored at the noise of `BASE`, which
+#    is a tenth larger, counts as tried, unless it ends within two points of its activation's best:
+#    then it is trained at this noise too.
+# 2. A rate is given up after a third of its epochs if it is then ten points behind its activation's
+#    best at that epoch, and is stored as stopped. Rates 8 and 4 come first, then 16, 2, 1.
+# 3. The rate whose last epoch is best is trained with seeds 1 to 3. Their median gain, paired by
+#    seed, with its 95 % t interval over seeds 1 to 3, decides which activation trains better: the
+#    seed that chose the rate does not count.
+# 4. The same two settings are trained with the noise for an epsilon of 3, seeds 0 and 1.
+CIFAR_10_RATES = Experiment(
+    name="tempered-sigmoids-cifar-10-rates",
+    title="CIFAR-10: relu and tanh, each at five learning rates, at the quoted epsilon",
+    variants={
+        f"{activation}, rate {rate:g}": (
+            replace(
+                calibrated(with_activation(BASE["cifar-10"], activation)),
+                learning_rate=rate,
+                record="norms",
+            ),
+        )
+        for rate in (8.0, 4.0, 16.0, 2.0, 1.0)
+        for activation in ("relu", "tanh")
+    },
+    seeds={"cifar-10": 1},
+    in_smoke=("relu, rate 8", "tanh, rate 8"),
+)
+
+# --- Table 4: learning rates and optimizers -------------------------------------------------------
+
+# Each grid doubles from rate to rate and holds the published one. The paper does not print its
+# clipping norm; with C = 0.1 a private rate has to be larger, so that its grid reaches further up.
+# That of private SGD had eight rates at first: the last was the best of them, and two were added.
+TABLE_4_RATES = {
+    ("SGD", "not private"): [0.107 * 2.0**k for k in range(-3, 4)],
+    ("SGD", "private"): [0.332 * 2.0**k for k in range(0, 10)],
+    ("Adam", "not private"): [0.00106 * 2.0**k for k in range(-3, 4)],
+    ("Adam", "private"): [0.00132 * 2.0**k for k in range(-3, 4)],
+}
+
+
+def _table_4(optimizer: str, kind: str, rate: float) -> Run:
+    run = {"private": BASE, "not private": NOT_PRIVATE}[kind]["fashion-mnist"]
+    momentum = 0.0 if optimizer == "SGD" else Run.momentum
+    return replace(
+        run, optimizer=optimizer.lower(), momentum=momentum, learning_rate=float(f"{rate:.3g}")
+    )
+
+
+TABLE_4 = Search(
+    name="tempered-sigmoids-table-4",
+    title="SGD and Adam over learning rates, tanh (tempered sigmoids, Table 4)",
+    variants={
+        f"{optimizer}, {kind}, {rate:.3g}": (_table_4(optimizer, kind, rate),)
+        for (optimizer, kind), rates in TABLE_4_RATES.items()
+        for rate in rates
+    },
+    seeds={"fashion-mnist": 1},
+    in_smoke=tuple(
+        f"{optimizer}, {kind}, {rates[4]:.3g}"
+        for (optimizer, kind), rates in TABLE_4_RATES.items()
+        if optimizer == "SGD" or kind == "private"
+    ),
+    groups={
+        f"{optimizer}, {kind}, best": tuple(f"{optimizer}, {kind}, {rate:.3g}" for rate in rates)
+        for (optimizer, kind), rates in TABLE_4_RATES.items()
+    },
+)
+
+# --- Layer-wise triplets --------------------------------------------------------------------------
+
+# Around the paper's averages: three layers' triplets, all drawn from as far out as Figure 2's, are
+# almost never all good.
+NEAR_RANGES = ((1.0, 3.0), (1.0, 4.0), (0.5, 1.5))
+
+
+def _layer_wise(point: tuple[float, ...]) -> Run:
+    names = (f"{name}{layer}" for layer in ("", "_2", "_3") for name in TRIPLET)
+    numbers = map(design.between, point, 3 * NEAR_RANGES)
+    return replace(BASE["mnist"], activation="layer-wise", **dict(zip(names, numbers, strict=True)))
+
+
+def _shared(point: tuple[float, ...]) -> Run:
+    return with_triplet(BASE["mnist"], tuple(map(design.between, point, NEAR_RANGES)))
+
+
+_LAYER_WISE = {
+    f"{kind} {number:02d}": (make(point),)
+    for kind, make, dimensions in (("shared", _shared, 3), ("layer-wise", _layer_wise, 9))
+    for number, point in enumerate(design.fill(25, dimensions), start=1)
+}
+
+LAYER_WISE = Search(
+    name="tempered-sigmoids-layer-wise",
+    title="A triplet for each layer against one for all (tempered sigmoids, Conclusions)",
+    variants=_LAYER_WISE,
+    seeds={"mnist": 1},
+    in_smoke=("shared 01", "layer-wise 01"),
+    groups={
+        f"{kind}, best": tuple(label for label in _LAYER_WISE if label.startswith(kind))
+        for kind in ("shared", "layer-wise")
+    },
+)
+
+# --- Table 3: the best of a search ----------------------------------------------------------------
+
+# Where learning rates are searched: by optimizer, with privacy and without. SGD has the momentum
+# of the common configuration.
+SEARCH_RATES = {
+    ("sgd", True): (0.1, 10.0),
+    ("adam", True): (3e-4, 3e-2),
+    ("sgd", False): (3e-3, 0.3),
+    ("adam", False): (1e-4, 1e-2),
+}
+WIDTHS = (0.5, 1.0, 2.0)
+OPTIMIZERS = ("sgd", "adam")
+SEARCH_BUDGET = {"private": 24, "not private": 12}
+SEARCH_TRIED = {
+    f"{activation}, {kind}": tuple(
+        f"{activation}, {kind}, {number:02d}" for number in range(1, budget + 1)
+    )
+    for activation in ("relu", "tanh")
+    for kind, budget in SEARCH_BUDGET.items()
+}
+
+
+def searched(label: str, dataset: str, point: design.Point) -> Run:
+    """Return the run at a point: (filters, learning rate, optimizer, batch, epochs)."""
+    activation, kind, _ = label.split(", ")
+    width, rate, optimizer, batch, epochs = point
+    chosen = design.among(optimizer, OPTIMIZERS)
+    run = replace(
+        with_activation({"private": BASE, "not private": NOT_PRIVATE}[kind][dataset], activation),
+        width=design.among(width, WIDTHS),
+        optimizer=chosen,
+        learning_rate=design.between_in_log(rate, SEARCH_RATES[chosen, kind == "private"]),
+        momentum=Run.momentum,
+        batch=design.among(batch, BATCHES),
+        epochs=design.among(epochs, EPOCHS[dataset]),
+    )
+    return calibrated(run) if run.private else run
+
+
+# The first half fills the space evenly, the same points for both activations; each of the others is
+# proposed in view of those before it.
+_FIRST = {
+    label: point
+    for labels in SEARCH_TRIED.values()
+    for label, point in zip(labels, design.fill(len(labels) // 2, dimensions=5), strict=False)
+}
+
+TABLE_3_SEARCH = Search(
+    name="tempered-sigmoids-table-3-search",
+    title="Best settings of a search, at the quoted epsilon (tempered sigmoids, Table 3)",
+    variants={
+        label: tuple(searched(label, name, point) for name in BASE)
+        for label, point in _FIRST.items()
+    },
+    seeds=dict.fromkeys(BASE, 1),
+    in_smoke=("relu, private, 02", "tanh, private, 02"),
+    groups={f"{technique}, best": labels for technique, labels in SEARCH_TRIED.items()},
+    space=Space((len(WIDTHS), None, len(OPTIMIZERS), len(BATCHES), 3), _FIRST, searched),
+)
+
+EXPERIMENTS = (
+    FIGURE_3,
+    CIFAR_10_CHANGES,
+    TUTORIAL,
+    EPSILON_3,
+    TABLE_3,
+    FIGURE_2,
+    FIGURE_3_CALIBRATED,
+    CIFAR_10_RATES,
+    SHUFFLED,
+    FIGURES_4_5,
+    TABLE_4,
+    LAYER_WISE,
+    TABLE_3_SEARCH,
+)
+
+
+def of_temperature(inverse_temperature: float) -> Experiment:
+    """Return the experiment of a reader's own T: the member (2, T, 1) beside tanh."""
+    own = with_triplet(BASE["mnist"], (2.0, inverse_temperature, 1.0))
+    return Experiment(
+        name="tempered-sigmoids-own-temperature",
+        title="A temperature of the reader's own",
+        variants={"tanh": (BASE["mnist"],), f"T = {inverse_temperature:g}": (own,)},
+        seeds={"mnist": 1},
+    )

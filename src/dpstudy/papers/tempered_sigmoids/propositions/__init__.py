@@ -1,0 +1,1 @@
+"""The propositions of tempered sigmoids."""

@@ -1,0 +1,1 @@
+"""Accountants, shuffled batches, the ε of a run."""

@@ -1,0 +1,99 @@
+"""The epsilon of a run: from what was sampled, bounded and noised to what its curve states.
+
+Poisson-sampled runs carry the accountants' epsilon. Shuffled runs carry the papers' claim, the
+same formula used where its assumption does not hold, and two bounds on what all gradients within
+the clip cost at worst: the epsilon that is proven, of one unsampled step an epoch, and one that
+some gradients exceed, see `shuffling.py`. Both are for neighbours of which one has an example
+blanked, so that it contributes nothing. Adding or removing one would move others to other batches;
+replacing one has twice the sensitivity.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+from dpstudy.privacy import accounting, shuffling
+from dpstudy.spec import Run
+
+LABELS = {
+    "pld": "PLD",
+    "rdp": "RDP",
+    "rdp-2019": "RDP with the conversion of 2017, as in the papers",
+    "claimed-rdp-2019": accounting.CLAIMED_LABEL,
+    "shuffled-at-least": "at least, for some gradients within the clip: shuffled batches, one "
+    "example blanked",
+    "shuffled-pld": "at most: PLD without amplification, shuffled batches, one example blanked",
+}
+
+
+def epsilon_curve(run: Run, steps: list[int]) -> dict[str, list[float | None]]:
+    """Return, by accountant, the run's epsilon at `run.delta` after each number of steps.
+
+    Empty for a run without privacy.
+    """
+    if not run.private:
+        return {}
+    run_noise = {"noise_multiplier": run.noise_multiplier, "delta": run.delta}
+    if run.sampling == "shuffled":
+        return shuffled_curve(examples=run.examples, batch=run.batch, steps=steps, **run_noise)
+    return {
+        name: _rounded(
+            accounting.epsilon_curve(
+                sampling_probability=run.sampling_probability,
+                steps=steps,
+                accountant=name,
+                **run_noise,
+            )
+        )
+        for name in accounting.ACCOUNTANTS
+    }
+
+
+def shuffled_curve(
+    *, examples: int, batch: int, steps: list[int], noise_multiplier: float, delta: float
+) -> dict[str, list[float | None]]:
+    """Return what is claimed of shuffled batches, and what they cost at least and at most.
+
+    An epoch has as many steps as the examples fill batches, and leaves the rest out.
+
+    Raises:
+        UserError: an argument out of range.
+    """
+    probability = accounting.sampling_probability_of(examples=examples, batch=batch)
+    noise = {"noise_multiplier": noise_multiplier, "delta": delta}
+    batches = examples // batch
+    claimed = accounting.epsilon_curve(
+        sampling_probability=probability, steps=steps, accountant="rdp-2019", **noise
+    )
+    # In an epoch an example is in one batch at most. An epoch counts in the lower bound once it is
+    # over, in the upper one as soon as it begins.
+    at_least = shuffling.least_epsilon_curve(
+        examples=examples,
+        batch=batch,
+        epochs=[count // batches for count in steps],
+        **noise,
+    )
+    at_most = accounting.epsilon_curve(
+        sampling_probability=1.0, steps=[-(-count // batches) for count in steps], **noise
+    )
+    return {
+        "claimed-rdp-2019": _rounded(claimed),
+        "shuffled-at-least": [_six_digits(value, math.floor) for value in at_least],
+        "shuffled-pld": _rounded(at_most),
+    }
+
+
+def _rounded(values: tuple[float, ...]) -> list[float | None]:
+    """Round to six significant digits: finer than the accountants' own discretisation.
+
+    None where there is no finite epsilon, since JSON has no infinity.
+    """
+    return [_six_digits(value, round) if math.isfinite(value) else None for value in values]
+
+
+def _six_digits(value: float, rounding: Callable[[float], int]) -> float:
+    if value == 0:
+        return 0.0
+    shift = 5 - math.floor(math.log10(value))
+    return float(f"{rounding(value * 10.0**shift)}e{-shift}")

@@ -1,0 +1,1 @@
+"""Statements that can fail: the search for a counterexample, the verdict, storing it."""

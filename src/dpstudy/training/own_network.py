@@ -1,0 +1,135 @@
+"""DP-SGD for one's own network: the clipped gradient of any flax model, for an optax loop.
+
+`book/own_network.py` is a complete example. What makes the epsilon true is the caller's to keep:
+examples drawn by `sampling.poisson`, noise of standard deviation noise multiplier x sensitivity
+on the *sum*, a division by the *expected* batch size, and nothing else that looks at the data.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import jax
+import jax.numpy as jnp
+from flax import nnx
+from jax.sharding import PartitionSpec
+
+from dpstudy import mechanisms
+from dpstudy.gradients import devices, layers, per_example
+from dpstudy.training import accumulate, shares
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from jax.sharding import Mesh
+    from jaxtyping import Array
+
+    from dpstudy.gradients.per_example import Losses
+    from dpstudy.sampling import Draw
+
+
+@dataclass(frozen=True)
+class PrivateGradient:
+    """The sum of a network's clipped per-example gradients, as a function.
+
+    Attributes:
+        graph: the network without its parameters.
+        losses: from a network, inputs and labels to one loss an example. An example's loss may
+            depend on that example alone: no batch normalisation, no contrastive terms.
+        mechanism: how the examples' gradients are bounded.
+        microbatch: examples in one pass.
+        mesh: the devices that share the examples; None for one device.
+    """
+
+    graph: nnx.GraphDef
+    losses: Losses
+    mechanism: mechanisms.FlatClipping
+    microbatch: int = 32
+    mesh: Mesh | None = None
+
+    @property
+    def sensitivity(self) -> float:
+        """The sum's l2 sensitivity to adding or removing one example."""
+        return self.mechanism.sensitivity
+
+    def __call__(self, params: nnx.State, inputs: Array, labels: Array, draw: Draw) -> nnx.State:
+        """Return the sum over the drawn examples, without noise; NaN if the draw overflowed.
+
+        Args:
+            params: the network's parameters.
+            inputs: the whole training set, examples first.
+            labels: its labels.
+            draw: the examples of this step.
+
+        Raises:
+            ValueError: called within `jax.jit` though devices share the examples.
+        """
+        if self.mesh is None:
+            total = self._sum(params, inputs, labels, draw)
+            return jax.tree.map(lambda leaf: jnp.where(draw.overflow, jnp.nan, leaf), total)
+        if isinstance(draw.count, jax.core.Tracer):
+            raise ValueError("devices that share examples are sent off from outside jax.jit")
+        share, added = self._programs
+        return added(params, shares.exchanged(share(params, inputs, labels, draw), self.mesh))
+
+    def _sum(self, params: nnx.State, inputs: Array, labels: Array, draw: Draw) -> nnx.State:
+        def part(inputs: Array, labels: Array, mask: Array) -> nnx.State:
+            each = per_example.gradients(self.graph, self.losses, params, inputs, labels)
+            return self.mechanism.sum(*each, mask)[0]
+
+        nothing = jax.tree.map(jnp.zeros_like, params)
+        return accumulate.over_examples(part, nothing, draw, (inputs, labels), self.microbatch)
+
+    @cached_property
+    def _programs(self) -> tuple[Callable[..., Array], Callable[..., nnx.State]]:
+        """What each device computes alone, and how the parts are added up."""
+
+        def share(params: nnx.State, inputs: Array, labels: Array, draw: Draw) -> Array:
+            part = shares.flat(self._sum(params, inputs, labels, shares.mine(draw, self.mesh)))
+            return jnp.where(draw.overflow, jnp.nan, part)
+
+        def added(params: nnx.State, parts: tuple[Array, ...]) -> nnx.State:
+            return shares.added(parts, params)
+
+        each_its_own = PartitionSpec(devices.EXAMPLES)
+        return devices.on_each(share, self.mesh, each_its_own), devices.on_each(added, self.mesh)
+
+
+def private_gradient(
+    model: nnx.Module,
+    losses: Losses,
+    *,
+    clip_norm: float,
+    microbatch: int = 32,
+    mesh: Mesh | None = None,
+) -> tuple[PrivateGradient, nnx.State]:
+    """Return the clipped gradient of a flax model, and the model's parameters.
+
+    An example's loss may depend on that example alone: no batch normalisation, no contrastive
+    terms. This is not checked, and without it the clipping norm bounds nothing.
+
+    `nnx.Conv` and `nnx.Linear` layers have fast rules, for a model that applies each of them once
+    and a loss that depends on their weights through their outputs alone. This is checked: a model
+    with any other layer that has parameters, weights used twice, or a penalty on weights falls
+    back to `jax.vmap(jax.grad(...))`, and says so once.
+
+    With `mesh=devices.mesh_for(1)` all local devices share the examples of each step; on a CPU,
+    `devices.one_device_a_core()` before JAX starts makes each core one. The gradient is then called
+    outside `jax.jit`. Put the training set and the parameters on all devices once, by
+    `devices.everywhere`, or every step copies them.
+
+    Raises:
+        ValueError: a clipping norm that is not finite and positive, or a microbatch below 1.
+    """
+    if not math.isfinite(clip_norm):
+        raise ValueError(f"clip_norm must be finite, got {clip_norm}")
+    if clip_norm <= 0:
+        raise ValueError(f"clip_norm must be > 0, got {clip_norm}")
+    if microbatch < 1:
+        raise ValueError(f"microbatch must be at least 1, got {microbatch}")
+    graph, params = nnx.split(layers.tap(model), nnx.Param)
+    mechanism = mechanisms.FlatClipping(clip_norm)
+    return PrivateGradient(graph, losses, mechanism, microbatch, mesh), params
