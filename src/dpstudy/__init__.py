@@ -12,8 +12,8 @@ from typing import Any
 _PUBLIC = {
     "private_gradient": "dpstudy.training.own_network",
     "PrivateGradient": "dpstudy.training.own_network",
-    "poisson": "dpstudy.sampling",
-    "gaussian_noise": "dpstudy.mechanisms",
+    "poisson": "dpstudy.parts.sampling",
+    "gaussian_noise": "dpstudy.parts.mechanism",
 }
 __all__ = sorted(_PUBLIC)
 

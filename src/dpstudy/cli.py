@@ -19,15 +19,15 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from dpstudy.data import NAMES
 from dpstudy.errors import UserError
-from dpstudy.spec import TRAINING_EXAMPLES
 
 if TYPE_CHECKING:
     from distributed import Client
 
     from dpstudy.lab.experiment import Experiment
     from dpstudy.ledger.ledger import Entry
-    from dpstudy.spec import Run
+    from dpstudy.parts.run import Run
 
 EXIT_MISTAKE, EXIT_INTERRUPTED, EXIT_DAMAGED = 2, 130, 1
 
@@ -250,7 +250,7 @@ def run(
             raise UserError(f"{option} must be at least 1, got {value}")
     waiting = []
     for experiment, runs in work:
-        stored = _stored(experiment.folder(profile), runs)
+        stored = _stored(profile, runs)
         left = [one for one in runs if one.identity not in stored]
         waiting += left
         if dry_run:
@@ -260,7 +260,7 @@ def run(
         return
     later = [name for experiment in chosen for name, _ in experiment.undecided(**wanted)]
     # Before anything else starts: fetched once, and a damaged file is found at once.
-    for name in dict.fromkeys([one.dataset for one in waiting] + later):
+    for name in dict.fromkeys([one.dataset.name for one in waiting] + later):
         datasets.load(name)
     if scheduler is None:
         from dpstudy.gradients import devices
@@ -268,14 +268,11 @@ def run(
         devices.one_device_a_core()
         workers = workers or _workers_for(sum(len(runs) for _, runs in work), profile)
         if workers == 1 or not (waiting or later):
-            _measure(waiting)
             _train(chosen, wanted, seconds, most=cohort)
             return
     from dpstudy.lab import workers as cluster
 
     with cluster.connect(scheduler, workers) as client:
-        if scheduler is None:
-            _measure(waiting, client)
         _train(chosen, wanted, seconds, client, cohort)
 
 
@@ -295,13 +292,6 @@ def _workers_for(runs: int, profile: str) -> int:
     return max(1, min(devices.available_cores(), runs)) if on_cpu else 1
 
 
-def _measure(waiting: list[Run], client: Client | None = None) -> None:
-    """Find out what is fastest here, if so much is waiting that it pays."""
-    from dpstudy.lab.trainer import measure_methods
-
-    measure_methods(waiting, lambda line: click.echo(line, err=True), client)
-
-
 def _chosen(names: tuple[str, ...], dataset: str | None) -> list[Experiment]:
     from dpstudy.papers import EXPERIMENTS, find
 
@@ -314,15 +304,13 @@ def _chosen(names: tuple[str, ...], dataset: str | None) -> list[Experiment]:
     return having
 
 
-def _stored(folder: Path, runs: list[Run]) -> set[str]:
+def _stored(profile: str, runs: list[Run]) -> set[str]:
     """Return the identities of intact results; name the damaged files that stand in `runs`' way."""
     from dpstudy.lab import store
 
-    good, errors = store.read_all(folder)
-    wanted = {run.identity for run in runs}
+    good, errors = store.read_all(store.runs_folder(profile), [run.identity for run in runs])
     for error in errors:
-        if error.path.stem in wanted:
-            complain(f"{error}; to train the run again, remove this file first")
+        complain(f"{error}; to train the run again, remove this file first")
     return set(good)
 
 
@@ -377,6 +365,7 @@ def _train_one(
     """Train what one experiment needs, as far as is known, and return how many runs are left."""
     import time
 
+    from dpstudy.lab import store
     from dpstudy.lab.trainer import train_with_bar
 
     runs, profile = experiment.runs(**wanted), wanted["profile"]
@@ -385,7 +374,7 @@ def _train_one(
     diverged = [r.run.identity for r in outcome.stored if r.diverged_at is not None]
     click.echo(
         f"{experiment.name}: {len(outcome.stored)} stored, {outcome.already} already "
-        f"there, {outcome.unfinished} left, in {experiment.folder(profile)}"
+        f"there, {outcome.unfinished} left, in {store.runs_folder(profile)}"
         + (f", diverged: {', '.join(diverged)}" if diverged else "")
     )
     return outcome.unfinished
@@ -417,8 +406,8 @@ def privacy_options(command: Any) -> Any:
 
 
 def _steps(examples: int, batch: int, epochs: int) -> dict[str, Any]:
+    from dpstudy.parts.sampling import steps_per_epoch
     from dpstudy.privacy import accounting
-    from dpstudy.spec import steps_per_epoch
 
     probability = accounting.sampling_probability_of(examples=examples, batch=batch)
     steps = accounting.check_epochs(epochs) * steps_per_epoch(examples, batch)
@@ -549,7 +538,7 @@ def data() -> None:
 
 
 @data.command()
-@click.argument("name", metavar="|".join(TRAINING_EXAMPLES))
+@click.argument("name", metavar="|".join(NAMES))
 @click.option("--force", is_flag=True, help="Download again even if it is there.")
 def fetch(name: str, force: bool) -> None:
     """Download a dataset and check its content."""
@@ -559,7 +548,7 @@ def fetch(name: str, force: bool) -> None:
 
 
 @data.command()
-@click.argument("name", metavar="|".join(TRAINING_EXAMPLES))
+@click.argument("name", metavar="|".join(NAMES))
 def verify(name: str) -> None:
     """Check a dataset's content against its known hashes."""
     from dpstudy import data as datasets
@@ -578,7 +567,7 @@ def verify_results() -> None:
     from dpstudy.lab import choices, records, store
 
     folder = store.results_folder()
-    found, errors = store.read_all(folder)
+    found, errors = store.read_all(store.runs_folder())
     good = len(found)
     for kind in records.KINDS:
         place = records.folder(kind)

@@ -13,12 +13,12 @@ from decimal import Decimal
 from functools import cached_property
 
 from dpstudy.errors import UserError
+from dpstudy.parts.sampling import steps_per_epoch
 from dpstudy.privacy.accounting import (
     effective_noise_multiplier,
     gdp_noise_multiplier_for,
     zcdp_rho,
 )
-from dpstudy.spec import steps_per_epoch
 
 DELTA = 1e-5  # all four papers
 

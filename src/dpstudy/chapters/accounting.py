@@ -11,6 +11,8 @@ from matplotlib.axes import Axes
 from dpstudy.errors import UserError
 from dpstudy.ledger.wording import rounded_down
 from dpstudy.page.figure import STYLES, Figure, Table, canvas
+from dpstudy.parts.dataset import DATASETS
+from dpstudy.parts.sampling import steps_per_epoch
 from dpstudy.privacy.accounting import (
     epsilon,
     epsilon_curve,
@@ -33,7 +35,6 @@ from dpstudy.published import (
     Setting,
     TanhFilter,
 )
-from dpstudy.spec import DATASETS, steps_per_epoch
 
 NAMES = {"rdp-2019": "RDP 2019", "rdp": "RDP", "pld": "PLD"}
 

@@ -18,24 +18,22 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import jax
 import numpy as np
 
-from dpstudy import data, tuning
+from dpstudy import data
 from dpstudy.errors import UserError
 from dpstudy.gradients import devices
 from dpstudy.lab import store
 from dpstudy.lab.store import Result
-from dpstudy.spec import Run, SpecError
-from dpstudy.training import loop as training
-from dpstudy.training.loop import Divergence, Epoch, Method, State
+from dpstudy.parts.part import SpecError
+from dpstudy.parts.run import Run, cohort_of
+from dpstudy.training import loop
+from dpstudy.training.loop import Divergence, Epoch, State
 
 Seen = TypeVar("Seen")
-# What is measured of every run; `activation_norm` joins them where norms are recorded.
-CURVE = ("epoch", "step", "test_accuracy", "test_loss", "train_loss", "gradient_norm",
-         "clipped_fraction")  # fmt: skip
 
 
 @dataclass
@@ -70,7 +68,7 @@ class Begun:
 
     Attributes:
         runs: the cohort.
-        method: how its sums of gradients are computed.
+        microbatch: examples in one pass of the inner loop.
         epochs: what was seen of each epoch, by run.
         ended: whether a run came to its end, by run; one that diverged does so before the others.
         seconds: spent on each run over all sittings: its share of the cohort's time.
@@ -78,7 +76,7 @@ class Begun:
     """
 
     runs: list[Run]
-    method: Method
+    microbatch: int
     epochs: list[list[Epoch]]
     ended: list[bool]
     seconds: float = 0.0
@@ -87,8 +85,8 @@ class Begun:
     @classmethod
     def fresh(cls, runs: Sequence[Run]) -> Begun:
         """Return a cohort at its beginning."""
-        method = tuning.method_for(runs[0])
-        return cls(list(runs), method, [[] for _ in runs], [False] * len(runs))
+        microbatch = runs[0].network.examples_at_once()
+        return cls(list(runs), microbatch, [[] for _ in runs], [False] * len(runs))
 
 
 def train_missing(
@@ -122,7 +120,7 @@ def train_missing(
     for cohort in work.cohorts(most):
         for run, seen in train_cohort(cohort, folder, deadline):
             if isinstance(seen, Epoch):
-                work.progress(run.identity, seen.epoch, seen.test_accuracy)
+                work.progress(run.identity, seen.number, seen.row["test_accuracy"])
             else:
                 work.settle(seen)
         work.close(cohort)
@@ -221,12 +219,14 @@ def next_cohort(waiting: Sequence[Run], folder: Path, most: int | None = None) -
     like = [
         run
         for run in waiting
-        if run.cohort == first.cohort and not any(run in cohort for cohort in begun)
+        if cohort_of(run) == cohort_of(first) and not any(run in cohort for cohort in begun)
     ]
     if checkpoint(folder, [first]).exists():
         return [first]
     fresh = [run for run in like if not checkpoint(folder, [run]).exists()]
-    return fresh[: tuning.cohort_size(first, len(fresh)) if most is None else most]
+    if most is None:
+        most = 1 if jax.default_backend() == "cpu" else first.network.cohort
+    return fresh[:most]
 
 
 def train_cohort(
@@ -239,11 +239,11 @@ def train_cohort(
     if time.time() >= deadline:
         return
     _keep_compiled_programs()
-    dataset = data.load(runs[0].dataset)
+    dataset = runs[0].dataset.load()
     begun = load_checkpoint(checkpoint(folder, runs), runs)
     yield from _so_far(begun, dataset.fingerprint)
     slowest, start = 0.0, time.monotonic()
-    epochs = training.train(runs, dataset, begun.method, begun.states)
+    epochs = loop.train(runs, dataset, begun.microbatch, begun.states)
     for seen, states in _in_memory(epochs, checkpoint(folder, runs), len(runs)):
         seconds = time.monotonic() - start
         slowest, start = max(slowest, seconds), time.monotonic()
@@ -299,8 +299,8 @@ def _note(
             continue
         if isinstance(what, Epoch):
             begun.epochs[index].append(what)
-            reached.append((run, what))
-        if isinstance(what, Divergence) or what.epoch == run.epochs:
+            reached += [(run, what)] if what.number else []
+        if isinstance(what, Divergence) or what.number == run.epochs:
             begun.ended[index] = True
             results.append((run, _result(begun, index, what, fingerprint)))
     return reached, results
@@ -318,22 +318,23 @@ def _keep_compiled_programs() -> None:
 
 def _result(begun: Begun, index: int, last: Epoch | Divergence, fingerprint: str) -> Result:
     epochs = begun.epochs[index]
-    columns = (*CURVE, "activation_norm") if begun.runs[index].record else CURVE
     provenance = store.provenance(
         wall_seconds=begun.seconds, fingerprint=fingerprint, device=devices.name()
     )
     return Result(
         run=begun.runs[index],
-        curve={name: [_plain(getattr(epoch, name)) for epoch in epochs] for name in columns},
-        class_accuracy=[_plain(x) for x in epochs[-1].class_accuracy] if epochs else [],
+        curve={name: [_plain(epoch.row[name]) for epoch in epochs] for name in epochs[0].row},
+        class_accuracy=_plain(list(epochs[-1].class_accuracy)),
         diverged_at=last.step if isinstance(last, Divergence) else None,
-        provenance=provenance | {"method": begun.method._asdict(), "cohort": len(begun.runs)},
+        provenance=provenance | {"microbatch": begun.microbatch, "cohort": len(begun.runs)},
     )
 
 
-def _plain(value: float) -> float | None:
+def _plain(value: Any) -> Any:
     """Round to what float32 holds; JSON has no infinity, and a loss can reach it."""
-    if isinstance(value, int):
+    if isinstance(value, list):
+        return [_plain(one) for one in value]
+    if value is None or isinstance(value, int):
         return value
     return float(f"{value:.7g}") if math.isfinite(value) else None
 
@@ -360,7 +361,7 @@ def save_checkpoint(path: Path, begun: Begun) -> None:
     leaves = {f"leaf{i}": np.asarray(leaf) for i, leaf in enumerate(jax.tree.leaves(begun.states))}
     notes = {
         "runs": [run.to_dict() for run in begun.runs],
-        "method": begun.method._asdict(),
+        "microbatch": begun.microbatch,
         "epochs": [[dataclasses.asdict(epoch) for epoch in epochs] for epochs in begun.epochs],
         "ended": begun.ended,
         "seconds": begun.seconds,
@@ -380,15 +381,18 @@ def load_checkpoint(path: Path, runs: Sequence[Run]) -> Begun:
     content = _unsealed(path)
     if content is None:
         return Begun.fresh(runs)
-    # Not by jax.eval_shape: the compiler options of `initial_params` forbid tracing through it.
-    shapes, tree = jax.tree.flatten(training.stack([training.start(run) for run in runs]))
+    # Not by jax.eval_shape: the compiler options of `Network.initial` forbid tracing through it.
+    shapes, tree = jax.tree.flatten(loop.stack([loop.start(run) for run in runs]))
     try:
         leaves = [content[f"leaf{i}"] for i in range(len(shapes))]
-        notes = {name: json.loads(str(content[name])) for name in ("method", "epochs", "ended")}
+        notes = {name: json.loads(str(content[name])) for name in ("microbatch", "epochs", "ended")}
         begun = Begun(
             list(runs),
-            Method(**notes["method"]),
-            [[Epoch(**row) for row in rows] for rows in notes["epochs"]],
+            notes["microbatch"],
+            [
+                [Epoch(epoch["row"], tuple(epoch["class_accuracy"])) for epoch in epochs]
+                for epochs in notes["epochs"]
+            ],
             notes["ended"],
             json.loads(str(content["seconds"])),
             jax.tree.unflatten(tree, [jax.numpy.asarray(leaf) for leaf in leaves]),

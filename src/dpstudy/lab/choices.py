@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from dpstudy.lab import records
+from dpstudy.lab import records, store
 from dpstudy.lab.store import DamagedError
-from dpstudy.spec import Run, SpecError
+from dpstudy.parts.part import SpecError
+from dpstudy.parts.run import Run
 
 KIND = "searches"
 
@@ -92,7 +93,7 @@ def read(path: Path) -> Kept:
 def read_all(folder: Path) -> tuple[list[Kept], list[DamagedError]]:
     """Return the choices in a folder, and what is wrong with the other files."""
     kept, errors = [], []
-    for path in sorted(folder.glob("*.json")):
+    for path in store.stored_files(folder):
         try:
             kept.append(read(path))
         except DamagedError as error:

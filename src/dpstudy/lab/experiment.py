@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 
 from dpstudy.errors import UserError
-from dpstudy.lab.store import DamagedError, results_folder
-from dpstudy.spec import Run
+from dpstudy.lab.store import DamagedError
+from dpstudy.parts.dataset import Images
+from dpstudy.parts.network import TemperedMnist
+from dpstudy.parts.run import Run, vary
 
 PROFILES = ("smoke", "full")
 NOTEBOOK_PROFILES = ("stored", *PROFILES)
 
 # What makes a run small: MNIST-5k, few epochs, a batch that gives each epoch 20 steps.
-SMOKE = {"dataset": "mnist-5k", "batch": 200, "epochs": 5}
+SMOKE = {"dataset": Images("mnist-5k"), "batch": 200, "epochs": 5}
 SMOKE_SEEDS = 2
 
 
@@ -83,7 +84,7 @@ class Experiment:
             for label, runs in self.variants.items()
             if seeds or seed < self.repeated.get(label, self.seeds[name])
             for run in runs
-            if run.dataset == name
+            if run.dataset.name == name
         ]
 
     def undecided(
@@ -97,17 +98,17 @@ class Experiment:
         return []
 
     def _smoke(self, seeds: int) -> list[tuple[str, Run]]:
-        # What is for colour images cannot take those of MNIST-5k.
-        mnist = {"model": Run.model, "normalization": Run.normalization}
-        fitted = {} if self.datasets[0] != "cifar-10" else mnist
         return [
-            (label, replace(run, **SMOKE, **fitted, seed=seed))
+            (label, replace(_small(run), seed=seed))
             for seed in range(seeds)
             for label in self.in_smoke or self.variants
             for run in self.variants[label]
-            if run.dataset == self.datasets[0]
+            if run.dataset.name == self.datasets[0]
         ]
 
-    def folder(self, profile: str = "full") -> Path:
-        """Return where the results of a profile are stored."""
-        return results_folder(profile) / self.name
+
+def _small(run: Run) -> Run:
+    network = run.network
+    if network.image_shape != SMOKE["dataset"].image_shape:
+        network = TemperedMnist(network.activation, network.width, network.init)
+    return vary(run, network=network, **SMOKE)

@@ -12,7 +12,7 @@ from dpstudy.lab import store
 if TYPE_CHECKING:
     from dpstudy.lab.experiment import Experiment
     from dpstudy.lab.store import Result
-    from dpstudy.spec import Run
+    from dpstudy.parts.run import Run
 
 # A diverged run counts as a network that guesses one of the ten classes.
 CHANCE = 0.1
@@ -47,8 +47,8 @@ class Reading:
         return replace(
             self,
             dataset=dataset,
-            found=[pair for pair in self.found if pair[1].run.dataset == dataset],
-            missing=[run for run in self.missing if run.dataset == dataset],
+            found=[pair for pair in self.found if pair[1].run.dataset.name == dataset],
+            missing=[run for run in self.missing if run.dataset.name == dataset],
             undecided=tuple(pair for pair in self.undecided if pair[0] == dataset),
         )
 
@@ -82,10 +82,14 @@ class Reading:
     def curves(self) -> pd.DataFrame:
         """One row an epoch of each run: label, dataset, seed, the curve, epsilon by accountant.
 
+        From the first epoch on, and of the curve what is one number an epoch.
+
         After the epoch in which it diverged a run is at chance, and its other columns are empty.
         """
         frames = [
-            _curve(result).assign(label=label, dataset=result.run.dataset, seed=result.run.seed)
+            _curve(result).assign(
+                label=label, dataset=result.run.dataset.name, seed=result.run.seed
+            )
             for label, result in self.found
         ]
         return pd.concat(frames, ignore_index=True) if frames else pd.DataFrame()
@@ -101,7 +105,7 @@ class Reading:
             columns = result.curve | _epsilon(result)
             row = {
                 "label": label,
-                "dataset": result.run.dataset,
+                "dataset": result.run.dataset.name,
                 "seed": result.run.seed,
                 "diverged": result.diverged_at is not None,
                 **{name: values[-1] for name, values in columns.items() if values},
@@ -116,7 +120,9 @@ def _epsilon(result: Result) -> dict[str, list[float]]:
 
 def _curve(result: Result) -> pd.DataFrame:
     # As floats: a column in which nothing was finite holds None alone, which is not numeric.
-    curve = pd.DataFrame(result.curve | _epsilon(result), dtype=float)
+    plain = {name: values for name, values in result.curve.items() if not _nested(values)}
+    curve = pd.DataFrame(plain | _epsilon(result), dtype=float)
+    curve = curve[curve.epoch > 0].reset_index(drop=True)
     if result.diverged_at is not None:
         lived = len(curve)
         curve = curve.reindex(range(result.run.epochs))
@@ -124,6 +130,10 @@ def _curve(result: Result) -> pd.DataFrame:
         curve["step"] = curve.epoch * result.run.steps_per_epoch
         curve.loc[lived:, "test_accuracy"] = CHANCE
     return curve.astype({"epoch": int, "step": int})
+
+
+def _nested(values: list) -> bool:
+    return any(isinstance(value, list) for value in values)
 
 
 def read(
@@ -138,8 +148,8 @@ def read(
         UserError: an unknown profile or dataset, or seeds below 1.
     """
     wanted = experiment.labelled(profile, dataset=dataset, seeds=seeds)
-    folder = experiment.folder(profile)
-    results, errors = store.read_all(folder)
+    folder = store.runs_folder(profile)
+    results, errors = store.read_all(folder, [run.identity for _, run in wanted])
     if profile == "full":  # No other makes choices.
         errors += experiment.damaged_choices()
     return Reading(

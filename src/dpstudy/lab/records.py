@@ -11,8 +11,10 @@ from typing import Any
 
 from dpstudy.errors import UserError
 from dpstudy.lab import store
-from dpstudy.lab.store import RECORD_FOLDERS as KINDS
 from dpstudy.lab.store import DamagedError
+
+FORMAT = 1
+KINDS = ("benchmarks", "searches", "theorems")
 
 
 def folder(kind: str) -> Path:
@@ -32,7 +34,7 @@ def write(path: Path, kind: str, content: dict[str, Any]) -> None:
     Raises:
         StoreError: the write failed, or a value is not a finite number.
     """
-    store.write_sealed(path, {"format": store.FORMAT, "record": kind, **content})
+    store.write_sealed(path, {"format": FORMAT, "record": kind, **content})
 
 
 def read(path: Path, kind: str) -> dict[str, Any]:
@@ -41,7 +43,7 @@ def read(path: Path, kind: str) -> dict[str, Any]:
     Raises:
         DamagedError: the file is cut short, altered, foreign, or of another kind.
     """
-    content = store.read_sealed(path, "record")
+    content = store.read_sealed(path, "record", FORMAT)
     if content["record"] != kind:
         raise DamagedError(path, f"a record of {content['record']}, not of {kind}")
     return {k: v for k, v in content.items() if k not in ("format", "record", "checksum")}
@@ -51,7 +53,7 @@ def read_all(folder: Path, kind: str) -> tuple[dict[str, dict[str, Any]], list[D
     """Return the records in `folder` by name, and what is wrong with the other files."""
     found: dict[str, dict[str, Any]] = {}
     errors: list[DamagedError] = []
-    for path in sorted(folder.glob("*.json")):
+    for path in store.stored_files(folder):
         try:
             found[path.stem] = read(path, kind)
         except DamagedError as error:

@@ -17,7 +17,7 @@ from dpstudy.lab.choices import Choice, Kept
 from dpstudy.lab.design import Point
 from dpstudy.lab.experiment import Experiment
 from dpstudy.lab.store import DamagedError
-from dpstudy.spec import Run
+from dpstudy.parts.run import Run
 
 
 @dataclass(frozen=True)

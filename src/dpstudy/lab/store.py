@@ -1,5 +1,7 @@
 """Read and write stored results: one small JSON file a run, named by the run's identity.
 
+A run is stored once, whichever experiments ask for it: `results/runs/IDENTITY.json`.
+
 A file holds the run's spec, its curve, its provenance, and a checksum over all of it. Files are
 written under a temporary name, flushed, and renamed, so that a killed process or a full disk
 leaves no partial file under a final name. What cannot be trusted is named and left out, never
@@ -18,21 +20,19 @@ import os
 import platform
 import subprocess
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from dpstudy.errors import UserError
-from dpstudy.spec import Run, SpecError
+from dpstudy.parts.part import SpecError
+from dpstudy.parts.run import Run
 
-FORMAT = 1
-
-# Folders beside those of the experiments, for what is stored and is no training run (`records`).
-RECORD_FOLDERS = ("benchmarks", "searches", "theorems")
+FORMAT = 2
 
 # What a file holds beside its format, its run and its checksum: `Result`'s fields, in file order.
-COLUMNS = ("curve", "class_accuracy", "diverged_at", "epsilon", "provenance")
+COLUMNS = ("curve", "class_accuracy", "diverged_at", "stopped", "epsilon", "provenance")
 
 
 class StoreError(UserError):
@@ -58,9 +58,12 @@ class Result:
 
     Attributes:
         run: what was trained.
-        curve: columns by epoch: `epoch`, `step`, `test_accuracy`, ...
+        curve: columns by epoch, as in `loop.Epoch.row`: `epoch`, `step`, `test_accuracy`, ...; a
+            measure's, such as `norms.gradient`, hold numbers or nested lists of them. From before
+            the first step (epoch 0) on, but for runs stored before that was recorded.
         class_accuracy: test accuracy of each class at the last epoch.
         diverged_at: the step at which the loss or a parameter ceased to be finite, or None.
+        stopped: why the run was given up before its last epoch, or None.
         epsilon: by accountant, the epsilon at each epoch of the curve; empty without privacy,
             and until `accounting` has filled it in.
         provenance: versions, device, commit, wall time, dataset fingerprint.
@@ -70,6 +73,7 @@ class Result:
     curve: dict[str, list[float]]
     class_accuracy: list[float]
     diverged_at: int | None = None
+    stopped: str | None = None
     epsilon: dict[str, list[float]] = field(default_factory=dict)
     provenance: dict[str, Any] = field(default_factory=dict)
 
@@ -85,18 +89,29 @@ class Result:
 
 
 def results_folder(profile: str = "full") -> Path:
-    """Return the folder of stored results, or of the smoke profile's own.
+    """Return the folder of what is stored, or of the smoke profile's own.
 
     `$DPSTUDY_RESULTS`, else `results/` of the checkout the package is installed from, else
     `results/` of the current folder. Smoke results go to a folder that git ignores.
+
+    Raises:
+        UserError: `$DPSTUDY_RESULTS` names the home of a user that there is not.
     """
     if given := os.environ.get("DPSTUDY_RESULTS"):
-        folder = Path(given).expanduser()
+        try:
+            folder = Path(given).expanduser()
+        except RuntimeError as error:
+            raise UserError(f"DPSTUDY_RESULTS is {given!r}: {error}") from error
     else:
         checkout = Path(__file__).resolve().parents[3]
         root = checkout if (checkout / "pyproject.toml").exists() else Path.cwd()
         folder = root / "results"
     return folder if profile == "full" else folder / ".smoke"
+
+
+def runs_folder(profile: str = "full") -> Path:
+    """Return the folder of stored runs."""
+    return results_folder(profile) / "runs"
 
 
 def provenance(*, wall_seconds: float, fingerprint: str, device: str) -> dict[str, Any]:
@@ -187,7 +202,7 @@ def read(path: Path) -> Result:
     Raises:
         DamagedError: the file is cut short, altered, foreign, or named for another run.
     """
-    content = read_sealed(path, "run")
+    content = read_sealed(path, "run", FORMAT)
     if problem := _problem(content):
         raise DamagedError(path, problem)
     try:
@@ -227,8 +242,8 @@ def with_epsilon(result: Result) -> Result:
     return replace(result, epsilon=epsilon_curve(result.run, result.curve["step"]))
 
 
-def read_sealed(path: Path, mark: str) -> dict[str, Any]:
-    """Read what `write_sealed` wrote; `mark` is a field that only such files have.
+def read_sealed(path: Path, mark: str, form: int) -> dict[str, Any]:
+    """Read what `write_sealed` wrote: `mark` is a field that only such files have, in that form.
 
     Raises:
         DamagedError: the file is cut short, altered or foreign.
@@ -236,10 +251,8 @@ def read_sealed(path: Path, mark: str) -> dict[str, Any]:
     content = _parse(path)
     if not isinstance(content, dict) or "checksum" not in content or mark not in content:
         raise DamagedError(path, "not a result of this study")
-    if content.get("format") != FORMAT:
-        raise DamagedError(
-            path, f"format {content.get('format')!r}; this version reads format {FORMAT}"
-        )
+    if content.get("format") != form:
+        raise DamagedError(path, f"format {content.get('format')!r}; this version reads {form}")
     if not _checksum_matches(content):
         raise DamagedError(path, "changed after it was stored (its checksum does not match)")
     return content
@@ -278,37 +291,110 @@ def _problem(content: dict[str, Any]) -> str | None:
         return f"unknown field {unknown[0]!r} (stored by another version?)"
     if missing := [name for name in COLUMNS if name not in content]:
         return f"no field {missing[0]!r} (stored by another version?)"
-    for name in ("curve", "epsilon", "provenance"):
-        if not isinstance(content[name], dict):
-            return f"{name} is not a table of names and values"
+    for name, right in _RIGHT.items():
+        if not right(content[name]):
+            return f"field {name!r} is not what this version stores there"
     columns = [*content["curve"].values(), *content["epsilon"].values()]
-    if not all(isinstance(column, list) for column in columns):
-        return "a column of the curve is not a list"
     if len({len(column) for column in columns}) > 1:
         return "the columns of its curve differ in length"
     return None
 
 
-def read_all(folder: Path) -> tuple[dict[str, Result], list[DamagedError]]:
-    """Return all results below `folder` by identity, and what is wrong with the other files."""
+def _number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _whole(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _all(right: Callable[[Any], bool], values: Any) -> bool:
+    return isinstance(values, list) and all(map(right, values))
+
+
+def _measured(value: Any) -> bool:
+    """Whether a value is a number, None where it was not finite, or a nested list of these."""
+    return value is None or _number(value) or _all(_measured, value)
+
+
+def _is_curve(curve: Any) -> bool:
+    if not isinstance(curve, dict) or not {"epoch", "step", "test_accuracy"} <= set(curve):
+        return False
+    plain = [values for name, values in curve.items() if "." not in name]
+    return (
+        all(_all(_whole, curve[name]) for name in ("epoch", "step"))
+        and _all(_number, curve["test_accuracy"])
+        and all(_all(lambda value: value is None or _number(value), values) for values in plain)
+        and all(_all(_measured, values) for values in curve.values())
+    )
+
+
+def _is_epsilon(epsilon: Any) -> bool:
+    return isinstance(epsilon, dict) and all(
+        _all(lambda value: value is None or _number(value), column) for column in epsilon.values()
+    )
+
+
+def _is_provenance(provenance: Any) -> bool:
+    if not isinstance(provenance, dict):
+        return False
+    words = ("python", "device", "commit", "finished", "dataset_fingerprint")
+    packages = provenance.get("packages", {})
+    return (
+        all(isinstance(provenance.get(name, ""), str) for name in words)
+        and _number(provenance.get("wall_seconds", 0))
+        and isinstance(packages, dict)
+        and all(isinstance(version, str) for version in packages.values())
+    )
+
+
+_RIGHT: dict[str, Callable[[Any], bool]] = {
+    "curve": _is_curve,
+    "class_accuracy": lambda values: _all(lambda value: value is None or _number(value), values),
+    "diverged_at": lambda step: step is None or _whole(step),
+    "stopped": lambda why: why is None or isinstance(why, str),
+    "epsilon": _is_epsilon,
+    "provenance": _is_provenance,
+}
+
+
+def read_all(
+    folder: Path, wanted: Iterable[str] | None = None
+) -> tuple[dict[str, Result], list[DamagedError]]:
+    """Return the results in `folder` by identity, and what is wrong with the other files.
+
+    Of `wanted` identities alone, if they are given.
+
+    Raises:
+        StoreError: the folder cannot be read.
+    """
     results: dict[str, Result] = {}
     errors: list[DamagedError] = []
-    for path in stored_files(folder):
+    paths = stored_files(folder)
+    if wanted is not None:
+        names = set(wanted)
+        paths = [path for path in paths if path.stem in names]
+    for path in paths:
         try:
-            result = read(path)
+            results[path.stem] = read(path)
         except DamagedError as error:
             errors.append(error)
-        else:
-            results[result.run.identity] = result
     return results, errors
 
 
-def stored_files(folder: Path) -> Iterator[Path]:
-    """Yield the files below `folder` that should be results, in a fixed order; none hidden."""
-    for path in sorted(folder.glob("**/*.json")):
-        parts = path.relative_to(folder).parts
-        if parts[0] not in RECORD_FOLDERS and not any(part.startswith(".") for part in parts):
-            yield path
+def stored_files(folder: Path) -> list[Path]:
+    """Return the files in `folder` that should be results, in a fixed order; none hidden.
+
+    Raises:
+        StoreError: the folder cannot be read.
+    """
+    try:
+        paths = sorted(folder.iterdir())
+    except FileNotFoundError:
+        return []
+    except OSError as error:
+        raise StoreError(f"{folder}: cannot be read: {error.strerror or error}") from error
+    return [path for path in paths if path.suffix == ".json" and not path.name.startswith(".")]
 
 
 def _checksum(content: dict[str, Any]) -> str:

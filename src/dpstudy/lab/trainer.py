@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import contextlib
 import math
 from collections.abc import Callable
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tqdm.auto import tqdm
 
-from dpstudy import tuning
 from dpstudy.errors import UserError
 from dpstudy.lab import campaign, store
 from dpstudy.lab.search import Search
-from dpstudy.lab.store import DamagedError
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -22,7 +18,7 @@ if TYPE_CHECKING:
     from dpstudy.lab.campaign import Outcome, Progress
     from dpstudy.lab.experiment import Experiment
     from dpstudy.lab.store import Result
-    from dpstudy.spec import Run
+    from dpstudy.parts.run import Run
 
 
 def train_with_bar(
@@ -58,8 +54,7 @@ def train_with_bar(
             bar.initial += max(new - 1, 0)
             bar.update(new)
 
-        folder = experiment.folder(profile)
-        _take_over(runs, folder)
+        folder = store.runs_folder(profile)
         options = {"budget": budget, "report": report, "most": most}
         if client is None:
             outcome = campaign.train_missing(runs, folder, finish=finisher(), **options)
@@ -73,22 +68,6 @@ def train_with_bar(
             # Found stored, or diverged: there is nothing left to wait for.
             bar.update(bar.total - bar.n)
         return outcome
-
-
-def _take_over(runs: list[Run], folder: Path) -> None:
-    """Copy what other experiments stored of the same runs.
-
-    A run is what it is made of, whoever asks for it: trained again it would take hours, and differ
-    in the last digit on another machine.
-    """
-    for run in runs:
-        name = f"{run.identity}.json"
-        if (folder / name).exists():
-            continue
-        for path in sorted(folder.parent.glob(f"*/{name}")):
-            with contextlib.suppress(DamagedError):
-                store.write(folder, store.read(path))
-                break
 
 
 def choose_next(experiment: Experiment, profile: str, dataset: str | None = None) -> int:
@@ -107,26 +86,6 @@ def choose_next(experiment: Experiment, profile: str, dataset: str | None = None
             "not installed here: the same command goes on where it is"
         ) from None
     return choosing.choose(experiment, dataset)
-
-
-def measure_methods(
-    runs: list[Run], say: Callable[[str], None], client: Client | None = None
-) -> None:
-    """Measure how such runs are fastest here, where they are many and it is not known yet.
-
-    With a `client` of local workers one of them measures, the others idle: what is fastest on the
-    core of a worker is not what is fastest on all.
-    """
-
-    def there(function: Callable[..., Any], *arguments: Any) -> Any:
-        if client is None:
-            return function(*arguments)
-        return client.submit(function, *arguments, pure=False).result()
-
-    for run in there(tuning.worthwhile, runs):
-        say(f"measuring the fastest microbatch for {run.model} on this machine")
-        method = there(tuning.measure, run)
-        say(f"{run.model}: {method.microbatch} examples{'' if method.rules else ', by vmap'}")
 
 
 def finisher() -> Callable[[Result], Result]:

@@ -21,9 +21,9 @@ from dpstudy.lab.store import DamagedError, Result, StoreError
 
 # Choices are the one kind of record that goes along: without them another machine would choose
 # again. Benchmarks are of the machine that ran them, propositions are searched again in minutes.
-# EXPERIMENT/RUN.json or searches/CHOICE.json: relative, one folder deep, nothing hidden, nothing
-# that leaves the folder.
-_PLACE = re.compile(r"\w[\w.-]*/\w[\w.-]*\.json", re.ASCII)
+PACKED = ("runs", choices.KIND)
+# Relative, one folder deep, nothing hidden, nothing that leaves the folder.
+_PLACE = re.compile(rf"({'|'.join(PACKED)})/\w[\w.-]*\.json", re.ASCII)
 _UNREADABLE = (OSError, EOFError, tarfile.TarError, zlib.error)
 
 
@@ -36,7 +36,7 @@ class Merged:
     refused: list[str] = field(default_factory=list)
     """One line for each entry that is damaged, or differs from what is stored."""
     ignored: int = 0
-    """Entries that are at no result's place, EXPERIMENT/RUN.json or searches/CHOICE.json."""
+    """Entries that are at no result's place, runs/RUN.json or searches/CHOICE.json."""
 
 
 def export(folder: Path, archive: Path) -> tuple[int, list[DamagedError]]:
@@ -53,7 +53,7 @@ def export(folder: Path, archive: Path) -> tuple[int, list[DamagedError]]:
     count, left_out = 0, []
     packed = io.BytesIO()
     with tarfile.open(fileobj=packed, mode="w") as tar:
-        for path in [*store.stored_files(folder), *sorted((folder / choices.KIND).glob("*.json"))]:
+        for path in [path for kind in PACKED for path in store.stored_files(folder / kind)]:
             try:
                 _read(path)
             except DamagedError as error:

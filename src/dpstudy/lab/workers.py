@@ -36,7 +36,7 @@ from dpstudy.errors import UserError
 from dpstudy.gradients import devices
 from dpstudy.lab import campaign, store
 from dpstudy.lab.campaign import Campaign, Outcome, Progress
-from dpstudy.spec import IMAGE_SHAPE, Run
+from dpstudy.parts.run import Run
 
 if TYPE_CHECKING:
     from dpstudy.lab.store import Result
@@ -234,7 +234,10 @@ def _cost(cohort: Sequence[Run]) -> float:
     convolution have: a run on CIFAR-10 takes longer than any on MNIST, though it has fewer epochs.
     """
     return sum(
-        run.epochs * run.examples * math.prod(IMAGE_SHAPE[run.dataset]) * run.width**2
+        run.epochs
+        * run.dataset.examples
+        * math.prod(run.dataset.image_shape)
+        * run.network.width**2
         for run in cohort
     )
 
@@ -273,6 +276,10 @@ def train_on_worker(cohort: list[dict[str, Any]], folder: str, deadline: float) 
         if isinstance(seen, store.Result):
             results.append(seen)
             continue
-        what = {"run": run.identity, "epoch": seen.epoch, "accuracy": seen.test_accuracy}
+        what = {
+            "run": run.identity,
+            "epoch": seen.number,
+            "accuracy": seen.row["test_accuracy"],
+        }
         get_worker().log_event(TOPIC, what)
     return results

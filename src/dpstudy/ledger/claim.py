@@ -21,14 +21,16 @@ from dpstudy.ledger.evidence import Selector
 from dpstudy.ledger.rules import KINDS
 from dpstudy.ledger.rules.rule import Field, Rule
 from dpstudy.ledger.wording import QUANTITIES, Quantity
+from dpstudy.parts.dataset import DATASETS
+from dpstudy.parts.part import KINDS as PARTS
+from dpstudy.parts.run import Run
 from dpstudy.published import PAPERS, Number
-from dpstudy.spec import DATASETS, Run
 
 # The papers by their key on the command line, which is also the stem of their file.
 KEYS = {name.replace(" ", "-"): name for name in PAPERS}
 _REQUIRED = ("id", "where", "says", "rule")
 _OPTIONAL = ("published", "experiment", "datasets", "rule_after_runs")
-_FIELDS = [field.name for field in fields(Run)]
+_FIELDS = {field.name for part in (Run, *PARTS.values()) for field in fields(part)}
 
 
 class ClaimError(UserError):

@@ -15,7 +15,7 @@ from dpstudy.lab import readings, records
 from dpstudy.lab.readings import Reading
 from dpstudy.ledger.verdict import UndecidedError
 from dpstudy.papers import EXPERIMENTS
-from dpstudy.spec import Run
+from dpstudy.parts.run import Run
 
 
 @dataclass(frozen=True)

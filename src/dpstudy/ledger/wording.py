@@ -16,7 +16,8 @@ ACCURACY = Quantity("test_accuracy")
 QUANTITIES = {
     ACCURACY: "test accuracy",
     "gradient_norm": "gradient norm",
-    "activation_norm": "activation norm",
+    "norms.gradient": "gradient norm",
+    "norms.activation": "activation norm",
     "clipped_fraction": "fraction of gradients clipped",
     "class_spread": "spread of the class accuracies",
 }

@@ -13,8 +13,9 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
+from dpstudy.parts.run import Run
+from dpstudy.parts.sampling import Shuffled
 from dpstudy.privacy import accounting, shuffling
-from dpstudy.spec import Run
 
 LABELS = {
     "pld": "PLD",
@@ -34,9 +35,10 @@ def epsilon_curve(run: Run, steps: list[int]) -> dict[str, list[float | None]]:
     """
     if not run.private:
         return {}
-    run_noise = {"noise_multiplier": run.noise_multiplier, "delta": run.delta}
-    if run.sampling == "shuffled":
-        return shuffled_curve(examples=run.examples, batch=run.batch, steps=steps, **run_noise)
+    run_noise = {"noise_multiplier": run.mechanism.noise_over_sensitivity, "delta": run.delta}
+    if isinstance(run.sampling, Shuffled):
+        examples, batch = run.dataset.examples, run.sampling.batch
+        return shuffled_curve(examples=examples, batch=batch, steps=steps, **run_noise)
     return {
         name: _rounded(
             accounting.epsilon_curve(

@@ -18,7 +18,7 @@ from dpstudy.gradients import devices
 if TYPE_CHECKING:
     from jaxtyping import Array, Float
 
-    from dpstudy.sampling import Draw
+    from dpstudy.parts.sampling import Draw
 
 Sum = TypeVar("Sum")
 

@@ -1,4 +1,4 @@
-"""What a network makes of the test set, and of examples whose norms are recorded."""
+"""What a network makes of the test set, and what is measured inside it."""
 
 from __future__ import annotations
 
@@ -9,17 +9,14 @@ import jax
 from flax import nnx
 from jax.sharding import PartitionSpec
 
-from dpstudy import diagnostics, models
 from dpstudy.gradients import devices
-from dpstudy.losses import LOSSES
-from dpstudy.objectives import activation_of, normalized, objective
+from dpstudy.parts.measure import Examples, Moment
 
 if TYPE_CHECKING:
     from jax.sharding import Mesh
     from jaxtyping import Array, Bool, Float
 
-    from dpstudy.objectives import Numbers
-    from dpstudy.spec import Run
+    from dpstudy.parts.run import Run
 
 # Intermediates of larger batches leave a core's cache, and take half as long again or more.
 BATCH = 100
@@ -32,40 +29,57 @@ class Scores(NamedTuple):
     correct: Bool[Array, "*runs batches batch"]
 
 
-@partial(jax.jit, static_argnames=("shape", "mesh"))
+@partial(jax.jit, static_argnames="mesh")
 def evaluate(
-    shape: Run, mesh: Mesh, numbers: Numbers, params: nnx.State, images: Array, labels: Array
+    mesh: Mesh, runs: Run, params: nnx.State, epochs: Float[Array, "runs"], test: Examples
 ) -> Scores:
     """Evaluate each run on the test set, which must be a multiple of the evaluation batch.
 
     Devices that share a run share the test set, where it can be shared evenly in batches.
+
+    Args:
+        mesh: the devices.
+        runs: the cohort, stacked.
+        params: their parameters.
+        epochs: the number of epochs done, by run.
+        test: the test set.
     """
 
-    def one(numbers: Numbers, params: nnx.State, images: Array, labels: Array) -> Scores:
-        network = nnx.merge(models.structure(shape.model, shape.width), params)
-        activation = activation_of(shape, numbers)
+    def one(run: Run, params: nnx.State, epoch: Array, test: Examples) -> Scores:
+        module = nnx.merge(run.network.graph(), params)
 
-        def of_batch(batch: tuple[Array, Array]) -> Scores:
-            logits = network(normalized(batch[0], shape.normalization), activation)
-            return Scores(LOSSES[shape.loss](logits, batch[1]), logits.argmax(axis=1) == batch[1])
+        def of_batch(batch: Examples) -> Scores:
+            logits, hidden = run.network.outputs(module, run.dataset.prepare(batch.images))
+            losses = run.loss(logits, hidden, batch.labels, epoch)
+            return Scores(losses, logits.argmax(axis=1) == batch.labels)
 
-        return jax.lax.map(of_batch, (images, labels))
+        return jax.lax.map(of_batch, test)
 
-    batches = [x.reshape(-1, BATCH, *x.shape[1:]) for x in (images, labels)]
-    even = len(batches[0]) % mesh.shape[devices.EXAMPLES] == 0
+    batches = jax.tree.map(lambda x: x.reshape(-1, BATCH, *x.shape[1:]), test)
+    even = len(batches.labels) % mesh.shape[devices.EXAMPLES] == 0
     spread = {"data_in": PartitionSpec(devices.EXAMPLES), "out": devices.EACH_SHARE} if even else {}
-    return devices.over_runs(one, mesh, data=2, **spread)(numbers, params, *batches)
+    return devices.over_runs(one, mesh, data=1, **spread)(runs, params, epochs, batches)
 
 
-@partial(jax.jit, static_argnames=("shape", "mesh"))
-def measure_norms(
-    shape: Run, mesh: Mesh, numbers: Numbers, params: nnx.State, images: Array, labels: Array
-) -> diagnostics.Norms:
-    """Measure the norms inside each run's network on some examples."""
+@partial(jax.jit, static_argnames="mesh")
+def measure(
+    mesh: Mesh,
+    runs: Run,
+    params: nnx.State,
+    epochs: Float[Array, "runs"],
+    train: Examples,
+    test: Examples,
+) -> dict[str, Array]:
+    """Take each run's measures; named "norms.gradient" and so on, by the measure's kind."""
 
-    def one(numbers: Numbers, params: nnx.State, images: Array, labels: Array) -> diagnostics.Norms:
-        first, *_ = models.in_layers(activation_of(shape, numbers), 1)
-        graph = models.structure(shape.model, shape.width)
-        return diagnostics.norms(graph, objective(shape, numbers), first, params, images, labels)
+    def one(
+        run: Run, params: nnx.State, epoch: Array, train: Examples, test: Examples
+    ) -> dict[str, Array]:
+        moment = Moment(run, params, epoch, train, test)
+        return {
+            f"{each.kind}.{name}": array
+            for each in run.measures
+            for name, array in each(moment).items()
+        }
 
-    return devices.over_runs(one, mesh, data=2)(numbers, params, images, labels)
+    return devices.over_runs(one, mesh, data=2)(runs, params, epochs, train, test)

@@ -17,8 +17,8 @@ import jax.numpy as jnp
 from flax import nnx
 from jax.sharding import PartitionSpec
 
-from dpstudy import mechanisms
-from dpstudy.gradients import devices, layers, per_example
+from dpstudy.gradients import devices, layers
+from dpstudy.parts.mechanism import FlatClipping
 from dpstudy.training import accumulate, shares
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from jaxtyping import Array
 
     from dpstudy.gradients.per_example import Losses
-    from dpstudy.sampling import Draw
+    from dpstudy.parts.sampling import Draw
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class PrivateGradient:
 
     graph: nnx.GraphDef
     losses: Losses
-    mechanism: mechanisms.FlatClipping
+    mechanism: FlatClipping
     microbatch: int = 32
     mesh: Mesh | None = None
 
@@ -77,8 +77,7 @@ class PrivateGradient:
 
     def _sum(self, params: nnx.State, inputs: Array, labels: Array, draw: Draw) -> nnx.State:
         def part(inputs: Array, labels: Array, mask: Array) -> nnx.State:
-            each = per_example.gradients(self.graph, self.losses, params, inputs, labels)
-            return self.mechanism.sum(*each, mask)[0]
+            return self.mechanism.sum(self.graph, self.losses, params, inputs, labels, mask)[0]
 
         nothing = jax.tree.map(jnp.zeros_like, params)
         return accumulate.over_examples(part, nothing, draw, (inputs, labels), self.microbatch)
@@ -131,5 +130,5 @@ def private_gradient(
     if microbatch < 1:
         raise ValueError(f"microbatch must be at least 1, got {microbatch}")
     graph, params = nnx.split(layers.tap(model), nnx.Param)
-    mechanism = mechanisms.FlatClipping(clip_norm)
+    mechanism = FlatClipping(clip_norm)
     return PrivateGradient(graph, losses, mechanism, microbatch, mesh), params

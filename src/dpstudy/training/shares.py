@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from jax.sharding import Mesh
     from jaxtyping import Array, Float
 
-    from dpstudy.sampling import Draw
+    from dpstudy.parts.sampling import Draw
 
 
 def mine(draw: Draw, mesh: Mesh) -> Draw:

@@ -48,7 +48,7 @@ class AtEpsilon(Rule):
         if spent is None or old is None:
             raise UndecidedError(f"no epsilon is stored for {variant.label}")
         holds = round(spent, quoted.decimals) <= quoted.value
-        proof = _PROOF[variant.run.sampling].format(spent)
+        proof = _PROOF[variant.run.sampling.kind].format(spent)
         ours = {"proven": spent, "of_its_time": old}
         if (least := variant.epsilon(_AT_LEAST)) is not None:
             proof += _NO_LESS.format(rounded_down(least))

@@ -17,6 +17,7 @@ from dpstudy.ledger.rules.measures import ROUNDED, SAME_LEVEL, best, same_level,
 from dpstudy.ledger.rules.rule import Field, Rule
 from dpstudy.ledger.verdict import Outcome, UndecidedError, graded
 from dpstudy.ledger.wording import ACCURACY, Quantity
+from dpstudy.parts.run import setting as run_setting
 from dpstudy.published import Number
 
 # What blind choice does in no more than this share of choices, it does rarely.
@@ -57,7 +58,7 @@ class Cluster(Rule):
             raise UndecidedError(f"{share.value:.0%} of {len(sweep)} variants is one variant")
         accuracies = np.array([variant.values(ACCURACY).median() for variant in sweep])
         top = np.argsort(-accuracies, kind="stable")[:count]
-        every = np.array([[getattr(v.run, name) for name in self.settings] for v in sweep])
+        every = np.array([[run_setting(v.run, name) for name in self.settings] for v in sweep])
         means, spreads = every[top].mean(axis=0), every[top].std(axis=0, ddof=1)
         target = np.array([number.value for number in averages])
         chance = as_near(every, top, target)
@@ -144,7 +145,7 @@ class Ranks(Rule):
         sweep = [variant for variant in sides[0] if not variant.finals.diverged.any()]
         if len(sweep) < 3:
             raise UndecidedError(f"{len(sweep)} variants have no order to speak of")
-        settings = [getattr(variant.run, self.setting) for variant in sweep]
+        settings = [run_setting(variant.run, self.setting) for variant in sweep]
         medians = [variant.values(self.quantity).median() for variant in sweep]
         found = stats.spearmanr(settings, medians, alternative="greater")
         words = self.setting.replace("_", " ")
@@ -182,7 +183,7 @@ class Setting(Rule):
         [number], chosen = published, best(sides[0], ACCURACY)
         if len(sides[0]) < 2:
             raise UndecidedError(f"{chosen.label} alone is not a search")
-        ours = float(getattr(chosen.run, self.setting))
+        ours = float(run_setting(chosen.run, self.setting))
         words = self.setting.replace("_", " ")
         accuracies = [variant.values(ACCURACY).median() for variant in sides[0]]
         rivals = sum(max(accuracies) - one <= tolerance(max(accuracies), one) for one in accuracies)
@@ -220,7 +221,7 @@ class Apart(Rule):
     def decide(self, published: tuple[Number, ...], *sides: Sequence[Trained]) -> Outcome:
         """See `Rule`."""
         chosen = [best(side, ACCURACY) for side in sides]
-        first, second = (float(getattr(variant.run, self.setting)) for variant in chosen)
+        first, second = (float(run_setting(variant.run, self.setting)) for variant in chosen)
         words = self.setting.replace("_", " ")
         return Outcome(
             graded(max(first / second, second / first) * (1 + ROUNDED) >= SAME_LEVEL, False),

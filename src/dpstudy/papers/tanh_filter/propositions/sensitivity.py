@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import jax.numpy as jnp
 import numpy as np
 
-from dpstudy.mechanisms import clip_coefficients
+from dpstudy.parts.mechanism import clip_coefficients
 from dpstudy.privacy.accounting import gdp_delta
 from dpstudy.propositions.search import Found, search, search_box
 from dpstudy.propositions.statement import Outcome, Statement

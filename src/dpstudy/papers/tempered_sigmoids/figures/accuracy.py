@@ -24,8 +24,8 @@ from dpstudy.papers.tempered_sigmoids.figures.common import (
     spending_of,
     until,
 )
+from dpstudy.parts.dataset import DATASETS
 from dpstudy.published import number
-from dpstudy.spec import DATASETS
 
 _FORMATS = {
     "published": "{:.1%}",
@@ -161,7 +161,7 @@ def table_3(private: Reading, not_private: Reading) -> Table | Note:
     found = private.found or not_private.found
     if not found:
         return not_yet_run("Table 3", f"{private.command} && {not_private.command}")
-    dataset = found[0][1].run.dataset
+    dataset = found[0][1].run.dataset.name
     rows = [_row("SGD", label, not_private, dataset) for label in ("relu", "tanh")] + [
         _row("DP-SGD", label, private, dataset) for label in ("relu", "tanh")
     ]
@@ -216,8 +216,8 @@ def baseline(reading: Reading) -> Table | Note:
         rows.append(
             {
                 "settings": label,
-                "learning rate": run.learning_rate,
-                "σ": run.noise_multiplier,
+                "learning rate": run.optimizer.learning_rate,
+                "σ": run.mechanism.noise_multiplier,
                 "published": accuracy and accuracy.value,
                 "published in": accuracy and accuracy.source.where,
                 **over_seeds(ours.test_accuracy),

@@ -29,7 +29,7 @@ from dpstudy.papers.tempered_sigmoids.figures.common import Lead
 from dpstudy.papers.tempered_sigmoids.figures.noise import gain_said, paired_gain
 from dpstudy.papers.tempered_sigmoids.figures.rates import OPTIMIZERS
 from dpstudy.papers.tempered_sigmoids.figures.sweep import NORMS, Sweep
-from dpstudy.spec import DATASETS
+from dpstudy.parts.dataset import DATASETS
 
 SCALE = ("mnist", "fashion-mnist", "cifar-10")
 TRY_BOTH = "Try both: whether tanh is better than relu depends on the data and the settings"

@@ -8,6 +8,7 @@ after the sweep on MNIST; the other datasets test it.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import astuple
 from typing import NamedTuple
 
 import numpy as np
@@ -19,7 +20,7 @@ from dpstudy import published
 from dpstudy.lab.blind_choice import as_near
 from dpstudy.lab.readings import Reading
 from dpstudy.page.figure import STYLES, Figure, Note, canvas, not_yet_run
-from dpstudy.papers.tempered_sigmoids.experiments import TANH, TRIPLET, TRIPLETS
+from dpstudy.papers.tempered_sigmoids.experiments import TRIPLET, TRIPLETS
 from dpstudy.papers.tempered_sigmoids.figures.common import (
     dataset_of,
     diverged,
@@ -28,7 +29,8 @@ from dpstudy.papers.tempered_sigmoids.figures.common import (
     of_test_error,
 )
 from dpstudy.papers.tempered_sigmoids.figures.sweep import Sweep, draw_triplets, swept
-from dpstudy.spec import DATASETS
+from dpstudy.parts.activation import TANH
+from dpstudy.parts.dataset import DATASETS
 
 # Where it was seen that the best share slope and value, and below what chance others confirm it.
 SEEN_ON, UNLIKELY = "mnist", 0.05
@@ -84,7 +86,7 @@ def around_zero(reading: Reading) -> Figure | Note:
 
 def _draw_lines(panels: Sequence[Axes], dataset: str) -> None:
     """Draw tanh, and the paper's average triplet, into the panels of slope and value."""
-    for axes, number in zip(panels, AtZero.of(TANH), strict=True):
+    for axes, number in zip(panels, AtZero.of(astuple(TANH)), strict=True):
         axes.axvline(number, color="0.3", ls=":", label="tanh")
     if dataset in published.BEST_TRIPLETS:
         theirs = AtZero.of(published.BEST_TRIPLETS[dataset])
@@ -110,10 +112,12 @@ def _said(sweep: Sweep, data: pd.DataFrame, dataset: str) -> str:
     if sweep.count < 2 or data.error.nunique() == 1:
         return f"{said}."
     shapes = np.column_stack([np.log(data[SLOPE]), data[VALUE]])
-    target = np.array([np.log(AtZero.of(TANH).slope), AtZero.of(TANH).value])
+    target = np.array([np.log(AtZero.of(astuple(TANH)).slope), AtZero.of(astuple(TANH)).value])
     chance = as_near(shapes, best.index.to_numpy(), target)
     near = _rank_correlation(shapes, target, data.error)
-    settings = _rank_correlation(data[list(TRIPLET)].to_numpy(), np.array(TANH), data.error)
+    settings = _rank_correlation(
+        data[list(TRIPLET)].to_numpy(), np.array(astuple(TANH)), data.error
+    )
     return (
         f"{said}; as many chosen blindly are as near to tanh's 1 and 0 in {_percent(chance)} of "
         f"choices. Errors rank with the distance from there by Spearman's {near:.2f}, with the "

@@ -15,6 +15,7 @@ from dpstudy import published
 from dpstudy.lab.readings import CHANCE, Reading
 from dpstudy.ledger.wording import points
 from dpstudy.page.figure import STYLES, Figure, Note, Several, Table
+from dpstudy.parts.run import setting
 
 Drawn = TypeVar("Drawn", bound=Figure | Table | Note)
 
@@ -97,13 +98,13 @@ def over_seeds(accuracy: pd.Series) -> dict[str, float]:
 
 def dataset_of(reading: Reading) -> str:
     """Return the dataset of a reading's first stored run."""
-    return reading.found[0][1].run.dataset
+    return reading.found[0][1].run.dataset.name
 
 
 def finals_with(reading: Reading, *settings: str) -> pd.DataFrame:
     """Return one row a run: its last epoch, and the given fields of its run."""
     runs = [result.run for _, result in reading.found]
-    return reading.finals.assign(**{name: [getattr(r, name) for r in runs] for name in settings})
+    return reading.finals.assign(**{name: [setting(r, name) for r in runs] for name in settings})
 
 
 def logarithmic(axes: Axes, form: str | Callable[[float, int | None], str] = "{x:g}") -> None:
@@ -141,7 +142,7 @@ def published_accuracy(dataset: str, method: str) -> published.Accuracy | None:
 def diverged(dataset: str, *readings: Reading, fate: str = AT_CHANCE) -> str:
     """Say how many runs diverged, and what became of them; nothing if none did."""
     results = [result for reading in readings for _, result in reading.found]
-    failed = sum(r.diverged_at is not None for r in results if r.run.dataset == dataset)
+    failed = sum(r.diverged_at is not None for r in results if r.run.dataset.name == dataset)
     return f" Diverged, and {fate}: {failed}." if failed else ""
 
 

@@ -7,8 +7,8 @@ from itertools import cycle
 import numpy as np
 import pandas as pd
 
-from dpstudy.activations import relu, tempered_sigmoid
 from dpstudy.page.figure import STYLES, Figure, canvas
+from dpstudy.parts.activation import TANH, Relu, Tempered
 
 # Representative members: tanh, then each of s, T and o moved by itself.
 FAMILY = ((2.0, 2.0, 1.0), (1.0, 2.0, 1.0), (2.0, 0.5, 1.0), (2.0, 8.0, 1.0), (2.0, 2.0, 0.0))
@@ -17,8 +17,8 @@ FAMILY = ((2.0, 2.0, 1.0), (1.0, 2.0, 1.0), (2.0, 0.5, 1.0), (2.0, 8.0, 1.0), (2
 def family(members: tuple[tuple[float, float, float], ...] = FAMILY) -> Figure:
     """Draw members (s, T, o) of the tempered sigmoid family, with relu (Figure 1, Eq. 3)."""
     x = np.linspace(-4, 4, 161, dtype=np.float32)
-    lines = {f"s={s:g}, T={t:g}, o={o:g}": tempered_sigmoid(x, s, t, o) for s, t, o in members}
-    lines["relu"] = relu(x)
+    lines = {f"s={s:g}, T={t:g}, o={o:g}": Tempered(s, t, o)(x) for s, t, o in members}
+    lines["relu"] = Relu()(x)
     data = pd.DataFrame({"x": x, **{name: np.asarray(y) for name, y in lines.items()}})
     with canvas(size=(6.4, 3.6)) as (figure, (axes,)):
         for style, name in zip(cycle(STYLES), lines, strict=False):
@@ -44,4 +44,4 @@ def family(members: tuple[tuple[float, float, float], ...] = FAMILY) -> Figure:
 def distance_from_tanh() -> float:
     """Return the largest |(2, 2, 1) member - tanh| on a fine grid of float32 numbers."""
     x = np.linspace(-20, 20, 100_001, dtype=np.float32)
-    return float(np.max(np.abs(np.asarray(tempered_sigmoid(x, 2.0, 2.0, 1.0)) - np.tanh(x))))
+    return float(np.max(np.abs(np.asarray(TANH(x)) - np.tanh(x))))

@@ -25,7 +25,7 @@ from dpstudy.papers.tempered_sigmoids.figures.common import (
     spending_of,
     until,
 )
-from dpstudy.spec import DATASETS
+from dpstudy.parts.dataset import DATASETS
 
 LINES = {
     ("σ of Figure 3", "relu"): STYLES[1],
@@ -62,7 +62,7 @@ def calibrated_noise(published: Reading, calibrated: Reading) -> Figure | Note:
         axes.set(xlabel="ε spent (PLD)", ylabel="test accuracy")
         axes.set_ylim(accuracy_limits(data, dataset))
         axes.legend(loc="lower right", fontsize="small")
-    noises = {r.run.noise_multiplier for _, r in calibrated.found}
+    noises = {r.run.mechanism.noise_multiplier for _, r in calibrated.found}
     said = "; ".join(
         f"{label} at the {noise} ends at {rows['median'].iloc[-1]:.2%}{until(rows, calibrated)}"
         for (noise, label), rows in data.groupby(["noise", "label"], sort=False)

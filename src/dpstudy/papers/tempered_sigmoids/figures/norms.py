@@ -20,11 +20,10 @@ from dpstudy.papers.tempered_sigmoids.figures.common import (
     until,
 )
 from dpstudy.papers.tempered_sigmoids.figures.sweep import NORMS, Sweep, draw_triplets, swept
-from dpstudy.spec import DATASETS
+from dpstudy.parts.dataset import DATASETS
+from dpstudy.parts.measure import EXAMPLES
 
-# As many as the training side measures: `diagnostics.EXAMPLES`, which this side does not import.
-EXAMPLES = 1_000
-QUANTITIES = {"gradient_norm": "mean gradient norm", "activation_norm": "mean activation norm"}
+QUANTITIES = {"norms.gradient": "mean gradient norm", "norms.activation": "mean activation norm"}
 BASELINE = "relu, not private"
 BASELINE_TIMES = "times relu, not private"
 SCENARIOS = {
@@ -156,8 +155,8 @@ def norms(reading: Reading) -> Figure | Note:
         handles, labels = panels[0].get_legend_handles_labels()
         figure.legend(handles, labels, loc="outside lower center", ncols=4, fontsize="small")
     said = "; ".join(
-        f"{label}: gradients {last.gradient_norm:.2g}, activations {last.activation_norm:.2g}"
-        f"{until(rows, reading)}"
+        f"{label}: gradients {last['norms.gradient']:.2g}, activations "
+        f"{last['norms.activation']:.2g}{until(rows, reading)}"
         for label, rows in data.groupby("label")
         for last in [rows.iloc[-1]]
     )
@@ -222,4 +221,4 @@ def _norm_row(quantity: str, label: str, medians: dict[str, pd.DataFrame]) -> di
     norms = {name: of[quantity].get(label) for name, of in medians.items()}
     base = {name: of[quantity].get(BASELINE, float("nan")) for name, of in medians.items()}
     times = {f"{BASELINE_TIMES}, {name}": norms[name] / base[name] for name in medians}
-    return {"norm of": quantity.removesuffix("_norm"), "scenario": label, **norms, **times}
+    return {"norm of": quantity.removeprefix("norms."), "scenario": label, **norms, **times}

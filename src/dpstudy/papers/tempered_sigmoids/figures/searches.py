@@ -24,7 +24,7 @@ from dpstudy.papers.tempered_sigmoids.figures.common import (
     seeds_of,
     spending_of,
 )
-from dpstudy.spec import DATASETS
+from dpstudy.parts.dataset import DATASETS
 
 # The last word of the label under which the winner of a search is trained again.
 BEST = "best"

@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dpstudy.activations import tempered_sigmoid
+from dpstudy.parts.activation import Tempered
 from dpstudy.propositions.search import Found, search
 from dpstudy.propositions.statement import Outcome, Statement
 
@@ -29,7 +29,7 @@ def family_at(point: tuple[float, float, float] = (2.0, 2.0, 1.0)) -> Outcome:
 
     def sides(x: Array) -> tuple[Array, Array]:
         printed = scale / (1 + jnp.exp(-inverse_temperature * x)) - offset
-        ours = tempered_sigmoid(x, *point)
+        ours = Tempered(*point)(x)
         apart = jnp.maximum(jnp.abs(printed - jnp.tanh(x)), jnp.abs(ours - jnp.tanh(x)))
         return apart, jnp.asarray(_EQUAL)
 
@@ -54,8 +54,8 @@ def smaller_scale(*, offset_too: bool) -> Found:
         share = jax.nn.sigmoid(case["share"])
         offset = jnp.exp(case["log_offset"])
         smaller = offset * share if offset_too else offset
-        before = tempered_sigmoid(case["x"], scale, inverse_temperature, offset)
-        after = tempered_sigmoid(case["x"], scale * share, inverse_temperature, smaller)
+        before = Tempered(scale, inverse_temperature, offset)(case["x"])
+        after = Tempered(scale * share, inverse_temperature, smaller)(case["x"])
         # Compared on the scale of the member: its activations lie between -o and s - o.
         return (jnp.abs(after) - jnp.abs(before)) / jnp.maximum(scale, offset), jnp.ones(())
 
@@ -70,7 +70,7 @@ def scale_and_magnitude() -> Outcome:
     """Search for an activation whose magnitude grows as s falls (text after Eq. 3)."""
     alone, together = smaller_scale(offset_too=False), smaller_scale(offset_too=True)
     # tanh, its scale halved.
-    before, after = (float(tempered_sigmoid(jnp.zeros(()), s, 2.0, 1.0)) for s in (2.0, 1.0))
+    before, after = (float(Tempered(s, 2.0, 1.0)(jnp.zeros(()))) for s in (2.0, 1.0))
     return Outcome(
         worst=alone.ratio,
         corrected=together.ratio,
@@ -98,7 +98,7 @@ def nearest_to_relu(low: float, *, shifted: bool) -> Found:
     def sides(case: Any) -> tuple[Array, Array]:
         bias = case["bias"] if shifted else 0.0
         scale, inverse_temperature = jnp.exp(case["log_scale"]), jnp.exp(case["log_temperature"])
-        apart = tempered_sigmoid(x + bias, scale, inverse_temperature, 0.0) - jax.nn.relu(x)
+        apart = Tempered(scale, inverse_temperature, 0.0)(x + bias) - jax.nn.relu(x)
         # The offset that serves best takes the middle away.
         return 2 / (jnp.max(apart) - jnp.min(apart)), jnp.ones(())
 

@@ -1,0 +1,98 @@
+"""Activations: the tempered sigmoid family, relu, and one of its own for each layer."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import jax
+import jax.numpy as jnp
+
+from dpstudy.parts.part import Part, SpecError, part, positive
+
+if TYPE_CHECKING:
+    from jaxtyping import Array, Float
+
+
+class Activation(Part):
+    """A hidden activation: an increasing function, applied to each number.
+
+    Increasing, since the networks pool before they activate: the result is the same, on fewer
+    values.
+    """
+
+    def __call__(self, x: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
+        """Return the activation of pre-activations of any shape."""
+        raise NotImplementedError
+
+    def of_layer(self, layer: int) -> Activation:
+        """Return the activation of one hidden layer, counted from 0."""
+        del layer
+        return self
+
+
+@part("tempered")
+class Tempered(Activation):
+    """s / (1 + exp(-T x)) - o (tempered sigmoids, Eq. 3); (s, T, o) = (2, 2, 1) is tanh.
+
+    Attributes:
+        scale: s.
+        inverse_temperature: T.
+        offset: o.
+    """
+
+    scale: float = 2.0
+    inverse_temperature: float = 2.0
+    offset: float = 1.0
+
+    def check(self) -> None:
+        """See `Part`: at 0 the activation is constant, below 0 it falls."""
+        positive(self, "scale", "inverse_temperature")
+
+    def __call__(self, x: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
+        """Return s/2 (tanh(T x / 2) + 1) - o, the same function.
+
+        It is exact for tanh, does not overflow, and is cheap where tanh is a vector instruction.
+        """
+        half = self.scale / 2
+        return half * jnp.tanh(x * (self.inverse_temperature / 2)) + (half - self.offset)
+
+
+@part("relu")
+class Relu(Activation):
+    """max(x, 0), with gradient 0 at 0."""
+
+    def __call__(self, x: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
+        """Return the positive part."""
+        return jax.nn.relu(x)
+
+
+@part("linear")
+class Linear(Activation):
+    """No activation at all."""
+
+    def __call__(self, x: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
+        """Return x."""
+        return x
+
+
+@part("layer-wise")
+class LayerWise(Activation):
+    """An activation of its own for each hidden layer.
+
+    Attributes:
+        layers: one a hidden layer, the first first.
+    """
+
+    layers: tuple[Activation, ...]
+
+    def check(self) -> None:
+        """See `Part`."""
+        if any(isinstance(one, LayerWise) for one in self.layers):
+            raise SpecError("an activation of one layer cannot itself be layer-wise")
+
+    def of_layer(self, layer: int) -> Activation:
+        """Return the activation of one hidden layer, counted from 0."""
+        return self.layers[layer]
+
+
+TANH = Tempered()

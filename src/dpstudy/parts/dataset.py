@@ -1,0 +1,106 @@
+"""Datasets as parts: how one is loaded, and prepared inside the compiled program."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import jax.numpy as jnp
+
+from dpstudy import data
+from dpstudy.parts.part import Part, SpecError, choose, part
+
+if TYPE_CHECKING:
+    from jaxtyping import Array, Float, UInt8
+
+# As a page prints them.
+DATASETS = {
+    "mnist": "MNIST",
+    "fashion-mnist": "Fashion-MNIST",
+    "cifar-10": "CIFAR-10",
+    "mnist-5k": "MNIST-5k",
+}
+TRAINING_EXAMPLES = {
+    "mnist": 60_000,
+    "fashion-mnist": 60_000,
+    "cifar-10": 50_000,
+    "mnist-5k": 4_000,
+}
+IMAGE_SHAPE = {
+    "mnist": (28, 28, 1),
+    "fashion-mnist": (28, 28, 1),
+    "cifar-10": (32, 32, 3),
+    "mnist-5k": (28, 28, 1),
+}
+NORMALIZATIONS = ("", "imagenet")
+# Of red, green and blue, as torchvision's models take them.
+IMAGENET_MEAN = (0.485, 0.456, 0.406)
+IMAGENET_DEVIATION = (0.229, 0.224, 0.225)
+
+
+class Data(Part):
+    """A training and a test set.
+
+    Attributes:
+        name: of the images that it is made of.
+    """
+
+    name: str
+
+    @property
+    def examples(self) -> int:
+        """The number of training examples."""
+        return TRAINING_EXAMPLES[self.name]
+
+    @property
+    def image_shape(self) -> tuple[int, ...]:
+        """The shape of what `prepare` returns for one example."""
+        raise NotImplementedError
+
+    def load(self) -> data.Dataset:
+        """Return the arrays as they are stored.
+
+        Raises:
+            DataError: they are not on this machine, and cannot be downloaded.
+        """
+        raise NotImplementedError
+
+    def prepare(self, stored: Array) -> Float[Array, "batch *image"]:
+        """Return a batch, as it is stored, as the floats that a network is given."""
+        raise NotImplementedError
+
+
+@part("images")
+class Images(Data):
+    """Images as they are.
+
+    Attributes:
+        name: one of `DATASETS`.
+        normalization: of pixels: "" scales them to [0, 1]; "imagenet" then takes from each colour
+            ImageNet's mean, and divides by its standard deviation: public constants.
+    """
+
+    name: str = "mnist"
+    normalization: str = ""
+
+    def check(self) -> None:
+        """See `Part`."""
+        choose("dataset", self.name, DATASETS)
+        choose("normalization", self.normalization, NORMALIZATIONS)
+        if self.normalization == "imagenet" and self.image_shape[-1] != 3:
+            raise SpecError(f"normalization 'imagenet' is for colours; {self.name!r} has none")
+
+    @property
+    def image_shape(self) -> tuple[int, ...]:
+        """See `Data`."""
+        return IMAGE_SHAPE[self.name]
+
+    def load(self) -> data.Dataset:
+        """See `Data`."""
+        return data.load(self.name)
+
+    def prepare(self, stored: UInt8[Array, "batch h w c"]) -> Float[Array, "batch h w c"]:
+        """See `Data`."""
+        images = stored.astype(jnp.float32) / 255
+        if self.normalization == "imagenet":
+            return (images - jnp.array(IMAGENET_MEAN)) / jnp.array(IMAGENET_DEVIATION)
+        return images

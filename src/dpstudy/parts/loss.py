@@ -1,0 +1,51 @@
+"""Losses: what training makes small, example by example."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import jax
+import jax.numpy as jnp
+
+from dpstudy.parts.part import Part, part
+
+if TYPE_CHECKING:
+    from jaxtyping import Array, Float, Int
+
+
+class Loss(Part):
+    """A training loss."""
+
+    def __call__(
+        self,
+        logits: Float[Array, "batch classes"],
+        hidden: tuple[Float[Array, "batch *units"], ...],
+        labels: Int[Array, "batch"],
+        epoch: Float[Array, ""],
+    ) -> Float[Array, "batch"]:
+        """Return each example's loss, which must depend on that example alone.
+
+        Args:
+            logits: the network's outputs.
+            hidden: its hidden pre-activations, layer by layer.
+            labels: the examples' classes.
+            epoch: the number of the epoch that is under way, the first being 1; 0 before it.
+        """
+        raise NotImplementedError
+
+
+@part("cross-entropy")
+class CrossEntropy(Loss):
+    """-log softmax(z)_y, in nats (losing less, Eq. 2)."""
+
+    def __call__(
+        self,
+        logits: Float[Array, "batch classes"],
+        hidden: tuple[Float[Array, "batch *units"], ...],
+        labels: Int[Array, "batch"],
+        epoch: Float[Array, ""],
+    ) -> Float[Array, "batch"]:
+        """See `Loss`."""
+        del hidden, epoch
+        log_probabilities = jax.nn.log_softmax(logits)
+        return -jnp.take_along_axis(log_probabilities, labels[:, None], axis=1)[:, 0]

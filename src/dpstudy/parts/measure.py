@@ -1,0 +1,83 @@
+"""Measures: what is looked at inside a network while it trains, beside accuracy and loss.
+
+Taken on training and test examples without noise: no epsilon covers these numbers.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from flax import nnx
+
+from dpstudy.gradients import per_example
+from dpstudy.parts.part import Part, part
+
+if TYPE_CHECKING:
+    from jaxtyping import Array, Float
+
+    from dpstudy.parts.run import Run
+
+# Training examples that a measure is given: the same every time, evenly spread over the set.
+EXAMPLES = 1_000
+# Examples whose gradients are written out at once, for each run of a cohort.
+CHUNK = 50
+
+
+class Examples(NamedTuple):
+    """Images and labels, as stored."""
+
+    images: Array
+    labels: Array
+
+
+class Moment(NamedTuple):
+    """What a measure may look at: a run in training, before its first step or after an epoch."""
+
+    run: Run
+    params: nnx.State
+    epoch: Float[Array, ""]
+    """The number of epochs done."""
+    train: Examples
+    """`EXAMPLES` of the training set."""
+    test: Examples
+
+
+class Measure(Part):
+    """A function of a moment in training."""
+
+    def __call__(self, moment: Moment) -> dict[str, Array]:
+        """Return named arrays, of the same shapes at every moment."""
+        raise NotImplementedError
+
+
+@part("norms")
+class Norms(Measure):
+    """Mean l2 norms, as in Figures 4 and 5 of tempered sigmoids.
+
+    `gradient`: of an example's gradient over all parameters, before any clipping. `activation`: of
+    what the first layer's activation puts out for an example, before pooling.
+    """
+
+    def __call__(self, moment: Moment) -> dict[str, Float[Array, ""]]:
+        """See `Measure`."""
+        run, params = moment.run, moment.params
+        graph, losses = run.network.graph(), run.losses(moment.epoch)
+        first = run.network.activation.of_layer(0)
+
+        def of_chunk(chunk: Examples) -> tuple[Array, Array]:
+            _, gradients = per_example.gradients(graph, losses, params, *chunk)
+            prepared = run.dataset.prepare(chunk.images)
+            _, hidden = run.network.outputs(nnx.merge(graph, params), prepared)
+            active = first(hidden[0]).reshape(CHUNK, -1)
+            return gradients.norms(), jnp.linalg.norm(active, axis=1)
+
+        chunks = jax.tree.map(lambda x: x.reshape(-1, CHUNK, *x.shape[1:]), moment.train)
+        gradient, activation = jax.tree.map(jnp.mean, jax.lax.map(of_chunk, chunks))
+        return {"gradient": gradient, "activation": activation}
+
+
+def probe(examples: Examples) -> Examples:
+    """Return the training examples that measures are given."""
+    return jax.tree.map(lambda x: x[:: len(x) // EXAMPLES][:EXAMPLES], examples)

@@ -1,0 +1,209 @@
+"""Mechanisms: from the examples of a step to one noisy sum of gradients.
+
+A mechanism bounds what one example can add to the sum, and adds Gaussian noise to it. It states the
+noise it adds, leaf by leaf, and what that is over the sensitivity of the whole step (neighbouring
+datasets differ by adding or removing one example): as it is proven here, and as its paper claims.
+The epsilon follows from that number, the sampling and the number of steps alone.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import optax
+from flax import nnx
+from jax.flatten_util import ravel_pytree
+
+from dpstudy.gradients import per_example
+from dpstudy.parts.part import Part, part, positive
+
+if TYPE_CHECKING:
+    from jaxtyping import Array, Float
+
+    from dpstudy.gradients.per_example import Losses
+
+    Scalar = float | Float[Array, ""]
+
+
+class Seen(NamedTuple):
+    """What a step saw of its examples, summed over them. Not covered by any epsilon."""
+
+    loss: Float[Array, ""]
+    norm: Float[Array, ""]
+    clipped: Float[Array, ""]
+    examples: Float[Array, ""]
+
+
+class Mechanism(Part):
+    """How the gradients of a step's examples become one sum."""
+
+    @property
+    def noise_over_sensitivity(self) -> Scalar | None:
+        """The noise of a step over its l2 sensitivity, as proven; None without privacy."""
+        raise NotImplementedError
+
+    @property
+    def claimed_noise_over_sensitivity(self) -> Scalar | None:
+        """The same as the mechanism's paper claims it."""
+        return self.noise_over_sensitivity
+
+    def sum(
+        self,
+        graph: nnx.GraphDef,
+        losses: Losses,
+        params: nnx.State,
+        images: Array,
+        labels: Array,
+        mask: Float[Array, "batch"],
+    ) -> tuple[nnx.State, Seen]:
+        """Return the bounded sum over the examples in `mask`, without noise, and what was seen.
+
+        Args:
+            graph: the network without its parameters.
+            losses: from network, images and labels to one loss an example.
+            params: the parameters.
+            images: a microbatch of examples, as `losses` takes them.
+            labels: their labels.
+            mask: 1 for an example that counts, else 0.
+        """
+        raise NotImplementedError
+
+    def noise(self, params: nnx.State) -> nnx.State | None:
+        """Return the noise's standard deviation on the sum, one a leaf; None for no noise."""
+        raise NotImplementedError
+
+
+@part("flat")
+class FlatClipping(Mechanism):
+    """Each example's gradient, all parameters together, clipped in l2 (tempered sigmoids, Eq. 2).
+
+    Attributes:
+        clip_norm: C, in units of the gradient's l2 norm.
+        noise_multiplier: sigma; the noise on the sum has standard deviation sigma C.
+    """
+
+    clip_norm: float = 0.1
+    noise_multiplier: float = 1.23
+
+    def check(self) -> None:
+        """See `Part`."""
+        positive(self, "noise_multiplier", "clip_norm")
+
+    @property
+    def sensitivity(self) -> Scalar:
+        """C: one example more or less changes the sum by its clipped gradient, and nothing else."""
+        return self.clip_norm
+
+    @property
+    def noise_over_sensitivity(self) -> Scalar:
+        """See `Mechanism`."""
+        return self.noise_multiplier
+
+    def sum(
+        self,
+        graph: nnx.GraphDef,
+        losses: Losses,
+        params: nnx.State,
+        images: Array,
+        labels: Array,
+        mask: Float[Array, "batch"],
+    ) -> tuple[nnx.State, Seen]:
+        """See `Mechanism`."""
+        each, gradients = per_example.gradients(graph, losses, params, images, labels)
+        norms = gradients.norms()
+        total = gradients.weighted_sum(mask * clip_coefficients(norms, self.clip_norm))
+        seen = Seen(
+            loss=jnp.vdot(mask, each),
+            norm=jnp.vdot(mask, norms),
+            clipped=jnp.vdot(mask, norms > self.clip_norm),
+            examples=mask.sum(),
+        )
+        return total, seen
+
+    def noise(self, params: nnx.State) -> nnx.State:
+        """See `Mechanism`."""
+        deviation = self.noise_multiplier * self.sensitivity
+        return jax.tree.map(lambda _: deviation, params)
+
+
+@part("no-privacy")
+class NoPrivacy(Mechanism):
+    """The plain sum: no clipping, no noise, no privacy."""
+
+    @property
+    def noise_over_sensitivity(self) -> None:
+        """See `Mechanism`."""
+        return None
+
+    def sum(
+        self,
+        graph: nnx.GraphDef,
+        losses: Losses,
+        params: nnx.State,
+        images: Array,
+        labels: Array,
+        mask: Float[Array, "batch"],
+    ) -> tuple[nnx.State, Seen]:
+        """See `Mechanism`. Norms are not seen: they would cost the per-example gradients."""
+
+        def summed(params: nnx.State) -> Array:
+            return jnp.vdot(mask, losses(nnx.merge(graph, params), images, labels))
+
+        loss, total = jax.value_and_grad(summed)(params)
+        return total, nothing_seen()._replace(loss=loss, examples=mask.sum())
+
+    def noise(self, params: nnx.State) -> None:
+        """See `Mechanism`."""
+        del params
+
+
+def clip_coefficients(norms: Float[Array, "batch"], clip_norm: Scalar) -> Float[Array, "batch"]:
+    """Return min(1, C / norm), the factors of flat l2 clipping (tempered sigmoids, Eq. 2)."""
+    # Written so that a zero gradient keeps the factor 1 without dividing by it.
+    return clip_norm / jnp.maximum(norms, clip_norm)
+
+
+def gaussian_noise(
+    standard_deviation: Scalar | optax.Params, key: Array
+) -> optax.GradientTransformation:
+    """Return the optax transformation that adds Gaussian noise to a sum of gradients.
+
+    Noise is drawn anew at each update, from `key` and the number of updates so far; the same key
+    and number give the same noise, so that a resumed run repeats an undisturbed one.
+
+    Args:
+        standard_deviation: one for all parameters, or a tree of one a leaf.
+        key: of `jax.random`.
+    """
+
+    def init(params: optax.Params) -> optax.ScaleByScheduleState:
+        del params
+        return optax.ScaleByScheduleState(count=jnp.zeros([], jnp.int32))
+
+    def update(
+        updates: optax.Updates, state: optax.ScaleByScheduleState, params: object = None
+    ) -> tuple[optax.Updates, optax.ScaleByScheduleState]:
+        del params
+        flat, unravel = ravel_pytree(updates)
+        noise = jax.random.normal(jax.random.fold_in(key, state.count), flat.shape, flat.dtype)
+        noisy = unravel(flat + _by_number(standard_deviation, updates) * noise)
+        return noisy, optax.ScaleByScheduleState(state.count + 1)
+
+    return optax.GradientTransformation(init, update)
+
+
+def _by_number(deviation: Scalar | optax.Params, updates: optax.Params) -> Array:
+    """Return the standard deviation of each number of the flat updates, or one for all."""
+    leaves = jax.tree.leaves(deviation)
+    if all(leaf is leaves[0] for leaf in leaves):
+        return leaves[0]
+    return ravel_pytree(
+        jax.tree.map(lambda s, x: jnp.broadcast_to(s, x.shape), deviation, updates)
+    )[0]
+
+
+def nothing_seen() -> Seen:
+    """Return the empty sum."""
+    return Seen(*(jnp.zeros(()) for _ in Seen._fields))

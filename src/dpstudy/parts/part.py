@@ -1,0 +1,203 @@
+"""A part: a frozen dataclass that is both what is written down of a run and what acts in it.
+
+A part is declared by `@part("its-kind")`. Its numbers (fields annotated `float`, unless `static`)
+and the parts within it are the leaves and branches of a pytree, and are traced; all else is static.
+So runs whose parts have the same tree structure share one compiled program. JAX builds parts from
+tracers by their `__init__`, which therefore checks nothing: `checked` does.
+
+`to_dict` and `from_dict` translate a part to plain JSON values and back: its kind, and the fields
+that are not at their default. A default never changes, so that a field added later does not rename
+what was stored before it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import sys
+import typing
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar, Self, TypeVar, dataclass_transform
+
+import jax
+
+from dpstudy.errors import UserError
+
+KINDS: dict[str, type[Part]] = {}
+
+
+class SpecError(UserError):
+    """A run that cannot be: the message names the field and its value."""
+
+
+class Part:
+    """The base of all parts.
+
+    Attributes:
+        kind: the name under which a part of this class is written down; None of a base class.
+    """
+
+    kind: ClassVar[str | None] = None
+
+    def check(self) -> None:
+        """Raise SpecError if a field, of the right type, has a value that cannot be."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the kind, and the fields that are not at their default, as plain JSON values."""
+        fields = {
+            field.name: _plain(getattr(self, field.name), field)
+            for field in dataclasses.fields(self)
+            if getattr(self, field.name) != field.default
+        }
+        return ({"kind": self.kind} if self.kind else {}) | fields
+
+    @classmethod
+    def from_dict(cls, written: Mapping[str, Any]) -> Self:
+        """Build the part that `to_dict` describes.
+
+        Raises:
+            SpecError: an unknown kind or field, a field missing, or a value of the wrong type or
+                out of range.
+        """
+        return _checked_as(cls, _read(cls, written), cls.__name__.lower())
+
+
+AnyPart = TypeVar("AnyPart", bound=Part)
+
+
+def static(default: Any) -> Any:
+    """Declare a number on which the shape of the compiled program depends."""
+    return dataclasses.field(default=default, metadata={"static": True})
+
+
+def number(default: int) -> Any:
+    """Declare a whole number on which no compiled program depends."""
+    return dataclasses.field(default=default, metadata={"number": True})
+
+
+@dataclass_transform(frozen_default=True)
+def part(kind: str = "") -> Callable[[type[AnyPart]], type[AnyPart]]:
+    """Return the decorator that makes a class a part, known by its `kind`."""
+
+    def declare(cls: type[AnyPart]) -> type[AnyPart]:
+        cls = dataclasses.dataclass(frozen=True)(cls)
+        cls.kind = kind
+        traced = [f.name for f in dataclasses.fields(cls) if _is_traced(f)]
+        rest = [f.name for f in dataclasses.fields(cls) if not _is_traced(f)]
+        jax.tree_util.register_dataclass(cls, data_fields=traced, meta_fields=rest)
+        if kind:
+            other = KINDS.setdefault(kind, cls)
+            # The same class again is a notebook's cell that ran twice.
+            if (other.__module__, other.__qualname__) != (cls.__module__, cls.__qualname__):
+                raise ValueError(f"two kinds of part are called {kind!r}")
+            KINDS[kind] = cls
+        return cls
+
+    return declare
+
+
+def _is_traced(field: dataclasses.Field) -> bool:
+    if "static" in field.metadata or "number" in field.metadata:
+        return "number" in field.metadata
+    return _type_name(field) not in ("str", "int", "bool")
+
+
+def _type_name(field: dataclasses.Field) -> str:
+    return field.type if isinstance(field.type, str) else getattr(field.type, "__name__", "")
+
+
+def checked(value: AnyPart) -> AnyPart:
+    """Return the part if all of its fields, and theirs, are of their types and in their ranges.
+
+    Raises:
+        SpecError: one is not.
+    """
+    return _checked_as(type(value), value, type(value).__name__.lower())
+
+
+def choose(field: str, value: object, valid: typing.Iterable[str]) -> None:
+    """Raise SpecError unless `value` is one of the names in `valid`."""
+    names = tuple(valid)
+    if value not in names:
+        raise SpecError(f"unknown {field} {value!r}; one of: {', '.join(names)}")
+
+
+def positive(of: Part, *names: str) -> None:
+    """Raise SpecError unless those fields of a part are above 0."""
+    for name in names:
+        if getattr(of, name) <= 0:
+            raise SpecError(f"{name} must be > 0, got {getattr(of, name)}")
+
+
+@functools.cache
+def _types(cls: type[Part]) -> dict[str, Any]:
+    hints = typing.get_type_hints(cls)
+    return {field.name: hints[field.name] for field in dataclasses.fields(cls)}
+
+
+def _checked_as(kind: Any, value: Any, name: str) -> Any:
+    if not isinstance(value, kind):
+        raise SpecError(f"{name} must be a part of a run, {kind.__name__}, got {value!r}")
+    for field, expected in _types(type(value)).items():
+        _check_value(field, getattr(value, field), expected)
+    value.check()
+    return value
+
+
+def _check_value(name: str, value: Any, expected: Any) -> None:
+    if typing.get_origin(expected) is tuple:
+        if not isinstance(value, tuple):
+            raise SpecError(f"{name} must be a tuple of parts, got {value!r}")
+        for one in value:
+            _check_value(name, one, typing.get_args(expected)[0])
+    elif expected is float:
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            raise SpecError(f"{name} must be a number, got {value!r}")
+        if not abs(value) <= sys.float_info.max:
+            raise SpecError(f"{name} must be finite, got {value!r}")
+    elif expected is int:
+        if isinstance(value, bool) or not isinstance(value, int):
+            raise SpecError(f"{name} must be a whole number, got {value!r}")
+    elif expected is str or expected is bool:
+        if not isinstance(value, expected):
+            what = "a name" if expected is str else "true or false"
+            raise SpecError(f"{name} must be {what}, got {value!r}")
+    else:
+        _checked_as(expected, value, name)
+
+
+def _plain(value: Any, field: dataclasses.Field | None = None) -> Any:
+    if isinstance(value, Part):
+        return value.to_dict()
+    if isinstance(value, tuple):
+        return [_plain(one) for one in value]
+    if field is not None and _type_name(field) == "float":
+        # Plus zero: -0.0 is the same number, and must not be another identity; nor must 1 be.
+        return float(value) + 0.0
+    return value
+
+
+def _read(cls: type[Part], written: Any) -> Part:
+    """Build a part, unchecked, from what was written down of it."""
+    if not isinstance(written, Mapping):
+        raise SpecError(f"not a {cls.__name__.lower()}: {written!r}")
+    fields, actual = dict(written), cls
+    if cls.kind is None:
+        known = {name: one for name, one in KINDS.items() if issubclass(one, cls)}
+        choose(cls.__name__.lower(), kind := fields.pop("kind", None), known)
+        actual = known[kind]
+    types = _types(actual)
+    if unknown := sorted(set(fields) - set(types)):
+        raise SpecError(f"unknown field {unknown[0]!r} in {actual.kind or 'a run'}")
+    try:
+        return actual(**{name: _read_value(value, types[name]) for name, value in fields.items()})
+    except TypeError as error:
+        raise SpecError(f"a field is missing in {actual.kind or 'a run'}: {error}") from error
+
+
+def _read_value(value: Any, expected: Any) -> Any:
+    if typing.get_origin(expected) is tuple and isinstance(value, list):
+        return tuple(_read_value(one, typing.get_args(expected)[0]) for one in value)
+    if isinstance(expected, type) and issubclass(expected, Part):
+        return _read(expected, value)
+    return value

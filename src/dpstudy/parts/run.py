@@ -1,0 +1,194 @@
+"""Run: the parts that determine one training run, and what they make together.
+
+The content hash of a run is its identity: it names its result file, so the same run asked for twice
+is stored once.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import hashlib
+import json
+from typing import TYPE_CHECKING, Any
+
+import jax
+import jax.numpy as jnp
+import optax
+
+from dpstudy.parts.dataset import Data, Images
+from dpstudy.parts.loss import CrossEntropy, Loss
+from dpstudy.parts.measure import Measure
+from dpstudy.parts.mechanism import FlatClipping, Mechanism, gaussian_noise
+from dpstudy.parts.network import Network, TemperedMnist
+from dpstudy.parts.optimizer import Optimizer, Sgd
+from dpstudy.parts.part import Part, SpecError, checked, number, part
+from dpstudy.parts.sampling import Poisson, Sampling
+
+if TYPE_CHECKING:
+    from flax import nnx
+    from jaxtyping import Array, Float, Int
+
+    from dpstudy.gradients.per_example import Losses
+
+
+@part()
+class Run(Part):
+    """One training run, complete.
+
+    The defaults are the MNIST row of Table 5 of "Losing less", the common configuration of the
+    study. Runs form a cohort, which one program trains together, when their parts have the same
+    tree structure.
+
+    Attributes:
+        dataset: training and test set.
+        network: with its activation.
+        loss: of an example.
+        mechanism: what bounds the examples' gradients, and the noise.
+        sampling: of the examples of a step.
+        optimizer: of the gradient divided by the expected batch size.
+        epochs: passes over the data; an epoch is `steps_per_epoch` steps.
+        seed: of initialisation, sampling and noise together.
+        measures: taken before the first step and after each epoch, beside accuracy and loss.
+        delta: the delta at which epsilon is reported.
+    """
+
+    dataset: Data = Images()
+    network: Network = TemperedMnist()
+    loss: Loss = CrossEntropy()
+    mechanism: Mechanism = FlatClipping()
+    sampling: Sampling = Poisson()
+    optimizer: Optimizer = Sgd()
+    epochs: int = 40
+    seed: int = number(0)
+    measures: tuple[Measure, ...] = ()
+    delta: float = dataclasses.field(default=1e-5, metadata={"static": True})
+
+    def check(self) -> None:
+        """See `Part`."""
+        if self.network.image_shape != self.dataset.image_shape:
+            raise SpecError(
+                f"network {self.network.kind!r} does not take the images of {self.dataset.name!r}"
+            )
+        if self.sampling.batch > self.dataset.examples:
+            raise SpecError(
+                f"batch must be at most the {self.dataset.examples} examples of "
+                f"{self.dataset.name}, got {self.sampling.batch}"
+            )
+        if self.epochs < 1:
+            raise SpecError(f"epochs must be at least 1, got {self.epochs}")
+        if not 0 <= self.seed < 2**31:
+            raise SpecError(f"seed must be in [0, 2^31), got {self.seed}")
+        if not 0 < self.delta < 1:
+            raise SpecError(f"delta must be in (0, 1), got {self.delta}")
+        kinds = [measure.kind for measure in self.measures]
+        if len(set(kinds)) < len(kinds):
+            raise SpecError(f"a measure is taken once, got {', '.join(map(str, kinds))}")
+
+    @functools.cached_property
+    def identity(self) -> str:
+        """The content hash: 16 hexadecimal digits of SHA-256 over the canonical JSON.
+
+        Raises:
+            SpecError: a part has a value that cannot be. So no such run is trained or stored.
+        """
+        canonical = json.dumps(checked(self).to_dict(), sort_keys=True, separators=(",", ":"))
+        return hashlib.sha256(canonical.encode()).hexdigest()[:16]
+
+    @property
+    def private(self) -> bool:
+        """Whether an epsilon can be stated for the run."""
+        return self.mechanism.noise_over_sensitivity is not None
+
+    @property
+    def sampling_probability(self) -> float:
+        """Probability q with which an example takes part in one step."""
+        return self.sampling.batch / self.dataset.examples
+
+    @property
+    def steps_per_epoch(self) -> int:
+        """The number of steps in one epoch."""
+        return self.sampling.steps_per_epoch(self.dataset.examples)
+
+    def of_a_step(self) -> Run:
+        """Return the run without its length, its delta and its measures.
+
+        No step depends on them: what compiles for this compiles for all runs that differ in them.
+        """
+        return dataclasses.replace(self, epochs=1, measures=(), delta=0.5)
+
+    def losses(self, epoch: Float[Array, ""]) -> Losses:
+        """Return the function from module, stored images and labels to per-example losses."""
+
+        def losses(module: nnx.Module, images: Array, labels: Array) -> Float[Array, "batch"]:
+            logits, hidden = self.network.outputs(module, self.dataset.prepare(images))
+            return self.loss(logits, hidden, labels, epoch)
+
+        return losses
+
+    def epoch_of(self, step: Int[Array, ""]) -> Float[Array, ""]:
+        """Return the number of the epoch that a step, the first being 0, belongs to, from 1."""
+        return (step // self.steps_per_epoch + 1).astype(jnp.float32)
+
+    def update_rule(self, params: nnx.State, noise_key: Array) -> optax.GradientTransformation:
+        """Return what becomes of a sum: noise, division by the expected batch, the optimizer."""
+        mean, rule = optax.scale(1 / self.sampling.batch), self.optimizer.transformation()
+        deviations = self.mechanism.noise(params)
+        if deviations is None:
+            return optax.chain(mean, rule)
+        return optax.chain(gaussian_noise(deviations, noise_key), mean, rule)
+
+
+def vary(run: Run, **changes: Any) -> Run:
+    """Return the run with fields changed, each given by name: its own, or that of one part.
+
+    `vary(run, learning_rate=8.0, batch=1024, activation=Relu())`
+
+    Raises:
+        SpecError: no part of the run, or more than one, has a field of that name.
+    """
+    for name, value in changes.items():
+        run = _replaced(run, _path_to(run, name), value)
+    return run
+
+
+def _path_to(run: Run, name: str) -> tuple[str, ...]:
+    paths = _paths_to(run, name)
+    if len(paths) != 1:
+        raise SpecError(f"{len(paths) or 'no'} parts of the run have a field {name!r}")
+    return paths[0]
+
+
+def _paths_to(of: Part, name: str) -> list[tuple[str, ...]]:
+    fields = [field.name for field in dataclasses.fields(of)]
+    if name in fields:
+        return [(name,)]
+    return [
+        (field, *rest)
+        for field in fields
+        if isinstance(inner := getattr(of, field), Part)
+        for rest in _paths_to(inner, name)
+    ]
+
+
+def _replaced(of: Any, path: tuple[str, ...], value: Any) -> Any:
+    first, *rest = path
+    inner = _replaced(getattr(of, first), tuple(rest), value) if rest else value
+    return dataclasses.replace(of, **{first: inner})
+
+
+def cohort_of(run: Run) -> Any:
+    """Return what the runs of one cohort share: the structure of their parts."""
+    return jax.tree.structure(run)
+
+
+def setting(run: Run, name: str) -> Any:
+    """Return the field of that name, of the run or of one of its parts; see `vary`.
+
+    Raises:
+        SpecError: no part of the run, or more than one, has a field of that name.
+    """
+    value: Any = run
+    for step in _path_to(run, name):
+        value = getattr(value, step)
+    return value
