@@ -5,17 +5,18 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from dataclasses import replace
+from dataclasses import astuple, replace
 from pathlib import Path
 
-from dpstudy import spec
+import dpstudy
 from dpstudy.lab.experiment import Experiment
 from dpstudy.lab.store import Result
-from dpstudy.spec import Run
+from dpstudy.parts.dataset import Images
+from dpstudy.parts.run import Run, vary
 
 # The one shape that tests train: what differs in numbers alone is compiled once.
-TINY = {"dataset": "mnist-5k", "batch": 2000, "epochs": 3}
-RUN = Run(**TINY)
+TINY = {"dataset": Images("mnist-5k"), "batch": 2000, "epochs": 3}
+RUN = vary(Run(), **TINY)
 DEVICE = "one abacus"
 
 # Its smoke profile is to be made of TINY runs: see `small_smoke_runs`.
@@ -65,7 +66,7 @@ def result_of(run: Run = RUN, *, accuracy: float = 0.9, epochs: int | None = Non
 
 def triplet_of(run):
     """The run's (s, T, o)."""
-    return run.scale, run.inverse_temperature, run.offset
+    return astuple(run.network.activation)
 
 
 def rewrite(path, change):
@@ -89,5 +90,5 @@ def contents(folder):
 
 def environment() -> dict[str, str]:
     """The environment of a process that is to import this package and this file."""
-    package, tests = Path(spec.__file__).parents[1], Path(__file__).parent
+    package, tests = Path(dpstudy.__file__).parents[1], Path(__file__).parent
     return os.environ | {"PYTHONPATH": os.pathsep.join((str(package), str(tests)))}
