@@ -26,17 +26,17 @@ from dpstudy.lab import experiment as experiments
 from dpstudy.lab.experiment import NOTEBOOK_PROFILES
 from dpstudy.lab.store import results_folder
 from dpstudy.papers import EXPERIMENTS, find
+from dpstudy.papers.losing_less.published import END_TO_END
 from dpstudy.papers.tempered_sigmoids import experiments as tempered
 from dpstudy.papers.tempered_sigmoids.experiments import BASE
-from dpstudy.privacy import accounting
-from dpstudy.published import (
+from dpstudy.papers.tempered_sigmoids.published import (
     BEST_TRIPLETS,
-    END_TO_END,
+    CLAIMS,
     LATER_TUTORIAL,
-    TEMPERED_SIGMOID_CLAIMS,
+    NUMBERS,
     TUTORIAL,
-    number,
 )
+from dpstudy.privacy import accounting
 from dpstudy.spec import Run
 
 # What a search wants depends on what it has chosen: here nothing, whatever the study has stored.
@@ -147,7 +147,7 @@ def test_the_noise_on_cifar_10_costs_the_quoted_epsilon_by_the_accounting_of_its
     run = BASE["cifar-10"]
     what = {"sampling_probability": run.sampling_probability, "delta": run.delta}
     what |= {"steps": run.epochs * run.steps_per_epoch, "noise_multiplier": run.noise_multiplier}
-    quoted = number("tempered sigmoids", "cifar-10, epsilon").value
+    quoted = NUMBERS["cifar-10, epsilon"].value
     assert round(accounting.epsilon(**what, accountant="rdp-2019"), 2) == quoted
     assert accounting.epsilon(**what) < quoted
 
@@ -231,7 +231,7 @@ def test_positions_become_settings():
 
 @pytest.mark.parametrize("dataset", tempered.EPOCHS)
 def test_calibrated_noise_costs_the_quoted_epsilon_and_no_less(dataset):
-    quoted = {c.dataset: c.epsilon for c in TEMPERED_SIGMOID_CLAIMS}[dataset]
+    quoted = {c.dataset: c.epsilon for c in CLAIMS}[dataset]
     for batch, epochs in itertools.product(tempered.BATCHES, tempered.EPOCHS[dataset]):
         run = tempered.calibrated(replace(BASE[dataset], batch=batch, epochs=epochs))
         spent = accounting.epsilon(
@@ -284,7 +284,7 @@ def test_table_4_has_the_published_rate_in_each_of_its_grids():
         assert run.activation == "tempered"
     for (optimizer, kind), rates in tempered.TABLE_4_RATES.items():
         name = f"learning rate, {'DP-' * (kind == 'private')}{optimizer}"
-        published = number("tempered sigmoids", name).value
+        published = NUMBERS[name].value
         assert any(published == pytest.approx(rate) for rate in rates)
 
 

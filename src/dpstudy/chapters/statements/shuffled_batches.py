@@ -15,9 +15,10 @@ from functools import cache
 
 import numpy as np
 
+from dpstudy.ledger.published import DELTA, Setting
+from dpstudy.papers.losing_less.published import END_TO_END
 from dpstudy.privacy.accounting import epsilon, gdp_epsilon
 from dpstudy.propositions.statement import Outcome, Statement
-from dpstudy.published import DELTA, END_TO_END, Setting
 from dpstudy.spec import DATASETS
 
 _DRAWS, _AT_ONCE = 10_000, 2_000

@@ -24,7 +24,7 @@ from dpstudy.papers.tempered_sigmoids.figures.common import (
     spending_of,
     until,
 )
-from dpstudy.published import number
+from dpstudy.papers.tempered_sigmoids.published import NUMBERS
 from dpstudy.spec import DATASETS
 
 _FORMATS = {
@@ -211,7 +211,7 @@ def baseline(reading: Reading) -> Table | Note:
     rows = []
     for label in filter(runs.__contains__, _TUTORIAL):
         names = _TUTORIAL[label] if dataset == "mnist" else ()
-        accuracy, spent = [number("tempered sigmoids", name) for name in names] or (None, None)
+        accuracy, spent = [NUMBERS[name] for name in names] or (None, None)
         ours, run = finals[finals.label == label], runs[label]
         rows.append(
             {
