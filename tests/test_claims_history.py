@@ -60,10 +60,13 @@ def since(versions):
 
 
 def versions_of(path):
-    """Yield the time and text of each version of a file, the oldest first, the present one last."""
-    name = path.relative_to(ROOT).as_posix()
-    for line in git("log", "--reverse", "--format=%H %at", "--", name).splitlines():
-        commit, moment = line.split()
+    """Yield the time and text of each version of a file, the oldest first, the present one last.
+
+    Under whatever name it had: the files moved into the papers' folders.
+    """
+    log = ("log", "--follow", "--no-merges", "--name-only", "--format=%H %at", "--", str(path))
+    words = git(*log).split()
+    for commit, moment, name in reversed(list(zip(*[iter(words)] * 3, strict=True))):
         if text := git("show", f"{commit}:{name}"):
             yield int(moment), text
     yield time.time(), path.read_text()
