@@ -28,6 +28,7 @@ from dpstudy.lab.store import results_folder
 from dpstudy.papers import EXPERIMENTS, find
 from dpstudy.papers.losing_less.published import END_TO_END
 from dpstudy.papers.tempered_sigmoids import experiments as tempered
+from dpstudy.papers.tempered_sigmoids import searches
 from dpstudy.papers.tempered_sigmoids.experiments import BASE
 from dpstudy.papers.tempered_sigmoids.published import (
     BEST_TRIPLETS,
@@ -263,9 +264,9 @@ def test_the_search_is_the_same_for_both_activations_and_within_its_budget():
             twin = runs[f"tanh, {kind}, {number}"]
             if activation == "relu":
                 assert replace(run, activation="tempered") == twin
-            low, high = tempered.SEARCH_RATES[run.optimizer, run.private]
+            low, high = searches.SEARCH_RATES[run.optimizer, run.private]
             assert low <= run.learning_rate <= high
-        for kind, budget in tempered.SEARCH_BUDGET.items():
+        for kind, budget in searches.SEARCH_BUDGET.items():
             found = [run for label, run in runs.items() if label.startswith(f"relu, {kind}")]
             later = [label for _, label in search.undecided(dataset=dataset)]
             proposed = [label for label in later if label.startswith(f"relu, {kind}, ")]
@@ -304,7 +305,7 @@ def test_layer_wise_runs_are_as_many_as_shared_ones_from_the_same_ranges():
     assert len({run.cohort for _, run in runs}) == 2
     for _, run in runs:
         for name in tempered.TRIPLET:
-            low, high = dict(zip(tempered.TRIPLET, tempered.NEAR_RANGES, strict=True))[name]
+            low, high = dict(zip(tempered.TRIPLET, searches.NEAR_RANGES, strict=True))[name]
             layers = ("", "_2", "_3") if run.activation == "layer-wise" else ("",)
             assert all(low <= getattr(run, f"{name}{layer}") <= high for layer in layers)
 
