@@ -4,7 +4,7 @@ import pytest
 
 from dpstudy.lab import design
 from dpstudy.lab.choosing import AT_ONCE, propose
-from dpstudy.papers.tempered_sigmoids.experiments import TABLE_3_SEARCH
+from dpstudy.papers.tempered_sigmoids.searches import TABLE_3_SEARCH
 
 LEVELS = TABLE_3_SEARCH.space.levels
 FIRST, ALL = 12, 24

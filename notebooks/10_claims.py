@@ -23,7 +23,7 @@ profile = "stored"  # the ledger reads what is stored at paper scale, whatever t
 
 # %% tags=["remove-input"]
 from dpstudy.chapters import ledger as page
-from dpstudy.ledger import ledger as claims
+from dpstudy.papers import claims
 
 ledger = claims.ledger()
 page.damage(ledger)

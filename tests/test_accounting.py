@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from scipy import optimize, stats
 
 from dpstudy.errors import UserError
+from dpstudy.papers.losing_less.published import END_TO_END, SCATTERNET
 from dpstudy.privacy import accounting
 from dpstudy.privacy.accounting import (
     ACCOUNTANTS,
@@ -26,7 +27,6 @@ from dpstudy.privacy.accounting import (
     zcdp_epsilon,
     zcdp_rho,
 )
-from dpstudy.published import END_TO_END, SCATTERNET
 
 MNIST = {"sampling_probability": 512 / 60_000, "noise_multiplier": 1.23, "delta": 1e-5}
 

@@ -13,18 +13,21 @@ import yaml
 from click.testing import CliRunner
 from results_for_tests import environment, result_of, rewrite
 
-from dpstudy import cli, published
+from dpstudy import cli
 from dpstudy.chapters import ledger as page
 from dpstudy.lab import records, store
 from dpstudy.lab.experiment import Experiment
-from dpstudy.ledger.claim import KEYS, ClaimError, read_claims
+from dpstudy.ledger.claim import ClaimError
 from dpstudy.ledger.evidence import Evidence
-from dpstudy.ledger.ledger import FOLDER, judge, ledger
+from dpstudy.ledger.ledger import judge
 from dpstudy.ledger.rules import KINDS
 from dpstudy.ledger.rules.measures import TEST_IMAGES, tolerance
 from dpstudy.ledger.verdict import Verdict
 from dpstudy.page.figure import _Captioned
 from dpstudy.papers import EXPERIMENTS
+from dpstudy.papers import claims as of_all
+from dpstudy.papers.claims import FOLDER, KEYS, NUMBERS, ledger, read
+from dpstudy.papers.tempered_sigmoids import published
 from dpstudy.papers.tempered_sigmoids.experiments import FIGURE_2, TRIPLETS, triplet_label
 from dpstudy.spec import Run
 
@@ -48,7 +51,7 @@ REPRODUCED, PARTLY, NOT_REPRODUCED, REFUTED, NOT_YET_RUN = Verdict
 
 @pytest.fixture
 def tiny(results, monkeypatch):
-    monkeypatch.setattr("dpstudy.ledger.evidence.EXPERIMENTS", {TINY.name: TINY})
+    monkeypatch.setattr("dpstudy.papers.claims.EXPERIMENTS", {TINY.name: TINY})
     return TINY
 
 
@@ -85,11 +88,12 @@ def entry(rule, numbers=(), **fields):
 def claims_of(tmp_path, *entries, text=None):
     path = tmp_path / "tempered-sigmoids.yaml"
     path.write_text(yaml.safe_dump(list(entries)) if text is None else text)
-    return read_claims(path)
+    return read(path)
 
 
 def judged(tmp_path, *entries):
-    return [one.outcome for one in judge(claims_of(tmp_path, *entries)).entries]
+    claims = claims_of(tmp_path, *entries)
+    return [one.outcome for one in judge(claims, of_all.EXPERIMENTS).entries]
 
 
 # --- each kind, each verdict ---------------------------------------------------------------------
@@ -207,7 +211,7 @@ def wide_sweep(monkeypatch, accuracy):
     """A sweep of 20 settings with one seed, of which the best tenth is two."""
     runs = {f"s={s}": (replace(BASE, scale=float(s)),) for s in range(1, 21)}
     wide = Experiment("tiny", "A wide sweep", {"relu": (VARIANTS["relu"],), **runs}, {"mnist": 1})
-    monkeypatch.setattr("dpstudy.ledger.evidence.EXPERIMENTS", {"tiny": wide})
+    monkeypatch.setattr("dpstudy.papers.claims.EXPERIMENTS", {"tiny": wide})
     for s in range(1, 21):
         keep(f"s={s}", [accuracy(s)], experiment=wide)
     keep("relu", [0.9], experiment=wide)
@@ -276,7 +280,7 @@ def test_the_sweep_of_figure_2_can_find_the_cluster_and_can_miss_it(
     """The rule on the sweep as designed: the nearest triplets best, then any seven."""
     stem = f"{dataset}, {{}} of the best triplets" if centre == "paper" else "{} of tanh"
     names = [*map(stem.format, "sTo"), "share of best triplets"]
-    target = np.array([published.number("tempered sigmoids", name).value for name in names[:3]])
+    target = np.array([published.NUMBERS[name].value for name in names[:3]])
     triplets = np.array(TRIPLETS)
     nearest = (((triplets - target) / triplets.std(axis=0)) ** 2).sum(axis=1).argsort()
     anywhere = np.random.default_rng(1).permutation(len(triplets))
@@ -466,7 +470,7 @@ def test_an_epsilon_without_bound_is_above_any_that_is_quoted(tiny, tmp_path):
     keep("tanh", [0.9] * 3, epsilon={"pld": [2.0, 2.0, 2.0, None], "rdp-2019": [2.0] * 4})
     [outcome] = judged(tmp_path, entry(SPENT, ["mnist, epsilon"]))
     assert outcome.verdict == NOT_REPRODUCED
-    [one] = judge(claims_of(tmp_path, entry(SPENT, ["mnist, epsilon"]))).entries
+    [one] = judge(claims_of(tmp_path, entry(SPENT, ["mnist, epsilon"])), of_all.EXPERIMENTS).entries
     assert json.loads(json.dumps(one.to_dict(), allow_nan=False))["ours"]["proven"] is None
 
 
@@ -663,7 +667,7 @@ def test_no_verdict_is_typed_in_a_notebook(path):
 
 def test_every_file_is_that_of_a_paper_and_is_read():
     assert {path.stem for path in FILES} <= set(KEYS)
-    assert len(ledger().entries) == sum(len(read_claims(path)) for path in FILES)
+    assert len(ledger().entries) == sum(len(read(path)) for path in FILES)
     ids = [one.claim.id for one in ledger().entries]
     assert len(ids) == len(set(ids))
 
@@ -675,18 +679,18 @@ def test_the_ledger_s_page_shows_every_paper(path):
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
 def test_every_claim_is_complete_and_its_numbers_are_published(path):
-    for claim in read_claims(path):
+    for claim in read(path):
         assert re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", claim.id)
         assert claim.says.endswith(".") and "{" not in claim.says
         for number in claim.published:
-            assert published.NUMBERS[claim.paper, number.name] is number
+            assert NUMBERS[claim.paper][number.name] is number
             assert number.source.key and number.source.where
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
 def test_every_variant_of_an_experiment_that_exists_is_found(path):
-    evidence = Evidence()
-    for claim in read_claims(path):
+    evidence = Evidence(EXPERIMENTS)
+    for claim in read(path):
         for selector in claim.rule.selectors:
             name = selector.experiment or claim.experiment
             if name in EXPERIMENTS:
@@ -695,18 +699,17 @@ def test_every_variant_of_an_experiment_that_exists_is_found(path):
 
 def test_every_number_of_tempered_sigmoids_is_claimed():
     """What published.py holds of the paper is all in the ledger."""
-    claims = read_claims(FOLDER / "tempered_sigmoids/tempered-sigmoids.yaml")
+    claims = read(FOLDER / "tempered_sigmoids/tempered-sigmoids.yaml")
     used = {number.name for claim in claims for number in claim.published}
     used |= {getattr(claim.rule, "epsilon", None) and claim.rule.epsilon.name for claim in claims}
-    held = {name for paper, name in published.NUMBERS if paper == "tempered sigmoids"}
-    assert held <= used
+    assert set(published.NUMBERS) <= used
 
 
 def test_a_published_number_is_shown_as_printed():
-    shown = {name: str(published.number("tempered sigmoids", name)) for name in (TANH, *GROWTH)}
+    shown = {name: str(published.NUMBERS[name]) for name in (TANH, *GROWTH)}
     assert shown == {TANH: "98.0%", GROWTH[0]: "5"}
-    assert str(published.number("tempered sigmoids", "cifar-10, DP-SGD, tanh")) == "63.84%"
-    assert str(published.number("tempered sigmoids", "mnist, epsilon")) == "2.93"
+    assert str(published.NUMBERS["cifar-10, DP-SGD, tanh"]) == "63.84%"
+    assert str(published.NUMBERS["mnist, epsilon"]) == "2.93"
 
 
 GOOD = entry(VALUE, [TANH])
@@ -775,7 +778,7 @@ def test_an_id_is_given_once_and_a_file_is_that_of_a_paper(tmp_path):
     with pytest.raises(ClaimError, match=r"claim one: field 'id': given twice"):
         claims_of(tmp_path, GOOD, GOOD)
     with pytest.raises(ClaimError, match=r"no paper 'mars'; one of: tempered-sigmoids, losing-les"):
-        read_claims(tmp_path / "mars.yaml")
+        read(tmp_path / "mars.yaml")
 
 
 def test_an_entry_with_several_datasets_is_one_claim_each(tmp_path):
@@ -791,7 +794,7 @@ def test_a_rule_that_came_after_runs_of_its_own_says_so(tmp_path):
     claims = claims_of(tmp_path, given | {"rule_after_runs": ["mnist"]})
     assert [claim.rule_after_runs for claim in claims] == [True, False]
     late, other = (
-        page.table("tempered sigmoids", judge([claim]))._repr_html_() for claim in claims
+        page.table("tempered sigmoids", judge([claim], {}))._repr_html_() for claim in claims
     )
     assert "Rule written or mended after the first of its runs." in late
     assert "Rule written or mended" not in other
@@ -823,7 +826,7 @@ def test_the_table_in_the_terminal_is_aligned_and_counts(results):
 def test_json_has_everything(results):
     fill_figure_3()
     rows = {row["id"]: row for row in json.loads(dpstudy("claims", "--json").stdout)}
-    assert set(rows) == {claim.id for path in FILES for claim in read_claims(path)}
+    assert set(rows) == {claim.id for path in FILES for claim in read(path)}
     row = rows["table-3-tempered-mnist"]
     assert row["verdict"] == "reproduced"
     assert row["published"][0]["value"] == 0.981
@@ -842,14 +845,14 @@ def test_mistakes_and_damage_are_lines_on_standard_error(results, monkeypatch, t
         r"dpstudy: left out: tempered-sigmoids-figure-3/\w+\.json: .*\n", done.stderr
     )
     (tmp_path / "tempered-sigmoids.yaml").write_text("- id: one")
-    monkeypatch.setattr("dpstudy.ledger.ledger.FOLDER", tmp_path)
+    monkeypatch.setattr("dpstudy.papers.claims.FOLDER", tmp_path)
     done = dpstudy("claims")
     assert (done.exit_code, done.stdout) == (2, "")
     assert done.stderr == "dpstudy: tempered-sigmoids.yaml: claim one: field 'where': missing\n"
 
 
 def test_a_paper_without_a_file_yet_has_no_claims(results, tmp_path, monkeypatch):
-    monkeypatch.setattr("dpstudy.ledger.ledger.FOLDER", tmp_path)
+    monkeypatch.setattr("dpstudy.papers.claims.FOLDER", tmp_path)
     assert dpstudy("claims").stdout == "0 claims: none listed\n"
 
 
@@ -899,7 +902,7 @@ def test_damage_is_a_note_and_no_damage_is_none(results):
 def test_the_ledger_is_read_without_what_trains():
     code = (
         "import sys\n"
-        "from dpstudy.ledger.ledger import ledger\n"
+        "from dpstudy.papers.claims import ledger\n"
         "from dpstudy.chapters import ledger as claims\n"
         "ledger()\n"
         "claims.chapter('tempered-sigmoids')\n"
@@ -937,9 +940,9 @@ OURS = {
 def test_every_statement_of_a_paper_is_in_the_ledger_with_its_stored_outcome():
     from dpstudy.chapters.statements import STATEMENTS
 
-    claims = [claim for path in FILES for claim in read_claims(path)]
+    claims = [claim for path in FILES for claim in read(path)]
     named = [claim.rule.statement for claim in claims if claim.rule.kind == "statement"]
     assert len(named) == len(set(named))
     assert set(named) == set(STATEMENTS) - OURS
-    judged = judge(claim for claim in claims if claim.rule.kind == "statement").entries
+    judged = judge((one for one in claims if one.rule.kind == "statement"), {}).entries
     assert NOT_YET_RUN not in {entry.outcome.verdict for entry in judged}

@@ -15,9 +15,8 @@ import pytest
 import yaml
 
 from dpstudy.lab import readings
-from dpstudy.ledger.claim import read_claims
-from dpstudy.ledger.ledger import FOLDER
 from dpstudy.papers import EXPERIMENTS
+from dpstudy.papers.claims import FOLDER, read
 
 ROOT = Path(__file__).parents[1]
 # Published numbers that have another name since, and are the same.
@@ -61,10 +60,13 @@ def since(versions):
 
 
 def versions_of(path):
-    """Yield the time and text of each version of a file, the oldest first, the present one last."""
-    name = path.relative_to(ROOT).as_posix()
-    for line in git("log", "--reverse", "--format=%H %at", "--", name).splitlines():
-        commit, moment = line.split()
+    """Yield the time and text of each version of a file, the oldest first, the present one last.
+
+    Under whatever name it had: the files moved into the papers' folders.
+    """
+    log = ("log", "--follow", "--no-merges", "--name-only", "--format=%H %at", "--", str(path))
+    words = git(*log).split()
+    for commit, moment, name in reversed(list(zip(*[iter(words)] * 3, strict=True))):
         if text := git("show", f"{commit}:{name}"):
             yield int(moment), text
     yield time.time(), path.read_text()
@@ -90,7 +92,7 @@ def finished(claim):
 def test_a_claim_is_older_than_the_runs_that_decide_it_or_says_so(monkeypatch):
     monkeypatch.delenv("DPSTUDY_RESULTS", raising=False)
     path = FOLDER / "tempered_sigmoids" / "tempered-sigmoids.yaml"
-    times = {claim: finished(claim) for claim in read_claims(path)}
+    times = {claim: finished(claim) for claim in read(path)}
     decided = {claim: ended for claim, ended in times.items() if ended}
     assert decided, "the study's results decide claims"
     versions = list(versions_of(path))

@@ -26,17 +26,18 @@ from dpstudy.lab import experiment as experiments
 from dpstudy.lab.experiment import NOTEBOOK_PROFILES
 from dpstudy.lab.store import results_folder
 from dpstudy.papers import EXPERIMENTS, find
+from dpstudy.papers.losing_less.published import END_TO_END
 from dpstudy.papers.tempered_sigmoids import experiments as tempered
+from dpstudy.papers.tempered_sigmoids import searches
 from dpstudy.papers.tempered_sigmoids.experiments import BASE
-from dpstudy.privacy import accounting
-from dpstudy.published import (
+from dpstudy.papers.tempered_sigmoids.published import (
     BEST_TRIPLETS,
-    END_TO_END,
+    CLAIMS,
     LATER_TUTORIAL,
-    TEMPERED_SIGMOID_CLAIMS,
+    NUMBERS,
     TUTORIAL,
-    number,
 )
+from dpstudy.privacy import accounting
 from dpstudy.spec import Run
 
 # What a search wants depends on what it has chosen: here nothing, whatever the study has stored.
@@ -147,7 +148,7 @@ def test_the_noise_on_cifar_10_costs_the_quoted_epsilon_by_the_accounting_of_its
     run = BASE["cifar-10"]
     what = {"sampling_probability": run.sampling_probability, "delta": run.delta}
     what |= {"steps": run.epochs * run.steps_per_epoch, "noise_multiplier": run.noise_multiplier}
-    quoted = number("tempered sigmoids", "cifar-10, epsilon").value
+    quoted = NUMBERS["cifar-10, epsilon"].value
     assert round(accounting.epsilon(**what, accountant="rdp-2019"), 2) == quoted
     assert accounting.epsilon(**what) < quoted
 
@@ -231,7 +232,7 @@ def test_positions_become_settings():
 
 @pytest.mark.parametrize("dataset", tempered.EPOCHS)
 def test_calibrated_noise_costs_the_quoted_epsilon_and_no_less(dataset):
-    quoted = {c.dataset: c.epsilon for c in TEMPERED_SIGMOID_CLAIMS}[dataset]
+    quoted = {c.dataset: c.epsilon for c in CLAIMS}[dataset]
     for batch, epochs in itertools.product(tempered.BATCHES, tempered.EPOCHS[dataset]):
         run = tempered.calibrated(replace(BASE[dataset], batch=batch, epochs=epochs))
         spent = accounting.epsilon(
@@ -263,9 +264,9 @@ def test_the_search_is_the_same_for_both_activations_and_within_its_budget():
             twin = runs[f"tanh, {kind}, {number}"]
             if activation == "relu":
                 assert replace(run, activation="tempered") == twin
-            low, high = tempered.SEARCH_RATES[run.optimizer, run.private]
+            low, high = searches.SEARCH_RATES[run.optimizer, run.private]
             assert low <= run.learning_rate <= high
-        for kind, budget in tempered.SEARCH_BUDGET.items():
+        for kind, budget in searches.SEARCH_BUDGET.items():
             found = [run for label, run in runs.items() if label.startswith(f"relu, {kind}")]
             later = [label for _, label in search.undecided(dataset=dataset)]
             proposed = [label for label in later if label.startswith(f"relu, {kind}, ")]
@@ -284,7 +285,7 @@ def test_table_4_has_the_published_rate_in_each_of_its_grids():
         assert run.activation == "tempered"
     for (optimizer, kind), rates in tempered.TABLE_4_RATES.items():
         name = f"learning rate, {'DP-' * (kind == 'private')}{optimizer}"
-        published = number("tempered sigmoids", name).value
+        published = NUMBERS[name].value
         assert any(published == pytest.approx(rate) for rate in rates)
 
 
@@ -304,7 +305,7 @@ def test_layer_wise_runs_are_as_many_as_shared_ones_from_the_same_ranges():
     assert len({run.cohort for _, run in runs}) == 2
     for _, run in runs:
         for name in tempered.TRIPLET:
-            low, high = dict(zip(tempered.TRIPLET, tempered.NEAR_RANGES, strict=True))[name]
+            low, high = dict(zip(tempered.TRIPLET, searches.NEAR_RANGES, strict=True))[name]
             layers = ("", "_2", "_3") if run.activation == "layer-wise" else ("",)
             assert all(low <= getattr(run, f"{name}{layer}") <= high for layer in layers)
 

@@ -23,7 +23,7 @@ from dpstudy.papers.tempered_sigmoids.figures.at_zero import AtZero
 from dpstudy.papers.tempered_sigmoids.figures.noise import paired_gain
 from dpstudy.papers.tempered_sigmoids.figures.norms import EXAMPLES
 from dpstudy.papers.tempered_sigmoids.figures.sweep import Sweep
-from dpstudy.published import BEST_TRIPLETS
+from dpstudy.papers.tempered_sigmoids.published import BEST_TRIPLETS
 
 NAMES = (
     "figure-2",

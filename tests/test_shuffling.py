@@ -127,7 +127,7 @@ def test_it_is_no_worse_than_the_largest_batch_alone(sigma, batches):
 
 def test_the_settings_of_losing_less_cost_more_than_they_claim():
     """The finding, as the first chapter words it: with all settings but the noisiest."""
-    from dpstudy.published import END_TO_END, SCATTERNET
+    from dpstudy.papers.losing_less.published import END_TO_END, SCATTERNET
 
     noisiest = max(SCATTERNET, key=lambda setting: setting.noise_multiplier)
     for setting in END_TO_END + SCATTERNET:

@@ -25,7 +25,11 @@ from dpstudy import cli
 from dpstudy.chapters.statements import STATEMENTS, find, sampled_gaussian, shuffled_batches
 from dpstudy.errors import UserError
 from dpstudy.lab import records
-from dpstudy.papers.backpropagation_clipping.propositions import concentrated, layer_sensitivity
+from dpstudy.papers.backpropagation_clipping.propositions import (
+    concentrated,
+    convolution_sensitivity,
+    layer_sensitivity,
+)
 from dpstudy.papers.losing_less.propositions import convergence
 from dpstudy.papers.losing_less.propositions import equations as losing_less
 from dpstudy.papers.tanh_filter.propositions import sensitivity as tanh_filter
@@ -147,13 +151,15 @@ TWINS = {
     "privacy-of-the-run": lambda: concentrated.whole_run(concentrated.EPOCHS),
     "layer-sensitivity": lambda: layer_sensitivity.layer_sensitivity(0.99),
     "dense-sensitivity": lambda: layer_sensitivity.dense(lambda a, b: 0.99 * a * b),
-    "convolution-norm": lambda: layer_sensitivity.convolution_norm(
+    "convolution-norm": lambda: convolution_sensitivity.convolution_norm(
         bound=lambda kernel: jnp.sqrt(jnp.sum(kernel**2))
     ),
-    "convolution-sensitivity": lambda: layer_sensitivity.conv(
-        layer_sensitivity.PLAIN[1:], layer_sensitivity.l2
+    "convolution-sensitivity": lambda: convolution_sensitivity.conv(
+        convolution_sensitivity.PLAIN[1:], convolution_sensitivity.l2
     ),
-    "convolution-sensitivity-padding": lambda: layer_sensitivity.conv(layer_sensitivity.COPYING),
+    "convolution-sensitivity-padding": lambda: convolution_sensitivity.conv(
+        convolution_sensitivity.COPYING
+    ),
     "gaussian-mechanism-classical": lambda: tanh_filter.classical_gaussian(
         {"epsilon": (10.0, 1000.0), "delta": (1e-10, 1e-2)}
     ),
@@ -195,13 +201,13 @@ TRUE_TWINS = {
     "corrected-code-targets": lambda: concentrated.corrected_targets(lambda c: c.target_epsilon),
     "layer-sensitivity-mean-loss": lambda: layer_sensitivity.layer_sensitivity(1.75, mean=True),
     "dense-sensitivity-bias": lambda: layer_sensitivity.dense_bias(layer_sensitivity.with_bias),
-    "convolution-norm-channels": lambda: layer_sensitivity.convolution_norm_of_channels(
-        layer_sensitivity.ONE_INPUT[:1]
+    "convolution-norm-channels": lambda: convolution_sensitivity.convolution_norm_of_channels(
+        convolution_sensitivity.ONE_INPUT[:1]
     ),
-    "convolution-sensitivity-copying": lambda: layer_sensitivity.conv_copying(
-        layer_sensitivity.PLAIN[1:]
+    "convolution-sensitivity-copying": lambda: convolution_sensitivity.conv_copying(
+        convolution_sensitivity.PLAIN[1:]
     ),
-    "convolution-sensitivity-bias": lambda: layer_sensitivity.conv_bias(math.sqrt(2)),
+    "convolution-sensitivity-bias": lambda: convolution_sensitivity.conv_bias(math.sqrt(2)),
     "tanh-equation": lambda: tanh_filter.printed_formula(lambda x: jnp.tanh(x / 2)),
     "tanh-filter-sensitivity-one": lambda: tanh_filter.assumed_bound(10.0),
 }
@@ -470,7 +476,9 @@ def test_cross_entropy_falls_like_one_over_t_and_sse_by_its_eigenvalues():
     assert found == pytest.approx(expected)
 
 
-@pytest.mark.parametrize("shape", [*layer_sensitivity.PADDED, *layer_sensitivity.COPYING], ids=str)
+@pytest.mark.parametrize(
+    "shape", [*convolution_sensitivity.PADDED, *convolution_sensitivity.COPYING], ids=str
+)
 def test_kernel_gradient_is_the_sum_of_patches(shape):
     rng = np.random.default_rng(2)
     image = rng.normal(size=(shape.image, shape.image, shape.inputs))
@@ -488,18 +496,18 @@ def test_kernel_gradient_is_the_sum_of_patches(shape):
 
 
 def test_the_norm_of_a_padding_is_the_root_of_how_often_a_pixel_is_copied():
-    zeros, wrap = layer_sensitivity.PADDED
-    assert layer_sensitivity.padding_norm(zeros) == pytest.approx(1)
-    assert layer_sensitivity.padding_norm(wrap) == pytest.approx(2)
-    for shape in layer_sensitivity.COPYING:
-        assert layer_sensitivity.padding_norm(shape) == pytest.approx(2)
+    zeros, wrap = convolution_sensitivity.PADDED
+    assert convolution_sensitivity.padding_norm(zeros) == pytest.approx(1)
+    assert convolution_sensitivity.padding_norm(wrap) == pytest.approx(2)
+    for shape in convolution_sensitivity.COPYING:
+        assert convolution_sensitivity.padding_norm(shape) == pytest.approx(2)
 
 
 def test_the_norm_of_a_wrapped_convolution_is_that_of_its_fourier_transform():
-    shape = layer_sensitivity.Shape(5, 3, 1, 1, 1, 1, "wrap")
+    shape = convolution_sensitivity.Shape(5, 3, 1, 1, 1, 1, "wrap")
     kernel = np.random.default_rng(3).normal(size=(3, 3, 1, 1))
     expected = np.abs(np.fft.fft2(kernel[..., 0, 0], (5, 5))).max()
-    norm = search.in_double(partial(layer_sensitivity.matrix_norm, shape))(kernel)
+    norm = search.in_double(partial(convolution_sensitivity.matrix_norm, shape))(kernel)
     assert norm == pytest.approx(expected)
 
 

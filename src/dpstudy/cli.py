@@ -133,7 +133,7 @@ def claims(paper: str | None, as_json: bool) -> None:
     A claim's verdict is computed by its rule, from all the seeds that its experiment asks for; with
     fewer it is "not yet run", with the number of runs stored.
     """
-    from dpstudy.ledger.ledger import ledger
+    from dpstudy.papers.claims import ledger
 
     judged = ledger(paper)
     for line in judged.damaged:

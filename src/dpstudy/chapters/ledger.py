@@ -8,13 +8,13 @@ from html import escape
 
 import pandas as pd
 
-from dpstudy.ledger import ledger as claims
-from dpstudy.ledger.claim import KEYS, Claim
+from dpstudy.ledger.claim import Claim
 from dpstudy.ledger.ledger import Entry, Ledger
 from dpstudy.ledger.rules import KINDS
 from dpstudy.ledger.rules.measures import TEST_IMAGES
 from dpstudy.ledger.verdict import Verdict
 from dpstudy.page.figure import MISSING, Note, Table, _Captioned
+from dpstudy.papers.claims import KEYS, ledger
 
 # Full, half and empty: how much of the claim stands. A cross only where it cannot be true.
 SIGNS = {
@@ -94,8 +94,7 @@ def chapter(paper: str) -> ClaimTable:
     Raises:
         UserError: there is no such paper, or an entry of its file is malformed.
     """
-    judged = claims.ledger(paper)
-    return table(KEYS[paper], judged, findings=False)
+    return table(KEYS[paper], ledger(paper), findings=False)
 
 
 def table(paper: str, judged: Ledger, findings: bool = True) -> ClaimTable:

@@ -11,8 +11,9 @@ import pandas as pd
 from dpstudy.chapters.statements import STATEMENTS, find, sampled_gaussian
 from dpstudy.errors import UserError
 from dpstudy.lab.experiment import NOTEBOOK_PROFILES
+from dpstudy.ledger.published import MNIST_PARAMETERS
 from dpstudy.page.figure import STYLES, Figure, Note, Table, canvas
-from dpstudy.papers.backpropagation_clipping.propositions import layer_sensitivity
+from dpstudy.papers.backpropagation_clipping.propositions import convolution_sensitivity
 from dpstudy.papers.losing_less.propositions import convergence
 from dpstudy.papers.tempered_sigmoids.propositions import (
     clipped_fields,
@@ -21,7 +22,6 @@ from dpstudy.papers.tempered_sigmoids.propositions import (
 )
 from dpstudy.papers.tempered_sigmoids.propositions import gradient_norms as tempered_sigmoids
 from dpstudy.propositions.statement import LOOSE_BELOW, VERDICTS, Outcome
-from dpstudy.published import MNIST_PARAMETERS
 
 PAPERS = {
     "papernot2021tempered": "tempered sigmoids",
@@ -343,7 +343,7 @@ _MODES = {"constant": "zeros", "wrap": "wrapped around", "reflect": "reflected",
 
 def convolutions_table() -> Table:
     """Tabulate the longest gradients and largest norms found, by convolution and padding."""
-    one = layer_sensitivity
+    one = convolution_sensitivity
     norms = {shape: one.operator_norm(shape).ratio for shape in (*one.ONE_INPUT, *one.TWO_INPUTS)}
     gradients = {
         shape: one.conv_gradient(shape).ratio for shape in (*one.PLAIN, *one.PADDED, *one.COPYING)

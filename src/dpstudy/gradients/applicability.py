@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from jax.extend.core import ClosedJaxpr, Var
     from jaxtyping import Array
 
-    from dpstudy.gradients.per_example import Losses
+    from dpstudy.gradients.layers import Losses
 
 
 def why_not_by_rules(

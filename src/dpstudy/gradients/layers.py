@@ -17,9 +17,10 @@ from flax import nnx
 from dpstudy.gradients.convolution import conv_general_dilated
 
 if TYPE_CHECKING:
-    from jaxtyping import Array, Float
+    from jaxtyping import Array, Float, Int
 
-    from dpstudy.gradients.per_example import Losses
+    Losses = Callable[[nnx.Module, Float[Array, "batch *image"], Int[Array, "batch"]], Array]
+    """From a network, images and labels to one loss an example."""
 
 
 class LayerInput(nnx.Intermediate):

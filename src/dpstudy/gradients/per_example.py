@@ -23,10 +23,9 @@ from dpstudy.gradients.layer_rules import RULES, LayerGradients, WrittenOut
 from dpstudy.gradients.layers import LayerInput, OutputZero, capturing, names_of
 
 if TYPE_CHECKING:
-    from jaxtyping import Array, Float, Int
+    from jaxtyping import Array, Float
 
-    Losses = Callable[[nnx.Module, Float[Array, "batch *image"], Int[Array, "batch"]], Array]
-    """From a network, images and labels to one loss an example."""
+    from dpstudy.gradients.layers import Losses
 
 
 class Gradients:

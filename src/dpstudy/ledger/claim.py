@@ -15,19 +15,16 @@ from typing import Any, get_type_hints
 
 import yaml
 
-from dpstudy import published
 from dpstudy.errors import UserError
 from dpstudy.ledger.evidence import Selector
+from dpstudy.ledger.published import Number
 from dpstudy.ledger.rules import KINDS
 from dpstudy.ledger.rules.rule import Field, Rule
 from dpstudy.ledger.wording import QUANTITIES, Quantity
 from dpstudy.parts.dataset import DATASETS
 from dpstudy.parts.part import KINDS as PARTS
 from dpstudy.parts.run import Run
-from dpstudy.published import PAPERS, Number
 
-# The papers by their key on the command line, which is also the stem of their file.
-KEYS = {name.replace(" ", "-"): name for name in PAPERS}
 _REQUIRED = ("id", "where", "says", "rule")
 _OPTIONAL = ("published", "experiment", "datasets", "rule_after_runs")
 _FIELDS = {field.name for part in (Run, *PARTS.values()) for field in fields(part)}
@@ -43,7 +40,7 @@ class Claim:
 
     Attributes:
         id: lower-case words joined by hyphens, unique in the ledger.
-        paper: short name, one of `published.PAPERS`.
+        paper: its short name.
         where: the place in the paper.
         says: what it says, in the study's words.
         published: its numbers, in the order that the rule takes them.
@@ -64,15 +61,17 @@ class Claim:
     rule_after_runs: bool = False
 
 
-def read_claims(path: Path) -> list[Claim]:
+def read_claims(path: Path, paper: str, numbers: Mapping[str, Number]) -> list[Claim]:
     """Return the claims of one paper's file, in its order.
+
+    Args:
+        path: the file.
+        paper: the paper's short name.
+        numbers: what the paper published, by the names that the file has for it.
 
     Raises:
         ClaimError: the file or one of its entries is malformed.
     """
-    paper = KEYS.get(path.stem)
-    if paper is None:
-        raise ClaimError(f"{path.name}: no paper {path.stem!r}; one of: {', '.join(KEYS)}")
     try:
         entries = yaml.safe_load(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError) as error:
@@ -85,8 +84,8 @@ def read_claims(path: Path) -> list[Claim]:
         raise ClaimError(f"{path.name}: not a list of claims")
     claims = [
         claim
-        for number, entry in enumerate(entries, start=1)
-        for claim in _Reader(path.name, paper, number, entry).claims()
+        for place, entry in enumerate(entries, start=1)
+        for claim in _Reader(path.name, paper, numbers, place, entry).claims()
     ]
     for claim in claims:
         if [other.id for other in claims].count(claim.id) > 1:
@@ -97,11 +96,13 @@ def read_claims(path: Path) -> list[Claim]:
 class _Reader:
     """Reads one entry; every complaint names the file, the claim and the field."""
 
-    def __init__(self, file: str, paper: str, number: int, entry: Any) -> None:
-        self.file, self.paper = file, paper
+    def __init__(
+        self, file: str, paper: str, numbers: Mapping[str, Number], place: int, entry: Any
+    ) -> None:
+        self.file, self.paper, self.numbers = file, paper, numbers
         if not isinstance(entry, dict):
-            raise ClaimError(f"{file}: claim number {number}: not a table of fields")
-        self.name = str(entry.get("id", f"number {number}"))
+            raise ClaimError(f"{file}: claim number {place}: not a table of fields")
+        self.name = str(entry.get("id", f"number {place}"))
         self.entry: dict[str, Any] = entry
 
     def claims(self) -> list[Claim]:
@@ -171,10 +172,10 @@ class _Reader:
         if not isinstance(name, str):
             problem = f"must name a published number, got {name!r}; numbers live in published.py"
             raise self.error(field, problem)
-        try:
-            return published.number(self.paper, name.replace("{dataset}", dataset or ""))
-        except UserError as error:
-            raise self.error(field, str(error)) from error
+        name = name.replace("{dataset}", dataset or "")
+        if name not in self.numbers:
+            raise self.error(field, f"no published number {name!r} of {self.paper}")
+        return self.numbers[name]
 
     def _rule(self, dataset: str | None) -> Rule:
         given = self.entry["rule"]

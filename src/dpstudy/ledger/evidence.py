@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from functools import cached_property
@@ -12,9 +13,9 @@ import numpy as np
 import pandas as pd
 
 from dpstudy.lab import readings, records
+from dpstudy.lab.experiment import Experiment
 from dpstudy.lab.readings import Reading
 from dpstudy.ledger.verdict import UndecidedError
-from dpstudy.papers import EXPERIMENTS
 from dpstudy.parts.run import Run
 
 
@@ -121,10 +122,12 @@ class Evidence:
     """The store, each experiment read once.
 
     Attributes:
+        experiments: those that are defined, by name.
         damaged: one line for each file that cannot be trusted, of what has been read so far.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, experiments: Mapping[str, Experiment]) -> None:
+        self.experiments = experiments
         self.damaged: dict[str, None] = {}
         self._sides: dict[tuple[str | None, str | None, str], Side] = {}
         self._readings: dict[tuple[str, str], Reading] = {}
@@ -140,9 +143,9 @@ class Evidence:
     def _side(self, name: str | None, dataset: str | None, variant: str) -> Side:
         if name is None:
             return Side(lacks="no experiment of this study tests it")
-        if name not in EXPERIMENTS:
+        if name not in self.experiments:
             return Side(lacks=f"the experiment {name} is not defined yet")
-        defined = EXPERIMENTS[name]
+        defined = self.experiments[name]
         if dataset not in defined.datasets:
             return Side(lacks=f"{name} has no runs on {dataset}")
         known = [label for label, _ in defined.labelled(dataset=dataset)]
@@ -172,7 +175,7 @@ class Evidence:
 
     def _reading(self, name: str, dataset: str) -> Reading:
         if (name, dataset) not in self._readings:
-            reading = readings.read(EXPERIMENTS[name], dataset=dataset)
+            reading = readings.read(self.experiments[name], dataset=dataset)
             self.damaged.update(dict.fromkeys(reading.damaged))
             self._readings[name, dataset] = reading
         return self._readings[name, dataset]

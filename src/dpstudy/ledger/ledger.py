@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
-from dpstudy.errors import UserError
-from dpstudy.ledger.claim import KEYS, Claim, read_claims
+from dpstudy.lab.experiment import Experiment
+from dpstudy.ledger.claim import Claim
 from dpstudy.ledger.evidence import Evidence
 from dpstudy.ledger.verdict import Outcome, Verdict
-
-FOLDER = Path(__file__).parents[1] / "papers"
 
 
 @dataclass(frozen=True)
@@ -81,27 +78,11 @@ class Ledger:
         return Ledger(mine, self.damaged)
 
 
-def judge(claims: Iterable[Claim]) -> Ledger:
-    """Return the claims with their verdicts on what is stored now."""
-    evidence = Evidence()
+def judge(claims: Iterable[Claim], experiments: Mapping[str, Experiment]) -> Ledger:
+    """Return the claims with their verdicts on what is stored now of these experiments."""
+    evidence = Evidence(experiments)
     entries = tuple(
         Entry(claim, claim.rule.judge(evidence, claim.published, claim.experiment, claim.dataset))
         for claim in claims
     )
     return Ledger(entries, tuple(evidence.damaged))
-
-
-def ledger(paper: str | None = None) -> Ledger:
-    """Return the judged claims of all papers, or of one.
-
-    Args:
-        paper: a key such as "tempered-sigmoids".
-
-    Raises:
-        UserError: there is no such paper, or an entry is malformed.
-    """
-    if paper is not None and paper not in KEYS:
-        raise UserError(f"unknown paper {paper!r}; one of: {', '.join(KEYS)}")
-    chosen = KEYS if paper is None else (paper,)
-    files = [path for key in chosen for path in FOLDER.glob(f"**/{key}.yaml")]
-    return judge(claim for file in files if file.exists() for claim in read_claims(file))

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from dpstudy.errors import UserError
 from dpstudy.lab.experiment import Experiment
-from dpstudy.papers.tempered_sigmoids.experiments import EXPERIMENTS as TEMPERED_SIGMOIDS
+from dpstudy.papers.tempered_sigmoids import experiments as tempered_sigmoids
+from dpstudy.papers.tempered_sigmoids import searches as tempered_sigmoids_searches
 
-EXPERIMENTS: dict[str, Experiment] = {e.name: e for e in (*TEMPERED_SIGMOIDS,)}
+EXPERIMENTS: dict[str, Experiment] = {
+    e.name: e for e in (*tempered_sigmoids.EXPERIMENTS, *tempered_sigmoids_searches.SEARCHES)
+}
 
 
 def find(name: str) -> Experiment:

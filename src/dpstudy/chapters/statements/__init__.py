@@ -7,7 +7,11 @@ from __future__ import annotations
 
 from dpstudy.chapters.statements import sampled_gaussian, shuffled_batches
 from dpstudy.errors import UserError
-from dpstudy.papers.backpropagation_clipping.propositions import concentrated, layer_sensitivity
+from dpstudy.papers.backpropagation_clipping.propositions import (
+    concentrated,
+    convolution_sensitivity,
+    layer_sensitivity,
+)
 from dpstudy.papers.losing_less.propositions import convergence
 from dpstudy.papers.losing_less.propositions import equations as losing_less
 from dpstudy.papers.tanh_filter.propositions import sensitivity as tanh_filter
@@ -37,6 +41,7 @@ _FILES = (
     convergence,
     concentrated,
     layer_sensitivity,
+    convolution_sensitivity,
     tanh_filter,
 )
 STATEMENTS: dict[str, Statement] = {

@@ -15,10 +15,11 @@ from functools import cache
 
 import numpy as np
 
+from dpstudy.ledger.published import DELTA, Setting
+from dpstudy.papers.losing_less.published import END_TO_END
 from dpstudy.parts.dataset import DATASETS
 from dpstudy.privacy.accounting import epsilon, gdp_epsilon
 from dpstudy.propositions.statement import Outcome, Statement
-from dpstudy.published import DELTA, END_TO_END, Setting
 
 _DRAWS, _AT_ONCE = 10_000, 2_000
 # The δ at which what does hold is looked at: draws can see these.

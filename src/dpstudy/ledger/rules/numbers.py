@@ -10,6 +10,7 @@ import pandas as pd
 
 from dpstudy.ledger import wording
 from dpstudy.ledger.evidence import Selector, Trained
+from dpstudy.ledger.published import Number
 from dpstudy.ledger.rules.measures import (
     SAME_LEVEL,
     best,
@@ -22,7 +23,6 @@ from dpstudy.ledger.rules.rule import Rule
 from dpstudy.ledger.rules.spending import require_enough_spent, require_no_more_spent, spent
 from dpstudy.ledger.verdict import Outcome, graded
 from dpstudy.ledger.wording import ACCURACY, Quantity
-from dpstudy.published import Number
 
 
 @dataclass(frozen=True)

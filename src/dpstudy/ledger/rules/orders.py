@@ -8,6 +8,7 @@ from typing import ClassVar
 
 from dpstudy.ledger import wording
 from dpstudy.ledger.evidence import Selector, Trained
+from dpstudy.ledger.published import Number
 from dpstudy.ledger.rules.measures import (
     SAME_LEVEL,
     best,
@@ -20,7 +21,6 @@ from dpstudy.ledger.rules.measures import (
 from dpstudy.ledger.rules.rule import Rule
 from dpstudy.ledger.verdict import Outcome, graded
 from dpstudy.ledger.wording import ACCURACY, Quantity
-from dpstudy.published import Number
 
 
 @dataclass(frozen=True)

@@ -7,8 +7,8 @@ from dataclasses import dataclass, fields
 from typing import ClassVar, NewType
 
 from dpstudy.ledger.evidence import Evidence, Selector, Side, Trained
+from dpstudy.ledger.published import Number
 from dpstudy.ledger.verdict import Outcome, UndecidedError, Verdict
-from dpstudy.published import Number
 
 # The name of a field of `Run`.
 Field = NewType("Field", str)

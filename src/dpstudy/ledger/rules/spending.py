@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from dpstudy.ledger.evidence import Selector, Trained
+from dpstudy.ledger.published import Number
 from dpstudy.ledger.rules.measures import only
 from dpstudy.ledger.rules.rule import Rule
 from dpstudy.ledger.verdict import Outcome, UndecidedError, graded
 from dpstudy.ledger.wording import rounded_down
-from dpstudy.published import Number
 
 _PROVEN = ("pld", "shuffled-pld")
 _OF_ITS_TIME = ("rdp-2019", "claimed-rdp-2019")

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from dpstudy.ledger.evidence import Evidence
+from dpstudy.ledger.published import Number
 from dpstudy.ledger.rules.rule import Rule, not_yet_run
 from dpstudy.ledger.verdict import Outcome, Verdict
-from dpstudy.published import Number
 
 _FAILED = ("refuted", "corrected")
 _STATEMENTS = {

@@ -13,12 +13,12 @@ from scipy import stats
 from dpstudy.lab.blind_choice import as_near
 from dpstudy.ledger import wording
 from dpstudy.ledger.evidence import Selector, Trained
+from dpstudy.ledger.published import Number
 from dpstudy.ledger.rules.measures import ROUNDED, SAME_LEVEL, best, same_level, tolerance
 from dpstudy.ledger.rules.rule import Field, Rule
 from dpstudy.ledger.verdict import Outcome, UndecidedError, graded
 from dpstudy.ledger.wording import ACCURACY, Quantity
 from dpstudy.parts.run import setting as run_setting
-from dpstudy.published import Number
 
 # What blind choice does in no more than this share of choices, it does rarely.
 _RARELY = 0.05

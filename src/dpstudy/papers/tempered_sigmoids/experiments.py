@@ -11,8 +11,8 @@ from itertools import product
 
 from dpstudy.lab import design
 from dpstudy.lab.experiment import Experiment
-from dpstudy.lab.search import Search, Space
-from dpstudy.parts.activation import TANH, LayerWise, Linear, Relu, Tempered
+from dpstudy.lab.search import Search
+from dpstudy.parts.activation import TANH, Linear, Relu, Tempered
 from dpstudy.parts.dataset import Images
 from dpstudy.parts.measure import Norms
 from dpstudy.parts.mechanism import FlatClipping, NoPrivacy
@@ -364,100 +364,6 @@ TABLE_4 = Search(
     },
 )
 
-# --- Layer-wise triplets --------------------------------------------------------------------------
-
-# Around the paper's averages: three layers' triplets, all drawn from as far out as Figure 2's, are
-# almost never all good.
-NEAR_RANGES = ((1.0, 3.0), (1.0, 4.0), (0.5, 1.5))
-
-
-def _layer_wise(point: tuple[float, ...]) -> Run:
-    numbers = list(map(design.between, point, 3 * NEAR_RANGES))
-    layers = tuple(Tempered(*numbers[at : at + 3]) for at in (0, 3, 6))
-    return vary(BASE["mnist"], activation=LayerWise(layers))
-
-
-def _shared(point: tuple[float, ...]) -> Run:
-    return with_triplet(BASE["mnist"], tuple(map(design.between, point, NEAR_RANGES)))
-
-
-_LAYER_WISE = {
-    f"{kind} {number:02d}": (make(point),)
-    for kind, make, dimensions in (("shared", _shared, 3), ("layer-wise", _layer_wise, 9))
-    for number, point in enumerate(design.fill(25, dimensions), start=1)
-}
-
-LAYER_WISE = Search(
-    name="tempered-sigmoids-layer-wise",
-    title="A triplet for each layer against one for all (tempered sigmoids, Conclusions)",
-    variants=_LAYER_WISE,
-    seeds={"mnist": 1},
-    in_smoke=("shared 01", "layer-wise 01"),
-    groups={
-        f"{kind}, best": tuple(label for label in _LAYER_WISE if label.startswith(kind))
-        for kind in ("shared", "layer-wise")
-    },
-)
-
-# --- Table 3: the best of a search ----------------------------------------------------------------
-
-# Where learning rates are searched: by optimizer, with privacy and without. SGD has the momentum
-# of the common configuration.
-SEARCH_RATES = {
-    ("sgd", True): (0.1, 10.0),
-    ("adam", True): (3e-4, 3e-2),
-    ("sgd", False): (3e-3, 0.3),
-    ("adam", False): (1e-4, 1e-2),
-}
-WIDTHS = (0.5, 1.0, 2.0)
-OPTIMIZERS = ("sgd", "adam")
-SEARCH_BUDGET = {"private": 24, "not private": 12}
-SEARCH_TRIED = {
-    f"{activation}, {kind}": tuple(
-        f"{activation}, {kind}, {number:02d}" for number in range(1, budget + 1)
-    )
-    for activation in ("relu", "tanh")
-    for kind, budget in SEARCH_BUDGET.items()
-}
-
-
-def searched(label: str, dataset: str, point: design.Point) -> Run:
-    """Return the run at a point: (filters, learning rate, optimizer, batch, epochs)."""
-    activation, kind, _ = label.split(", ")
-    width, rate, optimizer, batch, epochs = point
-    chosen = design.among(optimizer, OPTIMIZERS)
-    rate = design.between_in_log(rate, SEARCH_RATES[chosen, kind == "private"])
-    run = vary(
-        with_activation({"private": BASE, "not private": NOT_PRIVATE}[kind][dataset], activation),
-        width=design.among(width, WIDTHS),
-        optimizer={"sgd": Sgd, "adam": Adam}[chosen](rate),
-        batch=design.among(batch, BATCHES),
-        epochs=design.among(epochs, EPOCHS[dataset]),
-    )
-    return calibrated(run) if run.private else run
-
-
-# The first half fills the space evenly, the same points for both activations; each of the others is
-# proposed in view of those before it.
-_FIRST = {
-    label: point
-    for labels in SEARCH_TRIED.values()
-    for label, point in zip(labels, design.fill(len(labels) // 2, dimensions=5), strict=False)
-}
-
-TABLE_3_SEARCH = Search(
-    name="tempered-sigmoids-table-3-search",
-    title="Best settings of a search, at the quoted epsilon (tempered sigmoids, Table 3)",
-    variants={
-        label: tuple(searched(label, name, point) for name in BASE)
-        for label, point in _FIRST.items()
-    },
-    seeds=dict.fromkeys(BASE, 1),
-    in_smoke=("relu, private, 02", "tanh, private, 02"),
-    groups={f"{technique}, best": labels for technique, labels in SEARCH_TRIED.items()},
-    space=Space((len(WIDTHS), None, len(OPTIMIZERS), len(BATCHES), 3), _FIRST, searched),
-)
-
 EXPERIMENTS = (
     FIGURE_3,
     CIFAR_10_CHANGES,
@@ -470,8 +376,6 @@ EXPERIMENTS = (
     SHUFFLED,
     FIGURES_4_5,
     TABLE_4,
-    LAYER_WISE,
-    TABLE_3_SEARCH,
 )
 
 

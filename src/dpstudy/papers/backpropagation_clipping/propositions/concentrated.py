@@ -16,10 +16,10 @@ import jax.numpy as jnp
 import numpy as np
 from dp_accounting.rdp import RdpAccountant
 
+from dpstudy.papers.backpropagation_clipping.published import CORRECTED_CLIPPING, CorrectedClipping
 from dpstudy.privacy.accounting import epsilon, gdp_epsilon, zcdp_epsilon
 from dpstudy.propositions.search import Found, search, search_box
 from dpstudy.propositions.statement import Outcome, Statement
-from dpstudy.published import CORRECTED_CLIPPING, CorrectedClipping
 
 if TYPE_CHECKING:
     from jaxtyping import Array, Float

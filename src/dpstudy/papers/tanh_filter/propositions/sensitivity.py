@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 import jax.numpy as jnp
 import numpy as np
 
+from dpstudy.ledger.published import MNIST_PARAMETERS
 from dpstudy.parts.mechanism import clip_coefficients
 from dpstudy.privacy.accounting import gdp_delta
 from dpstudy.propositions.search import Found, search, search_box
 from dpstudy.propositions.statement import Outcome, Statement
-from dpstudy.published import MNIST_PARAMETERS
 
 if TYPE_CHECKING:
     from jaxtyping import Array, Float

@@ -24,8 +24,8 @@ from dpstudy.papers.tempered_sigmoids.figures.common import (
     spending_of,
     until,
 )
+from dpstudy.papers.tempered_sigmoids.published import NUMBERS
 from dpstudy.parts.dataset import DATASETS
-from dpstudy.published import number
 
 _FORMATS = {
     "published": "{:.1%}",
@@ -211,7 +211,7 @@ def baseline(reading: Reading) -> Table | Note:
     rows = []
     for label in filter(runs.__contains__, _TUTORIAL):
         names = _TUTORIAL[label] if dataset == "mnist" else ()
-        accuracy, spent = [number("tempered sigmoids", name) for name in names] or (None, None)
+        accuracy, spent = [NUMBERS[name] for name in names] or (None, None)
         ours, run = finals[finals.label == label], runs[label]
         rows.append(
             {

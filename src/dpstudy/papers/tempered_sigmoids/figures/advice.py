@@ -22,13 +22,13 @@ from dpstudy.papers.tempered_sigmoids.experiments import (
     FIGURE_3_CALIBRATED,
     SHUFFLED,
     TABLE_3,
-    TABLE_3_SEARCH,
     TABLE_4,
 )
 from dpstudy.papers.tempered_sigmoids.figures.common import Lead
 from dpstudy.papers.tempered_sigmoids.figures.noise import gain_said, paired_gain
 from dpstudy.papers.tempered_sigmoids.figures.rates import OPTIMIZERS
 from dpstudy.papers.tempered_sigmoids.figures.sweep import NORMS, Sweep
+from dpstudy.papers.tempered_sigmoids.searches import TABLE_3_SEARCH
 from dpstudy.parts.dataset import DATASETS
 
 SCALE = ("mnist", "fashion-mnist", "cifar-10")

@@ -16,10 +16,10 @@ import pandas as pd
 from matplotlib.axes import Axes
 from scipy import stats
 
-from dpstudy import published
 from dpstudy.lab.blind_choice import as_near
 from dpstudy.lab.readings import Reading
 from dpstudy.page.figure import STYLES, Figure, Note, canvas, not_yet_run
+from dpstudy.papers.tempered_sigmoids import published
 from dpstudy.papers.tempered_sigmoids.experiments import TRIPLET, TRIPLETS
 from dpstudy.papers.tempered_sigmoids.figures.common import (
     dataset_of,

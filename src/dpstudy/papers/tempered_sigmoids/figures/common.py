@@ -11,10 +11,11 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.ticker import LogLocator, NullFormatter
 
-from dpstudy import published
 from dpstudy.lab.readings import CHANCE, Reading
+from dpstudy.ledger.published import Accuracy
 from dpstudy.ledger.wording import points
 from dpstudy.page.figure import STYLES, Figure, Note, Several, Table
+from dpstudy.papers.tempered_sigmoids import published
 from dpstudy.parts.run import setting
 
 Drawn = TypeVar("Drawn", bound=Figure | Table | Note)
@@ -131,9 +132,9 @@ def logarithmic_settings(axes: Axes) -> None:
     axes.xaxis.set_minor_formatter(NullFormatter())
 
 
-def published_accuracy(dataset: str, method: str) -> published.Accuracy | None:
+def published_accuracy(dataset: str, method: str) -> Accuracy | None:
     """Return what the paper states for a method on a dataset; None if it states nothing."""
-    for value in published.TEMPERED_SIGMOID_ACCURACIES:
+    for value in published.ACCURACIES:
         if (value.dataset, value.method) == (dataset, method):
             return value
     return None

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from dpstudy import published
 from dpstudy.lab.readings import Reading
 from dpstudy.page.figure import Figure, Note, Table, canvas, not_yet_run
+from dpstudy.papers.tempered_sigmoids import published
 from dpstudy.papers.tempered_sigmoids.experiments import BASE
 from dpstudy.papers.tempered_sigmoids.figures.common import (
     STYLE,
@@ -110,7 +110,7 @@ def class_spread(reading: Reading) -> Table | Note:
     by_images = runs.agg(lambda accuracy: _by_images(accuracy, images))
     rows = []
     for label, values in spreads.groupby("label"):
-        stated = published.number("tempered sigmoids", f"class spread, {label}").value
+        stated = published.NUMBERS[f"class spread, {label}"].value
         if dataset not in BASE:
             stated = None  # tiny runs are not compared with published values
         rows.append(

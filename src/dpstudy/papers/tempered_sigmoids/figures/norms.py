@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pandas as pd
 
-from dpstudy import published
 from dpstudy.lab.readings import Reading
 from dpstudy.page.figure import STYLES, Figure, Note, Table, canvas, not_yet_run
+from dpstudy.papers.tempered_sigmoids import published
 from dpstudy.papers.tempered_sigmoids.figures.common import (
     LEFT_OUT,
     STYLE,
@@ -196,7 +196,7 @@ def norms_compared(reading: Reading) -> Table | Note:
         for label in SCENARIOS
         if all((epoch, label) in medians.index for epoch in ends.values())
     ]
-    stated = published.number("tempered sigmoids", "growth of relu's gradients").value
+    stated = published.NUMBERS["growth of relu's gradients"].value
     data = pd.DataFrame(rows)
     theirs = (data["norm of"] == "gradient") & (data.scenario == "relu, private")
     data.insert(6, "published", [stated if dataset == "mnist" and own else None for own in theirs])

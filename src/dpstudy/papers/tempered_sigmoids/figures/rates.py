@@ -7,9 +7,10 @@ from collections.abc import Iterator
 
 import pandas as pd
 
-from dpstudy import published
 from dpstudy.lab.readings import Reading
+from dpstudy.ledger.published import Accuracy
 from dpstudy.page.figure import STYLES, Figure, Note, Table, canvas, not_yet_run
+from dpstudy.papers.tempered_sigmoids import published
 from dpstudy.papers.tempered_sigmoids.figures.common import (
     dataset_of,
     diverged,
@@ -133,10 +134,10 @@ def published_row(dataset: str, optimizer: str, kind: str) -> tuple[float, float
     name, stated = _published_name(optimizer, kind), _stated(dataset, optimizer, kind)
     if stated is None:
         return None
-    return published.number("tempered sigmoids", f"learning rate, {name}").value, stated.accuracy
+    return published.NUMBERS[f"learning rate, {name}"].value, stated.accuracy
 
 
-def _stated(dataset: str, optimizer: str, kind: str) -> published.Accuracy | None:
+def _stated(dataset: str, optimizer: str, kind: str) -> Accuracy | None:
     return published_accuracy(dataset, f"{_published_name(optimizer, kind)}, searched")
 
 

@@ -12,7 +12,7 @@ import pandas as pd
 
 from dpstudy.lab.readings import Reading
 from dpstudy.page.figure import STYLES, Figure, Note, Table, canvas, not_yet_run
-from dpstudy.papers.tempered_sigmoids.experiments import BATCHES, EPOCHS, SEARCH_RATES, WIDTHS
+from dpstudy.papers.tempered_sigmoids.experiments import BATCHES, EPOCHS
 from dpstudy.papers.tempered_sigmoids.figures.common import (
     dataset_of,
     diverged,
@@ -24,6 +24,7 @@ from dpstudy.papers.tempered_sigmoids.figures.common import (
     seeds_of,
     spending_of,
 )
+from dpstudy.papers.tempered_sigmoids.searches import SEARCH_RATES, WIDTHS
 from dpstudy.parts.dataset import DATASETS
 
 # The last word of the label under which the winner of a search is trained again.

@@ -16,10 +16,10 @@ import pandas as pd
 from matplotlib.axes import Axes
 from scipy import stats
 
-from dpstudy import published
 from dpstudy.lab.blind_choice import as_near
 from dpstudy.lab.readings import Reading
 from dpstudy.page.figure import STYLES, Figure, Note, Table, canvas, not_yet_run
+from dpstudy.papers.tempered_sigmoids import published
 from dpstudy.papers.tempered_sigmoids.experiments import TRIPLET
 from dpstudy.papers.tempered_sigmoids.figures.common import (
     STYLE,
@@ -64,7 +64,7 @@ class Sweep:
         several = finals.label.isin(REPEATED)
         # In the order of the design, so that of equals the ledger takes the same.
         triplets = finals[~several].groupby([*TRIPLET, "label"], as_index=False, sort=False)
-        share = published.number("tempered sigmoids", "share of best triplets").value
+        share = published.NUMBERS["share of best triplets"].value
         return cls(triplets[["test_accuracy", *NORMS]].median(), finals[several], share)
 
     @property

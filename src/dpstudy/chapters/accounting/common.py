@@ -1,0 +1,73 @@
+"""What the chapter's tables and figures share: profiles, accountants, and how an ε is shown."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from dpstudy.errors import UserError
+from dpstudy.ledger.published import DELTA, MNIST_PARAMETERS, Setting
+from dpstudy.papers.losing_less.published import END_TO_END, SCATTERNET
+from dpstudy.privacy.accounting import epsilon, gdp_epsilon
+
+NAMES = {"rdp-2019": "RDP 2019", "rdp": "RDP", "pld": "PLD"}
+_SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+AT_DELTA = "δ = 10" + f"{math.log10(DELTA):.0f}".translate(_SUPERSCRIPTS)
+
+
+@dataclass(frozen=True)
+class Resolution:
+    """How finely a profile draws this chapter; the numbers do not depend on it.
+
+    Attributes:
+        stride: epochs between two points of a curve.
+        parameters: numbers of parameters n at which the tanh filter is accounted for.
+        calibrated: settings for which noise is calibrated.
+    """
+
+    stride: int
+    parameters: tuple[int, ...]
+    calibrated: tuple[Setting, ...]
+
+
+PROFILES = {
+    "stored": Resolution(2, (1, 10, 100, 1_000, 10_000, MNIST_PARAMETERS), END_TO_END),
+    "smoke": Resolution(10, (1, 1_000, MNIST_PARAMETERS), END_TO_END[:1]),
+    "full": Resolution(
+        1,
+        (1, 3, 10, 30, 100, 300, 1_000, 3_000, 10_000, MNIST_PARAMETERS),
+        END_TO_END + SCATTERNET,
+    ),
+}
+
+
+def resolution(profile: str) -> Resolution:
+    """Return how finely a profile draws this chapter.
+
+    Raises:
+        UserError: there is no such profile; the message names those that exist.
+    """
+    if profile not in PROFILES:
+        raise UserError(f"unknown profile {profile!r}; one of: {', '.join(PROFILES)}")
+    return PROFILES[profile]
+
+
+def show_epsilon(value: float) -> str:
+    """Show an epsilon with two decimals, or with three significant digits from 100 on."""
+    return f"{value:.2f}" if value < 99.995 else f"{float(f'{value:.3g}'):,.0f}"
+
+
+def unsampled_epsilon(rho: float) -> float:
+    """Gaussians of total zCDP rho, no sampling: sqrt(2 rho)-GDP, converted exactly."""
+    return gdp_epsilon(math.sqrt(2 * rho), DELTA)
+
+
+def setting_epsilon(setting: Setting, accountant: str) -> float:
+    """Return the epsilon of a setting's whole run under Poisson sampling."""
+    return epsilon(
+        sampling_probability=setting.sampling_probability,
+        noise_multiplier=setting.noise_multiplier,
+        steps=setting.steps,
+        delta=setting.delta,
+        accountant=accountant,
+    )
