@@ -17,7 +17,10 @@ from dpstudy.parts.part import Part, part
 if TYPE_CHECKING:
     from jaxtyping import Array, Float
 
-    from dpstudy.parts.run import Run
+    from dpstudy.gradients.layers import Losses
+    from dpstudy.parts.dataset import Data
+    from dpstudy.parts.mechanism import Mechanism
+    from dpstudy.parts.network import Network
 
 # Training examples that a measure is given: the same every time, evenly spread over the set.
 EXAMPLES = 1_000
@@ -35,7 +38,11 @@ class Examples(NamedTuple):
 class Moment(NamedTuple):
     """What a measure may look at: a run in training, before its first step or after an epoch."""
 
-    run: Run
+    network: Network
+    dataset: Data
+    mechanism: Mechanism
+    losses: Losses
+    """From module, stored images and labels to per-example losses, as of this epoch."""
     params: nnx.State
     epoch: Float[Array, ""]
     """The number of epochs done."""
@@ -62,14 +69,13 @@ class Norms(Measure):
 
     def __call__(self, moment: Moment) -> dict[str, Float[Array, ""]]:
         """See `Measure`."""
-        run, params = moment.run, moment.params
-        graph, losses = run.network.graph(), run.losses(moment.epoch)
-        first = run.network.activation.of_layer(0)
+        network, params = moment.network, moment.params
+        graph, first = network.graph(), network.activation.of_layer(0)
 
         def of_chunk(chunk: Examples) -> tuple[Array, Array]:
-            _, gradients = per_example.gradients(graph, losses, params, *chunk)
-            prepared = run.dataset.prepare(chunk.images)
-            _, hidden = run.network.outputs(nnx.merge(graph, params), prepared)
+            _, gradients = per_example.gradients(graph, moment.losses, params, *chunk)
+            prepared = moment.dataset.prepare(chunk.images)
+            _, hidden = network.outputs(nnx.merge(graph, params), prepared)
             active = first(hidden[0]).reshape(CHUNK, -1)
             return gradients.norms(), jnp.linalg.norm(active, axis=1)
 

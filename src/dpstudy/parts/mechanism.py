@@ -22,7 +22,7 @@ from dpstudy.parts.part import Part, part, positive
 if TYPE_CHECKING:
     from jaxtyping import Array, Float
 
-    from dpstudy.gradients.per_example import Losses
+    from dpstudy.gradients.layers import Losses
 
     Scalar = float | Float[Array, ""]
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from flax import nnx
     from jaxtyping import Array, Float, Int
 
-    from dpstudy.gradients.per_example import Losses
+    from dpstudy.gradients.layers import Losses
 
 
 @part()

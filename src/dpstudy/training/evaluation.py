@@ -75,7 +75,8 @@ def measure(
     def one(
         run: Run, params: nnx.State, epoch: Array, train: Examples, test: Examples
     ) -> dict[str, Array]:
-        moment = Moment(run, params, epoch, train, test)
+        parts = run.network, run.dataset, run.mechanism, run.losses(epoch)
+        moment = Moment(*parts, params, epoch, train, test)
         return {
             f"{each.kind}.{name}": array
             for each in run.measures

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from jax.sharding import Mesh
     from jaxtyping import Array
 
-    from dpstudy.gradients.per_example import Losses
+    from dpstudy.gradients.layers import Losses
     from dpstudy.parts.sampling import Draw
 
 
