@@ -27,6 +27,7 @@ from dpstudy import data
 from dpstudy.errors import UserError
 from dpstudy.gradients import devices
 from dpstudy.lab import store
+from dpstudy.lab.hopeless import Hopeless
 from dpstudy.lab.store import Result
 from dpstudy.parts.part import SpecError
 from dpstudy.parts.run import Run, cohort_of
@@ -34,6 +35,7 @@ from dpstudy.training import loop
 from dpstudy.training.loop import Divergence, Epoch, State
 
 Seen = TypeVar("Seen")
+NEVER = Hopeless()
 
 
 @dataclass
@@ -70,7 +72,8 @@ class Begun:
         runs: the cohort.
         microbatch: examples in one pass of the inner loop.
         epochs: what was seen of each epoch, by run.
-        ended: whether a run came to its end, by run; one that diverged does so before the others.
+        ended: how a run came to its end, by run: the fields `diverged_at` and `stopped` of its
+            result; None while it goes on. One that diverged or is given up ends before the others.
         seconds: spent on each run over all sittings: its share of the cohort's time.
         states: of training, stacked, or None before the first step.
     """
@@ -78,7 +81,7 @@ class Begun:
     runs: list[Run]
     microbatch: int
     epochs: list[list[Epoch]]
-    ended: list[bool]
+    ended: list[dict[str, Any] | None]
     seconds: float = 0.0
     states: State | None = None
 
@@ -86,7 +89,7 @@ class Begun:
     def fresh(cls, runs: Sequence[Run]) -> Begun:
         """Return a cohort at its beginning."""
         microbatch = runs[0].network.examples_at_once()
-        return cls(list(runs), microbatch, [[] for _ in runs], [False] * len(runs))
+        return cls(list(runs), microbatch, [[] for _ in runs], [None] * len(runs))
 
 
 def train_missing(
@@ -97,6 +100,7 @@ def train_missing(
     finish: Callable[[Result], Result] = lambda result: result,
     report: Callable[[Progress], None] = lambda progress: None,
     most: int | None = None,
+    hopeless: Hopeless = NEVER,
 ) -> Outcome:
     """Train the runs that `folder` does not hold yet, one cohort after the other, and store them.
 
@@ -108,6 +112,7 @@ def train_missing(
         report: called after every epoch of every run.
         most: how many runs to train at once; by default one on a CPU, and on an accelerator as
             many as its memory holds.
+        hopeless: which runs to give up.
 
     Raises:
         StoreError: a result could not be written.
@@ -118,7 +123,7 @@ def train_missing(
     work = Campaign(runs, folder, finish, report)
     deadline = time.time() + budget
     for cohort in work.cohorts(most):
-        for run, seen in train_cohort(cohort, folder, deadline):
+        for run, seen in train_cohort(cohort, folder, deadline, hopeless):
             if isinstance(seen, Epoch):
                 work.progress(run.identity, seen.number, seen.row["test_accuracy"])
             else:
@@ -230,7 +235,7 @@ def next_cohort(waiting: Sequence[Run], folder: Path, most: int | None = None) -
 
 
 def train_cohort(
-    runs: Sequence[Run], folder: Path, deadline: float
+    runs: Sequence[Run], folder: Path, deadline: float, hopeless: Hopeless = NEVER
 ) -> Iterator[tuple[Run, Epoch | Result]]:
     """Yield each run's epochs and its result, unless the deadline (`time.time()`) came first.
 
@@ -249,10 +254,16 @@ def train_cohort(
         slowest, start = max(slowest, seconds), time.monotonic()
         begun.seconds += seconds / len(runs)
         begun.states = states
-        reached, results = _note(begun, seen, dataset.fingerprint)
+        before = [end is not None for end in begun.ended]
+        reached = _note(begun, seen, hopeless, folder)
+        results = [
+            (run, _result(begun, index, dataset.fingerprint))
+            for index, run in enumerate(runs)
+            if begun.ended[index] is not None and not before[index]
+        ]
         # Results first: no checkpoint has the last epoch's.
         yield from results
-        if not all(begun.ended):
+        if None in begun.ended:
             save_checkpoint(checkpoint(folder, runs), begun)
         yield from reached
         if time.time() + slowest > deadline:
@@ -284,26 +295,27 @@ def _so_far(begun: Begun, fingerprint: str) -> Iterator[tuple[Run, Epoch | Resul
     """
     for index, run in enumerate(begun.runs):
         yield from ((run, epoch) for epoch in begun.epochs[index][-1:])
-        if begun.ended[index]:
-            end = Divergence(int(begun.states.diverged_at[index]))
-            yield run, _result(begun, index, end, fingerprint)
+        if begun.ended[index] is not None:
+            yield run, _result(begun, index, fingerprint)
 
 
 def _note(
-    begun: Begun, seen: list[Epoch | Divergence], fingerprint: str
-) -> tuple[list[tuple[Run, Epoch]], list[tuple[Run, Result]]]:
-    """Add an epoch of a cohort to its curves; return the epochs reached, and the runs that end."""
-    reached, results = [], []
+    begun: Begun, seen: list[Epoch | Divergence], hopeless: Hopeless, folder: Path
+) -> list[tuple[Run, Epoch]]:
+    """Add an epoch of a cohort to its curves, and how runs end; return the epochs reached."""
+    reached = []
     for index, (run, what) in enumerate(zip(begun.runs, seen, strict=True)):
-        if begun.ended[index]:
+        if begun.ended[index] is not None:
             continue
-        if isinstance(what, Epoch):
-            begun.epochs[index].append(what)
-            reached += [(run, what)] if what.number else []
-        if isinstance(what, Divergence) or what.number == run.epochs:
-            begun.ended[index] = True
-            results.append((run, _result(begun, index, what, fingerprint)))
-    return reached, results
+        if isinstance(what, Divergence):
+            begun.ended[index] = {"diverged_at": what.step, "stopped": None}
+            continue
+        begun.epochs[index].append(what)
+        reached += [(run, what)] if what.number else []
+        why = hopeless.why(run, what.number, what.row["test_accuracy"], folder)
+        if what.number == run.epochs or why is not None:
+            begun.ended[index] = {"diverged_at": None, "stopped": why}
+    return reached
 
 
 @functools.cache
@@ -316,7 +328,7 @@ def _keep_compiled_programs() -> None:
         jax.config.update("jax_compilation_cache_dir", str(data.cache_folder() / "compiled"))
 
 
-def _result(begun: Begun, index: int, last: Epoch | Divergence, fingerprint: str) -> Result:
+def _result(begun: Begun, index: int, fingerprint: str) -> Result:
     epochs = begun.epochs[index]
     provenance = store.provenance(
         wall_seconds=begun.seconds, fingerprint=fingerprint, device=devices.name()
@@ -325,7 +337,7 @@ def _result(begun: Begun, index: int, last: Epoch | Divergence, fingerprint: str
         run=begun.runs[index],
         curve={name: [_plain(epoch.row[name]) for epoch in epochs] for name in epochs[0].row},
         class_accuracy=_plain(list(epochs[-1].class_accuracy)),
-        diverged_at=last.step if isinstance(last, Divergence) else None,
+        **begun.ended[index],
         provenance=provenance | {"microbatch": begun.microbatch, "cohort": len(begun.runs)},
     )
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from dpstudy.errors import UserError
+from dpstudy.lab.hopeless import Hopeless
 from dpstudy.lab.store import DamagedError
 from dpstudy.parts.dataset import Images
 from dpstudy.parts.network import TemperedMnist
@@ -30,6 +31,7 @@ class Experiment:
         seeds: by dataset, how many seeds (0 to n - 1) each variant is trained with.
         repeated: by label, how many seeds instead, for the variants of a sweep that show how much
             a seed alone changes.
+        rivals: groups of labels: a run far behind the others of its group is given up (`hopeless`).
         in_smoke: labels of the variants in the smoke profile; empty for all of them.
     """
 
@@ -38,6 +40,7 @@ class Experiment:
     variants: Mapping[str, tuple[Run, ...]]
     seeds: Mapping[str, int]
     repeated: Mapping[str, int] = field(default_factory=dict)
+    rivals: tuple[tuple[str, ...], ...] = ()
     in_smoke: tuple[str, ...] = ()
 
     @property
@@ -86,6 +89,13 @@ class Experiment:
             for run in runs
             if run.dataset.name == name
         ]
+
+    def hopeless(self, profile: str = "full") -> Hopeless:
+        """Return which of the runs are to be given up on their way."""
+        labelled = self.labelled(profile)
+        return Hopeless.among(
+            [run for label, run in labelled if label in group] for group in self.rivals
+        )
 
     def undecided(
         self, profile: str = "full", *, dataset: str | None = None, seeds: int | None = None

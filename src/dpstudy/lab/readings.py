@@ -96,7 +96,7 @@ class Reading:
 
     @property
     def finals(self) -> pd.DataFrame:
-        """One row a run: its last epoch, and whether it diverged after it.
+        """One row a run: its last epoch, and whether it diverged after it, or was given up.
 
         A diverged run has no last accuracy: it counts as failed, at chance.
         """
@@ -108,6 +108,7 @@ class Reading:
                 "dataset": result.run.dataset.name,
                 "seed": result.run.seed,
                 "diverged": result.diverged_at is not None,
+                "stopped": result.stopped is not None,
                 **{name: values[-1] for name, values in columns.items() if values},
             }
             rows.append(row | ({"test_accuracy": CHANCE} if row["diverged"] else {}))

@@ -55,7 +55,8 @@ def train_with_bar(
             bar.update(new)
 
         folder = store.runs_folder(profile)
-        options = {"budget": budget, "report": report, "most": most}
+        hopeless = experiment.hopeless(profile)
+        options = {"budget": budget, "report": report, "most": most, "hopeless": hopeless}
         if client is None:
             outcome = campaign.train_missing(runs, folder, finish=finisher(), **options)
         else:

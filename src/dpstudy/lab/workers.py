@@ -35,7 +35,8 @@ from distributed.scheduler import KilledWorker, NoWorkerError
 from dpstudy.errors import UserError
 from dpstudy.gradients import devices
 from dpstudy.lab import campaign, store
-from dpstudy.lab.campaign import Campaign, Outcome, Progress
+from dpstudy.lab.campaign import NEVER, Campaign, Outcome, Progress
+from dpstudy.lab.hopeless import Hopeless
 from dpstudy.parts.run import Run
 
 if TYPE_CHECKING:
@@ -151,6 +152,7 @@ def train_missing(
     finish: Callable[[Result], Result] = lambda result: result,
     report: Callable[[Progress], None] = lambda progress: None,
     most: int | None = None,
+    hopeless: Hopeless = NEVER,
 ) -> Outcome:
     """Train the runs that `folder` does not hold yet on a cluster; see `campaign.train_missing`.
 
@@ -171,7 +173,7 @@ def train_missing(
     running: dict[Future, list[Run]] = {}
     try:
         for future in _handed_out(
-            client, work.cohorts(most or 1), folder, time.time() + budget, running
+            client, work.cohorts(most or 1), folder, (time.time() + budget, hopeless), running
         ):
             cohort = running.pop(future)
             for result in _results(future, cohort):
@@ -189,7 +191,7 @@ def _handed_out(
     client: Client,
     cohorts: Iterable[list[Run]],
     folder: Path,
-    deadline: float,
+    until: tuple[float, Hopeless],
     running: dict[Future, list[Run]],
 ) -> Iterator[Future]:
     """Hand out a cohort to each thread as it becomes free; yield what is done, out of `running`.
@@ -209,7 +211,7 @@ def _handed_out(
         # While the connection is lost none answers: for as long, the threads are those of before.
         with contextlib.suppress(OSError, AttributeError):
             threads = sum(client.nthreads().values())
-        if not threads and time.time() >= deadline:
+        if not threads and time.time() >= until[0]:
             return  # Nobody is left to stop at the deadline.
         while waiting and len(running) < threads:
             cohort = waiting.popleft()
@@ -217,7 +219,7 @@ def _handed_out(
                 train_on_worker,
                 [run.to_dict() for run in cohort],
                 str(folder.resolve()),
-                deadline,
+                *until,
                 key="-".join(run.identity for run in cohort),
                 retries=2,
             )
@@ -269,10 +271,12 @@ def _dropped(reason: object) -> UserError:
     )
 
 
-def train_on_worker(cohort: list[dict[str, Any]], folder: str, deadline: float) -> list[Result]:
+def train_on_worker(
+    cohort: list[dict[str, Any]], folder: str, deadline: float, hopeless: Hopeless
+) -> list[Result]:
     """Train a cohort to its end or to the deadline, telling of each epoch; return what ended."""
     runs, results = [Run.from_dict(fields) for fields in cohort], []
-    for run, seen in campaign.train_cohort(runs, Path(folder), deadline):
+    for run, seen in campaign.train_cohort(runs, Path(folder), deadline, hopeless):
         if isinstance(seen, store.Result):
             results.append(seen)
             continue

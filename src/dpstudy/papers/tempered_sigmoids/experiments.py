@@ -322,6 +322,10 @@ CIFAR_10_RATES = Experiment(
         for activation in ("relu", "tanh")
     },
     seeds={"cifar-10": 1},
+    rivals=tuple(
+        tuple(f"{activation}, rate {rate}" for rate in (1, 2, 4, 8, 16))
+        for activation in ("relu", "tanh")
+    ),
     in_smoke=("relu, rate 8", "tanh, rate 8"),
 )
 
