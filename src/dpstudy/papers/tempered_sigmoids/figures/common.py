@@ -103,9 +103,12 @@ def dataset_of(reading: Reading) -> str:
 
 
 def finals_with(reading: Reading, *settings: str) -> pd.DataFrame:
-    """Return one row a run: its last epoch, and the given fields of its run."""
+    """Return one row a run: its last epoch, and the given fields of its run; of parts, the kind."""
     runs = [result.run for _, result in reading.found]
-    return reading.finals.assign(**{name: [setting(r, name) for r in runs] for name in settings})
+    columns = {name: [setting(run, name) for run in runs] for name in settings}
+    return reading.finals.assign(
+        **{name: [getattr(value, "kind", value) for value in of] for name, of in columns.items()}
+    )
 
 
 def logarithmic(axes: Axes, form: str | Callable[[float, int | None], str] = "{x:g}") -> None:
