@@ -359,10 +359,10 @@ def losses_of(apply, penalty=lambda network: 0.0):
 
 
 def why_not_by_rules(make, *parts_of_losses):
-    graph, params = nnx.split(nnx.eval_shape(make), nnx.Param)
+    graph, params, rest = nnx.split(nnx.eval_shape(make), nnx.Param, ...)
     vectors, labels = np.ones((BATCH, 4), np.float32), np.arange(BATCH)
     losses = losses_of(*parts_of_losses)
-    return applicability.why_not_by_rules(graph, losses, params, vectors, labels)
+    return applicability.why_not_by_rules(graph, losses, params, vectors, labels, rest)
 
 
 def norms_and_sum(way, make, *parts_of_losses):
@@ -521,6 +521,27 @@ def test_a_layer_with_a_second_argument_is_beyond_the_rules(monkeypatch):
         lambda: Small(Gated), lambda n, x: n.second(n.first(x), n.first.bias[...])
     )
     assert re.search("second is not simply", reason)
+
+
+@pytest.mark.parametrize("names", [("bias",), ("bias", "kernel")])
+def test_a_layer_with_weights_that_are_no_parameters_is_beyond_the_rules(names):
+    def make():
+        network = Small()
+        for name in names:
+            setattr(network.second, name, nnx.Variable(getattr(network.second, name)[...]))
+        return network
+
+    assert why_not_by_rules(make, call) == "second has weights that are no parameters"
+
+
+def test_a_transformation_that_stops_the_hooks_falls_back():
+    one_by_one = nnx.vmap(lambda network, x: network(x[None])[0], in_axes=(None, 0))
+    assert_falls_back("hooks of its layers do not pass", Small, one_by_one)
+
+
+def test_an_error_of_the_loss_is_its_own():
+    with pytest.raises(ZeroDivisionError):
+        norms_and_sum(per_example.gradients, Small, lambda n, x: n(x) / (1 // 0))
 
 
 def test_a_network_within_the_rules_does_not_fall_back(monkeypatch):
