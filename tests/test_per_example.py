@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import warnings
 from functools import cache
 from typing import Any, NamedTuple
 from unittest import mock
@@ -540,7 +541,8 @@ def test_a_transformation_that_stops_the_hooks_falls_back():
 
 
 def test_an_error_of_the_loss_is_its_own():
-    with pytest.raises(ZeroDivisionError):
+    with pytest.raises(ZeroDivisionError), warnings.catch_warnings():
+        warnings.simplefilter("error")
         norms_and_sum(per_example.gradients, Small, lambda n, x: n(x) / (1 // 0))
 
 

@@ -59,19 +59,22 @@ def why_not_by_rules(
             return f"{name} has weights that are no parameters"
         if len(inputs) != 1:
             return f"{name} is applied {len(inputs)} times, not once"
-        shape = inputs[0].aval.shape
-        if type(layer) is Conv and not (convolution.ordinary(layer) and len(shape) == 4):
-            return f"{name} is not an ordinary 2-D convolution of images"
-        if type(layer) is Dense and len(shape) != 2:
-            return f"{name} is applied to more than one vector an example"
-        if shape[:1] != (len(images),):
-            return f"{name} is not applied once to each example"
+        if unfit := _unfit(layer, inputs[0].aval.shape, len(images)):
+            return f"{name} is {unfit}"
         if _alone(layer, path, inputs[0], number) != [number(outs[path][0])]:
             return f"{name} is not simply applied, with parameters of its own, to one input"
         calls.append((inputs[0], outs[path][0]))
     needed = _needed(program, each, calls)
     outside = [p for p, v in zip(owned, program.jaxpr.invars, strict=False) if v in needed]
     return f"{'.'.join(map(str, outside[0]))} is used outside its layer" if outside else None
+
+
+def _unfit(layer: nnx.Module, shape: tuple[int, ...], examples: int) -> str | None:
+    if type(layer) is Conv and not (convolution.ordinary(layer) and len(shape) == 4):
+        return "not an ordinary 2-D convolution of images"
+    if type(layer) is Dense and len(shape) != 2:
+        return "applied to more than one vector an example"
+    return None if shape[:1] == (examples,) else "not applied once to each example"
 
 
 def _paths(state: Any) -> list[tuple]:

@@ -123,7 +123,8 @@ def private_gradient(
     back to `jax.vmap(jax.grad(...))`, and says so once.
 
     What a model holds besides its `nnx.Param`, such as the averages of batch normalisation in
-    evaluation, is not trained. A model that changes it in its forward pass is refused.
+    evaluation, is not trained. A model that changes such a variable in its forward pass is refused;
+    what it assigns to a plain array is forgotten.
 
     With `mesh=devices.mesh_for(1)` all local devices share the examples of each step; on a CPU,
     `devices.one_device_a_core()` before JAX starts makes each core one. The gradient is then called
