@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import warnings
 from functools import cache
 from typing import Any, NamedTuple
 from unittest import mock
@@ -17,16 +18,29 @@ from flax import nnx
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from dpstudy import models
 from dpstudy.gradients import applicability, layer_rules, per_example
 from dpstudy.gradients.convolution import conv_general_dilated
 from dpstudy.gradients.layers import Conv, Dense, tap, tapped
-from dpstudy.losses import cross_entropy
+from dpstudy.parts.activation import TANH
+from dpstudy.parts.loss import CrossEntropy
+from dpstudy.parts.network import Network
+from dpstudy.parts.part import KINDS
 
 BATCH = 3
 TOLERANCE = 1e-5
 # Positive, negative and zero; by hand, a mechanism's are never negative.
 WEIGHTS = np.array([0.25, -3.0, 0.0])
+
+
+NETWORKS = {kind: part() for kind, part in KINDS.items() if issubclass(part, Network)}
+
+
+def cross_entropy(logits, labels):
+    return CrossEntropy()(logits, (), labels, jnp.float32(1))
+
+
+def losses_of_tanh(network, images, labels):
+    return cross_entropy(network(images, TANH).logits, labels)
 
 
 def losses_with(activation):
@@ -74,17 +88,17 @@ def oracle_of(model):
 
 
 def check(model, images, labels, direct=False):
-    network = nnx.eval_shape(lambda: models.build(model, jax.random.key(0)))
+    network = nnx.eval_shape(lambda: NETWORKS[model].module(nnx.Rngs(params=0)))
     graph, params = nnx.split(network, nnx.Param)
     params, x = oracles.random_like(params), images / 255
     with convolving(direct):
-        found = everything(per_example.by_rules, graph, losses_with(jnp.tanh))(
+        found = everything(per_example.by_rules, graph, losses_of_tanh)(
             params, np.float32(x), labels, np.float32(WEIGHTS)
         )
     assert_same(found, *oracle_of(model)(nnx.to_pure_dict(params), x, labels))
 
 
-@pytest.mark.parametrize("model", models.NETWORKS)
+@pytest.mark.parametrize("model", NETWORKS)
 def test_the_papers_networks_have_the_gradients_of_vmap_grad(model):
     # An image where two corners of a pooling window differ by less than float32 can tell has two
     # right gradients; among random ones that is rare, and not so at this seed.
@@ -97,12 +111,12 @@ def test_so_they_have_where_xla_convolves(model):
 
 
 @pytest.mark.parametrize("direct", [False, True])
-@pytest.mark.parametrize("model", models.NETWORKS)
+@pytest.mark.parametrize("model", NETWORKS)
 def test_nothing_keeps_them_from_the_rules(model, direct):
-    network = nnx.eval_shape(lambda: models.build(model, jax.random.key(0)))
+    network = nnx.eval_shape(lambda: NETWORKS[model].module(nnx.Rngs(params=0)))
     graph, params = nnx.split(network, nnx.Param)
     images, labels = oracles.random_images(model, BATCH, seed=1)
-    losses = losses_with(jnp.tanh)
+    losses = losses_of_tanh
     with convolving(direct):
         assert applicability.why_not_by_rules(graph, losses, params, images / 255, labels) is None
 
@@ -359,10 +373,10 @@ def losses_of(apply, penalty=lambda network: 0.0):
 
 
 def why_not_by_rules(make, *parts_of_losses):
-    graph, params = nnx.split(nnx.eval_shape(make), nnx.Param)
+    graph, params, rest = nnx.split(nnx.eval_shape(make), nnx.Param, ...)
     vectors, labels = np.ones((BATCH, 4), np.float32), np.arange(BATCH)
     losses = losses_of(*parts_of_losses)
-    return applicability.why_not_by_rules(graph, losses, params, vectors, labels)
+    return applicability.why_not_by_rules(graph, losses, params, vectors, labels, rest)
 
 
 def norms_and_sum(way, make, *parts_of_losses):
@@ -521,6 +535,28 @@ def test_a_layer_with_a_second_argument_is_beyond_the_rules(monkeypatch):
         lambda: Small(Gated), lambda n, x: n.second(n.first(x), n.first.bias[...])
     )
     assert re.search("second is not simply", reason)
+
+
+@pytest.mark.parametrize("names", [("bias",), ("bias", "kernel")])
+def test_a_layer_with_weights_that_are_no_parameters_is_beyond_the_rules(names):
+    def make():
+        network = Small()
+        for name in names:
+            setattr(network.second, name, nnx.Variable(getattr(network.second, name)[...]))
+        return network
+
+    assert why_not_by_rules(make, call) == "second has weights that are no parameters"
+
+
+def test_a_transformation_that_stops_the_hooks_falls_back():
+    one_by_one = nnx.vmap(lambda network, x: network(x[None])[0], in_axes=(None, 0))
+    assert_falls_back("hooks of its layers do not pass", Small, one_by_one)
+
+
+def test_an_error_of_the_loss_is_its_own():
+    with pytest.raises(ZeroDivisionError), warnings.catch_warnings():
+        warnings.simplefilter("error")
+        norms_and_sum(per_example.gradients, Small, lambda n, x: n(x) / (1 // 0))
 
 
 def test_a_network_within_the_rules_does_not_fall_back(monkeypatch):

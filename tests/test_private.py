@@ -10,12 +10,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
+import oracles
 import pytest
 from flax import nnx
 
 from dpstudy import gaussian_noise, poisson, private_gradient
 from dpstudy.gradients import applicability, devices, layer_rules, per_example
-from dpstudy.sampling import Draw
+from dpstudy.parts.sampling import Draw
 
 BOOK = Path(__file__).parents[1] / "book"
 SCRIPT = BOOK / "own_network.py"
@@ -32,25 +33,112 @@ def small_network():
     return nnx.Sequential(conv, jnp.tanh, lambda h: h.reshape(len(h), -1), dense)
 
 
-def normalised_network():
-    """A network with a layer that has parameters and no rule."""
-    return nnx.Sequential(
-        lambda h: h.reshape(len(h), -1),
-        nnx.Linear(50, 6, rngs=nnx.Rngs(0)),
-        nnx.LayerNorm(6, rngs=nnx.Rngs(1)),
-        nnx.Linear(6, 4, rngs=nnx.Rngs(2)),
-    )
+def dense(inputs, outputs, seed=0, kind=nnx.Linear):
+    return kind(inputs, outputs, rngs=nnx.Rngs(seed))
 
 
-class TwiceApplied(nnx.Module):
-    """A network that applies one layer twice: its gradient is the sum of two."""
+class Network(nnx.Module):
+    """Parts, and how a test applies them to vectors of 50 numbers, the first 6 features first."""
 
-    def __init__(self):
-        self.first = nnx.Linear(50, 6, rngs=nnx.Rngs(0))
-        self.again = nnx.Linear(6, 6, rngs=nnx.Rngs(1))
+    def __init__(self, apply, **parts):
+        self.apply = apply
+        for name, part in {"first": dense(50, 6), **parts}.items():
+            setattr(self, name, part)
 
     def __call__(self, x):
-        return self.again(jnp.tanh(self.again(jnp.tanh(self.first(x.reshape(len(x), -1))))))
+        return self.apply(self, jnp.tanh(self.first(x.reshape(len(x), -1))))
+
+
+def layer_normalised():
+    """A network with a layer that has parameters and no rule."""
+    norm = nnx.LayerNorm(6, rngs=nnx.Rngs(1))
+    return Network(lambda n, h: n.last(n.norm(h)), norm=norm, last=dense(6, 4))
+
+
+def twice_applied():
+    """A network that applies one layer twice: its gradient is the sum of two."""
+    return Network(lambda n, h: n.again(jnp.tanh(n.again(h))), again=dense(6, 6))
+
+
+def mixed(n, h):
+    """Two experts, weighted by a gate."""
+    gates = jax.nn.softmax(n.gate(h))
+    return gates[:, :1] * n.left(h) + gates[:, 1:] * n.right(h)
+
+
+def ensemble():
+    members = nnx.vmap(lambda key: nnx.Linear(6, 4, rngs=nnx.Rngs(key)))
+    each = nnx.vmap(lambda member, h: member(h), in_axes=(0, None))
+    members = members(jax.random.split(jax.random.key(1), 3))
+    return Network(lambda n, h: each(n.members, h).mean(0), members=members)
+
+
+def batch_normalised(training=False):
+    norm = nnx.BatchNorm(6, use_running_average=not training, rngs=nnx.Rngs(1))
+    norm.mean[...], norm.var[...] = jnp.linspace(-1, 1, 6), jnp.linspace(0.5, 2, 6)
+    return Network(lambda n, h: n.last(n.norm(h)), norm=norm, last=dense(6, 4))
+
+
+def dropping(deterministic=False):
+    drop = nnx.Dropout(0.5, deterministic=deterministic, rngs=nnx.Rngs(1))
+    return Network(lambda n, h: n.last(n.drop(h)), drop=drop, last=dense(6, 4))
+
+
+def fixed(*names):
+    """A network with weights that are held, and no parameters."""
+    last = dense(6, 4)
+    for name in names:
+        setattr(last, name, nnx.Variable(getattr(last, name)[...] + 0.1))
+    return Network(lambda n, h: n.last(h) + n.last(-2 * h[:, None])[:, 0], last=last)
+
+
+def wrapped(kind, **options):
+    return Network(lambda n, h: n.last(h), last=kind(dense(6, 4), rngs=nnx.Rngs(1), **options))
+
+
+NETWORKS = {
+    "convolution": small_network,
+    "layer normalisation": layer_normalised,
+    "applied twice": twice_applied,
+    "residual": lambda: Network(
+        lambda n, h: n.last(h + jnp.tanh(n.inner(h))), inner=dense(6, 6), last=dense(6, 4)
+    ),
+    "mixture of experts": lambda: Network(
+        mixed, gate=dense(6, 2), left=dense(6, 4, 1), right=dense(6, 4, 2)
+    ),
+    "ensemble": ensemble,
+    "LoRA": lambda: Network(
+        lambda n, h: n.last(h),
+        last=nnx.LoRA(
+            6, 2, 4, base_module=dense(6, 4), b_initializer=nnx.initializers.ones, rngs=nnx.Rngs(1)
+        ),
+    ),
+    "PReLU": lambda: Network(lambda n, h: n.last(n.act(h)), act=nnx.PReLU(), last=dense(6, 4)),
+    "Einsum": lambda: Network(
+        lambda n, h: n.last(h.reshape(-1, 2, 3)),
+        last=nnx.Einsum("bij,ijk->bk", (2, 3, 4), (4,), rngs=nnx.Rngs(1)),
+    ),
+    "sequence": lambda: Network(
+        lambda n, h: n.last(h.reshape(-1, 3, 2)).max(axis=1), last=dense(2, 4)
+    ),
+    "weight normalisation": lambda: wrapped(nnx.WeightNorm),
+    "spectral normalisation": lambda: wrapped(nnx.SpectralNorm, update_stats=False),
+    "batch normalisation in evaluation": batch_normalised,
+    "dropout in evaluation": lambda: dropping(deterministic=True),
+    "a buffer": lambda: Network(
+        lambda n, h: n.last(h * n.scale), scale=nnx.Variable(jnp.arange(6.0)), last=dense(6, 4)
+    ),
+    "arrays": lambda: Network(
+        lambda n, h: n.last(h * n.scale + n.shift),
+        scale=jnp.arange(6.0),
+        shift=np.ones(6, np.float32),
+        last=dense(6, 4),
+    ),
+    "fixed layer": lambda: fixed("kernel", "bias"),
+    "fixed kernel": lambda: fixed("kernel"),
+}
+WITH_RULES = {"convolution", "residual", "mixture of experts", "dropout in evaluation", "a buffer"}
+WITH_RULES |= {"arrays", "fixed layer"}
 
 
 def examples():
@@ -58,33 +146,90 @@ def examples():
     return 3 * x, jnp.arange(9) % 4
 
 
+def gradients_by_hand(model, x, y, losses=losses):
+    """Each example's gradient, flat, by vmap of grad on the model as the user wrote it."""
+    graph, params, rest = nnx.split(model, nnx.Param, ...)
+    rest = nnx.to_pure_dict(rest)
+
+    def gradient(x, y):
+        return jax.grad(lambda p: losses(nnx.merge(graph, p, rest), x[None], y[None])[0])(params)
+
+    return oracles.flat(oracles.quick_jit(jax.vmap(gradient))(x, y))
+
+
 def by_hand(model, x, y, chosen, losses=losses):
-    """The clipped sum, one example at a time, on the model as the user wrote it."""
-    graph, params = nnx.split(model, nnx.Param)
-    total = np.zeros(sum(leaf.size for leaf in jax.tree.leaves(params)))
-    for i in chosen:
-        gradient = jax.grad(
-            lambda p, i=i: losses(nnx.merge(graph, p), x[i : i + 1], y[i : i + 1])[0]
-        )(params)
-        flat = np.concatenate(
-            [np.asarray(leaf, float).ravel() for leaf in jax.tree.leaves(gradient)]
-        )
-        total += flat * min(1.0, CLIP / np.linalg.norm(flat))
-    return total
+    """The clipped sum over the chosen examples."""
+    return oracles.clipped(gradients_by_hand(model, x, y, losses)[np.array(chosen)], CLIP).sum(0)
 
 
 def flat(tree):
     return np.concatenate([np.asarray(leaf, float).ravel() for leaf in jax.tree.leaves(tree)])
 
 
-@pytest.mark.parametrize("build", [small_network, normalised_network, TwiceApplied])
-@pytest.mark.filterwarnings("ignore::dpstudy.gradients.per_example.FallbackWarning")
-def test_the_sum_is_that_of_gradients_clipped_one_by_one(build):
+def assert_same_as_by_hand(build, losses=losses):
+    """Norms, and clipped sums on one device and on the two of conftest.py, unevenly."""
     x, y = examples()
-    gradient, params = private_gradient(build(), losses, clip_norm=CLIP, microbatch=2)
-    draw = Draw(jnp.array([0, 3, 4, 7, 8, 0, 0]), jnp.int32(5), jnp.bool_(False))
-    expected = by_hand(build(), x, y, [0, 3, 4, 7, 8])
-    np.testing.assert_allclose(flat(gradient(params, x, y, draw)), expected, rtol=1e-4, atol=1e-6)
+    each = gradients_by_hand(build(), x, y, losses)
+    assert np.linalg.norm(each, axis=1).min() > 0
+    chosen, draw = [1, 4, 5, 7, 8], Draw(jnp.array([1, 4, 5, 7, 8, 0, 0]), 5, jnp.bool_(False))
+    expected = oracles.clipped(each[chosen], CLIP).sum(0)
+    for mesh in (None, devices.mesh_for(1)):
+        gradient, params = private_gradient(
+            build(), losses, clip_norm=CLIP, microbatch=2, mesh=mesh
+        )
+        run = gradient if mesh else oracles.quick_jit(gradient)
+        total = flat(run(params, x, y, draw))
+        assert np.linalg.norm(total - expected) < 1e-5 * np.linalg.norm(expected), mesh
+
+    @oracles.quick_jit
+    def norms(params):
+        network = (gradient.graph, losses, params, x, y, gradient.rest)
+        return per_example.gradients(*network)[1].norms()
+
+    np.testing.assert_allclose(norms(params), np.linalg.norm(each, axis=1), rtol=1e-5)
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_norms_and_clipped_sums_are_those_of_vmap_grad(name):
+    per_example._warn_once.cache_clear()
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", per_example.FallbackWarning)
+        assert_same_as_by_hand(NETWORKS[name])
+    said = any(warning.category is per_example.FallbackWarning for warning in caught)
+    assert said == (name not in WITH_RULES)
+
+
+@pytest.mark.parametrize(
+    "losses",
+    [
+        lambda n, x, y: jax.vmap(lambda x, y: losses(n, x[None], y[None])[0])(x, y),
+        lambda n, x, y: nnx.vmap(
+            lambda n, x, y: losses(n, x[None], y[None])[0], in_axes=(None, 0, 0)
+        )(n, x, y),
+        lambda n, x, y: losses(lambda x: nnx.remat(lambda n, x: n(x))(n, x), x, y),
+    ],
+    ids=["jax.vmap", "nnx.vmap", "nnx.remat"],
+)
+@pytest.mark.filterwarnings("ignore::dpstudy.gradients.per_example.FallbackWarning")
+def test_a_loss_may_transform_the_network_itself(losses):
+    assert_same_as_by_hand(batch_normalised, losses)
+
+
+@pytest.mark.parametrize(
+    ("build", "names"),
+    [
+        (lambda: batch_normalised(training=True), r"norm\.mean \(BatchStat\)"),
+        (lambda: wrapped(nnx.SpectralNorm), r"last\.batch_stats\.\('kernel', 'u'\) \(BatchStat\)"),
+        (dropping, r"drop\.rngs\.count \(RngCount\)"),
+    ],
+    ids=["batch normalisation", "spectral normalisation", "dropout"],
+)
+def test_a_network_that_changes_what_its_examples_share_is_refused(build, names):
+    x, y = examples()
+    gradient, params = private_gradient(build(), losses, clip_norm=CLIP)
+    draw = Draw(jnp.arange(9), jnp.int32(9), jnp.bool_(False))
+    with pytest.raises(ValueError, match=f"^{names} changes in the forward pass.*eval\\(\\)"):
+        gradient(params, x, y, draw)
 
 
 @pytest.mark.filterwarnings("ignore::dpstudy.gradients.per_example.FallbackWarning")
@@ -117,7 +262,7 @@ def test_an_overflowing_draw_poisons_the_sum():
 
 
 @pytest.mark.parametrize(
-    ("build", "names"), [(normalised_network, "LayerNorm"), (TwiceApplied, "again")]
+    ("build", "names"), [(layer_normalised, "LayerNorm"), (twice_applied, "again")]
 )
 def test_a_layer_without_a_rule_falls_back_and_says_so_once(build, names):
     x, y = examples()

@@ -67,10 +67,13 @@ def tapped(layer: nnx.Module, inputs: Array, outputs: Array) -> Array:
 def tap(model: nnx.Module) -> nnx.Module:
     """Return a copy of any flax network whose `nnx.Conv` and `nnx.Linear` layers are tapped.
 
-    The copy computes the same function of the same parameters. Other layers stay as they are.
+    The copy computes the same function of the same parameters. Other layers stay as they are, and
+    so do layers with weights that are no parameters: they have no gradient that a rule could give.
     """
     copy = nnx.clone(model)
     for _, layer in nnx.iter_modules(copy):
+        if nnx.state(layer, nnx.Not(nnx.Param)):
+            continue
         if type(layer) is nnx.Conv:
             layer.__class__ = Conv
             if layer.conv_general_dilated is jax.lax.conv_general_dilated:

@@ -9,9 +9,9 @@ are tested and which serves networks beyond them (`applicability.py`).
 
 from __future__ import annotations
 
-import functools
 import warnings
 from collections.abc import Callable
+from functools import cache, partial
 from typing import TYPE_CHECKING
 
 import jax
@@ -21,6 +21,7 @@ from flax import nnx
 from dpstudy.gradients.applicability import why_not_by_rules
 from dpstudy.gradients.layer_rules import RULES, LayerGradients, WrittenOut
 from dpstudy.gradients.layers import LayerInput, OutputZero, capturing, names_of
+from dpstudy.gradients.shared_state import refuse_updates
 
 if TYPE_CHECKING:
     from jaxtyping import Array, Float
@@ -59,31 +60,56 @@ class Gradients:
 
 
 def gradients(
-    graph: nnx.GraphDef, losses: Losses, params: nnx.State, images: Array, labels: Array
+    graph: nnx.GraphDef,
+    losses: Losses,
+    params: nnx.State,
+    images: Float[Array, "batch *image"],
+    labels: Int[Array, "batch"],
+    *rest: nnx.State,
 ) -> tuple[Float[Array, "batch"], Gradients]:
     """Return each example's loss and gradient: by the rules, or by vmap where they do not hold.
 
     A network that falls back says so once, as a `FallbackWarning`: the result is the same, at
     several times the cost.
+
+    Args:
+        graph: the network without its states.
+        losses: an example's loss may depend on that example alone.
+        params: what the gradients are with respect to.
+        images: a microbatch.
+        labels: its labels.
+        rest: what else the network holds, the same for all examples.
+
+    Raises:
+        ValueError: the network changes `rest`.
     """
-    reason = why_not_by_rules(graph, losses, params, images, labels)
+    network = (graph, losses, params, images, labels, *rest)
+    if jax.tree.leaves(rest):
+        refuse_updates(*network)
+    reason = why_not_by_rules(*network)
     if reason is None:
-        return by_rules(graph, losses, params, images, labels)
+        return by_rules(*network)
+    result = by_vmap(*network)
     _warn_once(reason)
-    return by_vmap(graph, losses, params, images, labels)
+    return result
 
 
 class FallbackWarning(UserWarning):
     """A network is beyond the rules, and pays for it."""
 
 
-@functools.cache
+@cache
 def _warn_once(reason: str) -> None:
     warnings.warn(f"per-example gradients by vmap: {reason}", FallbackWarning, stacklevel=4)
 
 
 def by_rules(
-    graph: nnx.GraphDef, losses: Losses, params: nnx.State, images: Array, labels: Array
+    graph: nnx.GraphDef,
+    losses: Losses,
+    params: nnx.State,
+    images: Float[Array, "batch *image"],
+    labels: Int[Array, "batch"],
+    *rest: nnx.State,
 ) -> tuple[Float[Array, "batch"], Gradients]:
     """Return each example's loss and gradient, by one differentiation and the layers' rules.
 
@@ -91,16 +117,18 @@ def by_rules(
     without a word. `gradients` asks first. An example's loss must depend on that example alone.
     """
     capture = capturing(losses, LayerInput, OutputZero)
-    shapes = jax.eval_shape(lambda: capture(nnx.merge(graph, params), images, labels)[2])
+    # Copies: flax's transformations write to a network's variables, which no outer ones allow.
+    network = partial(nnx.merge, graph, params, *rest, copy=True)
+    shapes = jax.eval_shape(lambda: capture(network(), images, labels)[2])
     zeros = jax.tree.map(lambda z: jnp.zeros(z.shape, z.dtype), shapes)
 
     def summed(zeros: nnx.State) -> tuple[Array, tuple[Array, nnx.State]]:
         run = capturing(losses, LayerInput, init=zeros)
-        each, inputs = run(nnx.merge(graph, params), images, labels)
+        each, inputs = run(network(), images, labels)
         return each.sum(), (each, inputs)
 
     output_gradients, (each, inputs) = jax.grad(summed, has_aux=True)(zeros)
-    modules = dict(nnx.iter_modules(nnx.merge(graph, params)))
+    modules = dict(nnx.iter_modules(network()))
     outputs = {path[:-1]: g for path, g in nnx.to_flat_state(output_gradients)}
     layers = {}
     for path, value in nnx.to_flat_state(inputs):
@@ -110,12 +138,18 @@ def by_rules(
 
 
 def by_vmap(
-    graph: nnx.GraphDef, losses: Losses, params: nnx.State, images: Array, labels: Array
+    graph: nnx.GraphDef,
+    losses: Losses,
+    params: nnx.State,
+    images: Float[Array, "batch *image"],
+    labels: Int[Array, "batch"],
+    *rest: nnx.State,
 ) -> tuple[Float[Array, "batch"], Gradients]:
     """Return each example's loss and gradient by `jax.vmap(jax.grad(...))`."""
 
     def one(params: nnx.State, image: Array, label: Array) -> Array:
-        return losses(nnx.merge(graph, params), image[None], label[None])[0]
+        network = nnx.merge(graph, params, *rest, copy=True)
+        return losses(network, image[None], label[None])[0]
 
     each, gradients = jax.vmap(jax.value_and_grad(one), (None, 0, 0))(params, images, labels)
     layers: dict[tuple, dict[str, Array]] = {}

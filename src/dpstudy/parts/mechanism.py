@@ -57,6 +57,7 @@ class Mechanism(Part):
         images: Array,
         labels: Array,
         mask: Float[Array, "batch"],
+        *rest: nnx.State,
     ) -> tuple[nnx.State, Seen]:
         """Return the bounded sum over the examples in `mask`, without noise, and what was seen.
 
@@ -67,6 +68,7 @@ class Mechanism(Part):
             images: a microbatch of examples, as `losses` takes them.
             labels: their labels.
             mask: 1 for an example that counts, else 0.
+            rest: what the network holds beside its parameters, shared by all examples.
         """
         raise NotImplementedError
 
@@ -109,9 +111,10 @@ class FlatClipping(Mechanism):
         images: Array,
         labels: Array,
         mask: Float[Array, "batch"],
+        *rest: nnx.State,
     ) -> tuple[nnx.State, Seen]:
         """See `Mechanism`."""
-        each, gradients = per_example.gradients(graph, losses, params, images, labels)
+        each, gradients = per_example.gradients(graph, losses, params, images, labels, *rest)
         norms = gradients.norms()
         total = gradients.weighted_sum(mask * clip_coefficients(norms, self.clip_norm))
         seen = Seen(
@@ -145,11 +148,12 @@ class NoPrivacy(Mechanism):
         images: Array,
         labels: Array,
         mask: Float[Array, "batch"],
+        *rest: nnx.State,
     ) -> tuple[nnx.State, Seen]:
         """See `Mechanism`. Norms are not seen: they would cost the per-example gradients."""
 
         def summed(params: nnx.State) -> Array:
-            return jnp.vdot(mask, losses(nnx.merge(graph, params), images, labels))
+            return jnp.vdot(mask, losses(nnx.merge(graph, params, *rest), images, labels))
 
         loss, total = jax.value_and_grad(summed)(params)
         return total, nothing_seen()._replace(loss=loss, examples=mask.sum())

@@ -8,7 +8,7 @@ on the *sum*, a division by the *expected* batch size, and nothing else that loo
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -31,17 +31,21 @@ if TYPE_CHECKING:
     from dpstudy.parts.sampling import Draw
 
 
-@dataclass(frozen=True)
+# Equal only to itself: jax.jit remembers it, and the arrays that it holds cannot be hashed.
+@dataclass(frozen=True, eq=False)
 class PrivateGradient:
     """The sum of a network's clipped per-example gradients, as a function.
 
+    `nnx.merge(gradient.graph, params, gradient.rest)` is the network again.
+
     Attributes:
-        graph: the network without its parameters.
+        graph: the network without its states.
         losses: from a network, inputs and labels to one loss an example. An example's loss may
             depend on that example alone: no batch normalisation, no contrastive terms.
         mechanism: how the examples' gradients are bounded.
         microbatch: examples in one pass.
         mesh: the devices that share the examples; None for one device.
+        rest: what the network holds besides its parameters, the same for all examples.
     """
 
     graph: nnx.GraphDef
@@ -49,6 +53,7 @@ class PrivateGradient:
     mechanism: FlatClipping
     microbatch: int = 32
     mesh: Mesh | None = None
+    rest: nnx.State = field(default_factory=lambda: nnx.State({}))
 
     @property
     def sensitivity(self) -> float:
@@ -65,7 +70,8 @@ class PrivateGradient:
             draw: the examples of this step.
 
         Raises:
-            ValueError: called within `jax.jit` though devices share the examples.
+            ValueError: called within `jax.jit` though devices share the examples; or the network
+                changes what it holds besides its parameters.
         """
         if self.mesh is None:
             total = self._sum(params, inputs, labels, draw)
@@ -77,7 +83,8 @@ class PrivateGradient:
 
     def _sum(self, params: nnx.State, inputs: Array, labels: Array, draw: Draw) -> nnx.State:
         def part(inputs: Array, labels: Array, mask: Array) -> nnx.State:
-            return self.mechanism.sum(self.graph, self.losses, params, inputs, labels, mask)[0]
+            parts = self.graph, self.losses, params, inputs, labels, mask, self.rest
+            return self.mechanism.sum(*parts)[0]
 
         nothing = jax.tree.map(jnp.zeros_like, params)
         return accumulate.over_examples(part, nothing, draw, (inputs, labels), self.microbatch)
@@ -115,6 +122,10 @@ def private_gradient(
     with any other layer that has parameters, weights used twice, or a penalty on weights falls
     back to `jax.vmap(jax.grad(...))`, and says so once.
 
+    What a model holds besides its `nnx.Param`, such as the averages of batch normalisation in
+    evaluation, is not trained. A model that changes such a variable in its forward pass is refused;
+    what it assigns to a plain array is forgotten.
+
     With `mesh=devices.mesh_for(1)` all local devices share the examples of each step; on a CPU,
     `devices.one_device_a_core()` before JAX starts makes each core one. The gradient is then called
     outside `jax.jit`. Put the training set and the parameters on all devices once, by
@@ -129,6 +140,5 @@ def private_gradient(
         raise ValueError(f"clip_norm must be > 0, got {clip_norm}")
     if microbatch < 1:
         raise ValueError(f"microbatch must be at least 1, got {microbatch}")
-    graph, params = nnx.split(layers.tap(model), nnx.Param)
-    mechanism = FlatClipping(clip_norm)
-    return PrivateGradient(graph, losses, mechanism, microbatch, mesh), params
+    graph, params, rest = nnx.split(layers.tap(model), nnx.Param, ...)
+    return PrivateGradient(graph, losses, FlatClipping(clip_norm), microbatch, mesh, rest), params
