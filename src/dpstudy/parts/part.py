@@ -98,8 +98,8 @@ def _register(cls: type[Part]) -> None:
     """Make a class a pytree.
 
     Not by `jax.tree_util.register_dataclass`: to JAX 0.10 the structures of two dataclasses with
-    as many leaves and equal static fields are equal, whatever their classes, and about one `jax.jit`
-    in a hundred then runs for one class what was compiled for the other.
+    as many leaves and equal static fields are equal, whatever their classes, and now and then
+    `jax.jit` then runs for one class what was compiled for the other.
     """
     traced = [field.name for field in dataclasses.fields(cls) if _is_traced(field)]
     rest = [field.name for field in dataclasses.fields(cls) if not _is_traced(field)]
@@ -198,7 +198,7 @@ def _plain(value: Any, field: dataclasses.Field | None = None) -> Any:
 def _read(cls: type[Part], written: Any) -> Part:
     """Build a part, unchecked, from what was written down of it."""
     if not isinstance(written, Mapping):
-        raise SpecError(f"not a {cls.__name__.lower()}: {written!r}")
+        raise SpecError(f"{cls.__name__.lower()} must be an object with fields, got {written!r}")
     fields, actual = dict(written), cls
     if cls.kind != "":  # a run alone is of no kind
         known = {name: one for name, one in KINDS.items() if issubclass(one, cls)}
