@@ -7,16 +7,18 @@ import numpy as np
 import pytest
 from results_for_tests import RUN, result_of
 
-from dpstudy import sampling
 from dpstudy.lab.store import with_epsilon
+from dpstudy.parts import sampling
+from dpstudy.parts.mechanism import FlatClipping, NoPrivacy
+from dpstudy.parts.run import Run, vary
+from dpstudy.parts.sampling import Shuffled
 from dpstudy.privacy import accounting, shuffling
 from dpstudy.privacy import run_epsilon as privacy
 from dpstudy.privacy.run_epsilon import LABELS, epsilon_curve
-from dpstudy.spec import Run
 
 STEPS = [2, 4, 6]
-SHUFFLED = replace(RUN, sampling="shuffled")
-COMMON = {"noise_multiplier": RUN.noise_multiplier, "delta": RUN.delta}
+SHUFFLED = replace(RUN, sampling=Shuffled(2000))
+COMMON = {"noise_multiplier": RUN.mechanism.noise_multiplier, "delta": RUN.delta}
 
 
 @pytest.mark.parametrize("accountant", accounting.ACCOUNTANTS)
@@ -42,10 +44,10 @@ def test_every_accountant_s_epsilon_is_stored_for_a_poisson_run():
 
 def test_delta_and_noise_are_the_run_s_own():
     plain = epsilon_curve(RUN, [2])["rdp"]
-    assert epsilon_curve(replace(RUN, delta=1e-3), [2])["rdp"] < plain
-    assert epsilon_curve(replace(RUN, noise_multiplier=2.0), [2])["rdp"] < plain
+    assert epsilon_curve(vary(RUN, delta=1e-3), [2])["rdp"] < plain
+    assert epsilon_curve(vary(RUN, noise_multiplier=2.0), [2])["rdp"] < plain
     # What the accountants do not look at does not change the epsilon.
-    assert epsilon_curve(replace(RUN, clip_norm=3.0, seed=7), [2])["rdp"] == plain
+    assert epsilon_curve(vary(RUN, clip_norm=3.0, seed=7), [2])["rdp"] == plain
 
 
 def test_a_shuffled_run_never_carries_a_plain_epsilon():
@@ -71,14 +73,14 @@ def test_what_holds_for_a_shuffled_run_is_one_unsampled_step_an_epoch():
 
 
 def test_what_holds_for_a_shuffled_run_is_more_than_it_claims():
-    run = Run(sampling="shuffled")
+    run = Run(sampling=Shuffled())
     curve = epsilon_curve(run, [run.epochs * run.steps_per_epoch])
     assert curve["shuffled-pld"][0] > 5 * curve["claimed-rdp-2019"][0]
 
 
 def test_a_shuffled_run_costs_at_least_what_its_finished_epochs_give_away():
     """2 steps an epoch: within one it is not known whether the example was already in a batch."""
-    run = replace(SHUFFLED, batch=1_900)  # 200 of 4,000 are left over
+    run = vary(SHUFFLED, batch=1_900)  # 200 of 4,000 are left over
     bound = epsilon_curve(run, [1, 2, 3, 4])["shuffled-at-least"]
     alone = shuffling.least_epsilon_curve(examples=4_000, batch=1_900, epochs=[0, 1, 2], **COMMON)
     assert bound == pytest.approx([alone[0], alone[1], alone[1], alone[2]], rel=1e-5)
@@ -90,14 +92,14 @@ def test_a_shuffled_run_costs_at_least_what_its_finished_epochs_give_away():
 @pytest.mark.parametrize("batch", [512, 600, 1024, 2000, 2100, 4000])
 def test_no_example_is_in_two_batches_of_a_shuffled_epoch(batch):
     """What the epsilon of shuffled runs rests on, tried on the batches themselves."""
-    run = replace(SHUFFLED, batch=batch)
-    order = jax.random.permutation(jax.random.key(0), run.examples)
+    run = vary(SHUFFLED, batch=batch)
+    order = jax.random.permutation(jax.random.key(0), run.dataset.examples)
     batches = [sampling.shuffled(order, batch, step).indices for step in range(run.steps_per_epoch)]
     assert np.bincount(np.concatenate(batches)).max() == 1
 
 
 def test_a_run_without_privacy_has_no_epsilon():
-    run = Run(mechanism="none", noise_multiplier=0.0)
+    run = Run(mechanism=NoPrivacy())
     assert epsilon_curve(run, [1, 2]) == {}
     assert with_epsilon(result_of(run)).epsilon == {}
 
@@ -118,6 +120,21 @@ def test_what_is_not_finite_is_none(monkeypatch):
     """Results are JSON, which has no infinity."""
     monkeypatch.setattr(privacy.accounting, "epsilon_curve", lambda **_: (1.0, float("inf")))
     assert epsilon_curve(RUN, [1, 2])["pld"] == [1.0, None]
+
+
+class HalfAsSensitive(FlatClipping):
+    """Whose step's sensitivity is proven to be C / 2."""
+
+    @property
+    def noise_over_sensitivity(self):
+        return 2 * self.noise_multiplier
+
+
+def test_epsilon_follows_from_the_noise_over_the_sensitivity_that_the_mechanism_has_proven():
+    proven = vary(RUN, noise_multiplier=2 * RUN.mechanism.noise_multiplier)
+    assert epsilon_curve(replace(RUN, mechanism=HalfAsSensitive()), [2]) == epsilon_curve(
+        proven, [2]
+    )
 
 
 def test_every_stored_epsilon_has_a_label():

@@ -14,9 +14,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from dpstudy import sampling
-from dpstudy.spec import Run
-from dpstudy.training import loop as training
+from dpstudy.parts import sampling
+from dpstudy.parts.dataset import Images
+from dpstudy.parts.run import Run, vary
+from dpstudy.parts.sampling import Poisson, Shuffled
+from dpstudy.training import loop
 
 EXAMPLES, BATCH, DRAWS = 80, 20, 5_000
 PROBABILITY = BATCH / EXAMPLES
@@ -148,7 +150,11 @@ def test_the_capacity_costs_little(examples, batch):
     assert check_capacity(examples, batch) < batch + 4 / 3 * (exact - batch)
 
 
-# --- shuffled ---------------------------------------------------------------------------------
+# --- the parts, as the training loop draws with them --------------------------------------------
+
+
+def run_of(sampling):
+    return vary(Run(), dataset=Images("mnist-5k"), sampling=sampling)
 
 
 def epoch_of(run, epoch):
@@ -157,15 +163,15 @@ def epoch_of(run, epoch):
     @oracles.quick_jit
     def draws(key):
         steps = epoch * run.steps_per_epoch + jnp.arange(run.steps_per_epoch)
-        order = training.order_of_epoch(run.shape, key, steps[0])
-        return jax.lax.map(lambda step: training.draw_examples(run.shape, key, order, step), steps)
+        order = loop.order_of_epoch(run, key, steps[0])
+        return jax.lax.map(lambda step: loop.draw_examples(run, key, order, step), steps)
 
     return jax.tree.map(np.asarray, draws(jax.random.key(2)))
 
 
 @pytest.mark.parametrize("batch", [512, 1_000, 1_600, 2_500])  # 7.8, 4, 2.5, 1.6 to an epoch
 def test_a_shuffled_epoch_is_whole_batches_and_no_example_twice(batch):
-    run = Run(dataset="mnist-5k", batch=batch, sampling="shuffled")
+    run = run_of(Shuffled(batch))
     draws = epoch_of(run, epoch=3)
     assert draws.indices.shape == (run.steps_per_epoch, batch)
     np.testing.assert_array_equal(draws.count, batch)
@@ -176,7 +182,7 @@ def test_a_shuffled_epoch_is_whole_batches_and_no_example_twice(batch):
 
 
 def test_each_epoch_is_shuffled_anew():
-    run = Run(dataset="mnist-5k", batch=1_000, sampling="shuffled")
+    run = run_of(Shuffled(1_000))
     first, second = (epoch_of(run, epoch).indices.ravel() for epoch in (0, 1))
     np.testing.assert_array_equal(np.sort(first), np.arange(4_000))
     np.testing.assert_array_equal(np.sort(second), np.arange(4_000))
@@ -186,7 +192,7 @@ def test_each_epoch_is_shuffled_anew():
 
 
 def test_the_training_loop_draws_a_poisson_batch_anew_at_every_step():
-    run = Run(dataset="mnist-5k", batch=400)
+    run = run_of(Poisson(400))
     draws = epoch_of(run, epoch=1)
     assert not draws.overflow.any()
     steps = run.steps_per_epoch
@@ -194,3 +200,29 @@ def test_the_training_loop_draws_a_poisson_batch_anew_at_every_step():
     drawn = [set(i[:n].tolist()) for i, n in zip(draws.indices, draws.count, strict=True)]
     shared = [len(one & other) for one, other in pairwise(drawn)]
     assert np.mean(shared) == pytest.approx(400 * 0.1, rel=0.2)
+
+
+def test_poisson_draws_under_the_step_s_key_and_goes_by_no_order():
+    key = jax.random.key(8)
+    assert Poisson(BATCH).order(key, EXAMPLES, 3) is None
+    for step in (0, 7):
+        found = Poisson(BATCH).draw(key, EXAMPLES, None, step)
+        expected = sampling.poisson(jax.random.fold_in(key, step), EXAMPLES, BATCH)
+        jax.tree.map(np.testing.assert_array_equal, found, expected)
+
+
+@pytest.mark.parametrize(
+    ("examples", "batch", "steps"),
+    [(60_000, 512, 117), (4_000, 256, 16), (4_000, 4_000, 1), (4_000, 3_000, 1), (50_000, 512, 98)],
+)  # 117.19, 15.63, 1, 1.33, 97.66
+def test_an_epoch_of_poisson_sampling_expects_to_see_each_example_about_once(
+    examples, batch, steps
+):
+    assert Poisson(batch).steps_per_epoch(examples) == steps
+    assert abs(steps * batch - examples) <= batch / 2
+
+
+@settings(max_examples=100, deadline=None, derandomize=True)
+@given(st.integers(4_000, 60_000), st.integers(1, 4_000))
+def test_an_epoch_of_shuffled_batches_never_needs_an_example_twice(examples, batch):
+    assert examples - batch < Shuffled(batch).steps_per_epoch(examples) * batch <= examples

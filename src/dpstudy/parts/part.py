@@ -82,9 +82,7 @@ def part(kind: str = "") -> Callable[[type[AnyPart]], type[AnyPart]]:
     def declare(cls: type[AnyPart]) -> type[AnyPart]:
         cls = dataclasses.dataclass(frozen=True)(cls)
         cls.kind = kind
-        traced = [f.name for f in dataclasses.fields(cls) if _is_traced(f)]
-        rest = [f.name for f in dataclasses.fields(cls) if not _is_traced(f)]
-        jax.tree_util.register_dataclass(cls, data_fields=traced, meta_fields=rest)
+        _register(cls)
         if kind:
             other = KINDS.setdefault(kind, cls)
             # The same class again is a notebook's cell that ran twice.
@@ -94,6 +92,26 @@ def part(kind: str = "") -> Callable[[type[AnyPart]], type[AnyPart]]:
         return cls
 
     return declare
+
+
+def _register(cls: type[Part]) -> None:
+    """Make a class a pytree.
+
+    Not by `jax.tree_util.register_dataclass`: to JAX 0.10 the structures of two dataclasses with
+    as many leaves and equal static fields are equal, whatever their classes, and now and then
+    `jax.jit` then runs for one class what was compiled for the other.
+    """
+    traced = [field.name for field in dataclasses.fields(cls) if _is_traced(field)]
+    rest = [field.name for field in dataclasses.fields(cls) if not _is_traced(field)]
+
+    def flatten(of: Part) -> tuple[list[tuple[Any, Any]], tuple[Any, ...]]:
+        leaves = [(jax.tree_util.GetAttrKey(name), getattr(of, name)) for name in traced]
+        return leaves, tuple(getattr(of, name) for name in rest)
+
+    def build(static: tuple[Any, ...], leaves: typing.Iterable[Any]) -> Part:
+        return cls(**dict(zip((*rest, *traced), (*static, *leaves), strict=True)))
+
+    jax.tree_util.register_pytree_with_keys(cls, flatten, build)
 
 
 def _is_traced(field: dataclasses.Field) -> bool:
@@ -180,9 +198,9 @@ def _plain(value: Any, field: dataclasses.Field | None = None) -> Any:
 def _read(cls: type[Part], written: Any) -> Part:
     """Build a part, unchecked, from what was written down of it."""
     if not isinstance(written, Mapping):
-        raise SpecError(f"not a {cls.__name__.lower()}: {written!r}")
+        raise SpecError(f"{cls.__name__.lower()} must be an object with fields, got {written!r}")
     fields, actual = dict(written), cls
-    if cls.kind is None:
+    if cls.kind != "":  # a run alone is of no kind
         known = {name: one for name, one in KINDS.items() if issubclass(one, cls)}
         choose(cls.__name__.lower(), kind := fields.pop("kind", None), known)
         actual = known[kind]

@@ -1,4 +1,4 @@
-"""The tempered sigmoids against their formula in double precision."""
+"""The activations against their formulas in double precision."""
 
 from __future__ import annotations
 
@@ -10,9 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import expit
 
-from dpstudy import objectives
-from dpstudy.activations import relu, tempered_sigmoid
-from dpstudy.spec import Run
+from dpstudy.parts.activation import TANH, LayerWise, Linear, Relu, Tempered
 
 X = np.linspace(-12, 12, 601, dtype=np.float32)
 EXTREME = np.array([-1e4, -1e30, 1e4, 1e30, -np.inf, np.inf], np.float32)
@@ -21,7 +19,7 @@ positive = st.floats(2**-6, 10, width=32)
 
 @jax.jit
 def value_and_slope(x, s, t, o):
-    return jax.vmap(jax.value_and_grad(tempered_sigmoid), (0, None, None, None))(x, s, t, o)
+    return jax.vmap(jax.value_and_grad(Tempered(s, t, o)))(x)
 
 
 @settings(max_examples=200, deadline=None, derandomize=True)
@@ -35,7 +33,8 @@ def test_the_value_is_equation_3_and_the_slope_its_derivative(s, t, o):
 
 
 def test_two_two_one_is_tanh_itself():
-    mine = tempered_sigmoid(jnp.asarray(X), 2.0, 2.0, 1.0)
+    assert Tempered(2.0, 2.0, 1.0) == TANH
+    mine = TANH(jnp.asarray(X))
     np.testing.assert_array_equal(mine, jnp.tanh(jnp.asarray(X)))
     np.testing.assert_allclose(mine, np.tanh(X.astype(np.float64)), rtol=1e-6, atol=1e-7)
 
@@ -57,10 +56,17 @@ def test_it_increases_so_that_pooling_may_come_first(o):
 
 def test_relu_is_the_positive_part_and_its_slope_at_zero_is_zero():
     x = jnp.asarray([-1e4, -1.5, 0.0, 1e-30, 1.5, 1e4], jnp.float32)
-    np.testing.assert_array_equal(relu(x), np.maximum(np.asarray(x), 0))
-    np.testing.assert_array_equal(jax.vmap(jax.grad(relu))(x), [0, 0, 0, 1, 1, 1])
+    np.testing.assert_array_equal(Relu()(x), np.maximum(np.asarray(x), 0))
+    np.testing.assert_array_equal(jax.vmap(jax.grad(Relu()))(x), [0, 0, 0, 1, 1, 1])
 
 
 def test_without_an_activation_a_layer_hands_on_what_it_computes():
     x = jnp.linspace(-3, 3, 7)
-    assert objectives.activation_of(Run(activation="none"), {})(x) is x
+    assert Linear()(x) is x
+
+
+def test_each_layer_has_the_same_activation_or_its_own():
+    each = (Tempered(1.7), Relu(), Tempered(offset=0.0))
+    assert tuple(map(LayerWise(each).of_layer, range(3))) == each
+    for shared in (TANH, Relu(), Linear()):
+        assert shared.of_layer(0) == shared.of_layer(6) == shared

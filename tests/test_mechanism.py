@@ -1,8 +1,9 @@
-"""The clipped sum and its noise: by hand in double precision, and by statistics at a fixed seed."""
+"""The sums and their noise: by hand in double precision, and by statistics at a fixed seed."""
 
 from __future__ import annotations
 
 from functools import cache
+from unittest import mock
 
 import jax
 import jax.numpy as jnp
@@ -14,49 +15,42 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from dpstudy import mechanisms, models
 from dpstudy.gradients import per_example
-from dpstudy.losses import cross_entropy
-from dpstudy.spec import Run
-from dpstudy.training import loop as training
+from dpstudy.parts.dataset import Images
+from dpstudy.parts.mechanism import FlatClipping, NoPrivacy, gaussian_noise
+from dpstudy.parts.optimizer import Adam, Sgd
+from dpstudy.parts.run import Run, vary
 
 BATCH = 8
 MODEL = "tempered-mnist"
 
 
-def losses(network, images, labels):
-    return cross_entropy(network(images, jnp.tanh), labels)
-
-
 @cache
 def study():
     """A batch, its losses and gradients in double precision, and the package's two sums of it."""
-    network = nnx.eval_shape(lambda: models.build(MODEL, jax.random.key(0)))
-    graph, params = nnx.split(network, nnx.Param)
+    run = Run()
+    graph, params = nnx.split(nnx.eval_shape(lambda: run.network.module(nnx.Rngs(params=0))))
     params = oracles.random_like(params)
+    losses = run.losses(jnp.float32(1))
     images, labels = oracles.random_images(MODEL, BATCH, seed=1)
     # Contrasts from faint to full: gradients of many sizes.
-    x = images / 255 * np.linspace(0.02, 1, BATCH)[:, None, None, None]
+    stored = images * np.linspace(0.02, 1, BATCH)[:, None, None, None]
     oracle = oracles.per_example(oracles.NETWORKS[MODEL], jnp.tanh)
-    each, gradients = oracles.in_double_precision(oracle)(nnx.to_pure_dict(params), x, labels)
+    each, gradients = oracles.in_double_precision(oracle)(
+        nnx.to_pure_dict(params), stored / 255, labels
+    )
 
     @oracles.quick_jit
-    def clipped(images, labels, mask, clip_norm):
-        found = per_example.by_rules(graph, losses, params, images, labels)
-        total, seen = mechanisms.FlatClipping(clip_norm).sum(*found, mask)
+    def summed(mechanism, images, labels, mask):
+        total, seen = mechanism.sum(graph, losses, params, images, labels, mask)
         return nnx.to_pure_dict(total), seen
 
-    @oracles.quick_jit
-    def unclipped(images, labels, mask):
-        total, seen = mechanisms.plain_sum(graph, losses, params, images, labels, mask)
-        return nnx.to_pure_dict(total), seen
-
-    return np.float32(x), labels, each, oracles.flat(gradients), clipped, unclipped
+    return np.float32(stored), labels, each, oracles.flat(gradients), summed
 
 
 def sum_of(mask, clip_norm):
-    images, labels, _, _, clipped, _ = study()
-    total, seen = clipped(images, labels, np.float32(mask), np.float32(clip_norm))
+    images, labels, _, _, summed = study()
+    total, seen = summed(FlatClipping(clip_norm), images, labels, np.float32(mask))
     return oracles.flat_sum(total), seen
 
 
@@ -84,7 +78,7 @@ def test_the_batch_has_gradients_to_clip_and_gradients_to_leave():
 @example(~EVERYONE, MIDDLE)
 def test_the_sum_is_vmap_grad_clipped_by_hand(mask, clip_norm):
     total, seen = sum_of(mask, clip_norm)
-    _, _, each, gradients, _, _ = study()
+    _, _, each, gradients, _ = study()
     clipped = oracles.clipped(gradients, clip_norm)
     scale = np.linalg.norm(clipped[mask], axis=1).sum()
     assert np.linalg.norm(total - clipped[mask].sum(axis=0)) <= 1e-5 * scale
@@ -119,23 +113,24 @@ def test_removing_any_one_example_changes_the_sum_by_at_most_the_clipping_norm(c
 
 
 def test_examples_outside_the_mask_contribute_nothing_whatever_they_are():
-    images, labels, _, _, clipped, unclipped = study()
+    images, labels, _, _, summed = study()
     mask = np.float32([1, 0, 1, 0, 0, 1, 1, 0])
-    others = np.where(mask[:, None, None, None] > 0, images, 1 - images[::-1])
+    others = np.where(mask[:, None, None, None] > 0, images, 255 - images[::-1])
     other_labels = np.where(mask > 0, labels, 9 - labels)
-    for run in (lambda *a: clipped(*a, np.float32(0.7)), unclipped):
+    for mechanism in (FlatClipping(0.7), NoPrivacy()):
         jax.tree.map(
             np.testing.assert_array_equal,
-            run(images, labels, mask),
-            run(others, other_labels, mask),
+            summed(mechanism, images, labels, mask),
+            summed(mechanism, others, other_labels, mask),
         )
-        assert np.linalg.norm(oracles.flat_sum(run(images, labels, 0 * mask)[0])) == 0
+        nothing, _ = summed(mechanism, images, labels, 0 * mask)
+        assert np.linalg.norm(oracles.flat_sum(nothing)) == 0
 
 
 @pytest.mark.parametrize("mask", [EVERYONE, np.arange(BATCH) < 3], ids=["all", "three"])
 def test_without_privacy_the_sum_is_that_of_the_gradients(mask):
-    images, labels, each, gradients, _, unclipped = study()
-    total, seen = unclipped(images, labels, np.float32(mask))
+    images, labels, each, gradients, summed = study()
+    total, seen = summed(NoPrivacy(), images, labels, np.float32(mask))
     expected = gradients[mask].sum(axis=0)
     assert np.linalg.norm(oracles.flat_sum(total) - expected) <= 1e-5 * np.linalg.norm(expected)
     np.testing.assert_allclose(seen.loss, each[mask].sum(), rtol=1e-5)
@@ -155,9 +150,11 @@ class Given:
         return weights @ self.rows
 
 
-sum_of_rows = oracles.quick_jit(
-    lambda rows, mask, c: mechanisms.FlatClipping(c).sum(jnp.zeros(len(rows)), Given(rows), mask)
-)
+@oracles.quick_jit
+def sum_of_rows(mechanism, rows, mask):
+    given = (jnp.zeros(len(rows)), Given(rows))
+    with mock.patch.object(per_example, "gradients", lambda *_: given):
+        return mechanism.sum(None, None, None, None, None, mask)
 
 
 @settings(max_examples=60, deadline=None, derandomize=True)
@@ -172,7 +169,7 @@ sum_of_rows = oracles.quick_jit(
 @example(np.zeros((4, 3), np.float32), 0.1)
 def test_gradients_that_vanish_or_explode_are_clipped_like_any_other(rows, clip_norm):
     """A zero gradient, as of an example learnt by heart, must not become 0/0."""
-    total, _ = sum_of_rows(rows, np.ones(4, np.float32), np.float32(clip_norm))
+    total, _ = sum_of_rows(FlatClipping(clip_norm), rows, np.ones(4, np.float32))
     expected = oracles.clipped(rows.astype(np.float64), clip_norm)
     scale = np.linalg.norm(expected, axis=1).sum()
     assert np.linalg.norm(total - expected.sum(axis=0)) <= 1e-5 * scale
@@ -187,12 +184,12 @@ DEVIATION = 0.123
 
 def drawn(seed, deviation=DEVIATION):
     """The noise of many steps, one after the other: a row a step."""
-    return oracles.flat(_noise(jax.random.key(seed), np.float32(deviation), LIKE))
+    return oracles.flat(_noise(jax.random.key(seed), jax.tree.map(np.float32, deviation), LIKE))
 
 
 @oracles.quick_jit
 def _noise(key, deviation, like):
-    transformation = mechanisms.gaussian_noise(deviation, key)
+    transformation = gaussian_noise(deviation, key)
 
     def step(state, _):
         noise, state = transformation.update(like, state)
@@ -247,7 +244,7 @@ def test_noise_is_new_at_every_step_and_under_every_key_and_otherwise_the_same()
 
 
 def test_noise_is_added_to_the_sum_and_knows_nothing_of_it():
-    transformation = mechanisms.gaussian_noise(np.float32(DEVIATION), jax.random.key(3))
+    transformation = gaussian_noise(np.float32(DEVIATION), jax.random.key(3))
     total = {"bias": np.float32([1, -2, 3, -4]), "kernel": np.ones((2, 3), np.float32)}
     state = transformation.init(total)
     update = oracles.quick_jit(transformation.update)
@@ -260,10 +257,46 @@ def test_noise_is_added_to_the_sum_and_knows_nothing_of_it():
         state = after
 
 
+OF_LEAVES = {"bias": np.float32(0.5), "kernel": np.float32(0.02)}
+
+
+def test_each_leaf_has_the_deviation_that_a_tree_gives_it():
+    noise = drawn(seed=0, deviation=OF_LEAVES)
+    by_number = np.repeat([0.5, 0.02], [4, 6])
+    assert not oracles.suspicious(oracles.gaussian_p_values(noise / by_number, 1.0))
+    np.testing.assert_allclose(noise, by_number * drawn(seed=0, deviation=1.0), rtol=1e-6)
+    swapped = oracles.gaussian_p_values(noise / np.repeat([0.02, 0.5], [4, 6]), 1.0)
+    assert "variance" in oracles.suspicious(swapped)
+
+
+def test_a_tree_of_one_deviation_adds_the_noise_of_that_deviation():
+    one = np.float32(DEVIATION)
+    for tree in ({"bias": one, "kernel": one}, {"bias": one, "kernel": one.copy()}):
+        np.testing.assert_allclose(drawn(seed=0, deviation=tree), drawn(seed=0), rtol=1e-6)
+
+
+def test_flat_clipping_adds_sigma_times_its_sensitivity_to_every_leaf_and_says_so():
+    mechanism = FlatClipping(clip_norm=0.4, noise_multiplier=1.5)
+    assert mechanism.sensitivity == 0.4
+    deviations = mechanism.noise(LIKE)
+    assert jax.tree.structure(deviations) == jax.tree.structure(LIKE)
+    assert jax.tree.leaves(deviations) == [1.5 * 0.4] * 2
+    # The noise over the sensitivity is what epsilon follows from.
+    assert mechanism.noise_over_sensitivity == pytest.approx(1.5 * 0.4 / mechanism.sensitivity)
+    assert mechanism.claimed_noise_over_sensitivity == mechanism.noise_over_sensitivity
+
+
+def test_without_privacy_there_is_no_noise_and_none_is_stated():
+    mechanism = NoPrivacy()
+    assert mechanism.noise(LIKE) is None
+    assert mechanism.noise_over_sensitivity is mechanism.claimed_noise_over_sensitivity is None
+    assert not Run(mechanism=mechanism).private
+
+
 # --- from the sum to the parameters -------------------------------------------------------------
 
 WIDE = {"kernel": np.zeros((300, 100), np.float32)}
-SPEC = {"dataset": "mnist-5k", "batch": 250, "learning_rate": 0.3, "momentum": 0.8}
+RUN = vary(Run(), dataset=Images("mnist-5k"), batch=250, learning_rate=0.3, momentum=0.8)
 
 
 def updates(run, *totals):
@@ -271,15 +304,15 @@ def updates(run, *totals):
     key = jax.random.key(11)
 
     @oracles.quick_jit
-    def chain(numbers, totals):
-        rule = training.optimizer(run.shape, numbers, key)
+    def chain(run, totals):
+        rule = run.update_rule(totals[0], key)
         state, made = rule.init(totals[0]), []
         for total in totals:
             update, state = rule.update(total, state)
             made.append(update)
         return made
 
-    return [oracles.plain(update) for update in chain(training.traced_numbers(run), totals)]
+    return [oracles.plain(update) for update in chain(run, totals)]
 
 
 def some_sum(seed):
@@ -288,7 +321,7 @@ def some_sum(seed):
 
 def test_a_step_is_the_noisy_sum_over_the_expected_batch_size_times_the_learning_rate():
     """Whatever number of examples was drawn: the chain is never told."""
-    run = Run(**SPEC, clip_norm=0.4, noise_multiplier=1.5)
+    run = vary(RUN, clip_norm=0.4, noise_multiplier=1.5)
     total = some_sum(0)
     (noise,), (step,) = updates(run, WIDE), updates(run, total)
     expected = -0.3 * np.float64(total["kernel"]) / 250
@@ -304,18 +337,18 @@ def test_a_step_is_the_noisy_sum_over_the_expected_batch_size_times_the_learning
 def test_momentum_and_adam_follow_their_closed_forms():
     first, second = some_sum(0), some_sum(1)
     one, two = (np.float64(g["kernel"]) / 250 for g in (first, second))
-    free = {"mechanism": "none", "noise_multiplier": 0}
+    free = vary(RUN, mechanism=NoPrivacy())
 
-    steps = updates(Run(**SPEC, **free), first, second)
+    steps = updates(free, first, second)
     np.testing.assert_allclose(steps[0]["kernel"], -0.3 * one, rtol=1e-5)
     np.testing.assert_allclose(steps[1]["kernel"], -0.3 * (two + 0.8 * one), rtol=1e-4, atol=1e-9)
 
-    (step,) = updates(Run(**SPEC | {"momentum": 0.9, "optimizer": "adam"} | free), first)
+    (step,) = updates(vary(free, optimizer=Adam(0.3)), first)
     np.testing.assert_allclose(step["kernel"], -0.3 * one / (np.abs(one) + 1e-8), rtol=1e-4)
 
 
 def test_both_optimisers_get_the_same_noise():
-    sgd = Run(**SPEC | {"momentum": 0.0}, clip_norm=0.4)
-    adam = Run(**SPEC | {"momentum": 0.9, "optimizer": "adam"}, clip_norm=0.4)
+    sgd = vary(RUN, clip_norm=0.4, optimizer=Sgd(0.3, momentum=0.0))
+    adam = vary(sgd, optimizer=Adam(0.3))
     (by_sgd,), (by_adam,) = updates(sgd, WIDE), updates(adam, WIDE)
     np.testing.assert_array_equal(np.sign(by_sgd["kernel"]), np.sign(by_adam["kernel"]))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import cache, partial
+from functools import cache
 from itertools import pairwise
 
 import jax
@@ -12,9 +12,10 @@ import oracles
 import pytest
 from flax import nnx
 
-from dpstudy import activations, models
 from dpstudy.gradients.layers import LayerInput, OutputZero, PreActivation
-from dpstudy.training import loop as training
+from dpstudy.parts.activation import LayerWise, Relu, Tempered
+from dpstudy.parts.network import Network, TemperedCifar, TemperedMnist
+from dpstudy.parts.part import KINDS
 
 BATCH = 3
 PARAMETERS = {
@@ -30,31 +31,38 @@ FLAT_FEATURES = {
     "backprop-mnist": 288,
     "losing-less-cifar": 2_048,
 }
+NETWORKS = {kind: one for kind, one in KINDS.items() if issubclass(one, Network)}
 every_model = pytest.mark.parametrize("model", PARAMETERS)
 # The package's and the same by hand. 1.4 at 0, unlike tanh: padding after it would show.
 ACTIVATIONS = {
     "tempered": (
-        partial(activations.tempered_sigmoid, scale=2.5, inverse_temperature=1.5, offset=-0.15),
+        Tempered(scale=2.5, inverse_temperature=1.5, offset=-0.15),
         lambda x: 2.5 / (1 + jnp.exp(-1.5 * x)) + 0.15,
     ),
-    "relu": (activations.relu, lambda x: jnp.where(x > 0, x, 0)),
+    "relu": (Relu(), lambda x: jnp.where(x > 0, x, 0)),
 }
 
 
 @cache
 def parts(model):
     """A network's structure, and weights and biases as after training."""
-    network = nnx.eval_shape(lambda: models.build(model, jax.random.key(0)))
-    graph, params = nnx.split(network, nnx.Param)
+    graph, params = nnx.split(untrained(NETWORKS[model]()))
     return graph, oracles.random_like(params)
+
+
+def untrained(network):
+    return nnx.eval_shape(lambda: network.module(nnx.Rngs(params=0)))
+
+
+def size(network):
+    return sum(leaf.size for leaf in jax.tree.leaves(nnx.state(untrained(network), nnx.Param)))
 
 
 @cache
 def compiled(model, activation):
     def run(params, images):
-        tapped = nnx.capture(
-            lambda network: network(images, ACTIVATIONS[activation][0]), PreActivation
-        )
+        network = NETWORKS[model](ACTIVATIONS[activation][0])
+        tapped = nnx.capture(lambda module: network.outputs(module, images), PreActivation)
         return tapped(nnx.merge(parts(model)[0], params))
 
     return oracles.quick_jit(run)
@@ -69,27 +77,28 @@ def oracle(model, activation):
 
 @every_model
 def test_the_networks_have_the_papers_parameters(model):
-    params = nnx.eval_shape(lambda: nnx.state(models.build(model, jax.random.key(0)), nnx.Param))
-    assert sum(leaf.size for leaf in jax.tree.leaves(params)) == PARAMETERS[model]
+    assert size(NETWORKS[model]()) == PARAMETERS[model]
 
 
 def test_no_network_is_left_untested():
-    assert set(PARAMETERS) == set(models.NETWORKS) == set(oracles.NETWORKS)
+    assert set(PARAMETERS) == set(NETWORKS) == set(oracles.NETWORKS)
 
 
 @every_model
 def test_a_batch_of_images_becomes_ten_logits_each(model):
     images, _ = oracles.random_images(model, 7)
-    network = nnx.eval_shape(lambda: models.build(model, jax.random.key(0)))
-    logits = nnx.eval_shape(lambda n, x: n(x, jnp.tanh), network, np.float32(images))
-    assert (logits.shape, logits.dtype) == ((7, 10), jnp.float32)
+    network = NETWORKS[model]()
+    assert images.shape[1:] == network.image_shape
+    found = nnx.eval_shape(network.outputs, untrained(network), np.float32(images))
+    assert (found.logits.shape, found.logits.dtype) == ((7, 10), jnp.float32)
+    assert len(found.hidden) == network.hidden
 
 
 @pytest.mark.parametrize("model", FLAT_FEATURES)
 def test_the_convolutions_leave_the_papers_features(model):
     images, _ = oracles.random_images(model, 2)
     graph, params = parts(model)
-    tapped = nnx.capture(lambda network: network(np.float32(images), jnp.tanh), LayerInput)
+    tapped = nnx.capture(lambda module: module(np.float32(images), Relu()), LayerInput)
     seen = jax.eval_shape(lambda p: tapped(nnx.merge(graph, p))[1], params)
     assert seen["dense1"]["input"].get_value()[0].shape == (2, FLAT_FEATURES[model])
 
@@ -103,7 +112,7 @@ def test_logits_and_every_pre_activation_are_those_of_the_network_written_in_lax
     images, _ = oracles.random_images(model, BATCH)
     _, params = parts(model)
     x = images / 255
-    logits, seen = compiled(model, activation)(params, np.float32(x))
+    (logits, hidden), seen = compiled(model, activation)(params, np.float32(x))
     expected, before = oracle(model, activation)(nnx.to_pure_dict(params), x)
     assert oracles.distance(logits, expected) < 1e-5
 
@@ -113,19 +122,24 @@ def test_logits_and_every_pre_activation_are_those_of_the_network_written_in_lax
     for path, value in named.items():
         assert oracles.distance(found[path], value) < 1e-5, path
 
+    # What losses and measures are given: all of these but the outputs, before any pooling.
+    layers = list(before.values())[:-1]
+    assert len(hidden) == len(layers) == NETWORKS[model].hidden
+    for index, (layer, value) in enumerate(zip(hidden, layers, strict=True)):
+        assert oracles.distance(layer, value) < 1e-5, index
+
 
 @every_model
 def test_structure_is_the_network_without_its_weights(model):
     graph, params = parts(model)
-    assert models.structure(model) == graph
-    network = nnx.merge(models.structure(model), params)
+    assert NETWORKS[model](width=2.0).graph() != NETWORKS[model]().graph() == graph
+    network = nnx.merge(NETWORKS[model]().graph(), params)
     assert oracles.distance(nnx.state(network, nnx.Param), params) == 0
 
 
 def test_weights_start_as_glorot_normal_and_biases_at_zero():
     """Whose deviation is sqrt(2 / (fan in + fan out)), truncated at two of its own."""
-    params = training.initial_params("tempered-mnist", 1.0, "glorot", jax.random.key(3))
-    other = training.initial_params("tempered-mnist", 1.0, "glorot", jax.random.key(4))
+    params, other = (TemperedMnist().initial(jax.random.key(seed)) for seed in (3, 4))
     for path, value in nnx.to_flat_state(params):
         value = np.asarray(value[...])
         if path[-1] == "bias":
@@ -140,17 +154,12 @@ def test_weights_start_as_glorot_normal_and_biases_at_zero():
 
 def test_the_width_multiplies_the_filters_of_every_convolution():
     """By hand: kernels, biases, and a dense layer on what the convolutions leave."""
-
-    def size(model, width):
-        network = nnx.eval_shape(lambda: models.build(model, jax.random.key(0), width))
-        return sum(leaf.size for leaf in jax.tree.leaves(nnx.state(network, nnx.Param)))
-
     for width, k in ((0.5, 8), (1.0, 16), (2.0, 32)):
         mnist = (64 + 1) * k + (16 * k + 1) * 2 * k + (16 * 2 * k + 1) * 32 + 33 * 10
-        assert size("tempered-mnist", width) == mnist
+        assert size(TemperedMnist(width=width)) == mnist
         filters = [3, *(2 * k * times for times in (1, 1, 2, 2, 4, 4, 8)), 10]
         expected = sum((9 * a + 1) * b for a, b in pairwise(filters))
-        assert size("tempered-cifar", width) == expected
+        assert size(TemperedCifar(width=width)) == expected
 
 
 def test_each_hidden_layer_can_have_an_activation_of_its_own():
@@ -159,7 +168,10 @@ def test_each_hidden_layer_can_have_an_activation_of_its_own():
     images, _ = oracles.random_images(model, BATCH)
     x = np.float32(images / 255)
     steps = [lambda x, by=by: jnp.tanh(by * x) for by in (0.5, 1.0, 3.0)]
-    found = oracles.quick_jit(lambda p, x: nnx.merge(graph, p)(x, tuple(steps)))(params, x)
+    network = TemperedMnist(LayerWise(tuple(Tempered(2.0, 2 * by, 1.0) for by in (0.5, 1.0, 3.0))))
+    found = oracles.quick_jit(lambda p, x: network.outputs(nnx.merge(graph, p), x).logits)(
+        params, x
+    )
 
     @oracles.quick_jit
     def by_hand(p, x):
@@ -175,7 +187,7 @@ def test_outside_a_capture_the_taps_do_nothing():
     graph, params = parts("backprop-mnist")
     network = nnx.merge(graph, params)
     images, _ = oracles.random_images("backprop-mnist", 2)
-    nnx.eval_shape(lambda: network(np.float32(images), jnp.tanh))
+    nnx.eval_shape(lambda: network(np.float32(images), Relu()))
     kinds = {type(variable) for _, variable in nnx.to_flat_state(nnx.state(network))}
     assert kinds == {nnx.Param}
     assert not {LayerInput, PreActivation, OutputZero} & kinds
@@ -184,6 +196,6 @@ def test_outside_a_capture_the_taps_do_nothing():
 @pytest.mark.parametrize(("init", "fans"), [("glorot", 384), ("he", 128)])
 def test_initial_weights_have_the_variance_that_their_name_says(init, fans):
     """One over the mean of the fans, of inputs 256 and outputs 512; of half the inputs by He."""
-    params = training.initial_params("tempered-mnist", 1.0, init, jax.random.key(0))
+    params = TemperedMnist(init=init).initial(jax.random.key(0))
     kernel = np.asarray(params["conv2"]["kernel"][...])  # 4 x 4 positions, 16 channels to 32
     assert kernel.std() == pytest.approx(fans**-0.5, rel=0.05)

@@ -1,0 +1,175 @@
+"""What adding a part costs: under forty lines in a file of one's own, and no edit of the package.
+
+The files are those that the page "Add a remedy of your own" shows.
+"""
+
+from __future__ import annotations
+
+import re
+import runpy
+from importlib import import_module
+from pathlib import Path
+from unittest import mock
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import oracles
+import pytest
+from flax import nnx
+
+from dpstudy import data
+from dpstudy.lab import store
+from dpstudy.parts import measure
+from dpstudy.parts.loss import CrossEntropy
+from dpstudy.parts.mechanism import gaussian_noise
+from dpstudy.parts.part import KINDS, SpecError
+from dpstudy.parts.run import Run, cohort_of, vary
+from dpstudy.privacy.run_epsilon import epsilon_curve
+
+BOOK = Path(__file__).parents[1] / "book"
+PAGE = (BOOK / "add_a_remedy.md").read_text()
+ADDED = {
+    "own_activation": "Softsign",
+    "own_loss": "FadingSmoothing",
+    "own_mechanism": "ElementWise",
+    "own_measure": "GradientNorms",
+}
+COUNT = 2 * measure.CHUNK
+
+
+@pytest.fixture(scope="module", autouse=True)
+def added():
+    """The four classes, from the page's files."""
+    with pytest.MonkeyPatch.context() as patch, mock.patch.dict(KINDS):
+        patch.syspath_prepend(BOOK)
+        yield [getattr(import_module(file), name) for file, name in ADDED.items()]
+
+
+@pytest.fixture(scope="module")
+def trained(added, tmp_path_factory):
+    """The page's runs and their results, read back."""
+    folder = tmp_path_factory.mktemp("page")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        runs = runpy.run_path(str(BOOK / "own_runs.py"))["runs"]
+    results, errors = store.read_all(folder / "own-results")
+    assert not errors
+    return {name: (run, results[run.identity]) for name, run in runs.items()}
+
+
+def test_the_page_shows_the_files_in_full():
+    shown = re.findall(r"\{literalinclude\} (\w+)\.py\n:language: python\n```", PAGE)
+    assert shown == [*ADDED, "own_runs"]
+
+
+@pytest.mark.parametrize("file", ADDED)
+def test_an_addition_takes_less_than_forty_lines(file):
+    assert len((BOOK / f"{file}.py").read_text().splitlines()) < 40
+
+
+@pytest.mark.parametrize("name", ["activation", "loss", "mechanism", "measure"])
+def test_a_run_with_an_addition_is_trained_stored_and_read_back(trained, name):
+    run, result = trained[name]
+    assert result.run == run
+    assert Run.from_dict(run.to_dict()) == run
+    assert result.curve["epoch"] == list(range(run.epochs + 1))
+    assert result.curve["step"] == [2 * epoch for epoch in result.curve["epoch"]]
+    assert result.epsilon == epsilon_curve(run, result.curve["step"])
+    assert result.epsilon["pld"][0] == 0 < result.epsilon["pld"][-1]
+
+
+def test_bad_values_are_refused_by_name(added):
+    softsign, smoothing, clipping, norms = added
+    small = Run()
+    for bad, message in (
+        (vary(small, activation=softsign(0.0)), r"scale must be > 0, got 0\.0"),
+        (vary(small, loss=smoothing(1.0)), r"smoothing must be in \[0, 1\), got 1\.0"),
+        (vary(small, mechanism=clipping(bound="x")), r"bound must be a number, got 'x'"),
+        (vary(small, measures=(norms(0),)), "bins must be at least 1, got 0"),
+    ):
+        with pytest.raises(SpecError, match=message):
+            _ = bad.identity
+
+
+def test_runs_that_differ_in_an_addition_s_numbers_are_a_cohort(added):
+    softsign, smoothing, clipping, norms = added
+    for one, other in (
+        ({"activation": softsign(1.0)}, {"activation": softsign(3.0)}),
+        ({"loss": smoothing(0.1)}, {"loss": smoothing(0.3)}),
+        ({"mechanism": clipping(0.1, 1.0)}, {"mechanism": clipping(0.2, 2.0)}),
+    ):
+        first, second = vary(Run(), **one), vary(Run(), **other)
+        assert cohort_of(first) == cohort_of(second) != cohort_of(Run())
+        assert first.identity != second.identity
+    different = (vary(Run(), measures=(norms(bins),)) for bins in (30, 31))
+    assert len({cohort_of(run) for run in different}) == 2
+
+
+def test_the_loss_fades_from_epoch_to_epoch(added, trained):
+    """Smoothing takes its share of a label's logit and spreads it over all classes."""
+    draw = np.random.default_rng(0)
+    logits, labels = np.float32(draw.normal(size=(6, 10))), draw.integers(0, 10, 6)
+    plain = CrossEntropy()(logits, (), labels, 0)
+    all_classes = np.mean([CrossEntropy()(logits, (), np.full(6, k), 0) for k in range(10)], axis=0)
+    for epoch, share in ((0, 0.1), (1, 0.1), (2, 0.05), (10, 0.01)):
+        found = added[1](smoothing=0.1)(logits, (), labels, jnp.float32(epoch))
+        np.testing.assert_allclose(found, (1 - share) * plain + share * all_classes, rtol=1e-5)
+    # So it reaches the loop: the two epochs of the stored run are not those of a constant loss.
+    run, result = trained["loss"]
+    assert result.curve["test_loss"][2] < result.curve["test_loss"][1]
+    assert run.epochs == 2
+
+
+def of_vmap(run, images, labels):
+    """Parameters, and each example's gradient by `vmap(grad)` over the network in stock lax."""
+    drawn = nnx.eval_shape(lambda: run.network.module(nnx.Rngs(params=0)))
+    params = oracles.random_like(nnx.state(drawn, nnx.Param))
+    by_hand = oracles.per_example(oracles.NETWORKS[run.network.kind], jnp.tanh)
+    x = np.float32(images) / 255
+    return params, oracles.quick_jit(by_hand)(nnx.to_pure_dict(params), x, labels)[1]
+
+
+def test_the_mechanism_clips_every_number_and_its_noise_covers_the_sensitivity(trained):
+    run, _ = trained["mechanism"]
+    images, labels = oracles.random_images("tempered-mnist", 6)
+    params, gradients = of_vmap(run, images, labels)
+    mask, bound = np.float32([1, 1, 0, 1, 0, 1]), 0.05
+    mechanism = vary(run, bound=bound).mechanism
+    total, seen = oracles.quick_jit(mechanism.sum, static_argnums=(0, 1))(
+        run.network.graph(), run.losses(jnp.float32(1)), params, images, labels, mask
+    )
+    clipped = jax.tree.map(lambda g: np.clip(g, -bound, bound), oracles.plain(gradients))
+    expected = jax.tree.map(lambda g: np.tensordot(mask, g, 1), clipped)
+    assert oracles.distance(total, expected) < 1e-5
+    assert seen.examples == seen.clipped == 4
+
+    deviations = oracles.plain(mechanism.noise(params))
+    for scale in (1, 1e9):  # of the gradients: at the second, every number reaches its bound
+        scaled = jax.tree.map(
+            lambda g, s, scale=scale: np.clip(scale * g, -bound, bound) / s,
+            oracles.plain(gradients),
+            deviations,
+        )
+        longest = np.linalg.norm(oracles.flat(scaled), axis=1).max()
+        assert longest <= 1 / mechanism.noise_over_sensitivity * (1 + 1e-6)
+    noise = gaussian_noise(mechanism.noise(params), jax.random.key(0))
+    drawn, _ = noise.update(jax.tree.map(jnp.zeros_like, params), noise.init(params))
+    standard = jax.tree.map(lambda x, s: x / s, oracles.plain(drawn), deviations)
+    assert abs(oracles.flat_sum(standard).std() - 1) < 0.02
+
+
+def test_the_histogram_counts_every_example_by_its_norm(trained):
+    run, result = trained["measure"]
+    counts = np.array(result.curve["gradient-norms.counts"])
+    assert counts.shape == (2, 30)
+    np.testing.assert_array_equal(counts.sum(axis=1), measure.EXAMPLES)
+
+    stored = data.load("mnist-5k")
+    examples = measure.Examples(stored.train_images[:COUNT], stored.train_labels[:COUNT])
+    params, gradients = of_vmap(run, *examples)
+    moment = measure.Moment(run, params, jnp.float32(1), examples, examples)
+    found = oracles.quick_jit(lambda params: run.measures[0](moment._replace(params=params)))
+    norms = np.linalg.norm(oracles.flat(gradients), axis=1)
+    expected, _ = np.histogram(norms, np.logspace(-3, 3, 31))
+    np.testing.assert_array_equal(found(params)["counts"], expected)

@@ -1,0 +1,157 @@
+"""What makes a class a part: written down by its kind, and a pytree of its numbers."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from unittest import mock
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from results_for_tests import environment
+
+from dpstudy.parts.activation import TANH, LayerWise, Linear, Relu, Tempered
+from dpstudy.parts.measure import Norms
+from dpstudy.parts.mechanism import NoPrivacy
+from dpstudy.parts.part import KINDS, Part, SpecError, checked, number, part, static
+from dpstudy.parts.run import Run, vary
+from dpstudy.parts.sampling import Poisson, Shuffled
+
+
+@pytest.fixture(autouse=True)
+def kinds():
+    """Those of the package alone, after each test as before it."""
+    with mock.patch.dict(KINDS):
+        yield
+
+
+class Base(Part):
+    pass
+
+
+@part("toy")
+class Toy(Base):
+    rate: float = 0.5
+    size: float = static(2.0)
+    count: int = 3
+    seed: int = number(0)
+    on: bool = True
+    inner: tuple[Base, ...] = ()
+
+
+def test_numbers_and_inner_parts_are_traced_and_all_else_is_static():
+    toy = Toy(rate=0.25, size=4.0, count=7, seed=9, on=False, inner=(Toy(),))
+    assert jax.tree.leaves(toy) == [0.25, 9, 0.5, 0]
+    assert jax.tree.map(lambda x: x, toy) == toy
+    paths = [jax.tree_util.keystr(path) for path, _ in jax.tree.leaves_with_path(toy)]
+    assert paths == [".rate", ".seed", ".inner[0].rate", ".inner[0].seed"]
+    structure = jax.tree.structure
+    assert structure(toy) == structure(Toy(0.1, 4.0, 7, 8, False, (Toy(rate=0.2),)))
+    for other in (Toy(size=3.0), Toy(count=4), Toy(on=False), Toy(inner=(Toy(),))):
+        assert structure(other) != structure(Toy())
+
+
+def test_parts_of_two_classes_have_two_structures_and_two_programs():
+    """Not so by `jax.tree_util.register_dataclass`: jit then mixes them up now and then."""
+    for one, other in ((Relu(), Linear()), (Poisson(9), Shuffled(9)), (NoPrivacy(), Norms())):
+        assert jax.tree.structure(one) != jax.tree.structure(other)
+    run = jax.jit(lambda activation, x: activation(x))
+    assert [float(run(one, -2.0)) for one in (Relu(), Relu(), Linear())] == [0.0, 0.0, -2.0]
+
+
+def test_a_run_passes_into_compiled_programs_and_stacks():
+    """JAX builds parts by their `__init__`, from tracers and from whatever else it likes."""
+    runs = [vary(Run(), scale=scale, seed=seed) for seed, scale in enumerate((1.0, 2.5))]
+    stacked = jax.tree.map(lambda *leaves: jnp.stack(leaves), *runs)
+    x = jnp.linspace(-1, 1, 5)
+    found = jax.jit(jax.vmap(lambda run: run.network.activation(x)))(stacked)
+    for row, run in zip(found, runs, strict=True):
+        np.testing.assert_allclose(row, run.network.activation(x), rtol=1e-6)
+    assert jax.tree.map(lambda _: None, Run()).seed is None
+    assert jax.tree.map(lambda _: object(), LayerWise((TANH, Relu()))).layers[1] == Relu()
+    slopes = jax.grad(lambda run: run.optimizer.learning_rate * run.mechanism.clip_norm)(
+        vary(Run(), learning_rate=3.0, clip_norm=5.0, seed=0.0)
+    )
+    assert (slopes.optimizer.learning_rate, slopes.mechanism.clip_norm) == (5.0, 3.0)
+
+
+def test_a_part_is_read_back_from_what_is_written_of_it():
+    toy = Toy(rate=1, inner=(Toy(seed=2), Toy()))
+    written = {"kind": "toy", "rate": 1.0, "inner": [{"kind": "toy", "seed": 2}, {"kind": "toy"}]}
+    assert toy.to_dict() == written
+    KINDS["toy"] = Toy
+    assert Base.from_dict(written) == Toy.from_dict(written) == toy
+    assert Tempered.from_dict(Tempered(3.0).to_dict()) == Tempered(3.0)
+    with pytest.raises(SpecError, match="unknown relu 'linear'; one of: relu"):
+        Relu.from_dict(Linear().to_dict())
+
+
+@pytest.mark.parametrize(
+    ("toy", "message"),
+    [
+        (Toy(rate="1"), "rate must be a number, got '1'"),
+        (Toy(size=True), "size must be a number, got True"),
+        (Toy(count=1.0), "count must be a whole number, got 1.0"),
+        (Toy(on=1), "on must be true or false, got 1"),
+        (Toy(inner=3), "inner must be a tuple of parts, got 3"),
+        (Toy(inner=(TANH,)), "inner must be a part of a run, Base, got Tempered"),
+        (Toy(inner=(Toy(seed=0.5),)), "seed must be a whole number, got 0.5"),
+    ],
+    ids=lambda x: str(x)[:40],
+)
+def test_fields_of_the_wrong_type_are_refused_wherever_they_are(toy, message):
+    with pytest.raises(SpecError) as caught:
+        checked(toy)
+    assert str(caught.value).startswith(message)
+
+
+def test_two_kinds_cannot_have_one_name_but_a_cell_may_run_twice():
+    def declare(name):
+        return part("norms-of-mine")(type(name, (Part,), {}))
+
+    first, second = declare("Mine"), declare("Mine")
+    assert KINDS["norms-of-mine"] is second is not first
+    with pytest.raises(ValueError, match="two kinds of part are called 'norms-of-mine'"):
+        declare("Other")
+    with pytest.raises(ValueError, match="'norms'"):
+        part("norms")(type("Norms", (Part,), {}))
+    assert KINDS["norms"] is Norms
+
+
+IMPORTED = "import sys, {}; print(sorted(n for n in sys.modules if n.split('.')[0] in {}))"
+
+
+def imported_by(module, tops):
+    code = IMPORTED.format(module, tops)
+    return subprocess.run(
+        [sys.executable, "-c", code],
+        env=environment(),
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
+
+
+def test_parts_import_neither_training_nor_privacy_nor_what_reads_results():
+    imported = imported_by("dpstudy.parts.run", ["dpstudy"])
+    assert "'dpstudy.parts.run'" in imported
+    for name in ("training", "privacy", "ledger", "lab", "papers", "page", "chapters"):
+        assert f"'dpstudy.{name}" not in imported
+
+
+@pytest.mark.parametrize("module", ["dpstudy", "dpstudy.cli"])
+def test_the_package_and_its_command_line_start_without_jax(module):
+    assert imported_by(module, ["jax", "flax", "optax"]) == "[]\n"
+
+
+def test_help_is_shown_without_jax():
+    told = subprocess.run(
+        [sys.executable, "-X", "importtime", "-m", "dpstudy.cli", "--help"],
+        env=environment(),
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert not {line.split("|")[-1].strip() for line in told.stderr.splitlines()} & {"jax", "flax"}

@@ -1,0 +1,466 @@
+"""A run that cannot be is refused in one line; one that can be has one name, for good."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import jax.numpy as jnp
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dpstudy import data
+from dpstudy.errors import UserError
+from dpstudy.parts import dataset
+from dpstudy.parts.activation import TANH, LayerWise, Linear, Relu, Tempered
+from dpstudy.parts.dataset import Data, Images
+from dpstudy.parts.loss import CrossEntropy, Loss
+from dpstudy.parts.measure import Norms
+from dpstudy.parts.mechanism import FlatClipping, Mechanism, NoPrivacy
+from dpstudy.parts.network import INITS, Network, TemperedCifar, TemperedMnist
+from dpstudy.parts.optimizer import Adam, Optimizer, Sgd
+from dpstudy.parts.part import KINDS, Part, SpecError
+from dpstudy.parts.run import Run, cohort_of, setting, vary
+from dpstudy.parts.sampling import Poisson, Sampling, Shuffled
+
+RUNS = Path(__file__).parents[1] / "results" / "runs"
+CIFAR = Run(dataset=Images("cifar-10"), network=TemperedCifar())
+SMALL = vary(Run(), dataset=Images("mnist-5k"))
+PACKAGE = {kind: one for kind, one in KINDS.items() if one.__module__.startswith("dpstudy.")}
+
+
+def of_kind(base):
+    return [one for one in PACKAGE.values() if issubclass(one, base)]
+
+
+# --- what is refused --------------------------------------------------------------------------
+
+BAD = [
+    # The table: sigma <= 0, C <= 0, batch > examples, delta outside (0, 1), epochs < 1.
+    ({"noise_multiplier": 0.0}, "noise_multiplier", "0.0"),
+    ({"noise_multiplier": -1.23}, "noise_multiplier", "-1.23"),
+    ({"clip_norm": 0}, "clip_norm", "0"),
+    ({"clip_norm": -0.1}, "clip_norm", "-0.1"),
+    ({"batch": 60_001}, "batch", "60001"),
+    ({"dataset": Images("mnist-5k"), "batch": 4_001}, "batch", "4001"),
+    (
+        {"dataset": Images("cifar-10"), "network": TemperedCifar(), "batch": 50_001},
+        "batch",
+        "50001",
+    ),
+    ({"delta": 0.0}, "delta", "0.0"),
+    ({"delta": 1}, "delta", "1"),
+    ({"delta": -1e-5}, "delta", "-1e-05"),
+    ({"delta": 1.5}, "delta", "1.5"),
+    ({"epochs": 0}, "epochs", "0"),
+    ({"epochs": -3}, "epochs", "-3"),
+    # Numbers that are none, or are of the wrong kind.
+    ({"noise_multiplier": float("nan")}, "noise_multiplier", "nan"),
+    ({"clip_norm": float("inf")}, "clip_norm", "inf"),
+    ({"offset": float("-inf")}, "offset", "-inf"),
+    ({"learning_rate": 10**400}, "learning_rate", "1000000"),
+    ({"delta": "1e-5"}, "delta", "'1e-5'"),
+    ({"clip_norm": None}, "clip_norm", "None"),
+    ({"learning_rate": True}, "learning_rate", "True"),
+    ({"epochs": 2.5}, "epochs", "2.5"),
+    ({"batch": 512.0}, "batch", "512.0"),
+    ({"seed": False}, "seed", "False"),
+    ({"init": 3}, "init", "3"),
+    # The other ranges.
+    ({"batch": 0}, "batch", "0"),
+    ({"sampling": Shuffled(0)}, "batch", "0"),
+    ({"learning_rate": 0}, "learning_rate", "0"),
+    ({"learning_rate": -0.5}, "learning_rate", "-0.5"),
+    ({"optimizer": Adam(0.0)}, "learning_rate", "0.0"),
+    ({"momentum": 1.0}, "momentum", "1.0"),
+    ({"momentum": -0.1}, "momentum", "-0.1"),
+    ({"seed": -1}, "seed", "-1"),
+    ({"seed": 2**31}, "seed", "2147483648"),
+    ({"scale": 0}, "scale", "0"),
+    ({"inverse_temperature": -2}, "inverse_temperature", "-2"),
+    ({"width": 0}, "width", "0"),
+    ({"width": -1}, "width", "-1"),
+    ({"width": 0.3}, "width", "0.3"),
+    # Parts.
+    ({"activation": LayerWise((TANH, TANH, Tempered(scale=0.0)))}, "scale", "0.0"),
+    ({"activation": LayerWise((TANH, TANH))}, "activation", "'layer-wise'"),
+    ({"activation": LayerWise((TANH, TANH, LayerWise(())))}, "an activation", "layer-wise"),
+    ({"activation": LayerWise([TANH] * 3)}, "layers must be a tuple", "[Tempered"),
+    ({"activation": "relu"}, "activation", "'relu'"),
+    ({"loss": TANH}, "loss", "Tempered("),
+    ({"mechanism": None}, "mechanism", "None"),
+    ({"sampling": Sampling}, "sampling", "Sampling"),
+    ({"dataset": Images("mnist", normalization="imagenet")}, "normalization", "'mnist'"),
+    ({"measures": Norms()}, "measures", "Norms()"),
+    ({"measures": (Norms(), Norms())}, "a measure is taken once", "norms, norms"),
+    # Names.
+    ({"name": "tahn"}, "unknown dataset", "'tahn'; one of: mnist, fashion-mnist, cifar-10"),
+    ({"init": "two\nlines"}, "unknown init", r"'two\nlines'; one of: glorot, he"),
+    ({"normalization": " "}, "unknown normalization", "' '; one of: , imagenet"),
+]
+
+
+def refusal(act) -> str:
+    with pytest.raises(SpecError) as caught:
+        act()
+    (line,) = str(caught.value).splitlines()
+    assert isinstance(caught.value, UserError)  # what the command line turns into exit code 2
+    return line
+
+
+@pytest.mark.parametrize(("changes", "field", "value"), BAD, ids=lambda x: str(x)[:60])
+def test_a_bad_value_is_refused_in_one_line_that_names_field_and_value(changes, field, value):
+    run = vary(Run(), **changes)
+    line = refusal(lambda: run.identity)
+    assert line.startswith(field)
+    assert value in line
+
+
+def all_fields(cls) -> set[str]:
+    return {field.name for field in dataclasses.fields(cls)}
+
+
+def test_every_field_is_tested_for_bad_values():
+    tested = {name for changes, _, _ in BAD for name in changes} | {"network", "layers"}
+    assert set.union(all_fields(Run), *map(all_fields, PACKAGE.values())) == tested
+
+
+BASES = {"data": Data, "network": Network, "loss": Loss, "mechanism": Mechanism,
+         "sampling": Sampling, "optimizer": Optimizer}  # fmt: skip
+
+
+@pytest.mark.parametrize("field", ["dataset", *list(BASES)[1:]])
+@pytest.mark.parametrize("kind", ["tahn", " ", "two\nlines", None, 3, ["mnist"]], ids=repr)
+def test_an_unknown_kind_is_refused_in_one_line_with_the_valid_ones(field, kind):
+    line = refusal(lambda: Run.from_dict({field: {"kind": kind}}))
+    base = field.replace("set", "")
+    assert line.startswith(f"unknown {base} {kind!r}; one of: ")
+    assert [one.kind for one in of_kind(BASES[base])] == line.partition("of: ")[2].split(", ")
+
+
+@pytest.mark.parametrize(
+    ("written", "message"),
+    [
+        ({"learning_rat": 0.5}, "unknown field 'learning_rat' in a run"),
+        ({"seed": 1, "Batch": 64}, "unknown field 'Batch' in a run"),
+        ({"kind": "run"}, "unknown field 'kind' in a run"),
+        ({"optimizer": {"kind": "adam", "momentum": 0.5}}, "unknown field 'momentum' in adam"),
+        ({"network": {"kind": "tempered-mnist", "activation": {"kind": "layer-wise"}}},
+         "a field is missing in layer-wise: "),
+        ({"mechanism": {"kind": "flat", "noise_multiplier": -1}},
+         "noise_multiplier must be > 0, got -1"),
+        ({"optimizer": "adam"}, "optimizer must be an object with fields, got 'adam'"),
+        ([], "run must be an object with fields, got []"),
+    ],
+    ids=str,
+)  # fmt: skip
+def test_what_is_no_run_is_refused_when_read(written, message):
+    assert refusal(lambda: Run.from_dict(written)).startswith(message)
+
+
+@pytest.mark.parametrize("network", of_kind(Network), ids=lambda one: one.kind)
+@pytest.mark.parametrize("name", dataset.DATASETS)
+def test_a_network_takes_the_images_of_its_own_kind_only(network, name):
+    run = Run(dataset=Images(name), network=network())
+    if ("mnist" in network.kind) == ("mnist" in name):
+        assert Run.from_dict(run.to_dict()) == run
+    else:
+        line = refusal(lambda: run.identity)
+        assert repr(network.kind) in line
+        assert repr(name) in line
+
+
+def test_a_run_cannot_be_changed():
+    for one in (Run(), Images(), TANH):
+        with pytest.raises(dataclasses.FrozenInstanceError):
+            one.seed = 1
+
+
+# --- changing and reading fields by name --------------------------------------------------------
+
+
+def test_fields_are_changed_and_read_by_name_wherever_they_are():
+    run = vary(Run(), learning_rate=8.0, activation=Relu(), batch=200, seed=3)
+    assert run == Run(
+        network=TemperedMnist(Relu()), sampling=Poisson(200), optimizer=Sgd(8.0), seed=3
+    )
+    # In the order given: a field of a part that has just been put in.
+    assert vary(run, optimizer=Adam(), learning_rate=0.1).optimizer == Adam(0.1)
+    names = ("learning_rate", "activation", "batch", "seed", "name")
+    assert [setting(run, name) for name in names] == [8.0, Relu(), 200, 3, "mnist"]
+    assert Run() == Run(), "the original stays as it was"
+
+
+@dataclasses.dataclass(frozen=True)
+class Doubled(Part):
+    batch: int = 3
+
+
+@pytest.mark.parametrize(
+    ("run", "name", "count"),
+    [
+        (Run(), "learning_rat", "no"),
+        (Run(optimizer=Adam()), "momentum", "no"),
+        (Run(loss=Doubled()), "batch", "2"),
+    ],
+    ids=["misspelt", "of another part", "ambiguous"],
+)
+def test_a_name_of_no_field_or_of_two_is_refused(run, name, count):
+    expected = f"{count} parts of the run have a field {name!r}"
+    assert refusal(lambda: vary(run, **{name: 1})) == expected
+    assert refusal(lambda: setting(run, name)) == expected
+
+
+# --- identity ---------------------------------------------------------------------------------
+
+# Names of stored results: should one change, the file it names is no longer found.
+PINNED = {
+    "44136fa355b3678a": Run(),
+    "039482d999dd2a72": vary(Run(), activation=Tempered(2.55, 1.55, 1.2)),
+    "0cd07dbabe76dc2d": vary(Run(), activation=Relu(), sampling=Shuffled()),
+    "0c965f467d77c45e": Run(
+        dataset=Images("fashion-mnist"),
+        mechanism=NoPrivacy(),
+        optimizer=Sgd(0.107, momentum=0.0),
+        seed=4,
+        measures=(Norms(),),
+    ),
+    "115141a2190e8d0e": Run(
+        dataset=Images("cifar-10", normalization="imagenet"),
+        network=TemperedCifar(),
+        mechanism=FlatClipping(noise_multiplier=0.8981),
+        sampling=Poisson(1024),
+        optimizer=Sgd(1),
+        epochs=30,
+        seed=3,
+    ),
+}
+
+
+@pytest.mark.parametrize(("name", "run"), PINNED.items(), ids=PINNED)
+def test_known_runs_keep_their_names(name, run):
+    assert run.identity == name
+
+
+def test_every_stored_run_is_the_one_that_its_file_is_named_for():
+    paths = sorted(RUNS.glob("*.json"))
+    assert len(paths) > 600
+    for path in paths:
+        written = json.loads(path.read_text())["run"]
+        run = Run.from_dict(written)
+        assert run.identity == path.stem
+        assert run.to_dict() == written
+
+
+# One other valid value of each field of a run and of its parts.
+OTHER = {
+    "dataset": vary(Run(), dataset=Images("fashion-mnist")),
+    "normalization": vary(CIFAR, normalization="imagenet"),
+    "network": CIFAR,
+    "activation": vary(Run(), activation=Relu()),
+    "no activation": vary(Run(), activation=Linear()),
+    "layers": vary(Run(), activation=LayerWise((TANH,) * 3)),
+    "other layers": vary(Run(), activation=LayerWise((TANH, TANH, Relu()))),
+    "scale": vary(Run(), scale=1.0),
+    "inverse_temperature": vary(Run(), inverse_temperature=3.0),
+    "offset": vary(Run(), offset=0.5),
+    "width": vary(Run(), width=2.0),
+    "init": vary(Run(), init="he"),
+    "mechanism": vary(Run(), mechanism=NoPrivacy()),
+    "clip_norm": vary(Run(), clip_norm=1.0),
+    "noise_multiplier": vary(Run(), noise_multiplier=1.24),
+    "sampling": vary(Run(), sampling=Shuffled()),
+    "batch": vary(Run(), batch=256),
+    "optimizer": vary(Run(), optimizer=Adam()),
+    "learning_rate": vary(Run(), learning_rate=0.25),
+    "momentum": vary(Run(), momentum=0.0),
+    "epochs": vary(Run(), epochs=41),
+    "seed": vary(Run(), seed=1),
+    "measures": vary(Run(), measures=(Norms(),)),
+    "delta": vary(Run(), delta=1e-6),
+}
+NUMBERS = {"scale", "inverse_temperature", "offset", "clip_norm", "noise_multiplier",
+           "learning_rate", "momentum", "seed"}  # fmt: skip
+
+
+def test_every_field_changes_the_identity():
+    fields = set.union(all_fields(Run), *map(all_fields, PACKAGE.values()))
+    assert fields - set(OTHER) == {"name", "loss"}
+    assert of_kind(Loss) == [CrossEntropy], "give the loss another value in OTHER"
+    names = [run.identity for run in [*OTHER.values(), Run(), CIFAR]]
+    assert len(set(names)) == len(names) - 1  # CIFAR is there twice
+
+
+def test_fields_at_their_default_are_left_out():
+    assert Run().to_dict() == {}
+    assert vary(Run(), seed=7, batch=512, offset=1).to_dict() == {"seed": 7}
+    for one in PACKAGE.values():
+        if one is not LayerWise:
+            assert one().to_dict() == {"kind": one.kind}
+
+
+def test_equal_numbers_written_differently_are_one_run():
+    one = vary(Run(), learning_rate=1, offset=0.0, momentum=0.0, width=2)
+    other = vary(Run(), learning_rate=1.0, offset=-0.0, momentum=-0.0, width=2.0)
+    assert one == other
+    assert one.identity == other.identity
+
+
+positive = st.floats(1e-6, 1e6)
+numbers = st.floats(-9, 9)
+
+
+def some(cls, **fields):
+    """Any part of a class, a random part of its fields left at their defaults."""
+    return st.fixed_dictionaries({}, optional=fields).map(lambda given: cls(**given))
+
+
+tempered = some(Tempered, scale=positive, inverse_temperature=positive, offset=numbers)
+activations = st.one_of(tempered, st.just(Relu()), st.just(Linear()))
+
+
+@st.composite
+def runs(draw):
+    """Any valid run."""
+    name = draw(st.sampled_from(sorted(dataset.DATASETS)))
+    fitting = [n for n in of_kind(Network) if n.image_shape == dataset.IMAGE_SHAPE[name]]
+    network = draw(st.sampled_from(fitting))
+    layers = st.tuples(*[activations] * network.hidden).map(LayerWise)
+    colours = {"normalization": st.sampled_from(dataset.NORMALIZATIONS)} if "cif" in name else {}
+    batch = {"batch": st.integers(1, min(4_000, dataset.TRAINING_EXAMPLES[name]))}
+    return draw(
+        some(
+            Run,
+            loss=st.just(CrossEntropy()),
+            mechanism=st.one_of(
+                some(FlatClipping, clip_norm=positive, noise_multiplier=positive),
+                st.just(NoPrivacy()),
+            ),
+            sampling=st.one_of(some(Poisson, **batch), some(Shuffled, **batch)),
+            optimizer=st.one_of(
+                some(Sgd, learning_rate=positive, momentum=st.floats(0, 0.999)),
+                some(Adam, learning_rate=positive),
+            ),
+            epochs=st.integers(1, 10_000),
+            seed=st.integers(0, 2**31 - 1),
+            measures=st.sampled_from([(), (Norms(),)]),
+            delta=st.floats(1e-12, 0.999),
+        ).flatmap(
+            lambda run: st.builds(
+                lambda data, network: replace(run, dataset=data, network=network),
+                some(Images, **colours).map(lambda images: replace(images, name=name)),
+                some(
+                    network,
+                    activation=st.one_of(activations, layers),
+                    width=st.integers(1, 32).map(lambda eighths: eighths / 8),
+                    init=st.sampled_from(sorted(INITS)),
+                ),
+            )
+        )
+    )
+
+
+def shuffled(written, random):
+    """The same JSON with its fields in another order."""
+    if isinstance(written, list):
+        return [shuffled(one, random) for one in written]
+    if not isinstance(written, dict):
+        return written
+    items = [(name, shuffled(value, random)) for name, value in written.items()]
+    random.shuffle(items)
+    return dict(items)
+
+
+@settings(max_examples=150, deadline=None, derandomize=True)
+@given(runs(), st.randoms())
+def test_a_run_survives_being_stored_whatever_the_order_of_its_fields(run, random):
+    stored = shuffled(json.loads(json.dumps(run.to_dict())), random)
+    again = Run.from_dict(stored)
+    assert again == run
+    assert again.identity == run.identity
+    # The identity by hand: SHA-256 of the JSON of what is not at its default, in order.
+    text = json.dumps(stored, separators=(",", ":"), sort_keys=True)
+    assert run.identity == hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+# --- cohorts ----------------------------------------------------------------------------------
+
+
+def renumbered(of, draw):
+    """The same with every traced number drawn anew."""
+    if isinstance(of, tuple):
+        return tuple(renumbered(one, draw) for one in of)
+    if not isinstance(of, Part):
+        return of
+    return replace(
+        of,
+        **{
+            field.name: draw(st.floats(0.01, 0.99))
+            if field.name in NUMBERS - {"seed"}
+            else draw(st.integers(0, 99))
+            if field.name == "seed"
+            else renumbered(getattr(of, field.name), draw)
+            for field in dataclasses.fields(of)
+        },
+    )
+
+
+@settings(max_examples=80, deadline=None, derandomize=True)
+@given(runs(), st.data())
+def test_runs_that_differ_in_numbers_alone_are_a_cohort(run, drawn):
+    other = renumbered(run, drawn.draw)
+    assert cohort_of(other) == cohort_of(run)
+    assert hash(cohort_of(other)) == hash(cohort_of(run))
+    assert other.identity != run.identity
+
+
+def test_runs_that_differ_in_anything_else_are_not():
+    """Compared each with each: an equality that forgets classes shows in no set of hashes."""
+    shaping = [run for name, run in OTHER.items() if name not in NUMBERS] + [Run()]
+    cohorts = [cohort_of(run) for run in shaping]
+    for index, one in enumerate(cohorts):
+        assert [one == other for other in cohorts] == [index == i for i in range(len(cohorts))]
+
+
+def test_no_step_depends_on_length_delta_or_measures():
+    for name in ("epochs", "delta", "measures", *NUMBERS):
+        assert cohort_of(OTHER[name].of_a_step()) == cohort_of(Run().of_a_step())
+    assert cohort_of(OTHER["epochs"]) != cohort_of(Run()) == cohort_of(OTHER["scale"])
+
+
+# --- agreement with the data --------------------------------------------------------------------
+
+
+def test_datasets_are_those_there_are():
+    tables = (dataset.DATASETS, dataset.TRAINING_EXAMPLES, dataset.IMAGE_SHAPE)
+    assert all(set(table) == set(data.NAMES) for table in tables)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "mnist-5k",
+        *(
+            pytest.param(name, marks=pytest.mark.data)
+            for name in ("mnist", "fashion-mnist", "cifar-10")
+        ),
+    ],
+)
+def test_the_number_and_shape_of_examples_are_those_of_the_data(name):
+    if name != "mnist-5k" and data.find(name) is None:
+        pytest.skip(f"{name} is not on this machine")
+    images = data.load(name, download=False).train_images
+    assert len(images) == Images(name).examples
+    assert images.shape[1:] == Images(name).image_shape
+
+
+def test_a_run_samples_its_examples_with_the_probability_that_its_batch_says():
+    run = vary(SMALL, batch=250)
+    assert run.sampling_probability == 250 / 4_000
+    assert run.steps_per_epoch == 16
+    assert vary(run, sampling=Shuffled(1_500)).steps_per_epoch == 2
+    assert [int(run.epoch_of(jnp.int32(step))) for step in (0, 15, 16, 31, 32)] == [1, 1, 2, 2, 3]
