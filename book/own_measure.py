@@ -19,7 +19,7 @@ class GradientNorms(Measure):
             raise SpecError(f"bins must be at least 1, got {self.bins}")
 
     def __call__(self, moment):
-        graph, losses = moment.run.network.graph(), moment.run.losses(moment.epoch)
+        graph, losses = moment.network.graph(), moment.losses
 
         def norms(chunk):
             return per_example.gradients(graph, losses, moment.params, *chunk)[1].norms()

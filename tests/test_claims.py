@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import yaml
 from click.testing import CliRunner
+from dpstudy.spec import Run
 from results_for_tests import environment, result_of, rewrite
 
 from dpstudy import cli
@@ -29,7 +30,6 @@ from dpstudy.papers import claims as of_all
 from dpstudy.papers.claims import FOLDER, KEYS, NUMBERS, ledger, read
 from dpstudy.papers.tempered_sigmoids import published
 from dpstudy.papers.tempered_sigmoids.experiments import FIGURE_2, TRIPLETS, triplet_label
-from dpstudy.spec import Run
 
 ROOT = Path(__file__).parents[1]
 FILES = sorted(FOLDER.glob("**/*.yaml"))

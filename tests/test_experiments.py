@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from dpstudy.spec import Run
 from results_for_tests import (
     EXPERIMENT,
     RUN,
@@ -38,7 +39,6 @@ from dpstudy.papers.tempered_sigmoids.published import (
     TUTORIAL,
 )
 from dpstudy.privacy import accounting
-from dpstudy.spec import Run
 
 # What a search wants depends on what it has chosen: here nothing, whatever the study has stored.
 pytestmark = pytest.mark.usefixtures("results")

@@ -8,10 +8,10 @@ from math import comb
 import jax
 import numpy as np
 import pytest
+from dpstudy.activations import tempered_sigmoid
 from results_for_tests import DEVICE, result_of, triplet_of
 from scipy import stats
 
-from dpstudy.activations import tempered_sigmoid
 from dpstudy.lab import readings, store
 from dpstudy.lab.choices import Choice
 from dpstudy.lab.search import Search

@@ -17,7 +17,7 @@ from dpstudy.gradients import devices
 from dpstudy.lab import campaign
 from dpstudy.parts import measure
 from dpstudy.parts.dataset import Images
-from dpstudy.parts.measure import Examples, Moment, Norms
+from dpstudy.parts.measure import Examples, Norms
 from dpstudy.parts.mechanism import NoPrivacy
 from dpstudy.parts.network import TemperedMnist
 from dpstudy.parts.run import Run, vary
@@ -68,7 +68,7 @@ def test_norms_can_be_taken_of_every_network_by_its_first_convolution_before_poo
     sides = {"tempered-mnist": (14, 14, 16), "losing-less-mnist": (13, 13, 16)}
     sides |= {"backprop-mnist": (11, 11, 16)}
     assert jax.eval_shape(first, params).shape == (COUNT, *sides.get(model, (32, 32, 32)))
-    moment = Moment(run, params, jnp.float32(0), examples, examples)
+    moment = run.moment(params, jnp.float32(0), examples, examples)
     found = jax.eval_shape(lambda params: Norms()(moment._replace(params=params)), params)
     assert {name: array.shape for name, array in found.items()} == {
         "gradient": (),

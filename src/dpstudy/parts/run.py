@@ -18,7 +18,7 @@ import optax
 
 from dpstudy.parts.dataset import Data, Images
 from dpstudy.parts.loss import CrossEntropy, Loss
-from dpstudy.parts.measure import Measure
+from dpstudy.parts.measure import Examples, Measure, Moment
 from dpstudy.parts.mechanism import FlatClipping, Mechanism, gaussian_noise
 from dpstudy.parts.network import Network, TemperedMnist
 from dpstudy.parts.optimizer import Optimizer, Sgd
@@ -125,6 +125,13 @@ class Run(Part):
             return self.loss(logits, hidden, labels, epoch)
 
         return losses
+
+    def moment(
+        self, params: nnx.State, epoch: Float[Array, ""], train: Examples, test: Examples
+    ) -> Moment:
+        """Return what a measure may look at after that many epochs; see `Moment`."""
+        parts = self.network, self.dataset, self.mechanism, self.losses(epoch)
+        return Moment(*parts, params, epoch, train, test)
 
     def epoch_of(self, step: Int[Array, ""]) -> Float[Array, ""]:
         """Return the number of the epoch that a step, the first being 0, belongs to, from 1."""

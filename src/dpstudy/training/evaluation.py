@@ -10,7 +10,7 @@ from flax import nnx
 from jax.sharding import PartitionSpec
 
 from dpstudy.gradients import devices
-from dpstudy.parts.measure import Examples, Moment
+from dpstudy.parts.measure import Examples
 
 if TYPE_CHECKING:
     from jax.sharding import Mesh
@@ -75,8 +75,7 @@ def measure(
     def one(
         run: Run, params: nnx.State, epoch: Array, train: Examples, test: Examples
     ) -> dict[str, Array]:
-        parts = run.network, run.dataset, run.mechanism, run.losses(epoch)
-        moment = Moment(*parts, params, epoch, train, test)
+        moment = run.moment(params, epoch, train, test)
         return {
             f"{each.kind}.{name}": array
             for each in run.measures
