@@ -11,7 +11,7 @@ from itertools import product
 
 from dpstudy.lab import design
 from dpstudy.lab.experiment import Experiment
-from dpstudy.lab.search import Search, Space
+from dpstudy.lab.search import Search
 from dpstudy.parts.activation import TANH, LayerWise, Linear, Relu, Tempered
 from dpstudy.parts.dataset import Images
 from dpstudy.parts.measure import Norms
@@ -437,8 +437,8 @@ def searched(label: str, dataset: str, point: design.Point) -> Run:
     return calibrated(run) if run.private else run
 
 
-# The first half fills the space evenly, the same points for both activations; each of the others is
-# proposed in view of those before it.
+# The first half fills the space evenly, the same points for both activations. Each of the others was
+# proposed by a Gaussian process in view of those before it, and is stored as a choice.
 _FIRST = {
     label: point
     for labels in SEARCH_TRIED.values()
@@ -455,7 +455,6 @@ TABLE_3_SEARCH = Search(
     seeds=dict.fromkeys(BASE, 1),
     in_smoke=("relu, private, 02", "tanh, private, 02"),
     groups={f"{technique}, best": labels for technique, labels in SEARCH_TRIED.items()},
-    space=Space((len(WIDTHS), None, len(OPTIMIZERS), len(BATCHES), 3), _FIRST, searched),
 )
 
 EXPERIMENTS = (
