@@ -437,8 +437,8 @@ def searched(label: str, dataset: str, point: design.Point) -> Run:
     return calibrated(run) if run.private else run
 
 
-# The first half fills the space evenly, the same points for both activations. Each of the others was
-# proposed by a Gaussian process in view of those before it, and is stored as a choice.
+# The first half fills the space evenly, the same points for both activations. Each of the others
+# was proposed by a Gaussian process in view of those before it, and is stored as a choice.
 _FIRST = {
     label: point
     for labels in SEARCH_TRIED.values()
