@@ -26,7 +26,7 @@ from dpstudy.ledger.verdict import Verdict
 from dpstudy.page.figure import _Captioned
 from dpstudy.papers import EXPERIMENTS
 from dpstudy.papers.tempered_sigmoids.experiments import FIGURE_2, TRIPLETS, triplet_label
-from dpstudy.spec import Run
+from dpstudy.parts.run import Run
 
 ROOT = Path(__file__).parents[1]
 FILES = sorted(FOLDER.glob("**/*.yaml"))

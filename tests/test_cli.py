@@ -31,7 +31,7 @@ from dpstudy.errors import UserError
 from dpstudy.lab import store
 from dpstudy.papers import EXPERIMENTS
 from dpstudy.privacy import accounting
-from dpstudy.spec import Run
+from dpstudy.parts.run import Run
 
 FIGURE_3 = "tempered-sigmoids-figure-3"
 MNIST = ("--examples", "60000", "--batch", "512", "--epochs", "40")

@@ -37,7 +37,7 @@ from dpstudy.published import (
     TUTORIAL,
     number,
 )
-from dpstudy.spec import Run
+from dpstudy.parts.run import Run
 
 # What a search wants depends on what it has chosen: here nothing, whatever the study has stored.
 pytestmark = pytest.mark.usefixtures("results")

@@ -17,7 +17,7 @@ from results_for_tests import RUN, contents, environment, result_of, seeds
 from dpstudy.lab import records, store, transfer
 from dpstudy.lab.store import StoreError
 from dpstudy.privacy import run_epsilon as privacy
-from dpstudy.spec import Run
+from dpstudy.parts.run import Run
 
 NOT_PRIVATE = Run(mechanism="none", noise_multiplier=0.0)
 
