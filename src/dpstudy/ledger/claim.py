@@ -30,7 +30,8 @@ from dpstudy.published import PAPERS, Number
 KEYS = {name.replace(" ", "-"): name for name in PAPERS}
 _REQUIRED = ("id", "where", "says", "rule")
 _OPTIONAL = ("published", "experiment", "datasets", "rule_after_runs")
-_FIELDS = {field.name for part in (Run, *PARTS.values()) for field in fields(part)}
+# Each once, in an order that is the same every time: a message lists them.
+_FIELDS = tuple(dict.fromkeys(f.name for part in (Run, *PARTS.values()) for f in fields(part)))
 
 
 class ClaimError(UserError):
