@@ -25,6 +25,7 @@ from dpstudy.papers.tempered_sigmoids.figures.common import (
     until,
 )
 from dpstudy.parts.dataset import DATASETS
+from dpstudy.parts.run import setting
 from dpstudy.published import number
 
 _FORMATS = {
@@ -237,10 +238,10 @@ def baseline(reading: Reading) -> Table | Note:
         name=f"tempered-sigmoids-tutorial-{dataset}",
         caption=(
             f"Test accuracy on {DATASETS[dataset]} at the last epoch, published and ours, with "
-            f"batches of {first.batch}, {first.epochs} epochs, no momentum and C = "
-            f"{first.clip_norm:g}: median, minimum and maximum over seeds. As scripted: without an "
-            f"activation, initial weights as He et al.{away} {spending_of(reading)}. Computed on "
-            f"{reading.devices}.{diverged(dataset, reading)}"
+            f"batches of {first.sampling.batch}, {first.epochs} epochs, no momentum and C = "
+            f"{first.mechanism.clip_norm:g}: median, minimum and maximum over seeds. As scripted: "
+            f"without an activation, initial weights as He et al.{away} {spending_of(reading)}. "
+            f"Computed on {reading.devices}.{diverged(dataset, reading)}"
         ),
         data=pd.DataFrame(rows),
         formats=_FORMATS | {"learning rate": "{:g}", "σ": "{:g}"},
@@ -285,7 +286,7 @@ def settings(dataset: str | None = None) -> Table:
     }
     data = pd.DataFrame({"setting": list(names)})
     for name in BASE if dataset is None else (dataset,):
-        data[DATASETS[name]] = [getattr(BASE[name], field) for field in names.values()]
+        data[DATASETS[name]] = [setting(BASE[name], field) for field in names.values()]
     return Table(
         name=f"tempered-sigmoids-settings{f'-{dataset}' if dataset else ''}",
         caption=(

@@ -15,6 +15,7 @@ from dpstudy import published
 from dpstudy.lab.readings import CHANCE, Reading
 from dpstudy.ledger.wording import points
 from dpstudy.page.figure import STYLES, Figure, Note, Several, Table
+from dpstudy.parts.part import Part
 from dpstudy.parts.run import setting
 
 Drawn = TypeVar("Drawn", bound=Figure | Table | Note)
@@ -102,9 +103,15 @@ def dataset_of(reading: Reading) -> str:
 
 
 def finals_with(reading: Reading, *settings: str) -> pd.DataFrame:
-    """Return one row a run: its last epoch, and the given fields of its run."""
+    """Return one row a run: its last epoch, and fields of its run, parts by their kind."""
     runs = [result.run for _, result in reading.found]
-    return reading.finals.assign(**{name: [setting(r, name) for r in runs] for name in settings})
+    columns = {name: [setting(run, name) for run in runs] for name in settings}
+    return reading.finals.assign(
+        **{
+            name: [value.kind if isinstance(value, Part) else value for value in values]
+            for name, values in columns.items()
+        }
+    )
 
 
 def logarithmic(axes: Axes, form: str | Callable[[float, int | None], str] = "{x:g}") -> None:
