@@ -310,9 +310,7 @@ def test_a_file_that_is_sealed_but_not_a_result_is_left_out(path, change, reason
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
-def test_a_sealed_value_of_another_type_is_named_wherever_results_are_read(
-    results, change, reason
-):
+def test_a_sealed_value_of_another_type_is_named_wherever_results_are_read(results, change, reason):
     experiment = find("tempered-sigmoids-figure-3")
     bad, good = experiment.runs(dataset="mnist", seeds=1)
     paths = [store.write(store.runs_folder(), result_of(run, epochs=3)) for run in (bad, good)]
