@@ -100,10 +100,11 @@ def test_every_number_and_text_survives_and_is_written_the_same_again(
     tmp_path_factory, losses, rate, device
 ):
     folder = tmp_path_factory.getbasetemp() / "round-trip"
+    epochs = list(range(len(losses)))
+    accuracies = [0.5 for _ in losses]
     result = result_of(
         vary(RUN, learning_rate=rate),
-        curve=dict.fromkeys(("epoch", "step"), list(range(len(losses))))
-        | {"test_accuracy": [0.5] * len(losses), "test_loss": losses},
+        curve={"epoch": epochs, "step": epochs, "test_accuracy": accuracies, "test_loss": losses},
         epsilon={},
         provenance={"device": device},
     )
