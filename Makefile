@@ -21,8 +21,6 @@ BENCH_BIN := $(BENCH_VENV)/bin
 BENCH_PIP := $(BENCH_BIN)/python -m pip --quiet --disable-pip-version-check
 BENCH_READY := $(BENCH_VENV)/.ready
 BENCH ?=
-SEARCH ?=
-SEARCHES := tempered-sigmoids-table-3-search
 HTML := _build/html/index.html
 NOTEBOOKS = $(filter-out notebooks/out%,$(wildcard notebooks/*.ipynb))
 
@@ -31,7 +29,7 @@ export PYTHONHASHSEED := 0
 export PYDEVD_DISABLE_FILE_VALIDATION := 1
 export TF_CPP_MIN_LOG_LEVEL ?= 2
 
-.PHONY: help env book test lint smoke notebooks bench search bench-lock lock clean distclean
+.PHONY: help env book test lint smoke notebooks bench bench-lock lock clean distclean
 
 help:  ## say what each target does
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 18
@@ -78,13 +76,6 @@ bench: $(BENCH_READY)  ## compare with other libraries: speed and memory (20 to 
 	$(BENCH_BIN)/python -m pytest -q -p no:cacheprovider -W ignore benchmarks/test_against_peers.py || status=1; \
 	$(BENCH_BIN)/python benchmarks/run.py $(BENCH) || status=1; \
 	exit $$status
-
-# Optuna's sampler needs torch, so that this runs where the benchmark does.
-#
-#   make search SEARCH="--dataset mnist"
-search: $(BENCH_READY)  ## train what the searches still need, and choose on the way (hours)
-	@$(BENCH_BIN)/python -m pytest -q -p no:cacheprovider -W ignore benchmarks/test_proposals.py
-	@$(BENCH_BIN)/dpstudy run $(SEARCHES) $(SEARCH)
 
 $(BENCH_READY): benchmarks/requirements.lock pyproject.toml
 	@test -n "$(PYTHON)" || { echo "No Python 3.11 or newer found: make PYTHON=/path/to/python bench" >&2; exit 1; }

@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 import yaml
 from click.testing import CliRunner
-from dpstudy.spec import Run
 from results_for_tests import environment, result_of, rewrite
 
 from dpstudy import cli
@@ -30,16 +29,19 @@ from dpstudy.papers import claims as of_all
 from dpstudy.papers.claims import FOLDER, KEYS, NUMBERS, ledger, read
 from dpstudy.papers.tempered_sigmoids import published
 from dpstudy.papers.tempered_sigmoids.experiments import FIGURE_2, TRIPLETS, triplet_label
+from dpstudy.parts.activation import Relu
+from dpstudy.parts.mechanism import NoPrivacy
+from dpstudy.parts.run import Run, vary
 
 ROOT = Path(__file__).parents[1]
 FILES = sorted(FOLDER.glob("**/*.yaml"))
 FIGURE_3 = EXPERIMENTS["tempered-sigmoids-figure-3"]
 BASE = Run(epochs=4)
-SWEEP = {f"s={s}": replace(BASE, scale=float(s)) for s in range(1, 11)}
+SWEEP = {f"s={s}": vary(BASE, scale=float(s)) for s in range(1, 11)}
 VARIANTS = {
-    "relu": replace(BASE, activation="relu"),
+    "relu": vary(BASE, activation=Relu()),
     "tanh": BASE,
-    "plain": replace(BASE, mechanism="none", noise_multiplier=0.0, momentum=0.0),
+    "plain": vary(BASE, mechanism=NoPrivacy(), momentum=0.0),
     **SWEEP,
 }
 # s = 2 is tanh: the same runs under two names.
@@ -65,7 +67,7 @@ def keep(label, values, *, quantity="test_accuracy", experiment=TINY, **fields):
             result = replace(result, class_accuracy=value)
         else:
             result.curve[quantity] = [value] * len(result.curve["epoch"])
-        paths.append(store.write(experiment.folder(), result))
+        paths.append(store.write(store.runs_folder(), result))
     return paths
 
 
@@ -111,7 +113,7 @@ BEST = {"kind": "cluster", "variants": "s=*", "settings": ["scale"]}
 BEST_OF = ["mnist, s of the best triplets", "share of best triplets"]  # 1.97, a tenth
 MANY = {"kind": "share", "above": "s=*", "below": "relu"}
 RATE = {"kind": "setting", "variants": "s=*", "setting": "scale"}
-APART = {"kind": "apart", "one": "s=*", "other": "relu", "setting": "scale"}  # relu's is 2
+APART = {"kind": "apart", "one": "s=*", "other": "tanh", "setting": "scale"}  # tanh's is 2
 
 
 def both(tanh, relu, **options):
@@ -209,7 +211,7 @@ def test_every_rule_gives_each_of_its_verdicts(tiny, tmp_path, rule, numbers, st
 
 def wide_sweep(monkeypatch, accuracy):
     """A sweep of 20 settings with one seed, of which the best tenth is two."""
-    runs = {f"s={s}": (replace(BASE, scale=float(s)),) for s in range(1, 21)}
+    runs = {f"s={s}": (vary(BASE, scale=float(s)),) for s in range(1, 21)}
     wide = Experiment("tiny", "A wide sweep", {"relu": (VARIANTS["relu"],), **runs}, {"mnist": 1})
     monkeypatch.setattr("dpstudy.papers.claims.EXPERIMENTS", {"tiny": wide})
     for s in range(1, 21):
@@ -259,7 +261,7 @@ def test_ranks_of_a_sweep_that_rise_with_a_setting(tiny, tmp_path, norm, verdict
     expected = 1 - 6 * sum((s - place) ** 2 for s, place in places(norm)) / 990
     assert outcome.ours["correlation"] == pytest.approx(expected)
     # What diverged has no norm, and does not keep the others from being ranked.
-    store.write(TINY.folder(), result_of(replace(SWEEP["s=10"], seed=0), epochs=1))
+    store.write(store.runs_folder(), result_of(replace(SWEEP["s=10"], seed=0), epochs=1))
     [without] = judged(tmp_path, entry(rule))
     assert "Over 9 variants" in without.finding
 
@@ -288,8 +290,8 @@ def test_the_sweep_of_figure_2_can_find_the_cluster_and_can_miss_it(
     for ranking in (nearest, anywhere):
         for rank, index in enumerate(ranking):
             run = FIGURE_2.variants[triplet_label(TRIPLETS[index])]
-            [run] = [one for one in run if one.dataset == dataset]
-            store.write(FIGURE_2.folder(), result_of(run, accuracy=0.98 - 0.001 * rank))
+            [run] = [one for one in run if one.dataset.name == dataset]
+            store.write(store.runs_folder(), result_of(run, accuracy=0.98 - 0.001 * rank))
         rule = {"kind": "cluster", "variants": "s=*", "settings": FAMILY}
         fields = {"experiment": FIGURE_2.name, "datasets": [dataset]}
         [outcome] = judged(tmp_path, entry(rule, names, **fields))
@@ -320,7 +322,7 @@ def test_what_rises_is_higher_at_the_end_of_every_seed(tiny, tmp_path, ends, ver
     for seed, (first, last) in enumerate(ends):
         result = result_of(replace(BASE, seed=seed), **QUOTED)
         result.curve["gradient_norm"] = [first, 9, 0.1, last]
-        store.write(TINY.folder(), result)
+        store.write(store.runs_folder(), result)
     rule = {"kind": "rises", "variant": "tanh", "quantity": "gradient_norm"}
     [outcome] = judged(tmp_path, entry(rule))
     assert outcome.verdict == verdict, outcome.finding
@@ -341,7 +343,7 @@ def test_throughout_looks_at_every_epoch(tiny, tmp_path, epochs, verdict):
     for seed in range(3):
         result = result_of(replace(BASE, seed=seed), **QUOTED)
         result.curve["test_accuracy"] = epochs
-        store.write(TINY.folder(), result)
+        store.write(store.runs_folder(), result)
     rule = {"kind": "throughout", "above": "tanh", "below": "relu"}
     [outcome] = judged(tmp_path, entry(rule))
     assert outcome.verdict == verdict, outcome.finding
@@ -367,7 +369,7 @@ def test_sooner_counts_the_epochs_to_where_the_slower_one_ends(
         for label, curves in (("tanh", accuracies), ("relu", slower)):
             result = result_of(replace(VARIANTS[label], seed=seed), **QUOTED)
             result.curve["test_accuracy"] = curves[seed]
-            store.write(TINY.folder(), result)
+            store.write(store.runs_folder(), result)
     rule = {"kind": "sooner", "faster": "tanh", "slower": "relu"}
     [outcome] = judged(tmp_path, entry(rule))
     assert outcome.verdict == verdict, outcome.finding
@@ -484,7 +486,7 @@ def fill_figure_3(tanh=0.981, relu=0.966, seeds=10):
         accuracy = {"tanh": tanh, "relu": relu}[label]
         classes = [accuracy, accuracy - 0.02] * 5
         result = result_of(run, accuracy=accuracy, epsilon=spent, class_accuracy=classes)
-        paths.append((label, store.write(FIGURE_3.folder(), result)))
+        paths.append((label, store.write(store.runs_folder(), result)))
     return paths
 
 
@@ -560,7 +562,7 @@ def test_what_counts_as_alike_though_every_seed_is_apart_says_so(tiny, tmp_path)
 
 def test_runs_that_diverged_count_as_chance(tiny, tmp_path):
     keep("tanh", [0.98, 0.98])
-    store.write(TINY.folder(), result_of(replace(BASE, seed=2), epochs=1))
+    store.write(store.runs_folder(), result_of(replace(BASE, seed=2), epochs=1))
     [outcome] = judged(tmp_path, entry(VALUE, [TANH]))
     assert outcome.ours["lowest"] == 0.1
 
@@ -586,18 +588,20 @@ def test_what_cannot_be_looked_up_is_not_yet_run_with_the_reason(
 def test_what_was_not_measured_decides_nothing(tiny, tmp_path):
     keep("relu", [0.0] * 3, quantity="gradient_norm")
     keep("tanh", [1.0] * 3, quantity="gradient_norm")
-    unknown = ABOVE | {"quantity": "activation_norm"}
-    [zero, missing, several, one] = judged(
+    unknown = ABOVE | {"quantity": "norms.activation"}
+    [zero, missing, several, one, without] = judged(
         tmp_path,
         entry(GROWS, GROWTH),
         entry(unknown, id="two"),
         entry(SPENT | {"variant": "t*n*"}, ["mnist, epsilon"], id="three"),
         entry(RATE | {"variants": "tanh"}, [BEST_OF[0]], id="four"),
+        entry(APART | {"one": "relu"}, id="five"),
     )
-    assert zero.verdict == missing.verdict == one.verdict == NOT_YET_RUN
+    assert zero.verdict == missing.verdict == one.verdict == without.verdict == NOT_YET_RUN
     assert "gradient_norm is 0" in zero.finding
-    assert "did not record activation_norm" in missing.finding
+    assert "did not record norms.activation" in missing.finding
     assert "not a search" in one.finding
+    assert "no parts of the run have a field 'scale': relu" in without.finding
     assert several.verdict == REPRODUCED
 
 
@@ -631,7 +635,7 @@ def test_a_damaged_file_is_named_and_leaves_its_claims_undecided(results):
     assert verdicts()["tempered-eq-4"] == NOT_YET_RUN
     assert verdicts()["table-3-relu-mnist"] == REPRODUCED
     assert sorted(line.partition(":")[0] for line in judged.damaged) == [
-        f"{FIGURE_3.name}/{first.name}",
+        f"runs/{first.name}",
         "theorems/gradient-norm-binary.json",
     ]
 
@@ -841,9 +845,7 @@ def test_mistakes_and_damage_are_lines_on_standard_error(results, monkeypatch, t
     fill_figure_3()[0][1].write_text("{")
     done = dpstudy("claims", "--json")
     assert done.exit_code == 0 and json.loads(done.stdout)
-    assert re.fullmatch(
-        r"dpstudy: left out: tempered-sigmoids-figure-3/\w+\.json: .*\n", done.stderr
-    )
+    assert re.fullmatch(r"dpstudy: left out: runs/\w+\.json: .*\n", done.stderr)
     (tmp_path / "tempered-sigmoids.yaml").write_text("- id: one")
     monkeypatch.setattr("dpstudy.papers.claims.FOLDER", tmp_path)
     done = dpstudy("claims")
@@ -895,8 +897,9 @@ def test_every_rule_is_explained_on_the_page():
 
 def test_damage_is_a_note_and_no_damage_is_none(results):
     assert page.damage(ledger()) is None
-    fill_figure_3()[0][1].write_text("{")
-    assert FIGURE_3.name in page.damage(ledger()).text
+    (_, path) = fill_figure_3()[0]
+    path.write_text("{")
+    assert path.name in page.damage(ledger()).text
 
 
 def test_the_ledger_is_read_without_what_trains():
@@ -906,7 +909,7 @@ def test_the_ledger_is_read_without_what_trains():
         "from dpstudy.chapters import ledger as claims\n"
         "ledger()\n"
         "claims.chapter('tempered-sigmoids')\n"
-        "training = {'dpstudy.training.loop', 'dpstudy.lab.campaign', 'jax'}\n"
+        "training = {'dpstudy.training.loop', 'dpstudy.lab.campaign'}\n"
         "print(sorted(training & set(sys.modules)))\n"
     )
     done = subprocess.run(

@@ -11,7 +11,6 @@ import socket
 import subprocess
 import sys
 import time
-from dataclasses import replace
 
 import click
 import pytest
@@ -30,8 +29,8 @@ from dpstudy import cli, data
 from dpstudy.errors import UserError
 from dpstudy.lab import store
 from dpstudy.papers import EXPERIMENTS
+from dpstudy.parts.run import Run, vary
 from dpstudy.privacy import accounting
-from dpstudy.spec import Run
 
 FIGURE_3 = "tempered-sigmoids-figure-3"
 MNIST = ("--examples", "60000", "--batch", "512", "--epochs", "40")
@@ -234,11 +233,19 @@ def test_ctrl_c_anywhere_is_one_line(monkeypatch):
     assert (done.exit_code, done.stderr.strip()) == (130, "dpstudy: stopped")
 
 
-def test_a_process_of_its_own_says_one_line_quickly():
-    """Without jax, pandas or an accountant: they take seconds to import."""
+@pytest.mark.parametrize(
+    ("arguments", "line", "slow"),
+    [
+        (["bogus"], "unknown command 'bogus'; one of: claims, data, epsilon, list", {"jax"}),
+        # Experiments are made of what trains: of jax.
+        (["run", "bogus"], f"unknown experiment 'bogus'; one of: {', '.join(EXPERIMENTS)}", set()),
+    ],
+)
+def test_a_process_of_its_own_says_one_line_quickly(arguments, line, slow):
+    """Without pandas or an accountant: they take seconds to import."""
     start = time.perf_counter()
     done = subprocess.run(
-        [sys.executable, "-X", "importtime", "-m", "dpstudy.cli", "run", "bogus"],
+        [sys.executable, "-X", "importtime", "-m", "dpstudy.cli", *arguments],
         env=environment(),
         capture_output=True,
         text=True,
@@ -246,13 +253,12 @@ def test_a_process_of_its_own_says_one_line_quickly():
     )
     assert time.perf_counter() - start < 60
     lines = done.stderr.splitlines()
-    imported = {line.rpartition("|")[2].strip() for line in lines if line.startswith("import time")}
+    imported = {one.rpartition("|")[2].strip() for one in lines if one.startswith("import time")}
     assert done.returncode == 2
     assert done.stdout == ""
-    assert [line for line in lines if not line.startswith("import time")] == [
-        f"dpstudy: unknown experiment 'bogus'; one of: {', '.join(EXPERIMENTS)}"
-    ]
-    assert not imported & {"jax", "pandas", "matplotlib", "dp_accounting", "scipy"}
+    [said] = [one for one in lines if not one.startswith("import time")]
+    assert said.startswith(f"dpstudy: {line}")
+    assert not imported & {"pandas", "matplotlib", "dp_accounting", "scipy"} | imported & slow
 
 
 # --- help ----------------------------------------------------------------------------------------
@@ -295,7 +301,7 @@ def test_nothing_asked_for_shows_the_help(group):
 def test_list_counts_what_is_stored_and_needed():
     experiment = EXPERIMENTS[FIGURE_3]
     for run in experiment.runs(dataset="mnist", seeds=2):
-        store.write(experiment.folder(), result_of(run))
+        store.write(store.runs_folder(), result_of(run))
     text = succeeded("list")
     assert f"{FIGURE_3}: {experiment.title}\n  mnist            4 of  20 runs stored\n" in text
     assert "  cifar-10         0 of  10 runs stored\n" in text
@@ -315,7 +321,7 @@ def test_list_counts_what_is_stored_and_needed():
 
 def test_list_does_not_count_a_damaged_file_and_says_so():
     experiment = EXPERIMENTS[FIGURE_3]
-    path = store.write(experiment.folder(), result_of(experiment.runs()[0]))
+    path = store.write(store.runs_folder(), result_of(experiment.runs()[0]))
     path.write_text("{")
     assert "0 of  20 runs stored" in succeeded("list")
     assert "damaged files are left out: see `dpstudy results verify`" in succeeded("list")
@@ -401,7 +407,7 @@ def test_the_embedded_dataset_needs_no_file_and_no_network():
 
 @pytest.fixture
 def two_results(results):
-    return [store.write(results / "one", result_of(run)) for run in seeds(2)]
+    return [store.write(results / "runs", result_of(run)) for run in seeds(2)]
 
 
 def test_intact_results_verify(two_results, results):
@@ -410,11 +416,11 @@ def test_intact_results_verify(two_results, results):
 
 def test_every_damaged_foreign_or_edited_file_is_named_and_the_exit_code_is_1(two_results, results):
     cut, edited = two_results
-    foreign = results / "one" / "notes.json"
+    foreign = results / "runs" / "notes.json"
     cut.write_text(cut.read_text()[:50])
     edited.write_text(edited.read_text().replace("0.9,", "0.99,", 1))
     foreign.write_text("{}")
-    good = store.write(results / "two", result_of(Run()))
+    good = store.write(results / "runs", result_of(Run()))
     done = dpstudy("results", "verify")
     assert done.exit_code == 1
     assert done.stdout == f"1 results in {results} are intact, 3 are not\n"
@@ -425,6 +431,14 @@ def test_every_damaged_foreign_or_edited_file_is_named_and_the_exit_code_is_1(tw
         str(foreign): "not a result of this study",
     }
     assert str(good) not in done.output
+
+
+def test_what_was_trained_twice_is_verified_too(two_results, results):
+    path = store.write(results / "repeats", result_of())
+    assert succeeded("results", "verify").startswith("3 results in ")
+    path.write_text("{")
+    done = dpstudy("results", "verify")
+    assert (done.exit_code, str(path) in done.stderr) == (1, True)
 
 
 def test_results_travel_from_one_folder_to_another(two_results, results, tmp_path, monkeypatch):
@@ -449,7 +463,7 @@ def test_what_is_left_out_of_an_archive_or_a_merge_is_named(two_results, results
     done = dpstudy("results", "merge", str(archive))
     assert done.exit_code == 1
     assert done.stdout == "0 results added, 1 already there\n"
-    assert done.stderr.startswith(f"dpstudy: left out: one/{two_results[0].name}: the stored file")
+    assert done.stderr.startswith(f"dpstudy: left out: runs/{two_results[0].name}: the stored file")
 
 
 # --- run -----------------------------------------------------------------------------------------
@@ -457,13 +471,14 @@ def test_what_is_left_out_of_an_archive_or_a_merge_is_named(two_results, results
 
 def test_the_smoke_profile_trains_and_stores_and_then_stores_nothing(tiny, results):
     run = ("run", "tiny", "--profile", "smoke")
-    folder = results / ".smoke" / "tiny"
+    folder = results / ".smoke" / "runs"
     assert succeeded(*run) == f"tiny: 2 stored, 0 already there, 0 left, in {folder}\n"
-    found, errors = store.read_all(results / ".smoke")
+    found, errors = store.read_all(folder)
     assert errors == [] and set(found) == {one.identity for one in seeds(2)}
     for result in found.values():
         assert set(result.epsilon) == set(accounting.ACCOUNTANTS)
-        assert len(result.epsilon["pld"]) == RUN.epochs
+        # From before the first step on.
+        assert len(result.epsilon["pld"]) == RUN.epochs + 1
     was = contents(results)
     assert succeeded(*run) == f"tiny: 0 stored, 2 already there, 0 left, in {folder}\n"
     assert contents(results) == was
@@ -479,13 +494,13 @@ def test_a_dry_run_prints_what_would_be_trained_and_trains_nothing(tiny, results
     ]
     assert [Run.from_dict(json.loads(fields)) for *_, fields in lines] == tiny.runs()
     assert contents(results) == {}
-    store.write(tiny.folder(), result_of(tiny.runs()[0]))
+    store.write(store.runs_folder(), result_of(tiny.runs()[0]))
     assert len(succeeded("run", "tiny", "--dry-run").splitlines()) == 1
     assert len(succeeded("run", "tiny", "--dry-run", "--seeds", "5").splitlines()) == 4
 
 
 def test_a_damaged_file_in_the_way_of_a_run_is_named_with_the_remedy(tiny, results):
-    path = store.write(tiny.folder("smoke"), result_of())
+    path = store.write(store.runs_folder("smoke"), result_of())
     path.write_text("{")
     done = dpstudy("run", "tiny", "--profile", "smoke", "--dry-run")
     assert done.exit_code == 0
@@ -509,7 +524,6 @@ def trained(monkeypatch):
         return trainer.campaign.Outcome()
 
     monkeypatch.setattr(trainer, "train_with_bar", train)
-    monkeypatch.setattr(trainer, "measure_methods", lambda runs, say, client: None)
     monkeypatch.setattr(cli, "_workers_for", lambda runs, profile: 1)
     monkeypatch.setattr("dpstudy.data.load", lambda name: None)
     return asked
@@ -541,7 +555,7 @@ def test_all_of_one_dataset_leaves_out_the_experiments_without_it(trained, monke
     monkeypatch.setitem(EXPERIMENTS, FIGURE_3, on_mnist_alone)
     succeeded("run", "all", "--dataset", "cifar-10")
     assert FIGURE_3 not in trained
-    assert {run.dataset for runs, *_ in trained.values() for run in runs} == {"cifar-10"}
+    assert {run.dataset.name for runs, *_ in trained.values() for run in runs} == {"cifar-10"}
 
 
 def test_dataset_seeds_and_profile_choose_the_runs(trained):
@@ -586,7 +600,7 @@ def test_what_is_not_a_time_is_no_budget(text):
 def test_a_budget_that_is_up_says_what_is_left(tiny, results):
     text = succeeded("run", "tiny", "--profile", "smoke", "--budget", "0.000001s")
     assert text == (
-        f"tiny: 0 stored, 0 already there, 2 left, in {tiny.folder('smoke')}\n"
+        f"tiny: 0 stored, 0 already there, 2 left, in {store.runs_folder('smoke')}\n"
         "time is up: 2 runs left; the same command goes on\n"
     )
     assert contents(results) == {}
@@ -625,7 +639,7 @@ def test_stopped_while_training_is_one_line_and_keeps_what_is_done(
 def test_a_diverged_run_is_named(tiny, monkeypatch):
     from dpstudy.lab import trainer
 
-    bad = result_of(replace(RUN, learning_rate=1e9), epochs=0)
+    bad = result_of(vary(RUN, learning_rate=1e9), epochs=0)
     monkeypatch.setattr(
         trainer.campaign,
         "train_missing",

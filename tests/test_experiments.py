@@ -9,7 +9,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from dpstudy.spec import Run
 from results_for_tests import (
     EXPERIMENT,
     RUN,
@@ -25,7 +24,7 @@ from dpstudy.errors import UserError
 from dpstudy.lab import design, store
 from dpstudy.lab import experiment as experiments
 from dpstudy.lab.experiment import NOTEBOOK_PROFILES
-from dpstudy.lab.store import results_folder
+from dpstudy.lab.store import results_folder, runs_folder
 from dpstudy.papers import EXPERIMENTS, find
 from dpstudy.papers.losing_less.published import END_TO_END
 from dpstudy.papers.tempered_sigmoids import experiments as tempered
@@ -38,6 +37,14 @@ from dpstudy.papers.tempered_sigmoids.published import (
     NUMBERS,
     TUTORIAL,
 )
+from dpstudy.parts.activation import TANH, LayerWise, Linear, Relu, Tempered
+from dpstudy.parts.dataset import Images
+from dpstudy.parts.measure import Norms
+from dpstudy.parts.mechanism import FlatClipping
+from dpstudy.parts.network import TemperedMnist
+from dpstudy.parts.optimizer import Sgd
+from dpstudy.parts.run import Run, cohort_of, setting, vary
+from dpstudy.parts.sampling import Poisson
 from dpstudy.privacy import accounting
 
 # What a search wants depends on what it has chosen: here nothing, whatever the study has stored.
@@ -60,7 +67,7 @@ def test_every_run_is_needed_once(experiment, profile):
 def test_every_dataset_has_every_variant_with_its_number_of_seeds(experiment):
     for dataset, count in experiment.seeds.items():
         runs = experiment.labelled(dataset=dataset)
-        assert {run.dataset for _, run in runs} == {dataset}
+        assert {run.dataset.name for _, run in runs} == {dataset}
         counts = dict.fromkeys(experiment.variants, count) | dict(experiment.repeated)
         assert Counter(label for label, _ in runs) == counts
         for label in experiment.variants:
@@ -72,7 +79,7 @@ def test_every_dataset_has_every_variant_with_its_number_of_seeds(experiment):
 
 @ALL
 def test_no_run_is_left_out_because_its_dataset_has_no_seeds(experiment):
-    assert {run.dataset for runs in experiment.variants.values() for run in runs} == set(
+    assert {run.dataset.name for runs in experiment.variants.values() for run in runs} == set(
         experiment.datasets
     )
 
@@ -87,7 +94,7 @@ def test_an_interrupted_campaign_has_as_many_seeds_of_each_variant(experiment):
 @ALL
 def test_the_smoke_profile_needs_no_dataset_and_no_patience(experiment):
     runs = experiment.runs("smoke")
-    assert {run.dataset for run in runs} == {"mnist-5k"}
+    assert {run.dataset.name for run in runs} == {"mnist-5k"}
     assert sum(run.epochs * run.steps_per_epoch for run in runs) <= 1_000
     small = set(experiment.in_smoke or experiment.variants)
     assert {label for label, _ in experiment.labelled("smoke")} == small <= set(experiment.variants)
@@ -123,10 +130,10 @@ def test_mistakes_are_one_line_that_names_what_is_valid(profile):
 def test_figure_3_compares_nothing_but_the_activation():
     for dataset in FIGURE_3.datasets:
         relu, tanh = FIGURE_3.runs(dataset=dataset, seeds=1)
-        assert (relu.activation, tanh.activation) == ("relu", "tempered")
-        assert (tanh.scale, tanh.inverse_temperature, tanh.offset) == (2.0, 2.0, 1.0)
-        assert replace(relu, activation="tempered") == tanh
-        assert tanh.sampling == "poisson" and tanh.mechanism == "flat"
+        assert (relu.network.activation, tanh.network.activation) == (Relu(), TANH)
+        assert triplet_of(tanh) == (2.0, 2.0, 1.0)
+        assert vary(relu, activation=TANH) == tanh
+        assert isinstance(tanh.sampling, Poisson) and isinstance(tanh.mechanism, FlatClipping)
 
 
 def test_figure_3_has_the_settings_that_are_published():
@@ -135,19 +142,20 @@ def test_figure_3_has_the_settings_that_are_published():
         names = ["batch", "epochs", "clip_norm", "learning_rate", "momentum"]
         if published.dataset == "cifar-10":
             runs += find("tempered-sigmoids-epsilon-3").runs()
-            noise = {FIGURE_3.runs(dataset="cifar-10")[0].noise_multiplier}
+            noise = {FIGURE_3.runs(dataset="cifar-10")[0].mechanism.noise_multiplier}
             noise |= {published.noise_multiplier}
-            assert {run.noise_multiplier for run in runs} == noise
+            assert {run.mechanism.noise_multiplier for run in runs} == noise
         else:
             names.append("noise_multiplier")
         for name in names:
-            assert {getattr(run, name) for run in runs} == {getattr(published, name)}, name
+            assert {setting(run, name) for run in runs} == {getattr(published, name)}, name
 
 
 def test_the_noise_on_cifar_10_costs_the_quoted_epsilon_by_the_accounting_of_its_time():
     run = BASE["cifar-10"]
     what = {"sampling_probability": run.sampling_probability, "delta": run.delta}
-    what |= {"steps": run.epochs * run.steps_per_epoch, "noise_multiplier": run.noise_multiplier}
+    what |= {"steps": run.epochs * run.steps_per_epoch}
+    what |= {"noise_multiplier": run.mechanism.noise_multiplier}
     quoted = NUMBERS["cifar-10, epsilon"].value
     assert round(accounting.epsilon(**what, accountant="rdp-2019"), 2) == quoted
     assert accounting.epsilon(**what) < quoted
@@ -156,27 +164,25 @@ def test_the_noise_on_cifar_10_costs_the_quoted_epsilon_by_the_accounting_of_its
 def test_the_baseline_has_the_settings_of_its_tutorial():
     for label, run in find("tempered-sigmoids-tutorial").labelled():
         settings = LATER_TUTORIAL if label == "relu, later" else TUTORIAL
-        assert {name: getattr(run, name) for name in settings} == settings
-        assert (run.dataset, run.model, run.momentum) == ("mnist", "tempered-mnist", 0.0)
-        assert (run.activation == "none") == (label == "as scripted")
-        assert (run.init == "he") == (label in ("as scripted", "relu, He"))
+        assert {name: setting(run, name) for name in settings} == settings
+        assert (run.dataset.name, run.optimizer.momentum) == ("mnist", 0.0)
+        assert isinstance(run.network, TemperedMnist)
+        assert (run.network.activation == Linear()) == (label == "as scripted")
+        assert (run.network.init == "he") == (label in ("as scripted", "relu, He"))
 
 
 def test_the_mnist_runs_are_those_asked_of_the_study():
     asked = Run(
-        dataset="mnist",
+        dataset=Images("mnist"),
         epochs=40,
-        batch=512,
-        learning_rate=0.5,
-        momentum=0.9,
-        clip_norm=0.1,
-        noise_multiplier=1.23,
-        sampling="poisson",
+        optimizer=Sgd(learning_rate=0.5, momentum=0.9),
+        mechanism=FlatClipping(clip_norm=0.1, noise_multiplier=1.23),
+        sampling=Poisson(batch=512),
     )
     runs = FIGURE_3.runs(dataset="mnist")
-    assert [run for run in runs if run.activation == "tempered"] == seeds(10, asked)
-    assert [run for run in runs if run.activation == "relu"] == seeds(
-        10, replace(asked, activation="relu")
+    assert [run for run in runs if run.network.activation == TANH] == seeds(10, asked)
+    assert [run for run in runs if run.network.activation == Relu()] == seeds(
+        10, vary(asked, activation=Relu())
     )
 
 
@@ -194,7 +200,7 @@ def test_a_variant_that_is_repeated_has_seeds_of_its_own_unless_all_are_asked_fo
 def test_the_sweep_is_one_cohort_a_dataset_and_differs_from_figure_3_in_the_triplet_alone():
     for dataset in FIGURE_2.datasets:
         runs = FIGURE_2.labelled(dataset=dataset)
-        assert len({run.cohort for _, run in runs}) == 1
+        assert len({cohort_of(run) for _, run in runs}) == 1
         tanh = [run for label, run in runs if label == "tanh"]
         assert tanh == [
             run for label, run in FIGURE_3.labelled(dataset=dataset, seeds=5) if label == "tanh"
@@ -234,10 +240,10 @@ def test_positions_become_settings():
 def test_calibrated_noise_costs_the_quoted_epsilon_and_no_less(dataset):
     quoted = {c.dataset: c.epsilon for c in CLAIMS}[dataset]
     for batch, epochs in itertools.product(tempered.BATCHES, tempered.EPOCHS[dataset]):
-        run = tempered.calibrated(replace(BASE[dataset], batch=batch, epochs=epochs))
+        run = tempered.calibrated(vary(BASE[dataset], batch=batch, epochs=epochs))
         spent = accounting.epsilon(
             sampling_probability=run.sampling_probability,
-            noise_multiplier=run.noise_multiplier,
+            noise_multiplier=run.mechanism.noise_multiplier,
             steps=run.epochs * run.steps_per_epoch,
             delta=run.delta,
         )
@@ -247,11 +253,11 @@ def test_calibrated_noise_costs_the_quoted_epsilon_and_no_less(dataset):
 def test_figure_3_is_calibrated_in_its_noise_alone():
     for dataset in FIGURE_3.datasets:
         calibrated = find("tempered-sigmoids-calibrated").runs(dataset=dataset)
-        noise = BASE[dataset].noise_multiplier
-        assert [replace(run, noise_multiplier=noise) for run in calibrated] == FIGURE_3.runs(
+        noise = BASE[dataset].mechanism.noise_multiplier
+        assert [vary(run, noise_multiplier=noise) for run in calibrated] == FIGURE_3.runs(
             dataset=dataset
         )
-        assert {run.noise_multiplier < noise for run in calibrated} == {True}
+        assert {run.mechanism.noise_multiplier < noise for run in calibrated} == {True}
 
 
 def test_the_search_is_the_same_for_both_activations_and_within_its_budget():
@@ -263,26 +269,27 @@ def test_the_search_is_the_same_for_both_activations_and_within_its_budget():
             assert run.private == (kind == "private")
             twin = runs[f"tanh, {kind}, {number}"]
             if activation == "relu":
-                assert replace(run, activation="tempered") == twin
-            low, high = searches.SEARCH_RATES[run.optimizer, run.private]
-            assert low <= run.learning_rate <= high
+                assert vary(run, activation=TANH) == twin
+            low, high = searches.SEARCH_RATES[run.optimizer.kind, run.private]
+            assert low <= run.optimizer.learning_rate <= high
         for kind, budget in searches.SEARCH_BUDGET.items():
             found = [run for label, run in runs.items() if label.startswith(f"relu, {kind}")]
             later = [label for _, label in search.undecided(dataset=dataset)]
             proposed = [label for label in later if label.startswith(f"relu, {kind}, ")]
             assert proposed.count(f"relu, {kind}, best") == search.best_seeds
             assert len(found) + len(proposed) - search.best_seeds == budget
-            assert {run.optimizer for run in found} == {"sgd", "adam"}
-            assert len({run.width for run in found}) > 1 < len({run.batch for run in found})
+            assert {run.optimizer.kind for run in found} == {"sgd", "adam"}
+            assert len({run.network.width for run in found}) > 1
+            assert len({run.sampling.batch for run in found}) > 1
 
 
 def test_table_4_has_the_published_rate_in_each_of_its_grids():
     table = find("tempered-sigmoids-table-4")
     for label, run in table.labelled(seeds=1):
         optimizer, kind, rate = label.split(", ")
-        assert (run.optimizer, run.private) == (optimizer.lower(), kind == "private")
-        assert run.learning_rate == float(rate)
-        assert run.activation == "tempered"
+        assert (run.optimizer.kind, run.private) == (optimizer.lower(), kind == "private")
+        assert run.optimizer.learning_rate == float(rate)
+        assert isinstance(run.network.activation, Tempered)
     for (optimizer, kind), rates in tempered.TABLE_4_RATES.items():
         name = f"learning rate, {'DP-' * (kind == 'private')}{optimizer}"
         published = NUMBERS[name].value
@@ -292,9 +299,9 @@ def test_table_4_has_the_published_rate_in_each_of_its_grids():
 def test_norms_are_recorded_in_all_four_scenarios_with_the_settings_of_the_others():
     norms = find("tempered-sigmoids-figures-4-5")
     for label, run in norms.labelled(dataset="mnist", seeds=1):
-        assert run.record == "norms"
+        assert run.measures == (Norms(),)
         other = FIGURE_3 if run.private else find("tempered-sigmoids-table-3-not-private")
-        assert replace(run, record="") in other.runs(dataset="mnist", seeds=1)
+        assert replace(run, measures=()) in other.runs(dataset="mnist", seeds=1)
         assert label.endswith(", private") == run.private
 
 
@@ -302,18 +309,20 @@ def test_layer_wise_runs_are_as_many_as_shared_ones_from_the_same_ranges():
     runs = find("tempered-sigmoids-layer-wise").labelled()
     kinds = Counter(label.split()[0] for label, _ in runs)
     assert kinds["shared"] == kinds["layer-wise"] == 25
-    assert len({run.cohort for _, run in runs}) == 2
-    for _, run in runs:
+    assert len({cohort_of(run) for _, run in runs}) == 2
+    for label, run in runs:
+        activation = run.network.activation
+        assert isinstance(activation, LayerWise) == label.startswith("layer-wise")
+        layers = activation.layers if isinstance(activation, LayerWise) else (activation,)
         for name in tempered.TRIPLET:
             low, high = dict(zip(tempered.TRIPLET, searches.NEAR_RANGES, strict=True))[name]
-            layers = ("", "_2", "_3") if run.activation == "layer-wise" else ("",)
-            assert all(low <= getattr(run, f"{name}{layer}") <= high for layer in layers)
+            assert all(low <= getattr(layer, name) <= high for layer in layers)
 
 
 def test_a_temperature_of_the_reader_s_own_stands_beside_tanh():
     own = tempered.of_temperature(5.0)
     (tanh, other) = own.runs("smoke", seeds=1)
-    assert (tanh.inverse_temperature, other.inverse_temperature) == (2.0, 5.0)
+    assert (triplet_of(tanh), triplet_of(other)) == ((2.0, 2.0, 1.0), (2.0, 5.0, 1.0))
     assert list(own.variants) == ["tanh", "T = 5"]
 
 
@@ -323,8 +332,8 @@ def test_a_temperature_of_the_reader_s_own_stands_beside_tanh():
 def test_results_are_where_the_environment_says(results):
     assert results_folder() == results
     assert results_folder("smoke") == results / ".smoke"
-    assert EXPERIMENT.folder() == results / "tiny"
-    assert EXPERIMENT.folder("smoke") == results / ".smoke" / "tiny"
+    assert runs_folder() == results / "runs"
+    assert runs_folder("smoke") == results / ".smoke" / "runs"
 
 
 @pytest.mark.parametrize("given", ["", None])
@@ -368,8 +377,8 @@ def test_the_stored_profile_trains_nothing(prepare):
 
 READ = """
 import sys
-# What trains, and what it needs.
-for name in ("flax", "optax", "dpstudy.training", "dpstudy.lab.campaign"):
+# What trains.
+for name in ("dpstudy.training", "dpstudy.lab.campaign"):
     sys.modules[name] = None
 from dpstudy.papers import find
 from dpstudy.lab.profiles import prepare
@@ -380,7 +389,7 @@ print(chapter.accuracy_against_epsilon(reading).command)
 
 
 def test_reading_imports_nothing_that_trains(results):
-    """In a process of its own, without what training needs."""
+    """In a process of its own, without what trains."""
     command = [sys.executable, "-c", READ]
     done = subprocess.run(command, capture_output=True, text=True, env=environment())
     assert done.stdout == "dpstudy run tempered-sigmoids-figure-3 --profile full\n", done.stderr
@@ -394,7 +403,7 @@ def test_the_smoke_profile_trains_and_reads_its_own_runs(prepare):
 
 
 def test_what_has_no_runs_on_the_dataset_asked_for_is_read_and_not_trained(prepare):
-    store.write(EXPERIMENT.folder(), result_of(EXPERIMENT.runs()[0]))
+    store.write(runs_folder(), result_of(EXPERIMENT.runs()[0]))
     reading = prepare(EXPERIMENT, "full", dataset="cifar-10")
     assert (prepare.trained, len(reading.found), reading.profile) == ([], 1, "full")
     assert prepare(EXPERIMENT, "smoke", dataset="cifar-10").profile == "smoke"

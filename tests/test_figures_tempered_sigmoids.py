@@ -13,6 +13,7 @@ from dpstudy.lab.readings import CHANCE
 from dpstudy.page.figure import MISSING, Figure, Note, Table
 from dpstudy.papers import find
 from dpstudy.papers.tempered_sigmoids import figures as chapter
+from dpstudy.parts.activation import TANH, Relu
 
 FIGURE_3 = find("tempered-sigmoids-figure-3")
 TABLE_3 = find("tempered-sigmoids-table-3-not-private")
@@ -23,9 +24,9 @@ def keep(experiment=FIGURE_3, dataset="mnist", accuracies=ACCURACIES, **fields):
     """Store results that were never trained, with a last accuracy by variant and seed."""
     for label, of_seeds in accuracies.items():
         for run in experiment.runs(dataset=dataset, seeds=len(of_seeds)):
-            if run.activation == {"relu": "relu", "tanh": "tempered"}[label]:
+            if run.network.activation == {"relu": Relu(), "tanh": TANH}[label]:
                 result = result_of(run, accuracy=of_seeds[run.seed], **fields)
-                store.write(experiment.folder(), result)
+                store.write(store.runs_folder(), result)
 
 
 def read(experiment=FIGURE_3, dataset="mnist", seeds=3):
@@ -232,7 +233,7 @@ def test_published_values_are_stars_at_the_published_epsilon(results, dataset, p
 
 def test_tiny_runs_are_not_compared_with_published_values(results):
     for run in FIGURE_3.runs("smoke"):
-        store.write(FIGURE_3.folder("smoke"), result_of(run))
+        store.write(store.runs_folder("smoke"), result_of(run))
     figure = chapter.accuracy_against_epsilon(readings.read(FIGURE_3, "smoke", "mnist"))
     assert stars(figure) == []
     assert "Stars" not in figure.caption
@@ -298,7 +299,7 @@ def test_gradient_norms_are_medians_over_seeds(results):
         norms = [float(1 + run.seed + epoch) for epoch in range(run.epochs)]
         result = result_of(run)
         curve = result.curve | {"gradient_norm": norms}
-        store.write(FIGURE_3.folder(), replace(result, curve=curve))
+        store.write(store.runs_folder(), replace(result, curve=curve))
     figure = chapter.gradient_norms(read())
     tanh = figure.data[figure.data.label == "tanh"]
     assert tanh.gradient_norm.tolist() == [2.0 + epoch for epoch in range(40)]
@@ -383,7 +384,7 @@ def test_a_diverged_run_is_in_the_table_as_chance(results):
 
 def test_a_table_of_tiny_runs_names_no_published_value(results):
     for run in FIGURE_3.runs("smoke"):
-        store.write(FIGURE_3.folder("smoke"), result_of(run))
+        store.write(store.runs_folder("smoke"), result_of(run))
     private = readings.read(FIGURE_3, "smoke", "mnist")
     table = chapter.table_3(private, readings.read(TABLE_3, "smoke", "mnist"))
     assert table.data.published.isna().all()
@@ -415,10 +416,10 @@ def test_a_page_without_any_result_needs_no_warning_beside_its_notes(results):
 def test_damaged_files_are_named_on_the_page(results):
     keep()
     keep(TABLE_3)
-    [path, *_] = FIGURE_3.folder().iterdir()
+    path = store.runs_folder() / f"{read().found[0][1].run.identity}.json"
     path.write_text("{")
     note = chapter.warnings_of(read(), read(TABLE_3))
-    assert f"Left out: tempered-sigmoids-figure-3/{path.name}: not intact JSON" in note.text
+    assert f"Left out: runs/{path.name}: not intact JSON" in note.text
     assert "Not yet run: 1 of the 6 runs of tempered-sigmoids-figure-3" in note.text
     assert str(results) not in note._repr_html_()
 
@@ -468,11 +469,11 @@ def test_the_settings_shown_are_those_of_the_runs():
         shown = one[name]
         assert every[name].tolist() == shown.tolist()
         for run in FIGURE_3.runs(dataset=dataset):
-            assert shown["noise multiplier σ"] == run.noise_multiplier
-            assert shown["clipping norm C"] == run.clip_norm
-            assert shown["expected batch size"] == run.batch
-            assert shown["learning rate"] == run.learning_rate
-            assert (shown["epochs"], shown["momentum"]) == (run.epochs, run.momentum)
+            assert shown["noise multiplier σ"] == run.mechanism.noise_multiplier
+            assert shown["clipping norm C"] == run.mechanism.clip_norm
+            assert shown["expected batch size"] == run.sampling.batch
+            assert shown["learning rate"] == run.optimizer.learning_rate
+            assert (shown["epochs"], shown["momentum"]) == (run.epochs, run.optimizer.momentum)
 
 
 def test_settings_of_an_unknown_dataset_are_one_line():

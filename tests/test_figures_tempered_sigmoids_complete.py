@@ -1,14 +1,12 @@
 """The rest of chapter 2: sweeps, norms, searches, fairness and advice, on results made up here."""
 
 import re
-import shutil
 from dataclasses import replace
 from math import comb
 
 import jax
 import numpy as np
 import pytest
-from dpstudy.activations import tempered_sigmoid
 from results_for_tests import DEVICE, result_of, triplet_of
 from scipy import stats
 
@@ -18,12 +16,14 @@ from dpstudy.lab.search import Search
 from dpstudy.page.figure import Figure, Note, Points, Table
 from dpstudy.papers import find
 from dpstudy.papers.tempered_sigmoids import figures as chapter
-from dpstudy.papers.tempered_sigmoids.experiments import TANH, TRIPLETS, of_temperature
+from dpstudy.papers.tempered_sigmoids.experiments import TRIPLETS, of_temperature
 from dpstudy.papers.tempered_sigmoids.figures.at_zero import AtZero
 from dpstudy.papers.tempered_sigmoids.figures.noise import paired_gain
-from dpstudy.papers.tempered_sigmoids.figures.norms import EXAMPLES
 from dpstudy.papers.tempered_sigmoids.figures.sweep import Sweep
 from dpstudy.papers.tempered_sigmoids.published import BEST_TRIPLETS
+from dpstudy.parts.activation import Tempered
+from dpstudy.parts.optimizer import Sgd
+from dpstudy.parts.run import vary
 
 NAMES = (
     "figure-2",
@@ -54,17 +54,18 @@ def keep(name, accuracy, dataset="mnist", change=lambda label, result: result):
     winners = chosen(one, accuracy, dataset) if isinstance(one, Search) else {}
     for label, run in one.labelled(dataset=dataset):
         result = result_of(run, accuracy=accuracy(winners.get(label, label), run))
-        store.write(one.folder(), change(label, result))
+        store.write(store.runs_folder(), change(label, result))
 
 
 def chosen(search, accuracy, dataset):
     """Make a search's choices, and return whose settings each best has."""
     winners = {}
     for best, labels in search.groups.items():
-        [run] = [run for run in search.variants[labels[0]] if run.dataset == dataset]
+        [run] = [run for run in search.variants[labels[0]] if run.dataset.name == dataset]
         for number, label in enumerate(labels):
             if label not in search.variants:
-                other = replace(run, learning_rate=run.learning_rate + number / 1000)
+                rate = run.optimizer.learning_rate + number / 1000
+                other = vary(run, learning_rate=rate)
                 search.keep(dataset, label, Choice(other, "a test"))
         runs = dict(search.labelled(dataset=dataset, seeds=1))
         winners[best] = max(labels, key=lambda label: accuracy(label, runs[label]))
@@ -113,8 +114,9 @@ def test_what_is_not_stored_is_not_yet_run_with_its_command(results, draw, names
 
 @pytest.fixture
 def sweep(results):
-    keep("figure-2", by_hand)
+    # tanh with seeds 0 to 4 is the same run in both: the sweep's.
     keep("figure-3", lambda label, run: 0.96)
+    keep("figure-2", by_hand)
     return read("figure-2")
 
 
@@ -151,7 +153,7 @@ def test_of_equals_the_figure_and_the_ledger_take_the_first_of_the_design(result
 def test_before_the_first_triplet_there_is_no_sweep_to_draw(results, stored):
     for label, run in experiment("figure-2").labelled(dataset="mnist"):
         if label == stored:
-            store.write(experiment("figure-2").folder(), result_of(run))
+            store.write(store.runs_folder(), result_of(run))
     keep("figure-3", lambda label, run: 0.96)
     for drawn in (
         chapter.family_sweep(read("figure-2"), read("figure-3")),
@@ -160,11 +162,11 @@ def test_before_the_first_triplet_there_is_no_sweep_to_draw(results, stored):
         assert isinstance(drawn, Note) and drawn.title == "Not yet run"
 
 
-@pytest.mark.parametrize("triplet", [TANH, (0.94, 2.67, 0.25), (4.2, 1.0, 2.8)])
+@pytest.mark.parametrize("triplet", [(2.0, 2.0, 1.0), (0.94, 2.67, 0.25), (4.2, 1.0, 2.8)])
 def test_slope_and_value_at_zero_are_those_of_the_activation(triplet):
     shape = AtZero.of(triplet)
-    assert shape.value == pytest.approx(float(tempered_sigmoid(0.0, *triplet)), abs=1e-6)
-    assert shape.slope == pytest.approx(float(jax.grad(tempered_sigmoid)(0.0, *triplet)), rel=1e-6)
+    assert shape.value == pytest.approx(float(Tempered(*triplet)(0.0)), abs=1e-6)
+    assert shape.slope == pytest.approx(float(jax.grad(Tempered(*triplet))(0.0)), rel=1e-6)
 
 
 def test_the_best_are_told_by_their_slope_and_value_at_zero(results):
@@ -210,7 +212,7 @@ def test_one_triplet_alone_is_no_cluster(results):
     [(_, run), *_] = [
         pair for pair in experiment("figure-2").labelled(dataset="mnist") if pair[0][:2] == "s="
     ]
-    store.write(experiment("figure-2").folder(), result_of(run))
+    store.write(store.runs_folder(), result_of(run))
     assert chapter.cluster(read("figure-2")).data["by chance"].isna().all()
     assert "Spearman" not in chapter.around_zero(read("figure-2")).caption
 
@@ -247,7 +249,7 @@ def test_the_sweep_is_drawn_over_its_three_axes(sweep):
 
 def test_a_sweep_of_tiny_runs_is_drawn_without_published_values(results):
     for run in experiment("figure-2").runs("smoke"):
-        store.write(experiment("figure-2").folder("smoke"), result_of(run))
+        store.write(store.runs_folder("smoke"), result_of(run))
     reading = readings.read(experiment("figure-2"), "smoke", "mnist")
     figure = chapter.family_sweep(reading, read("figure-3"))
     assert isinstance(figure, Figure) and "2 seeds each" in figure.caption
@@ -309,7 +311,7 @@ LAST = {
 def scenarios(results):
     def change(label, result):
         norms = list(np.linspace(0.5, LAST[label], result.run.epochs))
-        curve = result.curve | {"gradient_norm": norms, "activation_norm": [3 * x for x in norms]}
+        curve = result.curve | {"norms.gradient": norms, "norms.activation": [3 * x for x in norms]}
         return replace(result, curve=curve)
 
     keep("figures-4-5", lambda label, run: 0.97, change=change)
@@ -333,7 +335,7 @@ def test_norms_are_compared_at_both_ends_of_training(scenarios):
 
 def test_runs_that_diverged_are_left_out_of_the_norms_and_said_to_be(scenarios):
     [run, *_] = [run for label, run in scenarios.experiment.labelled() if label == "relu, private"]
-    store.write(scenarios.experiment.folder(), result_of(run, epochs=2))
+    store.write(store.runs_folder(), result_of(run, epochs=2))
     for drawn in (chapter.norms_compared(read("figures-4-5")), chapter.norms(read("figures-4-5"))):
         assert drawn.caption.endswith("Diverged, and left out from there on: 1.")
     rows = chapter.norms_compared(read("figures-4-5")).data.set_index(["norm of", "scenario"])
@@ -345,10 +347,10 @@ def test_runs_that_diverged_are_left_out_of_the_norms_and_said_to_be(scenarios):
 
 def test_norms_of_runs_that_all_diverged_are_a_note(results):
     for run in experiment("figures-4-5").runs(dataset="mnist"):
-        norms = {"gradient_norm": [1.0, 2.0], "activation_norm": [1.0, 2.0]}
+        norms = {"norms.gradient": [1.0, 2.0], "norms.activation": [1.0, 2.0]}
         result = result_of(run, epochs=2)
         result = replace(result, curve=result.curve | norms)
-        store.write(experiment("figures-4-5").folder(), result)
+        store.write(store.runs_folder(), result)
     assert isinstance(chapter.norms_compared(read("figures-4-5")), Note)
 
 
@@ -359,12 +361,6 @@ def test_four_scenarios_are_drawn_twice(scenarios):
     assert "no ε covers it" in figure.caption and "over 5 seeds" in figure.caption
 
 
-def test_the_caption_counts_the_examples_that_were_measured():
-    from dpstudy import diagnostics
-
-    assert EXAMPLES == diagnostics.EXAMPLES
-
-
 # --- searches ------------------------------------------------------------------------------------
 
 
@@ -373,7 +369,7 @@ def test_table_4_is_the_best_rate_of_each_grid(results):
     best |= {"Adam, not private": 0.00106}
 
     def accuracy(label, run):
-        away = abs(np.log(run.learning_rate / best[label.rsplit(", ", 1)[0]]))
+        away = abs(np.log(run.optimizer.learning_rate / best[label.rsplit(", ", 1)[0]]))
         return round(0.9 - 0.02 * away - 0.001 * run.seed, 6)
 
     keep("table-4", accuracy, dataset="fashion-mnist")
@@ -420,9 +416,7 @@ def test_the_best_is_of_seed_0_and_rates_are_counted_once(results):
     seeds = {0: 0.9, 1: 0.95}
     keep("table-4", lambda label, run: seeds.get(run.seed, 0.8), dataset="fashion-mnist")
     for _, run in experiment("table-4").labelled(dataset="fashion-mnist", seeds=2):
-        store.write(
-            experiment("table-4").folder(), result_of(run, accuracy=seeds.get(run.seed, 0.8))
-        )
+        store.write(store.runs_folder(), result_of(run, accuracy=seeds.get(run.seed, 0.8)))
     reading = readings.read(experiment("table-4"), dataset="fashion-mnist", seeds=2)
     rows = chapter.table_4(reading).data
     assert rows["in the search, seed 0"].tolist() == [0.9] * 4
@@ -430,19 +424,23 @@ def test_the_best_is_of_seed_0_and_rates_are_counted_once(results):
 
 
 def test_a_best_whose_own_run_is_lost_keeps_its_place_without_an_accuracy(results):
-    keep("table-4", lambda label, run: 0.9 - run.learning_rate / 1e3, dataset="fashion-mnist")
+    keep(
+        "table-4",
+        lambda label, run: 0.9 - run.optimizer.learning_rate / 1e3,
+        dataset="fashion-mnist",
+    )
     search = experiment("table-4")
     choice = search.chosen()["fashion-mnist", "SGD, private, best"]
-    (search.folder() / f"{choice.run.identity}.json").write_text("cut short")
+    (store.runs_folder() / f"{choice.run.identity}.json").write_text("cut short")
     row = (
         chapter.table_4(read("table-4", "fashion-mnist"))
         .data.set_index("technique")
         .loc["SGD, private"]
     )
-    assert row["best rate"] == choice.run.learning_rate and row["seeds"] == 5
+    assert row["best rate"] == choice.run.optimizer.learning_rate and row["seeds"] == 5
     assert np.isnan(row["in the search, seed 0"])
     figure = chapter.learning_rates(read("table-4", "fashion-mnist"))
-    assert f"SGD, private: best at {choice.run.learning_rate:g}, with" in figure.alt
+    assert f"SGD, private: best at {choice.run.optimizer.learning_rate:g}, with" in figure.alt
 
 
 def test_the_search_s_best_is_shown_with_its_setting_and_its_budget(results):
@@ -465,12 +463,13 @@ def test_the_search_s_best_is_shown_with_its_setting_and_its_budget(results):
     assert rows["seeds"].tolist() == [5] * 4
     run = dict(experiment("table-3-search").labelled(dataset="mnist", seeds=1))["tanh, private, 20"]
     shown = rows.loc["tanh, private"]
-    assert (shown.batch, shown.epochs, shown.optimizer) == (run.batch, run.epochs, run.optimizer)
-    assert (shown["learning rate"], shown.filters) == (run.learning_rate, run.width)
+    rate, batch, width = run.optimizer.learning_rate, run.sampling.batch, run.network.width
+    assert (shown.batch, shown.epochs, shown.optimizer) == (batch, run.epochs, run.optimizer.kind)
+    assert (shown["learning rate"], shown.filters) == (rate, width)
     # The page has the setting in one column, within its width.
     (cells,) = [cells for cells in table.shown() if cells[0] == "tanh, private"]
-    said = f"{run.width:g} x filters, {run.optimizer}, rate {run.learning_rate:.3g}"
-    assert f"{said}, batch {run.batch}, {run.epochs} epochs" in cells
+    said = f"{width:g} x filters, {run.optimizer.kind}, rate {rate:.3g}"
+    assert f"{said}, batch {batch}, {run.epochs} epochs" in cells
     assert len(cells) == 8
     assert rows["settings tried"].tolist() == [12, 24, 12, 24]
     assert rows.published.tolist() == [0.990, 0.966, 0.990, 0.981]
@@ -478,7 +477,7 @@ def test_the_search_s_best_is_shown_with_its_setting_and_its_budget(results):
     # Whether the best is at an edge of what was searched, where it may not be the best there is.
     assert "filters from 0.5 to 2, batch from 256 to 2048, epochs from 20 to 60;" in table.caption
     ends = {"filters": (0.5, 2), "batch": (256, 2048), "epochs": (20, 60)}
-    chosen = {"filters": run.width, "batch": run.batch, "epochs": run.epochs}
+    chosen = {"filters": width, "batch": batch, "epochs": run.epochs}
     at = [name for name, levels in ends.items() if chosen[name] in levels]
     (which,) = re.findall(rf"[:;] {', '.join(at)} \(([^)]*)\)", table.caption)
     assert "tanh, private" in which and len(at) < 3
@@ -487,13 +486,13 @@ def test_the_search_s_best_is_shown_with_its_setting_and_its_budget(results):
 def test_a_best_learning_rate_at_the_end_of_its_range_is_said(results):
     search = experiment("table-3-search")
     chosen(search, lambda label, run: 0.9, "mnist")
-    [first] = [run for run in search.variants["relu, private, 01"] if run.dataset == "mnist"]
-    at_the_end = replace(first, optimizer="sgd", learning_rate=10.0)
+    [first] = [run for run in search.variants["relu, private, 01"] if run.dataset.name == "mnist"]
+    at_the_end = replace(first, optimizer=Sgd(10.0))
     for label in ("relu, private, 23", "relu, private, 24", "relu, private, best"):
         search.keep("mnist", label, Choice(at_the_end, "a test"))
     for _, run in search.labelled(dataset="mnist"):
-        accuracy = 0.95 if run.learning_rate == 10.0 else 0.9
-        store.write(search.folder(), result_of(run, accuracy=accuracy))
+        accuracy = 0.95 if run.optimizer.learning_rate == 10.0 else 0.9
+        store.write(store.runs_folder(), result_of(run, accuracy=accuracy))
     table = chapter.table_3_search(read("table-3-search"))
     assert re.search(r"learning rate \(relu, private\)", table.caption)
     assert "from 0.1 to 10 (sgd, private)" in table.caption
@@ -505,7 +504,7 @@ def test_a_best_learning_rate_at_the_end_of_its_range_is_said(results):
 
 def test_a_search_of_tiny_runs_claims_nothing_of_how_its_settings_came(results):
     for run in experiment("table-3-search").runs("smoke"):
-        store.write(experiment("table-3-search").folder("smoke"), result_of(run))
+        store.write(store.runs_folder("smoke"), result_of(run))
     table = chapter.table_3_search(readings.read(experiment("table-3-search"), "smoke", "mnist"))
     assert not re.search("PLD asks for|Gaussian|Searched", table.caption)
 
@@ -569,10 +568,10 @@ def test_what_is_changed_on_cifar_10_is_shown_beside_what_is_not(results):
 def test_learning_rates_on_cifar_10_are_drawn_side_by_side_as_far_as_they_are_run(results):
     one = experiment("cifar-10-changes")
     runs = dict(reversed(one.labelled()))  # Of each label, seed 0.
-    store.write(one.folder(), result_of(runs["tanh, pixels in [0, 1]"]))
+    store.write(store.runs_folder(), result_of(runs["tanh, pixels in [0, 1]"]))
     note = chapter.cifar_10_rates(read("figure-3", None), read("cifar-10-changes", None))
     assert note.title == "Not yet run"
-    store.write(one.folder(), result_of(runs["relu, four times the rate"], accuracy=0.6))
+    store.write(store.runs_folder(), result_of(runs["relu, four times the rate"], accuracy=0.6))
     keep("figure-3", lambda label, run: 0.5 + 0.01 * run.seed, "cifar-10")
     figure = chapter.cifar_10_rates(read("figure-3", None), read("cifar-10-changes", None))
     assert [axes.get_title() for axes in figure.fig.axes] == [
@@ -639,7 +638,7 @@ def test_another_temperature_moves_both_figures(results):
     own = of_temperature(6.0)
     for label, run in own.labelled("smoke"):
         accuracy = 0.7 if label == "tanh" else 0.8
-        store.write(own.folder("smoke"), result_of(run, accuracy=accuracy))
+        store.write(store.runs_folder("smoke"), result_of(run, accuracy=accuracy))
     figure = chapter.own_temperature(readings.read(own, "smoke"), 6.0)
     assert set(figure.data.label) == {"tanh", "T = 6"}
     assert "T = 6 ends at 80.0%" in figure.alt and "(2, 6, 1)" in figure.caption
@@ -693,7 +692,7 @@ def test_the_sentence_on_accounting_says_what_shuffled_batches_cost_at_least(res
 
 def test_one_missing_seed_keeps_a_dataset_out_of_the_sentences(results):
     keep("figure-3", lambda label, run: 0.98)
-    next(iter(experiment("figure-3").folder().iterdir())).unlink()
+    store.stored_files(store.runs_folder())[0].unlink()
     assert "is not yet run" in chapter.practitioner().lines[0]
 
 
@@ -774,7 +773,7 @@ def test_one_seed_of_another_rate_speaks_against_replacing_relu_everywhere(resul
     changes = experiment("cifar-10-changes")
     for label, run in changes.labelled():
         if run.seed == 0 and label.endswith("four times the rate"):
-            store.write(changes.folder(), result_of(run, accuracy=0.5 + 0.1 * ("relu" in label)))
+            store.write(store.runs_folder(), result_of(run, accuracy=0.5 + 0.1 * ("relu" in label)))
     # Also when tanh leads there in the common setting: a lead that another rate may turn round.
     for dataset in ("mnist", "cifar-10"):
         keep("figure-3", lambda label, run: 0.98 if label == "tanh" else 0.96, dataset)
@@ -783,7 +782,8 @@ def test_one_seed_of_another_rate_speaks_against_replacing_relu_everywhere(resul
         assert line.startswith(start)
     assert line.endswith("On CIFAR-10 at four times the rate relu is ahead by 10.00 points, with 1 "
                          "seed so far.")  # fmt: skip
-    shutil.rmtree(experiment("figure-3").folder())
+    for run in experiment("figure-3").runs():
+        (store.runs_folder() / f"{run.identity}.json").unlink(missing_ok=True)
     keep("figure-3", lambda label, run: 0.5 if label == "tanh" else 0.4, "cifar-10")
     assert chapter.practitioner().lines[0].startswith("Try both")
 
@@ -791,7 +791,7 @@ def test_one_seed_of_another_rate_speaks_against_replacing_relu_everywhere(resul
 def test_what_is_begun_is_not_called_not_yet_run(results):
     keep("figure-3", lambda label, run: 0.98 if label == "tanh" else 0.96)
     begun = experiment("figure-3")
-    store.write(begun.folder(), result_of(begun.runs(dataset="cifar-10")[0]))
+    store.write(store.runs_folder(), result_of(begun.runs(dataset="cifar-10")[0]))
     line = chapter.practitioner().lines[0]
     assert line.endswith("(not yet run: Fashion-MNIST; not all run yet: CIFAR-10).")
 
@@ -826,7 +826,7 @@ def test_a_triplet_that_diverged_has_no_norm_to_rank(results):
     keep("figure-2", by_hand)
     sweep = experiment("figure-2")
     [first, *_] = [run for label, run in sweep.labelled(dataset="mnist") if label[:2] == "s="]
-    store.write(sweep.folder(), result_of(first, epochs=2))
+    store.write(store.runs_folder(), result_of(first, epochs=2))
     figure = chapter.errors_by_norm(read("figure-2"))
     assert len(figure.data) == 63 and "Diverged, and left out: 1." in figure.caption
 
@@ -847,7 +847,7 @@ def test_every_table_and_figure_is_fit_for_a_page(results):
         "figures-4-5",
         lambda label, run: 0.9,
         change=lambda _, one: replace(
-            one, curve=one.curve | {"activation_norm": one.curve["gradient_norm"]}
+            one, curve=one.curve | dict.fromkeys(("norms.gradient", "norms.activation"), [1.0] * 40)
         ),
     )
     for draw, names in DRAWN.items():

@@ -10,8 +10,10 @@ from dpstudy.errors import UserError
 from dpstudy.lab import readings, store
 from dpstudy.lab.experiment import Experiment
 from dpstudy.lab.readings import CHANCE
+from dpstudy.parts.activation import Relu
+from dpstudy.parts.dataset import Images
+from dpstudy.parts.run import Run, vary
 from dpstudy.privacy import run_epsilon as privacy
-from dpstudy.spec import Run
 
 BASE = Run(epochs=3)
 TWO = Experiment(
@@ -19,13 +21,15 @@ TWO = Experiment(
     title="relu and tanh on two datasets",
     variants={
         "relu": (
-            replace(BASE, activation="relu"),
-            replace(BASE, activation="relu", dataset="fashion-mnist"),
+            vary(BASE, activation=Relu()),
+            vary(BASE, activation=Relu(), dataset=Images("fashion-mnist")),
         ),
-        "tanh": (BASE, replace(BASE, dataset="fashion-mnist")),
+        "tanh": (BASE, replace(BASE, dataset=Images("fashion-mnist"))),
     },
     seeds={"mnist": 3, "fashion-mnist": 1},
 )
+
+FIRST = {"epoch": [1], "step": [117], "test_accuracy": [0.5]}
 
 
 def keep(experiment, label, seed=0, dataset="mnist", profile="full", **fields):
@@ -35,7 +39,7 @@ def keep(experiment, label, seed=0, dataset="mnist", profile="full", **fields):
         for name, run in experiment.labelled(profile, dataset=dataset, seeds=seed + 1)
         if name == label and run.seed == seed
     ]
-    return store.write(experiment.folder(profile), result_of(run, **fields))
+    return store.write(store.runs_folder(profile), result_of(run, **fields))
 
 
 def test_an_empty_store_is_all_missing_and_has_empty_tables(results):
@@ -63,9 +67,9 @@ def test_what_is_stored_is_found_in_the_experiment_s_order(results):
 def test_only_the_dataset_asked_for_is_read(results):
     keep(TWO, "tanh")
     keep(TWO, "tanh", dataset="fashion-mnist")
-    assert [r.run.dataset for _, r in readings.read(TWO).found] == ["mnist", "fashion-mnist"]
+    assert [r.run.dataset.name for _, r in readings.read(TWO).found] == ["mnist", "fashion-mnist"]
     [(_, only)] = readings.read(TWO, dataset="fashion-mnist").found
-    assert only.run.dataset == "fashion-mnist"
+    assert only.run.dataset.name == "fashion-mnist"
 
 
 def test_as_many_seeds_are_read_as_are_asked_for(results):
@@ -77,7 +81,7 @@ def test_as_many_seeds_are_read_as_are_asked_for(results):
 
 
 def test_results_of_other_runs_in_the_folder_are_not_used(results):
-    store.write(TWO.folder(), result_of(replace(BASE, learning_rate=9.0)))
+    store.write(store.runs_folder(), result_of(vary(BASE, learning_rate=9.0)))
     reading = readings.read(TWO)
     assert reading.found == [] and reading.damaged == []
 
@@ -96,7 +100,7 @@ def test_a_damaged_file_is_named_left_out_and_missing(results):
     reading = readings.read(TWO)
     assert len(whole) == 1 and reading.finals.empty
     assert TWO.runs()[1] in reading.missing
-    assert reading.damaged == [f"two/{path.name}: not intact JSON (cut short or damaged)"]
+    assert reading.damaged == [f"runs/{path.name}: not intact JSON (cut short or damaged)"]
 
 
 def test_a_line_about_a_damaged_file_says_nothing_of_this_machine(results):
@@ -181,13 +185,50 @@ def test_a_run_that_diverged_at_once_is_not_forgotten(results):
 
 def test_columns_are_numbers_even_where_none_was_finite(results):
     """A loss can overflow in every epoch of a run, and is then stored as nothing."""
-    keep(TWO, "relu", curve={"epoch": [1], "step": [117], "test_loss": [None]}, epsilon={})
+    keep(TWO, "relu", curve=FIRST | {"test_loss": [None]}, epsilon={})
     relu = readings.read(TWO).curves.test_loss
     assert relu.dtype == float and math.isnan(relu[0])
-    keep(TWO, "tanh", curve={"epoch": [1], "step": [117], "test_loss": [0.5]}, epsilon={})
+    keep(TWO, "tanh", curve=FIRST | {"test_loss": [0.5]}, epsilon={})
     losses = readings.read(TWO).curves.test_loss
     assert losses.dtype == float
     assert math.isnan(losses[0]) and losses[1] == 0.5
+
+
+def from_the_start(values):
+    """A curve that begins before the first step."""
+    epochs = list(range(len(values)))
+    return {"epoch": epochs, "step": [117 * epoch for epoch in epochs], "test_accuracy": values}
+
+
+def test_a_table_begins_with_the_first_epoch_though_more_is_stored(results):
+    curve = from_the_start([0.1, 0.8, 0.85, 0.9])
+    keep(TWO, "tanh", curve=curve, epsilon={"pld": [0.0, 0.1, 0.2, 0.3]})
+    reading = readings.read(TWO)
+    assert reading.curves.epoch.tolist() == [1, 2, 3]
+    assert reading.curves.test_accuracy.tolist() == [0.8, 0.85, 0.9]
+    assert reading.curves.epsilon_pld.tolist() == [0.1, 0.2, 0.3]
+    assert reading.finals.test_accuracy.tolist() == [0.9]
+    # What diverged in its first epoch has the state before it, and no epoch.
+    keep(TWO, "tanh", curve=from_the_start([0.1]), epsilon={"pld": [0.0]}, diverged_at=5)
+    curves = readings.read(TWO).curves
+    assert curves.epoch.tolist() == [1, 2, 3]
+    assert curves.test_accuracy.tolist() == [CHANCE] * 3
+
+
+def test_of_a_measure_of_many_numbers_a_table_has_no_column(results):
+    angles = {"norms.angles": [[0.1, 0.2], [0.3, None], [0.5, 0.6]], "norms.gradient": [1, 2, 3]}
+    keep(TWO, "tanh", curve=result_of(BASE).curve | angles)
+    curves = readings.read(TWO).curves
+    assert "norms.angles" not in curves
+    assert curves["norms.gradient"].tolist() == [1, 2, 3]
+
+
+def test_a_run_that_two_experiments_ask_for_is_stored_once(results):
+    other = Experiment("other", "the same run", {"the same": (BASE,)}, {"mnist": 1})
+    path = keep(TWO, "tanh")
+    [(label, result)] = readings.read(other).found
+    assert (label, result.run) == ("the same", BASE)
+    assert store.stored_files(store.runs_folder()) == [path]
 
 
 def test_a_result_without_its_epsilon_is_completed(results):

@@ -15,15 +15,21 @@ import time
 from dataclasses import replace
 
 import pytest
+from click.testing import CliRunner
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from results_for_tests import RUN, contents, environment, result_of, rewrite, seeds
 
-from dpstudy.lab import store
+from dpstudy.cli import main
+from dpstudy.lab import readings, store
 from dpstudy.lab.store import DamagedError, StoreError
-from dpstudy.spec import Run
+from dpstudy.papers import find
+from dpstudy.parts.mechanism import NoPrivacy
+from dpstudy.parts.run import Run, vary
 
 FINITE = st.floats(allow_nan=False, allow_infinity=False)
+# A curve of one epoch.
+LOSSES = {"epoch": [1], "step": [2], "test_accuracy": [0.5]}
 
 
 @pytest.fixture(scope="module")
@@ -62,10 +68,12 @@ def assert_left_out(path, reason):
     [
         result_of(),
         result_of(Run()),
-        result_of(Run(mechanism="none", noise_multiplier=0.0)),
+        result_of(vary(Run(), mechanism=NoPrivacy())),
         result_of(epochs=1),
         result_of(epochs=0),
-        result_of(curve={"epoch": [1], "test_loss": [None]}, epsilon={}),
+        result_of(curve=LOSSES | {"test_loss": [None]}, epsilon={}),
+        result_of(curve=LOSSES | {"norms.angles": [[0.5, [None, 1]]]}, epsilon={}),
+        result_of(stopped="far behind", curve=LOSSES, epsilon={}),
     ],
     ids=[
         "private",
@@ -74,6 +82,8 @@ def assert_left_out(path, reason):
         "diverged",
         "diverged at once",
         "no finite loss",
+        "a measure of many numbers",
+        "stopped",
     ],
 )
 def test_a_result_is_read_as_it_was_written(tmp_path, result):
@@ -90,9 +100,11 @@ def test_every_number_and_text_survives_and_is_written_the_same_again(
     tmp_path_factory, losses, rate, device
 ):
     folder = tmp_path_factory.getbasetemp() / "round-trip"
+    epochs = list(range(len(losses)))
+    accuracies = [0.5 for _ in losses]
     result = result_of(
-        replace(RUN, learning_rate=rate),
-        curve={"epoch": list(range(len(losses))), "test_loss": losses},
+        vary(RUN, learning_rate=rate),
+        curve={"epoch": epochs, "step": epochs, "test_accuracy": accuracies, "test_loss": losses},
         epsilon={},
         provenance={"device": device},
     )
@@ -117,8 +129,8 @@ def test_a_file_is_a_few_lines_of_small_text(tmp_path):
     text = store.write(tmp_path, result_of(run)).read_text()
     assert len(text) < 8_000
     assert [line.split(":")[0] for line in text.splitlines()[1:-1]] == [
-        '"format"', '"run"', '"curve"', '"class_accuracy"', '"diverged_at"', '"epsilon"',
-        '"provenance"', '"checksum"',
+        '"format"', '"run"', '"curve"', '"class_accuracy"', '"diverged_at"', '"stopped"',
+        '"epsilon"', '"provenance"', '"checksum"',
     ]  # fmt: skip
 
 
@@ -192,12 +204,12 @@ def test_no_digit_letter_or_bracket_can_be_altered(intact, path):
         ('"run checksum"', "not a result of this study"),
         ('["run", "checksum"]', "not a result of this study"),
         ('{"name": "left-pad", "version": "1.3.0"}', "not a result of this study"),
-        ('{"run": {}, "checksum": ""}', "format None; this version reads format 1"),
-        ('{"format": 2, "run": {}, "checksum": ""}', "format 2; this version reads format 1"),
-        ('{"format": 1, "run": {}, "checksum": ""}', "changed after it was stored"),
-        ('{"format": 1, "run": {}, "checksum": []}', "changed after it was stored"),
-        ('{"format": 1, "run": NaN, "checksum": ""}', "changed after it was stored"),
-        ('{"format": 1, "run": 1e999, "checksum": ""}', "changed after it was stored"),
+        ('{"run": {}, "checksum": ""}', "format None; this version reads 2"),
+        ('{"format": 1, "run": {}, "checksum": ""}', "format 1; this version reads 2"),
+        ('{"format": 2, "run": {}, "checksum": ""}', "changed after it was stored"),
+        ('{"format": 2, "run": {}, "checksum": []}', "changed after it was stored"),
+        ('{"format": 2, "run": NaN, "checksum": ""}', "changed after it was stored"),
+        ('{"format": 2, "run": 1e999, "checksum": ""}', "changed after it was stored"),
     ],
 )
 def test_a_foreign_file_is_left_out(path, text, reason):
@@ -243,20 +255,22 @@ def _set(*keys, to):
     ("change", "reason"),
     [
         (_set("run", "flavour", to="mint"), "unknown field 'flavour' in a run"),
-        (_set("run", "batch", to=-1), "batch must be at least 1, got -1"),
-        (_set("run", "batch", to="many"), "batch must be a whole number"),
+        (_set("run", "sampling", "batch", to=-1), "batch must be at least 1, got -1"),
+        (_set("run", "sampling", "batch", to="many"), "batch must be a whole number"),
+        (_set("run", "sampling", "kind", to="tasting"), "unknown sampling 'tasting'; one of: "),
         (_set("run", "dataset", to=["mnist"]), "not a run of this version"),
         (_set("run", to=[]), "not a run of this version"),
         (_set("run", to=None), "not a run of this version"),
         (_set("run", "seed", to=1), "which its name does not say"),
-        (_set("format", to=2), "format 2"),
+        (_set("format", to=1), "format 1"),
         (_set("flavour", to="mint"), "unknown field 'flavour'"),
         (lambda content: content.pop("curve"), "no field 'curve'"),
         (lambda content: content.pop("provenance"), "no field 'provenance'"),
+        (lambda content: content.pop("stopped"), "no field 'stopped'"),
         (_set("curve", to=[]), "curve is not a table"),
         (_set("epsilon", to=None), "epsilon is not a table"),
         (_set("provenance", to="here"), "provenance is not a table"),
-        (_set("curve", "test_accuracy", to=0.9), "is not a list"),
+        (_set("curve", "test_accuracy", to=0.9), "curve column 'test_accuracy' is not a list"),
         (_set("curve", "test_accuracy", to=[0.9]), "differ in length"),
         (_set("epsilon", "pld", to=[1.0, 2.0]), "differ in length"),
     ],
@@ -266,8 +280,73 @@ def test_a_file_that_is_sealed_but_not_a_result_is_left_out(path, change, reason
     assert_left_out(path, reason)
 
 
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        (
+            _set("curve", "test_accuracy", to=["high"] * 3),
+            "curve column 'test_accuracy' holds 'high'",
+        ),
+        (
+            _set("curve", "test_accuracy", to=[0.5, None, 0.5]),
+            "curve column 'test_accuracy' holds None",
+        ),
+        (lambda content: content["curve"].pop("step"), "curve has no column 'step'"),
+        (_set("curve", "step", to=[1.5, 2, 3]), "curve column 'step' holds 1.5"),
+        (_set("curve", "epoch", to=[True, 2, 3]), "curve column 'epoch' holds True"),
+        (_set("curve", "gradient_norm", to=[[1.0]] * 3), "curve column 'gradient_norm' holds [1."),
+        (_set("curve", "norms.gradient", to=[[1.0, "2"]] * 3), "column 'norms.gradient' holds [1."),
+        (_set("curve", "norms.gradient", to=[{}] * 3), "curve column 'norms.gradient' holds {}"),
+        (_set("class_accuracy", to={"0": 0.9}), "class_accuracy is not a list"),
+        (_set("class_accuracy", to=[0.9, None]), "class_accuracy holds None"),
+        (_set("epsilon", to=[1.0, 2.0, 3.0]), "epsilon is not a table"),
+        (_set("epsilon", "pld", to=["1", "2", "3"]), "epsilon column 'pld' holds '1'"),
+        (_set("epsilon", "pld", to=3.0), "epsilon column 'pld' is not a list"),
+        (_set("diverged_at", to="early"), "diverged_at is 'early'"),
+        (_set("stopped", to=3), "stopped is 3"),
+        (_set("provenance", "device", to=5), "device of its provenance is 5"),
+        (_set("provenance", "packages", to=["jax"]), "packages of its provenance is ['jax']"),
+        (_set("provenance", "packages", "jax", to=1.2), "jax of its provenance is 1.2"),
+        (_set("provenance", "wall_seconds", to="long"), "wall_seconds of its provenance is 'long'"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_a_sealed_value_of_another_type_is_named_wherever_results_are_read(results, change, reason):
+    experiment = find("tempered-sigmoids-figure-3")
+    bad, good = experiment.runs(dataset="mnist", seeds=1)
+    paths = [store.write(store.runs_folder(), result_of(run, epochs=3)) for run in (bad, good)]
+    rewrite(paths[0], change)
+    with pytest.raises(DamagedError, match=re.escape(f"{paths[0]}: ") + ".*" + re.escape(reason)):
+        store.read(paths[0])
+
+    done = CliRunner().invoke(main, ["results", "verify"])
+    assert done.exit_code == 1 and isinstance(done.exception, SystemExit)
+    assert done.stdout == f"1 results in {results} are intact, 1 are not\n"
+    [line] = done.stderr.splitlines()
+    assert line.startswith(f"dpstudy: {paths[0]}: ") and reason in line
+
+    reading = readings.read(experiment, dataset="mnist", seeds=1)
+    assert [result.run for _, result in reading.found] == [good]
+    assert reading.missing == [bad]
+    [line] = reading.damaged
+    assert line.startswith(f"runs/{paths[0].name}: ") and reason in line
+    assert reading.finals.label.tolist() == ["tanh"]
+    assert set(reading.curves.label) == {"tanh"}
+
+    done = CliRunner().invoke(main, ["claims"])
+    assert (done.exit_code, done.exception) == (0, None)
+    assert f"dpstudy: left out: runs/{paths[0].name}: " in done.stderr and reason in done.stderr
+
+
+def test_a_value_too_long_to_print_is_cut_short(path):
+    rewrite(path, _set("stopped", to=list(range(1_000))))
+    with pytest.raises(DamagedError) as caught:
+        store.read(path)
+    assert caught.value.reason == "stopped is [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 1…"
+
+
 def test_the_files_beside_a_damaged_one_are_read(tmp_path):
-    paths = [store.write(tmp_path / "a", result_of(run)) for run in seeds(5)]
+    paths = [store.write(tmp_path, result_of(run)) for run in seeds(5)]
     paths[1].write_text("{")
     paths[3].write_bytes(paths[2].read_bytes())
     found, errors = store.read_all(tmp_path)
@@ -276,11 +355,11 @@ def test_the_files_beside_a_damaged_one_are_read(tmp_path):
 
 
 def test_hidden_folders_and_files_hold_no_results(tmp_path):
-    shown = store.write(tmp_path / "a", result_of())
-    for folder in (".smoke", "a/.checkpoints", "a/.ipynb_checkpoints"):
+    shown = store.write(tmp_path, result_of())
+    for folder in (".smoke", ".checkpoints", ".ipynb_checkpoints"):
         store.write(tmp_path / folder, result_of(replace(RUN, seed=1)))
-    (tmp_path / "a" / ".writing-x.json").write_text("{")
-    (tmp_path / "a" / "readme.txt").write_text("no result")
+    (tmp_path / ".writing-x.json").write_text("{")
+    (tmp_path / "readme.txt").write_text("no result")
     assert list(store.stored_files(tmp_path)) == [shown]
     assert store.read_all(tmp_path) == ({RUN.identity: result_of()}, [])
     # The smoke profile's own folder is read when it is the one asked for.
@@ -291,6 +370,15 @@ def test_no_folder_is_no_results(tmp_path):
     assert store.read_all(tmp_path / "nowhere") == ({}, [])
 
 
+def test_only_the_runs_that_are_wanted_are_read(tmp_path):
+    paths = [store.write(tmp_path, result_of(run)) for run in seeds(3)]
+    paths[0].write_text("{")
+    assert store.read_all(tmp_path, [paths[1].stem, "0" * 16]) == (
+        {paths[1].stem: result_of(replace(RUN, seed=1))},
+        [],
+    )
+
+
 # --- writing is all or nothing -------------------------------------------------------------------
 
 
@@ -298,7 +386,7 @@ def test_no_folder_is_no_results(tmp_path):
 @pytest.mark.parametrize("where", ["curve", "class_accuracy", "epsilon", "provenance"])
 def test_what_is_not_a_finite_number_never_gets_in(tmp_path, value, where):
     fields = {
-        "curve": {"epoch": [1], "test_loss": [value]},
+        "curve": LOSSES | {"test_loss": [value]},
         "class_accuracy": [value],
         "epsilon": {"pld": [0.1, value, 0.3]},
         "provenance": {"machine": {"load": [value]}},
@@ -387,7 +475,7 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 from dpstudy.lab import store
-from dpstudy.spec import Run
+from dpstudy.parts.run import Run
 from dpstudy.lab.store import Result
 
 count = 0
@@ -396,7 +484,8 @@ while True:
     count += 1
     column = [count] * 20_000
     run = Run(seed=count % 4)
-    store.write(Path(sys.argv[1]), Result(run, {"epoch": column}, [], None, {"pld": column}, {}))
+    curve = dict.fromkeys(("epoch", "step", "test_accuracy"), column)
+    store.write(Path(sys.argv[1]), Result(run, curve, [], epsilon={"pld": column}))
     print(count, flush=True)
 """
 

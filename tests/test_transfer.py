@@ -16,19 +16,19 @@ from results_for_tests import RUN, contents, environment, result_of, seeds
 
 from dpstudy.lab import records, store, transfer
 from dpstudy.lab.store import StoreError
+from dpstudy.parts.mechanism import NoPrivacy
+from dpstudy.parts.run import Run, vary
 from dpstudy.privacy import run_epsilon as privacy
-from dpstudy.spec import Run
 
-NOT_PRIVATE = Run(mechanism="none", noise_multiplier=0.0)
+NOT_PRIVATE = vary(Run(), mechanism=NoPrivacy())
 
 
 @pytest.fixture
 def here(tmp_path):
-    """A results folder with three results of two experiments."""
+    """A results folder with three results."""
     folder = tmp_path / "here"
-    for run in seeds(2):
-        store.write(folder / "one", result_of(run))
-    store.write(folder / "two", result_of(NOT_PRIVATE))
+    for run in (*seeds(2), NOT_PRIVATE):
+        store.write(folder / "runs", result_of(run))
     return folder
 
 
@@ -68,62 +68,62 @@ def test_merging_twice_adds_nothing_and_touches_nothing(archive, tmp_path):
 
 def test_only_what_is_missing_is_added(here, archive, tmp_path):
     there = tmp_path / "there"
-    store.write(there / "one", result_of())
+    store.write(there / "runs", result_of())
     assert transfer.merge(there, archive) == transfer.Merged(added=2, already=1)
     assert contents(there) == contents(here)
 
 
 def test_a_stored_result_is_never_replaced_and_the_other_one_is_named(archive, tmp_path):
     there = tmp_path / "there"
-    path = store.write(there / "one", result_of(accuracy=0.123))
+    path = store.write(there / "runs", result_of(accuracy=0.123))
     was = path.read_bytes()
     merged = transfer.merge(there, archive)
     assert (merged.added, merged.already) == (2, 0)
     assert merged.refused == [
-        f"one/{path.name}: a result with other numbers is stored for this run, and kept"
+        f"runs/{path.name}: a result with other numbers is stored for this run, and kept"
     ]
     assert path.read_bytes() == was
 
 
 def test_the_same_training_on_another_day_is_already_there(archive, tmp_path):
     there = tmp_path / "there"
-    store.write(there / "one", result_of(provenance={"device": "another abacus"}))
+    store.write(there / "runs", result_of(provenance={"device": "another abacus"}))
     assert transfer.merge(there, archive) == transfer.Merged(added=2, already=1)
 
 
 def test_a_damaged_stored_file_is_kept_for_its_owner_to_judge(archive, tmp_path):
     there = tmp_path / "there"
-    path = store.write(there / "one", result_of())
+    path = store.write(there / "runs", result_of())
     path.write_text("{")
     merged = transfer.merge(there, archive)
     assert merged.added == 2
     assert merged.refused == [
-        f"one/{path.name}: the stored file is damaged (not intact JSON (cut short or damaged)): "
+        f"runs/{path.name}: the stored file is damaged (not intact JSON (cut short or damaged)): "
         "remove it, then merge again"
     ]
     assert path.read_text() == "{"
 
 
 def test_a_damaged_entry_is_refused_and_named_and_the_others_are_added(here, tmp_path):
-    good, cut = sorted((here / "one").iterdir())
+    good, cut, _ = sorted((here / "runs").iterdir())
     archive = pack(
         tmp_path / "mixed.tar.gz",
         {
-            f"one/{good.name}": good.read_bytes(),
-            f"one/{cut.name}": cut.read_bytes()[:100],
-            f"two/{good.name.replace('.', '0.')}": good.read_bytes(),
-            "two/notes.json": b'{"shopping": ["milk"]}',
+            f"runs/{good.name}": good.read_bytes(),
+            f"runs/{cut.name}": cut.read_bytes()[:100],
+            f"runs/{good.name.replace('.', '0.')}": good.read_bytes(),
+            "runs/notes.json": b'{"shopping": ["milk"]}',
         },
     )
     merged = transfer.merge(tmp_path / "there", archive)
     assert merged.added == 1
     assert merged.refused == [
-        f"one/{cut.name}: not intact JSON (cut short or damaged)",
-        f"two/{good.name.replace('.', '0.')}: holds the run {good.stem}, which its name does not "
+        f"runs/{cut.name}: not intact JSON (cut short or damaged)",
+        f"runs/{good.name.replace('.', '0.')}: holds the run {good.stem}, which its name does not "
         "say",
-        "two/notes.json: not a result of this study",
+        "runs/notes.json: not a result of this study",
     ]
-    assert contents(tmp_path / "there") == {f"one/{good.name}": good.read_bytes()}
+    assert contents(tmp_path / "there") == {f"runs/{good.name}": good.read_bytes()}
 
 
 def _link(name, target, kind):
@@ -133,30 +133,32 @@ def _link(name, target, kind):
 
 
 def test_entries_that_are_at_no_result_s_place_are_ignored(here, tmp_path):
-    good = next((here / "one").iterdir())
+    good = next((here / "runs").iterdir())
     outside = tmp_path / "outside" / good.name
     outside.parent.mkdir()
     outside.write_bytes(good.read_bytes())
     places = [
         f"../{good.name}",
         f"../../{good.name}",
-        f"one/../../{good.name}",
-        f"one/../{good.name}",
+        f"runs/../../{good.name}",
+        f"runs/../{good.name}",
         f"./../{good.name}",
         f"/{good.name}",
         str(outside),
         f".smoke/{good.name}",
-        f".checkpoints/{good.name}",
-        f"one/.{good.name}",
+        f".smoke/runs/{good.name}",
+        f"runs/.checkpoints/{good.name}",
+        f"runs/.{good.name}",
         good.name,
-        f"a/b/{good.name}",
-        f"one\\{good.name}",
-        "one/readme.txt",
+        f"one/{good.name}",
+        f"runs/b/{good.name}",
+        f"runs\\{good.name}",
+        "runs/readme.txt",
     ]
     links = {
-        f"two/{good.name}": _link(f"two/{good.name}", str(outside), tarfile.SYMTYPE),
-        f"three/{good.name}": _link(f"three/{good.name}", f"/{good.name}", tarfile.LNKTYPE),
-        "four/device.json": _link("four/device.json", "", tarfile.CHRTYPE),
+        f"runs/{good.name}": _link(f"runs/{good.name}", str(outside), tarfile.SYMTYPE),
+        "runs/other.json": _link("runs/other.json", f"/{good.name}", tarfile.LNKTYPE),
+        "runs/device.json": _link("runs/device.json", "", tarfile.CHRTYPE),
     }
     entries = dict.fromkeys(places, good.read_bytes()) | links
     archive = pack(tmp_path / "hostile.tar.gz", entries)
@@ -192,7 +194,7 @@ def test_an_archive_cut_short_at_any_byte_is_one_line_and_adds_nothing(archive, 
 @given(compressed=st.booleans(), data=st.data())
 def test_an_archive_with_any_byte_altered_adds_nothing_false(tmp_path_factory, compressed, data):
     base = tmp_path_factory.mktemp("altered")
-    wanted = {store.write(base / "here" / "one", result_of(run)).stem for run in seeds(2)}
+    wanted = {store.write(base / "here" / "runs", result_of(run)).stem for run in seeds(2)}
     archive = base / "results.tar.gz"
     transfer.export(base / "here", archive)
     whole = bytearray(archive.read_bytes())
@@ -205,7 +207,7 @@ def test_an_archive_with_any_byte_altered_adds_nothing_false(tmp_path_factory, c
         transfer.merge(base / "there", archive)
     except StoreError as error:
         assert "\n" not in str(error)
-    found, errors = store.read_all(base / "there")
+    found, errors = store.read_all(base / "there" / "runs")
     assert errors == []
     assert set(found) <= wanted
     assert all(result == result_of(result.run) for result in found.values())
@@ -228,14 +230,14 @@ def test_no_archive_is_one_line(tmp_path):
 
 
 def test_results_that_came_without_their_epsilon_are_completed(tmp_path):
-    bare = [result_of(replace(run, noise_multiplier=4.0), epsilon={}) for run in seeds(2)]
+    bare = [result_of(vary(run, noise_multiplier=4.0), epsilon={}) for run in seeds(2)]
     for result in bare:
-        store.write(tmp_path / "node" / "one", result)
-    store.write(tmp_path / "node" / "one", result_of(NOT_PRIVATE))
+        store.write(tmp_path / "node" / "runs", result)
+    store.write(tmp_path / "node" / "runs", result_of(NOT_PRIVATE))
     transfer.export(tmp_path / "node", tmp_path / "results.tar.gz")
     merged = transfer.merge(tmp_path / "here", tmp_path / "results.tar.gz")
     assert merged == transfer.Merged(added=3)
-    found, _ = store.read_all(tmp_path / "here")
+    found, _ = store.read_all(tmp_path / "here" / "runs")
     for result in bare:
         expected = privacy.epsilon_curve(result.run, result.curve["step"])
         assert len(expected["pld"]) == RUN.epochs
@@ -246,20 +248,21 @@ def test_results_that_came_without_their_epsilon_are_completed(tmp_path):
 def test_an_epsilon_that_came_along_is_kept(here, archive, tmp_path):
     """A merge adds; it does not account again for what was accounted for."""
     transfer.merge(tmp_path / "there", archive)
-    found, _ = store.read_all(tmp_path / "there")
+    found, _ = store.read_all(tmp_path / "there" / "runs")
     assert found[RUN.identity].epsilon == result_of().epsilon
 
 
 def test_damaged_and_hidden_files_are_not_packed(here, tmp_path):
-    one, other = sorted((here / "one").iterdir())
+    one, *others = sorted((here / "runs").iterdir())
     one.write_text("{")
-    store.write(here / ".smoke" / "one", result_of())
-    (here / "one" / ".checkpoints").mkdir()
-    (here / "one" / ".checkpoints" / f"{other.stem}.npz").write_bytes(b"state")
+    store.write(here / ".smoke" / "runs", result_of())
+    store.write(here / "repeats", result_of())
+    (here / "runs" / ".checkpoints").mkdir()
+    (here / "runs" / ".checkpoints" / f"{one.stem}.npz").write_bytes(b"state")
     count, [left_out] = transfer.export(here, tmp_path / "results.tar.gz")
     assert (count, left_out.path) == (2, one)
     with tarfile.open(tmp_path / "results.tar.gz") as tar:
-        assert tar.getnames() == [f"one/{other.name}", f"two/{NOT_PRIVATE.identity}.json"]
+        assert tar.getnames() == [f"runs/{other.name}" for other in others]
 
 
 def test_the_same_results_give_the_same_archive_whoever_packs_it(here, archive, tmp_path):
@@ -273,7 +276,7 @@ def test_the_same_results_give_the_same_archive_whoever_packs_it(here, archive, 
 
 def test_an_archive_that_cannot_be_written_is_one_line(here, tmp_path):
     with pytest.raises(StoreError, match=r"could not store .*results.tar.gz"):
-        transfer.export(here, next((here / "one").iterdir()) / "results.tar.gz")
+        transfer.export(here, next((here / "runs").iterdir()) / "results.tar.gz")
 
 
 def test_packing_needs_no_accounting(here, tmp_path):
@@ -361,8 +364,8 @@ def test_the_archive_does_not_depend_on_the_modes_of_files(here, archive, tmp_pa
 
 
 def test_a_run_among_the_choices_and_a_choice_among_the_runs_are_refused(here, tmp_path):
-    run, choice = next((here / "one").iterdir()), keep(tmp_path / "else")
-    entries = {f"searches/{run.name}": run.read_bytes(), "one/x.json": choice.read_bytes()}
+    run, choice = next((here / "runs").iterdir()), keep(tmp_path / "else")
+    entries = {f"searches/{run.name}": run.read_bytes(), "runs/x.json": choice.read_bytes()}
     merged = transfer.merge(tmp_path / "there", pack(tmp_path / "mixed.tar.gz", entries))
     assert (merged.added, len(merged.refused)) == (0, 2)
     assert not (tmp_path / "there").exists()

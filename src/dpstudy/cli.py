@@ -567,8 +567,11 @@ def verify_results() -> None:
     from dpstudy.lab import choices, records, store
 
     folder = store.results_folder()
-    found, errors = store.read_all(store.runs_folder())
-    good = len(found)
+    good, errors = 0, []
+    for place in (store.runs_folder(), folder / "repeats"):
+        found, damaged = store.read_all(place)
+        good += len(found)
+        errors += damaged
     for kind in records.KINDS:
         place = records.folder(kind)
         chosen = kind == choices.KIND

@@ -1,38 +1,21 @@
 """A search: an experiment in which the best of several settings is chosen, and trained again.
 
 The settings of a group are tried with seed 0; the best is then trained with seeds 1 to n, since the
-best of many owes part of its lead to the seed that it was chosen by. In a group that has fewer
-variants than labels, a sampler proposes the rest in view of the results so far (`choosing`). Each
-choice is stored as a record, so that a search goes on where it was, and reading it needs no
-sampler.
+best of many owes part of its lead to the seed that it was chosen by. Each choice is stored as a
+record, so that a search goes on where it was. A label of a group that is no variant is that of a
+setting that was proposed in view of earlier results: it is found through its stored choice.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from dpstudy.lab import choices, records
 from dpstudy.lab.choices import Choice, Kept
-from dpstudy.lab.design import Point
 from dpstudy.lab.experiment import Experiment
 from dpstudy.lab.store import DamagedError
 from dpstudy.parts.run import Run
-
-
-@dataclass(frozen=True)
-class Space:
-    """Where proposals come from: the unit cube.
-
-    Attributes:
-        levels: of each axis, how many values it takes; None if it is continuous.
-        points: of each variant that the search begins with, by its label.
-        run_at: returns the run with a label, on a dataset, at a point.
-    """
-
-    levels: tuple[int | None, ...]
-    points: Mapping[str, Point]
-    run_at: Callable[[str, str, Point], Run]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,12 +25,10 @@ class Search(Experiment):
     Attributes:
         groups: by label of the best of a group, the labels of all that are tried.
         best_seeds: how many seeds the best of a group is trained with, besides the one it won by.
-        space: where a sampler finds those of a group that are no variants.
     """
 
     groups: Mapping[str, tuple[str, ...]]
     best_seeds: int = 5
-    space: Space | None = None
 
     def labelled(
         self, profile: str = "full", *, dataset: str | None = None, seeds: int | None = None

@@ -20,7 +20,7 @@ import os
 import platform
 import subprocess
 import tempfile
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -291,13 +291,49 @@ def _problem(content: dict[str, Any]) -> str | None:
         return f"unknown field {unknown[0]!r} (stored by another version?)"
     if missing := [name for name in COLUMNS if name not in content]:
         return f"no field {missing[0]!r} (stored by another version?)"
-    for name, right in _RIGHT.items():
-        if not right(content[name]):
-            return f"field {name!r} is not what this version stores there"
-    columns = [*content["curve"].values(), *content["epsilon"].values()]
-    if len({len(column) for column in columns}) > 1:
-        return "the columns of its curve differ in length"
-    return None
+    return next(_wrong(content), None)
+
+
+def _wrong(content: dict[str, Any]) -> Iterator[str]:
+    """Yield what is wrong with a file's values; each line may rely on there being none before."""
+    for name in ("curve", "epsilon", "provenance"):
+        if not isinstance(content[name], dict):
+            yield f"{name} is not a table"
+    curve, epsilon, provenance = (content[name] for name in ("curve", "epsilon", "provenance"))
+    yield from (f"curve has no column {name!r}" for name in _RIGHT if name not in curve)
+    for name, column in curve.items():
+        right = _RIGHT.get(name, _measured if "." in name else _finite)
+        yield from _wrong_in(f"curve column {name!r}", column, right)
+    for name, column in epsilon.items():
+        yield from _wrong_in(f"epsilon column {name!r}", column, _finite)
+    yield from _wrong_in("class_accuracy", content["class_accuracy"], _number)
+    if len({len(column) for column in (*curve.values(), *epsilon.values())}) > 1:
+        yield "the columns of its curve differ in length"
+    diverged_at, stopped = content["diverged_at"], content["stopped"]
+    if not (diverged_at is None or _whole(diverged_at)):
+        yield f"diverged_at is {_short(diverged_at)}"
+    if not (stopped is None or isinstance(stopped, str)):
+        yield f"stopped is {_short(stopped)}"
+    packages = provenance.get("packages", {})
+    if not isinstance(packages, dict):
+        yield f"packages of its provenance is {_short(packages)}"
+    said = {name: provenance[name] for name in _WORDS if name in provenance} | packages
+    for name, value in said.items():
+        if not isinstance(value, str):
+            yield f"{name} of its provenance is {_short(value)}"
+    if not _number(seconds := provenance.get("wall_seconds", 0)):
+        yield f"wall_seconds of its provenance is {_short(seconds)}"
+
+
+def _wrong_in(what: str, column: Any, right: Callable[[Any], bool]) -> Iterator[str]:
+    if not isinstance(column, list):
+        yield f"{what} is not a list"
+    yield from (f"{what} holds {_short(value)}" for value in column if not right(value))
+
+
+def _short(value: Any) -> str:
+    shown = repr(value)
+    return shown if len(shown) <= 40 else f"{shown[:40]}…"
 
 
 def _number(value: Any) -> bool:
@@ -308,54 +344,24 @@ def _whole(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
 
 
-def _all(right: Callable[[Any], bool], values: Any) -> bool:
-    return isinstance(values, list) and all(map(right, values))
+def _finite(value: Any) -> bool:
+    """Whether a value is a number, or None where it was not finite."""
+    return value is None or _number(value)
 
 
 def _measured(value: Any) -> bool:
     """Whether a value is a number, None where it was not finite, or a nested list of these."""
-    return value is None or _number(value) or _all(_measured, value)
+    return all(map(_measured, value)) if isinstance(value, list) else _finite(value)
 
 
-def _is_curve(curve: Any) -> bool:
-    if not isinstance(curve, dict) or not {"epoch", "step", "test_accuracy"} <= set(curve):
-        return False
-    plain = [values for name, values in curve.items() if "." not in name]
-    return (
-        all(_all(_whole, curve[name]) for name in ("epoch", "step"))
-        and _all(_number, curve["test_accuracy"])
-        and all(_all(lambda value: value is None or _number(value), values) for values in plain)
-        and all(_all(_measured, values) for values in curve.values())
-    )
-
-
-def _is_epsilon(epsilon: Any) -> bool:
-    return isinstance(epsilon, dict) and all(
-        _all(lambda value: value is None or _number(value), column) for column in epsilon.values()
-    )
-
-
-def _is_provenance(provenance: Any) -> bool:
-    if not isinstance(provenance, dict):
-        return False
-    words = ("python", "device", "commit", "finished", "dataset_fingerprint")
-    packages = provenance.get("packages", {})
-    return (
-        all(isinstance(provenance.get(name, ""), str) for name in words)
-        and _number(provenance.get("wall_seconds", 0))
-        and isinstance(packages, dict)
-        and all(isinstance(version, str) for version in packages.values())
-    )
-
-
+# What the columns that every curve has hold.
 _RIGHT: dict[str, Callable[[Any], bool]] = {
-    "curve": _is_curve,
-    "class_accuracy": lambda values: _all(lambda value: value is None or _number(value), values),
-    "diverged_at": lambda step: step is None or _whole(step),
-    "stopped": lambda why: why is None or isinstance(why, str),
-    "epsilon": _is_epsilon,
-    "provenance": _is_provenance,
+    "epoch": _whole,
+    "step": _whole,
+    "test_accuracy": _number,
 }
+# What a provenance says in words, where it does.
+_WORDS = ("python", "device", "commit", "finished", "dataset_fingerprint")
 
 
 def read_all(

@@ -27,7 +27,8 @@ from dpstudy.parts.run import Run
 
 _REQUIRED = ("id", "where", "says", "rule")
 _OPTIONAL = ("published", "experiment", "datasets", "rule_after_runs")
-_FIELDS = {field.name for part in (Run, *PARTS.values()) for field in fields(part)}
+# Each once, in an order that is the same every time: a message lists them.
+_FIELDS = tuple(dict.fromkeys(f.name for part in (Run, *PARTS.values()) for f in fields(part)))
 
 
 class ClaimError(UserError):

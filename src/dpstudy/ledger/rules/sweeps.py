@@ -18,10 +18,19 @@ from dpstudy.ledger.rules.measures import ROUNDED, SAME_LEVEL, best, same_level,
 from dpstudy.ledger.rules.rule import Field, Rule
 from dpstudy.ledger.verdict import Outcome, UndecidedError, graded
 from dpstudy.ledger.wording import ACCURACY, Quantity
+from dpstudy.parts.part import SpecError
 from dpstudy.parts.run import setting as run_setting
 
 # What blind choice does in no more than this share of choices, it does rarely.
 _RARELY = 0.05
+
+
+def _set_to(variant: Trained, name: str) -> float:
+    """Return the setting of that name."""
+    try:
+        return run_setting(variant.run, name)
+    except SpecError as error:
+        raise UndecidedError(f"{error}: {variant.label}") from error
 
 
 @dataclass(frozen=True)
@@ -58,7 +67,7 @@ class Cluster(Rule):
             raise UndecidedError(f"{share.value:.0%} of {len(sweep)} variants is one variant")
         accuracies = np.array([variant.values(ACCURACY).median() for variant in sweep])
         top = np.argsort(-accuracies, kind="stable")[:count]
-        every = np.array([[run_setting(v.run, name) for name in self.settings] for v in sweep])
+        every = np.array([[_set_to(v, name) for name in self.settings] for v in sweep])
         means, spreads = every[top].mean(axis=0), every[top].std(axis=0, ddof=1)
         target = np.array([number.value for number in averages])
         chance = as_near(every, top, target)
@@ -145,7 +154,7 @@ class Ranks(Rule):
         sweep = [variant for variant in sides[0] if not variant.finals.diverged.any()]
         if len(sweep) < 3:
             raise UndecidedError(f"{len(sweep)} variants have no order to speak of")
-        settings = [run_setting(variant.run, self.setting) for variant in sweep]
+        settings = [_set_to(variant, self.setting) for variant in sweep]
         medians = [variant.values(self.quantity).median() for variant in sweep]
         found = stats.spearmanr(settings, medians, alternative="greater")
         words = self.setting.replace("_", " ")
@@ -183,7 +192,7 @@ class Setting(Rule):
         [number], chosen = published, best(sides[0], ACCURACY)
         if len(sides[0]) < 2:
             raise UndecidedError(f"{chosen.label} alone is not a search")
-        ours = float(run_setting(chosen.run, self.setting))
+        ours = float(_set_to(chosen, self.setting))
         words = self.setting.replace("_", " ")
         accuracies = [variant.values(ACCURACY).median() for variant in sides[0]]
         rivals = sum(max(accuracies) - one <= tolerance(max(accuracies), one) for one in accuracies)
@@ -221,7 +230,7 @@ class Apart(Rule):
     def decide(self, published: tuple[Number, ...], *sides: Sequence[Trained]) -> Outcome:
         """See `Rule`."""
         chosen = [best(side, ACCURACY) for side in sides]
-        first, second = (float(run_setting(variant.run, self.setting)) for variant in chosen)
+        first, second = (float(_set_to(variant, self.setting)) for variant in chosen)
         words = self.setting.replace("_", " ")
         return Outcome(
             graded(max(first / second, second / first) * (1 + ROUNDED) >= SAME_LEVEL, False),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dpstudy.lab import design
-from dpstudy.lab.search import Search, Space
+from dpstudy.lab.search import Search
 from dpstudy.papers.tempered_sigmoids.experiments import (
     BASE,
     BATCHES,
@@ -90,8 +90,8 @@ def searched(label: str, dataset: str, point: design.Point) -> Run:
     return calibrated(run) if run.private else run
 
 
-# The first half fills the space evenly, the same points for both activations; each of the others is
-# proposed in view of those before it.
+# The first half fills the space evenly, the same points for both activations. Each of the others
+# was proposed by a Gaussian process in view of those before it, and is stored as a choice.
 _FIRST = {
     label: point
     for labels in SEARCH_TRIED.values()
@@ -108,7 +108,6 @@ TABLE_3_SEARCH = Search(
     seeds=dict.fromkeys(BASE, 1),
     in_smoke=("relu, private, 02", "tanh, private, 02"),
     groups={f"{technique}, best": labels for technique, labels in SEARCH_TRIED.items()},
-    space=Space((len(WIDTHS), None, len(OPTIMIZERS), len(BATCHES), 3), _FIRST, searched),
 )
 
 SEARCHES = (LAYER_WISE, TABLE_3_SEARCH)
