@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from conftest import convolving
 
-from dpstudy.sampling import Draw
+from dpstudy.parts.sampling import Draw
 from dpstudy.training import accumulate
 
 VALUES = np.random.default_rng(0).integers(-50, 50, 40).astype(np.float32)

@@ -9,7 +9,7 @@ import pytest
 from jax.sharding import PartitionSpec
 
 from dpstudy.gradients import devices
-from dpstudy.sampling import Draw
+from dpstudy.parts.sampling import Draw
 from dpstudy.training import shares
 
 EACH_ITS_OWN = PartitionSpec(devices.EXAMPLES)
