@@ -78,7 +78,6 @@ NETWORKS = {
     ),
 }
 BATCH = {"mnist": 512, "cifar-10": 256}
-STUDY_MODEL = {"mnist": "tempered-mnist", "cifar-10": "losing-less-cifar"}
 
 
 @dataclass(frozen=True)

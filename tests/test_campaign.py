@@ -18,11 +18,15 @@ from dpstudy.errors import UserError
 from dpstudy.gradients import devices
 from dpstudy.lab import campaign, store
 from dpstudy.lab.store import StoreError
+from dpstudy.parts.activation import Relu
+from dpstudy.parts.measure import Norms
+from dpstudy.parts.optimizer import Adam
+from dpstudy.parts.run import vary
 
 # The update overflows: after the first step, and in the third epoch.
-DIVERGES_AT_ONCE = replace(RUN, learning_rate=1e25)
-DIVERGES_LATE = replace(RUN, learning_rate=1e20)
-EPSILON = {"pld": [1.0, 2.0, 3.0]}
+DIVERGES_AT_ONCE = vary(RUN, learning_rate=1e25)
+DIVERGES_LATE = vary(RUN, learning_rate=1e20)
+EPSILON = {"pld": [0.0, 1.0, 2.0, 3.0]}
 
 
 @dataclass
@@ -93,12 +97,15 @@ def stop_at(run, epoch):
 
 def test_a_result_is_a_curve_with_what_was_measured_and_where(undisturbed):
     result = undisturbed[RUN.identity]
-    assert result.curve["epoch"] == [1, 2, 3]
-    assert result.curve["step"] == [2, 4, 6]
+    assert result.curve["epoch"] == [0, 1, 2, 3]
+    assert result.curve["step"] == [0, 2, 4, 6]
     for name in ("test_accuracy", "clipped_fraction"):
-        assert all(0 <= value <= 1 for value in result.curve[name])
+        assert all(0 <= value <= 1 for value in result.curve[name][1:])
     for name in ("test_loss", "train_loss", "gradient_norm"):
-        assert all(value > 0 for value in result.curve[name])
+        assert all(value > 0 for value in result.curve[name][1:])
+    # Nothing was drawn before the first step.
+    for name in ("train_loss", "gradient_norm", "clipped_fraction"):
+        assert result.curve[name][0] is None
     # MNIST-5k has as many test images of each class.
     mean = sum(result.class_accuracy) / 10
     assert mean == pytest.approx(result.curve["test_accuracy"][-1], abs=1e-6)
@@ -133,7 +140,7 @@ def test_every_epoch_is_reported_and_what_was_there_is_counted(whole):
     assert [p.epochs_done for p in whole.reported] == [4, 5, 6, 7, 8, 9]
     for progress in whole.reported:
         curve = stored(whole.folder)[progress.run.identity].curve
-        assert progress.accuracy == pytest.approx(curve["test_accuracy"][progress.epoch - 1])
+        assert progress.accuracy == pytest.approx(curve["test_accuracy"][progress.epoch])
 
 
 def test_a_result_is_finished_before_it_is_stored(whole):
@@ -164,9 +171,8 @@ def test_a_diverged_run_is_stored_with_its_step_and_the_others_go_on(tmp_path, u
     found = stored(tmp_path)
     at_once, late, good = (found[run.identity] for run in runs)
     assert at_once.diverged_at == 1
-    assert set(map(tuple, at_once.curve.values())) == {()}
-    assert at_once.class_accuracy == []
-    assert late.curve["epoch"] == [1, 2]
+    assert at_once.curve["epoch"] == [0]
+    assert late.curve["epoch"] == [0, 1, 2]
     assert late.diverged_at in (5, 6)
     assert_same_training(good, undisturbed[RUN.identity])
     assert checkpoints(tmp_path) == []
@@ -329,6 +335,20 @@ def test_a_cohort_ends_as_its_runs_do_singly_and_so_does_one_that_was_stopped(tm
         assert_same_training(stored(stopped)[result.run.identity], result)
 
 
+def test_stopping_changes_no_measure(tmp_path):
+    """Recorded for a cohort, from before the first step on, and the same to the last bit."""
+    cohort = [replace(run, measures=(Norms(),), epochs=2) for run in seeds(2)]
+    together = campaign.train_missing(cohort, tmp_path / "whole", most=2)
+    stopped = tmp_path / "stopped"
+    with pytest.raises(KeyboardInterrupt):
+        campaign.train_missing(cohort, stopped, most=2, report=stop_at(cohort[1], 1))
+    assert len(checkpoints(stopped)) == 1
+    campaign.train_missing(cohort, stopped, most=2)
+    for result in together.stored:
+        assert all(len(result.curve[f"norms.{of}"]) == 3 for of in ("gradient", "activation"))
+        assert_same_training(stored(stopped)[result.run.identity], result)
+
+
 def test_a_run_that_diverged_leaves_its_cohort_and_the_rest_goes_on(tmp_path, undisturbed):
     cohort = [RUN, DIVERGES_AT_ONCE]
     with pytest.raises(KeyboardInterrupt):
@@ -356,7 +376,7 @@ def stopped_cohort(tmp_path_factory):
         )
     [result] = stored(folder).values()
     assert result.run == DIVERGED
-    assert result.curve["epoch"] == [1, 2]
+    assert result.curve["epoch"] == [0, 1, 2]
     return folder
 
 
@@ -373,7 +393,7 @@ def test_a_cohort_of_which_a_run_diverged_late_goes_on(stopped):
     assert [result.run for result in again.stored] == [FIVE_EPOCHS]
     assert (again.already, again.unfinished, checkpoints(stopped)) == (1, 0, [])
     assert path.read_bytes() == was
-    assert stored(stopped)[FIVE_EPOCHS.identity].curve["epoch"] == [1, 2, 3, 4, 5]
+    assert stored(stopped)[FIVE_EPOCHS.identity].curve["epoch"] == [0, 1, 2, 3, 4, 5]
     last = seen[-1]
     assert (last.run, last.epochs_done, last.epochs_total) == (FIVE_EPOCHS, 10, 10)
     assert (last.runs_done, last.runs_running, last.runs_waiting) == (2, 0, 0)
@@ -407,7 +427,7 @@ def test_a_stopped_cohort_goes_on_whole_for_one_of_its_runs(tmp_path):
 def test_a_checkpoint_is_kept_for_the_runs_that_another_campaign_wants(stopped, monkeypatch):
     (stopped / f"{DIVERGED.identity}.json").unlink()
     # The time is up before the next epoch.
-    monkeypatch.setattr(campaign.training, "train", lambda *_: iter(()))
+    monkeypatch.setattr(campaign.loop, "train", lambda *_: iter(()))
     outcome = campaign.train_missing([DIVERGED], stopped)
     assert [result.run for result in outcome.stored] == [DIVERGED]
     assert (outcome.unfinished, len(checkpoints(stopped))) == (0, 1)
@@ -420,7 +440,7 @@ def test_only_runs_that_differ_in_numbers_and_are_not_begun_share_a_cohort(tmp_p
     (folder / ".checkpoints").mkdir(parents=True)
     (folder / ".checkpoints" / checkpoint.name).write_bytes(checkpoint.read_bytes())
     begun, *fresh = seeds(4)
-    other = replace(RUN, activation="relu")
+    other = vary(RUN, activation=Relu())
     waiting = [fresh[0], begun, other, *fresh[1:]]
     assert campaign.next_cohort(waiting, folder, 8) == fresh
     assert campaign.next_cohort(waiting, folder, 2) == fresh[:2]
@@ -444,9 +464,11 @@ def checkpoint(tmp_path_factory):
 def test_a_checkpoint_holds_the_curve_so_far(checkpoint, undisturbed):
     begun = campaign.load_checkpoint(checkpoint, [RUN])
     whole = undisturbed[RUN.identity].curve
-    [[seen]] = begun.epochs
-    assert seen.epoch == 1
-    assert seen.test_loss == pytest.approx(whole["test_loss"][0], rel=1e-6)
+    [seen] = begun.epochs
+    assert [epoch.number for epoch in seen] == [0, 1]
+    assert [epoch.row["test_loss"] for epoch in seen] == pytest.approx(
+        whole["test_loss"][:2], rel=1e-6
+    )
     assert begun.seconds > 0
     assert begun.states.step.tolist() == [2]
 
@@ -463,7 +485,7 @@ def test_a_checkpoint_altered_or_cut_short_anywhere_is_ignored(checkpoint, tmp_p
 
 
 def test_a_checkpoint_whose_state_has_another_shape_is_ignored(checkpoint):
-    other = replace(RUN, optimizer="adam", momentum=0.9)
+    other = replace(RUN, optimizer=Adam())
     assert campaign.load_checkpoint(checkpoint, [other]) == campaign.Begun.fresh([other])
 
 
@@ -503,7 +525,7 @@ def test_runs_that_memory_does_not_hold_are_one_line(tmp_path, monkeypatch, begu
     if begun:
         kept.parent.mkdir()
         kept.write_bytes(b"")
-    monkeypatch.setattr(campaign.training, "train", too_much)
+    monkeypatch.setattr(campaign.loop, "train", too_much)
     with pytest.raises(UserError, match=r"train 2 runs at once: train fewer \(--cohort\)") as said:
         campaign.train_missing(cohort, tmp_path, most=2)
     assert (str(kept) in str(said.value)) == begun
@@ -514,6 +536,6 @@ def test_other_errors_of_a_device_are_not_called_a_want_of_memory(tmp_path, monk
         raise jax.errors.JaxRuntimeError("INTERNAL: a bug")
         yield
 
-    monkeypatch.setattr(campaign.training, "train", broken)
+    monkeypatch.setattr(campaign.loop, "train", broken)
     with pytest.raises(jax.errors.JaxRuntimeError, match="a bug"):
         campaign.train_missing(seeds(1), tmp_path)

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from dpstudy.lab.forms import Product, decoded
+
 ROOT = Path(__file__).parents[1]
 BENCHMARKS = ROOT / "benchmarks"
 HASHES = re.compile(r"--hash=sha256:[0-9a-f]{64}")
@@ -47,6 +49,7 @@ def test_one_failure_loses_nobody_else(module):
     assert len(record["rounds"]) == 2
     assert all(0 < burst[0] < 1 for burst in record["rounds"])
     assert 1e7 < record["baseline"] <= record["start_peak"] < 1e10
+    assert decoded(Product, record | {"flops": 1}).name == "good", "as the chapter reads it"
     # The bar ends where it was planned to, whoever fails.
     assert sum(share for _, share in told) == 3 * (contest.START + 2 * contest.BURST)
     assert all(process._popen.poll() is not None for process in good.processes)

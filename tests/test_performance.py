@@ -1,8 +1,15 @@
 """Chapter 9 says what the stored benchmark says: best settings, ratios by round, gaps."""
 
+from functools import reduce
+from operator import getitem
+from pathlib import Path
+
 import pandas as pd
 import pytest
+from click.testing import CliRunner
+from results_for_tests import rewrite
 
+from dpstudy import cli
 from dpstudy.chapters import performance as chapter
 from dpstudy.chapters import timings
 from dpstudy.lab import records
@@ -32,6 +39,13 @@ def contestant(name, seconds, *, variant="", private=True, peak=300, **fields):
     return one | fields
 
 
+def point(*arguments, flops=1, network=None, **fields):
+    """An entry that is no contestant."""
+    one = contestant(*arguments, **fields) | {"flops": flops}
+    del one["private"]
+    return one | ({"network": network} if network else {})
+
+
 # The second round was disturbed: everyone took twice as long.
 CONTESTANTS = [
     contestant("ours", (0.030, 0.060, 0.030), variant="16"),
@@ -48,14 +62,22 @@ CONTESTANTS = [
 
 def content(date="2026-01-02", cores=2, contestants=CONTESTANTS, failed=None):
     """A record of one comparison."""
-    growing = {"network": "mnist", "flops": 1}
     return {
-        "machine": {"processor": "Abacus", "cores": cores, "date": date},
+        "machine": {
+            "processor": "Abacus",
+            "cores": cores,
+            "memory": 2**34,
+            "system": "Wood",
+            "python": "3.11",
+            "versions": {"jax": "1.2.3"},
+            "commit": "0",
+            "date": date,
+        },
         "settings": {"rounds": 3, "burst_seconds": 0.5},
         "products": [
-            contestant("JAX, all cores", (0.1, 0.1, 0.2), flops=10**10),
-            contestant("PyTorch, all cores", (0.2, 0.2, 0.2), flops=10**10),
-            contestant("JAX, one core", (0.2, 0.2, 0.2), flops=10**10, pinned=True),
+            point("JAX, all cores", (0.1, 0.1, 0.2), flops=10**10),
+            point("PyTorch, all cores", (0.2, 0.2, 0.2), flops=10**10),
+            point("JAX, one core", (0.2, 0.2, 0.2), flops=10**10, pinned=True),
         ],
         "comparisons": [
             {
@@ -68,13 +90,13 @@ def content(date="2026-01-02", cores=2, contestants=CONTESTANTS, failed=None):
             }
         ],
         "by_batch": [
-            contestant(f"batch {batch}", (batch / 1e4,) * 3, batch=batch) | growing
+            point(f"batch {batch}", (batch / 1e4,) * 3, batch=batch, network="mnist")
             for batch in (128, 64)
         ],
-        "by_width": [contestant("width 2", (0.1,) * 3, width=2.0) | growing],
+        "by_width": [point("width 2", (0.1,) * 3, width=2.0, network="mnist")],
         "side_by_side": [
-            contestant("1 pinned", (0.1,) * 3) | growing,
-            contestant("2 pinned", ()) | {"processes": 2, "rounds": [[0.1, 0.2]] * 3} | growing,
+            point("1 pinned", (0.1,) * 3, network="mnist"),
+            point("2 pinned", (), network="mnist", processes=2, rounds=[[0.1, 0.2]] * 3),
         ],
     }
 
@@ -207,7 +229,7 @@ def test_without_ours_there_are_times_and_no_ratios(keep):
 def test_the_last_measurement_counts(keep):
     keep("a", date="2026-01-02", cores=2)
     keep("c", date="2026-01-01", cores=3)
-    assert keep("b", date="2026-01-02", cores=4).machine.startswith("4 cores")
+    assert keep("b", date="2026-01-02", cores=4).machine.cores == 4
 
 
 def test_a_damaged_record_is_named_and_not_used(keep):
@@ -216,6 +238,64 @@ def test_a_damaged_record_is_named_and_not_used(keep):
     path.write_text("{")
     assert chapter.stored().machine == benchmark.machine
     assert chapter.warnings_of(benchmark).text.startswith("Left out: bad.json")
+
+
+def places(content, path=()):
+    """The path to every value in a record; of each list, to the first."""
+    for key in content if isinstance(content, dict) else range(isinstance(content, list)):
+        yield (*path, key)
+        yield from places(content[key], (*path, key))
+
+
+def at(content, path):
+    return reduce(getitem, path, content)
+
+
+# One series stands for the others.
+PLACES = [path for path in places(content()) if path[0] not in ("by_width", "side_by_side")]
+
+
+@pytest.mark.parametrize("path", PLACES, ids=lambda path: ".".join(map(str, path)))
+def test_a_record_with_a_field_missing_or_of_another_type_is_named_with_the_field(keep, path):
+    *before, last = path
+    field = "".join("[0]" if key == 0 else f".{key}" for key in path).removeprefix(".")
+    right = at(content(), path)
+    wrong = [one for one in ("12", True, None, [["x"]]) if type(one) is not type(right)]
+    keep("good")
+
+    def damage(change, said):
+        keep("later", date="2026-01-03")
+        rewrite(
+            records.folder("benchmarks") / "later.json", lambda record: change(at(record, before))
+        )
+        assert chapter.stored().machine.date == "2026-01-02"
+        assert said in chapter.warnings_of(None).text
+
+    for one in wrong:
+        if not (last == "loss" and one is None):  # It need not be asked.
+            damage(lambda within, one=one: within.__setitem__(last, one), f"field {field!r} is not")
+    if isinstance(last, str) and path[-1] not in (*chapter.SERIES, "loss", "jax"):
+        damage(lambda within: within.pop(last), f"no field {field!r}")
+
+
+def test_results_verify_finds_such_a_record(keep):
+    keep()
+    path = records.folder("benchmarks") / "cpu.json"
+    rewrite(path, lambda record: record["comparisons"][0].pop("flops"))
+    done = CliRunner().invoke(cli.main, ["results", "verify"])
+    assert done.exit_code == 1
+    assert f"{path}: no field 'comparisons[0].flops'" in done.stderr
+
+
+@pytest.mark.parametrize("rounds", [[], [[]], [[0.1], [0.1, 0.2]], [[0.0]]], ids=str)
+def test_seconds_that_no_process_took_are_named(keep, rounds):
+    keep(contestants=[contestant("ours", ()) | {"rounds": rounds}])
+    assert "field 'comparisons[0].contestants[0]': " in chapter.warnings_of(None).text
+
+
+def test_the_stored_measurement_is_read():
+    benchmark, damaged = timings.latest(Path(__file__).parents[1] / "results" / "benchmarks")
+    assert benchmark is not None and not damaged
 
 
 def test_nothing_wrong_is_not_mentioned(keep):

@@ -7,7 +7,15 @@ from dpstudy.cli import main
 from dpstudy.errors import UserError
 from dpstudy.lab import records, store
 
-CONTENT = {"verdict": "holds", "worst": -0.25, "looked": "3 cases"}
+CONTENT = {
+    "statement": "a",
+    "verdict": "holds",
+    "worst": -0.25,
+    "tightness": None,
+    "looked": "3 cases",
+    "finding": "None.",
+    "provenance": {},
+}
 
 
 def test_a_record_reads_back_as_written(tmp_path):
@@ -56,3 +64,21 @@ def test_records_are_not_taken_for_results_but_are_verified(tmp_path, monkeypatc
     path.write_text(path.read_text().replace("holds", "fails"))
     bad = CliRunner().invoke(main, ["results", "verify"])
     assert bad.exit_code != 0 and "changed after it was stored" in bad.output
+
+
+@pytest.mark.parametrize("name", CONTENT)
+def test_a_theorem_s_record_with_a_field_missing_or_of_another_type_is_named(
+    tmp_path, monkeypatch, name
+):
+    monkeypatch.setenv("DPSTUDY_RESULTS", str(tmp_path))
+    path = records.folder("theorems") / "a.json"
+    without = {field: value for field, value in CONTENT.items() if field != name}
+    for content, said in (
+        (without, f"no field {name!r}"),
+        (CONTENT | {name: ["x"]}, f"field {name!r} is not"),
+        (CONTENT | {f"{name}_2": 1}, f"unknown field '{name}_2'"),
+    ):
+        records.write(path, "theorems", content)
+        done = CliRunner().invoke(main, ["results", "verify"])
+        assert done.exit_code == 1
+        assert f"{path}: {said}" in done.stderr

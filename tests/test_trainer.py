@@ -50,24 +50,11 @@ def test_a_bar_ends_full_unless_runs_are_left(shown):
     assert shown([1], unfinished=1)[1].n == 1
 
 
-def test_what_another_experiment_stored_of_the_same_run_is_not_trained_again(results, monkeypatch):
-    here, other = EXPERIMENT.folder(), replace(EXPERIMENT, name="another").folder()
-    first, second, third = seeds(3)
-    kept = store.write(other, result_of(first))
-    store.write(other, result_of(second)).write_text("cut short")
-    own = store.write(here, result_of(third, accuracy=0.5))
-    store.write(other, result_of(third, accuracy=0.7))
-    was = own.read_bytes()
-
-    class Trained(Exception):
-        pass
-
-    def train_missing(runs, folder, **_):
-        raise Trained(campaign.Campaign(runs, folder, None, None).outcome())
-
-    monkeypatch.setattr(campaign, "train_missing", train_missing)
-    with pytest.raises(Trained) as seen:
-        trainer.train_with_bar(EXPERIMENT, [first, second, third], "full")
-    outcome = seen.value.args[0]
-    assert (outcome.already, outcome.unfinished) == (2, 1)
-    assert contents(here) == {kept.name: kept.read_bytes(), own.name: was}
+def test_what_another_experiment_stored_of_the_same_run_is_not_trained_again(results):
+    runs = seeds(2)
+    for run in runs:
+        store.write(store.runs_folder(), result_of(run))
+    was = contents(results)
+    outcome = trainer.train_with_bar(replace(EXPERIMENT, name="another"), runs, "full")
+    assert (outcome.stored, outcome.already, outcome.unfinished) == ([], 2, 0)
+    assert contents(results) == was

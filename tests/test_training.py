@@ -16,20 +16,25 @@ from flax import nnx
 from jax.flatten_util import ravel_pytree
 from scipy.special import log_softmax
 
-from dpstudy import data, models, sampling
+from dpstudy import data
 from dpstudy.gradients import devices
-from dpstudy.sampling import Draw
-from dpstudy.spec import Run
+from dpstudy.parts import sampling
+from dpstudy.parts.activation import Relu
+from dpstudy.parts.dataset import Images
+from dpstudy.parts.measure import Examples, Norms
+from dpstudy.parts.mechanism import NoPrivacy, nothing_seen
+from dpstudy.parts.run import Run, vary
+from dpstudy.parts.sampling import Draw, Shuffled
 from dpstudy.training import evaluation
 from dpstudy.training import loop as training
 
 EPOCHS, STEPS_PER_EPOCH = 5, 4
-COMMON = {"dataset": "mnist-5k", "batch": 1_000, "epochs": EPOCHS}
+COMMON = vary(Run(), dataset=Images("mnist-5k"), batch=1_000, epochs=EPOCHS)
 # Each of these three is one compiled program; numbers alone change within each.
-PRIVATE = COMMON | {"clip_norm": 1.0, "learning_rate": 2.0}
-SHUFFLED = COMMON | {"activation": "relu", "sampling": "shuffled", "clip_norm": 1.0}
-FREE = COMMON | {"mechanism": "none", "noise_multiplier": 0.0, "learning_rate": 0.2}
-METHOD = training.Method(microbatch=32)
+PRIVATE = vary(COMMON, clip_norm=1.0, learning_rate=2.0)
+SHUFFLED = vary(COMMON, activation=Relu(), sampling=Shuffled(1_000), clip_norm=1.0)
+FREE = vary(COMMON, mechanism=NoPrivacy(), learning_rate=0.2)
+MICROBATCH = 32
 CHUNK = 50
 # In single precision tanh makes corners tie that differ: pooling first keeps them apart.
 NETWORK = partial(oracles.NETWORKS["tempered-mnist"], pool_first=True)
@@ -41,10 +46,11 @@ def compiled_in_less_time():
     """The same programs, but for optimisations that a run of some steps does not earn back."""
     patch = pytest.MonkeyPatch()
     for module, name, static, donated in (
-        (training, "train_epoch", ("shape", "mesh", "method"), "states"),
-        (training, "_share", ("shape", "mesh", "method"), ()),
-        (training, "_finish", ("shape", "mesh"), ("states", "so_far")),
-        (evaluation, "evaluate", ("shape", "mesh"), ()),
+        (training, "train_epoch", ("mesh", "microbatch"), "states"),
+        (training, "_share", ("mesh", "microbatch"), ()),
+        (training, "_finish", ("mesh",), ("states", "so_far")),
+        (evaluation, "evaluate", ("mesh",), ()),
+        (evaluation, "measure", ("mesh",), ()),
     ):
         function = getattr(module, name).__wrapped__
         compiled = jax.jit(
@@ -69,15 +75,19 @@ def kept(state):
 
 
 def trained(run, state=None, epochs=EPOCHS, mesh=None):
-    """What training yields of a single run, epoch by epoch."""
+    """What training yields of a single run after its first epochs, or those after `state`."""
     states = None if state is None else training.stack([state])
-    steps = itertools.islice(training.train([run], images(), METHOD, states, mesh), epochs)
-    return [(seen[0], training.item(0, kept(states))) for seen, states in steps]
+    steps = training.train([run], images(), MICROBATCH, states, mesh)
+    first = 1 if state is None else 0
+    return [
+        (seen[0], training.item(0, kept(states)))
+        for seen, states in itertools.islice(steps, first, first + epochs)
+    ]
 
 
 @cache
 def whole_run():
-    return trained(Run(**PRIVATE))
+    return trained(PRIVATE)
 
 
 def vector(params):
@@ -89,8 +99,8 @@ def vector(params):
 def drawn(run, step):
     """The examples that the loop draws at a step (0 for the first)."""
     key = jax.random.key(run.seed)
-    order = training.order_of_epoch(run.shape, key, jnp.int32(step))
-    draw = training.draw_examples(run.shape, key, order, jnp.int32(step))
+    order = training.order_of_epoch(run, key, jnp.int32(step))
+    draw = training.draw_examples(run, key, order, jnp.int32(step))
     return np.asarray(draw.indices)[: int(draw.count)]
 
 
@@ -123,17 +133,30 @@ def by_hand(params, chosen, clip_norm):
 
 def test_a_private_run_learns():
     curve = [seen for seen, _ in whole_run()]
-    assert [seen.epoch for seen in curve] == list(range(1, EPOCHS + 1))
-    assert [seen.step for seen in curve] == [STEPS_PER_EPOCH * seen.epoch for seen in curve]
-    assert curve[1].test_accuracy > 0.5  # by chance, 0.1
-    assert curve[-1].test_accuracy > 0.8
-    assert curve[-1].test_loss < curve[0].test_loss
+    assert [seen.number for seen in curve] == list(range(1, EPOCHS + 1))
+    assert [seen.row["step"] for seen in curve] == [STEPS_PER_EPOCH * e.number for e in curve]
+    assert curve[1].row["test_accuracy"] > 0.5  # by chance, 0.1
+    assert curve[-1].row["test_accuracy"] > 0.8
+    assert curve[-1].row["test_loss"] < curve[0].row["test_loss"]
+
+
+def test_epoch_0_is_the_network_before_its_first_step():
+    """Equally spread classes: a network that knows nothing is near a loss of log 10."""
+    (seen,), states = next(training.train([PRIVATE], images(), MICROBATCH))
+    assert (seen.number, seen.row["step"]) == (0, 0)
+    assert seen.row["test_loss"] == pytest.approx(np.log(10), rel=0.1)
+    assert {name for name, value in seen.row.items() if value is None} == {
+        "train_loss",
+        "gradient_norm",
+        "clipped_fraction",
+    }
+    same(training.item(0, kept(states)), kept(training.start(PRIVATE)))
 
 
 def test_shuffled_batches_train_too():
-    curve = [seen for seen, _ in trained(Run(**SHUFFLED), epochs=2)]
-    assert curve[-1].test_accuracy > 0.25
-    assert curve[-1].train_loss < curve[0].train_loss
+    curve = [seen for seen, _ in trained(SHUFFLED, epochs=2)]
+    assert curve[-1].row["test_accuracy"] > 0.25
+    assert curve[-1].row["train_loss"] < curve[0].row["train_loss"]
 
 
 def test_accuracies_and_loss_are_those_of_a_recount():
@@ -145,12 +168,12 @@ def test_accuracies_and_loss_are_those_of_a_recount():
     test = images()
     logits = np.float64(forward(params, np.float32(test.test_images) / 255))
     right = logits.argmax(axis=1) == test.test_labels
-    assert seen.test_accuracy == pytest.approx(np.mean(right), abs=1e-6)
+    assert seen.row["test_accuracy"] == pytest.approx(np.mean(right), abs=1e-6)
     by_class = [np.mean(right[test.test_labels == digit]) for digit in range(10)]
     assert seen.class_accuracy == pytest.approx(by_class, abs=1e-6)
     assert min(by_class) < max(by_class)
     losses = -log_softmax(logits, axis=1)[np.arange(len(right)), test.test_labels]
-    assert seen.test_loss == pytest.approx(losses.mean(), rel=1e-5)
+    assert seen.row["test_loss"] == pytest.approx(losses.mean(), rel=1e-5)
 
 
 # --- the same numbers, always -------------------------------------------------------------------
@@ -162,20 +185,37 @@ def same(one, other):
 
 def test_a_resumed_run_repeats_an_undisturbed_one_bit_for_bit():
     whole = whole_run()
-    rest = trained(Run(**PRIVATE), state=whole[2][1])
+    rest = trained(PRIVATE, state=whole[2][1])
     assert [seen for seen, _ in rest] == [seen for seen, _ in whole[3:]]
     same(rest[-1][1], whole[-1][1])
 
 
+def test_a_resumed_cohort_with_measures_repeats_an_undisturbed_one_bit_for_bit():
+    measured = vary(GENTLE, measures=(Norms(),), epochs=2)
+    cohort = [measured, vary(measured, seed=1, clip_norm=2.0)]
+    whole = [(seen, kept(s)) for seen, s in training.train(cohort, images(), MICROBATCH)]
+    assert [seen[0].number for seen, _ in whole] == [0, 1, 2]
+    for stopped in (0, 1):
+        again = training.train(cohort, images(), MICROBATCH, whole[stopped][1])
+        rest = [(seen, kept(s)) for seen, s in again]
+        assert [seen for seen, _ in rest] == [seen for seen, _ in whole[stopped + 1 :]]
+        same(rest[-1][1], whole[-1][1])
+    for index, run in enumerate(cohort):
+        alone, (together, _) = trained(run, epochs=2)[-1], whole[-1]
+        for name in ("norms.gradient", "norms.activation"):
+            assert together[index].row[name] > 0
+            assert together[index].row[name] == pytest.approx(alone[0].row[name], rel=1e-3)
+
+
 def test_a_finished_run_has_nothing_to_resume():
-    assert trained(Run(**PRIVATE), state=whole_run()[-1][1]) == []
+    assert trained(PRIVATE, state=whole_run()[-1][1]) == []
 
 
 def test_the_same_seed_gives_the_same_run_and_another_seed_another():
-    ((first, state),) = trained(Run(**PRIVATE), epochs=1)
+    ((first, state),) = trained(PRIVATE, epochs=1)
     assert first == whole_run()[0][0]
     same(state, whole_run()[0][1])
-    ((other, elsewhere),) = trained(Run(**PRIVATE, seed=1), epochs=1)
+    ((other, elsewhere),) = trained(vary(PRIVATE, seed=1), epochs=1)
     assert other != first
     assert oracles.distance(elsewhere.params, state.params) > 0.1
 
@@ -190,7 +230,7 @@ def test_initialisation_sampling_and_noise_have_streams_of_their_own():
 
 
 def test_without_privacy_it_is_an_optax_loop_over_the_same_examples():
-    run = Run(**FREE)
+    run = FREE
     ((seen, state),) = trained(run, epochs=1)
     before, unravel = vector(training.start(run).params)
     params, rule = unravel(before), optax.sgd(0.2, momentum=0.9)
@@ -206,12 +246,12 @@ def test_without_privacy_it_is_an_optax_loop_over_the_same_examples():
 
     moved, expected = vector(state.params)[0] - before, vector(params)[0] - before
     assert np.linalg.norm(moved - expected) < 1e-4 * np.linalg.norm(expected)
-    assert seen.train_loss == pytest.approx(np.concatenate(losses).mean(), rel=1e-5)
+    assert seen.row["train_loss"] == pytest.approx(np.concatenate(losses).mean(), rel=1e-5)
 
 
 def test_with_privacy_it_is_dp_sgd_by_hand_but_for_the_noise():
     """Noise so small that it does not show; `test_mechanisms.py` has its size and its shape."""
-    run = Run(**PRIVATE | {"noise_multiplier": 1e-7, "clip_norm": 7.0, "learning_rate": 0.3})
+    run = vary(PRIVATE, noise_multiplier=1e-7, clip_norm=7.0, learning_rate=0.3)
     ((seen, state),) = trained(run, epochs=1)
     before, unravel = vector(training.start(run).params)
     after, velocity = before, np.zeros_like(before)
@@ -228,25 +268,24 @@ def test_with_privacy_it_is_dp_sgd_by_hand_but_for_the_noise():
     norms, losses = np.concatenate(norms), np.concatenate(losses)
     clipped = np.mean(norms > 7)
     assert 0.1 < clipped < 0.9
-    assert seen.train_loss == pytest.approx(losses.mean(), rel=1e-5)
-    assert seen.gradient_norm == pytest.approx(norms.mean(), rel=1e-5)
-    assert seen.clipped_fraction == pytest.approx(clipped, abs=2 / len(norms))
+    assert seen.row["train_loss"] == pytest.approx(losses.mean(), rel=1e-5)
+    assert seen.row["gradient_norm"] == pytest.approx(norms.mean(), rel=1e-5)
+    assert seen.row["clipped_fraction"] == pytest.approx(clipped, abs=2 / len(norms))
 
 
 def test_a_sum_is_over_the_drawn_examples_whatever_their_number():
     """None, a whole microbatch, one more: padding and the last, unfilled one leave no trace."""
-    size = METHOD.microbatch
-    run, capacity = Run(**PRIVATE), 2 * size + 7
-    network = nnx.eval_shape(lambda: models.build(run.model, jax.random.key(0)))
-    params = oracles.random_like(nnx.state(network, nnx.Param))
-    numbers = training.traced_numbers(run)
+    size = MICROBATCH
+    run, capacity = PRIVATE, 2 * size + 7
+    state = training.start(run)
+    params = oracles.random_like(state.params)
     indices = np.sort(np.random.default_rng(0).permutation(4_000)[:capacity])
 
     @oracles.quick_jit
     def summed(count):
         draw = Draw(jnp.asarray(indices), count, jnp.bool_(False))
-        pool, labels = jnp.asarray(images().train_images), jnp.asarray(images().train_labels)
-        total, seen = training.sum_over(run.shape, METHOD, numbers, params, draw, pool, labels)
+        pool = Examples(*map(jnp.asarray, (images().train_images, images().train_labels)))
+        total, seen = training.sum_over(run, size, state._replace(params=params), draw, pool)
         return nnx.to_pure_dict(total), seen
 
     total, seen = summed(np.int32(0))
@@ -261,9 +300,9 @@ def test_a_sum_is_over_the_drawn_examples_whatever_their_number():
 
 
 def test_the_second_epoch_uses_the_program_of_the_first(caplog):
-    trained(Run(**FREE), epochs=1)
+    trained(FREE, epochs=1)
     with jax.log_compiles():
-        trained(Run(**FREE), epochs=2)
+        trained(FREE, epochs=2)
     said = " ".join(record.getMessage() for record in caplog.records)
     assert not re.search(r"XLA compilation of jit\((train_epoch|_order|_share|_finish)\)", said)
 
@@ -275,18 +314,18 @@ def assert_as_close_as_rounding(one, other):
     (seen, state), (seen_other, state_other) = one, other
     assert oracles.distance(state.params, state_other.params) < 1e-4
     for name in ("test_loss", "train_loss", "gradient_norm", "clipped_fraction"):
-        assert getattr(seen, name) == pytest.approx(getattr(seen_other, name), rel=1e-3)
+        assert seen.row[name] == pytest.approx(seen_other.row[name], rel=1e-3)
 
 
 # Steps so small that rounding does not grow.
-GENTLE = PRIVATE | {"learning_rate": 0.2}
+GENTLE = vary(PRIVATE, learning_rate=0.2)
 
 
 def test_a_run_on_two_devices_is_the_run_on_one():
     assert jax.local_device_count() == 2, "set in conftest.py"
     alone = devices.mesh_for(1, jax.local_devices()[:1])
-    ((*two,),) = trained(Run(**GENTLE), epochs=1)
-    ((*one,),) = trained(Run(**GENTLE), epochs=1, mesh=alone)
+    ((*two,),) = trained(GENTLE, epochs=1)
+    ((*one,),) = trained(GENTLE, epochs=1, mesh=alone)
     assert_as_close_as_rounding(one, two)
     # Not the same bits: the devices do share the examples.
     assert oracles.distance(one[1].params, two[1].params) > 0
@@ -295,9 +334,9 @@ def test_a_run_on_two_devices_is_the_run_on_one():
 @pytest.mark.parametrize("count", [2, 3])
 def test_a_cohort_is_its_runs_done_singly(count):
     """Two runs, one a device; three, which two devices cannot share, vmapped on one."""
-    runs = [Run(**GENTLE | {"seed": seed, "clip_norm": 1.0 + seed}) for seed in range(count)]
+    runs = [vary(GENTLE, seed=seed, clip_norm=1.0 + seed) for seed in range(count)]
     assert devices.mesh_for(count).shape == {"runs": 3 - count + 1, "examples": 1}
-    seen, states = next(training.train(runs, images(), METHOD))
+    _, (seen, states) = itertools.islice(training.train(runs, images(), MICROBATCH), 2)
     states = kept(states)
     for index, run in enumerate(runs):
         ((alone, state),) = trained(run, epochs=1)
@@ -306,18 +345,18 @@ def test_a_cohort_is_its_runs_done_singly(count):
 
 
 def test_one_run_that_diverges_leaves_the_others_of_its_cohort_alone():
-    good, bad = Run(**SHUFFLED), Run(**SHUFFLED | {"learning_rate": 1e10})
-    steps = itertools.islice(training.train([good, bad], images(), METHOD), 2)
+    good, bad = SHUFFLED, vary(SHUFFLED, learning_rate=1e10)
+    steps = itertools.islice(training.train([good, bad], images(), MICROBATCH), 1, 3)
     first, second = [seen for seen, _ in steps]
     assert first[1] == second[1] == training.Divergence(step=2)
     alone = trained(good, epochs=2)
-    assert second[0].test_loss == pytest.approx(alone[1][0].test_loss, rel=1e-3)
+    assert second[0].row["test_loss"] == pytest.approx(alone[1][0].row["test_loss"], rel=1e-3)
 
 
 def test_runs_that_differ_in_more_than_numbers_are_no_cohort():
-    runs = [Run(**PRIVATE), Run(**SHUFFLED)]
+    runs = [PRIVATE, SHUFFLED]
     with pytest.raises(ValueError, match="differ in more than numbers"):
-        next(training.train(runs, images(), METHOD))
+        next(training.train(runs, images(), MICROBATCH))
 
 
 # --- runs that end badly ------------------------------------------------------------------------
@@ -325,18 +364,18 @@ def test_runs_that_differ_in_more_than_numbers_are_no_cohort():
 
 def test_a_run_whose_loss_overflows_ends_with_the_step_at_which_it_did():
     """Parameters of 1e10 in four relu layers make logits beyond float32 at the step after."""
-    exploding = Run(**SHUFFLED | {"learning_rate": 1e10})
+    exploding = vary(SHUFFLED, learning_rate=1e10)
     ((end, state),) = trained(exploding)
     assert end == training.Divergence(step=2)
     assert state.diverged_at == 2
 
-    after, before = trained(Run(**SHUFFLED), epochs=1)[0][1], STEPS_PER_EPOCH
+    after, before = trained(SHUFFLED, epochs=1)[0][1], STEPS_PER_EPOCH
     ((end, _),) = trained(exploding, state=after)
     assert end == training.Divergence(step=before + 2)
 
 
 def test_a_run_whose_first_update_overflows_has_diverged_at_once():
-    ((end, state),) = trained(Run(**SHUFFLED | {"learning_rate": 1e38, "clip_norm": 1e4}))
+    ((end, state),) = trained(vary(SHUFFLED, learning_rate=1e38, clip_norm=1e4))
     assert end == training.Divergence(step=1)
     assert not np.all(np.isfinite(vector(state.params)[0]))
 
@@ -345,11 +384,11 @@ def test_a_draw_beyond_the_capacity_voids_the_run(monkeypatch):
     """Never is it quietly cut short: the accountants' sampling is no longer what was done."""
     monkeypatch.setattr(sampling, "capacity_for", lambda examples, batch: batch - 50)
 
-    def nothing(shape, method, numbers, params, draw, images, labels):
-        return jax.tree.map(jnp.zeros_like, params), training.mechanisms.nothing_seen()
+    def nothing(run, microbatch, state, draw, train):
+        return jax.tree.map(jnp.zeros_like, state.params), nothing_seen()
 
     monkeypatch.setattr(training, "sum_over", nothing)
     # A batch of its own: a program compiled for another test would not have the small capacity.
-    run = Run(**PRIVATE | {"batch": 900})
-    with pytest.raises(training.TrainingError, match="capacity in epoch 1"):
-        next(training.train([run], images(), METHOD))
+    run = vary(PRIVATE, batch=900)
+    with pytest.raises(training.TrainingError, match="capacity by step"):
+        trained(run)

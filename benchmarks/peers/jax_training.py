@@ -14,8 +14,10 @@ from flax import nnx
 from jax.sharding import Mesh
 from problem import Problem
 
-from dpstudy import losses, mechanisms
 from dpstudy.gradients import devices
+from dpstudy.parts.loss import CrossEntropy
+from dpstudy.parts.mechanism import gaussian_noise
+from dpstudy.parts.network import Outputs
 
 
 class FlaxNetwork(nnx.Module):
@@ -34,14 +36,14 @@ class FlaxNetwork(nnx.Module):
         self.pools = tuple(c.pool for c in network.convs)
         self.pool = pool
 
-    def __call__(self, images: jax.Array, activation: Callable) -> jax.Array:
-        """Return the logits."""
+    def __call__(self, images: jax.Array, activation: Callable) -> Outputs:
+        """Return the logits, as the study's networks do."""
         x = images
         for conv, stride in zip(self.convs, self.pools, strict=True):
             x = conv(x)
             x = activation(self.pool(x, stride) if stride else x)
         x = activation(self.dense1(x.reshape(len(x), -1)))
-        return self.dense2(x)
+        return Outputs(self.dense2(x), ())
 
 
 def stock_network(problem: Problem) -> FlaxNetwork:
@@ -57,8 +59,8 @@ def loss_with(activation: Callable) -> Callable:
     """Return each example's loss, as a function of network, images as bytes, and labels."""
 
     def each_loss(network: nnx.Module, images: jax.Array, labels: jax.Array) -> jax.Array:
-        logits = network(images.astype(jnp.float32) / 255, activation)
-        return losses.cross_entropy(logits, labels)
+        made = network(images.astype(jnp.float32) / 255, activation)
+        return CrossEntropy()(*made, labels, jnp.float32(1))
 
     return each_loss
 
@@ -92,7 +94,7 @@ def optimizer(problem: Problem, private: bool) -> optax.GradientTransformation:
     if not private:
         return optax.chain(mean, rule)
     deviation = problem.noise_multiplier * problem.clip_norm
-    return optax.chain(mechanisms.gaussian_noise(deviation, jax.random.key(3)), mean, rule)
+    return optax.chain(gaussian_noise(deviation, jax.random.key(3)), mean, rule)
 
 
 Sum = Callable[[nnx.State, jax.Array, jax.Array, jax.Array], nnx.State]

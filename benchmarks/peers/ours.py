@@ -1,4 +1,4 @@
-"""This package: `private.private_gradient`, the same parts that the study trains with."""
+"""This package: `private_gradient`, the same parts that the study trains with."""
 
 from __future__ import annotations
 
@@ -10,22 +10,23 @@ import jax.numpy as jnp
 import numpy as np
 from flax import nnx
 from jax.sharding import Mesh
-from problem import STUDY_MODEL, Problem
+from problem import Problem
 
-from dpstudy import activations, models, sampling
 from dpstudy.gradients import convolution, devices, layers, pooling
-from dpstudy.training import own_network as private
+from dpstudy.parts.activation import TANH
+from dpstudy.parts.network import LosingLessCifar, TemperedMnist
+from dpstudy.parts.sampling import Draw
+from dpstudy.training.own_network import private_gradient
 from peers.jax_training import FlaxNetwork, JaxContestant, loss_with, optimizer
 
-tanh = partial(activations.tempered_sigmoid, scale=2.0, inverse_temperature=2.0, offset=1.0)
-losses = loss_with(tanh)
+losses = loss_with(TANH)
+STUDY_NETWORK = {"mnist": TemperedMnist(), "cifar-10": LosingLessCifar()}
 
 
 def network_of(problem: Problem) -> nnx.Module:
     """Return the study's network or, at another width, one of the same layers; no weights yet."""
     if problem.width == 1:
-        name = STUDY_MODEL[problem.name]
-        return nnx.eval_shape(lambda: models.build(name, jax.random.key(0)))
+        return nnx.eval_shape(lambda: STUDY_NETWORK[problem.name].module(nnx.Rngs(0)))
 
     def pool(x: jax.Array, stride: int) -> jax.Array:
         return pooling.max_pool(x, stride=stride)
@@ -34,9 +35,9 @@ def network_of(problem: Problem) -> nnx.Module:
     return nnx.eval_shape(lambda: FlaxNetwork(problem, conv, layers.Dense, pool))
 
 
-def fixed(problem: Problem, indices: jax.Array) -> sampling.Draw:
+def fixed(problem: Problem, indices: jax.Array) -> Draw:
     """Return the given examples as the ones drawn."""
-    return sampling.Draw(indices, jnp.int32(problem.batch), jnp.bool_(False))
+    return Draw(indices, jnp.int32(problem.batch), jnp.bool_(False))
 
 
 def layout(variant: str) -> tuple[int | None, Mesh | None]:
@@ -57,13 +58,13 @@ def layout(variant: str) -> tuple[int | None, Mesh | None]:
 def clipping(
     problem: Problem,
     network: nnx.Module,
-    draw: Callable[[Problem, jax.Array], sampling.Draw],
+    draw: Callable[[Problem, jax.Array], Draw],
     microbatch: int,
     mesh: Mesh | None = None,
     data: tuple[np.ndarray, np.ndarray] | None = None,
 ) -> JaxContestant:
     """Return our private step on a network, taking the examples that `draw` makes of the given."""
-    clipped, _ = private.private_gradient(
+    clipped, _ = private_gradient(
         network, losses, clip_norm=problem.clip_norm, microbatch=microbatch, mesh=mesh
     )
 

@@ -8,8 +8,9 @@ from flax import nnx
 from jax.sharding import PartitionSpec
 from problem import Problem
 
-from dpstudy import mechanisms, sampling
 from dpstudy.gradients import devices
+from dpstudy.parts.mechanism import NoPrivacy
+from dpstudy.parts.sampling import Draw
 from dpstudy.training import accumulate, shares
 from peers.jax_training import JaxContestant, optimizer
 from peers.ours import fixed, layout, losses, network_of
@@ -22,9 +23,9 @@ def build(problem: Problem, variant: str) -> JaxContestant:
     graph, _ = nnx.split(network, nnx.Param)
     size = microbatch or problem.batch
 
-    def sum_of(params: nnx.State, draw: sampling.Draw, *arrays: jax.Array) -> nnx.State:
+    def sum_of(params: nnx.State, draw: Draw, *arrays: jax.Array) -> nnx.State:
         def part(*examples: jax.Array) -> nnx.State:
-            return mechanisms.plain_sum(graph, losses, params, *examples)[0]
+            return NoPrivacy().sum(graph, losses, params, *examples)[0]
 
         nothing = jax.tree.map(jnp.zeros_like, params)
         return accumulate.over_examples(part, nothing, draw, arrays, size)

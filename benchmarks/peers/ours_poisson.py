@@ -9,7 +9,7 @@ import jax
 import numpy as np
 from problem import Problem
 
-from dpstudy import sampling
+from dpstudy.parts import sampling
 from peers.jax_training import JaxContestant
 from peers.ours import clipping, layout, network_of
 

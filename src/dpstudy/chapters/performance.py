@@ -98,7 +98,7 @@ def _questions(comparison: Comparison) -> Iterator[tuple[str, str]]:
 
 def undone(benchmark: Benchmark | None) -> Table | Note:
     """Return how much longer our step takes with one thing undone, on both networks."""
-    if benchmark is None or not benchmark.content.get("undone"):
+    if benchmark is None or not benchmark.content.undone:
         return not_yet_run("The table of what each part is worth", COMMAND)
     rows: dict[str, dict[str, str]] = {}
     for row in benchmark.undone().itertuples():

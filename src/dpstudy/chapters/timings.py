@@ -10,6 +10,7 @@ from typing import Any
 import pandas as pd
 
 from dpstudy.lab import records
+from dpstudy.lab.forms import Contest, Contestant, Machine, Measurement, Timed, decoded
 
 COMMAND = "make bench"
 
@@ -45,19 +46,16 @@ class Comparison:
     Attributes:
         network: name of the network.
         batch: examples a step.
-        flops: operations in the matrix products of one step.
         failed: why the contestants that are missing are missing, by name.
     """
 
-    def __init__(self, content: dict[str, Any]):
+    def __init__(self, contest: Contest):
         """Choose each contestant's variant."""
-        self.network: str = content["network"]
-        self.batch: int = content["batch"]
-        self.flops: int = content["flops"]
-        self.failed: dict[str, str] = content["failed"]
-        self._best: dict[str, dict[str, Any]] = {}
-        for one in sorted(content["contestants"], key=lambda one: seconds_of(one).median()):
-            self._best.setdefault(one["name"], one)
+        self.network, self.batch, self._flops = contest.network, contest.batch, contest.flops
+        self.failed = contest.failed
+        self._best: dict[str, Contestant] = {}
+        for one in sorted(contest.contestants, key=lambda one: seconds_of(one).median()):
+            self._best.setdefault(one.name, one)
 
     def __contains__(self, name: str) -> bool:
         return name in self._best
@@ -79,11 +77,11 @@ class Comparison:
     def peak(self, name: str) -> int:
         """Return a contestant's peak memory in bytes, from its start on."""
         one = self._best[name]
-        return max(one["start_peak"], one["peak"])
+        return max(one.start_peak, one.peak)
 
     def grown(self, name: str) -> int:
         """Return how far a contestant's peak is above the imported libraries, in bytes."""
-        return self.peak(name) - self._best[name]["baseline"]
+        return self.peak(name) - self._best[name].baseline
 
     def table(self, product_rate: float | None) -> pd.DataFrame:
         """Return one row a contestant, the fastest first.
@@ -100,17 +98,17 @@ class Comparison:
         return {
             "network": self.network,
             "name": name,
-            "variant": one["variant"],
-            "private": one["private"],
+            "variant": one.variant,
+            "private": one.private,
             **spread,
             "examples_per_second": self.batch / spread["seconds"],
             "ratio": ratio.median if ratio else None,
             "ratio_low": ratio.low if ratio else None,
             "ratio_high": ratio.high if ratio else None,
             "peak": self.peak(name),
-            "baseline": one["baseline"],
-            "first_step": one["first_step"],
-            "rate": self.flops / spread["seconds"] / product_rate if product_rate else None,
+            "baseline": one.baseline,
+            "first_step": one.first_step,
+            "rate": self._flops / spread["seconds"] / product_rate if product_rate else None,
         }
 
 
@@ -118,23 +116,22 @@ class Comparison:
 class Benchmark:
     """One stored measurement."""
 
-    content: dict[str, Any]
+    content: Measurement
 
     @property
-    def machine(self) -> str:
-        """The machine, for a caption."""
-        machine = self.content["machine"]
-        return f"{machine['cores']} cores of {machine['processor']}, {machine['date']}"
+    def machine(self) -> Machine:
+        """The machine; as a string, for a caption."""
+        return self.content.machine
 
     @property
     def rounds(self) -> int:
         """Bursts of each contestant."""
-        return self.content["settings"]["rounds"]
+        return self.content.settings.rounds
 
     @cached_property
     def comparisons(self) -> list[Comparison]:
         """The contests, one a network."""
-        return [Comparison(content) for content in self.content["comparisons"]]
+        return [Comparison(contest) for contest in self.content.comparisons]
 
     def product_rate(self, pinned: bool = False) -> float | None:
         """Return operations a second in float32 matrix products, by whichever library is faster.
@@ -143,9 +140,9 @@ class Benchmark:
             pinned: of one thread on one core, rather than of all cores.
         """
         rates = [
-            one["flops"] / seconds_of(one).median()
-            for one in self.content["products"]
-            if one["pinned"] == pinned
+            one.flops / seconds_of(one).median()
+            for one in self.content.products
+            if one.pinned == pinned
         ]
         return max(rates, default=None)
 
@@ -164,9 +161,9 @@ class Benchmark:
             kind: "by_batch", "by_width" or "side_by_side".
         """
         rows = []
-        for one in self.content.get(kind, []):
-            together = sum(one["batch"] / pd.Series(s) for s in zip(*one["rounds"], strict=True))
-            row = {key: one[key] for key in ("network", "batch", "width", "processes")}
+        for one in getattr(self.content, kind):
+            together = sum(one.batch / pd.Series(s) for s in zip(*one.rounds, strict=True))
+            row = {key: getattr(one, key) for key in ("network", "batch", "width", "processes")}
             row |= quartiles(seconds_of(one)) | quartiles(together, "examples_per_second")
             rows.append(row)
         return pd.DataFrame(rows)
@@ -179,18 +176,18 @@ class Benchmark:
         """
         rows = []
         plain: dict[str, pd.Series] = {}
-        for one in self.content.get("undone", []):
+        for one in self.content.undone:
             seconds = seconds_of(one)
             # The first of a network is the step as it is.
-            ratio = seconds / plain.setdefault(one["network"], seconds)
-            row = {"network": one["network"], "name": one["name"]}
+            ratio = seconds / plain.setdefault(one.network, seconds)
+            row = {"network": one.network, "name": one.name}
             rows.append(row | quartiles(seconds) | quartiles(ratio, "ratio"))
         return pd.DataFrame(rows)
 
 
-def seconds_of(one: dict[str, Any]) -> pd.Series:
+def seconds_of(one: Timed) -> pd.Series:
     """Return seconds a step by round: of the slowest process where there are several."""
-    return pd.Series([max(burst) for burst in one["rounds"]])
+    return pd.Series([max(burst) for burst in one.rounds])
 
 
 def quartiles(values: pd.Series, name: str = "seconds") -> dict[str, float]:
@@ -212,4 +209,4 @@ def latest(folder: Path | None = None) -> tuple[Benchmark | None, list[str]]:
         return None, damaged
     # Of several machines' on one day the last by name, so that every build shows the same.
     name = max(found, key=lambda name: (found[name]["machine"]["date"], name))
-    return Benchmark(found[name]), damaged
+    return Benchmark(decoded(Measurement, found[name])), damaged

@@ -294,7 +294,7 @@ def _so_far(begun: Begun, fingerprint: str) -> Iterator[tuple[Run, Epoch | Resul
     Whoever trained before may have been killed before those results were stored.
     """
     for index, run in enumerate(begun.runs):
-        yield from ((run, epoch) for epoch in begun.epochs[index][-1:])
+        yield from ((run, epoch) for epoch in begun.epochs[index][-1:] if epoch.number)
         if begun.ended[index] is not None:
             yield run, _result(begun, index, fingerprint)
 

@@ -11,6 +11,7 @@ from typing import Any
 
 from dpstudy.errors import UserError
 from dpstudy.lab import store
+from dpstudy.lab.forms import FORMS, decoded
 from dpstudy.lab.store import DamagedError
 
 FORMAT = 1
@@ -41,12 +42,18 @@ def read(path: Path, kind: str) -> dict[str, Any]:
     """Read one record.
 
     Raises:
-        DamagedError: the file is cut short, altered, foreign, or of another kind.
+        DamagedError: the file is cut short, altered, foreign, or of another kind, or a field is
+            missing or of another type than `forms` says.
     """
     content = store.read_sealed(path, "record", FORMAT)
     if content["record"] != kind:
         raise DamagedError(path, f"a record of {content['record']}, not of {kind}")
-    return {k: v for k, v in content.items() if k not in ("format", "record", "checksum")}
+    content = {k: v for k, v in content.items() if k not in ("format", "record", "checksum")}
+    try:
+        decoded(FORMS.get(kind, Any), content)
+    except ValueError as error:
+        raise DamagedError(path, str(error)) from error
+    return content
 
 
 def read_all(folder: Path, kind: str) -> tuple[dict[str, dict[str, Any]], list[DamagedError]]:

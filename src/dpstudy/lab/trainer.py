@@ -60,11 +60,10 @@ def train_with_bar(
         if client is None:
             outcome = campaign.train_missing(runs, folder, finish=finisher(), **options)
         else:
-            from dpstudy.lab import (
-                workers as cluster,  # Dask takes a second to import, and a bare node has none.
-            )
+            # Dask takes a second to import, and a bare node has none.
+            from dpstudy.lab import workers
 
-            outcome = cluster.train_missing(client, runs, folder, finish=finisher(), **options)
+            outcome = workers.train_missing(client, runs, folder, finish=finisher(), **options)
         if not outcome.unfinished:
             # Found stored, or diverged: there is nothing left to wait for.
             bar.update(bar.total - bar.n)

@@ -15,9 +15,10 @@ from distributed.scheduler import KilledWorker, NoWorkerError
 from results_for_tests import RUN, contents, environment, result_of, seeds
 
 from dpstudy.errors import UserError
-from dpstudy.lab import campaign, store
-from dpstudy.lab import workers as cluster
-from dpstudy.spec import Run
+from dpstudy.lab import campaign, store, workers
+from dpstudy.parts.dataset import Images
+from dpstudy.parts.network import TemperedCifar
+from dpstudy.parts.run import Run, vary
 
 # As in test_training.py: a run of some steps does not earn back what optimising takes.
 LITTLE_OPTIMISED = " --xla_backend_optimization_level=1 --xla_cpu_use_fusion_emitters=false"
@@ -25,10 +26,10 @@ LITTLE_OPTIMISED = " --xla_backend_optimization_level=1 --xla_cpu_use_fusion_emi
 
 @pytest.fixture(scope="module")
 def client():
-    flags = {"XLA_FLAGS": cluster.SINGLE_THREADED["XLA_FLAGS"] + LITTLE_OPTIMISED}
+    flags = {"XLA_FLAGS": workers.SINGLE_THREADED["XLA_FLAGS"] + LITTLE_OPTIMISED}
     with (
-        mock.patch.dict(cluster.SINGLE_THREADED, flags),
-        cluster.connect(None, workers=2) as client,
+        mock.patch.dict(workers.SINGLE_THREADED, flags),
+        workers.connect(None, workers=2) as client,
     ):
         yield client
 
@@ -40,13 +41,13 @@ def accuracies(results):
 def test_workers_store_what_one_process_stores_and_nothing_twice(client, tmp_path):
     reported = []
     one = campaign.train_missing(seeds(3), tmp_path / "one")
-    many = cluster.train_missing(client, seeds(3), tmp_path / "many", report=reported.append)
+    many = workers.train_missing(client, seeds(3), tmp_path / "many", report=reported.append)
     assert sorted(contents(tmp_path / "many")) == sorted(contents(tmp_path / "one"))
     for seed, expected in accuracies(one.stored).items():
         # Sums are ordered otherwise on one thread: a test example or two of 1,000 may tip.
         assert accuracies(many.stored)[seed] == pytest.approx(expected, abs=0.005)
     assert reported[-1].epochs_done == reported[-1].epochs_total == 3 * RUN.epochs
-    again = cluster.train_missing(client, seeds(3), tmp_path / "many")
+    again = workers.train_missing(client, seeds(3), tmp_path / "many")
     assert (len(again.stored), again.already) == (0, 3)
 
 
@@ -72,8 +73,8 @@ def test_no_run_waits_for_a_worker_that_has_another(client, tmp_path, monkeypatc
         return future
 
     monkeypatch.setattr(client, "submit", watched)
-    monkeypatch.setattr(cluster, "train_on_worker", lambda *_: time.sleep(0.3) or [])
-    outcome = cluster.train_missing(client, seeds(6), tmp_path)
+    monkeypatch.setattr(workers, "train_on_worker", lambda *_: time.sleep(0.3) or [])
+    outcome = workers.train_missing(client, seeds(6), tmp_path)
     assert outcome.unfinished == len(most) == 6
     assert max(most) <= 1
 
@@ -87,13 +88,13 @@ def test_the_longest_runs_are_begun_first(client, tmp_path, monkeypatch):
         return submit(function, cohort, *args, **kwargs)
 
     monkeypatch.setattr(client, "submit", noted)
-    monkeypatch.setattr(cluster, "train_on_worker", lambda *_: [])
-    short, wide = seeds(2), replace(RUN, width=2.0)
+    monkeypatch.setattr(workers, "train_on_worker", lambda *_: [])
+    short, wide = seeds(2), vary(RUN, width=2.0)
     long = replace(RUN, epochs=5 * RUN.epochs)
     # Fewer epochs of fewer examples, as in the study: colours and larger images cost more.
-    mnist = replace(RUN, dataset="mnist", epochs=40)
-    cifar = replace(mnist, dataset="cifar-10", model="tempered-cifar", epochs=30)
-    cluster.train_missing(client, [*short, wide, mnist, long, cifar], tmp_path)
+    mnist = replace(RUN, dataset=Images("mnist"), epochs=40)
+    cifar = replace(mnist, dataset=Images("cifar-10"), network=TemperedCifar(), epochs=30)
+    workers.train_missing(client, [*short, wide, mnist, long, cifar], tmp_path)
     assert begun == [cifar, mnist, long, wide, *short]
 
 
@@ -105,9 +106,9 @@ def test_a_cluster_that_grows_is_used(tmp_path, monkeypatch):
             time.sleep(0.05)
         return []
 
-    monkeypatch.setattr(cluster, "NEW_WORKERS_EVERY", 0.1)
-    monkeypatch.setattr(cluster, "train_on_worker", until_there_are_two)
-    with cluster.connect(None, workers=1) as client:
+    monkeypatch.setattr(workers, "NEW_WORKERS_EVERY", 0.1)
+    monkeypatch.setattr(workers, "train_on_worker", until_there_are_two)
+    with workers.connect(None, workers=1) as client:
         nthreads = client.nthreads
 
         def then_more():
@@ -115,48 +116,48 @@ def test_a_cluster_that_grows_is_used(tmp_path, monkeypatch):
             return nthreads()
 
         monkeypatch.setattr(client, "nthreads", then_more)
-        cluster.train_missing(client, seeds(2), tmp_path)
+        workers.train_missing(client, seeds(2), tmp_path)
     assert len(os.listdir(tmp_path)) == 2
 
 
 def test_a_lost_worker_loses_no_run_of_its_cohort(client, tmp_path):
     runs, killed = seeds(4, replace(RUN, epochs=12)), []
-    workers = list(client.run(os.getpid).values())
+    processes = list(client.run(os.getpid).values())
 
     def kill_one(progress):
         if progress.epoch == 3 and not killed:
             # Of the worker's process alone: its nanny starts another.
-            killed.append(workers[0])
-            os.kill(workers[0], signal.SIGKILL)
+            killed.append(processes[0])
+            os.kill(processes[0], signal.SIGKILL)
 
-    outcome = cluster.train_missing(client, runs, tmp_path, report=kill_one, most=2)
+    outcome = workers.train_missing(client, runs, tmp_path, report=kill_one, most=2)
     assert killed
     found, errors = store.read_all(tmp_path)
     assert errors == []
     assert set(found) == {run.identity for run in runs}
     assert len(outcome.stored) == 4
-    assert all(len(result.curve["epoch"]) == 12 for result in found.values())
+    assert all(result.curve["epoch"] == list(range(13)) for result in found.values())
 
 
 def test_a_run_that_diverged_is_not_lost_with_the_worker_of_its_cohort(client, tmp_path):
     """Its result was still to come back, with those of the rest."""
     # The update overflows in the third epoch.
-    good, diverges = replace(RUN, epochs=12), replace(RUN, epochs=12, learning_rate=1e20)
-    workers, killed = list(client.run(os.getpid).values()), []
+    good, diverges = replace(RUN, epochs=12), vary(RUN, epochs=12, learning_rate=1e20)
+    processes, killed = list(client.run(os.getpid).values()), []
 
     def kill_all(progress):
         if progress.epoch == 5 and not killed:
-            killed.extend(workers)
-            for worker in workers:
-                os.kill(worker, signal.SIGKILL)
+            killed.extend(processes)
+            for process in processes:
+                os.kill(process, signal.SIGKILL)
 
-    outcome = cluster.train_missing(client, [good, diverges], tmp_path, report=kill_all, most=2)
+    outcome = workers.train_missing(client, [good, diverges], tmp_path, report=kill_all, most=2)
     assert killed
     assert (len(outcome.stored), outcome.unfinished) == (2, 0)
     found, _ = store.read_all(tmp_path)
     assert found[diverges.identity].diverged_at in (5, 6)
-    assert found[diverges.identity].curve["epoch"] == [1, 2]
-    assert found[good.identity].curve["epoch"] == list(range(1, 13))
+    assert found[diverges.identity].curve["epoch"] == [0, 1, 2]
+    assert found[good.identity].curve["epoch"] == list(range(13))
 
 
 def test_a_stopped_cohort_goes_on_whole_for_one_of_its_runs(client, tmp_path):
@@ -165,20 +166,20 @@ def test_a_stopped_cohort_goes_on_whole_for_one_of_its_runs(client, tmp_path):
 
     with pytest.raises(KeyboardInterrupt):
         campaign.train_missing(seeds(2), tmp_path, most=2, report=stop)
-    outcome = cluster.train_missing(client, seeds(1), tmp_path)
+    outcome = workers.train_missing(client, seeds(1), tmp_path)
     assert {result.run for result in outcome.stored} == set(seeds(2))
     assert (outcome.already, outcome.unfinished) == (0, 0)
     assert set(contents(tmp_path)) == {f"{run.identity}.json" for run in seeds(2)}
 
 
 def test_a_worker_that_dies_of_a_run_is_one_line(tmp_path, monkeypatch):
-    monkeypatch.setattr(cluster, "train_on_worker", lambda *_: os.kill(os.getpid(), signal.SIGKILL))
+    monkeypatch.setattr(workers, "train_on_worker", lambda *_: os.kill(os.getpid(), signal.SIGKILL))
     with (
         dask.config.set({"distributed.scheduler.allowed-failures": 0}),
-        cluster.connect(None, workers=1) as client,
+        workers.connect(None, workers=1) as client,
         pytest.raises(UserError) as caught,
     ):
-        cluster.train_missing(client, [RUN], tmp_path)
+        workers.train_missing(client, [RUN], tmp_path)
     assert str(caught.value) == (
         f"1 worker died training {RUN.identity}, likely for want of memory; what was done is "
         "kept: train fewer at a time (--workers, --cohort), and the same command goes on"
@@ -195,7 +196,7 @@ def test_a_worker_that_dies_of_a_run_is_one_line(tmp_path, monkeypatch):
 )
 def test_what_else_dask_loses_work_by_is_one_line_too(error, line):
     with pytest.raises(UserError, match=line):
-        cluster._results(mock.Mock(result=mock.Mock(side_effect=error)), seeds(3))
+        workers._results(mock.Mock(result=mock.Mock(side_effect=error)), seeds(3))
 
 
 ELSEWHERE = """
@@ -230,12 +231,12 @@ def elsewhere(request):
 
 
 def test_a_lost_scheduler_is_one_line(elsewhere, tmp_path, monkeypatch, caplog):
-    monkeypatch.setattr(cluster, "train_on_worker", lambda *_: os.kill(os.getpid(), signal.SIGKILL))
+    monkeypatch.setattr(workers, "train_on_worker", lambda *_: os.kill(os.getpid(), signal.SIGKILL))
     with (
-        cluster.connect(elsewhere.stdout.readline().strip()) as client,
+        workers.connect(elsewhere.stdout.readline().strip()) as client,
         pytest.raises(UserError) as caught,
     ):
-        cluster.train_missing(client, [RUN], tmp_path)
+        workers.train_missing(client, [RUN], tmp_path)
     assert str(caught.value) == LOST
     assert "distributed.client" not in {record.name for record in caplog.records}, "stack traces"
 
@@ -244,7 +245,7 @@ def test_a_scheduler_lost_for_good_while_a_result_is_stored_is_the_same_line(
     elsewhere, tmp_path, monkeypatch
 ):
     monkeypatch.setattr(
-        cluster, "train_on_worker", lambda cohort, *_: [result_of(Run.from_dict(cohort[0]))]
+        workers, "train_on_worker", lambda cohort, *_: [result_of(Run.from_dict(cohort[0]))]
     )
 
     def lose(result):
@@ -254,10 +255,10 @@ def test_a_scheduler_lost_for_good_while_a_result_is_stored_is_the_same_line(
         return result
 
     with (
-        cluster.connect(elsewhere.stdout.readline().strip()) as client,
+        workers.connect(elsewhere.stdout.readline().strip()) as client,
         pytest.raises(UserError) as caught,
     ):
-        cluster.train_missing(client, seeds(2), tmp_path, finish=lose)
+        workers.train_missing(client, seeds(2), tmp_path, finish=lose)
     assert str(caught.value) == LOST
     assert len(contents(tmp_path)) == 1
 
@@ -265,9 +266,9 @@ def test_a_scheduler_lost_for_good_while_a_result_is_stored_is_the_same_line(
 def test_workers_that_do_not_stop_in_time_hide_no_mistake(monkeypatch):
     stuck = mock.MagicMock()
     stuck.close.side_effect = stuck.__exit__.side_effect = TimeoutError
-    monkeypatch.setattr(cluster, "LocalCluster", lambda **_: stuck)
-    monkeypatch.setattr(cluster, "Client", mock.MagicMock())
-    with pytest.raises(UserError, match="why"), cluster.connect(None):
+    monkeypatch.setattr(workers, "LocalCluster", lambda **_: stuck)
+    monkeypatch.setattr(workers, "Client", mock.MagicMock())
+    with pytest.raises(UserError, match="why"), workers.connect(None):
         raise UserError("why")
     stuck.close.assert_called_once()
 
@@ -275,7 +276,7 @@ def test_workers_that_do_not_stop_in_time_hide_no_mistake(monkeypatch):
 def test_a_budget_stops_the_workers_too(client, tmp_path):
     started = time.monotonic()
     long = replace(RUN, epochs=10_000)
-    outcome = cluster.train_missing(client, [long], tmp_path, budget=2.0)
+    outcome = workers.train_missing(client, [long], tmp_path, budget=2.0)
     assert (outcome.stored, outcome.unfinished) == ([], 1)
     assert time.monotonic() - started < 60
 
@@ -283,36 +284,36 @@ def test_a_budget_stops_the_workers_too(client, tmp_path):
 def test_a_mistake_on_a_worker_is_the_same_mistake_here(tmp_path, monkeypatch):
     nowhere = {"XDG_CACHE_HOME": "/nonexistent", "http_proxy": "127.0.0.1:9"}
     monkeypatch.setattr(
-        cluster, "SINGLE_THREADED", nowhere | {"https_proxy": nowhere["http_proxy"]}
+        workers, "SINGLE_THREADED", nowhere | {"https_proxy": nowhere["http_proxy"]}
     )
     monkeypatch.delenv("DPSTUDY_DATA", raising=False)
     with (
-        cluster.connect(None, workers=1) as client,
+        workers.connect(None, workers=1) as client,
         pytest.raises(UserError, match="mnist"),
     ):
-        cluster.train_missing(client, [replace(RUN, dataset="mnist", batch=500)], tmp_path)
+        workers.train_missing(client, [vary(RUN, dataset=Images("mnist"), batch=500)], tmp_path)
 
 
 def test_where_no_scheduler_answers_one_line_says_so():
     with (
         pytest.raises(UserError, match=r"no Dask scheduler answers at tcp://127\.0\.0\.1:1"),
-        cluster.connect("tcp://127.0.0.1:1"),
+        workers.connect("tcp://127.0.0.1:1"),
     ):
         pass
 
 
 @pytest.mark.parametrize("elsewhere", [0], indirect=True)
 def test_a_scheduler_that_no_worker_joins_is_one_line(elsewhere, monkeypatch):
-    monkeypatch.setattr(cluster, "FIRST_WORKER_WITHIN", 0.5)
+    monkeypatch.setattr(workers, "FIRST_WORKER_WITHIN", 0.5)
     with (
         pytest.raises(UserError, match=r"no worker joined .* at tcp://.* within 0\.5 s: start one"),
-        cluster.connect(elsewhere.stdout.readline().strip()),
+        workers.connect(elsewhere.stdout.readline().strip()),
     ):
         pass
 
 
 def test_a_budget_ends_a_campaign_that_has_lost_all_its_workers(client, tmp_path, monkeypatch):
-    monkeypatch.setattr(cluster, "NEW_WORKERS_EVERY", 0.1)
+    monkeypatch.setattr(workers, "NEW_WORKERS_EVERY", 0.1)
     monkeypatch.setattr(client, "nthreads", dict)
-    outcome = cluster.train_missing(client, seeds(2), tmp_path, budget=0.5)
+    outcome = workers.train_missing(client, seeds(2), tmp_path, budget=0.5)
     assert (outcome.stored, outcome.unfinished) == ([], 2)

@@ -1,0 +1,197 @@
+"""What a record of each kind holds, as types, and how JSON is read into them."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import types
+import typing
+from dataclasses import dataclass
+from typing import Any, Literal
+
+
+@dataclass(frozen=True)
+class Timed:
+    """What one entry of a benchmark showed: times in seconds, memory in bytes.
+
+    Attributes:
+        name: its name, the same for all its variants.
+        batch: examples a step.
+        width: of the network, as a multiple of the paper's.
+        variant: its setting.
+        processes: how many ran at once.
+        pinned: whether each was kept on a core.
+        first_step: compilation included.
+        baseline: memory once the libraries are imported.
+        start_peak: the most memory up to the end of the first step.
+        peak: the most memory while it trained.
+        idle: processor time while others were timed.
+        rounds: seconds a step, by round, by process.
+        loss: of the first batch, if it was asked.
+    """
+
+    name: str
+    batch: int
+    width: float
+    variant: str
+    processes: int
+    pinned: bool
+    first_step: float
+    baseline: int
+    start_peak: int
+    peak: int
+    idle: float
+    rounds: tuple[tuple[float, ...], ...]
+    loss: float | None = None
+
+    def __post_init__(self) -> None:
+        if {len(burst) for burst in self.rounds} != {self.processes} or self.processes < 1:
+            raise ValueError("not the seconds of each process in each round")
+        if self.batch < 1 or min(map(min, self.rounds)) <= 0:
+            raise ValueError("a batch or a time that is not above 0")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Product(Timed):
+    """A matrix product: a step is one, of that many operations."""
+
+    flops: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Contestant(Timed):
+    """An entry of a comparison, private if it clips and adds noise."""
+
+    private: bool
+
+
+Network = Literal["mnist", "cifar-10"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Point(Timed):
+    """An entry of a series in which our step varies, with the operations in its products."""
+
+    network: Network
+    flops: int
+
+
+@dataclass(frozen=True)
+class Contest:
+    """All contestants on one network.
+
+    Attributes:
+        network: name of the network.
+        batch: examples a step.
+        parameters: of the network.
+        flops: operations in the matrix products of one step.
+        contestants: each in each of its variants.
+        failed: why the contestants that are missing are missing, by name.
+    """
+
+    network: Network
+    batch: int
+    parameters: int
+    flops: int
+    contestants: tuple[Contestant, ...]
+    failed: dict[str, str]
+
+
+@dataclass(frozen=True)
+class Machine:
+    """What the numbers of a benchmark depend on."""
+
+    processor: str
+    cores: int
+    memory: int
+    system: str
+    python: str
+    versions: dict[str, str]
+    commit: str
+    date: str
+
+    def __str__(self) -> str:
+        return f"{self.cores} cores of {self.processor}, {self.date}"
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How long was measured."""
+
+    rounds: int
+    burst_seconds: float
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """A record of `make bench`."""
+
+    machine: Machine
+    settings: Settings
+    products: tuple[Product, ...]
+    comparisons: tuple[Contest, ...]
+    by_batch: tuple[Point, ...] = ()
+    by_width: tuple[Point, ...] = ()
+    side_by_side: tuple[Point, ...] = ()
+    undone: tuple[Point, ...] = ()
+
+
+@dataclass(frozen=True)
+class Checked:
+    """A record of `dpstudy theorems --store`: a statement's `Outcome`, in its words."""
+
+    statement: str
+    verdict: str
+    worst: float
+    tightness: float | None
+    looked: str
+    finding: str
+    provenance: dict[str, Any]
+
+
+FORMS: dict[str, type] = {"benchmarks": Measurement, "theorems": Checked}
+
+
+def decoded(form: Any, value: Any, where: str = "") -> Any:
+    """Return plain JSON values as the type `form`.
+
+    Raises:
+        ValueError: they are not of that type; the message names the first field that is not.
+    """
+    origin, inner = typing.get_origin(form), typing.get_args(form)
+    if dataclasses.is_dataclass(form) and isinstance(value, dict):
+        return _dataclass(form, value, where)
+    if origin is tuple and isinstance(value, list):
+        return tuple(decoded(inner[0], one, f"{where}[{at}]") for at, one in enumerate(value))
+    if origin is dict and isinstance(value, dict):
+        return {key: decoded(inner[1], one, f"{where}.{key}") for key, one in value.items()}
+    if origin is types.UnionType:
+        return None if value is None else decoded(inner[0], value, where)
+    if origin is Literal:
+        fits = value in inner
+    elif form is float:  # JSON may write a whole one without a point; true is none.
+        fits = type(value) in (int, float)
+    else:
+        fits = form is Any or type(value) is form
+    if not fits:
+        raise ValueError(f"field {where!r} is not what this version stores there")
+    return value
+
+
+def _dataclass(form: Any, value: dict[str, Any], where: str) -> Any:
+    path, hints = f"{where}." if where else "", _hints(form)
+    if unknown := sorted(set(value) - set(hints)):
+        raise ValueError(f"unknown field {path + unknown[0]!r} (stored by another version?)")
+    for field in dataclasses.fields(form):
+        if field.default is dataclasses.MISSING and field.name not in value:
+            raise ValueError(f"no field {path + field.name!r} (stored by another version?)")
+    fields = {name: decoded(hints[name], one, path + name) for name, one in value.items()}
+    try:
+        return form(**fields)
+    except ValueError as error:
+        raise ValueError(f"field {where!r}: {error}") from error
+
+
+@functools.cache
+def _hints(form: type) -> dict[str, Any]:
+    return typing.get_type_hints(form)
