@@ -19,8 +19,12 @@ from dpstudy.papers import EXPERIMENTS
 from dpstudy.papers.claims import FOLDER, read
 
 ROOT = Path(__file__).parents[1]
-# Published numbers that have another name since, and are the same.
-RENAMED = {"relu, in the tutorial": "baseline, in the tutorial"}
+# Published numbers and quantities that have another name since, and are the same.
+RENAMED = {
+    "relu, in the tutorial": "baseline, in the tutorial",
+    "norms.gradient": "gradient_norm",
+    "norms.activation": "activation_norm",
+}
 
 
 def git(*arguments):

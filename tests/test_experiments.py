@@ -357,7 +357,7 @@ def prepare(results, monkeypatch):
 
     small_smoke_runs(monkeypatch)
 
-    def train(runs, folder, *, budget, finish, report, most):
+    def train(runs, folder, *, budget, finish, report, most, hopeless):
         trained.append(len(runs))
         for run in runs:
             store.write(folder, result_of(run))

@@ -151,7 +151,7 @@ def run(results, monkeypatch):
     """`dpstudy run` of a search, with trainings made up."""
     from dpstudy.lab import trainer
 
-    def train(runs, folder, *, budget, finish, report, most):
+    def train(runs, folder, *, budget, finish, report, most, hopeless):
         missing = [run for run in runs if not (folder / f"{run.identity}.json").exists()]
         trained.append(len(missing))
         for one in missing:
