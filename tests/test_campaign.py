@@ -13,11 +13,11 @@ import jax
 import pytest
 from results_for_tests import RUN, contents, environment, result_of, seeds
 
-from dpstudy import data
 from dpstudy.errors import UserError
 from dpstudy.gradients import devices
 from dpstudy.lab import campaign, store
 from dpstudy.lab.store import StoreError
+from dpstudy.parts import images as data
 
 # The update overflows: after the first step, and in the third epoch.
 DIVERGES_AT_ONCE = replace(RUN, learning_rate=1e25)

@@ -26,10 +26,11 @@ from results_for_tests import (
     small_smoke_runs,
 )
 
-from dpstudy import cli, data
+from dpstudy import cli
 from dpstudy.errors import UserError
 from dpstudy.lab import store
 from dpstudy.papers import EXPERIMENTS
+from dpstudy.parts import images as data
 from dpstudy.privacy import accounting
 from dpstudy.spec import Run
 
@@ -216,12 +217,12 @@ def test_a_mistake_beyond_a_line_is_put_into_one(monkeypatch):
     def fail(name):
         raise UserError("the first line\nand the second")
 
-    monkeypatch.setattr("dpstudy.data.verify", fail)
+    monkeypatch.setattr("dpstudy.parts.images.verify", fail)
     assert mistake("data", "verify", "mnist") == "the first line and the second"
 
 
 def test_a_defect_of_the_package_is_not_dressed_up_as_a_mistake(monkeypatch):
-    monkeypatch.setattr("dpstudy.data.verify", lambda name: 1 / 0)
+    monkeypatch.setattr("dpstudy.parts.images.verify", lambda name: 1 / 0)
     assert isinstance(dpstudy("data", "verify", "mnist").exception, ZeroDivisionError)
 
 
@@ -229,7 +230,7 @@ def test_ctrl_c_anywhere_is_one_line(monkeypatch):
     def interrupt(name):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("dpstudy.data.verify", interrupt)
+    monkeypatch.setattr("dpstudy.parts.images.verify", interrupt)
     done = dpstudy("data", "verify", "mnist")
     assert (done.exit_code, done.stderr.strip()) == (130, "dpstudy: stopped")
 
@@ -511,7 +512,7 @@ def trained(monkeypatch):
     monkeypatch.setattr(trainer, "train_with_bar", train)
     monkeypatch.setattr(trainer, "measure_methods", lambda runs, say, client: None)
     monkeypatch.setattr(cli, "_workers_for", lambda runs, profile: 1)
-    monkeypatch.setattr("dpstudy.data.load", lambda name: None)
+    monkeypatch.setattr("dpstudy.parts.images.load", lambda name: None)
     return asked
 
 

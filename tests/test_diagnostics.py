@@ -11,9 +11,10 @@ import oracles
 import pytest
 from flax import nnx
 
-from dpstudy import activations, data, diagnostics, models, objectives
+from dpstudy import activations, diagnostics, models, objectives
 from dpstudy.gradients import devices
 from dpstudy.lab import campaign
+from dpstudy.parts import images as data
 from dpstudy.spec import Run
 from dpstudy.training import evaluation
 from dpstudy.training import loop as training

@@ -16,8 +16,9 @@ from flax import nnx
 from jax.flatten_util import ravel_pytree
 from scipy.special import log_softmax
 
-from dpstudy import data, models, sampling
+from dpstudy import models, sampling
 from dpstudy.gradients import devices
+from dpstudy.parts import images as data
 from dpstudy.sampling import Draw
 from dpstudy.spec import Run
 from dpstudy.training import evaluation

@@ -237,7 +237,7 @@ def run(
     without a name. Runs already stored are not trained again, and a run that was interrupted goes
     on at its last epoch.
     """
-    from dpstudy import data as datasets
+    from dpstudy.parts import images as datasets
 
     if not experiments and not missing:
         raise click.UsageError("name an EXPERIMENT (see `dpstudy list`), or give --missing")
@@ -553,7 +553,7 @@ def data() -> None:
 @click.option("--force", is_flag=True, help="Download again even if it is there.")
 def fetch(name: str, force: bool) -> None:
     """Download a dataset and check its content."""
-    from dpstudy import data as datasets
+    from dpstudy.parts import images as datasets
 
     click.echo(datasets.fetch(name, force=force))
 
@@ -562,7 +562,7 @@ def fetch(name: str, force: bool) -> None:
 @click.argument("name", metavar="|".join(TRAINING_EXAMPLES))
 def verify(name: str) -> None:
     """Check a dataset's content against its known hashes."""
-    from dpstudy import data as datasets
+    from dpstudy.parts import images as datasets
 
     click.echo(datasets.verify(name))
 

@@ -15,9 +15,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dpstudy import data, sampling
+from dpstudy import sampling
 from dpstudy.gradients import devices
 from dpstudy.lab import store
+from dpstudy.parts import files as data
 from dpstudy.spec import IMAGE_SHAPE
 from dpstudy.training import loop as training
 from dpstudy.training import shares

@@ -23,11 +23,12 @@ from typing import TypeVar
 import jax
 import numpy as np
 
-from dpstudy import data, tuning
+from dpstudy import tuning
 from dpstudy.errors import UserError
 from dpstudy.gradients import devices
 from dpstudy.lab import store
 from dpstudy.lab.store import Result
+from dpstudy.parts import images as data
 from dpstudy.spec import Run, SpecError
 from dpstudy.training import loop as training
 from dpstudy.training.loop import Divergence, Epoch, Method, State

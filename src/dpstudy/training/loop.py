@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from jax.sharding import Mesh
     from jaxtyping import Array, Bool, Int
 
-    from dpstudy.data import Dataset
     from dpstudy.objectives import Numbers
+    from dpstudy.parts.images import Dataset
     from dpstudy.spec import Run
 
 

@@ -1,0 +1,1 @@
+"""The parts that runs are put together from."""
