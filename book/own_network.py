@@ -28,10 +28,9 @@ optimizer = optax.chain(noise, optax.scale(1 / batch), optax.sgd(0.5, momentum=0
 
 @jax.jit
 def step(state, key):
-    params, optimizer_state = state
-    total = gradient(params, x, y, poisson(key, len(x), batch))
-    updates, optimizer_state = optimizer.update(total, optimizer_state)
-    return (optax.apply_updates(params, updates), optimizer_state), None
+    total = gradient(state[0], x, y, poisson(key, len(x), batch))
+    updates, optimizer_state = optimizer.update(total, state[1])
+    return (optax.apply_updates(state[0], updates), optimizer_state), None
 
 
 keys = jax.random.split(jax.random.key(2), steps)
