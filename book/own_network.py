@@ -5,10 +5,11 @@ import jax.numpy as jnp
 import optax
 from flax import nnx
 
-from dpstudy import data, gaussian_noise, poisson, private_gradient
+from dpstudy import gaussian_noise, poisson, private_gradient
+from dpstudy.parts import images
 from dpstudy.privacy.accounting import noise_multiplier_for
 
-mnist = data.load("mnist-5k")  # your arrays here
+mnist = images.load("mnist-5k")  # your arrays here
 x, y = jnp.asarray(mnist.train_images / 255.0, jnp.float32), jnp.asarray(mnist.train_labels)
 conv, dense = nnx.Conv(1, 16, (8, 8), 4, rngs=nnx.Rngs(0)), nnx.Linear(784, 10, rngs=nnx.Rngs(1))
 model = nnx.Sequential(conv, jnp.tanh, lambda h: h.reshape(len(h), -1), dense)  # your network here
@@ -27,10 +28,9 @@ optimizer = optax.chain(noise, optax.scale(1 / batch), optax.sgd(0.5, momentum=0
 
 @jax.jit
 def step(state, key):
-    params, optimizer_state = state
-    total = gradient(params, x, y, poisson(key, len(x), batch))
-    updates, optimizer_state = optimizer.update(total, optimizer_state)
-    return (optax.apply_updates(params, updates), optimizer_state), None
+    total = gradient(state[0], x, y, poisson(key, len(x), batch))
+    updates, optimizer_state = optimizer.update(total, state[1])
+    return (optax.apply_updates(state[0], updates), optimizer_state), None
 
 
 keys = jax.random.split(jax.random.key(2), steps)

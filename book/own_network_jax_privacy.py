@@ -6,10 +6,11 @@ import jax_privacy
 import optax
 from flax import nnx
 
-from dpstudy import data, gaussian_noise, poisson
+from dpstudy import gaussian_noise, poisson
+from dpstudy.parts import images
 from dpstudy.privacy.accounting import noise_multiplier_for
 
-mnist = data.load("mnist-5k")  # your arrays here
+mnist = images.load("mnist-5k")  # your arrays here
 x, y = jnp.asarray(mnist.train_images / 255.0, jnp.float32), jnp.asarray(mnist.train_labels)
 conv, dense = nnx.Conv(1, 16, (8, 8), 4, rngs=nnx.Rngs(0)), nnx.Linear(784, 10, rngs=nnx.Rngs(1))
 model = nnx.Sequential(conv, jnp.tanh, lambda h: h.reshape(len(h), -1), dense)  # your network here

@@ -18,12 +18,14 @@ from dpstudy.privacy.accounting import (
     effective_noise_multiplier,
     epsilon,
     epsilon_curve,
+    noise_multiplier_for,
+    sampling_probability_of,
+)
+from dpstudy.privacy.conversions import (
     gdp_delta,
     gdp_epsilon,
     gdp_mu,
     gdp_noise_multiplier_for,
-    noise_multiplier_for,
-    sampling_probability_of,
     zcdp_epsilon,
     zcdp_rho,
 )
@@ -355,12 +357,50 @@ def test_bad_input_names_the_field_and_the_value(change, message):
             "epsilon 0.1 cannot be certified by rdp-2019",
         ),
         (lambda: calibrated(1e15, accountant="rdp"), "too large to calibrate noise for"),
+        (lambda: calibrated(1e15), "epsilon 1000000000000000.0 is too large to calibrate noise"),
+        (lambda: calibrated(1e-300), "epsilon 1e-300 cannot be certified by pld with any noise"),
     ],
 )
 def test_other_bad_input_is_one_line(call, message):
     with pytest.raises(UserError, match=message) as raised:
         call()
     assert "\n" not in str(raised.value)
+
+
+BEYOND = [
+    (
+        {"noise_multiplier": 1e-300},
+        "noise multiplier must be between 0.001 and 1,000,000 .* 1e-300",
+    ),
+    ({"noise_multiplier": 9e-4}, "noise multiplier must be between 0.001 and 1,000,000 .* 0.0009"),
+    ({"noise_multiplier": 1e300}, "noise multiplier must be between .*, got 1e\\+300"),
+    ({"steps": 10**11}, "steps must be at most 1,000,000 to be accounted for, got 100,000,000,000"),
+    ({"sampling_probability": 0.5, "steps": 10**6}, "passes over .* at most 5,000 .* got 500,000"),
+    (
+        {"noise_multiplier": 0.09, "sampling_probability": 1.0, "steps": 1001},
+        "passes over the data must be at most 1,000 .* noise multiplier below 0.1, got 1,001",
+    ),
+]
+
+
+@pytest.mark.parametrize(("change", "message"), BEYOND)
+def test_what_is_beyond_the_range_is_one_line_at_once(change, message):
+    given = {**MNIST, "steps": 10, **change}
+    for accountant in ACCOUNTANTS:
+        with pytest.raises(UserError, match=f"^{message}$"):
+            epsilon(**given, accountant=accountant)
+    with pytest.raises(UserError, match=f"^{message}$"):
+        epsilon_curve(**given | {"steps": [1, given["steps"]]})
+    if "noise_multiplier" not in change:
+        del given["noise_multiplier"]
+        with pytest.raises(UserError, match=f"^{message}$"):
+            noise_multiplier_for(3.0, **given)
+
+
+@pytest.mark.parametrize(("sigma", "steps"), [(1e-3, 1_000), (0.1, 2_000), (1e6, 1), (1e5, 5_000)])
+def test_at_the_ends_of_the_range_pld_is_no_less_than_the_analytic_gaussian(sigma, steps):
+    exact = gdp_epsilon(math.sqrt(steps) / sigma, 1e-5)
+    assert exact <= spent(1.0, sigma, steps) < exact * 1.001 + 1e-3
 
 
 def calibrated(wanted, steps=100, accountant="pld"):

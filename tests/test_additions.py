@@ -18,8 +18,8 @@ import oracles
 import pytest
 from flax import nnx
 
-from dpstudy import data
 from dpstudy.lab import store
+from dpstudy.parts import images as data
 from dpstudy.parts import measure
 from dpstudy.parts.loss import CrossEntropy
 from dpstudy.parts.mechanism import gaussian_noise

@@ -13,11 +13,11 @@ import jax
 import pytest
 from results_for_tests import RUN, contents, environment, result_of, seeds
 
-from dpstudy import data
 from dpstudy.errors import UserError
 from dpstudy.gradients import devices
 from dpstudy.lab import campaign, store
 from dpstudy.lab.store import StoreError
+from dpstudy.parts import images as data
 from dpstudy.parts.activation import Relu
 from dpstudy.parts.measure import Norms
 from dpstudy.parts.optimizer import Adam

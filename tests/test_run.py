@@ -13,9 +13,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dpstudy import data
 from dpstudy.errors import UserError
 from dpstudy.parts import dataset
+from dpstudy.parts import images as data
 from dpstudy.parts.activation import TANH, LayerWise, Linear, Relu, Tempered
 from dpstudy.parts.dataset import Data, Images
 from dpstudy.parts.loss import CrossEntropy, Loss

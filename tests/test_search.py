@@ -161,7 +161,7 @@ def run(results, monkeypatch):
     trained = []
     monkeypatch.setattr("dpstudy.lab.experiment.SMOKE", TINY)
     monkeypatch.setattr(trainer.campaign, "train_missing", train)
-    monkeypatch.setattr("dpstudy.data.load", lambda name: None)
+    monkeypatch.setattr("dpstudy.parts.images.load", lambda name: None)
 
     def run(search, *options):
         monkeypatch.setattr("dpstudy.papers.EXPERIMENTS", {search.name: search})

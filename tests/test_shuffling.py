@@ -7,7 +7,7 @@ import pytest
 from scipy import optimize, special, stats
 
 from dpstudy.errors import UserError
-from dpstudy.privacy import accounting
+from dpstudy.privacy import conversions
 from dpstudy.privacy.shuffling import (
     largest_batch,
     least_epsilon_curve,
@@ -50,14 +50,14 @@ def drawn_delta(at, *, epochs, draws=100_000, **epoch):
 def test_a_single_batch_is_a_gaussian(sigma, epochs):
     """With one batch an epoch there is nothing to shuffle, and the bound is nearly exact."""
     found = least(batch=6, noise_multiplier=sigma, epochs=[epochs])
-    exact = accounting.gdp_epsilon(math.sqrt(epochs) / sigma, COMMON["delta"])
+    exact = conversions.gdp_epsilon(math.sqrt(epochs) / sigma, COMMON["delta"])
     assert 0.99 * exact < found <= exact
 
 
 def test_a_delta_beyond_the_rounding_of_composition_has_no_larger_bound():
     """Composition leaves an infinite loss with a probability of 1e-15 a time."""
     found = least(batch=6, epochs=range(1, 11), delta=1e-14)
-    assert found < accounting.gdp_epsilon(math.sqrt(10), 1e-14)
+    assert found < conversions.gdp_epsilon(math.sqrt(10), 1e-14)
 
 
 @pytest.mark.parametrize(
@@ -138,7 +138,7 @@ def test_the_settings_of_losing_less_cost_more_than_they_claim():
             epochs=[setting.epochs],
             delta=setting.delta,
         )
-        proven = accounting.gdp_epsilon(
+        proven = conversions.gdp_epsilon(
             math.sqrt(setting.epochs) / setting.noise_multiplier, setting.delta
         )
         assert found < proven
@@ -162,7 +162,7 @@ def test_noise_and_fewer_passes_through_full_batches_take_off():
 @pytest.mark.parametrize("sigma", [1e-6, 1e-3, 0.1, 0.49, 0.5, 50.0, 1e4])
 def test_any_noise_has_a_bound_below_what_is_proven(sigma):
     found = least(noise_multiplier=sigma, epochs=[3])
-    assert 0 <= found <= accounting.gdp_epsilon(math.sqrt(3) / sigma, COMMON["delta"])
+    assert 0 <= found <= conversions.gdp_epsilon(math.sqrt(3) / sigma, COMMON["delta"])
     assert found > 20 or sigma > 0.3
 
 

@@ -42,7 +42,7 @@ from dpstudy.papers.tempered_sigmoids.propositions import (
     temperature_and_bias,
 )
 from dpstudy.papers.tempered_sigmoids.propositions import gradient_norms as tempered_sigmoids
-from dpstudy.privacy import accounting
+from dpstudy.privacy import conversions
 from dpstudy.propositions import search
 from dpstudy.propositions.statement import LOOSE_BELOW, ROUNDING, Outcome
 
@@ -457,7 +457,7 @@ def test_drawn_delta_is_that_of_a_plain_gaussian():
     case = sampled_gaussian.CASES[0]
     assert case.sampling_probability == 1
     estimate, error = sampled_gaussian.estimated_delta(case, 1.5)
-    assert abs(estimate - accounting.gdp_delta(1 / case.noise_multiplier, 1.5)) < 5 * error
+    assert abs(estimate - conversions.gdp_delta(1 / case.noise_multiplier, 1.5)) < 5 * error
     assert error < 1e-3
 
 

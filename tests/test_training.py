@@ -16,8 +16,8 @@ from flax import nnx
 from jax.flatten_util import ravel_pytree
 from scipy.special import log_softmax
 
-from dpstudy import data
 from dpstudy.gradients import devices
+from dpstudy.parts import images as data
 from dpstudy.parts import sampling
 from dpstudy.parts.activation import Relu
 from dpstudy.parts.dataset import Images

@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 import tarfile
+import tracemalloc
 from dataclasses import replace
 
 import pytest
@@ -227,6 +228,62 @@ def test_no_archive_is_one_line(tmp_path):
         transfer.merge(tmp_path, tmp_path / "nowhere")
     with pytest.raises(StoreError, match=r"cannot be read .*: Is a directory$"):
         transfer.merge(tmp_path, tmp_path)
+
+
+def _sparse(name, size):
+    """An entry that holds nothing but its size: tar's way to pack holes."""
+    entry = tarfile.TarInfo(name)
+    entry.pax_headers = {
+        "GNU.sparse.major": "0",
+        "GNU.sparse.minor": "1",
+        "GNU.sparse.map": f"{size},0",
+        "GNU.sparse.size": str(size),
+    }
+    return entry
+
+
+@pytest.mark.parametrize("how", ["zipped", "sparse"])
+def test_a_file_that_unpacks_to_too_much_is_one_line_and_adds_nothing(here, tmp_path, how):
+    good = next((here / "one").iterdir())
+    size = 2**24 + 1
+    big = {"two/big.json": bytes(size) if how == "zipped" else _sparse("two/big.json", 2**34)}
+    archive = pack(tmp_path / "bomb.tar.gz", {f"one/{good.name}": good.read_bytes()} | big)
+    with pytest.raises(StoreError) as caught:
+        transfer.merge(tmp_path / "there", archive)
+    assert str(caught.value) == (
+        f"{archive}: cannot be read as an archive of results: more than 16,777,216 bytes"
+    )
+    assert not (tmp_path / "there").exists()
+
+
+@pytest.mark.parametrize("place", ["of an entry", "behind the last", "of many empty ones"])
+def test_an_archive_that_unpacks_to_too_much_is_not_read_to_its_end(tmp_path, monkeypatch, place):
+    limit = 2**22
+    monkeypatch.setattr(transfer, "_MOST_IN_ALL", limit)
+    entries = {"notes.txt": bytes(16 * limit)} if place == "of an entry" else {}
+    if place == "of many empty ones":
+        entries = {f"e/{number}.txt": b"" for number in range(limit // 512 + 1)}
+    archive = pack(tmp_path / "bomb.tar.gz", entries)
+    if place == "behind the last":
+        archive.write_bytes(archive.read_bytes() + gzip.compress(bytes(16 * limit)))
+    tracemalloc.start()
+    try:
+        with pytest.raises(StoreError, match=r"as an archive of results: more than 4,194,304 byte"):
+            transfer.merge(tmp_path / "there", archive)
+        assert tracemalloc.get_traced_memory()[1] < limit
+    finally:
+        tracemalloc.stop()
+
+
+def test_a_result_whose_epsilon_cannot_be_stated_is_refused_and_the_others_are_added(tmp_path):
+    beyond = replace(RUN, noise_multiplier=1e-30)
+    for run in (beyond, RUN):
+        store.write(tmp_path / "node" / "one", result_of(run, epsilon={}))
+    transfer.export(tmp_path / "node", tmp_path / "results.tar.gz")
+    merged = transfer.merge(tmp_path / "here", tmp_path / "results.tar.gz")
+    assert merged.added == 1
+    [refused] = merged.refused
+    assert refused.startswith(f"one/{beyond.identity}.json: noise multiplier must be between 0.001")
 
 
 def test_results_that_came_without_their_epsilon_are_completed(tmp_path):

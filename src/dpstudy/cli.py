@@ -5,21 +5,26 @@ Every mistake a user can mend is one line on standard error and exit code 2.
 
 from __future__ import annotations
 
-import contextlib
+from dpstudy.commands import stopping  # the first, for Ctrl-C while the others load
+
+# isort: split
 import itertools
 import json
 import math
 import re
 import shutil
-import signal
-import sys
-from collections.abc import Iterator
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from dpstudy.data import NAMES
+from dpstudy.commands import data, privacy, results
+from dpstudy.commands.shell import (
+    EXIT_INTERRUPTED,
+    EXIT_MISTAKE,
+    Group,
+    complain,
+    one_line,
+)
 from dpstudy.errors import UserError
 
 if TYPE_CHECKING:
@@ -29,64 +34,18 @@ if TYPE_CHECKING:
     from dpstudy.ledger.ledger import Entry
     from dpstudy.parts.run import Run
 
-EXIT_MISTAKE, EXIT_INTERRUPTED, EXIT_DAMAGED = 2, 130, 1
-
-
-class Group(click.Group):
-    """A group of commands whose errors, click's included, are one line and an exit code."""
-
-    def main(self, *args: Any, standalone_mode: bool = True, **options: Any) -> Any:
-        """Run the command line; see the module's documentation."""
-        if not standalone_mode:
-            return super().main(*args, standalone_mode=False, **options)
-        try:
-            code = super().main(*args, standalone_mode=False, **options)
-        except (UserError, click.ClickException) as error:
-            complain(_line(error))
-            sys.exit(EXIT_MISTAKE)
-        except click.Abort:
-            complain("stopped")
-            sys.exit(EXIT_INTERRUPTED)
-        sys.exit(code)
-
-    def parse_args(self, context: click.Context, args: list[str]) -> list[str]:
-        """Parse the options; show the help if there is nothing at all."""
-        if not args:
-            click.echo(context.get_help(), err=True)
-            context.exit(EXIT_MISTAKE)
-        return super().parse_args(context, args)
-
-    def resolve_command(self, context: click.Context, args: list[str]) -> Any:
-        """Find the command that `args` begin with, or name those there are."""
-        if not args[0].startswith("-") and self.get_command(context, args[0]) is None:
-            raise UserError(
-                f"unknown command {args[0]!r}; one of: {', '.join(self.list_commands(context))}"
-            )
-        return super().resolve_command(context, args)
-
-
-def _line(error: UserError | click.ClickException) -> str:
-    """Return an error as one line, and where to read on if click found it."""
-    if not isinstance(error, click.ClickException):
-        return " ".join(str(error).split("\n"))
-    message = error.format_message().replace("\n", " ").removesuffix(".")
-    context = getattr(error, "ctx", None)
-    return message if context is None else f"{message} (see `{context.command_path} --help`)"
-
-
-def complain(line: str) -> None:
-    """Print one line on standard error."""
-    click.echo(f"dpstudy: {line}", err=True)
-
 
 @click.group(cls=Group, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="dpstudy")
 def main() -> None:
     """Under the Clip: re-run, account for and check the study's experiments."""
+    from dpstudy.parts.files import given_folder
+
+    given_folder("DPSTUDY_RESULTS")  # before anything else: it may be no folder
 
 
-# Groups within the group know their commands too.
-main.group_class = Group
+for _command in (privacy.epsilon, privacy.noise, data.data, results.results):
+    main.add_command(_command)
 
 
 @main.command("list")
@@ -163,16 +122,6 @@ def _print_claims(paper: str, entries: list[Entry]) -> None:
     click.echo()
 
 
-@contextlib.contextmanager
-def _terminated_as_by_ctrl_c() -> Iterator[None]:
-    """Take SIGTERM for Ctrl-C: batch systems end a job by it, and so does `kill`."""
-    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
-
-
 def parse_budget(text: str | None) -> float:
     """Return seconds from "90s", "9m", "1.5h" or plain seconds; infinity from None.
 
@@ -198,7 +147,10 @@ def parse_budget(text: str | None) -> float:
 )
 @click.option("--dataset", metavar="NAME", help="Only this dataset (full profile).")
 @click.option(
-    "--seeds", type=int, metavar="N", help="Seeds 0 to N-1, instead of the experiment's number."
+    "--seeds",
+    type=click.IntRange(max=1_000),
+    metavar="N",
+    help="Seeds 0 to N-1, instead of the experiment's number.",
 )
 @click.option(
     "--budget", metavar="TIME", help="Stop cleanly after 90s, 9m or 1.5h; run again to go on."
@@ -218,7 +170,7 @@ def parse_budget(text: str | None) -> float:
 @click.option("--scheduler", metavar="ADDRESS", help="Train on a Dask cluster, tcp://host:port.")
 @click.option("--missing", is_flag=True, help="Every experiment that has runs missing.")
 @click.option("--dry-run", is_flag=True, help="Print the runs that are missing, and train nothing.")
-@_terminated_as_by_ctrl_c()
+@stopping.terminated_as_by_ctrl_c()
 def run(
     experiments: tuple[str, ...],
     profile: str,
@@ -237,7 +189,7 @@ def run(
     without a name. Runs already stored are not trained again, and a run that was interrupted goes
     on at its last epoch.
     """
-    from dpstudy import data as datasets
+    from dpstudy.parts import images as datasets
 
     if not experiments and not missing:
         raise click.UsageError("name an EXPERIMENT (see `dpstudy list`), or give --missing")
@@ -334,7 +286,7 @@ def _train(
                 try:
                     choosing = not unfinished and _choose(experiment, wanted)
                 except UserError as error:
-                    complain(_line(error))
+                    complain(one_line(error))
                     choosing, refused = False, True
     except KeyboardInterrupt:
         complain("stopped; what was done is kept, the same command goes on from there")
@@ -384,129 +336,6 @@ def _count(number: int, noun: str) -> str:
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
-def privacy_options(command: Any) -> Any:
-    """Add the options that say what is accounted for."""
-    for option in reversed(
-        [
-            click.option("--examples", type=int, required=True, help="Training examples."),
-            click.option("--batch", type=int, required=True, help="Expected batch size."),
-            click.option("--epochs", type=int, required=True, help="Passes over the data."),
-            click.option(
-                "--delta",
-                type=float,
-                default=1e-5,
-                show_default=True,
-                help="The δ of (ε, δ), below one over the number of examples.",
-            ),
-            click.option("--json", "as_json", is_flag=True, help="Print JSON."),
-        ]
-    ):
-        command = option(command)
-    return command
-
-
-def _steps(examples: int, batch: int, epochs: int) -> dict[str, Any]:
-    from dpstudy.parts.sampling import steps_per_epoch
-    from dpstudy.privacy import accounting
-
-    probability = accounting.sampling_probability_of(examples=examples, batch=batch)
-    steps = accounting.check_epochs(epochs) * steps_per_epoch(examples, batch)
-    return {"sampling_probability": probability, "steps": steps}
-
-
-@main.command()
-@click.option(
-    "--noise",
-    type=float,
-    required=True,
-    help="Noise multiplier σ: the noise's standard deviation over the clipping norm.",
-)
-@click.option(
-    "--shuffled",
-    is_flag=True,
-    help="Batches cut from a shuffled data set: what that costs at least and at most.",
-)
-@privacy_options
-def epsilon(
-    noise: float,
-    shuffled: bool,
-    examples: int,
-    batch: int,
-    epochs: int,
-    delta: float,
-    as_json: bool,
-) -> None:
-    """State the ε that DP-SGD costs, by accountant.
-
-    For Poisson sampling and neighbours that differ by adding or removing one example:
-
-    dpstudy epsilon --examples 60000 --batch 512 --epochs 40 --noise 1.23
-    """
-    from dpstudy.ledger.wording import rounded_down
-    from dpstudy.privacy import accounting
-    from dpstudy.privacy.run_epsilon import LABELS, shuffled_curve
-
-    what = _steps(examples, batch, epochs)
-    values: dict[str, float | None]
-    if shuffled:
-        what["steps"] = epochs * (examples // batch)
-        curves = shuffled_curve(
-            examples=examples,
-            batch=batch,
-            steps=[what["steps"]],
-            noise_multiplier=noise,
-            delta=delta,
-        )
-        values = {name: curve[-1] for name, curve in curves.items()}
-    else:
-        values = {
-            name: accounting.epsilon(**what, noise_multiplier=noise, delta=delta, accountant=name)
-            for name in accounting.ACCOUNTANTS
-        }
-    if as_json:
-        click.echo(json.dumps({**what, "noise_multiplier": noise, "delta": delta, **values}))
-        return
-    for name, value in values.items():
-        shown = "none" if value is None else f"{value:.4f}"
-        if name == "shuffled-at-least" and value is not None:
-            shown = rounded_down(value, 4)
-        click.echo(f"{shown:>8}  {LABELS[name]}")
-
-
-@main.command()
-@click.option("--epsilon", "wanted", type=float, required=True, help="The epsilon to spend.")
-@privacy_options
-def noise(
-    wanted: float, examples: int, batch: int, epochs: int, delta: float, as_json: bool
-) -> None:
-    """State the noise that a wanted ε needs, by accountant.
-
-    For Poisson sampling and neighbours that differ by adding or removing one example:
-
-    dpstudy noise --epsilon 3 --examples 60000 --batch 512 --epochs 40
-    """
-    from dpstudy.privacy import accounting
-    from dpstudy.privacy.run_epsilon import LABELS
-
-    what = _steps(examples, batch, epochs)
-    values: dict[str, float | None] = {}
-    for name in accounting.ACCOUNTANTS:
-        try:
-            values[name] = accounting.noise_multiplier_for(
-                wanted, **what, delta=delta, accountant=name
-            )
-        except UserError:
-            # An older accountant may be unable to certify what the tightest one can.
-            if name == "pld":
-                raise
-            values[name] = None
-    if as_json:
-        click.echo(json.dumps({**what, "epsilon": wanted, "delta": delta, **values}))
-        return
-    for name, value in values.items():
-        click.echo(f"{'none' if value is None else f'{value:8.4f}':>8}  {LABELS[name]}")
-
-
 @main.command()
 @click.argument("names", nargs=-1, metavar="[NAME…]")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
@@ -532,85 +361,7 @@ def theorems(names: tuple[str, ...], as_json: bool, keep: bool) -> None:
         click.echo(f"{row['verdict']:12}  {row['statement']}: {row['finding']}")
 
 
-@main.group()
-def data() -> None:
-    """Fetch and verify datasets."""
-
-
-@data.command()
-@click.argument("name", metavar="|".join(NAMES))
-@click.option("--force", is_flag=True, help="Download again even if it is there.")
-def fetch(name: str, force: bool) -> None:
-    """Download a dataset and check its content."""
-    from dpstudy import data as datasets
-
-    click.echo(datasets.fetch(name, force=force))
-
-
-@data.command()
-@click.argument("name", metavar="|".join(NAMES))
-def verify(name: str) -> None:
-    """Check a dataset's content against its known hashes."""
-    from dpstudy import data as datasets
-
-    click.echo(datasets.verify(name))
-
-
-@main.group()
-def results() -> None:
-    """Verify stored results, and carry them between machines."""
-
-
-@results.command("verify")
-def verify_results() -> None:
-    """Check every stored result; name each that is damaged, foreign or edited by hand."""
-    from dpstudy.lab import choices, records, store
-
-    folder = store.results_folder()
-    good, errors = 0, []
-    for place in (store.runs_folder(), folder / "repeats"):
-        found, damaged = store.read_all(place)
-        good += len(found)
-        errors += damaged
-    for kind in records.KINDS:
-        place = records.folder(kind)
-        chosen = kind == choices.KIND
-        kept, damaged = choices.read_all(place) if chosen else records.read_all(place, kind)
-        good += len(kept)
-        errors += damaged
-    for error in errors:
-        complain(str(error))
-    click.echo(f"{good} results in {folder} are intact, {len(errors)} are not")
-    if errors:
-        raise SystemExit(EXIT_DAMAGED)
-
-
-@results.command()
-@click.argument("file", type=click.Path(dir_okay=False, path_type=Path))
-def export(file: Path) -> None:
-    """Pack all intact results, and what searches chose, into FILE, a .tar.gz."""
-    from dpstudy.lab import store, transfer
-
-    count, left_out = transfer.export(store.results_folder(), file)
-    for error in left_out:
-        complain(f"left out: {error}")
-    click.echo(f"{count} results packed into {file}")
-
-
-@results.command()
-@click.argument("file", type=click.Path(dir_okay=False, path_type=Path))
-def merge(file: Path) -> None:
-    """Add the results packed in FILE; nothing stored is replaced."""
-    from dpstudy.lab import store, transfer
-
-    merged = transfer.merge(store.results_folder(), file)
-    for line in merged.refused:
-        complain(f"left out: {line}")
-    ignored = f", {merged.ignored} other files ignored" if merged.ignored else ""
-    click.echo(f"{merged.added} results added, {merged.already} already there{ignored}")
-    if merged.refused:
-        raise SystemExit(EXIT_DAMAGED)
-
+stopping.loaded()
 
 if __name__ == "__main__":
     main(prog_name="dpstudy")

@@ -8,7 +8,7 @@ import pandas as pd
 from dpstudy.lab import store
 from dpstudy.lab.store import Result
 from dpstudy.page.figure import Note, Table
-from dpstudy.parts.dataset import DATASETS
+from dpstudy.parts.images import DATASETS
 
 
 def repeats() -> Table | Note:

@@ -23,12 +23,12 @@ from typing import Any, TypeVar
 import jax
 import numpy as np
 
-from dpstudy import data
 from dpstudy.errors import UserError
 from dpstudy.gradients import devices
 from dpstudy.lab import store
 from dpstudy.lab.hopeless import Hopeless
 from dpstudy.lab.store import Result
+from dpstudy.parts import files
 from dpstudy.parts.part import SpecError
 from dpstudy.parts.run import Run, cohort_of
 from dpstudy.training import loop
@@ -325,7 +325,7 @@ def _keep_compiled_programs() -> None:
     `$JAX_COMPILATION_CACHE_DIR` names another place.
     """
     if jax.config.jax_compilation_cache_dir is None:
-        jax.config.update("jax_compilation_cache_dir", str(data.cache_folder() / "compiled"))
+        jax.config.update("jax_compilation_cache_dir", str(files.cache_folder() / "compiled"))
 
 
 def _result(begun: Begun, index: int, fingerprint: str) -> Result:

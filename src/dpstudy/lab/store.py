@@ -26,6 +26,7 @@ from pathlib import Path
 from typing import Any
 
 from dpstudy.errors import UserError
+from dpstudy.parts import files
 from dpstudy.parts.part import SpecError
 from dpstudy.parts.run import Run
 
@@ -97,12 +98,7 @@ def results_folder(profile: str = "full") -> Path:
     Raises:
         UserError: `$DPSTUDY_RESULTS` names the home of a user that there is not.
     """
-    if given := os.environ.get("DPSTUDY_RESULTS"):
-        try:
-            folder = Path(given).expanduser()
-        except RuntimeError as error:
-            raise UserError(f"DPSTUDY_RESULTS is {given!r}: {error}") from error
-    else:
+    if (folder := files.given_folder("DPSTUDY_RESULTS")) is None:
         checkout = Path(__file__).resolve().parents[3]
         root = checkout if (checkout / "pyproject.toml").exists() else Path.cwd()
         folder = root / "results"

@@ -14,10 +14,13 @@ import tempfile
 import zlib
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
+from typing import BinaryIO
 
+from dpstudy.errors import UserError
 from dpstudy.lab import choices, store
 from dpstudy.lab.choices import Kept
 from dpstudy.lab.store import DamagedError, Result, StoreError
+from dpstudy.parts.files import read_at_most, too_large
 
 # Choices are the one kind of record that goes along: without them another machine would choose
 # again. Benchmarks are of the machine that ran them, propositions are searched again in minutes.
@@ -25,6 +28,9 @@ PACKED = ("runs", choices.KIND)
 # Relative, one folder deep, nothing hidden, nothing that leaves the folder.
 _PLACE = re.compile(rf"({'|'.join(PACKED)})/\w[\w.-]*\.json", re.ASCII)
 _UNREADABLE = (OSError, EOFError, tarfile.TarError, zlib.error)
+
+# A result takes some kilobytes, all of the study's a few megabytes.
+_MOST_A_FILE, _MOST_IN_ALL = 2**24, 2**30
 
 
 @dataclass
@@ -92,8 +98,15 @@ def merge(folder: Path, archive: Path) -> Merged:
         for place in places:
             try:
                 content = _read(Path(scratch) / place)
+                if isinstance(content, Result) and not (folder / place).exists():
+                    content = store.completed(content)
             except DamagedError as error:
                 merged.refused.append(f"{place}: {error.reason}")
+                continue
+            except StoreError:
+                raise
+            except UserError as error:
+                merged.refused.append(f"{place}: {error}")
                 continue
             if not (folder / place).exists():
                 _write((folder / place).parent, content)
@@ -107,7 +120,7 @@ def merge(folder: Path, archive: Path) -> Merged:
 
 def _write(folder: Path, content: Result | Kept) -> None:
     if isinstance(content, Result):
-        store.write(folder, store.completed(content))
+        store.write(folder, content)
     else:
         choices.write(folder, content)
 
@@ -131,24 +144,46 @@ def _unpack(archive: Path, scratch: Path) -> tuple[list[PurePosixPath], int]:
     places: list[PurePosixPath] = []
     ignored = 0
     try:
-        content = archive.read_bytes()
-        if content.startswith(b"\x1f\x8b"):
-            # All of it at once: tarfile stops reading before the end, where gzip's checksum is.
-            content = gzip.decompress(content)
-        with tarfile.open(fileobj=io.BytesIO(content), mode="r:") as tar:
-            for member in tar:
-                place = PurePosixPath(member.name)
-                if member.isdir():
-                    continue
-                if not (member.isfile() and _PLACE.fullmatch(place.as_posix())):
-                    ignored += 1
-                    continue
-                stream = tar.extractfile(member)
-                assert stream is not None  # it is a file
-                (scratch / place).parent.mkdir(exist_ok=True)
-                (scratch / place).write_bytes(stream.read())
-                places.append(place)
+        with archive.open("rb") as packed:
+            content = _Bounded(packed)
+            with tarfile.open(fileobj=content, mode="r|") as tar:
+                for member in tar:
+                    tar.members.clear()  # Else each of a million empty entries would be kept.
+                    place = PurePosixPath(member.name)
+                    if member.isdir():
+                        continue
+                    if not (member.isfile() and _PLACE.fullmatch(place.as_posix())):
+                        ignored += 1
+                        continue
+                    stream = tar.extractfile(member)
+                    assert stream is not None  # it is a file
+                    (scratch / place).parent.mkdir(exist_ok=True)
+                    (scratch / place).write_bytes(read_at_most(stream, _MOST_A_FILE))
+                    places.append(place)
+            content.finish()
     except _UNREADABLE as error:
         reason = getattr(error, "strerror", None) or "not a .tar.gz, or cut short or damaged"
         raise StoreError(f"{archive}: cannot be read as an archive of results: {reason}") from error
     return list(dict.fromkeys(places)), ignored
+
+
+class _Bounded:
+    """A file unzipped as it is read, and not read beyond a limit."""
+
+    def __init__(self, packed: BinaryIO) -> None:
+        zipped = packed.read(2) == b"\x1f\x8b"
+        packed.seek(0)
+        self._stream = gzip.GzipFile(fileobj=packed) if zipped else packed
+        self._left = _MOST_IN_ALL
+
+    def read(self, size: int) -> bytes:
+        content = self._stream.read(min(size, self._left + 1))
+        self._left -= len(content)
+        if self._left < 0:
+            raise too_large(_MOST_IN_ALL)
+        return content
+
+    def finish(self) -> None:
+        """Read on to the end: tarfile stops before it, and there gzip's checksum is."""
+        while self.read(2**20):
+            pass

@@ -21,7 +21,7 @@ from dpstudy.ledger.published import Number
 from dpstudy.ledger.rules import KINDS
 from dpstudy.ledger.rules.rule import Field, Rule
 from dpstudy.ledger.wording import QUANTITIES, Quantity
-from dpstudy.parts.dataset import DATASETS
+from dpstudy.parts.images import DATASETS
 from dpstudy.parts.part import KINDS as PARTS
 from dpstudy.parts.run import Run
 

@@ -45,7 +45,7 @@ class Setting:
 
     Attributes:
         paper: its short name.
-        dataset: name as in `dpstudy.data`.
+        dataset: name as in `dpstudy.parts.images`.
         network: "end-to-end", or "ScatterNet" for a CNN on public features.
         examples: training examples.
         batch: batch size; shuffled in the paper, expected under Poisson sampling.

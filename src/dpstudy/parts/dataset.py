@@ -6,31 +6,13 @@ from typing import TYPE_CHECKING
 
 import jax.numpy as jnp
 
-from dpstudy import data
+from dpstudy.parts import images
+from dpstudy.parts.images import DATASETS, IMAGE_SHAPE, TRAINING_EXAMPLES
 from dpstudy.parts.part import Part, SpecError, choose, part
 
 if TYPE_CHECKING:
     from jaxtyping import Array, Float, UInt8
 
-# As a page prints them.
-DATASETS = {
-    "mnist": "MNIST",
-    "fashion-mnist": "Fashion-MNIST",
-    "cifar-10": "CIFAR-10",
-    "mnist-5k": "MNIST-5k",
-}
-TRAINING_EXAMPLES = {
-    "mnist": 60_000,
-    "fashion-mnist": 60_000,
-    "cifar-10": 50_000,
-    "mnist-5k": 4_000,
-}
-IMAGE_SHAPE = {
-    "mnist": (28, 28, 1),
-    "fashion-mnist": (28, 28, 1),
-    "cifar-10": (32, 32, 3),
-    "mnist-5k": (28, 28, 1),
-}
 NORMALIZATIONS = ("", "imagenet")
 # Of red, green and blue, as torchvision's models take them.
 IMAGENET_MEAN = (0.485, 0.456, 0.406)
@@ -56,7 +38,7 @@ class Data(Part):
         """The shape of what `prepare` returns for one example."""
         raise NotImplementedError
 
-    def load(self) -> data.Dataset:
+    def load(self) -> images.Dataset:
         """Return the arrays as they are stored.
 
         Raises:
@@ -94,13 +76,13 @@ class Images(Data):
         """See `Data`."""
         return IMAGE_SHAPE[self.name]
 
-    def load(self) -> data.Dataset:
+    def load(self) -> images.Dataset:
         """See `Data`."""
-        return data.load(self.name)
+        return images.load(self.name)
 
     def prepare(self, stored: UInt8[Array, "batch h w c"]) -> Float[Array, "batch h w c"]:
         """See `Data`."""
-        images = stored.astype(jnp.float32) / 255
+        pixels = stored.astype(jnp.float32) / 255
         if self.normalization == "imagenet":
-            return (images - jnp.array(IMAGENET_MEAN)) / jnp.array(IMAGENET_DEVIATION)
-        return images
+            return (pixels - jnp.array(IMAGENET_MEAN)) / jnp.array(IMAGENET_DEVIATION)
+        return pixels

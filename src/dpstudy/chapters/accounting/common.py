@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from dpstudy.errors import UserError
 from dpstudy.ledger.published import DELTA, MNIST_PARAMETERS, Setting
 from dpstudy.papers.losing_less.published import END_TO_END, SCATTERNET
-from dpstudy.privacy.accounting import epsilon, gdp_epsilon
+from dpstudy.privacy.accounting import epsilon
+from dpstudy.privacy.conversions import gdp_epsilon
 
 NAMES = {"rdp-2019": "RDP 2019", "rdp": "RDP", "pld": "PLD"}
 _SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")

@@ -24,9 +24,10 @@ from dpstudy.papers.backpropagation_clipping.published import (
 from dpstudy.papers.losing_less.published import END_TO_END, SCATTERNET
 from dpstudy.papers.tanh_filter.published import TANH_FILTER, TanhFilter
 from dpstudy.papers.tempered_sigmoids.published import CLAIMS
-from dpstudy.parts.dataset import DATASETS
+from dpstudy.parts.images import DATASETS
 from dpstudy.parts.sampling import steps_per_epoch
-from dpstudy.privacy.accounting import epsilon, gdp_epsilon
+from dpstudy.privacy.accounting import epsilon
+from dpstudy.privacy.conversions import gdp_epsilon
 from dpstudy.privacy.shuffling import least_epsilon_curve
 
 

@@ -11,7 +11,7 @@ from dpstudy.chapters.accounting.common import AT_DELTA, NAMES, Resolution, sett
 from dpstudy.ledger.published import Setting
 from dpstudy.page.figure import STYLES, Figure, Table, canvas
 from dpstudy.papers.losing_less.published import END_TO_END
-from dpstudy.parts.dataset import DATASETS
+from dpstudy.parts.images import DATASETS
 from dpstudy.parts.sampling import steps_per_epoch
 from dpstudy.privacy.accounting import epsilon, epsilon_curve, noise_multiplier_for
 

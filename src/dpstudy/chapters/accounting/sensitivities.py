@@ -15,9 +15,10 @@ from dpstudy.papers.backpropagation_clipping.published import (
     CorrectedClipping,
 )
 from dpstudy.papers.tanh_filter.published import TANH_FILTER, TanhFilter
-from dpstudy.parts.dataset import DATASETS
+from dpstudy.parts.images import DATASETS
 from dpstudy.parts.sampling import steps_per_epoch
-from dpstudy.privacy.accounting import epsilon, zcdp_epsilon
+from dpstudy.privacy.accounting import epsilon
+from dpstudy.privacy.conversions import zcdp_epsilon
 
 # The tanh filter's paper states no epochs. Its other settings are those of TensorFlow Privacy's
 # MNIST tutorial of 2019, which trains for 60.

@@ -17,8 +17,9 @@ import numpy as np
 
 from dpstudy.ledger.published import DELTA, Setting
 from dpstudy.papers.losing_less.published import END_TO_END
-from dpstudy.parts.dataset import DATASETS
-from dpstudy.privacy.accounting import epsilon, gdp_epsilon
+from dpstudy.parts.images import DATASETS
+from dpstudy.privacy.accounting import epsilon
+from dpstudy.privacy.conversions import gdp_epsilon
 from dpstudy.propositions.statement import Outcome, Statement
 
 _DRAWS, _AT_ONCE = 10_000, 2_000

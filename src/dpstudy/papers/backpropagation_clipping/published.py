@@ -6,11 +6,8 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from dpstudy.ledger.published import DELTA, Source
-from dpstudy.privacy.accounting import (
-    effective_noise_multiplier,
-    gdp_noise_multiplier_for,
-    zcdp_rho,
-)
+from dpstudy.privacy.accounting import effective_noise_multiplier
+from dpstudy.privacy.conversions import gdp_noise_multiplier_for, zcdp_rho
 
 _BACKPROP = Source("stevens2022backpropagation", "Figure 2 and Table 1")
 _CORRECTED = Source(

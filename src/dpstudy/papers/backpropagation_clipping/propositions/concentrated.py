@@ -17,7 +17,8 @@ import numpy as np
 from dp_accounting.rdp import RdpAccountant
 
 from dpstudy.papers.backpropagation_clipping.published import CORRECTED_CLIPPING, CorrectedClipping
-from dpstudy.privacy.accounting import epsilon, gdp_epsilon, zcdp_epsilon
+from dpstudy.privacy.accounting import epsilon
+from dpstudy.privacy.conversions import gdp_epsilon, zcdp_epsilon
 from dpstudy.propositions.search import Found, search, search_box
 from dpstudy.propositions.statement import Outcome, Statement
 

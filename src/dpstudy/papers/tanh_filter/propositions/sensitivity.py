@@ -11,7 +11,7 @@ import numpy as np
 
 from dpstudy.ledger.published import MNIST_PARAMETERS
 from dpstudy.parts.mechanism import clip_coefficients
-from dpstudy.privacy.accounting import gdp_delta
+from dpstudy.privacy.conversions import gdp_delta
 from dpstudy.propositions.search import Found, search, search_box
 from dpstudy.propositions.statement import Outcome, Statement
 

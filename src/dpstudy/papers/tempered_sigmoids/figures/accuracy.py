@@ -25,7 +25,7 @@ from dpstudy.papers.tempered_sigmoids.figures.common import (
     until,
 )
 from dpstudy.papers.tempered_sigmoids.published import NUMBERS
-from dpstudy.parts.dataset import DATASETS
+from dpstudy.parts.images import DATASETS
 from dpstudy.parts.run import setting
 
 _FORMATS = {

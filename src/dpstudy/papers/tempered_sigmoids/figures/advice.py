@@ -29,7 +29,7 @@ from dpstudy.papers.tempered_sigmoids.figures.noise import gain_said, paired_gai
 from dpstudy.papers.tempered_sigmoids.figures.rates import OPTIMIZERS
 from dpstudy.papers.tempered_sigmoids.figures.sweep import NORMS, Sweep
 from dpstudy.papers.tempered_sigmoids.searches import TABLE_3_SEARCH
-from dpstudy.parts.dataset import DATASETS
+from dpstudy.parts.images import DATASETS
 
 SCALE = ("mnist", "fashion-mnist", "cifar-10")
 TRY_BOTH = "Try both: whether tanh is better than relu depends on the data and the settings"

@@ -30,7 +30,7 @@ from dpstudy.papers.tempered_sigmoids.figures.common import (
 )
 from dpstudy.papers.tempered_sigmoids.figures.sweep import Sweep, draw_triplets, swept
 from dpstudy.parts.activation import TANH
-from dpstudy.parts.dataset import DATASETS
+from dpstudy.parts.images import DATASETS
 
 # Where it was seen that the best share slope and value, and below what chance others confirm it.
 SEEN_ON, UNLIKELY = "mnist", 0.05

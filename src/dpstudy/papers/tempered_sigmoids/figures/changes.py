@@ -22,7 +22,7 @@ from dpstudy.papers.tempered_sigmoids.figures.common import (
     seeds_of,
     spending_of,
 )
-from dpstudy.parts.dataset import DATASETS
+from dpstudy.parts.images import DATASETS
 
 NOTHING = "nothing"
 RATES = (NOTHING, "twice the rate", "four times the rate", "eight times the rate")

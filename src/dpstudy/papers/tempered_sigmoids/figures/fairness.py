@@ -16,7 +16,7 @@ from dpstudy.papers.tempered_sigmoids.figures.common import (
     for_each_dataset,
     seeds_of,
 )
-from dpstudy.parts.dataset import DATASETS
+from dpstudy.parts.images import DATASETS
 
 # Test images a class: exactly so but for MNIST, which has from 892 to 1,135.
 IMAGES = {"mnist-5k": 100} | dict.fromkeys(BASE, 1_000)

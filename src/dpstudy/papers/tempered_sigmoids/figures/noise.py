@@ -25,7 +25,7 @@ from dpstudy.papers.tempered_sigmoids.figures.common import (
     spending_of,
     until,
 )
-from dpstudy.parts.dataset import DATASETS
+from dpstudy.parts.images import DATASETS
 
 LINES = {
     ("σ of Figure 3", "relu"): STYLES[1],

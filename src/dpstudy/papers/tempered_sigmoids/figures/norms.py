@@ -20,7 +20,7 @@ from dpstudy.papers.tempered_sigmoids.figures.common import (
     until,
 )
 from dpstudy.papers.tempered_sigmoids.figures.sweep import NORMS, Sweep, draw_triplets, swept
-from dpstudy.parts.dataset import DATASETS
+from dpstudy.parts.images import DATASETS
 from dpstudy.parts.measure import EXAMPLES
 
 QUANTITIES = {"norms.gradient": "mean gradient norm", "norms.activation": "mean activation norm"}

@@ -8,7 +8,7 @@ from dpstudy.lab.readings import Reading
 from dpstudy.page.figure import STYLES, Figure, Note, canvas
 from dpstudy.papers.tempered_sigmoids.figures.common import dataset_of, diverged, seeds_of
 from dpstudy.papers.tempered_sigmoids.figures.family import family
-from dpstudy.parts.dataset import DATASETS
+from dpstudy.parts.images import DATASETS
 
 HOW = "papermill notebooks/02_tempered_sigmoids.ipynb out.ipynb -p profile smoke -p T {:g}"
 

@@ -27,7 +27,7 @@ from dpstudy.papers.tempered_sigmoids.figures.searches import (
     tried_and_again,
     winner_of,
 )
-from dpstudy.parts.dataset import DATASETS
+from dpstudy.parts.images import DATASETS
 
 OPTIMIZERS = ("SGD", "Adam")
 KINDS = {"private": STYLES[0], "not private": STYLES[1]}

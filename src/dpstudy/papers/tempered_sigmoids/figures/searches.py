@@ -25,7 +25,7 @@ from dpstudy.papers.tempered_sigmoids.figures.common import (
     spending_of,
 )
 from dpstudy.papers.tempered_sigmoids.searches import SEARCH_RATES, WIDTHS
-from dpstudy.parts.dataset import DATASETS
+from dpstudy.parts.images import DATASETS
 
 # The last word of the label under which the winner of a search is trained again.
 BEST = "best"

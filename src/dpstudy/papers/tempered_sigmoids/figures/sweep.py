@@ -30,7 +30,7 @@ from dpstudy.papers.tempered_sigmoids.figures.common import (
     of_test_error,
     seeds_of,
 )
-from dpstudy.parts.dataset import DATASETS
+from dpstudy.parts.images import DATASETS
 
 # Of the gradients before clipping, in the last epoch.
 NORMS = ("gradient_norm", "clipped_fraction")

@@ -1,0 +1,136 @@
+"""`dpstudy epsilon` and `dpstudy noise`."""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import Any
+
+import click
+
+from dpstudy.errors import UserError
+
+
+def privacy_options(command: Any) -> Any:
+    """Add the options that say what is accounted for."""
+    for option in reversed(
+        [
+            click.option("--examples", type=int, required=True, help="Training examples."),
+            click.option("--batch", type=int, required=True, help="Expected batch size."),
+            click.option("--epochs", type=int, required=True, help="Passes over the data."),
+            click.option(
+                "--delta",
+                type=float,
+                default=1e-5,
+                show_default=True,
+                help="The δ of (ε, δ), below one over the number of examples.",
+            ),
+            click.option("--json", "as_json", is_flag=True, help="Print JSON."),
+        ]
+    ):
+        command = option(command)
+    return command
+
+
+def _steps(examples: int, batch: int, epochs: int) -> dict[str, Any]:
+    from dpstudy.parts.sampling import steps_per_epoch
+    from dpstudy.privacy import accounting
+
+    probability = accounting.sampling_probability_of(examples=examples, batch=batch)
+    steps = accounting.check_epochs(epochs) * steps_per_epoch(examples, batch)
+    return {"sampling_probability": probability, "steps": steps}
+
+
+@click.command()
+@click.option(
+    "--noise",
+    type=float,
+    required=True,
+    help="Noise multiplier σ: the noise's standard deviation over the clipping norm.",
+)
+@click.option(
+    "--shuffled",
+    is_flag=True,
+    help="Batches cut from a shuffled data set: what that costs at least and at most.",
+)
+@privacy_options
+def epsilon(
+    noise: float,
+    shuffled: bool,
+    examples: int,
+    batch: int,
+    epochs: int,
+    delta: float,
+    as_json: bool,
+) -> None:
+    """State the ε that DP-SGD costs, by accountant.
+
+    For Poisson sampling and neighbours that differ by adding or removing one example:
+
+    dpstudy epsilon --examples 60000 --batch 512 --epochs 40 --noise 1.23
+    """
+    from dpstudy.ledger.wording import rounded_down
+    from dpstudy.privacy import accounting
+    from dpstudy.privacy.run_epsilon import LABELS, shuffled_curve
+
+    what = _steps(examples, batch, epochs)
+    values: dict[str, float | None]
+    if shuffled:
+        what["steps"] = epochs * (examples // batch)
+        curves = shuffled_curve(
+            examples=examples,
+            batch=batch,
+            steps=[what["steps"]],
+            noise_multiplier=noise,
+            delta=delta,
+        )
+        values = {name: curve[-1] for name, curve in curves.items()}
+    else:
+        values = {
+            name: accounting.epsilon(**what, noise_multiplier=noise, delta=delta, accountant=name)
+            for name in accounting.ACCOUNTANTS
+        }
+        # JSON has no infinity.
+        values = {name: value if math.isfinite(value) else None for name, value in values.items()}
+    if as_json:
+        click.echo(json.dumps({**what, "noise_multiplier": noise, "delta": delta, **values}))
+        return
+    for name, value in values.items():
+        shown = "none" if value is None else f"{value:.4f}"
+        if name == "shuffled-at-least" and value is not None:
+            shown = rounded_down(value, 4)
+        click.echo(f"{shown:>8}  {LABELS[name]}")
+
+
+@click.command()
+@click.option("--epsilon", "wanted", type=float, required=True, help="The epsilon to spend.")
+@privacy_options
+def noise(
+    wanted: float, examples: int, batch: int, epochs: int, delta: float, as_json: bool
+) -> None:
+    """State the noise that a wanted ε needs, by accountant.
+
+    For Poisson sampling and neighbours that differ by adding or removing one example:
+
+    dpstudy noise --epsilon 3 --examples 60000 --batch 512 --epochs 40
+    """
+    from dpstudy.privacy import accounting
+    from dpstudy.privacy.run_epsilon import LABELS
+
+    what = _steps(examples, batch, epochs)
+    values: dict[str, float | None] = {}
+    for name in accounting.ACCOUNTANTS:
+        try:
+            values[name] = accounting.noise_multiplier_for(
+                wanted, **what, delta=delta, accountant=name
+            )
+        except UserError:
+            # An older accountant may be unable to certify what the tightest one can.
+            if name == "pld":
+                raise
+            values[name] = None
+    if as_json:
+        click.echo(json.dumps({**what, "epsilon": wanted, "delta": delta, **values}))
+        return
+    for name, value in values.items():
+        click.echo(f"{'none' if value is None else f'{value:8.4f}':>8}  {LABELS[name]}")

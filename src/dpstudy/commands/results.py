@@ -1,0 +1,65 @@
+"""`dpstudy results`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from dpstudy.commands.shell import EXIT_DAMAGED, Group, complain
+
+
+@click.group(cls=Group)
+def results() -> None:
+    """Verify stored results, and carry them between machines."""
+
+
+@results.command("verify")
+def verify_results() -> None:
+    """Check every stored result; name each that is damaged, foreign or edited by hand."""
+    from dpstudy.lab import choices, records, store
+
+    folder = store.results_folder()
+    good, errors = 0, []
+    for place in (store.runs_folder(), folder / "repeats"):
+        found, damaged = store.read_all(place)
+        good += len(found)
+        errors += damaged
+    for kind in records.KINDS:
+        place = records.folder(kind)
+        chosen = kind == choices.KIND
+        kept, damaged = choices.read_all(place) if chosen else records.read_all(place, kind)
+        good += len(kept)
+        errors += damaged
+    for error in errors:
+        complain(str(error))
+    click.echo(f"{good} results in {folder} are intact, {len(errors)} are not")
+    if errors:
+        raise SystemExit(EXIT_DAMAGED)
+
+
+@results.command()
+@click.argument("file", type=click.Path(dir_okay=False, path_type=Path))
+def export(file: Path) -> None:
+    """Pack all intact results, and what searches chose, into FILE, a .tar.gz."""
+    from dpstudy.lab import store, transfer
+
+    count, left_out = transfer.export(store.results_folder(), file)
+    for error in left_out:
+        complain(f"left out: {error}")
+    click.echo(f"{count} results packed into {file}")
+
+
+@results.command()
+@click.argument("file", type=click.Path(dir_okay=False, path_type=Path))
+def merge(file: Path) -> None:
+    """Add the results packed in FILE; nothing stored is replaced."""
+    from dpstudy.lab import store, transfer
+
+    merged = transfer.merge(store.results_folder(), file)
+    for line in merged.refused:
+        complain(f"left out: {line}")
+    ignored = f", {merged.ignored} other files ignored" if merged.ignored else ""
+    click.echo(f"{merged.added} results added, {merged.already} already there{ignored}")
+    if merged.refused:
+        raise SystemExit(EXIT_DAMAGED)

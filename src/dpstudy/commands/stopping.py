@@ -1,0 +1,81 @@
+"""Ctrl-C: one line and exit code 130, whenever it comes.
+
+While modules load, and once a command is done, the process ends where it is. In between the first
+Ctrl-C raises KeyboardInterrupt, so that a command puts things in order, and another one ends that.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import sys
+from collections.abc import Iterator
+from types import FrameType
+from typing import Any
+
+EXIT_INTERRUPTED = 130
+
+_asked = False
+
+
+def asked() -> bool:
+    """Whether there was a Ctrl-C: an import that it breaks off may say anything at all."""
+    return _asked
+
+
+def at_once(number: int, frame: FrameType | None) -> None:
+    """End the process. What is being written never had its final name yet."""
+    with contextlib.suppress(OSError):
+        os.write(2, b"dpstudy: stopped\n")
+    os._exit(EXIT_INTERRUPTED)
+
+
+def in_order(number: int, frame: FrameType | None) -> None:
+    """Raise KeyboardInterrupt, but only once."""
+    global _asked
+    _asked = True
+    signal.signal(number, at_once)
+    handle(at_once)
+    raise KeyboardInterrupt
+
+
+def handle(handler: Any) -> None:
+    """Have Ctrl-C handled so, unless whoever started this process has it ignored."""
+    # Python lets no other thread do so; and a shell's background jobs are not to hear Ctrl-C.
+    with contextlib.suppress(ValueError):
+        if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
+            signal.signal(signal.SIGINT, handler)
+
+
+def begin() -> None:
+    """From here on a command is under way."""
+    sys.unraisablehook = _unraisable
+    handle(in_order)
+
+
+def _unraisable(what: Any) -> None:
+    # Python prints and forgets what is raised while it tidies up. A Ctrl-C is one all the same.
+    if issubclass(what.exc_type, KeyboardInterrupt):
+        at_once(signal.SIGINT, None)
+    sys.__unraisablehook__(what)
+
+
+@contextlib.contextmanager
+def terminated_as_by_ctrl_c() -> Iterator[None]:
+    """Take SIGTERM for Ctrl-C: batch systems end a job by it, and so does `kill`."""
+    before = signal.signal(signal.SIGTERM, in_order)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+# This module is the first that the command line imports.
+_before = signal.getsignal(signal.SIGINT)
+handle(at_once)
+
+
+def loaded() -> None:
+    """From here on Ctrl-C is as it was: whoever imports the command line may not run it."""
+    handle(_before)
