@@ -38,7 +38,8 @@ SEES = {
 }
 SEES["papers"] = (*SEES["papers.tanh_filter"], *(f"papers.{paper}" for paper in PAPERS))
 SEES["chapters"] = (*SEES["papers"], "papers")
-SEES["cli"] = (*SEES["chapters"], "chapters")
+SEES["commands"] = (*SEES["chapters"], "chapters")
+SEES["cli"] = (*SEES["commands"], "commands")
 READS = (
     *("chapters", "page", "ledger", "lab.readings", "papers.claims"),
     *(f"papers.{paper}.{part}" for paper in PAPERS for part in ("figures", "published")),

@@ -326,6 +326,7 @@ def _check_run(q: float, sigma: float, delta: float, accountant: str) -> None:
 
 
 def check_probability(q: float) -> None:
+    """Raise UserError unless q is in (0, 1]."""
     if not 0 < q <= 1:
         raise UserError(f"sampling probability must be in (0, 1], got {q}")
 
