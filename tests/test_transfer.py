@@ -244,10 +244,10 @@ def _sparse(name, size):
 
 @pytest.mark.parametrize("how", ["zipped", "sparse"])
 def test_a_file_that_unpacks_to_too_much_is_one_line_and_adds_nothing(here, tmp_path, how):
-    good = next((here / "one").iterdir())
+    good = next((here / "runs").iterdir())
     size = 2**24 + 1
-    big = {"two/big.json": bytes(size) if how == "zipped" else _sparse("two/big.json", 2**34)}
-    archive = pack(tmp_path / "bomb.tar.gz", {f"one/{good.name}": good.read_bytes()} | big)
+    big = {"runs/big.json": bytes(size) if how == "zipped" else _sparse("runs/big.json", 2**34)}
+    archive = pack(tmp_path / "bomb.tar.gz", {f"runs/{good.name}": good.read_bytes()} | big)
     with pytest.raises(StoreError) as caught:
         transfer.merge(tmp_path / "there", archive)
     assert str(caught.value) == (
@@ -276,14 +276,16 @@ def test_an_archive_that_unpacks_to_too_much_is_not_read_to_its_end(tmp_path, mo
 
 
 def test_a_result_whose_epsilon_cannot_be_stated_is_refused_and_the_others_are_added(tmp_path):
-    beyond = replace(RUN, noise_multiplier=1e-30)
+    beyond = vary(RUN, noise_multiplier=1e-30)
     for run in (beyond, RUN):
-        store.write(tmp_path / "node" / "one", result_of(run, epsilon={}))
+        store.write(tmp_path / "node" / "runs", result_of(run, epsilon={}))
     transfer.export(tmp_path / "node", tmp_path / "results.tar.gz")
     merged = transfer.merge(tmp_path / "here", tmp_path / "results.tar.gz")
     assert merged.added == 1
     [refused] = merged.refused
-    assert refused.startswith(f"one/{beyond.identity}.json: noise multiplier must be between 0.001")
+    assert refused.startswith(
+        f"runs/{beyond.identity}.json: noise multiplier must be between 0.001"
+    )
 
 
 def test_results_that_came_without_their_epsilon_are_completed(tmp_path):
