@@ -99,7 +99,7 @@ def test_the_longest_runs_are_begun_first(client, tmp_path, monkeypatch):
 
 
 def test_a_cluster_that_grows_is_used(tmp_path, monkeypatch):
-    def until_there_are_two(_, folder, *_):
+    def until_there_are_two(cohort, folder, *_):
         open(f"{folder}/{os.getpid()}", "w").close()
         deadline = time.time() + 60
         while len(os.listdir(folder)) < 2 and time.time() < deadline:
