@@ -21,7 +21,7 @@ from dpstudy.ledger.claim import ClaimError
 from dpstudy.ledger.evidence import Evidence
 from dpstudy.ledger.ledger import judge
 from dpstudy.ledger.rules import KINDS
-from dpstudy.ledger.rules.measures import TEST_IMAGES, tolerance
+from dpstudy.ledger.rules.measures import tolerance
 from dpstudy.ledger.verdict import Verdict
 from dpstudy.page.figure import _Captioned
 from dpstudy.papers import EXPERIMENTS
@@ -48,7 +48,7 @@ VARIANTS = {
 TINY = Experiment("tiny", "All rules at once", {k: (v,) for k, v in VARIANTS.items()}, {"mnist": 3})
 QUOTED = {"epsilon": {"pld": [2.9] * 4, "rdp": [2.9] * 4, "rdp-2019": [2.95] * 4}}
 
-REPRODUCED, PARTLY, NOT_REPRODUCED, REFUTED, NOT_YET_RUN = Verdict
+REPRODUCED, PARTLY, UNDECIDED, NOT_REPRODUCED, REFUTED, NOT_YET_RUN = Verdict
 
 
 @pytest.fixture
@@ -100,11 +100,12 @@ def judged(tmp_path, *entries):
 
 # --- each kind, each verdict ---------------------------------------------------------------------
 
-TANH = "mnist, DP-SGD, tanh"  # 98.0 %: the tolerance is 0.28 points
+TANH = "mnist, DP-SGD, tanh"  # 98.0 %: the tolerance is 0.4 points
 VALUE = {"kind": "value", "variant": "tanh"}
+NORM = VALUE | {"quantity": "gradient_norm"}
 ABOVE = {"kind": "ordering", "above": "tanh", "below": "relu"}
 GAP = {"kind": "gap", "above": "tanh", "below": "relu"}
-GAPS = ["mnist, DP-SGD, tempered sigmoid", "mnist, DP-SGD, relu"]  # 1.5 points, tolerance 0.45
+GAPS = ["mnist, DP-SGD, tempered sigmoid", "mnist, DP-SGD, relu"]  # 1.5 points, tolerance 0.5
 ALIKE = {"kind": "comparable", "one": "tanh", "other": "relu"}
 GROWS = {"kind": "factor", "above": "relu", "below": "tanh", "quantity": "gradient_norm"}
 GROWTH = ["growth of relu's gradients"]  # 5
@@ -142,50 +143,44 @@ def peaked(at):
 @pytest.mark.parametrize(
     ("rule", "numbers", "stored", "verdict"),
     [
-        (VALUE, [TANH], both([0.9791, 0.9775, 0.99], [0.9] * 3), REPRODUCED),
-        (VALUE, [TANH], both([0.9827, 0.98, 0.99], [0.9] * 3), REPRODUCED),
-        (VALUE, [TANH], both([0.976, 0.975, 0.977], [0.9] * 3), PARTLY),
-        (VALUE, [TANH], both([0.97, 0.96, 0.981], [0.9] * 3), PARTLY),
-        (VALUE, [TANH], both([0.97, 0.96, 0.979], [0.9] * 3), NOT_REPRODUCED),
-        (VALUE, [TANH], both([0.99, 0.989, 0.991], [0.9] * 3), NOT_REPRODUCED),
-        (VALUE | {"at_least": True}, [TANH], both([0.99, 0.989, 0.991], [0.9] * 3), REPRODUCED),
-        (
-            VALUE | {"quantity": "gradient_norm"},
-            GROWTH,
-            both([9.9, 9, 11], [1] * 3, quantity="gradient_norm"),
-            REPRODUCED,
-        ),
-        (VALUE | {"quantity": "gradient_norm"}, GROWTH, norms([1] * 3, [10.1, 9, 20]), PARTLY),
-        (
-            VALUE | {"quantity": "gradient_norm"},
-            GROWTH,
-            norms([1] * 3, [1.2, 1.1, 1.3]),
-            NOT_REPRODUCED,
-        ),
+        (VALUE, [TANH], both([0.9791, 0.9789, 0.9793], [0.9] * 3), REPRODUCED),
+        (VALUE, [TANH], both([0.9755, 0.9754, 0.9756], [0.9] * 3), PARTLY),
+        (VALUE, [TANH], both([0.97] * 3, [0.9] * 3), NOT_REPRODUCED),
+        # Half a point short, and by the interval between 0.1 and 0.9 points.
+        (VALUE, [TANH], both([0.9763, 0.973, 0.975], [0.9] * 3), UNDECIDED),
+        (VALUE, [TANH], both([0.995, 0.994, 0.996], [0.9] * 3), NOT_REPRODUCED),
+        (VALUE | {"at_least": True}, [TANH], both([0.995, 0.994, 0.996], [0.9] * 3), REPRODUCED),
+        (NORM, GROWTH, norms([1] * 3, [6, 6.1, 5.9]), REPRODUCED),
+        (NORM, GROWTH, norms([1] * 3, [15] * 3), PARTLY),
+        (NORM, GROWTH, norms([1] * 3, [25] * 3), NOT_REPRODUCED),
+        (NORM, GROWTH, norms([1] * 3, [18, 21, 24]), UNDECIDED),
         (GAP, GAPS, both([0.98] * 3, [0.9654] * 3), REPRODUCED),
         (GAP, GAPS, both([0.98] * 3, [0.9750] * 3), PARTLY),
         (GAP, GAPS, both([0.98] * 3, [0.95] * 3), PARTLY),
         (GAP | {"at_least": True}, GAPS, both([0.98] * 3, [0.95] * 3), REPRODUCED),
         (GAP, GAPS, both([0.98] * 3, [0.981] * 3), NOT_REPRODUCED),
-        (ABOVE, [], both([0.98, 0.97, 0.96], [0.95, 0.94, 0.959]), REPRODUCED),
-        (ABOVE, [], both([0.98, 0.97, 0.95], [0.95, 0.94, 0.96]), PARTLY),
+        (GAP, GAPS, both([0.98, 0.97, 0.99], [0.975] * 3), UNDECIDED),
+        # The seeds overlap, and each is above its own partner.
+        (ABOVE, [], both([0.98, 0.97, 0.96], [0.97, 0.96, 0.95]), REPRODUCED),
+        (ABOVE, [], both([0.98, 0.97, 0.95], [0.95, 0.94, 0.96]), UNDECIDED),
         (ABOVE, [], both([0.95] * 3, [0.95] * 3), NOT_REPRODUCED),
+        (ABOVE, [], both([0.9] * 3, [0.95] * 3), NOT_REPRODUCED),
+        # At 95 % the tolerance is a point.
         (ABOVE | {"denied": True}, [], both([0.95] * 3, [0.95] * 3), REPRODUCED),
-        # By less than the tolerance, 0.6 points.
-        (ABOVE | {"denied": True}, [], both([0.953, 0.953, 0.95], [0.95] * 3), REPRODUCED),
-        # No less apart for it: the claim itself, not denied, would stand too.
-        (ABOVE | {"denied": True}, [], both([0.953] * 3, [0.95] * 3), PARTLY),
-        (ABOVE | {"denied": True}, [], both([0.98, 0.97, 0.95], [0.95, 0.94, 0.96]), PARTLY),
+        (ABOVE | {"denied": True}, [], both([0.955] * 3, [0.95] * 3), REPRODUCED),
+        (ABOVE | {"denied": True}, [], both([0.965] * 3, [0.95] * 3), PARTLY),
         (ABOVE | {"denied": True}, [], both([0.98] * 3, [0.95] * 3), NOT_REPRODUCED),
+        (ABOVE | {"denied": True}, [], both([0.98, 0.97, 0.95], [0.95, 0.94, 0.96]), UNDECIDED),
         (ALIKE, [], both([0.98] * 3, [0.977] * 3), REPRODUCED),
         (ALIKE, [], both([0.98] * 3, [0.974] * 3), PARTLY),
         (ALIKE, [], both([0.98] * 3, [0.9] * 3), NOT_REPRODUCED),
         (ALIKE | {"quantity": "gradient_norm"}, [], norms([1.9] * 3, [1] * 3), REPRODUCED),
         (ALIKE | {"quantity": "gradient_norm"}, [], norms([1] * 3, [3.9] * 3), PARTLY),
         (ALIKE | {"quantity": "gradient_norm"}, [], norms([4.1] * 3, [1] * 3), NOT_REPRODUCED),
-        (GROWS, GROWTH, norms([10.1, 9, 11], [2, 1, 3]), REPRODUCED),
-        (GROWS, GROWTH, norms([9.9, 9, 11], [2, 1, 3]), PARTLY),
-        (GROWS, GROWTH, norms([9.9, 3, 11], [2, 1, 3]), NOT_REPRODUCED),
+        (GROWS, GROWTH, norms([10.2] * 3, [2] * 3), REPRODUCED),
+        (GROWS, GROWTH, norms([9] * 3, [2] * 3), PARTLY),
+        (GROWS, GROWTH, norms([2] * 3, [2] * 3), NOT_REPRODUCED),
+        (GROWS, GROWTH, norms([9, 3, 11], [2, 4, 3]), UNDECIDED),
         (SPENT, ["mnist, epsilon"], spending(2.934), REPRODUCED),
         (SPENT, ["mnist, epsilon"], spending(2.936), NOT_REPRODUCED),
         (MANY, ["share of best triplets"], peaked(5), REPRODUCED),
@@ -212,11 +207,13 @@ def test_every_rule_gives_each_of_its_verdicts(tiny, tmp_path, rule, numbers, st
 def wide_sweep(monkeypatch, accuracy):
     """A sweep of 20 settings with one seed, of which the best tenth is two."""
     runs = {f"s={s}": (vary(BASE, scale=float(s)),) for s in range(1, 21)}
-    wide = Experiment("tiny", "A wide sweep", {"relu": (VARIANTS["relu"],), **runs}, {"mnist": 1})
+    wide = Experiment(
+        "tiny", "A wide sweep", {"relu": (VARIANTS["relu"],), **runs}, {"mnist": 1}, {"relu": 2}
+    )
     monkeypatch.setattr("dpstudy.papers.claims.EXPERIMENTS", {"tiny": wide})
     for s in range(1, 21):
         keep(f"s={s}", [accuracy(s)], experiment=wide)
-    keep("relu", [0.9], experiment=wide)
+    keep("relu", [0.9, 0.9], experiment=wide)
 
 
 @pytest.mark.parametrize(
@@ -227,7 +224,8 @@ def wide_sweep(monkeypatch, accuracy):
         ((2, 3), "s", REPRODUCED),
         ((1, 4), "s", REPRODUCED),
         ((1, 5), "s", REPRODUCED),
-        ((1, 6), "s", NOT_REPRODUCED),
+        ((1, 6), "s", UNDECIDED),
+        ((1, 12), "s", NOT_REPRODUCED),
         ((1, 2), "T", PARTLY),
         ((3, 4), "s", NOT_REPRODUCED),
         ((10, 11), "s", NOT_REPRODUCED),
@@ -248,7 +246,9 @@ def test_a_cluster_is_where_the_best_of_a_sweep_are(
     [
         (lambda s: s**2, REPRODUCED),
         # By hand: the squares of the differences add up to 132, a rank correlation of 0.2.
-        (lambda s: [5, 1, 9, 3, 7, 10, 2, 6, 4, 8][s - 1], PARTLY),
+        (lambda s: [5, 1, 9, 3, 7, 10, 2, 6, 4, 8][s - 1], NOT_REPRODUCED),
+        # 90: 0.45, which chance brings in a tenth of sweeps.
+        (lambda s: [5, 1, 2, 3, 7, 10, 9, 6, 4, 8][s - 1], UNDECIDED),
         (lambda s: 1 / s, NOT_REPRODUCED),
     ],
 )
@@ -311,10 +311,8 @@ def test_a_few_of_a_sweep_are_a_part_of_the_share(results, tmp_path, monkeypatch
 @pytest.mark.parametrize(
     ("ends", "verdict"),
     [
-        ([(1, 2), (1, 1.1), (3, 4)], REPRODUCED),
-        ([(1, 2), (1.2, 1.1), (3, 4)], PARTLY),
-        ([(1, 1), (1, 2), (3, 2)], PARTLY),
-        ([(1, 1), (1, 1), (3, 4)], NOT_REPRODUCED),
+        ([(1, 2), (1, 2.1), (3, 4)], REPRODUCED),
+        ([(1, 2), (1, 1.1), (3, 4)], UNDECIDED),
         ([(2, 1), (5, 4), (4, 3)], NOT_REPRODUCED),
     ],
 )
@@ -332,17 +330,17 @@ def test_what_rises_is_higher_at_the_end_of_every_seed(tiny, tmp_path, ends, ver
 @pytest.mark.parametrize(
     ("epochs", "verdict"),
     [
-        ([0.9, 0.9, 0.9, 0.9], REPRODUCED),
-        ([0.7, 0.9, 0.9, 0.9], PARTLY),
-        ([0.9, 0.9, 0.9, 0.8], NOT_REPRODUCED),
-        ([0.9, 0.9, 0.7, 0.9], NOT_REPRODUCED),
+        ([[0.9, 0.9, 0.9]] * 3, REPRODUCED),
+        ([[0.7, 0.9, 0.9], [0.9] * 3, [0.9] * 3], PARTLY),
+        ([[0.9, 0.9, 0.7], [0.9] * 3, [0.9] * 3], NOT_REPRODUCED),
+        ([[0.9, 0.7, 0.9]] * 3, NOT_REPRODUCED),
     ],
 )
 def test_throughout_looks_at_every_epoch(tiny, tmp_path, epochs, verdict):
     keep("relu", [0.8] * 3)
     for seed in range(3):
         result = result_of(replace(BASE, seed=seed), **QUOTED)
-        result.curve["test_accuracy"] = epochs
+        result.curve["test_accuracy"] = [*epochs[seed], epochs[seed][-1]]
         store.write(store.runs_folder(), result)
     rule = {"kind": "throughout", "above": "tanh", "below": "relu"}
     [outcome] = judged(tmp_path, entry(rule))
@@ -353,12 +351,9 @@ def test_throughout_looks_at_every_epoch(tiny, tmp_path, epochs, verdict):
 @pytest.mark.parametrize(
     ("accuracies", "took", "verdict"),
     [
-        ([[0.7, 0.8, 0.9, 0.9]] * 3, 2, REPRODUCED),
         ([[0.9, 0.1, 0.1, 0.1]] * 3, 1, REPRODUCED),
-        ([[0.7, 0.7, 0.8, 0.9]] * 3, 3, PARTLY),
-        ([[0.8, 0.9, 0.9, 0.9], [0.9] * 4, [0.7] * 4], 1, PARTLY),
-        ([[0.7, 0.7, 0.7, 0.8]] * 3, 4, NOT_REPRODUCED),
-        ([[0.7, 0.7, 0.7, 0.79]] * 3, 5, NOT_REPRODUCED),
+        ([[0.7, 0.8, 0.9, 0.9]] * 3, 2, UNDECIDED),
+        ([[0.1, 0.2, 0.7, 0.8], [0.1, 0.2, 0.8, 0.8], [0.7] * 4], 4, NOT_REPRODUCED),
     ],
 )
 def test_sooner_counts_the_epochs_to_where_the_slower_one_ends(
@@ -404,11 +399,10 @@ def test_every_kind_of_rule_is_tested_here():
     assert set(KINDS) <= tested
 
 
-def test_the_tolerance_is_two_standard_errors_on_the_test_set():
-    assert TEST_IMAGES == 10_000
+def test_the_tolerance_is_a_point_or_a_fifth_of_the_error():
     assert tolerance(0.5) == pytest.approx(0.01)
-    assert tolerance(0.98) == pytest.approx(0.0028)
-    assert tolerance(0.5, 0.5) == pytest.approx(0.01 * 2**0.5)
+    assert tolerance(0.95) == pytest.approx(0.01)
+    assert tolerance(0.98) == pytest.approx(0.004)
 
 
 # --- the epsilon at which a number is published --------------------------------------------------
@@ -425,7 +419,7 @@ def test_the_tolerance_is_two_standard_errors_on_the_test_set():
         (0.96, 2.4, 2.92, True, NOT_YET_RUN),  # spent less: that may be why
         (0.96, 2.4, 2.99, True, NOT_REPRODUCED),
         (0.96, 3.1, 3.5, True, NOT_REPRODUCED),  # spent more, and is worse all the same
-        (0.976, 2.4, 3.5, True, PARTLY),  # a little worse
+        (0.975, 2.4, 3.5, True, PARTLY),  # a little worse
         (0.976, 3.1, 3.5, True, NOT_YET_RUN),  # a little worse, and spent more: not even partly
     ],
 )
@@ -513,10 +507,10 @@ def test_a_changed_result_changes_its_verdict(results):
     assert after["table-3-relu-mnist"] == before["table-3-relu-mnist"] == REPRODUCED
 
 
-def test_one_seed_out_of_order_is_enough(results):
+def test_one_seed_far_off_leaves_it_undecided(results):
     (_, first), *_ = [pair for pair in fill_figure_3() if pair[0] == "tanh"]
     rewrite(first, lambda content: content["curve"]["test_accuracy"].__setitem__(-1, 0.9))
-    assert verdicts()["above-relu-mnist"] == PARTLY
+    assert verdicts()["above-relu-mnist"] == UNDECIDED
 
 
 def test_a_verdict_follows_the_last_epoch_not_the_best(results):
@@ -547,17 +541,6 @@ def test_some_seeds_are_not_enough_and_are_counted(results):
     assert one.outcome.short == "not yet run (3 of 10)"
     assert "3 of 10 runs stored" in one.outcome.finding
     assert f"dpstudy run {FIGURE_3.name} --profile full --dataset mnist" in one.outcome.finding
-
-
-def test_what_counts_as_alike_though_every_seed_is_apart_says_so(tiny, tmp_path):
-    keep("tanh", [0.979, 0.98, 0.981])
-    keep("relu", [0.977, 0.978, 0.979])
-    [touching] = judged(tmp_path, entry(ALIKE))
-    keep("relu", [0.9770, 0.978, 0.9789])
-    [apart] = judged(tmp_path, entry(ALIKE))
-    assert touching.verdict == apart.verdict == REPRODUCED
-    assert "every seed" not in touching.finding
-    assert "though every seed of tanh is above every one of relu" in apart.finding
 
 
 def test_runs_that_diverged_count_as_chance(tiny, tmp_path):
@@ -598,7 +581,7 @@ def test_what_was_not_measured_decides_nothing(tiny, tmp_path):
         entry(APART | {"one": "relu"}, id="five"),
     )
     assert zero.verdict == missing.verdict == one.verdict == without.verdict == NOT_YET_RUN
-    assert "gradient_norm is 0" in zero.finding
+    assert "a stored value is 0" in zero.finding
     assert "did not record norms.activation" in missing.finding
     assert "not a search" in one.finding
     assert "no parts of the run have a field 'scale': relu" in without.finding
@@ -834,7 +817,8 @@ def test_json_has_everything(results):
     row = rows["table-3-tempered-mnist"]
     assert row["verdict"] == "reproduced"
     assert row["published"][0]["value"] == 0.981
-    assert row["ours"] == {"median": 0.981, "lowest": 0.981, "highest": 0.981}
+    assert row["ours"] | {"median": 0.981, "lowest": 0.981, "highest": 0.981} == row["ours"]
+    assert row["ours"]["difference_low"] == pytest.approx(0)
     assert (row["found"], row["needed"], row["dataset"]) == (10, 10, "mnist")
 
 
@@ -883,7 +867,7 @@ def test_the_page_and_its_csv_follow_the_store(results):
 
 def test_only_the_ledger_s_own_page_tells_the_findings(results):
     fill_figure_3()
-    finding = "tolerance 0.27"
+    finding = "tolerance 0.38"
     assert finding in page.table("tempered sigmoids", ledger())._repr_html_()
     assert finding not in page.chapter("tempered-sigmoids")._repr_html_()
     assert finding in page.chapter("tempered-sigmoids").csv

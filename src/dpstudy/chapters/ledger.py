@@ -11,7 +11,6 @@ import pandas as pd
 from dpstudy.ledger.claim import Claim
 from dpstudy.ledger.ledger import Entry, Ledger
 from dpstudy.ledger.rules import KINDS
-from dpstudy.ledger.rules.measures import TEST_IMAGES
 from dpstudy.ledger.verdict import Verdict
 from dpstudy.page.figure import MISSING, Note, Table, _Captioned
 from dpstudy.papers.claims import KEYS, ledger
@@ -20,6 +19,7 @@ from dpstudy.papers.claims import KEYS, ledger
 SIGNS = {
     Verdict.REPRODUCED: "●",
     Verdict.PARTLY: "◐",
+    Verdict.UNDECIDED: "◌",
     Verdict.NOT_REPRODUCED: "○",
     Verdict.REFUTED: "✕",
     Verdict.NOT_YET_RUN: "·",
@@ -150,8 +150,8 @@ def rule_kinds() -> Table:
     return Table(
         name="rules-of-the-ledger",
         caption=(
-            "The rules. Tolerance: two binomial standard errors of the published accuracy, or of "
-            f"the difference of two, on {TEST_IMAGES:,} test images."
+            "The rules. Tolerance of an accuracy: a point, or a fifth of the error where that is "
+            "less. Undecided: the interval reaches over the edge of what a rule asks for."
         ),
         data=pd.DataFrame(rows),
     )

@@ -63,7 +63,7 @@ class Trained:
         return self.reading.found[0][1].run
 
     def values(self, quantity: str, epoch: Literal["first", "last"] = "last") -> pd.Series:
-        """Return a quantity after the last epoch, or the first, one value a seed.
+        """Return a quantity after the last epoch, or the first, indexed by seed.
 
         Raises:
             UndecidedError: the runs did not record it, or one diverged and has none.
@@ -76,11 +76,11 @@ class Trained:
             raise UndecidedError(f"stored runs of {self.label} diverged, and have no {quantity}")
         if quantity not in table or table[quantity].isna().any():
             raise UndecidedError(f"the stored runs of {self.label} did not record {quantity}")
-        return table[quantity].astype(float)
+        return table.set_index("seed")[quantity].astype(float)
 
-    def medians(self, quantity: str) -> pd.Series:
-        """Return the median over seeds of a quantity, by epoch."""
-        return self.reading.curves.groupby("epoch")[quantity].median()
+    def by_epoch(self, quantity: str) -> pd.DataFrame:
+        """Return a quantity with a row an epoch and a column a seed."""
+        return self.reading.curves.pivot(index="epoch", columns="seed", values=quantity)
 
     def epochs_to(self, quantity: str, level: float) -> pd.Series:
         """Return the epochs each seed took to a level; one more than it had if it never did."""

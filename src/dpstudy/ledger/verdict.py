@@ -11,6 +11,7 @@ class Verdict(StrEnum):
 
     REPRODUCED = "reproduced"
     PARTLY = "partly"
+    UNDECIDED = "undecided"
     NOT_REPRODUCED = "not reproduced"
     REFUTED = "refuted"
     NOT_YET_RUN = "not yet run"

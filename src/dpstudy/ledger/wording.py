@@ -8,6 +8,7 @@ from typing import NewType
 
 import pandas as pd
 
+from dpstudy.ledger.estimate import Estimate
 from dpstudy.ledger.evidence import Trained
 
 Quantity = NewType("Quantity", str)
@@ -37,6 +38,22 @@ def seeds(values: pd.Series) -> str:
 def points(difference: float, digits: int = 2) -> str:
     """Show a difference of accuracies in percentage points."""
     return f"{100 * difference:+.{digits}f} points".replace("-", "−")
+
+
+def of_accuracies(estimate: Estimate) -> str:
+    """Show a difference of accuracies with its interval."""
+    return (
+        f"{points(estimate.value)} (95 % interval {100 * estimate.low:+.2f} to "
+        f"{100 * estimate.high:+.2f}, {estimate.seeds})".replace("-", "−")
+    )
+
+
+def of_times(estimate: Estimate) -> str:
+    """Show a ratio with its interval."""
+    return (
+        f"{estimate.value:.3g} times (95 % interval {estimate.low:.3g} to {estimate.high:.3g}, "
+        f"{estimate.seeds})"
+    )
 
 
 def measured(values: pd.Series, quantity: Quantity) -> str:

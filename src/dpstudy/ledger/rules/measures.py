@@ -7,19 +7,28 @@ from collections.abc import Sequence
 
 import pandas as pd
 
+from dpstudy.ledger.estimate import Estimate, Region
 from dpstudy.ledger.evidence import Trained
 from dpstudy.ledger.verdict import UndecidedError, Verdict, graded
 from dpstudy.ledger.wording import Quantity
 
-TEST_IMAGES = 10_000
 SAME_LEVEL = 2.0
 # Settings are printed to three digits, and grids made from them too: a share of their ratio.
 ROUNDED = 0.01
+# What is called the same accuracy: within a point, or a fifth of the error where that is less.
+ONE_POINT, OF_THE_ERROR = 0.01, 0.2
+# What is called the same gain: within a third of the published one.
+OF_THE_GAIN = 1 / 3
 
 
-def tolerance(*accuracies: float) -> float:
-    """Return two binomial standard errors of an accuracy, or of the difference of two."""
-    return 2 * math.sqrt(sum(p * (1 - p) for p in accuracies) / TEST_IMAGES)
+def tolerance(accuracy: float) -> float:
+    """Return how far from an accuracy another is still the same."""
+    return min(ONE_POINT, OF_THE_ERROR * (1 - accuracy))
+
+
+def around(value: float, allowed: float, *, at_least: bool = False) -> Region:
+    """Return the region within a tolerance of a value; all above it too, for what is promised."""
+    return value - allowed, math.inf if at_least else value + allowed
 
 
 def same_level(ratio: float, known_to: float = 0.0) -> Verdict:
@@ -27,6 +36,12 @@ def same_level(ratio: float, known_to: float = 0.0) -> Verdict:
     away = abs(math.log(ratio)) if ratio > 0 else math.inf
     edge = math.log(SAME_LEVEL)
     return graded(away <= edge + known_to, away <= 2 * edge + known_to)
+
+
+def level(estimate: Estimate) -> Verdict:
+    """Grade the estimate of a ratio likewise, by its whole interval."""
+    edge = SAME_LEVEL
+    return estimate.verdict((1 / edge, edge), (1 / edge**2, edge**2))
 
 
 def best(variants: Sequence[Trained], quantity: Quantity) -> Trained:
@@ -44,18 +59,6 @@ def only(variants: Sequence[Trained]) -> Sequence[Trained]:
         labels = ", ".join(variant.label for variant in variants)
         raise UndecidedError(f"the rule takes one variant, and got {labels}")
     return variants
-
-
-def ratio_of(first: pd.Series, second: pd.Series, quantity: Quantity) -> float:
-    """Return how many times as large the first median is as the second.
-
-    Raises:
-        UndecidedError: one of them is 0, that is, was not measured.
-    """
-    if min(first.median(), second.median()) <= 0:
-        # Runs without clipping store norms of 0 unless asked to measure them.
-        raise UndecidedError(f"a stored {quantity} is 0: it was not measured")
-    return float(first.median() / second.median())
 
 
 def summary(values: pd.Series) -> dict[str, float]:

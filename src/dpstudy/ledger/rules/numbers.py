@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
@@ -9,25 +10,28 @@ from typing import ClassVar
 import pandas as pd
 
 from dpstudy.ledger import wording
+from dpstudy.ledger.estimate import Estimate
 from dpstudy.ledger.evidence import Selector, Trained
 from dpstudy.ledger.published import Number
 from dpstudy.ledger.rules.measures import (
+    OF_THE_GAIN,
     SAME_LEVEL,
+    around,
     best,
-    same_level,
+    level,
     summaries,
     summary,
     tolerance,
 )
 from dpstudy.ledger.rules.rule import Rule
 from dpstudy.ledger.rules.spending import require_enough_spent, require_no_more_spent, spent
-from dpstudy.ledger.verdict import Outcome, graded
+from dpstudy.ledger.verdict import Outcome, Verdict
 from dpstudy.ledger.wording import ACCURACY, Quantity
 
 
 @dataclass(frozen=True)
 class Value(Rule):
-    """A variant's median over seeds is the published number.
+    """A variant's mean over seeds is the published number.
 
     Attributes:
         variant: whose; the best of several.
@@ -42,14 +46,11 @@ class Value(Rule):
     at_least: bool = False
     kind: ClassVar[str] = "value"
     full: ClassVar[str] = (
-        "The median over seeds is the published number: accuracies within the tolerance, other "
-        f"quantities within a factor of {SAME_LEVEL:g}. Where the paper promises to reach an "
-        "accuracy, more is agreement too."
+        "The 95 % interval over seeds lies within the tolerance of the published accuracy: a "
+        f"point, or a fifth of the error where that is less. Other quantities: within a factor of "
+        f"{SAME_LEVEL:g}. Where the paper promises to reach an accuracy, more is agreement too."
     )
-    partial: ClassVar[str] = (
-        "Within twice the tolerance, or with seeds on both sides of the published number; within "
-        "the square of the factor."
-    )
+    partial: ClassVar[str] = "Within twice the tolerance; within the square of the factor."
     numbers: ClassVar[tuple[int, ...]] = (1,)
 
     def decide(self, published: tuple[Number, ...], *sides: Sequence[Trained]) -> Outcome:
@@ -58,30 +59,33 @@ class Value(Rule):
         values = variant.values(self.quantity)
         if self.quantity != ACCURACY:
             return self._level(number, values)
-        error, allowed = values.median() - number.value, tolerance(number.value)
-        agrees = abs(error) <= allowed or (self.at_least and error > 0)
-        near = abs(error) <= 2 * allowed or values.min() <= number.value <= values.max()
+        allowed = tolerance(number.value)
+        estimate = Estimate.mean(values)
+        error = estimate.moved(by=number.value)
+        once, twice = (around(0, of, at_least=self.at_least) for of in (allowed, 2 * allowed))
+        verdict = error.verdict(once, twice)
         if self.epsilon is not None:
-            short = error < -allowed
-            if short or (error <= allowed and not self.at_least):
+            short = error.low <= -allowed
+            if short or (error.value <= allowed and not self.at_least):
                 require_enough_spent(variant, self.epsilon)
-            if not short or near:
+            if verdict != Verdict.NOT_REPRODUCED or error.value > 0:
                 require_no_more_spent(variant, self.epsilon)
         return Outcome(
-            graded(agrees, near),
+            verdict,
             f"{wording.measured(values, self.quantity)}{wording.chosen(sides[0], variant)}: "
-            f"{wording.points(error)} against {number}, tolerance {100 * allowed:.2f}"
+            f"{wording.of_accuracies(error)} against {number}, tolerance {100 * allowed:.2f}"
             f"{spent(variant)}.",
-            summary(values),
+            summary(values) | error.summary("difference"),
             f"{values.median():.2%}",
         )
 
     def _level(self, number: Number, values: pd.Series) -> Outcome:
-        ratio = values.median() / number.value
+        estimate = Estimate.ratio(values, pd.Series(number.value, values.index))
         return Outcome(
-            same_level(ratio),
-            f"{wording.measured(values, self.quantity)}, {ratio:.2g} times the published {number}.",
-            summary(values),
+            level(estimate),
+            f"{wording.measured(values, self.quantity)}, {wording.of_times(estimate)} the "
+            f"published {number}.",
+            summary(values) | estimate.summary("times"),
             f"{values.median():.3g}",
         )
 
@@ -103,10 +107,10 @@ class Gap(Rule):
     at_least: bool = False
     kind: ClassVar[str] = "gap"
     full: ClassVar[str] = (
-        "The medians differ as the published numbers do, within the tolerance; where the "
-        "paper promises an improvement, more is agreement too."
+        "The 95 % interval of the difference, paired by seed, lies within a third of the published "
+        "one; where the paper promises an improvement, more is agreement too."
     )
-    partial: ClassVar[str] = "The medians differ in the published direction."
+    partial: ClassVar[str] = "The whole interval has the published sign."
     numbers: ClassVar[tuple[int, ...]] = (2,)
 
     def decide(self, published: tuple[Number, ...], *sides: Sequence[Trained]) -> Outcome:
@@ -117,15 +121,15 @@ class Gap(Rule):
                 require_enough_spent(variant, self.epsilon)
                 require_no_more_spent(variant, self.epsilon)
         better, worse = (variant.values(ACCURACY) for variant in (above, below))
-        ours, stated = better.median() - worse.median(), published[0].value - published[1].value
-        allowed = tolerance(*(number.value for number in published))
-        agrees = abs(ours - stated) <= allowed or (self.at_least and ours > stated)
+        ours = Estimate.difference(better, worse)
+        stated = published[0].value - published[1].value
+        allowed = OF_THE_GAIN * stated
         return Outcome(
-            graded(agrees, ours * stated > 0),
-            f"{wording.between(above, below, ACCURACY)}: {wording.points(ours)} against "
+            ours.verdict(around(stated, allowed, at_least=self.at_least), (0.0, math.inf)),
+            f"{wording.between(above, below, ACCURACY)}: {wording.of_accuracies(ours)} against "
             f"{wording.points(stated)}, tolerance {100 * allowed:.2f}.",
-            {"difference": float(ours), **summaries(better, worse)},
-            wording.points(ours),
+            ours.summary("difference") | summaries(better, worse),
+            wording.points(ours.value),
         )
 
     def show(self, published: tuple[Number, ...]) -> str:

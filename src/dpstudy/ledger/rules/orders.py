@@ -2,30 +2,32 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
 from dpstudy.ledger import wording
+from dpstudy.ledger.estimate import Estimate
 from dpstudy.ledger.evidence import Selector, Trained
 from dpstudy.ledger.published import Number
 from dpstudy.ledger.rules.measures import (
     SAME_LEVEL,
+    around,
     best,
+    level,
     only,
-    ratio_of,
-    same_level,
     summaries,
     tolerance,
 )
 from dpstudy.ledger.rules.rule import Rule
-from dpstudy.ledger.verdict import Outcome, graded
+from dpstudy.ledger.verdict import Outcome, Verdict, graded
 from dpstudy.ledger.wording import ACCURACY, Quantity
 
 
 @dataclass(frozen=True)
 class Ordering(Rule):
-    """One variant is above another, seed for seed.
+    """One variant is above another.
 
     Attributes:
         above: the higher one; the best of several.
@@ -40,37 +42,35 @@ class Ordering(Rule):
     denied: bool = False
     kind: ClassVar[str] = "ordering"
     full: ClassVar[str] = (
-        "Every seed of one variant is above every seed of the other; where the paper denies it, "
-        "the seeds overlap and the median is not above, an accuracy not by more than the tolerance."
+        "The 95 % interval of the difference, paired by seed, lies above 0; where the paper denies "
+        "it, below the tolerance of an accuracy."
     )
-    partial: ClassVar[str] = (
-        "The medians alone are in that order; where the paper denies it, the seeds overlap or the "
-        "median is not above."
-    )
+    partial: ClassVar[str] = "Where the paper denies it, below twice the tolerance."
     numbers: ClassVar[tuple[int, ...]] = (0, 2)
 
     def decide(self, published: tuple[Number, ...], *sides: Sequence[Trained]) -> Outcome:
         """See `Rule`."""
         above, below = (best(side, self.quantity) for side in sides)
         higher, lower = (variant.values(self.quantity) for variant in (above, below))
-        apart, medians = higher.min() > lower.max(), higher.median() > lower.median()
-        allowed = tolerance(higher.median(), lower.median()) if self.quantity == ACCURACY else 0.0
-        beyond = higher.median() - lower.median() > allowed
-        verdict = graded(apart, medians)
+        apart = Estimate.difference(higher, lower)
+        verdict = apart.verdict((0.0, math.inf))
         if self.denied:
-            verdict = graded(not beyond and not apart, not beyond or not apart)
-        if apart:
-            words = "every seed of the first is above every seed of the second"
-        elif medians:
-            words = "the first is above by its median alone"
-        else:
-            words = "the first is not above"
+            allowed = tolerance(lower.mean()) if self.quantity == ACCURACY else 0.0
+            verdict = apart.verdict((-math.inf, allowed), (-math.inf, 2 * allowed))
         return Outcome(
             verdict,
-            f"{wording.between(above, below, self.quantity)}: {words}.",
-            summaries(higher, lower),
+            f"{wording.between(above, below, self.quantity)}: {_apart(apart, self.quantity)}.",
+            apart.summary("difference") | summaries(higher, lower),
             wording.against(higher, lower, self.quantity),
         )
+
+
+def _apart(estimate: Estimate, quantity: Quantity) -> str:
+    if quantity == ACCURACY:
+        return wording.of_accuracies(estimate)
+    ends = (wording.show(end, quantity) for end in (estimate.low, estimate.high))
+    said = f"apart by {wording.show(estimate.value, quantity)} (95 % interval {' to '.join(ends)}, "
+    return f"{said}{estimate.seeds})".replace("-", "−")
 
 
 @dataclass(frozen=True)
@@ -85,22 +85,28 @@ class Throughout(Rule):
     above: Selector
     below: Selector
     kind: ClassVar[str] = "throughout"
-    full: ClassVar[str] = "The median of one variant is above that of the other in every epoch."
-    partial: ClassVar[str] = "It is so in every epoch of the second half."
+    full: ClassVar[str] = (
+        "In every epoch the 95 % interval of the difference, paired by seed, lies above 0."
+    )
+    partial: ClassVar[str] = "In no epoch does it lie below 0, and at the last it lies above."
     numbers: ClassVar[tuple[int, ...]] = (0,)
 
     def decide(self, published: tuple[Number, ...], *sides: Sequence[Trained]) -> Outcome:
         """See `Rule`."""
         above, below = (best(side, ACCURACY) for side in sides)
-        ahead = above.medians(ACCURACY) > below.medians(ACCURACY)
-        half = len(ahead) // 2
-        where = "" if ahead.all() else f", last behind in epoch {ahead[~ahead].index.max()}"
+        higher, lower = (variant.by_epoch(ACCURACY) for variant in (above, below))
+        verdicts = [
+            Estimate.difference(higher.loc[epoch], lower.loc[epoch]).verdict((0.0, math.inf))
+            for epoch in higher.index.intersection(lower.index)
+        ]
+        ahead = verdicts.count(Verdict.REPRODUCED)
+        behind = verdicts.count(Verdict.NOT_REPRODUCED)
         return Outcome(
-            graded(ahead.all(), ahead.iloc[half:].all()),
-            f"The median of {above.label} is above that of {below.label} in {ahead.sum()} of "
-            f"{len(ahead)} epochs{where}; {wording.seeds(above.values(ACCURACY))}.",
-            {"epochs_above": int(ahead.sum()), "epochs": len(ahead)},
-            f"{ahead.sum()} of {len(ahead)} epochs",
+            graded(ahead == len(verdicts), not behind and verdicts[-1] is Verdict.REPRODUCED),
+            f"{above.label} is above {below.label} in {ahead} of {len(verdicts)} epochs and below "
+            f"it in {behind}, by the intervals over {wording.seeds(above.values(ACCURACY))}.",
+            {"epochs_above": ahead, "epochs_below": behind, "epochs": len(verdicts)},
+            f"{ahead} of {len(verdicts)} epochs",
         )
 
 
@@ -120,10 +126,10 @@ class Sooner(Rule):
     slower: Selector
     kind: ClassVar[str] = "sooner"
     full: ClassVar[str] = (
-        "Every seed of one variant takes fewer epochs than every seed of the other to the median "
-        "accuracy at which that other ends."
+        "To the median accuracy at which the other ends, one variant takes fewer epochs: the 95 % "
+        "interval of the difference, paired by seed, lies above 0."
     )
-    partial: ClassVar[str] = "The median over seeds does."
+    partial: ClassVar[str] = "Never."
     numbers: ClassVar[tuple[int, ...]] = (0,)
 
     def decide(self, published: tuple[Number, ...], *sides: Sequence[Trained]) -> Outcome:
@@ -132,13 +138,15 @@ class Sooner(Rule):
         level = slower.values(ACCURACY).median()
         first, second = (variant.epochs_to(ACCURACY, level) for variant in (faster, slower))
         shown = [f"{epochs.median():g}" for epochs in (first, second)]
+        fewer = Estimate.difference(second, first)
         return Outcome(
-            graded(first.max() < second.min(), first.median() < second.median()),
+            fewer.verdict((0.0, math.inf)),
             f"To the {wording.show(level, ACCURACY)} at which {slower.label} ends, "
             f"{faster.label} takes {shown[0]} epochs by its median ({first.min()} to "
-            f"{first.max()}) and {slower.label} {shown[1]} ({second.min()} to {second.max()}); "
-            f"{wording.seeds(first)}.",
-            summaries(first, second),
+            f"{first.max()}) and {slower.label} {shown[1]} ({second.min()} to {second.max()}): "
+            f"{fewer.value:.1f} fewer (95 % interval {fewer.low:.1f} to {fewer.high:.1f}, "
+            f"{fewer.seeds}).",
+            fewer.summary("fewer") | summaries(first, second),
             f"{shown[0]} and {shown[1]} epochs",
         )
 
@@ -156,23 +164,23 @@ class Rises(Rule):
     quantity: Quantity
     kind: ClassVar[str] = "rises"
     full: ClassVar[str] = (
-        "In every seed the quantity is higher after the last epoch than the first."
+        "The 95 % interval of the difference between the last epoch and the first, paired by seed, "
+        "lies above 0."
     )
-    partial: ClassVar[str] = "The median over seeds is."
+    partial: ClassVar[str] = "Never."
     numbers: ClassVar[tuple[int, ...]] = (0,)
 
     def decide(self, published: tuple[Number, ...], *sides: Sequence[Trained]) -> Outcome:
         """See `Rule`."""
         [variant] = only(sides[0])
         first, last = variant.values(self.quantity, epoch="first"), variant.values(self.quantity)
-        higher = last.to_numpy() > first.to_numpy()
         shown = [wording.show(values.median(), self.quantity) for values in (first, last)]
+        rise = Estimate.difference(last, first)
         return Outcome(
-            graded(bool(higher.all()), bool(last.median() > first.median())),
+            rise.verdict((0.0, math.inf)),
             f"Median {wording.QUANTITIES[self.quantity]} of {variant.label} {shown[0]} after the "
-            f"first epoch and {shown[1]} after the last; higher then in {higher.sum()} of "
-            f"{wording.seeds(last)}.",
-            summaries(first, last),
+            f"first epoch and {shown[1]} after the last: {_apart(rise, self.quantity)}.",
+            rise.summary("rise") | summaries(first, last),
             " to ".join(shown),
         )
 
@@ -191,21 +199,23 @@ class Factor(Rule):
     below: Selector
     quantity: Quantity
     kind: ClassVar[str] = "factor"
-    full: ClassVar[str] = "The ratio of the medians is at least the published one."
-    partial: ClassVar[str] = "Every seed of one variant is above every seed of the other."
+    full: ClassVar[str] = (
+        "The 95 % interval of the ratio, paired by seed, lies above the published one."
+    )
+    partial: ClassVar[str] = "It lies above 1."
     numbers: ClassVar[tuple[int, ...]] = (1, 2)
 
     def decide(self, published: tuple[Number, ...], *sides: Sequence[Trained]) -> Outcome:
         """See `Rule`."""
         [above], [below] = (only(side) for side in sides)
         larger, smaller = (variant.values(self.quantity) for variant in (above, below))
-        ratio = ratio_of(larger, smaller, self.quantity)
+        ratio = Estimate.ratio(larger, smaller)
         return Outcome(
-            graded(ratio >= self._factor(published), larger.min() > smaller.max()),
-            f"{wording.between(above, below, self.quantity)}: {ratio:.2g} times as large, against "
+            ratio.verdict((self._factor(published), math.inf), (1.0, math.inf)),
+            f"{wording.between(above, below, self.quantity)}: {wording.of_times(ratio)}, against "
             f"{self.show(published)}.",
-            {"factor": ratio, **summaries(larger, smaller)},
-            f"{ratio:.2g} times",
+            ratio.summary("factor") | summaries(larger, smaller),
+            f"{ratio.value:.2g} times",
         )
 
     def show(self, published: tuple[Number, ...]) -> str:
@@ -232,8 +242,8 @@ class Comparable(Rule):
     quantity: Quantity = ACCURACY
     kind: ClassVar[str] = "comparable"
     full: ClassVar[str] = (
-        "Accuracies: the medians differ by less than the tolerance. Other quantities: "
-        f"they are within a factor of {SAME_LEVEL:g}."
+        "The 95 % interval of the difference, paired by seed, lies within the tolerance of an "
+        f"accuracy. Other quantities: that of the ratio lies within a factor of {SAME_LEVEL:g}."
     )
     partial: ClassVar[str] = "Within twice the tolerance, or the square of the factor."
     numbers: ClassVar[tuple[int, ...]] = (0, 2)
@@ -246,20 +256,11 @@ class Comparable(Rule):
         ours = summaries(first, second)
         shown = wording.against(first, second, self.quantity)
         if self.quantity == ACCURACY:
-            apart = first.median() - second.median()
-            allowed = tolerance(first.median(), second.median())
-            verdict = graded(abs(apart) <= allowed, abs(apart) <= 2 * allowed)
-            said += f": {wording.points(apart)}, tolerance {100 * allowed:.2f}{_apart(one, other)}."
-        else:
-            ratio = ratio_of(first, second, self.quantity)
-            verdict = same_level(ratio)
-            said += f": {ratio:.2g} times as large."
-        return Outcome(verdict, said, ours, shown)
-
-
-def _apart(*variants: Trained) -> str:
-    """Say which of two variants has the better accuracy with every seed; nothing if neither."""
-    worse, better = sorted(variants, key=lambda variant: variant.values(ACCURACY).min())
-    if better.values(ACCURACY).min() <= worse.values(ACCURACY).max():
-        return ""
-    return f", though every seed of {better.label} is above every one of {worse.label}"
+            apart = Estimate.difference(first, second)
+            allowed = tolerance(second.mean())
+            verdict = apart.verdict(around(0, allowed), around(0, 2 * allowed))
+            said += f": {wording.of_accuracies(apart)}, tolerance {100 * allowed:.2f}."
+            return Outcome(verdict, said, apart.summary("difference") | ours, shown)
+        ratio = Estimate.ratio(first, second)
+        said += f": {wording.of_times(ratio)}."
+        return Outcome(level(ratio), said, ratio.summary("times") | ours, shown)

@@ -12,17 +12,19 @@ from scipy import stats
 
 from dpstudy.lab.blind_choice import as_near
 from dpstudy.ledger import wording
+from dpstudy.ledger.estimate import next_seed
 from dpstudy.ledger.evidence import Selector, Trained
 from dpstudy.ledger.published import Number
 from dpstudy.ledger.rules.measures import ROUNDED, SAME_LEVEL, best, same_level, tolerance
 from dpstudy.ledger.rules.rule import Field, Rule
-from dpstudy.ledger.verdict import Outcome, UndecidedError, graded
+from dpstudy.ledger.verdict import Outcome, UndecidedError, Verdict, graded
 from dpstudy.ledger.wording import ACCURACY, Quantity
 from dpstudy.parts.part import SpecError
 from dpstudy.parts.run import setting as run_setting
 
-# What blind choice does in no more than this share of choices, it does rarely.
-_RARELY = 0.05
+# What chance alone brings in no more than this share of cases, it brings rarely; up to the second
+# share nobody can tell: another seed might take it to either side of the first.
+_RARELY, _PERHAPS = 0.05, 0.2
 
 
 def _set_to(variant: Trained, name: str) -> float:
@@ -52,7 +54,10 @@ class Cluster(Rule):
         "of the published ones, the deviation being that among the best; and the best are nearer "
         "to the published ones than as many variants chosen blindly mostly are (95 % of choices)."
     )
-    partial: ClassVar[str] = "Within two, and the same of blind choice."
+    partial: ClassVar[str] = (
+        "Within two, and the same of blind choice. Undecided where blind choice is as near in up "
+        "to 20 % of choices."
+    )
 
     @property
     def takes(self) -> tuple[int, ...]:
@@ -74,8 +79,11 @@ class Cluster(Rule):
         chosen, away = chance <= _RARELY, np.abs(means - target)
         near, nearer = bool((away <= 2 * spreads).all()), bool((away <= spreads).all())
         shown = self._triplet(means)
+        verdict = graded(chosen and nearer, chosen and near)
+        if near and not chosen and chance <= _PERHAPS:
+            verdict = Verdict.UNDECIDED
         return Outcome(
-            graded(chosen and nearer, chosen and near),
+            verdict,
             f"The best {count} of {len(sweep)} variants average {shown}, with standard deviations "
             f"{self._triplet(spreads)}; {wording.seeds(sweep[0].values(ACCURACY))} each. Chosen "
             f"blindly, as many lie as near to {self.show(published)} in {chance:.1%} of choices.",
@@ -104,7 +112,8 @@ class Share(Rule):
     below: Selector
     kind: ClassVar[str] = "share"
     full: ClassVar[str] = (
-        "At least the published share of a sweep is above a variant, seed for seed."
+        "At least the published share of a sweep is above where, with 95 % confidence, one more "
+        "seed of a variant would end."
     )
     partial: ClassVar[str] = "More than one of the sweep is."
     numbers: ClassVar[tuple[int, ...]] = (1,)
@@ -112,13 +121,13 @@ class Share(Rule):
     def decide(self, published: tuple[Number, ...], *sides: Sequence[Trained]) -> Outcome:
         """See `Rule`."""
         sweep, base = sides[0], best(sides[1], ACCURACY)
-        highest = base.values(ACCURACY).max()
-        count = sum(variant.values(ACCURACY).min() > highest for variant in sweep)
+        height = next_seed(base.values(ACCURACY))
+        count = sum(variant.values(ACCURACY).mean() > height for variant in sweep)
         share = count / len(sweep)
         return Outcome(
             graded(share >= published[0].value, count > 1),
-            f"{count} of {len(sweep)} variants have their lowest seed above the highest of "
-            f"{base.label}, {highest:.2%}.",
+            f"{count} of {len(sweep)} variants are above {height:.2%}, where one more seed of "
+            f"{base.label} would end at most.",
             {"share": share, "variants": len(sweep)},
             f"{share:.0%}",
         )
@@ -144,9 +153,10 @@ class Ranks(Rule):
     kind: ClassVar[str] = "ranks"
     full: ClassVar[str] = (
         "Over the variants of a sweep, Spearman's rank correlation of a quantity with a setting is "
-        "positive, and chance alone would bring as much in at most 5 % of sweeps."
+        "positive, and chance alone would bring as much in at most 5 % of sweeps; undecided up to "
+        "20 %."
     )
-    partial: ClassVar[str] = "It is positive."
+    partial: ClassVar[str] = "Never."
     numbers: ClassVar[tuple[int, ...]] = (0,)
 
     def decide(self, published: tuple[Number, ...], *sides: Sequence[Trained]) -> Outcome:
@@ -159,7 +169,9 @@ class Ranks(Rule):
         found = stats.spearmanr(settings, medians, alternative="greater")
         words = self.setting.replace("_", " ")
         return Outcome(
-            graded(found.pvalue <= _RARELY, found.statistic > 0),
+            Verdict.UNDECIDED
+            if _RARELY < found.pvalue <= _PERHAPS
+            else graded(found.pvalue <= _RARELY, False),
             f"Over {len(sweep)} variants, the rank correlation of {words} and "
             f"{wording.QUANTITIES[self.quantity]} is {found.statistic:.2f}; chance alone brings as "
             f"much in {found.pvalue:.2g} of sweeps.",
@@ -195,7 +207,7 @@ class Setting(Rule):
         ours = float(_set_to(chosen, self.setting))
         words = self.setting.replace("_", " ")
         accuracies = [variant.values(ACCURACY).median() for variant in sides[0]]
-        rivals = sum(max(accuracies) - one <= tolerance(max(accuracies), one) for one in accuracies)
+        rivals = sum(max(accuracies) - one <= tolerance(max(accuracies)) for one in accuracies)
         return Outcome(
             same_level(ours / number.value, ROUNDED),
             f"The best of {len(sides[0])} variants, {chosen.label}, has {words} {ours:.3g}, "

@@ -1,0 +1,93 @@
+"""Estimates over seeds against scipy's tests, and the verdict that an interval gives."""
+
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import stats
+
+from dpstudy.ledger.estimate import Estimate, next_seed
+from dpstudy.ledger.verdict import UndecidedError, Verdict
+
+FIRST = pd.Series([0.981, 0.979, 0.984, 0.977, 0.980])
+SECOND = pd.Series([0.975, 0.976, 0.978, 0.970, 0.971])
+INF = math.inf
+
+
+def test_a_mean_has_students_interval():
+    found = stats.ttest_1samp(FIRST, 0).confidence_interval()
+    ours = Estimate.mean(FIRST)
+    assert (ours.low, ours.high) == pytest.approx((found.low, found.high))
+    assert ours.value == pytest.approx(FIRST.mean())
+
+
+def test_a_difference_is_paired_where_seeds_are_shared():
+    found = stats.ttest_rel(FIRST, SECOND).confidence_interval()
+    ours = Estimate.difference(FIRST, SECOND)
+    assert (ours.low, ours.high) == pytest.approx((found.low, found.high))
+    assert ours.seeds == "5 seeds, paired"
+
+
+def test_a_difference_of_other_seeds_is_welchs():
+    other = pd.Series(SECOND.to_numpy()[:4], index=range(5, 9))
+    found = stats.ttest_ind(FIRST, other, equal_var=False).confidence_interval()
+    ours = Estimate.difference(FIRST, other)
+    assert (ours.low, ours.high) == pytest.approx((found.low, found.high))
+    assert ours.seeds == "5 seeds and 4 seeds"
+
+
+def test_a_ratio_is_a_difference_of_logarithms():
+    ours = Estimate.ratio(FIRST, SECOND)
+    logs = Estimate.difference(np.log(FIRST), np.log(SECOND))
+    assert (ours.low, ours.value, ours.high) == pytest.approx(
+        (math.exp(logs.low), math.exp(logs.value), math.exp(logs.high))
+    )
+    with pytest.raises(UndecidedError, match="not measured"):
+        Estimate.ratio(FIRST, SECOND * 0)
+
+
+@pytest.mark.parametrize("of", [Estimate.mean, next_seed])
+def test_one_seed_has_no_interval(of):
+    with pytest.raises(UndecidedError, match="one seed alone has no interval"):
+        of(FIRST[:1])
+
+
+def test_one_more_seed_ends_above_its_bound_once_in_twenty():
+    draws = np.random.default_rng(0).normal(size=(20_000, 6))
+    above = sum(row[5] > next_seed(pd.Series(row[:5])) for row in draws[:4_000])
+    assert above / 4_000 == pytest.approx(0.05, abs=0.012)
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "full", "partial", "verdict"),
+    [
+        (0.1, 0.2, (0, INF), None, "reproduced"),
+        (0.0, 0.2, (0, INF), None, "undecided"),
+        (-0.2, 0.0, (0, INF), None, "not reproduced"),
+        (0.0, 0.0, (0, INF), None, "not reproduced"),
+        (-0.1, 0.1, (-0.2, 0.2), (-0.4, 0.4), "reproduced"),
+        (-0.1, 0.3, (-0.2, 0.2), (-0.4, 0.4), "partly"),
+        (0.25, 0.3, (-0.2, 0.2), (-0.4, 0.4), "partly"),
+        (-0.1, 0.5, (-0.2, 0.2), (-0.4, 0.4), "undecided"),
+        (0.5, 0.6, (-0.2, 0.2), (-0.4, 0.4), "not reproduced"),
+        (-0.6, -0.5, (-0.2, 0.2), (-0.4, 0.4), "not reproduced"),
+        (-9.0, 9.0, (-0.2, 0.2), (-0.4, 0.4), "undecided"),
+    ],
+)
+def test_the_whole_interval_decides(low, high, full, partial, verdict):
+    found = Estimate((low + high) / 2, low, high, "5 seeds").verdict(full, partial)
+    assert found == verdict
+
+
+@given(st.floats(-1, 1), st.floats(0, 0.5), st.floats(0, 0.3))
+def test_a_small_move_never_turns_reproduced_into_its_opposite(value, half, move):
+    opposite = {Verdict.REPRODUCED, Verdict.NOT_REPRODUCED}
+
+    def verdict(at):
+        return Estimate(at, at - half, at + half, "5 seeds").verdict((0.0, INF))
+
+    if move < 2 * half:
+        assert {verdict(value), verdict(value + move)} != opposite
