@@ -111,6 +111,8 @@ EXPECTED = {
     "tanh-filter-sensitivity-one": "corrected",
 }
 
+with_a_jump = partial(clipped_fields.continued, steepness=1.01)
+
 # The same checks of claims that are false by a little, or of another thing. Where the statement is
 # itself false, the twin is the same search of what is true, which must find nothing.
 TWINS = {
@@ -126,8 +128,8 @@ TWINS = {
     "clipping-bias": lambda: clipping_bias.bias(0.25),
     "clipping-bias-sharp": lambda: clipping_bias.bias(0.49),
     "clipped-field-binary": lambda: clipped_fields.is_gradient(3),
-    # Of three classes it is not even the gradient of one example's convex function.
-    "surrogate-convex": lambda: Outcome(clipped_fields.falling_along(3).ratio, "", ""),
+    # Still convex, but with a jump of its gradient by a hundredth.
+    "surrogate-convex": lambda: clipped_fields.is_convex(with_a_jump),
     "clipped-field-multiclass": lambda: clipped_fields.is_no_gradient(None),
     "pld-covers-delta": lambda: sampled_gaussian.covers(
         lambda case: 0.95 * sampled_gaussian.by("pld")(case)
@@ -146,7 +148,7 @@ TWINS = {
         lambda apart, rho: apart / math.sqrt(2.02 * rho)
     ),
     "group-privacy-pure": lambda: group_privacy.pure(0.9),
-    "zcdp-composition": lambda: concentrated.composition(lambda k, rho: math.sqrt(k) * rho),
+    "zcdp-composition": lambda: concentrated.composition(lambda rho: 0.99 * jnp.sum(rho)),
     "parallel-composition": lambda: concentrated.parallel(bound=0.99),
     "privacy-of-the-run": lambda: concentrated.whole_run(concentrated.EPOCHS),
     "layer-sensitivity": lambda: layer_sensitivity.layer_sensitivity(0.99),
@@ -169,6 +171,24 @@ TWINS = {
 
 def above_the_gap(w):
     return jnp.clip(w, jnp.array([-1, losing_less.GAP]), 1)
+
+
+def by_the_code_s_formula(code):
+    """What the corrected code believes: a central limit over steps x layers, δ by integration."""
+    draws = code.epochs * (code.examples // code.batch) * code.layers
+    rate = code.batch / code.examples
+    mu = rate * math.sqrt(draws * math.expm1(code.noise_multiplier**-2))
+
+    def excess(epsilon):
+        begin = epsilon / mu + mu / 2
+
+        def beyond(x):
+            densities = math.exp(-((x - mu) ** 2) / 2) - math.exp(epsilon - x**2 / 2)
+            return densities / math.sqrt(2 * math.pi)
+
+        return integrate.quad(beyond, begin, begin + 12, epsabs=1e-16)[0] - code.delta
+
+    return optimize.brentq(excess, 1e-3, 10, xtol=1e-13)
 
 
 TRUE_TWINS = {
@@ -198,7 +218,7 @@ TRUE_TWINS = {
     "sse-to-zero": convergence.sse_rate,
     "parallel-composition-replacing": lambda: concentrated.parallel(concentrated.REPLACED, 4.0),
     "parallel-composition-cut": lambda: concentrated.parallel(concentrated.MOVED_UP, 9.0),
-    "corrected-code-targets": lambda: concentrated.corrected_targets(lambda c: c.target_epsilon),
+    "corrected-code-targets": lambda: concentrated.corrected_targets(by_the_code_s_formula),
     "layer-sensitivity-mean-loss": lambda: layer_sensitivity.layer_sensitivity(1.75, mean=True),
     "dense-sensitivity-bias": lambda: layer_sensitivity.dense_bias(layer_sensitivity.with_bias),
     "convolution-norm-channels": lambda: convolution_sensitivity.convolution_norm_of_channels(
@@ -241,6 +261,57 @@ def test_the_search_does_not_refute_what_holds_instead(name):
     assert EXPECTED[name] in ("refuted", "corrected")
     found = TRUE_TWINS[name]()
     assert found.verdict.startswith("holds"), found
+
+
+def test_the_targets_are_met_by_the_code_s_own_formula_and_by_no_larger_epsilon():
+    found = concentrated.corrected_targets(by_the_code_s_formula)
+    assert found.worst == pytest.approx(0, abs=1e-8)
+    assert found.tightness == pytest.approx(1, abs=1e-7)
+    larger = concentrated.corrected_targets(lambda code: 1.001 * by_the_code_s_formula(code))
+    assert larger.verdict == "refuted"
+
+
+def test_a_surrogate_with_a_jump_is_seen_to_jump_and_one_with_a_dent_to_fall():
+    """The line that continues the loss: steeper it is convex still, flatter it is not."""
+    flatter = partial(clipped_fields.continued, steepness=0.99)
+    assert clipped_fields.falling_along(with_a_jump).ratio <= ROUNDING
+    assert clipped_fields.steepest_turn(with_a_jump).ratio > 2
+    assert clipped_fields.falling_along(flatter).ratio > 1e-3
+
+
+def test_the_sharp_constant_is_reached_by_a_search():
+    assert clipping_bias.camps().ratio > 0.498
+    assert clipping_bias.bias(0.498).verdict == "refuted"
+
+
+def test_a_kernel_of_one_pixel_is_found_and_breaks_any_smaller_bound():
+    shapes = convolution_sensitivity.TWO_INPUTS
+    found = convolution_sensitivity.convolution_norm_of_channels(shapes)
+    assert 0.99 * math.sqrt(2) < found.tightness <= math.sqrt(2) + ROUNDING
+    assert found.verdict == "corrected"
+    smaller = convolution_sensitivity.convolution_norm(
+        shapes, lambda kernel: 0.99 * convolution_sensitivity.all_inputs(kernel)
+    )
+    assert smaller.verdict == "refuted"
+
+
+def test_a_divergence_is_integrated_over_all_outputs_of_a_sequence():
+    """Of fixed means it is α|v|²/2; of means that follow, that of SciPy's double integral."""
+    outputs = concentrated._OUTPUTS
+    fixed = np.repeat([[0.3], [0.5], [0.7]], len(outputs), axis=1)
+    found = search.in_double(concentrated.joint_divergence)(3.0, fixed)
+    assert found == pytest.approx(3 * (0.09 + 0.25 + 0.49) / 2)
+
+    def density(second, first):
+        means = 0.6, math.tanh(first)
+        logs = sum(
+            -(2 * (x - m) ** 2 - x**2) / 2 for x, m in zip((first, second), means, strict=True)
+        )
+        return math.exp(logs) / (2 * math.pi)
+
+    expected = math.log(integrate.dblquad(density, -10, 12, -10, 12)[0])
+    means = np.stack([np.full(len(outputs), 0.6), np.tanh(outputs)])
+    assert search.in_double(concentrated.joint_divergence)(2.0, means) == pytest.approx(expected)
 
 
 def test_statements_say_what_they_must():
