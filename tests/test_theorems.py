@@ -30,7 +30,7 @@ from dpstudy.papers.backpropagation_clipping.propositions import (
     convolution_sensitivity,
     layer_sensitivity,
 )
-from dpstudy.papers.losing_less.propositions import convergence
+from dpstudy.papers.losing_less.propositions import convergence, mean_value
 from dpstudy.papers.losing_less.propositions import equations as losing_less
 from dpstudy.papers.tanh_filter.propositions import sensitivity as tanh_filter
 from dpstudy.papers.tempered_sigmoids.propositions import (
@@ -39,6 +39,8 @@ from dpstudy.papers.tempered_sigmoids.propositions import (
     family,
     group_privacy,
     multiclass_bias,
+    never_clipped,
+    printed_loss,
     temperature_and_bias,
 )
 from dpstudy.papers.tempered_sigmoids.propositions import gradient_norms as tempered_sigmoids
@@ -56,13 +58,16 @@ STORED, DAMAGED = records.read_all(ROOT / "results" / "theorems", "theorems")
 EXPECTED = {
     "tanh-is-tempered": "holds",
     "scale-and-magnitude": "corrected",
-    "relu-in-the-limit": "corrected",
+    "relu-approximated": "holds",
     "loss-of-a-member": "holds",
     "gradient-norm-binary": "holds",
     "gradient-norm-class": "holds",
-    "gradient-norm-one-class": "corrected",
+    "gradient-norm-longest-class": "holds, loose",
     "gradient-norm-multiclass": "holds, loose",
     "gradient-norm-multiclass-sharp": "holds",
+    "linear-in-temperature": "holds",
+    "never-clipped": "holds",
+    "multiclass-loss-sign": "corrected",
     "surrogate-gradient": "holds",
     "surrogate-distance": "corrected",
     "clipping-bias": "holds, loose",
@@ -84,6 +89,7 @@ EXPECTED = {
     "sse-as-a-norm": "corrected",
     "gradient-norm-sum": "corrected",
     "smoothness": "corrected",
+    "change-of-gradient-integral": "corrected",
     "sse-exponential": "holds",
     "sse-to-zero": "corrected",
     "cross-entropy-rate": "holds",
@@ -124,6 +130,14 @@ TWINS = {
     "gradient-norm-multiclass-sharp": lambda: tempered_sigmoids.multiclass_gradient(
         lambda k: math.sqrt(2 - 1 / k)
     ),
+    # The best without a bias is a straight line.
+    "relu-approximated": lambda: family.as_relu(shifted=False),
+    # Of the second longest it is false.
+    "gradient-norm-longest-class": lambda: tempered_sigmoids.gradient_by_one_class(
+        lambda norms: jnp.sort(norms)[-2]
+    ),
+    "linear-in-temperature": lambda: never_clipped.grows_linearly(0.99),
+    "never-clipped": lambda: never_clipped.no_clipping(0.99),
     "surrogate-gradient": lambda: clipping_bias.surrogate_gradient(0.99),
     "clipping-bias": lambda: clipping_bias.bias(0.25),
     "clipping-bias-sharp": lambda: clipping_bias.bias(0.49),
@@ -193,8 +207,8 @@ def by_the_code_s_formula(code):
 
 TRUE_TWINS = {
     "scale-and-magnitude": lambda: Outcome(family.smaller_scale(offset_too=True).ratio, "", ""),
-    "relu-in-the-limit": lambda: family.as_relu(0.0),
-    "gradient-norm-one-class": lambda: tempered_sigmoids.gradient_by_one_class(jnp.max),
+    "multiclass-loss-sign": lambda: printed_loss.is_a_loss(tempered_sigmoids.multiclass_loss),
+    "change-of-gradient-integral": lambda: mean_value.change_as_integral(mean_value.segment),
     "clipping-bias-negative-temperature": lambda: clipping_bias.bias_of_either_sign(1.0),
     # That a hundredth of the bound is none.
     "clipping-bias-multiclass": lambda: multiclass_bias.no_bound(0.01),
@@ -269,6 +283,22 @@ def test_the_targets_are_met_by_the_code_s_own_formula_and_by_no_larger_epsilon(
     assert found.tightness == pytest.approx(1, abs=1e-7)
     larger = concentrated.corrected_targets(lambda code: 1.001 * by_the_code_s_formula(code))
     assert larger.verdict == "refuted"
+
+
+def test_the_careless_readings_of_relu_and_of_one_class_are_refuted():
+    assert family.as_relu(low=-1.0).verdict == "refuted"
+    assert tempered_sigmoids.gradient_by_one_class(jnp.min).worst > 1e6
+
+
+def test_no_clipping_norm_serves_relu_and_growth_is_not_linear_where_all_is_right():
+    assert never_clipped.no_clipping(activation=jax.nn.relu).worst > 10
+    assert never_clipped.grows_linearly(sign=1.0).worst > 10
+
+
+def test_the_integral_of_a_cube_s_curvature_is_its_change_of_slope_on_the_segment_alone():
+    """L(w) = w³ from 0 to 1: 3 is the change of 3 w², and 6 (1 + t) integrates to 9."""
+    assert mean_value.cube(mean_value.segment) == pytest.approx(3)
+    assert mean_value.cube(mean_value.printed_path) == pytest.approx(9)
 
 
 def test_a_surrogate_with_a_jump_is_seen_to_jump_and_one_with_a_dent_to_fall():
