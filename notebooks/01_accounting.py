@@ -77,12 +77,12 @@ drawn = chapter.resolution(profile)
 chapter.cost_table()
 
 # %% [markdown]
-# **The two papers that clip.** Their sensitivity is proven; their sampling is the next paragraph's
-# matter. RDP 2019 comes out at the 3 that losing less quotes. The rows that stand a little above it
-# have a number of batches an epoch that is rounded up here, and was rounded down in the code that
-# tuned those settings {cite}`tramer2021differentially`; the one below has noise to spare. Tempered
-# sigmoids publishes its ε without σ or batch, so nothing can be recomputed. The end-to-end settings
-# of losing less are what this book trains both papers with.
+# **The two with a proven sensitivity.** How they sample is the next paragraph's matter. RDP 2019
+# comes out at the 3 that losing less quotes. The rows that stand a little above it have a number of
+# batches an epoch that is rounded up here, and was rounded down in the code that tuned those
+# settings {cite}`tramer2021differentially`; the one below has noise to spare. Tempered sigmoids
+# publishes its ε without σ or batch, so nothing can be recomputed. The end-to-end settings of
+# losing less are what this book trains both papers with.
 #
 # **Shuffled.** All three accountants assume Poisson sampling. The papers hardly say how they drew
 # their batches. The libraries behind tempered sigmoids and the tanh filter, and the code that

@@ -270,8 +270,9 @@ chapter.section_table(
 # **Accounting.** A mechanism is ρ-zCDP if its Rényi divergences are at most $\alpha\rho$
 # {cite}`bun2016concentrated`. The paper converts this to ε (Proposition 1), takes it from the
 # Gaussian (Proposition 2), adds it up over layers and epochs, and counts disjoint batches once
-# (Theorem 1). Conversion and sum are searched against the exact ε of a Gaussian
-# {cite}`dong2022gaussian` and against dp-accounting; for batches in parallel, the data and the
+# (Theorem 1). The conversion is searched against the exact ε of a Gaussian {cite}`dong2022gaussian`
+# and against dp-accounting; the sum against the divergence of all outputs together, integrated,
+# where each mechanism may follow the output before it; for batches in parallel, the data and the
 # neighbour are searched for which all batches' sums differ most.
 
 # %%
