@@ -20,11 +20,12 @@
 # its noise and no ε {cite}`amian2022tanh`.
 #
 # **Computed here.** By today's accountants the settings of losing less cost less than 3, if the
-# batches are Poisson-sampled. For shuffled batches, as the code that this paper builds on forms
-# them, the formula is wrong: with all but the noisiest of these settings there are gradients,
-# within the clip, that give away more than 3, and what is proven is far more. Backpropagation
-# clipping and the tanh filter have no guarantee worth the name once the sensitivity is the proven
-# one. The corrected code of backpropagation clipping misses its target.
+# batches are Poisson-sampled. For shuffled batches the formula is wrong: with all but the noisiest
+# of these settings there are gradients, within the clip, that give away more than 3, and what is
+# proven is far more. That losing less shuffles is inferred from the code that it builds on; its
+# paper says that batches are "sampled randomly", and names Opacus. Backpropagation clipping and the
+# tanh filter have no guarantee worth the name once the sensitivity is the proven one. The corrected
+# code of backpropagation clipping misses its target.
 #
 # **To do.** Sample by Poisson. Divide the noise by a sensitivity that is proven. Account with
 # privacy loss distributions, and calibrate σ with them to the ε that you want.
@@ -76,21 +77,23 @@ drawn = chapter.resolution(profile)
 chapter.cost_table()
 
 # %% [markdown]
-# **The two sound papers.** RDP 2019 comes out at the 3 that losing less quotes. The rows that stand
-# a little above it have a number of batches an epoch that is rounded up here, and was rounded down
-# in the code that tuned those settings {cite}`tramer2021differentially`; the one below has noise to
-# spare. Tempered sigmoids publishes its ε without σ or batch, so nothing can be recomputed.
-# The end-to-end settings of losing less are what this book trains both papers with.
+# **The two with a proven sensitivity.** How they sample is the next paragraph's matter. RDP 2019
+# comes out at the 3 that losing less quotes. The rows that stand a little above it have a number of
+# batches an epoch that is rounded up here, and was rounded down in the code that tuned those
+# settings {cite}`tramer2021differentially`; the one below has noise to spare. Tempered sigmoids
+# publishes its ε without σ or batch, so nothing can be recomputed. The end-to-end settings of
+# losing less are what this book trains both papers with.
 #
 # **Shuffled.** All three accountants assume Poisson sampling. The papers hardly say how they drew
 # their batches. The libraries behind tempered sigmoids and the tanh filter, and the code that
-# losing less builds on, cut a shuffled data set and use the same formula, so their ε is a claim.
-# Between the last two columns lies what such batches cost in the worst case within the clip, for a
-# neighbour in which the example is blank. *Proven*: an example takes part in one batch an epoch,
-# and an epoch is one Gaussian, which sampling does not amplify. *At least*
-# {cite}`chua2024private,chua2024scalable`: let every gradient have the clipping norm and point one
-# way, and the example's point the other. In units of that norm, and up to a constant, an epoch of
-# $T$ batches then releases
+# losing less builds on {cite}`tramer2021code`, cut a shuffled data set and use the same formula, so
+# their ε is a claim. For losing less this is inferred: its own code is "based on the common Opacus
+# library", which can draw batches either way. Between the last two columns lies what such batches
+# cost in the worst case within the clip, for a neighbour in which the example is blank. *Proven*:
+# an example takes part in one batch an epoch, and an epoch is one Gaussian, which sampling does not
+# amplify. *At least* {cite}`chua2024private,chua2024scalable`: let every gradient have the clipping
+# norm and point one way, and the example's point the other. In units of that norm, and up to a
+# constant, an epoch of $T$ batches then releases
 #
 # $$
 # P = \frac 1T \sum_{t=1}^T \mathcal N(2 e_t, \sigma^2 I), \quad\text{or}\quad
@@ -107,7 +110,7 @@ chapter.cost_table()
 # {doc}`06_theorems` shows the same by drawing. What does not follow is that an attack on such a
 # network exists: its gradients need not come near this case, and few look on at every step.
 #
-# **The two broken ones.** Their rows agree with the claims as long as the claimed sensitivity is
+# **The other two.** Their rows agree with the claims as long as the claimed sensitivity is
 # used, and stop meaning anything when the proven one is. In those rows Poisson sampling even costs
 # more than shuffling: with next to no noise only the number of times that an example is drawn
 # counts, and sampling may draw it more often than once an epoch.
@@ -140,7 +143,8 @@ print(chapter.settings_in_words())
 # ## The tanh filter
 #
 # The filter replaces clipping: every entry of a per-example gradient goes through tanh, and noise
-# of standard deviation 1.1 is added to the sum. The paper proves that a filtered gradient of $n$
+# of standard deviation 1.1 is added to the sum. (Table I prints "noise covariance σ"; the paper's
+# algorithm has σ as the standard deviation.) The paper proves that a filtered gradient of $n$
 # entries has $\ell_2$ norm below $\sqrt n$, and then accounts with sensitivity 1, "in the same way
 # as for the original DPSGD algorithm". Noise over proven sensitivity is $1.1/\sqrt n$.
 #

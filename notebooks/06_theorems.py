@@ -55,10 +55,11 @@ print(chapter.verdicts_in_words())
 #
 # With $\varphi(x) = s / (1 + e^{-Tx}) - o$ (Eq. 3) the paper says that a smaller $s$ makes an
 # activation smaller. It does if $o$ shrinks with it; with $o$ as it was, the member only moves
-# down. And it says that in a limit the family approximates relu on the inputs that occur. But
-# $\varphi(x) + \varphi(-x)$ is the same for all $x$, while relu gives $|x|$: on $[-a, a]$ no member
-# is nearer to relu than $a/4$. See in the table how near a bias brings it, and how near the family
-# comes where no input is negative.
+# down. And it says that in a limit the family can represent an approximation of relu on the inputs
+# that occur. Where none is negative, it comes as near as one likes. Around 0 a bias is needed:
+# $\varphi(x) + \varphi(-x)$ is the same for all $x$, while relu gives $|x|$, so that on $[-a, a]$
+# no member alone is nearer to relu than $a/4$, which a straight line is. See in the table how near
+# a bias brings it.
 #
 # The loss $\ell(\theta) = \ln(1 + e^{-T \langle z, \theta\rangle})$, the label being in the sign of
 # $z$, is $\ln(1 / \phi)$ with the member $s = 1$, $o = 0$. For it,
@@ -66,12 +67,21 @@ print(chapter.verdicts_in_words())
 # $$\lVert \nabla \ell \rVert_2 = |T|\,\lVert z \rVert_2\, \sigma(-T \langle z, \theta \rangle)
 # \le |T|\,\lVert z \rVert_2 \qquad \text{(Eq. 4)}.$$
 #
+# For a point that is "grossly misclassified" σ is nearly 1, and the gradient grows with $T$ as if
+# $T$ scaled $z$. Bounded activations bound $\lVert z \rVert$, and with it all gradients of the
+# layer after them: a large enough $C$ clips none of these. In this sense version 1 of the paper may
+# say that tempered sigmoids eliminate the negative effects of clipping. It does not follow for
+# layers below, nor for the noise, which grows with $C$.
+#
+# The multiclass loss is printed without its minus sign, and so is its gradient, Eq. 5. As printed
+# it has no minimum, and descent leads away from the right class. No norm depends on the sign.
+#
 # With $k$ classes the paper bounds each of $k$ blocks by the same and arrives at $\sqrt k$ (Eq. 5).
 # But the blocks share one vector: $\nabla \ell = T\,(p - y) \otimes z$, and two distributions are
 # never further apart than $\lVert p - y \rVert_2 \le \sqrt 2$. Eq. 5 would fall to a gradient
 # longer than $\sqrt k\,|T|\,\lVert z\rVert$, and our version by one longer than
 # $\sqrt 2\,|T|\,\lVert z\rVert$. See on which line the longest gradients found lie. On its way
-# the paper bounds the gradient by $\sqrt k$ times its block of "any class". Of the longest block
+# the paper bounds the gradient by $\sqrt k$ times one block, and does not say which. Of the longest
 # that is true; the block of a class that has almost no probability is almost zero.
 
 # %%
@@ -81,11 +91,14 @@ chapter.gradient_norms()
 chapter.section_table(
     "tanh-is-tempered",
     "scale-and-magnitude",
-    "relu-in-the-limit",
+    "relu-approximated",
     "loss-of-a-member",
     "gradient-norm-binary",
+    "linear-in-temperature",
+    "never-clipped",
+    "multiclass-loss-sign",
     "gradient-norm-class",
-    "gradient-norm-one-class",
+    "gradient-norm-longest-class",
     "gradient-norm-multiclass",
     "gradient-norm-multiclass-sharp",
 )
@@ -237,10 +250,18 @@ chapter.section_table("group-privacy-pure", "group-privacy")
 # if the Hessian's singular values are at most $\sigma_{\max}$ in a *simply connected* set. The
 # proof walks along the line from $w$ to $w'$, which such a set need not contain. The counterexample
 # is $L(x, y) = \max(x, 0)^3 \tanh(y / h)$ on a square without the strip $x > 0$, $|y| < 0.1$.
+#
+# The proof's Eq. 12 also integrates the Hessian at $w + t(w - w')$, $0 \le t \le 1$, which starts
+# at $w$ and leads away from $w'$. The change of the gradient is the integral at $w' + t(w - w')$,
+# along the line that the text after the equation names.
 
 # %%
 chapter.section_table(
-    "backpropagation-equation", "sse-as-a-norm", "gradient-norm-sum", "smoothness"
+    "backpropagation-equation",
+    "sse-as-a-norm",
+    "gradient-norm-sum",
+    "smoothness",
+    "change-of-gradient-integral",
 )
 
 # %% [markdown]
@@ -249,8 +270,9 @@ chapter.section_table(
 # **Accounting.** A mechanism is ρ-zCDP if its Rényi divergences are at most $\alpha\rho$
 # {cite}`bun2016concentrated`. The paper converts this to ε (Proposition 1), takes it from the
 # Gaussian (Proposition 2), adds it up over layers and epochs, and counts disjoint batches once
-# (Theorem 1). Conversion and sum are searched against the exact ε of a Gaussian
-# {cite}`dong2022gaussian` and against dp-accounting; for batches in parallel, the data and the
+# (Theorem 1). The conversion is searched against the exact ε of a Gaussian {cite}`dong2022gaussian`
+# and against dp-accounting; the sum against the divergence of all outputs together, integrated,
+# where each mechanism may follow the output before it; for batches in parallel, the data and the
 # neighbour are searched for which all batches' sums differ most.
 
 # %%

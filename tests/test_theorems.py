@@ -30,7 +30,7 @@ from dpstudy.papers.backpropagation_clipping.propositions import (
     convolution_sensitivity,
     layer_sensitivity,
 )
-from dpstudy.papers.losing_less.propositions import convergence
+from dpstudy.papers.losing_less.propositions import convergence, mean_value
 from dpstudy.papers.losing_less.propositions import equations as losing_less
 from dpstudy.papers.tanh_filter.propositions import sensitivity as tanh_filter
 from dpstudy.papers.tempered_sigmoids.propositions import (
@@ -39,6 +39,8 @@ from dpstudy.papers.tempered_sigmoids.propositions import (
     family,
     group_privacy,
     multiclass_bias,
+    never_clipped,
+    printed_loss,
     temperature_and_bias,
 )
 from dpstudy.papers.tempered_sigmoids.propositions import gradient_norms as tempered_sigmoids
@@ -56,13 +58,16 @@ STORED, DAMAGED = records.read_all(ROOT / "results" / "theorems", "theorems")
 EXPECTED = {
     "tanh-is-tempered": "holds",
     "scale-and-magnitude": "corrected",
-    "relu-in-the-limit": "corrected",
+    "relu-approximated": "holds",
     "loss-of-a-member": "holds",
     "gradient-norm-binary": "holds",
     "gradient-norm-class": "holds",
-    "gradient-norm-one-class": "corrected",
+    "gradient-norm-longest-class": "holds, loose",
     "gradient-norm-multiclass": "holds, loose",
     "gradient-norm-multiclass-sharp": "holds",
+    "linear-in-temperature": "holds",
+    "never-clipped": "holds",
+    "multiclass-loss-sign": "corrected",
     "surrogate-gradient": "holds",
     "surrogate-distance": "corrected",
     "clipping-bias": "holds, loose",
@@ -84,6 +89,7 @@ EXPECTED = {
     "sse-as-a-norm": "corrected",
     "gradient-norm-sum": "corrected",
     "smoothness": "corrected",
+    "change-of-gradient-integral": "corrected",
     "sse-exponential": "holds",
     "sse-to-zero": "corrected",
     "cross-entropy-rate": "holds",
@@ -111,6 +117,8 @@ EXPECTED = {
     "tanh-filter-sensitivity-one": "corrected",
 }
 
+with_a_jump = partial(clipped_fields.continued, steepness=1.01)
+
 # The same checks of claims that are false by a little, or of another thing. Where the statement is
 # itself false, the twin is the same search of what is true, which must find nothing.
 TWINS = {
@@ -122,12 +130,20 @@ TWINS = {
     "gradient-norm-multiclass-sharp": lambda: tempered_sigmoids.multiclass_gradient(
         lambda k: math.sqrt(2 - 1 / k)
     ),
+    # The best without a bias is a straight line.
+    "relu-approximated": lambda: family.as_relu(shifted=False),
+    # Of the second longest it is false.
+    "gradient-norm-longest-class": lambda: tempered_sigmoids.gradient_by_one_class(
+        lambda norms: jnp.sort(norms)[-2]
+    ),
+    "linear-in-temperature": lambda: never_clipped.grows_linearly(0.99),
+    "never-clipped": lambda: never_clipped.no_clipping(0.99),
     "surrogate-gradient": lambda: clipping_bias.surrogate_gradient(0.99),
     "clipping-bias": lambda: clipping_bias.bias(0.25),
     "clipping-bias-sharp": lambda: clipping_bias.bias(0.49),
     "clipped-field-binary": lambda: clipped_fields.is_gradient(3),
-    # Of three classes it is not even the gradient of one example's convex function.
-    "surrogate-convex": lambda: Outcome(clipped_fields.falling_along(3).ratio, "", ""),
+    # Still convex, but with a jump of its gradient by a hundredth.
+    "surrogate-convex": lambda: clipped_fields.is_convex(with_a_jump),
     "clipped-field-multiclass": lambda: clipped_fields.is_no_gradient(None),
     "pld-covers-delta": lambda: sampled_gaussian.covers(
         lambda case: 0.95 * sampled_gaussian.by("pld")(case)
@@ -146,7 +162,7 @@ TWINS = {
         lambda apart, rho: apart / math.sqrt(2.02 * rho)
     ),
     "group-privacy-pure": lambda: group_privacy.pure(0.9),
-    "zcdp-composition": lambda: concentrated.composition(lambda k, rho: math.sqrt(k) * rho),
+    "zcdp-composition": lambda: concentrated.composition(lambda rho: 0.99 * jnp.sum(rho)),
     "parallel-composition": lambda: concentrated.parallel(bound=0.99),
     "privacy-of-the-run": lambda: concentrated.whole_run(concentrated.EPOCHS),
     "layer-sensitivity": lambda: layer_sensitivity.layer_sensitivity(0.99),
@@ -171,10 +187,28 @@ def above_the_gap(w):
     return jnp.clip(w, jnp.array([-1, losing_less.GAP]), 1)
 
 
+def by_the_code_s_formula(code):
+    """What the corrected code believes: a central limit over steps x layers, δ by integration."""
+    draws = code.epochs * (code.examples // code.batch) * code.layers
+    rate = code.batch / code.examples
+    mu = rate * math.sqrt(draws * math.expm1(code.noise_multiplier**-2))
+
+    def excess(epsilon):
+        begin = epsilon / mu + mu / 2
+
+        def beyond(x):
+            densities = math.exp(-((x - mu) ** 2) / 2) - math.exp(epsilon - x**2 / 2)
+            return densities / math.sqrt(2 * math.pi)
+
+        return integrate.quad(beyond, begin, begin + 12, epsabs=1e-16)[0] - code.delta
+
+    return optimize.brentq(excess, 1e-3, 10, xtol=1e-13)
+
+
 TRUE_TWINS = {
     "scale-and-magnitude": lambda: Outcome(family.smaller_scale(offset_too=True).ratio, "", ""),
-    "relu-in-the-limit": lambda: family.as_relu(0.0),
-    "gradient-norm-one-class": lambda: tempered_sigmoids.gradient_by_one_class(jnp.max),
+    "multiclass-loss-sign": lambda: printed_loss.is_a_loss(tempered_sigmoids.multiclass_loss),
+    "change-of-gradient-integral": lambda: mean_value.change_as_integral(mean_value.segment),
     "clipping-bias-negative-temperature": lambda: clipping_bias.bias_of_either_sign(1.0),
     # That a hundredth of the bound is none.
     "clipping-bias-multiclass": lambda: multiclass_bias.no_bound(0.01),
@@ -198,7 +232,7 @@ TRUE_TWINS = {
     "sse-to-zero": convergence.sse_rate,
     "parallel-composition-replacing": lambda: concentrated.parallel(concentrated.REPLACED, 4.0),
     "parallel-composition-cut": lambda: concentrated.parallel(concentrated.MOVED_UP, 9.0),
-    "corrected-code-targets": lambda: concentrated.corrected_targets(lambda c: c.target_epsilon),
+    "corrected-code-targets": lambda: concentrated.corrected_targets(by_the_code_s_formula),
     "layer-sensitivity-mean-loss": lambda: layer_sensitivity.layer_sensitivity(1.75, mean=True),
     "dense-sensitivity-bias": lambda: layer_sensitivity.dense_bias(layer_sensitivity.with_bias),
     "convolution-norm-channels": lambda: convolution_sensitivity.convolution_norm_of_channels(
@@ -241,6 +275,73 @@ def test_the_search_does_not_refute_what_holds_instead(name):
     assert EXPECTED[name] in ("refuted", "corrected")
     found = TRUE_TWINS[name]()
     assert found.verdict.startswith("holds"), found
+
+
+def test_the_targets_are_met_by_the_code_s_own_formula_and_by_no_larger_epsilon():
+    found = concentrated.corrected_targets(by_the_code_s_formula)
+    assert found.worst == pytest.approx(0, abs=1e-8)
+    assert found.tightness == pytest.approx(1, abs=1e-7)
+    larger = concentrated.corrected_targets(lambda code: 1.001 * by_the_code_s_formula(code))
+    assert larger.verdict == "refuted"
+
+
+def test_the_careless_readings_of_relu_and_of_one_class_are_refuted():
+    assert family.as_relu(low=-1.0).verdict == "refuted"
+    assert tempered_sigmoids.gradient_by_one_class(jnp.min).worst > 1e6
+
+
+def test_no_clipping_norm_serves_relu_and_growth_is_not_linear_where_all_is_right():
+    assert never_clipped.no_clipping(activation=jax.nn.relu).worst > 10
+    assert never_clipped.grows_linearly(sign=1.0).worst > 10
+
+
+def test_the_integral_of_a_cube_s_curvature_is_its_change_of_slope_on_the_segment_alone():
+    """L(w) = w³ from 0 to 1: 3 is the change of 3 w², and 6 (1 + t) integrates to 9."""
+    assert mean_value.cube(mean_value.segment) == pytest.approx(3)
+    assert mean_value.cube(mean_value.printed_path) == pytest.approx(9)
+
+
+def test_a_surrogate_with_a_jump_is_seen_to_jump_and_one_with_a_dent_to_fall():
+    """The line that continues the loss: steeper it is convex still, flatter it is not."""
+    flatter = partial(clipped_fields.continued, steepness=0.99)
+    assert clipped_fields.falling_along(with_a_jump).ratio <= ROUNDING
+    assert clipped_fields.steepest_turn(with_a_jump).ratio > 2
+    assert clipped_fields.falling_along(flatter).ratio > 1e-3
+
+
+def test_the_sharp_constant_is_reached_by_a_search():
+    assert clipping_bias.camps().ratio > 0.498
+    assert clipping_bias.bias(0.498).verdict == "refuted"
+
+
+def test_a_kernel_of_one_pixel_is_found_and_breaks_any_smaller_bound():
+    shapes = convolution_sensitivity.TWO_INPUTS
+    found = convolution_sensitivity.convolution_norm_of_channels(shapes)
+    assert 0.99 * math.sqrt(2) < found.tightness <= math.sqrt(2) + ROUNDING
+    assert found.verdict == "corrected"
+    smaller = convolution_sensitivity.convolution_norm(
+        shapes, lambda kernel: 0.99 * convolution_sensitivity.all_inputs(kernel)
+    )
+    assert smaller.verdict == "refuted"
+
+
+def test_a_divergence_is_integrated_over_all_outputs_of_a_sequence():
+    """Of fixed means it is α|v|²/2; of means that follow, that of SciPy's double integral."""
+    outputs = concentrated._OUTPUTS
+    fixed = np.repeat([[0.3], [0.5], [0.7]], len(outputs), axis=1)
+    found = search.in_double(concentrated.joint_divergence)(3.0, fixed)
+    assert found == pytest.approx(3 * (0.09 + 0.25 + 0.49) / 2)
+
+    def density(second, first):
+        means = 0.6, math.tanh(first)
+        logs = sum(
+            -(2 * (x - m) ** 2 - x**2) / 2 for x, m in zip((first, second), means, strict=True)
+        )
+        return math.exp(logs) / (2 * math.pi)
+
+    expected = math.log(integrate.dblquad(density, -10, 12, -10, 12)[0])
+    means = np.stack([np.full(len(outputs), 0.6), np.tanh(outputs)])
+    assert search.in_double(concentrated.joint_divergence)(2.0, means) == pytest.approx(expected)
 
 
 def test_statements_say_what_they_must():

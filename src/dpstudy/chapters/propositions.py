@@ -169,7 +169,7 @@ def bias_against_bound() -> Figure:
             marks = {"marker": style.marker, "color": style.color, "linestyle": ""}
             ax.plot(group["delta"], group["bias"], label=name, markersize=3, **marks)
         marks = {"marker": "*", "color": STYLES[4].color, "linestyle": "", "markersize": 9}
-        ax.plot(climbed["delta"], climbed["bias"], label="climbed and constructed", **marks)
+        ax.plot(climbed["delta"], climbed["bias"], label="climbed", **marks)
         ends = np.array([1e-3, 1e2])
         for constant, dash in ((clipping_bias.PROVEN, "-"), (clipping_bias.SHARP, "--")):
             ax.plot(ends, constant * ends, color="k", linestyle=dash, label=f"{constant:g} Δ")
@@ -183,7 +183,7 @@ def bias_against_bound() -> Figure:
         fig=fig,
         alt=(
             "Bias against Δ, both logarithmic. Points of gradient descent on random data scatter "
-            "below two parallel lines, 2 Δ and Δ/2. Stars, cases climbed and constructed, lie "
+            "below two parallel lines, 2 Δ and Δ/2. Stars, cases climbed, lie "
             f"close under the lower line; the highest reaches {top:.3f} Δ."
         ),
         caption=(

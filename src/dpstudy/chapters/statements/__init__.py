@@ -12,7 +12,7 @@ from dpstudy.papers.backpropagation_clipping.propositions import (
     convolution_sensitivity,
     layer_sensitivity,
 )
-from dpstudy.papers.losing_less.propositions import convergence
+from dpstudy.papers.losing_less.propositions import convergence, mean_value
 from dpstudy.papers.losing_less.propositions import equations as losing_less
 from dpstudy.papers.tanh_filter.propositions import sensitivity as tanh_filter
 from dpstudy.papers.tempered_sigmoids.propositions import (
@@ -21,6 +21,8 @@ from dpstudy.papers.tempered_sigmoids.propositions import (
     family,
     group_privacy,
     multiclass_bias,
+    never_clipped,
+    printed_loss,
     temperature_and_bias,
 )
 from dpstudy.papers.tempered_sigmoids.propositions import gradient_norms as tempered_sigmoids
@@ -30,6 +32,8 @@ from dpstudy.propositions.statement import Statement
 _FILES = (
     family,
     tempered_sigmoids,
+    never_clipped,
+    printed_loss,
     clipping_bias,
     temperature_and_bias,
     clipped_fields,
@@ -38,6 +42,7 @@ _FILES = (
     sampled_gaussian,
     shuffled_batches,
     losing_less,
+    mean_value,
     convergence,
     concentrated,
     layer_sensitivity,

@@ -15,7 +15,8 @@ class TanhFilter:
     """The tanh filter's setting: each gradient entry through tanh, no clipping, then noise.
 
     Attributes:
-        noise_std: standard deviation of the noise on the sum; the paper's sigma.
+        noise_std: standard deviation of the noise on the sum. Table I prints σ as "noise
+            covariance"; read as a standard deviation, which σ is in the paper's algorithm.
         sampling_rate: as printed; batch / examples to three digits.
         claimed_sensitivity: the l2 sensitivity that the paper's epsilon is computed with.
         claimed_epsilon: not stated, and neither are the steps.

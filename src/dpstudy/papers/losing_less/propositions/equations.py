@@ -209,7 +209,7 @@ def on_a_set(project: Callable[[Array], Array] = into_set) -> Found:
 
 # The small network of the lemma's line form: two inputs, two tanh units, two classes.
 _SHAPES = ((2, 3), (2, 3))
-_SIZE = sum(rows * columns for rows, columns in _SHAPES)
+SIZE = sum(rows * columns for rows, columns in _SHAPES)
 _CLASSES, _NODES = _SHAPES[1][0], 5
 
 
@@ -252,8 +252,8 @@ def on_a_line(factor: float = 1.0) -> Found:
 
     def draw(rng: np.random.Generator, n: int) -> Any:
         return {
-            "w": rng.normal(size=(n, _SIZE)),
-            "way": rng.normal(size=(n, _SIZE)),
+            "w": rng.normal(size=(n, SIZE)),
+            "way": rng.normal(size=(n, SIZE)),
             "examples": rng.normal(size=(n, 4, 2)),
             "share": 2 * rng.normal(size=n),
         }

@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     Loss = Callable[[Array, Array], Array]
     """From theta (flat) and one example to its loss."""
     Field = Callable[[Array], Array]
+    Objective = Callable[[Array, Array, Array], Array]
+    """From theta, one example and C to a loss."""
 
 FEATURES, EXAMPLES = 2, 3
 # A circulation or an asymmetry counts as one from here on, relative to the largest possible...
@@ -36,6 +38,8 @@ SEEN = 1e-2
 # ...and as none up to here, which is what the quadrature below makes of the field's kinks.
 UNSEEN = 1e-3
 _POINTS_ON_LOOP = 256
+# Into so many steps a way is cut to look for a jump.
+_STEPS = 64
 _TINY, _FLAT = 1e-300, 1e-9
 
 
@@ -137,12 +141,21 @@ def surrogate(theta: Float[Array, "d"], z: Float[Array, "d"], clip_norm: Array) 
 
     Where the gradient |z| σ(-m) at margin m exceeds C, the loss is continued by its tangent.
     """
+    return continued(theta, z, clip_norm)
+
+
+def continued(theta: Array, z: Array, clip_norm: Array, steepness: float = 1.0) -> Array:
+    """Return the loss continued by a line, as `surrogate`, `steepness` times its tangent's slope.
+
+    With another steepness than 1 the gradient jumps where the two meet. A steeper line leaves the
+    whole convex, a flatter one does not.
+    """
     norm, margin = jnp.linalg.norm(z), z @ theta
     share = jnp.minimum(clip_norm / norm, 1 - 1e-12)
     kink = -jnp.log(share / (1 - share))
-    tangent = jax.nn.softplus(-kink) + share * (kink - margin)
+    line = jax.nn.softplus(-kink) + steepness * share * (kink - margin)
     clips = (norm > clip_norm) & (margin < kink)
-    return jnp.where(clips, tangent, jax.nn.softplus(-margin))
+    return jnp.where(clips, line, jax.nn.softplus(-margin))
 
 
 @cache
@@ -194,62 +207,60 @@ def is_no_gradient(classes: int | None = 3) -> Outcome:
 
 
 @cache
-def falling_along(classes: int | None) -> Found:
-    """Search for two points between which one example's clipped gradient points back.
+def falling_along(objective: Objective = surrogate) -> Found:
+    """Search for two points between which an objective's gradient points back.
 
     The ratio is what it loses on the way from one to the other, over the most that it could: above
-    0, no convex function has such a gradient.
+    0, the objective is not convex.
     """
 
     def sides(case: Any) -> tuple[Array, Array]:
-        (before, after), way = _at_both_ends(classes, case)
-        most = (jnp.linalg.norm(before) + jnp.linalg.norm(after)) * jnp.linalg.norm(way)
-        return way @ (before - after), most + _TINY
+        before, after = _on_the_way(objective, case, 2)
+        most = (jnp.linalg.norm(before) + jnp.linalg.norm(after)) * jnp.linalg.norm(case["way"])
+        return case["way"] @ (before - after), most + _TINY
 
-    return search(sides, _two_points(classes), climbers=8)
+    return search(sides, _two_points, climbers=8)
 
 
 @cache
-def steepest_turn() -> Found:
-    """Search for the largest change of one example's clipped gradient, over |z|²/4 a unit of way.
+def steepest_turn(objective: Objective = surrogate) -> Found:
+    """Search for the largest change of an objective's gradient, over |z|²/4 a unit of way.
 
     So fast the binary loss' own gradient changes where it changes fastest, at T = 1; a jump would
-    exceed every such bound.
+    exceed every such bound. Looked at in small steps on the way, any of which could hold a jump.
     """
 
     def sides(case: Any) -> tuple[Array, Array]:
-        (before, after), way = _at_both_ends(None, case)
-        most = jnp.sum(case["examples"] ** 2) / 4 * jnp.linalg.norm(way)
-        return jnp.linalg.norm(after - before), most
+        gradients = _on_the_way(objective, case, _STEPS + 1)
+        change = jnp.max(jnp.linalg.norm(jnp.diff(gradients, axis=0) * _STEPS, axis=1))
+        return change, jnp.sum(case["example"] ** 2) / 4 * jnp.linalg.norm(case["way"])
 
-    return search(sides, _two_points(None), climbers=8)
-
-
-def _at_both_ends(classes: int | None, case: Any) -> tuple[tuple[Array, Array], Array]:
-    loss, _ = loss_of(classes)
-    field = partial(
-        clipped_field, loss, examples=case["examples"], clip_norm=jnp.exp(case["log_clip"])
-    )
-    return (field(case["theta"]), field(case["theta"] + case["way"])), case["way"]
+    return search(sides, _two_points, climbers=8)
 
 
-def _two_points(classes: int | None) -> Callable[[np.random.Generator, int], Any]:
-    _, size = loss_of(classes)
-
-    def draw(rng: np.random.Generator, n: int) -> Any:
-        return {
-            "theta": rng.normal(size=(n, size)),
-            "way": rng.normal(size=(n, size)),
-            "examples": 2 * rng.normal(size=(n, 1, FEATURES)),
-            "log_clip": rng.uniform(-4, 1, n),
-        }
-
-    return draw
+def _on_the_way(objective: Objective, case: Any, points: int) -> Float[Array, "points d"]:
+    """Return the objective's gradients at evenly spaced points on the case's way, ends included."""
+    at = case["theta"] + jnp.linspace(0, 1, points)[:, None] * case["way"]
+    gradient = jax.vmap(jax.grad(objective), (0, None, None))
+    return gradient(at, case["example"], jnp.exp(case["log_clip"]))
 
 
-def is_convex() -> Outcome:
-    """Search for a sign that the surrogate is not convex, or not differentiable."""
-    back, turn = falling_along(None), steepest_turn()
+def _two_points(rng: np.random.Generator, n: int) -> Any:
+    return {
+        "theta": rng.normal(size=(n, FEATURES)),
+        "way": rng.normal(size=(n, FEATURES)),
+        "example": 2 * rng.normal(size=(n, FEATURES)),
+        "log_clip": rng.uniform(-4, 1, n),
+    }
+
+
+def is_convex(objective: Objective = surrogate) -> Outcome:
+    """Search for a sign that the surrogate is not convex, or not differentiable.
+
+    Args:
+        objective: from theta, one example and C, in place of the surrogate.
+    """
+    back, turn = falling_along(objective), steepest_turn(objective)
     return Outcome(
         worst=max(back.ratio, turn.ratio - 1),
         looked=f"convex: {back.looked}; differentiable: {turn.looked}",
