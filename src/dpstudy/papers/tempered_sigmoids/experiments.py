@@ -307,25 +307,35 @@ FIGURES_4_5 = Experiment(
 #    seed, with its 95 % t interval over seeds 1 to 3, decides which activation trains better: the
 #    seed that chose the rate does not count.
 # 4. The same two settings are trained with the noise for an epsilon of 3, seeds 0 and 1.
-CIFAR_10_RATES = Experiment(
+#
+# By 1, three rates count as tried: they end three points and more behind rate 4 there.
+RATES = (8.0, 4.0, 16.0, 2.0, 1.0)
+STORED_BEFORE = (("relu", 1.0), ("tanh", 1.0), ("tanh", 2.0))
+
+
+def _at_rate(activation: str, rate: float) -> Run:
+    run = vary(with_activation(BASE["cifar-10"], activation), learning_rate=rate)
+    if (activation, rate) in STORED_BEFORE:
+        return run
+    return vary(calibrated(run), measures=(Norms(),))
+
+
+_OF_EACH = {
+    activation: tuple(f"{activation}, rate {rate:g}" for rate in RATES)
+    for activation in ACTIVATIONS
+}
+CIFAR_10_RATES = Search(
     name="tempered-sigmoids-cifar-10-rates",
     title="CIFAR-10: relu and tanh, each at five learning rates, at the quoted epsilon",
     variants={
-        f"{activation}, rate {rate:g}": (
-            vary(
-                calibrated(with_activation(BASE["cifar-10"], activation)),
-                learning_rate=rate,
-                measures=(Norms(),),
-            ),
-        )
-        for rate in (8.0, 4.0, 16.0, 2.0, 1.0)
-        for activation in ("relu", "tanh")
+        f"{activation}, rate {rate:g}": (_at_rate(activation, rate),)
+        for rate in RATES
+        for activation in ACTIVATIONS
     },
     seeds={"cifar-10": 1},
-    rivals=tuple(
-        tuple(f"{activation}, rate {rate}" for rate in (1, 2, 4, 8, 16))
-        for activation in ("relu", "tanh")
-    ),
+    groups={f"{activation}, best": labels for activation, labels in _OF_EACH.items()},
+    best_seeds=3,
+    rivals=tuple(_OF_EACH.values()),
     in_smoke=("relu, rate 8", "tanh, rate 8"),
 )
 
