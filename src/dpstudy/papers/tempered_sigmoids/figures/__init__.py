@@ -12,6 +12,7 @@ from dpstudy.papers.tempered_sigmoids.figures.changes import cifar_10_changes, c
 from dpstudy.papers.tempered_sigmoids.figures.common import warnings_of
 from dpstudy.papers.tempered_sigmoids.figures.fairness import class_accuracy, class_spread
 from dpstudy.papers.tempered_sigmoids.figures.family import FAMILY, distance_from_tanh, family
+from dpstudy.papers.tempered_sigmoids.figures.in_short import in_short
 from dpstudy.papers.tempered_sigmoids.figures.noise import calibrated_noise, poisson_and_shuffled
 from dpstudy.papers.tempered_sigmoids.figures.norms import (
     errors_by_norm,
@@ -40,6 +41,7 @@ __all__ = [
     "family",
     "family_sweep",
     "gradient_norms",
+    "in_short",
     "layer_wise",
     "learning_rates",
     "norms",

@@ -1,0 +1,239 @@
+"""Every number that chapter 2 says in prose is what the stored results and the paper say."""
+
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from dpstudy.lab import readings
+from dpstudy.papers import find
+from dpstudy.papers.tempered_sigmoids.figures.at_zero import AtZero
+from dpstudy.papers.tempered_sigmoids.figures.common import finals_with
+from dpstudy.papers.tempered_sigmoids.figures.in_short import HIGHER, OWN, SHARED, gains
+from dpstudy.papers.tempered_sigmoids.figures.noise import paired_gain
+from dpstudy.papers.tempered_sigmoids.figures.norms import BASELINE
+from dpstudy.papers.tempered_sigmoids.figures.sweep import NORMS, Sweep
+from dpstudy.papers.tempered_sigmoids.published import BEST_TRIPLETS, NUMBERS
+from dpstudy.papers.tempered_sigmoids.searches import SEARCH_RATES
+
+NOTEBOOK = Path(__file__).parents[1] / "notebooks" / "02_tempered_sigmoids.py"
+DATASETS = ("mnist", "fashion-mnist", "cifar-10")
+MNIST, FASHION, CIFAR = DATASETS
+
+
+@pytest.fixture(autouse=True)
+def of_the_study(monkeypatch):
+    monkeypatch.delenv("DPSTUDY_RESULTS", raising=False)
+
+
+@cache
+def prose():
+    lines = NOTEBOOK.read_text().splitlines()
+    return " ".join(" ".join(line.removeprefix("#") for line in lines).split())
+
+
+def says(fragment):
+    assert fragment in prose(), fragment
+
+
+def percent(value, digits=2):
+    return f"{100 * value:.{digits}f} %"
+
+
+@cache
+def reading(name, dataset):
+    return readings.read(find(f"tempered-sigmoids-{name}"), dataset=dataset)
+
+
+def median(name, dataset, label, column="test_accuracy"):
+    finals = reading(name, dataset).finals
+    return finals[finals.label == label][column].median()
+
+
+@cache
+def gain(dataset, comparison):
+    rows = gains()
+    [row] = rows[(rows.dataset == dataset) & (rows.comparison == comparison)].itertuples()
+    return row
+
+
+def published(name):
+    return NUMBERS[name].value
+
+
+def test_what_is_published_and_found_on_mnist():
+    apart = [100 * gain(dataset, "published").gain for dataset in DATASETS]
+    says(f"reports {apart[0]:.1f}, {apart[1]:.1f} and {apart[2]:.1f} points more accuracy")
+    own = gain(MNIST, OWN)
+    says(f"tanh ends at {percent(own.tanh)} and relu at {percent(own.relu)}: tanh gains")
+    interval = f"{100 * own.low:.2f} to {100 * own.high:.2f}"
+    says(f"tanh gains {100 * own.gain:.2f} points (95 % interval {interval})")
+    assert own.low > 0
+
+
+def test_what_is_left_on_fashion_mnist():
+    shared, own = gain(FASHION, SHARED), gain(FASHION, OWN)
+    says(
+        f"gives tanh {100 * shared.gain:.2f} points; each at its own best, {100 * own.gain:.2f} "
+        f"({100 * own.low:.2f} to {100 * own.high:.2f}) are left"
+    )
+    assert own.gain < shared.gain / 2
+    finals = finals_with(reading("table-3-search", FASHION), "learning_rate", "optimizer")
+    [rate] = set(finals[finals.label == "relu, private, best"].learning_rate)
+    says(f"The best rate of relu, {rate:g}, is the highest that was searched")
+    assert rate == SEARCH_RATES["sgd", True][1]
+
+
+def test_what_is_open_on_cifar_10():
+    shared, higher = gain(CIFAR, SHARED), gain(CIFAR, HIGHER)
+    stated = [100 * published(f"cifar-10, DP-SGD, {name}") for name in ("tanh", "relu")]
+    says(
+        f"tanh ends at {percent(shared.tanh, 1)} and relu at {percent(shared.relu, 1)}, where "
+        f"{stated[0]:.1f} and {stated[1]:.1f} % are published"
+    )
+    says(f"relu is ahead, {percent(higher.relu, 1)} to {percent(higher.tanh, 1)}, with one seed")
+    assert higher.seeds == 1 and higher.gain < 0
+    says(
+        f"relu ends at {percent(higher.relu, 1)} instead of {percent(shared.relu, 1)}, and tanh at "
+        f"{percent(higher.tanh, 1)} instead of {percent(shared.tanh, 1)}"
+    )
+
+
+def test_table_3_and_its_search():
+    shared = [100 * gain(dataset, SHARED).gain for dataset in (MNIST, FASHION)]
+    says(f"tanh gains {shared[0]:.2f} points on MNIST and {shared[1]:.2f} on Fashion-MNIST")
+    spent, quoted = median("figure-3", MNIST, "tanh", "epsilon_pld"), published("mnist, epsilon")
+    says(f"ε = {spent:.2f} on MNIST, where it quotes {quoted}")
+    best = {
+        (dataset, label): median("table-3-search", dataset, f"{label}, private, best")
+        for dataset in (MNIST, FASHION)
+        for label in ("tanh", "relu")
+    }
+    says(
+        f"tanh ends at {percent(best[MNIST, 'tanh'])} on MNIST and at "
+        f"{percent(best[FASHION, 'tanh'])} on Fashion-MNIST; relu at "
+        f"{percent(best[MNIST, 'relu'])} and {percent(best[FASHION, 'relu'])}"
+    )
+    more = median("calibrated", FASHION, "tanh")
+    says(f"with the noise of the quoted ε, {percent(more)}: the search of 24 did not find")
+    assert more > best[FASHION, "tanh"]
+
+
+def test_the_baseline_in_its_own_settings():
+    ends = {
+        label: percent(median("tutorial", MNIST, label), 1)
+        for label in ("as scripted", "relu", "relu, later", "tanh")
+    }
+    says(f"The baseline on MNIST, {percent(published('baseline, in the tutorial'), 1)}")
+    says(f"the script's settings give {ends['as scripted']}; with relu they give {ends['relu']}")
+    says(f"there relu reaches {ends['relu, later']}")
+    says(f"tanh, with nothing else changed, ends at {ends['tanh']}")
+
+
+def epochs_to_the_end_of_relu(dataset):
+    medians = reading("figure-3", dataset).curves.groupby(["label", "epoch"]).test_accuracy.median()
+    tanh = medians["tanh"]
+    return tanh.index[tanh >= medians["relu"].iloc[-1]][0]
+
+
+def test_accuracy_against_epsilon():
+    mnist, fashion = map(epochs_to_the_end_of_relu, (MNIST, FASHION))
+    says(f"from epoch {mnist} of 40 on MNIST, at half the ε, and from epoch {fashion} on Fashion")
+    curves = reading("figure-3", MNIST).curves
+    spent = curves[curves.label == "tanh"].groupby("epoch").epsilon_pld.max()
+    assert spent[mnist] / spent.iloc[-1] == pytest.approx(0.5, abs=0.05)
+    added = [
+        100 * paired_gain(reading("figure-3", dataset), reading("calibrated", dataset), "tanh")[0]
+        for dataset in (MNIST, FASHION)
+    ]
+    says(f"That adds {added[0]:.2f} points to tanh on MNIST and {added[1]:.2f} on Fashion-MNIST")
+    least = median("shuffled", MNIST, "tanh", "epsilon_shuffled-at-least")
+    quoted = published("mnist, epsilon")
+    says(f"give away ε = {int(least * 100) / 100} on MNIST, where {quoted} is quoted")
+
+
+def test_the_family():
+    mnist, fashion = (Sweep.of(reading("figure-2", dataset)) for dataset in (MNIST, FASHION))
+    says(f"on MNIST {mnist.rivals} others come within two standard deviations of a seed")
+    assert mnist.again.median() < median("figure-2", MNIST, "tanh")
+    chances = (
+        sweep.by_chance(BEST_TRIPLETS[dataset])
+        for sweep, dataset in ((mnist, MNIST), (fashion, FASHION))
+    )
+    says("in {} of choices on MNIST and {} on Fashion-MNIST".format(
+        *(percent(chance, 1) for chance in chances)
+    ))  # fmt: skip
+    ranks = [sweep.rank_with_errors(name) for name in NORMS for sweep in (mnist, fashion)]
+    says(f"with the mean norm by {ranks[0]:.2f} on MNIST and {ranks[1]:.2f} on Fashion-MNIST, and")
+    says(f"with the fraction clipped by {ranks[2]:.2f} and {ranks[3]:.2f}")
+
+
+def test_what_the_best_have_in_common(monkeypatch):
+    from dpstudy.papers.tempered_sigmoids.figures import at_zero
+
+    assert AtZero.of((2.0, 2.0, 1.0)) == (1, 0)
+    alts = [at_zero.around_zero(reading("figure-2", dataset)).alt for dataset in (MNIST, FASHION)]
+    near = [alt.partition("distance from there by Spearman's ")[2][:4] for alt in alts]
+    settings = [alt.partition("tanh's (s, T, o) by ")[2][:4] for alt in alts]
+    says(
+        f"by {near[0]} on MNIST and {near[1]} on Fashion-MNIST, against {settings[0]} and "
+        f"{settings[1]}"
+    )
+    assert "What was seen on MNIST holds here." in alts[1]
+
+
+def test_gradients_before_clipping():
+    curves = reading("figure-3", MNIST).curves
+    columns = ["gradient_norm", "clipped_fraction"]
+    medians = curves.groupby(["label", "epoch"])[columns].median()
+    relu, tanh = (medians.loc[label].gradient_norm for label in ("relu", "tanh"))
+    says(
+        f"peaks at {relu.max():.2g} in epoch {relu.idxmax()} and ends at {relu.iloc[-1]:.2g}, that "
+        f"of tanh falls from {tanh.iloc[0]:.2g} to {tanh.iloc[-1]:.2g}"
+    )
+    last = medians.xs(40, level="epoch").clipped_fraction
+    says(f"at the end, {last['relu']:.0%} and {last['tanh']:.0%}".replace("%", " %"))
+
+
+def test_four_scenarios():
+    curves = reading("figures-4-5", MNIST).curves
+    norms = curves.groupby(["label", "epoch"])["norms.gradient"].median()
+    base = norms[BASELINE]
+    times = [norms[f"{label}, private"].iloc[-1] / base.iloc[-1] for label in ("relu", "tanh")]
+    says(f"its gradients are {times[0]:.1f} times those of relu without privacy, where the paper")
+    says(f"those of tanh are {times[1]:.1f} times")
+    says(f"whose gradients fall from {base.iloc[0]:.1f} to {base.iloc[-1]:.1f}")
+
+
+def test_table_4():
+    best = {name: median("table-4", FASHION, f"{name}, private, best") for name in ("SGD", "Adam")}
+    stated = [100 * published(f"fashion-mnist, DP-{name}, searched") for name in ("SGD", "Adam")]
+    says(
+        f"{percent(best['SGD'])} and {percent(best['Adam'])}, where {stated[0]:.1f} and "
+        f"{stated[1]:.1f} % are published"
+    )
+    finals = finals_with(reading("table-4", FASHION), "learning_rate")
+    [rate] = set(finals[finals.label == "SGD, private, best"].learning_rate)
+    says(f"of SGD is {rate:g} here and {published('learning rate, DP-SGD')} there")
+
+
+def test_layers_and_classes():
+    each, shared = (
+        median("layer-wise", MNIST, f"{kind}, best") for kind in ("layer-wise", "shared")
+    )
+    says(
+        f"for each layer ends at {percent(each)}, the best of 25 shared by all at {percent(shared)}"
+    )
+    assert each < shared
+    stated = [published(f"class spread, {name}") for name in ("tanh", "relu")]
+    says(f"spread less with tanh, {stated[0]} against {stated[1]}")
+    from dpstudy.papers.tempered_sigmoids.figures.fairness import class_spread
+
+    rows = class_spread(reading("figure-3", MNIST)).data.set_index("activation")
+    says(f"on MNIST by {rows['median']['tanh']:.4f} against {rows['median']['relu']:.4f}")
+    by_error = rows["over the error"]
+    says(f"the two spread alike, {by_error['tanh']:.2f} and {by_error['relu']:.2f}")
+
+
+def test_nothing_is_to_be_looked_at():
+    assert "ook at" not in prose()
