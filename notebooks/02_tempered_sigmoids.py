@@ -28,8 +28,8 @@
 # - What makes a member of the family good is how it behaves at 0: a slope near 1 and a value near
 #   0. We saw that on MNIST and predicted it for Fashion-MNIST, where it held.
 #
-# **To do.** Use tanh where you can. Search the learning rate for each activation by itself before
-# you compare. Leave $s$, $T$ and $o$ alone.
+# **To do.** On digits take tanh. Elsewhere search the learning rate for each activation by itself
+# before you choose. Leave $s$, $T$ and $o$ alone.
 
 # %% tags=["remove-input"]
 from dpstudy.papers.tempered_sigmoids import figures as chapter
@@ -65,7 +65,7 @@ x = jnp.array([-4.0, -1.0, 0.0, 1.0, 4.0])
 print("tanh", Tempered(scale=2.0, inverse_temperature=2.0, offset=1.0)(x))
 print("relu", Relu()(x))
 
-# %%
+# %% tags=["remove-input"]
 chapter.family()
 
 # %% [markdown]
@@ -80,7 +80,7 @@ print(chapter.distance_from_tanh() < 1e-6)
 # Change `T` in the parameters cell. The first figure draws the member $(2, T, 1)$. In the smoke
 # profile the second shows what it learns from 4,000 images, beside tanh.
 
-# %%
+# %% tags=["remove-input"]
 chapter.own_member(T)
 
 # %%
@@ -107,7 +107,7 @@ chapter.warnings_of(private, not_private)
 # privacy the two are nearly alike. By today's accounting the same noise costs less than the paper
 # quotes: ε = 2.36 on MNIST, where it quotes 2.93.
 
-# %%
+# %% tags=["remove-input"]
 chapter.table_3(private, not_private)
 
 # %% [markdown]
@@ -117,7 +117,7 @@ chapter.table_3(private, not_private)
 # neither. Its introduction has another accuracy of relu on MNIST than its Table 3, and promises all
 # of Table 3 at ε < 3, where the table has more on CIFAR-10; the ledger tests both.
 
-# %%
+# %% tags=["remove-input"]
 chapter.settings(dataset)
 
 # %% [markdown]
@@ -137,7 +137,7 @@ chapter.settings(dataset)
 search = prepare(find("tempered-sigmoids-table-3-search"), profile, dataset=dataset, seeds=seeds)
 chapter.warnings_of(search)
 
-# %%
+# %% tags=["remove-input"]
 chapter.table_3_search(search)
 
 # %% [markdown]
@@ -153,10 +153,10 @@ chapter.table_3_search(search)
 changed = prepare(find("tempered-sigmoids-cifar-10-changes"), profile, dataset=dataset, seeds=seeds)
 chapter.warnings_of(changed)
 
-# %%
+# %% tags=["remove-input"]
 chapter.cifar_10_changes(private, changed)
 
-# %%
+# %% tags=["remove-input"]
 chapter.cifar_10_rates(private, changed)
 
 # %% [markdown]
@@ -172,7 +172,7 @@ chapter.cifar_10_rates(private, changed)
 tutorial = prepare(find("tempered-sigmoids-tutorial"), profile, dataset=dataset, seeds=seeds)
 chapter.warnings_of(tutorial)
 
-# %%
+# %% tags=["remove-input"]
 chapter.baseline(tutorial)
 
 # %% [markdown]
@@ -182,7 +182,7 @@ chapter.baseline(tutorial)
 # at its end from epoch 11 of 40 on MNIST, at half the ε, and from epoch 15 on Fashion-MNIST. The
 # stars are published, at the ε of the older conversion.
 
-# %%
+# %% tags=["remove-input"]
 chapter.accuracy_against_epsilon(private)
 
 # %% [markdown]
@@ -195,7 +195,7 @@ chapter.accuracy_against_epsilon(private)
 calibrated = prepare(find("tempered-sigmoids-calibrated"), profile, dataset=dataset, seeds=seeds)
 chapter.warnings_of(calibrated)
 
-# %%
+# %% tags=["remove-input"]
 chapter.calibrated_noise(private, calibrated)
 
 # %% [markdown]
@@ -213,7 +213,7 @@ chapter.calibrated_noise(private, calibrated)
 shuffled = prepare(find("tempered-sigmoids-shuffled"), profile, dataset=dataset, seeds=seeds)
 chapter.warnings_of(shuffled)
 
-# %%
+# %% tags=["remove-input"]
 chapter.poisson_and_shuffled(private, shuffled)
 
 # %% [markdown]
@@ -229,10 +229,10 @@ chapter.poisson_and_shuffled(private, shuffled)
 sweep = prepare(find("tempered-sigmoids-figure-2"), profile, dataset=dataset, seeds=seeds)
 chapter.warnings_of(sweep)
 
-# %%
+# %% tags=["remove-input"]
 chapter.family_sweep(sweep, private)
 
-# %%
+# %% tags=["remove-input"]
 chapter.cluster(sweep)
 
 # %% [markdown]
@@ -246,7 +246,7 @@ chapter.cluster(sweep)
 # by 0.90 on MNIST and 0.89 on Fashion-MNIST, against 0.44 and 0.45. A likely reason has nothing to
 # do with privacy: with slope 1 and value 0 signals neither grow nor drift from layer to layer.
 
-# %%
+# %% tags=["remove-input"]
 chapter.around_zero(sweep)
 
 # %% [markdown]
@@ -257,7 +257,7 @@ chapter.around_zero(sweep)
 # not because they keep growing: on MNIST their mean norm peaks at 34 in epoch 2 and ends at 18,
 # that of tanh falls from 8.2 to 2.2. Both clip about as many examples at the end, 11 % and 9 %.
 
-# %%
+# %% tags=["remove-input"]
 chapter.gradient_norms(private)
 
 # %% [markdown]
@@ -265,7 +265,7 @@ chapter.gradient_norms(private)
 # by 0.70 on MNIST and 0.20 on Fashion-MNIST, and with the fraction clipped by 0.96 and 0.97. Both
 # are in part an effect: who fits more examples has fewer large gradients.
 
-# %%
+# %% tags=["remove-input"]
 chapter.errors_by_norm(sweep)
 
 # %% [markdown]
@@ -280,10 +280,10 @@ chapter.errors_by_norm(sweep)
 scenarios = prepare(find("tempered-sigmoids-figures-4-5"), profile, dataset=dataset, seeds=seeds)
 chapter.warnings_of(scenarios)
 
-# %%
+# %% tags=["remove-input"]
 chapter.norms(scenarios)
 
-# %%
+# %% tags=["remove-input"]
 chapter.norms_compared(scenarios)
 
 # %% [markdown]
@@ -300,10 +300,10 @@ chapter.norms_compared(scenarios)
 rates = prepare(find("tempered-sigmoids-table-4"), profile, dataset=dataset, seeds=seeds)
 chapter.warnings_of(rates)
 
-# %%
+# %% tags=["remove-input"]
 chapter.learning_rates(rates)
 
-# %%
+# %% tags=["remove-input"]
 chapter.table_4(rates)
 
 # %% [markdown]
@@ -317,7 +317,7 @@ chapter.table_4(rates)
 layers = prepare(find("tempered-sigmoids-layer-wise"), profile, dataset=dataset, seeds=seeds)
 chapter.warnings_of(layers)
 
-# %%
+# %% tags=["remove-input"]
 chapter.layer_wise(layers)
 
 # %% [markdown]
@@ -327,25 +327,17 @@ chapter.layer_wise(layers)
 # names neither dataset nor unit. They do spread less, on MNIST by 0.0077 against 0.0135. That is no
 # more than errors themselves do: divided by the error the two spread alike, 0.43 and 0.40.
 
-# %%
+# %% tags=["remove-input"]
 chapter.class_accuracy(private)
 
-# %%
+# %% tags=["remove-input"]
 chapter.class_spread(private)
-
-# %% [markdown]
-# ## What to take from it
-#
-# Computed from the stored runs at paper scale.
-
-# %%
-chapter.practitioner()
 
 # %% [markdown]
 # ## The claims, one by one
 #
 # Each claim of the paper with its verdict, computed by a rule that [](10_claims.ipynb) explains.
-# Those that wait for runs are folded below the others.
+# All are folded; open them for the numbers.
 
 # %% tags=["remove-input"]
 from dpstudy.chapters import ledger as claims

@@ -31,7 +31,8 @@ _SMALL = "font-size: 0.9em; opacity: 0.8"
 class ClaimTable(_Captioned):
     """Claims with their verdicts; the CSV has all of them, decided or not.
 
-    Claims that are not yet run stand folded below the others, each with what it lacks.
+    Claims that are not yet run stand folded below the others, each with what it lacks; in a chapter
+    the others are folded too.
 
     Attributes:
         name: identifies it on the page and names its CSV.
@@ -47,6 +48,9 @@ class ClaimTable(_Captioned):
     def _repr_html_(self) -> str:
         decided, waiting = _split(self.entries)
         parts = [self._table(decided)] if decided else []
+        if decided and not self.findings:
+            summary = f"{_count(len(decided))} decided"
+            parts = [f"<details><summary>{summary}</summary>{parts[0]}</details>"]
         if waiting:
             summary = f"{_count(len(waiting))} not yet run"
             parts.append(f"<details><summary>{summary}</summary>{self._table(waiting)}</details>")

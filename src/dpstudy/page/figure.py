@@ -280,28 +280,22 @@ class Note:
 
 
 @dataclass(frozen=True)
-class Points:
-    """A numbered list of sentences, each computed from what is stored."""
-
-    lines: tuple[str, ...]
-
-    def _repr_html_(self) -> str:
-        items = "".join(f"<li>{escape(line)}</li>" for line in self.lines)
-        return f"<ol>{items}</ol>"
-
-    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
-        plain = "\n".join(f"{number}. {line}" for number, line in enumerate(self.lines, start=1))
-        return {"text/html": self._repr_html_(), "text/plain": plain}
-
-
-@dataclass(frozen=True)
 class Several:
-    """Figures, tables or notes one below the other, such as one a dataset."""
+    """Figures, tables or notes one below the other, such as one a dataset.
+
+    Attributes:
+        parts: what is shown.
+        titles: of the parts, the dataset for instance; all with a title but the first are folded.
+    """
 
     parts: tuple[Figure | Table | Note, ...]
+    titles: tuple[str, ...] = ()
 
     def _repr_html_(self) -> str:
-        return "\n".join(part._repr_html_() for part in self.parts)
+        shown = [part._repr_html_() for part in self.parts]
+        for at, title in enumerate(self.titles[1:], start=1):
+            shown[at] = f"<details><summary>{escape(title)}</summary>\n{shown[at]}\n</details>"
+        return "\n".join(shown)
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
         plain = [part._repr_mimebundle_()["text/plain"] for part in self.parts]

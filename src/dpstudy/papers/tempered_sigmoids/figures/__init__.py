@@ -6,7 +6,6 @@ from dpstudy.papers.tempered_sigmoids.figures.accuracy import (
     settings,
     table_3,
 )
-from dpstudy.papers.tempered_sigmoids.figures.advice import practitioner
 from dpstudy.papers.tempered_sigmoids.figures.at_zero import around_zero
 from dpstudy.papers.tempered_sigmoids.figures.changes import cifar_10_changes, cifar_10_rates
 from dpstudy.papers.tempered_sigmoids.figures.common import warnings_of
@@ -49,7 +48,6 @@ __all__ = [
     "own_member",
     "own_temperature",
     "poisson_and_shuffled",
-    "practitioner",
     "settings",
     "table_3",
     "table_3_search",

@@ -16,6 +16,7 @@ from dpstudy.ledger.published import Accuracy
 from dpstudy.ledger.wording import points
 from dpstudy.page.figure import STYLES, Figure, Note, Several, Table
 from dpstudy.papers.tempered_sigmoids import published
+from dpstudy.parts.images import DATASETS
 from dpstudy.parts.run import setting
 
 Drawn = TypeVar("Drawn", bound=Figure | Table | Note)
@@ -29,6 +30,8 @@ STYLE = {"relu": STYLES[1], "tanh": STYLES[0]}
 def for_each_dataset(draw: Callable[..., Drawn]) -> Callable[..., Drawn | Several]:
     """Have what shows one dataset drawn once for each, where readings of all are given.
 
+    The first is open, the others are folded.
+
     Where nothing is stored of any dataset, one note says so.
     """
 
@@ -40,7 +43,12 @@ def for_each_dataset(draw: Callable[..., Drawn]) -> Callable[..., Drawn | Severa
         if len(datasets) < 2 or not any(reading.found for reading in readings):
             return draw(*readings)
         shown = [draw(*(reading.on(dataset) for reading in readings)) for dataset in datasets]
-        return Several((*_together(shown),))
+        drawn_of = [
+            DATASETS[dataset]
+            for dataset, one in zip(datasets, shown, strict=True)
+            if not isinstance(one, Note)
+        ]
+        return Several((*_together(shown),), tuple(drawn_of))
 
     return drawn
 
