@@ -77,13 +77,13 @@ print(chapter.distance_from_tanh() < 1e-6)
 # %% [markdown]
 # ### Your own temperature
 #
-# Change `T` in the parameters cell. The first figure draws the member $(2, T, 1)$. In the smoke
-# profile the second shows what it learns from 4,000 images, beside tanh.
+# Change `T` in the parameters cell. The first figure, folded here, draws the member $(2, T, 1)$. In
+# the smoke profile the second shows what it learns from 4,000 images, beside tanh.
 
-# %% tags=["remove-input"]
+# %% tags=["hide-output", "remove-input"]
 chapter.own_member(T)
 
-# %%
+# %% tags=["remove-input"]
 from dpstudy.lab.profiles import prepare
 from dpstudy.papers import find
 from dpstudy.papers.tempered_sigmoids.experiments import of_temperature

@@ -48,7 +48,9 @@ def for_each_dataset(draw: Callable[..., Drawn]) -> Callable[..., Drawn | Severa
             for dataset, one in zip(datasets, shown, strict=True)
             if not isinstance(one, Note)
         ]
-        return Several((*_together(shown),), tuple(drawn_of))
+        parts = _together(shown)
+        notes = [one.title for one in parts if isinstance(one, Note)]
+        return Several((*parts,), (*drawn_of, *notes))
 
     return drawn
 
