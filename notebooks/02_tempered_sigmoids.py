@@ -98,7 +98,6 @@ not_private = prepare(
 )
 if profile == "full":  # What the ledger alone reads.
     prepare(find("tempered-sigmoids-epsilon-3"), profile, dataset=dataset, seeds=seeds)
-chapter.warnings_of(private, not_private)
 
 # %% [markdown]
 # ## Table 3: accuracy with and without privacy
@@ -135,7 +134,6 @@ chapter.settings(dataset)
 
 # %% tags=["remove-input"]
 search = prepare(find("tempered-sigmoids-table-3-search"), profile, dataset=dataset, seeds=seeds)
-chapter.warnings_of(search)
 
 # %% tags=["remove-input"]
 chapter.table_3_search(search)
@@ -151,7 +149,6 @@ chapter.table_3_search(search)
 
 # %% tags=["remove-input"]
 changed = prepare(find("tempered-sigmoids-cifar-10-changes"), profile, dataset=dataset, seeds=seeds)
-chapter.warnings_of(changed)
 
 # %% tags=["remove-input"]
 chapter.cifar_10_changes(private, changed)
@@ -170,7 +167,6 @@ chapter.cifar_10_rates(private, changed)
 
 # %% tags=["remove-input"]
 tutorial = prepare(find("tempered-sigmoids-tutorial"), profile, dataset=dataset, seeds=seeds)
-chapter.warnings_of(tutorial)
 
 # %% tags=["remove-input"]
 chapter.baseline(tutorial)
@@ -193,7 +189,6 @@ chapter.accuracy_against_epsilon(private)
 
 # %% tags=["remove-input"]
 calibrated = prepare(find("tempered-sigmoids-calibrated"), profile, dataset=dataset, seeds=seeds)
-chapter.warnings_of(calibrated)
 
 # %% tags=["remove-input"]
 chapter.calibrated_noise(private, calibrated)
@@ -211,7 +206,6 @@ chapter.calibrated_noise(private, calibrated)
 
 # %% tags=["remove-input"]
 shuffled = prepare(find("tempered-sigmoids-shuffled"), profile, dataset=dataset, seeds=seeds)
-chapter.warnings_of(shuffled)
 
 # %% tags=["remove-input"]
 chapter.poisson_and_shuffled(private, shuffled)
@@ -227,7 +221,6 @@ chapter.poisson_and_shuffled(private, shuffled)
 
 # %% tags=["remove-input"]
 sweep = prepare(find("tempered-sigmoids-figure-2"), profile, dataset=dataset, seeds=seeds)
-chapter.warnings_of(sweep)
 
 # %% tags=["remove-input"]
 chapter.family_sweep(sweep, private)
@@ -278,7 +271,6 @@ chapter.errors_by_norm(sweep)
 
 # %% tags=["remove-input"]
 scenarios = prepare(find("tempered-sigmoids-figures-4-5"), profile, dataset=dataset, seeds=seeds)
-chapter.warnings_of(scenarios)
 
 # %% tags=["remove-input"]
 chapter.norms(scenarios)
@@ -298,7 +290,6 @@ chapter.norms_compared(scenarios)
 
 # %% tags=["remove-input"]
 rates = prepare(find("tempered-sigmoids-table-4"), profile, dataset=dataset, seeds=seeds)
-chapter.warnings_of(rates)
 
 # %% tags=["remove-input"]
 chapter.learning_rates(rates)
@@ -315,7 +306,6 @@ chapter.table_4(rates)
 
 # %% tags=["remove-input"]
 layers = prepare(find("tempered-sigmoids-layer-wise"), profile, dataset=dataset, seeds=seeds)
-chapter.warnings_of(layers)
 
 # %% tags=["remove-input"]
 chapter.layer_wise(layers)
@@ -332,6 +322,24 @@ chapter.class_accuracy(private)
 
 # %% tags=["remove-input"]
 chapter.class_spread(private)
+
+# %% [markdown]
+# ## What is not yet run
+
+# %% tags=["remove-input"]
+chapter.warnings_of(
+    private,
+    not_private,
+    search,
+    changed,
+    tutorial,
+    calibrated,
+    shuffled,
+    sweep,
+    scenarios,
+    rates,
+    layers,
+)
 
 # %% [markdown]
 # ## The claims, one by one
