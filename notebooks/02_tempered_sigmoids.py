@@ -324,7 +324,7 @@ chapter.class_accuracy(private)
 chapter.class_spread(private)
 
 # %% [markdown]
-# ## What is not yet run
+# ## The runs that are missing
 
 # %% tags=["remove-input"]
 chapter.warnings_of(
