@@ -96,8 +96,6 @@ private = prepare(find("tempered-sigmoids-figure-3"), profile, dataset=dataset, 
 not_private = prepare(
     find("tempered-sigmoids-table-3-not-private"), profile, dataset=dataset, seeds=seeds
 )
-if profile == "full":  # What the ledger alone reads.
-    prepare(find("tempered-sigmoids-epsilon-3"), profile, dataset=dataset, seeds=seeds)
 
 # %% [markdown]
 # ## Table 3: accuracy with and without privacy

@@ -13,7 +13,7 @@ from dpstudy.lab import choosing, profiles, records, store
 from dpstudy.lab.choices import Choice
 from dpstudy.lab.choosing import choose
 from dpstudy.lab.readings import read
-from dpstudy.lab.search import Search
+from dpstudy.lab.search import Search, Then
 from dpstudy.papers import EXPERIMENTS
 from dpstudy.parts.dataset import Images
 from dpstudy.parts.run import vary
@@ -86,6 +86,18 @@ def test_a_search_tries_what_was_proposed_then_trains_its_best_again_and_ends(re
     assert choose(SEARCH) == 0
     reading = read(SEARCH)
     assert (reading.needed, reading.lacking, reading.undecided) == (7, 0, ())
+
+
+def test_what_follows_from_the_best_waits_for_the_choice_and_changes_it(results):
+    then = {"wide": Then("best", {"width": 2.0}, seeds=2)}
+    search = replace(SWEEP, then=then)
+    assert search.undecided()[-2:] == [("mnist", "wide")] * 2
+    keep(search, near(0.1))
+    choose(search)
+    [best] = {replace(run, seed=0) for label, run in search.labelled() if label == "best"}
+    wide = [run for label, run in search.labelled() if label == "wide"]
+    assert wide == [replace(vary(best, width=2.0), seed=seed) for seed in (0, 1)]
+    assert search.undecided() == []
 
 
 def test_a_run_that_diverged_is_a_bad_setting_not_a_missing_one(results):

@@ -100,24 +100,25 @@ def claims(paper: str | None, as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps([entry.to_dict() for entry in judged.entries], indent=2))
         return
-    for name, of_one in itertools.groupby(judged.entries, key=lambda entry: entry.claim.paper):
+    for name, of_one in itertools.groupby(judged.entries, key=lambda entry: entry.paper):
         _print_claims(name, list(of_one))
     counts = [f"{count} {verdict}" for verdict, count in judged.counts.items() if count]
-    click.echo(f"{_count(len(judged.entries), 'claim')}: {', '.join(counts) or 'none listed'}")
+    claims, verdicts = len(judged.by_claim), len(judged.entries)
+    click.echo(f"{claims} claims, {verdicts} verdicts: {', '.join(counts)}")
 
 
 def _print_claims(paper: str, entries: list[Entry]) -> None:
     """Print a paper's claims: one aligned line each, and under it where and what it says."""
     width = shutil.get_terminal_size().columns
     rows = [("claim", "published", "ours", "verdict")]
-    rows += [(e.claim.id, e.published, e.outcome.shown, e.outcome.short) for e in entries]
+    rows += [(e.id, e.rule.stated, e.outcome.shown, e.outcome.short) for e in entries]
     widths = [max(len(row[column]) for row in rows) for column in range(3)]
     click.echo(f"{paper}\n")
     for row, entry in zip(rows, (None, *entries), strict=True):
         cells = (cell.ljust(width) for cell, width in zip(row, (*widths, 0), strict=True))
         click.echo(f"  {'  '.join(cells)}")
         if entry is not None:
-            said = f"{entry.claim.where}: {entry.claim.says}"
+            said = f"{entry.claim.where}: {entry.claim.says} {entry.claim.remark}".rstrip()
             click.echo(click.wrap_text(said, width, "    ", "    "))
     click.echo()
 

@@ -1,19 +1,21 @@
-"""The ledger on a page: each claim with its verdict, in words and by a sign that reads in grey."""
+"""The ledger on a page: each claim with a verdict a dataset, by a sign that reads in grey."""
 
 from __future__ import annotations
 
-from collections import Counter
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from html import escape
 
+import numpy as np
 import pandas as pd
 
 from dpstudy.ledger.claim import Claim
 from dpstudy.ledger.ledger import Entry, Ledger
-from dpstudy.ledger.rules import KINDS
+from dpstudy.ledger.rules import Rule
 from dpstudy.ledger.verdict import Verdict
-from dpstudy.page.figure import MISSING, Note, Table, _Captioned
+from dpstudy.page.figure import STYLES, Figure, Note, Table, _Captioned, canvas
 from dpstudy.papers.claims import KEYS, ledger
+from dpstudy.parts.images import DATASETS
 
 # Full, half and empty: how much of the claim stands. A cross only where it cannot be true.
 SIGNS = {
@@ -25,83 +27,121 @@ SIGNS = {
     Verdict.NOT_YET_RUN: "·",
 }
 _SMALL = "font-size: 0.9em; opacity: 0.8"
+# A row is a claim beside its verdicts; on a phone these go below it.
+_ROW = "display: flex; flex-wrap: wrap"
+_CLAIM = "flex: 1 1 18em; min-width: 0; font-weight: normal; text-align: left"
+_CELL = "flex: 0 0 9.5em; border: 0"
 
 
 @dataclass(frozen=True, kw_only=True)
 class ClaimTable(_Captioned):
-    """Claims with their verdicts; the CSV has all of them, decided or not.
+    """Claims with their verdicts, the headlines open and the details folded.
 
-    Claims that are not yet run stand folded below the others, each with what it lacks; in a chapter
-    the others are folded too.
+    What was measured stands folded in each row, and remarks are footnotes; the CSV has all.
 
     Attributes:
         name: identifies it on the page and names its CSV.
         caption: whose claims, and how many have which verdict.
-        data: one row a claim, unrounded.
-        entries: the claims shown.
-        findings: whether to say of each claim what was measured, and its id.
+        data: one row a claim and dataset, unrounded.
+        claims: each with its entries, one a dataset.
     """
 
-    entries: tuple[Entry, ...]
-    findings: bool = True
+    claims: tuple[tuple[Claim, list[Entry]], ...]
 
     def _repr_html_(self) -> str:
-        decided, waiting = _split(self.entries)
-        parts = [self._table(decided)] if decided else []
-        if decided and not self.findings:
-            summary = f"{_count(len(decided))} decided"
-            parts = [f"<details><summary>{summary}</summary>{parts[0]}</details>"]
-        if waiting:
-            summary = f"{_count(len(waiting))} not yet run"
-            parts.append(f"<details><summary>{summary}</summary>{self._table(waiting)}</details>")
+        remarks = [claim.remark for claim, _ in self._ordered if claim.remark]
+        notes = list(dict.fromkeys(remarks))
+        headlines, details = self._split()
+        parts = [self._table(headlines, notes)]
+        if details:
+            summary = f"{_count(len(details))} in detail"
+            shown = self._table(details, notes)
+            parts.append(f"<details><summary>{summary}</summary>{shown}</details>")
+        if notes:
+            items = "".join(
+                f'<li id="{self.name}-note-{number}">{escape(note)}</li>'
+                for number, note in enumerate(notes, start=1)
+            )
+            parts.append(
+                f'<details><summary>Notes</summary><ol style="{_SMALL}">{items}</ol></details>'
+            )
         return self._wrap("\n".join(parts))
 
-    def _table(self, entries: list[Entry]) -> str:
-        head = "".join(
-            f'<th scope="col">{name}</th>' for name in ("Claim", "Published", "Ours", "Verdict")
-        )
-        return (
-            f'<div style="overflow-x: auto" tabindex="0" role="region" '
-            f'aria-labelledby="{self.name}-caption">\n'
-            '<table class="table table-sm" style="font-size: 0.8em">\n'
-            f"<thead><tr>{head}</tr></thead>\n"
-            f"<tbody>\n{''.join(map(self._row, entries))}</tbody></table>\n</div>"
+    def _split(self) -> tuple[list, list]:
+        return tuple(
+            [pair for pair in self.claims if pair[0].headline is kind] for kind in (True, False)
         )
 
-    def _row(self, entry: Entry) -> str:
-        claim, outcome = entry.claim, entry.outcome
-        sign = f'<span aria-hidden="true">{SIGNS[outcome.verdict]}</span>'
-        found = f"{escape(outcome.finding)} <code>{escape(claim.id)}</code>"
+    @property
+    def _ordered(self) -> list[tuple[Claim, list[Entry]]]:
+        headlines, details = self._split()
+        return [*headlines, *details]
+
+    def _table(self, claims: Iterable[tuple[Claim, list[Entry]]], notes: list[str]) -> str:
+        rows = "".join(self._row(claim, entries, notes) for claim, entries in claims)
         return (
-            f'<tr><th scope="row" style="font-weight: normal">{escape(claim.says)} '
-            f'<span style="{_SMALL}">{escape(claim.where)}.{_timing(claim)}</span>'
-            + (f'<div style="{_SMALL}">{found}</div>' if self.findings else "")
-            + f"</th><td>{escape(entry.published or MISSING)}</td>"
-            f"<td>{escape(outcome.shown or MISSING)}</td>"
-            f'<td style="white-space: nowrap">{sign} {escape(outcome.short)}</td></tr>\n'
+            f'<table class="table table-sm" role="table" aria-labelledby="{self.name}-caption" '
+            f'style="font-size: 0.8em; display: block"><tbody role="rowgroup" '
+            f'style="display: block">\n{rows}</tbody></table>\n'
+        )
+
+    def _row(self, claim: Claim, entries: list[Entry], notes: list[str]) -> str:
+        mark = ""
+        if claim.remark:
+            number = notes.index(claim.remark) + 1
+            mark = f'<sup><a href="#{self.name}-note-{number}" aria-label="note">{number}</a></sup>'
+        found = "".join(f"<li>{_finding(entry)}</li>" for entry in entries)
+        return (
+            f'<tr role="row" style="{_ROW}"><th scope="row" role="rowheader" style="{_CLAIM}">'
+            f'{escape(claim.says)}{mark} <span style="{_SMALL}">{escape(claim.where)}.</span>'
+            f'<details style="{_SMALL}"><summary>What was measured</summary><ul>{found}</ul>'
+            f"</details></th>{''.join(map(_cell, entries))}</tr>\n"
         )
 
     def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:
         lines = [
-            " | ".join((e.claim.id, e.published, e.outcome.shown, e.outcome.short))
-            for e in self.entries
+            " | ".join((e.id, e.rule.stated, e.outcome.shown, e.outcome.short))
+            for _, entries in self._ordered
+            for e in entries
         ]
         return {"text/html": self._repr_html_(), "text/plain": "\n".join(lines)}
 
 
-def chapter(paper: str) -> ClaimTable:
-    """Show the claims of one paper without their findings, for the head of its chapter.
+def _finding(entry: Entry) -> str:
+    dataset = f"{DATASETS[entry.dataset]}: " if entry.dataset else ""
+    first = " The rule is older than its runs." if entry.rule_came_first else ""
+    found = escape(f"{dataset}{entry.outcome.finding}{first}")
+    return f"{found} <code>{escape(entry.id)}</code>"
+
+
+def _cell(entry: Entry) -> str:
+    outcome = entry.outcome
+    dataset = (
+        f'<span style="{_SMALL}">{DATASETS[entry.dataset]}</span><br>' if entry.dataset else ""
+    )
+    numbers = [escape(outcome.shown)] if outcome.shown and entry.dataset else []
+    numbers += [f"published {escape(entry.rule.stated)}"] if entry.rule.stated else []
+    return (
+        f'<td role="cell" style="{_CELL}">{dataset}'
+        f'<span aria-hidden="true">{SIGNS[outcome.verdict]}</span> {escape(outcome.short)}'
+        + "".join(f'<br><span style="{_SMALL}">{number}</span>' for number in numbers)
+        + "</td>"
+    )
+
+
+def chapter(key: str) -> ClaimTable:
+    """Show the claims of one paper, for the end of its chapter.
 
     Args:
-        paper: a key such as "tempered-sigmoids".
+        key: such as "tempered-sigmoids".
 
     Raises:
-        UserError: there is no such paper, or an entry of its file is malformed.
+        UserError: there is no such paper.
     """
-    return table(KEYS[paper], ledger(paper), findings=False)
+    return table(KEYS[key], ledger(key))
 
 
-def table(paper: str, judged: Ledger, findings: bool = True) -> ClaimTable:
+def table(paper: str, judged: Ledger) -> ClaimTable:
     """Show the claims of one paper, by its short name, in a ledger that has been judged."""
     mine = judged.of(paper)
     counts = ", ".join(f"{count} {verdict}" for verdict, count in mine.counts.items() if count)
@@ -109,56 +149,85 @@ def table(paper: str, judged: Ledger, findings: bool = True) -> ClaimTable:
         name=f"claims-{paper.replace(' ', '-')}",
         caption=(
             f"What {paper} claims, and what the stored results make of it: "
-            f"{_count(len(mine.entries))}, {counts}.{_shared(mine)} Accuracies are medians over "
-            "seeds at the last epoch. Verdicts are computed; the rules are in the ledger."
+            f"{_count(len(mine.by_claim))}, with a verdict for each dataset: {counts}. Accuracies "
+            "are medians over seeds at the last epoch."
         ),
         data=pd.DataFrame([_flat(entry) for entry in mine.entries]),
-        entries=mine.entries,
-        findings=findings,
-    )
-
-
-def _shared(judged: Ledger) -> str:
-    """Say how many verdicts rest on the same runs, where many do."""
-    decided = [entry.claim.experiment for entry in _split(judged.entries)[0]]
-    shared = Counter(filter(None, decided)).most_common(1)
-    if not shared or shared[0][1] == 1:
-        return ""
-    [(name, count)] = shared
-    return (
-        f" Verdicts are not independent: {count} of the {len(decided)} that are decided rest on "
-        f"the runs of {name}."
+        claims=tuple(mine.by_claim),
     )
 
 
 def counts(judged: Ledger) -> Table:
-    """Count the claims of each paper by verdict."""
-    papers = dict.fromkeys(entry.claim.paper for entry in judged.entries)
+    """Count the verdicts of each paper."""
     rows = [
-        {"paper": paper, **{str(v): n for v, n in judged.of(paper).counts.items()}}
-        for paper in papers
+        {"paper": paper, "claims": len(of_one.by_claim)}
+        | {str(verdict): count for verdict, count in of_one.counts.items()}
+        for paper, of_one in _papers(judged)
     ]
     return Table(
         name="claims-by-verdict",
-        caption="Claims of each paper by verdict, computed from what is stored now.",
+        caption="Verdicts of each paper's claims, one a dataset, computed from what is stored now.",
         data=pd.DataFrame(rows),
     )
 
 
-def rule_kinds() -> Table:
-    """List the kinds of rules, with what each asks for."""
+def by_paper(judged: Ledger) -> Figure:
+    """Draw how many verdicts of each kind each paper has."""
+    papers = {paper: of_one.counts for paper, of_one in _papers(judged)}
+    data = pd.DataFrame(
+        {"paper": paper, "verdict": str(verdict), "count": count}
+        for paper, counted in papers.items()
+        for verdict, count in counted.items()
+    )
+    with canvas(size=(7.6, 2.6)) as (figure, (axes,)):
+        left = np.zeros(len(papers))
+        for verdict, style in zip(Verdict, STYLES, strict=True):
+            widths = np.array([counted[verdict] for counted in papers.values()])
+            axes.barh(list(papers), widths, left=left, **style.area, label=str(verdict))
+            left += widths
+        axes.invert_yaxis()
+        axes.set(xlabel="verdicts, one a claim and dataset")
+        axes.grid(axis="y", visible=False)
+        figure.legend(loc="outside lower center", ncols=3, fontsize="small")
+    said = "; ".join(
+        f"{paper}: {', '.join(f'{n} {verdict}' for verdict, n in counted.items() if n)}"
+        for paper, counted in papers.items()
+    )
+    return Figure(
+        fig=figure,
+        name="verdicts-by-paper",
+        caption="The claims of the four papers by verdict, computed from what is stored now.",
+        alt=f"A bar for each paper, divided by verdict. {said}.",
+        data=data,
+    )
+
+
+def rule_kinds(judged: Ledger) -> Table:
+    """List the kinds of rules that judged claims, with what each asks for."""
+    kinds: dict[str, Rule] = {entry.rule.kind: entry.rule for entry in judged.entries}
     rows = [
-        {"rule": kind, "the claim stands if": rule.full, "and in part if": rule.partial}
-        for kind, rule in KINDS.items()
+        {
+            "rule": kind,
+            "the claim stands if": rule.full,
+            "and in part if": rule.partial,
+            "last changed": f"{rule.changed:%-d %B %Y}",
+        }
+        for kind, rule in kinds.items()
     ]
     return Table(
         name="rules-of-the-ledger",
         caption=(
-            "The rules. Tolerance of an accuracy: a point, or a fifth of the error where that is "
-            "less. Undecided: the interval reaches over the edge of what a rule asks for."
+            "The rules. Interval: 95 %, by Student's t over seeds. Tolerance of an accuracy: a "
+            "point, or a fifth of the error where that is less."
         ),
         data=pd.DataFrame(rows),
     )
+
+
+def rules_and_runs(judged: Ledger) -> tuple[int, int]:
+    """Return how many verdicts rest on runs all younger than their rule, and how many on runs."""
+    decided = [e.rule_came_first for e in judged.entries if e.rule_came_first is not None]
+    return sum(decided), len(decided)
 
 
 def damage(judged: Ledger) -> Note | None:
@@ -166,20 +235,16 @@ def damage(judged: Ledger) -> Note | None:
     return Note("Left out", "; ".join(judged.damaged)) if judged.damaged else None
 
 
-def _timing(claim: Claim) -> str:
-    return " Rule written or mended after the first of its runs." if claim.rule_after_runs else ""
-
-
-def _split(entries: tuple[Entry, ...]) -> tuple[list[Entry], list[Entry]]:
-    waiting = [e for e in entries if e.outcome.verdict is Verdict.NOT_YET_RUN]
-    return [e for e in entries if e not in waiting], waiting
+def _papers(judged: Ledger) -> Iterator[tuple[str, Ledger]]:
+    for paper in dict.fromkeys(entry.paper for entry in judged.entries):
+        yield paper, judged.of(paper)
 
 
 def _flat(entry: Entry) -> dict[str, object]:
     content = entry.to_dict()
-    numbers = content.pop("published")
-    ours = content.pop("ours")
+    numbers, ours = content.pop("published"), content.pop("ours")
     return content | {
+        "experiments": "; ".join(content["experiments"]),
         "published": "; ".join(f"{n['name']} = {n['value']}" for n in numbers),
         "ours": "; ".join(f"{name} = {value}" for name, value in ours.items()),
     }

@@ -9,13 +9,29 @@ setting that was proposed in view of earlier results: it is found through its st
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 from dpstudy.lab import choices, records
 from dpstudy.lab.choices import Choice, Kept
 from dpstudy.lab.experiment import Experiment
 from dpstudy.lab.store import DamagedError
-from dpstudy.parts.run import Run
+from dpstudy.parts.run import Run, vary
+
+
+@dataclass(frozen=True)
+class Then:
+    """What is trained once the best of a group is known: the same with some fields changed.
+
+    Attributes:
+        best: the label of the best of the group.
+        change: fields of the run by name, as `vary` takes them.
+        seeds: how many, from 0.
+    """
+
+    best: str
+    change: Mapping[str, Any]
+    seeds: int
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,10 +41,12 @@ class Search(Experiment):
     Attributes:
         groups: by label of the best of a group, the labels of all that are tried.
         best_seeds: how many seeds the best of a group is trained with, besides the one it won by.
+        then: by label, what follows from the best of a group.
     """
 
     groups: Mapping[str, tuple[str, ...]]
     best_seeds: int = 5
+    then: Mapping[str, Then] = field(default_factory=dict)
 
     def labelled(
         self, profile: str = "full", *, dataset: str | None = None, seeds: int | None = None
@@ -39,10 +57,10 @@ class Search(Experiment):
             return given
         chosen = self.chosen()
         return given + [
-            (label, replace(chosen[name, label].run, seed=seed))
-            for name, label, count in self._later(dataset, seeds)
-            if (name, label) in chosen
-            for seed in self._seeds(label, count)
+            (label, replace(self._run(chosen[name, choice], label), seed=seed))
+            for name, label, choice, seeds_of in self._later(dataset, seeds)
+            if (name, choice) in chosen
+            for seed in seeds_of
         ]
 
     def undecided(
@@ -54,22 +72,26 @@ class Search(Experiment):
         chosen = self.chosen()
         return [
             (name, label)
-            for name, label, count in self._later(dataset, seeds)
-            if (name, label) not in chosen
-            for _ in range(count)
+            for name, label, choice, seeds_of in self._later(dataset, seeds)
+            if (name, choice) not in chosen
+            for _ in seeds_of
         ]
 
-    def _later(self, dataset: str | None, seeds: int | None) -> Iterator[tuple[str, str, int]]:
-        """Yield dataset, label and number of seeds of what has to be chosen."""
+    def _later(
+        self, dataset: str | None, seeds: int | None
+    ) -> Iterator[tuple[str, str, str, range]]:
+        """Yield dataset, label, the choice that it hangs on, and the seeds of what comes later."""
         for name in self.datasets if dataset is None else (dataset,):
             for best, labels in self.groups.items():
                 for label in labels:
                     if label not in self.variants:
-                        yield name, label, seeds or self.seeds[name]
-                yield name, best, seeds or self.best_seeds
+                        yield name, label, label, range(seeds or self.seeds[name])
+                yield name, best, best, range(1, (seeds or self.best_seeds) + 1)
+            for label, then in self.then.items():
+                yield name, label, then.best, range(seeds or then.seeds)
 
-    def _seeds(self, label: str, count: int) -> range:
-        return range(1, count + 1) if label in self.groups else range(count)
+    def _run(self, choice: Choice, label: str) -> Run:
+        return vary(choice.run, **self.then[label].change) if label in self.then else choice.run
 
     def chosen(self) -> dict[tuple[str, str], Choice]:
         """Return the stored choices by dataset and label."""

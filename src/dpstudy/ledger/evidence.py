@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from datetime import datetime
 from fnmatch import fnmatchcase
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -20,16 +20,16 @@ from dpstudy.parts.run import Run
 
 
 @dataclass(frozen=True)
-class Selector:
-    """Which runs a rule looks at.
+class Runs:
+    """Which runs a rule decides on.
 
     Attributes:
+        experiment: whose they are.
         variant: a variant's label, or a pattern for several, as `fnmatch` reads it.
-        experiment: whose variant; None for the claim's own experiment.
     """
 
+    experiment: Experiment
     variant: str
-    experiment: str | None = None
 
 
 @dataclass(frozen=True)
@@ -62,30 +62,38 @@ class Trained:
         """The variant's run at its first seed."""
         return self.reading.found[0][1].run
 
-    def values(self, quantity: str, epoch: Literal["first", "last"] = "last") -> pd.Series:
-        """Return a quantity after the last epoch, or the first, indexed by seed.
+    def values(self, column: str) -> pd.Series:
+        """Return a quantity after the last epoch, indexed by seed.
 
         Raises:
             UndecidedError: the runs did not record it, or one diverged and has none.
         """
-        table = self.finals
-        if epoch == "first":
-            table = self.reading.curves[self.reading.curves.epoch == 1]
         # A run that diverged is at chance; of all else it has no last value.
-        if quantity != "test_accuracy" and self.finals.diverged.any():
-            raise UndecidedError(f"stored runs of {self.label} diverged, and have no {quantity}")
-        if quantity not in table or table[quantity].isna().any():
-            raise UndecidedError(f"the stored runs of {self.label} did not record {quantity}")
-        return table.set_index("seed")[quantity].astype(float)
+        if column != "test_accuracy" and self.finals.diverged.any():
+            raise UndecidedError(f"stored runs of {self.label} diverged, and have no {column}")
+        if column not in self.finals or self.finals[column].isna().any():
+            raise UndecidedError(f"the stored runs of {self.label} did not record {column}")
+        return self.finals.set_index("seed")[column].astype(float)
 
-    def by_epoch(self, quantity: str) -> pd.DataFrame:
+    def at_start(self, column: str) -> pd.Series:
+        """Return a quantity from before the first step, indexed by seed.
+
+        Raises:
+            UndecidedError: the runs did not record it then.
+        """
+        curves = {result.run.seed: result.curve for _, result in self.reading.found}
+        if any(curve["epoch"][0] != 0 or column not in curve for curve in curves.values()):
+            raise UndecidedError(f"{column} of {self.label} is not stored from before training")
+        return pd.Series({seed: float(curve[column][0]) for seed, curve in curves.items()})
+
+    def by_epoch(self, column: str) -> pd.DataFrame:
         """Return a quantity with a row an epoch and a column a seed."""
-        return self.reading.curves.pivot(index="epoch", columns="seed", values=quantity)
+        return self.reading.curves.pivot(index="epoch", columns="seed", values=column)
 
-    def epochs_to(self, quantity: str, level: float) -> pd.Series:
+    def epochs_to(self, column: str, level: float) -> pd.Series:
         """Return the epochs each seed took to a level; one more than it had if it never did."""
         curves = self.reading.curves
-        reached = curves.epoch.where(curves[quantity] >= level, curves.epoch.max() + 1)
+        reached = curves.epoch.where(curves[column] >= level, curves.epoch.max() + 1)
         return reached.groupby(curves.seed).min()
 
     def epsilon(self, *accountants: str) -> float | None:
@@ -103,13 +111,13 @@ class Trained:
 
 @dataclass(frozen=True)
 class Side:
-    """What is stored of the variants that a selector names.
+    """What is stored of the runs that a rule names.
 
     Attributes:
         found: runs stored.
-        needed: runs that the experiment asks for; 0 if it is not defined, or has no such variant.
-        variants: one a label, where all runs are stored; else empty.
-        lacks: why there are none.
+        needed: runs that the experiment asks for; 0 if it has no such variant.
+        variants: complete, in the experiment's order; empty unless all runs are stored.
+        lacks: what is missing, in words; empty if nothing is.
     """
 
     found: int = 0
@@ -117,48 +125,43 @@ class Side:
     variants: tuple[Trained, ...] = ()
     lacks: str = ""
 
+    @property
+    def oldest(self) -> datetime | None:
+        """When the first of the runs ended; None unless all are stored."""
+        ends = [
+            datetime.fromisoformat(result.provenance["finished"])
+            for variant in self.variants
+            for _, result in variant.reading.found
+            if "finished" in result.provenance
+        ]
+        return min(ends, default=None)
+
 
 class Evidence:
-    """The store, each experiment read once.
+    """All that rules may ask for, read from the results folder once.
 
     Attributes:
-        experiments: those that are defined, by name.
-        damaged: one line for each file that cannot be trusted, of what has been read so far.
+        damaged: one line for each file that cannot be trusted; what it held counts as missing.
     """
 
-    def __init__(self, experiments: Mapping[str, Experiment]) -> None:
-        self.experiments = experiments
+    def __init__(self) -> None:
         self.damaged: dict[str, None] = {}
-        self._sides: dict[tuple[str | None, str | None, str], Side] = {}
         self._readings: dict[tuple[str, str], Reading] = {}
         self._statements: dict[str, dict[str, Any]] | None = None
 
-    def side(self, selector: Selector, experiment: str | None, dataset: str | None) -> Side:
-        """Return what is stored of a selector's variants on a dataset."""
-        key = (selector.experiment or experiment, dataset, selector.variant)
-        if key not in self._sides:
-            self._sides[key] = self._side(*key)
-        return self._sides[key]
-
-    def _side(self, name: str | None, dataset: str | None, variant: str) -> Side:
-        if name is None:
-            return Side(lacks="no experiment of this study tests it")
-        if name not in self.experiments:
-            return Side(lacks=f"the experiment {name} is not defined yet")
-        defined = self.experiments[name]
-        if dataset not in defined.datasets:
-            return Side(lacks=f"{name} has no runs on {dataset}")
-        known = [label for label, _ in defined.labelled(dataset=dataset)]
-        known += [label for _, label in defined.undecided(dataset=dataset)]
-        wanted = [label for label in known if fnmatchcase(label, variant)]
+    def side(self, runs: Runs, dataset: str) -> Side:
+        """Return what is stored on a dataset of the runs that are named."""
+        asked = runs.experiment
+        if dataset not in asked.datasets:
+            return Side(lacks=f"{asked.name} has no runs on {dataset}")
+        known = [label for label, _ in asked.labelled(dataset=dataset)]
+        known += [label for _, label in asked.undecided(dataset=dataset)]
+        wanted = [label for label in known if fnmatchcase(label, runs.variant)]
         if not wanted:
-            return Side(lacks=f"{name} has no variant {variant!r}")
-        reading = self._reading(name, dataset)
+            return Side(lacks=f"{asked.name} has no variant {runs.variant!r}")
+        reading = self._reading(asked, dataset)
         labels = list(dict.fromkeys(wanted))
-        found = {
-            label: [(label, result) for own, result in reading.found if own == label]
-            for label in labels
-        }
+        found = {label: [pair for pair in reading.found if pair[0] == label] for label in labels}
         stored = sum(map(len, found.values()))
         if stored < len(wanted):
             return Side(stored, len(wanted), lacks=f"for the rest, {reading.command}")
@@ -166,16 +169,16 @@ class Evidence:
         return Side(stored, len(wanted), variants)
 
     def statement(self, name: str) -> dict[str, Any] | None:
-        """Return the stored outcome of a theorem check; None if there is none."""
+        """Return the stored outcome of a check of a statement; None if there is none."""
         if self._statements is None:
             self._statements, errors = records.read_all(records.folder("theorems"), "theorems")
             lines = (f"theorems/{error.path.name}: {error.reason}" for error in errors)
             self.damaged.update(dict.fromkeys(lines))
         return self._statements.get(name)
 
-    def _reading(self, name: str, dataset: str) -> Reading:
-        if (name, dataset) not in self._readings:
-            reading = readings.read(self.experiments[name], dataset=dataset)
-            self.damaged.update(dict.fromkeys(reading.damaged))
-            self._readings[name, dataset] = reading
-        return self._readings[name, dataset]
+    def _reading(self, experiment: Experiment, dataset: str) -> Reading:
+        key = experiment.name, dataset
+        if key not in self._readings:
+            self._readings[key] = readings.read(experiment, dataset=dataset)
+            self.damaged.update(dict.fromkeys(self._readings[key].damaged))
+        return self._readings[key]

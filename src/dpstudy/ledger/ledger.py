@@ -7,44 +7,68 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from dpstudy.lab.experiment import Experiment
 from dpstudy.ledger.claim import Claim
 from dpstudy.ledger.evidence import Evidence
+from dpstudy.ledger.rules.rule import Rule
 from dpstudy.ledger.verdict import Outcome, Verdict
 
 
 @dataclass(frozen=True)
 class Entry:
-    """A claim and what is made of it."""
+    """A claim on one dataset and what is made of it.
 
+    Attributes:
+        paper: its short name.
+        claim: the claim.
+        dataset: on which; "" for statements.
+        outcome: what its rule says.
+    """
+
+    paper: str
     claim: Claim
+    dataset: str
     outcome: Outcome
 
     @property
-    def published(self) -> str:
-        """The published numbers, as they stand in a table; empty if there are none."""
-        return self.claim.rule.show(self.claim.published) if self.claim.published else ""
+    def id(self) -> str:
+        """The claim's id, with the dataset where it has several."""
+        return f"{self.claim.id}-{self.dataset}" if len(self.claim.rules) > 1 else self.claim.id
+
+    @property
+    def rule(self) -> Rule:
+        """The rule that decides it."""
+        return self.claim.rules[self.dataset]
+
+    @property
+    def rule_came_first(self) -> bool | None:
+        """Whether the rule is older than all runs that decide the claim; None where none do."""
+        if self.outcome.oldest is None:
+            return None
+        return max(self.claim.ruled, self.rule.changed) < self.outcome.oldest
 
     def to_dict(self) -> dict[str, Any]:
         """Return all that is known, as JSON has it."""
         claim, outcome = self.claim, self.outcome
         return {
-            "id": claim.id,
-            "paper": claim.paper,
+            "id": self.id,
+            "paper": self.paper,
             "where": claim.where,
             "says": claim.says,
-            "dataset": claim.dataset,
+            "remark": claim.remark,
+            "headline": claim.headline,
+            "dataset": self.dataset or None,
             "published": [
                 {
                     "name": number.name,
                     "value": number.value,
                     "source": [number.source.key, number.source.where],
                 }
-                for number in claim.published
+                for number in self.rule.numbers
             ],
-            "experiment": claim.experiment,
-            "rule": claim.rule.kind,
-            "rule_after_runs": claim.rule_after_runs,
+            "experiments": list(dict.fromkeys(runs.experiment.name for runs in self.rule.sides)),
+            "rule": self.rule.kind,
+            "ruled": max(claim.ruled, self.rule.changed).isoformat(),
+            "rule_came_first": self.rule_came_first,
             "verdict": outcome.verdict,
             # JSON has no infinity.
             "ours": {k: v if math.isfinite(v) else None for k, v in outcome.ours.items()},
@@ -59,7 +83,7 @@ class Ledger:
     """The claims of some papers, judged on what is stored.
 
     Attributes:
-        entries: in the order of the papers and of their files.
+        entries: in the order of the papers and of their claims.
         damaged: one line for each file that cannot be trusted; what it held counts as missing.
     """
 
@@ -68,21 +92,36 @@ class Ledger:
 
     @property
     def counts(self) -> dict[Verdict, int]:
-        """How many claims have each verdict."""
+        """How many entries have each verdict."""
         verdicts = [entry.outcome.verdict for entry in self.entries]
         return {verdict: verdicts.count(verdict) for verdict in Verdict}
 
+    @property
+    def by_claim(self) -> list[tuple[Claim, list[Entry]]]:
+        """Each claim with its entries, one a dataset."""
+        found: dict[str, tuple[Claim, list[Entry]]] = {}
+        for entry in self.entries:
+            found.setdefault(entry.claim.id, (entry.claim, []))[1].append(entry)
+        return list(found.values())
+
     def of(self, paper: str) -> Ledger:
         """Return the part about one paper, by its short name."""
-        mine = tuple(entry for entry in self.entries if entry.claim.paper == paper)
+        mine = tuple(entry for entry in self.entries if entry.paper == paper)
         return Ledger(mine, self.damaged)
 
+    @property
+    def headlines(self) -> Ledger:
+        """The part about headline claims."""
+        return Ledger(tuple(e for e in self.entries if e.claim.headline), self.damaged)
 
-def judge(claims: Iterable[Claim], experiments: Mapping[str, Experiment]) -> Ledger:
-    """Return the claims with their verdicts on what is stored now of these experiments."""
-    evidence = Evidence(experiments)
+
+def judge(claims: Mapping[str, Iterable[Claim]]) -> Ledger:
+    """Return the claims, by paper, with their verdicts on what is stored now."""
+    evidence = Evidence()
     entries = tuple(
-        Entry(claim, claim.rule.judge(evidence, claim.published, claim.experiment, claim.dataset))
-        for claim in claims
+        Entry(paper, claim, dataset, rule.judge(evidence, dataset))
+        for paper, of_one in claims.items()
+        for claim in of_one
+        for dataset, rule in claim.rules.items()
     )
     return Ledger(entries, tuple(evidence.damaged))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from datetime import datetime
 from enum import StrEnum
 
 
@@ -29,6 +30,7 @@ class Outcome:
         shown: what stands in a table's column for ours.
         found: runs, or stored outcomes, that the rule needs and that are stored.
         needed: all that it needs; 0 where that is not known.
+        oldest: when the first of the runs that decide it ended; None where none do.
     """
 
     verdict: Verdict
@@ -37,6 +39,7 @@ class Outcome:
     shown: str = ""
     found: int = 0
     needed: int = 0
+    oldest: datetime | None = None
 
     @property
     def short(self) -> str:

@@ -1,33 +1,15 @@
-"""How findings are worded: medians, spreads, seeds and epsilons, all computed."""
+"""How findings are worded: medians, spreads, intervals and seeds, all computed."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from typing import NewType
+from typing import TYPE_CHECKING
 
 import pandas as pd
 
-from dpstudy.ledger.estimate import Estimate
-from dpstudy.ledger.evidence import Trained
-
-Quantity = NewType("Quantity", str)
-ACCURACY = Quantity("test_accuracy")
-# What a rule may look at, and what it is called in a sentence.
-QUANTITIES = {
-    ACCURACY: "test accuracy",
-    "gradient_norm": "gradient norm",
-    "norms.gradient": "gradient norm",
-    "norms.activation": "activation norm",
-    "clipped_fraction": "fraction of gradients clipped",
-    "class_spread": "spread of the class accuracies",
-}
-_SHARES = (ACCURACY, "clipped_fraction")
-
-
-def show(value: float, quantity: Quantity) -> str:
-    """Show a value at the digits that its quantity is worth."""
-    return f"{value:.2%}" if quantity in _SHARES else f"{value:.3g}"
+if TYPE_CHECKING:
+    from dpstudy.ledger.estimate import Estimate
+    from dpstudy.ledger.quantity import Quantity
 
 
 def seeds(values: pd.Series) -> str:
@@ -48,6 +30,15 @@ def of_accuracies(estimate: Estimate) -> str:
     )
 
 
+def apart(estimate: Estimate, quantity: Quantity) -> str:
+    """Show a difference of a quantity with its interval."""
+    if quantity.share:
+        return of_accuracies(estimate)
+    shown = (quantity.show(end) for end in (estimate.value, estimate.low, estimate.high))
+    value, low, high = (text.replace("-", "−") for text in shown)
+    return f"apart by {value} (95 % interval {low} to {high}, {estimate.seeds})"
+
+
 def of_times(estimate: Estimate) -> str:
     """Show a ratio with its interval."""
     return (
@@ -56,35 +47,10 @@ def of_times(estimate: Estimate) -> str:
     )
 
 
-def measured(values: pd.Series, quantity: Quantity) -> str:
-    """Say the median of a quantity, over how many seeds, and from where to where."""
-    low, high = (show(value, quantity) for value in (values.min(), values.max()))
-    return (
-        f"Median {QUANTITIES[quantity]} {show(values.median(), quantity)} over "
-        f"{seeds(values)} ({low} to {high})"
-    )
-
-
-def between(first: Trained, second: Trained, quantity: Quantity) -> str:
-    """Say the medians of two variants, and their spread over seeds."""
-
-    def of(variant: Trained) -> str:
-        values = variant.values(quantity)
-        low, high = (show(value, quantity) for value in (values.min(), values.max()))
-        median = show(values.median(), quantity)
-        return f"{variant.label} {median} ({low} to {high}, {seeds(values)})"
-
-    return f"Median {QUANTITIES[quantity]} of {of(first)} and of {of(second)}"
-
-
-def against(first: pd.Series, second: pd.Series, quantity: Quantity) -> str:
-    """Show two medians, for a column of a table."""
-    return f"{show(first.median(), quantity)} and {show(second.median(), quantity)}"
-
-
-def chosen(variants: Sequence[Trained], chosen: Trained) -> str:
-    """Name the variant that was chosen, if it was one of several."""
-    return f", {chosen.label}, the best of {len(variants)}" if len(variants) > 1 else ""
+def spread(values: pd.Series, quantity: Quantity) -> str:
+    """Say the median of a quantity, from where to where it goes, and over how many seeds."""
+    median, low, high = map(quantity.show, (values.median(), values.min(), values.max()))
+    return f"{median} ({low} to {high}, {seeds(values)})"
 
 
 def rounded_down(value: float, decimals: int = 2) -> str:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dpstudy.errors import UserError
 from dpstudy.lab.experiment import Experiment
+from dpstudy.papers.tempered_sigmoids import cifar_10, searches
 from dpstudy.papers.tempered_sigmoids import experiments as tempered_sigmoids
-from dpstudy.papers.tempered_sigmoids import searches as tempered_sigmoids_searches
 
 EXPERIMENTS: dict[str, Experiment] = {
-    e.name: e for e in (*tempered_sigmoids.EXPERIMENTS, *tempered_sigmoids_searches.SEARCHES)
+    e.name: e for e in (*tempered_sigmoids.EXPERIMENTS, *cifar_10.EXPERIMENTS, *searches.SEARCHES)
 }
 
 

@@ -64,6 +64,7 @@ class Statement:
         refuted_by: what would refute it.
         check: looks for that; always the same search, with the same result.
         instead: what holds where the statement does not, if the check looks into that as well.
+        ours: whether no paper makes it: sharpened or extended here, or about what it leaves out.
     """
 
     name: str
@@ -73,3 +74,4 @@ class Statement:
     refuted_by: str
     check: Callable[[], Outcome]
     instead: str | None = None
+    ours: bool = False

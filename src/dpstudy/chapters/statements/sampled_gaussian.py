@@ -157,6 +157,7 @@ def monotone(costlier: dict[str, float] | None = None) -> Outcome:
 STATEMENTS = (
     Statement(
         name="pld-covers-delta",
+        ours=True,
         paper="koskela2020computing",
         where="PLD accountant",
         says="The ε that PLD gives for δ is an upper bound: at that ε the true δ is no larger.",
@@ -165,6 +166,7 @@ STATEMENTS = (
     ),
     Statement(
         name="rdp-covers-delta",
+        ours=True,
         paper="mironov2019renyi",
         where="RDP accountant",
         says="The ε that RDP gives for δ is an upper bound: at that ε the true δ is no larger.",
@@ -173,6 +175,7 @@ STATEMENTS = (
     ),
     Statement(
         name="pld-below-rdp",
+        ours=True,
         paper="koskela2020computing",
         where="PLD accountant",
         says="PLD never charges more than RDP.",

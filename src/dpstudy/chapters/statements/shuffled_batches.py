@@ -105,6 +105,7 @@ def as_if_sampled(sampled: bool = False, noisier: float = 1.0) -> Outcome:
 STATEMENTS = (
     Statement(
         name="shuffled-as-if-sampled",
+        ours=True,
         paper="abadi2016deep",
         where="Theorem 1 and what followed it, used without its assumption of sampling",
         says="The formula for Poisson sampling holds for batches cut from a shuffled data set.",

@@ -4,21 +4,25 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from datetime import datetime
 
 import pandas as pd
 
-from dpstudy.ledger.estimate import Estimate, Region
+from dpstudy.ledger.estimate import Region
 from dpstudy.ledger.evidence import Trained
-from dpstudy.ledger.verdict import UndecidedError, Verdict, graded
-from dpstudy.ledger.wording import Quantity
+from dpstudy.ledger.quantity import ACCURACY, Quantity
 
 SAME_LEVEL = 2.0
-# Settings are printed to three digits, and grids made from them too: a share of their ratio.
-ROUNDED = 0.01
 # What is called the same accuracy: within a point, or a fifth of the error where that is less.
 ONE_POINT, OF_THE_ERROR = 0.01, 0.2
 # What is called the same gain: within a third of the published one.
 OF_THE_GAIN = 1 / 3
+# Since then seeds decide by 95 % intervals, with these tolerances.
+BY_INTERVALS = datetime.fromisoformat("2026-11-24T18:03+00:00")
+
+ABOVE: Region = (0.0, math.inf)
+ONE_LEVEL: Region = (1 / SAME_LEVEL, SAME_LEVEL)
+NEAR_LEVEL: Region = (1 / SAME_LEVEL**2, SAME_LEVEL**2)
 
 
 def tolerance(accuracy: float) -> float:
@@ -31,47 +35,17 @@ def around(value: float, allowed: float, *, at_least: bool = False) -> Region:
     return value - allowed, math.inf if at_least else value + allowed
 
 
-def same_level(ratio: float, known_to: float = 0.0) -> Verdict:
-    """Grade a ratio, known to a share: within `SAME_LEVEL` either way, partly within its square."""
-    away = abs(math.log(ratio)) if ratio > 0 else math.inf
-    edge = math.log(SAME_LEVEL)
-    return graded(away <= edge + known_to, away <= 2 * edge + known_to)
-
-
-def level(estimate: Estimate) -> Verdict:
-    """Grade the estimate of a ratio likewise, by its whole interval."""
-    edge = SAME_LEVEL
-    return estimate.verdict((1 / edge, edge), (1 / edge**2, edge**2))
-
-
-def best(variants: Sequence[Trained], quantity: Quantity) -> Trained:
+def best(variants: Sequence[Trained], quantity: Quantity = ACCURACY) -> Trained:
     """Return the variant with the highest median over seeds of a quantity."""
-    return max(variants, key=lambda variant: variant.values(quantity).median())
+    return max(variants, key=lambda variant: variant.values(quantity.column).median())
 
 
-def only(variants: Sequence[Trained]) -> Sequence[Trained]:
-    """Return the one variant, as a list.
-
-    Raises:
-        UndecidedError: there are several.
-    """
-    if len(variants) > 1:
-        labels = ", ".join(variant.label for variant in variants)
-        raise UndecidedError(f"the rule takes one variant, and got {labels}")
-    return variants
-
-
-def summary(values: pd.Series) -> dict[str, float]:
+def summary(values: pd.Series, prefix: str = "") -> dict[str, float]:
     """Return the median and the spread of a quantity over seeds, for the ledger."""
     found = {"median": values.median(), "lowest": values.min(), "highest": values.max()}
-    return {name: float(value) for name, value in found.items()}
+    return {f"{prefix}{name}": float(value) for name, value in found.items()}
 
 
 def summaries(first: pd.Series, second: pd.Series) -> dict[str, float]:
     """Return the summaries of two variants, each number named after its variant."""
-    named = {"first": first, "second": second}
-    return {
-        f"{which}_{name}": value
-        for which, values in named.items()
-        for name, value in summary(values).items()
-    }
+    return summary(first, "first_") | summary(second, "second_")

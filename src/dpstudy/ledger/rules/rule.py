@@ -1,61 +1,67 @@
-"""What every rule is: a look at selectors' runs, and an outcome."""
+"""What every rule is: a look at stored runs, and an outcome."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
-from typing import ClassVar, NewType
+from dataclasses import dataclass, fields, replace
+from datetime import datetime
+from typing import ClassVar
 
-from dpstudy.ledger.evidence import Evidence, Selector, Side, Trained
+from dpstudy.ledger.evidence import Evidence, Runs, Side, Trained
 from dpstudy.ledger.published import Number
 from dpstudy.ledger.verdict import Outcome, UndecidedError, Verdict
-
-# The name of a field of `Run`.
-Field = NewType("Field", str)
 
 
 @dataclass(frozen=True)
 class Rule:
-    """What all rules share: they look at selectors' runs, all seeds or none."""
+    """What all rules share: they look at all seeds of the runs that they name, or at none.
+
+    Attributes:
+        kind: its name.
+        changed: when what it asks for was last changed in code; `tests/test_rules.py` holds it.
+        full: in words, when a claim is upheld.
+        partial: in words, when it is upheld in part.
+    """
 
     kind: ClassVar[str]
-    numbers: ClassVar[tuple[int, ...]]
+    changed: ClassVar[datetime]
+    full: ClassVar[str]
+    partial: ClassVar[str] = "Never."
 
     @property
-    def takes(self) -> tuple[int, ...]:
-        """How many published numbers the rule may be given."""
-        return self.numbers
-
-    @property
-    def selectors(self) -> tuple[Selector, ...]:
+    def sides(self) -> tuple[Runs, ...]:
         """The runs that the rule looks at, in the order in which `decide` gets them."""
         values = (getattr(self, item.name) for item in fields(self))
-        return tuple(value for value in values if isinstance(value, Selector))
+        return tuple(value for value in values if isinstance(value, Runs))
 
-    def judge(
-        self,
-        evidence: Evidence,
-        published: tuple[Number, ...],
-        experiment: str | None,
-        dataset: str | None,
-    ) -> Outcome:
+    @property
+    def numbers(self) -> tuple[Number, ...]:
+        """The published numbers that the rule compares with."""
+        return ()
+
+    @property
+    def stated(self) -> str:
+        """What is published, as it stands in a table; empty if nothing is."""
+        return " and ".join(map(str, self.numbers))
+
+    def judge(self, evidence: Evidence, dataset: str) -> Outcome:
         """Return the verdict, or that it is not yet run, with how many runs are there."""
-        sides = [evidence.side(selector, experiment, dataset) for selector in self.selectors]
-        known = all(side.needed for side in sides)
+        sides = [evidence.side(runs, dataset) for runs in self.sides]
         counts = {
             "found": sum(side.found for side in sides),
-            "needed": sum(side.needed for side in sides) if known else 0,
+            "needed": sum(side.needed for side in sides) if all(s.needed for s in sides) else 0,
         }
         lacking = [side for side in sides if not side.variants]
         if lacking:
             return not_yet_run(_lack(lacking), **counts)
         try:
-            outcome = self.decide(published, *(side.variants for side in sides))
+            outcome = self.decide(*(side.variants for side in sides))
         except UndecidedError as error:
-            return not_yet_run(f"Not decided: {error}.", **counts)
-        return Outcome(outcome.verdict, outcome.finding, outcome.ours, outcome.shown, **counts)
+            outcome = Outcome(Verdict.UNDECIDED, f"Not decided: {error}.")
+        oldest = min(filter(None, (side.oldest for side in sides)), default=None)
+        return replace(outcome, oldest=oldest, **counts)
 
-    def decide(self, published: tuple[Number, ...], *sides: Sequence[Trained]) -> Outcome:
+    def decide(self, *sides: Sequence[Trained]) -> Outcome:
         """Return the outcome on complete runs.
 
         Raises:
@@ -63,9 +69,29 @@ class Rule:
         """
         raise NotImplementedError
 
-    def show(self, published: tuple[Number, ...]) -> str:
-        """Return the published numbers as they stand in a table."""
-        return " and ".join(map(str, published))
+
+@dataclass(frozen=True)
+class Untested(Rule):
+    """No run of this study can decide the claim.
+
+    Attributes:
+        reason: why.
+    """
+
+    reason: str
+    published: tuple[Number, ...] = ()
+    kind: ClassVar[str] = "untested"
+    changed: ClassVar[datetime] = datetime.fromisoformat("2026-11-21T23:12+00:00")
+    full: ClassVar[str] = "Never: no run of this study can decide it; the claim says why."
+
+    @property
+    def numbers(self) -> tuple[Number, ...]:
+        """See `Rule`."""
+        return self.published
+
+    def judge(self, evidence: Evidence, dataset: str) -> Outcome:
+        """See `Rule`."""
+        return not_yet_run(f"Not tested: {self.reason}.", found=0, needed=0)
 
 
 def not_yet_run(finding: str, *, found: int, needed: int) -> Outcome:

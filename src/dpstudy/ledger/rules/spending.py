@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import ClassVar
 
-from dpstudy.ledger.evidence import Selector, Trained
+from dpstudy.ledger.evidence import Runs, Trained
 from dpstudy.ledger.published import Number
-from dpstudy.ledger.rules.measures import only
+from dpstudy.ledger.rules.measures import best
 from dpstudy.ledger.rules.rule import Rule
 from dpstudy.ledger.verdict import Outcome, UndecidedError, graded
 from dpstudy.ledger.wording import rounded_down
@@ -21,80 +22,86 @@ _PROOF = {
     "shuffled": "(shuffled batches) ε = {:.3g} is proven, and that for one example blanked, not "
     "added or removed",
 }
-_NO_LESS = ", and from clipping, noise and shuffling alone less than {} cannot be proven"
 
 
 @dataclass(frozen=True)
-class AtEpsilon(Rule):
-    """What a run spent, proven for the sampling it performed, is at most the quoted epsilon.
+class Spent(Rule):
+    """What a run spent, proven for the sampling it performed, is at most the quoted ε.
 
     Attributes:
-        variant: whose runs.
+        published: the quoted ε.
+        runs: whose runs.
     """
 
-    variant: Selector
-    kind: ClassVar[str] = "at-epsilon"
+    published: Number
+    runs: Runs
+    kind: ClassVar[str] = "spent"
+    changed: ClassVar[datetime] = datetime.fromisoformat("2026-11-21T13:32+00:00")
     full: ClassVar[str] = (
         "The proven ε of the runs, for the sampling they performed, is at most the quoted one."
     )
-    # A bound on privacy that is exceeded is not kept in part.
-    partial: ClassVar[str] = "Never."
-    numbers: ClassVar[tuple[int, ...]] = (1,)
 
-    def decide(self, published: tuple[Number, ...], *sides: Sequence[Trained]) -> Outcome:
+    @property
+    def numbers(self) -> tuple[Number, ...]:
         """See `Rule`."""
-        [quoted], [variant] = published, only(sides[0])
-        spent, old = variant.epsilon(*_PROVEN), variant.epsilon(*_OF_ITS_TIME)
-        if spent is None or old is None:
-            raise UndecidedError(f"no epsilon is stored for {variant.label}")
-        holds = round(spent, quoted.decimals) <= quoted.value
-        proof = _PROOF[variant.run.sampling.kind].format(spent)
-        ours = {"proven": spent, "of_its_time": old}
-        if (least := variant.epsilon(_AT_LEAST)) is not None:
-            proof += _NO_LESS.format(rounded_down(least))
+        return (self.published,)
+
+    def decide(self, *sides: Sequence[Trained]) -> Outcome:
+        """See `Rule`."""
+        trained = best(sides[0])
+        proven, old = trained.epsilon(*_PROVEN), trained.epsilon(*_OF_ITS_TIME)
+        if proven is None or old is None:
+            raise UndecidedError(f"no epsilon is stored for {trained.label}")
+        proof = _PROOF[trained.run.sampling.kind].format(proven)
+        ours = {"proven": proven, "of_its_time": old}
+        if (least := trained.epsilon(_AT_LEAST)) is not None:
+            proof += (
+                f", and from clipping, noise and shuffling alone less than {rounded_down(least)} "
+                "cannot be proven"
+            )
             ours["at_least"] = least
         return Outcome(
-            graded(holds, False),
-            f"For the runs of {variant.label} {proof}; the accounting of the paper's time says "
+            graded(round(proven, self.published.decimals) <= self.published.value, False),
+            f"For the runs of {trained.label} {proof}; the accounting of the paper's time says "
             f"{old:.3g}.",
             ours,
-            f"{spent:.3g}",
+            f"ε {proven:.3g}",
         )
 
 
-def require_enough_spent(variant: Trained, quoted: Number) -> None:
+def require_enough_spent(trained: Trained, quoted: Number) -> None:
     """Hold that a failure to reach a number is not for want of epsilon.
 
     Raises:
         UndecidedError: by the accounting of the time the runs spent less than is quoted.
     """
-    old = variant.epsilon(*_OF_ITS_TIME)
+    old = trained.epsilon(*_OF_ITS_TIME)
     if old is None or round(old, quoted.decimals) < quoted.value:
         spent = "nothing" if old is None else f"ε = {old:.3g}"
         raise UndecidedError(
-            f"the runs of {variant.label} spent {spent} by the accounting of the paper's time, "
+            f"the runs of {trained.label} spent {spent} by the accounting of the paper's time, "
             f"less than the {quoted} that the number is published for"
         )
 
 
-def require_no_more_spent(variant: Trained, quoted: Number) -> None:
+def require_no_more_spent(trained: Trained, quoted: Number) -> None:
     """Hold that a success is not bought with more epsilon than is quoted.
 
     Raises:
         UndecidedError: what the runs are proven to spend is more, or is unknown.
     """
-    proven = variant.epsilon(*_PROVEN)
+    proven = trained.epsilon(*_PROVEN)
     if proven is None or round(proven, quoted.decimals) > quoted.value:
         spent = "an unknown ε" if proven is None else f"ε = {proven:.3g}"
         raise UndecidedError(
-            f"the runs of {variant.label} spent {spent}, proven, more than the {quoted} that the "
+            f"the runs of {trained.label} spent {spent}, proven, more than the {quoted} that the "
             "number is published for"
         )
 
 
-def spent(variant: Trained) -> str:
+def spent(trained: Trained) -> str:
     """Say what the runs of a variant spent, as an appendix to a sentence; nothing if unknown."""
-    proven, old = variant.epsilon(*_PROVEN), variant.epsilon(*_OF_ITS_TIME)
+    proven, old = trained.epsilon(*_PROVEN), trained.epsilon(*_OF_ITS_TIME)
     if proven is None or old is None:
         return ""
     return f"; ε = {proven:.3g} proven, {old:.3g} by the accounting of the paper's time"

@@ -289,6 +289,7 @@ STATEMENTS = (
     ),
     Statement(
         name="parallel-composition-replacing",
+        ours=True,
         paper=_KEY,
         where="Section 2, replacing an example",
         says="The same for neighbours in which one example is replaced.",
@@ -298,6 +299,7 @@ STATEMENTS = (
     ),
     Statement(
         name="parallel-composition-cut",
+        ours=True,
         paper=_KEY,
         where="Section 2, batches cut from a list",
         says="The same where batches are cut from a list and one example is removed.",

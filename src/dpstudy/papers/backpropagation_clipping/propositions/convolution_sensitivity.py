@@ -272,6 +272,7 @@ STATEMENTS = (
     ),
     Statement(
         name="convolution-sensitivity-padding",
+        ours=True,
         paper=_KEY,
         where="Section 5, “Padding and bias”; extended here",
         says="The same holds with zeros around the image, which the paper does without.",
@@ -280,6 +281,7 @@ STATEMENTS = (
     ),
     Statement(
         name="convolution-sensitivity-copying",
+        ours=True,
         paper=_KEY,
         where="Section 5, “Padding and bias”",
         says="The same with padding that reflects or repeats the image's edge.",
@@ -289,6 +291,7 @@ STATEMENTS = (
     ),
     Statement(
         name="convolution-sensitivity-bias",
+        ours=True,
         paper=_KEY,
         where="Section 5, “Padding and bias”",
         says="The same with a bias.",

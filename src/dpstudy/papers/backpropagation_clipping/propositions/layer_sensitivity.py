@@ -187,6 +187,7 @@ STATEMENTS = (
     ),
     Statement(
         name="dense-sensitivity-bias",
+        ours=True,
         paper=_KEY,
         where="Section 4, weights and bias under one noise",
         says="The same with a bias.",

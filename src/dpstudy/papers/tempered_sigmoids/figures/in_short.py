@@ -10,7 +10,8 @@ from dpstudy.lab.readings import Reading, read
 from dpstudy.ledger.estimate import Estimate
 from dpstudy.ledger.verdict import UndecidedError
 from dpstudy.page.figure import STYLES, Figure, Note, canvas, not_yet_run
-from dpstudy.papers.tempered_sigmoids.experiments import CIFAR_10_CHANGES, CIFAR_10_RATES, FIGURE_3
+from dpstudy.papers.tempered_sigmoids.cifar_10 import CIFAR_10_CHANGES, CIFAR_10_RATES
+from dpstudy.papers.tempered_sigmoids.experiments import FIGURE_3
 from dpstudy.papers.tempered_sigmoids.published import NUMBERS
 from dpstudy.papers.tempered_sigmoids.searches import TABLE_3_SEARCH
 from dpstudy.parts.images import DATASETS

@@ -417,6 +417,7 @@ STATEMENTS = (
     ),
     Statement(
         name="clipping-bias-sharp",
+        ours=True,
         paper=_KEY,
         where="Theorem 1, sharpened here",
         says="For T > 0 a quarter is enough: the excess loss is at most max(T - C, 0) |Θ| / 2.",

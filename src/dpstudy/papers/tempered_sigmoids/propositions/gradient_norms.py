@@ -261,6 +261,7 @@ STATEMENTS = (
     ),
     Statement(
         name="gradient-norm-multiclass-sharp",
+        ours=True,
         paper=_KEY,
         where="Eq. 5, sharpened here",
         says="Whatever the number of classes, that gradient is no longer than √2 |T| |z|.",

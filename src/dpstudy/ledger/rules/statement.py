@@ -1,17 +1,17 @@
-"""The rule for bounds and propositions, which a search for counterexamples tests."""
+"""The rule for bounds and propositions: what the search for counterexamples found."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import datetime
 from typing import ClassVar
 
 from dpstudy.ledger.evidence import Evidence
-from dpstudy.ledger.published import Number
 from dpstudy.ledger.rules.rule import Rule, not_yet_run
 from dpstudy.ledger.verdict import Outcome, Verdict
 
 _FAILED = ("refuted", "corrected")
-_STATEMENTS = {
+_VERDICTS = {
     "holds": Verdict.REPRODUCED,
     "holds, loose": Verdict.REPRODUCED,
     **dict.fromkeys(_FAILED, Verdict.REFUTED),
@@ -23,38 +23,27 @@ class Statement(Rule):
     """A stated bound or proposition, searched for counterexamples.
 
     Attributes:
-        statement: name of the stored outcome.
+        name: of the stored outcome.
     """
 
-    statement: str
+    name: str
     kind: ClassVar[str] = "statement"
+    changed: ClassVar[datetime] = datetime.fromisoformat("2026-11-21T13:32+00:00")
     full: ClassVar[str] = (
         "A search found no counterexample, or there is a proof. Otherwise the statement is refuted."
     )
-    partial: ClassVar[str] = "Never."
-    numbers: ClassVar[tuple[int, ...]] = (0,)
 
-    def judge(
-        self,
-        evidence: Evidence,
-        published: tuple[Number, ...],
-        experiment: str | None,
-        dataset: str | None,
-    ) -> Outcome:
+    def judge(self, evidence: Evidence, dataset: str) -> Outcome:
         """See `Rule`."""
-        stored = evidence.statement(self.statement)
+        stored = evidence.statement(self.name)
         if stored is None:
-            return not_yet_run(
-                f"Not yet run: no outcome of the check {self.statement} is stored.",
-                found=0,
-                needed=1,
-            )
+            lacks = f"Not yet run: no outcome of the check {self.name} is stored."
+            return not_yet_run(lacks, found=0, needed=1)
         outcome = stored.get("verdict")
-        if outcome not in _STATEMENTS:
-            return not_yet_run(
-                f"Not decided: the stored outcome {outcome!r} is unknown.", found=1, needed=1
-            )
+        if outcome not in _VERDICTS:
+            lacks = f"Not decided: the stored outcome {outcome!r} is unknown."
+            return not_yet_run(lacks, found=1, needed=1)
         ours = {k: stored[k] for k in ("worst", "tightness") if stored.get(k) is not None}
         said = " ".join(str(stored.get(key, "")) for key in ("finding", "looked")).strip()
         found = f"The statement is {outcome}" if outcome in _FAILED else f"It {outcome}"
-        return Outcome(_STATEMENTS[outcome], f"{found}. {said}".strip(), ours, outcome, 1, 1)
+        return Outcome(_VERDICTS[outcome], f"{found}. {said}".strip(), ours, outcome, 1, 1)

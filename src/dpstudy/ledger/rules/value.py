@@ -1,0 +1,69 @@
+"""The rule for a published accuracy."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import ClassVar
+
+from dpstudy.ledger import wording
+from dpstudy.ledger.estimate import Estimate
+from dpstudy.ledger.evidence import Runs, Trained
+from dpstudy.ledger.published import Number
+from dpstudy.ledger.quantity import ACCURACY
+from dpstudy.ledger.rules.measures import BY_INTERVALS, around, best, summary, tolerance
+from dpstudy.ledger.rules.rule import Rule
+from dpstudy.ledger.rules.spending import require_enough_spent, require_no_more_spent, spent
+from dpstudy.ledger.verdict import Outcome, Verdict
+
+
+@dataclass(frozen=True)
+class Value(Rule):
+    """A variant's mean test accuracy over seeds is the published one.
+
+    Attributes:
+        published: the accuracy.
+        runs: whose; the best of several.
+        epsilon: at which it is published; None without privacy.
+        at_least: for what a paper promises to reach: more than published is agreement too.
+    """
+
+    published: Number
+    runs: Runs
+    epsilon: Number | None = None
+    at_least: bool = False
+    kind: ClassVar[str] = "value"
+    changed: ClassVar[datetime] = BY_INTERVALS
+    full: ClassVar[str] = (
+        "The interval lies within the tolerance of the published accuracy; where the paper "
+        "promises to reach it, more is agreement too."
+    )
+    partial: ClassVar[str] = "Within twice the tolerance."
+
+    @property
+    def numbers(self) -> tuple[Number, ...]:
+        """See `Rule`."""
+        return (self.published,)
+
+    def decide(self, *sides: Sequence[Trained]) -> Outcome:
+        """See `Rule`."""
+        trained = best(sides[0])
+        values = trained.values(ACCURACY.column)
+        allowed = tolerance(self.published.value)
+        error = Estimate.mean(values).moved(by=self.published.value)
+        once, twice = (around(0, of, at_least=self.at_least) for of in (allowed, 2 * allowed))
+        verdict = error.verdict(once, twice)
+        if self.epsilon is not None:
+            if error.low <= -allowed or (error.value <= allowed and not self.at_least):
+                require_enough_spent(trained, self.epsilon)
+            if verdict != Verdict.NOT_REPRODUCED or error.value > 0:
+                require_no_more_spent(trained, self.epsilon)
+        return Outcome(
+            verdict,
+            f"Median test accuracy of {trained.label} {wording.spread(values, ACCURACY)}: "
+            f"{wording.of_accuracies(error)} against {self.published}, tolerance "
+            f"{100 * allowed:.2f}{spent(trained)}.",
+            summary(values) | error.summary("difference"),
+            f"{values.median():.2%}",
+        )

@@ -1,0 +1,536 @@
+"""Each rule gives each of its verdicts, by intervals worked out by hand."""
+
+import ast
+import hashlib
+import inspect
+import json
+from dataclasses import replace
+from datetime import UTC, datetime
+
+import numpy as np
+import pytest
+from results_for_tests import result_of
+
+from dpstudy.lab import records, store
+from dpstudy.lab.experiment import Experiment
+from dpstudy.ledger.claim import Claim, moment
+from dpstudy.ledger.evidence import Runs
+from dpstudy.ledger.ledger import judge
+from dpstudy.ledger.quantity import (
+    CLASS_SPREAD,
+    EPOCHS,
+    GRADIENT_NORM,
+    GRADIENTS,
+    GRADIENTS_SINCE_START,
+)
+from dpstudy.ledger.rules import (
+    Difference,
+    Gain,
+    Ratio,
+    Spent,
+    Statement,
+    Throughout,
+    Untested,
+    Value,
+)
+from dpstudy.ledger.rules.measures import tolerance
+from dpstudy.ledger.verdict import Verdict
+from dpstudy.papers.tempered_sigmoids.experiments import FIGURE_2, TRIPLETS, triplet_label
+from dpstudy.papers.tempered_sigmoids.published import NUMBERS
+from dpstudy.papers.tempered_sigmoids.rules import BestRate, Cluster, Ranks, RatesApart, Share
+from dpstudy.parts.activation import Relu
+from dpstudy.parts.mechanism import NoPrivacy
+from dpstudy.parts.run import Run, vary
+
+REPRODUCED, PARTLY, UNDECIDED, NOT_REPRODUCED, REFUTED, NOT_YET_RUN = Verdict
+
+BASE = Run(epochs=4)
+SWEEP = {f"s={s}": vary(BASE, scale=float(s)) for s in range(1, 11)}
+RATES = {f"rate {rate}": vary(BASE, learning_rate=float(rate)) for rate in range(1, 11)}
+VARIANTS = {
+    "relu": vary(BASE, activation=Relu()),
+    "tanh": BASE,
+    "plain": vary(BASE, mechanism=NoPrivacy(), momentum=0.0),
+    **SWEEP,
+    **RATES,
+}
+# s = 2 is tanh: the same runs under two names.
+TINY = Experiment("tiny", "All rules at once", {k: (v,) for k, v in VARIANTS.items()}, {"mnist": 3})
+QUOTED = {"epsilon": {"pld": [2.9] * 4, "rdp": [2.9] * 4, "rdp-2019": [2.95] * 4}}
+
+
+def of(variant, experiment=TINY):
+    return Runs(experiment, variant)
+
+
+def judged(rule, dataset="mnist"):
+    [one] = judge(
+        {"a paper": [Claim("one", "Table 0", "So.", {dataset: rule}, moment("2026-11-20"))]}
+    ).entries
+    return one.outcome
+
+
+def keep(label, values, *, column="test_accuracy", experiment=TINY, **fields):
+    """Store one result a seed of a variant, with a quantity that ends at each of `values`."""
+    run = experiment.variants[label][0]
+    for seed, value in enumerate(values):
+        result = result_of(replace(run, seed=seed), **(QUOTED if run.private else {}) | fields)
+        if column == "class_accuracy":
+            result = replace(result, class_accuracy=value)
+        else:
+            result.curve[column] = [value] * len(result.curve["epoch"])
+        store.write(store.runs_folder(), result)
+
+
+def keep_curves(label, curves, column="test_accuracy"):
+    for seed, curve in enumerate(curves):
+        result = result_of(replace(VARIANTS[label], seed=seed), **QUOTED)
+        result.curve[column] = curve
+        store.write(store.runs_folder(), result)
+
+
+# --- each kind, each verdict ---------------------------------------------------------------------
+
+TANH = NUMBERS["mnist, DP-SGD, tanh"]  # 98.0 %: the tolerance is 0.4 points
+BOTH = NUMBERS["mnist, DP-SGD, tempered sigmoid"], NUMBERS["mnist, DP-SGD, relu"]  # 1.5, 0.5
+GROWTH = (NUMBERS["growth of relu's gradients"],)  # 5
+QUOTED_EPSILON = NUMBERS["mnist, epsilon"]  # 2.93
+SCALE, SHARE = NUMBERS["mnist, s of the best triplets"], NUMBERS["share of best triplets"]
+RATE = NUMBERS["s of tanh"]  # 2
+
+VALUE, PROMISED = Value(TANH, of("tanh")), Value(TANH, of("tanh"), at_least=True)
+GAIN = Gain(BOTH, of("tanh"), of("relu"))
+ABOVE = Difference(of("tanh"), of("relu"))
+DENIED = replace(ABOVE, wanted="not above")
+ALIKE = replace(ABOVE, wanted="alike")
+LEVEL = Ratio(of("relu"), of("tanh"), GRADIENT_NORM)
+GROWS = replace(LEVEL, published=GROWTH)
+SPENT = Spent(QUOTED_EPSILON, of("tanh"))
+MANY = Share(SHARE, of("s=*"), of("relu"))
+BEST_RATE = BestRate(RATE, of("rate *"))
+APART = RatesApart((RATE, RATE), of("rate *"), of("relu"))  # relu's is 0.5
+
+
+def both(tanh, relu, **options):
+    return {"tanh": tanh, "relu": relu}, options
+
+
+def norms(relu, tanh):
+    return both(tanh, relu, column="gradient_norm")
+
+
+def spending(proven):
+    spent = {"pld": [proven] * 4, "rdp": [proven] * 4, "rdp-2019": [proven + 1] * 4}
+    return {"tanh": [0.9] * 3}, {"epsilon": spent}
+
+
+def peaked(at, kind="s="):
+    """A sweep that is best at the two values next to a point; relu has 0.9."""
+    each = {f"{kind}{s}": [0.95 - 0.01 * abs(s - at)] * 3 for s in range(1, 11)}
+    return {"relu": [0.9] * 3, **each}, {}
+
+
+FLAT = {"relu": [0.9] * 3, **{f"s={s}": [0.9] * 3 for s in range(1, 11)}}, {}
+CASES = [
+    (VALUE, both([0.9791, 0.9789, 0.9793], [0.9] * 3), REPRODUCED),
+    (VALUE, both([0.9755, 0.9754, 0.9756], [0.9] * 3), PARTLY),
+    (VALUE, both([0.97] * 3, [0.9] * 3), NOT_REPRODUCED),
+    # Half a point short, and by the interval between 0.1 and 0.9 points.
+    (VALUE, both([0.9763, 0.973, 0.975], [0.9] * 3), UNDECIDED),
+    (VALUE, both([0.995, 0.994, 0.996], [0.9] * 3), NOT_REPRODUCED),
+    (PROMISED, both([0.995, 0.994, 0.996], [0.9] * 3), REPRODUCED),
+    (GAIN, both([0.98] * 3, [0.9654] * 3), REPRODUCED),
+    (GAIN, both([0.98] * 3, [0.9750] * 3), PARTLY),
+    (GAIN, both([0.98] * 3, [0.95] * 3), PARTLY),
+    (replace(GAIN, at_least=True), both([0.98] * 3, [0.95] * 3), REPRODUCED),
+    (GAIN, both([0.98] * 3, [0.981] * 3), NOT_REPRODUCED),
+    (GAIN, both([0.98, 0.97, 0.99], [0.975] * 3), UNDECIDED),
+    # Both ten points below the 96.6 % that is published: neither has learned.
+    (GAIN, both([0.866] * 3, [0.8] * 3), UNDECIDED),
+    (GAIN, both([0.867] * 3, [0.8] * 3), PARTLY),
+    # The seeds overlap, and each is above its own partner.
+    (ABOVE, both([0.98, 0.97, 0.96], [0.97, 0.96, 0.95]), REPRODUCED),
+    (ABOVE, both([0.98, 0.97, 0.95], [0.95, 0.94, 0.96]), UNDECIDED),
+    (ABOVE, both([0.95] * 3, [0.95] * 3), NOT_REPRODUCED),
+    (ABOVE, both([0.9] * 3, [0.95] * 3), NOT_REPRODUCED),
+    (replace(ABOVE, trains=TANH), both([0.88] * 3, [0.8] * 3), UNDECIDED),
+    (replace(ABOVE, trains=TANH), both([0.89] * 3, [0.8] * 3), REPRODUCED),
+    # At 95 % the tolerance is a point.
+    (DENIED, both([0.95] * 3, [0.95] * 3), REPRODUCED),
+    (DENIED, both([0.955] * 3, [0.95] * 3), REPRODUCED),
+    (DENIED, both([0.965] * 3, [0.95] * 3), PARTLY),
+    (DENIED, both([0.98] * 3, [0.95] * 3), NOT_REPRODUCED),
+    (DENIED, both([0.98, 0.97, 0.95], [0.95, 0.94, 0.96]), UNDECIDED),
+    (ALIKE, both([0.98] * 3, [0.977] * 3), REPRODUCED),
+    (ALIKE, both([0.98] * 3, [0.974] * 3), PARTLY),
+    (ALIKE, both([0.98] * 3, [0.9] * 3), NOT_REPRODUCED),
+    (LEVEL, norms([1.9] * 3, [1] * 3), REPRODUCED),
+    (LEVEL, norms([1] * 3, [3.9] * 3), PARTLY),
+    (LEVEL, norms([4.1] * 3, [1] * 3), NOT_REPRODUCED),
+    (GROWS, norms([10.2] * 3, [2] * 3), REPRODUCED),
+    (GROWS, norms([9] * 3, [2] * 3), PARTLY),
+    (GROWS, norms([2] * 3, [2] * 3), NOT_REPRODUCED),
+    (GROWS, norms([9, 3, 11], [2, 4, 3]), UNDECIDED),
+    (SPENT, spending(2.934), REPRODUCED),
+    (SPENT, spending(2.936), NOT_REPRODUCED),
+    (MANY, peaked(5), REPRODUCED),
+    (MANY, FLAT, NOT_REPRODUCED),
+    (BEST_RATE, peaked(3, "rate "), REPRODUCED),
+    (BEST_RATE, peaked(6, "rate "), PARTLY),
+    (BEST_RATE, peaked(9, "rate "), NOT_REPRODUCED),
+    (replace(APART, second=of("rate 2")), peaked(4, "rate "), REPRODUCED),
+    (replace(APART, second=of("rate 2")), peaked(3, "rate "), NOT_REPRODUCED),
+]
+
+
+@pytest.mark.parametrize(("rule", "stored", "verdict"), CASES)
+def test_every_rule_gives_each_of_its_verdicts(results, rule, stored, verdict):
+    accuracies, options = stored
+    for label, values in accuracies.items():
+        keep(label, values, **options)
+    outcome = judged(rule)
+    assert outcome.verdict == verdict, outcome.finding
+    assert outcome.finding.endswith(".") and "\n" not in outcome.finding
+    assert outcome.found == outcome.needed > 0
+    if "neither trains" not in outcome.finding:
+        assert outcome.ours and outcome.shown
+
+
+def wide_sweep(accuracy):
+    """Store a sweep of 20 settings with one seed, of which the best tenth is two."""
+    runs = {f"s={s}": (vary(BASE, scale=float(s)),) for s in range(1, 21)}
+    wide = Experiment(
+        "wide", "A wide sweep", {"relu": (VARIANTS["relu"],), **runs}, {"mnist": 1}, {"relu": 2}
+    )
+    for s in range(1, 21):
+        keep(f"s={s}", [accuracy(s)], experiment=wide)
+    keep("relu", [0.9, 0.9], experiment=wide)
+    return wide
+
+
+@pytest.mark.parametrize(
+    ("best", "setting", "verdict"),
+    # The published averages are s = 1.97 and T = 2.27. Two values d apart have a standard deviation
+    # of d / √2. Of the 190 pairs of 1 to 20, 9 are a twentieth: no more may be as near.
+    [
+        ((2, 3), "s", REPRODUCED),
+        ((1, 4), "s", REPRODUCED),
+        ((1, 5), "s", REPRODUCED),
+        ((1, 6), "s", UNDECIDED),
+        ((1, 12), "s", NOT_REPRODUCED),
+        ((1, 2), "T", PARTLY),
+        ((3, 4), "s", NOT_REPRODUCED),
+        ((10, 11), "s", NOT_REPRODUCED),
+    ],
+)
+def test_a_cluster_is_where_the_best_of_a_sweep_are(results, best, setting, verdict):
+    wide = wide_sweep(lambda s: 0.95 if s in best else 0.9)
+    average = NUMBERS[f"mnist, {setting} of the best triplets"]
+    outcome = judged(Cluster((average,), SHARE, of("s=*", wide), ("scale",)))
+    assert outcome.verdict == verdict, outcome.finding
+    assert outcome.ours["scale"] == sum(best) / 2
+
+
+@pytest.mark.parametrize("dataset", ["mnist", "fashion-mnist", "cifar-10"])
+@pytest.mark.parametrize("centre", ["paper", "tanh"])
+def test_the_sweep_of_figure_2_can_find_the_cluster_and_can_miss_it(results, dataset, centre):
+    """The rule on the sweep as designed: the nearest triplets best, then any seven."""
+    stem = f"{dataset}, {{}} of the best triplets" if centre == "paper" else "{} of tanh"
+    averages = tuple(NUMBERS[stem.format(name)] for name in "sTo")
+    target = np.array([number.value for number in averages])
+    triplets = np.array(TRIPLETS)
+    nearest = (((triplets - target) / triplets.std(axis=0)) ** 2).sum(axis=1).argsort()
+    anywhere = np.random.default_rng(1).permutation(len(triplets))
+    settings = ("scale", "inverse_temperature", "offset")
+    found = []
+    for ranking in (nearest, anywhere):
+        for rank, index in enumerate(ranking):
+            run = FIGURE_2.variants[triplet_label(TRIPLETS[index])]
+            [run] = [one for one in run if one.dataset.name == dataset]
+            store.write(store.runs_folder(), result_of(run, accuracy=0.98 - 0.001 * rank))
+        found.append(judged(Cluster(averages, SHARE, of("s=*", FIGURE_2), settings), dataset))
+    assert [one.verdict for one in found] == [REPRODUCED, NOT_REPRODUCED], found
+    assert found[0].ours["chance"] < 0.001 < 0.05 < found[1].ours["chance"]
+
+
+def test_a_few_of_a_sweep_are_a_part_of_the_share(results):
+    wide = wide_sweep(lambda s: 0.95 if s == 7 else 0.9)
+    outcome = judged(Share(SHARE, of("s=*", wide), of("relu", wide)))
+    # One alone is what the claim denies.
+    assert (outcome.verdict, outcome.ours["share"]) == (NOT_REPRODUCED, 0.05)
+
+
+def places(norm):
+    ranked = sorted(range(1, 11), key=norm)
+    return [(s, ranked.index(s) + 1) for s in range(1, 11)]
+
+
+@pytest.mark.parametrize(
+    ("norm", "verdict"),
+    [
+        (lambda s: s**2, REPRODUCED),
+        # By hand: the squares of the differences add up to 132, a rank correlation of 0.2.
+        (lambda s: [5, 1, 9, 3, 7, 10, 2, 6, 4, 8][s - 1], NOT_REPRODUCED),
+        # 90: 0.45, which chance brings in a tenth of sweeps.
+        (lambda s: [5, 1, 2, 3, 7, 10, 9, 6, 4, 8][s - 1], UNDECIDED),
+        (lambda s: 1 / s, NOT_REPRODUCED),
+    ],
+)
+def test_ranks_of_a_sweep_that_rise_with_a_setting(results, norm, verdict):
+    for s in range(1, 11):
+        keep(f"s={s}", [float(norm(s))] * 3, column="gradient_norm")
+    rule = Ranks(of("s=*"), "scale", GRADIENT_NORM)
+    outcome = judged(rule)
+    assert outcome.verdict == verdict, outcome.finding
+    expected = 1 - 6 * sum((s - place) ** 2 for s, place in places(norm)) / 990
+    assert outcome.ours["correlation"] == pytest.approx(expected)
+    # What diverged has no norm, and does not keep the others from being ranked.
+    store.write(store.runs_folder(), result_of(replace(SWEEP["s=10"], seed=0), epochs=1))
+    assert "Over 9 variants" in judged(rule).finding
+
+
+@pytest.mark.parametrize(
+    ("ends", "verdict"),
+    [
+        ([(1, 2), (1, 2.1), (3, 4)], REPRODUCED),
+        ([(1, 2), (1, 1.1), (3, 4)], UNDECIDED),
+        ([(2, 1), (5, 4), (4, 3)], NOT_REPRODUCED),
+    ],
+)
+def test_what_rises_since_the_start_is_judged_from_before_the_first_step(results, ends, verdict):
+    rule = Difference(of("tanh"), of("tanh"), quantity=GRADIENTS_SINCE_START)
+    for seed, (first, last) in enumerate(ends):
+        result = result_of(replace(BASE, seed=seed), epsilon={"pld": [0.0, 1.0, 2.0, 2.5, 2.9]})
+        for column, before in {"epoch": 0, "step": 0, "test_accuracy": 0.1}.items():
+            result.curve[column].insert(0, before)
+        del result.curve["gradient_norm"], result.curve["clipped_fraction"]
+        result.curve["norms.gradient"] = [first, 9, 0.1, 9, last]
+        store.write(store.runs_folder(), result)
+    outcome = judged(rule)
+    assert outcome.verdict == verdict, outcome.finding
+    assert "tanh after training" in outcome.finding and "before it" in outcome.finding
+    keep("tanh", [1.0] * 3, column="norms.gradient")  # From the first epoch on alone.
+    assert "not stored from before training" in judged(rule).finding
+    assert judged(rule).verdict == UNDECIDED
+
+
+@pytest.mark.parametrize(
+    ("epochs", "verdict"),
+    [
+        ([[0.9, 0.9, 0.9]] * 3, REPRODUCED),
+        ([[0.7, 0.9, 0.9], [0.9] * 3, [0.9] * 3], PARTLY),
+        ([[0.9, 0.9, 0.7], [0.9] * 3, [0.9] * 3], NOT_REPRODUCED),
+        ([[0.9, 0.7, 0.9]] * 3, NOT_REPRODUCED),
+    ],
+)
+def test_throughout_looks_at_every_epoch(results, epochs, verdict):
+    keep("relu", [0.8] * 3)
+    keep_curves("tanh", [[*curve, curve[-1]] for curve in epochs])
+    outcome = judged(Throughout(of("tanh"), of("relu")))
+    assert outcome.verdict == verdict, outcome.finding
+
+
+# relu's seeds end at 0.8 by their median, and first reach it in epochs 4, 3 and never.
+@pytest.mark.parametrize(
+    ("accuracies", "took", "verdict"),
+    [
+        ([[0.9, 0.1, 0.1, 0.1]] * 3, 1, REPRODUCED),
+        ([[0.7, 0.8, 0.9, 0.9]] * 3, 2, UNDECIDED),
+        ([[0.1, 0.2, 0.7, 0.8], [0.1, 0.2, 0.8, 0.8], [0.7] * 4], 4, NOT_REPRODUCED),
+    ],
+)
+def test_epochs_are_counted_to_where_the_first_ends(results, accuracies, took, verdict):
+    keep_curves("relu", [[0.1, 0.2, 0.7, 0.8], [0.1, 0.2, 0.8, 0.82], [0.1, 0.2, 0.3, 0.5]])
+    keep_curves("tanh", accuracies)
+    outcome = judged(Difference(of("relu"), of("tanh"), quantity=EPOCHS))
+    assert outcome.verdict == verdict, outcome.finding
+    assert outcome.ours["second_median"] == took
+    assert (outcome.ours["first_median"], outcome.ours["first_highest"]) == (4, 5)
+
+
+@pytest.mark.parametrize(
+    ("stored", "verdict"),
+    [
+        ("holds", REPRODUCED),
+        ("holds, loose", REPRODUCED),
+        ("refuted", REFUTED),
+        ("corrected", REFUTED),
+        ("who knows", NOT_YET_RUN),
+        (None, NOT_YET_RUN),
+    ],
+)
+def test_a_statement_has_the_verdict_of_its_stored_outcome(results, stored, verdict):
+    if stored is not None:
+        content = {"statement": "a-bound", "verdict": stored, "worst": 0.5, "tightness": 0.9}
+        content |= {"looked": "Ten cases.", "finding": "Found it.", "provenance": {}}
+        records.write(records.folder("theorems") / "a-bound.json", "theorems", content)
+    outcome = judged(Statement("a-bound"), "")
+    assert outcome.verdict == verdict
+    assert (outcome.found, outcome.needed) == (stored is not None, 1)
+    assert ("loose" in outcome.finding) == (stored == "holds, loose")
+
+
+def test_what_no_run_can_decide_says_why(results):
+    outcome = judged(Untested("the paper prints no settings", (TANH,)))
+    assert (outcome.verdict, outcome.short) == (NOT_YET_RUN, "not yet run")
+    assert outcome.finding == "Not tested: the paper prints no settings."
+
+
+def test_the_tolerance_is_a_point_or_a_fifth_of_the_error():
+    assert tolerance(0.5) == pytest.approx(0.01)
+    assert tolerance(0.95) == pytest.approx(0.01)
+    assert tolerance(0.98) == pytest.approx(0.004)
+
+
+# --- the epsilon at which a number is published --------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("accuracy", "proven", "old", "promised", "verdict"),
+    [
+        (0.98, 2.4, 2.99, False, REPRODUCED),
+        (0.98, 2.4, 2.92, False, UNDECIDED),  # spent less: more would have been better
+        (0.98, 2.4, 2.92, True, REPRODUCED),  # spent less, and is as good
+        (0.98, 3.1, 3.5, True, UNDECIDED),  # spent more
+        (0.99, 2.4, 2.92, False, NOT_REPRODUCED),  # spent less, and is better
+        (0.96, 2.4, 2.92, True, UNDECIDED),  # spent less: that may be why
+        (0.96, 2.4, 2.99, True, NOT_REPRODUCED),
+        (0.96, 3.1, 3.5, True, NOT_REPRODUCED),  # spent more, and is worse all the same
+        (0.975, 2.4, 3.5, True, PARTLY),  # a little worse
+        (0.976, 3.1, 3.5, True, UNDECIDED),  # a little worse, and spent more: not even partly
+    ],
+)
+def test_a_number_is_tested_at_its_epsilon(results, accuracy, proven, old, promised, verdict):
+    spent = {"pld": [proven] * 4, "rdp": [proven] * 4, "rdp-2019": [old] * 4}
+    keep("tanh", [accuracy] * 3, epsilon=spent)
+    outcome = judged(replace(VALUE, epsilon=QUOTED_EPSILON, at_least=promised))
+    assert outcome.verdict == verdict, outcome.finding
+    assert outcome.found == outcome.needed == 3
+    assert ("Not decided" in outcome.finding) == (verdict == UNDECIDED)
+
+
+def test_a_gain_is_tested_at_its_epsilon_and_not_without_privacy(results):
+    keep("tanh", [0.98] * 3, epsilon={"pld": [3.1] * 4, "rdp-2019": [3.5] * 4})
+    keep("relu", [0.965] * 3)
+    keep("plain", [0.965] * 3)
+    gain = replace(GAIN, epsilon=QUOTED_EPSILON)
+    private = judged(gain)
+    assert private.verdict == UNDECIDED and "tanh spent ε = 3.1" in private.finding
+    keep("tanh", [0.98] * 3)
+    assert judged(gain).verdict == REPRODUCED
+    assert judged(replace(gain, second=of("plain"))).verdict == REPRODUCED
+
+
+def test_shuffled_runs_are_held_to_what_is_proven_for_them(results):
+    spent = {"shuffled-pld": [31.0] * 4, "claimed-rdp-2019": [2.9] * 4}
+    keep("tanh", [0.9] * 3, epsilon=spent)
+    outcome = judged(SPENT)
+    assert (outcome.verdict, outcome.ours) == (
+        NOT_REPRODUCED,
+        {"proven": 31.0, "of_its_time": 2.9},
+    )
+    keep("tanh", [0.9] * 3, epsilon=spent | {"shuffled-at-least": [8.5] * 4})
+    assert judged(SPENT).ours == {"proven": 31.0, "of_its_time": 2.9, "at_least": 8.5}
+    assert "less than 8.50 cannot be proven" in judged(SPENT).finding
+
+
+def test_an_epsilon_without_bound_is_above_any_that_is_quoted(results):
+    keep("tanh", [0.9] * 3, epsilon={"pld": [2.0, 2.0, 2.0, None], "rdp-2019": [2.0] * 4})
+    claim = Claim("one", "Table 0", "So.", {"mnist": SPENT}, moment("2026-11-20"))
+    [one] = judge({"a paper": [claim]}).entries
+    assert one.outcome.verdict == NOT_REPRODUCED
+    assert json.loads(json.dumps(one.to_dict(), allow_nan=False))["ours"]["proven"] is None
+
+
+# --- what is stored decides ----------------------------------------------------------------------
+
+
+def test_runs_that_diverged_count_as_chance(results):
+    keep("tanh", [0.98, 0.98])
+    store.write(store.runs_folder(), result_of(replace(BASE, seed=2), epochs=1))
+    assert judged(VALUE).ours["lowest"] == 0.1
+
+
+def test_what_was_not_measured_decides_nothing(results):
+    keep("relu", [0.0] * 3, column="gradient_norm")
+    keep("tanh", [1.0] * 3, column="gradient_norm")
+    assert judged(GROWS).verdict == UNDECIDED and "a stored value is 0" in judged(GROWS).finding
+    unknown = judged(replace(ABOVE, quantity=GRADIENTS))
+    assert unknown.verdict == UNDECIDED and "did not record norms.gradient" in unknown.finding
+    elsewhere = judged(VALUE, "cifar-10")
+    assert elsewhere.verdict == NOT_YET_RUN and "tiny has no runs on cifar-10" in elsewhere.finding
+    unheard = judged(replace(VALUE, runs=of("swish")))
+    assert unheard.verdict == NOT_YET_RUN and "no variant 'swish'" in unheard.finding
+
+
+def test_a_pattern_is_the_best_of_several(results):
+    for s in range(1, 11):
+        keep(f"s={s}", [0.98 if s == 4 else 0.9] * 3)
+    outcome = judged(replace(VALUE, runs=of("s=*")))
+    assert outcome.verdict == REPRODUCED and "of s=4 " in outcome.finding
+    assert (outcome.found, outcome.needed) == (30, 30)
+
+
+def test_the_spread_of_the_classes_is_their_standard_deviation(results):
+    keep("relu", [[0.9, 1.0] * 5] * 3, column="class_accuracy")
+    keep("tanh", [[0.98, 1.0] * 5] * 3, column="class_accuracy")
+    outcome = judged(Difference(of("relu"), of("tanh"), quantity=CLASS_SPREAD))
+    assert outcome.verdict == REPRODUCED
+    assert outcome.ours["first_median"] == pytest.approx(0.05)
+    assert outcome.ours["second_median"] == pytest.approx(0.01)
+
+
+# --- when a rule was written ---------------------------------------------------------------------
+
+
+def test_a_rule_is_as_old_as_its_last_change_in_claim_or_code(results):
+    written = Value.changed.timestamp()
+    for shift, first in ((60, True), (-60, False)):
+        finished = datetime.fromtimestamp(written + shift, UTC).isoformat()
+        keep("tanh", [0.98] * 3, provenance={"finished": finished})
+        for ruled, expected in ((moment("2026-11-20"), first), (moment("2099-01-01"), False)):
+            claim = Claim("one", "Table 0", "So.", {"mnist": VALUE}, ruled)
+            [entry] = judge({"a paper": [claim]}).entries
+            assert entry.rule_came_first is expected
+    [entry] = judge(
+        {"a paper": [Claim("one", "x", "So.", {"mnist": replace(VALUE, runs=of("relu"))}, ruled)]}
+    ).entries
+    assert entry.rule_came_first is None
+
+
+def asks(rule):
+    """Return a fingerprint of what a rule decides: its code, without docstrings and wording."""
+    tree = ast.parse(inspect.getsource(inspect.getmodule(rule)))
+    [body] = [node for node in tree.body if getattr(node, "name", "") == rule.__name__]
+    [decide] = [
+        n
+        for n in body.body
+        if getattr(n, "name", "") == ("judge" if rule is Statement else "decide")
+    ]
+    decide.body = decide.body[1:]
+    for node in ast.walk(decide):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            node.value = ""
+    return hashlib.sha256(ast.dump(decide).encode()).hexdigest()[:12]
+
+
+ASKED = {
+    Value: ("2026-11-24T18:03:00+00:00", "1f5d608ac567"),
+    Difference: ("2026-11-24T18:03:00+00:00", "11c6950c2170"),
+    Gain: ("2026-11-24T18:03:00+00:00", "ab4ea66e16d0"),
+    Throughout: ("2026-11-24T18:03:00+00:00", "5751c1ef0f53"),
+    Ratio: ("2026-11-24T18:03:00+00:00", "129dd5503c16"),
+    Spent: ("2026-11-21T13:32:00+00:00", "5eaded45a712"),
+    Statement: ("2026-11-21T13:32:00+00:00", "ae3d0be2f90e"),
+    Cluster: ("2026-11-24T18:03:00+00:00", "a85690e64747"),
+    Share: ("2026-11-24T18:03:00+00:00", "8b9cdb043edd"),
+    Ranks: ("2026-11-24T18:03:00+00:00", "1ddd9976f6c5"),
+    BestRate: ("2026-11-22T02:15:00+00:00", "a7377aa43a0c"),
+    RatesApart: ("2026-11-22T05:45:00+00:00", "6e4f0398aa65"),
+}
+
+
+@pytest.mark.parametrize("rule", list(ASKED), ids=lambda rule: rule.kind)
+def test_a_rule_whose_code_changes_has_a_new_date_unless_it_decides_the_same(rule):
+    """Change the date with the code: `changed`. Only what decides alike may keep it."""
+    assert (rule.changed.isoformat(), asks(rule)) == ASKED[rule]
