@@ -11,12 +11,24 @@ from results_for_tests import TINY
 
 from dpstudy.gradients.clipped_layers import clip_layers, l2, l15
 from dpstudy.gradients.layers import Conv, Dense
+from dpstudy.papers.backpropagation_clipping.experiments import (
+    CORRECTED,
+    SOUND_NOISE,
+    as_published,
+    corrected,
+)
+from dpstudy.papers.backpropagation_clipping.published import (
+    BACKPROPAGATION_CLIPPING,
+    CORRECTED_CLIPPING,
+)
 from dpstudy.parts.activation import Relu
 from dpstudy.parts.backpropagation_clipping import BackpropagationClipping, ClippedWithoutNoise
 from dpstudy.parts.network import BackpropMnist, TemperedMnist
 from dpstudy.parts.optimizer import Adam
 from dpstudy.parts.part import SpecError, checked
 from dpstudy.parts.run import Run, vary
+from dpstudy.privacy import accounting
+from dpstudy.privacy.run_epsilon import epsilon_curve
 from dpstudy.training import loop
 
 MECHANISM = BackpropagationClipping(input_bound=1.5, upstream_bound=0.05, noise_multiplier=2.0)
@@ -211,3 +223,39 @@ def test_it_trains_and_its_bounds_are_traced():
     first, second = looks[-1]
     assert first.row["test_loss"] < looks[0][0].row["test_loss"] - 0.05
     assert first.row["test_loss"] != second.row["test_loss"]
+
+
+# --- what it costs ---------------------------------------------------------------------------
+
+
+def test_the_published_runs_claim_what_the_paper_prints_and_truly_cost_far_more():
+    for published in BACKPROPAGATION_CLIPPING[:2]:
+        run = as_published(published.dataset)
+        steps = [run.epochs * run.steps_per_epoch]
+        spent = {name: values[0] for name, values in epsilon_curve(run, steps).items()}
+        assert spent["claimed-zcdp"] == pytest.approx(published.claimed_epsilon, rel=1e-5)
+        joint = published.proven_noise_multiplier / 2  # √4 layers
+        assert run.mechanism.noise_over_sensitivity == pytest.approx(joint, rel=1e-6)
+        assert spent["shuffled-pld"] > 1000 * published.claimed_epsilon
+
+
+def test_the_corrected_runs_claim_their_targets_by_the_central_limit():
+    for published in CORRECTED_CLIPPING:
+        run = corrected(published.target_epsilon)
+        spent = {k: v[0] for k, v in epsilon_curve(run, [published.steps]).items()}
+        assert spent["claimed-gdp"] == pytest.approx(published.target_epsilon, rel=1e-4)
+        joint = published.joint_noise_multiplier
+        assert run.mechanism.noise_multiplier == pytest.approx(joint, rel=1e-6)
+        assert spent["pld"] > published.target_epsilon
+
+
+def test_the_sound_noise_is_the_least_that_costs_the_epsilon():
+    for target, noise in SOUND_NOISE.items():
+        run = CORRECTED.variants[f"spends {target:g}"][0]
+        spent = accounting.epsilon(
+            sampling_probability=run.sampling_probability,
+            noise_multiplier=noise,
+            steps=run.epochs * run.steps_per_epoch,
+            delta=run.delta,
+        )
+        assert 0.9995 * target < spent <= target

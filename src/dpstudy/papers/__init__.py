@@ -4,11 +4,18 @@ from __future__ import annotations
 
 from dpstudy.errors import UserError
 from dpstudy.lab.experiment import Experiment
+from dpstudy.papers.backpropagation_clipping import experiments as backpropagation_clipping
 from dpstudy.papers.tempered_sigmoids import cifar_10, searches
 from dpstudy.papers.tempered_sigmoids import experiments as tempered_sigmoids
 
 EXPERIMENTS: dict[str, Experiment] = {
-    e.name: e for e in (*tempered_sigmoids.EXPERIMENTS, *cifar_10.EXPERIMENTS, *searches.SEARCHES)
+    experiment.name: experiment
+    for experiment in (
+        *tempered_sigmoids.EXPERIMENTS,
+        *cifar_10.EXPERIMENTS,
+        *searches.SEARCHES,
+        *backpropagation_clipping.EXPERIMENTS,
+    )
 }
 
 

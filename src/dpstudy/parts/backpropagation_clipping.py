@@ -17,8 +17,8 @@ import jax.numpy as jnp
 from flax import nnx
 
 from dpstudy.gradients.clipped_layers import clip_layers
-from dpstudy.parts.mechanism import Mechanism, Seen, nothing_seen
-from dpstudy.parts.part import SpecError, part, positive
+from dpstudy.parts.mechanism import CLAIMS, Mechanism, Seen, nothing_seen
+from dpstudy.parts.part import SpecError, choose, part, positive
 
 if TYPE_CHECKING:
     from jaxtyping import Array, Float
@@ -70,6 +70,8 @@ class BackpropagationClipping(_Clips):
         noise_multiplier: noise over sensitivity of a whole step, as proven here.
         claimed_factor: how many times larger the paper takes noise over sensitivity to be. As
             published it is the batch size, by which the code divided the sensitivity a second time.
+        claimed_accountant: by what the paper accounts for it: "zcdp", or "gdp" as its corrected
+            code does; empty for no claim.
         shares: of each layer in the budget, in the order of the parameters; equal if empty. A layer
             with share s gets noise of noise_multiplier a b / √s.
     """
@@ -78,11 +80,13 @@ class BackpropagationClipping(_Clips):
     upstream_bound: float = 1.0
     noise_multiplier: float = 1.0
     claimed_factor: float = 1.0
+    claimed_accountant: str = ""
     shares: tuple[float, ...] = ()
 
     def check(self) -> None:
         """See `Part`."""
         positive(self, "input_bound", "upstream_bound", "noise_multiplier", "claimed_factor")
+        choose("claimed_accountant", self.claimed_accountant, ("", *CLAIMS))
         if self.shares and (min(self.shares) <= 0 or abs(sum(self.shares) - 1) > 1e-6):
             raise SpecError(f"shares must be above 0 and add up to 1, got {self.shares}")
 

@@ -13,10 +13,13 @@ from dpstudy.parts.part import Part, SpecError, choose, part
 if TYPE_CHECKING:
     from jaxtyping import Array, Float, UInt8
 
-NORMALIZATIONS = ("", "imagenet")
-# Of red, green and blue, as torchvision's models take them.
-IMAGENET_MEAN = (0.485, 0.456, 0.406)
-IMAGENET_DEVIATION = (0.229, 0.224, 0.225)
+# Means and standard deviations by channel, public constants: of red, green and blue as torchvision
+# has them for ImageNet; of MNIST's grey as PyTorch's examples do.
+NORMALIZATIONS = {
+    "": ((0.0,), (1.0,)),
+    "imagenet": ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225)),
+    "mnist": ((0.1307,), (0.3081,)),
+}
 
 
 class Data(Part):
@@ -57,8 +60,8 @@ class Images(Data):
 
     Attributes:
         name: one of `DATASETS`.
-        normalization: of pixels: "" scales them to [0, 1]; "imagenet" then takes from each colour
-            ImageNet's mean, and divides by its standard deviation: public constants.
+        normalization: of pixels: "" scales them to [0, 1]; the others then take away a mean, and
+            divide by a standard deviation, of `NORMALIZATIONS`.
     """
 
     name: str = "mnist"
@@ -68,8 +71,12 @@ class Images(Data):
         """See `Part`."""
         choose("dataset", self.name, DATASETS)
         choose("normalization", self.normalization, NORMALIZATIONS)
-        if self.normalization == "imagenet" and self.image_shape[-1] != 3:
-            raise SpecError(f"normalization 'imagenet' is for colours; {self.name!r} has none")
+        colours = len(NORMALIZATIONS[self.normalization][0])
+        if self.normalization and self.image_shape[-1] != colours:
+            raise SpecError(
+                f"normalization {self.normalization!r} is for {colours} colours; {self.name!r} has "
+                f"{self.image_shape[-1]}"
+            )
 
     @property
     def image_shape(self) -> tuple[int, ...]:
@@ -83,6 +90,7 @@ class Images(Data):
     def prepare(self, stored: UInt8[Array, "batch h w c"]) -> Float[Array, "batch h w c"]:
         """See `Data`."""
         pixels = stored.astype(jnp.float32) / 255
-        if self.normalization == "imagenet":
-            return (pixels - jnp.array(IMAGENET_MEAN)) / jnp.array(IMAGENET_DEVIATION)
-        return pixels
+        if not self.normalization:
+            return pixels
+        mean, deviation = NORMALIZATIONS[self.normalization]
+        return (pixels - jnp.array(mean)) / jnp.array(deviation)

@@ -27,6 +27,11 @@ if TYPE_CHECKING:
     Scalar = float | Float[Array, ""]
 
 
+# How papers account for their own mechanisms: zCDP over epochs of disjoint batches; the central
+# limit of Gaussian privacy over steps times layers; or as for DP-SGD.
+CLAIMS = ("zcdp", "gdp", "rdp-2019")
+
+
 class Seen(NamedTuple):
     """What a step saw of its examples, summed over them. Not covered by any epsilon."""
 
@@ -48,6 +53,11 @@ class Mechanism(Part):
     def claimed_noise_over_sensitivity(self) -> Scalar | None:
         """The same as the mechanism's paper claims it."""
         return self.noise_over_sensitivity
+
+    @property
+    def claimed_accountant(self) -> str:
+        """By what its paper turns that into an epsilon, of `CLAIMS`; empty if by ours."""
+        return ""
 
     def sum(
         self,

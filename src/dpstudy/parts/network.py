@@ -84,6 +84,10 @@ class Network(Part):
         """Return the module without its weights, for `nnx.merge`."""
         return nnx.split(nnx.eval_shape(lambda: self.module(nnx.Rngs(params=0))))[0]
 
+    def shapes(self) -> nnx.State:
+        """Return the shapes of the weights."""
+        return nnx.state(nnx.eval_shape(lambda: self.module(nnx.Rngs(params=0))), nnx.Param)
+
     def initial(self, key: Array) -> nnx.State:
         """Draw the initial weights."""
         return _initial(self, key)

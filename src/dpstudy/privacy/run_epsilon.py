@@ -6,6 +6,8 @@ the clip cost at worst: the epsilon that is proven, of one unsampled step an epo
 some gradients exceed, see `shuffling.py`. Both are for neighbours of which one has an example
 blanked, so that it contributes nothing. Adding or removing one would move others to other batches;
 replacing one has twice the sensitivity.
+
+A mechanism whose paper accounts for it otherwise carries that claim as well.
 """
 
 from __future__ import annotations
@@ -13,15 +15,20 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
+import jax
+
 from dpstudy.parts.run import Run
 from dpstudy.parts.sampling import Shuffled
 from dpstudy.privacy import accounting, shuffling
+from dpstudy.privacy.conversions import gdp_epsilon, gdp_mu, zcdp_epsilon
 
 LABELS = {
     "pld": "PLD",
     "rdp": "RDP",
     "rdp-2019": "RDP with the conversion of 2017, as in the papers",
     "claimed-rdp-2019": accounting.CLAIMED_LABEL,
+    "claimed-zcdp": "zCDP over epochs of disjoint batches, with the sensitivity of the paper",
+    "claimed-gdp": "the central limit of Gaussian privacy, over steps times layers",
     "shuffled-at-least": "at least, for some gradients within the clip: shuffled batches, one "
     "example blanked",
     "shuffled-pld": "at most: PLD without amplification, shuffled batches, one example blanked",
@@ -35,6 +42,10 @@ def epsilon_curve(run: Run, steps: list[int]) -> dict[str, list[float | None]]:
     """
     if not run.private:
         return {}
+    return _proven_curve(run, steps) | _claimed_curve(run, steps)
+
+
+def _proven_curve(run: Run, steps: list[int]) -> dict[str, list[float | None]]:
     run_noise = {"noise_multiplier": run.mechanism.noise_over_sensitivity, "delta": run.delta}
     if isinstance(run.sampling, Shuffled):
         examples, batch = run.dataset.examples, run.sampling.batch
@@ -50,6 +61,32 @@ def epsilon_curve(run: Run, steps: list[int]) -> dict[str, list[float | None]]:
         )
         for name in accounting.ACCOUNTANTS
     }
+
+
+def _claimed_curve(run: Run, steps: list[int]) -> dict[str, list[float | None]]:
+    claim, noise = run.mechanism.claimed_accountant, run.mechanism.claimed_noise_over_sensitivity
+    if claim == "zcdp":
+        epochs = [-(-count // run.steps_per_epoch) for count in steps]
+        values = [zcdp_epsilon(count / (2 * noise**2), run.delta) for count in epochs]
+    elif claim == "gdp":
+        # Each layer as a step of its own: its noise over its sensitivity is √layers times that of
+        # all together.
+        layers = len(jax.tree.leaves(run.network.shapes()))
+        of_a_layer = {"noise_multiplier": noise * math.sqrt(layers)}
+        of_a_layer["sampling_probability"] = run.sampling_probability
+        mus = [gdp_mu(steps=layers * count, **of_a_layer) for count in steps]
+        values = [gdp_epsilon(mu, run.delta) for mu in mus]
+    elif claim:
+        values = accounting.epsilon_curve(
+            sampling_probability=run.sampling_probability,
+            steps=steps,
+            accountant=claim,
+            noise_multiplier=noise,
+            delta=run.delta,
+        )
+    else:
+        return {}
+    return {f"claimed-{claim}": _rounded(tuple(values))}
 
 
 def shuffled_curve(
