@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 
-from dpstudy.ledger.published import DELTA, Source
+from dpstudy.ledger.published import DELTA, Accuracy, Source
 from dpstudy.privacy.accounting import effective_noise_multiplier
 from dpstudy.privacy.conversions import gdp_noise_multiplier_for, zcdp_rho
 
@@ -150,4 +150,20 @@ CORRECTED_CLIPPING = (
     CorrectedClipping(1.0, 0.95, _CORRECTED),
     CorrectedClipping(0.2, 0.87, _CORRECTED),
     CorrectedClipping(0.1, 0.79, _CORRECTED),
+)
+
+_TABLE_1 = Source("stevens2022backpropagation", "Table 1")
+ACCURACIES = tuple(
+    Accuracy(dataset, method, accuracy, epsilon, _TABLE_1)
+    for dataset, epsilon, *accuracies in (
+        ("mnist", 0.07, 0.990, 0.989, 0.987),
+        ("fashion-mnist", 0.87, 0.894, 0.887, 0.886),
+        ("cifar-10", 3.64, 0.769, 0.744, 0.740),
+    )
+    for method, epsilon, accuracy in zip(
+        ("no privacy", "clips without noise", "as published"),
+        (None, None, epsilon),
+        accuracies,
+        strict=True,
+    )
 )
