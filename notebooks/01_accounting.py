@@ -12,7 +12,7 @@
 # ---
 
 # %% [markdown]
-# # The real ε of the four papers
+# # The four papers' real ε
 #
 # **In short.** Losing less trains at ε = 3, tempered sigmoids at 2.7 to 7.53, backpropagation
 # clipping at 0.07 to 3.64; the tanh filter states none.
@@ -24,7 +24,8 @@
 #   which can do either.
 # - Backpropagation clipping had too little noise by a factor of 4,096. On MNIST ε = 2,030 is
 #   proven, where 0.07 is claimed. Its corrected code aims at 3 and gets 23.56.
-# - The tanh filter proves a sensitivity of √n and uses 1: ε = 1,030,000 instead of 2.38.
+# - The tanh filter's paper proves a sensitivity of √n and uses 1: on the MNIST network
+#   ε = 1,030,000 instead of 2.38.
 #
 # **To do.** Sample by Poisson, prove the sensitivity of the whole step, and let PLD choose σ.
 
@@ -38,7 +39,7 @@ chapter.in_short()
 # trains it with the settings of losing less.
 
 # %% tags=["parameters"]
-profile = "stored"  # "smoke": coarser curves, MNIST alone; "full": finer, ScatterNet too
+profile = "stored"  # nothing is trained; "smoke" draws less, "full" more
 
 # %% tags=["remove-input"]
 drawn = chapter.resolution(profile)
@@ -66,10 +67,13 @@ drawn = chapter.resolution(profile)
 # %% tags=["nbval-check-output"]
 from dpstudy.privacy.accounting import epsilon, noise_multiplier_for
 
-mnist = {"sampling_probability": 512 / 60_000, "steps": 40 * 117, "delta": 1e-5}
-for accountant in ("rdp-2019", "rdp", "pld"):
-    print(f"{accountant:<10}{epsilon(noise_multiplier=1.23, accountant=accountant, **mnist):.2f}")
-print(f"σ for ε = 3: {noise_multiplier_for(3.0, **mnist):.3f}")
+q, steps = 512 / 60_000, 40 * 117
+mnist = {"sampling_probability": q, "steps": steps, "delta": 1e-5}
+sigma = noise_multiplier_for(3.0, **mnist)
+for by in ("rdp-2019", "rdp", "pld"):
+    spent = epsilon(noise_multiplier=1.23, accountant=by, **mnist)
+    print(f"{by:<10}{spent:.2f}")
+print(f"σ for ε = 3: {sigma:.3f}")
 
 # %% tags=["remove-input"]
 chapter.curves_figure(drawn)
@@ -123,12 +127,11 @@ chapter.cost_table()
 # %% tags=["nbval-check-output"]
 from dpstudy.privacy.shuffling import least_epsilon_curve
 
-[at_least] = least_epsilon_curve(
-    examples=60_000, batch=512, noise_multiplier=1.23, epochs=[40], delta=1e-5
-)
-at_most = epsilon(sampling_probability=1.0, noise_multiplier=1.23, steps=40, delta=1e-5)
-print(f"Poisson: {epsilon(noise_multiplier=1.23, **mnist):.3f}")
-print(f"shuffled: at least {at_least:.3f}, proven {at_most:.3f}")
+noise = {"noise_multiplier": 1.23, "delta": 1e-5}
+data = {"examples": 60_000, "batch": 512}
+[least] = least_epsilon_curve(epochs=[40], **data, **noise)
+proven = epsilon(sampling_probability=1.0, steps=40, **noise)
+print(f"shuffled: at least {least:.3f}, proven {proven:.3f}")
 
 # %% [markdown]
 # On MNIST the truth for shuffled batches lies between 8.5 and 34.4, where the formula says 2.36 to
@@ -148,8 +151,9 @@ print(f"shuffled: at least {at_least:.3f}, proven {at_most:.3f}")
 # %% tags=["nbval-check-output"]
 import jax.numpy as jnp
 
-gradient = jnp.full(26_010, 3.0)  # as many entries as the MNIST network has parameters
-print(f"norm after the filter: {jnp.linalg.norm(jnp.tanh(gradient)):.1f}")
+gradient = jnp.full(26_010, 3.0)  # the MNIST network's parameters
+norm = jnp.linalg.norm(jnp.tanh(gradient))
+print(f"norm after the filter: {norm:.1f}")
 
 # %% tags=["remove-input"]
 chapter.tanh_filter_figure(drawn)
@@ -159,9 +163,9 @@ chapter.tanh_filter_figure(drawn)
 # turn small in practice, but a guarantee covers the worst case. Filtering and then clipping to
 # norm 1 would cost 2.38.
 #
-# Two things are read into the paper. Its Table I prints "noise covariance" for σ; here σ is the
-# standard deviation, as in its algorithm. Were 1.1 the variance, 2.59 would take the place of 2.38.
-# And it states neither epochs nor network: 60 epochs are those of the TensorFlow Privacy tutorial
+# Two readings are ours. Table I prints "noise covariance" for σ; here σ is the standard deviation,
+# as in the paper's algorithm. Were 1.1 the variance, 2.59 would take the place of 2.38. And the
+# paper states neither epochs nor network: 60 epochs are those of the TensorFlow Privacy tutorial
 # whose settings it has {cite}`tensorflowprivacy2019`, and $n = 26{,}010$ is the MNIST network of
 # the other papers.
 #

@@ -18,11 +18,11 @@
 # counterexamples. 35 hold. 24 fail as printed or as used; for 23 of them something close holds.
 #
 # - Four failures make an ε untrue. The tanh filter's sensitivity is √n, 161 on the MNIST network,
-#   not 1. The corrected code of backpropagation clipping aims at ε = 3 and gets 23.6. Batches that
-#   are shuffled have δ = 0.05 on MNIST where the formula states 0.00001. A mean over the drawn
+#   not 1. The corrected code of backpropagation clipping aims at ε = 3 and gets 23.6. Shuffled
+#   batches can have δ = 0.05 on MNIST where the formula states 0.00001. A mean over the drawn
 #   batch raises a sensitivity up to 1.75 times.
-# - Of the bounds on gradients, √k becomes √2 in tempered sigmoids, and Eq. 11 of losing less is
-#   exceeded 7.8 times.
+# - Tempered sigmoids bounds gradients by √k for k classes, and √2 is enough. A gradient 7.8 times
+#   the bound of Eq. 11 of losing less was found.
 # - Theorem 1 of tempered sigmoids holds, with a quarter of its constant, for two classes.
 #
 # **To do.** Clip after the tanh filter, divide by a constant, sample by Poisson, and account for
@@ -34,7 +34,7 @@ from dpstudy.chapters import propositions as chapter
 chapter.in_short()
 
 # %% tags=["parameters"]
-profile = "stored"  # nothing is trained here: every profile runs all searches, from seed 0
+profile = "stored"  # every profile runs all searches
 
 # %% tags=["remove-input"]
 chapter.check_profile(profile)
@@ -207,7 +207,8 @@ chapter.theorem_1()
 chapter.circulation()
 
 # %% [markdown]
-# With three classes the field adds up to 11.5 % of its length around a loop. So DP-SGD on several
+# The binary loss comes back to 0; with three classes the field adds up to 11.5 % of its length
+# around a loop. So DP-SGD on several
 # classes minimises no objective, whatever the learning rate. The paper concludes that its bias
 # cannot be bounded. It can, without an objective: where projected descent rests in a convex Θ, the
 # excess loss is at most $\max(\sqrt 2\,T - C, 0)\,\lVert\Theta\rVert$.

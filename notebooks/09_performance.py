@@ -22,10 +22,11 @@
 # - The faster mode of Opacus takes 6.67 and 3.02 times as long as our private step, `vmap(grad)`
 #   11.22 and 6.17 times, jax-privacy 12.90 and 9.92 times.
 # - PyTorch without privacy takes 1.34 and 0.79 times as long: on CIFAR-10 it is ahead of us.
-# - Portions of the batch that fit the cache matter most: the whole batch at once takes 3.32 and
-#   1.34 times as long.
+# - Portions of the batch that fit the cache are the simplest gain: the whole batch at once takes
+#   3.32 and 1.34 times as long.
 #
-# **To do.** Take small microbatches first. Slow private training is the implementation's doing.
+# **To do.** Take small microbatches first. On networks of this size slow private training is the
+# implementation's doing.
 
 # %% tags=["remove-input"]
 from dpstudy.chapters import performance as chapter
@@ -60,8 +61,8 @@ chapter.times(measured)
 # each for a short burst, in an order drawn anew; ratios are taken within a round, so that what
 # slows the machine down slows everyone. Batches of fixed size come from memory. "Ours, with
 # sampling" draws each by Poisson sampling from 60,000 examples, as the study does. Each contestant
-# counts in its best setting. The work that counts towards the machine's rate is the same for all:
-# what a method adds for privacy does not count.
+# counts in its best setting. Where quartiles are far apart, the machine was busy. The work that
+# counts towards the machine's rate is the same for all: what a method adds for privacy does not.
 #
 # ## How the step is made cheap
 #
@@ -75,13 +76,14 @@ import jax.numpy as jnp
 
 from dpstudy.gradients.layer_rules import DenseGradients
 
-x, g = (jax.random.normal(key, (64, 32)) for key in jax.random.split(jax.random.key(0)))
+x, g = jax.random.normal(jax.random.key(0), (2, 64, 32))
 layer = DenseGradients(inputs=x, outputs=g, use_bias=False)
-factors = jnp.minimum(1, 1 / jnp.sqrt(layer.squared_norms()))  # clip to norm 1
-clipped_sum = layer.weighted_sum(factors)["kernel"]
+clip = jnp.minimum(1, 1 / jnp.sqrt(layer.squared_norms()))
+clipped_sum = layer.weighted_sum(clip)["kernel"]
 
 written_out = layer.written_out()["kernel"]  # 64 gradients
-print(jnp.allclose(clipped_sum, jnp.einsum("b,bmn->mn", factors, written_out), atol=1e-4))
+expected = jnp.einsum("b,bmn->mn", clip, written_out)
+print(jnp.allclose(clipped_sum, expected, atol=1e-4))
 
 # %% [markdown]
 # **Small portions.** A batch is worked through a few dozen examples at a time, so that patches,

@@ -99,7 +99,7 @@ def test_from_noise_to_epsilon():
         r"MNIST, ε = [\d.]+: ([\d.e-]+) ±.*CIFAR-10, ε = [\d.]+: ([\d.e-]+)",
     )
     says(f"δ is {float(mnist):g} on MNIST and {float(cifar):g} on CIFAR-10; on Fashion-MNIST")
-    says(f"have δ = {float(mnist):.1g} on MNIST where the formula states")
+    says(f"batches can have δ = {float(mnist):.1g} on MNIST where the formula states")
     assert (
         "Fashion-MNIST, ε = 3.00: no more can be told"
         in BY_NAME["shuffled-as-if-sampled"]["finding"]
@@ -117,7 +117,7 @@ def test_gradients():
     factor, weights, inputs = found(
         "gradient-norm-sum", r"A gradient ([\d.]+) times .*\|W\| = ([\d.]+), \|a\| = ([\d.]+)\."
     )
-    says(f"exceeded {float(factor):.1f} times")
+    says(f"A gradient {float(factor):.1f} times the bound of Eq. 11 of losing less was found")
     says(f"= {weights} and $\\lVert a \\rVert$ = {inputs} a gradient is {factor} times the printed")
     longest, bound = found("gradient-norm-multiclass", r"([\d.]+) for 10 classes.*, ([\d.]+)\.$")
     assert float(longest) == pytest.approx(math.sqrt(2), abs=1e-6)

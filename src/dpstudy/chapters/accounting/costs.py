@@ -27,7 +27,6 @@ from dpstudy.papers.backpropagation_clipping.published import (
 )
 from dpstudy.papers.losing_less.published import END_TO_END, SCATTERNET
 from dpstudy.papers.tanh_filter.published import TANH_FILTER, TanhFilter
-from dpstudy.papers.tempered_sigmoids.published import CLAIMS
 from dpstudy.parts.images import DATASETS
 from dpstudy.parts.sampling import steps_per_epoch
 from dpstudy.privacy.accounting import epsilon
@@ -99,11 +98,6 @@ def in_short() -> Figure:
 def cost_table() -> Table:
     """Tabulate the epsilon of the four papers' settings: claimed, recomputed, and proven."""
     rows = cost_rows()
-    claims = [
-        {"Paper": claim.paper, "Data set": DATASETS[claim.dataset], "Claimed ε": claim.epsilon}
-        for claim in CLAIMS
-    ]
-    data = pd.concat([pd.DataFrame(claims, columns=rows.columns, dtype=object), rows])
     numbers = list(rows.columns[2:])
     epsilons = numbers[numbers.index("Claimed ε") :]
     return Table(
@@ -113,7 +107,7 @@ def cost_table() -> Table:
             "σ is over the sensitivity that it claims, for backpropagation clipping of an epoch "
             "with all its layers. A dash: not published, or not computable from what is."
         ),
-        data=data.astype(dict.fromkeys(numbers, float)),
+        data=rows.astype(dict.fromkeys(numbers, float)),
         formats={
             "q": "{:.4f}",
             "σ": "{:.3g}",
