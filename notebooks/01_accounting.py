@@ -20,10 +20,10 @@
 # - Losing less holds for Poisson sampling: its settings cost ε = 2.36 to 2.39 by today's
 #   accountant, PLD. Exactly ε = 3 takes 13 to 16 % less noise, for free.
 # - If its batches are cut from a shuffled data set, the same settings give away ε = 3.69 to 8.56
-#   in the worst case. That it shuffles is inferred from the code it builds on; it names Opacus,
-#   which can do either.
+#   for some gradients within the clip. That it shuffles is inferred from the code it builds on; it
+#   names Opacus, which can do either.
 # - Backpropagation clipping had too little noise by a factor of 4,096. On MNIST ε = 2,030 is
-#   proven, where 0.07 is claimed. Its corrected code aims at 3 and gets 23.56.
+#   proven, where 0.07 is claimed. Its corrected code aims at 3 and gets 23.6.
 # - The tanh filter's paper proves a sensitivity of √n and uses 1: on the MNIST network
 #   ε = 1,030,000 instead of 2.38.
 #
@@ -101,9 +101,8 @@ chapter.cost_table()
 # %% [markdown]
 # For losing less, recomputed and claimed agree to 0.15. The rows at 3.02 and 3.03 count one batch
 # more an epoch than the code that tuned them {cite}`tramer2021differentially`. Backpropagation
-# clipping and the tanh filter agree with their papers as long as the claimed sensitivity is used.
-# With next to no noise, Poisson sampling costs more than shuffling: it may draw an example more
-# often than once an epoch.
+# clipping stays below its claims as long as the claimed sensitivity is used. With next to no noise,
+# Poisson sampling costs more than shuffling: it may draw an example more often than once an epoch.
 #
 # ## Shuffled batches
 #
@@ -112,7 +111,7 @@ chapter.cost_table()
 # and use the same formula. The paper of losing less says "sampled randomly", and that its own code
 # is "based on the common Opacus library".
 #
-# The worst case within the clip is known {cite}`chua2024private,chua2024scalable`. Let every
+# One bad case within the clip is known {cite}`chua2024private,chua2024scalable`. Let every
 # gradient have the clipping norm and point one way, and the example's the other. In units of that
 # norm, and up to a constant, an epoch of $T$ full batches releases
 #
@@ -134,9 +133,9 @@ proven = epsilon(sampling_probability=1.0, steps=40, **noise)
 print(f"shuffled: at least {least:.3f}, proven {proven:.3f}")
 
 # %% [markdown]
-# On MNIST the truth for shuffled batches lies between 8.5 and 34.4, where the formula says 2.36 to
-# 3. There the formula is wrong, not merely unproven: no accountant that knows of clipping, noise
-# and shuffling alone, and grants that every noisy sum is seen, can certify 3. Only the noisiest
+# On MNIST what shuffled batches cost lies between 8.5 and 34.4, where the formula says 2.36 to 3.
+# There the formula is wrong, not merely unproven: no accountant that knows of clipping, noise and
+# shuffling alone, and grants that every noisy sum is seen, can certify 3. Only the noisiest
 # setting, σ = 5.67 for CIFAR-10 with ScatterNet, stays below 3 at least, with 2.36. It does not
 # follow that an attack on such a network exists: real gradients need not come near this case.
 # {doc}`06_theorems` shows the same by drawing.
@@ -211,7 +210,7 @@ chapter.backpropagation_table()
 chapter.corrected_table()
 
 # %% [markdown]
-# The target of 3 costs 23.56, that of 1 costs 3.19, and that of 0.1 costs 0.102. This still grants
+# The target of 3 costs 23.6, that of 1 costs 3.19, and that of 0.1 costs 0.102. This still grants
 # that the mean loss divides by a constant. It divides by the size of the drawn batch, through which
 # an example can change the terms of others: {doc}`06_theorems` has what that costs.
 #
@@ -220,9 +219,10 @@ chapter.corrected_table()
 # - Ask for the noise before training, and for the ε afterwards:
 #
 #   ```
-#   dpstudy noise --epsilon 3 --examples 60000 --batch 512 --epochs 40 --delta 1e-5
-#   dpstudy epsilon --examples 60000 --batch 512 --epochs 40 --noise 1.23 --delta 1e-5
-#   dpstudy epsilon --examples 60000 --batch 512 --epochs 40 --noise 1.23 --shuffled
+#   run="--examples 60000 --batch 512 --epochs 40"
+#   dpstudy noise $run --epsilon 3
+#   dpstudy epsilon $run --noise 1.23
+#   dpstudy epsilon $run --noise 1.23 --shuffled
 #   ```
 #
 # - Where several noisy sums are released from one batch, account for them as one, with the

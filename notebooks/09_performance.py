@@ -150,7 +150,7 @@ repeats()
 #
 # - Take microbatches small enough for the cache before anything else. The sum is the same, and
 #   memory no longer depends on the batch, which in DP-SGD wants to be large.
-# - Do not compare methods on one seed because private training is slow.
+# - Train several seeds of each method: private training need not be slow.
 # - In PyTorch, try both modes of Opacus, and keep images channels first. For images laid out
 #   channels last, Opacus 1.6 computes wrong per-sample gradients of convolutions, without an error:
 #   a test of the benchmark shows it.

@@ -84,7 +84,7 @@ def test_the_noise_of_exactly_three():
 def test_shuffled_batches():
     least = numbers("losing less", SHUFFLED)
     end_to_end = least[: len(END_TO_END)]
-    says(f"give away ε = {rounded_down(min(end_to_end))} to {rounded_down(max(end_to_end))} in the")
+    says(f"give away ε = {rounded_down(min(end_to_end))} to {rounded_down(max(end_to_end))} for")
     [mnist] = [row for row in costs("losing less") if row["Data set"] == "MNIST"]
     proven = float(mnist["Proven, shuffled"])
     says(f"lies between {int(10 * least[0]) / 10} and {proven:.1f}, where the formula says")
@@ -111,8 +111,8 @@ def test_backpropagation_clipping_as_published():
 def test_the_corrected_code():
     rows = {float(row["Target ε"]): row for row in table("corrected_table")}
     proven = {row["Claimed ε"]: row["Proven, Poisson"] for _, row in in_short().iterrows()}
-    says(f"aims at 3 and gets {proven[3.0]:.2f}")
-    says(f"The target of 3 costs {proven[3.0]:.2f}, that of 1 costs {rows[1.0]['Proven ε']}")
+    says(f"aims at 3 and gets {proven[3.0]:.3g}")
+    says(f"The target of 3 costs {proven[3.0]:.3g}, that of 1 costs {rows[1.0]['Proven ε']}")
     says(f"and that of 0.1 costs {rows[0.1]['Proven ε']}")
 
 
