@@ -4,7 +4,6 @@ from functools import reduce
 from operator import getitem
 from pathlib import Path
 
-import pandas as pd
 import pytest
 from click.testing import CliRunner
 from results_for_tests import rewrite
@@ -13,9 +12,9 @@ from dpstudy import cli
 from dpstudy.chapters import performance as chapter
 from dpstudy.chapters import timings
 from dpstudy.lab import records
-from dpstudy.page.figure import Figure, Note, Table
+from dpstudy.page.figure import Figure, Note
 
-FIGURES = (chapter.step_times, chapter.memory, chapter.rates, chapter.growth)
+FIGURES = (chapter.in_short, chapter.growth)
 
 
 def contestant(name, seconds, *, variant="", private=True, peak=300, **fields):
@@ -115,52 +114,52 @@ def keep(tmp_path, monkeypatch):
     return store
 
 
-def cell(table, question):
-    """The answer to a question of the table of ratios."""
-    rows = dict(table.shown())
-    return rows[question]
+def cells(table):
+    """The rows of a table of times by contestant, the cells by column."""
+    head, *lines = table._repr_mimebundle_()["text/plain"].splitlines()
+    rows = (dict(zip(head.split(" | "), line.split(" | "), strict=True)) for line in lines)
+    return {row[""]: row for row in rows}
 
 
 def test_each_contestant_counts_in_its_best_variant(keep):
     (comparison,) = keep().comparisons
-    assert list(comparison.seconds("ours")) == [0.020, 0.040, 0.020]
-    assert list(comparison.seconds("ours, not private")) == [0.018, 0.036, 0.019]
     table = comparison.table(1e11)
     assert table.name.is_unique
     assert table.set_index("name").variant["ours"] == "32"
+    assert table.set_index("name").seconds["ours, not private"] == 0.019
     assert table.seconds.is_monotonic_increasing
 
 
-def test_ratios_are_taken_round_by_round():
-    above, below = pd.Series([3.0, 60.0, 4.0]), pd.Series([1.0, 20.0, 1.0])
-    ratio = timings.Ratio.of(above, below)
+def test_ratios_are_taken_round_by_round(keep):
+    contestants = [contestant("ours", (1.0, 20.0, 1.0)), contestant("other", (3.0, 60.0, 4.0))]
+    (comparison,) = keep(contestants=contestants).comparisons
+    ratio = comparison.table(None).set_index("name").loc["other"]
     # Not the ratio of the medians, 4 to 1.
-    assert (ratio.low, ratio.median, ratio.high) == (3.0, 3.0, 3.5)
+    assert (ratio.ratio_low, ratio.ratio, ratio.ratio_high) == (3.0, 3.0, 3.5)
 
 
-def test_ratios_of_the_table(keep):
-    table = chapter.ratios(keep())
-    assert isinstance(table, Table)
-    assert cell(table, "Opacus, its faster mode / ours") == "4.00 (4.00–4.25)"
-    assert cell(table, "jax-privacy / ours") == "15.00 (15.00–15.00)"
-    assert cell(table, "PyTorch without privacy / ours") == "1.50 (1.50–1.55)"
-    assert cell(table, "ours, private / not private") == "1.11 (1.08–1.11)"
-    assert cell(table, "peak memory, ours / Opacus, its leaner mode") == "0.50"
-    assert cell(table, "the same beyond the imported libraries") == "0.25"
+def test_the_figure_has_everyone_over_ours(keep):
+    data = chapter.in_short(keep()).data.set_index("name")
+    assert "ours" not in data.index and len(data) == 6
+    assert data.ratio["Opacus, ghost clipping"] == pytest.approx(4)
+    assert data.ratio["jax-privacy"] == pytest.approx(15)
+    assert data.ratio["ours, not private"] == pytest.approx(0.9)
 
 
 def test_memory_counts_from_the_start_of_the_process(keep):
     compiled = contestant("ours", (0.02,) * 3, peak=100, start_peak=500_000_000)
     (comparison,) = keep(contestants=[compiled]).comparisons
-    assert comparison.peak("ours") == 500_000_000
+    assert comparison.table(None).peak[0] == 500_000_000
 
 
 def test_times_table(keep):
-    table = chapter.times(keep(), "mnist")
-    rows = {row[0]: row[1:] for row in table.shown()}
-    expected = ["yes", "20.0", "20.0–30.0", "25,600", "1.00", "300", "200", "3.0"]
-    assert rows["ours (32)"] == expected
-    assert rows["PyTorch, not private"][0] == "no"
+    [table] = chapter.times(keep()).parts
+    ours = cells(table)["ours (32)"]
+    assert ours["private"] == "yes" and ours["ms a step"] == "20.0"
+    assert ours["quartiles"] == "20.0–30.0" and ours["times ours"] == "1.00"
+    assert ours["peak MB"] == "300" and ours["of it libraries"] == "200"
+    assert ours["of the machine's rate"] == "50%" and ours["first step, s"] == "3.0"
+    assert cells(table)["PyTorch, not private"]["private"] == "no"
     assert "batch 512" in table.caption
     assert "2 cores of Abacus, 2026-01-02" in table.caption
 
@@ -168,7 +167,6 @@ def test_times_table(keep):
 def test_rate_is_a_part_of_the_faster_library_s_products_on_all_cores(keep):
     benchmark = keep()
     assert benchmark.product_rate() == pytest.approx(1e11)
-    assert benchmark.product_rate(pinned=True) == pytest.approx(5e10)
     table = benchmark.contestants().set_index("name")
     assert table.rate["ours"] == pytest.approx(1e9 / 0.020 / 1e11)
 
@@ -195,7 +193,7 @@ def test_growth_is_told_from_the_smallest_to_the_largest(keep):
     assert "from 10000 examples a second at 64 to 10000 at 128" in alt
 
 
-@pytest.mark.parametrize("make", [chapter.ratios, *FIGURES])
+@pytest.mark.parametrize("make", [chapter.times, chapter.undone, *FIGURES])
 def test_nothing_stored_is_said_with_the_command(keep, make):
     assert chapter.stored() is None
     note = make(chapter.stored())
@@ -204,26 +202,20 @@ def test_nothing_stored_is_said_with_the_command(keep, make):
     assert note.command == "make bench"
 
 
-def test_a_network_that_was_not_measured_is_not_yet_run(keep):
-    assert isinstance(chapter.times(keep(), "cifar-10"), Note)
-    assert isinstance(chapter.times(None, "mnist"), Note)
-
-
 def test_what_failed_is_named_and_the_rest_is_shown(keep):
     without = [one for one in CONTESTANTS if not one["name"].startswith("Opacus")]
     benchmark = keep(contestants=without, failed={"Opacus, hooks": "killed (exit status -9)"})
     assert "MNIST network: Opacus, hooks, killed" in chapter.warnings_of(benchmark).text
-    questions = [row[0] for row in chapter.ratios(benchmark).shown()]
-    assert "jax-privacy / ours" in questions
-    assert not any("Opacus" in question for question in questions)
-    assert chapter.step_times(benchmark).svg
+    shown = set(chapter.in_short(benchmark).data.name)
+    assert "jax-privacy" in shown
+    assert not any("Opacus" in name for name in shown)
 
 
 def test_without_ours_there_are_times_and_no_ratios(keep):
     benchmark = keep(contestants=[one for one in CONTESTANTS if one["name"] != "ours"])
-    assert chapter.times(benchmark, "mnist").data["times ours"].isna().all()
-    assert isinstance(chapter.ratios(benchmark), Note)
-    assert chapter.step_times(benchmark).svg
+    [table] = chapter.times(benchmark).parts
+    assert table.data["times ours"].isna().all()
+    assert isinstance(chapter.in_short(benchmark), Note)
 
 
 def test_the_last_measurement_counts(keep):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from functools import cache
 
 import numpy as np
@@ -12,8 +13,7 @@ from dpstudy.chapters.statements import STATEMENTS, find, sampled_gaussian
 from dpstudy.errors import UserError
 from dpstudy.lab.experiment import NOTEBOOK_PROFILES
 from dpstudy.ledger.published import MNIST_PARAMETERS
-from dpstudy.page.figure import STYLES, Figure, Note, Table, canvas
-from dpstudy.papers.backpropagation_clipping.propositions import convolution_sensitivity
+from dpstudy.page.figure import STYLES, Figure, Several, Table, canvas
 from dpstudy.papers.losing_less.propositions import convergence
 from dpstudy.papers.tempered_sigmoids.propositions import (
     clipped_fields,
@@ -21,34 +21,83 @@ from dpstudy.papers.tempered_sigmoids.propositions import (
     temperature_and_bias,
 )
 from dpstudy.papers.tempered_sigmoids.propositions import gradient_norms as tempered_sigmoids
-from dpstudy.propositions.statement import LOOSE_BELOW, VERDICTS, Outcome
+from dpstudy.propositions.statement import LOOSE_BELOW, VERDICTS, Outcome, Statement
 
 PAPERS = {
     "papernot2021tempered": "tempered sigmoids",
-    "koskela2020computing": "accountants",
-    "mironov2019renyi": "accountants",
-    "abadi2016deep": "accountants",
     "shamsabadi2023losing": "losing less",
     "stevens2022backpropagation": "backprop clipping",
     "stevens2022code": "backprop clipping",
     "amian2022tanh": "tanh filter",
+    "koskela2020computing": "accountants",
+    "mironov2019renyi": "accountants",
+    "abadi2016deep": "accountants",
 }
-_COMPUTED = "Computed as this page was built, in double precision."
+# What matters to someone who trains with privacy, by consequence: the statement in short, and what
+# follows from what became of it.
+CONSEQUENCES = {
+    "tanh-filter-sensitivity-one": (
+        "A filtered gradient has sensitivity 1.",
+        "Clip after the filter.",
+    ),
+    "layer-sensitivity": (
+        "An example moves a layer's summed gradient by at most ab.",
+        "The published code scaled its noise to ab over the batch size: it has no guarantee.",
+    ),
+    "corrected-code-targets": (
+        "The corrected code's noise gives the ε that it aims at.",
+        "Account for all layers of a step as one Gaussian, by PLD.",
+    ),
+    "shuffled-as-if-sampled": (
+        "The formula for Poisson sampling holds for shuffled batches.",
+        "Sample by Poisson, or pay for one unsampled step an epoch.",
+    ),
+    "layer-sensitivity-mean-loss": (
+        "ab is enough where the loss is a mean over the drawn batch.",
+        "Divide by a constant, never by the size of the drawn batch.",
+    ),
+    "dense-sensitivity-bias": ("ab is enough with a bias.", "Pay for a bias, or leave it out."),
+    "convolution-sensitivity-padding": (
+        "ab is enough with zeros around the image.",
+        "Pad with zeros; the paper did without and need not have.",
+    ),
+    "group-privacy": (
+        "(ε, δ) for one record is (kε, δ) for k records.",
+        "Where people have several records, ask for a far smaller δ.",
+    ),
+    "gradient-norm-multiclass-sharp": (
+        "With any number k of classes √2 |T| |z| bounds a gradient; the paper has √k.",
+        "Choose C by √2.",
+    ),
+    "gradient-norm-sum": (
+        "|p − y| + |W| + |a| bounds a gradient (Eq. 11).",
+        "Small weights still bound gradients: by the product.",
+    ),
+    "clipping-bias": (
+        "Clipping costs at most 2 (T − C) |Θ| in loss (Theorem 1).",
+        "A quarter is enough. A lower T alone need not lower the cost.",
+    ),
+    "clipped-field-multiclass": (
+        "With several classes clipped gradients need have no objective.",
+        "Judge a run by its accuracy; no loss is being minimised.",
+    ),
+}
+BECAME = {
+    "holds": "Holds",
+    "holds, loose": "Holds, loose",
+    "corrected": "Fails",
+    "refuted": "Fails",
+}
 
 
-def check_profile(profile: str) -> Note:
-    """Say what a profile changes in this chapter: nothing.
+def check_profile(profile: str) -> None:
+    """Accept any profile: all of them run every search, from seed 0, as the page is built.
 
     Raises:
         UserError: there is no such profile.
     """
     if profile not in NOTEBOOK_PROFILES:
         raise UserError(f"unknown profile {profile!r}; one of: {', '.join(NOTEBOOK_PROFILES)}")
-    return Note(
-        "Live in every profile",
-        f"profile is {profile!r}. Nothing is trained or read in this chapter: all profiles run "
-        "every search, from seed 0, as the page is built.",
-    )
 
 
 @cache
@@ -57,58 +106,76 @@ def outcome(name: str) -> Outcome:
     return find(name).check()
 
 
-def statements_table() -> Table:
-    """Run all searches and tabulate what they come to."""
+def _became(name: str) -> str:
+    found, instead = outcome(name), find(name).instead
+    said = BECAME[found.verdict]
+    if instead:
+        return f"{said}. Instead: {instead}"
+    return f"{said}. {found.finding}" if said == "Fails" else f"{said}."
+
+
+def in_short() -> Table:
+    """Tabulate the statements that matter most: what became of them, and what follows."""
     rows = [
         {
-            "Name": name,
-            "Statement": statement.says,
-            "Where": f"{PAPERS[statement.paper]}, {statement.where}",
-            "Verdict": outcome(name).verdict,
-            "Worst": outcome(name).worst,
-            "Tightness": outcome(name).tightness,
-            "Looked": outcome(name).looked,
+            "Statement": says,
+            "Paper": PAPERS[find(name).paper],
+            "What became of it": _became(name),
+            "For you": follows,
         }
-        for name, statement in STATEMENTS.items()
+        for name, (says, follows) in CONSEQUENCES.items()
     ]
-    counts = ", ".join(f"{sum(r['Verdict'] == v for r in rows)} {v}" for v in VERDICTS)
     return Table(
-        name="statements",
+        name="propositions-in-short",
         caption=(
-            f"{len(rows)} statements: {counts}. Worst: how far the left side was brought past the "
-            "right one; 0 or less, up to rounding, where the statement holds. Tightness: the "
-            f"largest ratio of the two sides found; below {LOOSE_BELOW} a bound counts as loose. "
-            "Corrected: the statement fails and the form given beside it in this chapter survives "
-            f"the same search. {_COMPUTED}"
+            f"The {len(rows)} statements that matter most, by consequence. Verdicts are computed "
+            "as this page is built."
         ),
-        data=pd.DataFrame(rows).astype({"Tightness": float}),
-        formats={"Worst": _short, "Tightness": _short},
+        data=pd.DataFrame(rows),
     )
 
 
-def _short(value: float) -> str:
-    return "0" if abs(value) < 5e-10 else f"{value:.3g}"
+def all_statements() -> Several:
+    """Tabulate every statement, folded by paper, below the number of verdicts of each."""
+    by_paper: dict[str, dict[str, Statement]] = {paper: {} for paper in PAPERS.values()}
+    for name, statement in STATEMENTS.items():
+        by_paper[PAPERS[statement.paper]][name] = statement
+    tables = [_of_paper(paper, statements) for paper, statements in by_paper.items()]
+    parts = (_counted(by_paper), *tables, convergence_rates())
+    return Several(parts, ("", *by_paper, "losing less: the rates of its losses"))
 
 
-def section_table(*names: str) -> Table:
-    """Tabulate one section's statements: what would refute each, and what was found."""
+def _counted(by_paper: dict[str, dict[str, Statement]]) -> Table:
+    rows = [
+        {"Paper": paper, **dict.fromkeys(VERDICTS, 0), **Counter(outcome(n).verdict for n in names)}
+        for paper, names in by_paper.items()
+    ]
+    return Table(
+        name="verdicts",
+        caption=(
+            f"Verdicts on {len(STATEMENTS)} statements. Loose: the two sides' ratio stays below "
+            f"{LOOSE_BELOW}. Corrected: it fails, and the form given instead survives the search."
+        ),
+        data=pd.DataFrame(rows),
+    )
+
+
+def _of_paper(paper: str, statements: dict[str, Statement]) -> Table:
     rows = [
         {
-            "Statement": find(name).says,
-            "Refuted by": find(name).refuted_by,
+            "Statement": statement.says,
+            "Where": statement.where,
+            "Would fall to": statement.refuted_by,
             "Verdict": outcome(name).verdict,
             "Found": outcome(name).finding,
-            "Holds instead": find(name).instead,
+            "Holds instead": statement.instead,
         }
-        for name in names
+        for name, statement in statements.items()
     ]
-    data = pd.DataFrame(rows)
-    if data["Holds instead"].isna().all():
-        data = data.drop(columns="Holds instead")
     return Table(
-        name=f"section-{names[0]}",
-        caption=f"What was looked for, and what was found. {_COMPUTED}",
-        data=data,
+        name=f"statements-{paper.replace(' ', '-')}",
+        caption=f"Every statement of this group ({paper}), what was looked for and what was found.",
+        data=pd.DataFrame(rows),
     )
 
 
@@ -126,7 +193,7 @@ def gradient_norms() -> Figure:
         f"{k} classes": tempered_sigmoids.steepest_by_temperature(k, temperatures),
     }
     bounds = {"|T|": 1.0, "√2 |T|": math.sqrt(2), f"√{k} |T|": math.sqrt(k)}
-    with canvas(size=(6.4, 3.8)) as (fig, [ax]):
+    with canvas(size=(6.4, 3.4)) as (fig, [ax]):
         ends = np.array([-4.0, 0, 4])
         for style, (label, factor) in zip(STYLES, bounds.items(), strict=False):
             line = style.line | {"marker": ""}
@@ -136,25 +203,20 @@ def gradient_norms() -> Figure:
             ax.plot(
                 temperatures, found, label=f"longest found, {label}", markeredgecolor="k", **mark
             )
-        ax.set(xlabel="inverse temperature T", ylabel="gradient norm, |z| = 1")
+        ax.set(xlabel="inverse temperature T", ylabel="gradient norm, |z| = 1", ylim=(0, 17.5))
         ax.legend(loc="upper center", ncols=2, fontsize="small")
-        ax.set_ylim(0, 17.5)
     data = pd.DataFrame({"T": temperatures} | {f"found, {name}": v for name, v in series.items()})
     for label, factor in bounds.items():
         data[f"bound {label}"] = factor * np.abs(temperatures)
-    worst = max(np.max(np.abs(series["binary"] / np.abs(temperatures) - 1)), 0)
     return Figure(
         name="gradient-norms",
         fig=fig,
         alt=(
             "Gradient norm against T from -4 to 4, three V-shaped bounds. The longest binary "
-            f"gradients found lie on the lowest, |T|, to within {worst:.1%}; those of {k} classes "
-            f"lie on the middle one, √2 |T|, far below √{k} |T|."
+            f"gradients found lie on the lowest, |T|; those of {k} classes on the middle one, "
+            f"√2 |T|, far below √{k} |T|."
         ),
-        caption=(
-            "The longest gradients that climbing finds at each T, for |z| = 1, and the bounds of "
-            f"Eq. 4 and 5 of tempered sigmoids with our √2. {_COMPUTED}"
-        ),
+        caption="The longest gradients that climbing finds at each T, for |z| = 1, and the bounds.",
         data=data,
     )
 
@@ -163,7 +225,7 @@ def bias_against_bound() -> Figure:
     """Draw the bias of clipped descent against Theorem 1's Δ, with both constants."""
     drawn = pd.DataFrame(clipping_bias.drawn()).query("delta > 0")
     climbed = pd.DataFrame(clipping_bias.climbed_biases())
-    with canvas(size=(6.4, 4.0)) as (fig, [ax]):
+    with canvas(size=(6.4, 3.6)) as (fig, [ax]):
         for style, (d, group) in zip(STYLES, drawn.groupby("dimension"), strict=False):
             name = f"descent, {d} dimension{'s' if d > 1 else ''}"
             marks = {"marker": style.marker, "color": style.color, "linestyle": ""}
@@ -174,7 +236,7 @@ def bias_against_bound() -> Figure:
         for constant, dash in ((clipping_bias.PROVEN, "-"), (clipping_bias.SHARP, "--")):
             ax.plot(ends, constant * ends, color="k", linestyle=dash, label=f"{constant:g} Δ")
         ax.set(xscale="log", yscale="log", xlim=ends, ylim=(1e-6, 3e2))
-        ax.set(xlabel="Δ = (T − C) |Θ|", ylabel="bias: excess loss of the clipped end")
+        ax.set(xlabel="Δ = (T − C) |Θ|", ylabel="bias: excess loss at the end")
         ax.legend(fontsize="small", loc="upper left")
     data = pd.concat([drawn, climbed.assign(dimension=np.nan)], ignore_index=True)
     top = float((data["bias"] / data["delta"]).max())
@@ -182,14 +244,12 @@ def bias_against_bound() -> Figure:
         name="bias-against-bound",
         fig=fig,
         alt=(
-            "Bias against Δ, both logarithmic. Points of gradient descent on random data scatter "
-            "below two parallel lines, 2 Δ and Δ/2. Stars, cases climbed, lie "
-            f"close under the lower line; the highest reaches {top:.3f} Δ."
+            "Bias against Δ, both logarithmic. Points of descent on random data scatter below two "
+            f"parallel lines, 2 Δ and Δ/2. Climbed cases lie close under the lower: {top:.3f} Δ."
         ),
         caption=(
-            "Theorem 1 of tempered sigmoids: the excess loss where clipped gradient descent ends, "
-            "for random data, T, C and Θ (where T > C), and for the worst cases found. The proof "
-            f"gives 2 Δ; half of Δ is enough. {_COMPUTED}"
+            "Where clipped gradient descent ends: random data, T, C and Θ, and the worst cases "
+            "found, with the bounds of the paper's proof and of ours."
         ),
         data=data,
     )
@@ -198,10 +258,9 @@ def bias_against_bound() -> Figure:
 def bias_against_temperature() -> Figure:
     """Draw the bias over T on data on which a lower T makes it larger."""
     data = pd.DataFrame(temperature_and_bias.counterexample())
-    with canvas(size=(6.0, 3.6)) as (fig, [ax]):
+    with canvas(size=(6.0, 3.2)) as (fig, [ax]):
         ax.plot(data.temperature, data.bound, color="k", ls="--", label="bound, Δ/2")
-        style = {**STYLES[0].line, "markevery": 12}
-        ax.plot(data.temperature, data.bias, **style, label="bias")
+        ax.plot(data.temperature, data.bias, **STYLES[0].line, markevery=12, label="bias")
         ax.set(xscale="log", xlabel="temperature T", ylabel="excess loss")
         ax.set_yscale("symlog", linthresh=float(data.bias.max()) / 3)
         ax.set_ylim(bottom=0)
@@ -213,49 +272,42 @@ def bias_against_temperature() -> Figure:
         name="bias-against-temperature",
         fig=fig,
         alt=f"Excess loss against T. The bound rises throughout; {said}.",
-        caption=(
-            "The bias of clipped gradient descent over the temperature, on the data that the "
-            f"search found, at one C and on one Θ: {said}. {_COMPUTED}"
-        ),
+        caption=f"The bias over T on the data that the search found, at one C and one Θ: {said}.",
         data=data,
     )
 
 
+def theorem_1() -> Several:
+    """Return the figure of Theorem 1's bound and, folded, that of the bias over T."""
+    parts = (bias_against_bound(), bias_against_temperature())
+    return Several(parts, ("", "A lower T with a larger bias"))
+
+
 def circulation() -> Figure:
-    """Draw how clipped fields circulate around loops: binary not at all, three classes so."""
-    sizes = np.geomspace(0.05, 5, 25)
-    kinds = {"binary": None, "three classes": 3}
-    by_size = {name: clipped_fields.around(classes, sizes) for name, classes in kinds.items()}
-    on_the_way = {name: clipped_fields.along_the_loop(classes) for name, classes in kinds.items()}
-    with canvas(1, 2, size=(8.4, 3.6)) as (fig, axes):
-        for style, name in zip(STYLES, kinds, strict=False):
-            way = np.append(0, on_the_way[name])
-            turn = np.linspace(0, 1, len(way))
-            axes[0].plot(turn, way, label=name, markevery=64, **style.line)
-            axes[1].plot(sizes, np.maximum(by_size[name], 1e-7), markevery=3, **style.line)
-        axes[0].axhline(0, color="0.35", linewidth=1)
-        axes[0].set(xlabel="share of the way around", ylabel="line integral / length")
-        axes[0].legend()
-        axes[1].set(xscale="log", yscale="log", xlabel="size of the loop", ylim=(1e-7, 1))
-        axes[1].set(ylabel="circulation")
-    most = {name: float(values[-1]) for name, values in on_the_way.items()}
+    """Draw how clipped fields circulate around a loop: binary not at all, three classes so."""
+    ways = {
+        name: np.append(0, clipped_fields.along_the_loop(classes))
+        for name, classes in {"binary": None, "three classes": 3}.items()
+    }
+    with canvas(size=(6.4, 3.0)) as (fig, [ax]):
+        for style, (name, way) in zip(STYLES, ways.items(), strict=False):
+            ax.plot(np.linspace(0, 1, len(way)), way, label=name, markevery=64, **style.line)
+        ax.axhline(0, color="0.35", linewidth=1)
+        ax.set(xlabel="share of the way around", ylabel="line integral / length")
+        ax.legend()
+    most = {name: float(way[-1]) for name, way in ways.items()}
     return Figure(
         name="circulation",
         fig=fig,
         alt=(
-            "Left: line integral on the way around a loop. The binary loss' comes back to "
-            f"{most['binary']:.0e}, that of three classes ends at {most['three classes']:.2f}. "
-            "Right: circulation against the loop's size, both logarithmic. Three classes reach "
-            f"{by_size['three classes'].max():.2f}; the binary loss stays at the quadrature's "
-            f"error, {by_size['binary'].max():.0e} or less."
+            "Line integral on the way around a loop. The binary loss' comes back to "
+            f"{most['binary']:.0e}, that of three classes ends at {most['three classes']:.3f}."
         ),
         caption=(
-            "The line integral of the clipped field around ellipses, over that of its length, at "
-            "the place and in the plane where a search found most. Left: on the way around once. "
-            "Right: the whole way, for loops of other sizes; values below 10⁻⁷ are drawn there. "
-            f"{_COMPUTED}"
+            "The line integral of the clipped field once around an ellipse, over that of its "
+            "length, where a search found most. A gradient comes back to 0."
         ),
-        data=pd.DataFrame({"size": sizes} | by_size),
+        data=pd.DataFrame(ways),
     )
 
 
@@ -268,23 +320,17 @@ def deltas() -> Figure:
         for name in ("pld", "rdp")
     }
     at = np.linspace(0.05, curves["rdp"].max(), 25)
-    estimates = np.array([sampled_gaussian.estimated_delta(case, e) for e in at])
-    with canvas(size=(6.4, 3.8)) as (fig, [ax]):
+    drawn, error = np.array([sampled_gaussian.estimated_delta(case, e) for e in at]).T
+    with canvas(size=(6.4, 3.4)) as (fig, [ax]):
         for style, (name, label) in zip(STYLES, (("pld", "PLD"), ("rdp", "RDP")), strict=False):
             ax.plot(curves[name], asked, label=label, **style.line)
-        low, high = (estimates[:, 0] + sign * 3 * estimates[:, 1] for sign in (-1, 1))
+        low, high = drawn - 3 * error, drawn + 3 * error
         shown = low > 0
         ax.fill_between(at[shown], low[shown], high[shown], color="0.6", label="draws, ± 3 errors")
         ax.set(yscale="log", xlabel="ε", ylabel="δ", ylim=(5e-5, 0.2))
         ax.legend()
-    data = pd.concat(
-        [pd.DataFrame({"by": name, "epsilon": curves[name], "delta": asked}) for name in curves]
-        + [
-            pd.DataFrame(
-                {"by": "draws", "epsilon": at, "delta": estimates[:, 0], "error": estimates[:, 1]}
-            )
-        ]
-    )
+    parts = [pd.DataFrame({"by": n, "epsilon": curves[n], "delta": asked}) for n in curves]
+    parts += [pd.DataFrame({"by": "draws", "epsilon": at, "delta": drawn, "error": error})]
     q, sigma, steps = case[:3]
     return Figure(
         name="delta-against-epsilon",
@@ -295,11 +341,10 @@ def deltas() -> Figure:
             f"{curves['rdp'][-1] - curves['pld'][-1]:.2f} in ε."
         ),
         caption=(
-            f"{steps} steps of the sub-sampled Gaussian, q = {q:g}, σ = {sigma:g}: δ estimated "
-            f"from {sampled_gaussian.DRAWS:,} draws of the privacy loss in each direction, and "
-            f"the ε that two accountants give for δ. {_COMPUTED}"
+            f"{steps} steps of the sub-sampled Gaussian, q = {q:g}, σ = {sigma:g}: δ from "
+            f"{sampled_gaussian.DRAWS:,} draws in each direction, and by two accountants."
         ),
-        data=data,
+        data=pd.concat(parts),
     )
 
 
@@ -309,14 +354,11 @@ def convergence_rates() -> Figure:
     curves = convergence.curves(steps)
     t = np.arange(1, steps + 1)
     chosen = np.unique(np.geomspace(1, steps, 200).astype(int)) - 1
-    with canvas(1, 2, size=(8.4, 3.6), sharey=True) as (fig, axes):
+    with canvas(1, 2, size=(8.4, 3.4), sharey=True) as (fig, axes):
         for style, (name, values) in zip(STYLES, curves.items(), strict=False):
-            line = style.line | {"marker": ""}
-            axes[0].plot(t[:300], np.maximum(values[:300], 1e-14), label=name, **line)
-            axes[1].plot(t, np.maximum(values, 1e-14), label=name, **line)
-        last = curves["cross-entropy"][-1] * steps / t[300:]
-        axes[1].plot(t[300:], 2 * last, color="0.4", linewidth=1)
-        axes[1].annotate("1/t", (t[800], 2 * last[500]), xytext=(0, 4), textcoords="offset points")
+            line = style.line | {"marker": "", "label": name}
+            axes[0].plot(t[:300], np.maximum(values[:300], 1e-14), **line)
+            axes[1].plot(t, np.maximum(values, 1e-14), **line)
         axes[0].set(yscale="log", xlabel="step t", ylabel="loss", ylim=(1e-12, 10))
         axes[1].set(xscale="log", xlabel="step t, logarithmic")
         axes[0].legend(loc="lower left", fontsize="small")
@@ -324,59 +366,20 @@ def convergence_rates() -> Figure:
         name="convergence-rates",
         fig=fig,
         alt=(
-            "Loss against step, twice, the loss logarithmic. SSE with enough features falls along "
-            "a straight line where the step axis is linear, to rounding. Cross-entropy falls along "
-            "a straight line of slope -1 where it is logarithmic. SSE with too few features "
-            f"flattens at {curves['SSE, too few features'][-1]:.2g}."
+            "Loss against step, twice. SSE with enough features is a straight line where steps are "
+            "linear, cross-entropy where they are logarithmic. SSE with too few features flattens "
+            f"at {curves['SSE, too few features'][-1]:.2g}."
         ),
         caption=(
             f"Gradient descent on a linear model, {convergence.EXAMPLES} random examples in three "
-            f"classes, {convergence.FEATURES} features or {convergence.FEW_FEATURES}, step length "
-            f"1/β. Seed 0. {_COMPUTED}"
+            f"classes, {convergence.FEATURES} features or {convergence.FEW_FEATURES}."
         ),
         data=pd.DataFrame({"step": t[chosen]} | {k: v[chosen] for k, v in curves.items()}),
     )
 
 
-_MODES = {"constant": "zeros", "wrap": "wrapped around", "reflect": "reflected", "edge": "repeated"}
-
-
-def convolutions_table() -> Table:
-    """Tabulate the longest gradients and largest norms found, by convolution and padding."""
-    one = convolution_sensitivity
-    norms = {shape: one.operator_norm(shape).ratio for shape in (*one.ONE_INPUT, *one.TWO_INPUTS)}
-    gradients = {
-        shape: one.conv_gradient(shape).ratio for shape in (*one.PLAIN, *one.PADDED, *one.COPYING)
-    }
-    rows = [
-        {
-            "Padding": f"{shape.padding}, {_MODES[shape.mode]}" if shape.padding else "none",
-            "Image": f"{shape.image} × {shape.image}",
-            "Kernel": f"{shape.kernel} × {shape.kernel}",
-            "Stride": shape.stride,
-            "Channels": f"{shape.inputs} → {shape.outputs}",
-            "Gradient / ab": gradients.get(shape, np.nan),
-            "Norm / bound": norms.get(shape, np.nan),
-            "Norm of padding": one.padding_norm(shape),
-        }
-        for shape in (*gradients, *norms)
-    ]
-    return Table(
-        name="convolutions",
-        caption=(
-            "Gradient / ab: the longest kernel gradient found over Theorem 3's bound. Norm / "
-            "bound: the largest operator norm found over Proposition 5's. Norm of padding: by how "
-            f"much padding can lengthen an image. Above 1 a bound is broken. {_COMPUTED}"
-        ),
-        data=pd.DataFrame(rows),
-        formats=dict.fromkeys(("Gradient / ab", "Norm / bound", "Norm of padding"), "{:.4f}"),
-    )
-
-
 def tanh_filter() -> Figure:
-    """Draw Eq. 4 beside tanh, and the length of what the filter lets through."""
-    x = np.linspace(-4, 4, 161)
-    printed = (1 - np.exp(-x)) / (1 + np.exp(-x))
+    """Draw the length of what the tanh filter lets through."""
     entries = np.geomspace(1e-4, 10, 60)
     root = math.sqrt(MNIST_PARAMETERS)
     filtered = root * np.tanh(entries)
@@ -385,36 +388,23 @@ def tanh_filter() -> Figure:
         "filtered": filtered,
         "filtered, then clipped to 1": np.minimum(filtered, 1),
     }
-    with canvas(1, 2, size=(8.4, 3.6)) as (fig, axes):
-        for style, (name, y) in zip(
-            STYLES, (("tanh x", np.tanh(x)), ("Eq. 4 as printed", printed)), strict=False
-        ):
-            axes[0].plot(x, y, label=name, markevery=20, **style.line)
-        axes[0].set(xlabel="x")
-        axes[0].legend()
+    with canvas(size=(6.4, 3.2)) as (fig, [ax]):
         for style, (name, y) in zip(STYLES, series.items(), strict=False):
-            axes[1].plot(entries, y, label=name, markevery=6, **style.line)
-        small = {"xytext": (0, 3), "textcoords": "offset points", "fontsize": "small"}
-        for level in (root, 1):
-            axes[1].axhline(level, color="0.35", linewidth=1)
-        axes[1].annotate("√n", (10, root), ha="right", **small)
-        axes[1].annotate("1, accounted for", (1e-4, 1), **small)
-        axes[1].set(xscale="log", yscale="log", xlabel="size of every entry")
-        axes[1].set(ylabel="gradient norm", ylim=(1e-2, 3e3))
-        axes[1].legend(fontsize="small", loc="upper left")
+            ax.plot(entries, y, label=name, markevery=6, **style.line)
+        ax.axhline(root, color="0.35", linewidth=1)
+        ax.annotate("√n", (1e-4, root), xytext=(0, 3), textcoords="offset points")
+        ax.set(xscale="log", yscale="log", xlabel="size of every entry")
+        ax.set(ylabel="gradient norm", ylim=(1e-2, 3e3))
+        ax.legend(fontsize="small", loc="lower right")
     above = float(entries[np.argmax(filtered > 1)])
     return Figure(
         name="tanh-filter-length",
         fig=fig,
         alt=(
-            "Left: tanh x, and the printed formula, which is flatter. Right: gradient norm "
-            "against the size of every entry, both logarithmic. Filtered and unfiltered gradients "
-            f"grow together, pass 1 at entries of about {above:.3f}, and the filtered ones level "
+            "Gradient norm against the size of every entry, both logarithmic. Filtered and "
+            f"unfiltered gradients pass 1 at entries of about {above:.3f}; the filtered ones level "
             f"off at √n = {root:.0f}. Filtered and then clipped, they stay at 1."
         ),
-        caption=(
-            f"Left: Eq. 4 of the tanh filter. Right: the norm of a gradient of n = "
-            f"{MNIST_PARAMETERS:,} equal entries before and after the filter. {_COMPUTED}"
-        ),
+        caption=f"The norm of n = {MNIST_PARAMETERS:,} equal entries, before and after the filter.",
         data=pd.DataFrame({"entry": entries} | series),
     )

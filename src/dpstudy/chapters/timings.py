@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -14,30 +15,8 @@ from dpstudy.lab.forms import Contest, Contestant, Machine, Measurement, Timed, 
 
 COMMAND = "make bench"
 
-# Contestants, by their name in the record.
+# The contestant that the others are compared with, by its name in the record.
 OURS = "ours"
-OURS_NOT_PRIVATE = "ours, not private"
-OPACUS = ("Opacus, hooks", "Opacus, ghost clipping")
-JAX_PRIVACY = "jax-privacy"
-VMAP_GRAD = "vmap(grad)"
-PYTORCH = "PyTorch, not private"
-
-
-@dataclass(frozen=True)
-class Ratio:
-    """A ratio of two times taken in the same round: its median and quartiles over rounds."""
-
-    median: float
-    low: float
-    high: float
-
-    @classmethod
-    def of(cls, above: pd.Series, below: pd.Series) -> Ratio:
-        """Divide round by round."""
-        return cls(*(above / below).quantile([0.5, 0.25, 0.75]))
-
-    def __str__(self) -> str:
-        return f"{self.median:.2f} ({self.low:.2f}–{self.high:.2f})"
 
 
 class Comparison:
@@ -57,55 +36,28 @@ class Comparison:
         for one in sorted(contest.contestants, key=lambda one: seconds_of(one).median()):
             self._best.setdefault(one.name, one)
 
-    def __contains__(self, name: str) -> bool:
-        return name in self._best
-
-    def seconds(self, name: str) -> pd.Series:
-        """Return a contestant's seconds a step, by round."""
-        return seconds_of(self._best[name])
-
-    def ratio(self, name: str, to: str = OURS) -> Ratio | None:
-        """Return a contestant's time over another's; None if one of them is missing."""
-        if name not in self or to not in self:
-            return None
-        return Ratio.of(self.seconds(name), self.seconds(to))
-
-    def fastest(self, *names: str) -> str | None:
-        """Return which of some contestants has the lowest median time; None if all are missing."""
-        return next((name for name in self._best if name in names), None)
-
-    def peak(self, name: str) -> int:
-        """Return a contestant's peak memory in bytes, from its start on."""
-        one = self._best[name]
-        return max(one.start_peak, one.peak)
-
-    def grown(self, name: str) -> int:
-        """Return how far a contestant's peak is above the imported libraries, in bytes."""
-        return self.peak(name) - self._best[name].baseline
-
     def table(self, product_rate: float | None) -> pd.DataFrame:
         """Return one row a contestant, the fastest first.
 
-        Columns: name, variant, private, seconds a step (median and quartiles), examples_per_second,
-        ratio to ours (likewise), peak memory and baseline in bytes (baseline: the libraries are
-        imported and nothing is done), first_step (seconds, compilation included), and rate: the
-        part of `product_rate`, in operations a second, that the step's matrix products amount to.
+        Columns: network, name, variant, private, seconds a step (median and quartiles), ratio to
+        ours within a round (likewise; missing where ours is), peak memory from the process' start
+        on and baseline in bytes (baseline: the libraries are imported and nothing is done),
+        first_step (seconds, compilation included), and rate: the part of `product_rate`, in
+        operations a second, that the step's matrix products amount to.
         """
-        return pd.DataFrame([self._row(name, product_rate) for name in self._best])
+        return pd.DataFrame([self._row(one, product_rate) for one in self._best.values()])
 
-    def _row(self, name: str, product_rate: float | None) -> dict[str, Any]:
-        one, spread, ratio = self._best[name], quartiles(self.seconds(name)), self.ratio(name)
+    def _row(self, one: Contestant, product_rate: float | None) -> dict[str, Any]:
+        seconds, ours = seconds_of(one), self._best.get(OURS)
+        spread = quartiles(seconds)
         return {
             "network": self.network,
-            "name": name,
+            "name": one.name,
             "variant": one.variant,
             "private": one.private,
             **spread,
-            "examples_per_second": self.batch / spread["seconds"],
-            "ratio": ratio.median if ratio else None,
-            "ratio_low": ratio.low if ratio else None,
-            "ratio_high": ratio.high if ratio else None,
-            "peak": self.peak(name),
+            **quartiles(seconds / (seconds_of(ours) if ours else math.nan), "ratio"),
+            "peak": max(one.start_peak, one.peak),
             "baseline": one.baseline,
             "first_step": one.first_step,
             "rate": self._flops / spread["seconds"] / product_rate if product_rate else None,
@@ -133,16 +85,13 @@ class Benchmark:
         """The contests, one a network."""
         return [Comparison(contest) for contest in self.content.comparisons]
 
-    def product_rate(self, pinned: bool = False) -> float | None:
-        """Return operations a second in float32 matrix products, by whichever library is faster.
+    def product_rate(self) -> float | None:
+        """Return operations a second in float32 matrix products, on all cores.
 
-        Args:
-            pinned: of one thread on one core, rather than of all cores.
+        By whichever library is faster; None if none was measured.
         """
         rates = [
-            one.flops / seconds_of(one).median()
-            for one in self.content.products
-            if one.pinned == pinned
+            one.flops / seconds_of(one).median() for one in self.content.products if not one.pinned
         ]
         return max(rates, default=None)
 

@@ -8,8 +8,6 @@ from dataclasses import dataclass
 from dpstudy.errors import UserError
 from dpstudy.ledger.published import DELTA, MNIST_PARAMETERS, Setting
 from dpstudy.papers.losing_less.published import END_TO_END, SCATTERNET
-from dpstudy.privacy.accounting import epsilon
-from dpstudy.privacy.conversions import gdp_epsilon
 
 NAMES = {"rdp-2019": "RDP 2019", "rdp": "RDP", "pld": "PLD"}
 _SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
@@ -56,19 +54,3 @@ def resolution(profile: str) -> Resolution:
 def show_epsilon(value: float) -> str:
     """Show an epsilon with two decimals, or with three significant digits from 100 on."""
     return f"{value:.2f}" if value < 99.995 else f"{float(f'{value:.3g}'):,.0f}"
-
-
-def unsampled_epsilon(rho: float) -> float:
-    """Gaussians of total zCDP rho, no sampling: sqrt(2 rho)-GDP, converted exactly."""
-    return gdp_epsilon(math.sqrt(2 * rho), DELTA)
-
-
-def setting_epsilon(setting: Setting, accountant: str) -> float:
-    """Return the epsilon of a setting's whole run under Poisson sampling."""
-    return epsilon(
-        sampling_probability=setting.sampling_probability,
-        noise_multiplier=setting.noise_multiplier,
-        steps=setting.steps,
-        delta=setting.delta,
-        accountant=accountant,
-    )

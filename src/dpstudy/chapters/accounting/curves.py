@@ -7,7 +7,7 @@ import math
 import pandas as pd
 from matplotlib.axes import Axes
 
-from dpstudy.chapters.accounting.common import AT_DELTA, NAMES, Resolution, setting_epsilon
+from dpstudy.chapters.accounting.common import AT_DELTA, NAMES, Resolution
 from dpstudy.ledger.published import Setting
 from dpstudy.page.figure import STYLES, Figure, Table, canvas
 from dpstudy.papers.losing_less.published import END_TO_END
@@ -44,9 +44,8 @@ def curves_figure(drawn: Resolution) -> Figure:
             f"they stand at: {ends}."
         ),
         caption=(
-            "ε over epochs for the end-to-end settings of losing less, Table 5, by three "
-            "accountants, under Poisson sampling. Upright line: the papers' last epoch. Level "
-            "line: the ε = 3 that they quote. Computed, not trained: no seeds, no device."
+            "ε over epochs for the end-to-end settings of losing less (Table 5), under Poisson "
+            "sampling. The lines mark the papers' last epoch and the ε = 3 that they quote."
         ),
         data=pd.concat(frames, ignore_index=True),
     )
@@ -58,34 +57,14 @@ def calibration_table(drawn: Resolution) -> Table:
     return Table(
         name="noise-for-epsilon-3",
         caption=(
-            f"The noise multiplier σ for ε = {TARGET:g} at {AT_DELTA} under Poisson sampling: "
-            "the paper's (losing less, Table 5), and the least that each accountant certifies. "
-            "Less noise: of the PLD's σ against the paper's. Last column: whole epochs that the "
-            f"paper's σ affords before the PLD passes {TARGET:g}."
+            f"The noise multiplier σ for ε = {TARGET:g} at {AT_DELTA} under Poisson sampling: the "
+            "paper's, and the least that each accountant certifies. Last column: the epochs that "
+            f"the paper's σ affords before PLD passes {TARGET:g}."
         ),
         data=pd.DataFrame(rows),
         formats={"Less noise": "{:.1%}", "Paper's σ": "{:.2f}"}
         | {f"σ, {name}": "{:.3f}" for name in NAMES.values()},
     )
-
-
-def settings_in_words() -> str:
-    """State the chapter's main numbers for the end-to-end settings, one line a data set."""
-    lines = [f"{'':<14}claimed  RDP 2019   RDP    PLD      σ   σ for ε = 3 by RDP"]
-    for setting in END_TO_END:
-        noise = noise_multiplier_for(
-            TARGET,
-            sampling_probability=setting.sampling_probability,
-            steps=setting.steps,
-            delta=setting.delta,
-            accountant="rdp",
-        )
-        old, loose, tight = (setting_epsilon(setting, accountant) for accountant in NAMES)
-        lines.append(
-            f"{DATASETS[setting.dataset]:<14}{setting.claimed_epsilon:>7.2f}{old:>10.2f}"
-            f"{loose:>6.2f}{tight:>7.2f}{setting.noise_multiplier:>7.2f}{noise:>21.3f}"
-        )
-    return "\n".join(lines)
 
 
 def _curve_frame(setting: Setting, stride: int) -> pd.DataFrame:

@@ -6,7 +6,7 @@ import math
 
 import pandas as pd
 
-from dpstudy.chapters.accounting.common import AT_DELTA, show_epsilon, unsampled_epsilon
+from dpstudy.chapters.accounting.common import AT_DELTA, show_epsilon
 from dpstudy.ledger.published import MNIST_PARAMETERS
 from dpstudy.page.figure import STYLES, Figure, Table, canvas
 from dpstudy.papers.backpropagation_clipping.published import (
@@ -55,10 +55,9 @@ def tanh_filter_figure(drawn: Resolution) -> Figure:
             f"n = {MNIST_PARAMETERS:,}."
         ),
         caption=(
-            f"The tanh filter on MNIST (σ = {setting.noise_std}, batch {setting.batch}): the ε "
-            "that follows from the proven sensitivity √n of n parameters, by PLD under Poisson "
-            "sampling. n = 1 is what the paper accounts for. It states neither epochs nor network: "
-            "both are our choice. Computed, not trained: no seeds, no device."
+            f"The tanh filter on MNIST (σ = {setting.noise_std}, batch {setting.batch}): the ε of "
+            "the proven sensitivity √n, by PLD under Poisson sampling. n = 1 is what the paper "
+            "accounts for."
         ),
         data=data,
     )
@@ -84,11 +83,9 @@ def backpropagation_table() -> Table:
     return Table(
         name="backpropagation-clipping-epsilon",
         caption=(
-            f"Backpropagation clipping as published (batch "
-            f"{BACKPROPAGATION_CLIPPING[0].batch:,}), at {AT_DELTA}. Δ: one "
-            "example's greatest share in one layer's gradient. σ: noise on one layer's gradient, "
-            "over Δ. ρ: zCDP of the whole run, composed as in the paper, batches in parallel, "
-            "layers and epochs in sequence."
+            "Backpropagation clipping as published, batch "
+            f"{BACKPROPAGATION_CLIPPING[0].batch:,}, at {AT_DELTA}. Δ: what one example adds to "
+            "one layer's gradient; σ: the noise over Δ; ρ: zCDP of the whole run."
         ),
         data=data,
         formats={
@@ -108,12 +105,9 @@ def corrected_table() -> Table:
     return Table(
         name="corrected-clipping-epsilon",
         caption=(
-            "Backpropagation clipping in its authors' corrected code (MNIST, batch "
-            f"{code.batch}, {code.epochs} epochs, {code.layers} layers, Poisson sampling), at "
-            f"{AT_DELTA}. Target: what the code calibrates the noise to, by a central limit over "
-            "steps × layers. Layers apart: PLD, with the code's assumption that each layer draws "
-            "its own batch. Proven: PLD with one batch for all layers, which is what runs. "
-            "Accuracy: as the code's comments state it."
+            f"The corrected code on MNIST: batch {code.batch}, {code.epochs} epochs, {code.layers} "
+            f"layers, at {AT_DELTA}. Layers apart: PLD as if each layer drew its own batch. "
+            "Proven: PLD with one batch for all, which is what runs."
         ),
         data=data,
         formats={
@@ -123,27 +117,6 @@ def corrected_table() -> Table:
             **dict.fromkeys(("Target ε", "ε, layers apart", "Proven ε"), "{:.3g}"),
         },
     )
-
-
-def broken_in_words() -> str:
-    """State claimed and proven epsilon of the two papers whose sensitivity is not proven."""
-    lines = [
-        f"backpropagation clipping, {DATASETS[setting.dataset]}: "
-        f"claimed {setting.claimed_epsilon:.2f}, "
-        f"proven {show_epsilon(unsampled_epsilon(setting.proven_rho))}"
-        for setting in BACKPROPAGATION_CLIPPING
-    ]
-    lines += [
-        f"backpropagation clipping, corrected code: target {setting.target_epsilon:.2f}, "
-        f"proven {_corrected_epsilon(setting):.3g}"
-        for setting in CORRECTED_CLIPPING
-    ]
-    claimed, proven = (
-        show_epsilon(tanh_epsilon(TANH_FILTER[0], n, TANH_FILTER_EPOCHS))
-        for n in (1, MNIST_PARAMETERS)
-    )
-    lines.append(f"tanh filter, MNIST: by the claimed sensitivity {claimed}, proven {proven}")
-    return "\n".join(lines)
 
 
 def tanh_epsilon(setting: TanhFilter, parameters: int, epochs: int) -> float:
@@ -171,7 +144,8 @@ def _tanh_frame(setting: TanhFilter, counts: tuple[int, ...]) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def _corrected_epsilon(setting: CorrectedClipping) -> float:
+def corrected_epsilon(setting: CorrectedClipping) -> float:
+    """Return the epsilon of the corrected code's noise, one batch for all layers."""
     return epsilon(
         sampling_probability=setting.sampling_probability,
         noise_multiplier=setting.joint_noise_multiplier,
@@ -192,5 +166,5 @@ def _corrected_row(setting: CorrectedClipping) -> dict[str, object]:
             delta=setting.delta,
         ),
         "σ of a step": setting.joint_noise_multiplier,
-        "Proven ε": _corrected_epsilon(setting),
+        "Proven ε": corrected_epsilon(setting),
     }

@@ -1,0 +1,104 @@
+"""Every number that the chapter on performance says in prose is what the benchmark stored."""
+
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from dpstudy.chapters import performance as chapter
+from dpstudy.chapters.repeats import repeats
+from dpstudy.chapters.timings import OURS
+
+NOTEBOOK = Path(__file__).parents[1] / "notebooks" / "09_performance.py"
+MNIST, CIFAR = "mnist", "cifar-10"
+OPACUS = ("Opacus, hooks", "Opacus, ghost clipping")
+
+
+@pytest.fixture(autouse=True)
+def of_the_study(monkeypatch):
+    monkeypatch.delenv("DPSTUDY_RESULTS", raising=False)
+
+
+@cache
+def prose():
+    lines = NOTEBOOK.read_text().splitlines()
+    return " ".join(" ".join(line.removeprefix("#") for line in lines).split())
+
+
+def says(fragment):
+    assert fragment in prose(), fragment
+
+
+def column(name, of):
+    """A column of one contestant, on MNIST and on CIFAR-10."""
+    data = chapter.stored().contestants().set_index(["network", "name"])[of]
+    return data[MNIST, name], data[CIFAR, name]
+
+
+def test_clipping_is_nearly_free():
+    mnist, cifar = column("ours, not private", "ratio")
+    says(f"takes {mnist:.2f} times as long on the MNIST network and {cifar:.2f} times on the CIFAR")
+    assert 0.9 < cifar < mnist < 1.1
+
+
+def test_how_long_the_others_take():
+    data = chapter.stored().contestants()
+    modes = data[data.name.isin(OPACUS)].sort_values("seconds").groupby("network").ratio.first()
+    faster = modes[[MNIST, CIFAR]]
+    says("of Opacus takes {:.2f} and {:.2f} times as long as our private step".format(*faster))
+    says("`vmap(grad)` {:.2f} and {:.2f} times".format(*column("vmap(grad)", "ratio")))
+    says("jax-privacy {:.2f} and {:.2f} times".format(*column("jax-privacy", "ratio")))
+    plain = column("PyTorch, not private", "ratio")
+    says("PyTorch without privacy takes {:.2f} and {:.2f} times as long".format(*plain))
+    assert plain[1] < 1
+
+
+def test_the_machine_s_rate_and_memory():
+    (_, ours), (_, plain) = column(OURS, "rate"), column("PyTorch, not private", "rate")
+    says(f"reaches {100 * ours:.0f} % of the machine's rate")
+    says(f"PyTorch without privacy {100 * plain:.0f} %")
+    leaner = map(min, zip(*(column(name, "peak") for name in OPACUS), strict=True))
+    shares = [one / other for one, other in zip(column(OURS, "peak"), leaner, strict=True)]
+    says("Our peak memory is {:.2f} and {:.2f} times that of the leaner".format(*shares))
+
+
+def test_what_is_undone():
+    undone = chapter.stored().undone().set_index(["network", "name"]).ratio
+    whole, convolution, pooling = (
+        "the whole batch in one pass",
+        "the library's convolution",
+        "the library's pooling",
+    )
+    says(f"takes {undone[MNIST, whole]:.2f} and {undone[CIFAR, whole]:.2f} times as long")
+    says(
+        f"our convolution {undone[MNIST, convolution]:.2f}, our pooling "
+        f"{undone[MNIST, pooling]:.2f}, small portions {undone[MNIST, whole]:.2f}"
+    )
+    assert (undone[MNIST] >= 3).sum() == 3
+    says(f"it is the convolution, {undone[CIFAR, convolution]:.2f}")
+    says(f"no loss there, {undone[CIFAR, 'columns gathered anew for each use']:.2f}")
+
+
+def test_growth():
+    batches = chapter.stored().series("by_batch")
+    speeds = batches.set_index(["network", "batch"]).examples_per_second
+    says(
+        f"{speeds[MNIST, 64]:,.0f} examples a second at batch 64 and {speeds[MNIST, 2048]:,.0f} at"
+    )
+    assert speeds[CIFAR].max() / speeds[CIFAR].min() < 1.15
+    side = chapter.stored().series("side_by_side").set_index(["network", "processes"])
+    together = side.examples_per_second[MNIST, 2]
+    says(f"{together:,.0f} examples a second on MNIST, where one run has {speeds[MNIST, 512]:,.0f}")
+    assert together > speeds[MNIST, 512]
+
+
+def test_repeats():
+    data = repeats().data
+    most = 100 * data["most apart"].max()
+    says(
+        f"Over {len(data)} runs that were trained twice the accuracies differ by at most {most:.2f}"
+    )
+
+
+def test_nothing_is_to_be_looked_at():
+    assert "ook at" not in prose()

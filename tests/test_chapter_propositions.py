@@ -1,0 +1,161 @@
+"""Every number that the chapter on propositions says in prose is what the searches found.
+
+They are held to the stored outcomes, whose verdicts the tests of the searches hold to the code.
+"""
+
+import math
+import re
+from collections import Counter
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from dpstudy.chapters import propositions as chapter
+from dpstudy.chapters.statements import STATEMENTS
+from dpstudy.lab import records
+from dpstudy.ledger.published import MNIST_PARAMETERS
+from dpstudy.papers.backpropagation_clipping.propositions.layer_sensitivity import BATCH
+from dpstudy.propositions.statement import VERDICTS, Outcome
+
+ROOT = Path(__file__).parents[1]
+NOTEBOOK = ROOT / "notebooks" / "06_theorems.py"
+STORED, DAMAGED = records.read_all(ROOT / "results" / "theorems", "theorems")
+BY_NAME = {record["statement"]: record for record in STORED.values()}
+
+
+@cache
+def prose():
+    lines = NOTEBOOK.read_text().splitlines()
+    return " ".join(" ".join(line.removeprefix("#") for line in lines).split())
+
+
+def says(fragment):
+    assert fragment in prose(), fragment
+
+
+def found(name, pattern):
+    """The groups of a pattern in the stored finding of a statement."""
+    match = re.search(pattern, BY_NAME[name]["finding"])
+    assert match, (name, BY_NAME[name]["finding"])
+    return match.groups()
+
+
+def as_stored(name):
+    stored = BY_NAME[name]
+    fields = ("worst", "looked", "finding", "tightness")
+    corrected = -1.0 if stored["verdict"] == "corrected" else None
+    return Outcome(
+        **{field: stored[field] for field in fields}, corrected=corrected, tolerance=1e-6
+    )
+
+
+@pytest.fixture
+def stored(monkeypatch):
+    """The chapter with the stored outcomes in place of a minute of searching."""
+    monkeypatch.setattr(chapter, "outcome", as_stored)
+
+
+def test_how_many_hold_and_how_many_fail():
+    assert not DAMAGED and set(BY_NAME) == set(STATEMENTS)
+    verdicts = Counter(record["verdict"] for record in BY_NAME.values())
+    holds = verdicts["holds"] + verdicts["holds, loose"]
+    fails = verdicts["corrected"] + verdicts["refuted"]
+    says(f"{len(BY_NAME)} statements of the four papers")
+    says(f"{holds} hold. {fails} fail as printed or as used; for {verdicts['corrected']} of them")
+
+
+def test_sensitivities():
+    root = math.sqrt(MNIST_PARAMETERS)
+    says(f"sensitivity is √n, {root:.0f} on the MNIST network, not 1")
+    says(f"reaches √n = {root:.0f} in the limit")
+    [mean] = found("layer-sensitivity-mean-loss", r"up to ([\d.]+) a b")
+    says(f"raises a sensitivity up to {float(mean):.2f} times")
+    says(f"{float(mean):.2f} was found at $B = {BATCH}$")
+    assert float(mean) <= 2 - 1 / BATCH
+    most = max(found("convolution-sensitivity-padding", r"to ([\d.]+), ([\d.]+) of a b"))
+    says(f"cost nothing: {most} of $ab$ was found")
+    [reflected] = found("convolution-sensitivity-copying", r"to ([\d.]+) \(reflect\)")
+    says(f"{float(reflected):.2f} was found for reflection")
+    [replaced] = found("parallel-composition-replacing", r"to ([\d.]+) times")
+    assert float(replaced) == pytest.approx(4)
+    [cut] = found("parallel-composition-cut", r"to ([\d.]+) times")
+    assert float(cut) == pytest.approx(4 * (3 - 1) + 1)
+
+
+def test_where_the_filtered_norm_passes_one():
+    [at] = re.findall(r"at entries of about ([\d.]+);", chapter.tanh_filter().alt)
+    says(f"as soon as its entries are about {at}")
+
+
+def test_from_noise_to_epsilon():
+    targets = re.findall(r"([\d.]+) and ([\d.]+\d)", BY_NAME["corrected-code-targets"]["finding"])
+    first, second = zip(*targets, strict=True)
+    says(f"aims at ε = {first[0]} and gets {second[0]}")
+    says("Its targets {}, {}, {} and {}".format(*first))
+    says("cost {}, {}, {} and {}".format(*second))
+    mnist, cifar = found(
+        "shuffled-as-if-sampled",
+        r"MNIST, ε = [\d.]+: ([\d.e-]+) ±.*CIFAR-10, ε = [\d.]+: ([\d.e-]+)",
+    )
+    says(f"δ is {float(mnist):g} on MNIST and {float(cifar):g} on CIFAR-10; on Fashion-MNIST")
+    says(f"batches can have δ = {float(mnist):.1g} on MNIST where the formula states")
+    assert (
+        "Fashion-MNIST, ε = 3.00: no more can be told"
+        in BY_NAME["shuffled-as-if-sampled"]["finding"]
+    )
+    for name in ("pld", "rdp"):
+        ratios = re.findall(r"\d\.\d{3}", BY_NAME[f"{name}-covers-delta"]["finding"])
+        says(f"the drawn δ is {min(ratios)} to {max(ratios)} of")
+    two, five = found(
+        "group-privacy", r"2 records have δ = ([\d.e-]+) at ε = 6, and 5 .*δ = ([\d.e-]+) at"
+    )
+    says(f"records δ = {float(two):.6f} at ε = 6, and five δ = {float(five):g} at ε = 15")
+
+
+def test_gradients():
+    factor, weights, inputs = found(
+        "gradient-norm-sum", r"A gradient ([\d.]+) times .*\|W\| = ([\d.]+), \|a\| = ([\d.]+)\."
+    )
+    says(f"A gradient {float(factor):.1f} times the bound of Eq. 11 of losing less was found")
+    says(f"= {weights} and $\\lVert a \\rVert$ = {inputs} a gradient is {factor} times the printed")
+    longest, bound = found("gradient-norm-multiclass", r"([\d.]+) for 10 classes.*, ([\d.]+)\.$")
+    assert float(longest) == pytest.approx(math.sqrt(2), abs=1e-6)
+    says(f"is {bound}. The blocks")
+    [apart] = found("tanh-equation", r"up to ([\d.]+) away")
+    says(f"up to {apart} away")
+
+
+def test_theorem_1():
+    worst, drawn = found("clipping-bias-sharp", r"is ([\d.]+) Δ with two .* ([\d.]+) Δ by gradient")
+    says(f"The largest bias found is {worst} Δ, and Δ/2 is enough")
+    says(f"Random problems stay at {drawn} Δ or below")
+    higher, lower, before, after = found(
+        "bias-falls-with-temperature", r"from ([\d.]+) to ([\d.]+), .* from ([\d.]+) to ([\d.]+)\.$"
+    )
+    says(f"from {before} to {after} when $T$ falls from {higher} to {lower}")
+    [share] = found("clipped-field-multiclass", r"adds up to ([\d.]+)% of its length")
+    says(f"adds up to {share} % of its length")
+
+
+def test_the_table_says_of_each_statement_what_became_of_it(stored):
+    rows = {row[0]: row for row in chapter.in_short().shown()}
+    assert len(rows) == len(chapter.CONSEQUENCES)
+    for name, (short, follows) in chapter.CONSEQUENCES.items():
+        _, paper, became, for_you = rows[short]
+        verdict = BY_NAME[name]["verdict"]
+        assert became.startswith("Holds" if verdict.startswith("holds") else "Fails")
+        assert (STATEMENTS[name].instead or "") in became
+        assert for_you == follows and paper in chapter.PAPERS.values()
+
+
+def test_every_statement_is_in_a_table(stored, monkeypatch):
+    monkeypatch.setattr(chapter, "convergence_rates", lambda: None)
+    counted, *tables, _ = chapter.all_statements().parts
+    assert sum(len(table.data) for table in tables) == len(STATEMENTS)
+    assert counted.data[list(VERDICTS)].to_numpy().sum() == len(STATEMENTS)
+    assert chapter.all_statements().titles[1:-1] == tuple(counted.data.Paper)
+
+
+def test_nothing_is_to_be_looked_at():
+    assert "ook at" not in prose()
