@@ -271,24 +271,6 @@ def is_convex(objective: Objective = surrogate) -> Outcome:
     )
 
 
-def around(classes: int | None, sizes: np.ndarray) -> np.ndarray:
-    """Return the circulation around loops of several sizes, where `most_circulating` ended.
-
-    Args:
-        classes: as for `loss_of`.
-        sizes: of the loops, in units of the loop found.
-    """
-    loss, _ = loss_of(classes)
-
-    def one(size: Array, case: Any) -> Array:
-        field = partial(
-            clipped_field, loss, examples=case["examples"], clip_norm=jnp.exp(case["log_clip"])
-        )
-        return circulation(field, case["centre"], size * case["across"], size * case["up"])
-
-    return in_double(jax.vmap(one, (0, None)))(sizes, most_circulating(classes).case)
-
-
 def along_the_loop(classes: int | None) -> np.ndarray:
     """Return the line integral on the way around the loop that `most_circulating` ended with."""
     loss, _ = loss_of(classes)
