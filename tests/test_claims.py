@@ -123,7 +123,9 @@ def test_every_claim_is_complete_and_types_no_verdict_and_no_number(paper, claim
     for text in (claim.says, claim.remark):
         assert text.endswith(".") or text == claim.remark == ""
         assert not re.search("|".join(Verdict), text)
-        if NO_DATASET not in claim.rules:  # What runs are compared with stands in published.py.
+        if (
+            NO_DATASET not in claim.rules and "aims at" not in text
+        ):  # What runs are compared with stands in published.py.
             assert not re.search(r"\d\s?%|\d\.\d", text)
     for dataset, rule in claim.rules.items():
         for runs in rule.sides:

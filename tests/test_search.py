@@ -89,7 +89,7 @@ def test_a_search_tries_what_was_proposed_then_trains_its_best_again_and_ends(re
 
 
 def test_what_follows_from_the_best_waits_for_the_choice_and_changes_it(results):
-    then = {"wide": Then("best", {"width": 2.0}, seeds=2)}
+    then = {"wide": Then("best", lambda run: vary(run, width=2.0), seeds=2)}
     search = replace(SWEEP, then=then)
     assert search.undecided()[-2:] == [("mnist", "wide")] * 2
     keep(search, near(0.1))

@@ -8,29 +8,28 @@ setting that was proposed in view of earlier results: it is found through its st
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 from dpstudy.lab import choices, records
 from dpstudy.lab.choices import Choice, Kept
 from dpstudy.lab.experiment import Experiment
 from dpstudy.lab.store import DamagedError
-from dpstudy.parts.run import Run, vary
+from dpstudy.parts.run import Run
 
 
 @dataclass(frozen=True)
 class Then:
-    """What is trained once the best of a group is known: the same with some fields changed.
+    """What is trained once the best of a group is known: the same with something changed.
 
     Attributes:
         best: the label of the best of the group.
-        change: fields of the run by name, as `vary` takes them.
+        change: from the best run to this one.
         seeds: how many, from 0.
     """
 
     best: str
-    change: Mapping[str, Any]
+    change: Callable[[Run], Run]
     seeds: int
 
 
@@ -91,7 +90,7 @@ class Search(Experiment):
                 yield name, label, then.best, range(seeds or then.seeds)
 
     def _run(self, choice: Choice, label: str) -> Run:
-        return vary(choice.run, **self.then[label].change) if label in self.then else choice.run
+        return self.then[label].change(choice.run) if label in self.then else choice.run
 
     def chosen(self) -> dict[tuple[str, str], Choice]:
         """Return the stored choices by dataset and label."""

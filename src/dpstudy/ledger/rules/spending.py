@@ -15,7 +15,8 @@ from dpstudy.ledger.verdict import Outcome, UndecidedError, graded
 from dpstudy.ledger.wording import rounded_down
 
 _PROVEN = ("pld", "shuffled-pld")
-_OF_ITS_TIME = ("rdp-2019", "claimed-rdp-2019")
+# A paper's own claim first, where runs carry one.
+_OF_ITS_TIME = ("claimed-zcdp", "claimed-gdp", "claimed-rdp-2019", "rdp-2019")
 _AT_LEAST = "shuffled-at-least"
 _PROOF = {
     "poisson": "(Poisson sampling) ε = {:.3g} is proven",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 
-from dpstudy.ledger.published import DELTA, Accuracy, Source
+from dpstudy.ledger.published import DELTA, Accuracy, Number, Source, by_name
 from dpstudy.privacy.accounting import effective_noise_multiplier
 from dpstudy.privacy.conversions import gdp_noise_multiplier_for, zcdp_rho
 
@@ -166,4 +166,20 @@ ACCURACIES = tuple(
         accuracies,
         strict=True,
     )
+)
+
+NUMBERS = by_name(
+    *(Number(f"{a.dataset}, {a.method}", a.accuracy, a.source, accuracy=True) for a in ACCURACIES),
+    *(
+        Number(f"{p.dataset}, epsilon", p.claimed_epsilon, p.source)
+        for p in BACKPROPAGATION_CLIPPING
+    ),
+    *(
+        Number(f"corrected, aims at {c.target_epsilon:g}", c.accuracy, c.source, accuracy=True)
+        for c in CORRECTED_CLIPPING
+    ),
+    *(
+        Number(f"corrected, epsilon {c.target_epsilon:g}", c.target_epsilon, c.source)
+        for c in CORRECTED_CLIPPING
+    ),
 )

@@ -73,6 +73,14 @@ def _at_rate(activation: str, rate: float) -> Run:
     return vary(calibrated(run), measures=(Norms(),))
 
 
+def _at_3(best: Run) -> Run:
+    return vary(best, noise_multiplier=NOISE_FOR_3)
+
+
+def _of_losing_less(best: Run) -> Run:
+    return vary(_at_3(best), network=LosingLessCifar(best.network.activation))
+
+
 def _each_rate(rates: tuple[float, ...]) -> dict[str, tuple[str, ...]]:
     return {
         f"{activation}, best": tuple(f"{activation}, rate {rate:g}" for rate in rates)
@@ -92,12 +100,13 @@ CIFAR_10_RATES = Search(
     groups=_each_rate(RATES),
     best_seeds=3,
     then={
-        f"{name}, epsilon 3{where}": Then(
-            f"{name}, best", {"noise_multiplier": NOISE_FOR_3} | network, seeds=2
-        )
-        for where, network_of in (("", None), (", network of Losing less", LosingLessCifar))
-        for name, activation in ACTIVATIONS.items()
-        for network in [{"network": network_of(activation)} if network_of else {}]
+        **{f"{name}, epsilon 3": Then(f"{name}, best", _at_3, seeds=2) for name in ACTIVATIONS},
+        **{
+            f"{name}, epsilon 3, network of Losing less": Then(
+                f"{name}, best", _of_losing_less, seeds=2
+            )
+            for name in ACTIVATIONS
+        },
     },
     rivals=tuple(_each_rate(RATES).values()),
     in_smoke=("relu, rate 8", "tanh, rate 8"),
