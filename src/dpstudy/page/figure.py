@@ -99,6 +99,16 @@ def canvas(
         yield figure, list(figure.subplots(rows, columns, squeeze=False, **axes).flat)
 
 
+def legend_below(figure: Canvas) -> None:
+    """Name what is drawn in all axes below them, once each."""
+    named = {}
+    for axes in figure.axes:
+        named |= dict(zip(*reversed(axes.get_legend_handles_labels()), strict=True))
+    columns = min(len(named), max(2, int(figure.get_figwidth() // 2)))
+    place = {"loc": "outside lower center", "ncols": columns}
+    figure.legend(named.values(), named, fontsize="small", **place)
+
+
 @dataclass(frozen=True, kw_only=True)
 class _Captioned:
     """What figures and tables share: a name, a caption, and numbers to download."""
@@ -208,7 +218,7 @@ class Table(_Captioned):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        named = {*self.formats, *(part for form in self.merged.values() for part in _fields(form))}
+        named = {*self.formats, *(part for form in self.merged.values() for part in fields(form))}
         unknown = sorted(named - set(self.data.columns))
         if unknown:
             raise ValueError(f"{self.name}: no column {unknown[0]!r} to format or merge")
@@ -220,14 +230,14 @@ class Table(_Captioned):
 
     def _columns(self) -> list[str]:
         """Return the names of the columns shown."""
-        whole = {part: name for name, form in self.merged.items() for part in _fields(form)}
+        whole = {part: name for name, form in self.merged.items() for part in fields(form)}
         return list(dict.fromkeys(whole.get(column, column) for column in self.data.columns))
 
     def _shown(self, column: str) -> list[str]:
         if column not in self.merged:
             return [self._cell(column, value) for value in self.data[column]]
         form = self.merged[column]
-        rows = self.data[_fields(form)].to_dict("records")
+        rows = self.data[fields(form)].to_dict("records")
         cells = [{name: self._cell(name, value) for name, value in row.items()} for row in rows]
         return [MISSING if set(of.values()) == {MISSING} else form.format_map(of) for of in cells]
 
@@ -316,7 +326,7 @@ def _data_uri(media_type: str, content: bytes) -> str:
     return f"data:{media_type};base64,{base64.b64encode(content).decode()}"
 
 
-def _fields(form: str) -> list[str]:
+def fields(form: str) -> list[str]:
     """Return the names of the columns in a template."""
     return [name for _, name, _, _ in Formatter().parse(form) if name is not None]
 

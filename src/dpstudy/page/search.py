@@ -1,0 +1,226 @@
+"""A search: what its settings came to, and what the best of them comes to with other seeds.
+
+The best is chosen by the test accuracy of seed 0, and the choice is not paid for.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import pandas as pd
+from matplotlib.axes import Axes
+
+from dpstudy.lab.readings import Reading
+from dpstudy.ledger.published import Accuracy
+from dpstudy.page.figure import STYLES, Figure, Style, Table, canvas, legend_below
+from dpstudy.page.lines import Line
+from dpstudy.page.quantity import ACCURACY, Quantity
+from dpstudy.page.results import epsilons, of_published, spread, table_of
+from dpstudy.page.words import caption
+from dpstudy.parts.run import Run, setting
+
+# What comes after a technique's name in the label of the best of it.
+BEST = ", best"
+Ranges = Callable[[Run], Mapping[str, tuple[float, float]]]
+
+
+@dataclass(frozen=True, eq=False)
+class Technique:
+    """One technique of a search.
+
+    Attributes:
+        again: the best of it with other seeds; nothing is stored of it until it is chosen.
+        tried: one row a run of the settings that were tried: `Reading.finals`, and its `run`.
+        published_at: the setting that is published with its accuracy.
+    """
+
+    again: Line
+    tried: pd.DataFrame
+    published_at: float | None = None
+
+    @property
+    def name(self) -> str:
+        """The technique's name on the page."""
+        return self.again.name
+
+    @cached_property
+    def best(self) -> pd.Series:
+        """The row of the best setting, at seed 0; the best so far, if none is chosen yet.
+
+        Without an accuracy where that run is not stored.
+        """
+        first = self.tried[(self.tried.seed == 0) & ~self.tried.stopped]
+        if not self.again.own.found:
+            first = self.tried if first.empty else first
+            return first.loc[first.test_accuracy.idxmax()]
+        chosen = replace(self.again.own.found[0][1].run, seed=0)
+        same = [run == chosen for run in first.run]
+        return first[same].iloc[0] if any(same) else pd.Series({"run": chosen})
+
+
+def techniques(
+    reading: Reading,
+    published: Mapping[str, Accuracy | None],
+    at: Mapping[str, float] | None = None,
+    styles: Mapping[str, Style] | None = None,
+) -> list[Technique]:
+    """Return the techniques of a search of which something is stored.
+
+    Args:
+        reading: of a `Search`, on one dataset.
+        published: by technique, what is published.
+        at: by technique, the published setting.
+        styles: by technique.
+    """
+    finals = reading.finals.assign(run=[result.run for _, result in reading.found])
+    found = []
+    for number, (best, labels) in enumerate(reading.experiment.groups.items()):
+        name, tried = best.removesuffix(BEST), finals[finals.label.isin(labels)]
+        if len(tried):
+            style = (styles or {}).get(name, STYLES[number % len(STYLES)])
+            again = Line(reading, best, name, style, published.get(name))
+            found.append(Technique(again, tried.assign(label=name), (at or {}).get(name)))
+    return found
+
+
+def winners(
+    found: Sequence[Technique],
+    *more: str,
+    settings: Sequence[Quantity],
+    name: str,
+    shown: str,
+    ranges: Ranges | None = None,
+) -> Table:
+    """Return the best setting of each technique, and what it comes to with other seeds.
+
+    Args:
+        found: the techniques.
+        more: sentences for the caption.
+        settings: what was searched, shown as one column.
+        name: of the table.
+        shown: what is shown, for the caption.
+        ranges: from the best run, between what numbers each setting was searched, by field.
+    """
+    rows = [
+        {
+            "technique": one.name,
+            **of_published(one.again),
+            **spread(one.again.accuracy),
+            "seed 0": one.best.get("test_accuracy"),
+            "median of all": one.tried.test_accuracy.median(),
+            "tried": len({replace(run, seed=0) for run in one.tried.run}),
+            **{of.label: _value(one.best.run, of) for of in settings},
+            "at an edge": ranges and _edges(one.best.run, settings, ranges),
+            **epsilons(one.again),
+        }
+        for one in found
+    ]
+    together = {
+        "in the search": "{seed 0}, median {median of all} of {tried}",
+        "best setting": ", ".join(f"{{{of.label}}}" for of in settings),
+    }
+    return table_of(rows, name, caption(shown, _runs_of(found), *more), settings, together)
+
+
+def against(found: Sequence[Technique], of: Quantity, *more: str, name: str, shown: str) -> Figure:
+    """Draw the test accuracy over one searched setting, a curve a technique.
+
+    Dashes are the best with other seeds, hollow marks are settings that were given up, where they
+    then were. What is published is a star at its setting; a line, if that is not published.
+
+    Args:
+        found: the techniques.
+        of: the setting.
+        more: sentences for the caption.
+        name: of the figure.
+        shown: what is shown, for the caption.
+    """
+    data = pd.concat(
+        one.tried.assign(**{of.column: [_value(run, of) for run in one.tried.run]}) for one in found
+    )
+    with canvas(size=(7.2, 4.0)) as (figure, (axes,)):
+        for one in found:
+            _draw_tried(axes, one, data[data.label == one.name], of)
+            _draw_best(axes, one, of)
+        of.along(axes.xaxis)
+        ACCURACY.along(axes.yaxis)
+        legend_below(figure)
+    return Figure(
+        fig=figure,
+        name=name,
+        caption=caption(shown, _runs_of(found), *more),
+        alt=f"Test accuracy over {of.label}. {'; '.join(_said(one, of) for one in found)}.",
+        data=data.drop(columns="run"),
+    )
+
+
+def _draw_tried(axes: Axes, one: Technique, rows: pd.DataFrame, of: Quantity) -> None:
+    style, whole = one.again.style, rows[~rows.stopped]
+    curve = whole.groupby(of.column).test_accuracy.median()
+    axes.plot(curve.index, curve, **style.line, label=one.name)
+    given_up = rows[rows.stopped]
+    if len(given_up):
+        mark = {"marker": style.marker, "color": style.color, "mfc": "white", "ls": "none"}
+        label = f"{one.name}, given up"
+        axes.plot(given_up[of.column], given_up.test_accuracy, **mark, label=label)
+
+
+def _draw_best(axes: Axes, one: Technique, of: Quantity) -> None:
+    color, theirs = one.again.style.color, one.again.published
+    again = one.again.accuracy
+    mark = {"marker": "_", "color": color, "markersize": 11, "ls": "none"}
+    axes.plot([_value(one.best.run, of)] * len(again), again, **mark)
+    if theirs is None:
+        return
+    label = f"{one.name}, published"
+    if one.published_at is None:
+        axes.axhline(theirs.accuracy, color=color, ls=one.again.style.dash, lw=1, label=label)
+    else:
+        star = {"marker": "*", "markersize": 13, "markeredgecolor": "black", "ls": "none"}
+        axes.plot(one.published_at, theirs.accuracy, color=color, label=label, **star)
+
+
+def _said(one: Technique, of: Quantity) -> str:
+    again, theirs = one.again.accuracy, one.again.published
+    said = f"{one.name}: best"
+    if "test_accuracy" in one.best:
+        said += f" {ACCURACY.show(one.best.test_accuracy)}"
+    said += f" at {of.show(_value(one.best.run, of))}"
+    if len(again):
+        low, high = ACCURACY.show(again.min()), ACCURACY.show(again.max())
+        said += f", with other seeds {ACCURACY.show(again.median())} ({low} to {high})"
+    if theirs is not None:
+        said += f", published {ACCURACY.show(theirs.accuracy)}"
+    if one.published_at is not None:
+        said += f" at {of.show(one.published_at)}"
+    return said
+
+
+def _value(run: Run, of: Quantity) -> object:
+    value = setting(run, of.column)
+    return getattr(value, "kind", value)
+
+
+def _runs_of(found: Sequence[Technique]) -> pd.DataFrame:
+    """Return the runs that were tried, and those of the best with other seeds."""
+    tried = [one.tried.assign(label=f"{one.name}, tried") for one in found]
+    again = [one.again.runs for one in found if len(one.again.runs)]
+    return pd.concat([*tried, *again], ignore_index=True)
+
+
+def _edges(run: Run, settings: Sequence[Quantity], ranges: Ranges) -> str:
+    """Name the settings of the best that lie at an end of what was searched."""
+    # A rate is proposed from an interval: one within a hundredth of its end is at the edge too.
+    ends = ranges(run)
+    at = [
+        of.label
+        for of in settings
+        if any(
+            math.isclose(setting(run, of.column), end, rel_tol=0.01)
+            for end in ends.get(of.column, ())
+        )
+    ]
+    return ", ".join(at) or "none"
