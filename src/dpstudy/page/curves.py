@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pandas as pd
 from matplotlib.axes import Axes
 
-from dpstudy.page.figure import Figure, Note, canvas, legend_below
+from dpstudy.page.figure import Figure, Note, canvas, legend_below, star
 from dpstudy.page.lines import Line, runs_of
 from dpstudy.page.quantity import ACCURACY, EPOCH, EPSILON, Quantity
 from dpstudy.page.words import AT_CHANCE, LEFT_OUT, caption
@@ -99,11 +99,9 @@ def _draw_published(axes: Axes, drawn: dict[Line, pd.DataFrame]) -> None:
     heights = [later.minimum.min(), later.maximum.max()]
     for line in drawn:
         if line.published is not None:
-            star = line.published.claimed_epsilon, line.published.accuracy
-            heights.append(star[1])
-            options = {"markersize": 13, "markeredgecolor": "black", "linestyle": "none"}
-            label = f"{line.name}, published"
-            axes.plot(*star, "*", color=line.style.color, label=label, **options)
+            at = line.published.claimed_epsilon, line.published.accuracy
+            heights.append(at[1])
+            star(axes, *at, line.style, f"{line.name}, published")
     axes.set_ylim(min(heights) - 0.02, min(1.0, max(heights) + 0.02))
 
 

@@ -25,6 +25,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Canvas
 
 MISSING = "—"
+# Pixels of a page that an inch of a figure takes at least.
+NARROWEST = 60
 
 
 @dataclass(frozen=True)
@@ -99,6 +101,13 @@ def canvas(
         yield figure, list(figure.subplots(rows, columns, squeeze=False, **axes).flat)
 
 
+def star(axes: Axes, x: float, y: float, style: Style, name: str) -> None:
+    """Draw a published value as a star, with the mark of its series in it: told apart in grey."""
+    edge = {"markeredgecolor": "black", "linestyle": "none"}
+    axes.plot(x, y, marker="*", markersize=15, color=style.color, label=name, **edge)
+    axes.plot(x, y, marker=style.marker, markersize=4, color="white", **edge)
+
+
 def legend_below(figure: Canvas) -> None:
     """Name what is drawn in all axes below them, once each."""
     named = {}
@@ -129,6 +138,14 @@ class _Captioned:
     def csv(self) -> str:
         """The numbers as CSV, in full precision, without row numbers."""
         return self.data.to_csv(index=False, lineterminator="\n")
+
+    @property
+    def _scrolling(self) -> str:
+        """What is wider than the page scrolls by itself, and by keyboard."""
+        return (
+            '<div style="overflow-x: auto" tabindex="0" role="region" '
+            f'aria-labelledby="{self.name}-caption">'
+        )
 
     def _wrap(self, body: str) -> str:
         link = (
@@ -187,8 +204,11 @@ class Figure(_Captioned):
 
     def _repr_html_(self) -> str:
         image = _data_uri("image/svg+xml", self.svg)
+        # On a narrow page it scrolls before its text gets too small to read.
+        narrowest = NARROWEST * self.fig.get_figwidth()
         return self._wrap(
-            f'<img src="{image}" alt="{escape(self.alt)}" style="max-width: 100%; height: auto">'
+            f'{self._scrolling}\n<img src="{image}" alt="{escape(self.alt)}" '
+            f'style="max-width: 100%; min-width: {narrowest:.0f}px; height: auto">\n</div>'
         )
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
@@ -254,10 +274,8 @@ class Table(_Captioned):
             for name, style in zip(columns, aligned, strict=True)
         )
         body = "\n".join(_row(cells, aligned) for cells in self.shown())
-        # A wide table scrolls by itself, and by keyboard.
         return self._wrap(
-            f'<div style="overflow-x: auto" tabindex="0" role="region" '
-            f'aria-labelledby="{self.name}-caption">\n'
+            f"{self._scrolling}\n"
             '<table class="table table-sm" style="font-size: 0.8em">\n'
             f"<thead><tr>{head}</tr></thead>\n"
             f"<tbody>\n{body}\n</tbody></table>\n</div>"

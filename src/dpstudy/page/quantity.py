@@ -37,14 +37,20 @@ class Quantity:
         return self.form.format(value)
 
     def along(self, axis: Axis) -> None:
-        """Make an axis one of this quantity, with few ticks."""
+        """Make an axis one of this quantity, with few ticks; to be called when all is drawn."""
         axis.set_label_text(self.label)
         if self.log:
             axis.axes.set(**{f"{axis.axis_name}scale": "log"})
-            subs = (1, 3) if axis.axis_name == "x" else (1, 2, 5)
-            axis.set_major_locator(LogLocator(subs=subs))
+            axis.set_major_locator(LogLocator(subs=_ticks(*axis.get_view_interval())))
             axis.set_minor_formatter(NullFormatter())
         axis.set_major_formatter(FuncFormatter(lambda value, _: self.tick(value)))
+
+
+def _ticks(low: float, high: float) -> tuple[int, ...]:
+    """Return where in each decade of a logarithmic axis its ticks lie."""
+    if high < 100 * low:
+        return 1, 2, 5
+    return (1, 3) if high < 1e4 * low else (1,)
 
 
 EPOCH = Quantity("epoch", "epoch", "{:g}")

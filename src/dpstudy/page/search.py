@@ -15,7 +15,7 @@ from matplotlib.axes import Axes
 
 from dpstudy.lab.readings import Reading
 from dpstudy.ledger.published import Accuracy
-from dpstudy.page.figure import STYLES, Figure, Style, Table, canvas, legend_below
+from dpstudy.page.figure import STYLES, Figure, Style, Table, canvas, legend_below, star
 from dpstudy.page.lines import Line
 from dpstudy.page.quantity import ACCURACY, Quantity
 from dpstudy.page.results import epsilons, of_published, spread, table_of
@@ -179,8 +179,7 @@ def _draw_best(axes: Axes, one: Technique, of: Quantity) -> None:
     if one.published_at is None:
         axes.axhline(theirs.accuracy, color=color, ls=one.again.style.dash, lw=1, label=label)
     else:
-        star = {"marker": "*", "markersize": 13, "markeredgecolor": "black", "ls": "none"}
-        axes.plot(one.published_at, theirs.accuracy, color=color, label=label, **star)
+        star(axes, one.published_at, theirs.accuracy, one.again.style, label)
 
 
 def _said(one: Technique, of: Quantity) -> str:

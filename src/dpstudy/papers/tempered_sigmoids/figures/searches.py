@@ -54,7 +54,7 @@ def table_3_search(reading: Reading) -> Table:
     stated = {name: published_accuracy(dataset, method) for name, method in _TABLE_3.items()}
     return winners(
         techniques(reading, stated),
-        "It says nothing of how lucky each search was, of which there is one a row.",
+        "The range says nothing of how lucky a search was, of which there is one a row.",
         settings=_SEARCHED,
         name="tempered-sigmoids-table-3-search",
         shown="the best settings by test accuracy at seed 0, trained again",
