@@ -308,7 +308,7 @@ accuracy.class_accuracy(private)
 # %% [markdown]
 # ## The runs that are missing
 
-# %% tags=["remove-input"]
+# %% tags=["hide-output", "remove-input"]
 from dpstudy.page.datasets import incomplete
 
 incomplete(

@@ -37,7 +37,7 @@ def classes(lines: Sequence[Line], *, name: str, shown: str) -> Figure | Note:
     named = NAMES.get(str(dataset_of(lines[0].reading)), tuple(map(str, range(10))))
     groups = found.groupby(["label", "class"], sort=False).accuracy
     data = groups.agg(["median", "min", "max", "count"]).reset_index()
-    with canvas(size=(7.2, 4.0)) as (figure, (axes,)):
+    with canvas(size=(7.2, 3.6)) as (figure, (axes,)):
         for at, line in enumerate(lines):
             rows, style = data[data.label == line.name], line.style
             axes.errorbar(

@@ -154,7 +154,7 @@ class _Captioned:
         )
         return (
             f'<figure role="group" id="{self.name}" aria-labelledby="{self.name}-caption" '
-            'style="margin: 1em 0">\n'
+            'style="margin: 0.5em 0">\n'
             f"{body}\n"
             f'<figcaption id="{self.name}-caption" style="{_CAPTION}">'
             f"{escape(self.caption)} [{link}]</figcaption>\n"
@@ -259,7 +259,7 @@ class Table(_Captioned):
         form = self.merged[column]
         rows = self.data[fields(form)].to_dict("records")
         cells = [{name: self._cell(name, value) for name, value in row.items()} for row in rows]
-        return [MISSING if set(of.values()) == {MISSING} else form.format_map(of) for of in cells]
+        return [_merge(form, of) for of in cells]
 
     def _cell(self, column: str, value: Any) -> str:
         form = self.formats.get(column, "{}")
@@ -276,7 +276,7 @@ class Table(_Captioned):
         body = "\n".join(_row(cells, aligned) for cells in self.shown())
         return self._wrap(
             f"{self._scrolling}\n"
-            '<table class="table table-sm" style="font-size: 0.8em">\n'
+            '<table class="table table-sm" style="font-size: 0.8em; line-height: 1.3">\n'
             f"<thead><tr>{head}</tr></thead>\n"
             f"<tbody>\n{body}\n</tbody></table>\n</div>"
         )
@@ -347,6 +347,13 @@ def _data_uri(media_type: str, content: bytes) -> str:
 def fields(form: str) -> list[str]:
     """Return the names of the columns in a template."""
     return [name for _, name, _, _ in Formatter().parse(form) if name is not None]
+
+
+def _merge(form: str, cells: dict[str, str]) -> str:
+    """Return cells as one; where all are missing, or all in brackets, these are not shown."""
+    if set(cells.values()) == {MISSING}:
+        return MISSING
+    return form.format_map(cells).replace(f" ({MISSING} to {MISSING})", "")
 
 
 def _alignment(column: pd.Series) -> str:

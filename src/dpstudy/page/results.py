@@ -21,10 +21,10 @@ EPSILONS = {
     "ε at least": ("epsilon_shuffled-at-least",),
     "ε proven": ("epsilon_pld", "epsilon_shuffled-pld"),
 }
-_SEARCH = ("seed 0", "median of all")
 FORMATS = {
     "published": "{:.1%}",
-    **dict.fromkeys(("median", "minimum", "maximum", *_SEARCH), "{:.2%}"),
+    **dict.fromkeys(("median", "seed 0"), "{:.2%}"),
+    **dict.fromkeys(("minimum", "maximum"), lambda share: f"{100 * share:.2f}"),
     **dict.fromkeys(("points", "low", "high"), lambda gain: points(gain).removesuffix(" points")),
     **dict.fromkeys(("published ε", *EPSILONS), "{:.2f}"),
     # A lower bound, so that what is shown is one too.
@@ -32,9 +32,8 @@ FORMATS = {
 }
 MERGED = {
     "published": "{published}, {published in}",
-    "range": "{minimum} to {maximum}",
-    "points gained": "{points} over {over}",
-    "95 % interval": "{low} to {high}",
+    "ours": "{median} ({minimum} to {maximum})",
+    "points gained": "{points} ({low} to {high})",
 }
 
 
@@ -54,7 +53,7 @@ def results(
         more: sentences for the caption.
         name: of the table.
         shown: what is shown, for the caption.
-        over: by the name of a line, the one that its gain is over.
+        over: by the name of a line, the one that its gain is over; the caption is to say so.
         settings: fields of the runs to show.
     """
     named, over = {line.name: line for line in lines}, over or {}
@@ -82,12 +81,13 @@ def of_published(line: Line) -> dict[str, object]:
     }
 
 
-def spread(accuracy: pd.Series) -> dict[str, float]:
-    """Return the columns that hold accuracies, one a seed."""
+def spread(accuracy: pd.Series) -> dict[str, float | None]:
+    """Return the columns that hold accuracies, one a seed; one alone has no range."""
+    low, high = (accuracy.min(), accuracy.max()) if len(accuracy) > 1 else (None, None)
     return {
         "median": accuracy.median(),
-        "minimum": accuracy.min(),
-        "maximum": accuracy.max(),
+        "minimum": low,
+        "maximum": high,
         "seeds": len(accuracy),
     }
 
@@ -97,11 +97,11 @@ def gain(line: Line, other: Line | None) -> dict[str, object]:
 
     Of one seed there is no interval; where one is not stored, no gain.
     """
-    columns: dict[str, object] = dict.fromkeys(("points", "over", "low", "high"))
+    columns: dict[str, object] = dict.fromkeys(("points", "low", "high"))
     if other is None or line.accuracy.empty or other.accuracy.empty:
         return columns
     first, second = line.accuracy, other.accuracy
-    columns |= {"points": first.mean() - second.mean(), "over": other.name}
+    columns["points"] = first.mean() - second.mean()
     try:
         estimate = Estimate.difference(first, second)
     except UndecidedError:
@@ -123,17 +123,19 @@ def table_of(
     merged: Mapping[str, str] | None = None,
 ) -> Table:
     """Return the table of such rows, without the columns that none of them has."""
-    data = pd.DataFrame(rows).dropna(axis=1, how="all")
+    data = pd.DataFrame(rows)
+    missing, together = set(data.columns[data.isna().all()]), {}
+    for column, form in (MERGED | (merged or {})).items():
+        parts = set(fields(form)) & set(data.columns)
+        if parts - missing:
+            together[column] = form
+            missing -= parts  # A column that is shown as a part of one has dashes in its place.
+    data = data.drop(columns=list(missing))
     formats = FORMATS | {of.label: of.form for of in settings}
-    together = MERGED | (merged or {})
     return Table(
         name=name,
         caption=said,
         data=data,
         formats={column: form for column, form in formats.items() if column in data},
-        merged={
-            column: form
-            for column, form in together.items()
-            if all(part in data for part in fields(form))
-        },
+        merged=together,
     )

@@ -110,16 +110,16 @@ def winners(
             **of_published(one.again),
             **spread(one.again.accuracy),
             "seed 0": one.best.get("test_accuracy"),
-            "median of all": one.tried.test_accuracy.median(),
             "tried": len({replace(run, seed=0) for run in one.tried.run}),
             **{of.label: _value(one.best.run, of) for of in settings},
             "at an edge": ranges and _edges(one.best.run, settings, ranges),
-            **epsilons(one.again),
+            **{name: spent[name] for name in ("published ε", "ε proven")},
         }
         for one in found
+        for spent in [epsilons(one.again)]
     ]
     together = {
-        "in the search": "{seed 0}, median {median of all} of {tried}",
+        "chosen by": "{seed 0}, best of {tried}",
         "best setting": ", ".join(f"{{{of.label}}}" for of in settings),
     }
     return table_of(rows, name, caption(shown, _runs_of(found), *more), settings, together)
@@ -141,7 +141,7 @@ def against(found: Sequence[Technique], of: Quantity, *more: str, name: str, sho
     data = pd.concat(
         one.tried.assign(**{of.column: [_value(run, of) for run in one.tried.run]}) for one in found
     )
-    with canvas(size=(7.2, 4.0)) as (figure, (axes,)):
+    with canvas(size=(7.2, 3.6)) as (figure, (axes,)):
         for one in found:
             _draw_tried(axes, one, data[data.label == one.name], of)
             _draw_best(axes, one, of)

@@ -154,8 +154,10 @@ class Sweep:
         """Return Spearman's correlation of the error with two distances from tanh.
 
         By slope and value at 0, and by (s, T, o); axes in standard deviations of the sweep. NaN
-        where all errors are the same.
+        where all errors are the same, and of one triplet alone.
         """
+        if self.count < 2:
+            return math.nan, math.nan
         settings = self.triplets[list(TRIPLET)].to_numpy(), np.array(astuple(TANH))
         return tuple(
             _spearman((((points - centre) / points.std(axis=0)) ** 2).sum(axis=1), self._errors)

@@ -27,9 +27,10 @@ from dpstudy.parts.activation import TANH, Relu, Tempered
 # Representative members: tanh, then each of s, T and o moved by itself.
 FAMILY = ((2.0, 2.0, 1.0), (1.0, 2.0, 1.0), (2.0, 0.5, 1.0), (2.0, 8.0, 1.0), (2.0, 2.0, 0.0))
 HOW = "papermill notebooks/02_tempered_sigmoids.ipynb out.ipynb -p profile smoke -p T {:g}"
-_AXES = tuple(
-    Quantity(column, label, "{:.2f}")
-    for column, label in zip(TRIPLET, ("scale s", "inverse temperature T", "offset o"), strict=True)
+_AXES = (
+    Quantity("scale", "scale s", "{:.2f}"),
+    Quantity("inverse_temperature", "inverse temperature T", "{:.2f}"),
+    Quantity("offset", "offset o", "{:.2f}"),
 )
 _SHAPE = (
     Quantity("slope", "slope at 0", "{:.2f}", log=True),
@@ -44,7 +45,7 @@ def family(members: tuple[tuple[float, float, float], ...] = FAMILY) -> Figure:
     lines = {f"s={s:g}, T={t:g}, o={o:g}": Tempered(s, t, o)(x) for s, t, o in members}
     lines["relu"] = Relu()(x)
     data = pd.DataFrame({"x": x, **{name: np.asarray(y) for name, y in lines.items()}})
-    with canvas(size=(6.4, 3.8)) as (figure, (axes,)):
+    with canvas(size=(6.4, 3.4)) as (figure, (axes,)):
         for style, name in zip(cycle(STYLES), lines, strict=False):
             axes.plot(x, data[name], **style.line, markevery=20, label=name)
         bounds = [bound for s, _, o in members for bound in (-o, s - o)]
@@ -103,17 +104,18 @@ def family_sweep(reading: Reading, relu: Reading) -> Figure | Note:
         reading: of the sweep.
         relu: of Figure 3, for the baseline.
     """
-    found, mean = Sweep.of(reading), Sweep.of(reading).mean
+    found = Sweep.of(reading)
+    mean = ", ".join(f"{value:.2f}" for value in found.mean)
     return sweep(
         found.triplets,
         *_AXES,
         name="tempered-sigmoids-figure-2",
-        caption=_caption(reading, f"The best {found.count} average (s, T, o) = {_shown(mean)}."),
+        caption=_caption(reading, f"The best {found.count} average (s, T, o) = ({mean})."),
         levels=(
             Line(reading, "tanh", style=STYLES[3]),
             Line(relu, "relu", style=STYLE["relu"]),
         ),
-        marks=(Mark("mean of the best tenth", mean, "-"), *_published(reading, TRIPLET)),
+        marks=(Mark("mean of the best tenth", found.mean, "-"), *_published(reading, TRIPLET)),
     )
 
 
@@ -123,7 +125,7 @@ def around_zero(reading: Reading) -> Figure | Note:
     found = Sweep.of(reading)
     chance, (near, apart) = found.near_tanh_at_zero(), found.ranks_by_distance()
     said = ""
-    if chance is not None and not math.isnan(near):
+    if not math.isnan(near):
         said = (
             f"Blind choice is as near to tanh's 1 and 0 as the best {found.count} in "
             f"{_percent(chance)} of choices; errors rank with the distance from there by "
@@ -218,10 +220,6 @@ def _row(
     accuracy = None if runs is None else runs.test_accuracy.median()
     numbers = dict(zip("sTo", triplet, strict=True))
     return {"triplets": name, **numbers, "median accuracy": accuracy, _CHANCE: chance}
-
-
-def _shown(triplet: Sequence[float] | pd.Series) -> str:
-    return f"({', '.join(f'{value:.2f}' for value in triplet)})"
 
 
 def _percent(chance: float) -> str:
