@@ -39,7 +39,10 @@ def curves(
     if not parts:
         return Note(name, "No stored run finished an epoch before it diverged.")
     data = pd.concat(parts.values(), ignore_index=True).dropna(axis=1, how="all")
-    with canvas(1, len(quantities), size=(2.4 + 3.6 * len(quantities), 3.5)) as (figure, panels):
+    with canvas(1, len(quantities), size=(max(6.9, 4.8 * len(quantities)), 3.5)) as (
+        figure,
+        panels,
+    ):
         for axes, of in zip(panels, quantities, strict=True):
             drawn = {line: rows for (line, one), rows in parts.items() if one == of}
             for line, rows in drawn.items():

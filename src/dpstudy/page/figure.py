@@ -350,10 +350,10 @@ def fields(form: str) -> list[str]:
 
 
 def _merge(form: str, cells: dict[str, str]) -> str:
-    """Return cells as one; where all are missing, or all in brackets, these are not shown."""
+    """Return cells as one; a range in brackets that is missing is not shown."""
     if set(cells.values()) == {MISSING}:
         return MISSING
-    return form.format_map(cells).replace(f" ({MISSING} to {MISSING})", "")
+    return re.sub(rf" \({MISSING}[^)]*{MISSING}\)", "", form.format_map(cells))
 
 
 def _alignment(column: pd.Series) -> str:

@@ -30,10 +30,12 @@ FORMATS = {
     # A lower bound, so that what is shown is one too.
     "ε at least": rounded_down,
 }
+# A range is not broken over lines.
+_TO = "\N{NO-BREAK SPACE}to\N{NO-BREAK SPACE}"
 MERGED = {
     "published": "{published}, {published in}",
-    "ours": "{median} ({minimum} to {maximum})",
-    "points gained": "{points} ({low} to {high})",
+    "ours": f"{{median}} ({{minimum}}{_TO}{{maximum}})",
+    "points gained": f"{{points}} ({{low}}{_TO}{{high}})",
 }
 
 

@@ -1,89 +1,22 @@
-"""A search: what its settings came to, and what the best of them comes to with other seeds.
-
-The best is chosen by the test accuracy of seed 0, and the choice is not paid for.
-"""
+"""A search: what its settings came to, and what the best of them comes to with other seeds."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property
+from dataclasses import replace
 
 import pandas as pd
 from matplotlib.axes import Axes
 
-from dpstudy.lab.readings import Reading
-from dpstudy.ledger.published import Accuracy
-from dpstudy.page.figure import STYLES, Figure, Style, Table, canvas, legend_below, star
-from dpstudy.page.lines import Line
+from dpstudy.page.figure import Figure, Table, canvas, legend_below, star
 from dpstudy.page.quantity import ACCURACY, Quantity
 from dpstudy.page.results import epsilons, of_published, spread, table_of
+from dpstudy.page.techniques import Technique
 from dpstudy.page.words import caption
 from dpstudy.parts.run import Run, setting
 
-# What comes after a technique's name in the label of the best of it.
-BEST = ", best"
 Ranges = Callable[[Run], Mapping[str, tuple[float, float]]]
-
-
-@dataclass(frozen=True, eq=False)
-class Technique:
-    """One technique of a search.
-
-    Attributes:
-        again: the best of it with other seeds; nothing is stored of it until it is chosen.
-        tried: one row a run of the settings that were tried: `Reading.finals`, and its `run`.
-        published_at: the setting that is published with its accuracy.
-    """
-
-    again: Line
-    tried: pd.DataFrame
-    published_at: float | None = None
-
-    @property
-    def name(self) -> str:
-        """The technique's name on the page."""
-        return self.again.name
-
-    @cached_property
-    def best(self) -> pd.Series:
-        """The row of the best setting, at seed 0; the best so far, if none is chosen yet.
-
-        Without an accuracy where that run is not stored.
-        """
-        first = self.tried[(self.tried.seed == 0) & ~self.tried.stopped]
-        if not self.again.own.found:
-            first = self.tried if first.empty else first
-            return first.loc[first.test_accuracy.idxmax()]
-        chosen = replace(self.again.own.found[0][1].run, seed=0)
-        same = [run == chosen for run in first.run]
-        return first[same].iloc[0] if any(same) else pd.Series({"run": chosen})
-
-
-def techniques(
-    reading: Reading,
-    published: Mapping[str, Accuracy | None],
-    at: Mapping[str, float] | None = None,
-    styles: Mapping[str, Style] | None = None,
-) -> list[Technique]:
-    """Return the techniques of a search of which something is stored.
-
-    Args:
-        reading: of a `Search`, on one dataset.
-        published: by technique, what is published.
-        at: by technique, the published setting.
-        styles: by technique.
-    """
-    finals = reading.finals.assign(run=[result.run for _, result in reading.found])
-    found = []
-    for number, (best, labels) in enumerate(reading.experiment.groups.items()):
-        name, tried = best.removesuffix(BEST), finals[finals.label.isin(labels)]
-        if len(tried):
-            style = (styles or {}).get(name, STYLES[number % len(STYLES)])
-            again = Line(reading, best, name, style, published.get(name))
-            found.append(Technique(again, tried.assign(label=name), (at or {}).get(name)))
-    return found
 
 
 def winners(
@@ -141,6 +74,8 @@ def against(found: Sequence[Technique], of: Quantity, *more: str, name: str, sho
     data = pd.concat(
         one.tried.assign(**{of.column: [_value(run, of) for run in one.tried.run]}) for one in found
     )
+    again = any(len(one.again.runs) for one in found)
+    dashes = "Dashes: the best with other seeds." if again else ""
     with canvas(size=(7.2, 3.6)) as (figure, (axes,)):
         for one in found:
             _draw_tried(axes, one, data[data.label == one.name], of)
@@ -151,7 +86,7 @@ def against(found: Sequence[Technique], of: Quantity, *more: str, name: str, sho
     return Figure(
         fig=figure,
         name=name,
-        caption=caption(shown, _runs_of(found), *more),
+        caption=caption(shown, _runs_of(found), dashes, *more),
         alt=f"Test accuracy over {of.label}. {'; '.join(_said(one, of) for one in found)}.",
         data=data.drop(columns="run"),
     )

@@ -11,7 +11,8 @@ from dpstudy.page.figure import Figure, Table
 from dpstudy.page.lines import Line, dataset_of
 from dpstudy.page.quantity import LEARNING_RATE, Quantity
 from dpstudy.page.results import results
-from dpstudy.page.search import against, techniques, winners
+from dpstudy.page.search import against, winners
+from dpstudy.page.techniques import techniques
 from dpstudy.papers.tempered_sigmoids.experiments import BATCHES, EPOCHS
 from dpstudy.papers.tempered_sigmoids.figures.accuracy import (
     STYLE,
