@@ -39,10 +39,8 @@ def curves(
     if not parts:
         return Note(name, "No stored run finished an epoch before it diverged.")
     data = pd.concat(parts.values(), ignore_index=True).dropna(axis=1, how="all")
-    with canvas(1, len(quantities), size=(max(6.9, 4.8 * len(quantities)), 3.5)) as (
-        figure,
-        panels,
-    ):
+    size = max(6.9, 4.1 * len(quantities)), 3.3
+    with canvas(1, len(quantities), size=size) as (figure, panels):
         for axes, of in zip(panels, quantities, strict=True):
             drawn = {line: rows for (line, one), rows in parts.items() if one == of}
             for line, rows in drawn.items():

@@ -31,7 +31,7 @@ def for_each_dataset(
     a note with its command stands; of several datasets, one note.
 
     Args:
-        title: what is shown, for that note.
+        title: what is shown, for that note, and for one that the function returns.
         stored: whether the first reading has enough to draw; the others stand beside it.
     """
 
@@ -41,7 +41,7 @@ def for_each_dataset(
                 return not_yet_run(title, readings[0].command)
             shown = draw(*readings)
             if isinstance(shown, Note):
-                return shown
+                return replace(shown, title=title)
             return replace(shown, name=f"{shown.name}-{dataset_of(readings[0])}")
 
         @wraps(draw)

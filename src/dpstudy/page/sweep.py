@@ -53,7 +53,10 @@ def sweep(
         return Note(name, "Every stored run diverged.")
     levels = [level for level in levels if len(level.runs)]
     data = data.sort_values("test_accuracy", ascending=False, ignore_index=True)
-    with canvas(1, len(over), size=(1.8 + 2.7 * len(over), 3.6), sharey=True) as (figure, panels):
+    with canvas(1, len(over), size=(max(6.9, 2.8 * len(over)), 3.4), sharey=True) as (
+        figure,
+        panels,
+    ):
         for axes, of in zip(panels, over, strict=True):
             _draw_points(axes, data, of)
             for level in levels:
