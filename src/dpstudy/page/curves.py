@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 
 from dpstudy.page.figure import Figure, Note, canvas, legend_below, star
 from dpstudy.page.lines import Line, runs_of
-from dpstudy.page.quantity import ACCURACY, EPOCH, EPSILON, Quantity
+from dpstudy.page.quantity import ACCURACY, EPOCH, Quantity
 from dpstudy.page.words import AT_CHANCE, LEFT_OUT, caption
 
 # An axis of accuracies leaves out the climb of the first epochs, which would flatten all the rest.
@@ -32,7 +32,7 @@ def curves(
         quantities: columns of `Reading.curves`.
         name: of the figure.
         shown: what is shown, for the caption.
-        along: the horizontal axis: `EPOCH`, or `EPSILON` spent.
+        along: the horizontal axis: `EPOCH`, or an epsilon spent, such as `EPSILON`.
     """
     parts = {(line, of): over_seeds(line, of, along) for of in quantities for line in lines}
     parts = {which: rows for which, rows in parts.items() if len(rows)}
@@ -47,7 +47,7 @@ def curves(
                 _draw(axes, line, rows, along)
             along.along(axes.xaxis)
             of.along(axes.yaxis)
-            if of == ACCURACY and along == EPSILON:
+            if of == ACCURACY and along != EPOCH:
                 _draw_published(axes, drawn)
         legend_below(figure)
     fate = AT_CHANCE if ACCURACY in quantities else LEFT_OUT
@@ -57,7 +57,7 @@ def curves(
     stars = "; ".join(
         f"{line.name} {line.published.accuracy:.1%} at ε {line.published.claimed_epsilon:g}"
         for line in lines
-        if line.published is not None and along == EPSILON
+        if line.published is not None and along != EPOCH
     )
     return Figure(
         fig=figure,
