@@ -26,7 +26,7 @@ SEES = {
     "training": ("parts", "gradients"),
     "lab": ("training", "parts", "privacy", "gradients"),
     "propositions": ("lab", "parts", "privacy", "gradients"),
-    "page": ("lab", "parts", "privacy", "gradients"),
+    "page": ("ledger", "lab", "parts", "privacy", "gradients"),
     "ledger": ("lab", "parts", "privacy", "gradients"),
     **{
         f"papers.{paper}": (

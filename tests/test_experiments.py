@@ -389,9 +389,9 @@ for name in ("dpstudy.training", "dpstudy.lab.campaign"):
     sys.modules[name] = None
 from dpstudy.papers import find
 from dpstudy.lab.profiles import prepare
-from dpstudy.papers.tempered_sigmoids import figures as chapter
+from dpstudy.papers.tempered_sigmoids.figures import accuracy
 reading = prepare(find("tempered-sigmoids-figure-3"), "stored")
-print(chapter.accuracy_against_epsilon(reading).command)
+print(accuracy.accuracy_against_epsilon(reading).command)
 """
 
 

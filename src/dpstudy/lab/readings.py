@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pandas as pd
 
 from dpstudy.lab import store
+from dpstudy.parts.run import setting
 
 if TYPE_CHECKING:
     from dpstudy.lab.experiment import Experiment
@@ -113,6 +114,17 @@ class Reading:
             }
             rows.append(row | ({"test_accuracy": CHANCE} if row["diverged"] else {}))
         return pd.DataFrame(rows)
+
+    def finals_with(self, *settings: str) -> pd.DataFrame:
+        """Return `finals` with fields of each run, by name; of a part that is one, its kind."""
+        runs = [result.run for _, result in self.found]
+        columns = {name: [setting(run, name) for run in runs] for name in settings}
+        return self.finals.assign(
+            **{
+                name: [getattr(value, "kind", value) for value in of]
+                for name, of in columns.items()
+            }
+        )
 
 
 def _epsilon(result: Result) -> dict[str, list[float]]:

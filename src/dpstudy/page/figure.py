@@ -25,6 +25,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Canvas
 
 MISSING = "—"
+# Pixels of a page that an inch of a figure takes at least.
+NARROWEST = 60
 
 
 @dataclass(frozen=True)
@@ -99,6 +101,23 @@ def canvas(
         yield figure, list(figure.subplots(rows, columns, squeeze=False, **axes).flat)
 
 
+def star(axes: Axes, x: float, y: float, style: Style, name: str) -> None:
+    """Draw a published value as a star, with the mark of its series in it: told apart in grey."""
+    edge = {"markeredgecolor": "black", "linestyle": "none"}
+    axes.plot(x, y, marker="*", markersize=15, color=style.color, label=name, **edge)
+    axes.plot(x, y, marker=style.marker, markersize=4, color="white", **edge)
+
+
+def legend_below(figure: Canvas) -> None:
+    """Name what is drawn in all axes below them, once each."""
+    named = {}
+    for axes in figure.axes:
+        named |= dict(zip(*reversed(axes.get_legend_handles_labels()), strict=True))
+    columns = min(len(named), max(2, int(figure.get_figwidth() // 2)))
+    place = {"loc": "outside lower center", "ncols": columns}
+    figure.legend(named.values(), named, fontsize="small", **place)
+
+
 @dataclass(frozen=True, kw_only=True)
 class _Captioned:
     """What figures and tables share: a name, a caption, and numbers to download."""
@@ -120,6 +139,14 @@ class _Captioned:
         """The numbers as CSV, in full precision, without row numbers."""
         return self.data.to_csv(index=False, lineterminator="\n")
 
+    @property
+    def _scrolling(self) -> str:
+        """What is wider than the page scrolls by itself, and by keyboard."""
+        return (
+            '<div style="overflow-x: auto" tabindex="0" role="region" '
+            f'aria-labelledby="{self.name}-caption">'
+        )
+
     def _wrap(self, body: str) -> str:
         link = (
             f'<a href="{_data_uri("text/csv;charset=utf-8", self.csv.encode())}" '
@@ -127,7 +154,7 @@ class _Captioned:
         )
         return (
             f'<figure role="group" id="{self.name}" aria-labelledby="{self.name}-caption" '
-            'style="margin: 1em 0">\n'
+            'style="margin: 0.5em 0">\n'
             f"{body}\n"
             f'<figcaption id="{self.name}-caption" style="{_CAPTION}">'
             f"{escape(self.caption)} [{link}]</figcaption>\n"
@@ -177,8 +204,11 @@ class Figure(_Captioned):
 
     def _repr_html_(self) -> str:
         image = _data_uri("image/svg+xml", self.svg)
+        # On a narrow page it scrolls before its text gets too small to read.
+        narrowest = NARROWEST * self.fig.get_figwidth()
         return self._wrap(
-            f'<img src="{image}" alt="{escape(self.alt)}" style="max-width: 100%; height: auto">'
+            f'{self._scrolling}\n<img src="{image}" alt="{escape(self.alt)}" '
+            f'style="max-width: 100%; min-width: {narrowest:.0f}px; height: auto">\n</div>'
         )
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
@@ -208,7 +238,7 @@ class Table(_Captioned):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        named = {*self.formats, *(part for form in self.merged.values() for part in _fields(form))}
+        named = {*self.formats, *(part for form in self.merged.values() for part in fields(form))}
         unknown = sorted(named - set(self.data.columns))
         if unknown:
             raise ValueError(f"{self.name}: no column {unknown[0]!r} to format or merge")
@@ -220,16 +250,16 @@ class Table(_Captioned):
 
     def _columns(self) -> list[str]:
         """Return the names of the columns shown."""
-        whole = {part: name for name, form in self.merged.items() for part in _fields(form)}
+        whole = {part: name for name, form in self.merged.items() for part in fields(form)}
         return list(dict.fromkeys(whole.get(column, column) for column in self.data.columns))
 
     def _shown(self, column: str) -> list[str]:
         if column not in self.merged:
             return [self._cell(column, value) for value in self.data[column]]
         form = self.merged[column]
-        rows = self.data[_fields(form)].to_dict("records")
+        rows = self.data[fields(form)].to_dict("records")
         cells = [{name: self._cell(name, value) for name, value in row.items()} for row in rows]
-        return [MISSING if set(of.values()) == {MISSING} else form.format_map(of) for of in cells]
+        return [_merge(form, of) for of in cells]
 
     def _cell(self, column: str, value: Any) -> str:
         form = self.formats.get(column, "{}")
@@ -244,11 +274,9 @@ class Table(_Captioned):
             for name, style in zip(columns, aligned, strict=True)
         )
         body = "\n".join(_row(cells, aligned) for cells in self.shown())
-        # A wide table scrolls by itself, and by keyboard.
         return self._wrap(
-            f'<div style="overflow-x: auto" tabindex="0" role="region" '
-            f'aria-labelledby="{self.name}-caption">\n'
-            '<table class="table table-sm" style="font-size: 0.8em">\n'
+            f"{self._scrolling}\n"
+            '<table class="table table-sm" style="font-size: 0.8em; line-height: 1.3">\n'
             f"<thead><tr>{head}</tr></thead>\n"
             f"<tbody>\n{body}\n</tbody></table>\n</div>"
         )
@@ -316,9 +344,16 @@ def _data_uri(media_type: str, content: bytes) -> str:
     return f"data:{media_type};base64,{base64.b64encode(content).decode()}"
 
 
-def _fields(form: str) -> list[str]:
+def fields(form: str) -> list[str]:
     """Return the names of the columns in a template."""
     return [name for _, name, _, _ in Formatter().parse(form) if name is not None]
+
+
+def _merge(form: str, cells: dict[str, str]) -> str:
+    """Return cells as one; a range in brackets that is missing is not shown."""
+    if set(cells.values()) == {MISSING}:
+        return MISSING
+    return re.sub(rf" \({MISSING}[^)]*{MISSING}\)", "", form.format_map(cells))
 
 
 def _alignment(column: pd.Series) -> str:

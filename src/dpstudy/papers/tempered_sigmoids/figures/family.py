@@ -1,17 +1,42 @@
-"""The tempered sigmoid family, drawn from its formula (Figure 1)."""
+"""The family: its members (Figure 1), a member of one's own, and the sweep over it (Figure 2)."""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
+from dataclasses import astuple, replace
 from itertools import cycle
 
 import numpy as np
 import pandas as pd
 
-from dpstudy.page.figure import STYLES, Figure, canvas
+from dpstudy.lab.readings import Reading
+from dpstudy.page.curves import curves
+from dpstudy.page.datasets import for_each_dataset
+from dpstudy.page.figure import STYLES, Figure, Note, Table, canvas, legend_below
+from dpstudy.page.lines import Line, dataset_of
+from dpstudy.page.quantity import ACCURACY, CLIPPED, GRADIENT_NORM, Quantity
+from dpstudy.page.sweep import Mark, sweep
+from dpstudy.page.words import caption, seeds_of
+from dpstudy.papers.tempered_sigmoids import published
+from dpstudy.papers.tempered_sigmoids.experiments import TRIPLET
+from dpstudy.papers.tempered_sigmoids.family import AT_ZERO, REPEATED, AtZero, Sweep, swept
+from dpstudy.papers.tempered_sigmoids.figures.accuracy import STYLE
 from dpstudy.parts.activation import TANH, Relu, Tempered
 
 # Representative members: tanh, then each of s, T and o moved by itself.
 FAMILY = ((2.0, 2.0, 1.0), (1.0, 2.0, 1.0), (2.0, 0.5, 1.0), (2.0, 8.0, 1.0), (2.0, 2.0, 0.0))
+HOW = "papermill notebooks/02_tempered_sigmoids.ipynb out.ipynb -p profile smoke -p T {:g}"
+_AXES = (
+    Quantity("scale", "scale s", "{:.2f}"),
+    Quantity("inverse_temperature", "inverse temperature T", "{:.2f}"),
+    Quantity("offset", "offset o", "{:.2f}"),
+)
+_SHAPE = (
+    Quantity("slope", "slope at 0", "{:.2f}", log=True),
+    Quantity("value", "value at 0", "{:.2f}"),
+)
+_CHANCE = "by chance"
 
 
 def family(members: tuple[tuple[float, float, float], ...] = FAMILY) -> Figure:
@@ -20,13 +45,13 @@ def family(members: tuple[tuple[float, float, float], ...] = FAMILY) -> Figure:
     lines = {f"s={s:g}, T={t:g}, o={o:g}": Tempered(s, t, o)(x) for s, t, o in members}
     lines["relu"] = Relu()(x)
     data = pd.DataFrame({"x": x, **{name: np.asarray(y) for name, y in lines.items()}})
-    with canvas(size=(6.4, 3.6)) as (figure, (axes,)):
+    with canvas(size=(6.4, 3.4)) as (figure, (axes,)):
         for style, name in zip(cycle(STYLES), lines, strict=False):
             axes.plot(x, data[name], **style.line, markevery=20, label=name)
         bounds = [bound for s, _, o in members for bound in (-o, s - o)]
         limits = min(bounds) - 0.3, max(bounds) + 0.3
         axes.set(xlabel="pre-activation x", ylabel="activation", ylim=limits)
-        axes.legend(loc="upper left", fontsize="small")
+        legend_below(figure)
     return Figure(
         fig=figure,
         name="tempered-sigmoid-family",
@@ -34,8 +59,7 @@ def family(members: tuple[tuple[float, float, float], ...] = FAMILY) -> Figure:
         alt=(
             f"Curves of {len(members)} tempered sigmoids and relu from x = -4 to 4. (s, T, o) = "
             f"{', '.join(f'({s:g}, {t:g}, {o:g})' for s, t, o in members)}. Every tempered sigmoid "
-            "stays between -o and s - o, and nears both the faster the larger T; relu grows "
-            "without bound."
+            "stays between -o and s - o; relu grows without bound."
         ),
         data=data,
     )
@@ -45,3 +69,158 @@ def distance_from_tanh() -> float:
     """Return the largest |(2, 2, 1) member - tanh| on a fine grid of float32 numbers."""
     x = np.linspace(-20, 20, 100_001, dtype=np.float32)
     return float(np.max(np.abs(np.asarray(TANH(x)) - np.tanh(x))))
+
+
+def own_member(inverse_temperature: float) -> Figure:
+    """Draw the member (2, T, 1) of the family beside tanh, and relu."""
+    figure = family(((2.0, 2.0, 1.0), (2.0, inverse_temperature, 1.0)))
+    return replace(figure, name="tempered-sigmoid-own-member")
+
+
+def own_temperature(reading: Reading | None, inverse_temperature: float) -> Figure | Note:
+    """Draw accuracy by epoch of the member (2, T, 1) and of tanh; without runs, say how to get it.
+
+    Args:
+        reading: of `experiments.of_temperature`, or None if it was not trained.
+        inverse_temperature: T.
+    """
+    if reading is None or not reading.found:
+        text = "This section trains in the smoke profile alone. To see T move the curves:"
+        return Note("Your own T", text, HOW.format(inverse_temperature))
+    labels = dict.fromkeys(label for label, _ in reading.found)
+    return curves(
+        [Line(reading, label, style=style) for label, style in zip(labels, STYLES, strict=False)],
+        ACCURACY,
+        name="tempered-sigmoids-own-temperature",
+        shown="test accuracy of a T of your own beside tanh",
+    )
+
+
+@for_each_dataset("The sweep over (s, T, o)", stored=swept)
+def family_sweep(reading: Reading, relu: Reading) -> Figure | Note:
+    """Draw the errors of all triplets over s, T and o (Figure 2).
+
+    Args:
+        reading: of the sweep.
+        relu: of Figure 3, for the baseline.
+    """
+    found = Sweep.of(reading)
+    mean = ", ".join(f"{value:.2f}" for value in found.mean)
+    return sweep(
+        found.triplets,
+        *_AXES,
+        name="tempered-sigmoids-figure-2",
+        caption=_caption(reading, f"The best {found.count} average (s, T, o) = ({mean})."),
+        levels=(
+            Line(reading, "tanh", style=STYLES[3]),
+            Line(relu, "relu", style=STYLE["relu"]),
+        ),
+        marks=(Mark("mean of the best tenth", found.mean, "-"), *_published(reading, TRIPLET)),
+    )
+
+
+@for_each_dataset("What the best triplets have in common", stored=swept)
+def around_zero(reading: Reading) -> Figure | Note:
+    """Draw the errors of all triplets over their slope and their value at 0."""
+    found = Sweep.of(reading)
+    chance, (near, apart) = found.near_tanh_at_zero(), found.ranks_by_distance()
+    said = ""
+    if not math.isnan(near):
+        said = (
+            f"Blind choice is as near to tanh's 1 and 0 as the best {found.count} in "
+            f"{_percent(chance)} of choices; errors rank with the distance from there by "
+            f"Spearman's {near:.2f}, with that from tanh's (s, T, o) by {apart:.2f}."
+        )
+    tanh = Mark("tanh", AtZero.of(astuple(TANH))._asdict())
+    return sweep(
+        found.triplets,
+        *_SHAPE,
+        name="tempered-sigmoids-at-zero",
+        caption=_caption(reading, said),
+        marks=(tanh, *_published(reading, AT_ZERO)),
+    )
+
+
+@for_each_dataset("The errors of a sweep by gradient norm", stored=swept)
+def errors_by_norm(reading: Reading) -> Figure | Note:
+    """Draw the errors of all triplets over what clipping does to their gradients."""
+    found = Sweep.of(reading)
+    norm, clipped = (found.rank_with_errors(of.column) for of in (GRADIENT_NORM, CLIPPED))
+    said = (
+        f"Errors rank with the norm by Spearman's {norm:.2f}, with the fraction by {clipped:.2f}."
+    )
+    return sweep(
+        found.triplets,
+        GRADIENT_NORM,
+        CLIPPED,
+        name="tempered-sigmoids-errors-by-norm",
+        caption=_caption(reading, "" if math.isnan(norm) else said),
+    )
+
+
+def _caption(reading: Reading, *more: str) -> str:
+    tried = reading.finals[~reading.finals.label.isin(REPEATED)]
+    shown = f"test error of {tried.label.nunique()} tempered sigmoids under DP-SGD"
+    return caption(shown, tried, *more)
+
+
+def _published(reading: Reading, columns: Sequence[str]) -> list[Mark]:
+    """Return the mark of the paper's average triplet, by s, T and o or by slope and value."""
+    theirs = published.BEST_TRIPLETS.get(str(dataset_of(reading)))
+    if theirs is None:
+        return []
+    at = theirs if len(columns) == len(theirs) else AtZero.of(theirs)
+    return [Mark("published mean", dict(zip(columns, at, strict=True)), STYLES[1].dash)]
+
+
+@for_each_dataset("The average of the best triplets", stored=swept)
+def cluster(reading: Reading) -> Table:
+    """Return what the best triplets average to, how far seeds move that, and whether by chance."""
+    dataset, found = dataset_of(reading), Sweep.of(reading)
+    rows = [_row("best tenth, ours", found.mean, found.best, found.by_chance())]
+    if dataset in published.BEST_TRIPLETS:
+        theirs = published.BEST_TRIPLETS[dataset]
+        rows.insert(0, _row("best tenth, published", theirs, chance=found.by_chance(theirs)))
+    said = ""
+    if not math.isnan(found.noise):
+        ends = np.percentile(found.under_noise(), (2.5, 97.5), axis=0)
+        names = "ours, other seeds, from", "ours, other seeds, to"
+        rows += [_row(name, end) for name, end in zip(names, ends, strict=True)]
+        said = (
+            f"A seed alone has a standard deviation of {100 * found.noise:.2f} points: "
+            f"{found.rivals} of the others come within two of those of the best."
+        )
+    for label, runs in found.repeated.groupby("label", sort=False):
+        triplet = runs[list(TRIPLET)].iloc[0]
+        chance = found.by_chance(triplet) if label == "tanh" else None
+        rows.append(_row(f"{label}, {seeds_of(runs)}", triplet, runs, chance))
+    return Table(
+        name="tempered-sigmoids-cluster",
+        caption=_caption(
+            reading,
+            said,
+            f"By chance: how often as many triplets as the best {found.count}, chosen blindly, "
+            "lie as near to the triplet of the row, or in our row to each other.",
+        ),
+        data=pd.DataFrame(rows),
+        formats={
+            **dict.fromkeys("sTo", "{:.2f}"),
+            "median accuracy": "{:.2%}",
+            _CHANCE: _percent,
+        },
+    )
+
+
+def _row(
+    name: str,
+    triplet: Sequence[float] | pd.Series,
+    runs: pd.DataFrame | None = None,
+    chance: float | None = None,
+) -> dict[str, object]:
+    accuracy = None if runs is None else runs.test_accuracy.median()
+    numbers = dict(zip("sTo", triplet, strict=True))
+    return {"triplets": name, **numbers, "median accuracy": accuracy, _CHANCE: chance}
+
+
+def _percent(chance: float) -> str:
+    return f"{chance:.1%}" if chance >= 0.001 else "less than 0.1%"

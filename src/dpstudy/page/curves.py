@@ -1,0 +1,120 @@
+"""Curves: how measured columns go, by epoch or by the epsilon spent, over seeds."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pandas as pd
+from matplotlib.axes import Axes
+
+from dpstudy.page.figure import Figure, Note, canvas, legend_below, star
+from dpstudy.page.lines import Line, runs_of
+from dpstudy.page.quantity import ACCURACY, EPOCH, Quantity
+from dpstudy.page.words import AT_CHANCE, LEFT_OUT, caption
+
+# An axis of accuracies leaves out the climb of the first epochs, which would flatten all the rest.
+CLIMB = 1 / 5
+
+
+def curves(
+    lines: Sequence[Line],
+    *quantities: Quantity,
+    name: str,
+    shown: str,
+    along: Quantity = EPOCH,
+) -> Figure | Note:
+    """Draw the median over seeds and its range, a panel a quantity, a curve a line.
+
+    Published accuracies are stars, at the published epsilon.
+
+    Args:
+        lines: of one dataset; those of which nothing is stored are left out.
+        quantities: columns of `Reading.curves`.
+        name: of the figure.
+        shown: what is shown, for the caption.
+        along: the horizontal axis: `EPOCH`, or an epsilon spent, such as `EPSILON`.
+    """
+    parts = {(line, of): over_seeds(line, of, along) for of in quantities for line in lines}
+    parts = {which: rows for which, rows in parts.items() if len(rows)}
+    if not parts:
+        return Note(name, "No stored run finished an epoch before it diverged.")
+    data = pd.concat(parts.values(), ignore_index=True).dropna(axis=1, how="all")
+    size = max(6.9, 4.1 * len(quantities)), 3.3
+    with canvas(1, len(quantities), size=size) as (figure, panels):
+        for axes, of in zip(panels, quantities, strict=True):
+            drawn = {line: rows for (line, one), rows in parts.items() if one == of}
+            for line, rows in drawn.items():
+                _draw(axes, line, rows, along)
+            along.along(axes.xaxis)
+            of.along(axes.yaxis)
+            if of == ACCURACY and along != EPOCH:
+                _draw_published(axes, drawn)
+        legend_below(figure)
+    fate = AT_CHANCE if ACCURACY in quantities else LEFT_OUT
+    said = "; ".join(
+        f"{of.label}, {line.name} {_course(line, of, rows)}" for (line, of), rows in parts.items()
+    )
+    stars = "; ".join(
+        f"{line.name} {line.published.accuracy:.1%} at ε {line.published.claimed_epsilon:g}"
+        for line in lines
+        if line.published is not None and along != EPOCH
+    )
+    return Figure(
+        fig=figure,
+        name=name,
+        caption=caption(shown, runs_of(lines), fate=fate),
+        alt=f"Curves by {along.label}: {said}." + (f" Published: {stars}." if stars else ""),
+        data=data,
+    )
+
+
+def over_seeds(line: Line, of: Quantity, along: Quantity = EPOCH) -> pd.DataFrame:
+    """Return median, minimum and maximum over seeds of a column, one row an epoch.
+
+    Epochs that no seed reached without diverging have no epsilon: along it they are left out.
+    """
+    if line.runs.empty:
+        return pd.DataFrame()
+    rows = line.own.curves
+    spent = [column for column in rows if column.startswith("epsilon_")]
+    by_epoch = rows.dropna(subset=of.column).groupby("epoch")
+    spread = by_epoch[of.column].agg(["median", "min", "max", "count"])
+    # The same for all seeds, except those that have diverged: they have none.
+    spread = by_epoch[spent].max().join(spread).reset_index().dropna(subset=along.column)
+    spread = spread.rename(columns={"min": "minimum", "max": "maximum", "count": "seeds"})
+    spread.insert(0, "line", line.name)
+    spread.insert(1, "quantity", of.label)
+    return spread
+
+
+def _draw(axes: Axes, line: Line, rows: pd.DataFrame, along: Quantity) -> None:
+    x = rows[along.column]
+    axes.fill_between(x, rows.minimum, rows.maximum, color=line.style.color, alpha=0.25)
+    every = max(1, len(rows) // 8)
+    axes.plot(x, rows["median"], **line.style.line, markevery=every, label=line.name)
+
+
+def _draw_published(axes: Axes, drawn: dict[Line, pd.DataFrame]) -> None:
+    """Draw the stars, and limit the axis to what it is to show, however far they are from ours."""
+    later = pd.concat(rows[rows.epoch >= CLIMB * rows.epoch.max()] for rows in drawn.values())
+    heights = [later.minimum.min(), later.maximum.max()]
+    for line in drawn:
+        if line.published is not None:
+            at = line.published.claimed_epsilon, line.published.accuracy
+            heights.append(at[1])
+            star(axes, *at, line.style, f"{line.name}, published")
+    axes.set_ylim(min(heights) - 0.02, min(1.0, max(heights) + 0.02))
+
+
+def _course(line: Line, of: Quantity, rows: pd.DataFrame) -> str:
+    """Say where a curve begins, where it is highest between, where it ends, and whether early."""
+    first, last, top = rows.iloc[0], rows.iloc[-1], rows.loc[rows["median"].idxmax()]
+    said = f"from {of.show(first['median'])}"
+    if top["median"] > max(first["median"], last["median"]):
+        said += f" over {of.show(top['median'])} in epoch {top.epoch:g}"
+    said += f" to {of.show(last['median'])}"
+    if last.seeds > 1:
+        said += f" ({of.show(last.minimum)} to {of.show(last.maximum)})"
+    if last.epoch < line.setting("epochs"):
+        said += f" after epoch {last.epoch:g}, the last that any of its runs finished"
+    return said

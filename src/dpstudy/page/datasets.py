@@ -1,0 +1,92 @@
+"""Have what shows one dataset shown for each, and say what is not run in its place."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import wraps
+
+from dpstudy.lab.readings import Reading
+from dpstudy.page.figure import Figure, Note, Several, Table, not_yet_run
+from dpstudy.page.lines import dataset_of
+from dpstudy.parts.images import DATASETS
+
+Shown = Figure | Table | Note
+Draw = Callable[..., Shown]
+
+
+def any_run(reading: Reading) -> bool:
+    """Return whether anything of an experiment is stored."""
+    return bool(reading.found)
+
+
+def for_each_dataset(
+    title: str, stored: Callable[[Reading], bool] = any_run
+) -> Callable[[Draw], Callable[..., Shown | Several]]:
+    """Have a function of readings of one dataset called for each dataset of the first.
+
+    The name of what it returns is extended by the dataset's.
+
+    The first dataset is open, the others are folded. Where the first reading has nothing to show,
+    a note with its command stands; of several datasets, one note.
+
+    Args:
+        title: what is shown, for that note, and for one that the function returns.
+        stored: whether the first reading has enough to draw; the others stand beside it.
+    """
+
+    def decorate(draw: Draw) -> Callable[..., Shown | Several]:
+        def of_one(*readings: Reading) -> Shown:
+            if not stored(readings[0]):
+                return not_yet_run(title, readings[0].command)
+            shown = draw(*readings)
+            if isinstance(shown, Note):
+                return replace(shown, title=title)
+            return replace(shown, name=f"{shown.name}-{dataset_of(readings[0])}")
+
+        @wraps(draw)
+        def of_each(*readings: Reading) -> Shown | Several:
+            about = readings[0]
+            if about.profile == "smoke" or not stored(about):
+                return of_one(*readings)
+            datasets = about.experiment.datasets if about.dataset is None else (about.dataset,)
+            shown = [of_one(*(one.on(dataset) for one in readings)) for dataset in datasets]
+            return shown[0] if len(shown) == 1 else _folded(datasets, shown)
+
+        return of_each
+
+    return decorate
+
+
+def _folded(datasets: tuple[str, ...], shown: list[Shown]) -> Several:
+    drawn = {
+        DATASETS[dataset]: one
+        for dataset, one in zip(datasets, shown, strict=True)
+        if not isinstance(one, Note)
+    }
+    notes = _together([one for one in shown if isinstance(one, Note)])
+    return Several((*drawn.values(), *notes), (*drawn, *(note.title for note in notes)))
+
+
+def _together(notes: list[Note]) -> list[Note]:
+    """Make one of the notes that say the same, with all their commands."""
+    kept: dict[str, Note] = {}
+    for note in notes:
+        before = kept.get(note.text, replace(note, command=""))
+        commands = filter(None, (before.command, note.command))
+        kept[note.text] = replace(note, command="\n".join(commands))
+    return list(kept.values())
+
+
+def incomplete(*readings: Reading) -> Note | None:
+    """Return a note that names stored files left out and runs missing; None if there are none."""
+    lines = [f"Left out: {line}." for reading in readings for line in reading.damaged]
+    # Where nothing at all is stored, what stands in place of each figure says so.
+    if any(reading.found for reading in readings):
+        lines += [
+            f"Not yet run: {reading.lacking} of the {reading.needed} runs of "
+            f"{reading.experiment.name} ({reading.command})."
+            for reading in readings
+            if reading.lacking
+        ]
+    return Note("Incomplete", " ".join(dict.fromkeys(lines))) if lines else None

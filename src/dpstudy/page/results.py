@@ -1,0 +1,143 @@
+"""Results: a table of what is published and what was found, one row a line."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import pandas as pd
+
+from dpstudy.ledger.estimate import Estimate
+from dpstudy.ledger.verdict import UndecidedError
+from dpstudy.ledger.wording import points, rounded_down
+from dpstudy.page.figure import Table, fields
+from dpstudy.page.lines import Line, runs_of
+from dpstudy.page.quantity import Quantity
+from dpstudy.page.words import caption
+
+# Columns of epsilon, as "How to read" explains them, by what accountants fill them in: those of
+# Poisson sampling, and those of shuffled batches.
+EPSILONS = {
+    "ε (RDP 2019)": ("epsilon_rdp-2019", "epsilon_claimed-rdp-2019"),
+    "ε at least": ("epsilon_shuffled-at-least",),
+    "ε proven": ("epsilon_pld", "epsilon_shuffled-pld"),
+}
+FORMATS = {
+    "published": "{:.1%}",
+    **dict.fromkeys(("median", "seed 0"), "{:.2%}"),
+    **dict.fromkeys(("minimum", "maximum"), lambda share: f"{100 * share:.2f}"),
+    **dict.fromkeys(("points", "low", "high"), lambda gain: points(gain).removesuffix(" points")),
+    **dict.fromkeys(("published ε", *EPSILONS), "{:.2f}"),
+    # A lower bound, so that what is shown is one too.
+    "ε at least": rounded_down,
+}
+# A range is not broken over lines.
+_TO = "\N{NO-BREAK SPACE}to\N{NO-BREAK SPACE}"
+MERGED = {
+    "published": "{published}, {published in}",
+    "ours": f"{{median}} ({{minimum}}{_TO}{{maximum}})",
+    "points gained": f"{{points}} ({{low}}{_TO}{{high}})",
+}
+
+
+def results(
+    lines: Sequence[Line],
+    *more: str,
+    name: str,
+    shown: str,
+    over: Mapping[str, str] | None = None,
+    settings: Sequence[Quantity] = (),
+) -> Table:
+    """Return test accuracies at the last epoch beside the published ones, and their epsilons.
+
+    Args:
+        lines: of one dataset; one of which nothing is stored has dashes beside what is published,
+            and is left out if nothing is.
+        more: sentences for the caption.
+        name: of the table.
+        shown: what is shown, for the caption.
+        over: by the name of a line, the one that its gain is over; the caption is to say so.
+        settings: fields of the runs to show.
+    """
+    named, over = {line.name: line for line in lines}, over or {}
+    rows = [
+        {
+            "technique": line.name,
+            **{of.label: line.setting(of.column) for of in settings},
+            **of_published(line),
+            **spread(line.accuracy),
+            **gain(line, named.get(over.get(line.name, ""))),
+            **epsilons(line),
+        }
+        for line in lines
+        if line.published is not None or len(line.runs)
+    ]
+    return table_of(rows, name, caption(shown, runs_of(lines), *more), settings)
+
+
+def of_published(line: Line) -> dict[str, object]:
+    """Return the columns of what the paper states for a line."""
+    theirs = line.published
+    return {
+        "published": theirs and theirs.accuracy,
+        "published in": theirs and theirs.source.where,
+    }
+
+
+def spread(accuracy: pd.Series) -> dict[str, float | None]:
+    """Return the columns that hold accuracies, one a seed; one alone has no range."""
+    low, high = (accuracy.min(), accuracy.max()) if len(accuracy) > 1 else (None, None)
+    return {
+        "median": accuracy.median(),
+        "minimum": low,
+        "maximum": high,
+        "seeds": len(accuracy),
+    }
+
+
+def gain(line: Line, other: Line | None) -> dict[str, object]:
+    """Return the columns of a mean gain over another line, with its 95 % interval over seeds.
+
+    Of one seed there is no interval; where one is not stored, no gain.
+    """
+    columns: dict[str, object] = dict.fromkeys(("points", "low", "high"))
+    if other is None or line.accuracy.empty or other.accuracy.empty:
+        return columns
+    first, second = line.accuracy, other.accuracy
+    columns["points"] = first.mean() - second.mean()
+    try:
+        estimate = Estimate.difference(first, second)
+    except UndecidedError:
+        return columns
+    return columns | {"points": estimate.value, "low": estimate.low, "high": estimate.high}
+
+
+def epsilons(line: Line) -> dict[str, float | None]:
+    """Return the columns of the epsilons of a line's runs, published and computed."""
+    ours = {name: line.value(*columns) for name, columns in EPSILONS.items()}
+    return {"published ε": line.published and line.published.claimed_epsilon} | ours
+
+
+def table_of(
+    rows: list[dict[str, object]],
+    name: str,
+    said: str,
+    settings: Sequence[Quantity] = (),
+    merged: Mapping[str, str] | None = None,
+) -> Table:
+    """Return the table of such rows, without the columns that none of them has."""
+    data = pd.DataFrame(rows)
+    missing, together = set(data.columns[data.isna().all()]), {}
+    for column, form in (MERGED | (merged or {})).items():
+        parts = set(fields(form)) & set(data.columns)
+        if parts - missing:
+            together[column] = form
+            missing -= parts  # A column that is shown as a part of one has dashes in its place.
+    data = data.drop(columns=list(missing))
+    formats = FORMATS | {of.label: of.form for of in settings}
+    return Table(
+        name=name,
+        caption=said,
+        data=data,
+        formats={column: form for column, form in formats.items() if column in data},
+        merged=together,
+    )
