@@ -258,7 +258,7 @@ def test_workers_that_do_not_stop_in_time_hide_no_mistake(monkeypatch):
 
 def test_a_budget_stops_the_workers_too(client, tmp_path):
     started = time.monotonic()
-    long = replace(RUN, epochs=10_000)
+    long = replace(RUN, epochs=5_000)
     outcome = workers.train_missing(client, [long], tmp_path, budget=2.0)
     assert (outcome.stored, outcome.unfinished) == ([], 1)
     assert time.monotonic() - started < 60
