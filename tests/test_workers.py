@@ -61,6 +61,12 @@ def test_nothing_else_works_on_a_worker_s_core(client):
     assert environment["OMP_NUM_THREADS"] == "1"
 
 
+def test_ctrl_c_is_for_the_campaign_alone(client):
+    """A terminal sends it to all processes: each worker would print a stack trace."""
+    handlers = client.run(lambda: signal.getsignal(signal.SIGINT)).values()
+    assert set(handlers) == {signal.SIG_IGN}
+
+
 def test_no_run_waits_for_a_worker_that_has_another(client, tmp_path, monkeypatch):
     """Dealt out all at once, some did while the other worker was idle."""
     submit, most = client.submit, []

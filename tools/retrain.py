@@ -25,7 +25,6 @@ from dpstudy.lab.store import Result
 from dpstudy.papers import EXPERIMENTS, find
 from dpstudy.training import loop
 
-# Of a curve, one an epoch.
 Row = dict[str, float | None]
 
 

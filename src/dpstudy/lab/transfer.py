@@ -20,9 +20,10 @@ from dpstudy.lab import choices, store
 from dpstudy.lab.store import DamagedError, StoreError
 from dpstudy.parts.files import read_at_most
 
-# Choices are the one kind of record that goes along: without them another machine would choose
-# again. Benchmarks are of the machine that ran them, propositions are searched again in minutes.
-PACKED = ("runs", choices.KIND)
+# What goes along, and what reads and writes it. Of records choices alone: without them another
+# machine would choose again. Benchmarks are of the machine that ran them, propositions are searched
+# again in minutes.
+PACKED = {"runs": store, choices.KIND: choices}
 # Relative, one folder deep, nothing hidden, nothing that leaves the folder.
 _PLACE = re.compile(rf"({'|'.join(PACKED)})/\w[\w.-]*\.json", re.ASCII)
 # What hostile bytes make of gzip and tarfile.
@@ -99,17 +100,15 @@ def _add(given: Path, place: Path) -> bool:
         DamagedError: it is not intact, or what is stored is not, or is another.
         UserError: no epsilon can be stated for it.
     """
-    chosen = given.parent.name == choices.KIND
-    new = choices.read(given) if chosen else store.read(given)
+    form = PACKED[given.parent.name]
+    new = form.read(given)
     if not place.exists():
-        if chosen:
-            choices.write(place.parent, new)
-        else:
-            store.write(place.parent, store.completed(new))
+        form.write(place.parent, store.completed(new) if form is store else new)
         return True
-    old = choices.read(place) if chosen else store.read(place)
+    old = form.read(place)
     # Trained on another day it is the same; chosen otherwise it is not.
-    if old != new and (chosen or (old.curve, old.diverged_at) != (new.curve, new.diverged_at)):
+    trained = form is store and (old.curve, old.diverged_at) == (new.curve, new.diverged_at)
+    if old != new and not trained:
         raise DamagedError(place, "is kept, though the archive holds another under its name")
     return False
 

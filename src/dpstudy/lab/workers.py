@@ -12,6 +12,7 @@ import contextlib
 import logging
 import math
 import os
+import signal
 import time
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
@@ -52,6 +53,8 @@ class Pinned(WorkerPlugin):
 
     def setup(self, worker: Any) -> None:
         """Pin the worker by its number in the cluster."""
+        # A terminal's Ctrl-C is for all its processes. That of the campaign ends the others.
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
         if hasattr(os, "sched_setaffinity"):
             cores = sorted(os.sched_getaffinity(0))
             os.sched_setaffinity(0, {cores[int(worker.name) % len(cores)]})
