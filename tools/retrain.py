@@ -2,10 +2,9 @@
 
     python tools/retrain.py [EXPERIMENT...] [--epochs N]
 
-Of each experiment the stored run that took the least time is trained with the present code, on one
-core and in the microbatches it was trained in, and its curve compared from epoch 1 on. Another
-processor may round otherwise: then the first epoch tells rounding from a mistake, since there
-differences had the least time to grow.
+Of each experiment the stored run that took the least time is trained with the present code, on as
+many cores and in the microbatches it was trained in; its curve is compared from epoch 1 on. Another
+processor may round otherwise: the first epoch tells that from a mistake, since differences grow.
 """
 
 from __future__ import annotations
@@ -44,8 +43,9 @@ def trained_again(result: Result) -> Iterator[Row]:
     run, said = result.run, result.provenance
     known = said.get("microbatch") or (said.get("method") or {}).get("microbatch")
     microbatch = known or run.network.examples_at_once()
-    one = devices.mesh_for(1, jax.local_devices()[:1])
-    for [seen], _ in loop.train([run], run.dataset.load(), microbatch, mesh=one):
+    # "2 x CPU core": so many shared its examples.
+    mesh = devices.mesh_for(1, jax.local_devices()[: int(said["device"].split()[0])])
+    for [seen], _ in loop.train([run], run.dataset.load(), microbatch, mesh=mesh):
         if isinstance(seen, loop.Epoch) and seen.number:
             yield seen.row
 
