@@ -20,6 +20,7 @@ from dpstudy.lab.store import StoreError
 from dpstudy.parts import images as data
 from dpstudy.parts.activation import Relu
 from dpstudy.parts.measure import Norms
+from dpstudy.parts.mechanism import NoPrivacy
 from dpstudy.parts.optimizer import Adam
 from dpstudy.parts.run import vary
 
@@ -90,6 +91,33 @@ def stop_at(run, epoch):
             raise KeyboardInterrupt
 
     return report
+
+
+@pytest.mark.parametrize(
+    ("change", "line"),
+    [
+        (
+            {"noise_multiplier": 9e-4},
+            r"noise multiplier must be between 0\.001 and 1,000,000 .* 0\.0009",
+        ),
+        (
+            {"noise_multiplier": 2e6},
+            r"noise multiplier must be between 0\.001 and 1,000,000 .* 2e\+06",
+        ),
+        ({"epochs": 5_001}, r"passes over the data must be at most 5,000 to be .* got 5,001"),
+    ],
+)
+def test_what_no_accountant_states_an_epsilon_for_is_refused_before_training(
+    tmp_path, monkeypatch, change, line
+):
+    monkeypatch.setattr(campaign, "train_cohort", None)
+    with pytest.raises(UserError, match=f"^{line}$"):
+        campaign.train_missing([RUN, vary(RUN, **change)], tmp_path)
+    assert contents(tmp_path) == {}
+
+
+def test_without_privacy_there_is_no_epsilon_to_refuse_a_run_for():
+    vary(RUN, mechanism=NoPrivacy(), epochs=5_001).check_accountable()
 
 
 # --- what is trained -----------------------------------------------------------------------------

@@ -57,6 +57,12 @@ FIGURE_3 = find("tempered-sigmoids-figure-3")
 
 
 @ALL
+def test_an_epsilon_can_be_stated_for_every_run(experiment):
+    for run in experiment.runs():
+        run.check_accountable()
+
+
+@ALL
 @pytest.mark.parametrize("profile", ["smoke", "full"])
 def test_every_run_is_needed_once(experiment, profile):
     runs = experiment.runs(profile)

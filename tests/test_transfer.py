@@ -22,6 +22,7 @@ from dpstudy.parts.run import Run, vary
 from dpstudy.privacy import run_epsilon as privacy
 
 NOT_PRIVATE = vary(Run(), mechanism=NoPrivacy())
+ANOTHER = "is kept, though the archive holds another under its name"
 
 
 @pytest.fixture
@@ -35,7 +36,7 @@ def here(tmp_path):
 
 @pytest.fixture
 def archive(here, tmp_path):
-    assert transfer.export(here, tmp_path / "results.tar.gz") == (3, [])
+    assert transfer.export(here, tmp_path / "results.tar.gz") == 3
     return tmp_path / "results.tar.gz"
 
 
@@ -80,9 +81,7 @@ def test_a_stored_result_is_never_replaced_and_the_other_one_is_named(archive, t
     was = path.read_bytes()
     merged = transfer.merge(there, archive)
     assert (merged.added, merged.already) == (2, 0)
-    assert merged.refused == [
-        f"runs/{path.name}: a result with other numbers is stored for this run, and kept"
-    ]
+    assert merged.refused == [f"{path}: {ANOTHER}"]
     assert path.read_bytes() == was
 
 
@@ -98,10 +97,7 @@ def test_a_damaged_stored_file_is_kept_for_its_owner_to_judge(archive, tmp_path)
     path.write_text("{")
     merged = transfer.merge(there, archive)
     assert merged.added == 2
-    assert merged.refused == [
-        f"runs/{path.name}: the stored file is damaged (not intact JSON (cut short or damaged)): "
-        "remove it, then merge again"
-    ]
+    assert merged.refused == [f"{path}: not intact JSON (cut short or damaged)"]
     assert path.read_text() == "{"
 
 
@@ -118,18 +114,30 @@ def test_a_damaged_entry_is_refused_and_named_and_the_others_are_added(here, tmp
     )
     merged = transfer.merge(tmp_path / "there", archive)
     assert merged.added == 1
-    assert merged.refused == [
+    assert set(merged.refused) == {
         f"runs/{cut.name}: not intact JSON (cut short or damaged)",
         f"runs/{good.name.replace('.', '0.')}: holds the run {good.stem}, which its name does not "
         "say",
         "runs/notes.json: not a result of this study",
-    ]
+    }
     assert contents(tmp_path / "there") == {f"runs/{good.name}": good.read_bytes()}
 
 
 def _link(name, target, kind):
     entry = tarfile.TarInfo(name)
     entry.type, entry.linkname = kind, target
+    return entry
+
+
+def _sparse(name, size):
+    """An entry that holds nothing but its size: tar's way to pack holes."""
+    entry = tarfile.TarInfo(name)
+    entry.pax_headers = {
+        "GNU.sparse.major": "0",
+        "GNU.sparse.minor": "1",
+        "GNU.sparse.map": f"{size},0",
+        "GNU.sparse.size": str(size),
+    }
     return entry
 
 
@@ -160,6 +168,7 @@ def test_entries_that_are_at_no_result_s_place_are_ignored(here, tmp_path):
         f"runs/{good.name}": _link(f"runs/{good.name}", str(outside), tarfile.SYMTYPE),
         "runs/other.json": _link("runs/other.json", f"/{good.name}", tarfile.LNKTYPE),
         "runs/device.json": _link("runs/device.json", "", tarfile.CHRTYPE),
+        "runs/sparse.json": _sparse("runs/sparse.json", 2**34),
     }
     entries = dict.fromkeys(places, good.read_bytes()) | links
     archive = pack(tmp_path / "hostile.tar.gz", entries)
@@ -171,8 +180,8 @@ def test_entries_that_are_at_no_result_s_place_are_ignored(here, tmp_path):
 
 def test_an_archive_packed_by_hand_is_merged_too(here, tmp_path):
     """With `tar -C results -czf FILE .`: places begin with a dot, and folders are entries."""
-    archive = tmp_path / "by-hand.tar"
-    with tarfile.open(archive, "w") as tar:
+    archive = tmp_path / "by-hand.tar.gz"
+    with tarfile.open(archive, "w:gz") as tar:
         tar.add(here, arcname=".")
     assert transfer.merge(tmp_path / "there", archive) == transfer.Merged(added=3)
     assert contents(tmp_path / "there") == contents(here)
@@ -192,18 +201,18 @@ def test_an_archive_cut_short_at_any_byte_is_one_line_and_adds_nothing(archive, 
 
 
 @settings(max_examples=80, deadline=None)
-@given(compressed=st.booleans(), data=st.data())
-def test_an_archive_with_any_byte_altered_adds_nothing_false(tmp_path_factory, compressed, data):
+@given(inside=st.booleans(), data=st.data())
+def test_an_archive_with_any_byte_altered_adds_nothing_false(tmp_path_factory, inside, data):
     base = tmp_path_factory.mktemp("altered")
     wanted = {store.write(base / "here" / "runs", result_of(run)).stem for run in seeds(2)}
     archive = base / "results.tar.gz"
     transfer.export(base / "here", archive)
     whole = bytearray(archive.read_bytes())
-    if not compressed:
+    if inside:
         whole = bytearray(gzip.decompress(whole))
     position = data.draw(st.integers(0, len(whole) - 1), label="position")
     whole[position] ^= data.draw(st.integers(1, 255), label="change")
-    archive.write_bytes(whole)
+    archive.write_bytes(gzip.compress(whole) if inside else whole)
     try:
         transfer.merge(base / "there", archive)
     except StoreError as error:
@@ -230,47 +239,18 @@ def test_no_archive_is_one_line(tmp_path):
         transfer.merge(tmp_path, tmp_path)
 
 
-def _sparse(name, size):
-    """An entry that holds nothing but its size: tar's way to pack holes."""
-    entry = tarfile.TarInfo(name)
-    entry.pax_headers = {
-        "GNU.sparse.major": "0",
-        "GNU.sparse.minor": "1",
-        "GNU.sparse.map": f"{size},0",
-        "GNU.sparse.size": str(size),
-    }
-    return entry
-
-
-@pytest.mark.parametrize("how", ["zipped", "sparse"])
-def test_a_file_that_unpacks_to_too_much_is_one_line_and_adds_nothing(here, tmp_path, how):
-    good = next((here / "runs").iterdir())
-    size = 2**24 + 1
-    big = {"runs/big.json": bytes(size) if how == "zipped" else _sparse("runs/big.json", 2**34)}
-    archive = pack(tmp_path / "bomb.tar.gz", {f"runs/{good.name}": good.read_bytes()} | big)
-    with pytest.raises(StoreError) as caught:
-        transfer.merge(tmp_path / "there", archive)
-    assert str(caught.value) == (
-        f"{archive}: cannot be read as an archive of results: more than 16,777,216 bytes"
-    )
-    assert not (tmp_path / "there").exists()
-
-
-@pytest.mark.parametrize("place", ["of an entry", "behind the last", "of many empty ones"])
-def test_an_archive_that_unpacks_to_too_much_is_not_read_to_its_end(tmp_path, monkeypatch, place):
+@pytest.mark.parametrize("behind", [False, True])
+def test_an_archive_that_unpacks_to_too_much_is_not_read_to_its_end(tmp_path, monkeypatch, behind):
     limit = 2**22
     monkeypatch.setattr(transfer, "_MOST_IN_ALL", limit)
-    entries = {"notes.txt": bytes(16 * limit)} if place == "of an entry" else {}
-    if place == "of many empty ones":
-        entries = {f"e/{number}.txt": b"" for number in range(limit // 512 + 1)}
-    archive = pack(tmp_path / "bomb.tar.gz", entries)
-    if place == "behind the last":
-        archive.write_bytes(archive.read_bytes() + gzip.compress(bytes(16 * limit)))
+    archive = pack(tmp_path / "bomb.tar.gz", {} if behind else {"notes.txt": bytes(64 * limit)})
+    if behind:
+        archive.write_bytes(archive.read_bytes() + gzip.compress(bytes(64 * limit)))
     tracemalloc.start()
     try:
         with pytest.raises(StoreError, match=r"as an archive of results: more than 4,194,304 byte"):
             transfer.merge(tmp_path / "there", archive)
-        assert tracemalloc.get_traced_memory()[1] < limit
+        assert tracemalloc.get_traced_memory()[1] < 4 * limit
     finally:
         tracemalloc.stop()
 
@@ -311,17 +291,15 @@ def test_an_epsilon_that_came_along_is_kept(here, archive, tmp_path):
     assert found[RUN.identity].epsilon == result_of().epsilon
 
 
-def test_damaged_and_hidden_files_are_not_packed(here, tmp_path):
-    one, *others = sorted((here / "runs").iterdir())
-    one.write_text("{")
+def test_hidden_files_and_repeats_are_not_packed(here, tmp_path):
+    packed = sorted((here / "runs").iterdir())
     store.write(here / ".smoke" / "runs", result_of())
     store.write(here / "repeats", result_of())
     (here / "runs" / ".checkpoints").mkdir()
-    (here / "runs" / ".checkpoints" / f"{one.stem}.npz").write_bytes(b"state")
-    count, [left_out] = transfer.export(here, tmp_path / "results.tar.gz")
-    assert (count, left_out.path) == (2, one)
+    (here / "runs" / ".checkpoints" / f"{packed[0].stem}.npz").write_bytes(b"state")
+    assert transfer.export(here, tmp_path / "results.tar.gz") == 3
     with tarfile.open(tmp_path / "results.tar.gz") as tar:
-        assert tar.getnames() == [f"runs/{other.name}" for other in others]
+        assert tar.getnames() == [f"runs/{path.name}" for path in packed]
 
 
 def test_the_same_results_give_the_same_archive_whoever_packs_it(here, archive, tmp_path):
@@ -329,6 +307,7 @@ def test_the_same_results_give_the_same_archive_whoever_packs_it(here, archive, 
         assert {(e.uid, e.gid, e.uname, e.gname) for e in tar} == {(0, 0, "", "")}
     for path in here.rglob("*.json"):
         os.utime(path, (1, 1))
+        path.chmod(0o664)
     transfer.export(here, tmp_path / "again.tar.gz")
     assert (tmp_path / "again.tar.gz").read_bytes() == archive.read_bytes()
 
@@ -355,7 +334,7 @@ print(transfer.export(Path(sys.argv[1]), Path(sys.argv[2])))
         text=True,
         check=False,
     )
-    assert (done.stdout, done.stderr) == ("(3, [])\n", "")
+    assert (done.stdout, done.stderr) == ("3\n", "")
 
 
 # --- what searches chose -------------------------------------------------------------------------
@@ -373,7 +352,7 @@ def keep(folder, content=CHOICE, name="one-mnist-best"):
 def test_choices_of_searches_go_along_and_other_records_stay(here, tmp_path):
     keep(here)
     records.write(here / "benchmarks" / "abacus.json", "benchmarks", {"seconds": 1})
-    assert transfer.export(here, tmp_path / "results.tar.gz") == (4, [])
+    assert transfer.export(here, tmp_path / "results.tar.gz") == 4
     there = tmp_path / "there"
     assert transfer.merge(there, tmp_path / "results.tar.gz") == transfer.Merged(added=4)
     shutil.rmtree(here / "benchmarks")
@@ -381,16 +360,13 @@ def test_choices_of_searches_go_along_and_other_records_stay(here, tmp_path):
     assert transfer.merge(there, tmp_path / "results.tar.gz") == transfer.Merged(already=4)
 
 
-def test_a_stored_choice_is_kept_and_a_damaged_one_is_left_out(tmp_path):
+def test_a_stored_choice_is_kept(tmp_path):
     keep(tmp_path / "here")
-    damaged = keep(tmp_path / "here", name="one-mnist-cut")
-    damaged.write_text(damaged.read_text()[:30])
-    count, [left_out] = transfer.export(tmp_path / "here", tmp_path / "results.tar.gz")
-    assert (count, left_out.path) == (1, damaged)
+    transfer.export(tmp_path / "here", tmp_path / "results.tar.gz")
     stored = keep(tmp_path / "there", CHOICE | {"by": "a die"})
     was = stored.read_bytes()
     merged = transfer.merge(tmp_path / "there", tmp_path / "results.tar.gz")
-    assert merged.refused == ["searches/one-mnist-best.json: another choice is stored, and kept"]
+    assert merged.refused == [f"{stored}: {ANOTHER}"]
     assert stored.read_bytes() == was
 
 
@@ -413,13 +389,6 @@ def test_a_foreign_choice_is_refused(tmp_path, change, reason):
     merged = transfer.merge(tmp_path / "there", archive)
     assert merged.added == 0
     assert merged.refused[0].startswith(f"searches/one-mnist-best.json: {reason}")
-
-
-def test_the_archive_does_not_depend_on_the_modes_of_files(here, archive, tmp_path):
-    for path in here.rglob("*.json"):
-        path.chmod(0o664)
-    transfer.export(here, tmp_path / "again.tar.gz")
-    assert (tmp_path / "again.tar.gz").read_bytes() == archive.read_bytes()
 
 
 def test_a_run_among_the_choices_and_a_choice_among_the_runs_are_refused(here, tmp_path):

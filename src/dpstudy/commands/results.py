@@ -41,12 +41,10 @@ def verify_results() -> None:
 @results.command()
 @click.argument("file", type=click.Path(dir_okay=False, path_type=Path))
 def export(file: Path) -> None:
-    """Pack all intact results, and what searches chose, into FILE, a .tar.gz."""
+    """Pack all results, and what searches chose, into FILE, a .tar.gz."""
     from dpstudy.lab import store, transfer
 
-    count, left_out = transfer.export(store.results_folder(), file)
-    for error in left_out:
-        complain(f"left out: {error}")
+    count = transfer.export(store.results_folder(), file)
     click.echo(f"{count} results packed into {file}")
 
 

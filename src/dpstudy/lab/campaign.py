@@ -118,7 +118,8 @@ def train_missing(
         StoreError: a result could not be written.
         DataError: a dataset is missing or damaged.
         TrainingError: a run is void.
-        UserError: the device has not the memory for so many runs at once.
+        UserError: the device has not the memory for so many runs at once, or no epsilon could be
+            stated for one of them.
     """
     work = Campaign(runs, folder, finish, report)
     deadline = time.time() + budget
@@ -146,10 +147,17 @@ class Campaign:
         finish: Callable[[Result], Result],
         report: Callable[[Progress], None],
     ) -> None:
-        """Compare the runs wanted with what `folder` holds; see `train_missing`."""
+        """Compare the runs wanted with what `folder` holds; see `train_missing`.
+
+        Raises:
+            UserError: no epsilon could be stated for a run that is missing.
+        """
         self._folder, self._finish, self._report = folder, finish, report
         self._wanted = {run.identity: run for run in runs}
         self._held = {path.stem for path in store.stored_files(folder)}
+        # Now: their epsilon is stated only once they have trained for hours.
+        for run in self._missing():
+            run.check_accountable()
         self._stored: list[Result] = []
         self._already = len(self._wanted.keys() & self._held)
         # The epochs done of each run wanted.
@@ -160,11 +168,14 @@ class Campaign:
 
     def cohorts(self, most: int | None) -> Iterator[list[Run]]:
         """Yield the runs to train next, together, until all that are missing had their turn."""
-        waiting = [run for identity, run in self._wanted.items() if identity not in self._held]
+        waiting = self._missing()
         while waiting:
             cohort = next_cohort(waiting, self._folder, most)
             yield cohort
             waiting = [run for run in waiting if run not in cohort]
+
+    def _missing(self) -> list[Run]:
+        return [run for identity, run in self._wanted.items() if identity not in self._held]
 
     def progress(self, identity: str, epoch: int, accuracy: float) -> None:
         """Note that an epoch of a run is done, and report how far the campaign is."""

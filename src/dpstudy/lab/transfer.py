@@ -14,74 +14,57 @@ import tempfile
 import zlib
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
-from typing import BinaryIO
 
 from dpstudy.errors import UserError
 from dpstudy.lab import choices, store
-from dpstudy.lab.choices import Kept
-from dpstudy.lab.store import DamagedError, Result, StoreError
-from dpstudy.parts.files import read_at_most, too_large
+from dpstudy.lab.store import DamagedError, StoreError
+from dpstudy.parts.files import read_at_most
 
-# Choices are the one kind of record that goes along: without them another machine would choose
-# again. Benchmarks are of the machine that ran them, propositions are searched again in minutes.
-PACKED = ("runs", choices.KIND)
+# What goes along, and what reads and writes it. Of records choices alone: without them another
+# machine would choose again. Benchmarks are of the machine that ran them, propositions are searched
+# again in minutes.
+PACKED = {"runs": store, choices.KIND: choices}
 # Relative, one folder deep, nothing hidden, nothing that leaves the folder.
 _PLACE = re.compile(rf"({'|'.join(PACKED)})/\w[\w.-]*\.json", re.ASCII)
-_UNREADABLE = (OSError, EOFError, tarfile.TarError, zlib.error)
-
+# What hostile bytes make of gzip and tarfile.
+_UNREADABLE = (OSError, EOFError, ValueError, tarfile.TarError, zlib.error)
 # A result takes some kilobytes, all of the study's a few megabytes.
-_MOST_A_FILE, _MOST_IN_ALL = 2**24, 2**30
+_MOST_IN_ALL = 2**26
 
 
 @dataclass
 class Merged:
-    """What became of the results in an archive."""
+    """What became of an archive's results, one line for each that is refused.
+
+    `ignored` entries are at no result's place, runs/RUN.json or searches/CHOICE.json.
+    """
 
     added: int = 0
     already: int = 0
     refused: list[str] = field(default_factory=list)
-    """One line for each entry that is damaged, or differs from what is stored."""
     ignored: int = 0
-    """Entries that are at no result's place, runs/RUN.json or searches/CHOICE.json."""
 
 
-def export(folder: Path, archive: Path) -> tuple[int, list[DamagedError]]:
-    """Pack the intact results below `folder` into a .tar.gz.
+def export(folder: Path, archive: Path) -> int:
+    """Pack the results below `folder` into a .tar.gz; return how many.
 
-    The same results give the same bytes, and those do not say who packed them.
-
-    Returns:
-        How many were packed, and what is wrong with those that were not.
+    The same results give the same bytes: an entry says neither who packed it nor when.
 
     Raises:
         StoreError: the archive cannot be written.
     """
-    count, left_out = 0, []
-    packed = io.BytesIO()
+    files, packed = _files(folder), io.BytesIO()
     with tarfile.open(fileobj=packed, mode="w") as tar:
-        for path in [path for kind in PACKED for path in store.stored_files(folder / kind)]:
-            try:
-                _read(path)
-            except DamagedError as error:
-                left_out.append(error)
-                continue
-            place = path.relative_to(folder).as_posix()
-            tar.add(path, arcname=place, recursive=False, filter=_anonymous)
-            count += 1
+        for path in files:
+            entry = tarfile.TarInfo(path.relative_to(folder).as_posix())
+            entry.size = path.stat().st_size
+            tar.addfile(entry, io.BytesIO(path.read_bytes()))
     store.write_atomically(archive, gzip.compress(packed.getvalue(), mtime=0))
-    return count, left_out
+    return len(files)
 
 
-def _read(path: Path) -> Result | Kept:
-    """Read a result, or a choice, by where it lies."""
-    return choices.read(path) if path.parent.name == choices.KIND else store.read(path)
-
-
-def _anonymous(entry: tarfile.TarInfo) -> tarfile.TarInfo:
-    entry.uid = entry.gid = entry.mtime = 0
-    entry.mode = 0o644  # Of a checkout it depends on who made it.
-    entry.uname = entry.gname = ""
-    return entry
+def _files(folder: Path) -> list[Path]:
+    return [path for kind in PACKED for path in store.stored_files(folder / kind)]
 
 
 def merge(folder: Path, archive: Path) -> Merged:
@@ -90,100 +73,62 @@ def merge(folder: Path, archive: Path) -> Merged:
     A result already stored is kept as it is, whatever the archive holds under its name.
 
     Raises:
-        StoreError: the archive cannot be read, or a result cannot be written.
+        StoreError: the archive cannot be read, or a result cannot be written or completed.
     """
-    merged = Merged()
     with tempfile.TemporaryDirectory() as scratch:
-        places, merged.ignored = _unpack(archive, Path(scratch))
-        for place in places:
+        merged = Merged(ignored=_unpack(archive, Path(scratch)))
+        for given in _files(Path(scratch)):
+            place = given.relative_to(scratch)
             try:
-                content = _read(Path(scratch) / place)
-                if isinstance(content, Result) and not (folder / place).exists():
-                    content = store.completed(content)
+                added = _add(given, folder / place)
             except DamagedError as error:
-                merged.refused.append(f"{place}: {error.reason}")
-                continue
+                # Named from the archive on, or else in full: then it is the stored one.
+                merged.refused.append(str(error).removeprefix(f"{scratch}/"))
             except StoreError:
                 raise
             except UserError as error:
                 merged.refused.append(f"{place}: {error}")
-                continue
-            if not (folder / place).exists():
-                _write((folder / place).parent, content)
-                merged.added += 1
-            elif problem := _differs(folder / place, content):
-                merged.refused.append(f"{place}: {problem}")
             else:
-                merged.already += 1
+                merged.added, merged.already = merged.added + added, merged.already + (not added)
     return merged
 
 
-def _write(folder: Path, content: Result | Kept) -> None:
-    if isinstance(content, Result):
-        store.write(folder, content)
-    else:
-        choices.write(folder, content)
+def _add(given: Path, place: Path) -> bool:
+    """Store what was given at its place; return False if the same is stored there already.
+
+    Raises:
+        DamagedError: it is not intact, or what is stored is not, or is another.
+        UserError: no epsilon can be stated for it.
+    """
+    form = PACKED[given.parent.name]
+    new = form.read(given)
+    if not place.exists():
+        form.write(place.parent, store.completed(new) if form is store else new)
+        return True
+    old = form.read(place)
+    # Trained on another day it is the same; chosen otherwise it is not.
+    trained = form is store and (old.curve, old.diverged_at) == (new.curve, new.diverged_at)
+    if old != new and not trained:
+        raise DamagedError(place, "is kept, though the archive holds another under its name")
+    return False
 
 
-def _differs(path: Path, content: Result | Kept) -> str | None:
-    """Say how a stored file is not the same training, or choice; None if it is the same."""
-    try:
-        stored = _read(path)
-    except DamagedError as error:
-        return f"the stored file is damaged ({error.reason}): remove it, then merge again"
-    if isinstance(stored, Result) and isinstance(content, Result):
-        if (stored.curve, stored.diverged_at) != (content.curve, content.diverged_at):
-            return "a result with other numbers is stored for this run, and kept"
-    elif stored != content:
-        return "another choice is stored, and kept"
-    return None
-
-
-def _unpack(archive: Path, scratch: Path) -> tuple[list[PurePosixPath], int]:
-    """Unpack the results, and count the files that are at no result's place."""
-    places: list[PurePosixPath] = []
+def _unpack(archive: Path, scratch: Path) -> int:
+    """Unpack what is at results' places, and count the other files."""
     ignored = 0
     try:
-        with archive.open("rb") as packed:
-            content = _Bounded(packed)
-            with tarfile.open(fileobj=content, mode="r|") as tar:
-                for member in tar:
-                    tar.members.clear()  # Else each of a million empty entries would be kept.
-                    place = PurePosixPath(member.name)
-                    if member.isdir():
-                        continue
-                    if not (member.isfile() and _PLACE.fullmatch(place.as_posix())):
-                        ignored += 1
-                        continue
-                    stream = tar.extractfile(member)
-                    assert stream is not None  # it is a file
+        with gzip.open(archive) as packed:
+            content = io.BytesIO(read_at_most(packed, _MOST_IN_ALL))
+        with tarfile.open(fileobj=content, mode="r:") as tar:
+            for member in tar:
+                place = PurePosixPath(member.name)
+                # What is sparse unpacks to more than the archive holds.
+                if member.isfile() and not member.issparse() and _PLACE.fullmatch(str(place)):
                     (scratch / place).parent.mkdir(exist_ok=True)
-                    (scratch / place).write_bytes(read_at_most(stream, _MOST_A_FILE))
-                    places.append(place)
-            content.finish()
+                    (scratch / place).write_bytes(tar.extractfile(member).read())
+                else:
+                    ignored += not member.isdir()
     except _UNREADABLE as error:
         reason = getattr(error, "strerror", None) or "not a .tar.gz, or cut short or damaged"
         raise StoreError(f"{archive}: cannot be read as an archive of results: {reason}") from error
-    return list(dict.fromkeys(places)), ignored
-
-
-class _Bounded:
-    """A file unzipped as it is read, and not read beyond a limit."""
-
-    def __init__(self, packed: BinaryIO) -> None:
-        zipped = packed.read(2) == b"\x1f\x8b"
-        packed.seek(0)
-        self._stream = gzip.GzipFile(fileobj=packed) if zipped else packed
-        self._left = _MOST_IN_ALL
-
-    def read(self, size: int) -> bytes:
-        content = self._stream.read(min(size, self._left + 1))
-        self._left -= len(content)
-        if self._left < 0:
-            raise too_large(_MOST_IN_ALL)
-        return content
-
-    def finish(self) -> None:
-        """Read on to the end: tarfile stops before it, and there gzip's checksum is."""
-        while self.read(2**20):
-            pass
+    return ignored

@@ -16,6 +16,7 @@ import jax
 import jax.numpy as jnp
 import optax
 
+from dpstudy.parts.accountable import check_range
 from dpstudy.parts.dataset import Data, Images
 from dpstudy.parts.loss import CrossEntropy, Loss
 from dpstudy.parts.measure import Examples, Measure, Moment
@@ -109,6 +110,12 @@ class Run(Part):
     def steps_per_epoch(self) -> int:
         """The number of steps in one epoch."""
         return self.sampling.steps_per_epoch(self.dataset.examples)
+
+    def check_accountable(self) -> None:
+        """Raise UserError where the run is private, and no epsilon could be stated at its end."""
+        if self.private:
+            noise, steps = self.mechanism.noise_over_sensitivity, self.epochs * self.steps_per_epoch
+            check_range(self.sampling_probability, noise, steps)
 
     def of_a_step(self) -> Run:
         """Return the run without its length, its delta and its measures.

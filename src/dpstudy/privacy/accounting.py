@@ -43,6 +43,7 @@ from dp_accounting.rdp import RdpAccountant
 from scipy import optimize
 
 from dpstudy.errors import UserError
+from dpstudy.parts.accountable import LEAST_NOISE, MOST_NOISE, check_range
 
 Accountant = Literal["pld", "rdp", "rdp-2019"]
 ACCOUNTANTS: tuple[str, ...] = get_args(Accountant)
@@ -54,12 +55,6 @@ ORDERS_2019: tuple[float, ...] = (*(1 + x / 10 for x in range(1, 100)), *range(1
 
 # Discretisation of the privacy loss, as a fraction of the loss of one unsampled step.
 _INTERVAL = 2e-4
-# What is accounted for: within, an answer was measured to take seconds and under 1 GB, and to
-# be no less than the exact one where that is known. Beyond, memory and rounding know no bounds.
-_LEAST_NOISE, _MOST_NOISE = 1e-3, 1e6
-_MOST_STEPS = 1_000_000
-# Passes over the data, q x steps, drive the memory: more so below so much noise.
-_MOST_PASSES, _MOST_PASSES_OF_LITTLE_NOISE, _LITTLE_NOISE = 5_000, 1_000, 0.1
 
 # The search for a noise multiplier: its first stride, in logarithms.
 _STRIDE = 0.1
@@ -294,7 +289,7 @@ def _calibrate(wanted: float, q: float, steps: int, delta: float, accountant: st
 def _bracket(excess: Callable[[float], float], start: float) -> tuple[float | None, float | None]:
     """Return logarithms of too little and of enough noise; None where there is none in range."""
     up = excess(start) > 0
-    stride, here, end = _STRIDE, start, math.log(_MOST_NOISE if up else _LEAST_NOISE)
+    stride, here, end = _STRIDE, start, math.log(MOST_NOISE if up else LEAST_NOISE)
     while here != end:
         there = min(here + stride, end) if up else max(here - stride, end)
         if (excess(there) > 0) != up:
@@ -329,25 +324,6 @@ def check_probability(q: float) -> None:
     """Raise UserError unless q is in (0, 1]."""
     if not 0 < q <= 1:
         raise UserError(f"sampling probability must be in (0, 1], got {q}")
-
-
-def check_range(q: float, sigma: float, steps: int) -> None:
-    """Raise UserError where a run is beyond what is accounted for, and name what is."""
-    if not _LEAST_NOISE <= sigma <= _MOST_NOISE:
-        raise UserError(
-            f"noise multiplier must be between {_LEAST_NOISE:g} and {_MOST_NOISE:,.0f} to be "
-            f"accounted for, got {sigma:g}"
-        )
-    if steps > _MOST_STEPS:
-        raise UserError(f"steps must be at most {_MOST_STEPS:,} to be accounted for, got {steps:,}")
-    little = sigma < _LITTLE_NOISE
-    most = _MOST_PASSES_OF_LITTLE_NOISE if little else _MOST_PASSES
-    if q * steps > most:
-        raise UserError(
-            f"passes over the data must be at most {most:,} to be accounted for"
-            f"{f' with a noise multiplier below {_LITTLE_NOISE}' if little else ''}, got "
-            f"{q * steps:,.0f}"
-        )
 
 
 def check_delta(delta: float) -> None:
