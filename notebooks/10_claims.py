@@ -18,7 +18,7 @@
 # verdict. A rule computes each verdict from the stored results: none is typed, and a result that
 # changes, changes its verdict. The same table stands in a terminal with `dpstudy claims`.
 
-# %% tags=["parameters"]
+# %% tags=["parameters", "remove-input"]
 profile = "stored"  # the ledger reads what is stored at paper scale, whatever the profile
 
 # %% tags=["remove-input"]

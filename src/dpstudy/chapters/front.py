@@ -60,10 +60,9 @@ def _tempered_sigmoids(judged: Ledger) -> tuple[str, str]:
         )
         published.append(f"{points(better - worse, 1)} on {name}")
         if "difference" in (found := _entry(judged, key).outcome.ours):
-            interval = (
-                f"{100 * found['difference_low']:.2f} to {100 * found['difference_high']:.2f}"
-            )
-            ours.append(f"{points(found['difference'])} ({interval}) on {name}".replace("-", "−"))
+            low, high = (f"{100 * found[f'difference_{end}']:.2f}" for end in ("low", "high"))
+            interval = f"{low} to {high}".replace("-", "−")
+            ours.append(f"{points(found['difference'])} ({interval}) on {name}")
         else:
             missing.append(f"{name} is still training")
     claimed = f"A bounded activation in place of relu: {', '.join(published)}, at the same ε."

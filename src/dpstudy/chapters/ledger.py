@@ -30,7 +30,7 @@ _SMALL = "font-size: 0.9em; opacity: 0.8"
 # A row is a claim beside its verdicts; on a phone these go below it.
 _ROW = "display: flex; flex-wrap: wrap"
 _CLAIM = "flex: 1 1 18em; min-width: 0; font-weight: normal; text-align: left"
-_CELL = "flex: 0 0 9.5em; border: 0"
+_CELL = "flex: 0 1 9.5em; min-width: 7em; border: 0"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -87,6 +87,12 @@ class Reading:
 
         After the epoch in which it diverged a run is at chance, and its other columns are empty.
         """
+        rows = self.curves_from_start
+        return rows if rows.empty else rows[rows.epoch > 0].reset_index(drop=True)
+
+    @property
+    def curves_from_start(self) -> pd.DataFrame:
+        """The same with epoch 0, from before the first step, of the runs that have it."""
         frames = [
             _curve(result).assign(
                 label=label, dataset=result.run.dataset.name, seed=result.run.seed
@@ -135,13 +141,12 @@ def _curve(result: Result) -> pd.DataFrame:
     # As floats: a column in which nothing was finite holds None alone, which is not numeric.
     plain = {name: values for name, values in result.curve.items() if not _nested(values)}
     curve = pd.DataFrame(plain | _epsilon(result), dtype=float)
-    curve = curve[curve.epoch > 0].reset_index(drop=True)
     if result.diverged_at is not None:
-        lived = len(curve)
-        curve = curve.reindex(range(result.run.epochs))
-        curve["epoch"] = curve.index + 1
+        curve = curve.set_index("epoch")
+        first, lived = (int(curve.index[0]), curve.index[-1]) if len(curve) else (1, 0)
+        curve = curve.reindex(range(first, result.run.epochs + 1)).reset_index()
         curve["step"] = curve.epoch * result.run.steps_per_epoch
-        curve.loc[lived:, "test_accuracy"] = CHANCE
+        curve.loc[curve.epoch > lived, "test_accuracy"] = CHANCE
     return curve.astype({"epoch": int, "step": int})
 
 

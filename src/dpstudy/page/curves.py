@@ -75,7 +75,8 @@ def over_seeds(line: Line, of: Quantity, along: Quantity = EPOCH) -> pd.DataFram
     """
     if line.runs.empty:
         return pd.DataFrame()
-    rows = line.own.curves
+    # Along the epochs a curve begins before the first step, where that is stored.
+    rows = line.own.curves_from_start if along == EPOCH else line.own.curves
     spent = [column for column in rows if column.startswith("epsilon_")]
     by_epoch = rows.dropna(subset=of.column).groupby("epoch")
     spread = by_epoch[of.column].agg(["median", "min", "max", "count"])
