@@ -87,25 +87,23 @@ class Mechanism(Part):
         raise NotImplementedError
 
 
-@part("flat")
-class FlatClipping(Mechanism):
-    """Each example's gradient, all parameters together, clipped in l2 (tempered sigmoids, Eq. 2).
+class ByNorm(Mechanism):
+    """Each example's gradient, all parameters together, scaled by a factor of its l2 norm."""
 
-    Attributes:
-        clip_norm: C, in units of the gradient's l2 norm.
-        noise_multiplier: sigma; the noise on the sum has standard deviation sigma C.
-    """
-
-    clip_norm: float = 0.1
-    noise_multiplier: float = 1.23
+    clip_norm: float
+    noise_multiplier: float
 
     def check(self) -> None:
         """See `Part`."""
         positive(self, "noise_multiplier", "clip_norm")
 
+    def coefficients(self, norms: Float[Array, "batch"]) -> Float[Array, "batch"]:
+        """Return the factors; no scaled gradient may be longer than `clip_norm`."""
+        raise NotImplementedError
+
     @property
     def sensitivity(self) -> Scalar:
-        """C: one example more or less changes the sum by its clipped gradient, and nothing else."""
+        """C: one example more or less changes the sum by its scaled gradient, and nothing else."""
         return self.clip_norm
 
     @property
@@ -126,7 +124,7 @@ class FlatClipping(Mechanism):
         """See `Mechanism`."""
         each, gradients = per_example.gradients(graph, losses, params, images, labels, *rest)
         norms = gradients.norms()
-        total = gradients.weighted_sum(mask * clip_coefficients(norms, self.clip_norm))
+        total = gradients.weighted_sum(mask * self.coefficients(norms))
         seen = Seen(
             loss=jnp.vdot(mask, each),
             norm=jnp.vdot(mask, norms),
@@ -139,6 +137,46 @@ class FlatClipping(Mechanism):
         """See `Mechanism`."""
         deviation = self.noise_multiplier * self.sensitivity
         return jax.tree.map(lambda _: deviation, params)
+
+
+@part("flat")
+class FlatClipping(ByNorm):
+    """Clipping in l2 (tempered sigmoids, Eq. 2).
+
+    Attributes:
+        clip_norm: C, in units of the gradient's l2 norm.
+        noise_multiplier: sigma; the noise on the sum has standard deviation sigma C.
+    """
+
+    clip_norm: float = 0.1
+    noise_multiplier: float = 1.23
+
+    def coefficients(self, norms: Float[Array, "batch"]) -> Float[Array, "batch"]:
+        """See `ByNorm`."""
+        return clip_coefficients(norms, self.clip_norm)
+
+
+@part("automatic")
+class AutomaticClipping(ByNorm):
+    """Automatic clipping: g C / (|g| + gamma), smooth in the norm (Bu et al. 2023).
+
+    Attributes:
+        clip_norm: C; an example adds less than this.
+        noise_multiplier: sigma; the noise on the sum has standard deviation sigma C.
+        stability: gamma, in units of the gradient's norm: far shorter gradients keep their order.
+    """
+
+    clip_norm: float = 0.1
+    noise_multiplier: float = 1.23
+    stability: float = 0.01
+
+    def check(self) -> None:
+        """See `Part`."""
+        positive(self, "noise_multiplier", "clip_norm", "stability")
+
+    def coefficients(self, norms: Float[Array, "batch"]) -> Float[Array, "batch"]:
+        """See `ByNorm`."""
+        return self.clip_norm / (norms + self.stability)
 
 
 @part("no-privacy")

@@ -1,0 +1,162 @@
+"""The tanh filter: every number of an example's gradient through tanh, then noise (Amian 2022).
+
+The paper's own proof bounds the l2 norm of a filtered gradient of n numbers by √n; its epsilon is
+computed with 1. Beside the filter as published stand two that bound the norm: the filter followed
+by clipping, and the filter scaled to a norm.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import jax
+import jax.numpy as jnp
+from flax import nnx
+
+from dpstudy.gradients import per_example
+from dpstudy.parts.mechanism import ByNorm, Mechanism, Seen, clip_coefficients
+from dpstudy.parts.part import SpecError, part, positive, static
+
+if TYPE_CHECKING:
+    from jaxtyping import Array, Float
+
+    from dpstudy.gradients.layers import Losses
+    from dpstudy.parts.mechanism import Scalar
+
+
+class _Filter(Mechanism):
+    """What the three do: filter, scale each example by a factor of its filtered norm, add up."""
+
+    active_range: float
+
+    def coefficients(self, norms: Float[Array, "batch"]) -> Float[Array, "batch"]:
+        """Return the factors, from the norms of filtered gradients."""
+        raise NotImplementedError
+
+    def sum(
+        self,
+        graph: nnx.GraphDef,
+        losses: Losses,
+        params: nnx.State,
+        images: Array,
+        labels: Array,
+        mask: Float[Array, "batch"],
+        *rest: nnx.State,
+    ) -> tuple[nnx.State, Seen]:
+        """See `Mechanism`. The norm that is seen is that of the filtered gradients."""
+        each, gradients = per_example.gradients(graph, losses, params, images, labels, *rest)
+        filtered = jax.tree.map(lambda g: jnp.tanh(g / self.active_range), gradients.written_out())
+        squares = (jnp.sum(g**2, axis=range(1, g.ndim)) for g in jax.tree.leaves(filtered))
+        norms = jnp.sqrt(sum(squares))
+        weights = mask * self.coefficients(norms)
+        total = jax.tree.map(lambda g: jnp.tensordot(weights, g, 1), filtered)
+        seen = Seen(
+            loss=jnp.vdot(mask, each),
+            norm=jnp.vdot(mask, norms),
+            clipped=jnp.vdot(mask, norms > 1),
+            examples=mask.sum(),
+        )
+        return total, seen
+
+
+@part("tanh-filter")
+class TanhFilter(_Filter):
+    """Algorithm 1: c tanh(g / k), and noise as if no filtered gradient were longer than 1.
+
+    Attributes:
+        output_range: c, by which the outputs are multiplied (Figures 2 and 3).
+        active_range: k, by which the range is widened in which tanh does not saturate (Figures 4
+            and 5).
+        noise_std: sigma, standard deviation of the noise on the sum; Table I calls it a covariance.
+        parameters: n, the numbers of the gradient, which the sensitivity c √n depends on.
+    """
+
+    output_range: float = 1.0
+    active_range: float = 1.0
+    noise_std: float = 1.1
+    parameters: int = static(26_010)
+
+    def check(self) -> None:
+        """See `Part`."""
+        positive(self, "output_range", "active_range", "noise_std", "parameters")
+
+    @property
+    def sensitivity(self) -> Scalar:
+        """C √n (Section III.A)."""
+        return self.output_range * self.parameters**0.5
+
+    @property
+    def noise_over_sensitivity(self) -> Scalar:
+        """See `Mechanism`."""
+        return self.noise_std / self.sensitivity
+
+    @property
+    def claimed_noise_over_sensitivity(self) -> Scalar:
+        """See `Mechanism`: "calculated in the same way as for the original DPSGD", with 1."""
+        return self.noise_std
+
+    @property
+    def claimed_accountant(self) -> str:
+        """See `Mechanism`."""
+        return "rdp-2019"
+
+    def coefficients(self, norms: Float[Array, "batch"]) -> Float[Array, "batch"]:
+        """See `_Filter`."""
+        return jnp.full_like(norms, self.output_range)
+
+    def noise(self, params: nnx.State) -> nnx.State:
+        """See `Mechanism`."""
+        numbers = sum(leaf.size for leaf in jax.tree.leaves(params))
+        if numbers != self.parameters:
+            raise SpecError(
+                f"the network has {numbers} parameters, and the filter {self.parameters}"
+            )
+        return jax.tree.map(lambda _: self.noise_std, params)
+
+
+@part("tanh-filter-clipped")
+class FilteredThenClipped(_Filter, ByNorm):
+    """The filter made sound: tanh(g / k), then clipped in l2.
+
+    Attributes:
+        active_range: k.
+        clip_norm: C, on the filtered gradient.
+        noise_multiplier: sigma; the noise on the sum has standard deviation sigma C.
+    """
+
+    active_range: float = 1.0
+    clip_norm: float = 0.1
+    noise_multiplier: float = 1.23
+
+    def check(self) -> None:
+        """See `Part`."""
+        positive(self, "active_range", "clip_norm", "noise_multiplier")
+
+    def coefficients(self, norms: Float[Array, "batch"]) -> Float[Array, "batch"]:
+        """See `_Filter`."""
+        return clip_coefficients(norms, self.clip_norm)
+
+
+@part("tanh-filter-normalised")
+class FilteredToNorm(_Filter, ByNorm):
+    """The filter made sound: tanh(g / k), then scaled to a norm of nearly C.
+
+    Attributes:
+        active_range: k.
+        clip_norm: C; an example adds less than this.
+        noise_multiplier: sigma; the noise on the sum has standard deviation sigma C.
+        stability: gamma, as of automatic clipping.
+    """
+
+    active_range: float = 1.0
+    clip_norm: float = 0.1
+    noise_multiplier: float = 1.23
+    stability: float = 0.01
+
+    def check(self) -> None:
+        """See `Part`."""
+        positive(self, "active_range", "clip_norm", "noise_multiplier", "stability")
+
+    def coefficients(self, norms: Float[Array, "batch"]) -> Float[Array, "batch"]:
+        """See `_Filter`."""
+        return self.clip_norm / (norms + self.stability)

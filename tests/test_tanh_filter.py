@@ -1,0 +1,111 @@
+"""The tanh filter, as published and made sound, against vmap(grad) number by number."""
+
+from dataclasses import replace
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from results_for_tests import TINY
+from test_backpropagation_clipping import images
+
+from dpstudy.gradients import per_example
+from dpstudy.parts.mechanism import AutomaticClipping
+from dpstudy.parts.part import SpecError, checked
+from dpstudy.parts.run import Run, vary
+from dpstudy.parts.tanh_filter import FilteredThenClipped, FilteredToNorm, TanhFilter
+from dpstudy.privacy import accounting
+from dpstudy.privacy.run_epsilon import epsilon_curve
+from dpstudy.training import loop
+
+RUN = vary(Run(mechanism=TanhFilter()), **TINY)
+MASK = jnp.array([1.0, 0.0, 1.0, 1.0])
+
+
+@pytest.fixture(scope="module")
+def step():
+    """A network whose gradients are long enough to be filtered, and four examples."""
+    params = jax.tree.map(lambda x: 3 * x, RUN.network.initial(jax.random.key(0)))
+    return (RUN.network.graph(), RUN.losses(jnp.float32(1)), params, *images(4))
+
+
+@pytest.fixture(scope="module")
+def each(step):
+    """The examples' gradients, flat, by vmap(grad)."""
+    written = per_example.by_vmap(*step)[1].written_out()
+    return np.concatenate([np.reshape(leaf, (4, -1)) for leaf in jax.tree.leaves(written)], axis=1)
+
+
+def flat(tree):
+    return np.concatenate([np.ravel(leaf) for leaf in jax.tree.leaves(tree)])
+
+
+def scaled(vectors, factors):
+    return (MASK[:, None] * np.asarray(factors)[:, None] * vectors).sum(axis=0)
+
+
+CASES = {
+    TanhFilter(): lambda g: scaled(np.tanh(g), np.ones(4)),
+    TanhFilter(output_range=3.0, active_range=0.1): lambda g: scaled(
+        np.tanh(g / 0.1), np.full(4, 3.0)
+    ),
+    FilteredThenClipped(active_range=0.5, clip_norm=2.0): lambda g: scaled(
+        np.tanh(g / 0.5), np.minimum(1, 2 / np.linalg.norm(np.tanh(g / 0.5), axis=1))
+    ),
+    FilteredToNorm(active_range=0.5, clip_norm=2.0, stability=0.3): lambda g: scaled(
+        np.tanh(g / 0.5), 2 / (np.linalg.norm(np.tanh(g / 0.5), axis=1) + 0.3)
+    ),
+    AutomaticClipping(clip_norm=2.0, stability=0.3): lambda g: scaled(
+        g, 2 / (np.linalg.norm(g, axis=1) + 0.3)
+    ),
+}
+
+
+@pytest.mark.parametrize("mechanism", CASES, ids=lambda m: f"{m.kind}")
+def test_a_sum_is_that_of_each_example_filtered_by_itself(step, each, mechanism):
+    total, seen = mechanism.sum(*step, MASK)
+    expected = CASES[mechanism](each)
+    np.testing.assert_allclose(flat(total), expected, rtol=2e-4, atol=2e-5)
+    assert float(seen.examples) == 3
+
+
+@pytest.mark.parametrize("mechanism", CASES, ids=lambda m: f"{m.kind}")
+def test_no_example_adds_more_than_the_sensitivity(step, each, mechanism):
+    graph, losses, params, pixels, labels = step
+    large = jax.tree.map(lambda x: 5 * x, params)
+    for index in range(4):
+        one = slice(index, index + 1)
+        total, _ = mechanism.sum(graph, losses, large, pixels[one], labels[one], jnp.ones(1))
+        assert np.linalg.norm(flat(total)) <= mechanism.sensitivity * (1 + 1e-5)
+
+
+def test_the_published_filter_claims_1_and_is_proven_for_root_n(step):
+    published = TanhFilter(output_range=2.0)
+    assert published.claimed_noise_over_sensitivity == 1.1
+    assert published.noise_over_sensitivity == pytest.approx(1.1 / (2 * 26_010**0.5))
+    assert {float(s) for s in jax.tree.leaves(published.noise(step[2]))} == {1.1}
+    with pytest.raises(SpecError, match="the network has 26010 parameters, and the filter 7"):
+        replace(published, parameters=7).noise(step[2])
+    with pytest.raises(SpecError, match="active_range must be > 0"):
+        checked(replace(published, active_range=0.0))
+
+
+def test_the_claimed_epsilon_is_that_of_dp_sgd_with_the_same_noise():
+    run = vary(Run(mechanism=TanhFilter()), batch=256, epochs=10)
+    spent = {k: v[0] for k, v in epsilon_curve(run, [10 * run.steps_per_epoch]).items()}
+    claimed = accounting.epsilon(
+        sampling_probability=256 / 60_000,
+        noise_multiplier=1.1,
+        steps=10 * run.steps_per_epoch,
+        delta=1e-5,
+        accountant="rdp-2019",
+    )
+    assert spent["claimed-rdp-2019"] == pytest.approx(claimed, rel=1e-5)
+    assert spent["pld"] is None or spent["pld"] > 1000 * claimed
+
+
+def test_each_trains():
+    for mechanism in (FilteredThenClipped(noise_multiplier=0.5), TanhFilter(noise_std=0.5)):
+        run = replace(RUN, mechanism=mechanism)
+        looks = [look[0] for look, _ in loop.train([run], run.dataset.load(), 100)]
+        assert looks[-1].row["test_loss"] != looks[0].row["test_loss"]
