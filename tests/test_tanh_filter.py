@@ -10,6 +10,7 @@ from results_for_tests import TINY
 from test_backpropagation_clipping import images
 
 from dpstudy.gradients import per_example
+from dpstudy.papers.tanh_filter.experiments import AT_EQUAL_EPSILON, MECHANISMS
 from dpstudy.parts.mechanism import AutomaticClipping
 from dpstudy.parts.part import SpecError, checked
 from dpstudy.parts.run import Run, vary
@@ -109,3 +110,16 @@ def test_each_trains():
         run = replace(RUN, mechanism=mechanism)
         looks = [look[0] for look, _ in loop.train([run], run.dataset.load(), 100)]
         assert looks[-1].row["test_loss"] != looks[0].row["test_loss"]
+
+
+@pytest.mark.parametrize("name", MECHANISMS)
+def test_every_point_of_the_search_truly_costs_an_epsilon_of_3(name):
+    for number in ("01", "16"):
+        [run] = AT_EQUAL_EPSILON.variants[f"{name}, {number}"]
+        spent = accounting.epsilon(
+            sampling_probability=run.sampling_probability,
+            noise_multiplier=run.mechanism.noise_over_sensitivity,
+            steps=run.epochs * run.steps_per_epoch,
+            delta=run.delta,
+        )
+        assert 0.999 * 3 < spent <= 3.0001
