@@ -17,18 +17,21 @@ from dpstudy.errors import UserError
 from dpstudy.parts import dataset
 from dpstudy.parts import images as data
 from dpstudy.parts.activation import TANH, LayerWise, Linear, Relu, Tempered
+from dpstudy.parts.backpropagation_clipping import BackpropagationClipping
 from dpstudy.parts.dataset import Data, Images
 from dpstudy.parts.loss import CrossEntropy, Loss
 from dpstudy.parts.measure import Norms
-from dpstudy.parts.mechanism import FlatClipping, Mechanism, NoPrivacy
+from dpstudy.parts.mechanism import AutomaticClipping, FlatClipping, Mechanism, NoPrivacy
 from dpstudy.parts.network import INITS, Network, TemperedCifar, TemperedMnist
 from dpstudy.parts.optimizer import Adam, Optimizer, Sgd
 from dpstudy.parts.part import KINDS, Part, SpecError
 from dpstudy.parts.run import Run, cohort_of, setting, vary
 from dpstudy.parts.sampling import Poisson, Sampling, Shuffled
+from dpstudy.parts.tanh_filter import TanhFilter
 
 RUNS = Path(__file__).parents[1] / "results" / "runs"
 CIFAR = Run(dataset=Images("cifar-10"), network=TemperedCifar())
+BACKPROP = BackpropagationClipping()
 SMALL = vary(Run(), dataset=Images("mnist-5k"))
 PACKAGE = {kind: one for kind, one in KINDS.items() if one.__module__.startswith("dpstudy.")}
 
@@ -97,6 +100,17 @@ BAD = [
     ({"dataset": Images("mnist", normalization="imagenet")}, "normalization", "'mnist'"),
     ({"measures": Norms()}, "measures", "Norms()"),
     ({"measures": (Norms(), Norms())}, "a measure is taken once", "norms, norms"),
+    # Mechanisms of the papers.
+    ({"mechanism": BACKPROP, "input_bound": 0.0}, "input_bound", "0.0"),
+    ({"mechanism": BACKPROP, "upstream_bound": -1.0}, "upstream_bound", "-1.0"),
+    ({"mechanism": BACKPROP, "claimed_factor": 0.0}, "claimed_factor", "0.0"),
+    ({"mechanism": BACKPROP, "claimed_accountant": "rumour"}, "unknown claimed_accountant", "zcdp"),
+    ({"mechanism": BACKPROP, "shares": (0.5, 0.4)}, "shares", "(0.5, 0.4)"),
+    ({"mechanism": TanhFilter(), "output_range": 0.0}, "output_range", "0.0"),
+    ({"mechanism": TanhFilter(), "active_range": 0.0}, "active_range", "0.0"),
+    ({"mechanism": TanhFilter(), "noise_std": 0.0}, "noise_std", "0.0"),
+    ({"mechanism": TanhFilter(), "parameters": 0}, "parameters", "0"),
+    ({"mechanism": AutomaticClipping(), "stability": 0.0}, "stability", "0.0"),
     # Names.
     ({"name": "tahn"}, "unknown dataset", "'tahn'; one of: mnist, fashion-mnist, cifar-10"),
     ({"init": "two\nlines"}, "unknown init", r"'two\nlines'; one of: glorot, he"),
@@ -273,6 +287,16 @@ OTHER = {
     "mechanism": vary(Run(), mechanism=NoPrivacy()),
     "clip_norm": vary(Run(), clip_norm=1.0),
     "noise_multiplier": vary(Run(), noise_multiplier=1.24),
+    "input_bound": vary(Run(), mechanism=replace(BACKPROP, input_bound=2.0)),
+    "upstream_bound": vary(Run(), mechanism=replace(BACKPROP, upstream_bound=2.0)),
+    "claimed_factor": vary(Run(), mechanism=replace(BACKPROP, claimed_factor=2.0)),
+    "claimed_accountant": vary(Run(), mechanism=replace(BACKPROP, claimed_accountant="gdp")),
+    "shares": vary(Run(), mechanism=replace(BACKPROP, shares=(0.5, 0.5))),
+    "output_range": vary(Run(), mechanism=TanhFilter(output_range=2.0)),
+    "active_range": vary(Run(), mechanism=TanhFilter(active_range=2.0)),
+    "noise_std": vary(Run(), mechanism=TanhFilter(noise_std=1.0)),
+    "parameters": vary(Run(), mechanism=TanhFilter(parameters=7)),
+    "stability": vary(Run(), mechanism=AutomaticClipping(stability=0.1)),
     "sampling": vary(Run(), sampling=Shuffled()),
     "batch": vary(Run(), batch=256),
     "optimizer": vary(Run(), optimizer=Adam()),
@@ -285,6 +309,9 @@ OTHER = {
 }
 NUMBERS = {"scale", "inverse_temperature", "offset", "clip_norm", "noise_multiplier",
            "learning_rate", "momentum", "seed"}  # fmt: skip
+# Numbers of mechanisms that a run has not by default.
+ELSEWHERE = {"input_bound", "upstream_bound", "claimed_factor", "output_range", "active_range",
+             "noise_std", "stability"}  # fmt: skip
 
 
 def test_every_field_changes_the_identity():
@@ -330,7 +357,15 @@ def runs(draw):
     fitting = [n for n in of_kind(Network) if n.image_shape == dataset.IMAGE_SHAPE[name]]
     network = draw(st.sampled_from(fitting))
     layers = st.tuples(*[activations] * network.hidden).map(LayerWise)
-    colours = {"normalization": st.sampled_from(dataset.NORMALIZATIONS)} if "cif" in name else {}
+    colours = {
+        "normalization": st.sampled_from(
+            [
+                one
+                for one, (mean, _) in dataset.NORMALIZATIONS.items()
+                if one == "" or len(mean) == dataset.IMAGE_SHAPE[name][-1]
+            ]
+        )
+    }
     batch = {"batch": st.integers(1, min(4_000, dataset.TRAINING_EXAMPLES[name]))}
     return draw(
         some(
@@ -338,6 +373,8 @@ def runs(draw):
             loss=st.just(CrossEntropy()),
             mechanism=st.one_of(
                 some(FlatClipping, clip_norm=positive, noise_multiplier=positive),
+                some(BackpropagationClipping, input_bound=positive, upstream_bound=positive),
+                some(TanhFilter, active_range=positive, noise_std=positive),
                 st.just(NoPrivacy()),
             ),
             sampling=st.one_of(some(Poisson, **batch), some(Shuffled, **batch)),
@@ -400,7 +437,7 @@ def renumbered(of, draw):
         of,
         **{
             field.name: draw(st.floats(0.01, 0.99))
-            if field.name in NUMBERS - {"seed"}
+            if field.name in (NUMBERS | ELSEWHERE) - {"seed"}
             else draw(st.integers(0, 99))
             if field.name == "seed"
             else renumbered(getattr(of, field.name), draw)
@@ -420,7 +457,8 @@ def test_runs_that_differ_in_numbers_alone_are_a_cohort(run, drawn):
 
 def test_runs_that_differ_in_anything_else_are_not():
     """Compared each with each: an equality that forgets classes shows in no set of hashes."""
-    shaping = [run for name, run in OTHER.items() if name not in NUMBERS] + [Run()]
+    shaping = [run for name, run in OTHER.items() if name not in NUMBERS | ELSEWHERE]
+    shaping.append(Run())
     cohorts = [cohort_of(run) for run in shaping]
     for index, one in enumerate(cohorts):
         assert [one == other for other in cohorts] == [index == i for i in range(len(cohorts))]
