@@ -136,10 +136,13 @@ def test_table_3_stands_beside_what_is_published_and_less_noise_beside_both(resu
 def test_the_chapter_in_short_has_what_is_published_and_found(results):
     assert isinstance(accuracy.in_short(), Note)
     keep("figure-3", lambda label, run: {"relu": 0.95, "tanh": 0.97}[label] + 0.001 * run.seed)
-    keep("cifar-10-changes", lambda label, run: 0.6 - 0.1 * ("tanh" in label), "cifar-10")
+    for label, run in experiment("cifar-10-rates").labelled(dataset="cifar-10"):
+        accuracy_of = 0.6 - 0.1 * ("tanh" in label)
+        store.write(store.runs_folder(), measured(result_of(run, accuracy=accuracy_of)))
     alt = accuracy.in_short().alt
     assert "MNIST, published: +1.50; MNIST, one setting for both: +2.00 (+2.00 to +2.00)" in alt
-    assert "CIFAR-10, published: +4.60; CIFAR-10, four times the rate, one seed: -10.00" in alt
+    assert "CIFAR-10, published: +4.60" in alt
+    assert "CIFAR-10, four times the rate, one seed: -10.00" in alt
     keep("cifar-10-rates", lambda label, run: 0.6 + 0.1 * ("tanh" in label), "cifar-10")
     assert "CIFAR-10, each at its own best: +10.00" in accuracy.in_short().alt
 
