@@ -1,9 +1,9 @@
 """Canaries: examples whose presence is to be read off a run's noisy sums.
 
 Weights stand still, as in a run with learning rate 0: then all that a step gives away is its noisy
-sum, and what the rest of the data adds to that is known. What is left of a canary is its gradient
-as the mechanism bounds it, in those steps that sampling puts it in. Sampling, bounded sum and noise
-here are the run's own, in all of its dimensions.
+sum. The rest of the data adds nothing, as blank examples do; epsilon speaks of such neighbours too.
+What is left of a canary is its gradient as the mechanism bounds it, in those steps that sampling
+puts it in. Sampling, bounded sum and noise here are the run's own, in all of its dimensions.
 
 A noisy sum is looked at in units of its noise, number by number. There the noise is the same in
 all directions, so an example whose gradient points elsewhere and is as long is as easy to see; and
@@ -176,7 +176,6 @@ def _one_run(
 
     def epoch(score: Array, number: Array) -> tuple[Array, None]:
         order = run.sampling.order(sampling_key, examples, number)
-        # What is not yet known of a canary that is in: an epoch's steps so far, and whether any.
         start = _nothing_seen(run, frame.count)
         numbers = number * steps + jnp.arange(steps)
         seen, _ = jax.lax.scan(lambda c, t: (_added(run, c, step(order, t)), None), start, numbers)

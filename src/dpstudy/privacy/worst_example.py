@@ -79,7 +79,8 @@ def search(
 
 
 def drawn_weights(run: Run) -> nnx.State:
-    """Return the weights that training starts from: of the seed's first stream of randomness."""
+    """Return the weights that training starts from."""
+    # The first of the seed's streams of randomness in the training loop, which this does not see.
     return run.network.initial(jax.random.fold_in(jax.random.key(run.seed), 0))
 
 
