@@ -52,6 +52,7 @@ def norms(run: Run, example: Example) -> Float[Array, "leaves"]:
 
 def search(
     run: Run,
+    params: nnx.State | None = None,
     *,
     weights: bool,
     leaf: int | None = None,
@@ -63,13 +64,14 @@ def search(
 
     Args:
         run: its mechanism, network, dataset and loss.
-        weights: whether weights are free too; else they are those that the run's seed draws.
+        params: the weights; by default those that the run's seed draws.
+        weights: whether weights are free too; else they stay as they are.
         leaf: the number of the leaf whose gradient is to be long; by default all count.
         starts: random starts; labels take turns.
         steps: of Adam from each.
         seed: of the starts.
     """
-    initial = drawn_weights(run)
+    initial = drawn_weights(run) if params is None else params
     deviations = jnp.stack(jax.tree.leaves(run.mechanism.noise(initial)))
     counts = 1.0 if leaf is None else jnp.arange(len(deviations)) == leaf
     keys = jax.random.split(jax.random.key(seed), starts)

@@ -99,6 +99,16 @@ def searched_with_weights(run: Run) -> Example:
     return _searched(_one_for_all_noise(run), weights=True)
 
 
+def searched_after_training(run: Run) -> Example:
+    """Return the example with the longest gradient found, at the weights that the run ends with."""
+    from dpstudy.training import loop  # only here: what reads trains nothing
+
+    epochs = loop.train([run], run.dataset.load(), run.network.examples_at_once())
+    *_, (_, states) = epochs
+    params = loop.item(0, states.params)
+    return worst_example.search(run, params, weights=False, **SEARCH).example
+
+
 def _one_for_all_noise(run: Run) -> Run:
     """Return the run whose search serves all that differ in noise, length and claims alone."""
     mechanism: Mechanism = dataclasses.replace(
