@@ -298,7 +298,7 @@ def test_ctrl_c_anywhere_is_one_line(monkeypatch):
 @pytest.mark.parametrize(
     ("arguments", "line", "slow"),
     [
-        (["bogus"], "unknown command 'bogus'; one of: claims, data, epsilon, list", {"jax"}),
+        (["bogus"], "unknown command 'bogus'; one of: audit, claims, data, epsilon", {"jax"}),
         # Experiments are made of what trains: of jax.
         (["run", "bogus"], f"unknown experiment 'bogus'; one of: {', '.join(EXPERIMENTS)}", set()),
     ],
