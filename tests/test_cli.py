@@ -43,6 +43,7 @@ COMMANDS = (
     ("epsilon",),
     ("noise",),
     ("theorems",),
+    ("audit",),
     ("data",),
     ("data", "fetch"),
     ("data", "verify"),
@@ -106,8 +107,8 @@ def tiny(monkeypatch):
     [
         (
             ["bogus"],
-            "unknown command 'bogus'; one of: claims, data, epsilon, list, noise, results, run, "
-            "theorems",
+            "unknown command 'bogus'; one of: audit, claims, data, epsilon, list, noise, results, "
+            "run, theorems",
         ),
         (["data", "bogus"], "unknown command 'bogus'; one of: fetch, verify"),
         (["results", "bogus"], "unknown command 'bogus'; one of: export, merge, verify"),
@@ -297,7 +298,7 @@ def test_ctrl_c_anywhere_is_one_line(monkeypatch):
 @pytest.mark.parametrize(
     ("arguments", "line", "slow"),
     [
-        (["bogus"], "unknown command 'bogus'; one of: claims, data, epsilon, list", {"jax"}),
+        (["bogus"], "unknown command 'bogus'; one of: audit, claims, data, epsilon", {"jax"}),
         # Experiments are made of what trains: of jax.
         (["run", "bogus"], f"unknown experiment 'bogus'; one of: {', '.join(EXPERIMENTS)}", set()),
     ],

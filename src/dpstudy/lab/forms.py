@@ -149,7 +149,78 @@ class Checked:
     provenance: dict[str, Any]
 
 
-FORMS: dict[str, type] = {"benchmarks": Measurement, "theorems": Checked}
+@dataclass(frozen=True)
+class Audited:
+    """A record of `dpstudy audit --store`: what canaries show of a mechanism's epsilon.
+
+    Attributes:
+        audit: its name.
+        mechanism: what is audited, in words.
+        setting: on what, with which canary, in words.
+        claimed: epsilon, by the accountant that its paper or its setting goes by.
+        proven: epsilon, as proven here for what was run.
+        lower_bound: epsilon, at the confidence and without assumptions on the mechanism.
+        bounds: each lower bound by its method, as in `privacy.auditing`; each at the confidence.
+        most_shown: the lower bound if all of the trials' guesses had been right.
+        delta: of all these epsilons.
+        confidence: of each bound.
+        trials: canaries in all runs together.
+        runs: simulated.
+        strength: the canary's gradient over the noise of a step.
+        attained: the canary's gradient over the most that is proven possible.
+        seen: what was seen, in words.
+    """
+
+    audit: str
+    mechanism: str
+    setting: str
+    claimed: float
+    proven: float
+    lower_bound: float
+    bounds: dict[str, float]
+    most_shown: float
+    delta: float
+    confidence: float
+    trials: int
+    runs: int
+    strength: float
+    attained: float
+    seen: str
+    provenance: dict[str, Any]
+
+    def __post_init__(self) -> None:
+        if not 0 < self.delta < 1 or not 0 < self.confidence < 1:
+            raise ValueError("a delta or a confidence outside (0, 1)")
+
+
+@dataclass(frozen=True)
+class Attacked:
+    """A record of `dpstudy audit --store`: how near examples come to what is proven of layers.
+
+    Attributes:
+        attack: its name.
+        setting: on what, in words.
+        drawn: the longest gradient found over what is proven, by layer, at weights as drawn.
+        free: the same with free weights.
+        together: the same of all layers' gradients together, "drawn" and "free".
+        looked: how hard was looked, in words.
+    """
+
+    attack: str
+    setting: str
+    drawn: dict[str, float]
+    free: dict[str, float]
+    together: dict[str, float]
+    looked: str
+    provenance: dict[str, Any]
+
+
+FORMS: dict[str, type] = {
+    "attacks": Attacked,
+    "audits": Audited,
+    "benchmarks": Measurement,
+    "theorems": Checked,
+}
 
 
 def decoded(form: Any, value: Any, where: str = "") -> Any:

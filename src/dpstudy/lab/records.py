@@ -1,21 +1,23 @@
 """Stored records: what was computed and is no training run.
 
-Benchmarks, the outcomes of theorem checks and what searches chose are kept beside the results,
-`results/KIND/NAME.json`, with the same checksum and the same care in writing.
+Benchmarks, the outcomes of theorem checks and audits, and what searches chose are kept beside the
+results, `results/KIND/NAME.json`, with the same checksum and the same care in writing.
 """
 
 from __future__ import annotations
 
+import importlib.metadata
 from pathlib import Path
 from typing import Any
 
 from dpstudy.errors import UserError
+from dpstudy.gradients import devices
 from dpstudy.lab import store
 from dpstudy.lab.forms import FORMS, decoded
 from dpstudy.lab.store import DamagedError
 
 FORMAT = 1
-KINDS = ("benchmarks", "searches", "theorems")
+KINDS = ("attacks", "audits", "benchmarks", "searches", "theorems")
 
 
 def folder(kind: str) -> Path:
@@ -27,6 +29,14 @@ def folder(kind: str) -> Path:
     if kind not in KINDS:
         raise UserError(f"unknown kind of record {kind!r}; one of: {', '.join(KINDS)}")
     return store.results_folder() / kind
+
+
+def provenance(seconds: float, *packages: str) -> dict[str, Any]:
+    """Return where and with what a record was computed, further packages' versions included."""
+    found = store.provenance(wall_seconds=seconds, fingerprint="", device=devices.name())
+    del found["dataset_fingerprint"]
+    found["packages"] |= {name: importlib.metadata.version(name) for name in packages}
+    return found
 
 
 def write(path: Path, kind: str, content: dict[str, Any]) -> None:

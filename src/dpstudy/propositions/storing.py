@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.metadata
 import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -10,8 +9,7 @@ from typing import Any
 
 from tqdm.auto import tqdm
 
-from dpstudy.gradients import devices
-from dpstudy.lab import records, store
+from dpstudy.lab import records
 from dpstudy.propositions.statement import Outcome, Statement
 
 KIND = "theorems"
@@ -45,10 +43,7 @@ def keep(statement: Statement, outcome: Outcome, seconds: float) -> Path:
     Raises:
         StoreError: the write failed, or a value is not a finite number.
     """
-    provenance = store.provenance(wall_seconds=seconds, fingerprint="", device=devices.name())
-    del provenance["dataset_fingerprint"]
-    for package in ("scipy", "dp-accounting"):
-        provenance["packages"][package] = importlib.metadata.version(package)
+    provenance = records.provenance(seconds, "scipy", "dp-accounting")
     path = records.folder(KIND) / f"{statement.name}.json"
     records.write(path, KIND, content(statement, outcome) | {"provenance": provenance})
     return path

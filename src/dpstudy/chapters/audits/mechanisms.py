@@ -1,0 +1,111 @@
+"""The list of audits: every mechanism of the study, in the settings whose epsilon is claimed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from dpstudy.chapters.audits.audit import (
+    Audit,
+    first_image,
+    searched,
+    searched_after_training,
+    searched_with_weights,
+)
+from dpstudy.chapters.audits.layers import LayerAttack
+from dpstudy.papers.backpropagation_clipping.experiments import (
+    SOUND_NOISE,
+    TARGETS,
+    as_published,
+    corrected,
+)
+from dpstudy.parts.images import DATASETS
+from dpstudy.parts.run import Run, vary
+
+# What PLD asks for at epsilon 1 in the setting of `Run()`; a test computes it again.
+EPSILON_1_NOISE = 2.3109
+
+# How the canary is found, by what that adds to an audit's name.
+_SEARCHES = {
+    "": (searched_with_weights, "image, label and weights searched for the longest gradient"),
+    "-drawn-weights": (searched, "image and label searched, weights as drawn"),
+    "-trained-weights": (searched_after_training, "image and label searched, weights as trained"),
+}
+_WORST = {"": _SEARCHES[""]}
+
+
+def _flat() -> Iterator[Audit]:
+    setting = "MNIST, batch 512, 40 epochs, σ {:g}; the first training image, weights as drawn"
+    for name, run, claimed_by in (
+        ("flat-clipping", Run(), "rdp-2019"),
+        ("flat-clipping-epsilon-1", vary(Run(), noise_multiplier=EPSILON_1_NOISE), "pld"),
+    ):
+        yield Audit(
+            name=name,
+            mechanism="flat clipping",
+            setting=setting.format(run.mechanism.noise_multiplier),
+            run=run,
+            canary=first_image,
+            claimed_by=claimed_by,
+        )
+
+
+def _as_published() -> Iterator[Audit]:
+    for dataset, claimed in (("mnist", 0.07), ("mnist", 0.3), ("fashion-mnist", 0.87)):
+        run = as_published(dataset, claimed)
+        for suffix, (canary, in_words) in _SEARCHES.items():
+            yield Audit(
+                name=f"backpropagation-clipping-{dataset}-claims-{claimed:g}{suffix}",
+                mechanism="backpropagation clipping, as published",
+                setting=f"{DATASETS[dataset]}, batch 4,096, {run.epochs} epochs; {in_words}",
+                run=run,
+                canary=canary,
+                claimed_by="claimed-zcdp",
+            )
+
+
+def _corrected() -> Iterator[Audit]:
+    for target in TARGETS:
+        # Where less is given away, no canary but the worst shows anything.
+        for suffix, (canary, in_words) in _SEARCHES.items() if target >= 1 else _WORST.items():
+            yield Audit(
+                name=f"backpropagation-clipping-corrected-aims-at-{target:g}{suffix}",
+                mechanism="backpropagation clipping, corrected code",
+                setting=f"MNIST, batch 256, 5 epochs; {in_words}",
+                run=corrected(target),
+                canary=canary,
+                claimed_by="claimed-gdp",
+            )
+
+
+def _sound() -> Iterator[Audit]:
+    canary, in_words = _SEARCHES[""]
+    for target in TARGETS:
+        yield Audit(
+            name=f"backpropagation-clipping-sound-spends-{target:g}",
+            mechanism="backpropagation clipping, sound noise",
+            setting=f"MNIST, batch 256, 5 epochs; {in_words}",
+            run=corrected(target, SOUND_NOISE[target]),
+            canary=canary,
+            claimed_by="pld",
+        )
+
+
+AUDITS = (*_flat(), *_as_published(), *_corrected(), *_sound())
+
+LAYER_ATTACKS = (
+    LayerAttack(
+        name="layers-mnist-corrected",
+        setting="MNIST normalised, a = 3, b = 2.56e-5 (corrected code)",
+        run=corrected(3.0),
+    ),
+    LayerAttack(
+        name="layers-mnist-corrected-plain-pixels",
+        setting="MNIST with pixels in [0, 1], a = 3, b = 2.56e-5",
+        run=vary(corrected(3.0), normalization=""),
+    ),
+    LayerAttack(
+        name="layers-mnist-as-published",
+        setting="MNIST with pixels in [0, 1], a = 1, b = 40.96 (as published)",
+        run=as_published("mnist"),
+    ),
+)

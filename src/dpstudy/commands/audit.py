@@ -1,0 +1,37 @@
+"""`dpstudy audit`."""
+
+from __future__ import annotations
+
+import json
+
+import click
+
+
+@click.command()
+@click.argument("names", nargs=-1, metavar="[NAME…]")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@click.option("--store", "keep", is_flag=True, help="Store the outcomes with the results.")
+def audit(names: tuple[str, ...], as_json: bool, keep: bool) -> None:
+    """Bound from below what each mechanism gives away.
+
+    Canaries are put in or left out of simulated runs, and told apart by the noisy sums. Each NAME
+    is one audit; without a name all are carried out, in some minutes.
+    """
+    import time
+
+    from dpstudy.chapters.audits import AUDITS, carry_out, find
+    from dpstudy.lab import records
+
+    done, started = [], time.monotonic()
+    for one, content in carry_out(map(find, dict.fromkeys(names or AUDITS))):
+        done.append((one, content))
+        seconds, started = time.monotonic() - started, time.monotonic()
+        if keep:
+            versions = records.provenance(seconds, "scipy", "dp-accounting", "jax-privacy")
+            path = records.folder(one.kind) / f"{one.name}.json"
+            records.write(path, one.kind, content | {"provenance": versions})
+    if as_json:
+        click.echo(json.dumps([content for _, content in done], indent=2))
+        return
+    for one, content in done:
+        click.echo(one.line(content))

@@ -1,0 +1,170 @@
+"""Lower bounds on epsilon, from how well canaries that were in are told from those left out.
+
+A mechanism with a given epsilon limits how often a guess can be right. Guesses that are right more
+often than that refute the epsilon, at 95 % confidence; the bound is the largest one refuted. Four
+bounds are computed from the same scores:
+
+- "clopper-pearson": true and false positives over many trials, with exact binomial intervals
+  (Jagielski et al. 2020; Nasr et al. 2021). It assumes independent trials and nothing else. So many
+  trials can show no more than about the logarithm of their number: see `most_shown`.
+- "gaussian": the same intervals, and the epsilon at delta of the Gaussian trade-off curve that they
+  leave (Nasr et al. 2023). Tight, and a bound for mechanisms with such a curve: exactly for
+  unsampled Gaussians, nearly for many sampled ones.
+- "one-run": guesses about many canaries of one run (Steinke et al. 2023). It holds whatever the
+  canaries of the run do to each other.
+- "one-run-fdp": the same against a Gaussian trade-off curve (Mahloujifar et al. 2024).
+
+The guess is "in" where a canary's score reaches a threshold. It is chosen on one half of the
+canaries and tested on the other, or the confidence would be lost. All but "gaussian" are those of
+jax-privacy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+from jax_privacy.auditing import CanaryScoreAuditor, Explicit
+from scipy import stats
+
+from dpstudy.errors import UserError
+from dpstudy.privacy.conversions import gdp_epsilon
+
+if TYPE_CHECKING:
+    from jaxtyping import Bool, Float
+
+    from dpstudy.privacy.canaries import Trials
+
+CONFIDENCE = 0.95
+SIGNIFICANCE = 1 - CONFIDENCE
+# Thresholds that are tried: each has half of the canaries above it, then fewer, down to so many.
+_THRESHOLDS, _FEWEST_ABOVE = 32, 4
+
+
+class Guesses(NamedTuple):
+    """How often canaries were guessed to be in: of those that were, and of those that were not."""
+
+    true_positives: int
+    inside: int
+    false_positives: int
+    outside: int
+
+    def __str__(self) -> str:
+        return (
+            f"{self.true_positives:,} of {self.inside:,} that were in guessed to be, and "
+            f"{self.false_positives:,} of {self.outside:,} that were out"
+        )
+
+
+Bound = Callable[[Guesses, float], float]
+
+
+def clopper_pearson(guesses: Guesses, delta: float) -> float:
+    """Return the epsilon that exact intervals of both rates refute; 0 if none."""
+    options = {"threshold_strategy": _GUESSED}
+    return float(_auditor(guesses).epsilon_clopper_pearson(SIGNIFICANCE, delta, **options))
+
+
+def gaussian(guesses: Guesses, delta: float) -> float:
+    """Return the epsilon at delta of the least Gaussian trade-off curve within both intervals.
+
+    Not by jax-privacy 2.0: from rates no better than chance its `epsilon_from_gdp` takes the size
+    of a mu that is below 0, and so finds an epsilon where there is none (its pull request 270).
+    """
+    missed = guesses.inside - guesses.true_positives
+    false_negatives = _at_most(missed, guesses.inside)
+    false_positives = _at_most(guesses.false_positives, guesses.outside)
+    mu = stats.norm.isf(false_positives) - stats.norm.ppf(false_negatives)
+    return gdp_epsilon(float(max(mu, 0.0)), delta)
+
+
+def one_run(guesses: Guesses, delta: float) -> float:
+    """Return the epsilon that one run's guesses refute, for any mechanism."""
+    options = {"threshold_strategy": _GUESSED}
+    return float(_auditor(guesses).epsilon_one_run(SIGNIFICANCE, delta, **options))
+
+
+def one_run_fdp(guesses: Guesses, delta: float) -> float:
+    """Return the epsilon that one run's guesses refute, for Gaussian trade-off curves."""
+    options = {"threshold_strategy": _GUESSED}
+    return float(_auditor(guesses).epsilon_one_run_fdp(SIGNIFICANCE, delta, **options))
+
+
+MANY_RUNS: dict[str, Bound] = {"clopper-pearson": clopper_pearson, "gaussian": gaussian}
+ONE_RUN: dict[str, Bound] = {"one-run": one_run, "one-run-fdp": one_run_fdp}
+# A guess is 1 for in and 0 for out.
+_GUESSED = Explicit(1.0)
+
+
+def bounds(trials: Trials, delta: float) -> dict[str, tuple[float, Guesses]]:
+    """Return each bound on epsilon, with the guesses that it is from, by its name.
+
+    The bounds from one run are from the first. Each has the confidence for itself; the largest of
+    several would have less.
+
+    Raises:
+        UserError: too few canaries to have some in and out in either half.
+    """
+    kinds = ((MANY_RUNS, slice(None)), (ONE_RUN, slice(1)))
+    return {
+        name: epsilon(bound, trials.inside[runs].ravel(), trials.scores[runs].ravel(), delta)
+        for methods, runs in kinds
+        for name, bound in methods.items()
+    }
+
+
+def epsilon(
+    bound: Bound,
+    inside: Bool[np.ndarray, "canaries"],
+    scores: Float[np.ndarray, "canaries"],
+    delta: float,
+) -> tuple[float, Guesses]:
+    """Return a lower bound on epsilon at `CONFIDENCE`, and the guesses of the half it is from.
+
+    Args:
+        bound: of `MANY_RUNS` or `ONE_RUN`.
+        inside: whether each canary was in, by a fair coin of its own.
+        scores: higher for those that look as if they were.
+        delta: in (0, 1).
+
+    Raises:
+        UserError: too few canaries to have some in and out in either half.
+    """
+    mixed = np.random.default_rng(0).permutation(len(scores))
+    first, second = np.array_split(mixed, 2)
+    for half in (first, second):
+        if not 0 < inside[half].sum() < len(half):
+            raise UserError(f"{len(scores)} canaries are too few: none in or none out in a half")
+    most = len(first) // 2
+    above = np.geomspace(max(most, 1), min(_FEWEST_ABOVE, most), _THRESHOLDS)
+    thresholds = np.unique(np.quantile(scores[first], 1 - above / len(first)))
+    tried = [bound(_guessed(inside[first], scores[first], t), delta) for t in thresholds]
+    guesses = _guessed(inside[second], scores[second], thresholds[int(np.argmax(tried))])
+    return bound(guesses, delta), guesses
+
+
+def most_shown(trials: int, delta: float) -> float:
+    """Return the Clopper-Pearson bound if all of so many trials' guesses were right."""
+    half = trials // 4
+    return clopper_pearson(Guesses(half, half, 0, half), delta)
+
+
+def _guessed(inside: np.ndarray, scores: np.ndarray, threshold: float) -> Guesses:
+    guessed = scores >= threshold
+    return Guesses(
+        int((guessed & inside).sum()),
+        int(inside.sum()),
+        int((guessed & ~inside).sum()),
+        int((~inside).sum()),
+    )
+
+
+def _auditor(guesses: Guesses) -> CanaryScoreAuditor:
+    rates = ((guesses.true_positives, guesses.inside), (guesses.false_positives, guesses.outside))
+    return CanaryScoreAuditor(*((np.arange(count) < hits) * 1.0 for hits, count in rates))
+
+
+def _at_most(count: int, of: int) -> float:
+    """Return the upper end of the exact interval of a rate; both rates share the significance."""
+    return float(stats.beta.ppf(1 - SIGNIFICANCE / 2, count + 1, of - count)) if count < of else 1.0
