@@ -1,0 +1,139 @@
+"""What the audits show, on a page: claimed, proven and audited epsilon, and the layers' bounds."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from dpstudy.lab import records
+from dpstudy.page.figure import STYLES, Figure, Note, Table, canvas, not_yet_run
+
+CANARIES = {
+    "": "weights searched",
+    "-drawn-weights": "weights as drawn",
+    "-trained-weights": "weights as its training leaves them",
+}
+# The figure's rows: the worst canary that was found for each mechanism and setting.
+SHOWN = {
+    "flat-clipping": "flat clipping, σ 1.23",
+    "flat-clipping-epsilon-1": "flat clipping, σ for ε = 1",
+    "backpropagation-clipping-mnist-claims-0.07": "as published, MNIST",
+    "backpropagation-clipping-mnist-claims-0.3": "as published, MNIST, less noise",
+    "backpropagation-clipping-fashion-mnist-claims-0.87": "as published, Fashion-MNIST",
+    **{
+        f"backpropagation-clipping-corrected-aims-at-{target}": f"corrected code, aims at {target}"
+        for target in ("3", "1", "0.2", "0.1")
+    },
+    **{
+        f"backpropagation-clipping-sound-spends-{target}": f"noise for a proven {target}"
+        for target in ("3", "1", "0.2", "0.1")
+    },
+}
+_LEAST = 0.01  # Where the axis begins: an audit that finds nothing stands there.
+
+
+def stored(kind: str = "audits") -> dict[str, dict[str, Any]]:
+    """Return the stored records of audits, or of attacks, by name; damaged ones are left out."""
+    return records.read_all(records.folder(kind), kind)[0]
+
+
+def claimed_proven_audited() -> Figure | Note:
+    """Draw three epsilons of each mechanism and setting: claimed, proven, and audited."""
+    found = stored()
+    rows = [
+        {"what": what, **{key: found[name][key] for key in ("claimed", "proven", "lower_bound")}}
+        for name, what in SHOWN.items()
+        if name in found
+    ]
+    if not rows:
+        return not_yet_run("The audits", "dpstudy audit --store")
+    data = pd.DataFrame(rows)
+    kinds = {"claimed": STYLES[4], "lower_bound": STYLES[0], "proven": STYLES[2]}
+    names = {"claimed": "claimed", "lower_bound": "audited: at least", "proven": "proven: at most"}
+    with canvas(size=(7.4, 4.6)) as (figure, (axes,)):
+        at = -np.arange(len(data))
+        audited = np.maximum(data.lower_bound, _LEAST)
+        axes.hlines(at, audited, data.proven, color="0.6")
+        for kind, style in kinds.items():
+            values = np.maximum(data[kind], _LEAST)
+            mark = {"color": style.color, "marker": style.marker, "linestyle": "none"}
+            axes.plot(values, at, label=names[kind], **mark)
+        axes.set_xscale("log")
+        axes.set(xlabel="ε")
+        axes.set_yticks(at, data.what)
+        figure.legend(loc="outside lower center", ncols=3, fontsize="small")
+    said = "; ".join(
+        f"{row.what}: claimed {row.claimed:.3g}, at least {row.lower_bound:.3g}, at most "
+        f"{row.proven:.4g}"
+        for row in data.itertuples()
+    )
+    return Figure(
+        fig=figure,
+        name="claimed-proven-audited",
+        caption=(
+            "Three ε of each mechanism: what is claimed, what an audit shows at 95 % confidence, "
+            "and what is proven. A claim to the left of the audit is refuted."
+        ),
+        alt=f"A row for each mechanism, ε on a logarithmic axis. {said}.",
+        data=data,
+    )
+
+
+def by_canary() -> Table | Note:
+    """Return what each canary shows of the clips in backpropagation, by where the weights are."""
+    rows = []
+    for name, record in stored().items():
+        suffix = next((s for s in CANARIES if s and name.endswith(s)), "")
+        base = name.removesuffix(suffix)
+        if base in SHOWN and base.startswith("backpropagation"):
+            rows.append(
+                {
+                    "mechanism": SHOWN[base],
+                    "canary": CANARIES[suffix],
+                    "gradient": record["attained"],
+                    "claimed ε": record["claimed"],
+                    "audited ε": record["lower_bound"],
+                    "proven ε": record["proven"],
+                    "order": (list(SHOWN).index(base), list(CANARIES).index(suffix)),
+                }
+            )
+    if not rows:
+        return not_yet_run("The audits", "dpstudy audit --store")
+    data = pd.DataFrame(rows).sort_values("order").drop(columns="order")
+    return Table(
+        name="audits-by-canary",
+        caption=(
+            "Audits of backpropagation clipping. Gradient: the canary's, as a share of what is "
+            "proven possible. With these trials no audit can show more than 8.62."
+        ),
+        data=data,
+        formats={
+            "gradient": "{:.1%}",
+            **dict.fromkeys(("claimed ε", "audited ε"), "{:.3g}"),
+            "proven ε": "{:.4g}",
+        },
+    )
+
+
+def layers() -> Table | Note:
+    """Return how near one example comes to the bound of each layer, by attack."""
+    found = stored("attacks")
+    if not found:
+        return not_yet_run("The layers' bounds", "dpstudy audit --store")
+    rows = [
+        {"setting": record["setting"], "weights": weights, **record[key]}
+        for record in found.values()
+        for key, weights in (("free", "searched"), ("drawn", "as drawn"))
+    ]
+    data = pd.DataFrame(rows)
+    return Table(
+        name="layers-attacked",
+        caption=(
+            "The longest gradient found of one example in each layer, as a share of the proven "
+            "bound ab, over images, labels and, where searched, weights."
+        ),
+        data=data,
+        formats=dict.fromkeys(data.columns[2:], "{:.1%}"),
+    )
