@@ -83,7 +83,7 @@ print(family.distance_from_tanh() < 1e-6)
 # %% tags=["hide-output", "remove-input"]
 family.own_member(T)
 
-# %% tags=["remove-input"]
+# %% tags=["hide-output", "remove-input"]
 from dpstudy.lab.profiles import prepare
 from dpstudy.papers import find
 from dpstudy.papers.tempered_sigmoids.experiments import of_temperature
@@ -116,7 +116,7 @@ accuracy.table_3(private, not_private, calibrated)
 # neither. Its introduction has another accuracy of relu on MNIST than its Table 3, and promises all
 # of Table 3 at ε < 3, where the table has more on CIFAR-10; the ledger tests both.
 
-# %% tags=["remove-input"]
+# %% tags=["hide-output", "remove-input"]
 accuracy.settings(dataset)
 
 # %% [markdown]
@@ -247,7 +247,7 @@ accuracy.gradient_norms(private)
 # by 0.70 on MNIST and 0.20 on Fashion-MNIST, and with the fraction clipped by 0.96 and 0.97. Both
 # are in part an effect: who fits more examples has fewer large gradients.
 
-# %% tags=["remove-input"]
+# %% tags=["hide-output", "remove-input"]
 family.errors_by_norm(sweep)
 
 # %% [markdown]

@@ -231,7 +231,7 @@ def test_the_page_has_a_row_a_claim_and_a_cell_a_dataset(results):
     assert html.count('<td role="cell"') == sum(len(claim.rules) for claim in claims)
     headlines = html.partition("in detail</summary>")[0]
     assert headlines.count('<tr role="row"') == sum(claim.headline for claim in claims)
-    assert '<span aria-hidden="true">●</span> reproduced<br>' in html
+    assert '<span aria-hidden="true">●</span> MNIST: reproduced<br>' in html
     assert "not yet run (0 of 10)" in html
     assert set(page.SIGNS) == set(Verdict) and len(set(page.SIGNS.values())) == len(Verdict)
 

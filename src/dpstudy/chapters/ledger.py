@@ -116,15 +116,14 @@ def _finding(entry: Entry) -> str:
 
 def _cell(entry: Entry) -> str:
     outcome = entry.outcome
-    dataset = (
-        f'<span style="{_SMALL}">{DATASETS[entry.dataset]}</span><br>' if entry.dataset else ""
-    )
-    numbers = [escape(outcome.shown)] if outcome.shown and entry.dataset else []
-    numbers += [f"published {escape(entry.rule.stated)}"] if entry.rule.stated else []
+    dataset = f"{DATASETS[entry.dataset]}: " if entry.dataset else ""
+    shown = escape(outcome.shown) if entry.dataset else ""
+    stated = f"published {escape(entry.rule.stated)}" if entry.rule.stated else ""
+    numbers = f"{shown} ({stated})" if shown and stated else shown or stated
     return (
-        f'<td role="cell" style="{_CELL}">{dataset}'
-        f'<span aria-hidden="true">{SIGNS[outcome.verdict]}</span> {escape(outcome.short)}'
-        + "".join(f'<br><span style="{_SMALL}">{number}</span>' for number in numbers)
+        f'<td role="cell" style="{_CELL}"><span aria-hidden="true">{SIGNS[outcome.verdict]}</span> '
+        f"{dataset}{escape(outcome.short)}"
+        + (f'<br><span style="{_SMALL}">{numbers}</span>' if numbers else "")
         + "</td>"
     )
 
