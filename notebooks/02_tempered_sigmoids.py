@@ -154,7 +154,7 @@ changed = prepare(find("tempered-sigmoids-cifar-10-changes"), profile, dataset=d
 # %% tags=["remove-input"]
 searches.cifar_10_rates(own_rates)
 
-# %% tags=["remove-input"]
+# %% tags=["hide-output", "remove-input"]
 searches.cifar_10_changes(changed, private)
 
 # %% [markdown]
