@@ -15,7 +15,7 @@ from results_for_tests import TINY
 
 from dpstudy import cli
 from dpstudy.chapters import audits
-from dpstudy.chapters.audits.audit import Audit, first_image, searched_after_training
+from dpstudy.chapters.audits.audit import Audit, first_image
 from dpstudy.chapters.audits.layers import LayerAttack
 from dpstudy.chapters.audits.mechanisms import EPSILON_1_NOISE
 from dpstudy.errors import UserError
@@ -270,15 +270,6 @@ def test_weights_as_drawn_are_those_that_training_starts_from():
     pair = worst_example.drawn_weights(run), loop.start(run).params
     for leaf, same in zip(*map(jax.tree.leaves, pair), strict=True):
         np.testing.assert_array_equal(leaf, same)
-
-
-def test_a_canary_is_searched_at_the_weights_that_a_run_ends_with(monkeypatch):
-    monkeypatch.setattr("dpstudy.chapters.audits.audit.SEARCH", {"starts": 1, "steps": 2})
-    run = vary(corrected(3.0), **(TINY | {"epochs": 1}))
-    *_, (_, states) = loop.train([run], run.dataset.load(), 100)
-    trained = searched_after_training(run).params
-    for leaf, other in zip(*map(jax.tree.leaves, (trained, states.params)), strict=True):
-        np.testing.assert_allclose(leaf, other[0], atol=1e-4)
 
 
 def test_a_dense_layer_of_the_real_network_comes_to_its_bound():
