@@ -28,7 +28,7 @@ def test_gains_and_counts_are_those_of_the_ledger(judged):
     for found in filter(None, gains.values()):
         assert f"{100 * found['difference']:+.2f} points" in said["what is left"]
         assert f"({100 * found['difference_low']:.2f} to" in said["what is left"]
-    assert ("still training" in said["what is left"]) == (not all(gains.values()))
+    assert ("is not run yet" in said["what is left"]) == (not all(gains.values()))
     assert "+1.5 points on MNIST" in said.claimed and "+4.6 points on CIFAR-10" in said.claimed
     for verdict, count in judged.of("tempered sigmoids").counts.items():
         assert (f"{count} {verdict}" in said.verdicts) == (count > 0)

@@ -64,7 +64,7 @@ def _tempered_sigmoids(judged: Ledger) -> tuple[str, str]:
             interval = f"{low} to {high}".replace("-", "−")
             ours.append(f"{points(found['difference'])} ({interval}) on {name}")
         else:
-            missing.append(f"{name} is still training")
+            missing.append(f"{name} is not run yet")
     claimed = f"A bounded activation in place of relu: {', '.join(published)}, at the same ε."
     still = f" {'; '.join(missing)}." if missing else ""
     return claimed, f"Each at its own best setting: {', '.join(ours)}.{still}"

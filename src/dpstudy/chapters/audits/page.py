@@ -102,11 +102,12 @@ def by_canary() -> Table | Note:
     if not rows:
         return not_yet_run("The audits", "dpstudy audit --store")
     data = pd.DataFrame(rows).sort_values("order").drop(columns="order")
+    most = max(record["most_shown"] for record in stored().values())
     return Table(
         name="audits-by-canary",
         caption=(
             "Audits of backpropagation clipping. Gradient: the canary's, as a share of what is "
-            "proven possible. With these trials no audit can show more than 8.62."
+            f"proven possible. With these trials no audit can show more than {most:.2f}."
         ),
         data=data,
         formats={
