@@ -109,11 +109,6 @@ class Ledger:
         mine = tuple(entry for entry in self.entries if entry.paper == paper)
         return Ledger(mine, self.damaged)
 
-    @property
-    def headlines(self) -> Ledger:
-        """The part about headline claims."""
-        return Ledger(tuple(e for e in self.entries if e.claim.headline), self.damaged)
-
 
 def judge(claims: Mapping[str, Iterable[Claim]]) -> Ledger:
     """Return the claims, by paper, with their verdicts on what is stored now."""
