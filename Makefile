@@ -24,6 +24,9 @@ BENCH ?=
 HTML := _build/html/index.html
 NOTEBOOKS = $(filter-out notebooks/out%,$(wildcard notebooks/*.ipynb))
 
+# A file or notebook stays with one process. More than four only import what each needs once more.
+SIDE_BY_SIDE ?= --numprocesses logical --maxprocesses 4 --dist loadscope
+
 # Quiet, and the same on every machine. Which device JAX uses is left to the machine.
 export PYTHONHASHSEED := 0
 export PYDEVD_DISABLE_FILE_VALIDATION := 1
@@ -54,7 +57,7 @@ lint: $(READY)
 	@$(BIN)/ruff format --check .
 
 test: lint  ## lint, formatting, tests, and every notebook in its `stored` profile
-	@$(BIN)/python -m pytest --nbval-lax --nbval-current-env tests $(NOTEBOOKS)
+	@$(BIN)/python -m pytest $(SIDE_BY_SIDE) --nbval-lax --nbval-current-env tests $(NOTEBOOKS)
 
 smoke: $(READY)  ## train small versions of every chapter's experiments (minutes, no dataset, no network)
 	@$(BIN)/python -m pytest -m smoke tests || test $$? -eq 5
