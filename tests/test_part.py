@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 from unittest import mock
 
 import jax
@@ -12,6 +13,7 @@ import numpy as np
 import pytest
 from results_for_tests import environment
 
+from dpstudy import parts
 from dpstudy.parts.activation import TANH, LayerWise, Linear, Relu, Tempered
 from dpstudy.parts.measure import Norms
 from dpstudy.parts.mechanism import NoPrivacy
@@ -155,3 +157,11 @@ def test_help_is_shown_without_jax():
         check=True,
     )
     assert not {line.split("|")[-1].strip() for line in told.stderr.splitlines()} & {"jax", "flax"}
+
+
+def test_every_kind_of_part_is_known_as_soon_as_runs_are():
+    everything = {
+        "dpstudy.parts." + path.stem for path in Path(parts.__path__[0]).glob("[a-z]*.py")
+    }
+    imported = imported_by("dpstudy.parts.run", ["dpstudy"])
+    assert {name for name in everything if f"'{name}'" not in imported} == set()

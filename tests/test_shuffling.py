@@ -152,6 +152,15 @@ def test_epochs_may_come_in_any_order_and_cost_more_and_more():
     assert curve[2] == pytest.approx(least())
 
 
+def test_with_next_to_no_noise_it_stays_finite_and_grows():
+    # After 30 epochs a quotient in the accountant overflows.
+    found = least_epsilon_curve(
+        examples=60_000, batch=4096, noise_multiplier=0.008674412, epochs=range(28, 33), delta=1e-5
+    )
+    assert np.isfinite(found).all() and (np.diff(found) >= 0).all()
+    assert found[2] == found[1] < found[3]
+
+
 def test_noise_and_fewer_passes_through_full_batches_take_off():
     assert least(noise_multiplier=2.0) < least()
     # Seven examples leave one out of three batches of two.

@@ -33,6 +33,7 @@ example from none.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING
@@ -111,7 +112,13 @@ def least_epsilon_curve(
         )
         for look in looks
     ]
-    return tuple(map(max, zip(*curves, strict=True)))
+    found = list(zip(counts, map(max, zip(*curves, strict=True)), strict=True))
+    # With next to no noise a quotient of nearly nothing overflows now and then: what fewer epochs
+    # give away stands in, since more give away no less.
+    return tuple(
+        max((least for e, least in found if e <= count and math.isfinite(least)), default=0.0)
+        for count in counts
+    )
 
 
 @lru_cache(maxsize=16)
