@@ -12,6 +12,7 @@ from test_backpropagation_clipping import images
 
 from dpstudy.gradients import per_example
 from dpstudy.papers.tanh_filter.experiments import AT_EQUAL_EPSILON, MECHANISMS
+from dpstudy.parts.measure import BoundedNorms, Examples
 from dpstudy.parts.mechanism import AutomaticClipping
 from dpstudy.parts.part import SpecError, checked
 from dpstudy.parts.run import Run, vary
@@ -47,6 +48,17 @@ def sum_of(mechanism, params, pixels, labels, mask):
 
 def flat(tree):
     return np.concatenate([np.ravel(leaf) for leaf in jax.tree.leaves(tree)])
+
+
+def test_norms_of_what_examples_add_are_counted(step, each):
+    params, pixels, labels = step
+    moment = RUN.moment(params, jnp.float32(0), Examples(pixels, labels), None)
+    found = jax.jit(lambda: BoundedNorms()(moment))()
+    norms = np.linalg.norm(np.tanh(each), axis=1)
+    expected, _ = np.histogram(norms, np.logspace(-3, 3, 61))
+    assert found["counts"].tolist() == expected.tolist()
+    assert found["largest"] == pytest.approx(norms.max(), rel=1e-4)
+    assert norms.max() > 1
 
 
 def scaled(vectors, factors):

@@ -12,6 +12,7 @@ import pandas as pd
 
 from dpstudy.lab import records
 from dpstudy.lab.forms import Contest, Contestant, Machine, Measurement, Timed, decoded
+from dpstudy.page.results import quartiles
 
 COMMAND = "make bench"
 
@@ -137,12 +138,6 @@ class Benchmark:
 def seconds_of(one: Timed) -> pd.Series:
     """Return seconds a step by round: of the slowest process where there are several."""
     return pd.Series([max(burst) for burst in one.rounds])
-
-
-def quartiles(values: pd.Series, name: str = "seconds") -> dict[str, float]:
-    """Return the median and, under NAME_low and NAME_high, the quartiles."""
-    low, median, high = values.quantile([0.25, 0.5, 0.75])
-    return {name: median, f"{name}_low": low, f"{name}_high": high}
 
 
 def latest(folder: Path | None = None) -> tuple[Benchmark | None, list[str]]:

@@ -215,10 +215,19 @@ class Attacked:
     provenance: dict[str, Any]
 
 
+@dataclass(frozen=True)
+class TimedMechanisms:
+    """A record of `benchmarks/mechanisms.py`: seconds an epoch, by mechanism and round."""
+
+    epoch_seconds: dict[str, tuple[float, ...]]
+    provenance: dict[str, Any]
+
+
 FORMS: dict[str, type] = {
     "attacks": Attacked,
     "audits": Audited,
     "benchmarks": Measurement,
+    "mechanisms": TimedMechanisms,
     "theorems": Checked,
 }
 

@@ -350,10 +350,10 @@ def fields(form: str) -> list[str]:
 
 
 def _merge(form: str, cells: dict[str, str]) -> str:
-    """Return cells as one; a range in brackets that is missing is not shown."""
+    """Return cells as one, without what is missing: a range in brackets, or one of a list."""
     if set(cells.values()) == {MISSING}:
         return MISSING
-    return re.sub(rf" \({MISSING}[^)]*{MISSING}\)", "", form.format_map(cells))
+    return re.sub(rf" \({MISSING}[^)]*{MISSING}\)|, {MISSING}", "", form.format_map(cells))
 
 
 def _alignment(column: pd.Series) -> str:

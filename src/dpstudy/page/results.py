@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Callable, Mapping, Sequence
 
 import pandas as pd
 
@@ -21,14 +22,21 @@ EPSILONS = {
     "ε at least": ("epsilon_shuffled-at-least",),
     "ε proven": ("epsilon_pld", "epsilon_shuffled-pld"),
 }
+
+
+def epsilon(value: float, small: Callable[[float], str] = "{:.2f}".format) -> str:
+    """Show an epsilon: by `small` below 100, else as a whole number."""
+    return small(value) if value < 100 else f"{value:,.0f}"
+
+
 FORMATS = {
     "published": "{:.1%}",
     **dict.fromkeys(("median", "seed 0"), "{:.2%}"),
     **dict.fromkeys(("minimum", "maximum"), lambda share: f"{100 * share:.2f}"),
     **dict.fromkeys(("points", "low", "high"), lambda gain: points(gain).removesuffix(" points")),
-    **dict.fromkeys(("published ε", *EPSILONS), "{:.2f}"),
+    **dict.fromkeys(("published ε", *EPSILONS), epsilon),
     # A lower bound, so that what is shown is one too.
-    "ε at least": rounded_down,
+    "ε at least": lambda bound: epsilon(bound if bound < 100 else math.floor(bound), rounded_down),
 }
 # A range is not broken over lines.
 _TO = "\N{NO-BREAK SPACE}to\N{NO-BREAK SPACE}"
@@ -92,6 +100,12 @@ def spread(accuracy: pd.Series) -> dict[str, float | None]:
         "maximum": high,
         "seeds": len(accuracy),
     }
+
+
+def quartiles(values: pd.Series, name: str = "seconds") -> dict[str, float]:
+    """Return the median and, under NAME_low and NAME_high, the quartiles."""
+    low, median, high = values.quantile([0.25, 0.5, 0.75])
+    return {name: median, f"{name}_low": low, f"{name}_high": high}
 
 
 def gain(line: Line, other: Line | None) -> dict[str, object]:

@@ -14,6 +14,7 @@ from dpstudy.page.quantity import ACCURACY, Quantity
 from dpstudy.page.results import epsilons, of_published, spread, table_of
 from dpstudy.page.techniques import Technique
 from dpstudy.page.words import caption
+from dpstudy.parts.part import SpecError
 from dpstudy.parts.run import Run, setting
 
 Ranges = Callable[[Run], Mapping[str, tuple[float, float]]]
@@ -134,7 +135,11 @@ def _said(one: Technique, of: Quantity) -> str:
 
 
 def _value(run: Run, of: Quantity) -> object:
-    value = setting(run, of.column)
+    """Return a setting; None where the run has none of that name."""
+    try:
+        value = setting(run, of.column)
+    except SpecError:
+        return None
     return getattr(value, "kind", value)
 
 

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
+import optax
 from flax import nnx
 
 from dpstudy.gradients import per_example
@@ -26,6 +28,8 @@ if TYPE_CHECKING:
 EXAMPLES = 1_000
 # Examples whose gradients are written out at once, for each run of a cohort.
 CHUNK = 50
+# Ends of the bins of `BoundedNorms`.
+LEAST, MOST = 1e-3, 1e3
 
 
 class Examples(NamedTuple):
@@ -82,6 +86,30 @@ class Norms(Measure):
         chunks = jax.tree.map(lambda x: x.reshape(-1, CHUNK, *x.shape[1:]), moment.train)
         gradient, activation = jax.tree.map(jnp.mean, jax.lax.map(of_chunk, chunks))
         return {"gradient": gradient, "activation": activation}
+
+
+@part("bounded-norms")
+class BoundedNorms(Measure):
+    """How long an example's gradient is once the mechanism has bounded it: what noise has to cover.
+
+    `counts`: examples by the norm of what they add to a step's sum, ten bins a decade from `LEAST`
+    to `MOST`, and what is shorter or longer in the outermost. `largest`: of those norms.
+    """
+
+    def __call__(self, moment: Moment) -> dict[str, Array]:
+        """See `Measure`."""
+        graph, bounded = moment.network.graph(), moment.mechanism.sum
+
+        def of_one(one: Examples) -> Float[Array, ""]:
+            alone = jax.tree.map(lambda x: x[None], one)
+            total, _ = bounded(graph, moment.losses, moment.params, *alone, jnp.ones(1))
+            return optax.tree.norm(total)
+
+        norms = jax.lax.map(of_one, moment.train, batch_size=CHUNK)
+        decades = jnp.log10(jnp.clip(norms, LEAST, MOST))
+        ends = float(np.log10(LEAST)), float(np.log10(MOST))
+        counts, _ = jnp.histogram(decades, bins=10 * round(ends[1] - ends[0]), range=ends)
+        return {"counts": counts.astype(int), "largest": norms.max()}
 
 
 def probe(examples: Examples) -> Examples:

@@ -1,0 +1,84 @@
+"""Time an epoch of the study's own loop by what bounds the gradients, in turn, and store it.
+
+Needs the study's environment alone: `.venv/bin/python benchmarks/mechanisms.py`. Wants a quiet
+machine. The chapter on backpropagation clipping reads what it stores.
+"""
+
+from __future__ import annotations
+
+import itertools
+import random
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+
+import click
+from tqdm import tqdm
+
+from dpstudy.gradients import devices
+from dpstudy.lab import records
+from dpstudy.papers.backpropagation_clipping.experiments import as_published
+from dpstudy.parts.mechanism import FlatClipping, NoPrivacy
+from dpstudy.parts.run import Run, vary
+from dpstudy.parts.sampling import Poisson
+
+_PUBLISHED = as_published("mnist")
+MECHANISMS = {
+    "no privacy": NoPrivacy(),
+    "flat clipping": FlatClipping(),
+    "backpropagation clipping": _PUBLISHED.mechanism,
+}
+BATCHES = (256, 4096)
+
+
+def epochs(run: Run) -> Iterator[float]:
+    """Yield the seconds of one epoch after the other; the first compiles, and is left out."""
+    import jax
+    import jax.numpy as jnp
+
+    from dpstudy.parts.measure import Examples
+    from dpstudy.training import loop
+
+    data, mesh = run.dataset.load(), devices.mesh_for(1)
+    [train] = devices.everywhere((Examples(data.train_images, data.train_labels),), mesh)
+    cohort, keys, states = devices.of_each_run(
+        (loop.stack([run]), jnp.stack([jax.random.key(0)]), loop.stack([loop.start(run)])), mesh
+    )
+    for number in itertools.count():
+        before = time.perf_counter()
+        states, _ = loop.train_epoch(
+            mesh, run.network.examples_at_once(), cohort.of_a_step(), keys, states, train
+        )
+        jax.block_until_ready(states)
+        if number:
+            yield time.perf_counter() - before
+
+
+@click.command(context_settings={"show_default": True})
+@click.option("--rounds", type=click.IntRange(2), default=6, help="Epochs of each.")
+def main(rounds: int) -> None:
+    """Time each mechanism on the network of the paper for MNIST, and store the result."""
+    runs = {
+        f"{name}, batch {batch}": replace(
+            vary(_PUBLISHED, mechanism=mechanism), sampling=Poisson(batch)
+        )
+        for batch in BATCHES
+        for name, mechanism in MECHANISMS.items()
+    }
+    begun, timed = time.perf_counter(), {name: epochs(run) for name, run in runs.items()}
+    seconds: dict[str, list[float]] = {name: [] for name in runs}
+    for _ in tqdm(range(rounds), unit="round"):
+        # In an order drawn anew: what slows the machine down for a while slows all.
+        for name in random.sample(list(timed), len(timed)):
+            seconds[name].append(float(f"{next(timed[name]):.4g}"))
+    for name, found in seconds.items():
+        click.echo(f"{min(found):8.2f} s  {name}")
+    path = records.folder("mechanisms") / "mnist.json"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    provenance = records.provenance(time.perf_counter() - begun)
+    records.write(path, "mechanisms", {"epoch_seconds": seconds, "provenance": provenance})
+    click.echo(f"Stored {path}")
+
+
+if __name__ == "__main__":
+    main()
