@@ -14,6 +14,7 @@ from dpstudy.page.figure import Table, fields
 from dpstudy.page.lines import Line, runs_of
 from dpstudy.page.quantity import Quantity
 from dpstudy.page.words import caption
+from dpstudy.parts.mechanism import CLAIMS
 
 # Columns of epsilon, as "How to read" explains them, by what accountants fill them in: those of
 # Poisson sampling, and those of shuffled batches.
@@ -21,6 +22,12 @@ EPSILONS = {
     "ε (RDP 2019)": ("epsilon_rdp-2019", "epsilon_claimed-rdp-2019"),
     "ε at least": ("epsilon_shuffled-at-least",),
     "ε proven": ("epsilon_pld", "epsilon_shuffled-pld"),
+}
+# The same of a mechanism whose paper accounts for it otherwise than is proven here.
+CLAIMED_AND_PROVEN = {
+    "ε claimed": tuple(f"epsilon_claimed-{claim}" for claim in CLAIMS),
+    "ε at least": EPSILONS["ε at least"],
+    "ε proven": EPSILONS["ε proven"],
 }
 
 
@@ -34,7 +41,7 @@ FORMATS = {
     **dict.fromkeys(("median", "seed 0"), "{:.2%}"),
     **dict.fromkeys(("minimum", "maximum"), lambda share: f"{100 * share:.2f}"),
     **dict.fromkeys(("points", "low", "high"), lambda gain: points(gain).removesuffix(" points")),
-    **dict.fromkeys(("published ε", *EPSILONS), epsilon),
+    **dict.fromkeys(("published ε", *EPSILONS, *CLAIMED_AND_PROVEN), epsilon),
     # A lower bound, so that what is shown is one too.
     "ε at least": lambda bound: epsilon(bound if bound < 100 else math.floor(bound), rounded_down),
 }
@@ -54,6 +61,7 @@ def results(
     shown: str,
     over: Mapping[str, str] | None = None,
     settings: Sequence[Quantity] = (),
+    spent: Mapping[str, Sequence[str]] = EPSILONS,
 ) -> Table:
     """Return test accuracies at the last epoch beside the published ones, and their epsilons.
 
@@ -65,6 +73,7 @@ def results(
         shown: what is shown, for the caption.
         over: by the name of a line, the one that its gain is over; the caption is to say so.
         settings: fields of the runs to show.
+        spent: columns of epsilon, each the first stored of some of `Reading.finals`.
     """
     named, over = {line.name: line for line in lines}, over or {}
     rows = [
@@ -74,7 +83,7 @@ def results(
             **of_published(line),
             **spread(line.accuracy),
             **gain(line, named.get(over.get(line.name, ""))),
-            **epsilons(line),
+            **epsilons(line, spent),
         }
         for line in lines
         if line.published is not None or len(line.runs)
@@ -125,9 +134,11 @@ def gain(line: Line, other: Line | None) -> dict[str, object]:
     return columns | {"points": estimate.value, "low": estimate.low, "high": estimate.high}
 
 
-def epsilons(line: Line) -> dict[str, float | None]:
-    """Return the columns of the epsilons of a line's runs, published and computed."""
-    ours = {name: line.value(*columns) for name, columns in EPSILONS.items()}
+def epsilons(line: Line, spent: Mapping[str, Sequence[str]] = EPSILONS) -> dict[str, float | None]:
+    """Return the columns of the epsilons of a line's runs, computed, and published if not there."""
+    ours = {name: line.value(*columns) for name, columns in spent.items()}
+    if "ε claimed" in ours:
+        return ours
     return {"published ε": line.published and line.published.claimed_epsilon} | ours
 
 

@@ -1,0 +1,231 @@
+"""Chapter 5: the tanh filter as published, what its runs truly cost, and the filter made sound."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+
+from dpstudy.lab.readings import Reading, read
+from dpstudy.page.curves import curves
+from dpstudy.page.datasets import for_each_dataset
+from dpstudy.page.figure import (
+    STYLES,
+    Figure,
+    Note,
+    Style,
+    Table,
+    canvas,
+    legend_below,
+    not_yet_run,
+)
+from dpstudy.page.lines import Line, runs_of
+from dpstudy.page.quantity import ACCURACY, Quantity
+from dpstudy.page.results import CLAIMED_AND_PROVEN, results, spread, table_of
+from dpstudy.page.search import winners
+from dpstudy.page.techniques import techniques
+from dpstudy.page.words import caption
+from dpstudy.papers.tanh_filter.experiments import (
+    AT_EQUAL_EPSILON,
+    EXPANSIONS,
+    MECHANISMS,
+    RANGES,
+    TRIED,
+)
+from dpstudy.parts.measure import LEAST, MOST
+from dpstudy.privacy import accounting
+
+FLAT = "DP-SGD"
+STYLE = {
+    FLAT: STYLES[1],
+    **dict(zip((f"range {c:g}" for c in RANGES), (STYLES[0], *STYLES[2:4]), strict=True)),
+    **dict(zip((f"expanded by {k:g}" for k in EXPANSIONS), STYLES[2:5], strict=True)),
+}
+SEARCHED = (
+    Quantity("batch", "batch", "batch {}"),
+    Quantity("epochs", "epochs", "{} epochs"),
+    Quantity("learning_rate", "learning rate", "rate {:.2g}"),
+    Quantity("clip_norm", "clipping norm", "C = {:.2g}"),
+    Quantity("active_range", "active range", "k = {:.2g}"),
+)
+_COUNTS, _LARGEST = "bounded-norms.counts", "bounded-norms.largest"
+_EDGES = np.geomspace(LEAST, MOST, 61)
+
+
+def _lines(reading: Reading, *labels: str) -> list[Line]:
+    return [Line(reading, label, style=STYLE[label]) for label in labels]
+
+
+def in_short() -> Figure | Note:
+    """Draw the chapter in one figure: five mechanisms at one true epsilon."""
+    reading = read(AT_EQUAL_EPSILON, dataset="mnist")
+    lines = [Line(reading, f"{name}, best", name) for name in MECHANISMS]
+    lines = [line for line in lines if len(line.runs)]
+    if not lines:
+        return not_yet_run("The comparison at one ε", f"dpstudy run {AT_EQUAL_EPSILON.name}")
+    rows = [{"mechanism": line.name} | spread(line.accuracy) for line in lines]
+    data = pd.DataFrame(rows)
+    with canvas(size=(7.2, 2.8)) as (figure, (axes,)):
+        at = -np.arange(len(data))
+        axes.hlines(at, data.minimum, data.maximum, color=STYLES[0].color)
+        mark = {"color": STYLES[0].color, "marker": STYLES[0].marker, "linestyle": "none"}
+        axes.plot(data["median"], at, **mark)
+        axes.set_yticks(at, data.mechanism)
+        ACCURACY.along(axes.xaxis)
+    said = "; ".join(f"{row.mechanism} {ACCURACY.show(row.median)}" for row in data.itertuples())
+    return Figure(
+        fig=figure,
+        name="tanh-filter-in-short",
+        caption=caption(
+            "test accuracy at a true ε of 3, each at its best of a search", runs_of(lines)
+        ),
+        alt=f"A row for each mechanism. {said}.",
+        data=data,
+    )
+
+
+@for_each_dataset("Output ranges")
+def ranges(reading: Reading) -> Figure | Note:
+    """Draw DP-SGD beside the filter with several output ranges c (Figures 2 and 3)."""
+    return curves(
+        _lines(reading, FLAT, *(f"range {c:g}" for c in RANGES)),
+        ACCURACY,
+        name="tanh-filter-ranges",
+        shown="test accuracy by epoch with the same σ, the filter's outputs multiplied by a range",
+    )
+
+
+@for_each_dataset("Active ranges")
+def expansions(reading: Reading) -> Figure | Note:
+    """Draw the filter with several expansions k of its active range (Figures 4 and 5)."""
+    return curves(
+        _lines(reading, FLAT, "range 1", *(f"expanded by {k:g}" for k in EXPANSIONS)),
+        ACCURACY,
+        name="tanh-filter-expansions",
+        shown="test accuracy by epoch with the same σ, the active range expanded by a factor",
+    )
+
+
+@for_each_dataset("Three ε")
+def epsilons(reading: Reading) -> Table:
+    """Return three epsilons of each run: claimed, of the longest norm seen, and proven."""
+    labels = dict.fromkeys(label for label, _ in reading.found)
+    lines = [Line(reading, label) for label in labels]
+    rows = [
+        {"technique": line.name, **spread(line.accuracy), **_three(line)}
+        for line in lines
+        if len(line.runs)
+    ]
+    return table_of(
+        rows,
+        "tanh-filter-epsilons",
+        caption(
+            "test accuracy, and three ε of each run",
+            runs_of(lines),
+            "Longest seen: of the filtered gradients of 1,000 training examples after each epoch; "
+            "no guarantee.",
+        ),
+    )
+
+
+def _three(line: Line) -> dict[str, object]:
+    spent = {name: line.value(*columns) for name, columns in CLAIMED_AND_PROVEN.items()}
+    longest, seen = longest_norm(line), None
+    if longest is not None:
+        run = line.own.found[0][1].run
+        seen = accounting.epsilon(
+            noise_multiplier=run.mechanism.noise_std / longest,
+            sampling_probability=run.sampling_probability,
+            steps=run.epochs * run.steps_per_epoch,
+            delta=run.delta,
+            accountant="pld",
+        )
+    return {
+        "ε claimed": spent["ε claimed"],
+        "longest norm seen": longest,
+        "ε of that": seen,
+        "ε proven": spent["ε proven"],
+    }
+
+
+def longest_norm(line: Line) -> float | None:
+    """Return the longest norm that was seen of a filtered gradient, over epochs and seeds."""
+    rows = line.own.curves_from_start
+    return float(rows[_LARGEST].max()) if _LARGEST in rows else None
+
+
+@for_each_dataset("The norms of filtered gradients")
+def norms(reading: Reading) -> Figure | Note:
+    """Draw how long filtered gradients are, before training, early, and at its end."""
+    line = Line(reading, "range 1")
+    if _COUNTS not in (line.own.found[0][1].curve if line.own.found else {}):
+        return not_yet_run("The norms of filtered gradients", reading.command)
+    [_, result], *_ = line.own.found
+    last = result.curve["epoch"][-1]
+    shown = {0: STYLES[2], 1: STYLES[1], last: STYLES[0]}
+    data = pd.DataFrame({"norm from": _EDGES[:-1], "norm to": _EDGES[1:]})
+    with canvas(size=(7.2, 3.2)) as (figure, (axes,)):
+        for epoch, style in shown.items():
+            counts = result.curve[_COUNTS][result.curve["epoch"].index(epoch)]
+            data[f"after epoch {epoch}"] = counts
+            _outline(axes, counts, style, f"after epoch {epoch}" if epoch else "before training")
+        axes.axvline(1, color="0.4", linewidth=1)
+        axes.set(xscale="log", xlabel="norm of an example's filtered gradient", ylabel="examples")
+        legend_below(figure)
+    largest = result.curve[_LARGEST]
+    return Figure(
+        fig=figure,
+        name="tanh-filter-norms",
+        caption=(
+            "MNIST, seed 0: norms of the filtered gradients of 1,000 training examples. The line "
+            "is the sensitivity that the paper computes with."
+        ),
+        alt=(
+            f"Histograms over a logarithmic axis. The longest norm is {largest[0]:.3g} before "
+            f"training, {max(largest):.3g} at most, and {largest[-1]:.3g} at the end."
+        ),
+        data=data,
+    )
+
+
+def _outline(axes: object, counts: list[int], style: Style, name: str) -> None:
+    axes.stairs(counts, _EDGES, color=style.color, linestyle=style.dash, label=name, linewidth=1.5)
+
+
+@for_each_dataset("What the text leaves out")
+def left_out(reading: Reading, figures: Reading) -> Table:
+    """Return what other rates and another activation come to."""
+    labels = list(dict.fromkeys(label for label, _ in reading.found))
+    over = {label: f"{FLAT}, {label.removeprefix('filter, ')}" for label in labels}
+    over |= {"range 1": FLAT}
+    return results(
+        [*_lines(figures, FLAT, "range 1"), *(Line(reading, label) for label in labels)],
+        "Gains: of the filter over DP-SGD.",
+        name="tanh-filter-left-out",
+        shown="test accuracy with other rates, and with tanh in place of relu",
+        over={name: other for name, other in over.items() if name != other},
+        spent=CLAIMED_AND_PROVEN,
+    )
+
+
+@for_each_dataset("CIFAR-10")
+def cifar_10(reading: Reading) -> Table:
+    """Return DP-SGD and the filter on CIFAR-10 (Figure 3)."""
+    return results(
+        _lines(reading, FLAT, "range 1"),
+        "Gain: of the filter over DP-SGD.",
+        name="tanh-filter-cifar-10",
+        shown="test accuracy with the same σ",
+        over={"range 1": FLAT},
+        spent=CLAIMED_AND_PROVEN,
+    )
+
+
+@for_each_dataset("At an equal ε")
+def at_equal_epsilon(reading: Reading) -> Table:
+    """Return the best settings of each mechanism at a true epsilon of 3, trained again."""
+    return winners(
+        techniques(reading, dict.fromkeys(MECHANISMS)),
+        settings=SEARCHED,
+        name="tanh-filter-at-equal-epsilon",
+        shown=f"the best of {TRIED} settings each at ε = 3, by seed 0, trained again",
+    )
