@@ -17,7 +17,7 @@ from dpstudy.gradients import per_example
 from dpstudy.parts.part import Part, part
 
 if TYPE_CHECKING:
-    from jaxtyping import Array, Float
+    from jaxtyping import Array, Float, Int
 
     from dpstudy.gradients.layers import Losses
     from dpstudy.parts.dataset import Data
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 EXAMPLES = 1_000
 # Examples whose gradients are written out at once, for each run of a cohort.
 CHUNK = 50
-# Ends of the bins of `BoundedNorms`.
+# Ends of the bins that norms are counted in.
 LEAST, MOST = 1e-3, 1e3
 
 
@@ -83,8 +83,8 @@ class Norms(Measure):
             active = first(hidden[0]).reshape(CHUNK, -1)
             return gradients.norms(), jnp.linalg.norm(active, axis=1)
 
-        chunks = jax.tree.map(lambda x: x.reshape(-1, CHUNK, *x.shape[1:]), moment.train)
-        gradient, activation = jax.tree.map(jnp.mean, jax.lax.map(of_chunk, chunks))
+        norms = jax.lax.map(of_chunk, in_chunks(moment.train))
+        gradient, activation = jax.tree.map(jnp.mean, norms)
         return {"gradient": gradient, "activation": activation}
 
 
@@ -92,8 +92,8 @@ class Norms(Measure):
 class BoundedNorms(Measure):
     """How long an example's gradient is once the mechanism has bounded it: what noise has to cover.
 
-    `counts`: examples by the norm of what they add to a step's sum, ten bins a decade from `LEAST`
-    to `MOST`, and what is shorter or longer in the outermost. `largest`: of those norms.
+    `counts`: examples by the norm of what they add to a step's sum, see `counts_by_norm`.
+    `largest`: of those norms.
     """
 
     def __call__(self, moment: Moment) -> dict[str, Array]:
@@ -106,10 +106,20 @@ class BoundedNorms(Measure):
             return optax.tree.norm(total)
 
         norms = jax.lax.map(of_one, moment.train, batch_size=CHUNK)
-        decades = jnp.log10(jnp.clip(norms, LEAST, MOST))
-        ends = float(np.log10(LEAST)), float(np.log10(MOST))
-        counts, _ = jnp.histogram(decades, bins=10 * round(ends[1] - ends[0]), range=ends)
-        return {"counts": counts.astype(int), "largest": norms.max()}
+        return {"counts": counts_by_norm(norms), "largest": norms.max()}
+
+
+def in_chunks(examples: Examples) -> Examples:
+    """Return examples in chunks of `CHUNK`, for `jax.lax.map`."""
+    return jax.tree.map(lambda x: x.reshape(-1, CHUNK, *x.shape[1:]), examples)
+
+
+def counts_by_norm(norms: Float[Array, "..."]) -> Int[Array, "bins"]:
+    """Count norms in ten bins a decade from `LEAST` to `MOST`, what is beyond in the outermost."""
+    ends = float(np.log10(LEAST)), float(np.log10(MOST))
+    decades = jnp.log10(jnp.clip(norms, LEAST, MOST))
+    counts, _ = jnp.histogram(decades, bins=10 * round(ends[1] - ends[0]), range=ends)
+    return counts.astype(int)
 
 
 def probe(examples: Examples) -> Examples:

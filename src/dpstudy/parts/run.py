@@ -17,7 +17,15 @@ import jax.numpy as jnp
 import optax
 
 # Every kind of part is known once runs are, so that whatever is stored can be read.
-from dpstudy.parts import backpropagation_clipping, composite_loss, tanh_filter  # noqa: F401
+from dpstudy.parts import (  # noqa: F401
+    backpropagation_clipping,
+    clipping_bias,
+    composite_loss,
+    confusion,
+    layer_norms,
+    smoothness,
+    tanh_filter,
+)
 from dpstudy.parts.accountable import check_range
 from dpstudy.parts.dataset import Data, Images
 from dpstudy.parts.loss import CrossEntropy, Loss
