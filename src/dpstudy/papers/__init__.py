@@ -5,6 +5,7 @@ from __future__ import annotations
 from dpstudy.errors import UserError
 from dpstudy.lab.experiment import Experiment
 from dpstudy.papers.backpropagation_clipping import experiments as backpropagation_clipping
+from dpstudy.papers.losing_less import experiments as losing_less
 from dpstudy.papers.tanh_filter import experiments as tanh_filter
 from dpstudy.papers.tempered_sigmoids import cifar_10, searches
 from dpstudy.papers.tempered_sigmoids import experiments as tempered_sigmoids
@@ -17,6 +18,7 @@ EXPERIMENTS: dict[str, Experiment] = {
         *searches.SEARCHES,
         *backpropagation_clipping.EXPERIMENTS,
         *tanh_filter.EXPERIMENTS,
+        *losing_less.EXPERIMENTS,
     )
 }
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import jax.numpy as jnp
+import numpy as np
 
 from dpstudy.parts import images
 from dpstudy.parts.images import DATASETS, IMAGE_SHAPE, TRAINING_EXAMPLES
@@ -62,10 +64,13 @@ class Images(Data):
         name: one of `DATASETS`.
         normalization: of pixels: "" scales them to [0, 1]; the others then take away a mean, and
             divide by a standard deviation, of `NORMALIZATIONS`.
+        held_out: so many training examples, evenly spread, are held out of training and stand in
+            for the test set: settings chosen by them have not seen it.
     """
 
     name: str = "mnist"
     normalization: str = ""
+    held_out: int = 0
 
     def check(self) -> None:
         """See `Part`."""
@@ -78,6 +83,17 @@ class Images(Data):
                 f"{self.image_shape[-1]}"
             )
 
+        if self.held_out and (self.held_out < 0 or super().examples % self.held_out):
+            raise SpecError(
+                f"held_out must divide the {super().examples} training examples, got "
+                f"{self.held_out}"
+            )
+
+    @property
+    def examples(self) -> int:
+        """See `Data`."""
+        return super().examples - self.held_out
+
     @property
     def image_shape(self) -> tuple[int, ...]:
         """See `Data`."""
@@ -85,7 +101,18 @@ class Images(Data):
 
     def load(self) -> images.Dataset:
         """See `Data`."""
-        return images.load(self.name)
+        whole = images.load(self.name)
+        if not self.held_out:
+            return whole
+        every = len(whole.train_labels) // self.held_out
+        out = np.arange(len(whole.train_labels)) % every == every - 1
+        return replace(
+            whole,
+            train_images=whole.train_images[~out],
+            train_labels=whole.train_labels[~out],
+            test_images=whole.train_images[out],
+            test_labels=whole.train_labels[out],
+        )
 
     def prepare(self, stored: UInt8[Array, "batch h w c"]) -> Float[Array, "batch h w c"]:
         """See `Data`."""
