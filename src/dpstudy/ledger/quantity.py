@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import pandas as pd
 
 from dpstudy.ledger.evidence import Trained
+from dpstudy.ledger.verdict import UndecidedError
 
 
 @dataclass(frozen=True)
@@ -66,6 +67,47 @@ class EpochsToItsEnd(Quantity):
         return first.epochs_to(self.column, level), second.epochs_to(self.column, level)
 
 
+@dataclass(frozen=True)
+class AfterEpoch(Quantity):
+    """The same after an earlier epoch.
+
+    Attributes:
+        epoch: its number.
+    """
+
+    epoch: int = 1
+
+    def of(self, first: Trained, second: Trained) -> tuple[pd.Series, pd.Series]:
+        """See `Quantity`."""
+        return tuple(side.by_epoch(self.column).loc[self.epoch] for side in (first, second))
+
+
+@dataclass(frozen=True)
+class WithinEpsilon(Quantity):
+    """The same after the last epoch that has spent no more than an epsilon, by PLD.
+
+    Attributes:
+        epsilon: the most that may be spent.
+    """
+
+    epsilon: float = 1.0
+
+    def of(self, first: Trained, second: Trained) -> tuple[pd.Series, pd.Series]:
+        """See `Quantity`.
+
+        Raises:
+            UndecidedError: the first epoch spends more.
+        """
+        return tuple(self._of(side) for side in (first, second))
+
+    def _of(self, side: Trained) -> pd.Series:
+        spent = side.by_epoch("epsilon_pld").max(axis=1)
+        within = spent.index[spent <= self.epsilon]
+        if not len(within):
+            raise UndecidedError(f"{side.label} spends more than {self.epsilon:g} in an epoch")
+        return side.by_epoch(self.column).loc[within[-1]]
+
+
 ACCURACY = Quantity("test_accuracy", "test accuracy", share=True)
 # Of all gradients of an epoch, while the weights change.
 GRADIENT_NORM = Quantity("gradient_norm", "gradient norm")
@@ -77,3 +119,7 @@ GRADIENTS_SINCE_START = SinceStart("norms.gradient", "gradient norm")
 ACTIVATIONS_SINCE_START = SinceStart("norms.activation", "activation norm")
 CLASS_SPREAD = Quantity("class_spread", "spread of the class accuracies")
 EPOCHS = EpochsToItsEnd("test_accuracy", "epochs to where the first ends")
+LOGITS = Quantity("layer-norms.logits", "norm of the logits")
+LAST_WEIGHTS = Quantity("layer-norms.last_weights", "norm of the last layer's weights")
+COSINE = AfterEpoch("clipping-bias.cosine", "cosine of clipped to unclipped mean gradient", epoch=1)
+CURVATURE = Quantity("smoothness.largest", "largest singular value of the Hessian")

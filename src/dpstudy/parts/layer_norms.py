@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 class LayerNorms(Measure):
     """l2 norms by layer, in the order of the network.
 
-    `weights`: of a layer's kernel and bias together. `hidden`: of a hidden layer's pre-activations,
-    mean over examples. `logits`: likewise.
+    `weights`: of a layer's kernel and bias together; `last_weights`: of the last one's. `hidden`: of
+    a hidden layer's pre-activations, mean over examples. `logits`: likewise.
     """
 
     def __call__(self, moment: Moment) -> dict[str, Float[Array, "..."]]:
@@ -38,7 +38,12 @@ class LayerNorms(Measure):
         for path, leaf in jax.tree.leaves_with_path(moment.params):
             layers.setdefault(names_of(path)[:-1], []).append(jnp.sum(leaf**2))
         weights = jnp.sqrt(jnp.stack([sum(squares) for squares in layers.values()]))
-        return {"weights": weights, "hidden": jnp.stack(hidden), "logits": logits}
+        return {
+            "weights": weights,
+            "last_weights": weights[-1],
+            "hidden": jnp.stack(hidden),
+            "logits": logits,
+        }
 
 
 def _norms(of: Float[Array, "batch *units"]) -> Float[Array, "batch"]:
