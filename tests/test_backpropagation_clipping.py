@@ -13,14 +13,9 @@ from results_for_tests import TINY
 from dpstudy.gradients.clipped_layers import clip_layers, l2, l15
 from dpstudy.gradients.layers import Conv, Dense
 from dpstudy.papers.backpropagation_clipping.experiments import (
-    AGAINST_FLAT,
-    BATCHES,
     CORRECTED,
-    EPOCHS,
-    NOISE_AT,
     SOUND_NOISE,
     as_published,
-    at_epsilon,
     corrected,
 )
 from dpstudy.papers.backpropagation_clipping.published import (
@@ -274,18 +269,3 @@ def test_the_sound_noise_is_the_least_that_costs_the_epsilon():
             delta=run.delta,
         )
         assert 0.9995 * target < spent <= target
-
-
-def test_the_noise_of_the_comparison_costs_its_epsilon_in_every_batch_and_number_of_epochs():
-    """Two of each table, the corners."""
-    base = AGAINST_FLAT.variants["flat clipping, 01"][0]
-    for epsilon in NOISE_AT:
-        for batch, epochs in ((BATCHES[0], EPOCHS[0]), (BATCHES[-1], EPOCHS[-1])):
-            run = at_epsilon(epsilon, vary(base, batch=batch, epochs=epochs))
-            spent = accounting.epsilon(
-                sampling_probability=run.sampling_probability,
-                noise_multiplier=run.mechanism.noise_multiplier,
-                steps=run.epochs * run.steps_per_epoch,
-                delta=run.delta,
-            )
-            assert 0.9995 * epsilon < spent <= epsilon

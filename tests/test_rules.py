@@ -32,6 +32,7 @@ from dpstudy.ledger.rules import (
     Throughout,
     Untested,
     Value,
+    on,
 )
 from dpstudy.ledger.rules.measures import tolerance
 from dpstudy.ledger.verdict import Verdict
@@ -534,3 +535,16 @@ ASKED = {
 def test_a_rule_whose_code_changes_has_a_new_date_unless_it_decides_the_same(rule):
     """Change the date with the code: `changed`. Only what decides alike may keep it."""
     assert (rule.changed.isoformat(), asks(rule)) == ASKED[rule]
+
+
+def test_a_rule_on_several_datasets_is_about_what_is_there():
+    def number(dataset):
+        return NUMBERS[f"{dataset}, epsilon"]
+
+    def runs(dataset):
+        return of(dataset)
+
+    assert on(("mnist", "cifar-10"), Gain, (number, TANH), runs, of("relu"), epsilon=number) == {
+        name: Gain((number(name), TANH), of(name), of("relu"), number(name))
+        for name in ("mnist", "cifar-10")
+    }

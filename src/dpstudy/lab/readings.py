@@ -102,6 +102,11 @@ class Reading:
         return pd.concat(frames, ignore_index=True) if frames else pd.DataFrame()
 
     @property
+    def labels(self) -> list[str]:
+        """The labels of what is stored, each once."""
+        return list(dict.fromkeys(label for label, _ in self.found))
+
+    @property
     def finals(self) -> pd.DataFrame:
         """One row a run: its last epoch, and whether it diverged after it, or was given up.
 

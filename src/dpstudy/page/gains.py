@@ -6,25 +6,40 @@ from collections.abc import Mapping, Sequence
 
 import pandas as pd
 
+from dpstudy.ledger.published import Number
 from dpstudy.page.figure import Figure, Style, canvas, legend_below
 from dpstudy.page.lines import Line
 from dpstudy.page.results import gain
 from dpstudy.parts.images import DATASETS
 
 
-def gain_of(dataset: str, comparison: str, line: Line, other: Line) -> dict[str, object]:
-    """Return a row for `gains`: what a line gains over another in test accuracy.
+def gains_of(
+    dataset: str, published: tuple[Number, Number], found: Mapping[str, Sequence[Line]]
+) -> list[dict[str, object]]:
+    """Return rows for `gains`: of what is published, and of each comparison that is stored.
 
-    `low` and `high` are the 95 % interval over seeds; they are missing of one seed.
+    `low` and `high` are the 95 % interval over seeds; they are missing of one seed, and of what is
+    published, as all but its points are.
+
+    Args:
+        dataset: its name.
+        published: both accuracies, the one that gains second.
+        found: by comparison, both lines, in the same order.
     """
-    return {
-        "dataset": dataset,
-        "comparison": comparison,
-        "seeds": len(line.accuracy),
-        "median": line.accuracy.median(),
-        "median of the other": other.accuracy.median(),
-        **gain(line, other),
-    }
+    base, better = (number.value for number in published)
+    rows = [{"dataset": dataset, "comparison": "published", "points": better - base}]
+    return rows + [
+        {
+            "dataset": dataset,
+            "comparison": comparison,
+            "seeds": len(line.accuracy),
+            "median": line.accuracy.median(),
+            "median of the other": other.accuracy.median(),
+            **gain(line, other),
+        }
+        for comparison, (other, line) in found.items()
+        if len(line.runs) and len(other.runs)
+    ]
 
 
 def gains(
@@ -38,7 +53,7 @@ def gains(
     """Draw gains in points with their intervals, one line a dataset, one mark a comparison.
 
     Args:
-        rows: of `gain_of`; of what is published, `dataset`, `comparison` and `points` alone.
+        rows: of `gains_of`.
         styles: by comparison, in the order in which they stand.
         name: of the figure.
         caption: of the figure.

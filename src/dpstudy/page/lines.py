@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -76,7 +76,42 @@ def runs_of(lines: Iterable[Line]) -> pd.DataFrame:
     return pd.concat(stored, ignore_index=True) if stored else pd.DataFrame()
 
 
-def stated(accuracies: Sequence[Accuracy], dataset: str | None, method: str) -> Accuracy | None:
-    """Return what a paper states for a method on a dataset; None if it states nothing."""
-    wanted = dataset, method
-    return next((one for one in accuracies if (one.dataset, one.method) == wanted), None)
+def stated(
+    accuracies: Sequence[Accuracy], reading: Reading, methods: Mapping[str, str]
+) -> dict[str, Accuracy | None]:
+    """Return what a paper states on a reading's dataset; None where it states nothing.
+
+    Args:
+        accuracies: of the paper.
+        reading: of one dataset.
+        methods: by label, under what name the paper states it.
+    """
+    dataset = dataset_of(reading)
+    by_name = {one.method: one for one in accuracies if one.dataset == dataset}
+    return {label: by_name.get(method) for label, method in methods.items()}
+
+
+def lines_of(
+    reading: Reading,
+    styles: Mapping[str, Style],
+    accuracies: Sequence[Accuracy] = (),
+    *,
+    title: str = "{}",
+    method: str = "",
+    label: str = "{}",
+) -> list[Line]:
+    """Return a line a style.
+
+    Args:
+        reading: of one dataset.
+        styles: by name.
+        accuracies: that the paper states.
+        title: of a line, as a template with its name.
+        method: under what name its accuracy is published, likewise; of none, if it is empty.
+        label: of the variant in its experiment, likewise.
+    """
+    theirs = stated(accuracies, reading, {name: method.format(name) for name in styles})
+    return [
+        Line(reading, label.format(name), title.format(name), style, theirs[name])
+        for name, style in styles.items()
+    ]

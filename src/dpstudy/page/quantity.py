@@ -63,3 +63,9 @@ GRADIENT_NORM = Quantity("gradient_norm", "mean gradient norm", "{:.3g}", log=Tr
 CLIPPED = Quantity("clipped_fraction", "fraction clipped", "{:.0%}", tick=percent)
 NORM_OF_GRADIENTS = Quantity("norms.gradient", "mean gradient norm", "{:.3g}", log=True)
 NORM_OF_ACTIVATIONS = Quantity("norms.activation", "mean activation norm", "{:.3g}", log=True)
+# Settings, as the best of a search is shown in one column.
+WIDTH = Quantity("width", "filters", "{:g} x filters")
+OPTIMIZER = Quantity("optimizer", "optimizer", "{}")
+RATE = Quantity("learning_rate", "learning rate", "rate {:.3g}")
+BATCH = Quantity("batch", "batch", "batch {}")
+EPOCHS = Quantity("epochs", "epochs", "{} epochs")

@@ -10,6 +10,7 @@ papers, whose choice is not paid for.
 What only one paper's sweep needs stands with that paper.
 """
 
+from dpstudy.ledger.rules.by_dataset import OnDataset, on
 from dpstudy.ledger.rules.difference import Difference, Gain, Throughout
 from dpstudy.ledger.rules.ratio import Ratio
 from dpstudy.ledger.rules.rule import Rule, Untested
@@ -20,6 +21,7 @@ from dpstudy.ledger.rules.value import Value
 __all__ = [
     "Difference",
     "Gain",
+    "OnDataset",
     "Ratio",
     "Rule",
     "Spent",
@@ -27,4 +29,5 @@ __all__ = [
     "Throughout",
     "Untested",
     "Value",
+    "on",
 ]

@@ -8,12 +8,10 @@ convolutions), and neighbours that it does not name; the chapter on propositions
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from dpstudy.ledger.claim import Claim, moment, propositions
 from dpstudy.ledger.evidence import Runs
 from dpstudy.ledger.published import Number
-from dpstudy.ledger.rules import Difference, Rule, Spent, Untested, Value
+from dpstudy.ledger.rules import Difference, Rule, Spent, Untested, Value, on
 from dpstudy.papers.backpropagation_clipping.experiments import (
     AGAINST_FLAT,
     CORRECTED,
@@ -32,22 +30,26 @@ RULED = moment("2026-11-24 20:50")
 M, F, C = "mnist", "fashion-mnist", "cifar-10"
 
 
-def _of(dataset: str, name: str) -> Number:
-    return NUMBERS[f"{dataset}, {name}"]
-
-
-def _each(rule: Callable[[str], Rule], name: str) -> dict[str, Rule]:
+def _each(rule: type[Rule], name: str, runs: Runs) -> dict[str, Rule]:
     """Return the rule on MNIST and Fashion-MNIST, and on CIFAR-10 that no run tests the number."""
+
+    def number(dataset: str) -> Number:
+        return NUMBERS[f"{dataset}, {name}"]
+
     heavy = "its network takes days on the cores of this study"
-    return {d: rule(d) for d in (M, F)} | {C: Untested(heavy, (_of(C, name),))}
+    return on((M, F), rule, number, runs) | on((C,), Untested, heavy, (number,))
 
 
 def _table_1(name: str) -> dict[str, Rule]:
-    return _each(lambda d: Value(_of(d, name), Runs(TABLE_1, name)), name)
+    return _each(Value, name, Runs(TABLE_1, name))
 
 
 def _best(mechanism: str) -> Runs:
     return Runs(AGAINST_FLAT, f"{mechanism}, best")
+
+
+def _at_1(mechanism: str) -> Runs:
+    return Runs(AGAINST_FLAT, f"{mechanism}, epsilon 1")
 
 
 _TRAINING = (
@@ -64,7 +66,7 @@ _TRAINING = (
         "backprop-epsilon",
         "Table 1",
         "It costs at most this ε.",
-        _each(lambda d: Spent(_of(d, "epsilon"), Runs(TABLE_1, "as published")), "epsilon"),
+        _each(Spent, "epsilon", Runs(TABLE_1, "as published")),
         RULED,
         headline=True,
         remark="Of the same runs, with the sensitivity that is proven, on shuffled batches.",
@@ -73,7 +75,7 @@ _TRAINING = (
         "backprop-better",
         "Abstract",
         "It is more accurate than DP-SGD.",
-        {d: Difference(_best("backpropagation clipping"), _best("flat clipping")) for d in (M, F)},
+        on((M, F), Difference, _best("backpropagation clipping"), _best("flat clipping")),
         RULED,
         headline=True,
         remark="At one true ε of 3, on the same network, each at its best of a search of one size.",
@@ -82,15 +84,7 @@ _TRAINING = (
         "backprop-better-at-1",
         "Abstract",
         "The same at a true ε of 1.",
-        {
-            d: Difference(
-                *(
-                    Runs(AGAINST_FLAT, f"{mechanism}, epsilon 1")
-                    for mechanism in ("backpropagation clipping", "flat clipping")
-                )
-            )
-            for d in (M, F)
-        },
+        on((M, F), Difference, _at_1("backpropagation clipping"), _at_1("flat clipping")),
         RULED,
         remark="At the settings that are best at 3.",
     ),

@@ -12,6 +12,7 @@ from functools import partial
 
 from dpstudy.lab import design
 from dpstudy.lab.experiment import Experiment
+from dpstudy.lab.noise import at_epsilon
 from dpstudy.lab.search import Search, Then
 from dpstudy.parts.activation import Relu
 from dpstudy.parts.backpropagation_clipping import BackpropagationClipping, ClippedWithoutNoise
@@ -155,23 +156,7 @@ CORRECTED = Experiment(
 
 # --- Against flat clipping, at an equal true epsilon ----------------------------------------------
 
-# Noise over the sensitivity of a step, by PLD at δ = 1e-5, a row a batch and a column a number of
-# epochs of 60,000 examples; a test computes it again.
 BATCHES, EPOCHS = (256, 512, 1024, 2048), (10, 20, 40)
-NOISE_AT = {
-    3.0: (
-        (0.6936, 0.75942, 0.87102),
-        (0.78673, 0.89141, 1.0677),
-        (0.92516, 1.0939, 1.3684),
-        (1.1277, 1.3894, 1.8008),
-    ),
-    1.0: (
-        (1.05, 1.3058, 1.7042),
-        (1.3314, 1.7213, 2.3109),
-        (1.7605, 2.3431, 3.2054),
-        (2.3707, 3.2122, 4.4408),
-    ),
-}
 # As many points for either; the first three numbers of a point are batch, epochs and rate.
 TRIED = 16
 MECHANISMS = ("flat clipping", "backpropagation clipping")
@@ -181,12 +166,6 @@ SHARES = {
     "more noise in the first layers": (0.1, 0.2, 0.3, 0.4),
     "more noise in the dense layers": (0.35, 0.35, 0.15, 0.15),
 }
-
-
-def at_epsilon(epsilon: float, run: Run) -> Run:
-    """Return the run with the noise for an epsilon of 3, or of 1, in its batch and epochs."""
-    row = NOISE_AT[epsilon][BATCHES.index(run.sampling.batch)]
-    return vary(run, noise_multiplier=row[EPOCHS.index(run.epochs)])
 
 
 def searched(mechanism: str, dataset: str, point: design.Point) -> Run:

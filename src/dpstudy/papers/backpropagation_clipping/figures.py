@@ -22,8 +22,8 @@ from dpstudy.page.figure import (
     legend_below,
     not_yet_run,
 )
-from dpstudy.page.lines import Line, dataset_of, stated
-from dpstudy.page.quantity import ACCURACY, Quantity
+from dpstudy.page.lines import Line, lines_of
+from dpstudy.page.quantity import ACCURACY, BATCH, EPOCHS, Quantity
 from dpstudy.page.results import CLAIMED_AND_PROVEN, quartiles, results
 from dpstudy.page.search import winners
 from dpstudy.page.techniques import techniques
@@ -40,8 +40,8 @@ from dpstudy.parts.images import DATASETS
 
 BACKPROP, FLAT = "backpropagation clipping", "flat clipping"
 SEARCHED = (
-    Quantity("batch", "batch", "batch {}"),
-    Quantity("epochs", "epochs", "{} epochs"),
+    BATCH,
+    EPOCHS,
     Quantity("learning_rate", "learning rate", "rate {:.2g}"),
     Quantity("clip_norm", "clipping norm", "C = {:.2g}"),
     Quantity("input_bound", "input bound", "a = {:.2g}"),
@@ -140,9 +140,9 @@ def _draw(axes: Axes, one: Series, points: list[dict[str, object]]) -> None:
 @for_each_dataset("Table 1")
 def table_1(reading: Reading) -> Table:
     """Return Table 1: without privacy, with clips alone, and with the published noise."""
-    dataset, labels = dataset_of(reading), ("no privacy", "clips without noise", "as published")
+    labels = "no privacy", "clips without noise", "as published"
     return results(
-        [Line(reading, label, published=stated(ACCURACIES, dataset, label)) for label in labels],
+        lines_of(reading, dict.fromkeys(labels, STYLES[0]), ACCURACIES, method="{}"),
         "Gains: over the row above. At least: some gradients within the clips give away as much.",
         name="backpropagation-clipping-table-1",
         shown="test accuracy at the last epoch, published and ours",

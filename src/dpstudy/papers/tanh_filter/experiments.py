@@ -13,6 +13,7 @@ import jax
 
 from dpstudy.lab import design
 from dpstudy.lab.experiment import Experiment
+from dpstudy.lab.noise import noise_multiplier
 from dpstudy.lab.search import Search
 from dpstudy.parts.activation import TANH, Relu
 from dpstudy.parts.dataset import Images
@@ -95,15 +96,7 @@ LEFT_OUT = Experiment(
 
 # --- At an equal true epsilon of 3 ----------------------------------------------------------------
 
-# By PLD at δ = 1e-5, a row a batch and a column a number of epochs of 60,000 examples; a test
-# computes it again.
 BATCHES, EPOCHS = (256, 512, 1024, 2048), (10, 20, 40)
-NOISE_AT_3 = (
-    (0.6936, 0.75942, 0.87102),
-    (0.78673, 0.89141, 1.0677),
-    (0.92516, 1.0939, 1.3684),
-    (1.1277, 1.3894, 1.8008),
-)
 TRIED = 16
 MECHANISMS = {
     "flat clipping": FlatClipping,
@@ -120,7 +113,7 @@ def searched(name: str, dataset: str, point: design.Point) -> Run:
     The rate is that of a gradient bounded to 0.1: it scales with the inverse of the bound.
     """
     batch, epochs = design.among(point[0], BATCHES), design.among(point[1], EPOCHS)
-    noise = NOISE_AT_3[BATCHES.index(batch)][EPOCHS.index(epochs)]
+    noise = noise_multiplier(3.0, Images(dataset).examples, batch, epochs)
     bound = design.between_in_log(point[3], (0.03, 3.0))
     active = design.between_in_log(point[4], (0.001, 1.0))
     if name == "filter, noise for root n":

@@ -19,7 +19,7 @@ from dpstudy.page.figure import (
     not_yet_run,
 )
 from dpstudy.page.lines import Line, runs_of
-from dpstudy.page.quantity import ACCURACY, Quantity
+from dpstudy.page.quantity import ACCURACY, BATCH, EPOCHS, Quantity
 from dpstudy.page.results import CLAIMED_AND_PROVEN, results, spread, table_of
 from dpstudy.page.search import winners
 from dpstudy.page.techniques import techniques
@@ -41,8 +41,8 @@ STYLE = {
     **dict(zip((f"expanded by {k:g}" for k in EXPANSIONS), STYLES[2:5], strict=True)),
 }
 SEARCHED = (
-    Quantity("batch", "batch", "batch {}"),
-    Quantity("epochs", "epochs", "{} epochs"),
+    BATCH,
+    EPOCHS,
     Quantity("learning_rate", "learning rate", "rate {:.2g}"),
     Quantity("clip_norm", "clipping norm", "C = {:.2g}"),
     Quantity("active_range", "active range", "k = {:.2g}"),

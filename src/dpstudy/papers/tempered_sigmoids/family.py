@@ -175,7 +175,7 @@ class Sweep:
 
 def swept(reading: Reading) -> bool:
     """Return whether any triplet of the sweep is stored, beside those with several seeds."""
-    return any(label not in REPEATED for label, _ in reading.found)
+    return any(label not in REPEATED for label in reading.labels)
 
 
 def _shape(triplet: Sequence[float]) -> np.ndarray:

@@ -66,6 +66,14 @@ BEST_TRIPLETS = {
     "cifar-10": (1.58, 3.00, 0.71),
 }
 
+# The techniques of Table 4, and what they are called in our runs.
+TECHNIQUES = {
+    "DP-SGD": "SGD, private",
+    "DP-Adam": "Adam, private",
+    "SGD": "SGD, not private",
+    "Adam": "Adam, not private",
+}
+
 # What the claims refer to, by name.
 NUMBERS = by_name(
     *(Number(f"{a.dataset}, {a.method}", a.accuracy, a.source, accuracy=True) for a in ACCURACIES),

@@ -1,15 +1,14 @@
 """What "Tempered Sigmoid Activations for Deep Learning with Differential Privacy" claims.
 
-AAAI 2021, and where it says so, arXiv v1. Published numbers come from `published`, runs from the
-experiments, and verdicts from the rules alone.
+AAAI 2021, and where it says so, arXiv v1.
 
 On MNIST and Fashion-MNIST the experiments have the noise that "Losing less" prints; this paper
 prints none. Each activation's own best setting is the winner of a search: that of Table 3 on MNIST
 and Fashion-MNIST, that of the learning rate on CIFAR-10.
 
-Not listed: settings, what the paper cites of others' work, what follows from a claim listed, what
-may be so; and what no run of this study varies or records: the number of parameters alone, norms
-layer by layer, tempered losses.
+Not listed: settings, what the paper cites of others' work, what follows from a claim listed, such
+as the difference of two numbers, what may be so; and what no run of this study varies or records:
+the number of parameters alone, norms layer by layer, tempered losses.
 """
 
 from __future__ import annotations

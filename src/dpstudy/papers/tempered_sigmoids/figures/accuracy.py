@@ -3,33 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 from dpstudy.lab.readings import Reading, read
 from dpstudy.ledger.published import Accuracy
+from dpstudy.page import quantity
 from dpstudy.page.classes import classes
 from dpstudy.page.curves import curves
 from dpstudy.page.datasets import for_each_dataset
 from dpstudy.page.figure import STYLES, Figure, Note, Table, not_yet_run
-from dpstudy.page.gains import gain_of, gains
-from dpstudy.page.lines import Line, dataset_of, stated
-from dpstudy.page.quantity import (
-    ACCURACY,
-    CLIPPED,
-    EPSILON,
-    GRADIENT_NORM,
-    LEARNING_RATE,
-    NORM_OF_ACTIVATIONS,
-    NORM_OF_GRADIENTS,
-    Quantity,
-)
+from dpstudy.page.gains import gains, gains_of
+from dpstudy.page.lines import Line, dataset_of, lines_of
 from dpstudy.page.results import results
 from dpstudy.page.settings import settings_of
-from dpstudy.papers.tempered_sigmoids import published
 from dpstudy.papers.tempered_sigmoids.cifar_10 import CIFAR_10_RATES
-from dpstudy.papers.tempered_sigmoids.experiments import (
-    BASE,
-    FIGURE_3,
-)
+from dpstudy.papers.tempered_sigmoids.experiments import BASE, FIGURE_3
+from dpstudy.papers.tempered_sigmoids.published import ACCURACIES, NUMBERS
 from dpstudy.papers.tempered_sigmoids.searches import TABLE_3_SEARCH
 from dpstudy.parts.measure import EXAMPLES
 
@@ -40,11 +29,8 @@ SCENARIOS = {
     "relu, not private": STYLES[4],
     "tanh, not private": STYLES[3],
 }
-SHARED, OWN, HIGHER = (
-    "one setting for both",
-    "each at its own best",
-    "four times the rate, one seed",
-)
+SHARED, OWN = "one setting for both", "each at its own best"
+HIGHER = "four times the rate, one seed"
 _GAINS = {"published": STYLES[2], SHARED: STYLES[1], OWN: STYLES[0], HIGHER: STYLES[4]}
 # What is published for each variant of the tutorial's settings: its accuracy, epsilon, and where.
 _TUTORIAL = {
@@ -55,59 +41,29 @@ _TUTORIAL = {
     "tanh": ("mnist, DP-SGD, tanh", "mnist, epsilon", "text on Figure 3"),
 }
 
-
-def published_accuracy(dataset: str | None, method: str) -> Accuracy | None:
-    """Return what the paper states for a method on a dataset; None if it states nothing."""
-    return stated(published.ACCURACIES, dataset, method)
-
-
-def relu_and_tanh(reading: Reading, title: str = "{}", method: str = "") -> list[Line]:
-    """Return the lines of both activations.
-
-    Args:
-        reading: of one dataset, with a variant of either name.
-        title: of a line, as a template with the activation.
-        method: under what name its accuracy is published, likewise; of none, if it is empty.
-    """
-    dataset = dataset_of(reading)
-    theirs = {label: published_accuracy(dataset, method.format(label)) for label in STYLE}
-    return [
-        Line(reading, label, title.format(label), style, theirs[label])
-        for label, style in STYLE.items()
-    ]
+relu_and_tanh = partial(lines_of, styles=STYLE, accuracies=ACCURACIES)
 
 
 def all_gains() -> list[dict[str, object]]:
     """Return what tanh gains over relu, published and found, a row a dataset and comparison."""
     rows = []
     for dataset in FIGURE_3.datasets:
-        shared = relu_and_tanh(read(FIGURE_3, dataset=dataset))
-        found = {SHARED: shared, **_own_best(dataset)}
-        relu, tanh = (
-            published_accuracy(dataset, f"DP-SGD, {name}") for name in ("relu", "tempered sigmoid")
-        )
-        gained = tanh.accuracy - relu.accuracy
-        rows.append({"dataset": dataset, "comparison": "published", "points": gained})
-        rows += [
-            gain_of(dataset, comparison, tanh, relu)
-            for comparison, (relu, tanh) in found.items()
-            if len(tanh.runs) and len(relu.runs)
-        ]
+        relu, tanh = (f"{dataset}, DP-SGD, {name}" for name in ("relu", "tempered sigmoid"))
+        rows += gains_of(dataset, (NUMBERS[relu], NUMBERS[tanh]), _compared(dataset))
     return rows
 
 
-def _own_best(dataset: str) -> dict[str, tuple[Line, Line]]:
-    """Return relu and tanh where each has settings of its own, as far as that is run."""
-
-    def pair(reading: Reading, label: str) -> tuple[Line, Line]:
-        return tuple(Line(reading, label.format(name)) for name in ("relu", "tanh"))
-
+def _compared(dataset: str) -> dict[str, list[Line]]:
+    """Return relu and tanh at one setting, and where each has its own, as far as that is run."""
+    shared = {SHARED: relu_and_tanh(read(FIGURE_3, dataset=dataset))}
     if dataset != "cifar-10":
-        return {OWN: pair(read(TABLE_3_SEARCH, dataset=dataset), "{}, private, best")}
-    own = pair(read(CIFAR_10_RATES), "{}, best")
+        search = read(TABLE_3_SEARCH, dataset=dataset)
+        return shared | {OWN: relu_and_tanh(search, label="{}, private, best")}
+    rates = read(CIFAR_10_RATES)
+    own = relu_and_tanh(rates, label="{}, best")
     if all(len(line.runs) for line in own):
-        return {OWN: own}
-    return {HIGHER: pair(read(CIFAR_10_RATES), "{}, rate 4")}
+        return shared | {OWN: own}
+    return shared | {HIGHER: relu_and_tanh(rates, label="{}, rate 4")}
 
 
 def in_short() -> Figure | Note:
@@ -134,9 +90,9 @@ def table_3(private: Reading, not_private: Reading, calibrated: Reading) -> Tabl
     over |= {f"DP-SGD, {name}, less noise": f"DP-SGD, {name}" for name in STYLE}
     return results(
         [
-            *relu_and_tanh(not_private, "SGD, {}", "SGD, {}"),
-            *relu_and_tanh(private, "DP-SGD, {}", "DP-SGD, {}"),
-            *relu_and_tanh(calibrated, "DP-SGD, {}, less noise"),
+            *relu_and_tanh(not_private, title="SGD, {}", method="SGD, {}"),
+            *relu_and_tanh(private, title="DP-SGD, {}", method="DP-SGD, {}"),
+            *relu_and_tanh(calibrated, title="DP-SGD, {}, less noise"),
         ],
         "Gains: of tanh over relu; of less noise, what PLD asks for at the quoted ε, over the "
         "noise of Figure 3.",
@@ -149,19 +105,19 @@ def table_3(private: Reading, not_private: Reading, calibrated: Reading) -> Tabl
 @for_each_dataset("The paper's baseline")
 def baseline(reading: Reading) -> Table:
     """Return what the settings of the tutorial come to that the paper's baseline is from."""
-    dataset, lines = dataset_of(reading), []
+    lines, on_mnist = [], dataset_of(reading) == "mnist"
     for label, (*names, where) in _TUTORIAL.items():
-        accuracy, spent = (published.NUMBERS[name] for name in names)
+        accuracy, spent = (NUMBERS[name] for name in names)
         source = replace(accuracy.source, where=where)
-        theirs = Accuracy(str(dataset), label, accuracy.value, spent.value, source)
-        lines.append(Line(reading, label, published=theirs if dataset == "mnist" else None))
+        theirs = Accuracy("mnist", label, accuracy.value, spent.value, source)
+        lines.append(Line(reading, label, published=theirs if on_mnist else None))
     return results(
         lines,
         "Gain: of tanh over relu. As scripted: without an activation, initial weights as He et al.",
         name="tempered-sigmoids-tutorial",
         shown="test accuracy in the settings of the paper's baseline",
         over={"tanh": "relu"},
-        settings=(LEARNING_RATE, Quantity("noise_multiplier", "σ", "{:g}")),
+        settings=(quantity.LEARNING_RATE, quantity.Quantity("noise_multiplier", "σ", "{:g}")),
     )
 
 
@@ -170,8 +126,8 @@ def poisson_and_shuffled(shuffled: Reading, poisson: Reading) -> Table:
     """Return the same runs with shuffled batches and with Poisson sampling, and their epsilons."""
     return results(
         [
-            *relu_and_tanh(poisson, "Poisson, {}", "DP-SGD, {}"),
-            *relu_and_tanh(shuffled, "shuffled, {}", "DP-SGD, {}"),
+            *relu_and_tanh(poisson, title="Poisson, {}", method="DP-SGD, {}"),
+            *relu_and_tanh(shuffled, title="shuffled, {}", method="DP-SGD, {}"),
         ],
         "The ε of shuffled batches are for one example blanked, and proven without amplification.",
         name="tempered-sigmoids-shuffled",
@@ -197,8 +153,8 @@ def accuracy_against_epsilon(reading: Reading) -> Figure | Note:
     """Draw test accuracy against epsilon, relu and tanh (Figure 3)."""
     return curves(
         relu_and_tanh(reading, method="DP-SGD, {}"),
-        ACCURACY,
-        along=EPSILON,
+        quantity.ACCURACY,
+        along=quantity.EPSILON,
         name="tempered-sigmoids-figure-3",
         shown="test accuracy against ε",
     )
@@ -209,8 +165,8 @@ def gradient_norms(reading: Reading) -> Figure | Note:
     """Draw the mean norm of the per-example gradients, and how many are clipped, by epoch."""
     return curves(
         relu_and_tanh(reading),
-        GRADIENT_NORM,
-        CLIPPED,
+        quantity.GRADIENT_NORM,
+        quantity.CLIPPED,
         name="tempered-sigmoids-gradient-norms",
         shown="per-example gradients before clipping, mean norm and fraction clipped",
     )
@@ -220,9 +176,9 @@ def gradient_norms(reading: Reading) -> Figure | Note:
 def norms(reading: Reading) -> Figure | Note:
     """Draw the norms of gradients and of first activations, in four scenarios (Figures 4, 5)."""
     return curves(
-        [Line(reading, label, style=style) for label, style in SCENARIOS.items()],
-        NORM_OF_GRADIENTS,
-        NORM_OF_ACTIVATIONS,
+        lines_of(reading, SCENARIOS),
+        quantity.NORM_OF_GRADIENTS,
+        quantity.NORM_OF_ACTIVATIONS,
         name="tempered-sigmoids-figures-4-5",
         shown=(
             "mean norm of a gradient before clipping, and of what the first layer's activation "

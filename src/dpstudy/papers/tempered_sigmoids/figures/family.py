@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import astuple, replace
-from itertools import cycle
 
 import numpy as np
 import pandas as pd
@@ -13,15 +12,16 @@ import pandas as pd
 from dpstudy.lab.readings import Reading
 from dpstudy.page.curves import curves
 from dpstudy.page.datasets import for_each_dataset
-from dpstudy.page.figure import STYLES, Figure, Note, Table, canvas, legend_below
-from dpstudy.page.lines import Line, dataset_of
+from dpstudy.page.figure import STYLES, Figure, Note, Table
+from dpstudy.page.functions import functions
+from dpstudy.page.lines import Line, dataset_of, lines_of
 from dpstudy.page.quantity import ACCURACY, CLIPPED, GRADIENT_NORM, Quantity
 from dpstudy.page.sweep import Mark, sweep
 from dpstudy.page.words import caption, seeds_of
-from dpstudy.papers.tempered_sigmoids import published
 from dpstudy.papers.tempered_sigmoids.experiments import TRIPLET
-from dpstudy.papers.tempered_sigmoids.family import AT_ZERO, REPEATED, AtZero, Sweep, swept
+from dpstudy.papers.tempered_sigmoids.family import REPEATED, AtZero, Sweep, swept
 from dpstudy.papers.tempered_sigmoids.figures.accuracy import STYLE
+from dpstudy.papers.tempered_sigmoids.published import BEST_TRIPLETS
 from dpstudy.parts.activation import TANH, Relu, Tempered
 
 # Representative members: tanh, then each of s, T and o moved by itself.
@@ -36,24 +36,14 @@ _SHAPE = (
     Quantity("slope", "slope at 0", "{:.2f}", log=True),
     Quantity("value", "value at 0", "{:.2f}"),
 )
-_CHANCE = "by chance"
 
 
 def family(members: tuple[tuple[float, float, float], ...] = FAMILY) -> Figure:
     """Draw members (s, T, o) of the tempered sigmoid family, with relu (Figure 1, Eq. 3)."""
-    x = np.linspace(-4, 4, 161, dtype=np.float32)
-    lines = {f"s={s:g}, T={t:g}, o={o:g}": Tempered(s, t, o)(x) for s, t, o in members}
-    lines["relu"] = Relu()(x)
-    data = pd.DataFrame({"x": x, **{name: np.asarray(y) for name, y in lines.items()}})
-    with canvas(size=(6.4, 3.4)) as (figure, (axes,)):
-        for style, name in zip(cycle(STYLES), lines, strict=False):
-            axes.plot(x, data[name], **style.line, markevery=20, label=name)
-        bounds = [bound for s, _, o in members for bound in (-o, s - o)]
-        limits = min(bounds) - 0.3, max(bounds) + 0.3
-        axes.set(xlabel="pre-activation x", ylabel="activation", ylim=limits)
-        legend_below(figure)
-    return Figure(
-        fig=figure,
+    bounds = [bound for s, _, o in members for bound in (-o, s - o)]
+    return functions(
+        np.linspace(-4, 4, 161, dtype=np.float32),
+        {f"s={s:g}, T={t:g}, o={o:g}": Tempered(s, t, o) for s, t, o in members} | {"relu": Relu()},
         name="tempered-sigmoid-family",
         caption="Members of the tempered sigmoid family s/(1 + exp(-T x)) - o, and relu.",
         alt=(
@@ -61,7 +51,9 @@ def family(members: tuple[tuple[float, float, float], ...] = FAMILY) -> Figure:
             f"{', '.join(f'({s:g}, {t:g}, {o:g})' for s, t, o in members)}. Every tempered sigmoid "
             "stays between -o and s - o; relu grows without bound."
         ),
-        data=data,
+        xlabel="pre-activation x",
+        ylabel="activation",
+        ylim=(min(bounds) - 0.3, max(bounds) + 0.3),
     )
 
 
@@ -78,18 +70,12 @@ def own_member(inverse_temperature: float) -> Figure:
 
 
 def own_temperature(reading: Reading | None, inverse_temperature: float) -> Figure | Note:
-    """Draw accuracy by epoch of the member (2, T, 1) and of tanh; without runs, say how to get it.
-
-    Args:
-        reading: of `experiments.of_temperature`, or None if it was not trained.
-        inverse_temperature: T.
-    """
+    """Draw accuracy by epoch of the member (2, T, 1) and of tanh, or say how to train both."""
     if reading is None or not reading.found:
         text = "This section trains in the smoke profile alone. To see T move the curves:"
         return Note("Your own T", text, HOW.format(inverse_temperature))
-    labels = dict.fromkeys(label for label, _ in reading.found)
     return curves(
-        [Line(reading, label, style=style) for label, style in zip(labels, STYLES, strict=False)],
+        lines_of(reading, dict(zip(reading.labels, STYLES, strict=False))),
         ACCURACY,
         name="tempered-sigmoids-own-temperature",
         shown="test accuracy of a T of your own beside tanh",
@@ -98,12 +84,7 @@ def own_temperature(reading: Reading | None, inverse_temperature: float) -> Figu
 
 @for_each_dataset("The sweep over (s, T, o)", stored=swept)
 def family_sweep(reading: Reading, relu: Reading) -> Figure | Note:
-    """Draw the errors of all triplets over s, T and o (Figure 2).
-
-    Args:
-        reading: of the sweep.
-        relu: of Figure 3, for the baseline.
-    """
+    """Draw the errors of all triplets over s, T and o, beside relu's in Figure 3 (Figure 2)."""
     found = Sweep.of(reading)
     mean = ", ".join(f"{value:.2f}" for value in found.mean)
     return sweep(
@@ -115,7 +96,7 @@ def family_sweep(reading: Reading, relu: Reading) -> Figure | Note:
             Line(reading, "tanh", style=STYLES[3]),
             Line(relu, "relu", style=STYLE["relu"]),
         ),
-        marks=(Mark("mean of the best tenth", found.mean, "-"), *_published(reading, TRIPLET)),
+        marks=(Mark("mean of the best tenth", found.mean, "-"), *_published(reading)),
     )
 
 
@@ -131,13 +112,12 @@ def around_zero(reading: Reading) -> Figure | Note:
             f"{_percent(chance)} of choices; errors rank with the distance from there by "
             f"Spearman's {near:.2f}, with that from tanh's (s, T, o) by {apart:.2f}."
         )
-    tanh = Mark("tanh", AtZero.of(astuple(TANH))._asdict())
     return sweep(
         found.triplets,
         *_SHAPE,
         name="tempered-sigmoids-at-zero",
         caption=_caption(reading, said),
-        marks=(tanh, *_published(reading, AT_ZERO)),
+        marks=(_mark("tanh", astuple(TANH)), *_published(reading)),
     )
 
 
@@ -164,28 +144,32 @@ def _caption(reading: Reading, *more: str) -> str:
     return caption(shown, tried, *more)
 
 
-def _published(reading: Reading, columns: Sequence[str]) -> list[Mark]:
-    """Return the mark of the paper's average triplet, by s, T and o or by slope and value."""
-    theirs = published.BEST_TRIPLETS.get(str(dataset_of(reading)))
-    if theirs is None:
-        return []
-    at = theirs if len(columns) == len(theirs) else AtZero.of(theirs)
-    return [Mark("published mean", dict(zip(columns, at, strict=True)), STYLES[1].dash)]
+def _mark(name: str, triplet: Sequence[float], dash: object = ":") -> Mark:
+    """Return the mark of a triplet, by s, T and o, and by its slope and value at 0."""
+    at_zero = AtZero.of(triplet)._asdict()
+    return Mark(name, dict(zip(TRIPLET, triplet, strict=True)) | at_zero, dash)
+
+
+def _published(reading: Reading) -> list[Mark]:
+    """Return the mark of the paper's average triplet on a dataset, if it has one."""
+    theirs = BEST_TRIPLETS.get(str(dataset_of(reading)))
+    return [] if theirs is None else [_mark("published mean", theirs, STYLES[1].dash)]
 
 
 @for_each_dataset("The average of the best triplets", stored=swept)
 def cluster(reading: Reading) -> Table:
     """Return what the best triplets average to, how far seeds move that, and whether by chance."""
     dataset, found = dataset_of(reading), Sweep.of(reading)
-    rows = [_row("best tenth, ours", found.mean, found.best, found.by_chance())]
-    if dataset in published.BEST_TRIPLETS:
-        theirs = published.BEST_TRIPLETS[dataset]
-        rows.insert(0, _row("best tenth, published", theirs, chance=found.by_chance(theirs)))
+    accuracy = found.best.test_accuracy.median()
+    rows = [("best tenth, ours", *found.mean, accuracy, found.by_chance())]
+    if dataset in BEST_TRIPLETS:
+        theirs = BEST_TRIPLETS[dataset]
+        rows.insert(0, ("best tenth, published", *theirs, None, found.by_chance(theirs)))
     said = ""
     if not math.isnan(found.noise):
-        ends = np.percentile(found.under_noise(), (2.5, 97.5), axis=0)
-        names = "ours, other seeds, from", "ours, other seeds, to"
-        rows += [_row(name, end) for name, end in zip(names, ends, strict=True)]
+        low, high = np.percentile(found.under_noise(), (2.5, 97.5), axis=0)
+        rows.append(("ours, other seeds, from", *low, None, None))
+        rows.append(("ours, other seeds, to", *high, None, None))
         said = (
             f"A seed alone has a standard deviation of {100 * found.noise:.2f} points: "
             f"{found.rivals} of the others come within two of those of the best."
@@ -193,7 +177,8 @@ def cluster(reading: Reading) -> Table:
     for label, runs in found.repeated.groupby("label", sort=False):
         triplet = runs[list(TRIPLET)].iloc[0]
         chance = found.by_chance(triplet) if label == "tanh" else None
-        rows.append(_row(f"{label}, {seeds_of(runs)}", triplet, runs, chance))
+        accuracy = runs.test_accuracy.median()
+        rows.append((f"{label}, {seeds_of(runs)}", *triplet, accuracy, chance))
     return Table(
         name="tempered-sigmoids-cluster",
         caption=_caption(
@@ -202,24 +187,10 @@ def cluster(reading: Reading) -> Table:
             f"By chance: how often as many triplets as the best {found.count}, chosen blindly, "
             "lie as near to the triplet of the row, or in our row to each other.",
         ),
-        data=pd.DataFrame(rows),
-        formats={
-            **dict.fromkeys("sTo", "{:.2f}"),
-            "median accuracy": "{:.2%}",
-            _CHANCE: _percent,
-        },
+        data=pd.DataFrame(rows, columns=["triplets", *"sTo", "median accuracy", "by chance"]),
+        formats=dict.fromkeys("sTo", "{:.2f}")
+        | {"median accuracy": "{:.2%}", "by chance": _percent},
     )
-
-
-def _row(
-    name: str,
-    triplet: Sequence[float] | pd.Series,
-    runs: pd.DataFrame | None = None,
-    chance: float | None = None,
-) -> dict[str, object]:
-    accuracy = None if runs is None else runs.test_accuracy.median()
-    numbers = dict(zip("sTo", triplet, strict=True))
-    return {"triplets": name, **numbers, "median accuracy": accuracy, _CHANCE: chance}
 
 
 def _percent(chance: float) -> str:

@@ -6,54 +6,41 @@ The paper does not say by what it chose; here it is by the test accuracy of seed
 from __future__ import annotations
 
 from dpstudy.lab.readings import Reading
+from dpstudy.page import quantity
 from dpstudy.page.datasets import for_each_dataset
 from dpstudy.page.figure import Figure, Table
-from dpstudy.page.lines import Line, dataset_of
-from dpstudy.page.quantity import LEARNING_RATE, Quantity
+from dpstudy.page.lines import Line, stated
 from dpstudy.page.results import results
 from dpstudy.page.search import against, winners
 from dpstudy.page.techniques import techniques
 from dpstudy.papers.tempered_sigmoids.experiments import BATCHES, EPOCHS
-from dpstudy.papers.tempered_sigmoids.figures.accuracy import (
-    STYLE,
-    published_accuracy,
-    relu_and_tanh,
-)
-from dpstudy.papers.tempered_sigmoids.published import NUMBERS
+from dpstudy.papers.tempered_sigmoids.figures.accuracy import STYLE, relu_and_tanh
+from dpstudy.papers.tempered_sigmoids.published import ACCURACIES, NUMBERS, TECHNIQUES
 from dpstudy.papers.tempered_sigmoids.searches import SEARCH_RATES, WIDTHS
 from dpstudy.parts.run import Run
 
-_SEARCHED = (
-    Quantity("width", "filters", "{:g} x filters"),
-    Quantity("optimizer", "optimizer", "{}"),
-    Quantity("learning_rate", "learning rate", "rate {:.3g}"),
-    Quantity("batch", "batch", "batch {}"),
-    Quantity("epochs", "epochs", "{} epochs"),
-)
-# Under what names the paper states what the techniques of a search come to.
+# Under what names the paper states what the techniques of the search come to.
 _TABLE_3 = {
     "relu, private": "DP-SGD, relu",
     "tanh, private": "DP-SGD, tempered sigmoid",
     "relu, not private": "SGD, relu",
     "tanh, not private": "SGD, tanh",
 }
-_TABLE_4 = {
-    "SGD, not private": "SGD",
-    "SGD, private": "DP-SGD",
-    "Adam, not private": "Adam",
-    "Adam, private": "DP-Adam",
-}
 
 
 @for_each_dataset("The search of Table 3")
 def table_3_search(reading: Reading) -> Table:
     """Return the best settings that a search found for relu and tanh (Table 3)."""
-    dataset = dataset_of(reading)
-    stated = {name: published_accuracy(dataset, method) for name, method in _TABLE_3.items()}
     return winners(
-        techniques(reading, stated),
+        techniques(reading, stated(ACCURACIES, reading, _TABLE_3)),
         "The range says nothing of how lucky a search was, of which there is one a row.",
-        settings=_SEARCHED,
+        settings=(
+            quantity.WIDTH,
+            quantity.OPTIMIZER,
+            quantity.RATE,
+            quantity.BATCH,
+            quantity.EPOCHS,
+        ),
         name="tempered-sigmoids-table-3-search",
         shown="the best settings by test accuracy at seed 0, trained again",
         ranges=_ranges,
@@ -70,11 +57,10 @@ def _ranges(run: Run) -> dict[str, tuple[float, float]]:
 @for_each_dataset("CIFAR-10 at several learning rates")
 def cifar_10_rates(reading: Reading) -> Figure:
     """Draw what relu and tanh come to on CIFAR-10 over the learning rate."""
-    dataset = dataset_of(reading)
-    stated = {name: published_accuracy(dataset, f"DP-SGD, {name}") for name in STYLE}
+    theirs = stated(ACCURACIES, reading, {name: f"DP-SGD, {name}" for name in STYLE})
     return against(
-        techniques(reading, stated, styles=STYLE),
-        LEARNING_RATE,
+        techniques(reading, theirs, styles=STYLE),
+        quantity.LEARNING_RATE,
         name="tempered-sigmoids-rates",
         shown="test accuracy at the last epoch against the learning rate",
     )
@@ -82,16 +68,10 @@ def cifar_10_rates(reading: Reading) -> Figure:
 
 @for_each_dataset("CIFAR-10 with other pixels or another network")
 def cifar_10_changes(changed: Reading, private: Reading) -> Table:
-    """Return what both activations come to on CIFAR-10, as in Figure 3 and changed.
-
-    Args:
-        changed: Figure 3 with other pixels, noise, rate or network.
-        private: of Figure 3.
-    """
-    lines = relu_and_tanh(private, "{}, as in Figure 3", "DP-SGD, {}")
-    lines += [Line(changed, label) for label in dict.fromkeys(label for label, _ in changed.found)]
+    """Return what both activations come to on CIFAR-10, as in Figure 3 and with changes."""
+    lines = relu_and_tanh(private, title="{}, as in Figure 3", method="DP-SGD, {}")
     return results(
-        lines,
+        [*lines, *(Line(changed, label) for label in changed.labels)],
         name="tempered-sigmoids-changes",
         shown="test accuracy, as in Figure 3 but for what is named",
     )
@@ -100,19 +80,16 @@ def cifar_10_changes(changed: Reading, private: Reading) -> Table:
 @for_each_dataset("The learning rates of Table 4")
 def learning_rates(reading: Reading) -> Figure:
     """Draw what learning rates bring, SGD and Adam, with privacy and without (Table 4)."""
-    dataset = dataset_of(reading)
-    stated = {
-        name: published_accuracy(dataset, f"{method}, searched")
-        for name, method in _TABLE_4.items()
-    }
+    methods = {ours: f"{name}, searched" for name, ours in TECHNIQUES.items()}
+    theirs = stated(ACCURACIES, reading, methods)
     at = {
-        name: NUMBERS[f"learning rate, {method}"].value
-        for name, method in _TABLE_4.items()
-        if stated[name]
+        ours: NUMBERS[f"learning rate, {name}"].value
+        for name, ours in TECHNIQUES.items()
+        if theirs[ours]
     }
     return against(
-        techniques(reading, stated, at),
-        LEARNING_RATE,
+        techniques(reading, theirs, at),
+        quantity.LEARNING_RATE,
         "The published private rates belong to a clipping norm that the paper does not print.",
         name="tempered-sigmoids-table-4-rates",
         shown="test accuracy of tanh against the learning rate",
