@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 class LayerNorms(Measure):
     """l2 norms by layer, in the order of the network.
 
-    `weights`: of a layer's kernel and bias together; `last_weights`: of the last one's. `hidden`: of
+    `weights`: of a layer's kernel and bias together; `last_weights`: of the last. `hidden`: of
     a hidden layer's pre-activations, mean over examples. `logits`: likewise.
     """
 
