@@ -14,7 +14,7 @@ from dpstudy.parts.images import DATASETS
 
 
 def gains_of(
-    dataset: str, published: tuple[Number, Number], found: Mapping[str, Sequence[Line]]
+    dataset: str, published: tuple[Number, Number] | None, found: Mapping[str, Sequence[Line]]
 ) -> list[dict[str, object]]:
     """Return rows for `gains`: of what is published, and of each comparison that is stored.
 
@@ -23,11 +23,13 @@ def gains_of(
 
     Args:
         dataset: its name.
-        published: both accuracies, the one that gains second.
+        published: both accuracies, the one that gains second; None if none is published.
         found: by comparison, both lines, in the same order.
     """
-    base, better = (number.value for number in published)
-    rows = [{"dataset": dataset, "comparison": "published", "points": better - base}]
+    rows = []
+    if published is not None:
+        base, better = (number.value for number in published)
+        rows = [{"dataset": dataset, "comparison": "published", "points": better - base}]
     return rows + [
         {
             "dataset": dataset,
