@@ -160,8 +160,8 @@ def norms(reading: Reading) -> Figure | Note:
     if _COUNTS not in (line.own.found[0][1].curve if line.own.found else {}):
         return not_yet_run("The norms of filtered gradients", reading.command)
     [_, result], *_ = line.own.found
-    last = result.curve["epoch"][-1]
-    shown = {0: STYLES[2], 1: STYLES[1], last: STYLES[0]}
+    first, second, *_, last = result.curve["epoch"]
+    shown = {first: STYLES[2], second: STYLES[1], last: STYLES[0]}
     data = pd.DataFrame({"norm from": _EDGES[:-1], "norm to": _EDGES[1:]})
     with canvas(size=(7.2, 3.2)) as (figure, (axes,)):
         for epoch, style in shown.items():
