@@ -56,3 +56,8 @@ def spread(values: pd.Series, quantity: Quantity) -> str:
 def rounded_down(value: float, decimals: int = 2) -> str:
     """Show a lower bound so that what is shown is one too."""
     return f"{math.floor(value * 10**decimals) / 10**decimals:.{decimals}f}"
+
+
+def epsilon(value: float) -> str:
+    """Show an epsilon to three digits, from a thousand on as a whole number."""
+    return f"{value:.3g}" if value < 1000 else f"{value:,.0f}"

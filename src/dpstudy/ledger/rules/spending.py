@@ -12,15 +12,15 @@ from dpstudy.ledger.published import Number
 from dpstudy.ledger.rules.measures import best
 from dpstudy.ledger.rules.rule import Rule
 from dpstudy.ledger.verdict import Outcome, UndecidedError, graded
-from dpstudy.ledger.wording import rounded_down
+from dpstudy.ledger.wording import epsilon, rounded_down
 
 _PROVEN = ("pld", "shuffled-pld")
 # A paper's own claim first, where runs carry one.
 _OF_ITS_TIME = ("claimed-zcdp", "claimed-gdp", "claimed-rdp-2019", "rdp-2019")
 _AT_LEAST = "shuffled-at-least"
 _PROOF = {
-    "poisson": "(Poisson sampling) ε = {:.3g} is proven",
-    "shuffled": "(shuffled batches) ε = {:.3g} is proven, and that for one example blanked, not "
+    "poisson": "(Poisson sampling) ε = {} is proven",
+    "shuffled": "(shuffled batches) ε = {} is proven, and that for one example blanked, not "
     "added or removed",
 }
 
@@ -53,7 +53,7 @@ class Spent(Rule):
         proven, old = trained.epsilon(*_PROVEN), trained.epsilon(*_OF_ITS_TIME)
         if proven is None or old is None:
             raise UndecidedError(f"no epsilon is stored for {trained.label}")
-        proof = _PROOF[trained.run.sampling.kind].format(proven)
+        proof = _PROOF[trained.run.sampling.kind].format(epsilon(proven))
         ours = {"proven": proven, "of_its_time": old}
         if (least := trained.epsilon(_AT_LEAST)) is not None:
             proof += (
@@ -64,9 +64,9 @@ class Spent(Rule):
         return Outcome(
             graded(round(proven, self.published.decimals) <= self.published.value, False),
             f"For the runs of {trained.label} {proof}; the accounting of the paper's time says "
-            f"{old:.3g}.",
+            f"{epsilon(old)}.",
             ours,
-            f"ε {proven:.3g}",
+            f"ε {epsilon(proven)}",
         )
 
 
@@ -78,7 +78,7 @@ def require_enough_spent(trained: Trained, quoted: Number) -> None:
     """
     old = trained.epsilon(*_OF_ITS_TIME)
     if old is None or round(old, quoted.decimals) < quoted.value:
-        spent = "nothing" if old is None else f"ε = {old:.3g}"
+        spent = "nothing" if old is None else f"ε = {epsilon(old)}"
         raise UndecidedError(
             f"the runs of {trained.label} spent {spent} by the accounting of the paper's time, "
             f"less than the {quoted} that the number is published for"
@@ -93,7 +93,7 @@ def require_no_more_spent(trained: Trained, quoted: Number) -> None:
     """
     proven = trained.epsilon(*_PROVEN)
     if proven is None or round(proven, quoted.decimals) > quoted.value:
-        spent = "an unknown ε" if proven is None else f"ε = {proven:.3g}"
+        spent = "an unknown ε" if proven is None else f"ε = {epsilon(proven)}"
         raise UndecidedError(
             f"the runs of {trained.label} spent {spent}, proven, more than the {quoted} that the "
             "number is published for"
@@ -105,4 +105,4 @@ def spent(trained: Trained) -> str:
     proven, old = trained.epsilon(*_PROVEN), trained.epsilon(*_OF_ITS_TIME)
     if proven is None or old is None:
         return ""
-    return f"; ε = {proven:.3g} proven, {old:.3g} by the accounting of the paper's time"
+    return f"; ε = {epsilon(proven)} proven, {epsilon(old)} by the accounting of the paper's time"
