@@ -1,0 +1,126 @@
+"""Every number that chapter 4 says in prose is what the stored results and the papers say."""
+
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from dpstudy.lab import readings, records
+from dpstudy.ledger.wording import rounded_down
+from dpstudy.page.lines import Line
+from dpstudy.page.results import epsilon, gain
+from dpstudy.papers import find
+from dpstudy.papers.backpropagation_clipping.experiments import BATCH, TARGETS
+from dpstudy.papers.backpropagation_clipping.published import NUMBERS
+
+NOTEBOOK = Path(__file__).parents[1] / "notebooks" / "04_backpropagation_clipping.py"
+MNIST, FASHION = "mnist", "fashion-mnist"
+LABELS = "no privacy", "clips without noise", "as published"
+
+
+@pytest.fixture(autouse=True)
+def of_the_study(monkeypatch):
+    monkeypatch.delenv("DPSTUDY_RESULTS", raising=False)
+
+
+@cache
+def prose():
+    lines = NOTEBOOK.read_text().splitlines()
+    return " ".join(" ".join(line.removeprefix("#") for line in lines).split())
+
+
+def says(fragment):
+    assert fragment in prose(), fragment
+
+
+@cache
+def line(name, dataset, label):
+    reading = readings.read(find(f"backpropagation-clipping-{name}"), dataset=dataset)
+    return Line(reading, label)
+
+
+def median(*of):
+    return f"{100 * line(*of).accuracy.median():.2f}"
+
+
+def both(form, of):
+    return form.format(*(of(dataset) for dataset in (MNIST, FASHION)))
+
+
+def table_1(dataset, at):
+    return line("table-1", dataset, LABELS[at])
+
+
+def points(dataset, at):
+    """What a row of Table 1 gains over the row above."""
+    return f"{100 * abs(gain(table_1(dataset, at), table_1(dataset, at - 1))['points']):.2f}"
+
+
+def proven(of):
+    return epsilon(of.value("epsilon_shuffled-pld", "epsilon_pld"))
+
+
+def test_what_is_published():
+    accuracies = (100 * NUMBERS[f"{name}, as published"].value for name in (MNIST, FASHION))
+    claimed = (NUMBERS[f"{name}, epsilon"].value for name in (MNIST, FASHION))
+    first, second = zip(accuracies, claimed, strict=True)
+    says(f"reports {first[0]:.1f} % on MNIST at ε = {first[1]:g} and {second[0]:.1f} % on")
+    says(f"{second[0]:.1f} % on Fashion-MNIST at ε = {second[1]:g}")
+    said = f"noise was {BATCH:,} times too small"
+    says(said)
+
+
+def test_accuracies_come_back_and_epsilons_do_not():
+    says(both("come back, {} and {} %", lambda name: median("table-1", name, "as published")))
+    says(
+        both(
+            "Proven is ε = {} on MNIST and {} on Fashion-MNIST",
+            lambda name: proven(table_1(name, 2)),
+        )
+    )
+    folder = records.folder("audits")
+    audited = {
+        rounded_down(records.read(folder / f"{name}.json", "audits")["lower_bound"])
+        for name in (
+            "backpropagation-clipping-mnist-claims-0.07",
+            "backpropagation-clipping-fashion-mnist-claims-0.87",
+        )
+    }
+    says(f"an audit shows at least {min(audited)} on both")
+
+
+def test_table_1():
+    published = {
+        (name, at): NUMBERS[f"{name}, {LABELS[at]}"].value
+        for name in (MNIST, FASHION)
+        for at in range(3)
+    }
+    away = {key: abs(table_1(*key).accuracy.median() - of) for key, of in published.items()}
+    assert [key for key, off in away.items() if off > 0.003] == [(FASHION, 0)]
+    says(f"at {median('table-1', FASHION, 'no privacy')} % on Fashion-MNIST, where "
+         f"{100 * published[FASHION, 0]:.1f} is published")  # fmt: skip
+    for name in (MNIST, FASHION):
+        assert table_1(name, 1).accuracy.mean() > table_1(name, 0).accuracy.mean()
+    says(f"they add {points(MNIST, 1)} points on MNIST and {points(FASHION, 1)} on Fashion-MNIST")
+    lost = [100 * (published[name, 0] - published[name, 1]) for name in (MNIST, FASHION)]
+    says(f"the paper loses {lost[0]:.1f} and {lost[1]:.1f}")
+    says(f"takes {points(MNIST, 2)} and {points(FASHION, 2)} points")
+    least = [int(table_1(name, 2).value("epsilon_shuffled-at-least")) for name in (MNIST, FASHION)]
+    says(f"ε = {least[0]} on MNIST and {least[1]} on Fashion-MNIST")
+
+
+def test_the_corrected_code():
+    aims = [f"aims at {target:g}" for target in TARGETS]
+    stated = [f"{100 * NUMBERS[f'corrected, {one}'].value:.0f}" for one in aims]
+    says(f"about {', '.join(stated[:3])} and {stated[3]} % at ε = 3, 1, 0.2 and 0.1")
+    found = [median("corrected", MNIST, one) for one in aims]
+    says(f"They come back: {', '.join(found[:3])} and {found[3]} %")
+    at_3, at_1, *rest = (proven(line("corrected", MNIST, one)) for one in aims)
+    says(f"aims at ε = 3 costs {at_3}, and the one that aims at 1 costs {at_1}")
+    says(f"At 3 it costs {at_3} instead")
+    assert [float(cost) for cost in rest] == pytest.approx([0.2, 0.1], rel=0.07)
+    spends = [median("corrected", MNIST, f"spends {target:g}") for target in (3, 1)]
+    says(f"At a true ε of 3 its {found[0]} % become {spends[0]} %")
+    says(f'the wanted ε of 3 leaves {spends[0]} %, which is what the code has at its "1"')
+    assert spends[0] == found[1]
+    says(f"the wanted 1 leaves {spends[1]} %")
