@@ -47,9 +47,13 @@ $(READY): requirements.lock pyproject.toml
 	@$(PIP) install --no-build-isolation --no-deps --editable .
 	@touch $@
 
-# --all: a figure depends on results/ and src/, which Sphinx does not watch.
+# Through sphinx-build, since jupyter-book reads one page after the other. Several pages share a core:
+# a notebook waits for its kernel, and pages differ in length.
+PAGES_AT_ONCE ?= 4
+# -a -E: a figure depends on results/ and src/, which Sphinx does not watch.
 book: $(READY)  ## build the book; ends with the path of its first page
-	@$(BIN)/jupyter-book build . --all -W -n --keep-going -q
+	@$(BIN)/jupyter-book config sphinx . >/dev/null
+	@PYTHONPATH=book/_ext $(BIN)/sphinx-build -b html -j $(PAGES_AT_ONCE) -a -E -W -n --keep-going -q . _build/html
 	@echo "$(CURDIR)/$(HTML)"
 
 lint: $(READY)
