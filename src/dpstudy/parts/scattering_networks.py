@@ -31,7 +31,7 @@ class ScatteringMnist(Network):
 
     image_shape = _MNIST
     hidden = 3
-    microbatch: ClassVar[Mapping[str, int]] = {"core": 32, "cores": 64, "accelerator": 256}
+    microbatch: ClassVar[Mapping[str, int]] = {"core": 64, "cores": 64, "accelerator": 256}
     cohort = 32
 
     def module(self, rngs: nnx.Rngs) -> nnx.Module:
