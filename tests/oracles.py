@@ -85,6 +85,33 @@ def losing_less_cifar_network(params, x, activation):
     return before["dense2",], before
 
 
+def scattering_mnist_network(params, x, activation):
+    before = {}
+    before["conv1",] = conv(x, params["conv1"], (2, 2), ((1, 1), (1, 1)))
+    x = max_pool(activation(before["conv1",]), 1)
+    before["conv2",] = conv(x, params["conv2"], (1, 1), ((1, 1), (1, 1)))
+    x = max_pool(activation(before["conv2",]), 1)
+    before["dense1",] = dense(x.reshape(len(x), -1), params["dense1"])
+    before["dense2",] = dense(activation(before["dense1",]), params["dense2"])
+    return before["dense2",], before
+
+
+def scattering_cifar_network(params, x, activation):
+    before = {}
+    for index in range(4):
+        before["convs", index] = conv(x, params["convs"][index], (1, 1), ((1, 1), (1, 1)))
+        x = activation(before["convs", index])
+        if index in (1, 3):
+            x = max_pool(x, 2)
+    before["dense1",] = dense(x.reshape(len(x), -1), params["dense1"])
+    return before["dense1",], before
+
+
+def linear_network(params, x, activation):
+    before = {("dense1",): dense(x.reshape(len(x), -1), params["dense1"])}
+    return before["dense1",], before
+
+
 NETWORKS = {
     # TensorFlow's "SAME" for 28 pixels, stride 2 and a kernel of 8: 6 more in all, evenly split.
     "tempered-mnist": partial(mnist_network, first_padding=((3, 3), (3, 3))),
@@ -92,6 +119,10 @@ NETWORKS = {
     "backprop-mnist": partial(mnist_network, first_padding=((0, 0), (0, 0))),
     "tempered-cifar": tempered_cifar_network,
     "losing-less-cifar": losing_less_cifar_network,
+    "scattering-mnist": scattering_mnist_network,
+    "scattering-cifar": scattering_cifar_network,
+    "scattering-linear-mnist": linear_network,
+    "scattering-linear-cifar": linear_network,
 }
 
 
@@ -124,7 +155,11 @@ def in_double_precision(function):
 
 
 def random_images(model, count, seed=0):
-    size, channels = (28, 1) if "mnist" in model else (32, 3)
+    """Of the shape that the model takes; for scattering features any numbers will do."""
+    if "scattering" in model:
+        size, channels = (7, 81) if "mnist" in model else (8, 243)
+    else:
+        size, channels = (28, 1) if "mnist" in model else (32, 3)
     draw = np.random.default_rng(seed)
     shape = (count, size, size, channels)
     return draw.integers(0, 256, shape, dtype=np.uint8), draw.integers(0, 10, count)

@@ -27,7 +27,8 @@ from dpstudy.lab.experiment import NOTEBOOK_PROFILES
 from dpstudy.lab.noise import at_epsilon
 from dpstudy.lab.store import results_folder, runs_folder
 from dpstudy.papers import EXPERIMENTS, find
-from dpstudy.papers.losing_less.published import END_TO_END
+from dpstudy.papers.losing_less.experiments import FIGURE_4, ON_FEATURES_LINEAR
+from dpstudy.papers.losing_less.published import END_TO_END, SCATTERNET
 from dpstudy.papers.tempered_sigmoids import experiments as tempered
 from dpstudy.papers.tempered_sigmoids import searches
 from dpstudy.papers.tempered_sigmoids.experiments import BASE
@@ -47,6 +48,8 @@ from dpstudy.parts.network import TemperedMnist
 from dpstudy.parts.optimizer import Sgd
 from dpstudy.parts.run import Run, cohort_of, setting, vary
 from dpstudy.parts.sampling import Poisson
+from dpstudy.parts.scattering import Scattering
+from dpstudy.parts.scattering_networks import ScatteringCifar, ScatteringMnist
 from dpstudy.privacy import accounting
 
 # What a search wants depends on what it has chosen: here nothing, whatever the study has stored.
@@ -152,6 +155,32 @@ def test_figure_3_has_the_settings_that_are_published():
             names.append("noise_multiplier")
         for name in names:
             assert {setting(run, name) for run in runs} == {getattr(published, name)}, name
+
+
+@pytest.mark.parametrize("published", SCATTERNET, ids=lambda one: one.dataset)
+def test_runs_on_scattering_features_have_the_settings_that_are_published(published):
+    names = ["batch", "epochs", "clip_norm", "learning_rate", "momentum", "noise_multiplier"]
+    for experiment in (FIGURE_4, ON_FEATURES_LINEAR):
+        runs = experiment.runs(dataset=published.dataset)
+        assert {type(run.dataset) for run in runs} == {Scattering}
+        for name in names:
+            assert {setting(run, name) for run in runs} == {getattr(published, name)}, name
+        composite = {
+            (run.loss.turning_epoch, run.loss.divisor, run.loss.focusing)
+            for label, run in experiment.labelled(dataset=published.dataset)
+            if label == "composite"
+        }
+        assert composite == {(published.curriculum_epoch, published.beta, published.gamma)}
+
+
+def test_a_small_run_on_features_is_on_those_of_mnist_5k_where_its_network_fits():
+    run = Run(dataset=Scattering("fashion-mnist", groups=9), network=ScatteringMnist())
+    small = experiments._small(run)
+    assert (small.dataset, small.network) == (Scattering("mnist-5k", groups=9), run.network)
+    large = Run(dataset=Scattering("cifar-10"), network=ScatteringCifar(Relu()))
+    small = experiments._small(large)
+    assert (small.dataset, small.network) == (Images("mnist-5k"), TemperedMnist(Relu()))
+    assert all(isinstance(run.dataset, Scattering) for run in FIGURE_4.runs("smoke"))
 
 
 def test_the_noise_on_cifar_10_costs_the_quoted_epsilon_by_the_accounting_of_its_time():

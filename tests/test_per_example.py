@@ -21,6 +21,7 @@ from hypothesis import strategies as st
 from dpstudy.gradients import applicability, layer_rules, per_example
 from dpstudy.gradients.convolution import conv_general_dilated
 from dpstudy.gradients.layers import Conv, Dense, tap, tapped
+from dpstudy.parts import scattering_networks  # noqa: F401 - so that their kinds are known
 from dpstudy.parts.activation import TANH
 from dpstudy.parts.loss import CrossEntropy
 from dpstudy.parts.network import Network
@@ -105,7 +106,7 @@ def test_the_papers_networks_have_the_gradients_of_vmap_grad(model):
     check(model, *oracles.random_images(model, BATCH, seed=1))
 
 
-@pytest.mark.parametrize("model", ["tempered-cifar", "losing-less-cifar"])
+@pytest.mark.parametrize("model", ["tempered-cifar", "losing-less-cifar", "scattering-cifar"])
 def test_so_they_have_where_xla_convolves(model):
     check(model, *oracles.random_images(model, BATCH, seed=1), direct=True)
 

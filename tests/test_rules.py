@@ -22,6 +22,7 @@ from dpstudy.ledger.quantity import (
     GRADIENT_NORM,
     GRADIENTS,
     GRADIENTS_SINCE_START,
+    WithinEpsilon,
 )
 from dpstudy.ledger.rules import (
     Difference,
@@ -410,6 +411,25 @@ def test_a_number_is_tested_at_its_epsilon(results, accuracy, proven, old, promi
     assert ("Not decided" in outcome.finding) == (verdict == UNDECIDED)
 
 
+@pytest.mark.parametrize(
+    ("accountant", "verdict", "shown"),
+    [("pld", REPRODUCED, "98.00%"), ("rdp-2019", NOT_REPRODUCED, "93.00%")],
+)
+def test_a_number_published_at_less_than_the_whole_epsilon_is_tested_there(
+    results, accountant, verdict, shown
+):
+    """By PLD after the third of four epochs, by the paper's accounting after the first."""
+    spent = {"pld": [0.5, 1.0, 1.5, 2.5], "rdp-2019": [1.5, 2.5, 3.5, 4.5]}
+    for seed in range(3):
+        result = result_of(replace(VARIANTS["tanh"], seed=seed), epsilon=spent)
+        result.curve["test_accuracy"] = [0.93, 0.95, 0.98, 0.99]
+        store.write(store.runs_folder(), result)
+    below = WithinEpsilon("test_accuracy", "accuracy at ε < 2", True, 2.0, accountant)
+    outcome = judged(replace(VALUE, quantity=below))
+    assert (outcome.verdict, outcome.shown) == (verdict, shown)
+    assert "accuracy at ε < 2 of tanh" in outcome.finding and "proven" not in outcome.finding
+
+
 def test_a_gain_is_tested_at_its_epsilon_and_not_without_privacy(results):
     keep("tanh", [0.98] * 3, epsilon={"pld": [3.1] * 4, "rdp-2019": [3.5] * 4})
     keep("relu", [0.965] * 3)
@@ -516,7 +536,7 @@ def asks(rule):
 
 
 ASKED = {
-    Value: ("2026-11-24T18:03:00+00:00", "1f5d608ac567"),
+    Value: ("2026-11-24T18:03:00+00:00", "a98b82ffe2f5"),
     Difference: ("2026-11-24T18:03:00+00:00", "11c6950c2170"),
     Gain: ("2026-11-24T18:03:00+00:00", "ab4ea66e16d0"),
     Throughout: ("2026-11-24T18:03:00+00:00", "5751c1ef0f53"),

@@ -29,6 +29,8 @@ from dpstudy.parts.optimizer import Adam, Optimizer, Sgd
 from dpstudy.parts.part import KINDS, Part, SpecError
 from dpstudy.parts.run import Run, cohort_of, setting, vary
 from dpstudy.parts.sampling import Poisson, Sampling, Shuffled
+from dpstudy.parts.scattering import Scattering
+from dpstudy.parts.scattering_networks import ScatteringLinearMnist, ScatteringMnist
 from dpstudy.parts.smoothness import Smoothness
 from dpstudy.parts.tanh_filter import TanhFilter
 
@@ -36,6 +38,7 @@ RUNS = Path(__file__).parents[1] / "results" / "runs"
 CIFAR = Run(dataset=Images("cifar-10"), network=TemperedCifar())
 BACKPROP = BackpropagationClipping()
 SMALL = vary(Run(), dataset=Images("mnist-5k"))
+ON_FEATURES = {"dataset": Scattering(), "network": ScatteringMnist()}
 PACKAGE = {kind: one for kind, one in KINDS.items() if one.__module__.startswith("dpstudy.")}
 
 
@@ -124,6 +127,12 @@ BAD = [
     ({"measures": (Smoothness(steps=0),)}, "steps", "0"),
     ({"measures": (Smoothness(examples=0),)}, "examples", "0"),
     ({"held_out": 7_000}, "held_out", "7000"),
+    # Scattering features.
+    ({**ON_FEATURES, "groups": 10}, "groups", "10"),
+    ({**ON_FEATURES, "groups": -27}, "groups", "-27"),
+    ({**ON_FEATURES, "held_out": 7_000}, "held_out", "7000"),
+    ({**ON_FEATURES, "name": "tahn"}, "unknown dataset", "'tahn'"),
+    ({**ON_FEATURES, "network": ScatteringLinearMnist(), "width": 2.0}, "width", "2.0"),
     # Names.
     ({"name": "tahn"}, "unknown dataset", "'tahn'; one of: mnist, fashion-mnist, cifar-10"),
     ({"init": "two\nlines"}, "unknown init", r"'two\nlines'; one of: glorot, he"),
@@ -191,15 +200,17 @@ def test_what_is_no_run_is_refused_when_read(written, message):
 
 
 @pytest.mark.parametrize("network", of_kind(Network), ids=lambda one: one.kind)
+@pytest.mark.parametrize("data", [Images, Scattering])
 @pytest.mark.parametrize("name", dataset.DATASETS)
-def test_a_network_takes_the_images_of_its_own_kind_only(network, name):
-    run = Run(dataset=Images(name), network=network())
-    if ("mnist" in network.kind) == ("mnist" in name):
+def test_a_network_takes_the_images_of_its_own_kind_only(network, data, name):
+    run = Run(dataset=data(name), network=network())
+    alike = ("mnist" in network.kind) == ("mnist" in name)
+    if alike and ("scattering" in network.kind) == (data is Scattering):
         assert Run.from_dict(run.to_dict()) == run
     else:
         line = refusal(lambda: run.identity)
         assert repr(network.kind) in line
-        assert repr(name) in line
+        assert f"the {data.kind} of {name!r}" in line
 
 
 def test_a_run_cannot_be_changed():
@@ -320,6 +331,10 @@ OTHER = {
     "squared": vary(Run(), loss=Composite(squared=False)),
     "bound": vary(Run(), loss=Huber(0.5)),
     "held_out": vary(Run(), held_out=10_000),
+    "features": vary(Run(), **ON_FEATURES),
+    "groups": vary(Run(), **ON_FEATURES, groups=9),
+    "no groups": vary(Run(), **ON_FEATURES, groups=0),
+    "features held out": vary(Run(), **ON_FEATURES, held_out=10_000),
     "steps": vary(Run(), measures=(Smoothness(steps=3),)),
     "examples": vary(Run(), measures=(Smoothness(examples=3),)),
     "sampling": vary(Run(), sampling=Shuffled()),
@@ -379,18 +394,20 @@ activations = st.one_of(tempered, st.just(Relu()), st.just(Linear()))
 def runs(draw):
     """Any valid run."""
     name = draw(st.sampled_from(sorted(dataset.DATASETS)))
-    fitting = [n for n in of_kind(Network) if n.image_shape == dataset.IMAGE_SHAPE[name]]
+    kind = draw(st.sampled_from([Images, Scattering]))
+    fitting = [n for n in of_kind(Network) if n.image_shape == kind(name).image_shape]
     network = draw(st.sampled_from(fitting))
     layers = st.tuples(*[activations] * network.hidden).map(LayerWise)
-    colours = {
-        "normalization": st.sampled_from(
-            [
-                one
-                for one, (mean, _) in dataset.NORMALIZATIONS.items()
-                if one == "" or len(mean) == dataset.IMAGE_SHAPE[name][-1]
-            ]
-        )
+    normalizations = [
+        one
+        for one, (mean, _) in dataset.NORMALIZATIONS.items()
+        if one == "" or len(mean) == dataset.IMAGE_SHAPE[name][-1]
+    ]
+    normalised = {
+        Images: {"normalization": st.sampled_from(normalizations)},
+        Scattering: {"groups": st.sampled_from([0, 9, 27, 81])},
     }
+    widths = [1.0] if "linear" in network.kind else [eighths / 8 for eighths in range(1, 33)]
     batch = {"batch": st.integers(1, min(4_000, dataset.TRAINING_EXAMPLES[name]))}
     return draw(
         some(
@@ -414,11 +431,11 @@ def runs(draw):
         ).flatmap(
             lambda run: st.builds(
                 lambda data, network: replace(run, dataset=data, network=network),
-                some(Images, **colours).map(lambda images: replace(images, name=name)),
+                some(kind, **normalised[kind]).map(lambda images: replace(images, name=name)),
                 some(
                     network,
                     activation=st.one_of(activations, layers),
-                    width=st.integers(1, 32).map(lambda eighths: eighths / 8),
+                    width=st.sampled_from(widths),
                     init=st.sampled_from(sorted(INITS)),
                 ),
             )

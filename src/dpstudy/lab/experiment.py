@@ -11,11 +11,13 @@ from dpstudy.lab.store import DamagedError
 from dpstudy.parts.dataset import Images
 from dpstudy.parts.network import TemperedMnist
 from dpstudy.parts.run import Run, vary
+from dpstudy.parts.scattering import Scattering
 
 PROFILES = ("smoke", "full")
 NOTEBOOK_PROFILES = ("stored", *PROFILES)
 
-# What makes a run small: MNIST-5k, few epochs, a batch that gives each epoch 20 steps.
+# What makes a run small: MNIST-5k, or its scattering where the run is on that; few epochs, a batch
+# that gives each epoch 20 steps.
 SMOKE = {"dataset": Images("mnist-5k"), "batch": 200, "epochs": 5}
 SMOKE_SEEDS = 2
 
@@ -118,7 +120,10 @@ class Experiment:
 
 
 def _small(run: Run) -> Run:
-    network = run.network
-    if network.image_shape != SMOKE["dataset"].image_shape:
+    network, small = run.network, SMOKE["dataset"]
+    if isinstance(run.dataset, Scattering):
+        small = replace(run.dataset, name=small.name, held_out=0)
+    if network.image_shape != small.image_shape:
+        small = SMOKE["dataset"]
         network = TemperedMnist(network.activation, network.width, network.init)
-    return vary(run, network=network, **SMOKE)
+    return vary(run, network=network, **SMOKE | {"dataset": small})

@@ -84,13 +84,15 @@ class AfterEpoch(Quantity):
 
 @dataclass(frozen=True)
 class WithinEpsilon(Quantity):
-    """The same after the last epoch that has spent no more than an epsilon, by PLD.
+    """The same after the last epoch that has spent no more than an epsilon.
 
     Attributes:
         epsilon: the most that may be spent.
+        accountant: by which.
     """
 
     epsilon: float = 1.0
+    accountant: str = "pld"
 
     def of(self, first: Trained, second: Trained) -> tuple[pd.Series, pd.Series]:
         """See `Quantity`.
@@ -101,7 +103,7 @@ class WithinEpsilon(Quantity):
         return tuple(self._of(side) for side in (first, second))
 
     def _of(self, side: Trained) -> pd.Series:
-        spent = side.by_epoch("epsilon_pld").max(axis=1)
+        spent = side.by_epoch(f"epsilon_{self.accountant}").max(axis=1)
         within = spent.index[spent <= self.epsilon]
         if not len(within):
             raise UndecidedError(f"{side.label} spends more than {self.epsilon:g} in an epoch")

@@ -83,11 +83,7 @@ class Images(Data):
                 f"{self.image_shape[-1]}"
             )
 
-        if self.held_out and (self.held_out < 0 or super().examples % self.held_out):
-            raise SpecError(
-                f"held_out must divide the {super().examples} training examples, got "
-                f"{self.held_out}"
-            )
+        check_held_out(self.held_out, super().examples)
 
     @property
     def examples(self) -> int:
@@ -101,18 +97,7 @@ class Images(Data):
 
     def load(self) -> images.Dataset:
         """See `Data`."""
-        whole = images.load(self.name)
-        if not self.held_out:
-            return whole
-        every = len(whole.train_labels) // self.held_out
-        out = np.arange(len(whole.train_labels)) % every == every - 1
-        return replace(
-            whole,
-            train_images=whole.train_images[~out],
-            train_labels=whole.train_labels[~out],
-            test_images=whole.train_images[out],
-            test_labels=whole.train_labels[out],
-        )
+        return hold_out(images.load(self.name), self.held_out)
 
     def prepare(self, stored: UInt8[Array, "batch h w c"]) -> Float[Array, "batch h w c"]:
         """See `Data`."""
@@ -121,3 +106,24 @@ class Images(Data):
             return pixels
         mean, deviation = NORMALIZATIONS[self.normalization]
         return (pixels - jnp.array(mean)) / jnp.array(deviation)
+
+
+def check_held_out(count: int, examples: int) -> None:
+    """Raise SpecError unless so many training examples can be held out, evenly spread."""
+    if count and (count < 0 or examples % count):
+        raise SpecError(f"held_out must divide the {examples} training examples, got {count}")
+
+
+def hold_out(whole: images.Dataset, count: int) -> images.Dataset:
+    """Return the dataset with so many training examples, evenly spread, in the test set's place."""
+    if not count:
+        return whole
+    every = len(whole.train_labels) // count
+    out = np.arange(len(whole.train_labels)) % every == every - 1
+    return replace(
+        whole,
+        train_images=whole.train_images[~out],
+        train_labels=whole.train_labels[~out],
+        test_images=whole.train_images[out],
+        test_labels=whole.train_labels[out],
+    )

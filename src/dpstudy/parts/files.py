@@ -6,6 +6,7 @@ is read further than a file of its pinned size goes, whatever it would unpack to
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import gzip
 import hashlib
@@ -16,7 +17,7 @@ import tarfile
 import uuid
 import zlib
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import IO, Any
@@ -221,7 +222,8 @@ def download(name: str, source: Source) -> Path:
         folder = cache_folder() / source.folder
         for part, content in zip(source.parts, contents, strict=True):
             for file, piece in zip(part.files, _pieces(content, len(part.files)), strict=True):
-                _write(folder / file, piece)
+                with written_whole(folder / file) as stream:
+                    stream.write(piece)
         return folder
     reasons = "; ".join(dict.fromkeys(failures))
     raise DataError(f"{name} could not be downloaded ({reasons}): {by_hand(source)}")
@@ -295,14 +297,19 @@ def _pieces(content: bytes, count: int) -> list[bytes]:
     return [content[i * size : (i + 1) * size] for i in range(count)]
 
 
-def _write(path: Path, content: bytes) -> None:
-    """Write a file whole or not at all: readers of `path` never see a part of it."""
+@contextlib.contextmanager
+def written_whole(path: Path) -> Iterator[IO[bytes]]:
+    """Open a file to be written whole or not at all: readers of `path` never see a part of it.
+
+    Raises:
+        DataError: it cannot be written.
+    """
     temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         try:
             with open(temporary, "wb") as stream:
-                stream.write(content)
+                yield stream
                 stream.flush()
                 os.fsync(stream.fileno())  # else a power cut may leave the name without the content
             os.replace(temporary, path)

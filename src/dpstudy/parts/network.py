@@ -180,7 +180,7 @@ class MnistModule(nnx.Module):
         """Build the module; its convolutions leave `side` x `side` positions."""
         common = {"use_bias": use_bias, "rngs": rngs, "kernel_init": INITS[network.init]}
         convolution = common | {"conv_general_dilated": conv_general_dilated}
-        first, second = _scaled((16, 32), network.width)
+        first, second = scaled((16, 32), network.width)
         self.conv1 = Conv(1, first, (8, 8), 2, padding=padding, **convolution)
         self.conv2 = Conv(first, second, (4, 4), 2, padding="VALID", **convolution)
         self.dense1 = Dense(side * side * second, 32, **common)
@@ -201,8 +201,8 @@ class TemperedCifarModule(nnx.Module):
 
     def __init__(self, network: Network, rngs: nnx.Rngs):
         """Build the module."""
-        filters = _scaled((32, 32, 64, 64, 128, 128, 256), network.width)
-        self.convs = nnx.List(_convolutions((3, *filters, 10), network.init, rngs))
+        filters = scaled((32, 32, 64, 64, 128, 128, 256), network.width)
+        self.convs = nnx.List(convolutions((3, *filters, 10), network.init, rngs))
 
     def __call__(self, images: Float[Array, "batch 32 32 3"], activation: Activation) -> Outputs:
         """See `Network.module`."""
@@ -220,9 +220,9 @@ class LosingLessCifarModule(nnx.Module):
 
     def __init__(self, network: Network, rngs: nnx.Rngs):
         """Build the module."""
-        filters = _scaled((32, 32, 64, 64, 128, 128), network.width)
+        filters = scaled((32, 32, 64, 64, 128, 128), network.width)
         common = {"rngs": rngs, "kernel_init": INITS[network.init]}
-        self.convs = nnx.List(_convolutions((3, *filters), network.init, rngs))
+        self.convs = nnx.List(convolutions((3, *filters), network.init, rngs))
         self.dense1 = Dense(4 * 4 * filters[-1], 128, **common)
         self.dense2 = Dense(128, 10, **common)
 
@@ -237,11 +237,13 @@ class LosingLessCifarModule(nnx.Module):
         return Outputs(self.dense2(activation.of_layer(len(self.convs))(hidden[-1])), tuple(hidden))
 
 
-def _scaled(filters: tuple[int, ...], width: float) -> tuple[int, ...]:
+def scaled(filters: tuple[int, ...], width: float) -> tuple[int, ...]:
+    """Return the numbers of filters at a width; see `Network`."""
     return tuple(round(count * width) for count in filters)
 
 
-def _convolutions(widths: tuple[int, ...], init: str, rngs: nnx.Rngs) -> list[Conv]:
+def convolutions(widths: tuple[int, ...], init: str, rngs: nnx.Rngs) -> list[Conv]:
+    """Return 3x3 convolutions, padded to keep the size of their images, between those widths."""
     options = {"kernel_init": INITS[init], "conv_general_dilated": conv_general_dilated}
     return [
         Conv(fan_in, fan_out, (3, 3), 1, padding="SAME", rngs=rngs, **options)

@@ -23,6 +23,8 @@ from dpstudy.parts import (  # noqa: F401
     composite_loss,
     confusion,
     layer_norms,
+    scattering,
+    scattering_networks,
     smoothness,
     tanh_filter,
 )
@@ -79,7 +81,8 @@ class Run(Part):
         """See `Part`."""
         if self.network.image_shape != self.dataset.image_shape:
             raise SpecError(
-                f"network {self.network.kind!r} does not take the images of {self.dataset.name!r}"
+                f"network {self.network.kind!r} does not take the {self.dataset.kind} of "
+                f"{self.dataset.name!r}"
             )
         if self.sampling.batch > self.dataset.examples:
             raise SpecError(

@@ -11,7 +11,7 @@ from dpstudy.ledger import wording
 from dpstudy.ledger.estimate import Estimate
 from dpstudy.ledger.evidence import Runs, Trained
 from dpstudy.ledger.published import Number
-from dpstudy.ledger.quantity import ACCURACY
+from dpstudy.ledger.quantity import ACCURACY, Quantity
 from dpstudy.ledger.rules.measures import BY_INTERVALS, around, best, summary, tolerance
 from dpstudy.ledger.rules.rule import Rule
 from dpstudy.ledger.rules.spending import require_enough_spent, require_no_more_spent, spent
@@ -20,19 +20,21 @@ from dpstudy.ledger.verdict import Outcome, Verdict
 
 @dataclass(frozen=True)
 class Value(Rule):
-    """A variant's mean test accuracy over seeds is the published one.
+    """A variant's mean test accuracy over seeds, at its end or earlier, is the published one.
 
     Attributes:
         published: the accuracy.
         runs: whose; the best of several.
         epsilon: at which it is published; None without privacy.
         at_least: for what a paper promises to reach: more than published is agreement too.
+        quantity: the test accuracy, or that within an epsilon, which then is not asked for again.
     """
 
     published: Number
     runs: Runs
     epsilon: Number | None = None
     at_least: bool = False
+    quantity: Quantity = ACCURACY
     kind: ClassVar[str] = "value"
     changed: ClassVar[datetime] = BY_INTERVALS
     full: ClassVar[str] = (
@@ -48,8 +50,8 @@ class Value(Rule):
 
     def decide(self, *sides: Sequence[Trained]) -> Outcome:
         """See `Rule`."""
-        trained = best(sides[0])
-        values = trained.values(ACCURACY.column)
+        trained = best(sides[0], self.quantity)
+        values, _ = self.quantity.of(trained, trained)
         allowed = tolerance(self.published.value)
         error = Estimate.mean(values).moved(by=self.published.value)
         once, twice = (around(0, of, at_least=self.at_least) for of in (allowed, 2 * allowed))
@@ -61,9 +63,10 @@ class Value(Rule):
                 require_no_more_spent(trained, self.epsilon)
         return Outcome(
             verdict,
-            f"Median test accuracy of {trained.label} {wording.spread(values, ACCURACY)}: "
+            f"Median {self.quantity.words} of {trained.label} "
+            f"{wording.spread(values, self.quantity)}: "
             f"{wording.of_accuracies(error)} against {self.published}, tolerance "
-            f"{100 * allowed:.2f}{spent(trained)}.",
+            f"{100 * allowed:.2f}{spent(trained) if self.quantity == ACCURACY else ''}.",
             summary(values) | error.summary("difference"),
             f"{values.median():.2%}",
         )

@@ -1,4 +1,4 @@
-"""Chapter 3: the composite loss and cross-entropy, end to end."""
+"""Chapter 3: the composite loss and cross-entropy, end to end and on scattering features."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from dpstudy.page.results import results
 from dpstudy.page.search import against
 from dpstudy.page.techniques import techniques
 from dpstudy.papers.losing_less.experiments import EQUAL_EFFORT, FIGURE_3
-from dpstudy.papers.losing_less.published import ACCURACIES, NUMBERS
+from dpstudy.papers.losing_less.published import ACCURACIES, ACCURACIES_ON_FEATURES, NUMBERS
 from dpstudy.parts.images import DATASETS
 
 CE, COMPOSITE = "cross-entropy", "composite"
@@ -39,6 +39,7 @@ COSINE = Quantity("clipping-bias.cosine", "cosine, clipped to unclipped", "{:.3f
 CURVATURE = Quantity("smoothness.largest", "largest singular value of the Hessian", log=True)
 
 both = partial(lines_of, styles=STYLE, accuracies=ACCURACIES)
+both_on_features = partial(lines_of, styles=STYLE, accuracies=ACCURACIES_ON_FEATURES)
 
 
 def all_gains() -> list[dict[str, object]]:
@@ -82,6 +83,30 @@ def figure_3(reading: Reading) -> Figure | Note:
         along=EPSILON,
         name="losing-less-figure-3",
         shown="test accuracy against ε",
+    )
+
+
+@for_each_dataset("Figure 4")
+def figure_4(reading: Reading) -> Figure | Note:
+    """Draw test accuracy against epsilon on scattering features, both losses (Figure 4)."""
+    return curves(
+        both_on_features(reading, method="{}"),
+        ACCURACY,
+        along=EPSILON,
+        name="losing-less-figure-4",
+        shown="test accuracy against ε on scattering features",
+    )
+
+
+@for_each_dataset("On scattering features")
+def on_features(reading: Reading, linear: Reading) -> Table:
+    """Return the accuracies at the last epoch on scattering features, convolutional and linear."""
+    return results(
+        [*both_on_features(reading), *both_on_features(linear, title="{}, linear")],
+        "Gains: of the composite loss over cross-entropy.",
+        name="losing-less-on-features",
+        shown="test accuracy on scattering features at the last epoch",
+        over={COMPOSITE: CE, f"{COMPOSITE}, linear": f"{CE}, linear"},
     )
 
 

@@ -1,0 +1,154 @@
+"""Scattering coefficients of images: computed once a dataset, and kept in the user's cache.
+
+A coefficient is an average of |x * ψ| or ||x * ψ1| * ψ2| over wavelets ψ that are fixed, so that no
+one's data is in the features ("Losing less", Section 4, after Tramèr and Boneh 2021). With J = 2
+scales and L = 8 angles a colour has 1 + 16 + 64 of them, at every fourth pixel.
+
+A file is numpy's format with the SHA-256 of the numbers after them. Stored as float16, which moves
+a coefficient by at most 1 in 2048. Another processor may round one otherwise: unlike pixels,
+features are equal between machines only to that.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from dpstudy.parts import files
+from dpstudy.parts.files import DataError
+
+if TYPE_CHECKING:
+    from jaxtyping import Float, Float16, UInt8
+
+    from dpstudy.parts.images import Dataset
+
+    Features = Float16[np.ndarray, "n i j k"]
+    Pixels = UInt8[np.ndarray, "n h w c"]
+
+SCALES, ANGLES = 2, 8
+COEFFICIENTS = 1 + SCALES * ANGLES + ANGLES**2 * SCALES * (SCALES - 1) // 2
+
+# Larger batches are no faster on one core.
+_BATCH = 100
+_DIGEST_SIZE = hashlib.sha256().digest_size
+
+
+def shape_of(image_shape: tuple[int, int, int]) -> tuple[int, int, int]:
+    """Return height, width and channels of the features of an image with those."""
+    height, width, colours = image_shape
+    every = 2**SCALES
+    return height // every, width // every, colours * COEFFICIENTS
+
+
+def features(dataset: Dataset) -> tuple[Features, Features]:
+    """Return the features of training and test images, read-only and mapped into memory.
+
+    Channels are in the order of Tramèr and Boneh's code: all coefficients of the first colour, then
+    those of the second. What the cache does not have whole is computed, with a progress bar.
+
+    Raises:
+        DataError: kymatio is missing, or the cache cannot be read or written.
+    """
+    path = file_of(dataset)
+    count = len(dataset.train_images)
+    shape = (count + len(dataset.test_images), *shape_of(dataset.train_images.shape[1:]))
+    found = _read(path, shape)
+    if found is None:
+        _compute(dataset, path, shape)
+        found = _read(path, shape)
+    if found is None:
+        raise DataError(f"{path}: is not what was just written to it; delete it and try again")
+    return found[:count], found[count:]
+
+
+def file_of(dataset: Dataset) -> Path:
+    """Return where the features of a dataset are kept: one file, training images first."""
+    name = f"J{SCALES}-L{ANGLES}-{dataset.fingerprint[:16]}.npy"
+    return files.cache_folder() / "scattering" / name
+
+
+def _read(path: Path, shape: tuple[int, ...]) -> Features | None:
+    """Return the content of a file; None if it is not there, or is cut short or altered.
+
+    Raises:
+        DataError: it cannot be read.
+    """
+    try:
+        mapped = np.lib.format.open_memmap(path, mode="r")
+        digest = _last(path)
+    except FileNotFoundError:
+        return None
+    except ValueError:  # Not numpy's format, or shorter than it says.
+        return None
+    except OSError as error:
+        raise DataError(
+            f"{path}: cannot be read ({files.brief(error)}); delete it, and it is computed again"
+        ) from error
+    if mapped.shape != shape or mapped.dtype != np.float16:
+        return None
+    return np.asarray(mapped) if hashlib.sha256(mapped).digest() == digest else None
+
+
+def _last(path: Path) -> bytes:
+    with path.open("rb") as stream:
+        stream.seek(-_DIGEST_SIZE, 2)
+        return stream.read()
+
+
+def _compute(dataset: Dataset, path: Path, shape: tuple[int, ...]) -> None:
+    """Write the features of a dataset, a batch at a time: all at once take gigabytes."""
+    transform, digest = _transform(dataset.train_images.shape[1:]), hashlib.sha256()
+    header = {"descr": np.dtype(np.float16).str, "fortran_order": False, "shape": shape}
+    with files.written_whole(path) as stream:
+        np.lib.format.write_array_header_1_0(stream, header)
+        for pixels in _batches(dataset):
+            content = transform(pixels).tobytes()
+            digest.update(content)
+            stream.write(content)
+        stream.write(digest.digest())
+
+
+def _batches(dataset: Dataset) -> Iterator[Pixels]:
+    from tqdm import tqdm
+
+    both = (dataset.train_images, dataset.test_images)
+    bar = tqdm(desc=f"scattering of {dataset.name}", total=sum(map(len, both)), unit="image")
+    with bar:
+        for pixels in both:
+            for start in range(0, len(pixels), _BATCH):
+                yield pixels[start : start + _BATCH]
+                bar.update(len(pixels[start : start + _BATCH]))
+
+
+def _transform(image_shape: tuple[int, int, int]) -> Callable[[Pixels], Features]:
+    """Return the function from images of a shape to their features.
+
+    Raises:
+        DataError: kymatio is missing.
+    """
+    try:
+        # Not by `kymatio.jax`, whose three-dimensional part asks for what SciPy 1.17 took out.
+        from kymatio.scattering2d.frontend.jax_frontend import ScatteringJax2D
+        from tqdm import tqdm  # noqa: F401
+    except ImportError as error:
+        raise DataError(
+            f"scattering features need the packages kymatio and tqdm ({files.brief(error)}): pip "
+            "install kymatio tqdm, or copy the folder scattering of a cache that has them into "
+            f"{files.cache_folder()}"
+        ) from error
+    scattering = ScatteringJax2D(J=SCALES, shape=image_shape[:2], L=ANGLES)
+
+    @jax.jit
+    def transform(pixels: UInt8[jax.Array, "n h w c"]) -> Float[jax.Array, "n i j k"]:
+        channels_first = jnp.moveaxis(pixels.astype(jnp.float32) / 255, -1, 1)
+        found = scattering(channels_first)  # n, colours, coefficients, i, j
+        found = found.reshape(len(found), -1, *found.shape[-2:])
+        return jnp.moveaxis(found, 1, -1).astype(jnp.float16)
+
+    return lambda pixels: np.asarray(transform(pixels))

@@ -1,0 +1,223 @@
+"""Scattering features are computed once, kept whole or not at all, and normalised by example."""
+
+from __future__ import annotations
+
+import builtins
+import errno
+import hashlib
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from dpstudy.parts import scattering_features
+from dpstudy.parts.dataset import Images
+from dpstudy.parts.files import DataError
+from dpstudy.parts.images import Dataset
+from dpstudy.parts.scattering import Scattering
+from dpstudy.parts.scattering_features import COEFFICIENTS, features, file_of
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path, monkeypatch):
+    """An empty cache."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    return tmp_path / "cache" / "dpstudy"
+
+
+def dataset(colours=1, train=5, test=3):
+    draw = np.random.default_rng(0)
+    size = 28 if colours == 1 else 32
+    pixels = draw.integers(0, 256, (train + test, size, size, colours), dtype=np.uint8)
+    labels = np.arange(train + test, dtype=np.uint8) % 10
+    fingerprint = hashlib.sha256(pixels).hexdigest()
+    return Dataset(
+        "noise", pixels[:train], labels[:train], pixels[train:], labels[train:], fingerprint
+    )
+
+
+@pytest.fixture
+def counted(monkeypatch):
+    """Instead of scattering, the mean of an image in every channel; and how often that was done."""
+    calls = []
+
+    def transform(image_shape):
+        shape = scattering_features.shape_of(image_shape)
+
+        def of(pixels):
+            calls.append(len(pixels))
+            mean = pixels.mean((1, 2, 3)).astype(np.float16)
+            return np.broadcast_to(mean[:, None, None, None], (len(pixels), *shape))
+
+        return of
+
+    monkeypatch.setattr(scattering_features, "_transform", transform)
+    return calls
+
+
+def refusal(act) -> str:
+    with pytest.raises(DataError) as caught:
+        act()
+    (line,) = str(caught.value).splitlines()
+    return line
+
+
+# --- the features -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("colours", "shape"), [(1, (7, 7, 81)), (3, (8, 8, 243))])
+def test_features_are_those_of_kymatio_in_numpy_colour_by_colour(colours, shape):
+    from kymatio.scattering2d.frontend.numpy_frontend import ScatteringNumPy2D
+
+    data = dataset(colours)
+    train, test = features(data)
+    assert (train.shape, test.shape) == ((5, *shape), (3, *shape))
+    assert train.dtype == test.dtype == np.float16
+    pixels = np.concatenate([data.train_images, data.test_images]) / 255
+    by_hand = ScatteringNumPy2D(J=2, shape=pixels.shape[1:3], L=8)
+    for colour in range(colours):
+        expected = np.moveaxis(by_hand(np.ascontiguousarray(pixels[..., colour])), 1, -1)
+        found = np.concatenate([train, test])[..., COEFFICIENTS * colour :][..., :COEFFICIENTS]
+        np.testing.assert_allclose(found, expected, rtol=2**-10, atol=1e-5)
+
+
+# --- the cache --------------------------------------------------------------------------------
+
+
+def test_features_are_computed_once_a_dataset_and_are_read_only(counted, cache, capsys):
+    for data in (dataset(), dataset(), dataset(3), dataset()):
+        for found, pixels in zip(
+            features(data), (data.train_images, data.test_images), strict=True
+        ):
+            np.testing.assert_array_equal(found[:, 3, 3, 80], np.float16(pixels.mean((1, 2, 3))))
+            with pytest.raises(ValueError, match="read-only"):
+                found[0, 0, 0, 0] = 1
+    assert counted == [5, 3, 5, 3]
+    assert "scattering of noise" in capsys.readouterr().err
+    assert len(list(cache.rglob("*.*"))) == 2
+
+
+DAMAGES = {
+    "empty": lambda content: b"",
+    "cut short": lambda content: content[:-7],
+    "cut in its header": lambda content: content[:9],
+    "another format": lambda content: b"PK\x03\x04" + content,
+    "a number altered": lambda content: content[:3_000] + b"\xff\xff" + content[3_002:],
+    "of another shape": lambda content: content.replace(b"(8, 7, 7, 81)", b"(7, 8, 7, 81)"),
+    "of another type": lambda content: content.replace(b"'<f2'", b"'<i2'"),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES)
+def test_a_damaged_file_is_computed_again(counted, damage):
+    whole = [np.array(part) for part in features(dataset())]
+    path = file_of(dataset())
+    content = path.read_bytes()
+    assert damage(content) != content
+    path.write_bytes(damage(content))
+    for found, expected in zip(features(dataset()), whole, strict=True):
+        np.testing.assert_array_equal(found, expected)
+    assert path.read_bytes() == content
+    assert counted == [5, 3] * 2
+
+
+def test_what_stops_the_computation_leaves_no_file_behind(counted, monkeypatch, cache):
+    whole = scattering_features._batches
+
+    def stopping(data):
+        yield next(whole(data))
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(scattering_features, "_batches", stopping)
+    with pytest.raises(KeyboardInterrupt):
+        features(dataset())
+    assert not list(cache.rglob("*.*"))
+
+
+class Full:
+    """A stream to a disk without room."""
+
+    def __init__(self, stream):
+        self.stream = stream
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.stream.close()
+
+    def write(self, content):
+        if len(content) > 1_000:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return self.stream.write(content)
+
+
+def test_a_full_disk_is_one_line_with_a_remedy(counted, monkeypatch, cache):
+    opened = builtins.open
+    monkeypatch.setattr("dpstudy.parts.files.open", lambda *how: Full(opened(*how)), raising=False)
+    line = refusal(lambda: features(dataset()))
+    assert line.startswith(str(file_of(dataset())))
+    assert "No space left on device" in line and "XDG_CACHE_HOME" in line
+    assert not list(cache.rglob("*.*"))
+
+
+def test_a_file_that_cannot_be_read_is_one_line_that_names_it(counted):
+    path = file_of(dataset())
+    path.mkdir(parents=True)
+    line = refusal(lambda: features(dataset()))
+    assert line.startswith(str(path)) and "delete it" in line
+
+
+def test_without_kymatio_one_line_says_what_to_install(monkeypatch, cache):
+    within = builtins.__import__
+
+    def without(name, *rest):
+        if name.startswith("kymatio"):
+            raise ImportError(f"No module named {name!r}")
+        return within(name, *rest)
+
+    monkeypatch.setattr(builtins, "__import__", without)
+    line = refusal(lambda: features(dataset()))
+    assert "pip install kymatio" in line and str(cache) in line
+    assert not list(cache.rglob("*.*"))
+
+
+# --- the part ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("colours", "groups"), [(1, 27), (3, 27), (3, 9), (1, 81)])
+def test_each_example_is_normalised_in_groups_of_neighbouring_channels(colours, groups):
+    x = np.random.default_rng(0).uniform(0, 0.01, (2, 4, 5, 81 * colours)).astype(np.float16)
+    x[0, ..., :6] = 0.25  # a flat group stays finite
+    found = np.asarray(Scattering(groups=groups).prepare(jnp.asarray(x)))
+    assert found.dtype == np.float32
+    size = 81 // groups
+    for example in range(2):
+        for first in range(0, 81 * colours, size):
+            group = np.float64(x[example, ..., first : first + size])
+            expected = (group - group.mean()) / np.sqrt(group.var() + 1e-5)
+            np.testing.assert_allclose(
+                found[example, ..., first : first + size], expected, atol=1e-5
+            )
+
+
+def test_without_groups_features_are_as_stored():
+    x = np.random.default_rng(0).uniform(size=(2, 7, 7, 81)).astype(np.float16)
+    np.testing.assert_array_equal(Scattering(groups=0).prepare(jnp.asarray(x)), np.float32(x))
+
+
+def test_the_dataset_has_the_labels_of_its_images_and_the_same_held_out(counted):
+    for held_out in (0, 1_000):
+        pixels, found = (part("mnist-5k", held_out=held_out) for part in (Images, Scattering))
+        assert found.examples == pixels.examples
+        expected, loaded = pixels.load(), found.load()
+        assert loaded.fingerprint == expected.fingerprint
+        for one, other in (
+            (loaded.train_labels, expected.train_labels),
+            (loaded.test_labels, expected.test_labels),
+            (loaded.train_images[:, 0, 0, 0], np.float16(expected.train_images.mean((1, 2, 3)))),
+            (loaded.test_images[:, 0, 0, 0], np.float16(expected.test_images.mean((1, 2, 3)))),
+        ):
+            np.testing.assert_array_equal(one, other)
+        assert loaded.train_images.shape[1:] == found.image_shape
+    assert sum(counted) == 5_000
