@@ -17,7 +17,7 @@ import jax.numpy as jnp
 import optax
 
 # Every kind of part is known once runs are, so that whatever is stored can be read.
-from dpstudy.parts import backpropagation_clipping, tanh_filter  # noqa: F401
+from dpstudy.parts import backpropagation_clipping, per_layer_clipping, tanh_filter  # noqa: F401
 from dpstudy.parts.accountable import check_range
 from dpstudy.parts.dataset import Data, Images
 from dpstudy.parts.loss import CrossEntropy, Loss

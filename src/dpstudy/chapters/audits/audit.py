@@ -18,6 +18,13 @@ from dpstudy.privacy.run_epsilon import epsilon_curve
 
 # Starts and steps of a search for the canary.
 SEARCH = {"starts": 20, "steps": 300}
+# Fields of mechanisms that no bounded gradient depends on, at the values that searches share.
+_BESIDE_THE_BOUND = {
+    "noise_multiplier": 1.0,
+    "noise_std": 1.0,
+    "claimed_factor": 1.0,
+    "claimed_accountant": "",
+}
 
 
 @dataclass(frozen=True)
@@ -111,9 +118,9 @@ def searched_after_training(run: Run) -> Example:
 
 def _one_for_all_noise(run: Run) -> Run:
     """Return the run whose search serves all that differ in noise, length and claims alone."""
-    mechanism: Mechanism = dataclasses.replace(
-        run.mechanism, noise_multiplier=1.0, claimed_factor=1.0, claimed_accountant=""
-    )
+    its = {field.name for field in dataclasses.fields(run.mechanism)} & set(_BESIDE_THE_BOUND)
+    changes = {name: _BESIDE_THE_BOUND[name] for name in its}
+    mechanism: Mechanism = dataclasses.replace(run.mechanism, **changes)
     return dataclasses.replace(run.of_a_step(), mechanism=mechanism)
 
 

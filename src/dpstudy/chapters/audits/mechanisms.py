@@ -18,8 +18,12 @@ from dpstudy.papers.backpropagation_clipping.experiments import (
     as_published,
     corrected,
 )
+from dpstudy.papers.tanh_filter.experiments import SIGMA, TUTORIAL
 from dpstudy.parts.images import DATASETS
+from dpstudy.parts.mechanism import AutomaticClipping
+from dpstudy.parts.per_layer_clipping import PerLayerClipping
 from dpstudy.parts.run import Run, vary
+from dpstudy.parts.tanh_filter import FilteredThenClipped, FilteredToNorm, TanhFilter
 
 # What PLD asks for at epsilon 1 in the setting of `Run()`; a test computes it again.
 EPSILON_1_NOISE = 2.3109
@@ -38,10 +42,11 @@ def _flat() -> Iterator[Audit]:
     for name, run, claimed_by in (
         ("flat-clipping", Run(), "rdp-2019"),
         ("flat-clipping-epsilon-1", vary(Run(), noise_multiplier=EPSILON_1_NOISE), "pld"),
+        ("per-layer-clipping", vary(Run(), mechanism=PerLayerClipping()), "pld"),
     ):
         yield Audit(
             name=name,
-            mechanism="flat clipping",
+            mechanism=name.removesuffix("-epsilon-1").replace("-", " "),
             setting=setting.format(run.mechanism.noise_multiplier),
             run=run,
             canary=first_image,
@@ -90,7 +95,38 @@ def _sound() -> Iterator[Audit]:
         )
 
 
-AUDITS = (*_flat(), *_as_published(), *_corrected(), *_sound())
+def _tanh_filter() -> Iterator[Audit]:
+    setting = "MNIST, batch 256, 60 epochs, σ 1.1; {}"
+    published = vary(TUTORIAL, mechanism=TanhFilter(noise_std=SIGMA))
+    for suffix in ("", "-drawn-weights"):
+        canary, in_words = _SEARCHES[suffix]
+        yield Audit(
+            name=f"tanh-filter{suffix}",
+            mechanism="tanh filter, as published",
+            setting=setting.format(in_words),
+            run=published,
+            canary=canary,
+            claimed_by="claimed-rdp-2019",
+        )
+    # Sound with the noise that the paper has for a sensitivity of 1: they have it.
+    bounded = {"clip_norm": 1.0, "noise_multiplier": SIGMA}
+    canary, in_words = _SEARCHES["-drawn-weights"]
+    for name, kind in (
+        ("tanh-filter-then-clipped", FilteredThenClipped),
+        ("tanh-filter-scaled-to-a-norm", FilteredToNorm),
+        ("automatic-clipping", AutomaticClipping),
+    ):
+        yield Audit(
+            name=name,
+            mechanism=name.replace("-", " ").replace("filter", "filter,", 1),
+            setting=setting.format(in_words),
+            run=vary(TUTORIAL, mechanism=kind(**bounded)),
+            canary=canary,
+            claimed_by="pld",
+        )
+
+
+AUDITS = (*_flat(), *_as_published(), *_corrected(), *_sound(), *_tanh_filter())
 
 LAYER_ATTACKS = (
     LayerAttack(
