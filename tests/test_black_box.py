@@ -56,15 +56,15 @@ def audit(mechanism, models):
 
 
 def test_hardly_any_noise_behind_its_back_is_found():
-    record = audit(HardlyAnyNoise, 32).carry_out()
+    record = audit(HardlyAnyNoise, 64).carry_out()
     assert record["claimed"] == record["proven"] < 0.1 < record["lower_bound"]
     assert record["loss"]["in"] < record["loss"]["out"]
-    assert record["box"] == "black box" and record["models"] == record["trials"] == 32
+    assert record["box"] == "black box" and record["models"] == record["trials"] == 64
 
 
 def test_of_a_mechanism_that_ignores_its_examples_nothing_is_found(tmp_path):
-    record = audit(IgnoresExamples, 20).carry_out()
+    record = audit(IgnoresExamples, 40).carry_out()
     assert record["lower_bound"] <= record["proven"]
     assert record["bounds"]["clopper-pearson"] == pytest.approx(0, abs=0.05)
     records.write(tmp_path / "small.json", "audits", record | {"provenance": {}})
-    assert records.read(tmp_path / "small.json", "audits")["models"] == 20
+    assert records.read(tmp_path / "small.json", "audits")["models"] == 40

@@ -1,4 +1,4 @@
-"""Shuffled batches, audited: gradients by hand, deals by statistics, scores as likelihood ratios."""
+"""Shuffled batches, audited: gradients by hand, deals and scores by statistics."""
 
 from dataclasses import replace
 from functools import cache

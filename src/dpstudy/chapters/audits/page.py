@@ -96,8 +96,8 @@ def claimed_proven_audited() -> Figure | Note:
         axes.grid(visible=False, axis="y")
         figure.legend(loc="outside lower center", ncols=3, fontsize="small")
     said = "; ".join(
-        f"{row.group}, {row.what}: claimed {row.claimed:.3g}, at least {row.lower_bound:.3g}, at most "
-        f"{row.proven:.4g}"
+        f"{row.group}, {row.what}: claimed {row.claimed:.3g}, at least {row.lower_bound:.3g}, "
+        f"at most {row.proven:.4g}"
         for row in data.itertuples()
     )
     return Figure(
