@@ -65,8 +65,7 @@ def of_training(run: Run, params: nnx.State) -> Gradients:
     size = next(size for size in range(_MOST_AT_ONCE, 0, -1) if count % size == 0)
     pair = data.train_images, data.train_labels
     chunks = tuple(jnp.asarray(array).reshape(-1, size, *array.shape[1:]) for array in pair)
-    examples = partial(_along, run, params, chunks), partial(_weighted, run, params, chunks)
-    along, weighted = examples
+    along, weighted = (partial(over, run, params, chunks) for over in (_along, _weighted))
     mean = weighted(jnp.ones(count)) / count
     index = int(jnp.argmin(along(mean)))
     canary = weighted(jnp.arange(count) == index)
@@ -130,7 +129,9 @@ def _dealer(
     return deal
 
 
-def _attacker(run: Run, gradients: Gradients):
+def _attacker(
+    run: Run, gradients: Gradients
+) -> Callable[[Float[np.ndarray, "epochs batches 2"]], Float[np.ndarray, "epochs"]]:
     """Return the logarithm of the likelihood ratio of in to out, of each epoch.
 
     The others' sums are taken as Gaussian, with the mean and the covariance that dealing without
@@ -160,7 +161,9 @@ def _attacker(run: Run, gradients: Gradients):
     return score
 
 
-def _sum_of(run: Run, params: nnx.State, images: Array, labels: Array):
+def _sum_of(
+    run: Run, params: nnx.State, images: Array, labels: Array
+) -> Callable[[Float[Array, "chunk"]], Float[Array, "numbers"]]:
     """Return the function from examples' weights to their sum, flat, in units of the noise."""
     graph, losses = run.network.graph(), run.losses(jnp.float32(1))
     deviations = run.mechanism.noise(params)
@@ -201,6 +204,19 @@ def _weighted(
 
 
 @jax.jit
+def _moment(
+    run: Run, params: nnx.State, chunks: tuple[Array, Array], direction: Float[Array, "numbers"]
+) -> Float[Array, "numbers"]:
+    """Return the sum of what examples add, each weighted by what it adds along a direction."""
+
+    def add(so_far: Array, chunk: tuple[Array, Array]) -> tuple[Array, None]:
+        total = _sum_of(run, params, *chunk)
+        _, transposed = jax.vjp(total, jnp.ones(len(chunk[1])))
+        return so_far + total(transposed(direction)[0]), None
+
+    return jax.lax.scan(add, jnp.zeros_like(direction), chunks)[0]
+
+
 def _matched(
     run: Run,
     params: nnx.State,
@@ -208,16 +224,19 @@ def _matched(
     mean: Float[Array, "numbers"],
     canary: Float[Array, "numbers"],
 ) -> Float[Array, "numbers"]:
-    """Return A^-1 u, by conjugate gradients."""
-    share = run.sampling.batch / chunks[1].size
+    """Return A^-1 u by conjugate gradients; not by JAX's, which would compile a pass twice."""
+    batch, count = run.sampling.batch, chunks[1].size
 
     def covariance(v: Array) -> Array:
-        def add(so_far: Array, chunk: tuple[Array, Array]) -> tuple[Array, None]:
-            total, transposed = jax.vjp(_sum_of(run, params, *chunk), jnp.ones(len(chunk[1])))
-            del total
-            return so_far + _sum_of(run, params, *chunk)(transposed(v)[0]), None
+        moment = _moment(run, params, chunks, v)
+        return v + batch * (moment / count - jnp.vdot(mean, v) * mean)
 
-        moment = jax.lax.scan(add, jnp.zeros_like(v), chunks)[0]
-        return v + share * moment - run.sampling.batch * jnp.vdot(mean, v) * mean
-
-    return jax.scipy.sparse.linalg.cg(covariance, canary, maxiter=_PASSES)[0]
+    found, left = jnp.zeros_like(canary), canary
+    ahead, square = left, jnp.vdot(left, left)
+    for _ in range(_PASSES):
+        image = covariance(ahead)
+        step = square / jnp.vdot(ahead, image)
+        found, left = found + step * ahead, left - step * image
+        square, before = jnp.vdot(left, left), square
+        ahead = left + square / before * ahead
+    return found
