@@ -10,7 +10,6 @@ are tested and which serves networks beyond them (`applicability.py`).
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
 from functools import cache, partial
 from typing import TYPE_CHECKING
 
@@ -43,15 +42,17 @@ class Gradients:
 
     def weighted_sum(self, weights: Float[Array, "batch"]) -> nnx.State:
         """Return the weighted sum over examples, shaped as the parameters."""
-        return self._assemble(lambda layer: layer.weighted_sum(weights))
+        return self.weighted_sum_by_layer(dict.fromkeys(self.layers, weights))
+
+    def weighted_sum_by_layer(self, weights: dict[tuple, Float[Array, "batch"]]) -> nnx.State:
+        """Return the sum over examples with weights of their own in each layer."""
+        return self._assemble({p: g.weighted_sum(weights[p]) for p, g in self.layers.items()})
 
     def written_out(self) -> nnx.State:
         """Return all gradients, shaped as the parameters with a leading axis of examples."""
-        return self._assemble(lambda layer: layer.written_out())
+        return self._assemble({path: layer.written_out() for path, layer in self.layers.items()})
 
-    def _assemble(self, part: Callable[[LayerGradients], dict[str, Array]]) -> nnx.State:
-        values = {path: part(layer) for path, layer in self.layers.items()}
-
+    def _assemble(self, values: dict[tuple, dict[str, Array]]) -> nnx.State:
         def value(path: tuple, _: Array) -> Array:
             names = names_of(path)
             return values[names[:-1]][names[-1]]

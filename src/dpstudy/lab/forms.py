@@ -151,10 +151,11 @@ class Checked:
 
 @dataclass(frozen=True)
 class Audited:
-    """A record of `dpstudy audit --store`: what canaries show of a mechanism's epsilon.
+    """A record of `dpstudy audit --store`: what an audit shows of a mechanism's epsilon.
 
     Attributes:
         audit: its name.
+        box: "white box" if noisy sums are seen, "black box" if trained models alone are.
         mechanism: what is audited, in words.
         setting: on what, with which canary, in words.
         claimed: epsilon, by the accountant that its paper or its setting goes by.
@@ -164,14 +165,17 @@ class Audited:
         most_shown: the lower bound if all of the trials' guesses had been right.
         delta: of all these epsilons.
         confidence: of each bound.
-        trials: canaries in all runs together.
-        runs: simulated.
-        strength: the canary's gradient over the noise of a step.
-        attained: the canary's gradient over the most that is proven possible.
+        trials: canaries in all runs together, or models.
         seen: what was seen, in words.
+        runs: simulated, of a white box.
+        strength: the canary's gradient over the noise of a step, of a white box.
+        attained: the canary's gradient over the most that is proven possible, of a white box.
+        models: trained, of a black box.
+        loss: the poisoned example's, in the mean over models with it, "in", and without it, "out".
     """
 
     audit: str
+    box: Literal["white box", "black box"]
     mechanism: str
     setting: str
     claimed: float
@@ -182,13 +186,18 @@ class Audited:
     delta: float
     confidence: float
     trials: int
-    runs: int
-    strength: float
-    attained: float
     seen: str
     provenance: dict[str, Any]
+    runs: int | None = None
+    strength: float | None = None
+    attained: float | None = None
+    models: int | None = None
+    loss: dict[str, float] | None = None
 
     def __post_init__(self) -> None:
+        seen = {"white box": (self.runs, self.strength, self.attained)}
+        if None in seen.get(self.box, (self.models, self.loss)):
+            raise ValueError(f"what a {self.box} shows is missing")
         if not 0 < self.delta < 1 or not 0 < self.confidence < 1:
             raise ValueError("a delta or a confidence outside (0, 1)")
 

@@ -87,8 +87,8 @@ class Mechanism(Part):
         raise NotImplementedError
 
 
-class ByNorm(Mechanism):
-    """Each example's gradient, all parameters together, scaled by a factor of its l2 norm."""
+class Bounded(Mechanism):
+    """No example adds more than C to the sum, in l2; every number gets the same noise."""
 
     clip_norm: float
     noise_multiplier: float
@@ -97,19 +97,28 @@ class ByNorm(Mechanism):
         """See `Part`."""
         positive(self, "noise_multiplier", "clip_norm")
 
-    def coefficients(self, norms: Float[Array, "batch"]) -> Float[Array, "batch"]:
-        """Return the factors; no scaled gradient may be longer than `clip_norm`."""
-        raise NotImplementedError
-
     @property
     def sensitivity(self) -> Scalar:
-        """C: one example more or less changes the sum by its scaled gradient, and nothing else."""
+        """C: one example more or less changes the sum by what it adds, and nothing else."""
         return self.clip_norm
 
     @property
     def noise_over_sensitivity(self) -> Scalar:
         """See `Mechanism`."""
         return self.noise_multiplier
+
+    def noise(self, params: nnx.State) -> nnx.State:
+        """See `Mechanism`."""
+        deviation = self.noise_multiplier * self.sensitivity
+        return jax.tree.map(lambda _: deviation, params)
+
+
+class ByNorm(Bounded):
+    """Each example's gradient, all parameters together, scaled by a factor of its l2 norm."""
+
+    def coefficients(self, norms: Float[Array, "batch"]) -> Float[Array, "batch"]:
+        """Return the factors; no scaled gradient may be longer than `clip_norm`."""
+        raise NotImplementedError
 
     def sum(
         self,
@@ -132,11 +141,6 @@ class ByNorm(Mechanism):
             examples=mask.sum(),
         )
         return total, seen
-
-    def noise(self, params: nnx.State) -> nnx.State:
-        """See `Mechanism`."""
-        deviation = self.noise_multiplier * self.sensitivity
-        return jax.tree.map(lambda _: deviation, params)
 
 
 @part("flat")

@@ -23,6 +23,7 @@ from dpstudy.parts import (  # noqa: F401
     composite_loss,
     confusion,
     layer_norms,
+    per_layer_clipping,
     scattering,
     scattering_networks,
     smoothness,

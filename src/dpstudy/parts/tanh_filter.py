@@ -14,7 +14,7 @@ import jax.numpy as jnp
 from flax import nnx
 
 from dpstudy.gradients import per_example
-from dpstudy.parts.mechanism import ByNorm, Mechanism, Seen, clip_coefficients
+from dpstudy.parts.mechanism import Bounded, Mechanism, Seen, clip_coefficients
 from dpstudy.parts.part import SpecError, part, positive, static
 
 if TYPE_CHECKING:
@@ -115,7 +115,7 @@ class TanhFilter(_Filter):
 
 
 @part("tanh-filter-clipped")
-class FilteredThenClipped(_Filter, ByNorm):
+class FilteredThenClipped(_Filter, Bounded):
     """The filter made sound: tanh(g / k), then clipped in l2.
 
     Attributes:
@@ -138,7 +138,7 @@ class FilteredThenClipped(_Filter, ByNorm):
 
 
 @part("tanh-filter-normalised")
-class FilteredToNorm(_Filter, ByNorm):
+class FilteredToNorm(_Filter, Bounded):
     """The filter made sound: tanh(g / k), then scaled to a norm of nearly C.
 
     Attributes:

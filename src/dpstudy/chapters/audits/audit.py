@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -16,59 +16,67 @@ from dpstudy.privacy import auditing, worst_example
 from dpstudy.privacy.canaries import Example, trials
 from dpstudy.privacy.run_epsilon import epsilon_curve
 
+if TYPE_CHECKING:
+    from flax import nnx
+
 # Starts and steps of a search for the canary.
 SEARCH = {"starts": 20, "steps": 300}
+# Fields of mechanisms that no bounded gradient depends on, at the values that searches share.
+_BESIDE_THE_BOUND = {
+    "noise_multiplier": 1.0,
+    "noise_std": 1.0,
+    "claimed_factor": 1.0,
+    "claimed_accountant": "",
+}
 
 
 @dataclass(frozen=True)
-class Audit:
-    """One mechanism in its setting, with a canary that it is audited by.
+class Audited:
+    """A mechanism in its setting, whatever it is audited by.
 
     Attributes:
         name: lower-case words joined by hyphens.
         mechanism: what is audited, in words.
         setting: on what, with which canary, in words.
         run: its mechanism, sampling, epochs, network and data.
-        canary: finds the first canary, and the weights that stand still.
         claimed_by: the name in `epsilon_curve` of the epsilon that is claimed.
-        runs: simulated.
-        canaries: in each run.
     """
 
     name: str
     mechanism: str
     setting: str
     run: Run
-    canary: Callable[[Run], Example]
     claimed_by: str
-    runs: int = 10
-    canaries: int = 8192
 
     kind: ClassVar[str] = "audits"
 
-    def carry_out(self) -> dict[str, Any]:
-        """Return what the record of the audit holds, but for its provenance."""
+    def record(
+        self, box: str, found: dict[str, tuple[float, auditing.Guesses]], trials: int
+    ) -> dict[str, Any]:
+        """Return what the records of all audits hold.
+
+        Args:
+            box: "white box" if every noisy sum is seen, "black box" if the trained model alone is.
+            found: bounds by name, with the guesses that each is from.
+            trials: canaries in or out, or models with or without.
+        """
         run = self.run
-        seen = trials(run, self.canary(run), runs=self.runs, canaries=self.canaries)
-        found = auditing.bounds(seen, run.delta)
         spent = epsilon_curve(run, [run.epochs * run.steps_per_epoch])
         [proven] = spent["pld" if "pld" in spent else "shuffled-pld"]
         lower_bound, guesses = found["clopper-pearson"]
         return {
             "audit": self.name,
+            "box": box,
             "mechanism": self.mechanism,
             "setting": self.setting,
             "claimed": spent[self.claimed_by][0],
             "proven": proven,
-            "lower_bound": _rounded(lower_bound),
-            "bounds": {name: _rounded(bound) for name, (bound, _) in found.items()},
-            "most_shown": _rounded(auditing.most_shown(seen.scores.size, run.delta)),
+            "lower_bound": rounded(lower_bound),
+            "bounds": {name: rounded(bound) for name, (bound, _) in found.items()},
+            "most_shown": rounded(auditing.most_shown(trials, run.delta)),
             "delta": run.delta,
             "confidence": auditing.CONFIDENCE,
-            "trials": seen.scores.size,
-            "runs": self.runs,
-            "strength": _rounded(seen.strength),
-            "attained": _rounded(seen.strength * run.mechanism.noise_over_sensitivity),
+            "trials": trials,
             "seen": f"{guesses}.",
         }
 
@@ -78,8 +86,34 @@ class Audit:
         return (
             f"{record['audit']}: claimed {record['claimed']:.3g}, proven {record['proven']:.4g}, "
             f"at least {record['lower_bound']:.3g} ({record['confidence']:.0%}, "
-            f"{record['trials']:,} trials)"
+            f"{record['trials']:,} trials, {record['box']})"
         )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Audit(Audited):
+    """White box: canaries in simulated runs, told by the noisy sums; the other data are blank.
+
+    Attributes:
+        canary: finds the first canary, and the weights that stand still.
+        runs: simulated.
+        canaries: in each run.
+    """
+
+    canary: Callable[[Run], Example]
+    runs: int = 10
+    canaries: int = 8192
+
+    def carry_out(self) -> dict[str, Any]:
+        """Return what the record of the audit holds, but for its provenance."""
+        run = self.run
+        seen = trials(run, self.canary(run), runs=self.runs, canaries=self.canaries)
+        found = auditing.bounds(seen, run.delta)
+        return self.record("white box", found, seen.scores.size) | {
+            "runs": self.runs,
+            "strength": rounded(seen.strength),
+            "attained": rounded(seen.strength * run.mechanism.noise_over_sensitivity),
+        }
 
 
 def first_image(run: Run) -> Example:
@@ -101,19 +135,24 @@ def searched_with_weights(run: Run) -> Example:
 
 def searched_after_training(run: Run) -> Example:
     """Return the example with the longest gradient found, at the weights that the run ends with."""
+    params = trained_weights(run)
+    return worst_example.search(run, params, weights=False, **SEARCH).example
+
+
+def trained_weights(run: Run) -> nnx.State:
+    """Return the weights that training ends with."""
     from dpstudy.training import loop  # only here: what reads trains nothing
 
     epochs = loop.train([run], run.dataset.load(), run.network.examples_at_once())
     *_, (_, states) = epochs
-    params = loop.item(0, states.params)
-    return worst_example.search(run, params, weights=False, **SEARCH).example
+    return loop.item(0, states.params)
 
 
 def _one_for_all_noise(run: Run) -> Run:
     """Return the run whose search serves all that differ in noise, length and claims alone."""
-    mechanism: Mechanism = dataclasses.replace(
-        run.mechanism, noise_multiplier=1.0, claimed_factor=1.0, claimed_accountant=""
-    )
+    its = {field.name for field in dataclasses.fields(run.mechanism)} & set(_BESIDE_THE_BOUND)
+    changes = {name: _BESIDE_THE_BOUND[name] for name in its}
+    mechanism: Mechanism = dataclasses.replace(run.mechanism, **changes)
     return dataclasses.replace(run.of_a_step(), mechanism=mechanism)
 
 
@@ -122,5 +161,6 @@ def _searched(run: Run, *, weights: bool) -> Example:
     return worst_example.search(run, weights=weights, **SEARCH).example
 
 
-def _rounded(value: float) -> float:
+def rounded(value: float) -> float:
+    """Round to six significant digits."""
     return float(f"{value:.6g}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from dpstudy.chapters.audits.audit import (
     Audit,
@@ -11,18 +12,32 @@ from dpstudy.chapters.audits.audit import (
     searched_after_training,
     searched_with_weights,
 )
+from dpstudy.chapters.audits.black_box import BlackBoxAudit
 from dpstudy.chapters.audits.layers import LayerAttack
+from dpstudy.chapters.audits.shuffled import ShuffledAudit
 from dpstudy.papers.backpropagation_clipping.experiments import (
     SOUND_NOISE,
     TARGETS,
     as_published,
     corrected,
+    joint_noise,
 )
-from dpstudy.parts.images import DATASETS
+from dpstudy.papers.tanh_filter.experiments import SIGMA, TUTORIAL
+from dpstudy.parts.activation import Relu
+from dpstudy.parts.backpropagation_clipping import BackpropagationClipping, ClippedWithoutNoise
+from dpstudy.parts.dataset import Images
+from dpstudy.parts.images import DATASETS, TRAINING_EXAMPLES
+from dpstudy.parts.mechanism import AutomaticClipping, FlatClipping, NoPrivacy
+from dpstudy.parts.network import BackpropMnist
+from dpstudy.parts.optimizer import Adam
+from dpstudy.parts.per_layer_clipping import PerLayerClipping
 from dpstudy.parts.run import Run, vary
+from dpstudy.parts.sampling import Poisson, Shuffled
+from dpstudy.parts.tanh_filter import FilteredThenClipped, FilteredToNorm, TanhFilter
 
 # What PLD asks for at epsilon 1 in the setting of `Run()`; a test computes it again.
 EPSILON_1_NOISE = 2.3109
+SMALL = TRAINING_EXAMPLES["mnist-5k"]
 
 # How the canary is found, by what that adds to an audit's name.
 _SEARCHES = {
@@ -38,10 +53,11 @@ def _flat() -> Iterator[Audit]:
     for name, run, claimed_by in (
         ("flat-clipping", Run(), "rdp-2019"),
         ("flat-clipping-epsilon-1", vary(Run(), noise_multiplier=EPSILON_1_NOISE), "pld"),
+        ("per-layer-clipping", vary(Run(), mechanism=PerLayerClipping()), "pld"),
     ):
         yield Audit(
             name=name,
-            mechanism="flat clipping",
+            mechanism=name.removesuffix("-epsilon-1").replace("-", " "),
             setting=setting.format(run.mechanism.noise_multiplier),
             run=run,
             canary=first_image,
@@ -90,7 +106,107 @@ def _sound() -> Iterator[Audit]:
         )
 
 
-AUDITS = (*_flat(), *_as_published(), *_corrected(), *_sound())
+def _tanh_filter() -> Iterator[Audit]:
+    setting = "MNIST, batch 256, 60 epochs, σ 1.1; {}"
+    published = vary(TUTORIAL, mechanism=TanhFilter(noise_std=SIGMA))
+    for suffix in ("", "-drawn-weights"):
+        canary, in_words = _SEARCHES[suffix]
+        yield Audit(
+            name=f"tanh-filter{suffix}",
+            mechanism="tanh filter, as published",
+            setting=setting.format(in_words),
+            run=published,
+            canary=canary,
+            claimed_by="claimed-rdp-2019",
+        )
+    # Sound with the noise that the paper has for a sensitivity of 1: they have it.
+    bounded = {"clip_norm": 1.0, "noise_multiplier": SIGMA}
+    canary, in_words = _SEARCHES["-drawn-weights"]
+    for name, kind in (
+        ("tanh-filter-then-clipped", FilteredThenClipped),
+        ("tanh-filter-scaled-to-a-norm", FilteredToNorm),
+        ("automatic-clipping", AutomaticClipping),
+    ):
+        yield Audit(
+            name=name,
+            mechanism=name.replace("-", " ").replace("filter", "filter,", 1),
+            setting=setting.format(in_words),
+            run=vary(TUTORIAL, mechanism=kind(**bounded)),
+            canary=canary,
+            claimed_by="pld",
+        )
+
+
+def _shuffled() -> Iterator[ShuffledAudit]:
+    """One run gives away less than a run with canaries, and dealing takes time: fewer trials."""
+    for name, trained, runs, in_words in (
+        ("shuffled-proof", 0, 81_920, "the others have the opposite of the canary's gradient"),
+        ("shuffled-after-1-epoch", 1, 4000, "gradients of the network after 1 epoch"),
+        ("shuffled-trained-weights", 40, 4000, "gradients of the trained network"),
+    ):
+        yield ShuffledAudit(
+            name=name,
+            mechanism="flat clipping, shuffled batches",
+            setting=f"MNIST, batch 512, 40 epochs, σ 1.23; {in_words}",
+            run=replace(Run(), sampling=Shuffled(512)),
+            claimed_by="claimed-rdp-2019",
+            trained=trained,
+            runs=runs,
+        )
+
+
+def _black_box() -> Iterator[BlackBoxAudit]:
+    """On the embedded images, with a start that the other examples are fitted at."""
+    small = {"dataset": Images("mnist-5k"), "network": BackpropMnist(Relu())}
+    fitting = Run(**small, sampling=Shuffled(200), optimizer=Adam(0.01), epochs=20)
+    clips = {"input_bound": 1.0, "upstream_bound": 0.01 * SMALL}
+    published = BackpropagationClipping(
+        **clips,
+        noise_multiplier=joint_noise(0.3, 8) / SMALL,
+        claimed_factor=float(SMALL),
+        claimed_accountant="zcdp",
+    )
+    yield BlackBoxAudit(
+        name="black-box-backpropagation-clipping",
+        mechanism="backpropagation clipping, as published",
+        setting="4,000 images of MNIST in one batch, 8 epochs; the first image, wrongly labelled",
+        run=Run(
+            **small,
+            mechanism=published,
+            sampling=Shuffled(SMALL),
+            optimizer=Adam(0.01),
+            epochs=8,
+        ),
+        claimed_by="claimed-zcdp",
+        start=replace(fitting, mechanism=ClippedWithoutNoise(1.0, 0.01 * 200)),
+        models=300,
+    )
+    yield BlackBoxAudit(
+        name="black-box-flat-clipping",
+        mechanism="flat clipping",
+        setting="4,000 images of MNIST, batch 2,000, 5 epochs, σ 1; the first image, "
+        "wrongly labelled",
+        run=Run(
+            **small,
+            mechanism=FlatClipping(noise_multiplier=1.0),
+            sampling=Poisson(2000),
+            epochs=5,
+        ),
+        claimed_by="pld",
+        start=replace(fitting, mechanism=NoPrivacy()),
+        models=300,
+    )
+
+
+AUDITS = (
+    *_flat(),
+    *_as_published(),
+    *_corrected(),
+    *_sound(),
+    *_tanh_filter(),
+    *_shuffled(),
+    *_black_box(),
+)
 
 LAYER_ATTACKS = (
     LayerAttack(

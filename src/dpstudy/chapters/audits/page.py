@@ -15,22 +15,42 @@ CANARIES = {
     "-drawn-weights": "weights as drawn",
     "-trained-weights": "weights as its training leaves them",
 }
-# The figure's rows: the worst canary that was found for each mechanism and setting.
-SHOWN = {
-    "flat-clipping": "flat clipping, σ 1.23",
-    "flat-clipping-epsilon-1": "flat clipping, σ for ε = 1",
-    "backpropagation-clipping-mnist-claims-0.07": "as published, MNIST",
-    "backpropagation-clipping-mnist-claims-0.3": "as published, MNIST, less noise",
-    "backpropagation-clipping-fashion-mnist-claims-0.87": "as published, Fashion-MNIST",
-    **{
-        f"backpropagation-clipping-corrected-aims-at-{target}": f"corrected code, aims at {target}"
-        for target in ("3", "1", "0.2", "0.1")
+# The figure's rows by group: the worst canary that was found for each mechanism and setting.
+GROUPS = {
+    "Flat clipping": {
+        "flat-clipping": "σ 1.23",
+        "flat-clipping-epsilon-1": "σ for ε = 1",
+        "per-layer-clipping": "per layer, σ 1.23",
     },
-    **{
-        f"backpropagation-clipping-sound-spends-{target}": f"noise for a proven {target}"
-        for target in ("3", "1", "0.2", "0.1")
+    "Backpropagation clipping": {
+        "backpropagation-clipping-mnist-claims-0.07": "as published, MNIST",
+        "backpropagation-clipping-mnist-claims-0.3": "as published, MNIST, less noise",
+        "backpropagation-clipping-fashion-mnist-claims-0.87": "as published, Fashion-MNIST",
+        **{
+            f"backpropagation-clipping-corrected-aims-at-{target}": f"corrected, aims at {target}"
+            for target in ("3", "1", "0.2", "0.1")
+        },
+        **{
+            f"backpropagation-clipping-sound-spends-{target}": f"noise for a proven {target}"
+            for target in ("3", "1", "0.2", "0.1")
+        },
+    },
+    "Tanh filter, σ 1.1": {
+        "tanh-filter": "as published",
+        "tanh-filter-then-clipped": "then clipped",
+        "tanh-filter-scaled-to-a-norm": "scaled to a norm",
+        "automatic-clipping": "automatic clipping instead",
+    },
+    "Shuffled batches, flat clipping": {
+        "shuffled-proof": "gradients of the proof",
+        "shuffled-trained-weights": "trained network's gradients",
+    },
+    "Black box": {
+        "black-box-backpropagation-clipping": "backpropagation clipping",
+        "black-box-flat-clipping": "flat clipping, σ 1",
     },
 }
+SHOWN = {name: what for group in GROUPS.values() for name, what in group.items()}
 _LEAST = 0.01  # Where the axis begins: an audit that finds nothing stands there.
 
 
@@ -43,8 +63,13 @@ def claimed_proven_audited() -> Figure | Note:
     """Draw three epsilons of each mechanism and setting: claimed, proven, and audited."""
     found = stored()
     rows = [
-        {"what": what, **{key: found[name][key] for key in ("claimed", "proven", "lower_bound")}}
-        for name, what in SHOWN.items()
+        {
+            "group": group,
+            "what": what,
+            **{key: found[name][key] for key in ("box", "claimed", "proven", "lower_bound")},
+        }
+        for group, names in GROUPS.items()
+        for name, what in names.items()
         if name in found
     ]
     if not rows:
@@ -52,8 +77,10 @@ def claimed_proven_audited() -> Figure | Note:
     data = pd.DataFrame(rows)
     kinds = {"claimed": STYLES[4], "lower_bound": STYLES[0], "proven": STYLES[2]}
     names = {"claimed": "claimed", "lower_bound": "audited: at least", "proven": "proven: at most"}
-    with canvas(size=(7.4, 4.6)) as (figure, (axes,)):
-        at = -np.arange(len(data))
+    # A line for each row, and one for the name of each group above its rows.
+    heads = ~data.group.duplicated()
+    at = -(np.arange(len(data)) + np.cumsum(heads))
+    with canvas(size=(7.4, 6.8)) as (figure, (axes,)):
         audited = np.maximum(data.lower_bound, _LEAST)
         axes.hlines(at, audited, data.proven, color="0.6")
         for kind, style in kinds.items():
@@ -62,11 +89,15 @@ def claimed_proven_audited() -> Figure | Note:
             axes.plot(values, at, label=names[kind], **mark)
         axes.set_xscale("log")
         axes.set(xlabel="ε")
-        axes.set_yticks(at, data.what)
+        ticks = [*(at[heads] + 1), *at]
+        axes.set_yticks(ticks, [*data.group[heads], *data.what], fontsize="small")
+        for name in axes.get_yticklabels()[: heads.sum()]:
+            name.set_weight("bold")
+        axes.grid(visible=False, axis="y")
         figure.legend(loc="outside lower center", ncols=3, fontsize="small")
     said = "; ".join(
-        f"{row.what}: claimed {row.claimed:.3g}, at least {row.lower_bound:.3g}, at most "
-        f"{row.proven:.4g}"
+        f"{row.group}, {row.what}: claimed {row.claimed:.3g}, at least {row.lower_bound:.3g}, "
+        f"at most {row.proven:.4g}"
         for row in data.itertuples()
     )
     return Figure(
@@ -90,7 +121,7 @@ def by_canary() -> Table | Note:
         if base in SHOWN and base.startswith("backpropagation"):
             rows.append(
                 {
-                    "mechanism": SHOWN[base],
+                    "setting": SHOWN[base],
                     "canary": CANARIES[suffix],
                     "gradient": record["attained"],
                     "claimed ε": record["claimed"],
@@ -115,6 +146,68 @@ def by_canary() -> Table | Note:
             **dict.fromkeys(("claimed ε", "audited ε"), "{:.3g}"),
             "proven ε": "{:.4g}",
         },
+    )
+
+
+def shuffled() -> Table | Note:
+    """Return what is shown of shuffled batches, by whose gradients the examples have."""
+    kinds = {
+        "shuffled-proof": "those of the proof",
+        "shuffled-after-1-epoch": "of the network after 1 epoch",
+        "shuffled-trained-weights": "of the trained network",
+    }
+    rows = [
+        {
+            "gradients": kinds[name],
+            "trials": record["trials"],
+            "stated ε": record["claimed"],
+            "audited ε": record["lower_bound"],
+            "proven ε": record["proven"],
+        }
+        for name, record in stored().items()
+        if name in kinds
+    ]
+    if not rows:
+        return not_yet_run("Shuffled batches", "dpstudy audit --store")
+    return Table(
+        name="audits-shuffled",
+        caption=(
+            "Audits of shuffled batches on MNIST at σ = 1.23. Stated: by the formula for Poisson "
+            "sampling, as the papers use it."
+        ),
+        data=pd.DataFrame(sorted(rows, key=lambda row: -row["audited ε"])),
+        formats={"trials": "{:,}", "stated ε": "{:.2f}"}
+        | dict.fromkeys(("audited ε", "proven ε"), "{:.3g}"),
+    )
+
+
+def black_box() -> Table | Note:
+    """Return what trained models alone show, by mechanism."""
+    rows = [
+        {
+            "mechanism": record["mechanism"],
+            "models": record["models"],
+            "loss with it": record["loss"]["in"],
+            "without": record["loss"]["out"],
+            "claimed ε": record["claimed"],
+            "audited ε": record["lower_bound"],
+            "proven ε": record["proven"],
+        }
+        for record in stored().values()
+        if record["box"] == "black box"
+    ]
+    if not rows:
+        return not_yet_run("Black-box audits", "dpstudy audit --store")
+    return Table(
+        name="audits-black-box",
+        caption=(
+            "Black-box audits: the mean loss of the poisoned example, in models trained with it "
+            "and without."
+        ),
+        data=pd.DataFrame(rows),
+        formats=dict.fromkeys(("loss with it", "without"), "{:.2f}")
+        | dict.fromkeys(("claimed ε", "audited ε"), "{:.3g}")
+        | {"proven ε": "{:.4g}"},
     )
 
 
