@@ -119,6 +119,14 @@ def test_a_chapter_in_short_needs_its_runs_and_shows_them(results, everything, m
     assert "90." in shown.alt or "points" in shown.alt
 
 
+def test_what_follows_from_a_choice_is_a_note_until_it_is_trained(results):
+    search = find(f"{B}-against-flat")
+    _, run = search.labelled(dataset="mnist")[0]
+    store.write(store.runs_folder(), stored(run, 0.9))
+    assert isinstance(backprop.against_flat(readings.read(search, dataset="mnist")), Table)
+    assert isinstance(backprop.shared_out(readings.read(search, dataset="mnist")), Note)
+
+
 def test_times_are_told_beside_flat_clipping(results):
     assert isinstance(backprop.times(), Note)
     seconds = {"no privacy": [1.0, 1.1], "flat clipping": [3.0, 2.0],

@@ -10,7 +10,7 @@ import pandas as pd
 from dpstudy.ledger.estimate import Estimate
 from dpstudy.ledger.verdict import UndecidedError
 from dpstudy.ledger.wording import points, rounded_down
-from dpstudy.page.figure import Table, fields
+from dpstudy.page.figure import Note, Table, fields
 from dpstudy.page.lines import Line, runs_of
 from dpstudy.page.quantity import Quantity
 from dpstudy.page.words import caption
@@ -62,8 +62,10 @@ def results(
     over: Mapping[str, str] | None = None,
     settings: Sequence[Quantity] = (),
     spent: Mapping[str, Sequence[str]] = EPSILONS,
-) -> Table:
+) -> Table | Note:
     """Return test accuracies at the last epoch beside the published ones, and their epsilons.
+
+    A note, if none of the lines is stored.
 
     Args:
         lines: of one dataset; one of which nothing is stored has dashes beside what is published,
@@ -88,6 +90,8 @@ def results(
         for line in lines
         if line.published is not None or len(line.runs)
     ]
+    if not any(len(line.runs) for line in lines):
+        return Note(name, "None of these runs is stored yet.")
     return table_of(rows, name, caption(shown, runs_of(lines), *more), settings)
 
 
