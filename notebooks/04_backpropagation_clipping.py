@@ -154,8 +154,10 @@ chapter.shared_out(against)
 # %% [markdown]
 # ## What one backward pass is worth
 #
-# No per-example gradient is formed: one backward pass over the batch is all. In frameworks where
-# flat clipping is slow that is the method's best argument.
+# No per-example gradient is formed: one backward pass over the batch is all. Here that is worth
+# nothing, since flat clipping costs little ({doc}`09_performance`): clips inside backpropagation
+# are 0.83 and 0.86 times as fast as ours at batches of 256 and 4,096, and training without privacy
+# is 1.11 and 1.20 times as fast.
 
 # %% tags=["remove-input"]
 chapter.times()
