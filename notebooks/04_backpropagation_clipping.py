@@ -23,8 +23,13 @@
 # - The authors' corrected code that aims at ε = 3 costs 23.56, and the one that aims at 1 costs
 #   3.19. At a true ε of 3 its 96.06 % become 94.20 %.
 #
-# **To do.** Clip each example's whole gradient. If you clip layer by layer, all layers of a step
-# are one Gaussian mechanism: account for $\sqrt L$ times the sensitivity of one.
+# - At one true ε of 3, on one network, each at its best of 16 settings, it gains 0.54 points over
+#   flat clipping on MNIST (95 % interval 0.01 to 1.08): 97.05 and 96.35 %. On Fashion-MNIST flat
+#   clipping is ahead, 82.19 to 80.39 %, with the seed that chose the settings so far.
+#
+# **To do.** Do not use the published code. At a true ε try the clips beside flat clipping: which is
+# better depends on the data. If you clip layer by layer, all layers of a step are one Gaussian
+# mechanism: account for $\sqrt L$ times the sensitivity of one.
 
 # %% tags=["remove-input"]
 from dpstudy.papers.backpropagation_clipping import figures as chapter
@@ -143,7 +148,9 @@ chapter.corrected(corrected)
 #
 # The paper compares with DP-SGD at ε that do not hold. Here both have the same network, without
 # padding and biases, the same true ε of 3, and a search of 16 settings each; the best is trained
-# again with five other seeds.
+# again with five other seeds. On MNIST clips inside backpropagation gain 0.54 points, by an
+# interval that ends at 0.01. Two things are in that gain: the clips, and Adam, which the paper has
+# and flat clipping has not here.
 
 # %% tags=["remove-input"]
 chapter.against_flat(against)

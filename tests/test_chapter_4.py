@@ -127,6 +127,23 @@ def test_the_corrected_code():
     says(f"the wanted 1 leaves {spends[1]} %")
 
 
+def test_against_flat_clipping():
+    best = {
+        name: line("against-flat", MNIST, f"{name}, best")
+        for name in ("backpropagation clipping", "flat clipping")
+    }
+    ahead, flat = best.values()
+    found = {name: 100 * value for name, value in gain(ahead, flat).items()}
+    says(f"it gains {found['points']:.2f} points over flat clipping on MNIST (95 % interval "
+         f"{found['low']:.2f} to {found['high']:.2f})")  # fmt: skip
+    says(f"): {100 * ahead.accuracy.median():.2f} and {100 * flat.accuracy.median():.2f} %")
+    says(f"gain {found['points']:.2f} points, by an interval that ends at {found['low']:.2f}")
+    reading = readings.read(find("backpropagation-clipping-against-flat"), dataset=FASHION)
+    tried = reading.finals[(reading.finals.seed == 0) & reading.finals.label.str.contains(r"\d\d")]
+    top = tried.groupby(tried.label.str.partition(",")[0]).test_accuracy.max()
+    says(f"{100 * top['flat clipping']:.2f} to {100 * top['backpropagation clipping']:.2f} %")
+
+
 def test_the_times():
     rows = figures.times().data.set_index(["gradients", "batch"])["times as fast"]
     ours, free = (
