@@ -33,8 +33,7 @@ page.damage(ledger)
 
 # %% [markdown]
 # A claim has one verdict for each dataset that it is made for. Headlines are open: what a paper's
-# abstract, tables and figures stand for. Details are folded, and so is what was measured. Of the
-# four papers only the first has its runs here so far; of the others the propositions are tested.
+# abstract, tables and figures stand for. Details are folded, and so is what was measured.
 #
 # ## Tempered sigmoids
 #
