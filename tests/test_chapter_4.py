@@ -138,6 +138,10 @@ def test_against_flat_clipping():
          f"{found['low']:.2f} to {found['high']:.2f})")  # fmt: skip
     says(f"): {100 * ahead.accuracy.median():.2f} and {100 * flat.accuracy.median():.2f} %")
     says(f"gain {found['points']:.2f} points, by an interval that ends at {found['low']:.2f}")
+    at_1 = [line("against-flat", MNIST, f"{name}, epsilon 1") for name in best]
+    says("{} % against {} %".format(*(f"{100 * one.accuracy.median():.2f}" for one in at_1)))
+    left = gain(*at_1)
+    assert left["low"] < 0 < left["high"]
     reading = readings.read(find("backpropagation-clipping-against-flat"), dataset=FASHION)
     tried = reading.finals[(reading.finals.seed == 0) & reading.finals.label.str.contains(r"\d\d")]
     top = tried.groupby(tried.label.str.partition(",")[0]).test_accuracy.max()
