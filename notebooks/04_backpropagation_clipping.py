@@ -149,8 +149,8 @@ chapter.corrected(corrected)
 # The paper compares with DP-SGD at ε that do not hold. Here both have the same network, without
 # padding and biases, the same true ε of 3, and a search of 16 settings each; the best is trained
 # again with five other seeds. On MNIST clips inside backpropagation gain 0.54 points, by an
-# interval that ends at 0.01. At ε = 1 nothing is left of it: 95.36 % against 95.42 %. Two things are
-# in that gain: the clips, and Adam, which the paper has and flat clipping has not here.
+# interval that ends at 0.01. At ε = 1 nothing is left of it: 95.36 % against 95.42 %. Two things
+# are in that gain: the clips, and Adam, which the paper has and flat clipping has not here.
 
 # %% tags=["remove-input"]
 chapter.against_flat(against)
