@@ -38,7 +38,7 @@ from dpstudy.chapters.audits import page as chapter
 chapter.claimed_proven_audited()
 
 # %% tags=["parameters"]
-profile = "stored"  # audits are stored; `dpstudy audit` carries them out again, in minutes
+profile = "stored"  # audits are stored; `dpstudy audit NAME` repeats one, in up to ten minutes
 
 # %% [markdown]
 # ## How an audit works
@@ -135,8 +135,7 @@ chapter.shuffled()
 #
 # All models start from the same weights, at which the other images are fitted: ε holds for any
 # start, and from there the wrong label stands out {cite}`annamalai2024nearly`. The setting was
-# found by pilots of a few models. From weights as drawn the same mechanism, with its noise as far
-# too small, hides the image from whoever sees the model alone.
+# found by pilots of a few models, which are not stored.
 
 # %% tags=["remove-input"]
 chapter.black_box()
