@@ -70,7 +70,7 @@ smoke: $(READY)  ## train small versions of every chapter's experiments (minutes
 		$(BIN)/papermill --no-progress-bar -p profile smoke "$$nb" "_build/smoke/$$(basename "$$nb")" || exit 1; done
 
 notebooks: $(READY)  ## make the notebooks from their percent scripts
-	@$(BIN)/python tools/refresh_notebooks.py $(wildcard notebooks/[0-9]*.py)
+	@$(BIN)/python tools/refresh_notebooks.py $(wildcard notebooks/*.py)
 
 # Torch and its peers are heavy: they have an environment of their own. On Linux its lock wants torch's
 # CPU build, which the package index does not carry: pip has to be told where that is, for instance by

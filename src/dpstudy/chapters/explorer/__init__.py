@@ -1,0 +1,1 @@
+"""The explorer: every stored accuracy against its epsilon, as the reader picks."""

@@ -1,0 +1,195 @@
+"""The explorer's rows are the stored results, and its page loads nothing from elsewhere."""
+
+import io
+import json
+import re
+from dataclasses import replace
+from html.parser import HTMLParser
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from results_for_tests import result_of
+
+from dpstudy.chapters.explorer import page, rows, sections, words
+from dpstudy.chapters.explorer.chart import chart
+from dpstudy.lab import store
+from dpstudy.papers import EXPERIMENTS, find
+from dpstudy.parts.activation import LayerWise, Relu, Tempered
+from dpstudy.parts.composite_loss import Composite, Huber
+from dpstudy.parts.part import KINDS
+from dpstudy.parts.run import Run, vary
+
+NOTEBOOKS = Path(__file__).parents[1] / "notebooks"
+
+
+@pytest.fixture(scope="module")
+def explorer():
+    with pytest.MonkeyPatch.context() as patch:
+        patch.delenv("DPSTUDY_RESULTS", raising=False)
+        rows.audited.cache_clear()
+        return page.explorer()
+
+
+@pytest.fixture(scope="module")
+def html(explorer):
+    return explorer._repr_html_()
+
+
+def stored(name, label, dataset):
+    """What the files say, without a reading: accuracies and epsilons of the last epoch."""
+    runs = [run for of, run in find(name).labelled() if of == label and run.dataset.name == dataset]
+    paths = [store.results_folder() / "runs" / f"{run.identity}.json" for run in runs]
+    return [json.loads(path.read_text()) for path in paths if path.exists()]
+
+
+@pytest.mark.parametrize(
+    ("name", "label", "dataset", "shown", "claimed", "proven"),
+    [
+        ("tempered-sigmoids-figure-3", "tanh", "mnist", "MNIST", "rdp-2019", "pld"),
+        ("tempered-sigmoids-table-3-not-private", "relu", "mnist", "MNIST", None, None),
+        (
+            *("tempered-sigmoids-shuffled", "tanh", "fashion-mnist", "Fashion-MNIST"),
+            *("claimed-rdp-2019", "shuffled-pld"),
+        ),
+        (
+            *("backpropagation-clipping-table-1", "as published", "mnist", "MNIST"),
+            *("claimed-zcdp", "shuffled-pld"),
+        ),
+        (
+            *("backpropagation-clipping-corrected", "aims at 3", "mnist", "MNIST"),
+            *("claimed-gdp", "pld"),
+        ),
+        ("backpropagation-clipping-corrected", "spends 3", "mnist", "MNIST", None, "pld"),
+    ],
+)
+def test_a_row_is_what_the_files_say(explorer, name, label, dataset, shown, claimed, proven):
+    data = explorer.data
+    same = (data.experiment == name) & (data.variant == label) & (data.dataset == shown)
+    [row] = data[same].to_dict("records")
+    files = stored(name, label, dataset)
+    accuracy = [file["curve"]["test_accuracy"][-1] for file in files]
+    assert row["seeds"] == len(files) > 1
+    found = [row["median"], row["min"], row["max"]]
+    assert found == pytest.approx([np.median(accuracy), min(accuracy), max(accuracy)])
+    for column, accountant in (("claimed", claimed), ("proven", proven)):
+        spent = {file["epsilon"][accountant][-1] for file in files} if accountant else {None}
+        assert {row[column] if pd.notna(row[column]) else None} == spent
+
+
+def test_an_audit_stands_beside_the_very_run_that_it_is_of(explorer):
+    data = explorer.data.set_index(["experiment", "variant", "dataset"]).audited
+    folder = store.results_folder() / "audits"
+    for key, audit in {
+        ("tempered-sigmoids-figure-3", "tanh", "MNIST"): "flat-clipping",
+        ("tempered-sigmoids-shuffled", "tanh", "MNIST"): "shuffled-proof",
+        **{
+            ("backpropagation-clipping-table-1", "as published", shown): (
+                f"backpropagation-clipping-{name}"
+            )
+            for name, shown in (
+                ("mnist-claims-0.07", "MNIST"),
+                ("fashion-mnist-claims-0.87", "Fashion-MNIST"),
+            )
+        },
+    }.items():
+        assert data[key] == json.loads((folder / f"{audit}.json").read_text())["lower_bound"]
+    assert pd.isna(data["tempered-sigmoids-figure-3", "relu", "MNIST"])
+
+
+def test_every_experiment_with_a_whole_run_is_there(explorer):
+    have = {
+        name
+        for name, experiment in EXPERIMENTS.items()
+        for run in experiment.runs()
+        if (store.runs_folder() / f"{run.identity}.json").exists()
+    }
+    assert set(explorer.data.experiment) == have
+
+
+def test_what_is_stored_later_joins_and_runs_without_a_last_epoch_do_not(results):
+    experiment = find("losing-less-figure-3")
+    assert rows.settings() == []
+    run = experiment.runs()[0]
+    ends = {0: {"accuracy": 0.9}, 1: {"accuracy": 0.8, "epochs": 3}, 2: {"stopped": "far behind"}}
+    for seed, fields in ends.items():
+        store.write(store.runs_folder(), result_of(replace(run, seed=seed), **fields))
+    [setting] = rows.settings()
+    assert setting.experiment == experiment.name
+    # The second diverged: it counts as a guess.
+    assert setting.accuracy.to_dict() == {0: 0.9, 1: 0.1}
+    row = setting.row()
+    assert (row["paper"], row["method"], row["seeds"]) == ("losing less", "flat clipping, tanh", 2)
+
+
+def test_the_data_is_one_file_of_less_than_a_megabyte(explorer):
+    assert len(explorer.csv.encode()) < 1_000_000
+    back = pd.read_csv(io.StringIO(explorer.csv))
+    assert len(back) == len(explorer.data)
+    columns = ["dataset", "experiment", "variant", "method", "network", "settings", "link"]
+    assert back[columns].notna().all(axis=None)
+
+
+@pytest.mark.parametrize("name", EXPERIMENTS)
+def test_a_link_leads_to_a_heading_of_its_chapter(name):
+    chapter, heading = sections.section(name)
+    lines = (NOTEBOOKS / f"{chapter}.py").read_text().splitlines()
+    headings = {line.lstrip("# ") for line in lines if re.match(r"# #+ ", line)}
+    assert heading in headings or not heading
+    assert re.fullmatch(rf"{chapter}\.html#[a-z0-9-]*", sections.link(name))
+
+
+class _Loads(HTMLParser):
+    """What a page has the browser load."""
+
+    def __init__(self):
+        super().__init__()
+        self.found, self.rows, self.links = [], 0, []
+
+    def handle_starttag(self, tag, attributes):
+        given = dict(attributes)
+        self.found += [given["src"]] if "src" in given else []
+        self.found += [given["href"]] if tag == "link" else []
+        self.rows += tag == "tr"
+        self.links += [given["href"]] if tag == "a" else []
+
+
+def test_the_page_loads_nothing_and_has_every_row_without_a_script(explorer, html):
+    page_of = _Loads()
+    page_of.feed(html)
+    assert page_of.found == []
+    datasets = explorer.data.dataset.nunique()
+    assert page_of.rows == len(explorer.data) + datasets
+    assert page_of.links[: len(explorer.data)].count("") == 0
+    assert html.count("<details>") == datasets and "<noscript>" in html
+    assert not re.search(r"@import|url\(\s*['\"]?http", html)
+
+
+def test_the_chart_has_its_data_and_native_controls(explorer):
+    spec = chart(explorer.data).to_dict()
+    assert list(spec["datasets"].values()) == [explorer.csv]
+    assert '"url"' not in json.dumps(spec)
+    bound = {one["name"]: one["bind"]["input"] for one in spec["params"]}
+    assert bound == {
+        **dict.fromkeys(("which_dataset", "which_epsilon", "which_most", "which_seeds"), "radio"),
+        **dict.fromkeys(("which_paper", "which_method", "which_network"), "select"),
+    }
+    assert spec["width"] == "container"
+
+
+def test_runs_in_words():
+    run = vary(Run(), activation=Tempered(3.0, 1.0, 0.5), width=2.0)
+    assert words.method(run) == "flat clipping, tempered sigmoid"
+    assert words.settings(run) == (
+        "Poisson batches of 512, 40 epochs, SGD rate 0.5 momentum 0.9, C 0.1, σ 1.23, s 3, T 1, "
+        "o 0.5, filters x 2"
+    )
+    assert words.method(vary(Run(), loss=Composite())) == "flat clipping, tanh, composite loss"
+    assert words.settings(vary(Run(), loss=Huber(0.5))).endswith("σ 1.23, bound 0.5")
+    layers = vary(Run(), activation=LayerWise((Relu(), Tempered(1.0, 2.0, 0.5))))
+    assert words.settings(layers).endswith("layers () / (s 1, T 2, o 0.5)")
+
+
+def test_words_are_of_kinds_that_there_are():
+    assert set(words.KINDS) <= set(KINDS)
