@@ -49,7 +49,7 @@ def _holds(judged: Ledger, name: str) -> bool:
     return _entry(judged, name).outcome.verdict is Verdict.REPRODUCED
 
 
-def _gains(judged: Ledger, claim: str) -> str:
+def gains(judged: Ledger, claim: str) -> str:
     """Return what a claim's runs gain, by dataset, and on which datasets they are not stored."""
     ours, missing = [], []
     for entry in judged.entries:
@@ -76,7 +76,7 @@ def _tempered_sigmoids(judged: Ledger) -> tuple[str, str]:
             )
             published.append(f"{points(better - worse, 1)} on {DATASETS[entry.dataset]}")
     claimed = f"A bounded activation in place of relu: {', '.join(published)}, at the same ε."
-    return claimed, f"Each at its own best setting: {_gains(judged, 'table-3-gain')}"
+    return claimed, f"Each at its own best setting: {gains(judged, 'table-3-gain')}"
 
 
 def _losing_less(judged: Ledger) -> tuple[str, str]:
@@ -85,7 +85,7 @@ def _losing_less(judged: Ledger) -> tuple[str, str]:
     eq_11 = "holds" if holds else "adds norms that have to be multiplied"
     return (
         f"Another loss under a curriculum: {before:.1f} to {after:.1f} % on CIFAR-10 at ε < 3.",
-        f"Against cross-entropy, at the paper's settings: {_gains(judged, 'losing-less-better')} "
+        f"Against cross-entropy, at the paper's settings: {gains(judged, 'losing-less-better')} "
         f"The bound behind its penalty, Eq. 11, {eq_11}.",
     )
 
@@ -107,7 +107,7 @@ def _backpropagation_clipping(judged: Ledger) -> tuple[str, str]:
         f"{mnist.claimed_epsilon:g}.",
         "The ε is wrong: the sensitivity was divided by the batch size once too often, so that the "
         f"noise was {mnist.batch:,} times too small. The noise of the corrected code {targets}. "
-        f"Against flat clipping, both at a true ε of 3: {_gains(judged, 'backprop-better')}",
+        f"Against flat clipping, both at a true ε of 3: {gains(judged, 'backprop-better')}",
     )
 
 
@@ -117,7 +117,7 @@ def _tanh_filter(judged: Ledger) -> tuple[str, str]:
         "An elementwise tanh in place of clipping: more accuracy at the ε of DP-SGD.",
         "The ε is wrong: the paper proves a sensitivity of √n for n parameters and computes with "
         f"1, which {one}. At the same noise, whatever its ε: "
-        f"{_gains(judged, 'tanh-filter-better')}",
+        f"{gains(judged, 'tanh-filter-better')}",
     )
 
 

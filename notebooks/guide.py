@@ -1,0 +1,109 @@
+# ---
+# jupyter:
+#   jupytext:
+#     formats: ipynb,py:percent
+#     text_representation:
+#       extension: .py
+#       format_name: percent
+#   kernelspec:
+#     display_name: Python 3
+#     language: python
+#     name: python3
+# ---
+
+# %% [markdown]
+# # A practitioner's guide
+#
+# ## Which settings should I start from?
+#
+# From the row of the dataset that is most like yours, at the ε that you can afford. Keep its batch,
+# epochs and clipping norm, compute your own noise, and search the learning rate.
+
+# %% tags=["parameters", "remove-input"]
+profile = "stored"  # the guide reads what is stored at paper scale, whatever the profile
+
+# %% tags=["remove-input"]
+from dpstudy.chapters import guide
+from dpstudy.papers import claims
+
+guide.starting_points()
+
+# %% tags=["remove-input"]
+guide.ahead_with_fewer_seeds()
+
+# %% [markdown]
+# ## How to choose
+#
+# - **Choose the activation first.** On digits tanh beats relu. On other images search the learning
+#   rate of each before you compare them: on Fashion-MNIST most of the gain goes when relu has its
+#   own rate.
+# - **Let PLD compute the noise for your ε.** The conversion of the papers' time asks for more noise
+#   than the same ε needs.
+# - **Clip flat.** Clips inside backpropagation gain nothing at ε = 1 on MNIST.
+# - **Leave $s$, $T$ and $o$ alone.** A triplet for each layer is no better than one for all, and
+#   the best found of the family is no better than tanh.
+
+# %% tags=["remove-input"]
+guide.choices(claims.ledger())
+
+# %% [markdown]
+# [The explorer](explorer.ipynb) draws every stored setting.
+#
+# ## How do I check my own implementation?
+#
+# Test five things, each against something that shares no code with it. These tests do it here:
+#
+# - the clipped sum, against each example's gradient clipped by hand. `tests/test_mechanism.py`:
+#   `test_the_sum_is_vmap_grad_clipped_by_hand`
+# - the sensitivity, against the sum without one example, for each of them.
+#   `tests/test_mechanism.py`:
+#   `test_removing_any_one_example_changes_the_sum_by_at_most_the_clipping_norm`
+# - the noise, against its stated covariance. `tests/test_mechanism.py`:
+#   `test_the_noise_is_gaussian_with_the_stated_covariance_and_mean_zero`
+# - the sampling, against its stated probability. `tests/test_sampling.py`:
+#   `test_each_example_is_drawn_with_the_stated_probability_independently_of_all_others`
+# - the ε, against numerical integration of one step. `tests/test_accounting.py`:
+#   `test_one_sampled_step_by_numerical_integration`
+#
+# Spoil each once and see its test fail: noise five percent off has to be caught, as by
+# `tests/test_mechanism.py`: `test_noise_five_percent_off_is_caught`.
+#
+# Then audit the whole. Put a canary at the clip into a batch, or not, and guess which from the
+# noisy sum: a wrong factor shows in minutes. [The audits](07_audits.ipynb) explain how, and
+# `dpstudy audit flat-clipping` runs one.
+#
+# ## Five mistakes that broke published results
+#
+# 1. **The sensitivity was divided by the batch size, and the gradients were means already.** So the
+#    noise of [backpropagation clipping](04_backpropagation_clipping.ipynb) was too small by the
+#    batch size. Compute ε from the noise that was added. `tests/test_backpropagation_clipping.py`:
+#    `test_the_published_runs_claim_what_the_paper_prints_and_truly_cost_far_more`
+# 2. **A bound on each number was taken for a bound on the norm.** The
+#    [tanh filter](05_tanh_filter.ipynb) bounds each of $n$ numbers by 1, and with that the norm by
+#    $\sqrt n$; its ε was computed with 1. `tests/test_tanh_filter.py`:
+#    `test_the_published_filter_claims_1_and_is_proven_for_root_n`
+# 3. **Shuffled batches were accounted as Poisson samples.** Some gradients give away more than
+#    [the formula](01_accounting.ipynb) states. Give a shuffled run no ε under the name of an
+#    accountant. `tests/test_privacy.py`:
+#    `test_a_shuffled_run_never_carries_a_plain_epsilon`
+# 4. **Each layer was accounted as if it had drawn a batch of its own.** All layers of a step see
+#    the same examples: together they are one Gaussian mechanism, of $\sqrt L$ times the sensitivity
+#    of one. The [corrected code](04_backpropagation_clipping.ipynb) costs more than it aims at.
+#    `tests/test_backpropagation_clipping.py`:
+#    `test_all_layers_of_a_step_are_one_gaussian_of_the_stated_noise`
+# 5. **Two methods were compared at the setting of one.** Give both
+#    [the same search](02_tempered_sigmoids.ipynb). `tests/test_experiments.py`:
+#    `test_the_search_is_the_same_for_both_activations_and_within_its_budget`
+#
+# And report the last epoch, never the best. `tests/test_readings.py`:
+# `test_the_final_accuracy_is_that_of_the_last_epoch_not_of_the_best`
+#
+# ## A first private run
+#
+# This trains two networks at a true ε of 3 on the images that come with the package, in about a
+# minute. Paste it into a file or a notebook. To go on from here, put your own arrays into
+# [the engine](../book/engine.md), or [a remedy of your own](../book/add_a_remedy.md) into the run.
+#
+# ```{literalinclude} ../book/first_private_run.py
+# :language: python
+# ```

@@ -1,0 +1,136 @@
+"""The guide says what is stored, names tests that exist, and its example runs."""
+
+import ast
+import re
+import runpy
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import stats
+
+from dpstudy.chapters import guide
+from dpstudy.chapters.explorer import rows
+from dpstudy.lab import readings
+from dpstudy.lab.noise import noise_multiplier
+from dpstudy.page.lines import Line
+from dpstudy.page.results import gain
+from dpstudy.papers import find
+from dpstudy.papers.claims import ledger
+from dpstudy.parts.images import DATASETS
+from dpstudy.parts.run import Run
+from dpstudy.privacy.accounting import epsilon
+
+ROOT = Path(__file__).parents[1]
+PAGE = (ROOT / "notebooks" / "guide.py").read_text()
+SCRIPT = ROOT / "book" / "first_private_run.py"
+NAMED = re.findall(r"`tests/(test_\w+\.py)`:\s*(?:# +)?`(test_\w+)`", PAGE)
+
+
+@pytest.fixture(autouse=True)
+def of_the_study(monkeypatch):
+    monkeypatch.delenv("DPSTUDY_RESULTS", raising=False)
+
+
+@cache
+def line(name, dataset, label):
+    return Line(readings.read(find(name), dataset=dataset), label)
+
+
+def above(name, dataset, better, other):
+    """Return the ends of the interval of what one variant gains over another."""
+    found = gain(line(name, dataset, better), line(name, dataset, other))
+    return found["low"], found["high"]
+
+
+@pytest.mark.parametrize(("file", "name"), NAMED)
+def test_every_test_that_is_named_exists(file, name):
+    tree = ast.parse((ROOT / "tests" / file).read_text())
+    assert name in {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}
+
+
+def test_every_mistake_has_its_test():
+    assert PAGE.count("`test_") == len(NAMED)
+    mistakes = PAGE.partition("## Five mistakes")[2].partition("# And report")[0]
+    items = re.split(r"^# \d\. ", mistakes, flags=re.MULTILINE)[1:]
+    assert len(items) == 5
+    assert all(item.count("`test_") == 1 for item in items)
+
+
+def test_starting_points_are_the_best_of_what_is_stored():
+    data = guide.starting_points().data
+    shown, found = {name: dataset for dataset, name in DATASETS.items()}, rows.settings()
+    assert len(data) == len(guide.WANTED) * data.dataset.nunique()
+    for row in data.to_dict("records"):
+        about = row["wanted ε"]
+        fit = [
+            one
+            for one in found
+            if one.run.dataset.name == shown[row["dataset"]]
+            and one.run.dataset.held_out == 0
+            and len(one.runs) >= 3
+            and one.proven is not None
+            and 0.75 * about <= one.proven <= 1.1 * about
+        ]
+        if not fit:
+            assert row["method"] == "no stored run" and pd.isna(row["mean"])
+            continue
+        accuracies = max((list(one.accuracy) for one in fit), key=np.mean)
+        half = stats.sem(accuracies) * stats.t.ppf(0.975, len(accuracies) - 1)
+        assert row["mean"] == pytest.approx(np.mean(accuracies))
+        assert row["high"] - row["mean"] == pytest.approx(half)
+        assert row["seeds"] == len(accuracies)
+
+
+def test_fewer_seeds_are_named_where_they_are_ahead():
+    note = guide.ahead_with_fewer_seeds()
+    said, found = "" if note is None else note.text, rows.settings()
+    for row in guide.starting_points().data.to_dict("records"):
+        name = next(key for key, shown in DATASETS.items() if shown == row["dataset"])
+        any_number = guide.best(found, name, row["wanted ε"], seeds=1)
+        sure = 0 if pd.isna(row["mean"]) else row["mean"]
+        ahead = any_number is not None and any_number.accuracy.mean() > sure + 0.01
+        assert (f"{row['dataset']}, about {row['wanted ε']:g}: " in said) == ahead
+
+
+def test_gains_are_those_of_the_ledger():
+    said = guide.choices(ledger()).data.set_index("choice")["points of accuracy gained"]
+    low, high = above(
+        "tempered-sigmoids-table-3-search", "mnist", "tanh, private, best", "relu, private, best"
+    )
+    assert f"({100 * low:.2f} to {100 * high:.2f}) on MNIST" in said["tanh in place of relu"]
+
+
+def test_how_to_choose():
+    search = "tempered-sigmoids-table-3-search", "tanh, private, best", "relu, private, best"
+    assert above(search[0], "mnist", *search[1:])[0] > 0
+    at_one = gain(
+        *(line("tempered-sigmoids-figure-3", "fashion-mnist", n) for n in ("tanh", "relu"))
+    )
+    at_own = gain(*(line(search[0], "fashion-mnist", name) for name in search[1:]))
+    assert at_own["points"] < at_one["points"] / 2
+    noise = noise_multiplier(3.0, 60_000, 512, 40)
+    steps, q = 40 * Run().steps_per_epoch, Run().sampling_probability
+    spent = {"sampling_probability": q, "steps": steps, "delta": 1e-5}
+    assert epsilon(noise_multiplier=noise, accountant="rdp-2019", **spent) > 3.0
+    clips = "backpropagation clipping, epsilon 1", "flat clipping, epsilon 1"
+    assert above("backpropagation-clipping-against-flat", "mnist", *clips)[0] < 0
+    layers = line("tempered-sigmoids-layer-wise", "mnist", "layer-wise, best")
+    shared = line("tempered-sigmoids-layer-wise", "mnist", "shared, best")
+    assert layers.accuracy.mean() < shared.accuracy.mean()
+    for dataset in ("mnist", "fashion-mnist"):
+        of_family = (line("tempered-sigmoids-figure-2", dataset, n) for n in ("best", "tanh"))
+        found, tanh = (one.accuracy.mean() for one in of_family)
+        assert found < tanh
+
+
+def test_the_example_is_shown_whole_short_and_runs(tmp_path, monkeypatch, capsys):
+    assert f"{{literalinclude}} ../book/{SCRIPT.name}\n# :language: python\n# ```" in PAGE
+    assert len(SCRIPT.read_text().splitlines()) <= 30
+    monkeypatch.chdir(tmp_path)
+    runpy.run_path(str(SCRIPT))
+    found = re.findall(r"(\w+): test accuracy (\d\.\d+) at epsilon 3\.00", capsys.readouterr().out)
+    accuracies = {name: float(accuracy) for name, accuracy in found}
+    assert accuracies["tanh"] > accuracies["relu"] > 0.8
