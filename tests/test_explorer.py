@@ -170,6 +170,8 @@ def test_the_chart_has_its_data_and_native_controls(explorer):
     spec = chart(explorer.data).to_dict()
     assert list(spec["datasets"].values()) == [explorer.csv]
     assert '"url"' not in json.dumps(spec)
+    numbers = {*rows.EPSILONS, "seeds", "median", "min", "max"}
+    assert spec["data"]["format"]["parse"] == dict.fromkeys(numbers, "number")
     bound = {one["name"]: one["bind"]["input"] for one in spec["params"]}
     assert bound == {
         **dict.fromkeys(("which_dataset", "which_epsilon", "which_most", "which_seeds"), "radio"),

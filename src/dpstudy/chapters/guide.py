@@ -78,7 +78,10 @@ def starting_points() -> Table:
             "low": "{:.2%}",
             "high": "{:.2%}",
         },
-        merged={"accuracy": "{mean} ({low} to {high})"},
+        merged={
+            "accuracy": "{mean} ({low} to {high})",
+            "setting": "{method}, {network}, {settings}",
+        },
     )
 
 
@@ -117,15 +120,15 @@ def _row(one: Setting | None) -> dict[str, object]:
         return {"method": NOTHING}
     mean = Estimate.mean(one.accuracy)
     return {
-        "method": words.method(one.run),
+        "true ε": one.proven,
         "mean": mean.value,
         "low": mean.low,
         "high": mean.high,
         "seeds": len(one.runs),
-        "true ε": one.proven,
+        "method": words.method(one.run),
         "network": words.kind(one.run.network),
         "settings": words.settings(one.run),
-        "from": _source(one),
+        "experiment": one.experiment,
     }
 
 

@@ -20,7 +20,7 @@ _HEIGHT = 400
 _COLORS = [style.color.replace("#000000", "currentColor") for style in STYLES]
 # One less than colours, so that thirty methods differ in one or the other.
 _SHAPES = ["circle", "square", "triangle-up", "diamond", "cross"]
-_ERRORS = [0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 0.9]
+_ERRORS = [0.005, 0.01, 0.015, 0.02, 0.03, 0.05, 0.07, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.6, 0.9]
 _TICKS = [0.01, 0.03, 0.1, 0.3, 1, 3, 10, 30, 100, *(10**power for power in range(3, 8))]
 _OF_THE_THEME = ("labelColor", "titleColor", "tickColor", "domainColor", "gridColor")
 _THEME = {
@@ -53,7 +53,8 @@ _WORDS = {
         for column in ("claimed", "proven", "audited")
     },
 }
-_TOOLTIP = ["method", "network", "settings", "accuracy", "claimed ε", "proven ε", "audited ε"]
+_SPENT = ["claimed ε", "proven ε", "audited ε"]
+_TOOLTIP = ["method", "network", "settings", "accuracy", *_SPENT, "experiment", "variant"]
 _WITHIN = "datum.epsilon > 0 && datum.epsilon <= which_most"
 _OF = "(which_{0} == 'all' || datum.{0} == which_{0})"
 _PICKED = " && ".join([_WITHIN, *map(_OF.format, ("paper", "method", "network"))])
@@ -62,7 +63,10 @@ _FREE = " && ".join(["!(datum.proven > 0)", *map(_OF.format, ("paper", "network"
 
 def chart(data: pd.DataFrame) -> alt.LayerChart:
     """Return the chart of rows, as `rows.table` has them, with its data and its controls in it."""
-    source = alt.InlineData(values=data.to_csv(index=False), format=alt.CsvDataFormat(type="csv"))
+    # Else all are words to Vega, and a missing number is an empty one.
+    numbers = dict.fromkeys(data.select_dtypes("number"), "number")
+    form = alt.CsvDataFormat(type="csv", parse=numbers)
+    source = alt.InlineData(values=data.to_csv(index=False), format=form)
     drawn = alt.layer(_others(), _free(), *_picked(), _best(), data=source)
     drawn = drawn.transform_calculate(**_WORDS)
     drawn = drawn.transform_filter("datum.dataset == which_dataset && datum.seeds >= which_seeds")
@@ -106,12 +110,14 @@ def _controls(data: pd.DataFrame) -> list[alt.Parameter]:
 def _x() -> alt.X:
     shown = "datum.value < 1 ? toString(datum.value) : format(datum.value, ',')"
     axis = alt.Axis(values=_TICKS, labelExpr=shown, labelOverlap="parity")
-    return alt.X("epsilon:Q", title="ε", scale=alt.Scale(type="log", nice=False), axis=axis)
+    domain = alt.DomainUnionWith(unionWith=[1, 3])
+    scale = alt.Scale(type="log", domain=domain, nice=False, padding=8)
+    return alt.X("epsilon:Q", title="ε", scale=scale, axis=axis)
 
 
 def _y() -> alt.Y:
-    axis = alt.Axis(values=_ERRORS, labelExpr="format(1 - datum.value, '~%')")
-    scale = alt.Scale(type="log", reverse=True, nice=False)
+    axis = alt.Axis(values=_ERRORS, labelExpr="format(1 - datum.value, '~%')", labelOverlap=True)
+    scale = alt.Scale(type="log", reverse=True, nice=False, padding=8)
     return alt.Y("error:Q", title="test accuracy at the last epoch", scale=scale, axis=axis)
 
 
