@@ -39,7 +39,8 @@ guide.ahead_with_fewer_seeds()
 #   own rate.
 # - **Let PLD compute the noise for your ε.** The conversion of the papers' time asks for more noise
 #   than the same ε needs.
-# - **Clip flat.** Clips inside backpropagation gain nothing at ε = 1 on MNIST.
+# - **Clip flat first.** Clips inside backpropagation have two bounds to search, and gain nothing at
+#   ε = 1 on MNIST.
 # - **Leave $s$, $T$ and $o$ alone.** A triplet for each layer is no better than one for all, and
 #   the best found of the family is no better than tanh.
 
@@ -100,8 +101,8 @@ guide.choices(claims.ledger())
 #
 # ## A first private run
 #
-# This trains two networks at a true ε of 3 on the images that come with the package, in about a
-# minute. Paste it into a file or a notebook. To go on from here, put your own arrays into
+# This trains two networks at a true ε of 3 on images that come with a dependency, in less than
+# two minutes. Paste it into a file or a notebook. To go on from here, put your own arrays into
 # [the engine](../book/engine.md), or [a remedy of your own](../book/add_a_remedy.md) into the run.
 #
 # ```{literalinclude} ../book/first_private_run.py
