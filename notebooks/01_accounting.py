@@ -17,8 +17,8 @@
 # **In short.** Losing less trains at ε = 3, tempered sigmoids at 2.7 to 7.53, backpropagation
 # clipping at 0.07 to 3.64; the tanh filter states none.
 #
-# - Losing less holds for Poisson sampling: its settings cost ε = 2.36 to 2.39 by today's
-#   accountant, PLD. Exactly ε = 3 takes 13 to 16 % less noise, for free.
+# - Losing less holds for {term}`Poisson sampling`: its settings cost ε = 2.36 to 2.39 by today's
+#   accountant, {term}`PLD`. Exactly ε = 3 takes 13 to 16 % less noise, for free.
 # - If its batches are cut from a shuffled data set, the same settings give away ε = 3.69 to 8.56
 #   for some gradients within the clip. That it shuffles is inferred from the code it builds on; it
 #   names Opacus, which can do either.

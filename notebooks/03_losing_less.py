@@ -14,8 +14,9 @@
 # %% [markdown]
 # # Losing less
 #
-# **In short.** The paper replaces cross-entropy by a sum of three losses under a curriculum, and
-# reports 63.2 % on CIFAR-10 where cross-entropy has 59.8 % at ε < 3 {cite}`shamsabadi2023losing`.
+# **In short.** The paper replaces cross-entropy by a sum of three losses under a
+# {term}`curriculum`, and reports 63.2 % on CIFAR-10 where cross-entropy has 59.8 % at ε < 3
+# {cite}`shamsabadi2023losing`.
 
 # %% tags=["remove-input"]
 from dpstudy.papers.losing_less import figures as chapter

@@ -14,8 +14,9 @@
 # %% [markdown]
 # # Backpropagation clipping
 #
-# **In short.** The paper clips inside backpropagation instead of after it, and reports 98.7 % on
-# MNIST at ε = 0.07 and 88.6 % on Fashion-MNIST at ε = 0.87 {cite}`stevens2022backpropagation`.
+# **In short.** The paper clips inside backpropagation instead of after it
+# ({term}`backpropagation clipping`), and reports 98.7 % on MNIST at ε = 0.07 and 88.6 % on
+# Fashion-MNIST at ε = 0.87 {cite}`stevens2022backpropagation`.
 #
 # - The accuracies come back, 98.62 and 88.41 %. The ε do not: the code divided the sensitivity by
 #   the batch size once too often, so that the noise was 4,096 times too small. Proven is ε = 2,034

@@ -16,7 +16,7 @@
 #
 # **In short.** The paper passes each number of an example's gradient through tanh instead of
 # clipping its norm, and reports more accuracy with the noise of DP-SGD {cite}`amian2022tanh`. It
-# computes ε with a sensitivity of 1, where its own proof has $\sqrt n$ for $n$ parameters.
+# computes ε with a {term}`sensitivity` of 1, where its own proof has $\sqrt n$ for $n$ parameters.
 
 # %% tags=["remove-input"]
 from dpstudy.papers.tanh_filter import figures as chapter
