@@ -67,3 +67,42 @@ def test_citations_are_in_the_bibliography(page):
     cited = re.findall(r"\{cite(?::\w+)?\}`([^`]+)`", markdown(page))
     for key in (key.strip() for keys in cited for key in keys.split(",")):
         assert key in KEYS, f"{key} is not in references.bib"
+
+
+LABELS = {label for page in PAGES for label in re.findall(r"^\((\S+)\)=$", markdown(page), re.M)}
+TERMS = set(re.findall(r"^(\S.*)\n  \S", markdown("book/glossary"), re.M))
+LINK = re.compile(r"\]\(([^)\s]+)\)|\{(doc|ref|term)\}`(?:[^`<]*<)?([^`>]+)>?`")
+
+
+def broken(text: str, folder: Path) -> list[str]:
+    """Links within the book, from a page in that folder, that lead nowhere."""
+    lost = []
+    for plain, role, named in LINK.findall(text):
+        target, _, anchor = plain.partition("#")
+        if role == "term":
+            found = named in TERMS
+        elif role == "doc":
+            found = (folder / named).resolve().relative_to(ROOT).as_posix() in PAGES
+        else:
+            found = bool({target, anchor, named} & LABELS) or (
+                not anchor and (folder / target).is_file()
+            )
+        if not (found or plain.startswith(("http://", "https://"))):
+            lost.append(plain or named)
+    return lost
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_links_within_the_book_lead_somewhere(page):
+    assert not broken(markdown(page), (ROOT / page).parent)
+
+
+@pytest.mark.parametrize("page", ["README.md", "CHANGELOG.md"])
+def test_links_of_the_repository_lead_somewhere(page):
+    assert not broken((ROOT / page).read_text(), ROOT)
+
+
+def test_a_link_that_leads_nowhere_is_found():
+    text = "[a](nowhere.md) [b](no-label) {doc}`nothing` {term}`none` {ref}`so <no-such>`"
+    assert broken(text, ROOT / "book") == ["nowhere.md", "no-label", "nothing", "none", "no-such"]
+    assert not broken("[a](https://example.org) {doc}`Engine <engine>` {term}`PLD`", ROOT / "book")
