@@ -1,7 +1,9 @@
 """The table of contents, the notebooks and their paired scripts agree."""
 
 import re
+import runpy
 from pathlib import Path
+from types import SimpleNamespace
 
 import jupytext
 import nbformat
@@ -26,6 +28,29 @@ def markdown(page: str) -> str:
         notebook = jupytext.read(ROOT / f"{page}.ipynb")
         return "\n\n".join(c.source for c in notebook.cells if c.cell_type == "markdown")
     return (ROOT / f"{page}.md").read_text()
+
+
+def with_repository(address: str) -> SimpleNamespace:
+    """What the book's configuration becomes with that address of its repository."""
+    config = SimpleNamespace(html_baseurl="", html_theme_options={"repository_url": address})
+    runpy.run_path(str(ROOT / "book/_ext/addresses.py"))["buttons"](None, config)
+    return config
+
+
+def test_no_page_names_a_repository_while_none_is_set():
+    book = yaml.safe_load((ROOT / "_config.yml").read_text())["sphinx"]["config"]
+    assert book["html_theme_options"]["repository_url"] == ""
+    assert with_repository("") == SimpleNamespace(
+        html_baseurl="", html_theme_options={"repository_url": ""}
+    )
+
+
+def test_buttons_and_address_follow_from_the_repository():
+    config = with_repository("https://github.com/Someone/study/")
+    assert config.html_baseurl == "https://someone.github.io/study/"
+    for button in ("use_repository_button", "use_edit_page_button", "use_issues_button"):
+        assert config.html_theme_options[button]
+    assert config.html_theme_options["launch_buttons"]["colab_url"]
 
 
 @pytest.mark.parametrize("page", PAGES)
