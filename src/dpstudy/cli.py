@@ -55,6 +55,7 @@ def list_experiments(as_json: bool) -> None:
     from dpstudy.lab import readings
     from dpstudy.papers import EXPERIMENTS
 
+    results.say_where_they_are()
     rows = []
     for experiment in EXPERIMENTS.values():
         for dataset in experiment.datasets:
@@ -94,6 +95,7 @@ def claims(paper: str | None, as_json: bool) -> None:
     """
     from dpstudy.papers.claims import ledger
 
+    results.say_where_they_are()
     judged = ledger(paper)
     for line in judged.damaged:
         complain(f"left out: {line}")
