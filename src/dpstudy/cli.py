@@ -55,7 +55,6 @@ def list_experiments(as_json: bool) -> None:
     from dpstudy.lab import readings
     from dpstudy.papers import EXPERIMENTS
 
-    results.say_where_they_are()
     rows = []
     for experiment in EXPERIMENTS.values():
         for dataset in experiment.datasets:
@@ -82,6 +81,7 @@ def list_experiments(as_json: bool) -> None:
             )
         if datasets[0]["damaged"]:
             click.echo("  damaged files are left out: see `dpstudy results verify`")
+    results.say_where_they_are()
 
 
 @main.command()
@@ -95,7 +95,6 @@ def claims(paper: str | None, as_json: bool) -> None:
     """
     from dpstudy.papers.claims import ledger
 
-    results.say_where_they_are()
     judged = ledger(paper)
     for line in judged.damaged:
         complain(f"left out: {line}")
@@ -107,6 +106,7 @@ def claims(paper: str | None, as_json: bool) -> None:
     counts = [f"{count} {verdict}" for verdict, count in judged.counts.items() if count]
     claims, verdicts = len(judged.by_claim), len(judged.entries)
     click.echo(f"{claims} claims, {verdicts} verdicts: {', '.join(counts)}")
+    results.say_where_they_are()
 
 
 def _print_claims(paper: str, entries: list[Entry]) -> None:
