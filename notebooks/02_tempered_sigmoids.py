@@ -268,7 +268,7 @@ accuracy.norms(scenarios)
 
 # %% [markdown]
 # The paper's Eq. 4 and 5 bound gradients by the inverse temperature $T$, for logistic regression;
-# {doc}`the chapter on propositions <06_theorems>` tests both.
+# {prf:ref}`gradient-norm-binary` and {prf:ref}`gradient-norm-multiclass` test both.
 #
 # ## Table 4: learning rates and optimizers
 #

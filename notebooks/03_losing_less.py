@@ -140,7 +140,7 @@ chapter.changed(adam, whole)
 #
 # The paper's explanation: cross-entropy has logits and weights grow, gradients grow with them, and
 # clipping turns their mean. It argues with Eq. 11, which adds norms that have to be multiplied;
-# {doc}`06_theorems` has the bound that holds.
+# {prf:ref}`gradient-norm-sum` has the bound that holds.
 
 # %% tags=["remove-input"]
 chapter.norms(inside)

@@ -10,6 +10,8 @@ import nbformat
 import pytest
 import yaml
 
+from dpstudy.chapters.statements import STATEMENTS
+
 ROOT = Path(__file__).parents[1]
 TOC = yaml.safe_load((ROOT / "_toc.yml").read_text())
 PAGES = [TOC["root"], *(page["file"] for part in TOC["parts"] for page in part["chapters"])]
@@ -96,7 +98,7 @@ def test_citations_are_in_the_bibliography(page):
 
 LABELS = {label for page in PAGES for label in re.findall(r"^\((\S+)\)=$", markdown(page), re.M)}
 TERMS = set(re.findall(r"^(\S.*)\n  \S", markdown("book/glossary"), re.M))
-LINK = re.compile(r"\]\(([^)\s]+)\)|\{(doc|ref|term)\}`(?:[^`<]*<)?([^`>]+)>?`")
+LINK = re.compile(r"\]\(([^)\s]+)\)|\{(doc|ref|term|prf:ref)\}`(?:[^`<]*<)?([^`>]+)>?`")
 
 
 def broken(text: str, folder: Path) -> list[str]:
@@ -106,6 +108,8 @@ def broken(text: str, folder: Path) -> list[str]:
         target, _, anchor = plain.partition("#")
         if role == "term":
             found = named in TERMS
+        elif role == "prf:ref":
+            found = named in STATEMENTS
         elif role == "doc":
             found = (folder / named).resolve().relative_to(ROOT).as_posix() in PAGES
         else:
@@ -129,5 +133,13 @@ def test_links_of_the_repository_lead_somewhere(page):
 
 def test_a_link_that_leads_nowhere_is_found():
     text = "[a](nowhere.md) [b](no-label) {doc}`nothing` {term}`none` {ref}`so <no-such>`"
-    assert broken(text, ROOT / "book") == ["nowhere.md", "no-label", "nothing", "none", "no-such"]
+    text += "{prf:ref}`no-one`"
+    assert broken(text, ROOT / "book") == [
+        "nowhere.md",
+        "no-label",
+        "nothing",
+        "none",
+        "no-such",
+        "no-one",
+    ]
     assert not broken("[a](https://example.org) {doc}`Engine <engine>` {term}`PLD`", ROOT / "book")
