@@ -58,7 +58,8 @@ book: $(READY)  ## build the book; ends with the path of its first page
 
 links: $(READY)  ## check the links that leave the book (wants a network)
 	@$(BIN)/jupyter-book config sphinx . >/dev/null
-	@PYTHONPATH=book/_ext $(BIN)/sphinx-build -b linkcheck -D nb_execution_mode=off -a -E -q . _build/links
+	@PYTHONPATH=book/_ext $(BIN)/sphinx-build -b linkcheck -D nb_execution_mode=off -a -E -Q . _build/links || { \
+		grep -F '[broken]' _build/links/output.txt; exit 1; }
 
 lint: $(READY)
 	@$(BIN)/ruff check .
