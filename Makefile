@@ -32,7 +32,7 @@ export PYTHONHASHSEED := 0
 export PYDEVD_DISABLE_FILE_VALIDATION := 1
 export TF_CPP_MIN_LOG_LEVEL ?= 2
 
-.PHONY: help env book test lint smoke notebooks bench bench-lock lock clean distclean
+.PHONY: help env book links test lint smoke notebooks bench bench-lock lock clean distclean
 
 help:  ## say what each target does
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 18
@@ -55,6 +55,11 @@ book: $(READY)  ## build the book; ends with the path of its first page
 	@$(BIN)/jupyter-book config sphinx . >/dev/null
 	@PYTHONPATH=book/_ext $(BIN)/sphinx-build -b html -j $(PAGES_AT_ONCE) -a -E -W -n --keep-going -q . _build/html
 	@echo "$(CURDIR)/$(HTML)"
+
+links: $(READY)  ## check the links that leave the book (wants a network)
+	@$(BIN)/jupyter-book config sphinx . >/dev/null
+	@PYTHONPATH=book/_ext $(BIN)/sphinx-build -b linkcheck -D nb_execution_mode=off -a -E -Q . _build/links || { \
+		grep -F '[broken]' _build/links/output.txt; exit 1; }
 
 lint: $(READY)
 	@$(BIN)/ruff check .

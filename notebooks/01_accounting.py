@@ -17,8 +17,8 @@
 # **In short.** Losing less trains at ε = 3, tempered sigmoids at 2.7 to 7.53, backpropagation
 # clipping at 0.07 to 3.64; the tanh filter states none.
 #
-# - Losing less holds for Poisson sampling: its settings cost ε = 2.36 to 2.39 by today's
-#   accountant, PLD. Exactly ε = 3 takes 13 to 16 % less noise, for free.
+# - Losing less holds for {term}`Poisson sampling`: its settings cost ε = 2.36 to 2.39 by today's
+#   accountant, {term}`PLD`. Exactly ε = 3 takes 13 to 16 % less noise, for free.
 # - If its batches are cut from a shuffled data set, the same settings give away ε = 3.69 to 8.56
 #   for some gradients within the clip. That it shuffles is inferred from the code it builds on; it
 #   names Opacus, which can do either.
@@ -138,7 +138,7 @@ print(f"shuffled: at least {least:.3f}, proven {proven:.3f}")
 # shuffling alone, and grants that every noisy sum is seen, can certify 3. Only the noisiest
 # setting, σ = 5.67 for CIFAR-10 with ScatterNet, stays below 3 at least, with 2.36. It does not
 # follow that an attack on such a network exists: real gradients need not come near this case.
-# {doc}`06_theorems` shows the same by drawing.
+# {prf:ref}`shuffled-as-if-sampled` shows the same by drawing.
 #
 # ## The tanh filter
 #
@@ -212,7 +212,8 @@ chapter.corrected_table()
 # %% [markdown]
 # The target of 3 costs 23.6, that of 1 costs 3.19, and that of 0.1 costs 0.102. This still grants
 # that the mean loss divides by a constant. It divides by the size of the drawn batch, through which
-# an example can change the terms of others: {doc}`06_theorems` has what that costs.
+# an example can change the terms of others: {prf:ref}`layer-sensitivity-mean-loss` has what that
+# costs.
 #
 # ## To do
 #

@@ -14,8 +14,9 @@
 # %% [markdown]
 # # Losing less
 #
-# **In short.** The paper replaces cross-entropy by a sum of three losses under a curriculum, and
-# reports 63.2 % on CIFAR-10 where cross-entropy has 59.8 % at ε < 3 {cite}`shamsabadi2023losing`.
+# **In short.** The paper replaces cross-entropy by a sum of three losses under a
+# {term}`curriculum`, and reports 63.2 % on CIFAR-10 where cross-entropy has 59.8 % at ε < 3
+# {cite}`shamsabadi2023losing`.
 
 # %% tags=["remove-input"]
 from dpstudy.papers.losing_less import figures as chapter
@@ -139,7 +140,7 @@ chapter.changed(adam, whole)
 #
 # The paper's explanation: cross-entropy has logits and weights grow, gradients grow with them, and
 # clipping turns their mean. It argues with Eq. 11, which adds norms that have to be multiplied;
-# {doc}`06_theorems` has the bound that holds.
+# {prf:ref}`gradient-norm-sum` has the bound that holds.
 
 # %% tags=["remove-input"]
 chapter.norms(inside)

@@ -14,8 +14,9 @@
 # %% [markdown]
 # # Backpropagation clipping
 #
-# **In short.** The paper clips inside backpropagation instead of after it, and reports 98.7 % on
-# MNIST at ε = 0.07 and 88.6 % on Fashion-MNIST at ε = 0.87 {cite}`stevens2022backpropagation`.
+# **In short.** The paper clips inside backpropagation instead of after it
+# ({term}`backpropagation clipping`), and reports 98.7 % on MNIST at ε = 0.07 and 88.6 % on
+# Fashion-MNIST at ε = 0.87 {cite}`stevens2022backpropagation`.
 #
 # - The accuracies come back, 98.62 and 88.41 %. The ε do not: the code divided the sensitivity by
 #   the batch size once too often, so that the noise was 4,096 times too small. Proven is ε = 2,034
@@ -77,10 +78,10 @@ for size in (0.01, 1.0, 100.0):
 # Each of the $L$ layers gets Gaussian noise in proportion to $ab$. All layers see the same batch,
 # so that a step is one Gaussian mechanism of sensitivity $\sqrt L\,ab$. The paper adds the layers'
 # costs up by zCDP, which comes to the same, and takes an epoch of disjoint batches for one step:
-# $\rho = LE / 2\sigma^2$ after $E$ epochs. Both are right, and {doc}`06_theorems` tests them. Wrong
-# is what the code made of $ab$: it clips the gradients of a mean loss, which are smaller by the
-# batch size already, and divides the sensitivity by the batch size again
-# {cite}`stevens2022code,tramer2022debugging`.
+# $\rho = LE / 2\sigma^2$ after $E$ epochs. Both are right: {prf:ref}`zcdp-composition` and
+# {prf:ref}`parallel-composition`. Wrong is what the code made of $ab$: it clips the gradients of a
+# mean loss, which are smaller by the batch size already, and divides the sensitivity by the batch
+# size again {cite}`stevens2022code,tramer2022debugging`.
 
 # %% tags=["remove-input"]
 from dpstudy.lab.profiles import prepare

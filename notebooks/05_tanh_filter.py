@@ -16,7 +16,7 @@
 #
 # **In short.** The paper passes each number of an example's gradient through tanh instead of
 # clipping its norm, and reports more accuracy with the noise of DP-SGD {cite}`amian2022tanh`. It
-# computes ε with a sensitivity of 1, where its own proof has $\sqrt n$ for $n$ parameters.
+# computes ε with a {term}`sensitivity` of 1, where its own proof has $\sqrt n$ for $n$ parameters.
 
 # %% tags=["remove-input"]
 from dpstudy.papers.tanh_filter import figures as chapter
@@ -90,7 +90,7 @@ chapter.left_out(left_out, figures)
 # Claimed: the accounting of DP-SGD with sensitivity 1, "in the same way" (Section IV.B). Of the
 # longest norm seen: what ε would be if no filtered gradient were ever longer. That is no guarantee:
 # the longest of a thousand examples says nothing of the one that an attacker chooses. Proven: with
-# $\sqrt n$. {doc}`06_theorems` has the proposition, {doc}`07_audits` the audit.
+# $\sqrt n$. {prf:ref}`tanh-filter-root-n` has the bound, {doc}`07_audits` the audit.
 
 # %% tags=["remove-input"]
 chapter.epsilons(figures)

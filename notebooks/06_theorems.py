@@ -61,7 +61,7 @@ print(statement.check().finding)
 #
 # $$\lVert \tanh(g) \rVert_2 < \sqrt n$$
 #
-# for $n$ entries, and accounts with 1.
+# for $n$ entries, and accounts with 1 ({prf:ref}`tanh-filter-sensitivity-one`).
 
 # %% tags=["nbval-check-output"]
 import jax.numpy as jnp
@@ -173,7 +173,7 @@ chapter.gradient_norms()
 #
 # The gradient of layer $M - 1$ is $G = ((p - y) W \odot f'(h))^\top a$. The paper
 # {cite}`shamsabadi2023losing` bounds it by $\lVert p - y\rVert + \lVert W\rVert + \lVert a\rVert$.
-# Norms of a product multiply:
+# Norms of a product multiply ({prf:ref}`gradient-norm-sum`):
 #
 # $$\lVert G \rVert_2 \le \lVert p - y\rVert_2\, \lVert W\rVert_2\, \lVert a\rVert_2
 # \qquad (|f'| \le 1).$$
@@ -187,7 +187,7 @@ chapter.gradient_norms()
 #
 # Clipped gradient descent on tempered logistic regression with $\lVert z \rVert \le 1$ ends with
 # an excess loss of $O(\Delta)$ for $\Delta = \max(T - C, 0)\,\lVert\Theta\rVert$. The proof gives
-# $2\Delta$.
+# $2\Delta$ ({prf:ref}`clipping-bias`).
 
 # %% tags=["remove-input"]
 chapter.theorem_1()
@@ -215,7 +215,7 @@ chapter.circulation()
 #
 # ## Every statement
 #
-# Folded by paper: what was said, what would break it, and what was found.
+# Folded by paper: what was said, what was found, what would break it, and its claim in the ledger.
 
 # %% tags=["remove-input"]
 chapter.all_statements()

@@ -14,8 +14,8 @@
 # %% [markdown]
 # # Audits: what an attacker can show
 #
-# **In short.** A claimed ε is an upper bound on what leaks. An audit measures a lower bound; where
-# it is above the claim, the claim is false.
+# **In short.** A claimed ε is an upper bound on what leaks. An {term}`audit` measures a lower
+# bound; where it is above the claim, the claim is false.
 #
 # - Backpropagation clipping as published claims ε = 0.07 on MNIST and 0.87 on Fashion-MNIST. The
 #   audit shows at least 8.61 and 8.62, the most that so many trials can show; trained models alone
@@ -29,8 +29,8 @@
 # - No sound mechanism is above its proven ε. Flat clipping at σ = 1.23 is proven for 2.36, and at
 #   least 1.09 leaks.
 #
-# **To do.** Audit your own implementation with a canary at the clip before you state an ε. A wrong
-# factor shows in minutes.
+# **To do.** Audit your own implementation with a {term}`canary` at the clip before you state an ε.
+# A wrong factor shows in minutes.
 
 # %% tags=["remove-input"]
 from dpstudy.chapters.audits import page as chapter

@@ -14,8 +14,8 @@
 # %% [markdown]
 # # What a private step costs
 #
-# **In short.** DP-SGD clips every example's gradient and is said to be slow. We timed one training
-# step of two networks, ours and that of other libraries, on two cores of a CPU.
+# **In short.** {term}`DP-SGD` clips every example's gradient and is said to be slow. We timed one
+# training step of two networks, ours and that of other libraries, on two cores of a CPU.
 #
 # - Clipping itself is nearly free. Without privacy our own step takes 1.05 times as long on the
 #   MNIST network and 0.91 times on the CIFAR-10 network.

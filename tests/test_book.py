@@ -1,12 +1,16 @@
 """The table of contents, the notebooks and their paired scripts agree."""
 
 import re
+import runpy
 from pathlib import Path
+from types import SimpleNamespace
 
 import jupytext
 import nbformat
 import pytest
 import yaml
+
+from dpstudy.chapters.statements import STATEMENTS
 
 ROOT = Path(__file__).parents[1]
 TOC = yaml.safe_load((ROOT / "_toc.yml").read_text())
@@ -26,6 +30,29 @@ def markdown(page: str) -> str:
         notebook = jupytext.read(ROOT / f"{page}.ipynb")
         return "\n\n".join(c.source for c in notebook.cells if c.cell_type == "markdown")
     return (ROOT / f"{page}.md").read_text()
+
+
+def with_repository(address: str) -> SimpleNamespace:
+    """What the book's configuration becomes with that address of its repository."""
+    config = SimpleNamespace(html_baseurl="", html_theme_options={"repository_url": address})
+    runpy.run_path(str(ROOT / "book/_ext/addresses.py"))["buttons"](None, config)
+    return config
+
+
+def test_no_page_names_a_repository_while_none_is_set():
+    book = yaml.safe_load((ROOT / "_config.yml").read_text())["sphinx"]["config"]
+    assert book["html_theme_options"]["repository_url"] == ""
+    assert with_repository("") == SimpleNamespace(
+        html_baseurl="", html_theme_options={"repository_url": ""}
+    )
+
+
+def test_buttons_and_address_follow_from_the_repository():
+    config = with_repository("https://github.com/Someone/study/")
+    assert config.html_baseurl == "https://someone.github.io/study/"
+    for button in ("use_repository_button", "use_edit_page_button", "use_issues_button"):
+        assert config.html_theme_options[button]
+    assert config.html_theme_options["launch_buttons"]["colab_url"]
 
 
 @pytest.mark.parametrize("page", PAGES)
@@ -67,3 +94,52 @@ def test_citations_are_in_the_bibliography(page):
     cited = re.findall(r"\{cite(?::\w+)?\}`([^`]+)`", markdown(page))
     for key in (key.strip() for keys in cited for key in keys.split(",")):
         assert key in KEYS, f"{key} is not in references.bib"
+
+
+LABELS = {label for page in PAGES for label in re.findall(r"^\((\S+)\)=$", markdown(page), re.M)}
+TERMS = set(re.findall(r"^(\S.*)\n  \S", markdown("book/glossary"), re.M))
+LINK = re.compile(r"\]\(([^)\s]+)\)|\{(doc|ref|term|prf:ref)\}`(?:[^`<]*<)?([^`>]+)>?`")
+
+
+def broken(text: str, folder: Path) -> list[str]:
+    """Links within the book, from a page in that folder, that lead nowhere."""
+    lost = []
+    for plain, role, named in LINK.findall(text):
+        target, _, anchor = plain.partition("#")
+        if role == "term":
+            found = named in TERMS
+        elif role == "prf:ref":
+            found = named in STATEMENTS
+        elif role == "doc":
+            found = (folder / named).resolve().relative_to(ROOT).as_posix() in PAGES
+        else:
+            found = bool({target, anchor, named} & LABELS) or (
+                not anchor and (folder / target).is_file()
+            )
+        if not (found or plain.startswith(("http://", "https://"))):
+            lost.append(plain or named)
+    return lost
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_links_within_the_book_lead_somewhere(page):
+    assert not broken(markdown(page), (ROOT / page).parent)
+
+
+@pytest.mark.parametrize("page", ["README.md", "CHANGELOG.md"])
+def test_links_of_the_repository_lead_somewhere(page):
+    assert not broken((ROOT / page).read_text(), ROOT)
+
+
+def test_a_link_that_leads_nowhere_is_found():
+    text = "[a](nowhere.md) [b](no-label) {doc}`nothing` {term}`none` {ref}`so <no-such>`"
+    text += "{prf:ref}`no-one`"
+    assert broken(text, ROOT / "book") == [
+        "nowhere.md",
+        "no-label",
+        "nothing",
+        "none",
+        "no-such",
+        "no-one",
+    ]
+    assert not broken("[a](https://example.org) {doc}`Engine <engine>` {term}`PLD`", ROOT / "book")

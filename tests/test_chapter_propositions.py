@@ -11,10 +11,14 @@ from pathlib import Path
 
 import pytest
 
+from dpstudy.chapters import ledger
 from dpstudy.chapters import propositions as chapter
 from dpstudy.chapters.statements import STATEMENTS
 from dpstudy.lab import records
 from dpstudy.ledger.published import MNIST_PARAMETERS
+from dpstudy.ledger.rules import Statement as Rule
+from dpstudy.page.figure import Note
+from dpstudy.papers import claims
 from dpstudy.papers.backpropagation_clipping.propositions.layer_sensitivity import BATCH
 from dpstudy.propositions.statement import VERDICTS, Outcome
 
@@ -155,6 +159,21 @@ def test_every_statement_is_in_a_table(stored, monkeypatch):
     assert sum(len(table.data) for table in tables) == len(STATEMENTS)
     assert counted.data[list(VERDICTS)].to_numpy().sum() == len(STATEMENTS)
     assert chapter.all_statements().titles[1:-1] == tuple(counted.data.Paper)
+
+
+def test_in_the_book_each_statement_is_a_proposition_that_leads_to_its_claim(stored, monkeypatch):
+    monkeypatch.setattr(chapter, "convergence_rates", lambda: Note("Rates", "measured"))
+    book = chapter.all_statements()._repr_mimebundle_()["text/markdown"]
+    assert sorted(re.findall(r"^:label: (\S+)$", book, re.MULTILINE)) == sorted(STATEMENTS)
+    made = [claim for of_one in claims.CLAIMS.values() for claim in of_one]
+    judged = {claim.id for claim in made if isinstance(claim.rules.get(""), Rule)}
+    assert set(re.findall(r"10_claims\.html#claim-([\w-]+)", book)) == judged
+
+
+def test_the_ledger_leads_back_to_the_statement():
+    shown = ledger.table("losing less", claims.ledger("losing-less"))._repr_html_()
+    assert 'id="claim-gradient-norm-sum"' in shown
+    assert 'href="06_theorems.html#gradient-norm-sum"' in shown
 
 
 def test_nothing_is_to_be_looked_at():

@@ -329,7 +329,8 @@ THE_COMMAND = [sys.executable, "-m", "dpstudy.cli"]
 
 
 @pytest.mark.parametrize("arguments", [["-h"], ["claims"], ["epsilon", "-h"]], ids=" ".join)
-def test_a_terminal_that_knows_no_greek_is_spared_it(arguments):
+def test_a_terminal_that_knows_no_greek_is_spared_it(arguments, results):
+    results.mkdir()
     latin = environment() | {"PYTHONIOENCODING": "latin-1", "LC_ALL": "C"}
     done = subprocess.run([*THE_COMMAND, *arguments], env=latin, capture_output=True, check=False)
     assert (done.returncode, done.stderr) == (0, b"")
@@ -509,6 +510,17 @@ def test_list_does_not_count_a_damaged_file_and_says_so():
     assert "0 of  20 runs stored" in succeeded("list")
     assert "damaged files are left out: see `dpstudy results verify`" in succeeded("list")
     assert path.name in json.loads(succeeded("list", "--json"))[0]["damaged"][0]
+
+
+@pytest.mark.parametrize("command", ["list", "claims"])
+def test_without_results_a_line_says_where_they_are(command, monkeypatch, tmp_path):
+    monkeypatch.setenv("DPSTUDY_RESULTS", str(tmp_path / "none"))
+    result = dpstudy(command)
+    assert result.exit_code == 0
+    assert result.stderr == (
+        f"dpstudy: no results in {tmp_path / 'none'}: they come with the repository and its "
+        "releases, and DPSTUDY_RESULTS names their folder\n"
+    )
 
 
 # --- epsilon and noise ---------------------------------------------------------------------------

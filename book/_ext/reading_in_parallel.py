@@ -1,10 +1,12 @@
 """Have Sphinx read several pages at once: most of the time goes into notebooks that run.
 
 Three extensions in the list do not say whether that is safe for them. One numbers sections
-once all pages are read, one copies MathJax when all is written, one works for LaTeX alone.
+once all pages are read, one copies MathJax when all is written, one works for LaTeX alone. And a
+domain, that of numbered propositions, does not say how to merge its data: it has none.
 """
 
 from sphinx.application import Sphinx
+from sphinx_proof.domain import ProofDomain
 
 SILENT = ("sphinx_multitoc_numbering", "sphinx-mathjax-offline", "sphinx_jupyterbook_latex")
 
@@ -14,4 +16,5 @@ def setup(app: Sphinx) -> dict[str, bool]:
     for name in SILENT:
         app.setup_extension(name)
         app.extensions[name].parallel_read_safe = True
+    ProofDomain.merge_domaindata = lambda *_: None
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -81,6 +81,7 @@ def list_experiments(as_json: bool) -> None:
             )
         if datasets[0]["damaged"]:
             click.echo("  damaged files are left out: see `dpstudy results verify`")
+    results.say_where_they_are()
 
 
 @main.command()
@@ -105,6 +106,7 @@ def claims(paper: str | None, as_json: bool) -> None:
     counts = [f"{count} {verdict}" for verdict, count in judged.counts.items() if count]
     claims, verdicts = len(judged.by_claim), len(judged.entries)
     click.echo(f"{claims} claims, {verdicts} verdicts: {', '.join(counts)}")
+    results.say_where_they_are()
 
 
 def _print_claims(paper: str, entries: list[Entry]) -> None:

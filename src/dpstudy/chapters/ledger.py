@@ -11,7 +11,7 @@ import pandas as pd
 
 from dpstudy.ledger.claim import Claim
 from dpstudy.ledger.ledger import Entry, Ledger
-from dpstudy.ledger.rules import Rule
+from dpstudy.ledger.rules import Rule, Statement
 from dpstudy.ledger.verdict import Verdict
 from dpstudy.page.figure import STYLES, Figure, Note, Table, _Captioned, canvas
 from dpstudy.papers.claims import KEYS, ledger
@@ -92,7 +92,8 @@ class ClaimTable(_Captioned):
             mark = f'<sup><a href="#{self.name}-note-{number}" aria-label="note">{number}</a></sup>'
         found = "".join(f"<li>{_finding(entry)}</li>" for entry in entries)
         return (
-            f'<tr role="row" style="{_ROW}"><th scope="row" role="rowheader" style="{_CLAIM}">'
+            f'<tr role="row" id="claim-{claim.id}" style="{_ROW}">'
+            f'<th scope="row" role="rowheader" style="{_CLAIM}">'
             f'{escape(claim.says)}{mark} <span style="{_SMALL}">{escape(claim.where)}.</span>'
             f'<details style="{_SMALL}"><summary>What was measured</summary><ul>{found}</ul>'
             f"</details></th>{''.join(map(_cell, entries))}</tr>\n"
@@ -111,7 +112,10 @@ def _finding(entry: Entry) -> str:
     dataset = f"{DATASETS[entry.dataset]}: " if entry.dataset else ""
     first = " The rule is older than its runs." if entry.rule_came_first else ""
     found = escape(f"{dataset}{entry.outcome.finding}{first}")
-    return f"{found} <code>{escape(entry.id)}</code>"
+    named = f"<code>{escape(entry.id)}</code>"
+    if isinstance(entry.rule, Statement):
+        named = f'<a href="06_theorems.html#{entry.rule.name}">{named}</a>'
+    return f"{found} {named}"
 
 
 def _cell(entry: Entry) -> str:

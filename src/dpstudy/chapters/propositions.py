@@ -9,6 +9,7 @@ from functools import cache
 import numpy as np
 import pandas as pd
 
+from dpstudy.chapters.numbered import Numbered
 from dpstudy.chapters.statements import STATEMENTS, find, sampled_gaussian
 from dpstudy.errors import UserError
 from dpstudy.lab.experiment import NOTEBOOK_PROFILES
@@ -135,14 +136,15 @@ def in_short() -> Table:
     )
 
 
-def all_statements() -> Several:
-    """Tabulate every statement, folded by paper, below the number of verdicts of each."""
+def all_statements() -> Numbered:
+    """Show every statement, folded by paper, below the number of verdicts of each."""
     by_paper: dict[str, dict[str, Statement]] = {paper: {} for paper in PAPERS.values()}
     for name, statement in STATEMENTS.items():
         by_paper[PAPERS[statement.paper]][name] = statement
     tables = [_of_paper(paper, statements) for paper, statements in by_paper.items()]
     parts = (_counted(by_paper), *tables, convergence_rates())
-    return Several(parts, ("", *by_paper, "losing less: the rates of its losses"))
+    held = {paper: [(s, outcome(n)) for n, s in of.items()] for paper, of in by_paper.items()}
+    return Numbered(parts, ("", *by_paper, "losing less: the rates of its losses"), statements=held)
 
 
 def _counted(by_paper: dict[str, dict[str, Statement]]) -> Table:

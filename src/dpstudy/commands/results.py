@@ -9,6 +9,18 @@ import click
 from dpstudy.commands.shell import EXIT_DAMAGED, Group, complain
 
 
+def say_where_they_are() -> None:
+    """Say where results come from if there is no folder of them: a wheel carries none."""
+    from dpstudy.lab import store
+
+    folder = store.results_folder()
+    if not folder.is_dir():
+        complain(
+            f"no results in {folder}: they come with the repository and its releases, and "
+            "DPSTUDY_RESULTS names their folder"
+        )
+
+
 @click.group(cls=Group)
 def results() -> None:
     """Verify stored results, and carry them between machines."""

@@ -52,9 +52,10 @@ class Dense(nnx.Linear):
 
 
 def tapped(layer: nnx.Module, inputs: Array, outputs: Array) -> Array:
-    """Return a layer's outputs, with the hooks: the last line of a tapped layer's `__call__`.
+    """Return a layer's `outputs`, with the hooks: the last line of a tapped layer's `__call__`.
 
-    A layer type of one's own that ends so can have a rule in `layer_rules.RULES`.
+    `inputs` and `outputs` have any shapes with examples first. A layer type of one's own that ends
+    so can have a rule in `layer_rules.RULES`.
     """
     if not hasattr(layer, "__captures__"):
         return outputs

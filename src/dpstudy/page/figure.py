@@ -147,6 +147,10 @@ class _Captioned:
             f'aria-labelledby="{self.name}-caption">'
         )
 
+    def download(self) -> str:
+        """Return the caption and the numbers to download, without what it is the caption of."""
+        return self._wrap("")
+
     def _wrap(self, body: str) -> str:
         link = (
             f'<a href="{_data_uri("text/csv;charset=utf-8", self.csv.encode())}" '

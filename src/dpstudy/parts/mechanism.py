@@ -88,7 +88,12 @@ class Mechanism(Part):
 
 
 class Bounded(Mechanism):
-    """No example adds more than C to the sum, in l2; every number gets the same noise."""
+    """No example adds more than C to the sum, in l2; every number gets the same noise.
+
+    Attributes:
+        clip_norm: C, in units of the gradient's l2 norm.
+        noise_multiplier: sigma; the noise on the sum has standard deviation sigma C.
+    """
 
     clip_norm: float
     noise_multiplier: float
@@ -99,7 +104,7 @@ class Bounded(Mechanism):
 
     @property
     def sensitivity(self) -> Scalar:
-        """C: one example more or less changes the sum by what it adds, and nothing else."""
+        """One example more or less changes the sum by what it adds, C at most, and no more."""
         return self.clip_norm
 
     @property
@@ -162,7 +167,7 @@ class FlatClipping(ByNorm):
 
 @part("automatic")
 class AutomaticClipping(ByNorm):
-    """Automatic clipping: g C / (|g| + gamma), smooth in the norm (Bu et al. 2023).
+    """Automatic clipping: g times C / (norm + gamma), smooth in the norm (Bu et al. 2023).
 
     Attributes:
         clip_norm: C; an example adds less than this.

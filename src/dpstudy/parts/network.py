@@ -89,7 +89,7 @@ class Network(Part):
         return nnx.state(nnx.eval_shape(lambda: self.module(nnx.Rngs(params=0))), nnx.Param)
 
     def initial(self, key: Array) -> nnx.State:
-        """Draw the initial weights."""
+        """Draw the initial weights from `key`, of `jax.random`."""
         return _initial(self, key)
 
     def outputs(self, module: nnx.Module, images: Float[Array, "batch *image"]) -> Outputs:

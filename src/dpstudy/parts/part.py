@@ -66,18 +66,22 @@ AnyPart = TypeVar("AnyPart", bound=Part)
 
 
 def static(default: Any) -> Any:
-    """Declare a number on which the shape of the compiled program depends."""
+    """Declare a number, with its `default`, on which the compiled program's shape depends."""
     return dataclasses.field(default=default, metadata={"static": True})
 
 
 def number(default: int) -> Any:
-    """Declare a whole number on which no compiled program depends."""
+    """Declare a whole number, with its `default`, on which no compiled program depends."""
     return dataclasses.field(default=default, metadata={"number": True})
 
 
 @dataclass_transform(frozen_default=True)
 def part(kind: str = "") -> Callable[[type[AnyPart]], type[AnyPart]]:
-    """Return the decorator that makes a class a part, known by its `kind`."""
+    """Return the decorator that makes a class a part, known by its `kind`.
+
+    Raises:
+        ValueError: another class is of that kind.
+    """
 
     def declare(cls: type[AnyPart]) -> type[AnyPart]:
         cls = dataclasses.dataclass(frozen=True)(cls)
@@ -134,14 +138,14 @@ def checked(value: AnyPart) -> AnyPart:
 
 
 def choose(field: str, value: object, valid: typing.Iterable[str]) -> None:
-    """Raise SpecError unless `value` is one of the names in `valid`."""
+    """Raise SpecError, naming the `field`, unless `value` is one of the names in `valid`."""
     names = tuple(valid)
     if value not in names:
         raise SpecError(f"unknown {field} {value!r}; one of: {', '.join(names)}")
 
 
 def positive(of: Part, *names: str) -> None:
-    """Raise SpecError unless those fields of a part are above 0."""
+    """Raise SpecError unless the fields of a part with these `names` are above 0."""
     for name in names:
         if getattr(of, name) <= 0:
             raise SpecError(f"{name} must be > 0, got {getattr(of, name)}")

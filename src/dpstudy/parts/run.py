@@ -102,7 +102,7 @@ class Run(Part):
 
     @functools.cached_property
     def identity(self) -> str:
-        """The content hash: 16 hexadecimal digits of SHA-256 over the canonical JSON.
+        """The content hash, 16 hexadecimal digits of SHA-256 over the canonical JSON.
 
         Raises:
             SpecError: a part has a value that cannot be. So no such run is trained or stored.
@@ -159,7 +159,12 @@ class Run(Part):
         return (step // self.steps_per_epoch + 1).astype(jnp.float32)
 
     def update_rule(self, params: nnx.State, noise_key: Array) -> optax.GradientTransformation:
-        """Return what becomes of a sum: noise, division by the expected batch, the optimizer."""
+        """Return what becomes of a sum: noise, division by the expected batch, the optimizer.
+
+        Args:
+            params: the parameters, for their shapes.
+            noise_key: of `jax.random`.
+        """
         mean, rule = optax.scale(1 / self.sampling.batch), self.optimizer.transformation()
         deviations = self.mechanism.noise(params)
         if deviations is None:

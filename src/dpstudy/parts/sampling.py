@@ -33,6 +33,8 @@ class Draw(NamedTuple):
 class Sampling(Part):
     """How the examples of a step are chosen.
 
+    In its methods `examples` is the number of training examples, and `key` is of `jax.random`.
+
     Attributes:
         batch: examples in a step, expected.
     """
@@ -45,22 +47,23 @@ class Sampling(Part):
             raise SpecError(f"batch must be at least 1, got {self.batch}")
 
     def steps_per_epoch(self, examples: int) -> int:
-        """Return the number of steps in one epoch."""
+        """Return the number of steps in one epoch of so many `examples`."""
         raise NotImplementedError
 
     def order(
         self, key: Array, examples: int, epoch: Int[Array, ""]
     ) -> Int[Array, "examples"] | None:
-        """Return the permutation that an epoch goes by, the first being 0; None if by none.
+        """Return the permutation of `examples` that `key` draws for an epoch; None for none.
 
-        Once an epoch: a permutation of MNIST takes as long as the rest of a step.
+        The first epoch is 0. Drawn once an epoch: to permute MNIST takes as long as the rest of a
+        step.
         """
         raise NotImplementedError
 
     def draw(
         self, key: Array, examples: int, order: Int[Array, "examples"] | None, step: Int[Array, ""]
     ) -> Draw:
-        """Return the examples of one step, the first being 0, in an epoch of that order."""
+        """Return which `examples` `key` draws for a step, the first being 0, in that order."""
         raise NotImplementedError
 
 
@@ -71,11 +74,11 @@ class Poisson(Sampling):
     batch: int = 512
 
     def steps_per_epoch(self, examples: int) -> int:
-        """Return the number of steps whose expected batches cover the data once, rounded."""
+        """See `Sampling`: steps whose expected batches cover the data once, rounded."""
         return steps_per_epoch(examples, self.batch)
 
     def order(self, key: Array, examples: int, epoch: Int[Array, ""]) -> None:
-        """Return None: every step draws anew."""
+        """See `Sampling`: every step draws anew."""
         del key, examples, epoch
 
     def draw(
@@ -88,12 +91,16 @@ class Poisson(Sampling):
 
 @part("shuffled")
 class Shuffled(Sampling):
-    """A fresh permutation an epoch, cut into batches, as the papers did; the rest is left out."""
+    """A fresh permutation an epoch, cut into batches, as the papers did; the rest is left out.
+
+    Attributes:
+        batch: examples in each.
+    """
 
     batch: int = 512
 
     def steps_per_epoch(self, examples: int) -> int:
-        """Return the number of whole batches: an epoch never sees an example twice."""
+        """See `Sampling`: as many as there are whole batches. None sees an example twice."""
         return examples // self.batch
 
     def order(self, key: Array, examples: int, epoch: Int[Array, ""]) -> Int[Array, "examples"]:
@@ -114,9 +121,13 @@ def steps_per_epoch(examples: int, batch: int) -> int:
 
 
 def poisson(key: Array, examples: int, batch: int, capacity: int | None = None) -> Draw:
-    """Keep each of `examples` with probability batch / examples.
+    """Keep each example with probability batch / examples, independently.
 
-    `capacity` is the room for drawn examples; by default, `capacity_for` the batch.
+    Args:
+        key: of `jax.random`.
+        examples: how many there are.
+        batch: how many are kept, expected.
+        capacity: the room for drawn examples; by default, `capacity_for` the batch.
     """
     capacity = capacity_for(examples, batch) if capacity is None else capacity
     kept = jax.random.bernoulli(key, batch / examples, (examples,))
@@ -128,13 +139,21 @@ def poisson(key: Array, examples: int, batch: int, capacity: int | None = None) 
 
 
 def shuffled(order: Int[Array, "examples"], batch: int, step_in_epoch: Array) -> Draw:
-    """Return one of the batches that an epoch's permutation of the examples is cut into."""
+    """Return one of the batches that an epoch's permutation of the examples is cut into.
+
+    Args:
+        order: the permutation.
+        batch: examples in each.
+        step_in_epoch: which batch, the first being 0.
+    """
     indices = jax.lax.dynamic_slice_in_dim(order, step_in_epoch * batch, batch)
     return Draw(indices, jnp.int32(batch), jnp.bool_(False))
 
 
 def capacity_for(examples: int, batch: int) -> int:
-    """Return a capacity that one Poisson draw exceeds with probability below 1e-15.
+    """Return a capacity that one Poisson draw of `batch` of `examples` hardly ever exceeds.
+
+    The probability is below 1e-15.
 
     By the Chernoff bound P(X >= c) <= exp(-n KL(c/n || q)) for X binomial(n, q). A study of a
     thousand runs of ten thousand steps overflows with probability below 1e-8.

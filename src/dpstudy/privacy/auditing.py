@@ -61,7 +61,7 @@ Bound = Callable[[Guesses, float], float]
 
 
 def clopper_pearson(guesses: Guesses, delta: float) -> float:
-    """Return the epsilon that exact intervals of both rates refute; 0 if none."""
+    """Return the epsilon at `delta` that exact intervals of both rates refute; 0 if none."""
     options = {"threshold_strategy": _GUESSED}
     return float(_auditor(guesses).epsilon_clopper_pearson(SIGNIFICANCE, delta, **options))
 
@@ -80,13 +80,13 @@ def gaussian(guesses: Guesses, delta: float) -> float:
 
 
 def one_run(guesses: Guesses, delta: float) -> float:
-    """Return the epsilon that one run's guesses refute, for any mechanism."""
+    """Return the epsilon at `delta` that one run's guesses refute, for any mechanism."""
     options = {"threshold_strategy": _GUESSED}
     return float(_auditor(guesses).epsilon_one_run(SIGNIFICANCE, delta, **options))
 
 
 def one_run_fdp(guesses: Guesses, delta: float) -> float:
-    """Return the epsilon that one run's guesses refute, for Gaussian trade-off curves."""
+    """Return the epsilon at `delta` that one run's guesses refute, for Gaussian curves."""
     options = {"threshold_strategy": _GUESSED}
     return float(_auditor(guesses).epsilon_one_run_fdp(SIGNIFICANCE, delta, **options))
 
@@ -98,7 +98,7 @@ _GUESSED = Explicit(1.0)
 
 
 def bounds(trials: Trials, delta: float) -> dict[str, tuple[float, Guesses]]:
-    """Return each bound on epsilon, with the guesses that it is from, by its name.
+    """Return each bound on epsilon at `delta`, with the guesses that it is from, by its name.
 
     The bounds from one run are from the first. Each has the confidence for itself; the largest of
     several would have less.
@@ -145,7 +145,7 @@ def epsilon(
 
 
 def most_shown(trials: int, delta: float) -> float:
-    """Return the Clopper-Pearson bound if all of so many trials' guesses were right."""
+    """Return the Clopper-Pearson bound at `delta` if all guesses of so many trials were right."""
     half = trials // 4
     return clopper_pearson(Guesses(half, half, 0, half), delta)
 

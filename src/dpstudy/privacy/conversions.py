@@ -46,6 +46,11 @@ def gdp_mu(*, sampling_probability: float, noise_multiplier: float, steps: int) 
     with few steps or little noise the true epsilon lies above the one that follows from it. For
     unsampled Gaussians mu = sqrt(T) / sigma is exact; use that instead at q = 1.
 
+    Args:
+        sampling_probability: q in (0, 1].
+        noise_multiplier: sigma > 0, noise standard deviation over l2 sensitivity.
+        steps: T >= 0.
+
     Raises:
         UserError: an argument out of range.
     """
@@ -79,6 +84,12 @@ def gdp_noise_multiplier_for(
     To reproduce work that calibrated by it. Being an approximation, it asks for too little: use
     `noise_multiplier_for` to train.
 
+    Args:
+        epsilon: the epsilon to spend, > 0.
+        sampling_probability: q in (0, 1].
+        steps: T >= 1.
+        delta: in (0, 1).
+
     Raises:
         UserError: an argument out of range.
     """
@@ -92,7 +103,11 @@ def gdp_noise_multiplier_for(
 
 
 def gdp_delta(mu: float, epsilon: float) -> float:
-    """Return the delta at `epsilon` of a mu-GDP mechanism: Corollary 2.13, see `gdp_epsilon`."""
+    """Return the delta at `epsilon` of a mu-GDP mechanism: Corollary 2.13, see `gdp_epsilon`.
+
+    Raises:
+        UserError: mu not positive and finite.
+    """
     check_positive("mu", mu)
     above, below = stats.norm.logcdf([mu / 2 - epsilon / mu, -mu / 2 - epsilon / mu])
     return float(np.exp(above) - np.exp(epsilon + below))

@@ -96,6 +96,13 @@ def shuffled_curve(
 
     An epoch has as many steps as the examples fill batches, and leaves the rest out.
 
+    Args:
+        examples: in the data set.
+        batch: examples in a batch.
+        steps: after which counts of steps, each >= 0.
+        noise_multiplier: sigma > 0, noise standard deviation over clipping norm.
+        delta: in (0, 1).
+
     Raises:
         UserError: an argument out of range.
     """

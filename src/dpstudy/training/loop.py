@@ -72,7 +72,11 @@ class Epoch:
 
 @dataclass(frozen=True)
 class Divergence:
-    """The end of a run whose training loss or parameters ceased to be finite."""
+    """The end of a run whose training loss or parameters ceased to be finite.
+
+    Attributes:
+        step: after which they were not, the first being 1.
+    """
 
     step: int
 

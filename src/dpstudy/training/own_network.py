@@ -131,6 +131,13 @@ def private_gradient(
     outside `jax.jit`. Put the training set and the parameters on all devices once, by
     `devices.everywhere`, or every step copies them.
 
+    Args:
+        model: the network.
+        losses: from a network, inputs and labels to one loss an example.
+        clip_norm: C, which no example's gradient exceeds in l2: the sensitivity of the sum.
+        microbatch: examples in one pass. It changes the time, and the rounding of the sum.
+        mesh: the devices that share the examples; None for one device.
+
     Raises:
         ValueError: a clipping norm that is not finite and positive, or a microbatch below 1.
     """

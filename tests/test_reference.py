@@ -1,0 +1,68 @@
+"""What the reference lists is there, and says what it takes, in which units, and what it raises."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import re
+from pathlib import Path
+from types import FunctionType
+
+BOOK = Path(__file__).parents[1] / "book"
+LISTED = re.compile(r"automodule:: (\S+)\n +:members: (.+)")
+# A statement that raises, or calls what is there to.
+RAISES = re.compile(r"^ +(raise (?!NotImpl)|(\w+\.)?_?check\w*\()", re.MULTILINE)
+# Types that say nothing of range, unit or shape: a docstring has to.
+BARE = {"int", "float", "str", "bool", "Array", "float | None", "int | None"}
+
+
+def listed() -> dict[str, object]:
+    """Each name of the reference, and the methods that its page shows beside it."""
+    pages = sorted(BOOK.glob("reference_*.md"))
+    entries = [entry for page in pages for entry in LISTED.findall(page.read_text())]
+    things = {}
+    for module, names in entries:
+        for name in names.split(", "):
+            thing = getattr(importlib.import_module(module), name)
+            assert thing.__module__ == module, f"{name} is from {thing.__module__}, not {module}"
+            things[f"{module}.{name}"] = thing
+            if inspect.isclass(thing):
+                things |= {
+                    f"{module}.{name}.{method}": of
+                    for method, of in vars(thing).items()
+                    if isinstance(of, FunctionType | classmethod) and not method.startswith("_")
+                }
+    return things
+
+
+def lacking(thing: object) -> list[str]:
+    """What the docstring of a public class, function or method leaves out."""
+    thing = inspect.unwrap(getattr(thing, "__func__", thing))
+    said = inspect.cleandoc(thing.__doc__ or "")
+    if not said:
+        return ["a docstring"]
+    if said.startswith("See `"):
+        return []
+    elsewhere = re.search(r"[Aa]rguments.* as (for )?`", said)
+    left_out = [
+        f"what {name} is, {kind}"
+        for name, kind in inspect.get_annotations(thing).items()
+        if name != "return" and kind in BARE and not re.search(rf"\b{name}\b", said)
+    ]
+    raises = inspect.isfunction(thing) and RAISES.search(inspect.getsource(thing))
+    told = re.search(r"Raises:|Raise \w+Error|errors as `", said)
+    return left_out * (not elsewhere) + ["Raises:"] * bool(raises and not told)
+
+
+def test_docstrings_say_what_is_taken_and_what_is_raised():
+    assert not {name: left_out for name, thing in listed().items() if (left_out := lacking(thing))}
+
+
+def test_a_docstring_that_leaves_something_out_is_found():
+    def clip(norm: float) -> float:
+        """Clip."""
+        if norm <= 0:
+            raise ValueError
+        return norm
+
+    assert lacking(clip) == ["what norm is, float", "Raises:"]
