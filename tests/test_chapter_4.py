@@ -11,7 +11,7 @@ from dpstudy.page.lines import Line
 from dpstudy.page.results import epsilon, gain
 from dpstudy.papers import find
 from dpstudy.papers.backpropagation_clipping import figures
-from dpstudy.papers.backpropagation_clipping.experiments import BATCH, TARGETS
+from dpstudy.papers.backpropagation_clipping.experiments import BATCH, SHARES, TARGETS
 from dpstudy.papers.backpropagation_clipping.published import NUMBERS
 
 NOTEBOOK = Path(__file__).parents[1] / "notebooks" / "04_backpropagation_clipping.py"
@@ -128,25 +128,56 @@ def test_the_corrected_code():
     says(f"the wanted 1 leaves {spends[1]} %")
 
 
-def test_against_flat_clipping():
-    best = {
-        name: line("against-flat", MNIST, f"{name}, best")
-        for name in ("backpropagation clipping", "flat clipping")
-    }
-    ahead, flat = best.values()
-    found = {name: 100 * value for name, value in gain(ahead, flat).items()}
+NAMES = "backpropagation clipping", "flat clipping"
+
+
+def against(dataset, label):
+    """Both mechanisms, and what the first gains over the second in points."""
+    both = [line("against-flat", dataset, f"{name}, {label}") for name in NAMES]
+    return both, {name: 100 * value for name, value in gain(*both).items()}
+
+
+def accuracies(lines):
+    return [f"{100 * one.accuracy.median():.2f}" for one in lines]
+
+
+def test_against_flat_clipping_on_mnist():
+    lines, found = against(MNIST, "best")
     says(f"it gains {found['points']:.2f} points over flat clipping on MNIST (95 % interval "
          f"{found['low']:.2f} to {found['high']:.2f})")  # fmt: skip
-    says(f"): {100 * ahead.accuracy.median():.2f} and {100 * flat.accuracy.median():.2f} %")
+    says("): {} and {} %. On Fashion".format(*accuracies(lines)))
     says(f"gain {found['points']:.2f} points, by an interval that ends at {found['low']:.2f}")
-    at_1 = [line("against-flat", MNIST, f"{name}, epsilon 1") for name in best]
-    says("{} % against {} %".format(*(f"{100 * one.accuracy.median():.2f}" for one in at_1)))
-    left = gain(*at_1)
-    assert left["low"] < 0 < left["high"]
-    reading = readings.read(find("backpropagation-clipping-against-flat"), dataset=FASHION)
-    tried = reading.finals[(reading.finals.seed == 0) & reading.finals.label.str.contains(r"\d\d")]
-    top = tried.groupby(tried.label.str.partition(",")[0]).test_accuracy.max()
-    says(f"{100 * top['flat clipping']:.2f} to {100 * top['backpropagation clipping']:.2f} %")
+    lines, found = against(MNIST, "epsilon 1")
+    says("At ε = 1 nothing is left of it: {} % against {} %".format(*accuracies(lines)))
+    assert found["low"] < 0 < found["high"]
+    says("At ε = 1 it gains nothing on MNIST")
+
+
+def test_against_flat_clipping_on_fashion_mnist():
+    lines, found = against(FASHION, "best")
+    points, low, high = (f"{-found[name]:.2f}" for name in ("points", "high", "low"))
+    says(f"On Fashion-MNIST it loses {points} points ({low} to {high}): "
+         "{} and {} %".format(*accuracies(lines)))  # fmt: skip
+    at_1 = against(FASHION, "epsilon 1")[1]
+    assert at_1["high"] < 0
+    says(f"loses {-at_1['points']:.2f} points on Fashion-MNIST")
+    says(f"by {points} points at ε = 3, and by {-at_1['points']:.2f} at 1")
+
+
+def test_noise_shared_out_otherwise_helps_nowhere():
+    def gains(dataset):
+        best = line("against-flat", dataset, f"{NAMES[0]}, best")
+        return {name: gain(line("against-flat", dataset, name), best) for name in SHARES}
+
+    found = {name: gains(name) for name in (MNIST, FASHION)}
+    assert all(one["low"] < 0 for of in found.values() for one in of.values())
+    last = [found[name]["more noise in the last layers"] for name in (MNIST, FASHION)]
+    assert all(one["high"] > 0 for one in last)
+    says("by {:+.2f} points on MNIST and by {:+.2f} on Fashion-MNIST, both within".format(
+        *(100 * one["points"] for one in last)))  # fmt: skip
+    first = found[MNIST]["more noise in the first layers"]
+    assert first["high"] < 0
+    says(f"in the first layers loses {-100 * first['points']:.2f} points on MNIST")
 
 
 def test_the_times():
