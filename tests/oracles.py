@@ -123,6 +123,7 @@ NETWORKS = {
     "scattering-cifar": scattering_cifar_network,
     "scattering-linear-mnist": linear_network,
     "scattering-linear-cifar": linear_network,
+    "linear-head": linear_network,
 }
 
 
@@ -155,14 +156,15 @@ def in_double_precision(function):
 
 
 def random_images(model, count, seed=0):
-    """Of the shape that the model takes; for scattering features any numbers will do."""
-    if "scattering" in model:
-        size, channels = (7, 81) if "mnist" in model else (8, 243)
+    """Of the shape that the model takes; for features any numbers will do."""
+    if model == "linear-head":
+        shape = (8_000,)
+    elif "scattering" in model:
+        shape = (7, 7, 81) if "mnist" in model else (8, 8, 243)
     else:
-        size, channels = (28, 1) if "mnist" in model else (32, 3)
+        shape = (28, 28, 1) if "mnist" in model else (32, 32, 3)
     draw = np.random.default_rng(seed)
-    shape = (count, size, size, channels)
-    return draw.integers(0, 256, shape, dtype=np.uint8), draw.integers(0, 10, count)
+    return draw.integers(0, 256, (count, *shape), dtype=np.uint8), draw.integers(0, 10, count)
 
 
 def random_like(params, seed=0):

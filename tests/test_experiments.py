@@ -42,6 +42,7 @@ from dpstudy.papers.tempered_sigmoids.published import (
 )
 from dpstudy.parts.activation import TANH, LayerWise, Linear, Relu, Tempered
 from dpstudy.parts.dataset import Images
+from dpstudy.parts.feature_networks import ScatteringCifar, ScatteringMnist
 from dpstudy.parts.measure import Norms
 from dpstudy.parts.mechanism import FlatClipping
 from dpstudy.parts.network import TemperedMnist
@@ -49,7 +50,6 @@ from dpstudy.parts.optimizer import Sgd
 from dpstudy.parts.run import Run, cohort_of, setting, vary
 from dpstudy.parts.sampling import Poisson
 from dpstudy.parts.scattering import Scattering
-from dpstudy.parts.scattering_networks import ScatteringCifar, ScatteringMnist
 from dpstudy.privacy import accounting
 
 # What a search wants depends on what it has chosen: here nothing, whatever the study has stored.

@@ -13,7 +13,7 @@ import pytest
 from flax import nnx
 
 from dpstudy.gradients.layers import LayerInput, OutputZero, PreActivation
-from dpstudy.parts import scattering_networks  # noqa: F401 - so that their kinds are known
+from dpstudy.parts import feature_networks  # noqa: F401 - so that their kinds are known
 from dpstudy.parts.activation import LayerWise, Relu, Tempered
 from dpstudy.parts.network import Network, TemperedCifar, TemperedMnist
 from dpstudy.parts.part import KINDS
@@ -29,6 +29,7 @@ PARAMETERS = {
     "scattering-cifar": 253_386,
     "scattering-linear-mnist": 39_700,
     "scattering-linear-cifar": 155_530,
+    "linear-head": 80_010,
 }
 FLAT_FEATURES = {
     "tempered-mnist": 512,
@@ -39,6 +40,7 @@ FLAT_FEATURES = {
     "scattering-cifar": 256,
     "scattering-linear-mnist": 3_969,
     "scattering-linear-cifar": 15_552,
+    "linear-head": 8_000,
 }
 NETWORKS = {kind: one for kind, one in KINDS.items() if issubclass(one, Network)}
 every_model = pytest.mark.parametrize("model", PARAMETERS)

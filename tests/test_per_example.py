@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 from dpstudy.gradients import applicability, layer_rules, per_example
 from dpstudy.gradients.convolution import conv_general_dilated
 from dpstudy.gradients.layers import Conv, Dense, tap, tapped
-from dpstudy.parts import scattering_networks  # noqa: F401 - so that their kinds are known
+from dpstudy.parts import feature_networks  # noqa: F401 - so that their kinds are known
 from dpstudy.parts.activation import TANH
 from dpstudy.parts.loss import CrossEntropy
 from dpstudy.parts.network import Network

@@ -21,6 +21,7 @@ from dpstudy.parts.activation import TANH, LayerWise, Linear, Relu, Tempered
 from dpstudy.parts.backpropagation_clipping import BackpropagationClipping
 from dpstudy.parts.composite_loss import Composite, Focal, Huber
 from dpstudy.parts.dataset import Data, Images
+from dpstudy.parts.feature_networks import LinearHead, ScatteringLinearMnist, ScatteringMnist
 from dpstudy.parts.loss import CrossEntropy, Loss
 from dpstudy.parts.measure import Norms
 from dpstudy.parts.mechanism import AutomaticClipping, FlatClipping, Mechanism, NoPrivacy
@@ -30,8 +31,8 @@ from dpstudy.parts.part import KINDS, Part, SpecError
 from dpstudy.parts.run import Run, cohort_of, setting, vary
 from dpstudy.parts.sampling import Poisson, Sampling, Shuffled
 from dpstudy.parts.scattering import Scattering
-from dpstudy.parts.scattering_networks import ScatteringLinearMnist, ScatteringMnist
 from dpstudy.parts.smoothness import Smoothness
+from dpstudy.parts.synthetic_features import SyntheticFeatures
 from dpstudy.parts.tanh_filter import TanhFilter
 
 RUNS = Path(__file__).parents[1] / "results" / "runs"
@@ -39,6 +40,10 @@ CIFAR = Run(dataset=Images("cifar-10"), network=TemperedCifar())
 BACKPROP = BackpropagationClipping()
 SMALL = vary(Run(), dataset=Images("mnist-5k"))
 ON_FEATURES = {"dataset": Scattering(), "network": ScatteringMnist()}
+ON_PATCHES = {
+    "dataset": SyntheticFeatures("mnist", synthetic=400, small=10, large=5, components=64),
+    "network": LinearHead(inputs=64),
+}
 PACKAGE = {kind: one for kind, one in KINDS.items() if one.__module__.startswith("dpstudy.")}
 
 
@@ -133,6 +138,18 @@ BAD = [
     ({**ON_FEATURES, "held_out": 7_000}, "held_out", "7000"),
     ({**ON_FEATURES, "name": "tahn"}, "unknown dataset", "'tahn'"),
     ({**ON_FEATURES, "network": ScatteringLinearMnist(), "width": 2.0}, "width", "2.0"),
+    # Features by synthetic images.
+    ({**ON_PATCHES, "scenes": "tahn"}, "unknown scenes", "'tahn'; one of: dead-leaves"),
+    ({**ON_PATCHES, "synthetic": 0}, "synthetic", "0"),
+    ({**ON_PATCHES, "small": 0}, "small", "0"),
+    ({**ON_PATCHES, "large": -1}, "large", "-1"),
+    ({**ON_PATCHES, "components": 0}, "components", "0"),
+    ({**ON_PATCHES, "synthetic": 50}, "components must be at most 49", "64"),
+    ({**ON_PATCHES, "threshold": -0.1}, "threshold", "-0.1"),
+    ({**ON_PATCHES, "exponent": -0.1}, "exponent", "-0.1"),
+    ({**ON_PATCHES, "drawn": -1}, "drawn", "-1"),
+    ({**ON_PATCHES, "mirrored": 1}, "mirrored", "1"),
+    ({**ON_PATCHES, "inputs": 0}, "inputs", "0"),
     # Names.
     ({"name": "tahn"}, "unknown dataset", "'tahn'; one of: mnist, fashion-mnist, cifar-10"),
     ({"init": "two\nlines"}, "unknown init", r"'two\nlines'; one of: glorot, he"),
@@ -204,7 +221,7 @@ def test_what_is_no_run_is_refused_when_read(written, message):
 @pytest.mark.parametrize("name", dataset.DATASETS)
 def test_a_network_takes_the_images_of_its_own_kind_only(network, data, name):
     run = Run(dataset=data(name), network=network())
-    alike = ("mnist" in network.kind) == ("mnist" in name)
+    alike = ("mnist" in network.kind) == ("mnist" in name) and network is not LinearHead
     if alike and ("scattering" in network.kind) == (data is Scattering):
         assert Run.from_dict(run.to_dict()) == run
     else:
@@ -335,6 +352,18 @@ OTHER = {
     "groups": vary(Run(), **ON_FEATURES, groups=9),
     "no groups": vary(Run(), **ON_FEATURES, groups=0),
     "features held out": vary(Run(), **ON_FEATURES, held_out=10_000),
+    "patches": vary(Run(), **ON_PATCHES),
+    "inputs": vary(Run(), **ON_PATCHES | {"network": LinearHead(inputs=63)}, components=63),
+    "scenes": vary(Run(), **ON_PATCHES, scenes="both"),
+    "synthetic": vary(Run(), **ON_PATCHES, synthetic=401),
+    "small": vary(Run(), **ON_PATCHES, small=11),
+    "large": vary(Run(), **ON_PATCHES, large=6),
+    "threshold": vary(Run(), **ON_PATCHES, threshold=0.5),
+    "mirrored": vary(Run(), **ON_PATCHES, mirrored=False),
+    "components": vary(Run(), **ON_PATCHES | {"network": LinearHead(inputs=65)}, components=65),
+    "exponent": vary(Run(), **ON_PATCHES, exponent=0.5),
+    "drawn": vary(Run(), **ON_PATCHES, drawn=1),
+    "patches held out": vary(Run(), **ON_PATCHES, held_out=10_000),
     "steps": vary(Run(), measures=(Smoothness(steps=3),)),
     "examples": vary(Run(), measures=(Smoothness(examples=3),)),
     "sampling": vary(Run(), sampling=Shuffled()),

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from dpstudy.parts import scattering_features
+from dpstudy.parts import feature_cache, scattering_features
 from dpstudy.parts.dataset import Images
 from dpstudy.parts.files import DataError
 from dpstudy.parts.images import Dataset
@@ -122,13 +122,13 @@ def test_a_damaged_file_is_computed_again(counted, damage):
 
 
 def test_what_stops_the_computation_leaves_no_file_behind(counted, monkeypatch, cache):
-    whole = scattering_features._batches
+    whole = feature_cache.of_each_image
 
-    def stopping(data):
-        yield next(whole(data))
+    def stopping(*how):
+        yield next(whole(*how))
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(scattering_features, "_batches", stopping)
+    monkeypatch.setattr(feature_cache, "of_each_image", stopping)
     with pytest.raises(KeyboardInterrupt):
         features(dataset())
     assert not list(cache.rglob("*.*"))

@@ -22,11 +22,12 @@ from dpstudy.parts import (  # noqa: F401
     clipping_bias,
     composite_loss,
     confusion,
+    feature_networks,
     layer_norms,
     per_layer_clipping,
     scattering,
-    scattering_networks,
     smoothness,
+    synthetic_features,
     tanh_filter,
 )
 from dpstudy.parts.accountable import check_range

@@ -4,14 +4,12 @@ A coefficient is an average of |x * ψ| or ||x * ψ1| * ψ2| over wavelets ψ th
 one's data is in the features ("Losing less", Section 4, after Tramèr and Boneh 2021). With J = 2
 scales and L = 8 angles a colour has 1 + 16 + 64 of them, at every fourth pixel.
 
-A file is numpy's format with the SHA-256 of the numbers after them. Stored as float16, which moves
-a coefficient by at most 1 in 2048. Another processor may round one otherwise: unlike pixels,
-features are equal between machines only to that.
+Stored as float16, which moves a coefficient by at most 1 in 2048. Another processor may round one
+otherwise: unlike pixels, features are equal between machines only to that.
 """
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -20,7 +18,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dpstudy.parts import files
+from dpstudy.parts import feature_cache, files
 from dpstudy.parts.files import DataError
 
 if TYPE_CHECKING:
@@ -36,7 +34,6 @@ COEFFICIENTS = 1 + SCALES * ANGLES + ANGLES**2 * SCALES * (SCALES - 1) // 2
 
 # Larger batches are no faster on one core.
 _BATCH = 100
-_DIGEST_SIZE = hashlib.sha256().digest_size
 
 
 def shape_of(image_shape: tuple[int, int, int]) -> tuple[int, int, int]:
@@ -55,15 +52,14 @@ def features(dataset: Dataset) -> tuple[Features, Features]:
     Raises:
         DataError: kymatio is missing, or the cache cannot be read or written.
     """
-    path = file_of(dataset)
-    count = len(dataset.train_images)
-    shape = (count + len(dataset.test_images), *shape_of(dataset.train_images.shape[1:]))
-    found = _read(path, shape)
-    if found is None:
-        _compute(dataset, path, shape)
-        found = _read(path, shape)
-    if found is None:
-        raise DataError(f"{path}: is not what was just written to it; delete it and try again")
+    count, image_shape = len(dataset.train_images), dataset.train_images.shape[1:]
+    shape = (count + len(dataset.test_images), *shape_of(image_shape))
+
+    def compute() -> Iterator[Features]:
+        transform = _transform(image_shape)
+        return feature_cache.of_each_image(dataset, transform, "scattering", _BATCH)
+
+    found = feature_cache.kept(file_of(dataset), shape, compute)
     return found[:count], found[count:]
 
 
@@ -71,59 +67,6 @@ def file_of(dataset: Dataset) -> Path:
     """Return where the features of a dataset are kept: one file, training images first."""
     name = f"J{SCALES}-L{ANGLES}-{dataset.fingerprint[:16]}.npy"
     return files.cache_folder() / "scattering" / name
-
-
-def _read(path: Path, shape: tuple[int, ...]) -> Features | None:
-    """Return the content of a file; None if it is not there, or is cut short or altered.
-
-    Raises:
-        DataError: it cannot be read.
-    """
-    try:
-        mapped = np.lib.format.open_memmap(path, mode="r")
-        digest = _last(path)
-    except FileNotFoundError:
-        return None
-    except ValueError:  # Not numpy's format, or shorter than it says.
-        return None
-    except OSError as error:
-        raise DataError(
-            f"{path}: cannot be read ({files.brief(error)}); delete it, and it is computed again"
-        ) from error
-    if mapped.shape != shape or mapped.dtype != np.float16:
-        return None
-    return np.asarray(mapped) if hashlib.sha256(mapped).digest() == digest else None
-
-
-def _last(path: Path) -> bytes:
-    with path.open("rb") as stream:
-        stream.seek(-_DIGEST_SIZE, 2)
-        return stream.read()
-
-
-def _compute(dataset: Dataset, path: Path, shape: tuple[int, ...]) -> None:
-    """Write the features of a dataset, a batch at a time: all at once take gigabytes."""
-    transform, digest = _transform(dataset.train_images.shape[1:]), hashlib.sha256()
-    header = {"descr": np.dtype(np.float16).str, "fortran_order": False, "shape": shape}
-    with files.written_whole(path) as stream:
-        np.lib.format.write_array_header_1_0(stream, header)
-        for pixels in _batches(dataset):
-            content = transform(pixels).tobytes()
-            digest.update(content)
-            stream.write(content)
-        stream.write(digest.digest())
-
-
-def _batches(dataset: Dataset) -> Iterator[Pixels]:
-    from tqdm import tqdm
-
-    both = (dataset.train_images, dataset.test_images)
-    bar = tqdm(desc=f"scattering of {dataset.name}", total=sum(map(len, both)), unit="image")
-    with bar:
-        for pixels in both:
-            for start in range(0, len(pixels), _BATCH):
-                yield pixels[start : start + _BATCH]
-                bar.update(len(pixels[start : start + _BATCH]))
 
 
 def _transform(image_shape: tuple[int, int, int]) -> Callable[[Pixels], Features]:

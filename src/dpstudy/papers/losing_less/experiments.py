@@ -16,6 +16,12 @@ from dpstudy.parts.clipping_bias import ClippingBias
 from dpstudy.parts.composite_loss import AbsoluteError, Composite, Focal, Huber, SquaredError
 from dpstudy.parts.confusion import Confusion
 from dpstudy.parts.dataset import Images
+from dpstudy.parts.feature_networks import (
+    ScatteringCifar,
+    ScatteringLinearCifar,
+    ScatteringLinearMnist,
+    ScatteringMnist,
+)
 from dpstudy.parts.layer_norms import LayerNorms
 from dpstudy.parts.loss import CrossEntropy, Loss
 from dpstudy.parts.mechanism import FlatClipping, NoPrivacy
@@ -24,12 +30,6 @@ from dpstudy.parts.optimizer import Adam, Sgd
 from dpstudy.parts.run import Run, vary
 from dpstudy.parts.sampling import Poisson
 from dpstudy.parts.scattering import Scattering
-from dpstudy.parts.scattering_networks import (
-    ScatteringCifar,
-    ScatteringLinearCifar,
-    ScatteringLinearMnist,
-    ScatteringMnist,
-)
 from dpstudy.parts.smoothness import Smoothness
 
 # Table 5, end-to-end; the loss is set below.

@@ -1,4 +1,4 @@
-"""Networks on scattering features: the convolutional ones of "Losing less", and linear ones.
+"""Networks on features: the convolutional ones of "Losing less" on scattering, and linear ones.
 
 Its Tables 3 and 4 are followed as printed. The code of Tramèr and Boneh, which it names as their
 source, has less: no pooling for MNIST (so 512 numbers before the dense layers, and 33,066
@@ -8,6 +8,7 @@ parameters), and for CIFAR-10 one convolution on each side of one pooling (187,2
 from __future__ import annotations
 
 from collections.abc import Mapping
+from math import prod
 from typing import TYPE_CHECKING, ClassVar
 
 from flax import nnx
@@ -83,6 +84,28 @@ class ScatteringLinearCifar(_Linear):
     image_shape = _CIFAR
 
 
+@part("linear-head")
+class LinearHead(_Linear):
+    """One dense layer on any features. It has no use for an activation.
+
+    Attributes:
+        inputs: the number of features of an example.
+    """
+
+    inputs: int = 8_000
+
+    @property
+    def image_shape(self) -> tuple[int, ...]:
+        """See `Network`."""
+        return (self.inputs,)
+
+    def check(self) -> None:
+        """See `Part`."""
+        super().check()
+        if self.inputs < 1:
+            raise SpecError(f"inputs must be at least 1, got {self.inputs}")
+
+
 class ScatteringMnistModule(nnx.Module):
     """Two convolutions and two dense layers."""
 
@@ -130,10 +153,9 @@ class LinearModule(nnx.Module):
 
     def __init__(self, network: Network, rngs: nnx.Rngs):
         """Build the module."""
-        height, width, channels = network.image_shape
         kernel_init = INITS[network.init]
-        self.dense1 = Dense(height * width * channels, 10, rngs=rngs, kernel_init=kernel_init)
+        self.dense1 = Dense(prod(network.image_shape), 10, rngs=rngs, kernel_init=kernel_init)
 
-    def __call__(self, images: Float[Array, "batch h w c"], activation: Activation) -> Outputs:
+    def __call__(self, images: Float[Array, "batch *image"], activation: Activation) -> Outputs:
         """See `Network.module`."""
         return Outputs(self.dense1(images.reshape(len(images), -1)), ())

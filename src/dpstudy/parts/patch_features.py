@@ -1,0 +1,146 @@
+"""Features of images by filters that are patches of other images.
+
+A patch of an image is contrast-normalised; its responses to whitened patches are soft-thresholded
+on both sides and averaged over a grid of regions (Coates and Ng 2011; Thiry et al. 2021). Nothing
+is fitted to the images whose features these are.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from dpstudy.parts.part import SpecError
+
+if TYPE_CHECKING:
+    from jaxtyping import Array, Float, UInt8
+
+    Filters = Float[Array, "side side c filters"]
+    Pixels = UInt8[np.ndarray, "n h w c"]
+
+# Regions a side.
+GRID = 3
+# Patches that whitening is fitted to, and that filters are chosen from.
+_PATCHES = 50_000
+# Added to the variance of a patch's pixels; and, as a share of their mean, to those of whitening.
+_CONTRAST, _WHITENING = 10 / 255**2, 0.1
+# Filters whose cosine is above this, up to sign, are near duplicates.
+_ALIKE = 0.9
+
+
+def choose_filters(images: Pixels, side: int, count: int, draw: np.random.Generator) -> Filters:
+    """Choose patches of images as filters: whitened, of norm one, without near duplicates.
+
+    The inner product of a filter with a normalised patch is the cosine of both, whitened, times the
+    norm of the whitened patch.
+
+    Raises:
+        SpecError: the images do not have as many patches that differ.
+    """
+    patches = np.asarray(normalised(_random_patches(images, side, draw)))
+    centred = patches - patches.mean(0)
+    variances, directions = np.linalg.eigh(centred.T @ centred / len(centred))
+    scale = 1 / np.sqrt(variances + _WHITENING * variances.mean())
+    whitening = (directions * scale) @ directions.T
+    chosen = _unlike(centred @ whitening, count)
+    if len(chosen) < count:
+        raise SpecError(
+            f"the images have {len(chosen)} filters of {side} x {side} pixels that differ, and "
+            f"{count} are wanted"
+        )
+    return jnp.asarray((whitening @ chosen.T).reshape(side, side, images.shape[-1], count))
+
+
+def _random_patches(
+    images: Pixels, side: int, draw: np.random.Generator
+) -> Float[np.ndarray, "patches pixels"]:
+    height, width = images.shape[1:3]
+    which = draw.integers(len(images), size=_PATCHES)
+    top = draw.integers(height - side + 1, size=_PATCHES)
+    left = draw.integers(width - side + 1, size=_PATCHES)
+    windows = np.lib.stride_tricks.sliding_window_view(images, (side, side), axis=(1, 2))
+    patches = np.moveaxis(windows[which, top, left], 1, -1)  # patches, side, side, colours
+    return patches.reshape(_PATCHES, -1).astype(np.float32) / 255
+
+
+def normalised(patches: Float[Array, "*n pixels"]) -> Float[Array, "*n pixels"]:
+    """Return patches with mean zero and, unless they are nearly flat, variance one."""
+    centred = patches - patches.mean(-1, keepdims=True)
+    return centred / jnp.sqrt((centred**2).mean(-1, keepdims=True) + _CONTRAST)
+
+
+def _unlike(candidates: Float[np.ndarray, "n pixels"], count: int) -> np.ndarray:
+    """Return the first candidates, scaled to norm one, that are no near duplicates."""
+    candidates = candidates / np.linalg.norm(candidates, axis=1, keepdims=True)
+    chosen = candidates[:1]
+    for start in range(1, len(candidates), count):
+        block = candidates[start : start + count]
+        block = block[np.abs(block @ chosen.T).max(1) < _ALIKE]
+        apart = np.abs(np.tril(block @ block.T, -1)).max(1, initial=0) < _ALIKE
+        chosen = np.concatenate([chosen, block[apart]])[:count]
+        if len(chosen) == count:
+            break
+    return chosen
+
+
+@partial(jax.jit, static_argnames="mirrored")
+def features(
+    pixels: UInt8[Array, "n h w c"],
+    banks: tuple[Filters, ...],
+    threshold: Array,
+    *,
+    mirrored: bool,
+) -> Float[Array, "n features"]:
+    """Return the square roots of thresholded responses, averaged over `GRID` x `GRID` regions.
+
+    Args:
+        pixels: images.
+        banks: filters of one size each.
+        threshold: what a response must exceed, on either side.
+        mirrored: whether to average over an image and its mirror image.
+    """
+
+    def of_one(image: UInt8[Array, "h w c"]) -> Float[Array, "features"]:
+        image = image.astype(jnp.float32) / 255
+        sides = (image, image[:, ::-1]) if mirrored else (image,)
+        found = [
+            jnp.concatenate([_pooled(_responses(one, bank), threshold) for bank in banks])
+            for one in sides
+        ]
+        return jnp.sqrt(sum(found) / len(found))
+
+    # One image at a time: its responses stay in cache until they are pooled.
+    return jax.lax.map(of_one, pixels)
+
+
+def _responses(image: Float[Array, "h w c"], bank: Filters) -> Float[Array, "i j filters"]:
+    side = bank.shape[0]
+    height, width = (size - side + 1 for size in image.shape[:2])
+    columns = jnp.concatenate([image[:, j : j + width] for j in range(side)], axis=-1)
+    patches = jnp.concatenate([columns[i : i + height] for i in range(side)], axis=-1)
+    return normalised(patches) @ bank.reshape(-1, bank.shape[-1])
+
+
+def _pooled(responses: Float[Array, "i j filters"], threshold: Array) -> Float[Array, "features"]:
+    rows, columns = map(_cuts, responses.shape[:2])
+    regions = (
+        responses[top:bottom, left:right]
+        for top, bottom in pairwise(rows)
+        for left, right in pairwise(columns)
+    )
+    return jnp.concatenate(
+        [
+            jax.nn.relu(sign * region - threshold).mean((0, 1))
+            for region in regions
+            for sign in (1, -1)
+        ]
+    )
+
+
+def _cuts(size: int) -> list[int]:
+    return [round(part * size / GRID) for part in range(GRID + 1)]

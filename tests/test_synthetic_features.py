@@ -1,0 +1,171 @@
+"""Synthetic images, the features that are made of their patches, and the basis fitted to them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from dpstudy.parts import images, patch_features, synthetic_basis, synthetic_images
+from dpstudy.parts.part import SpecError
+from dpstudy.parts.synthetic_features import SyntheticFeatures
+
+SMALL = SyntheticFeatures("mnist-5k", "both", 300, small=12, large=6, components=40)
+GREY, COLOUR = (28, 28, 1), (32, 32, 3)
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path, monkeypatch):
+    """An empty cache."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    return tmp_path / "cache" / "dpstudy" / "synthetic"
+
+
+# --- the images -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("scenes", synthetic_images.SCENES)
+@pytest.mark.parametrize("shape", [GREY, COLOUR], ids=["grey", "colour"])
+def test_images_follow_from_their_seed_and_differ(scenes, shape):
+    one, same, other = (synthetic_images.draw(scenes, seed, 60, shape) for seed in (3, 3, 4))
+    assert one.shape == (60, *shape) and one.dtype == np.uint8
+    np.testing.assert_array_equal(one, same)
+    np.testing.assert_array_equal(one[:5], synthetic_images.draw(scenes, 3, 60, shape)[:5])
+    everything = np.concatenate([one, other]).reshape(120, -1)
+    assert len(np.unique(everything, axis=0)) == 120
+
+
+def spectrum_slope(found):
+    """The exponent of power against frequency, over directions and images."""
+    grey = found.mean(-1) - found.mean()
+    power = np.abs(np.fft.fft2(grey)).mean(0) ** 2
+    frequency = np.hypot(*np.meshgrid(*[np.fft.fftfreq(len(power))] * 2))
+    among = (frequency > 0.05) & (frequency < 0.4)
+    return np.polyfit(np.log(frequency[among]), np.log(power[among]), 1)[0]
+
+
+def test_dead_leaves_have_the_spectrum_of_photographs_and_noise_has_none():
+    leaves, noise = (
+        spectrum_slope(synthetic_images.draw(name, 0, 200, COLOUR).astype(float))
+        for name in ("dead-leaves", "noise")
+    )
+    assert -2.5 < leaves < -1.2
+    assert abs(noise) < 0.2
+
+
+# --- filters and features ---------------------------------------------------------------------
+
+
+def leaves(count=100, shape=GREY):
+    return synthetic_images.draw("dead-leaves", 0, count, shape)
+
+
+def test_filters_are_whitened_and_no_two_are_alike():
+    found = np.asarray(patch_features.choose_filters(leaves(), 5, 20, np.random.default_rng(0)))
+    assert found.shape == (5, 5, 1, 20)
+    # Contrast normalisation takes the mean of a patch away: a filter has none to answer to.
+    np.testing.assert_allclose(found.sum((0, 1, 2)), 0, atol=1e-3)
+
+
+def test_more_filters_than_differ_are_refused():
+    flat = np.zeros((10, 28, 28, 1), np.uint8)
+    flat[:, :14] = 255
+    with pytest.raises(SpecError, match=r"have \d+ filters of 5 x 5 .* and 5000 are wanted"):
+        patch_features.choose_filters(flat, 5, 5000, np.random.default_rng(0))
+
+
+def by_hand(image, banks, threshold):
+    """The features of one image, patch by patch."""
+    found = []
+    for bank in banks:
+        side = bank.shape[0]
+        height, width = (size - side + 1 for size in image.shape[:2])
+        responses = np.empty((height, width, bank.shape[-1]))
+        for i in range(height):
+            for j in range(width):
+                patch = image[i : i + side, j : j + side] / 255
+                patch = (patch - patch.mean()) / np.sqrt(patch.var() + 10 / 255**2)
+                responses[i, j] = np.tensordot(patch, bank, 3)
+        thirds = [[round(k * size / 3) for k in range(4)] for size in (height, width)]
+        for top, bottom in zip(thirds[0], thirds[0][1:], strict=False):
+            for left, right in zip(thirds[1], thirds[1][1:], strict=False):
+                region = responses[top:bottom, left:right]
+                for sign in (1, -1):
+                    found.append(np.maximum(sign * region - threshold, 0).mean((0, 1)))
+    return np.concatenate(found)
+
+
+@pytest.mark.parametrize("mirrored", [False, True])
+@pytest.mark.parametrize("shape", [GREY, COLOUR], ids=["grey", "colour"])
+def test_features_are_those_computed_patch_by_patch(shape, mirrored):
+    draw = np.random.default_rng(0)
+    pixels = leaves(3, shape)
+    banks = [draw.normal(size=(side, side, shape[-1], 4)).astype(np.float32) for side in (5, 8)]
+    found = patch_features.features(pixels, tuple(banks), 0.6, mirrored=mirrored)
+    for image, features in zip(pixels, np.asarray(found), strict=True):
+        sides = [image, image[:, ::-1]] if mirrored else [image]
+        expected = np.sqrt(np.mean([by_hand(one, banks, 0.6) for one in sides], axis=0))
+        np.testing.assert_allclose(features, expected, rtol=1e-3, atol=1e-3)
+
+
+# --- the basis --------------------------------------------------------------------------------
+
+
+def test_components_of_the_synthetic_images_are_uncorrelated_with_the_stated_variances():
+    basis = SMALL.basis()
+    pixels = synthetic_images.draw(SMALL.scenes, SMALL.drawn, SMALL.synthetic, GREY)
+    found = np.asarray(synthetic_basis.project(basis, pixels, SMALL.threshold, SMALL.mirrored))
+    np.testing.assert_allclose(found.mean(0), 0, atol=2e-3)
+    covariance = found.T @ found / len(found)
+    scale = np.sqrt(np.outer(basis.variances, basis.variances))
+    np.testing.assert_allclose(covariance / scale, np.eye(40), atol=2e-2)
+    assert (np.diff(basis.variances) <= 0).all()
+
+
+def test_nothing_of_the_private_images_is_in_the_basis(monkeypatch):
+    """It is fitted without loading them: also for another dataset of the same shape."""
+    monkeypatch.setattr(images, "load", lambda *_: pytest.fail("the private images were loaded"))
+    one = SMALL.basis()
+    other = replace(SMALL, name="fashion-mnist", exponent=0.1, held_out=0).basis()
+    for first, second in zip(one, other, strict=True):
+        np.testing.assert_array_equal(first, second)
+
+
+# --- the part ---------------------------------------------------------------------------------
+
+
+def test_examples_have_norm_one_and_each_is_scaled_by_itself():
+    data = SMALL.load()
+    for found in (data.train_images, data.test_images):
+        assert found.shape[1:] == SMALL.image_shape and found.dtype == np.float16
+        np.testing.assert_allclose(np.linalg.norm(np.float32(found), axis=1), 1, atol=2e-3)
+    pixels = images.load("mnist-5k")
+    np.testing.assert_array_equal(data.train_labels, pixels.train_labels)
+    basis = SMALL.basis()
+    alone = synthetic_basis.project(basis, pixels.test_images[7:8], SMALL.threshold, SMALL.mirrored)
+    alone = np.float16(alone) * basis.variances**-0.4
+    np.testing.assert_allclose(
+        np.float32(data.test_images[7]), (alone / np.linalg.norm(alone))[0], atol=2e-3
+    )
+
+
+def test_exponent_and_held_out_take_what_is_kept(cache, monkeypatch):
+    whole = SMALL.load()
+    kept = sorted(cache.iterdir())
+    assert [path.suffix for path in kept] == [".npz", ".npy"] or len(kept) == 2
+    monkeypatch.setattr(patch_features, "features", lambda *_, **__: pytest.fail("again"))
+    other = replace(SMALL, exponent=0.0, held_out=1_000).load()
+    assert len(other.train_images) == 3_000 and len(other.test_images) == 1_000
+    assert not np.allclose(other.test_images[0], whole.train_images[3])
+    assert sorted(cache.iterdir()) == kept
+
+
+def test_a_damaged_basis_is_fitted_again(cache):
+    expected = SMALL.basis()
+    (path,) = cache.iterdir()
+    content = path.read_bytes()
+    for damaged in (b"", content[:1000], content[:5000] + b"\xff" * 8 + content[5008:]):
+        path.write_bytes(damaged)
+        for first, second in zip(SMALL.basis(), expected, strict=True):
+            np.testing.assert_array_equal(first, second)
