@@ -29,9 +29,9 @@
 #   loses 3.23 points (2.75 to 3.71): 79.83 and 83.13 %. At ε = 1 it gains nothing on MNIST and
 #   loses 1.65 points on Fashion-MNIST.
 #
-# **To do.** Do not use the published code. Clip flat first: the clips gain at most half a point here
-# and lose three elsewhere. If you clip layer by layer, all layers of a step are one Gaussian
-# mechanism: account for $\sqrt L$ times the sensitivity of one.
+# **To do.** Do not use the published code. Clip flat first: clips inside backpropagation gain half a
+# point on digits and lose three on clothes. If you clip layer by layer, all layers of a step are one
+# Gaussian mechanism: account for $\sqrt L$ times the sensitivity of one.
 
 # %% tags=["remove-input"]
 from dpstudy.papers.backpropagation_clipping import figures as chapter
@@ -116,8 +116,11 @@ chapter.table_1(as_published)
 # %% [markdown]
 # ### Figure 5
 #
-# The figure plots accuracy against the claimed ε, and its values are not printed. The same runs
-# stand in the first figure of this chapter, at both ε.
+# Hardly any accuracy is lost down to a claimed ε of 0.3, as in the figure, because hardly any noise
+# is added. Even the runs that claim 0.01 spend ε = 72. They end at 96.07 % on MNIST, which flat
+# clipping nearly reaches at a true 3.
+#
+# The figure's values are not printed. The same runs stand in the first figure of this chapter.
 
 # %% tags=["remove-input"]
 chapter.figure_5(of_figure_5)
@@ -125,9 +128,11 @@ chapter.figure_5(of_figure_5)
 # %% [markdown]
 # ### What the text leaves out
 #
-# The paper prints neither Adam's rate nor how weights are drawn.
+# The paper prints neither Adam's rate nor how weights are drawn. The rate decides: a third of it
+# costs 0.89 points on MNIST, a tenth 5.60. He's initial weights cost 0.10, within the spread of
+# seeds.
 
-# %% tags=["hide-output", "remove-input"]
+# %% tags=["remove-input"]
 chapter.left_out(left_out, as_published)
 
 # %% [markdown]

@@ -11,7 +11,7 @@ from dpstudy.page.lines import Line
 from dpstudy.page.results import epsilon, gain
 from dpstudy.papers import find
 from dpstudy.papers.backpropagation_clipping import figures
-from dpstudy.papers.backpropagation_clipping.experiments import BATCH, SHARES, TARGETS
+from dpstudy.papers.backpropagation_clipping.experiments import BATCH, EPSILONS, SHARES, TARGETS
 from dpstudy.papers.backpropagation_clipping.published import NUMBERS
 
 NOTEBOOK = Path(__file__).parents[1] / "notebooks" / "04_backpropagation_clipping.py"
@@ -109,6 +109,30 @@ def test_table_1():
     says(f"takes {points(MNIST, 2)} and {points(FASHION, 2)} points")
     least = [int(table_1(name, 2).value("epsilon_shuffled-at-least")) for name in (MNIST, FASHION)]
     says(f"ε = {least[0]} on MNIST and {least[1]} on Fashion-MNIST")
+
+
+def test_figure_5():
+    at = {claim: line("figure-5", MNIST, f"claims {claim:g}") for claim in EPSILONS}
+    least = min(EPSILONS)
+    says(f"Even the runs that claim {least:g} spend ε = {proven(at[least])[:2]}")
+    says(f"They end at {100 * at[least].accuracy.median():.2f} % on MNIST")
+    flat = line("against-flat", MNIST, "flat clipping, best")
+    assert 0 < flat.accuracy.median() - at[least].accuracy.median() < 0.003
+    for name in (MNIST, FASHION):
+        far, near = (line("figure-5", name, f"claims {claim:g}") for claim in (3, 0.3))
+        assert far.accuracy.median() - near.accuracy.median() < 0.015
+
+
+def test_what_the_text_leaves_out():
+    published = line("table-1", MNIST, "as published")
+    third, tenth, he = (
+        gain(line("left-out", MNIST, label), published)
+        for label in ("a third of the rate", "a tenth of the rate", "He's initial weights")
+    )
+    lost = [f"{-100 * one['points']:.2f}" for one in (third, tenth, he)]
+    says(f"a third of it costs {lost[0]} points on MNIST, a tenth {lost[1]}. He's initial weights")
+    says(f"initial weights cost {lost[2]}, within")
+    assert third["high"] < 0 and tenth["high"] < 0 < he["high"]
 
 
 def test_the_corrected_code():
