@@ -29,9 +29,9 @@
 #   loses 3.23 points (2.75 to 3.71): 79.83 and 83.13 %. At ε = 1 it gains nothing on MNIST and
 #   loses 1.65 points on Fashion-MNIST.
 #
-# **To do.** Do not use the published code. Clip flat first: clips inside backpropagation gain half a
-# point on digits and lose three on clothes. If you clip layer by layer, all layers of a step are one
-# Gaussian mechanism: account for $\sqrt L$ times the sensitivity of one.
+# **To do.** Do not use the published code. Clip flat first: clips inside backpropagation gain half
+# a point on digits and lose three on clothes. If you clip layer by layer, all layers of a step are
+# one Gaussian mechanism: account for $\sqrt L$ times the sensitivity of one.
 
 # %% tags=["remove-input"]
 from dpstudy.papers.backpropagation_clipping import figures as chapter
