@@ -69,6 +69,7 @@ def runs(name):
 whole, not_private, inside = runs("figure-3"), runs("not-private"), runs("inside")
 ablation, errors, sensitivity = runs("ablation"), runs("other-errors"), runs("sensitivity")
 printed, adam, effort = runs("equation-9"), runs("adam"), runs("equal-effort")
+decayed = runs("weight-decay")
 on_features, linear = runs("figure-4"), runs("linear")
 
 # %% [markdown]
@@ -127,6 +128,9 @@ chapter.ablation(ablation, whole)
 chapter.changed(errors, whole)
 
 # %% tags=["hide-output", "remove-input"]
+chapter.changed(decayed, whole)
+
+# %% tags=["hide-output", "remove-input"]
 chapter.changed(sensitivity, whole)
 
 # %% tags=["hide-output", "remove-input"]
@@ -162,6 +166,7 @@ incomplete(
     inside,
     ablation,
     errors,
+    decayed,
     sensitivity,
     printed,
     adam,

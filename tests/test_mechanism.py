@@ -18,7 +18,7 @@ from hypothesis.extra import numpy as hnp
 from dpstudy.gradients import per_example
 from dpstudy.parts.dataset import Images
 from dpstudy.parts.mechanism import FlatClipping, NoPrivacy, gaussian_noise
-from dpstudy.parts.optimizer import Adam, Sgd
+from dpstudy.parts.optimizer import Adam, Sgd, SgdWithDecay
 from dpstudy.parts.run import Run, vary
 
 BATCH = 8
@@ -345,6 +345,20 @@ def test_momentum_and_adam_follow_their_closed_forms():
 
     (step,) = updates(vary(free, optimizer=Adam(0.3)), first)
     np.testing.assert_allclose(step["kernel"], -0.3 * one / (np.abs(one) + 1e-8), rtol=1e-4)
+
+
+def test_weight_decay_shrinks_kernels_by_a_share_of_themselves_beside_the_gradient():
+    free = vary(RUN, mechanism=NoPrivacy())
+    decaying = vary(free, optimizer=SgdWithDecay(0.3, 0.8, decay=0.01))
+    params = {"kernel": jnp.array([[2.0, -1.0]]), "bias": jnp.array([3.0])}
+    sums = {"kernel": jnp.array([[5.0, 0.0]]), "bias": jnp.array([5.0])}
+    steps = {}
+    for name, run in (("free", free), ("decaying", decaying)):
+        rule = run.update_rule(params, jax.random.key(0))
+        steps[name] = rule.update(sums, rule.init(params), params)[0]
+    shrunk = steps["decaying"]["kernel"] - steps["free"]["kernel"]
+    np.testing.assert_allclose(shrunk, -0.3 * 2 * 0.01 * params["kernel"], rtol=1e-4)
+    np.testing.assert_array_equal(steps["decaying"]["bias"], steps["free"]["bias"])
 
 
 def test_both_optimisers_get_the_same_noise():

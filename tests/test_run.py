@@ -26,7 +26,7 @@ from dpstudy.parts.loss import CrossEntropy, Loss
 from dpstudy.parts.measure import Norms
 from dpstudy.parts.mechanism import AutomaticClipping, FlatClipping, Mechanism, NoPrivacy
 from dpstudy.parts.network import INITS, Network, TemperedCifar, TemperedMnist
-from dpstudy.parts.optimizer import Adam, Optimizer, Sgd
+from dpstudy.parts.optimizer import Adam, Optimizer, Sgd, SgdWithDecay
 from dpstudy.parts.part import KINDS, Part, SpecError
 from dpstudy.parts.run import Run, cohort_of, setting, vary
 from dpstudy.parts.sampling import Poisson, Sampling, Shuffled
@@ -91,6 +91,7 @@ BAD = [
     ({"learning_rate": -0.5}, "learning_rate", "-0.5"),
     ({"optimizer": Adam(0.0)}, "learning_rate", "0.0"),
     ({"momentum": 1.0}, "momentum", "1.0"),
+    ({"optimizer": SgdWithDecay(), "decay": 0.0}, "decay", "0.0"),
     ({"momentum": -0.1}, "momentum", "-0.1"),
     ({"seed": -1}, "seed", "-1"),
     ({"seed": 2**31}, "seed", "2147483648"),
@@ -371,6 +372,8 @@ OTHER = {
     "optimizer": vary(Run(), optimizer=Adam()),
     "learning_rate": vary(Run(), learning_rate=0.25),
     "momentum": vary(Run(), momentum=0.0),
+    "decay": vary(Run(), optimizer=SgdWithDecay(decay=0.1)),
+    "weight decay": vary(Run(), optimizer=SgdWithDecay()),
     "epochs": vary(Run(), epochs=41),
     "seed": vary(Run(), seed=1),
     "measures": vary(Run(), measures=(Norms(),)),
@@ -380,7 +383,7 @@ NUMBERS = {"scale", "inverse_temperature", "offset", "clip_norm", "noise_multipl
            "learning_rate", "momentum", "seed"}  # fmt: skip
 # Numbers of mechanisms and losses that a run has not by default.
 ELSEWHERE = {"input_bound", "upstream_bound", "claimed_factor", "output_range", "active_range",
-             "noise_std", "stability", "focusing", "turning_epoch", "divisor",
+             "noise_std", "stability", "decay", "focusing", "turning_epoch", "divisor",
              "bound"}  # fmt: skip
 
 

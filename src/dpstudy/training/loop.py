@@ -312,7 +312,7 @@ def updated(
 ) -> State:
     """Return the state after a step, from its sum of (clipped) gradients: add noise, update."""
     rule = run.update_rule(state.params, _stream(key, "noise"))
-    updates, optimizer_state = rule.update(total, state.optimizer)
+    updates, optimizer_state = rule.update(total, state.optimizer, state.params)
     params = optax.apply_updates(state.params, updates)
     finite = jnp.isfinite(optax.tree.norm(params)) & jnp.isfinite(seen.loss)
     first = (state.diverged_at < 0) & ~finite

@@ -2,7 +2,7 @@
 
 Its figures print no numbers; what its text says of them is an ordering, decided at Table 5's
 settings, where it has them, and beside that at equal effort. Not listed: what it cites, what
-Section 4 says of its own search, weight decay, and the ablation on scattering features (Figure 10,
+Section 4 says of its own search, and the ablation on scattering features (Figure 10,
 second row), of which nothing runs here.
 """
 
@@ -32,6 +32,7 @@ from dpstudy.papers.losing_less.experiments import (
     INSIDE,
     OTHER_ERRORS,
     SENSITIVITY,
+    WEIGHT_DECAY,
 )
 from dpstudy.papers.losing_less.propositions import convergence, equations, mean_value
 from dpstudy.papers.losing_less.published import NUMBERS
@@ -256,6 +257,27 @@ _ABLATION = (
         ),
         RULED,
         remark="The largest β of the figure against the smallest.",
+    ),
+    Claim(
+        "losing-less-above-weight-decay",
+        "Section 4.3, Figure 13",
+        "The penalty ends above weight decay in its place.",
+        on(SMALL, Difference, COMPOSITE, Runs(WEIGHT_DECAY, "weight decay, best")),
+        moment("2026-11-25 03:56"),
+        remark="Weight decay at its best of four coefficients.",
+    ),
+    Claim(
+        "losing-less-weight-decay-helps",
+        "Section 4.3, Figure 13",
+        "Weight decay ends above no penalty at all.",
+        on(
+            SMALL,
+            Difference,
+            Runs(WEIGHT_DECAY, "weight decay, best"),
+            _ablated("squared error and focal"),
+        ),
+        moment("2026-11-25 03:56"),
+        remark="Weight decay at its best of four coefficients.",
     ),
     *(
         Claim(
