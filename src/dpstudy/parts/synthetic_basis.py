@@ -62,21 +62,34 @@ def fit(
         patch_features.choose_filters(pixels, side, count, draw)
         for side, count in zip(_SIDES, filters, strict=True)
     )
-    found = np.concatenate(
-        [
-            patch_features.features(pixels[i : i + BATCH], banks, threshold, mirrored=mirrored)
-            for i in range(0, synthetic, BATCH)
-        ]
-    )
+    # In place, where it can be: the features alone take a gigabyte.
+    found = _features(pixels, banks, threshold, mirrored)
     mean, deviation = found.mean(0), found.std(0) + _FLAT
     found -= mean
     found /= deviation
     # Of images times images, since there are fewer of them than of features.
-    variances, weights = np.linalg.eigh(found @ found.T / synthetic)
+    gram = found @ found.T
+    gram /= synthetic
+    variances, weights = np.linalg.eigh(gram)
+    del gram
     variances = np.maximum(variances[: -components - 1 : -1], np.finfo(np.float32).tiny)
-    weights = weights[:, : -components - 1 : -1] / np.sqrt(variances * synthetic)
-    directions = (found.T @ weights) / deviation[:, None]
+    directions = found.T @ (weights[:, : -components - 1 : -1] / np.sqrt(variances * synthetic))
+    directions /= deviation[:, None]
     return Basis(*map(np.asarray, banks), mean, directions, variances)
+
+
+def _features(
+    pixels: UInt8[np.ndarray, "n h w c"],
+    banks: tuple[Filters, ...],
+    threshold: float,
+    mirrored: bool,
+) -> Float[np.ndarray, "n features"]:
+    count = 2 * patch_features.GRID**2 * sum(bank.shape[-1] for bank in banks)
+    found = np.empty((len(pixels), count), np.float32)
+    for start in range(0, len(pixels), BATCH):
+        part = slice(start, start + BATCH)
+        found[part] = patch_features.features(pixels[part], banks, threshold, mirrored=mirrored)
+    return found
 
 
 def project(

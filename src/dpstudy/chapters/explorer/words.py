@@ -28,6 +28,7 @@ KINDS = {
     "focal": "focal loss",
     "huber": "Huber's loss",
     "sgd": "SGD",
+    "sgd-weight-decay": "SGD with weight decay",
     "adam": "Adam",
     "poisson": "Poisson",
     "tempered-mnist": "2 convolutions, SAME padding",
@@ -39,6 +40,7 @@ KINDS = {
     "scattering-cifar": "scattering, 4 convolutions",
     "scattering-linear-mnist": "scattering, linear",
     "scattering-linear-cifar": "scattering, linear",
+    "linear-head": "linear, on features of synthetic images",
 }
 FIELDS = {
     "clip_norm": "C",
