@@ -2,6 +2,7 @@
 
 import re
 import runpy
+from itertools import pairwise
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -94,6 +95,27 @@ def test_citations_are_in_the_bibliography(page):
     cited = re.findall(r"\{cite(?::\w+)?\}`([^`]+)`", markdown(page))
     for key in (key.strip() for keys in cited for key in keys.split(",")):
         assert key in KEYS, f"{key} is not in references.bib"
+
+
+EXERCISES = [page for page in CHAPTERS if "# Exercises" in markdown(page)]
+
+
+def test_the_chapters_have_exercises():
+    numbered = {page for page in CHAPTERS if re.match(r"notebooks/0\d", page)}
+    assert set(EXERCISES) == numbered
+
+
+@pytest.mark.parametrize("page", EXERCISES)
+def test_each_exercise_has_a_solution_with_code_that_is_compared(page):
+    cells = jupytext.read(ROOT / f"{page}.ipynb").cells
+    asked = re.findall(r":::\{exercise\}.*\n:label: (\S+)", markdown(page))
+    solved = []
+    for before, cell in pairwise(cells):
+        if found := re.search(r":::\{solution-start\} (\S+)\n:class: dropdown", before.source):
+            assert "nbval-check-output" in cell.metadata.get("tags", [])
+            solved.append(found[1])
+    assert len(asked) >= 2
+    assert asked == solved
 
 
 LABELS = {label for page in PAGES for label in re.findall(r"^\((\S+)\)=$", markdown(page), re.M)}
