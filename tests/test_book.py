@@ -2,6 +2,7 @@
 
 import re
 import runpy
+import tomllib
 from itertools import pairwise
 from pathlib import Path
 from types import SimpleNamespace
@@ -14,6 +15,9 @@ import yaml
 from dpstudy.chapters.statements import STATEMENTS
 
 ROOT = Path(__file__).parents[1]
+RELEASE = (ROOT / ".github/workflows/release.yml").read_text()
+VERSION = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
+TOOL = runpy.run_path(str(ROOT / "tools/refresh_notebooks.py"))
 TOC = yaml.safe_load((ROOT / "_toc.yml").read_text())
 PAGES = [TOC["root"], *(page["file"] for part in TOC["parts"] for page in part["chapters"])]
 CHAPTERS = [page for page in PAGES if page.startswith("notebooks/")]
@@ -74,11 +78,27 @@ def test_every_page_and_every_notebook_is_in_the_table_of_contents():
 
 @pytest.mark.parametrize("page", CHAPTERS)
 def test_notebook_and_script_are_one(page):
-    script, notebook = ROOT / f"{page}.py", ROOT / f"{page}.ipynb"
-    assert script.is_file(), f"jupytext --set-formats ipynb,py:percent {page}.ipynb"
-    assert cells(jupytext.read(notebook)) == cells(jupytext.read(script)), (
-        f"jupytext --sync {page}.ipynb"
-    )
+    notebook, script = (jupytext.read(ROOT / f"{page}.{kind}") for kind in ("ipynb", "py"))
+    script.cells.insert(0, TOOL["setup_cell"](TOOL["repository"]()))
+    assert cells(notebook) == cells(script), "make notebooks"
+
+
+def test_the_first_cell_does_nothing_where_the_package_is_installed():
+    exec(TOOL["setup_cell"]("").source, {})
+
+
+def test_the_first_cell_says_what_to_do_while_there_are_no_releases(monkeypatch):
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    with pytest.raises(ModuleNotFoundError, match="pip install"):
+        exec(TOOL["setup_cell"]("").source, {})
+
+
+def test_the_first_cell_fetches_what_a_release_has():
+    source = TOOL["setup_cell"]("https://github.com/someone/study").source
+    release = f"https://github.com/someone/study/releases/download/v{VERSION}"
+    assert f"{release}/dpstudy-{VERSION}-py3-none-any.whl" in source
+    assert f"{release}/results-{VERSION}.tar.gz" in source
+    assert "dist/results-${GITHUB_REF_NAME#v}.tar.gz" in RELEASE
 
 
 @pytest.mark.parametrize("page", CHAPTERS)
