@@ -22,6 +22,9 @@ BENCH_PIP := $(BENCH_BIN)/python -m pip --quiet --disable-pip-version-check
 BENCH_READY := $(BENCH_VENV)/.ready
 BENCH ?=
 HTML := _build/html/index.html
+PDF := _build/under-the-clip.pdf
+# Anything that prints as Chromium 131 or newer does.
+CHROMIUM ?= $(shell for c in chromium chromium-browser google-chrome; do command -v $$c && break; done)
 NOTEBOOKS = $(filter-out notebooks/out%,$(wildcard notebooks/*.ipynb))
 
 # A file or notebook stays with one process. More than four only import what each needs once more.
@@ -32,7 +35,7 @@ export PYTHONHASHSEED := 0
 export PYDEVD_DISABLE_FILE_VALIDATION := 1
 export TF_CPP_MIN_LOG_LEVEL ?= 2
 
-.PHONY: help env book links test lint smoke notebooks bench bench-lock lock clean distclean
+.PHONY: help env book chromium pdf links test lint smoke notebooks bench bench-lock lock clean distclean
 
 help:  ## say what each target does
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 18
@@ -55,6 +58,13 @@ book: $(READY)  ## build the book; ends with the path of its first page
 	@$(BIN)/jupyter-book config sphinx . >/dev/null
 	@PYTHONPATH=book/_ext $(BIN)/sphinx-build -b html -j $(PAGES_AT_ONCE) -a -E -W -n --keep-going -q . _build/html
 	@echo "$(CURDIR)/$(HTML)"
+
+chromium:
+	@test -n "$(CHROMIUM)" || { echo "The PDF is printed by Chromium or Chrome, and neither is here: make CHROMIUM=/path/to/it pdf" >&2; exit 1; }
+
+pdf: chromium book  ## build the book and print it as one PDF; ends with its path
+	@$(BIN)/python tools/print_book.py "$(CHROMIUM)" _build/html $(PDF)
+	@echo "$(CURDIR)/$(PDF)"
 
 links: $(READY)  ## check the links that leave the book (wants a network)
 	@$(BIN)/jupyter-book config sphinx . >/dev/null

@@ -336,3 +336,84 @@ incomplete(
 from dpstudy.chapters import ledger as claims
 
 claims.chapter("tempered-sigmoids")
+
+# %% [markdown]
+# ## Exercises
+#
+# :::{exercise} Another member with slope 1
+# :label: tempered-slope
+#
+# Take $s = 4$ and $o = 2$. Which $T$ gives the member the slope and the value that tanh has at 0?
+# :::
+#
+# :::{solution-start} tempered-slope
+# :class: dropdown
+# :::
+#
+# $T = 1$. The slope is $sT/4 = 1$ and the value $s/2 - o = 0$. This member saturates at ±2 instead
+# of ±1.
+
+# %% tags=["nbval-check-output"]
+import jax
+
+for temperature in (0.5, 1.0, 2.0):
+    member = Tempered(scale=4.0, inverse_temperature=temperature, offset=2.0)
+    print(f"T = {temperature}: value {member(0.0):.2f}, slope {jax.grad(member)(0.0):.2f}")
+
+# %% [markdown]
+# :::{solution-end}
+# :::
+#
+# :::{exercise} What an activation costs
+# :label: tempered-epsilon
+#
+# Does ε depend on the activation? Compute it for the book's MNIST run with relu, with tanh, and
+# with a steep member, $T = 8$.
+# :::
+#
+# :::{solution-start} tempered-epsilon
+# :class: dropdown
+# :::
+#
+# No: it is 2.36 for each. An example's gradient is clipped to $C$ whatever the network is; ε
+# follows from σ, the sampling, the steps and δ. The activation decides what is lost by clipping.
+
+# %% tags=["nbval-check-output"]
+from dpstudy.parts.run import Run, vary
+from dpstudy.privacy import run_epsilon
+
+for activation in (Relu(), Tempered(), Tempered(inverse_temperature=8.0)):
+    run = vary(Run(), activation=activation)
+    [spent] = run_epsilon.epsilon_curve(run, [run.epochs * run.steps_per_epoch])["pld"]
+    print(f"{spent:.2f} {activation}")
+
+# %% [markdown]
+# :::{solution-end}
+# :::
+#
+# :::{exercise} What a bounded activation bounds
+# :label: tempered-last-layer
+#
+# The last layer of the MNIST network has 32 inputs, 10 outputs and biases. Its inputs are
+# activations, and the gradient by its outputs is never longer than $\sqrt 2$. How long can one
+# example's gradient of this layer be with tanh, and how long with relu?
+# :::
+#
+# :::{solution-start} tempered-last-layer
+# :class: dropdown
+# :::
+#
+# 8.12 with tanh: $\sqrt 2$ times the norm of 32 ones and the 1 of the bias. With relu there is no
+# bound. So a $C$ of 8.12 clips nothing in the last layer of a tanh network. The book's $C$ is 0.1.
+
+# %% tags=["nbval-check-output"]
+from dpstudy.gradients.layer_rules import DenseGradients
+
+wrong = jnp.zeros((1, 10)).at[0, :2].set(jnp.array([1.0, -1.0]))  # surely one class, truly another
+for largest in (1.0, 100.0):
+    layer = DenseGradients(inputs=jnp.full((1, 32), largest), outputs=wrong, use_bias=True)
+    print(f"inputs of {largest:g}: {layer.squared_norms()[0] ** 0.5:.2f}")
+
+# %% [markdown]
+# :::{solution-end}
+# :::

@@ -182,3 +182,62 @@ incomplete(
 from dpstudy.chapters import ledger as claims
 
 claims.chapter("losing-less")
+
+# %% [markdown]
+# ## Exercises
+#
+# :::{exercise} When focal loss takes over
+# :label: losing-less-turn
+#
+# Let $e_t = 7$. Epochs count from 1 here and $e_c$ from 0, so that $e_c$ is one less than the
+# epoch. In which epoch does focal loss have more than 90 % of the weight for the first time?
+# :::
+#
+# :::{solution-start} losing-less-turn
+# :class: dropdown
+# :::
+#
+# In epoch 11, with 95 %. In epoch 10 it has 88 %, and in the first 0.1 %.
+
+# %% tags=["nbval-check-output"]
+import jax
+
+for epoch in (1, 8, 10, 11):
+    print(f"epoch {epoch:>2}: α = {jax.nn.sigmoid(epoch - 1 - 7.0):.3f}")
+
+# %% [markdown]
+# :::{solution-end}
+# :::
+#
+# :::{exercise} Examples that are far off
+# :label: losing-less-outliers
+#
+# Take a wrong example, and make its logits 10 and 100 times as large. How does the loss' gradient
+# by the logits grow, in epoch 1 and in epoch 30? Does the noise have to grow with it?
+# :::
+#
+# :::{solution-start} losing-less-outliers
+# :class: dropdown
+# :::
+#
+# In epoch 1 it grows with the logits, to 99.9: that is squared error. In epoch 30 it stays at
+# $\sqrt 2$: that is focal loss. The noise does not grow: it belongs to $C$, to which every gradient
+# is clipped.
+
+# %% tags=["nbval-check-output"]
+label = jnp.array([0])
+
+
+def length(size, epoch):
+    def of(logits):
+        return loss(logits, (jnp.ones((1, 8)),), label, epoch)[0]
+
+    return jnp.linalg.norm(jax.grad(of)(size * jnp.array([[0.0, 1.0, 0.0]])))
+
+
+for epoch in (1, 30):
+    print(f"epoch {epoch}:", *(f"{length(size, epoch):.2f}" for size in (1.0, 10.0, 100.0)))
+
+# %% [markdown]
+# :::{solution-end}
+# :::

@@ -203,3 +203,86 @@ incomplete(as_published, of_figure_5, corrected, left_out, against)
 from dpstudy.chapters import ledger as claims
 
 claims.chapter("backpropagation-clipping")
+
+# %% [markdown]
+# ## Exercises
+#
+# :::{exercise} Deeper networks
+# :label: clips-depth
+#
+# Choose σ so that one layer costs ε = 3, with batches of 256 for 5 epochs on MNIST. Each layer of a
+# network gets this noise, and all layers see the same batch. What do 4 layers cost, and 10?
+# :::
+#
+# :::{solution-start} clips-depth
+# :class: dropdown
+# :::
+#
+# 32.28 and 132.61. $L$ layers are one Gaussian mechanism with a noise multiplier of $\sigma / \sqrt
+# L$. To stay at 3, give each layer $\sqrt L$ times the noise.
+
+# %% tags=["nbval-check-output"]
+from dpstudy.privacy.accounting import epsilon, noise_multiplier_for
+
+setting = {"sampling_probability": 256 / 60_000, "steps": 5 * 235, "delta": 1e-5}
+sigma = noise_multiplier_for(3.0, **setting)
+for layers in (1, 4, 10):
+    spent = epsilon(noise_multiplier=sigma / layers**0.5, **setting)
+    print(f"{layers:>2} layers: ε = {spent:.2f}")
+
+# %% [markdown]
+# :::{solution-end}
+# :::
+#
+# :::{exercise} A layer with biases
+# :label: clips-bias
+#
+# `clip_layers` refuses a layer with a bias. Write one with the package's clips, $a = 1$ and $b =
+# 0.5$. How long is one example's gradient over weights and biases together, and what bound holds?
+# :::
+#
+# :::{solution-start} clips-bias
+# :class: dropdown
+# :::
+#
+# 0.707, where $ab$ is 0.5. The bias is a weight whose input is 1, and no clip on $x$ reaches that
+# input. The bound is $b \sqrt{a^2 + 1}$.
+
+# %% tags=["nbval-check-output"]
+from dpstudy.gradients.clipped_layers import clip_upstream, l2, scaled_to
+
+
+def with_bias(weights, bias, x):
+    output = clip_upstream(scaled_to(x, 1.0, l2) @ weights + bias, 0.5, l2)
+    return jnp.sum((output - 3) ** 2)
+
+
+parts = jnp.zeros((5, 3)), jnp.zeros(3)
+both = jax.grad(with_bias, argnums=(0, 1))(*parts, 100 * jnp.ones((1, 5)))
+print(f"{jnp.sqrt(sum(jnp.sum(part**2) for part in both)):.3f}")
+
+# %% [markdown]
+# :::{solution-end}
+# :::
+#
+# :::{exercise} A small factor
+# :label: clips-factor
+#
+# The published code made the noise too small by the batch size. Suppose that it had been too small
+# by 2 only, or by 4. What does the σ of the first exercise cost then?
+# :::
+#
+# :::{solution-start} clips-factor
+# :class: dropdown
+# :::
+#
+# 32.3 and 248.6. Half the noise costs what four layers cost in the first exercise: either way σ
+# counts for half.
+
+# %% tags=["nbval-check-output"]
+for factor in (1, 2, 4):
+    print(f"noise / {factor}: ε = {epsilon(noise_multiplier=sigma / factor, **setting):.1f}")
+
+# %% [markdown]
+# :::{solution-end}
+# :::

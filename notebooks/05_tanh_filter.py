@@ -129,3 +129,56 @@ incomplete(figures, on_cifar_10, left_out, equal)
 from dpstudy.chapters import ledger as claims
 
 claims.chapter("tanh-filter")
+
+# %% [markdown]
+# ## Exercises
+#
+# :::{exercise} Where the bound of 1 ends
+# :label: filter-reach
+#
+# All entries of a gradient are equal, and the MNIST network has 26,010 parameters. From which size
+# of an entry on is the filtered gradient longer than 1?
+# :::
+#
+# :::{solution-start} filter-reach
+# :class: dropdown
+# :::
+#
+# From 0.0062 on. The norm is $\sqrt n \tanh(g)$, so that $g = \operatorname{artanh}(1 / \sqrt n)$.
+
+# %% tags=["nbval-check-output"]
+n = 26_010
+entry = jnp.arctanh(1 / jnp.sqrt(n))
+print(f"{entry:.4f}: norm {jnp.linalg.norm(jnp.tanh(jnp.full(n, entry))):.3f}")
+
+# %% [markdown]
+# :::{solution-end}
+# :::
+#
+# :::{exercise} A smaller range
+# :label: filter-scaled
+#
+# Shrink the filter's output by $c = 1 / \sqrt n$ and keep the noise of 1.1. What is ε then, and
+# what has happened to the gradient?
+# :::
+#
+# :::{solution-start} filter-scaled
+# :class: dropdown
+# :::
+#
+# 2.38, as for a sensitivity of 1. But every gradient is 161 times smaller beside the same noise: a
+# sound ε costs the signal what the proof says it must.
+
+# %% tags=["nbval-check-output"]
+from dpstudy.privacy.accounting import effective_noise_multiplier, epsilon
+
+for c in (1.0, n**-0.5):
+    sigma = effective_noise_multiplier(noise_std=1.1, sensitivity=c * n**0.5)
+    spent = epsilon(
+        noise_multiplier=sigma, sampling_probability=256 / 60_000, steps=60 * 234, delta=1e-5
+    )
+    print(f"c = {c:.4f}: ε = {spent:.3g}")
+
+# %% [markdown]
+# :::{solution-end}
+# :::

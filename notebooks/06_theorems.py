@@ -310,3 +310,85 @@ print(chapter.verdicts_in_words())
 # dpstudy theorems smoothness
 # dpstudy theorems --json
 # ```
+
+# %% [markdown]
+# ## Exercises
+#
+# :::{exercise} A tighter bound
+# :label: theorems-root-two
+#
+# Gradients of the softmax loss stay below $\sqrt 2\,|T|\,\lVert z \rVert$, for any number of
+# classes. Would 1.4 do in place of $\sqrt 2$? Let the search of Eq. 5 decide.
+# :::
+#
+# :::{solution-start} theorems-root-two
+# :class: dropdown
+# :::
+#
+# No. It finds a gradient of 1.414214, which is 0.014 too long. A bound that fails by one per cent
+# is found as well as one that fails by far.
+
+# %% tags=["nbval-check-output"]
+from dpstudy.papers.tempered_sigmoids.propositions.gradient_norms import multiclass_gradient
+
+for bound in (2**0.5, 1.4):
+    print(f"bound {bound:.4f}: exceeded by {multiclass_gradient(lambda k, b=bound: b).worst:.4f}")
+
+# %% [markdown]
+# :::{solution-end}
+# :::
+#
+# :::{exercise} Three records
+# :label: theorems-records
+#
+# A Gaussian mechanism has ε = 3 for one record at δ = 0.00001. What is its δ for three records, at
+# ε = 9, and what does the bound above allow?
+# :::
+#
+# :::{solution-start} theorems-records
+# :class: dropdown
+# :::
+#
+# 0.000376, where the bound allows 0.004245. The bound holds for every mechanism, and the Gaussian
+# is not the worst.
+
+# %% tags=["nbval-check-output"]
+from scipy import optimize
+
+from dpstudy.papers.tempered_sigmoids.propositions.group_privacy import gaussian_delta, geometric
+
+shift = optimize.brentq(lambda one: gaussian_delta(3.0, one) - 1e-5, 0.1, 3.0)
+print(f"δ = {gaussian_delta(9.0, 3 * shift):.6f}, bound {1e-5 * geometric(3.0, 3):.6f}")
+
+# %% [markdown]
+# :::{solution-end}
+# :::
+#
+# :::{exercise} A statement of your own
+# :label: theorems-own
+#
+# “A filtered gradient of ten numbers is no longer than 0.9 √10.” Write its two sides, and let
+# `search` look for a counterexample.
+# :::
+#
+# :::{solution-start} theorems-own
+# :class: dropdown
+# :::
+#
+# It finds one: a gradient 1.11 times as long. The supremum of the ratio is 1/0.9, since $\sqrt{10}$
+# is approached and never reached.
+
+# %% tags=["nbval-check-output"]
+from dpstudy.propositions.search import search
+
+
+def sides(gradient):
+    return jnp.linalg.norm(jnp.tanh(gradient)), 0.9 * jnp.sqrt(10.0)
+
+
+found = search(sides, lambda rng, n: rng.normal(size=(n, 10)), climbers=4, steps=100)
+print(f"left over right: {found.ratio:.2f}")
+
+# %% [markdown]
+# :::{solution-end}
+# :::

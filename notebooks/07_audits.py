@@ -139,3 +139,79 @@ chapter.shuffled()
 
 # %% tags=["remove-input"]
 chapter.black_box()
+
+# %% [markdown]
+# ## Exercises
+#
+# :::{exercise} How many trials
+# :label: audits-trials
+#
+# An audit of few trials cannot show a large ε, even if every guess is right. Are 10,000 trials
+# enough to show ε = 8 at δ = 1e-5?
+# :::
+#
+# :::{solution-start} audits-trials
+# :class: dropdown
+# :::
+#
+# No: 10,000 can show 6.52 at most, and 100,000 can show 8.82.
+
+# %% tags=["nbval-check-output"]
+for trials in (100, 1_000, 10_000, 100_000):
+    print(f"{trials:>7,} trials: at most {auditing.most_shown(trials, delta=1e-5):.2f}")
+
+# %% [markdown]
+# :::{solution-end}
+# :::
+#
+# :::{exercise} A weak canary
+# :label: audits-canary
+#
+# Give the canary of the first example half and a tenth of the length that the clip allows. What
+# does the audit show?
+# :::
+#
+# :::{solution-start} audits-canary
+# :class: dropdown
+# :::
+#
+# 1.08 with half and 0.13 with a tenth, where the whole one shows 2.74. What a weak canary shows
+# says little of the mechanism, whose ε is 4.38 whatever the canary.
+
+
+# %% tags=["nbval-check-output"]
+def audit(length, noise):
+    rng = np.random.default_rng(0)
+    inside = rng.integers(0, 2, 200_000).astype(bool)
+    scores = length * inside + rng.normal(0, noise, inside.size)
+    return auditing.epsilon(auditing.clopper_pearson, inside, scores, delta=1e-5)[0]
+
+
+for length in (1.0, 0.5, 0.1):
+    print(f"length {length}: at least {audit(length, noise=1.0):.2f}")
+
+# %% [markdown]
+# :::{solution-end}
+# :::
+#
+# :::{exercise} Half the noise
+# :label: audits-bug
+#
+# A bug halves the noise of the first example, and ε = 4.38 is still claimed. Does the audit find
+# the bug? What if 0.55, 0.6 or 0.7 of the noise are left?
+# :::
+#
+# :::{solution-start} audits-bug
+# :class: dropdown
+# :::
+#
+# It does: at half the noise at least 5.31 leaks. At 0.6 of it the audit still shows more than 4.38,
+# at 0.7 no longer. A small factor hides in the gap between what is audited and what is true.
+
+# %% tags=["nbval-check-output"]
+for noise in (0.5, 0.55, 0.6, 0.7):
+    print(f"noise {noise}: at least {audit(1.0, noise):.2f}")
+
+# %% [markdown]
+# :::{solution-end}
+# :::

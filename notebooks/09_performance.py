@@ -160,3 +160,87 @@ repeats()
 #
 # Not measured here: language models, other networks than the two of the study, and GPUs, where a
 # cohort of runs is one program. `make bench` measures the machine that it is run on.
+
+# %% [markdown]
+# ## Exercises
+#
+# :::{exercise} The norm with a bias
+# :label: performance-bias
+#
+# How does the squared norm $\lVert g \rVert^2 \lVert x \rVert^2$ of a dense layer's gradient change
+# if the layer has a bias? Check it against gradients that are written out.
+# :::
+#
+# :::{solution-start} performance-bias
+# :class: dropdown
+# :::
+#
+# It becomes $\lVert g \rVert^2 (\lVert x \rVert^2 + 1)$: the bias is a weight whose input is 1.
+
+# %% tags=["nbval-check-output"]
+biased = DenseGradients(inputs=x, outputs=g, use_bias=True)
+formula = jnp.sum(g**2, axis=1) * (jnp.sum(x**2, axis=1) + 1)
+each = biased.written_out()
+expected = jnp.sum(each["kernel"] ** 2, axis=(1, 2)) + jnp.sum(each["bias"] ** 2, axis=1)
+print(jnp.allclose(formula, expected), jnp.allclose(formula, biased.squared_norms()))
+
+# %% [markdown]
+# :::{solution-end}
+# :::
+#
+# :::{exercise} In portions
+# :label: performance-portions
+#
+# Work through the 64 examples of the cell above 16 at a time. Does the clipped sum change? Would it
+# if each portion were clipped as a whole?
+# :::
+#
+# :::{solution-start} performance-portions
+# :class: dropdown
+# :::
+#
+# No, and yes. Each example is clipped by its own norm, so that sums over portions add up. Clipped
+# as a whole, a portion counts for no more than one example: the sum is then another, and smaller.
+
+# %% tags=["nbval-check-output"]
+portions = [slice(start, start + 16) for start in range(0, 64, 16)]
+each = [
+    DenseGradients(inputs=x[p], outputs=g[p], use_bias=False).weighted_sum(clip[p])["kernel"]
+    for p in portions
+]
+print(jnp.allclose(sum(each), clipped_sum, atol=1e-4))
+
+whole = [jnp.einsum("bm,bn->mn", x[p], g[p]) for p in portions]
+by_portion = sum(total / jnp.maximum(1, jnp.linalg.norm(total)) for total in whole)
+print(f"norms: {jnp.linalg.norm(clipped_sum):.2f} and {jnp.linalg.norm(by_portion):.2f}")
+
+# %% [markdown]
+# :::{solution-end}
+# :::
+#
+# :::{exercise} Memory of a step
+# :label: performance-memory
+#
+# How much memory do the per-example gradients of a batch take, in 32-bit floats: 512 examples of
+# the MNIST network, 256 of the CIFAR-10 network? How much do 64 and 16 of them take?
+# :::
+#
+# :::{solution-start} performance-memory
+# :class: dropdown
+# :::
+#
+# 51 and 538 MiB at once, 6.4 and 33.6 MiB in portions. The second pair is about what a cache holds.
+
+# %% tags=["nbval-check-output"]
+import math
+
+from dpstudy.parts.network import LosingLessCifar, LosingLessMnist
+
+for network, *counts in ((LosingLessMnist(), 512, 64), (LosingLessCifar(), 256, 16)):
+    numbers = sum(math.prod(leaf.shape) for leaf in jax.tree.leaves(network.shapes()))
+    sizes = ", ".join(f"{count}: {4 * numbers * count / 2**20:.1f} MiB" for count in counts)
+    print(f"{numbers:,} parameters; {sizes}")
+
+# %% [markdown]
+# :::{solution-end}
+# :::

@@ -2,6 +2,8 @@
 
 import re
 import runpy
+import tomllib
+from itertools import pairwise
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -13,6 +15,9 @@ import yaml
 from dpstudy.chapters.statements import STATEMENTS
 
 ROOT = Path(__file__).parents[1]
+RELEASE = (ROOT / ".github/workflows/release.yml").read_text()
+VERSION = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
+TOOL = runpy.run_path(str(ROOT / "tools/refresh_notebooks.py"))
 TOC = yaml.safe_load((ROOT / "_toc.yml").read_text())
 PAGES = [TOC["root"], *(page["file"] for part in TOC["parts"] for page in part["chapters"])]
 CHAPTERS = [page for page in PAGES if page.startswith("notebooks/")]
@@ -73,11 +78,27 @@ def test_every_page_and_every_notebook_is_in_the_table_of_contents():
 
 @pytest.mark.parametrize("page", CHAPTERS)
 def test_notebook_and_script_are_one(page):
-    script, notebook = ROOT / f"{page}.py", ROOT / f"{page}.ipynb"
-    assert script.is_file(), f"jupytext --set-formats ipynb,py:percent {page}.ipynb"
-    assert cells(jupytext.read(notebook)) == cells(jupytext.read(script)), (
-        f"jupytext --sync {page}.ipynb"
-    )
+    notebook, script = (jupytext.read(ROOT / f"{page}.{kind}") for kind in ("ipynb", "py"))
+    script.cells.insert(0, TOOL["setup_cell"](TOOL["repository"]()))
+    assert cells(notebook) == cells(script), "make notebooks"
+
+
+def test_the_first_cell_does_nothing_where_the_package_is_installed():
+    exec(TOOL["setup_cell"]("").source, {})
+
+
+def test_the_first_cell_says_what_to_do_while_there_are_no_releases(monkeypatch):
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    with pytest.raises(ModuleNotFoundError, match="pip install"):
+        exec(TOOL["setup_cell"]("").source, {})
+
+
+def test_the_first_cell_fetches_what_a_release_has():
+    source = TOOL["setup_cell"]("https://github.com/someone/study").source
+    release = f"https://github.com/someone/study/releases/download/v{VERSION}"
+    assert f"{release}/dpstudy-{VERSION}-py3-none-any.whl" in source
+    assert f"{release}/results-{VERSION}.tar.gz" in source
+    assert "dist/results-${GITHUB_REF_NAME#v}.tar.gz" in RELEASE
 
 
 @pytest.mark.parametrize("page", CHAPTERS)
@@ -94,6 +115,27 @@ def test_citations_are_in_the_bibliography(page):
     cited = re.findall(r"\{cite(?::\w+)?\}`([^`]+)`", markdown(page))
     for key in (key.strip() for keys in cited for key in keys.split(",")):
         assert key in KEYS, f"{key} is not in references.bib"
+
+
+EXERCISES = [page for page in CHAPTERS if "# Exercises" in markdown(page)]
+
+
+def test_the_chapters_have_exercises():
+    numbered = {page for page in CHAPTERS if re.match(r"notebooks/0\d", page)}
+    assert set(EXERCISES) == numbered
+
+
+@pytest.mark.parametrize("page", EXERCISES)
+def test_each_exercise_has_a_solution_with_code_that_is_compared(page):
+    cells = jupytext.read(ROOT / f"{page}.ipynb").cells
+    asked = re.findall(r":::\{exercise\}.*\n:label: (\S+)", markdown(page))
+    solved = []
+    for before, cell in pairwise(cells):
+        if found := re.search(r":::\{solution-start\} (\S+)\n:class: dropdown", before.source):
+            assert "nbval-check-output" in cell.metadata.get("tags", [])
+            solved.append(found[1])
+    assert len(asked) >= 2
+    assert asked == solved
 
 
 LABELS = {label for page in PAGES for label in re.findall(r"^\((\S+)\)=$", markdown(page), re.M)}

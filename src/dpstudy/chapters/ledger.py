@@ -95,8 +95,8 @@ class ClaimTable(_Captioned):
             f'<tr role="row" id="claim-{claim.id}" style="{_ROW}">'
             f'<th scope="row" role="rowheader" style="{_CLAIM}">'
             f'{escape(claim.says)}{mark} <span style="{_SMALL}">{escape(claim.where)}.</span>'
-            f'<details style="{_SMALL}"><summary>What was measured</summary><ul>{found}</ul>'
-            f"</details></th>{''.join(map(_cell, entries))}</tr>\n"
+            f'<details class="measured" style="{_SMALL}"><summary>What was measured</summary>'
+            f"<ul>{found}</ul></details></th>{''.join(map(_cell, entries))}</tr>\n"
         )
 
     def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:

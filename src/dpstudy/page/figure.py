@@ -152,16 +152,17 @@ class _Captioned:
         return self._wrap("")
 
     def _wrap(self, body: str) -> str:
+        address = _data_uri("text/csv;charset=utf-8", self.csv.encode())
         link = (
-            f'<a href="{_data_uri("text/csv;charset=utf-8", self.csv.encode())}" '
-            f'download="{self.name}.csv" aria-label="Download {self.name}.csv">CSV</a>'
+            f'<span class="download">[<a href="{address}" '
+            f'download="{self.name}.csv" aria-label="Download {self.name}.csv">CSV</a>]</span>'
         )
         return (
             f'<figure role="group" id="{self.name}" aria-labelledby="{self.name}-caption" '
             'style="margin: 0.5em 0">\n'
             f"{body}\n"
             f'<figcaption id="{self.name}-caption" style="{_CAPTION}">'
-            f"{escape(self.caption)} [{link}]</figcaption>\n"
+            f"{escape(self.caption)} {link}</figcaption>\n"
             "</figure>"
         )
 
