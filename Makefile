@@ -48,6 +48,8 @@ $(READY): requirements.lock pyproject.toml
 	@echo "Installing what requirements.lock names into $(VENV) (a minute or two)"
 	@$(PIP) install --require-hashes --requirement requirements.lock
 	@$(PIP) install --no-build-isolation --no-deps --editable .
+	@mkdir -p $(VENV)/etc/ipython  # each notebook's kernel would warn that it does not encrypt to itself
+	@echo 'c.IPKernelApp.log_level = "ERROR"' >$(VENV)/etc/ipython/ipython_kernel_config.py
 	@touch $@
 
 # Through sphinx-build, since jupyter-book reads one page after the other. Several pages share a core:

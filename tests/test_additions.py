@@ -60,7 +60,7 @@ def trained(added, tmp_path_factory):
 
 def test_the_page_shows_the_files_in_full():
     shown = re.findall(r"\{literalinclude\} (\w+)\.py\n:language: python\n```", PAGE)
-    assert shown == [*ADDED, "own_runs"]
+    assert shown == [*ADDED, "own_runs", "own_figure"]
 
 
 @pytest.mark.parametrize("file", ADDED)
@@ -77,6 +77,13 @@ def test_a_run_with_an_addition_is_trained_stored_and_read_back(trained, name):
     assert result.curve["step"] == [2 * epoch for epoch in result.curve["epoch"]]
     assert result.epsilon == epsilon_curve(run, result.curve["step"])
     assert result.epsilon["pld"][0] == 0 < result.epsilon["pld"][-1]
+
+
+def test_an_addition_is_drawn_beside_the_study_s_own(added, results, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    figure = runpy.run_path(str(BOOK / "own_figure.py"))["figure"]
+    assert list(figure.data.line.unique()) == ["tanh", "softsign"]
+    assert (tmp_path / "own-activation.png").read_bytes() == figure.png
 
 
 def test_bad_values_are_refused_by_name(added):

@@ -14,7 +14,7 @@ import pytest
 from results_for_tests import environment
 
 from dpstudy import parts
-from dpstudy.parts.activation import TANH, LayerWise, Linear, Relu, Tempered
+from dpstudy.parts.activation import TANH, Activation, LayerWise, Linear, Relu, Tempered
 from dpstudy.parts.measure import Norms
 from dpstudy.parts.mechanism import NoPrivacy
 from dpstudy.parts.part import KINDS, Part, SpecError, checked, number, part, static
@@ -107,6 +107,12 @@ def test_fields_of_the_wrong_type_are_refused_wherever_they_are(toy, message):
     with pytest.raises(SpecError) as caught:
         checked(toy)
     assert str(caught.value).startswith(message)
+
+
+@pytest.mark.parametrize("base", [Activation, Tempered])
+def test_a_class_without_a_kind_of_its_own_is_refused_by_name(base):
+    with pytest.raises(SpecError, match=r"no kind: put @part\(...\) above class Bare"):
+        _ = vary(Run(), activation=type("Bare", (base,), {})()).identity
 
 
 def test_two_kinds_cannot_have_one_name_but_a_cell_may_run_twice():

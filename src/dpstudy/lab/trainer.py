@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from tqdm.auto import tqdm
+from tqdm import tqdm
 
 from dpstudy.errors import UserError
 from dpstudy.lab import campaign, store

@@ -160,6 +160,8 @@ def _types(cls: type[Part]) -> dict[str, Any]:
 def _checked_as(kind: Any, value: Any, name: str) -> Any:
     if not isinstance(value, kind):
         raise SpecError(f"{name} must be a part of a run, {kind.__name__}, got {value!r}")
+    if "kind" not in vars(type(value)):
+        raise SpecError(f"{name} has no kind: put @part(...) above class {type(value).__name__}")
     for field, expected in _types(type(value)).items():
         _check_value(field, getattr(value, field), expected)
     value.check()
