@@ -116,11 +116,17 @@ def test_figure_5():
     least = min(EPSILONS)
     says(f"Even the runs that claim {least:g} spend ε = {proven(at[least])[:2]}")
     says(f"They end at {100 * at[least].accuracy.median():.2f} % on MNIST")
-    flat = line("against-flat", MNIST, "flat clipping, best")
-    assert 0 < flat.accuracy.median() - at[least].accuracy.median() < 0.003
-    for name in (MNIST, FASHION):
-        far, near = (line("figure-5", name, f"claims {claim:g}") for claim in (3, 0.3))
-        assert far.accuracy.median() - near.accuracy.median() < 0.015
+    fashion = line("figure-5", FASHION, f"claims {least:g}")
+    says(f"and at {100 * fashion.accuracy.median():.2f} % on Fashion-MNIST")
+    for name, other, label in ((MNIST, at[least], "best"), (FASHION, fashion, "epsilon 1")):
+        flat = line("against-flat", name, f"flat clipping, {label}")
+        assert flat.accuracy.median() > other.accuracy.median()
+    lost = [
+        f"{100 * (far.accuracy.median() - near.accuracy.median()):.2f}"
+        for name in (MNIST, FASHION)
+        for far, near in [[line("figure-5", name, f"claims {claim}") for claim in (3, 0.3)]]
+    ]
+    says(f"Down to a claimed ε of 0.3 the noise costs {lost[0]} points on MNIST and {lost[1]} on")
 
 
 def test_what_the_text_leaves_out():
