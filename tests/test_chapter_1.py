@@ -59,7 +59,7 @@ def test_what_the_papers_claim():
 
 def test_losing_less_by_three_accountants():
     pld = numbers("losing less", "PLD")[: len(END_TO_END)]
-    says(f"cost ε = {min(pld):.2f} to {max(pld):.2f} by today's accountant, PLD")
+    says(f"cost ε = {min(pld):.2f} to {max(pld):.2f} by today's accountant, {{term}}`PLD`")
     says("PLD gives {:.2f}, {:.2f} and {:.2f}.".format(*pld))
     older = numbers("losing less", "RDP 2019")
     says("the paper quotes: {:.2f}, {:.2f} and {:.2f}.".format(*older))
