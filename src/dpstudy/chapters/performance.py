@@ -1,4 +1,4 @@
-"""Chapter 9: what a private step costs, here and elsewhere, and how near it is to the machine's."""
+"""What a private step costs, here and elsewhere, and how near it is to the machine's."""
 
 from __future__ import annotations
 
