@@ -76,7 +76,7 @@ for remedy in (jnp.tanh, clipped_after):
 chapter.tanh_filter()
 
 # %% [markdown]
-# On the MNIST network a filtered gradient is longer than 1 as soon as its entries are about 0.0062,
+# On the MNIST network a filtered gradient is longer than 1 as soon as its entries are about 0.007,
 # and reaches √n = 161 in the limit, so that no smaller sensitivity is true. Filtered and then
 # clipped it stays at 1.
 #

@@ -178,8 +178,3 @@ def test_the_ledger_leads_back_to_the_statement():
 
 def test_nothing_is_to_be_looked_at():
     assert "ook at" not in prose()
-
-
-def test_the_entry_from_which_a_filtered_gradient_is_longer_than_1():
-    page = (Path(__file__).parents[1] / "notebooks" / "06_theorems.py").read_text()
-    assert f"as soon as its entries are about {26_010**-0.5:.4f}," in page
