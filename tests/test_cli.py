@@ -44,6 +44,7 @@ COMMANDS = (
     ("noise",),
     ("theorems",),
     ("audit",),
+    ("recipe",),
     ("data",),
     ("data", "fetch"),
     ("data", "verify"),
@@ -107,8 +108,8 @@ def tiny(monkeypatch):
     [
         (
             ["bogus"],
-            "unknown command 'bogus'; one of: audit, claims, data, epsilon, list, noise, results, "
-            "run, theorems",
+            "unknown command 'bogus'; one of: audit, claims, data, epsilon, list, noise, recipe, "
+            "results, run, theorems",
         ),
         (["data", "bogus"], "unknown command 'bogus'; one of: fetch, verify"),
         (["results", "bogus"], "unknown command 'bogus'; one of: export, merge, verify"),

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from dpstudy.commands import audit, data, privacy, results
+from dpstudy.commands import audit, data, privacy, recipe, results
 from dpstudy.commands.shell import (
     EXIT_INTERRUPTED,
     EXIT_MISTAKE,
@@ -44,7 +44,14 @@ def main() -> None:
     given_folder("DPSTUDY_RESULTS")  # before anything else: it may be no folder
 
 
-for _command in (audit.audit, privacy.epsilon, privacy.noise, data.data, results.results):
+for _command in (
+    audit.audit,
+    privacy.epsilon,
+    privacy.noise,
+    data.data,
+    recipe.recipe,
+    results.results,
+):
     main.add_command(_command)
 
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 # Images drawn in one call: their pixels stay in cache.
 _BATCH = 50
-_DISCS, _SMALLEST = 1000, 1.0
+_DISCS, _SMALLEST = 400, 2.0
 _COLOUR_APART, _NOISE = 0.15, 0.02
 _STROKES, _POINTS = 3, 24
 

@@ -1,0 +1,90 @@
+"""A trained head that is kept in a file, and classifies images by it."""
+
+from __future__ import annotations
+
+import json
+import zipfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dpstudy.parts import files, synthetic_basis
+from dpstudy.parts.files import DataError
+from dpstudy.parts.images import IMAGE_SHAPE
+from dpstudy.parts.part import SpecError
+from dpstudy.parts.synthetic_features import SyntheticFeatures
+
+if TYPE_CHECKING:
+    from jaxtyping import Float, Int, UInt8
+
+
+@dataclass(frozen=True)
+class Model:
+    """A linear head on whitened features of synthetic images.
+
+    Its file holds the head, and of the features only their settings: the basis is computed from
+    these again where the user's cache does not have it, which takes minutes.
+
+    Attributes:
+        features: that the head was trained on.
+        kernel: of the head, a column a class.
+        bias: of each class.
+    """
+
+    features: SyntheticFeatures
+    kernel: Float[np.ndarray, "components classes"]
+    bias: Float[np.ndarray, "classes"]
+
+    def classify(self, images: UInt8[np.ndarray, "n h w c"]) -> Int[np.ndarray, "n"]:
+        """Return the class of each image.
+
+        Args:
+            images: uint8, values 0 to 255, of the shape that the model was trained on.
+
+        Raises:
+            SpecError: images of another type or shape.
+            DataError: the basis cannot be kept in the cache.
+        """
+        images, shape = np.asarray(images), IMAGE_SHAPE[self.features.name]
+        if images.dtype != np.uint8 or images.shape[1:] != shape:
+            raise SpecError(
+                f"images must be uint8 of shape (n, {', '.join(map(str, shape))}), got "
+                f"{images.dtype} of shape {images.shape}"
+            )
+        basis = self.features.basis()
+        settings = {"threshold": self.features.threshold, "mirrored": self.features.mirrored}
+        found = np.empty(len(images), np.int64)
+        for start in range(0, len(images), synthetic_basis.BATCH):
+            part = slice(start, start + synthetic_basis.BATCH)
+            components = np.asarray(synthetic_basis.project(basis, images[part], **settings))
+            scaled = self.features.scaled(components, basis.variances)
+            found[part] = (scaled @ self.kernel + self.bias).argmax(1)
+        return found
+
+    def save(self, path: Path) -> None:
+        """Write the model, whole or not at all.
+
+        Raises:
+            DataError: it cannot be written.
+        """
+        spec = json.dumps(self.features.to_dict())
+        with files.written_whole(path) as stream:
+            np.savez(stream, features=spec, kernel=self.kernel, bias=self.bias)
+
+
+def load(path: str | Path) -> Model:
+    """Read a model that `dpstudy recipe` or `Model.save` wrote.
+
+    Raises:
+        DataError: there is no such file, or it is no model.
+    """
+    try:
+        with np.load(path) as stored:
+            features = SyntheticFeatures.from_dict(json.loads(str(stored["features"])))
+            return Model(features, stored["kernel"], stored["bias"])
+    except FileNotFoundError:
+        raise DataError(f"{path}: there is no such file") from None
+    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile, SpecError) as error:
+        raise DataError(f"{path}: is no model of `dpstudy recipe` ({error})") from error

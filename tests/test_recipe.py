@@ -1,0 +1,85 @@
+"""The recipe of the study's own: trained by one command, kept in a file, read by a script."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+from dpstudy.chapters.recipe import model as models
+from dpstudy.chapters.recipe.settings import recipe
+from dpstudy.cli import main
+from dpstudy.parts import images
+from dpstudy.parts.files import DataError
+from dpstudy.parts.part import SpecError
+from dpstudy.privacy import accounting
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    path = tmp_path_factory.mktemp("recipe") / "digits.npz"
+    done = CliRunner().invoke(
+        main, ["recipe", "mnist-5k", "--epsilon", "3", "--save", str(path), "--json"]
+    )
+    assert done.exit_code == 0, done.output
+    return json.loads(done.stdout.splitlines()[-1]), path
+
+
+def test_a_saved_model_classifies_images_as_accurately_as_was_said(trained):
+    said, path = trained
+    data = images.load("mnist-5k")
+    right = models.load(path).classify(data.test_images) == data.test_labels
+    # A logit is rounded otherwise here: at most an image in a thousand may change sides.
+    assert np.mean(right) == pytest.approx(said["test_accuracy"], abs=0.0011)
+    assert said["test_accuracy"] > 0.9
+
+
+def test_its_epsilon_is_that_of_its_noise_and_batches(trained):
+    said, _ = trained
+    spent = accounting.epsilon(
+        noise_multiplier=said["noise_multiplier"],
+        sampling_probability=1_024 / 4_000,
+        steps=60 * 4,
+        delta=1e-5,
+    )
+    assert said["epsilon"] == pytest.approx(spent, rel=1e-5)
+    assert 2.99 < spent <= 3
+
+
+def test_a_seed_is_of_everything_that_is_drawn():
+    run = recipe("mnist-5k", 3.0, seed=4)
+    assert run.seed == run.dataset.drawn == 4
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["mnist-6k", "--epsilon", "3"], "mnist-6k"),
+        (["mnist-5k", "--epsilon", "0"], "epsilon must be > 0"),
+        (["mnist-5k", "--epsilon", "3", "--seed", "-1"], "must be at least 0, got -1"),
+    ],
+)
+def test_mistakes_are_one_line(arguments, said):
+    done = CliRunner().invoke(main, ["recipe", *arguments])
+    assert done.exit_code == 2
+    assert said in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+def test_images_of_another_shape_are_refused(trained):
+    _, path = trained
+    with pytest.raises(SpecError, match=r"uint8 of shape \(n, 28, 28, 1\), got float"):
+        models.load(path).classify(np.zeros((2, 28, 28, 1)))
+
+
+@pytest.mark.parametrize("content", [None, b"", b"no model", "another"])
+def test_a_file_that_is_no_model_is_refused(content, tmp_path):
+    path = tmp_path / "model.npz"
+    if content == "another":
+        np.savez(path, kernel=np.zeros(3))
+    elif content is not None:
+        path.write_bytes(content)
+    with pytest.raises(DataError, match="no such file" if content is None else "is no model"):
+        models.load(path)
