@@ -21,6 +21,7 @@ from dpstudy.parts.smoothness import Smoothness, largest_eigenvalue
 CLIP = 2.0
 RUN = vary(Run(network=LosingLessMnist(), mechanism=FlatClipping(clip_norm=CLIP)))
 EXAMPLES = Examples(*map(jnp.asarray, oracles.random_images("losing-less-mnist", 2 * CHUNK)))
+TEST = jax.tree.map(lambda x: x[:CHUNK], EXAMPLES)
 PIXELS = np.float32(EXAMPLES.images) / 255
 
 
@@ -47,7 +48,7 @@ def gradients(params):
 
 def measured(measure, params):
     def found(params):
-        return measure(RUN.moment(params, jnp.float32(1), EXAMPLES, EXAMPLES))
+        return measure(RUN.moment(params, jnp.float32(1), EXAMPLES, TEST))
 
     return oracles.quick_jit(found)(params)
 
@@ -79,7 +80,7 @@ def test_clipping_turns_the_mean_gradient(params, gradients):
     assert found["counts"].tolist() == np.histogram(norms, np.logspace(-3, 3, 61))[0].tolist()
 
 
-def test_test_examples_are_counted_by_class_and_answer(params, outputs):
+def test_training_examples_are_counted_by_class_and_answer(params, outputs):
     expected = np.zeros((10, 10), int)
     np.add.at(expected, (EXAMPLES.labels, np.argmax(outputs[0], axis=1)), 1)
     assert measured(Confusion(), params)["counts"].tolist() == expected.tolist()

@@ -19,7 +19,7 @@ CLASSES = 10
 
 @part("confusion")
 class Confusion(Measure):
-    """`counts`: test examples by their class, a row each, and by the class they are taken for."""
+    """`counts`: training examples by their class, a row each, and by what they are taken for."""
 
     def __call__(self, moment: Moment) -> dict[str, Int[Array, "classes classes"]]:
         """See `Measure`."""
@@ -29,6 +29,6 @@ class Confusion(Measure):
             prepared = moment.dataset.prepare(chunk.images)
             return moment.network.outputs(module, prepared).logits.argmax(axis=1)
 
-        taken_for = jax.lax.map(of_chunk, in_chunks(moment.test)).reshape(-1)
-        cells = moment.test.labels.astype(int) * CLASSES + taken_for
+        taken_for = jax.lax.map(of_chunk, in_chunks(moment.train)).reshape(-1)
+        cells = moment.train.labels.astype(int) * CLASSES + taken_for
         return {"counts": jnp.bincount(cells, length=CLASSES**2).reshape(CLASSES, CLASSES)}
