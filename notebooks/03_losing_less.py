@@ -140,17 +140,46 @@ chapter.changed(printed, whole)
 chapter.changed(adam, whole)
 
 # %% [markdown]
-# ## Why: Figures 1, 2 and 5 to 8
+# ## Why: Figures 1, 2, 5 to 9 and 15
 #
 # The paper's explanation: cross-entropy has logits and weights grow, gradients grow with them, and
 # clipping turns their mean. It argues with Eq. 11, which adds norms that have to be multiplied;
 # {prf:ref}`gradient-norm-sum` has the bound that holds.
 
 # %% tags=["remove-input"]
+from dpstudy.papers.losing_less import inside as looked_into
+
 chapter.norms(inside)
+
+# %% tags=["hide-output", "remove-input"]
+looked_into.by_layer(inside)
+
+# %% tags=["remove-input"]
+looked_into.gradient_norms(inside)
+
+# %% tags=["hide-output", "remove-input"]
+from dpstudy.papers.losing_less import inside as looked_into
+
+looked_into.by_layer(inside)
+
+# %% tags=["remove-input"]
+looked_into.gradient_norms(inside)
 
 # %% tags=["remove-input"]
 chapter.bias_and_curvature(inside)
+
+# %% [markdown]
+# ### Which classes are learned first: Figures 9 and 15
+
+# %% tags=["hide-output", "remove-input"]
+looked_into.confusion(inside, not_private)
+
+# %% [markdown]
+# Confusion matrices show what the paper calls easy and hard classes: squared error is to learn the
+# easy ones first, focal loss the hard ones later.
+
+# %% tags=["remove-input"]
+looked_into.confusion(inside, not_private)
 
 # %% [markdown]
 # ## The runs that are missing

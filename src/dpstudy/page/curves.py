@@ -44,7 +44,7 @@ def curves(
         for axes, of in zip(panels, quantities, strict=True):
             drawn = {line: rows for (line, one), rows in parts.items() if one == of}
             for line, rows in drawn.items():
-                _draw(axes, line, rows, along)
+                draw_curve(axes, line, rows, along)
             along.along(axes.xaxis)
             of.along(axes.yaxis)
             if of == ACCURACY and along != EPOCH:
@@ -88,7 +88,8 @@ def over_seeds(line: Line, of: Quantity, along: Quantity = EPOCH) -> pd.DataFram
     return spread
 
 
-def _draw(axes: Axes, line: Line, rows: pd.DataFrame, along: Quantity) -> None:
+def draw_curve(axes: Axes, line: Line, rows: pd.DataFrame, along: Quantity) -> None:
+    """Draw a line's median with its range, rows as of `over_seeds`."""
     x = rows[along.column]
     axes.fill_between(x, rows.minimum, rows.maximum, color=line.style.color, alpha=0.25)
     every = max(1, len(rows) // 8)

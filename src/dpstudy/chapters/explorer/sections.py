@@ -34,7 +34,7 @@ CHAPTERS: dict[str, tuple[str, dict[str, str]]] = {
             "figure-4": "Figure 4: on scattering features",
             "linear": "Figure 4: on scattering features",
             "equal-effort": "At equal effort",
-            "inside": "Why: Figures 1, 2 and 5 to 8",
+            "inside": "Why: Figures 1, 2, 5 to 9 and 15",
             "ablation": "Which part does it? Figures 10 to 14",
             "other-errors": "Which part does it? Figures 10 to 14",
             "sensitivity": "Which part does it? Figures 10 to 14",

@@ -72,7 +72,7 @@ def _on_small(loss: Loss | None = None, **changes: object) -> tuple[Run, ...]:
 
 
 # What Figures 1, 2, 5 to 9 and 15 look at, after every epoch. Six steps find the Hessian's largest
-# singular value to a thousandth, in half the time of twelve.
+# singular value to a hundredth, in half the time of twelve.
 MEASURES = (LayerNorms(), ClippingBias(), Smoothness(steps=6), Confusion())
 
 

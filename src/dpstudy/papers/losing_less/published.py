@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from dpstudy.ledger.published import Accuracy, Number, Setting, Source, by_name
 
 _TABLE_5 = Source(
@@ -75,4 +77,27 @@ NUMBERS = by_name(
     Number("cifar-10, features, composite, ε < 2", 0.668, _FEATURES, accuracy=True),
     Number("cifar-10, features, cross-entropy, ε < 2", 0.645, _FEATURES, accuracy=True),
     Number("epsilon", 3.0, _SECTION_4_1),
+)
+
+
+class ClassAccuracy(NamedTuple):
+    """Shares of a class' training examples that are taken for it, with either loss."""
+
+    dataset: str
+    name: str
+    epoch: int
+    composite: float
+    cross_entropy: float
+    source: Source
+
+
+# "During the initial epochs", of which the figure that it speaks of shows the second.
+_SECTION_4_2 = Source("shamsabadi2023losing", "Section 4.2, of Figure 9")
+CLASS_ACCURACIES = tuple(
+    ClassAccuracy("cifar-10", *stated, _SECTION_4_2)
+    for stated in (
+        ("automobile", 2, 0.51, 0.34),
+        ("truck", 2, 0.48, 0.37),
+        ("cat", 20, 0.49, 0.35),
+    )
 )
