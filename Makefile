@@ -90,8 +90,8 @@ notebooks: $(READY)  ## make the notebooks from their percent scripts
 	@$(BIN)/python tools/refresh_notebooks.py $(wildcard notebooks/*.py)
 
 # Torch and its peers are heavy: they have an environment of their own. On Linux its lock wants torch's
-# CPU build, which the package index does not carry: pip has to be told where that is, for instance by
-# PIP_FIND_LINKS. For a Python whose build has no hash in the lock yet, first make bench-lock.
+# CPU build, which the package index does not carry: uv, which the lock brings, knows where PyTorch keeps
+# it. Where that is out of reach, let PIP_FIND_LINKS name a folder with the wheel, and pip takes it.
 #
 #   make bench BENCH="--quick"                 a trial on MNIST; nothing is stored
 #   make bench BENCH="--network cifar-10"      see .venv-bench/bin/python benchmarks/run.py --help
@@ -105,8 +105,13 @@ $(BENCH_READY): benchmarks/requirements.lock pyproject.toml
 	@test -n "$(PYTHON)" || { echo "No Python 3.11 or newer found: make PYTHON=/path/to/python bench" >&2; exit 1; }
 	@$(BENCH_BIN)/python -m pip --version >/dev/null 2>&1 || { echo "Making $(BENCH_VENV) with $(PYTHON)"; $(PYTHON) -m venv --clear $(BENCH_VENV); }
 	@echo "Installing what benchmarks/requirements.lock names into $(BENCH_VENV) (a few minutes)"
-	@$(BENCH_PIP) install --require-hashes --requirement benchmarks/requirements.lock || { \
-		echo "On Linux pip must find torch's CPU build, of a hash in the lock: see the Makefile, above bench" >&2; exit 1; }
+	@sed '/^torch==.*+cpu/,/[^\\]$$/d' benchmarks/requirements.lock >$(BENCH_VENV)/others.txt
+	@sed -n '/^torch==.*+cpu/,/[^\\]$$/p' benchmarks/requirements.lock >$(BENCH_VENV)/torch.txt
+	@$(BENCH_PIP) install --no-deps --require-hashes --requirement $(BENCH_VENV)/others.txt
+	@$(BENCH_PIP) install --no-deps --require-hashes --requirement $(BENCH_VENV)/torch.txt 2>/dev/null || \
+		$(BENCH_BIN)/uv pip install --quiet --python $(BENCH_BIN)/python --torch-backend cpu \
+			--no-deps --require-hashes --requirement $(BENCH_VENV)/torch.txt || { \
+		echo "No CPU build of torch in reach that the lock has a hash for: see the Makefile, above bench" >&2; exit 1; }
 	@$(BENCH_PIP) install --no-build-isolation --no-deps --editable .
 	@touch $@
 

@@ -2,11 +2,10 @@
 
 Torch is two builds. Outside Linux the package index has a CPU build, and its hashes go into the
 lock. On Linux the index has the CUDA build alone, which asks for several GB of libraries that a
-CPU has no use for; there the lock names the build 2.13.0+cpu, with the hashes of those that pip
-was configured to find where the lock was made. Run by `make bench-lock` with a Python that has uv.
+CPU has no use for; there the lock names the build 2.13.0+cpu, for every Python and processor that
+PyTorch's own index has it for. Run by `make bench-lock` with a Python that has uv.
 """
 
-import hashlib
 import re
 import subprocess
 import sys
@@ -41,15 +40,15 @@ def compiled() -> str:
         return output.read_text()
 
 
-def cpu_build_here(version: str) -> set[str]:
-    """Return the hash of the CPU build that pip finds on this machine, if it finds one."""
-    with tempfile.TemporaryDirectory() as folder:
-        pip = [sys.executable, "-m", "pip", "--quiet", "download", "--no-deps", "--dest", folder]
-        found = subprocess.run([*pip, f"torch=={version}+cpu"], check=False, capture_output=True)
-        if found.returncode:
-            print("No CPU build of torch found by pip here; those in the lock are kept.")
-        digests = [hashlib.sha256(wheel.read_bytes()) for wheel in Path(folder).iterdir()]
-        return {f"--hash=sha256:{digest.hexdigest()}" for digest in digests}
+def cpu_builds_found(version: str) -> set[str]:
+    """Return the hashes of the CPU builds that uv finds: it knows where PyTorch keeps them."""
+    options = "--quiet --no-deps --no-header --generate-hashes --torch-backend cpu"
+    command = [sys.executable, "-m", "uv", "pip", "compile", *options.split(), "-"]
+    wanted = f"torch=={version}+cpu"
+    found = subprocess.run(command, input=wanted, check=False, capture_output=True, text=True)
+    if found.returncode:
+        print("No CPU build of torch found by uv here; those in the lock are kept.")
+    return set(re.findall(r"--hash=\S+", found.stdout))
 
 
 def cpu_builds_in(lock: str, version: str) -> set[str]:
@@ -71,9 +70,9 @@ def main() -> None:
     """Write the lock."""
     before, after = LOCK.read_text() if LOCK.exists() else "", compiled()
     version = TORCH.search(after)[1]
-    hashes = cpu_builds_in(before, version) | cpu_build_here(version)
+    hashes = cpu_builds_in(before, version) | cpu_builds_found(version)
     if not hashes:
-        sys.exit(f"No CPU build of torch {version}: let pip find one (PIP_FIND_LINKS), then again.")
+        sys.exit(f"No CPU build of torch {version}: let uv reach PyTorch's index, then again.")
     head = "# Made by `make bench-lock`, for `pip install --require-hashes`: see lock.py.\n"
     LOCK.write_text(head + with_cpu_builds(after, hashes))
 

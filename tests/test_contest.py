@@ -2,6 +2,8 @@
 
 import importlib
 import re
+import shlex
+import subprocess
 import sys
 from pathlib import Path
 
@@ -125,6 +127,21 @@ def test_lock_of_the_benchmark_has_cpu_builds_and_hashes_alone():
         "torch==2.13.0+cpu ; sys_platform == 'linux'",
     ]
     assert all(HASHES.search(hashes) for _, hashes in entries)
+
+
+def test_make_bench_installs_each_entry_of_its_lock_once_and_torch_by_itself():
+    makefile = (ROOT / "Makefile").read_text().replace("$$", "$")
+    commands = re.findall(r"@(sed .*requirements\.lock) >", makefile)
+    parts = [
+        subprocess.run(shlex.split(command), cwd=ROOT, capture_output=True, text=True).stdout
+        for command in commands
+    ]
+    lock = (BENCHMARKS / "requirements.lock").read_text()
+    others, torch = parts
+    assert sorted((others + torch).splitlines()) == sorted(lock.splitlines())
+    assert versions(torch) == {"torch": "2.13.0+cpu"}
+    assert len(HASHES.findall(torch)) >= 8, "two kinds of processor, four Pythons"
+    assert "uv" in versions(others), "it knows where torch is"
 
 
 def test_benchmark_has_the_study_s_versions(module):

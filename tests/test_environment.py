@@ -103,7 +103,14 @@ def test_heavy_peers_stay_out(name):
 
 
 @pytest.mark.parametrize(
-    "name", ["pyproject.toml", "requirements.lock", "environment.yml", "Makefile"]
+    "name",
+    [
+        "pyproject.toml",
+        "requirements.lock",
+        "environment.yml",
+        "Makefile",
+        *(f"benchmarks/{name}" for name in ("requirements.in", "uv.toml", "lock.py")),
+    ],
 )
 def test_no_file_names_an_index(name):
     text = (ROOT / name).read_text()

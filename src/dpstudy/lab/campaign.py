@@ -40,26 +40,40 @@ NEVER = Hopeless()
 
 @dataclass
 class Outcome:
-    """What became of the runs of a campaign."""
+    """What became of the runs of a campaign.
+
+    Attributes:
+        stored: the results of this campaign.
+        already: how many runs were stored before.
+        unfinished: how many the time budget did not reach, or stopped at an epoch.
+    """
 
     stored: list[Result] = field(default_factory=list)
     already: int = 0
     unfinished: int = 0
-    """Runs that the time budget did not reach, or stopped at an epoch."""
 
 
 @dataclass(frozen=True)
 class Progress:
-    """One epoch of one run is done: what a progress display needs to know."""
+    """One epoch of one run is done: what a progress display needs to know.
+
+    Attributes:
+        run: of which.
+        epoch: which, from 1 on.
+        accuracy: its test accuracy, 0 to 1.
+        epochs_done: over all runs of the campaign, those found finished included.
+        epochs_total: how many the campaign has.
+        runs_done: how many are finished, those found so included.
+        runs_running: how many are being trained.
+        runs_waiting: how many are still to start.
+    """
 
     run: Run
     epoch: int
     accuracy: float
     epochs_done: int
-    """Over all runs of the campaign, those found finished included."""
     epochs_total: int
     runs_done: int
-    """Those found finished included."""
     runs_running: int
     runs_waiting: int
 

@@ -69,7 +69,7 @@ class Experiment:
     def labelled(
         self, profile: str = "full", *, dataset: str | None = None, seeds: int | None = None
     ) -> list[tuple[str, Run]]:
-        """Return (variant label, run) pairs; see `runs`."""
+        """Return (variant label, run) pairs; arguments and errors as `runs`."""
         if profile not in PROFILES:
             raise UserError(f"unknown profile {profile!r}; one of: {', '.join(PROFILES)}")
         if seeds is not None and seeds < 1:
@@ -93,7 +93,7 @@ class Experiment:
         ]
 
     def hopeless(self, profile: str = "full") -> Hopeless:
-        """Return which of the runs are to be given up on their way."""
+        """Return which of the runs are to be given up on their way; arguments as for `runs`."""
         labelled = self.labelled(profile)
         return Hopeless.among(
             [run for label, run in labelled if label in group] for group in self.rivals
@@ -102,7 +102,10 @@ class Experiment:
     def undecided(
         self, profile: str = "full", *, dataset: str | None = None, seeds: int | None = None
     ) -> list[tuple[str, str]]:
-        """Return dataset and label of each run that is still to be chosen: see `Search`."""
+        """Return dataset and label of each run that a search has yet to choose, here none.
+
+        Arguments as for `runs`.
+        """
         return []
 
     def damaged_choices(self) -> list[DamagedError]:

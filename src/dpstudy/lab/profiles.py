@@ -24,8 +24,14 @@ def prepare(
     search cannot choose what it trains next, a line on standard error says why. Of an experiment
     that has no runs on `dataset`, what is stored of others is read, and nothing trained.
 
+    Args:
+        experiment: whose runs.
+        profile: "stored", "smoke" or "full".
+        dataset: only this one, at paper scale; by default all.
+        seeds: that many, 0 to seeds - 1, instead of the experiment's own number.
+
     Raises:
-        UserError: an unknown profile or dataset.
+        UserError: an unknown profile or dataset, or seeds below 1.
     """
     if profile not in NOTEBOOK_PROFILES:
         raise UserError(f"unknown profile {profile!r}; one of: {', '.join(NOTEBOOK_PROFILES)}")

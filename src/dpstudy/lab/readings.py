@@ -127,7 +127,7 @@ class Reading:
         return pd.DataFrame(rows)
 
     def finals_with(self, *settings: str) -> pd.DataFrame:
-        """Return `finals` with fields of each run, by name; of a part that is one, its kind."""
+        """Return `finals` with settings of each run, by name; of a part that is one, its kind."""
         runs = [result.run for _, result in self.found]
         columns = {name: [setting(run, name) for run in runs] for name in settings}
         return self.finals.assign(
