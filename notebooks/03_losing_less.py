@@ -157,22 +157,8 @@ looked_into.by_layer(inside)
 # %% tags=["remove-input"]
 looked_into.gradient_norms(inside)
 
-# %% tags=["hide-output", "remove-input"]
-from dpstudy.papers.losing_less import inside as looked_into
-
-looked_into.by_layer(inside)
-
-# %% tags=["remove-input"]
-looked_into.gradient_norms(inside)
-
 # %% tags=["remove-input"]
 chapter.bias_and_curvature(inside)
-
-# %% [markdown]
-# ### Which classes are learned first: Figures 9 and 15
-
-# %% tags=["hide-output", "remove-input"]
-looked_into.confusion(inside, not_private)
 
 # %% [markdown]
 # Confusion matrices show what the paper calls easy and hard classes: squared error is to learn the

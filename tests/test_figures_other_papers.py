@@ -16,7 +16,6 @@ from dpstudy.papers import find
 from dpstudy.papers.backpropagation_clipping import figures as backprop
 from dpstudy.papers.losing_less import figures as losing_less
 from dpstudy.papers.losing_less import inside
-from dpstudy.papers.losing_less import inside
 from dpstudy.papers.tanh_filter import figures as tanh_filter
 
 B, T, L = "backpropagation-clipping", "tanh-filter", "losing-less"
@@ -44,9 +43,6 @@ DRAWN = {
     inside.gradient_norms: (f"{L}-inside",),
     inside.by_layer: (f"{L}-inside",),
     inside.confusion: (f"{L}-inside", f"{L}-not-private"),
-    inside.gradient_norms: (f"{L}-inside",),
-    inside.by_layer: (f"{L}-inside",),
-    inside.confusion: (f"{L}-inside", f"{L}-not-private"),
     losing_less.ablation: (f"{L}-ablation", f"{L}-figure-3"),
     losing_less.ablation_curves: (f"{L}-ablation", f"{L}-figure-3"),
     losing_less.changed: (f"{L}-other-errors", f"{L}-figure-3"),
@@ -65,11 +61,7 @@ MEASURED = {
     "layer-norms.last_weights": 4.0,
     "layer-norms.weights": [1.0, 2.0, 3.0, 4.0],
     "layer-norms.hidden": [5.0, 6.0, 7.0],
-    "layer-norms.weights": [1.0, 2.0, 3.0, 4.0],
-    "layer-norms.hidden": [5.0, 6.0, 7.0],
     "clipping-bias.cosine": 0.9,
-    "clipping-bias.counts": [0] * 20 + [300, 700] + [0] * 38,
-    "confusion.counts": (90 * np.eye(10, dtype=int) + 1).tolist(),
     "clipping-bias.counts": [0] * 30 + [600, 400] + [0] * 28,
     "confusion.counts": (10 * np.ones((10, 10), int)).tolist(),
     "smoothness.largest": 5.0,

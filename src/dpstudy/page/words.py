@@ -15,7 +15,13 @@ AT_CHANCE = f"at chance ({CHANCE:.0%}) from there on"
 LEFT_OUT = "left out from there on"
 
 
-def caption(shown: str, runs: pd.DataFrame, *more: str, fate: str = AT_CHANCE) -> str:
+def caption(
+    shown: str,
+    runs: pd.DataFrame,
+    *more: str,
+    fate: str = AT_CHANCE,
+    over: str = "median and range over",
+) -> str:
     """Return the caption of what shows some runs.
 
     Args:
@@ -23,10 +29,11 @@ def caption(shown: str, runs: pd.DataFrame, *more: str, fate: str = AT_CHANCE) -
         runs: one row a run on one dataset, as in `Reading.finals`.
         more: sentences to add; empty ones are none.
         fate: what became of runs that diverged.
+        over: what is shown of several seeds.
     """
     seeds = seeds_of(runs)
     on = DATASETS[runs.dataset.iloc[0]]
-    of = ", one seed each" if seeds == "1 seed" else f", median and range over {seeds}"
+    of = ", one seed each" if seeds == "1 seed" else f", {over} {seeds}"
     said = [f"{on}: {shown}{of}.", *more]
     said += [f"Diverged, and {fate}: {count}." for count in [int(runs.diverged.sum())] if count]
     said += [f"Given up on their way: {count}." for count in [int(runs.stopped.sum())] if count]

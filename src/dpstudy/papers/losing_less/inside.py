@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import product
 
 import numpy as np
 import pandas as pd
@@ -67,6 +68,7 @@ def gradient_norms(reading: Reading) -> Figure | Note:
         caption=_caption(
             "norms of the gradients of 1,000 training examples before clipping",
             lines,
+            "all of",
             "The vertical line is the norm that they are clipped to.",
         ),
         alt=f"Histograms over a logarithmic axis. Median norms: {said}.",
@@ -112,8 +114,10 @@ def by_layer(reading: Reading) -> Figure | Note:
         fig=figure,
         name="losing-less-by-layer",
         caption=_caption(
-            "norms of weights and pre-activations by layer; those of the last are the logits",
+            "norms by layer of weights and, of 1,000 training examples, of pre-activations, the "
+            "last of which are logits",
             lines,
+            "median and range over",
         ),
         alt=f"A panel a layer, curves by epoch. At the end, {said}.",
         data=data,
@@ -138,10 +142,14 @@ def confusion(reading: Reading, not_private: Reading) -> Figure | Note:
     if not shares:
         return not_yet_run("Which classes are taken for which", reading.command)
     named = NAMES.get(str(dataset_of(reading)), tuple(map(str, range(10))))
-    rows = len({epoch for epoch, _ in shares})
-    with canvas(rows, len(lines), size=(3.2 * len(lines), 3.4 * rows)) as (figure, panels):
-        for axes, ((epoch, line), share) in zip(panels, shares.items(), strict=True):
-            _draw_matrix(axes, share, named)
+    epochs = list(dict.fromkeys(epoch for epoch, _ in shares))
+    size = 3.2 * len(lines), 3.4 * len(epochs)
+    with canvas(len(epochs), len(lines), size=size) as (figure, panels):
+        for axes, (epoch, line) in zip(panels, product(epochs, lines), strict=True):
+            if (epoch, line) not in shares:
+                axes.set_visible(False)
+                continue
+            _draw_matrix(axes, shares[epoch, line], named)
             axes.set_title(f"{line.name}, epoch {epoch}", fontsize="medium")
     said = "; ".join(
         f"{line.name} after epoch {epoch} {np.diag(share).mean():.1%}, least on "
@@ -155,6 +163,7 @@ def confusion(reading: Reading, not_private: Reading) -> Figure | Note:
             "of each class (a row), the share in percent that is taken for each (a column), of "
             "1,000 training examples",
             lines,
+            "all of",
             _published(str(dataset_of(reading))),
         ),
         alt=f"Matrices in grey, the darker the larger the share. Right, mean of classes: {said}.",
@@ -188,15 +197,15 @@ def _draw_matrix(axes: Axes, share: np.ndarray, named: Sequence[str]) -> None:
 
 def _published(dataset: str) -> str:
     stated = "; ".join(
-        f"{one.name}: {one.composite:.0%} and {one.cross_entropy:.0%} in epoch {one.epoch}"
+        f"{one.name} {one.composite:.0%} and {one.cross_entropy:.0%} in epoch {one.epoch}"
         for one in CLASS_ACCURACIES
         if one.dataset == dataset
     )
-    return f"The paper states, composite and cross-entropy, {stated}." if stated else ""
+    return f"Published, with composite loss and cross-entropy: {stated}." if stated else ""
 
 
-def _caption(shown: str, lines: Sequence[Line], *more: str) -> str:
-    return caption(shown, runs_of(lines), *more, fate=LEFT_OUT)
+def _caption(shown: str, lines: Sequence[Line], over: str, *more: str) -> str:
+    return caption(shown, runs_of(lines), *more, fate=LEFT_OUT, over=over)
 
 
 def _holds(line: Line, column: str) -> bool:
