@@ -15,7 +15,7 @@ from results_for_tests import RUN, contents, environment, result_of, seeds
 
 from dpstudy.errors import UserError
 from dpstudy.gradients import devices
-from dpstudy.lab import campaign, store
+from dpstudy.lab import campaign, checkpoints, store
 from dpstudy.lab.store import StoreError
 from dpstudy.parts import images as data
 from dpstudy.parts.activation import Relu
@@ -71,7 +71,7 @@ def runs_stored(folder):
     return {result.run for result in stored(folder).values()}
 
 
-def checkpoints(folder):
+def kept_checkpoints(folder):
     return sorted(folder.rglob("*.npz"))
 
 
@@ -203,7 +203,7 @@ def test_a_diverged_run_is_stored_with_its_step_and_the_others_go_on(tmp_path, u
     assert late.curve["epoch"] == [0, 1, 2]
     assert late.diverged_at in (5, 6)
     assert_same_training(good, undisturbed[RUN.identity])
-    assert checkpoints(tmp_path) == []
+    assert kept_checkpoints(tmp_path) == []
     # They are done, and nothing is left to wait for.
     assert [p.runs_done for p in seen] == [1, 1, 2, 2, 3]
     assert [p.epochs_done for p in seen] == [4, 5, 7, 8, 9]
@@ -226,11 +226,11 @@ def test_a_budget_stops_cleanly_and_a_second_call_changes_no_number(tmp_path, un
     )
     assert (outcome.stored, outcome.already, outcome.unfinished) == ([], 0, 2)
     assert stored(tmp_path) == {}
-    assert len(checkpoints(tmp_path)) == 1
+    assert len(kept_checkpoints(tmp_path)) == 1
     seen = []
     outcome = campaign.train_missing(seeds(2), tmp_path, report=seen.append)
     assert (len(outcome.stored), outcome.unfinished) == (2, 0)
-    assert checkpoints(tmp_path) == []
+    assert kept_checkpoints(tmp_path) == []
     for identity, result in stored(tmp_path).items():
         assert_same_training(result, undisturbed[identity])
     # A display shows the epochs of both sittings.
@@ -249,7 +249,7 @@ def test_ctrl_c_keeps_what_is_done(tmp_path, undisturbed):
     with pytest.raises(KeyboardInterrupt):
         campaign.train_missing([first, second], tmp_path, report=stop_at(second, 2))
     assert set(stored(tmp_path)) == {first.identity}
-    assert len(checkpoints(tmp_path)) == 1
+    assert len(kept_checkpoints(tmp_path)) == 1
     was = contents(tmp_path)[f"{first.identity}.json"]
     outcome = campaign.train_missing([first, second], tmp_path)
     assert (len(outcome.stored), outcome.already) == (1, 1)
@@ -301,10 +301,10 @@ def test_a_campaign_interrupted_and_then_killed_gives_the_same_numbers(tmp_path,
     assert "interrupted\n" in said
     assert set(stored(tmp_path)) == {first.identity}
     assert_same_training(stored(tmp_path)[first.identity], undisturbed[first.identity])
-    assert len(checkpoints(tmp_path)) == 1
+    assert len(kept_checkpoints(tmp_path)) == 1
     assert len(campaign.train_missing([first, second], tmp_path).stored) == 1
     assert_same_training(stored(tmp_path)[second.identity], undisturbed[second.identity])
-    assert checkpoints(tmp_path) == []
+    assert kept_checkpoints(tmp_path) == []
 
 
 KILLED = """
@@ -370,7 +370,7 @@ def test_stopping_changes_no_measure(tmp_path):
     stopped = tmp_path / "stopped"
     with pytest.raises(KeyboardInterrupt):
         campaign.train_missing(cohort, stopped, most=2, report=stop_at(cohort[1], 1))
-    assert len(checkpoints(stopped)) == 1
+    assert len(kept_checkpoints(stopped)) == 1
     campaign.train_missing(cohort, stopped, most=2)
     for result in together.stored:
         assert all(len(result.curve[f"norms.{of}"]) == 3 for of in ("gradient", "activation"))
@@ -385,7 +385,7 @@ def test_a_run_that_diverged_leaves_its_cohort_and_the_rest_goes_on(tmp_path, un
     assert campaign.next_cohort([RUN], tmp_path) == cohort, "as it was, for the same numbers"
     again = campaign.train_missing(cohort, tmp_path, most=2)
     assert [result.run for result in again.stored] == [RUN]
-    assert (again.already, again.unfinished, checkpoints(tmp_path)) == (1, 0, [])
+    assert (again.already, again.unfinished, kept_checkpoints(tmp_path)) == (1, 0, [])
     curve = undisturbed[RUN.identity].curve
     assert again.stored[0].curve["test_loss"] == pytest.approx(curve["test_loss"], rel=0.01)
 
@@ -419,7 +419,7 @@ def test_a_cohort_of_which_a_run_diverged_late_goes_on(stopped):
     was = path.read_bytes()
     again = campaign.train_missing([FIVE_EPOCHS, DIVERGED], stopped, most=2, report=seen.append)
     assert [result.run for result in again.stored] == [FIVE_EPOCHS]
-    assert (again.already, again.unfinished, checkpoints(stopped)) == (1, 0, [])
+    assert (again.already, again.unfinished, kept_checkpoints(stopped)) == (1, 0, [])
     assert path.read_bytes() == was
     assert stored(stopped)[FIVE_EPOCHS.identity].curve["epoch"] == [0, 1, 2, 3, 4, 5]
     last = seen[-1]
@@ -433,7 +433,7 @@ def test_a_run_that_diverged_and_whose_result_was_lost_is_stored_after_all(stopp
     (stopped / result.name).unlink()
     again = campaign.train_missing([FIVE_EPOCHS, DIVERGED], stopped, most=2)
     assert {result.run for result in again.stored} == {FIVE_EPOCHS, DIVERGED}
-    assert (again.already, again.unfinished, checkpoints(stopped)) == (0, 0, [])
+    assert (again.already, again.unfinished, kept_checkpoints(stopped)) == (0, 0, [])
     assert_same_training(stored(stopped)[DIVERGED.identity], result)
 
 
@@ -444,7 +444,7 @@ def test_a_stopped_cohort_goes_on_whole_for_one_of_its_runs(tmp_path):
     seen = []
     outcome = campaign.train_missing([mine], tmp_path, report=seen.append)
     assert {result.run for result in outcome.stored} == {mine, other} == runs_stored(tmp_path)
-    assert (outcome.already, outcome.unfinished, checkpoints(tmp_path)) == (0, 0, [])
+    assert (outcome.already, outcome.unfinished, kept_checkpoints(tmp_path)) == (0, 0, [])
     assert [(p.run, p.epochs_done, p.epochs_total) for p in seen] == [
         (mine, 1, 3),
         (mine, 2, 3),
@@ -458,9 +458,9 @@ def test_a_checkpoint_is_kept_for_the_runs_that_another_campaign_wants(stopped, 
     monkeypatch.setattr(campaign.loop, "train", lambda *_: iter(()))
     outcome = campaign.train_missing([DIVERGED], stopped)
     assert [result.run for result in outcome.stored] == [DIVERGED]
-    assert (outcome.unfinished, len(checkpoints(stopped))) == (0, 1)
+    assert (outcome.unfinished, len(kept_checkpoints(stopped))) == (0, 1)
     outcome = campaign.train_missing([FIVE_EPOCHS], stopped)
-    assert (outcome.unfinished, len(checkpoints(stopped))) == (1, 1)
+    assert (outcome.unfinished, len(kept_checkpoints(stopped))) == (1, 1)
 
 
 def test_only_runs_that_differ_in_numbers_and_are_not_begun_share_a_cohort(tmp_path, checkpoint):
@@ -485,12 +485,12 @@ def checkpoint(tmp_path_factory):
     folder = tmp_path_factory.mktemp("stopped")
     with pytest.raises(KeyboardInterrupt):
         campaign.train_missing([RUN], folder, report=stop_at(RUN, 1))
-    [path] = checkpoints(folder)
+    [path] = kept_checkpoints(folder)
     return path
 
 
 def test_a_checkpoint_holds_the_curve_so_far(checkpoint, undisturbed):
-    begun = campaign.load_checkpoint(checkpoint, [RUN])
+    begun = checkpoints.load(checkpoint, [RUN])
     whole = undisturbed[RUN.identity].curve
     [seen] = begun.epochs
     assert [epoch.number for epoch in seen] == [0, 1]
@@ -507,14 +507,14 @@ def test_a_checkpoint_altered_or_cut_short_anywhere_is_ignored(checkpoint, tmp_p
     step = len(whole) // 20
     for position in [*range(0, len(whole), step), 40, len(whole) - 30, len(whole) - 1]:
         path.write_bytes(whole[:position])
-        assert campaign.load_checkpoint(path, [RUN]).states is None
+        assert checkpoints.load(path, [RUN]).states is None
         path.write_bytes(whole[:position] + bytes([whole[position] ^ 9]) + whole[position + 1 :])
-        assert campaign.load_checkpoint(path, [RUN]).states is None
+        assert checkpoints.load(path, [RUN]).states is None
 
 
 def test_a_checkpoint_whose_state_has_another_shape_is_ignored(checkpoint):
     other = replace(RUN, optimizer=Adam())
-    assert campaign.load_checkpoint(checkpoint, [other]) == campaign.Begun.fresh([other])
+    assert checkpoints.load(checkpoint, [other]) == checkpoints.Begun.fresh([other])
 
 
 def test_a_damaged_checkpoint_costs_time_and_no_number(tmp_path, checkpoint, undisturbed):
@@ -523,7 +523,7 @@ def test_a_damaged_checkpoint_costs_time_and_no_number(tmp_path, checkpoint, und
     mine.write_bytes(checkpoint.read_bytes()[:-100])
     campaign.train_missing([RUN], tmp_path)
     assert_same_training(stored(tmp_path)[RUN.identity], undisturbed[RUN.identity])
-    assert checkpoints(tmp_path) == []
+    assert kept_checkpoints(tmp_path) == []
 
 
 def test_a_result_that_cannot_be_stored_costs_an_epoch_and_no_number(
@@ -537,7 +537,7 @@ def test_a_result_that_cannot_be_stored_costs_an_epoch_and_no_number(
         with pytest.raises(StoreError, match="No space left"):
             campaign.train_missing([RUN], tmp_path)
     assert stored(tmp_path) == {}
-    assert len(checkpoints(tmp_path)) == 1
+    assert len(kept_checkpoints(tmp_path)) == 1
     campaign.train_missing([RUN], tmp_path)
     assert_same_training(stored(tmp_path)[RUN.identity], undisturbed[RUN.identity])
 
@@ -549,7 +549,7 @@ def test_runs_that_memory_does_not_hold_are_one_line(tmp_path, monkeypatch, begu
         yield
 
     cohort = seeds(2)
-    kept = campaign.checkpoint(tmp_path, cohort)
+    kept = checkpoints.path_of(tmp_path, cohort)
     if begun:
         kept.parent.mkdir()
         kept.write_bytes(b"")

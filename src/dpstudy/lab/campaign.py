@@ -7,12 +7,7 @@ had never stopped. A finished run is stored at once and its checkpoint removed.
 
 from __future__ import annotations
 
-import contextlib
-import dataclasses
 import functools
-import hashlib
-import io
-import json
 import math
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -21,18 +16,17 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import jax
-import numpy as np
 
 from dpstudy.errors import UserError
 from dpstudy.gradients import devices
-from dpstudy.lab import store
+from dpstudy.lab import checkpoints, store
+from dpstudy.lab.checkpoints import Begun
 from dpstudy.lab.hopeless import Hopeless
 from dpstudy.lab.store import Result
 from dpstudy.parts import files
-from dpstudy.parts.part import SpecError
 from dpstudy.parts.run import Run, cohort_of
 from dpstudy.training import loop
-from dpstudy.training.loop import Divergence, Epoch, State
+from dpstudy.training.loop import Divergence, Epoch
 
 Seen = TypeVar("Seen")
 NEVER = Hopeless()
@@ -76,34 +70,6 @@ class Progress:
     runs_done: int
     runs_running: int
     runs_waiting: int
-
-
-@dataclass
-class Begun:
-    """A cohort that is not finished: its curves so far, and from where to go on.
-
-    Attributes:
-        runs: the cohort.
-        microbatch: examples in one pass of the inner loop.
-        epochs: what was seen of each epoch, by run.
-        ended: how a run came to its end, by run: the fields `diverged_at` and `stopped` of its
-            result; None while it goes on. One that diverged or is given up ends before the others.
-        seconds: spent on each run over all sittings: its share of the cohort's time.
-        states: of training, stacked, or None before the first step.
-    """
-
-    runs: list[Run]
-    microbatch: int
-    epochs: list[list[Epoch]]
-    ended: list[dict[str, Any] | None]
-    seconds: float = 0.0
-    states: State | None = None
-
-    @classmethod
-    def fresh(cls, runs: Sequence[Run]) -> Begun:
-        """Return a cohort at its beginning."""
-        microbatch = runs[0].network.examples_at_once()
-        return cls(list(runs), microbatch, [[] for _ in runs], [None] * len(runs))
 
 
 def train_missing(
@@ -228,7 +194,7 @@ class Campaign:
     def close(self, cohort: Sequence[Run]) -> None:
         """Forget how far a cohort is, once all its runs are stored."""
         if all(run.identity in self._held for run in cohort):
-            checkpoint(self._folder, cohort).unlink(missing_ok=True)
+            checkpoints.path_of(self._folder, cohort).unlink(missing_ok=True)
 
     def outcome(self) -> Outcome:
         """Return what became of the runs."""
@@ -242,7 +208,7 @@ def next_cohort(waiting: Sequence[Run], folder: Path, most: int | None = None) -
     first run, and as many as can be trained with it.
     """
     first = waiting[0]
-    begun = list(_stopped_cohorts(folder))
+    begun = list(checkpoints.stopped_cohorts(folder))
     for cohort in begun:
         if first in cohort:
             return cohort
@@ -251,9 +217,9 @@ def next_cohort(waiting: Sequence[Run], folder: Path, most: int | None = None) -
         for run in waiting
         if cohort_of(run) == cohort_of(first) and not any(run in cohort for cohort in begun)
     ]
-    if checkpoint(folder, [first]).exists():
+    if checkpoints.path_of(folder, [first]).exists():
         return [first]
-    fresh = [run for run in like if not checkpoint(folder, [run]).exists()]
+    fresh = [run for run in like if not checkpoints.path_of(folder, [run]).exists()]
     if most is None:
         most = 1 if jax.default_backend() == "cpu" else first.network.cohort
     return fresh[:most]
@@ -270,11 +236,11 @@ def train_cohort(
         return
     _keep_compiled_programs()
     dataset = runs[0].dataset.load()
-    begun = load_checkpoint(checkpoint(folder, runs), runs)
+    begun = checkpoints.load(checkpoints.path_of(folder, runs), runs)
     yield from _so_far(begun, dataset.fingerprint)
     slowest, start = 0.0, time.monotonic()
     epochs = loop.train(runs, dataset, begun.microbatch, begun.states)
-    for seen, states in _in_memory(epochs, checkpoint(folder, runs), len(runs)):
+    for seen, states in _in_memory(epochs, checkpoints.path_of(folder, runs), len(runs)):
         seconds = time.monotonic() - start
         slowest, start = max(slowest, seconds), time.monotonic()
         begun.seconds += seconds / len(runs)
@@ -289,7 +255,7 @@ def train_cohort(
         # Results first: no checkpoint has the last epoch's.
         yield from results
         if None in begun.ended:
-            save_checkpoint(checkpoint(folder, runs), begun)
+            checkpoints.save(checkpoints.path_of(folder, runs), begun)
         yield from reached
         if time.time() + slowest > deadline:
             return
@@ -374,79 +340,3 @@ def _plain(value: Any) -> Any:
     if value is None or isinstance(value, int):
         return value
     return float(f"{value:.7g}") if math.isfinite(value) else None
-
-
-def checkpoint(folder: Path, runs: Sequence[Run]) -> Path:
-    """Return where the state of a cohort is kept while it is not finished."""
-    name = runs[0].identity
-    if len(runs) > 1:
-        identities = " ".join(run.identity for run in runs)
-        name = f"cohort-{hashlib.sha256(identities.encode()).hexdigest()[:16]}"
-    return folder / ".checkpoints" / f"{name}.npz"
-
-
-def _stopped_cohorts(folder: Path) -> Iterator[list[Run]]:
-    for path in sorted((folder / ".checkpoints").glob("cohort-*.npz")):
-        content = _unsealed(path)
-        if content is not None:
-            with contextlib.suppress(ValueError, KeyError, TypeError, SpecError):
-                yield [Run.from_dict(fields) for fields in json.loads(str(content["runs"]))]
-
-
-def save_checkpoint(path: Path, begun: Begun) -> None:
-    """Keep a cohort's states and curves so far, atomically."""
-    leaves = {f"leaf{i}": np.asarray(leaf) for i, leaf in enumerate(jax.tree.leaves(begun.states))}
-    notes = {
-        "runs": [run.to_dict() for run in begun.runs],
-        "microbatch": begun.microbatch,
-        "epochs": [[dataclasses.asdict(epoch) for epoch in epochs] for epochs in begun.epochs],
-        "ended": begun.ended,
-        "seconds": begun.seconds,
-    }
-    buffer = io.BytesIO()
-    np.savez(buffer, **{name: json.dumps(value) for name, value in notes.items()}, **leaves)
-    sealed = buffer.getvalue()
-    store.write_atomically(path, hashlib.sha256(sealed).digest() + sealed)
-
-
-def load_checkpoint(path: Path, runs: Sequence[Run]) -> Begun:
-    """Return how far a cohort is: at its beginning, where there is no usable checkpoint.
-
-    A checkpoint is a cache: one that is damaged, or was written by a version whose state has
-    another shape, only costs the time to train again.
-    """
-    content = _unsealed(path)
-    if content is None:
-        return Begun.fresh(runs)
-    # Not by jax.eval_shape: the compiler options of `Network.initial` forbid tracing through it.
-    shapes, tree = jax.tree.flatten(loop.stack([loop.start(run) for run in runs]))
-    try:
-        leaves = [content[f"leaf{i}"] for i in range(len(shapes))]
-        notes = {name: json.loads(str(content[name])) for name in ("microbatch", "epochs", "ended")}
-        begun = Begun(
-            list(runs),
-            notes["microbatch"],
-            [
-                [Epoch(epoch["row"], tuple(epoch["class_accuracy"])) for epoch in epochs]
-                for epochs in notes["epochs"]
-            ],
-            notes["ended"],
-            json.loads(str(content["seconds"])),
-            jax.tree.unflatten(tree, [jax.numpy.asarray(leaf) for leaf in leaves]),
-        )
-    except (ValueError, KeyError, TypeError):
-        return Begun.fresh(runs)
-    same = [leaf.shape for leaf in leaves] == [shape.shape for shape in shapes]
-    return begun if same else Begun.fresh(runs)
-
-
-def _unsealed(path: Path) -> dict[str, np.ndarray] | None:
-    """Return a checkpoint's content; None if there is none, or it is damaged."""
-    try:
-        sealed = path.read_bytes()
-        if hashlib.sha256(sealed[32:]).digest() != sealed[:32]:
-            return None
-        with np.load(io.BytesIO(sealed[32:])) as saved:
-            return dict(saved)
-    except (OSError, ValueError):
-        return None

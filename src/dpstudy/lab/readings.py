@@ -81,7 +81,7 @@ class Reading:
 
     @property
     def curves(self) -> pd.DataFrame:
-        """One row an epoch of each run: label, dataset, seed, the curve, epsilon by accountant.
+        """Of each run a row an epoch, with label, dataset, seed, the curve, epsilon by accountant.
 
         From the first epoch on, and of the curve what is one number an epoch.
 
@@ -108,7 +108,7 @@ class Reading:
 
     @property
     def finals(self) -> pd.DataFrame:
-        """One row a run: its last epoch, and whether it diverged after it, or was given up.
+        """Of each run a row, with its last epoch, and whether it diverged after it or was given up.
 
         A diverged run has no last accuracy: it counts as failed, at chance.
         """

@@ -1,0 +1,127 @@
+"""How far a cohort of runs is, kept beside the results while it is not finished."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import hashlib
+import io
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+
+from dpstudy.lab import store
+from dpstudy.parts.part import SpecError
+from dpstudy.parts.run import Run
+from dpstudy.training import loop
+from dpstudy.training.loop import Epoch, State
+
+
+@dataclass
+class Begun:
+    """A cohort that is not finished: its curves so far, and from where to go on.
+
+    Attributes:
+        runs: the cohort.
+        microbatch: examples in one pass of the inner loop.
+        epochs: what was seen of each epoch, by run.
+        ended: how a run came to its end, by run: the fields `diverged_at` and `stopped` of its
+            result; None while it goes on. One that diverged or is given up ends before the others.
+        seconds: spent on each run over all sittings: its share of the cohort's time.
+        states: of training, stacked, or None before the first step.
+    """
+
+    runs: list[Run]
+    microbatch: int
+    epochs: list[list[Epoch]]
+    ended: list[dict[str, Any] | None]
+    seconds: float = 0.0
+    states: State | None = None
+
+    @classmethod
+    def fresh(cls, runs: Sequence[Run]) -> Begun:
+        """Return a cohort at its beginning."""
+        microbatch = runs[0].network.examples_at_once()
+        return cls(list(runs), microbatch, [[] for _ in runs], [None] * len(runs))
+
+
+def path_of(folder: Path, runs: Sequence[Run]) -> Path:
+    """Return where the state of a cohort is kept while it is not finished."""
+    name = runs[0].identity
+    if len(runs) > 1:
+        identities = " ".join(run.identity for run in runs)
+        name = f"cohort-{hashlib.sha256(identities.encode()).hexdigest()[:16]}"
+    return folder / ".checkpoints" / f"{name}.npz"
+
+
+def stopped_cohorts(folder: Path) -> Iterator[list[Run]]:
+    """Yield the cohorts of several runs that were stopped."""
+    for path in sorted((folder / ".checkpoints").glob("cohort-*.npz")):
+        content = _unsealed(path)
+        if content is not None:
+            with contextlib.suppress(ValueError, KeyError, TypeError, SpecError):
+                yield [Run.from_dict(fields) for fields in json.loads(str(content["runs"]))]
+
+
+def save(path: Path, begun: Begun) -> None:
+    """Keep a cohort's states and curves so far, atomically."""
+    leaves = {f"leaf{i}": np.asarray(leaf) for i, leaf in enumerate(jax.tree.leaves(begun.states))}
+    notes = {
+        "runs": [run.to_dict() for run in begun.runs],
+        "microbatch": begun.microbatch,
+        "epochs": [[dataclasses.asdict(epoch) for epoch in epochs] for epochs in begun.epochs],
+        "ended": begun.ended,
+        "seconds": begun.seconds,
+    }
+    buffer = io.BytesIO()
+    np.savez(buffer, **{name: json.dumps(value) for name, value in notes.items()}, **leaves)
+    sealed = buffer.getvalue()
+    store.write_atomically(path, hashlib.sha256(sealed).digest() + sealed)
+
+
+def load(path: Path, runs: Sequence[Run]) -> Begun:
+    """Return how far a cohort is: at its beginning, where there is no usable checkpoint.
+
+    A checkpoint is a cache: one that is damaged, or was written by a version whose state has
+    another shape, only costs the time to train again.
+    """
+    content = _unsealed(path)
+    if content is None:
+        return Begun.fresh(runs)
+    # Not by jax.eval_shape: the compiler options of `Network.initial` forbid tracing through it.
+    shapes, tree = jax.tree.flatten(loop.stack([loop.start(run) for run in runs]))
+    try:
+        leaves = [content[f"leaf{i}"] for i in range(len(shapes))]
+        notes = {name: json.loads(str(content[name])) for name in ("microbatch", "epochs", "ended")}
+        begun = Begun(
+            list(runs),
+            notes["microbatch"],
+            [
+                [Epoch(epoch["row"], tuple(epoch["class_accuracy"])) for epoch in epochs]
+                for epochs in notes["epochs"]
+            ],
+            notes["ended"],
+            json.loads(str(content["seconds"])),
+            jax.tree.unflatten(tree, [jax.numpy.asarray(leaf) for leaf in leaves]),
+        )
+    except (ValueError, KeyError, TypeError):
+        return Begun.fresh(runs)
+    same = [leaf.shape for leaf in leaves] == [shape.shape for shape in shapes]
+    return begun if same else Begun.fresh(runs)
+
+
+def _unsealed(path: Path) -> dict[str, np.ndarray] | None:
+    """Return a checkpoint's content; None if there is none, or it is damaged."""
+    try:
+        sealed = path.read_bytes()
+        if hashlib.sha256(sealed[32:]).digest() != sealed[:32]:
+            return None
+        with np.load(io.BytesIO(sealed[32:])) as saved:
+            return dict(saved)
+    except (OSError, ValueError):
+        return None
