@@ -26,8 +26,8 @@ def test_gains_and_counts_are_those_of_the_ledger(judged):
     said = row(judged, "tempered sigmoids")
     gains = {e.dataset: e.outcome.ours for e in judged.entries if e.claim.id == "table-3-gain"}
     for found in filter(None, gains.values()):
-            assert f"{100 * found['difference']:+.2f} points".replace("-", "−") in said["what is left"]
-        assert f"({100 * found['difference_low']:.2f} to" in said["what is left"]
+        points = f"{100 * found['difference']:+.2f} points ({100 * found['difference_low']:.2f} to"
+        assert points.replace("-", "−") in said["what is left"]
     assert ("not re-run yet" in said["what is left"]) == (not all(gains.values()))
     assert "+1.5 points on MNIST" in said.claimed and "+4.6 points on CIFAR-10" in said.claimed
     for verdict, count in judged.of("tempered sigmoids").counts.items():
