@@ -17,6 +17,18 @@
 # **In short.** The paper passes each number of an example's gradient through tanh instead of
 # clipping its norm, and reports more accuracy with the noise of DP-SGD {cite}`amian2022tanh`. It
 # computes ε with a {term}`sensitivity` of 1, where its own proof has $\sqrt n$ for $n$ parameters.
+#
+# - The accuracy comes back. On MNIST, with σ = 1.1 for both, the filter ends at 98.46 % and DP-SGD
+#   at 96.48 %: 1.90 points more (95 % interval 1.54 to 2.25).
+# - It is bought with privacy. Claimed is ε = 3.01; proven is 1,029,040, and an audit of one
+#   training shows at least 8.61, about all that 81,920 trials could show. Filtered gradients of
+#   training examples reach a norm of 80.8, where the paper computes with 1.
+# - Made sound, it loses. At a true ε of 3, each at its best of 16 settings, flat clipping ends at
+#   98.11 %, the filter followed by a clip at 97.64 %: 0.50 points less (0.24 to 0.76). Noise for
+#   $\sqrt n$ leaves 97.29 %.
+#
+# **To do.** Clip the norm. Squashing each number does not help once ε is true, with a clip after it
+# or without.
 
 # %% tags=["remove-input"]
 from dpstudy.papers.tanh_filter import figures as chapter
@@ -69,8 +81,17 @@ equal = runs("at-equal-epsilon")
 # relu, rate 0.15, 60 epochs, and $C = 1$ for DP-SGD. The legends of the figures are not in the text
 # that we have, so that output ranges $c$ and expansions $k$ are chosen here.
 
+#
+# With the outputs as they are, or twice as large, the filter beats DP-SGD with each of 5 seeds. The
+# paper finds no significant effect of the range. Here five times the range breaks training: seeds
+# end between 11.35 and 98.43 %, for the noise stays and the steps are five times as long.
+
 # %% tags=["remove-input"]
 chapter.ranges(figures)
+
+# %% [markdown]
+# An active range expanded twice does best, 98.81 %, and ten times ends at 98.57 %. The paper has
+# larger expansions lose more. Every one of them beats DP-SGD.
 
 # %% tags=["remove-input"]
 chapter.expansions(figures)
@@ -80,6 +101,10 @@ chapter.cifar_10(on_cifar_10)
 
 # %% [markdown]
 # ### How much hangs on what is not printed
+#
+# The activation matters nearly as much (2 seeds a row): with tanh for relu DP-SGD ends at 98.08 %
+# and the filter at 99.14 %. At a third of the rate the filter's lead is 3.31 points. At three times
+# the rate the filter fails with one seed of two.
 
 # %% tags=["hide-output", "remove-input"]
 chapter.left_out(left_out, figures)
@@ -91,12 +116,19 @@ chapter.left_out(left_out, figures)
 # longest norm seen: what ε would be if no filtered gradient were ever longer. That is no guarantee:
 # the longest of a thousand examples says nothing of the one that an attacker chooses. Proven: with
 # $\sqrt n$. {prf:ref}`tanh-filter-root-n` has the bound, {doc}`07_audits` the audit.
+#
+# No row of the filter is private. The longest norm seen makes it ε 257,644 for the filter as it is,
+# and 19,726 with the active range expanded ten times.
 
 # %% tags=["remove-input"]
 chapter.epsilons(figures)
 
 # %% [markdown]
 # The paper argues that gradients turn small, so that 1 is "not far from reality" (Section III.A).
+# The average does: with seed 0 the mean gradient's norm falls from 5.11 after the first epoch to
+# 1.19. The longest filtered gradient grows meanwhile, from 43.0 to 49.1. An average says nothing of
+# the worst example, which a wrong label or an odd digit makes, and which differential privacy is
+# about.
 
 # %% tags=["remove-input"]
 chapter.norms(figures)
@@ -108,6 +140,15 @@ chapter.norms(figures)
 # $C$; the filter, then scaled to a norm of $C$. Beside them flat clipping, and automatic clipping,
 # $g / (\lVert g \rVert + \gamma)$, which squashes by norm what tanh squashes by number
 # {cite}`bu2023automatic`. All are at a true ε of 3, each at its best of a search of 16 settings.
+#
+# The filter's three forms lose to both clips by norm. It is the filter that loses, and no effective
+# rate: flat clipping and the filter with a clip came to the same batch, epochs, rate and $C$, where
+# they end at 98.18 and 97.69 % with seed 0. Automatic clipping is within 0.06 points
+# of flat clipping: squashing by norm neither gains nor loses.
+#
+# Noise for $\sqrt n$ still trains, since its search found a small active range, $k$ = 0.001.
+# Then tanh turns a gradient into little more than its signs. Its norm comes near $\sqrt n$, and the
+# noise is measured by what is there. With the paper's $k = 1$ the same noise would drown it.
 
 # %% tags=["remove-input"]
 chapter.at_equal_epsilon(equal)

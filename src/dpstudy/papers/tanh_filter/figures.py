@@ -47,7 +47,7 @@ SEARCHED = (
     Quantity("clip_norm", "clipping norm", "C = {:.2g}"),
     Quantity("active_range", "active range", "k = {:.2g}"),
 )
-_COUNTS, _LARGEST = "bounded-norms.counts", "bounded-norms.largest"
+_COUNTS, LARGEST = "bounded-norms.counts", "bounded-norms.largest"
 _EDGES = np.geomspace(LEAST, MOST, 61)
 
 
@@ -150,7 +150,7 @@ def _three(line: Line) -> dict[str, object]:
 def longest_norm(line: Line) -> float | None:
     """Return the longest norm that was seen of a filtered gradient, over epochs and seeds."""
     rows = line.own.curves_from_start
-    return float(rows[_LARGEST].max()) if _LARGEST in rows else None
+    return float(rows[LARGEST].max()) if LARGEST in rows else None
 
 
 @for_each_dataset("The norms of filtered gradients")
@@ -171,7 +171,7 @@ def norms(reading: Reading) -> Figure | Note:
         axes.axvline(1, color="0.4", linewidth=1)
         axes.set(xscale="log", xlabel="norm of an example's filtered gradient", ylabel="examples")
         legend_below(figure)
-    largest = result.curve[_LARGEST]
+    largest = result.curve[LARGEST]
     return Figure(
         fig=figure,
         name="tanh-filter-norms",
