@@ -171,5 +171,5 @@ def test_norms_grow_where_the_average_falls():
 
 def test_epsilon_of_the_longest_norm_seen():
     rows = figures.epsilons(readings.read(find("tanh-filter-figures"), dataset="mnist"))
-    seen = rows.data.set_index("technique")["ε of that"]
+    seen = rows.data.set_index("technique")["ε if none is longer"]
     says(f"ε {seen[RANGE]:,.0f} for the filter as it is, and {seen['expanded by 10']:,.0f} with")

@@ -41,7 +41,10 @@ FORMATS = {
     **dict.fromkeys(("median", "seed 0"), "{:.2%}"),
     **dict.fromkeys(("minimum", "maximum"), lambda share: f"{100 * share:.2f}"),
     **dict.fromkeys(("points", "low", "high"), lambda gain: points(gain).removesuffix(" points")),
-    **dict.fromkeys(("published ε", *EPSILONS, *CLAIMED_AND_PROVEN), epsilon),
+    **dict.fromkeys(
+        ("published ε", "ε if none is longer", *EPSILONS, *CLAIMED_AND_PROVEN), epsilon
+    ),
+    "longest norm seen": "{:.1f}",
     # A lower bound, so that what is shown is one too.
     "ε at least": lambda bound: epsilon(bound if bound < 100 else math.floor(bound), rounded_down),
 }

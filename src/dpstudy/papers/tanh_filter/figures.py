@@ -142,7 +142,7 @@ def _three(line: Line) -> dict[str, object]:
     return {
         "ε claimed": spent["ε claimed"],
         "longest norm seen": longest,
-        "ε of that": seen,
+        "ε if none is longer": seen,
         "ε proven": spent["ε proven"],
     }
 
