@@ -167,7 +167,7 @@ def test_norms_grow_where_the_average_falls():
     says(f"falls from {mean[1]:.2f} after the first epoch to {mean[60]:.2f}")
     data = figures.norms(readings.read(find("tanh-filter-figures"), dataset="mnist")).data
     least = data.iloc[0]
-    says(f"{least['after epoch 60']:,} of 1,000 filtered gradients are shorter than "
+    says(f"{least['after epoch 60']:.0f} of 1,000 filtered gradients are shorter than "
          f"{least['norm to']:.4f}")  # fmt: skip
     says(f"grows meanwhile, from {longest[1]:.1f} to {longest[60]:.1f}")
 
