@@ -5,9 +5,11 @@ from dataclasses import replace
 import pytest
 
 from dpstudy.chapters.front import what_is_left
+from dpstudy.lab.readings import read
 from dpstudy.ledger.ledger import Ledger
 from dpstudy.ledger.verdict import Verdict
 from dpstudy.papers.claims import CLAIMS, ledger
+from dpstudy.papers.tanh_filter.experiments import AT_EQUAL_EPSILON
 
 
 @pytest.fixture
@@ -50,3 +52,13 @@ def test_a_verdict_that_changes_changes_the_sentence(judged, paper, claim, wrong
     )
     said = row(Ledger(upheld, ()), paper)["what is left"]
     assert wrong not in said and right in said
+
+
+def test_the_filter_made_sound_is_there_once_it_is_stored(judged, monkeypatch, tmp_path):
+    said = row(judged, "tanh filter")["what is left"]
+    reading = read(AT_EQUAL_EPSILON, dataset="mnist")
+    ends = reading.finals.groupby("label").test_accuracy.mean()
+    lost = 100 * (ends["filter, then clipped, best"] - ends["flat clipping, best"])
+    assert f"at a true ε of 3: −{-lost:.2f} points" in said
+    monkeypatch.setenv("DPSTUDY_RESULTS", str(tmp_path))
+    assert "With a clip after it" not in row(judged, "tanh filter")["what is left"]
