@@ -1,7 +1,8 @@
 """Every number that chapter 1 says in prose is what the accountants and the papers say."""
 
 from functools import cache
-from pathlib import Path
+
+from prose import prose_of, said_by
 
 from dpstudy.chapters import accounting as chapter
 from dpstudy.chapters.accounting.costs import cost_rows
@@ -14,18 +15,8 @@ from dpstudy.papers.tanh_filter.published import TANH_FILTER
 from dpstudy.papers.tempered_sigmoids.published import CLAIMS
 from dpstudy.privacy.accounting import epsilon
 
-NOTEBOOK = Path(__file__).parents[1] / "notebooks" / "01_accounting.py"
+says = said_by("01_accounting")
 SHUFFLED = "At least, shuffled"
-
-
-@cache
-def prose():
-    lines = NOTEBOOK.read_text().splitlines()
-    return " ".join(" ".join(line.removeprefix("#") for line in lines).split())
-
-
-def says(fragment):
-    assert fragment in prose(), fragment
 
 
 @cache
@@ -150,4 +141,4 @@ def test_the_figure_shows_what_is_claimed_beside_what_is_proven():
 
 
 def test_nothing_is_to_be_looked_at():
-    assert "ook at" not in prose()
+    assert "ook at" not in prose_of("01_accounting")

@@ -6,6 +6,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from prose import prose_of, said_by
 
 from dpstudy.lab import readings
 from dpstudy.ledger.estimate import Estimate
@@ -17,7 +18,7 @@ from dpstudy.papers.tempered_sigmoids.figures.accuracy import OWN, SHARED, all_g
 from dpstudy.papers.tempered_sigmoids.published import BEST_TRIPLETS, NUMBERS
 from dpstudy.papers.tempered_sigmoids.searches import SEARCH_RATES
 
-NOTEBOOK = Path(__file__).parents[1] / "notebooks" / "02_tempered_sigmoids.py"
+says = said_by("02_tempered_sigmoids")
 DATASETS = ("mnist", "fashion-mnist", "cifar-10")
 MNIST, FASHION, CIFAR = DATASETS
 
@@ -25,16 +26,6 @@ MNIST, FASHION, CIFAR = DATASETS
 @pytest.fixture(autouse=True)
 def of_the_study(monkeypatch):
     monkeypatch.delenv("DPSTUDY_RESULTS", raising=False)
-
-
-@cache
-def prose():
-    lines = NOTEBOOK.read_text().splitlines()
-    return " ".join(" ".join(line.removeprefix("#") for line in lines).split())
-
-
-def says(fragment):
-    assert fragment in prose(), fragment
 
 
 def percent(value, digits=2):
@@ -259,12 +250,12 @@ def test_layers_and_classes():
 
 
 def test_how_to_read_says_what_all_runs_were_trained_on():
-    page = (NOTEBOOK.parents[1] / "book" / "how_to_read.md").read_text()
+    page = (Path(__file__).parents[1] / "book" / "how_to_read.md").read_text()
     assert "Every run was trained on CPU cores" in page
-    files = (NOTEBOOK.parents[1] / "results" / "runs").glob("*.json")
+    files = (Path(__file__).parents[1] / "results" / "runs").glob("*.json")
     devices = {json.loads(path.read_text())["provenance"]["device"] for path in files}
     assert devices and all("cpu" in device.lower() for device in devices)
 
 
 def test_nothing_is_to_be_looked_at():
-    assert "ook at" not in prose()
+    assert "ook at" not in prose_of("02_tempered_sigmoids")

@@ -1,9 +1,9 @@
 """Every number that chapter 4 says in prose is what the stored results and the papers say."""
 
 from functools import cache
-from pathlib import Path
 
 import pytest
+from prose import said_by
 
 from dpstudy.lab import readings, records
 from dpstudy.ledger.wording import rounded_down
@@ -14,7 +14,7 @@ from dpstudy.papers.backpropagation_clipping import figures
 from dpstudy.papers.backpropagation_clipping.experiments import BATCH, EPSILONS, SHARES, TARGETS
 from dpstudy.papers.backpropagation_clipping.published import NUMBERS
 
-NOTEBOOK = Path(__file__).parents[1] / "notebooks" / "04_backpropagation_clipping.py"
+says = said_by("04_backpropagation_clipping")
 MNIST, FASHION = "mnist", "fashion-mnist"
 LABELS = "no privacy", "clips without noise", "as published"
 
@@ -22,16 +22,6 @@ LABELS = "no privacy", "clips without noise", "as published"
 @pytest.fixture(autouse=True)
 def of_the_study(monkeypatch):
     monkeypatch.delenv("DPSTUDY_RESULTS", raising=False)
-
-
-@cache
-def prose():
-    lines = NOTEBOOK.read_text().splitlines()
-    return " ".join(" ".join(line.removeprefix("#") for line in lines).split())
-
-
-def says(fragment):
-    assert fragment in prose(), fragment
 
 
 @cache

@@ -1,16 +1,15 @@
 """Every number that the chapter on audits says in prose is what is stored."""
 
 import math
-from functools import cache
-from pathlib import Path
 
 import pytest
+from prose import said_by
 
 from dpstudy.chapters import audits
 from dpstudy.chapters.audits import page
 from dpstudy.privacy.run_epsilon import epsilon_curve
 
-NOTEBOOK = Path(__file__).parents[1] / "notebooks" / "07_audits.py"
+says = said_by("07_audits")
 PUBLISHED = "backpropagation-clipping-{}-claims-{}"
 CORRECTED = "backpropagation-clipping-corrected-aims-at-{}"
 
@@ -18,17 +17,6 @@ CORRECTED = "backpropagation-clipping-corrected-aims-at-{}"
 @pytest.fixture(autouse=True)
 def of_the_study(monkeypatch):
     monkeypatch.delenv("DPSTUDY_RESULTS", raising=False)
-
-
-@cache
-def prose():
-    return " ".join(
-        " ".join(line.removeprefix("#") for line in NOTEBOOK.read_text().splitlines()).split()
-    )
-
-
-def says(fragment):
-    assert fragment in prose(), fragment
 
 
 def audited(name, digits=3):

@@ -1,15 +1,13 @@
 """Every number that the chapter on performance says in prose is what the benchmark stored."""
 
-from functools import cache
-from pathlib import Path
-
 import pytest
+from prose import prose_of, said_by
 
 from dpstudy.chapters import performance as chapter
 from dpstudy.chapters.repeats import repeats
 from dpstudy.chapters.timings import OURS
 
-NOTEBOOK = Path(__file__).parents[1] / "notebooks" / "09_performance.py"
+says = said_by("09_performance")
 MNIST, CIFAR = "mnist", "cifar-10"
 OPACUS = ("Opacus, hooks", "Opacus, ghost clipping")
 
@@ -17,16 +15,6 @@ OPACUS = ("Opacus, hooks", "Opacus, ghost clipping")
 @pytest.fixture(autouse=True)
 def of_the_study(monkeypatch):
     monkeypatch.delenv("DPSTUDY_RESULTS", raising=False)
-
-
-@cache
-def prose():
-    lines = NOTEBOOK.read_text().splitlines()
-    return " ".join(" ".join(line.removeprefix("#") for line in lines).split())
-
-
-def says(fragment):
-    assert fragment in prose(), fragment
 
 
 def column(name, of):
@@ -101,4 +89,4 @@ def test_repeats():
 
 
 def test_nothing_is_to_be_looked_at():
-    assert "ook at" not in prose()
+    assert "ook at" not in prose_of("09_performance")

@@ -6,10 +6,10 @@ They are held to the stored outcomes, whose verdicts the tests of the searches h
 import math
 import re
 from collections import Counter
-from functools import cache
 from pathlib import Path
 
 import pytest
+from prose import prose_of, said_by
 
 from dpstudy.chapters import ledger
 from dpstudy.chapters import propositions as chapter
@@ -23,19 +23,9 @@ from dpstudy.papers.backpropagation_clipping.propositions.layer_sensitivity impo
 from dpstudy.propositions.statement import VERDICTS, Outcome
 
 ROOT = Path(__file__).parents[1]
-NOTEBOOK = ROOT / "notebooks" / "06_theorems.py"
+says = said_by("06_theorems")
 STORED, DAMAGED = records.read_all(ROOT / "results" / "theorems", "theorems")
 BY_NAME = {record["statement"]: record for record in STORED.values()}
-
-
-@cache
-def prose():
-    lines = NOTEBOOK.read_text().splitlines()
-    return " ".join(" ".join(line.removeprefix("#") for line in lines).split())
-
-
-def says(fragment):
-    assert fragment in prose(), fragment
 
 
 def found(name, pattern):
@@ -177,4 +167,4 @@ def test_the_ledger_leads_back_to_the_statement():
 
 
 def test_nothing_is_to_be_looked_at():
-    assert "ook at" not in prose()
+    assert "ook at" not in prose_of("06_theorems")
