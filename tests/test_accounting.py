@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import math
 
+import dp_accounting
 import numpy as np
 import pytest
+from dp_accounting.pld import PLDAccountant
+from dp_accounting.rdp import RdpAccountant
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 from scipy import optimize, stats
@@ -92,6 +95,25 @@ def test_rdp_2019_gives_losing_less_its_three():
 
 
 @pytest.mark.parametrize(
+    ("examples", "batch", "sigma", "epochs"),
+    # github.com/ftramer/Handcrafted-DP, README: `--bn_noise_multiplier=8`, on scattering features.
+    [(50_000, 8192, 5.67, 60), (60_000, 4096, 3.04, 40)],
+)
+def test_two_releases_and_the_training_give_tramer_and_boneh_their_three(
+    examples, batch, sigma, epochs
+):
+    curve = epsilon_curve(
+        sampling_probability=batch / examples,
+        noise_multiplier=sigma,
+        steps=[epochs * (examples // batch)],
+        delta=1e-5,
+        accountant="rdp-2019",
+        release_noise=8 / math.sqrt(2),
+    )
+    assert curve[0] == pytest.approx(3.0, abs=0.01)
+
+
+@pytest.mark.parametrize(
     ("accountant", "expected", "tolerance"),
     # opacus/tests/accountants_test.py; its PRV accountant is accurate to 0.01, from above.
     [("rdp", 7.32911117143, 5e-4), ("pld", 6.777395712150674, 1e-2)],
@@ -122,6 +144,41 @@ def test_without_sampling_pld_is_the_analytic_gaussian(sigma, steps):
     assert ours == pytest.approx(exact, rel=2e-4)
     assert ours >= exact * (1 - 1e-6)
     assert gdp_epsilon(math.sqrt(steps) / sigma, 1e-5) == pytest.approx(exact, rel=1e-9)
+
+
+@pytest.mark.parametrize(("sigma", "release"), [(1.0, 1.0), (5.0, 4.0), (4.0, 40.0), (40.0, 1.0)])
+def test_a_release_and_unsampled_steps_are_one_gaussian(sigma, release):
+    counts = [0, 1, 7]
+    curve = epsilon_curve(
+        sampling_probability=1.0,
+        noise_multiplier=sigma,
+        steps=counts,
+        delta=1e-5,
+        release_noise=release,
+    )
+    for ours, steps in zip(curve, counts, strict=True):
+        exact = phi_epsilon(math.sqrt(steps / sigma**2 + 1 / release**2), 1e-5)
+        assert ours == pytest.approx(exact, rel=1e-3)
+        assert ours >= exact * (1 - 1e-6)
+
+
+@pytest.mark.parametrize("accountant", ["pld", "rdp"])
+def test_a_release_composes_with_sampled_steps_as_in_dp_accounting(accountant):
+    q, sigma, steps, release = 0.02, 1.5, 100, 3.0
+    accounts = {"pld": PLDAccountant(value_discretization_interval=1e-3), "rdp": RdpAccountant()}
+    account = accounts[accountant]
+    account.compose(dp_accounting.GaussianDpEvent(release))
+    step = dp_accounting.PoissonSampledDpEvent(q, dp_accounting.GaussianDpEvent(sigma))
+    account.compose(dp_accounting.SelfComposedDpEvent(step, steps))
+    (ours,) = epsilon_curve(
+        sampling_probability=q,
+        noise_multiplier=sigma,
+        steps=[steps],
+        delta=1e-5,
+        accountant=accountant,
+        release_noise=release,
+    )
+    assert ours == pytest.approx(account.get_epsilon(1e-5), rel=2e-3)
 
 
 @pytest.mark.parametrize("mu", [0.3, 1.0, 5.0])

@@ -35,7 +35,7 @@ DRAWN = {
     tanh_filter.at_equal_epsilon: (f"{T}-at-equal-epsilon",),
     losing_less.figure_3: (f"{L}-figure-3",),
     losing_less.figure_4: (f"{L}-figure-4",),
-    losing_less.on_features: (f"{L}-figure-4", f"{L}-linear"),
+    losing_less.on_features: (f"{L}-figure-4", f"{L}-linear", f"{L}-statistics"),
     losing_less.section_4_1: (f"{L}-figure-3", f"{L}-not-private"),
     losing_less.significance: (f"{L}-figure-3",),
     losing_less.norms: (f"{L}-inside",),

@@ -1,5 +1,6 @@
 """A run's epsilon is the accountants' for what was sampled, and says when it is only a claim."""
 
+import math
 from dataclasses import replace
 
 import jax
@@ -9,11 +10,14 @@ from results_for_tests import RUN, result_of
 
 from dpstudy.lab.store import with_epsilon
 from dpstudy.parts import sampling
+from dpstudy.parts.feature_networks import ScatteringMnist
 from dpstudy.parts.mechanism import FlatClipping, NoPrivacy
 from dpstudy.parts.run import Run, vary
 from dpstudy.parts.sampling import Shuffled
+from dpstudy.parts.scattering import Scattering
 from dpstudy.privacy import accounting, shuffling
 from dpstudy.privacy import run_epsilon as privacy
+from dpstudy.privacy.conversions import gdp_epsilon
 from dpstudy.privacy.run_epsilon import LABELS, epsilon_curve
 
 STEPS = [2, 4, 6]
@@ -48,6 +52,19 @@ def test_delta_and_noise_are_the_run_s_own():
     assert epsilon_curve(vary(RUN, noise_multiplier=2.0), [2])["rdp"] < plain
     # What the accountants do not look at does not change the epsilon.
     assert epsilon_curve(vary(RUN, clip_norm=3.0, seed=7), [2])["rdp"] == plain
+
+
+def test_what_the_dataset_releases_is_paid_for_from_the_start():
+    released = Scattering("mnist-5k", groups=0, released=8.0)
+    run = replace(RUN, dataset=released, network=ScatteringMnist())
+    assert released.examples == RUN.dataset.examples
+    for accountant, plain in epsilon_curve(RUN, [0, *STEPS]).items():
+        curve = epsilon_curve(run, [0, *STEPS])[accountant]
+        assert all(more > less for more, less in zip(curve, plain, strict=True))
+    # Two releases with noise multiplier 8 are one Gaussian with 8/√2: `gdp_epsilon` is exact.
+    assert epsilon_curve(run, [0])["pld"][0] == pytest.approx(
+        gdp_epsilon(math.sqrt(2) / 8, run.delta), rel=1e-3
+    )
 
 
 def test_a_shuffled_run_never_carries_a_plain_epsilon():

@@ -40,6 +40,7 @@ CIFAR = Run(dataset=Images("cifar-10"), network=TemperedCifar())
 BACKPROP = BackpropagationClipping()
 SMALL = vary(Run(), dataset=Images("mnist-5k"))
 ON_FEATURES = {"dataset": Scattering(), "network": ScatteringMnist()}
+RELEASED = ON_FEATURES | {"dataset": Scattering(groups=0, released=8.0)}
 ON_PATCHES = {
     "dataset": SyntheticFeatures("mnist", synthetic=400, small=10, large=5, components=64),
     "network": LinearHead(inputs=64),
@@ -137,6 +138,10 @@ BAD = [
     ({**ON_FEATURES, "groups": 10}, "groups", "10"),
     ({**ON_FEATURES, "groups": -27}, "groups", "-27"),
     ({**ON_FEATURES, "held_out": 7_000}, "held_out", "7000"),
+    ({**ON_FEATURES, "released": 8.0}, "groups", "27"),
+    ({**ON_FEATURES, "groups": 0, "released": 0.5}, "released", "0.5"),
+    ({**ON_FEATURES, "groups": 0, "released": -1.0}, "released", "-1.0"),
+    ({**RELEASED, "sampling": Shuffled()}, "what a dataset releases", "Poisson"),
     ({**ON_FEATURES, "name": "tahn"}, "unknown dataset", "'tahn'"),
     ({**ON_FEATURES, "network": ScatteringLinearMnist(), "width": 2.0}, "width", "2.0"),
     # Features by synthetic images.
@@ -352,6 +357,7 @@ OTHER = {
     "features": vary(Run(), **ON_FEATURES),
     "groups": vary(Run(), **ON_FEATURES, groups=9),
     "no groups": vary(Run(), **ON_FEATURES, groups=0),
+    "released": vary(Run(), **RELEASED),
     "features held out": vary(Run(), **ON_FEATURES, held_out=10_000),
     "patches": vary(Run(), **ON_PATCHES),
     "inputs": vary(Run(), **ON_PATCHES | {"network": LinearHead(inputs=63)}, components=63),

@@ -51,7 +51,7 @@ def counted(monkeypatch):
 
         return of
 
-    monkeypatch.setattr(scattering_features, "_transform", transform)
+    monkeypatch.setattr(scattering_features, "transform_of", transform)
     return calls
 
 

@@ -43,6 +43,14 @@ class Data(Part):
         """The shape of what `prepare` returns for one example."""
         raise NotImplementedError
 
+    @property
+    def release_noise(self) -> float | None:
+        """Noise over sensitivity of what is released of the training set before the first step.
+
+        As of one Gaussian mechanism on all examples; None where nothing is released.
+        """
+        return None
+
     def load(self) -> images.Dataset:
         """Return the arrays as they are stored.
 

@@ -91,6 +91,8 @@ class Run(Part):
                 f"batch must be at most the {self.dataset.examples} examples of "
                 f"{self.dataset.name}, got {self.sampling.batch}"
             )
+        if self.dataset.release_noise and not isinstance(self.sampling, Poisson):
+            raise SpecError("what a dataset releases is accounted for with Poisson batches only")
         if self.epochs < 1:
             raise SpecError(f"epochs must be at least 1, got {self.epochs}")
         if not 0 <= self.seed < 2**31:

@@ -1,44 +1,51 @@
-"""Images as their scattering coefficients, each normalised by itself."""
+"""Images as their scattering coefficients, normalised by example or by released statistics."""
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import jax
 import jax.numpy as jnp
 
-from dpstudy.parts import images, scattering_features
+from dpstudy.parts import images, released_statistics, scattering_features
 from dpstudy.parts.dataset import Data, check_held_out, hold_out
 from dpstudy.parts.images import DATASETS, IMAGE_SHAPE
-from dpstudy.parts.part import SpecError, choose, part
+from dpstudy.parts.part import SpecError, choose, part, static
+from dpstudy.parts.released_statistics import EPSILON
 from dpstudy.parts.scattering_features import COEFFICIENTS
 
 if TYPE_CHECKING:
     from jaxtyping import Array, Float, Float16
 
-# Added to a variance: that of PyTorch's GroupNorm.
-_EPSILON = 1e-5
+
+# The least noise multiplier of released statistics.
+_LEAST_NOISE = 1.0
 
 
 @part("scattering")
 class Scattering(Data):
     """Images as their scattering coefficients ("Losing less", Section 4 and Figure 4).
 
-    An example's features are a function of that example alone, so that they cost no privacy. The
-    alternative of Tramèr and Boneh, normalisation by statistics of all examples that are released
-    with noise, has a cost to compose, and is not here.
+    With groups, an example's features are a function of that example alone, and cost no privacy.
+    Statistics of all examples are released once, with the same noise for all seeds, and what that
+    costs is composed with the training (Tramèr and Boneh 2021).
 
     Attributes:
         name: one of `DATASETS`.
         groups: that the coefficients of each colour are normalised in, together over positions: 27
-            make 27 of MNIST's 81 channels, and 81 of CIFAR-10's 243. With 0 nothing is normalised.
+            make 27 of MNIST's 81 channels, and 81 of CIFAR-10's 243. With 0 there are none.
+        released: the noise multiplier with which the mean and the mean square of each channel over
+            the training set are released, to normalise by; see `released_statistics`. With 0 they
+            are not.
         held_out: as of `Images`.
     """
 
     name: str = "mnist"
     groups: int = 27
     held_out: int = 0
+    released: float = static(0.0)
 
     def check(self) -> None:
         """See `Part`."""
@@ -47,6 +54,13 @@ class Scattering(Data):
             raise SpecError(
                 f"groups must divide the {COEFFICIENTS} coefficients of a colour, or be 0, got "
                 f"{self.groups}"
+            )
+        if self.released and self.groups:
+            raise SpecError(f"groups must be 0 where statistics are released, got {self.groups}")
+        if self.released and self.released < _LEAST_NOISE:
+            raise SpecError(
+                f"released must be 0, or at least {_LEAST_NOISE:g} to be accounted for, got "
+                f"{self.released}"
             )
         check_held_out(self.held_out, super().examples)
 
@@ -60,6 +74,11 @@ class Scattering(Data):
         """See `Data`."""
         return scattering_features.shape_of(IMAGE_SHAPE[self.name])
 
+    @property
+    def release_noise(self) -> float | None:
+        """See `Data`."""
+        return self.released / math.sqrt(2) if self.released else None
+
     def load(self) -> images.Dataset:
         """See `Data`. The first time that a user loads a dataset takes minutes.
 
@@ -69,7 +88,17 @@ class Scattering(Data):
         """
         whole = images.load(self.name)
         train, test = scattering_features.features(whole)
-        return hold_out(replace(whole, train_images=train, test_images=test), self.held_out)
+        data = hold_out(replace(whole, train_images=train, test_images=test), self.held_out)
+        return self._normalised(data) if self.released else data
+
+    def _normalised(self, data: images.Dataset) -> images.Dataset:
+        bounds = released_statistics.public_bounds(IMAGE_SHAPE[self.name])
+        by = released_statistics.release(data.train_images, self.released, bounds)
+        train, test = (
+            released_statistics.normalised(features, by)
+            for features in (data.train_images, data.test_images)
+        )
+        return replace(data, train_images=train, test_images=test)
 
     def prepare(self, stored: Float16[Array, "batch h w c"]) -> Float[Array, "batch h w c"]:
         """See `Data`."""
@@ -90,4 +119,4 @@ def group_normalised(x: Float[Array, "batch h w c"], groups: int) -> Float[Array
     axes = (1, 2, 4)
     centred = apart - apart.mean(axes, keepdims=True)
     variance = jnp.mean(centred**2, axes, keepdims=True)
-    return (centred * jax.lax.rsqrt(variance + _EPSILON)).reshape(x.shape)
+    return (centred * jax.lax.rsqrt(variance + EPSILON)).reshape(x.shape)

@@ -56,7 +56,7 @@ def features(dataset: Dataset) -> tuple[Features, Features]:
     shape = (count + len(dataset.test_images), *shape_of(image_shape))
 
     def compute() -> Iterator[Features]:
-        transform = _transform(image_shape)
+        transform = transform_of(image_shape)
         return feature_cache.of_each_image(dataset, transform, "scattering", _BATCH)
 
     found = feature_cache.kept(file_of(dataset), shape, compute)
@@ -69,7 +69,7 @@ def file_of(dataset: Dataset) -> Path:
     return files.cache_folder() / "scattering" / name
 
 
-def _transform(image_shape: tuple[int, int, int]) -> Callable[[Pixels], Features]:
+def transform_of(image_shape: tuple[int, int, int]) -> Callable[[Pixels], Features]:
     """Return the function from images of a shape to their features.
 
     Raises:

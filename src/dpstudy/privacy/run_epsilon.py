@@ -1,6 +1,7 @@
 """The epsilon of a run: from what was sampled, bounded and noised to what its curve states.
 
-Poisson-sampled runs carry the accountants' epsilon. Shuffled runs carry the papers' claim, the
+Poisson-sampled runs carry the accountants' epsilon, which composes what their dataset releases
+before the first step. Shuffled runs carry the papers' claim, the
 same formula used where its assumption does not hold, and two bounds on what all gradients within
 the clip cost at worst: the epsilon that is proven, of one unsampled step an epoch, and one that
 some gradients exceed, see `shuffling.py`. Both are for neighbours of which one has an example
@@ -56,6 +57,7 @@ def _proven_curve(run: Run, steps: list[int]) -> dict[str, list[float | None]]:
                 sampling_probability=run.sampling_probability,
                 steps=steps,
                 accountant=name,
+                release_noise=run.dataset.release_noise,
                 **run_noise,
             )
         )

@@ -33,6 +33,7 @@ CHAPTERS: dict[str, tuple[str, dict[str, str]]] = {
             "not-private": "Figure 3: accuracy against ε",
             "figure-4": "Figure 4: on scattering features",
             "linear": "Figure 4: on scattering features",
+            "statistics": "Figure 4: on scattering features",
             "equal-effort": "At equal effort",
             "inside": "Why: Figures 1, 2, 5 to 9 and 15",
             "ablation": "Which part does it? Figures 10 to 14",

@@ -99,14 +99,24 @@ def figure_4(reading: Reading) -> Figure | Note:
 
 
 @for_each_dataset("On scattering features")
-def on_features(reading: Reading, linear: Reading) -> Table:
-    """Return the accuracies at the last epoch on scattering features, convolutional and linear."""
+def on_features(reading: Reading, linear: Reading, released: Reading) -> Table:
+    """Return the accuracies at the last epoch on scattering features, by network and scaling."""
+    of = {
+        "{}": (reading, "{}", ACCURACIES_ON_FEATURES),
+        "{}, linear": (linear, "{}", ()),
+        "{}, released statistics": (released, "{}", ()),
+        "{}, linear, released statistics": (released, "{}, linear", ()),
+    }
     return results(
-        [*both_on_features(reading), *both_on_features(linear, title="{}, linear")],
+        [
+            line
+            for title, (found, label, published) in of.items()
+            for line in lines_of(found, STYLE, published, title=title, label=label)
+        ],
         "Gains: of the composite loss over cross-entropy.",
         name="losing-less-on-features",
         shown="test accuracy on scattering features at the last epoch",
-        over={COMPOSITE: CE, f"{COMPOSITE}, linear": f"{CE}, linear"},
+        over={title.format(COMPOSITE): title.format(CE) for title in of},
     )
 
 
