@@ -34,10 +34,7 @@ from dpstudy.chapters import propositions as chapter
 chapter.in_short()
 
 # %% tags=["parameters"]
-profile = "stored"  # every profile runs all searches
-
-# %% tags=["remove-input"]
-chapter.check_profile(profile)
+profile = "stored"  # "stored": what searches found; "smoke" and "full" run them all (a minute)
 
 # %% [markdown]
 # A search draws random cases and climbs from the worst of them by the gradient of the violation, in
@@ -218,13 +215,13 @@ chapter.circulation()
 # Folded by paper: what was said, what was found, what would break it, and its claim in the ledger.
 
 # %% tags=["remove-input"]
-chapter.all_statements()
+chapter.all_statements(profile)
 
 # %% [markdown]
-# The same verdicts, compared whenever the book is tested:
+# The same verdicts in a list. The tests run every search anew and compare:
 
 # %% tags=["nbval-check-output", "hide-output"]
-print(chapter.verdicts_in_words())
+print(chapter.verdicts_in_words(profile))
 
 # %% [markdown]
 # ### Proofs and details

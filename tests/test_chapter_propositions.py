@@ -20,7 +20,7 @@ from dpstudy.ledger.rules import Statement as Rule
 from dpstudy.page.figure import Note
 from dpstudy.papers import claims
 from dpstudy.papers.backpropagation_clipping.propositions.layer_sensitivity import BATCH
-from dpstudy.propositions.statement import VERDICTS, Outcome
+from dpstudy.propositions.statement import VERDICTS
 
 ROOT = Path(__file__).parents[1]
 says = said_by("06_theorems")
@@ -33,21 +33,6 @@ def found(name, pattern):
     match = re.search(pattern, BY_NAME[name]["finding"])
     assert match, (name, BY_NAME[name]["finding"])
     return match.groups()
-
-
-def as_stored(name):
-    stored = BY_NAME[name]
-    fields = ("worst", "looked", "finding", "tightness")
-    corrected = -1.0 if stored["verdict"] == "corrected" else None
-    return Outcome(
-        **{field: stored[field] for field in fields}, corrected=corrected, tolerance=1e-6
-    )
-
-
-@pytest.fixture
-def stored(monkeypatch):
-    """The chapter with the stored outcomes in place of a minute of searching."""
-    monkeypatch.setattr(chapter, "outcome", as_stored)
 
 
 def test_how_many_hold_and_how_many_fail():
@@ -132,7 +117,7 @@ def test_theorem_1():
     says(f"adds up to {share} % of its length")
 
 
-def test_the_table_says_of_each_statement_what_became_of_it(stored):
+def test_the_table_says_of_each_statement_what_became_of_it():
     rows = {row[0]: row for row in chapter.in_short().shown()}
     assert len(rows) == len(chapter.CONSEQUENCES)
     for name, (short, follows) in chapter.CONSEQUENCES.items():
@@ -143,17 +128,17 @@ def test_the_table_says_of_each_statement_what_became_of_it(stored):
         assert for_you == follows and paper in chapter.PAPERS.values()
 
 
-def test_every_statement_is_in_a_table(stored, monkeypatch):
+def test_every_statement_is_in_a_table(monkeypatch):
     monkeypatch.setattr(chapter, "convergence_rates", lambda: None)
-    counted, *tables, _ = chapter.all_statements().parts
+    counted, *tables, _ = chapter.all_statements("stored").parts
     assert sum(len(table.data) for table in tables) == len(STATEMENTS)
     assert counted.data[list(VERDICTS)].to_numpy().sum() == len(STATEMENTS)
-    assert chapter.all_statements().titles[1:-1] == tuple(counted.data.Paper)
+    assert chapter.all_statements("stored").titles[1:-1] == tuple(counted.data.Paper)
 
 
-def test_in_the_book_each_statement_is_a_proposition_that_leads_to_its_claim(stored, monkeypatch):
+def test_in_the_book_each_statement_is_a_proposition_that_leads_to_its_claim(monkeypatch):
     monkeypatch.setattr(chapter, "convergence_rates", lambda: Note("Rates", "measured"))
-    book = chapter.all_statements()._repr_mimebundle_()["text/markdown"]
+    book = chapter.all_statements("stored")._repr_mimebundle_()["text/markdown"]
     assert sorted(re.findall(r"^:label: (\S+)$", book, re.MULTILINE)) == sorted(STATEMENTS)
     made = [claim for of_one in claims.CLAIMS.values() for claim in of_one]
     judged = {claim.id for claim in made if isinstance(claim.rules.get(""), Rule)}

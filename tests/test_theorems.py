@@ -1,9 +1,8 @@
 """The search behind each statement can fail: a false version of the statement is refuted.
 
 For every statement there is a twin, the same check of a claim made false on purpose. The
-statements themselves are searched by the notebook, which `make test` runs and whose verdicts it
-compares; here their stored outcomes are held to the same verdicts. Beside them, the mathematics
-that the checks rely on is compared with closed forms.
+statements themselves are searched anew, and their verdicts and the stored ones held to those
+expected. Beside them, the mathematics that the checks rely on is compared with closed forms.
 """
 
 from __future__ import annotations
@@ -251,6 +250,11 @@ def test_every_statement_has_its_verdict_and_its_twin():
     assert set(EXPECTED) == set(STATEMENTS)
     assert set(TWINS) | set(TRUE_TWINS) == set(STATEMENTS)
     assert not set(TWINS) & set(TRUE_TWINS)
+
+
+@pytest.mark.parametrize("name", EXPECTED)
+def test_a_search_comes_to_the_verdict_again(name):
+    assert find(name).check().verdict == EXPECTED[name]
 
 
 def test_every_statement_s_outcome_is_stored_with_its_verdict():

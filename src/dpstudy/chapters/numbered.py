@@ -10,7 +10,7 @@ from typing import Any
 from dpstudy.ledger.rules import Statement as Rule
 from dpstudy.page.figure import Several
 from dpstudy.papers.claims import CLAIMS
-from dpstudy.propositions.statement import Outcome, Statement
+from dpstudy.propositions.statement import Statement
 
 _IN_LEDGER = {
     rule.name: claim.id
@@ -26,10 +26,11 @@ class Numbered(Several):
     """Tables of statements where a notebook is read; propositions with numbers in the book.
 
     Attributes:
-        statements: by the title of the part that they stand for, each with what was found.
+        statements: by the title of the part that they stand for, each with what was found; see
+            `storing.content`.
     """
 
-    statements: Mapping[str, list[tuple[Statement, Outcome]]]
+    statements: Mapping[str, list[tuple[Statement, dict[str, Any]]]]
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
         shown = []
@@ -41,11 +42,11 @@ class Numbered(Several):
         return super()._repr_mimebundle_() | {"text/markdown": "\n\n".join(shown)}
 
 
-def _proposition(statement: Statement, outcome: Outcome) -> str:
+def _proposition(statement: Statement, found: dict[str, Any]) -> str:
     claim = _IN_LEDGER.get(statement.name)
     lines = [
         _plain(statement.says),
-        f"*{outcome.verdict.capitalize()}.* {_plain(outcome.finding)}",
+        f"*{found['verdict'].capitalize()}.* {_plain(found['finding'])}",
         f"Would fall to: {_plain(statement.refuted_by)}",
         f"Holds instead: {_plain(statement.instead)}" if statement.instead else "",
         f'<a href="10_claims.html#claim-{claim}">In the ledger</a>' if claim else "",

@@ -1,10 +1,11 @@
-"""The papers' propositions, searched for counterexamples as the page is built."""
+"""The papers' propositions, and what searches for counterexamples found."""
 
 from __future__ import annotations
 
 import math
 from collections import Counter
 from functools import cache
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -12,6 +13,7 @@ import pandas as pd
 from dpstudy.chapters.numbered import Numbered
 from dpstudy.chapters.statements import STATEMENTS, find, sampled_gaussian
 from dpstudy.errors import UserError
+from dpstudy.lab import records
 from dpstudy.lab.experiment import NOTEBOOK_PROFILES
 from dpstudy.ledger.published import MNIST_PARAMETERS
 from dpstudy.page.figure import STYLES, Figure, Several, Table, canvas
@@ -22,7 +24,11 @@ from dpstudy.papers.tempered_sigmoids.propositions import (
     temperature_and_bias,
 )
 from dpstudy.papers.tempered_sigmoids.propositions import gradient_norms as tempered_sigmoids
-from dpstudy.propositions.statement import LOOSE_BELOW, VERDICTS, Outcome, Statement
+from dpstudy.propositions import storing
+from dpstudy.propositions.statement import LOOSE_BELOW, VERDICTS, Statement
+
+# What searches came to, by statement.
+Found = dict[str, dict[str, Any]]
 
 PAPERS = {
     "papernot2021tempered": "tempered sigmoids",
@@ -91,28 +97,33 @@ BECAME = {
 }
 
 
-def check_profile(profile: str) -> None:
-    """Accept any profile: all of them run every search, from seed 0, as the page is built.
+@cache
+def outcomes(profile: str = "stored") -> Found:
+    """Return what the searches for counterexamples came to, by statement; see `storing.content`.
+
+    Args:
+        profile: "stored" reads what `dpstudy theorems` stored, and searches for what it did not;
+            all others run every search, from seed 0.
 
     Raises:
         UserError: there is no such profile.
     """
     if profile not in NOTEBOOK_PROFILES:
         raise UserError(f"unknown profile {profile!r}; one of: {', '.join(NOTEBOOK_PROFILES)}")
-
-
-@cache
-def outcome(name: str) -> Outcome:
-    """Return what the search for a counterexample to the named statement comes to."""
-    return find(name).check()
+    stored, _ = records.read_all(records.folder(storing.KIND), storing.KIND)
+    kept = stored if profile == "stored" else {}
+    return {
+        name: kept.get(name) or storing.content(statement, statement.check())
+        for name, statement in STATEMENTS.items()
+    }
 
 
 def _became(name: str) -> str:
-    found, instead = outcome(name), find(name).instead
-    said = BECAME[found.verdict]
+    found, instead = outcomes()[name], find(name).instead
+    said = BECAME[found["verdict"]]
     if instead:
         return f"{said}. Instead: {instead}"
-    return f"{said}. {found.finding}" if said == "Fails" else f"{said}."
+    return f"{said}. {found['finding']}" if said == "Fails" else f"{said}."
 
 
 def in_short() -> Table:
@@ -129,28 +140,33 @@ def in_short() -> Table:
     return Table(
         name="propositions-in-short",
         caption=(
-            f"The {len(rows)} statements that matter most, by consequence. Verdicts are computed "
-            "as this page is built."
+            f"The {len(rows)} statements that matter most, by consequence. Verdicts are what a "
+            "search for a counterexample came to."
         ),
         data=pd.DataFrame(rows),
     )
 
 
-def all_statements() -> Numbered:
-    """Show every statement, folded by paper, below the number of verdicts of each."""
+def all_statements(profile: str) -> Numbered:
+    """Show every statement, folded by paper, below the number of verdicts; see `outcomes`."""
+    found = outcomes(profile)
     by_paper: dict[str, dict[str, Statement]] = {paper: {} for paper in PAPERS.values()}
     for name, statement in STATEMENTS.items():
         by_paper[PAPERS[statement.paper]][name] = statement
-    tables = [_of_paper(paper, statements) for paper, statements in by_paper.items()]
-    parts = (_counted(by_paper), *tables, convergence_rates())
-    held = {paper: [(s, outcome(n)) for n, s in of.items()] for paper, of in by_paper.items()}
+    tables = [_of_paper(paper, statements, found) for paper, statements in by_paper.items()]
+    parts = (_counted(by_paper, found), *tables, convergence_rates())
+    held = {paper: [(s, found[n]) for n, s in of.items()] for paper, of in by_paper.items()}
     return Numbered(parts, ("", *by_paper, "losing less: the rates of its losses"), statements=held)
 
 
-def _counted(by_paper: dict[str, dict[str, Statement]]) -> Table:
-    rows = [
-        {"Paper": paper, **dict.fromkeys(VERDICTS, 0), **Counter(outcome(n).verdict for n in names)}
+def _counted(by_paper: dict[str, dict[str, Statement]], found: Found) -> Table:
+    verdicts = {
+        paper: Counter(found[name]["verdict"] for name in names)
         for paper, names in by_paper.items()
+    }
+    rows = [
+        {"Paper": paper, **dict.fromkeys(VERDICTS, 0), **of_paper}
+        for paper, of_paper in verdicts.items()
     ]
     return Table(
         name="verdicts",
@@ -162,14 +178,14 @@ def _counted(by_paper: dict[str, dict[str, Statement]]) -> Table:
     )
 
 
-def _of_paper(paper: str, statements: dict[str, Statement]) -> Table:
+def _of_paper(paper: str, statements: dict[str, Statement], found: Found) -> Table:
     rows = [
         {
             "Statement": statement.says,
             "Where": statement.where,
             "Would fall to": statement.refuted_by,
-            "Verdict": outcome(name).verdict,
-            "Found": outcome(name).finding,
+            "Verdict": found[name]["verdict"],
+            "Found": found[name]["finding"],
             "Holds instead": statement.instead,
         }
         for name, statement in statements.items()
@@ -181,9 +197,9 @@ def _of_paper(paper: str, statements: dict[str, Statement]) -> Table:
     )
 
 
-def verdicts_in_words() -> str:
-    """State each verdict, one line a statement."""
-    return "\n".join(f"{outcome(name).verdict:<13} {name}" for name in STATEMENTS)
+def verdicts_in_words(profile: str) -> str:
+    """State each verdict, one line a statement; see `outcomes`."""
+    return "\n".join(f"{found['verdict']:<13} {name}" for name, found in outcomes(profile).items())
 
 
 def gradient_norms() -> Figure:
