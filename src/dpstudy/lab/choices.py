@@ -90,10 +90,17 @@ def read(path: Path) -> Kept:
     return kept
 
 
-def read_all(folder: Path) -> tuple[list[Kept], list[DamagedError]]:
-    """Return the choices in a folder, and what is wrong with the other files."""
+def read_all(folder: Path, search: str = "") -> tuple[list[Kept], list[DamagedError]]:
+    """Return the choices in a folder, and what is wrong with the other files.
+
+    Args:
+        folder: of such records.
+        search: the name of one, to read no more than its own; by default all.
+    """
     kept, errors = [], []
     for path in store.stored_files(folder):
+        if not path.name.startswith(f"{search}-" if search else ""):
+            continue
         try:
             kept.append(read(path))
         except DamagedError as error:

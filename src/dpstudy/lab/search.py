@@ -94,13 +94,12 @@ class Search(Experiment):
 
     def chosen(self) -> dict[tuple[str, str], Choice]:
         """Return the stored choices by dataset and label."""
-        kept, _ = choices.read_all(records.folder(choices.KIND))
+        kept, _ = choices.read_all(records.folder(choices.KIND), self.name)
         return {(one.dataset, one.label): one.choice for one in kept if one.experiment == self.name}
 
     def damaged_choices(self) -> list[DamagedError]:
         """Return what is wrong with stored choices that cannot be read."""
-        _, errors = choices.read_all(records.folder(choices.KIND))
-        return [error for error in errors if error.path.name.startswith(f"{self.name}-")]
+        return choices.read_all(records.folder(choices.KIND), self.name)[1]
 
     def keep(self, dataset: str, label: str, choice: Choice) -> None:
         """Store a choice.

@@ -391,12 +391,12 @@ def stored_files(folder: Path) -> list[Path]:
         StoreError: the folder cannot be read.
     """
     try:
-        paths = sorted(folder.iterdir())
+        names = sorted(os.listdir(folder))
     except FileNotFoundError:
         return []
     except OSError as error:
         raise StoreError(f"{folder}: cannot be read: {error.strerror or error}") from error
-    return [path for path in paths if path.suffix == ".json" and not path.name.startswith(".")]
+    return [folder / one for one in names if one.endswith(".json") and not one.startswith(".")]
 
 
 def _checksum(content: dict[str, Any]) -> str:
