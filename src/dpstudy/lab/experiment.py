@@ -83,7 +83,7 @@ class Experiment:
             return self._smoke(seeds or SMOKE_SEEDS)
         datasets = self.datasets if dataset is None else (dataset,)
         return [
-            (label, replace(run, seed=seed))
+            (label, run.at_seed(seed))
             for name in datasets
             for seed in range(seeds or max(self.seeds[name], *self.repeated.values(), 0))
             for label, runs in self.variants.items()
@@ -114,7 +114,7 @@ class Experiment:
 
     def _smoke(self, seeds: int) -> list[tuple[str, Run]]:
         return [
-            (label, replace(_small(run), seed=seed))
+            (label, _small(run).at_seed(seed))
             for seed in range(seeds)
             for label in self.in_smoke or self.variants
             for run in self.variants[label]

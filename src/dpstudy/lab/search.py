@@ -9,7 +9,7 @@ setting that was proposed in view of earlier results: it is found through its st
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from dpstudy.lab import choices, records
 from dpstudy.lab.choices import Choice, Kept
@@ -56,7 +56,7 @@ class Search(Experiment):
             return given
         chosen = self.chosen()
         return given + [
-            (label, replace(self._run(chosen[name, choice], label), seed=seed))
+            (label, self._run(chosen[name, choice], label).at_seed(seed))
             for name, label, choice, seeds_of in self._later(dataset, seeds)
             if (name, choice) in chosen
             for seed in seeds_of

@@ -1,9 +1,10 @@
-"""Which runs each figure and table needs: one file a paper, and the list of them all."""
+"""Which runs figures and tables need: a folder a paper, one across them, and the list of all."""
 
 from __future__ import annotations
 
 from dpstudy.errors import UserError
 from dpstudy.lab.experiment import Experiment
+from dpstudy.papers.across import factorial, leaderboard
 from dpstudy.papers.backpropagation_clipping import experiments as backpropagation_clipping
 from dpstudy.papers.losing_less import experiments as losing_less
 from dpstudy.papers.tanh_filter import experiments as tanh_filter
@@ -19,6 +20,8 @@ EXPERIMENTS: dict[str, Experiment] = {
         *backpropagation_clipping.EXPERIMENTS,
         *tanh_filter.EXPERIMENTS,
         *losing_less.EXPERIMENTS,
+        *leaderboard.EXPERIMENTS,
+        *factorial.EXPERIMENTS,
     )
 }
 

@@ -51,6 +51,11 @@ class Data(Part):
         """
         return None
 
+    def at_seed(self, seed: int) -> Data:
+        """Return the dataset of the run with that seed: the same, unless the dataset is drawn."""
+        del seed
+        return self
+
     def load(self) -> images.Dataset:
         """Return the arrays as they are stored.
 

@@ -134,6 +134,10 @@ class Run(Part):
             noise, steps = self.mechanism.noise_over_sensitivity, self.epochs * self.steps_per_epoch
             check_range(self.sampling_probability, noise, steps)
 
+    def at_seed(self, seed: int) -> Run:
+        """Return the run with another seed, by which its dataset draws as well, if it does."""
+        return dataclasses.replace(self, seed=seed, dataset=self.dataset.at_seed(seed))
+
     def of_a_step(self) -> Run:
         """Return the run without its length, its delta and its measures.
 

@@ -94,6 +94,10 @@ class SyntheticFeatures(Data):
         """See `Data`."""
         return (self.components,)
 
+    def at_seed(self, seed: int) -> SyntheticFeatures:
+        """See `Data`: images and filters are drawn by the seed."""
+        return replace(self, drawn=seed)
+
     def load(self) -> images.Dataset:
         """See `Data`. The first time that a user loads these takes minutes.
 

@@ -62,6 +62,11 @@ CHAPTERS: dict[str, tuple[str, dict[str, str]]] = {
             "at-equal-epsilon": "The filter made sound",
         },
     ),
+    "leaderboard": (
+        "08_leaderboard",
+        {"mnist": "MNIST", "fashion-mnist": "Fashion-MNIST"},
+    ),
+    "factorial": ("08_leaderboard", {"factorial": "Which remedies add up?"}),
 }
 
 

@@ -1,0 +1,179 @@
+# ---
+# jupyter:
+#   jupytext:
+#     formats: ipynb,py:percent
+#     text_representation:
+#       extension: .py
+#       format_name: percent
+#   kernelspec:
+#     display_name: Python 3
+#     language: python
+#     name: python3
+# ---
+
+# %% [markdown]
+# # Which one, at the same ε?
+#
+# **In short.** Ten methods, each at its own best of the same three learning rates, at one true ε.
+# Methods that the data cannot tell apart share a rank.
+
+# %% tags=["remove-input"]
+from dpstudy.chapters.leaderboard import board as chapter
+
+chapter.in_short()
+
+# %% tags=["parameters"]
+profile = "stored"  # "stored": read results; "smoke": tiny runs in a minute; "full": paper scale
+dataset = None  # None: each in turn; or one of "mnist", "fashion-mnist"
+seeds = None  # None: the experiment's own number
+
+# %% [markdown]
+# ## How they are compared
+#
+# Pixels are learned on by the network of {cite:t}`papernot2021tempered` with 1,024 expected
+# examples a step and 40 epochs; backpropagation clipping has its own network, without biases. A
+# method keeps the settings that its chapter found best. Its learning rate is chosen of three by
+# 10,000 training examples that are held out, at ε = 3; the test set is touched once, by five seeds
+# at each ε. The recipe is that of `dpstudy recipe`: a linear head on features of synthetic images,
+# which are nobody's.
+
+# %% tags=["remove-input"]
+from dpstudy.lab.profiles import prepare
+from dpstudy.papers import find
+
+mnist, fashion, factorial = (
+    prepare(find(name), profile, dataset=dataset, seeds=seeds)
+    for name in ("leaderboard-mnist", "leaderboard-fashion-mnist", "factorial")
+)
+
+# %% [markdown]
+# ## Fashion-MNIST
+
+# %% tags=["remove-input"]
+chapter.board(fashion)
+
+# %% [markdown]
+# ## MNIST
+
+# %% tags=["remove-input"]
+chapter.board(mnist)
+
+# %% [markdown]
+# ## Which remedies add up?
+#
+# Three activations, two losses and four mechanisms are crossed, 24 cells on one network at a true
+# ε of 3, each at its own best of three rates. A linear mixed model with the seed as its random
+# effect says what a remedy gains on its own, and what two gain together beyond the sum of both.
+
+# %% tags=["remove-input"]
+from dpstudy.chapters.leaderboard import crossed
+
+crossed.alone(factorial)
+
+# %% tags=["hide-output", "remove-input"]
+crossed.in_pairs(factorial)
+
+# %% [markdown]
+# ## A recipe for two cores
+#
+# `dpstudy recipe cifar-10 --epsilon 3` draws images that are nobody's, takes features by them, and
+# trains a linear head by DP-SGD. It prints accuracy, ε and time, and saves a model. The head sees
+# features whitened by the synthetic images: noise is as large in each direction, and energy that
+# sits in few of them wastes it.
+
+# %% [markdown]
+# ## The runs that are missing
+
+# %% tags=["hide-output", "remove-input"]
+from dpstudy.page.datasets import incomplete
+
+incomplete(mnist, fashion, factorial)
+
+# %% [markdown]
+# ## Exercises
+#
+# :::{exercise} When two methods share a rank
+# :label: leaderboard-rank
+#
+# Over five seeds a method is ahead of another by 0.1 points on average, and the five differences
+# have a standard deviation of 0.1. Do they share a rank? And with ten seeds?
+# :::
+#
+# :::{solution-start} leaderboard-rank
+# :class: dropdown
+# :::
+#
+# With five seeds they do: the interval reaches below 0. With ten they do not.
+
+# %% tags=["nbval-check-output"]
+import numpy as np
+import pandas as pd
+
+from dpstudy.ledger.estimate import Estimate
+
+for count in (5, 10):
+    differences = np.linspace(-1, 1, count)
+    differences = 0.1 + 0.1 * differences / differences.std(ddof=1)
+    ahead = Estimate.difference(pd.Series(differences), pd.Series(np.zeros(count)))
+    print(f"{count} seeds: {ahead.value:.3f} points, interval {ahead.low:.3f} to {ahead.high:.3f}")
+
+# %% [markdown]
+# :::{solution-end}
+# :::
+#
+# :::{exercise} What the search costs
+# :label: leaderboard-search
+#
+# Three rates are tried at ε = 3 each, on the same private examples, and the best is published. What
+# is the ε of all three together? The page does not count it, and neither do the papers.
+# :::
+#
+# :::{solution-start} leaderboard-search
+# :class: dropdown
+# :::
+#
+# At most 5.55: three trainings are one that is three times as long. Less than three times 3, since
+# ε grows more slowly than the number of steps.
+
+# %% tags=["nbval-check-output"]
+from dpstudy.privacy.accounting import epsilon
+
+steps = 40 * 59
+for trainings in (1, 3):
+    spent = epsilon(
+        sampling_probability=1024 / 60_000,
+        noise_multiplier=1.3684,
+        steps=trainings * steps,
+        delta=1e-5,
+    )
+    print(f"{trainings}: ε = {spent:.2f}")
+
+# %% [markdown]
+# :::{solution-end}
+# :::
+#
+# :::{exercise} Why features are whitened
+# :label: leaderboard-whitening
+#
+# Two features tell two classes apart equally well: a standard deviation between the classes equals
+# one within them. The first is a hundred times as large as the second. Examples are scaled to norm
+# 1, and noise of the same size is added to both weights. How much of the second is left, beside the
+# noise, before and after each feature is divided by its standard deviation?
+# :::
+#
+# :::{solution-start} leaderboard-whitening
+# :class: dropdown
+# :::
+#
+# Before, the second feature is 0.01 of an example's length, after it is 0.71: noise hides it
+# seventy times less.
+
+# %% tags=["nbval-check-output"]
+features = np.array([100.0, 1.0])
+for name, by in (("as they are", 1.0), ("whitened", features)):
+    scaled = features / by
+    print(f"{name:>11}: {(scaled / np.linalg.norm(scaled)).round(2)}")
+
+# %% [markdown]
+# :::{solution-end}
+# :::

@@ -1,0 +1,163 @@
+"""The board: every method at one true ε, in the order that the data can tell."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pandas as pd
+
+from dpstudy.lab.readings import Reading, read
+from dpstudy.ledger.estimate import Estimate
+from dpstudy.page.figure import (
+    STYLES,
+    Figure,
+    Note,
+    Several,
+    Table,
+    canvas,
+    legend_below,
+    not_yet_run,
+)
+from dpstudy.page.lines import Line
+from dpstudy.papers.across.leaderboard import EPSILONS, EXPERIMENTS, methods
+from dpstudy.papers.across.published import PUBLISHED
+from dpstudy.parts.images import DATASETS
+
+# The least seeds that have a place.
+_SEEDS = 3
+
+
+def lines_at(reading: Reading, epsilon: float) -> list[Line]:
+    """Return a line for each method that is stored at an ε."""
+    lines = [
+        Line(reading, f"{name}, epsilon {epsilon:g}", name, STYLES[number % len(STYLES)])
+        for number, name in enumerate(methods(reading.experiment.datasets[0]))
+    ]
+    return [line for line in lines if len(line.runs) >= _SEEDS]
+
+
+def ranks(accuracies: Sequence[pd.Series]) -> list[int]:
+    """Return the rank of each method: one more than the number of those that are surely better.
+
+    Surely: the 95 % interval of the difference, paired by seed, is above 0. Methods that the data
+    cannot tell apart from the first so share rank 1.
+    """
+    return [
+        1 + sum(Estimate.difference(other, own).low > 0 for other in accuracies if other is not own)
+        for own in accuracies
+    ]
+
+
+def board(reading: Reading) -> Several | Note:
+    """Return a table of the methods at each ε: rank, accuracy with interval, ε, minutes.
+
+    Args:
+        reading: of the experiment of one dataset.
+    """
+    [dataset] = reading.experiment.datasets
+    tables = {epsilon: _table(reading, epsilon) for epsilon in EPSILONS[dataset]}
+    shown = {epsilon: table for epsilon, table in tables.items() if table is not None}
+    if not shown:
+        return not_yet_run(f"The leaderboard on {DATASETS[dataset]}", reading.command)
+    return Several(tuple(shown.values()), tuple(f"ε = {epsilon:g}" for epsilon in shown))
+
+
+def _table(reading: Reading, epsilon: float) -> Table | None:
+    lines = lines_at(reading, epsilon)
+    if not lines:
+        return None
+    rows = [
+        {
+            "rank": rank,
+            "method": line.name,
+            **Estimate.mean(line.accuracy).summary("accuracy"),
+            "seeds": len(line.accuracy),
+            "true ε": line.value("epsilon_pld"),
+            "core minutes": _minutes(line),
+        }
+        for line, rank in zip(lines, ranks([line.accuracy for line in lines]), strict=True)
+    ]
+    dataset = DATASETS[reading.experiment.datasets[0]]
+    return Table(
+        name=f"leaderboard-epsilon-{epsilon:g}",
+        caption=(
+            f"{dataset} at a true ε of {epsilon:g}: mean test accuracy over seeds with its 95 % "
+            "interval. A method's rank is one more than the number of those whose lead over it, "
+            "paired by seed, has an interval above 0."
+        ),
+        data=pd.DataFrame(rows).sort_values(["rank", "accuracy"], ascending=[True, False]),
+        formats={
+            **dict.fromkeys(("accuracy", "accuracy_low", "accuracy_high"), "{:.2%}"),
+            "true ε": "{:.2f}",
+            "core minutes": "{:.1f}",
+        },
+        merged={"accuracy": "{accuracy} ({accuracy_low} to {accuracy_high})"},
+    )
+
+
+def _minutes(line: Line) -> float:
+    """Return the median time of a run. Its cores, and what ran beside it, are its provenance's."""
+    seconds = [result.provenance["wall_seconds"] for _, result in line.own.found]
+    return float(np.median(seconds)) / 60
+
+
+def in_short() -> Figure | Note:
+    """Draw accuracy against ε, every method and what others published, a panel a dataset."""
+    readings = {one.datasets[0]: read(one) for one in EXPERIMENTS}
+    rows = [
+        {
+            "dataset": dataset,
+            "method": line.name,
+            "epsilon": epsilon,
+            "accuracy": line.accuracy.mean(),
+        }
+        for dataset, reading in readings.items()
+        for epsilon in EPSILONS[dataset]
+        for line in lines_at(reading, epsilon)
+    ]
+    if not rows:
+        commands = "\n".join(reading.command for reading in readings.values())
+        return not_yet_run("The leaderboard", commands)
+    data = pd.DataFrame(rows)
+    return _drawn(data)
+
+
+def _drawn(data: pd.DataFrame) -> Figure:
+    datasets = list(dict.fromkeys(data.dataset))
+    names = list(dict.fromkeys(data.method))
+    theirs = [one for one in PUBLISHED if one.dataset in datasets]
+    with canvas(1, len(datasets), size=(max(6.9, 4.1 * len(datasets)), 4.2)) as (figure, panels):
+        for axes, dataset in zip(panels, datasets, strict=True):
+            of_one = data[data.dataset == dataset]
+            for number, name in enumerate(names):
+                rows = of_one[of_one.method == name].sort_values("epsilon")
+                style = STYLES[number % len(STYLES)]
+                fill = style.color if number < len(STYLES) else "white"
+                mark = style.line | {"markerfacecolor": fill, "label": name}
+                axes.plot(rows.epsilon, 100 * rows.accuracy, **mark)
+            for number, one in enumerate(theirs):
+                if one.dataset == dataset:
+                    place = one.claimed_epsilon, 100 * one.accuracy
+                    axes.plot(*place, "*", color=str(0.3 * number), ms=13, label=one.method)
+            axes.set(xscale="log", xlabel="true ε", ylabel="test accuracy, %")
+            axes.set(title=DATASETS[dataset])
+            epsilons = sorted(of_one.epsilon.unique())
+            axes.set_xticks(epsilons, [f"{one:g}" for one in epsilons], minor=False)
+            axes.set_xticks([], minor=True)
+        legend_below(figure)
+    said = "; ".join(
+        f"{DATASETS[row.dataset]}, ε = {row.epsilon:g}, {row.method}: {row.accuracy:.2%}"
+        for row in data.itertuples()
+    )
+    stars = "; ".join(
+        f"{DATASETS[one.dataset]}, ε = {one.claimed_epsilon:g}, {one.method}: {one.accuracy:.1%}"
+        for one in theirs
+    )
+    return Figure(
+        fig=figure,
+        name="leaderboard",
+        caption="Mean test accuracy against the true ε. Stars: published, at the ε that is stated.",
+        alt=f"Accuracy against ε. {said}. Published: {stars}.",
+        data=data,
+    )

@@ -1,0 +1,1 @@
+"""Runs that compare the papers' remedies with each other, at one true ε."""

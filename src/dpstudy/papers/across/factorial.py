@@ -1,0 +1,80 @@
+"""The factorial: activation, loss and mechanism crossed, at a true ε of 3.
+
+All on one network, that of backpropagation clipping, which has no biases; 1,024 expected examples
+a step and 20 epochs. Each cell tries three learning rates with 10,000 training examples held out;
+its best is trained on all with three seeds.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from itertools import product
+
+from dpstudy.lab.search import Search, Then
+from dpstudy.papers.across.leaderboard import (
+    BEST_TEMPERED,
+    CLIPS,
+    EPSILON,
+    FILTER,
+    MULTIPLES,
+    clipped_inside,
+    end_to_end,
+    on_all,
+    with_rate,
+)
+from dpstudy.papers.losing_less.experiments import COMPOSITE
+from dpstudy.parts.activation import TANH, Relu
+from dpstudy.parts.loss import CrossEntropy
+from dpstudy.parts.mechanism import AutomaticClipping, FlatClipping
+from dpstudy.parts.network import BackpropMnist
+from dpstudy.parts.run import Run, vary
+
+ACTIVATIONS = ("relu", "tanh", "tempered")
+LOSSES = ("cross-entropy", "composite")
+MECHANISMS = {
+    "flat": FlatClipping(clip_norm=0.1),
+    "filter": FILTER,
+    "automatic": AutomaticClipping(clip_norm=0.1),
+    "inside": CLIPS,
+}
+CELLS = tuple(product(ACTIVATIONS, LOSSES, MECHANISMS))
+DATASETS = ("fashion-mnist", "mnist")
+
+
+def label_of(cell: tuple[str, str, str]) -> str:
+    """Return a cell's name: its activation, its loss and its mechanism."""
+    return " / ".join(cell)
+
+
+def run_of(dataset: str, cell: tuple[str, str, str]) -> Run:
+    """Return the run of a cell, before its rate is searched."""
+    activation, loss, mechanism = cell
+    activations = {"relu": Relu(), "tanh": TANH, "tempered": BEST_TEMPERED[dataset]}
+    losses = {"cross-entropy": CrossEntropy(), "composite": COMPOSITE[dataset]}
+    plain = vary(end_to_end(dataset), network=BackpropMnist(), mechanism=MECHANISMS[mechanism])
+    run = clipped_inside(dataset) if mechanism == "inside" else plain
+    return vary(run, activation=activations[activation], loss=losses[loss], epochs=20)
+
+
+_TRIED = {
+    cell: tuple(f"{label_of(cell)}, rate x {multiple:g}" for multiple in MULTIPLES)
+    for cell in CELLS
+}
+FACTORIAL = Search(
+    name="factorial",
+    title="Activation, loss and mechanism crossed, each cell at its best of three rates, ε = 3",
+    variants={
+        label: tuple(with_rate(run_of(dataset, cell), multiple) for dataset in DATASETS)
+        for cell, labels in _TRIED.items()
+        for label, multiple in zip(labels, MULTIPLES, strict=True)
+    },
+    seeds=dict.fromkeys(DATASETS, 1),
+    groups={f"{label_of(cell)}, best": labels for cell, labels in _TRIED.items()},
+    best_seeds=0,
+    then={
+        label_of(cell): Then(f"{label_of(cell)}, best", partial(on_all, EPSILON), seeds=3)
+        for cell in CELLS
+    },
+    in_smoke=("relu / cross-entropy / flat, rate x 1", "tanh / composite / filter, rate x 1"),
+)
+EXPERIMENTS = (FACTORIAL,)
