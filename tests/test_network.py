@@ -29,7 +29,7 @@ PARAMETERS = {
     "scattering-cifar": 253_386,
     "scattering-linear-mnist": 39_700,
     "scattering-linear-cifar": 155_530,
-    "linear-head": 80_010,
+    "linear-head": 80_000,
 }
 FLAT_FEATURES = {
     "tempered-mnist": 512,

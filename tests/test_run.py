@@ -361,6 +361,7 @@ OTHER = {
     "features held out": vary(Run(), **ON_FEATURES, held_out=10_000),
     "patches": vary(Run(), **ON_PATCHES),
     "inputs": vary(Run(), **ON_PATCHES | {"network": LinearHead(inputs=63)}, components=63),
+    "biased": vary(Run(), **ON_PATCHES, biased=True),
     "scenes": vary(Run(), **ON_PATCHES, scenes="both"),
     "synthetic": vary(Run(), **ON_PATCHES, synthetic=401),
     "small": vary(Run(), **ON_PATCHES, small=11),

@@ -79,6 +79,5 @@ def _train(run: Run) -> tuple[Model, float]:
     epochs = loop.train([run], data, run.network.examples_at_once())
     for seen, states in tqdm(epochs, desc="head", total=run.epochs + 1, unit="epoch"):
         last, params = seen[0], states.params
-        head = loop.item(0, params)["dense1"]
-        kernel, bias = np.asarray(head["kernel"][...]), np.asarray(head["bias"][...])
-    return Model(run.dataset, kernel, bias), last.row["test_accuracy"]
+        kernel = np.asarray(loop.item(0, params)["dense1"]["kernel"][...])
+    return Model(run.dataset, kernel), last.row["test_accuracy"]

@@ -88,11 +88,16 @@ class ScatteringLinearCifar(_Linear):
 class LinearHead(_Linear):
     """One dense layer on any features. It has no use for an activation.
 
+    Beside features of norm 1 a bias is as large a feature as all others together: clipping would
+    give it half of a gradient's squared norm, and where classes are balanced it has nothing to say.
+
     Attributes:
         inputs: the number of features of an example.
+        biased: whether there is a bias.
     """
 
     inputs: int = 8_000
+    biased: bool = False
 
     @property
     def image_shape(self) -> tuple[int, ...]:
@@ -104,6 +109,10 @@ class LinearHead(_Linear):
         super().check()
         if self.inputs < 1:
             raise SpecError(f"inputs must be at least 1, got {self.inputs}")
+
+    def module(self, rngs: nnx.Rngs) -> nnx.Module:
+        """See `Network.module`."""
+        return LinearModule(self, rngs, biased=self.biased)
 
 
 class ScatteringMnistModule(nnx.Module):
@@ -151,10 +160,10 @@ class ScatteringCifarModule(nnx.Module):
 class LinearModule(nnx.Module):
     """One dense layer."""
 
-    def __init__(self, network: Network, rngs: nnx.Rngs):
+    def __init__(self, network: Network, rngs: nnx.Rngs, *, biased: bool = True):
         """Build the module."""
-        kernel_init = INITS[network.init]
-        self.dense1 = Dense(prod(network.image_shape), 10, rngs=rngs, kernel_init=kernel_init)
+        common = {"rngs": rngs, "kernel_init": INITS[network.init], "use_bias": biased}
+        self.dense1 = Dense(prod(network.image_shape), 10, **common)
 
     def __call__(self, images: Float[Array, "batch *image"], activation: Activation) -> Outputs:
         """See `Network.module`."""

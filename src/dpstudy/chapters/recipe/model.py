@@ -30,12 +30,10 @@ class Model:
     Attributes:
         features: that the head was trained on.
         kernel: of the head, a column a class.
-        bias: of each class.
     """
 
     features: SyntheticFeatures
     kernel: Float[np.ndarray, "components classes"]
-    bias: Float[np.ndarray, "classes"]
 
     def classify(self, images: UInt8[np.ndarray, "n h w c"]) -> Int[np.ndarray, "n"]:
         """Return the class of each image.
@@ -60,7 +58,7 @@ class Model:
             part = slice(start, start + synthetic_basis.BATCH)
             components = np.asarray(synthetic_basis.project(basis, images[part], **settings))
             scaled = self.features.scaled(components, basis.variances)
-            found[part] = (scaled @ self.kernel + self.bias).argmax(1)
+            found[part] = (scaled @ self.kernel).argmax(1)
         return found
 
     def save(self, path: Path) -> None:
@@ -71,7 +69,7 @@ class Model:
         """
         spec = json.dumps(self.features.to_dict())
         with files.written_whole(path) as stream:
-            np.savez(stream, features=spec, kernel=self.kernel, bias=self.bias)
+            np.savez(stream, features=spec, kernel=self.kernel)
 
 
 def load(path: str | Path) -> Model:
@@ -83,7 +81,7 @@ def load(path: str | Path) -> Model:
     try:
         with np.load(path) as stored:
             features = SyntheticFeatures.from_dict(json.loads(str(stored["features"])))
-            return Model(features, stored["kernel"], stored["bias"])
+            return Model(features, stored["kernel"])
     except FileNotFoundError:
         raise DataError(f"{path}: there is no such file") from None
     except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile, SpecError) as error:

@@ -44,7 +44,8 @@ def recipe(dataset: str, epsilon: float, seed: int = 0) -> Run:
         network=LinearHead(inputs=features.components),
         mechanism=FlatClipping(clip_norm=0.25),
         sampling=Poisson(1_024 if embedded else 8_192),
-        optimizer=Sgd(40.0, momentum=0.9),
+        # The noise of a step, σ C times the rate over the batch, grows as the batch shrinks.
+        optimizer=Sgd(4.0 if embedded else 40.0, momentum=0.9),
         epochs=60,
         seed=seed,
     )
