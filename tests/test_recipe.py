@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 from dpstudy.chapters.recipe import model as models
-from dpstudy.chapters.recipe.settings import recipe
+from dpstudy.chapters.recipe.settings import recipe_at
 from dpstudy.cli import main
 from dpstudy.parts import images
 from dpstudy.parts.files import DataError
@@ -33,7 +33,7 @@ def test_a_saved_model_classifies_images_as_accurately_as_was_said(trained):
     right = models.load(path).classify(data.test_images) == data.test_labels
     # A logit is rounded otherwise here: at most an image in a thousand may change sides.
     assert np.mean(right) == pytest.approx(said["test_accuracy"], abs=0.0011)
-    assert said["test_accuracy"] > 0.9
+    assert said["test_accuracy"] > 0.96
 
 
 def test_its_epsilon_is_that_of_its_noise_and_batches(trained):
@@ -49,7 +49,7 @@ def test_its_epsilon_is_that_of_its_noise_and_batches(trained):
 
 
 def test_a_seed_is_of_everything_that_is_drawn():
-    run = recipe("mnist-5k", 3.0, seed=4)
+    run = recipe_at("mnist-5k", 3.0, seed=4)
     assert run.seed == run.dataset.drawn == 4
 
 

@@ -41,11 +41,11 @@ def recipe(dataset: str, epsilon: float, seed: int, path: Path | None, as_json: 
     """
     import time
 
-    from dpstudy.chapters.recipe.settings import recipe as settings
+    from dpstudy.chapters.recipe.settings import recipe_at
     from dpstudy.privacy.run_epsilon import epsilon_curve
 
     started = time.monotonic()
-    run = settings(dataset, epsilon, seed)
+    run = recipe_at(dataset, epsilon, seed)
     model, accuracy = _train(run)
     if path is not None:
         model.save(path)

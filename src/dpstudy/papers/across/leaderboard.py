@@ -12,18 +12,18 @@ from functools import partial
 
 from dpstudy.lab.noise import at_epsilon
 from dpstudy.lab.search import Search, Then
+from dpstudy.papers.across.recipe import recipe
 from dpstudy.papers.losing_less.experiments import COMPOSITE
 from dpstudy.parts.activation import TANH, Relu, Tempered
 from dpstudy.parts.backpropagation_clipping import BackpropagationClipping
 from dpstudy.parts.dataset import Images
-from dpstudy.parts.feature_networks import LinearHead, ScatteringLinearMnist, ScatteringMnist
+from dpstudy.parts.feature_networks import ScatteringLinearMnist, ScatteringMnist
 from dpstudy.parts.mechanism import AutomaticClipping, FlatClipping, Mechanism
 from dpstudy.parts.network import BackpropMnist, TemperedMnist
 from dpstudy.parts.optimizer import Adam, Sgd
 from dpstudy.parts.run import Run, vary
 from dpstudy.parts.sampling import Poisson
 from dpstudy.parts.scattering import Scattering
-from dpstudy.parts.synthetic_features import SyntheticFeatures
 from dpstudy.parts.tanh_filter import FilteredThenClipped
 
 EPSILON, HELD_OUT = 3.0, 10_000
@@ -65,21 +65,6 @@ def on_scattering(dataset: str, linear: bool) -> Run:
     return vary(run, network=ScatteringMnist())
 
 
-def on_synthetic_features(dataset: str) -> Run:
-    """Return the study's own recipe: see `chapters.recipe`."""
-    features = SyntheticFeatures(
-        dataset, scenes="both", mirrored=dataset == "fashion-mnist", exponent=0.3
-    )
-    return Run(
-        dataset=features,
-        network=LinearHead(inputs=features.components),
-        mechanism=FlatClipping(clip_norm=0.25),
-        sampling=Poisson(8192),
-        optimizer=Sgd(40.0),
-        epochs=60,
-    )
-
-
 def methods(dataset: str) -> dict[str, Run]:
     """Return every method on a dataset, before its rate is searched."""
     plain = end_to_end(dataset)
@@ -93,7 +78,7 @@ def methods(dataset: str) -> dict[str, Run]:
         "automatic clipping": end_to_end(dataset, AutomaticClipping(clip_norm=0.1)),
         "scattering, convolutions": on_scattering(dataset, linear=False),
         "scattering, linear": on_scattering(dataset, linear=True),
-        "recipe": on_synthetic_features(dataset),
+        "recipe": recipe(dataset),
     }
 
 
