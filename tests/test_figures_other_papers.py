@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from scipy import stats
 from results_for_tests import result_of
 
 from dpstudy.lab import readings, records, store
@@ -116,6 +117,20 @@ def test_every_figure_and_table_is_fit_for_a_page(everything, monkeypatch, draw,
     assert shown.name.endswith(f"-{find(names[0]).datasets[0]}")
     assert f'download="{shown.name}.csv"' in shown._repr_html_()
     assert "seed" in shown.caption and shown.caption.count(". ") < 4
+
+
+def test_the_paper_s_tests_are_of_the_seeds_that_both_losses_have(results):
+    experiment = find(f"{L}-figure-3")
+    gains = [0.003, 0.001, 0.002, 0.004]
+    for label, run in experiment.labelled(dataset="mnist"):
+        if run.seed < 4 or (run.seed == 4 and label == "cross-entropy"):
+            gain = gains[run.seed] if label == "composite" else 0
+            accuracy = 0.9 + 0.01 * run.seed + gain
+            store.write(store.runs_folder(), stored(run, accuracy))
+    table = losing_less.significance(readings.read(experiment, dataset="mnist"))
+    assert "over 4 seeds" in table.caption and "+0.25 points" in table.caption
+    p = table.data.set_index("test").p["t-test, paired by seed"]
+    assert p == pytest.approx(stats.ttest_1samp(gains, 0).pvalue)
 
 
 @pytest.mark.parametrize("draw", IN_SHORT, ids=("backprop", "tanh filter", "losing less"))

@@ -139,7 +139,9 @@ def section_4_1(reading: Reading, not_private: Reading) -> Table:
 def significance(reading: Reading) -> Table | Note:
     """Return the paper's three tests, and the interval of the difference paired by seed."""
     ce, composite = (line.accuracy for line in both(reading))
-    if min(len(ce), len(composite)) < 3:
+    both_have = ce.index.intersection(composite.index)
+    ce, composite = ce[both_have], composite[both_have]
+    if len(both_have) < 3:
         return Note("The paper's tests", "Three seeds of each loss are needed.")
     gained = Estimate.difference(composite, ce)
     rows = {
