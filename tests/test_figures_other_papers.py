@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from scipy import stats
 from results_for_tests import result_of
+from scipy import stats
 
 from dpstudy.lab import readings, records, store
 from dpstudy.lab.choices import Choice
