@@ -170,6 +170,9 @@ chapter.bias_and_curvature(inside)
 # %% tags=["remove-input"]
 looked_into.confusion(inside, not_private)
 
+# %% tags=["hide-output", "remove-input"]
+looked_into.cost()
+
 # %% [markdown]
 # ## The runs that are missing
 

@@ -150,6 +150,17 @@ def test_what_follows_from_a_choice_is_a_note_until_it_is_trained(results):
     assert isinstance(backprop.shared_out(readings.read(search, dataset="mnist")), Note)
 
 
+def test_what_measures_cost_is_told_within_a_round(results):
+    assert isinstance(inside.cost(), Note)
+    folder = records.folder("mechanisms")
+    folder.mkdir(parents=True)
+    seconds = {"composite": [2.0, 4.0], "composite, measured": [2.2, 4.8]}
+    content = {"epoch_seconds": seconds, "provenance": {"device": "one abacus"}}
+    records.write(folder / "losing-less-measures.json", "mechanisms", content)
+    [row] = inside.cost().data.to_dict("records")
+    assert row["seconds an epoch"] == 3.0 and row["measures add"] == pytest.approx(0.15)
+
+
 def test_times_are_told_beside_flat_clipping(results):
     assert isinstance(backprop.times(), Note)
     seconds = {"no privacy": [1.0, 1.1], "flat clipping": [3.0, 2.0],

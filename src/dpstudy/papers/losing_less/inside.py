@@ -9,14 +9,16 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 
+from dpstudy.lab import records
 from dpstudy.lab.readings import Reading
 from dpstudy.lab.store import Result
 from dpstudy.page.classes import NAMES
 from dpstudy.page.curves import draw_curve
 from dpstudy.page.datasets import for_each_dataset
-from dpstudy.page.figure import STYLES, Figure, Note, canvas, legend_below, not_yet_run
+from dpstudy.page.figure import STYLES, Figure, Note, Table, canvas, legend_below, not_yet_run
 from dpstudy.page.lines import Line, dataset_of, lines_of, runs_of
 from dpstudy.page.quantity import EPOCH, Quantity
+from dpstudy.page.results import quartiles
 from dpstudy.page.words import LEFT_OUT, caption
 from dpstudy.papers.losing_less.published import CLASS_ACCURACIES
 from dpstudy.parts.measure import LEAST, MOST
@@ -83,6 +85,36 @@ def gradient_norms(reading: Reading) -> Figure | Note:
             for row in rows
             for low, high, count in zip(_EDGES[:-1], _EDGES[1:], row["counts"], strict=True)
         ),
+    )
+
+
+def cost() -> Table | Note:
+    """Return what the measures cost, beside the epoch that they watch."""
+    found, _ = records.read_all(records.folder("mechanisms"), "mechanisms")
+    if "losing-less-measures" not in found:
+        return not_yet_run("What the measures cost", "python benchmarks/measures.py")
+    timed = found["losing-less-measures"]
+    seconds = {name: pd.Series(of) for name, of in timed["epoch_seconds"].items()}
+    rows = [
+        {
+            "loss": name,
+            "seconds an epoch": seconds[name].median(),
+            **quartiles(seconds[f"{name}, measured"] / seconds[name] - 1, "measures add"),
+        }
+        for name in seconds
+        if f"{name}, measured" in seconds
+    ]
+    return Table(
+        name="losing-less-cost-of-measures",
+        caption=(
+            f"MNIST: seconds of an epoch, median of {len(seconds[rows[0]['loss']])} rounds, and "
+            "what the measures of these figures add to it within a round, median and quartiles. "
+            f"{timed['provenance']['device']}."
+        ),
+        data=pd.DataFrame(rows),
+        formats={"seconds an epoch": "{:.2f}"}
+        | dict.fromkeys(("measures add", "measures add_low", "measures add_high"), "{:.0%}"),
+        merged={"measures add": "{measures add} ({measures add_low} to {measures add_high})"},
     )
 
 
