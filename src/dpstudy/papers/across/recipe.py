@@ -25,7 +25,6 @@ def recipe(dataset: str) -> Run:
         name=dataset,
         scenes="both" if grey else "dead-leaves",
         mirrored=dataset in ("fashion-mnist", "cifar-10"),  # a mirrored digit is none
-        exponent=0.3,
         **(_SMALL if embedded else {}),
     )
     return Run(
