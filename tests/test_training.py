@@ -263,7 +263,9 @@ def test_with_privacy_it_is_dp_sgd_by_hand_but_for_the_noise():
         velocity = 0.9 * velocity + total / 1_000  # the expected batch size
         after = after - 0.3 * velocity
     moved, expected = vector(state.params)[0] - before, after - before
-    assert np.linalg.norm(moved - expected) < 1e-4 * np.linalg.norm(expected)
+    # Rounding is the processor's: 4e-4 apart without AVX-512, below 1e-4 with it. To divide by the
+    # drawn batch in place of the expected one makes 1.3e-2.
+    assert np.linalg.norm(moved - expected) < 1e-3 * np.linalg.norm(expected)
 
     norms, losses = np.concatenate(norms), np.concatenate(losses)
     clipped = np.mean(norms > 7)
