@@ -6,14 +6,12 @@ machine. The chapter on losing less reads what it stores.
 
 from __future__ import annotations
 
-import random
 import time
 from collections.abc import Iterator
 
 import click
-from tqdm import tqdm
+from rounds import store_in_turn
 
-from dpstudy.lab import records
 from dpstudy.papers.losing_less.experiments import COMPOSITE, MEASURES, with_loss
 from dpstudy.parts.loss import CrossEntropy
 from dpstudy.parts.run import Run, vary
@@ -42,19 +40,7 @@ def main(rounds: int) -> None:
         for name, loss in losses.items()
         for with_them, measures in {"": (), ", measured": MEASURES}.items()
     }
-    begun, timed = time.perf_counter(), {name: epochs(run) for name, run in runs.items()}
-    seconds: dict[str, list[float]] = {name: [] for name in runs}
-    for _ in tqdm(range(rounds), unit="round"):
-        # In an order drawn anew: what slows the machine down for a while slows all.
-        for name in random.sample(list(timed), len(timed)):
-            seconds[name].append(float(f"{next(timed[name]):.4g}"))
-    for name, found in seconds.items():
-        click.echo(f"{min(found):8.2f} s  {name}")
-    path = records.folder("mechanisms") / "losing-less-measures.json"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    provenance = records.provenance(time.perf_counter() - begun)
-    records.write(path, "mechanisms", {"epoch_seconds": seconds, "provenance": provenance})
-    click.echo(f"Stored {path}")
+    store_in_turn({name: epochs(run) for name, run in runs.items()}, rounds, "losing-less-measures")
 
 
 if __name__ == "__main__":

@@ -7,16 +7,14 @@ machine. The chapter on backpropagation clipping reads what it stores.
 from __future__ import annotations
 
 import itertools
-import random
 import time
 from collections.abc import Iterator
 from dataclasses import replace
 
 import click
-from tqdm import tqdm
+from rounds import store_in_turn
 
 from dpstudy.gradients import devices
-from dpstudy.lab import records
 from dpstudy.papers.backpropagation_clipping.experiments import as_published
 from dpstudy.parts.mechanism import FlatClipping, NoPrivacy
 from dpstudy.parts.run import Run, vary
@@ -65,19 +63,7 @@ def main(rounds: int) -> None:
         for batch in BATCHES
         for name, mechanism in MECHANISMS.items()
     }
-    begun, timed = time.perf_counter(), {name: epochs(run) for name, run in runs.items()}
-    seconds: dict[str, list[float]] = {name: [] for name in runs}
-    for _ in tqdm(range(rounds), unit="round"):
-        # In an order drawn anew: what slows the machine down for a while slows all.
-        for name in random.sample(list(timed), len(timed)):
-            seconds[name].append(float(f"{next(timed[name]):.4g}"))
-    for name, found in seconds.items():
-        click.echo(f"{min(found):8.2f} s  {name}")
-    path = records.folder("mechanisms") / "mnist.json"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    provenance = records.provenance(time.perf_counter() - begun)
-    records.write(path, "mechanisms", {"epoch_seconds": seconds, "provenance": provenance})
-    click.echo(f"Stored {path}")
+    store_in_turn({name: epochs(run) for name, run in runs.items()}, rounds, "mnist")
 
 
 if __name__ == "__main__":

@@ -74,7 +74,7 @@ def _table(reading: Reading, epsilon: float) -> Table | None:
             **Estimate.mean(line.accuracy).summary("accuracy"),
             "seeds": len(line.accuracy),
             "true ε": line.value("epsilon_pld"),
-            "core minutes": _minutes(line),
+            "minutes": _minutes(line),
         }
         for line, rank in zip(lines, ranks([line.accuracy for line in lines]), strict=True)
     ]
@@ -90,7 +90,7 @@ def _table(reading: Reading, epsilon: float) -> Table | None:
         formats={
             **dict.fromkeys(("accuracy", "accuracy_low", "accuracy_high"), "{:.2%}"),
             "true ε": "{:.2f}",
-            "core minutes": "{:.1f}",
+            "minutes": "{:.1f}",
         },
         merged={"accuracy": "{accuracy} ({accuracy_low} to {accuracy_high})"},
     )
