@@ -156,6 +156,7 @@ BAD = [
     ({**ON_PATCHES, "drawn": -1}, "drawn", "-1"),
     ({**ON_PATCHES, "mirrored": 1}, "mirrored", "1"),
     ({**ON_PATCHES, "inputs": 0}, "inputs", "0"),
+    ({**ON_PATCHES, "biased": 1}, "biased", "1"),
     # Names.
     ({"name": "tahn"}, "unknown dataset", "'tahn'; one of: mnist, fashion-mnist, cifar-10"),
     ({"init": "two\nlines"}, "unknown init", r"'two\nlines'; one of: glorot, he"),
