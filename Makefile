@@ -53,8 +53,8 @@ $(READY): requirements.lock pyproject.toml
 	@touch $@
 
 # Through sphinx-build, since jupyter-book reads one page after the other. Several pages share a core:
-# a notebook waits for its kernel, and pages differ in length.
-PAGES_AT_ONCE ?= 4
+# a notebook waits for its kernel, and Sphinx deals pages out in runs of neighbours that differ in length.
+PAGES_AT_ONCE ?= 8
 # -a -E: a figure depends on results/ and src/, which Sphinx does not watch.
 book: $(READY)  ## build the book; ends with the path of its first page
 	@$(BIN)/jupyter-book config sphinx . >/dev/null
