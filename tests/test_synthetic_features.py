@@ -4,14 +4,22 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import jax
 import numpy as np
 import pytest
 
-from dpstudy.parts import images, patch_features, synthetic_basis, synthetic_images
-from dpstudy.parts.part import SpecError
+from dpstudy.parts import images, patch_features, scattering_features, synthetic_images
+from dpstudy.parts.feature_networks import LinearHead
+from dpstudy.parts.mechanism import FlatClipping
+from dpstudy.parts.part import SpecError, checked
+from dpstudy.parts.run import Run, vary
+from dpstudy.parts.scattering import Scattering
 from dpstudy.parts.synthetic_features import SyntheticFeatures
+from dpstudy.parts.whitened import OWN
+from dpstudy.parts.whitened_scattering import WhitenedScattering
+from dpstudy.privacy.run_epsilon import epsilon_curve
 
-SMALL = SyntheticFeatures("mnist-5k", "both", 300, small=12, large=6, components=40)
+SMALL = SyntheticFeatures("mnist-5k", "both", 300, 40, small=12, large=6)
 GREY, COLOUR = (28, 28, 1), (32, 32, 3)
 
 
@@ -115,7 +123,7 @@ def test_features_are_those_computed_patch_by_patch(shape, mirrored):
 def test_components_of_the_synthetic_images_are_uncorrelated_with_the_stated_variances():
     basis = SMALL.basis()
     pixels = synthetic_images.draw(SMALL.scenes, SMALL.drawn, SMALL.synthetic, GREY)
-    found = np.asarray(synthetic_basis.project(basis, pixels, SMALL.threshold, SMALL.mirrored))
+    found = np.asarray(SMALL.components_of(basis, pixels))
     np.testing.assert_allclose(found.mean(0), 0, atol=2e-3)
     covariance = found.T @ found / len(found)
     scale = np.sqrt(np.outer(basis.variances, basis.variances))
@@ -128,8 +136,7 @@ def test_nothing_of_the_private_images_is_in_the_basis(monkeypatch):
     monkeypatch.setattr(images, "load", lambda *_: pytest.fail("the private images were loaded"))
     one = SMALL.basis()
     other = replace(SMALL, name="fashion-mnist", exponent=0.1, held_out=0).basis()
-    for first, second in zip(one, other, strict=True):
-        np.testing.assert_array_equal(first, second)
+    jax.tree.map(np.testing.assert_array_equal, one, other)
 
 
 # --- the part ---------------------------------------------------------------------------------
@@ -143,7 +150,7 @@ def test_examples_have_norm_one_and_each_is_scaled_by_itself():
     pixels = images.load("mnist-5k")
     np.testing.assert_array_equal(data.train_labels, pixels.train_labels)
     basis = SMALL.basis()
-    alone = synthetic_basis.project(basis, pixels.test_images[7:8], SMALL.threshold, SMALL.mirrored)
+    alone = SMALL.components_of(basis, pixels.test_images[7:8])
     alone = np.float16(alone) * basis.variances**-0.4
     np.testing.assert_allclose(
         np.float32(data.test_images[7]), (alone / np.linalg.norm(alone))[0], atol=2e-3
@@ -167,5 +174,33 @@ def test_a_damaged_basis_is_fitted_again(cache):
     content = path.read_bytes()
     for damaged in (b"", content[:1000], content[:5000] + b"\xff" * 8 + content[5008:]):
         path.write_bytes(damaged)
-        for first, second in zip(SMALL.basis(), expected, strict=True):
-            np.testing.assert_array_equal(first, second)
+        jax.tree.map(np.testing.assert_array_equal, SMALL.basis(), expected)
+
+
+# --- whitened by the private images themselves, and other features ----------------------------
+
+
+def test_features_fitted_to_private_images_have_no_epsilon():
+    own = replace(SMALL, scenes=OWN)
+    run = Run(dataset=own, network=LinearHead(inputs=40), mechanism=FlatClipping())
+    assert vary(run, scenes="both").private and not run.private
+    assert epsilon_curve(run, [1]) == {}
+    other = replace(own, name="mnist")
+    assert len(np.unique([own.basis().variances, SMALL.basis().variances], axis=0)) == 2
+    with pytest.raises(SpecError, match="synthetic must be at most the 60000 training images"):
+        checked(replace(other, synthetic=60_001))
+
+
+def test_scattering_is_whitened_by_synthetic_images(cache):
+    small = WhitenedScattering("mnist-5k", "both", 120, 30, exponent=0.5)
+    pixels = synthetic_images.draw("both", 0, 120, GREY)
+    plain = Scattering("mnist-5k")
+    features = np.asarray(
+        plain.prepare(scattering_features.transform_of(GREY)(pixels)).reshape(120, -1)
+    )
+    standard = (features - features.mean(0)) / (features.std(0) + 1e-6)
+    found = np.asarray(small.components_of(small.basis(), pixels))
+    # Equal to principal components by another way, up to the sign of each.
+    left, values, _ = np.linalg.svd(standard, full_matrices=False)
+    np.testing.assert_allclose(np.abs(found), np.abs(left * values)[:, :30], atol=0.05)
+    assert small.load().train_images.shape == (4_000, 30)

@@ -51,6 +51,11 @@ class Data(Part):
         """
         return None
 
+    @property
+    def leaks(self) -> bool:
+        """Whether features are fitted to private images without noise: no epsilon can be stated."""
+        return False
+
     def at_seed(self, seed: int) -> Data:
         """Return the dataset of the run with that seed: the same, unless the dataset is drawn."""
         del seed

@@ -29,6 +29,7 @@ from dpstudy.parts import (  # noqa: F401
     smoothness,
     synthetic_features,
     tanh_filter,
+    whitened_scattering,
 )
 from dpstudy.parts.accountable import check_range
 from dpstudy.parts.dataset import Data, Images
@@ -116,7 +117,7 @@ class Run(Part):
     @property
     def private(self) -> bool:
         """Whether an epsilon can be stated for the run."""
-        return self.mechanism.noise_over_sensitivity is not None
+        return self.mechanism.noise_over_sensitivity is not None and not self.dataset.leaks
 
     @property
     def sampling_probability(self) -> float:

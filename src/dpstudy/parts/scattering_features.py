@@ -11,6 +11,7 @@ otherwise: unlike pixels, features are equal between machines only to that.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -69,6 +70,7 @@ def file_of(dataset: Dataset) -> Path:
     return files.cache_folder() / "scattering" / name
 
 
+@lru_cache
 def transform_of(image_shape: tuple[int, int, int]) -> Callable[[Pixels], Features]:
     """Return the function from images of a shape to their features.
 

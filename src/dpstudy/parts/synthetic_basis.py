@@ -1,109 +1,90 @@
-"""The basis that whitened features are written in, fitted to synthetic images alone.
+"""The basis that whitened features are written in, fitted to images that are nobody's.
 
-Filters are patches of the images; each feature is standardised by them; and the basis is that of
-their features' principal components. It is kept in the user's cache: fitting takes minutes.
+Each feature is standardised by these images, and the basis is that of their features' principal
+components. It is kept in the user's cache: fitting takes minutes.
 """
 
 from __future__ import annotations
 
 import zipfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import jax
 import numpy as np
+import scipy.linalg
 
-from dpstudy.parts import files, patch_features, synthetic_images
+from dpstudy.parts import files
 from dpstudy.parts.files import DataError
 
 if TYPE_CHECKING:
     from jaxtyping import Array, Float, UInt8
 
-    from dpstudy.parts.patch_features import Filters
+    Pixels = UInt8[np.ndarray, "n h w c"]
 
-# Images in one call, and the sides of filters in pixels.
-BATCH, _SIDES = 250, (5, 8)
-# Added to a feature's standard deviation: some filters answer to no synthetic image.
+# Images in one call.
+BATCH = 250
+# Added to a feature's standard deviation: some are the same for every synthetic image.
 _FLAT = 1e-6
+_FIELDS = ("mean", "directions", "variances")
 
 
 class Basis(NamedTuple):
     """How an image's features, and then its components, are computed."""
 
-    small: Filters
-    large: Filters
+    filters: tuple[Float[np.ndarray, "side side c filters"], ...]
+    """What the features are computed with, if anything."""
     mean: Float[np.ndarray, "features"]
     directions: Float[np.ndarray, "features components"]
     """Principal directions, each feature divided by its standard deviation."""
     variances: Float[np.ndarray, "components"]
-    """Of the synthetic images' components, the largest first."""
+    """Of the images' components, the largest first."""
 
-
-def fit(
-    scenes: str,
-    synthetic: int,
-    shape: tuple[int, int, int],
-    filters: tuple[int, int],
-    threshold: float,
-    mirrored: bool,
-    components: int,
-    seed: int,
-) -> Basis:
-    """Draw synthetic images of a shape, and fit a basis to them.
-
-    The settings are those of `SyntheticFeatures`; `filters` are the numbers of 5 x 5 and 8 x 8.
-
-    Raises:
-        SpecError: the images have fewer filters that differ.
-    """
-    pixels = synthetic_images.draw(scenes, seed, synthetic, shape)
-    draw = np.random.default_rng(seed)
-    banks = tuple(
-        patch_features.choose_filters(pixels, side, count, draw)
-        for side, count in zip(_SIDES, filters, strict=True)
-    )
-    # In place, where it can be: the features alone take a gigabyte.
-    found = _features(pixels, banks, threshold, mirrored)
-    mean, deviation = found.mean(0), found.std(0) + _FLAT
-    found -= mean
-    found /= deviation
-    # Of images times images, since there are fewer of them than of features.
-    gram = found @ found.T
-    gram /= synthetic
-    variances, weights = np.linalg.eigh(gram)
-    del gram
-    variances = np.maximum(variances[: -components - 1 : -1], np.finfo(np.float32).tiny)
-    directions = found.T @ (weights[:, : -components - 1 : -1] / np.sqrt(variances * synthetic))
-    directions /= deviation[:, None]
-    return Basis(*map(np.asarray, banks), mean, directions, variances)
-
-
-def _features(
-    pixels: UInt8[np.ndarray, "n h w c"],
-    banks: tuple[Filters, ...],
-    threshold: float,
-    mirrored: bool,
-) -> Float[np.ndarray, "n features"]:
-    count = 2 * patch_features.GRID**2 * sum(bank.shape[-1] for bank in banks)
-    found = np.empty((len(pixels), count), np.float32)
-    for start in range(0, len(pixels), BATCH):
-        part = slice(start, start + BATCH)
-        found[part] = patch_features.features(pixels[part], banks, threshold, mirrored=mirrored)
-    return found
-
-
-def project(
-    basis: Basis, pixels: UInt8[np.ndarray, "n h w c"], threshold: float, mirrored: bool
-) -> Float[Array, "n components"]:
-    """Return the principal components of images."""
-    banks = (basis.small, basis.large)
-    found = patch_features.features(pixels, banks, threshold, mirrored=mirrored)
-    return _centred_product(found, basis.mean, basis.directions)
+    def components(self, features: Float[Array, "n features"]) -> Float[Array, "n components"]:
+        """Return the principal components of features."""
+        return _centred_product(features, self.mean, self.directions)
 
 
 @jax.jit
 def _centred_product(found: Array, mean: Array, directions: Array) -> Array:
     return (found - mean) @ directions
+
+
+def fit(
+    pixels: Pixels,
+    filters: tuple[np.ndarray, ...],
+    features: Callable[[Pixels], Float[Array, "n features"]],
+    components: int,
+) -> Basis:
+    """Fit a basis to the features of images.
+
+    Args:
+        pixels: of the images.
+        filters: that the features are computed with.
+        features: from images to features.
+        components: how many, at most one less than there are images.
+    """
+    # In place, where it can be: the features alone take a gigabyte.
+    parts = range(0, len(pixels), BATCH)
+    found = np.concatenate([np.asarray(features(pixels[at : at + BATCH])) for at in parts])
+    mean, deviation = found.mean(0), found.std(0) + _FLAT
+    found -= mean
+    found /= deviation
+    # Of images times images, since there are fewer of them than of features.
+    gram = found @ found.T
+    gram /= len(pixels)
+    most = (len(pixels) - components, len(pixels) - 1)
+    # The transpose is the same matrix, in the order that LAPACK can overwrite.
+    variances, weights = scipy.linalg.eigh(
+        gram.T, subset_by_index=most, overwrite_a=True, check_finite=False
+    )
+    del gram
+    variances = np.maximum(variances[::-1], np.finfo(np.float32).tiny)
+    weights = weights[:, ::-1] / np.sqrt(variances * len(pixels))
+    directions = found.T @ weights
+    directions /= deviation[:, None]
+    return Basis(tuple(map(np.asarray, filters)), mean, directions, variances)
 
 
 def read(path: Path) -> Basis | None:
@@ -114,7 +95,8 @@ def read(path: Path) -> Basis | None:
     """
     try:
         with np.load(path) as stored:
-            return Basis(*(stored[name] for name in Basis._fields))
+            banks = sorted(set(stored.files) - set(_FIELDS))
+            return Basis(tuple(stored[bank] for bank in banks), *(stored[one] for one in _FIELDS))
     except FileNotFoundError:
         return None
     except (ValueError, KeyError, EOFError, zipfile.BadZipFile):
@@ -131,5 +113,6 @@ def write(path: Path, basis: Basis) -> None:
     Raises:
         DataError: it cannot be written.
     """
+    banks = {f"filters_{number}": bank for number, bank in enumerate(basis.filters)}
     with files.written_whole(path) as stream:
-        np.savez(stream, **basis._asdict())
+        np.savez(stream, **banks, **{name: getattr(basis, name) for name in _FIELDS})

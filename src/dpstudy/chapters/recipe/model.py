@@ -52,11 +52,10 @@ class Model:
                 f"{images.dtype} of shape {images.shape}"
             )
         basis = self.features.basis()
-        settings = {"threshold": self.features.threshold, "mirrored": self.features.mirrored}
         found = np.empty(len(images), np.int64)
         for start in range(0, len(images), synthetic_basis.BATCH):
             part = slice(start, start + synthetic_basis.BATCH)
-            components = np.asarray(synthetic_basis.project(basis, images[part], **settings))
+            components = np.asarray(self.features.components_of(basis, images[part]))
             scaled = self.features.scaled(components, basis.variances)
             found[part] = (scaled @ self.kernel).argmax(1)
         return found

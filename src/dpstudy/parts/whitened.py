@@ -1,0 +1,187 @@
+"""Features whitened by images that are nobody's.
+
+The noise of DP-SGD is as large in each direction of a linear head: features whose energy sits in a
+few directions waste it. Whitening spreads it, at no cost in privacy, since the images that it is
+fitted to are drawn from a seed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import jax.numpy as jnp
+import numpy as np
+
+from dpstudy.parts import feature_cache, files, images, synthetic_basis, synthetic_images
+from dpstudy.parts.dataset import Data, check_held_out, hold_out
+from dpstudy.parts.images import DATASETS, IMAGE_SHAPE, TRAINING_EXAMPLES
+from dpstudy.parts.part import SpecError, choose, part, static
+from dpstudy.parts.synthetic_images import SCENES
+
+if TYPE_CHECKING:
+    from jaxtyping import Array, Float, Float16, UInt8
+
+    from dpstudy.parts.synthetic_basis import Basis
+
+    Pixels = UInt8[np.ndarray, "n h w c"]
+    Filters = tuple[Float[np.ndarray, "side side c filters"], ...]
+
+# In place of scenes: the private images themselves, without noise. A diagnostic with no epsilon.
+OWN = "own"
+
+
+@part()
+class Whitened(Data):
+    """Images as principal components of their features, fitted to images that are nobody's.
+
+    Attributes:
+        name: of the private images, one of `DATASETS`.
+        scenes: what the synthetic images show, one of `SCENES`; or `OWN`, for as many training
+            images in their place.
+        synthetic: how many there are.
+        components: principal components of the synthetic images' features that are kept.
+        exponent: of a component's variance, which it is divided by: 0 leaves it, 1/2 whitens.
+        drawn: the seed of synthetic images and filters.
+        held_out: as of `Images`.
+    """
+
+    name: str = "cifar-10"
+    scenes: str = "dead-leaves"
+    synthetic: int = 12_000
+    components: int = 8_000
+    exponent: float = static(0.4)
+    drawn: int = 0
+    held_out: int = 0
+
+    @property
+    def features(self) -> int:
+        """The number of features before components are taken."""
+        raise NotImplementedError
+
+    def filters(self, pixels: Pixels) -> Filters:
+        """Return what the features are computed with, if anything, made of synthetic images."""
+        del pixels
+        return ()
+
+    def features_of(self, filters: Filters, pixels: Pixels) -> Float[Array, "n features"]:
+        """Return the features of images, each of its image alone."""
+        raise NotImplementedError
+
+    def check(self) -> None:
+        """See `Part`."""
+        choose("dataset", self.name, DATASETS)
+        choose("scenes", self.scenes, (*SCENES, OWN))
+        for field in ("synthetic", "components"):
+            if getattr(self, field) < 1:
+                raise SpecError(f"{field} must be at least 1, got {getattr(self, field)}")
+        if self.leaks and self.synthetic > TRAINING_EXAMPLES[self.name]:
+            raise SpecError(
+                f"synthetic must be at most the {TRAINING_EXAMPLES[self.name]} training images of "
+                f"{self.name!r}, got {self.synthetic}"
+            )
+        most = min(self.synthetic - 1, self.features)
+        if self.components > most:
+            raise SpecError(
+                f"components must be at most {most:,}, as {self.synthetic:,} images with "
+                f"{self.features:,} features have, got {self.components:,}"
+            )
+        for field in ("exponent", "drawn"):
+            if getattr(self, field) < 0:
+                raise SpecError(f"{field} must be at least 0, got {getattr(self, field)}")
+        check_held_out(self.held_out, super().examples)
+
+    @property
+    def examples(self) -> int:
+        """See `Data`."""
+        return super().examples - self.held_out
+
+    @property
+    def leaks(self) -> bool:
+        """See `Data`."""
+        return self.scenes == OWN
+
+    @property
+    def image_shape(self) -> tuple[int, ...]:
+        """See `Data`."""
+        return (self.components,)
+
+    def at_seed(self, seed: int) -> Whitened:
+        """See `Data`: images and filters are drawn by the seed."""
+        return replace(self, drawn=seed)
+
+    def load(self) -> images.Dataset:
+        """See `Data`. The first time that a user loads these takes minutes.
+
+        Raises:
+            DataError: see `Data`; or the features cannot be kept in the cache.
+            SpecError: the synthetic images have fewer filters that differ.
+        """
+        whole = images.load(self.name)
+        count = len(whole.train_images)
+        shape = (count + len(whole.test_images), self.components)
+        path = self._file(whole.fingerprint, "npy")
+        components = feature_cache.kept(path, shape, lambda: self._components(whole))
+        found = self.scaled(components, self.basis().variances)
+        train, test = found[:count], found[count:]
+        return hold_out(replace(whole, train_images=train, test_images=test), self.held_out)
+
+    def prepare(self, stored: Float16[Array, "batch n"]) -> Float[Array, "batch n"]:
+        """See `Data`."""
+        return stored.astype(jnp.float32)
+
+    def basis(self) -> Basis:
+        """Return the basis that components are taken in, fitted once.
+
+        Raises:
+            DataError: it cannot be kept in the cache.
+            SpecError: the synthetic images have fewer filters that differ.
+        """
+        path = self._file("basis", "npz")
+        found = synthetic_basis.read(path)
+        if found is None:
+            pixels = self._pixels()
+            filters = self.filters(pixels)
+            of = partial(self.features_of, filters)
+            found = synthetic_basis.fit(pixels, filters, of, self.components)
+            synthetic_basis.write(path, found)
+        return found
+
+    def components_of(self, basis: Basis, pixels: Pixels) -> Float[Array, "n components"]:
+        """Return the principal components of images, by `basis()`."""
+        return basis.components(self.features_of(basis.filters, pixels))
+
+    def scaled(
+        self, components: Float16[np.ndarray, "n k"], variances: Float[np.ndarray, "k"]
+    ) -> Float16[np.ndarray, "n k"]:
+        """Return components divided by their variance to the `exponent`, each example of norm 1."""
+        by = variances**-self.exponent
+        found = np.empty(components.shape, np.float16)
+        for start in range(0, len(found), 1000):
+            part = np.float32(components[start : start + 1000]) * by
+            found[start : start + 1000] = part / np.linalg.norm(part, axis=1, keepdims=True)
+        return found
+
+    def _pixels(self) -> Pixels:
+        if self.leaks:
+            return images.load(self.name).train_images[: self.synthetic]
+        return synthetic_images.draw(
+            self.scenes, self.drawn, self.synthetic, IMAGE_SHAPE[self.name]
+        )
+
+    def _components(self, whole: images.Dataset) -> Iterator[np.ndarray]:
+        of = partial(self.components_of, self.basis())
+        return feature_cache.of_each_image(whole, of, "features", synthetic_basis.BATCH)
+
+    def _file(self, what: str, ending: str) -> Path:
+        """Return a file of the cache, named by all that its content depends on."""
+        name = self.name if self.leaks else ""
+        fitted = replace(self, name=name, exponent=0.0, held_out=0).to_dict()
+        of = json.dumps([fitted, IMAGE_SHAPE[self.name]], sort_keys=True)
+        digest = hashlib.sha256(of.encode()).hexdigest()[:16]
+        return files.cache_folder() / "synthetic" / f"{digest}-{what[:16]}.{ending}"
