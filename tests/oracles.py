@@ -112,6 +112,12 @@ def linear_network(params, x, activation):
     return before["dense1",], before
 
 
+def hidden_network(params, x, activation):
+    before = {("dense1",): dense(x, params["dense1"])}
+    before["dense2",] = dense(activation(before["dense1",]), params["dense2"])
+    return before["dense2",], before
+
+
 NETWORKS = {
     # TensorFlow's "SAME" for 28 pixels, stride 2 and a kernel of 8: 6 more in all, evenly split.
     "tempered-mnist": partial(mnist_network, first_padding=((3, 3), (3, 3))),
@@ -124,6 +130,7 @@ NETWORKS = {
     "scattering-linear-mnist": linear_network,
     "scattering-linear-cifar": linear_network,
     "linear-head": linear_network,
+    "hidden-head": hidden_network,
 }
 
 
@@ -157,7 +164,7 @@ def in_double_precision(function):
 
 def random_images(model, count, seed=0):
     """Of the shape that the model takes; for features any numbers will do."""
-    if model == "linear-head":
+    if model in ("linear-head", "hidden-head"):
         shape = (8_000,)
     elif "scattering" in model:
         shape = (7, 7, 81) if "mnist" in model else (8, 8, 243)

@@ -140,6 +140,7 @@ def test_a_result_is_a_curve_with_what_was_measured_and_where(undisturbed):
     assert result.diverged_at is None
     assert result.provenance["dataset_fingerprint"] == data.load("mnist-5k").fingerprint
     assert result.provenance["wall_seconds"] > 0
+    assert 100 < result.provenance["peak_megabytes"] < 20_000
     assert result.provenance["device"] == devices.name()
 
 

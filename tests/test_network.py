@@ -30,6 +30,7 @@ PARAMETERS = {
     "scattering-linear-mnist": 39_700,
     "scattering-linear-cifar": 155_530,
     "linear-head": 80_000,
+    "hidden-head": 801_000,
 }
 FLAT_FEATURES = {
     "tempered-mnist": 512,
@@ -41,6 +42,7 @@ FLAT_FEATURES = {
     "scattering-linear-mnist": 3_969,
     "scattering-linear-cifar": 15_552,
     "linear-head": 8_000,
+    "hidden-head": 8_000,
 }
 NETWORKS = {kind: one for kind, one in KINDS.items() if issubclass(one, Network)}
 every_model = pytest.mark.parametrize("model", PARAMETERS)

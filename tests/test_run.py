@@ -21,7 +21,12 @@ from dpstudy.parts.activation import TANH, LayerWise, Linear, Relu, Tempered
 from dpstudy.parts.backpropagation_clipping import BackpropagationClipping
 from dpstudy.parts.composite_loss import Composite, Focal, Huber
 from dpstudy.parts.dataset import Data, Images
-from dpstudy.parts.feature_networks import LinearHead, ScatteringLinearMnist, ScatteringMnist
+from dpstudy.parts.feature_networks import (
+    HiddenHead,
+    LinearHead,
+    ScatteringLinearMnist,
+    ScatteringMnist,
+)
 from dpstudy.parts.loss import CrossEntropy, Loss
 from dpstudy.parts.measure import Norms
 from dpstudy.parts.mechanism import AutomaticClipping, FlatClipping, Mechanism, NoPrivacy
@@ -34,6 +39,7 @@ from dpstudy.parts.scattering import Scattering
 from dpstudy.parts.smoothness import Smoothness
 from dpstudy.parts.synthetic_features import SyntheticFeatures
 from dpstudy.parts.tanh_filter import TanhFilter
+from dpstudy.parts.whitened import OWN
 
 RUNS = Path(__file__).parents[1] / "results" / "runs"
 CIFAR = Run(dataset=Images("cifar-10"), network=TemperedCifar())
@@ -157,6 +163,8 @@ BAD = [
     ({**ON_PATCHES, "mirrored": 1}, "mirrored", "1"),
     ({**ON_PATCHES, "inputs": 0}, "inputs", "0"),
     ({**ON_PATCHES, "biased": 1}, "biased", "1"),
+    ({**ON_PATCHES, "network": HiddenHead(inputs=64), "units": 0}, "units", "0"),
+    ({**ON_PATCHES, "scenes": OWN, "synthetic": 60_001}, "synthetic", "60001"),
     # Names.
     ({"name": "tahn"}, "unknown dataset", "'tahn'; one of: mnist, fashion-mnist, cifar-10"),
     ({"init": "two\nlines"}, "unknown init", r"'two\nlines'; one of: glorot, he"),
@@ -228,7 +236,7 @@ def test_what_is_no_run_is_refused_when_read(written, message):
 @pytest.mark.parametrize("name", dataset.DATASETS)
 def test_a_network_takes_the_images_of_its_own_kind_only(network, data, name):
     run = Run(dataset=data(name), network=network())
-    alike = ("mnist" in network.kind) == ("mnist" in name) and network is not LinearHead
+    alike = ("mnist" in network.kind) == ("mnist" in name) and "head" not in network.kind
     if alike and ("scattering" in network.kind) == (data is Scattering):
         assert Run.from_dict(run.to_dict()) == run
     else:
@@ -362,6 +370,8 @@ OTHER = {
     "features held out": vary(Run(), **ON_FEATURES, held_out=10_000),
     "patches": vary(Run(), **ON_PATCHES),
     "inputs": vary(Run(), **ON_PATCHES | {"network": LinearHead(inputs=63)}, components=63),
+    "hidden head": vary(Run(), **ON_PATCHES | {"network": HiddenHead(inputs=64)}),
+    "units": vary(Run(), **ON_PATCHES | {"network": HiddenHead(inputs=64, units=7)}),
     "biased": vary(Run(), **ON_PATCHES, biased=True),
     "scenes": vary(Run(), **ON_PATCHES, scenes="both"),
     "synthetic": vary(Run(), **ON_PATCHES, synthetic=401),

@@ -308,6 +308,10 @@ def test_a_file_that_is_sealed_but_not_a_result_is_left_out(path, change, reason
         (_set("provenance", "packages", to=["jax"]), "packages of its provenance is ['jax']"),
         (_set("provenance", "packages", "jax", to=1.2), "jax of its provenance is 1.2"),
         (_set("provenance", "wall_seconds", to="long"), "wall_seconds of its provenance is 'long'"),
+        (
+            _set("provenance", "peak_megabytes", to="a lot"),
+            "peak_megabytes of its provenance is 'a",
+        ),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )

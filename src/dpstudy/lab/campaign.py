@@ -19,7 +19,7 @@ import jax
 
 from dpstudy.errors import UserError
 from dpstudy.gradients import devices
-from dpstudy.lab import checkpoints, store
+from dpstudy.lab import checkpoints, memory, store
 from dpstudy.lab.checkpoints import Begun
 from dpstudy.lab.hopeless import Hopeless
 from dpstudy.lab.store import Result
@@ -235,6 +235,7 @@ def train_cohort(
     if time.time() >= deadline:
         return
     _keep_compiled_programs()
+    memory.count_anew()
     dataset = runs[0].dataset.load()
     begun = checkpoints.load(checkpoints.path_of(folder, runs), runs)
     yield from _so_far(begun, dataset.fingerprint)
@@ -329,7 +330,9 @@ def _result(begun: Begun, index: int, fingerprint: str) -> Result:
         curve={name: [_plain(epoch.row[name]) for epoch in epochs] for name in epochs[0].row},
         class_accuracy=_plain(list(epochs[-1].class_accuracy)),
         **begun.ended[index],
-        provenance=provenance | {"microbatch": begun.microbatch, "cohort": len(begun.runs)},
+        provenance=provenance
+        | {"microbatch": begun.microbatch, "cohort": len(begun.runs)}
+        | {"peak_megabytes": memory.peak_megabytes()},
     )
 
 

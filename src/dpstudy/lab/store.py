@@ -319,6 +319,9 @@ def _wrong(content: dict[str, Any]) -> Iterator[str]:
             yield f"{name} of its provenance is {_short(value)}"
     if not _number(seconds := provenance.get("wall_seconds", 0)):
         yield f"wall_seconds of its provenance is {_short(seconds)}"
+    # A machine that is not Linux does not know it.
+    if not _number(memory := provenance.get("peak_megabytes") or 0):
+        yield f"peak_megabytes of its provenance is {_short(memory)}"
 
 
 def _wrong_in(what: str, column: Any, right: Callable[[Any], bool]) -> Iterator[str]:

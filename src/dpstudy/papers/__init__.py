@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dpstudy.errors import UserError
 from dpstudy.lab.experiment import Experiment
-from dpstudy.papers.across import factorial, leaderboard
+from dpstudy.papers.across import factorial, leaderboard, recipe_parts, recipe_search
 from dpstudy.papers.backpropagation_clipping import experiments as backpropagation_clipping
 from dpstudy.papers.losing_less import experiments as losing_less
 from dpstudy.papers.tanh_filter import experiments as tanh_filter
@@ -22,6 +22,8 @@ EXPERIMENTS: dict[str, Experiment] = {
         *losing_less.EXPERIMENTS,
         *leaderboard.EXPERIMENTS,
         *factorial.EXPERIMENTS,
+        *recipe_search.EXPERIMENTS,
+        *recipe_parts.EXPERIMENTS,
     )
 }
 

@@ -115,6 +115,38 @@ class LinearHead(_Linear):
         return LinearModule(self, rngs, biased=self.biased)
 
 
+@part("hidden-head")
+class HiddenHead(Network):
+    """Two dense layers without biases on any features, one hidden.
+
+    Attributes:
+        inputs: the number of features of an example.
+        units: of the hidden layer.
+    """
+
+    inputs: int = 8_000
+    units: int = 100
+    hidden = 1
+    microbatch: ClassVar[Mapping[str, int]] = {"core": 64, "cores": 128, "accelerator": 1024}
+    cohort = 32
+
+    @property
+    def image_shape(self) -> tuple[int, ...]:
+        """See `Network`."""
+        return (self.inputs,)
+
+    def check(self) -> None:
+        """See `Part`."""
+        super().check()
+        for field in ("inputs", "units"):
+            if getattr(self, field) < 1:
+                raise SpecError(f"{field} must be at least 1, got {getattr(self, field)}")
+
+    def module(self, rngs: nnx.Rngs) -> nnx.Module:
+        """See `Network.module`."""
+        return HiddenModule(self, rngs)
+
+
 class ScatteringMnistModule(nnx.Module):
     """Two convolutions and two dense layers."""
 
@@ -168,3 +200,19 @@ class LinearModule(nnx.Module):
     def __call__(self, images: Float[Array, "batch *image"], activation: Activation) -> Outputs:
         """See `Network.module`."""
         return Outputs(self.dense1(images.reshape(len(images), -1)), ())
+
+
+class HiddenModule(nnx.Module):
+    """Two dense layers."""
+
+    def __init__(self, network: HiddenHead, rngs: nnx.Rngs):
+        """Build the module."""
+        common = {"rngs": rngs, "kernel_init": INITS[network.init], "use_bias": False}
+        [units] = scaled((network.units,), network.width)
+        self.dense1 = Dense(network.inputs, units, **common)
+        self.dense2 = Dense(units, 10, **common)
+
+    def __call__(self, features: Float[Array, "batch inputs"], activation: Activation) -> Outputs:
+        """See `Network.module`."""
+        hidden = self.dense1(features)
+        return Outputs(self.dense2(activation.of_layer(0)(hidden)), (hidden,))

@@ -41,6 +41,7 @@ KINDS = {
     "scattering-linear-mnist": "scattering, linear",
     "scattering-linear-cifar": "scattering, linear",
     "linear-head": "linear, on features of synthetic images",
+    "hidden-head": "1 hidden layer, on features of synthetic images",
 }
 FIELDS = {
     "clip_norm": "C",

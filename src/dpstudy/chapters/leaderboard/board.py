@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -74,7 +75,8 @@ def _table(reading: Reading, epsilon: float) -> Table | None:
             **Estimate.mean(line.accuracy).summary("accuracy"),
             "seeds": len(line.accuracy),
             "true ε": line.value("epsilon_pld"),
-            "minutes": _minutes(line),
+            "minutes": _middle(line, "wall_seconds", 60),
+            "GB": _middle(line, "peak_megabytes", 1000),
         }
         for line, rank in zip(lines, ranks([line.accuracy for line in lines]), strict=True)
     ]
@@ -84,22 +86,25 @@ def _table(reading: Reading, epsilon: float) -> Table | None:
         caption=(
             f"{dataset} at a true ε of {epsilon:g}: mean test accuracy over seeds with its 95 % "
             "interval. A method's rank is one more than the number of those whose lead over it, "
-            "paired by seed, has an interval above 0."
+            "paired by seed, has an interval above 0. Minutes of training and peak memory are of "
+            "the median run; features are computed once."
         ),
         data=pd.DataFrame(rows).sort_values(["rank", "accuracy"], ascending=[True, False]),
         formats={
             **dict.fromkeys(("accuracy", "accuracy_low", "accuracy_high"), "{:.2%}"),
             "true ε": "{:.2f}",
             "minutes": "{:.1f}",
+            "GB": "{:.1f}",
         },
         merged={"accuracy": "{accuracy} ({accuracy_low} to {accuracy_high})"},
     )
 
 
-def _minutes(line: Line) -> float:
-    """Return the median time of a run. Its cores, and what ran beside it, are its provenance's."""
-    seconds = [result.provenance["wall_seconds"] for _, result in line.own.found]
-    return float(np.median(seconds)) / 60
+def _middle(line: Line, name: str, unit: float) -> float:
+    """Return the median over runs of what their provenance has under a name, where it has it."""
+    values = [result.provenance.get(name) for _, result in line.own.found]
+    known = [value for value in values if value is not None]
+    return float(np.median(known)) / unit if known else math.nan
 
 
 def in_short() -> Figure | Note:
