@@ -82,13 +82,50 @@ crossed.in_pairs(factorial)
 # features whitened by the synthetic images: noise is as large in each direction, and energy that
 # sits in few of them wastes it.
 
+# %% tags=["remove-input"]
+from dpstudy.chapters.leaderboard import recipe
+
+search, parts, remedies = (
+    prepare(find(name), profile, dataset=dataset, seeds=seeds)
+    for name in ("recipe-search", "recipe-parts", "recipe-remedies")
+)
+recipe.reached(search)
+
+# %% [markdown]
+# ### What whitening is worth
+#
+# Each component of the features is divided by a power of its variance over synthetic images.
+
+# %% tags=["remove-input"]
+recipe.whitening(search)
+
+# %% [markdown]
+# A search spends privacy that no one counts. What it costs to choose on another dataset instead:
+
+# %% tags=["remove-input"]
+recipe.transferred(search)
+
+# %% [markdown]
+# ### What carries it
+#
+# One change at a time. The private images' own covariance is a diagnostic: it has no ε.
+
+# %% tags=["remove-input"]
+recipe.changed(parts, parts)
+
+# %% [markdown]
+# ### Do the remedies still help?
+
+# %% tags=["remove-input"]
+recipe.changed(remedies, parts)
+
 # %% [markdown]
 # ## The runs that are missing
 
 # %% tags=["hide-output", "remove-input"]
 from dpstudy.page.datasets import incomplete
 
-incomplete(mnist, fashion, factorial)
+incomplete(mnist, fashion, factorial, search, parts, remedies)
 
 # %% [markdown]
 # ## Exercises

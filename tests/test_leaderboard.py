@@ -11,13 +11,15 @@ import pytest
 from results_for_tests import result_of
 
 from dpstudy.chapters.leaderboard import board, crossed
+from dpstudy.chapters.leaderboard import recipe as recipe_page
 from dpstudy.lab import choices, store
 from dpstudy.lab.readings import read
 from dpstudy.papers import find
-from dpstudy.papers.across import factorial, leaderboard
+from dpstudy.papers.across import factorial, leaderboard, recipe_parts, recipe_search
 from dpstudy.papers.across.published import PUBLISHED
+from dpstudy.papers.across.recipe import recipe
 from dpstudy.parts.images import DATASETS as DATASETS_IN_WORDS
-from dpstudy.parts.run import setting
+from dpstudy.parts.run import setting, vary
 from dpstudy.privacy import accounting
 
 DATASETS = tuple(leaderboard.EPSILONS)
@@ -143,3 +145,83 @@ def test_cells_are_those_of_the_search():
     )
     kinds = {run.network.kind for runs in search.variants.values() for run in runs}
     assert kinds == {"backprop-mnist"}
+
+
+# --- the recipe ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("search", ["recipe-search", "recipe-parts", "recipe-remedies"])
+def test_recipes_are_searched_at_three_on_examples_held_out_and_state_a_true_epsilon(search):
+    for runs in find(search).variants.values():
+        for run in runs:
+            assert run.dataset.held_out == 10_000
+            if run.dataset.leaks:
+                assert not run.private
+                continue
+            whole = vary(run, held_out=0)
+            spent = accounting.epsilon(
+                sampling_probability=whole.sampling_probability,
+                noise_multiplier=whole.mechanism.noise_over_sensitivity,
+                steps=whole.epochs * whole.steps_per_epoch,
+                delta=whole.delta,
+            )
+            assert 2.998 < spent <= 3
+
+
+def test_each_change_of_the_recipe_changes_what_it_says():
+    plain, *others = recipe_parts.parts("fashion-mnist").values()
+    assert plain == recipe("fashion-mnist")
+    changed = [*others, *recipe_parts.remedies("fashion-mnist").values()]
+    assert len({run.identity for run in (plain, *changed)}) == 1 + len(changed)
+
+
+def invented_search(accuracy):
+    """Stores the recipe's search, with the accuracy of each dataset, exponent and rate."""
+    search = find("recipe-search")
+    for exponent, multiple in product(recipe_search.EXPONENTS, leaderboard.MULTIPLES):
+        for run in search.variants[recipe_search.label_of(exponent, multiple)]:
+            value = accuracy(run.dataset.name, exponent, multiple)
+            store.write(store.runs_folder(), result_of(run, accuracy=value))
+    return read(search)
+
+
+def test_settings_of_another_dataset_are_worth_what_they_reach_on_this_one(results):
+    best = {"mnist": 0.2, "fashion-mnist": 0.3, "cifar-10": 0.4}
+
+    def accuracy(dataset, exponent, multiple):
+        return round(0.9 - abs(exponent - best[dataset]) - 0.1 * abs(multiple - 1), 4)
+
+    reading = invented_search(accuracy)
+    table = recipe_page.transferred(reading).data.set_index("trained on")
+    assert table.loc["MNIST", "by MNIST"] == 0.9
+    assert table.loc["MNIST", "by CIFAR-10"] == pytest.approx(0.7)
+    assert table.loc["CIFAR-10", "by Fashion-MNIST"] == pytest.approx(0.8)
+    assert "CIFAR-10, 0.6: 70.0%" in recipe_page.whitening(reading).alt
+
+
+def test_a_change_counts_with_its_best_rate_once_all_are_stored(results):
+    parts = find("recipe-parts")
+    values = {
+        "the recipe": (0.88, 0.9, 0.89),
+        "a bias": (0.85, 0.84, 0.7),
+        "clipped at 1": (0.99, 0.99),
+    }
+    for label, accuracies in values.items():
+        for multiple, accuracy in zip(leaderboard.MULTIPLES, accuracies, strict=False):
+            [run, _] = parts.variants[f"{label}, rate x {multiple:g}"]
+            store.write(store.runs_folder(), result_of(run, accuracy=accuracy))
+    reading = read(parts).on("fashion-mnist")
+    [row] = recipe_page.changed(reading, reading).data.itertuples()
+    assert (row.change, row.accuracy) == ("a bias", 0.85)
+    assert row.points == pytest.approx(-5)
+
+
+def test_the_recipe_stands_beside_what_others_published_at_the_same_epsilon(results):
+    search = find("recipe-search")
+    [best, *_] = search.variants["exponent 0.4, rate x 1"]
+    search.keep("cifar-10", "best", choices.Choice(best, "the test"))
+    for seed in range(5):
+        run = leaderboard.on_all(3.0, best).at_seed(seed)
+        store.write(store.runs_folder(), result_of(run, accuracy=0.75 + seed / 1000))
+    [row] = recipe_page.reached(read(search)).data.itertuples()
+    assert row.median == 0.752 and row.published == 0.693

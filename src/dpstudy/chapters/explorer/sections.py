@@ -67,6 +67,14 @@ CHAPTERS: dict[str, tuple[str, dict[str, str]]] = {
         {"mnist": "MNIST", "fashion-mnist": "Fashion-MNIST"},
     ),
     "factorial": ("08_leaderboard", {"factorial": "Which remedies add up?"}),
+    "recipe": (
+        "08_leaderboard",
+        {
+            "search": "A recipe for two cores",
+            "parts": "What carries it",
+            "remedies": "Do the remedies still help?",
+        },
+    ),
 }
 
 

@@ -1,0 +1,181 @@
+"""The recipe: what it reaches, what whitening is worth, and what carries it."""
+
+from __future__ import annotations
+
+import pandas as pd
+
+from dpstudy.lab.readings import Reading
+from dpstudy.ledger.estimate import Estimate
+from dpstudy.page.datasets import for_each_dataset
+from dpstudy.page.figure import (
+    STYLES,
+    Figure,
+    Note,
+    Table,
+    canvas,
+    legend_below,
+    not_yet_run,
+)
+from dpstudy.page.lines import Line, dataset_of
+from dpstudy.papers.across.leaderboard import MULTIPLES
+from dpstudy.papers.across.published import PUBLISHED
+from dpstudy.papers.across.recipe_parts import PLAIN
+from dpstudy.papers.across.recipe_search import EPSILONS, EXPONENTS, label_of
+from dpstudy.parts.images import DATASETS
+
+
+def reached(reading: Reading) -> Table | Note:
+    """Return the recipe's test accuracy at each ε, beside what others published."""
+    rows = []
+    for dataset in reading.experiment.datasets:
+        theirs = {one.claimed_epsilon: one for one in PUBLISHED if one.dataset == dataset}
+        for epsilon in sorted(EPSILONS):
+            line = Line(reading.on(dataset), f"epsilon {epsilon:g}")
+            if line.runs.empty:
+                continue
+            other = theirs.get(epsilon)
+            rows.append(
+                {
+                    "dataset": DATASETS[dataset],
+                    "true ε": line.value("epsilon_pld"),
+                    **Estimate.mean(line.accuracy).summary("accuracy"),
+                    "median": line.accuracy.median(),
+                    "seeds": len(line.accuracy),
+                    "published": other.accuracy if other else None,
+                    "by": other.method if other else None,
+                }
+            )
+    if not rows:
+        return not_yet_run("What the recipe reaches", reading.command)
+    percent = ("accuracy", "accuracy_low", "accuracy_high", "median", "published")
+    return Table(
+        name="recipe-reached",
+        caption=(
+            "Test accuracy of the recipe, settings chosen on held-out training examples at ε = 3: "
+            "mean over seeds with its 95 % interval, and median. A seed draws synthetic images, "
+            "filters, batches and noise."
+        ),
+        data=pd.DataFrame(rows),
+        formats={"true ε": "{:.2f}", **dict.fromkeys(percent, "{:.2%}")},
+        merged={"accuracy": "{accuracy} ({accuracy_low} to {accuracy_high})"},
+    )
+
+
+def _searched(reading: Reading) -> pd.DataFrame:
+    """Return the held-out accuracy of each setting that is stored, a row a dataset and setting."""
+    of = {
+        label_of(exponent, multiple): (exponent, multiple)
+        for exponent in EXPONENTS
+        for multiple in MULTIPLES
+    }
+    finals = reading.finals
+    rows = finals[finals.label.isin(of)] if len(finals) else finals
+    return pd.DataFrame(
+        [
+            {"dataset": row.dataset, "label": row.label, "accuracy": row.test_accuracy}
+            | dict(zip(("exponent", "multiple"), of[row.label], strict=True))
+            for row in rows.itertuples()
+        ]
+    )
+
+
+def whitening(reading: Reading) -> Figure | Note:
+    """Draw the held-out accuracy at the best of three rates against the exponent."""
+    data = _searched(reading)
+    if data.empty:
+        return not_yet_run("What whitening is worth", reading.command)
+    best = data.groupby(["dataset", "exponent"], sort=False).accuracy.max().reset_index()
+    with canvas(size=(6.5, 3.6)) as (figure, [axes]):
+        for style, dataset in zip(STYLES, reading.experiment.datasets, strict=False):
+            rows = best[best.dataset == dataset].sort_values("exponent")
+            axes.plot(rows.exponent, 100 * rows.accuracy, label=DATASETS[dataset], **style.line)
+        axes.set(xlabel="exponent of a component's variance", ylabel="held-out accuracy, %")
+        legend_below(figure)
+    said = "; ".join(
+        f"{DATASETS[row.dataset]}, {row.exponent:g}: {row.accuracy:.1%}"
+        for row in best.itertuples()
+    )
+    return Figure(
+        fig=figure,
+        name="recipe-whitening",
+        caption=(
+            "Accuracy on 10,000 held-out training examples at ε = 3, best of three rates, one "
+            "seed, against the exponent that components are divided by: 0 leaves their variances, "
+            "1/2 makes them equal."
+        ),
+        alt=f"Held-out accuracy by exponent. {said}.",
+        data=best,
+    )
+
+
+def transferred(reading: Reading) -> Table | Note:
+    """Return what the settings that one dataset chooses are worth on the others."""
+    data = _searched(reading)
+    counts = data.groupby("dataset").size() if len(data) else pd.Series(dtype=int)
+    whole = [name for name in reading.experiment.datasets if counts.get(name) == len(_LABELS)]
+    if len(whole) < 2:
+        return not_yet_run("Settings of another dataset", reading.command)
+    by_label = {name: data[data.dataset == name].set_index("label").accuracy for name in whole}
+    rows = [
+        {"trained on": DATASETS[name]}
+        | {
+            f"by {DATASETS[chooser]}": by_label[name][by_label[chooser].idxmax()]
+            for chooser in whole
+        }
+        for name in whole
+    ]
+    return Table(
+        name="recipe-transferred",
+        caption=(
+            "Held-out accuracy at the exponent and the rate that are best on each dataset: what "
+            "choosing on another's examples costs, where choosing on one's own is not counted in ε."
+        ),
+        data=pd.DataFrame(rows),
+        formats={f"by {DATASETS[name]}": "{:.2%}" for name in whole},
+    )
+
+
+_LABELS = [label_of(exponent, multiple) for exponent in EXPONENTS for multiple in MULTIPLES]
+
+
+@for_each_dataset("The recipe, changed")
+def changed(reading: Reading, plain: Reading) -> Table | Note:
+    """Return what each change of the recipe does to its held-out accuracy.
+
+    Args:
+        reading: of the changes.
+        plain: that the unchanged recipe is in.
+    """
+    base = _best_of_rates(plain).get(PLAIN)
+    found = _best_of_rates(reading)
+    if base is None:
+        return Note("The recipe, changed", "The unchanged recipe is not stored yet.")
+    rows = [
+        {"change": name, "accuracy": value, "points": 100 * (value - base)}
+        for name, value in found.items()
+        if name != PLAIN
+    ]
+    if not rows:
+        return not_yet_run("The recipe, changed", reading.command)
+    count = 10_000
+    apart = 2 * (2 * base * (1 - base) / count) ** 0.5
+    return Table(
+        name=reading.experiment.name,
+        caption=(
+            f"{DATASETS[dataset_of(reading)]}, ε = 3: accuracy on {count:,} held-out examples at "
+            f"the best of three rates, one seed, and points over the recipe's {base:.2%}. Less "
+            f"than {100 * apart:.1f} points could be chance."
+        ),
+        data=pd.DataFrame(rows),
+        formats={"accuracy": "{:.2%}", "points": "{:+.1f}"},
+    )
+
+
+def _best_of_rates(reading: Reading) -> dict[str, float]:
+    """Return the best held-out accuracy of each change all of whose rates are stored."""
+    finals = reading.finals
+    if finals.empty:
+        return {}
+    name = finals.label.str.rsplit(", rate x ", n=1).str[0]
+    of = finals.groupby(name, sort=False).test_accuracy
+    return {label: best for label, best in of.max().items() if of.size()[label] == len(MULTIPLES)}
