@@ -123,6 +123,13 @@ def first_image(run: Run) -> Example:
     return Example(image, int(data.train_labels[0]), worst_example.drawn_weights(run))
 
 
+def equal_features(run: Run) -> Example:
+    """Return features of norm 1 that are all equal, at the weights that the run's seed draws."""
+    (count,) = run.dataset.image_shape
+    features = np.full(count, count**-0.5, np.float32)
+    return Example(features, 0, worst_example.drawn_weights(run))
+
+
 def searched(run: Run) -> Example:
     """Return the example with the longest gradient found, at the weights that the seed draws."""
     return _searched(_one_for_all_noise(run), weights=False)

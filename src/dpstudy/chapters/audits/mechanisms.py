@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from dpstudy.chapters.audits.audit import (
     Audit,
+    equal_features,
     first_image,
     searched,
     searched_after_training,
@@ -15,6 +16,8 @@ from dpstudy.chapters.audits.audit import (
 from dpstudy.chapters.audits.black_box import BlackBoxAudit
 from dpstudy.chapters.audits.layers import LayerAttack
 from dpstudy.chapters.audits.shuffled import ShuffledAudit
+from dpstudy.lab.noise import at_epsilon
+from dpstudy.papers.across.recipe import recipe
 from dpstudy.papers.backpropagation_clipping.experiments import (
     SOUND_NOISE,
     TARGETS,
@@ -63,6 +66,20 @@ def _flat() -> Iterator[Audit]:
             canary=first_image,
             claimed_by=claimed_by,
         )
+
+
+def _recipe() -> Iterator[Audit]:
+    """Features of synthetic images look at no private ones: what is left to audit is the head."""
+    run = at_epsilon(3.0, recipe("mnist"))
+    yield Audit(
+        name="recipe",
+        mechanism="flat clipping, linear head of the recipe",
+        setting=f"MNIST, batch 8,192, 60 epochs, σ {run.mechanism.noise_multiplier:.3g}; "
+        "equal features",
+        run=run,
+        canary=equal_features,
+        claimed_by="pld",
+    )
 
 
 def _as_published() -> Iterator[Audit]:
@@ -200,6 +217,7 @@ def _black_box() -> Iterator[BlackBoxAudit]:
 
 AUDITS = (
     *_flat(),
+    *_recipe(),
     *_as_published(),
     *_corrected(),
     *_sound(),
