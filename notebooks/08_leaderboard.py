@@ -91,6 +91,9 @@ search, parts, remedies = (
 )
 recipe.reached(search)
 
+# %% tags=["remove-input"]
+recipe.cost()
+
 # %% [markdown]
 # ### What whitening is worth
 #

@@ -12,7 +12,7 @@ from results_for_tests import result_of
 
 from dpstudy.chapters.leaderboard import board, crossed
 from dpstudy.chapters.leaderboard import recipe as recipe_page
-from dpstudy.lab import choices, store
+from dpstudy.lab import choices, records, store
 from dpstudy.lab.readings import read
 from dpstudy.papers import find
 from dpstudy.papers.across import factorial, leaderboard, recipe_parts, recipe_search
@@ -225,3 +225,14 @@ def test_the_recipe_stands_beside_what_others_published_at_the_same_epsilon(resu
         store.write(store.runs_folder(), result_of(run, accuracy=0.75 + seed / 1000))
     [row] = recipe_page.reached(read(search)).data.itertuples()
     assert row.median == 0.752 and row.published == 0.693
+
+
+def test_what_the_recipe_costs_is_read_from_its_benchmark(results):
+    assert "python benchmarks/recipe.py" in recipe_page.cost().command
+    said = {"dataset": "mnist", "epsilon": 3.0, "test_accuracy": 0.987, "seconds": 480.0}
+    content = said | {"peak_megabytes": 3900, "provenance": {"device": "one abacus"}}
+    path = records.folder("recipes") / "mnist.json"
+    path.parent.mkdir(parents=True)
+    records.write(path, "recipes", content)
+    [row] = recipe_page.cost().data.itertuples()
+    assert (row.dataset, row.minutes, row.GB, row.on) == ("MNIST", 8.0, 3.9, "one abacus")

@@ -42,6 +42,7 @@ def recipe(dataset: str, epsilon: float, seed: int, path: Path | None, as_json: 
     import time
 
     from dpstudy.chapters.recipe.settings import recipe_at
+    from dpstudy.lab import memory
     from dpstudy.privacy.run_epsilon import epsilon_curve
 
     started = time.monotonic()
@@ -56,13 +57,16 @@ def recipe(dataset: str, epsilon: float, seed: int, path: Path | None, as_json: 
         "delta": run.delta,
         "noise_multiplier": run.mechanism.noise_multiplier,
         "seconds": round(time.monotonic() - started, 1),
+        "peak_megabytes": memory.peak_megabytes(),
     }
     if as_json:
         click.echo(json.dumps(said))
         return
+    peak = said["peak_megabytes"]
+    held = f" and {peak / 1000:.1f} GB" if peak is not None else ""
     click.echo(
         f"{dataset}: test accuracy {accuracy:.2%} at ε = {said['epsilon']:.3f}, δ = "
-        f"{run.delta:g}, in {said['seconds']:.0f} s"
+        f"{run.delta:g}, in {said['seconds']:.0f} s{held}"
     )
     if path is not None:
         click.echo(f"the model is in {path}")

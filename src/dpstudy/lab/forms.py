@@ -232,11 +232,32 @@ class TimedMechanisms:
     provenance: dict[str, Any]
 
 
+@dataclass(frozen=True)
+class RecipeCost:
+    """A record of `benchmarks/recipe.py`: the recipe from an empty cache to a trained head.
+
+    Attributes:
+        dataset: its name.
+        epsilon: spent.
+        test_accuracy: as a fraction.
+        seconds: of everything, synthetic images and features included.
+        peak_megabytes: of memory.
+    """
+
+    dataset: str
+    epsilon: float
+    test_accuracy: float
+    seconds: float
+    peak_megabytes: float
+    provenance: dict[str, Any]
+
+
 FORMS: dict[str, type] = {
     "attacks": Attacked,
     "audits": Audited,
     "benchmarks": Measurement,
     "mechanisms": TimedMechanisms,
+    "recipes": RecipeCost,
     "theorems": Checked,
 }
 

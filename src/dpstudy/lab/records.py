@@ -17,7 +17,7 @@ from dpstudy.lab.forms import FORMS, decoded
 from dpstudy.lab.store import DamagedError
 
 FORMAT = 1
-KINDS = ("attacks", "audits", "benchmarks", "mechanisms", "searches", "theorems")
+KINDS = ("attacks", "audits", "benchmarks", "mechanisms", "recipes", "searches", "theorems")
 
 
 def folder(kind: str) -> Path:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pandas as pd
 
+from dpstudy.lab import records
 from dpstudy.lab.readings import Reading
 from dpstudy.ledger.estimate import Estimate
 from dpstudy.page.datasets import for_each_dataset
@@ -58,6 +59,30 @@ def reached(reading: Reading) -> Table | Note:
         data=pd.DataFrame(rows),
         formats={"true ε": "{:.2f}", **dict.fromkeys(percent, "{:.2%}")},
         merged={"accuracy": "{accuracy} ({accuracy_low} to {accuracy_high})"},
+    )
+
+
+def cost() -> Table | Note:
+    """Return what the recipe costs from an empty cache to a trained head."""
+    found, _ = records.read_all(records.folder("recipes"), "recipes")
+    if not found:
+        return not_yet_run("What the recipe costs", "python benchmarks/recipe.py cifar-10")
+    rows = [
+        {
+            "dataset": DATASETS[one["dataset"]],
+            "ε": one["epsilon"],
+            "accuracy": one["test_accuracy"],
+            "minutes": one["seconds"] / 60,
+            "GB": one["peak_megabytes"] / 1000,
+            "on": one["provenance"]["device"],
+        }
+        for one in found.values()
+    ]
+    return Table(
+        name="recipe-cost",
+        caption="The recipe from nothing to a trained head: synthetic images, features, training.",
+        data=pd.DataFrame(rows),
+        formats={"ε": "{:.2f}", "accuracy": "{:.2%}", "minutes": "{:.1f}", "GB": "{:.1f}"},
     )
 
 
