@@ -33,6 +33,12 @@ def results(tmp_path, monkeypatch):
     return folder
 
 
+@pytest.fixture
+def of_the_study(monkeypatch):
+    """The study's own stored results, whatever the environment names."""
+    monkeypatch.delenv("DPSTUDY_RESULTS", raising=False)
+
+
 @contextlib.contextmanager
 def convolving(direct):
     """Have every convolution that XLA can take directly taken so, or none."""

@@ -23,9 +23,7 @@ DATASETS = ("mnist", "fashion-mnist", "cifar-10")
 MNIST, FASHION, CIFAR = DATASETS
 
 
-@pytest.fixture(autouse=True)
-def of_the_study(monkeypatch):
-    monkeypatch.delenv("DPSTUDY_RESULTS", raising=False)
+pytestmark = pytest.mark.usefixtures("of_the_study")
 
 
 def percent(value, digits=2):

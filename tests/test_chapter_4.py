@@ -19,9 +19,7 @@ MNIST, FASHION = "mnist", "fashion-mnist"
 LABELS = "no privacy", "clips without noise", "as published"
 
 
-@pytest.fixture(autouse=True)
-def of_the_study(monkeypatch):
-    monkeypatch.delenv("DPSTUDY_RESULTS", raising=False)
+pytestmark = pytest.mark.usefixtures("of_the_study")
 
 
 @cache

@@ -22,9 +22,7 @@ says = said_by("05_tanh_filter")
 RANGE, FLAT = "range 1", "DP-SGD"
 
 
-@pytest.fixture(autouse=True)
-def of_the_study(monkeypatch):
-    monkeypatch.delenv("DPSTUDY_RESULTS", raising=False)
+pytestmark = pytest.mark.usefixtures("of_the_study")
 
 
 @cache

@@ -14,9 +14,7 @@ PUBLISHED = "backpropagation-clipping-{}-claims-{}"
 CORRECTED = "backpropagation-clipping-corrected-aims-at-{}"
 
 
-@pytest.fixture(autouse=True)
-def of_the_study(monkeypatch):
-    monkeypatch.delenv("DPSTUDY_RESULTS", raising=False)
+pytestmark = pytest.mark.usefixtures("of_the_study")
 
 
 def audited(name, digits=3):

@@ -12,9 +12,7 @@ MNIST, CIFAR = "mnist", "cifar-10"
 OPACUS = ("Opacus, hooks", "Opacus, ghost clipping")
 
 
-@pytest.fixture(autouse=True)
-def of_the_study(monkeypatch):
-    monkeypatch.delenv("DPSTUDY_RESULTS", raising=False)
+pytestmark = pytest.mark.usefixtures("of_the_study")
 
 
 def column(name, of):

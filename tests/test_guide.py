@@ -29,9 +29,7 @@ SCRIPT = ROOT / "book" / "first_private_run.py"
 NAMED = re.findall(r"`tests/(test_\w+\.py)`:\s*(?:# +)?`(test_\w+)`", PAGE)
 
 
-@pytest.fixture(autouse=True)
-def of_the_study(monkeypatch):
-    monkeypatch.delenv("DPSTUDY_RESULTS", raising=False)
+pytestmark = pytest.mark.usefixtures("of_the_study")
 
 
 @cache

@@ -160,20 +160,6 @@ def table(paper: str, judged: Ledger) -> ClaimTable:
     )
 
 
-def counts(judged: Ledger) -> Table:
-    """Count the verdicts of each paper."""
-    rows = [
-        {"paper": paper, "claims": len(of_one.by_claim)}
-        | {str(verdict): count for verdict, count in of_one.counts.items()}
-        for paper, of_one in _papers(judged)
-    ]
-    return Table(
-        name="claims-by-verdict",
-        caption="Verdicts of each paper's claims, one a dataset, computed from what is stored now.",
-        data=pd.DataFrame(rows),
-    )
-
-
 def by_paper(judged: Ledger) -> Figure:
     """Draw how many verdicts of each kind each paper has."""
     papers = {paper: of_one.counts for paper, of_one in _papers(judged)}
