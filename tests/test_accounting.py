@@ -464,3 +464,25 @@ def calibrated(wanted, steps=100, accountant="pld"):
     return noise_multiplier_for(
         wanted, sampling_probability=0.01, steps=steps, delta=1e-5, accountant=accountant
     )
+
+
+def test_noise_for_training_after_a_release_spends_the_epsilon_together_with_it():
+    """The oracle composes both events by dp-accounting's own accountant."""
+    q, steps, delta, release = 0.15, 60, 1e-5, 4.0
+    spent = {"sampling_probability": q, "steps": steps, "delta": delta}
+    sigma = accounting.noise_multiplier_for(3.0, **spent, release_noise=release)
+    alone = accounting.noise_multiplier_for(3.0, **spent)
+    assert sigma > 1.02 * alone
+    step = dp_accounting.PoissonSampledDpEvent(q, dp_accounting.GaussianDpEvent(sigma))
+    both = dp_accounting.ComposedDpEvent(
+        [
+            dp_accounting.GaussianDpEvent(release),
+            dp_accounting.SelfComposedDpEvent(step, steps),
+        ]
+    )
+    found = PLDAccountant().compose(both).get_epsilon(delta)
+    assert 2.995 < found < 3.005
+    released = accounting.epsilon(noise_multiplier=sigma, **spent | {"steps": 0}, release_noise=4.0)
+    assert (
+        0 < released < accounting.epsilon(noise_multiplier=sigma, **spent, release_noise=4.0) <= 3
+    )

@@ -74,15 +74,13 @@ def fit(
     # Of images times images, since there are fewer of them than of features.
     gram = found @ found.T
     gram /= len(pixels)
-    most = (len(pixels) - components, len(pixels) - 1)
-    # The transpose is the same matrix, in the order that LAPACK can overwrite.
+    # The transpose is the same matrix, in the order that LAPACK can overwrite. Divide and conquer:
+    # in single precision the relatively robust method, which needs less memory, loses small ones.
     variances, weights = scipy.linalg.eigh(
-        gram.T, subset_by_index=most, overwrite_a=True, check_finite=False
+        gram.T, driver="evd", overwrite_a=True, check_finite=False
     )
-    del gram
-    variances = np.maximum(variances[::-1], np.finfo(np.float32).tiny)
-    weights = weights[:, ::-1] / np.sqrt(variances * len(pixels))
-    directions = found.T @ weights
+    variances = np.maximum(variances[: -components - 1 : -1], np.finfo(np.float32).tiny)
+    directions = found.T @ (weights[:, : -components - 1 : -1] / np.sqrt(variances * len(pixels)))
     directions /= deviation[:, None]
     return Basis(tuple(map(np.asarray, filters)), mean, directions, variances)
 

@@ -67,6 +67,7 @@ def epsilon(
     steps: int,
     delta: float,
     accountant: str = "pld",
+    release_noise: float | None = None,
 ) -> float:
     """Return the epsilon of `steps` steps of the Poisson-sampled Gaussian mechanism.
 
@@ -80,6 +81,8 @@ def epsilon(
         steps: number of steps T >= 0; no step costs nothing.
         delta: in (0, 1).
         accountant: "pld", "rdp" or "rdp-2019"; see the module's documentation.
+        release_noise: noise over sensitivity of a Gaussian mechanism on all examples that comes
+            before the first step; None where there is none.
 
     Raises:
         UserError: an argument out of range, or an unknown accountant.
@@ -87,9 +90,10 @@ def epsilon(
     _check_run(sampling_probability, noise_multiplier, delta, accountant)
     steps = whole("steps", steps)
     check_range(sampling_probability, noise_multiplier, steps)
-    if steps == 0:
+    if steps == 0 and not release_noise:
         return 0.0
-    return _epsilon(sampling_probability, noise_multiplier, steps, delta, accountant)
+    run = (sampling_probability, noise_multiplier, steps, delta, accountant)
+    return _epsilon(*run, release_noise)
 
 
 def epsilon_curve(
@@ -108,13 +112,12 @@ def epsilon_curve(
     MNIST take about two seconds.
 
     Args:
-        sampling_probability: see `epsilon`, as of the next four.
+        sampling_probability: see `epsilon`, as of the others.
         noise_multiplier: likewise.
         steps: likewise, of each.
         delta: likewise.
         accountant: likewise.
-        release_noise: noise over sensitivity of a Gaussian mechanism on all examples that comes
-            before the first step; None where there is none.
+        release_noise: likewise.
     """
     _check_run(sampling_probability, noise_multiplier, delta, accountant)
     counts = tuple(whole("steps", count) for count in steps)
@@ -129,6 +132,7 @@ def noise_multiplier_for(
     steps: int,
     delta: float,
     accountant: str = "pld",
+    release_noise: float | None = None,
 ) -> float:
     """Return about the least noise multiplier with which `steps` steps cost at most `epsilon`.
 
@@ -146,7 +150,7 @@ def noise_multiplier_for(
     if steps == 0:
         raise UserError("steps must be at least 1 to calibrate noise, got 0")
     check_range(sampling_probability, 1.0, steps)
-    return _calibrate(epsilon, sampling_probability, steps, delta, accountant)
+    return _calibrate(epsilon, sampling_probability, steps, delta, accountant, release_noise)
 
 
 def sampling_probability_of(*, examples: int, batch: int) -> float:
@@ -190,7 +194,16 @@ def effective_noise_multiplier(noise_std: float, sensitivity: float) -> float:
 
 
 @lru_cache(maxsize=4096)
-def _epsilon(q: float, sigma: float, steps: int, delta: float, accountant: str) -> float:
+def _epsilon(
+    q: float,
+    sigma: float,
+    steps: int,
+    delta: float,
+    accountant: str,
+    release: float | None = None,
+) -> float:
+    if release:
+        return _curve(q, sigma, (steps,), delta, accountant, release)[0]
     if accountant == "pld":
         return float(_composed(q, sigma, steps).get_epsilon_for_delta(delta))
     return _rdp_epsilon(q, sigma, steps, delta, accountant)
@@ -302,10 +315,17 @@ def _rdp_epsilon(
 
 
 @lru_cache(maxsize=256)
-def _calibrate(wanted: float, q: float, steps: int, delta: float, accountant: str) -> float:
+def _calibrate(
+    wanted: float,
+    q: float,
+    steps: int,
+    delta: float,
+    accountant: str,
+    release: float | None = None,
+) -> float:
     def excess(log_sigma: float) -> float:
         # On logarithms the curve is almost a line, which spares half the evaluations.
-        spent = _epsilon(q, math.exp(log_sigma), steps, delta, accountant)
+        spent = _epsilon(q, math.exp(log_sigma), steps, delta, accountant, release)
         return math.log(max(spent, 1e-12) / wanted)
 
     start = _first_guess(wanted, q, steps, delta) if accountant == "pld" else 2.0
@@ -315,7 +335,7 @@ def _calibrate(wanted: float, q: float, steps: int, delta: float, accountant: st
     if little is None:
         raise UserError(f"epsilon {wanted} is too large to calibrate noise for")
     sigma = _round_up(math.exp(optimize.brentq(excess, little, enough, xtol=2e-5)))
-    while _epsilon(q, sigma, steps, delta, accountant) > wanted:
+    while _epsilon(q, sigma, steps, delta, accountant, release) > wanted:
         sigma = _round_up(sigma * (1 + 1e-6))
     return sigma
 
