@@ -131,6 +131,16 @@ def test_components_of_the_synthetic_images_are_uncorrelated_with_the_stated_var
     assert (np.diff(basis.variances) <= 0).all()
 
 
+def test_small_components_too_have_the_stated_variance():
+    """Single precision leaves them: a method that loses them cost the recipe six points."""
+    many = SyntheticFeatures("mnist-5k", "both", 1_300, 1_100, small=60, large=20)
+    basis = many.basis()
+    assert basis.variances[0] > 5e5 * basis.variances[-1]
+    pixels = synthetic_images.draw("both", 0, 1_300, GREY)
+    found = np.asarray(many.components_of(basis, pixels))
+    assert ((found**2).mean(0) / basis.variances).max() < 1.5
+
+
 def test_nothing_of_the_private_images_is_in_the_basis(monkeypatch):
     """It is fitted without loading them: also for another dataset of the same shape."""
     monkeypatch.setattr(images, "load", lambda *_: pytest.fail("the private images were loaded"))
