@@ -58,6 +58,14 @@ def test_more_accuracy_with_the_same_noise():
     assert gain(filtered, flat)["low"] > 0
 
 
+def test_more_accuracy_on_cifar_10_too():
+    """One seed of each so far: the prose has to change with the next."""
+    reading = readings.read(find("tanh-filter-cifar-10"))
+    filtered, flat = (Line(reading, label).accuracy for label in (RANGE, FLAT))
+    assert len(filtered) == len(flat) == 1
+    says(f"On CIFAR-10 one seed of each has {percent(filtered[0])} and {percent(flat[0])} %")
+
+
 def test_bought_with_privacy():
     claimed, proven = (
         line("figures", RANGE).value(f"epsilon_{which}") for which in ("claimed-rdp-2019", "pld")
