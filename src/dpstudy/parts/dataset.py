@@ -29,14 +29,23 @@ class Data(Part):
 
     Attributes:
         name: of the images that it is made of.
+        held_out: so many training examples, evenly spread, are held out of training and stand in
+            for the test set: settings chosen by them have not seen it.
     """
 
     name: str
+    held_out: int
 
     @property
     def examples(self) -> int:
-        """The number of training examples."""
-        return TRAINING_EXAMPLES[self.name]
+        """The number of training examples, without those held out."""
+        return TRAINING_EXAMPLES[self.name] - self.held_out
+
+    def check_held_out(self) -> None:
+        """Raise SpecError unless so many training examples can be held out, evenly spread."""
+        examples, count = TRAINING_EXAMPLES[self.name], self.held_out
+        if count and (count < 0 or examples % count):
+            raise SpecError(f"held_out must divide the {examples} training examples, got {count}")
 
     @property
     def image_shape(self) -> tuple[int, ...]:
@@ -82,8 +91,7 @@ class Images(Data):
         name: one of `DATASETS`.
         normalization: of pixels: "" scales them to [0, 1]; the others then take away a mean, and
             divide by a standard deviation, of `NORMALIZATIONS`.
-        held_out: so many training examples, evenly spread, are held out of training and stand in
-            for the test set: settings chosen by them have not seen it.
+        held_out: see `Data`.
     """
 
     name: str = "mnist"
@@ -101,12 +109,7 @@ class Images(Data):
                 f"{self.image_shape[-1]}"
             )
 
-        check_held_out(self.held_out, super().examples)
-
-    @property
-    def examples(self) -> int:
-        """See `Data`."""
-        return super().examples - self.held_out
+        self.check_held_out()
 
     @property
     def image_shape(self) -> tuple[int, ...]:
@@ -124,12 +127,6 @@ class Images(Data):
             return pixels
         mean, deviation = NORMALIZATIONS[self.normalization]
         return (pixels - jnp.array(mean)) / jnp.array(deviation)
-
-
-def check_held_out(count: int, examples: int) -> None:
-    """Raise SpecError unless so many training examples can be held out, evenly spread."""
-    if count and (count < 0 or examples % count):
-        raise SpecError(f"held_out must divide the {examples} training examples, got {count}")
 
 
 def hold_out(whole: images.Dataset, count: int) -> images.Dataset:

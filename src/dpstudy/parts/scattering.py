@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 
 from dpstudy.parts import images, released_statistics, scattering_features
-from dpstudy.parts.dataset import Data, check_held_out, hold_out
+from dpstudy.parts.dataset import Data, hold_out
 from dpstudy.parts.images import DATASETS, IMAGE_SHAPE
 from dpstudy.parts.part import SpecError, choose, part, static
 from dpstudy.parts.released_statistics import EPSILON
@@ -39,7 +39,7 @@ class Scattering(Data):
         released: the noise multiplier with which the mean and the mean square of each channel over
             the training set are released, to normalise by; see `released_statistics`. With 0 they
             are not.
-        held_out: as of `Images`.
+        held_out: see `Data`.
     """
 
     name: str = "mnist"
@@ -62,12 +62,7 @@ class Scattering(Data):
                 f"released must be 0, or at least {_LEAST_NOISE:g} to be accounted for, got "
                 f"{self.released}"
             )
-        check_held_out(self.held_out, super().examples)
-
-    @property
-    def examples(self) -> int:
-        """See `Data`."""
-        return super().examples - self.held_out
+        self.check_held_out()
 
     @property
     def image_shape(self) -> tuple[int, ...]:

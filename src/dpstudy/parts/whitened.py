@@ -19,7 +19,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from dpstudy.parts import feature_cache, files, images, synthetic_basis, synthetic_images
-from dpstudy.parts.dataset import Data, check_held_out, hold_out
+from dpstudy.parts.dataset import Data, hold_out
 from dpstudy.parts.images import DATASETS, IMAGE_SHAPE, TRAINING_EXAMPLES
 from dpstudy.parts.part import SpecError, choose, part, static
 from dpstudy.parts.synthetic_images import SCENES
@@ -48,7 +48,7 @@ class Whitened(Data):
         components: principal components of the synthetic images' features that are kept.
         exponent: of a component's variance, which it is divided by: 0 leaves it, 1/2 whitens.
         drawn: the seed of synthetic images and filters.
-        held_out: as of `Images`.
+        held_out: see `Data`.
     """
 
     name: str = "cifar-10"
@@ -94,12 +94,7 @@ class Whitened(Data):
         for field in ("exponent", "drawn"):
             if getattr(self, field) < 0:
                 raise SpecError(f"{field} must be at least 0, got {getattr(self, field)}")
-        check_held_out(self.held_out, super().examples)
-
-    @property
-    def examples(self) -> int:
-        """See `Data`."""
-        return super().examples - self.held_out
+        self.check_held_out()
 
     @property
     def leaks(self) -> bool:
