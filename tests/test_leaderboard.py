@@ -61,6 +61,7 @@ def test_every_method_spends_the_epsilon_that_it_is_listed_at(dataset):
             noise_multiplier=final.mechanism.noise_over_sensitivity,
             steps=final.epochs * final.steps_per_epoch,
             delta=final.delta,
+            release_noise=final.dataset.release_noise,
         )
         assert 0.9995 * epsilon < spent <= epsilon
 
@@ -164,6 +165,7 @@ def test_recipes_are_searched_at_three_on_examples_held_out_and_state_a_true_eps
                 noise_multiplier=whole.mechanism.noise_over_sensitivity,
                 steps=whole.epochs * whole.steps_per_epoch,
                 delta=whole.delta,
+                release_noise=whole.dataset.release_noise,
             )
             assert 2.998 < spent <= 3
 

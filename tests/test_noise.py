@@ -2,26 +2,28 @@
 
 import pytest
 
-from dpstudy.lab.noise import NOISE, at_epsilon, noise_multiplier
+from dpstudy.lab.noise import AFTER_RELEASE, NOISE, RELEASED, at_epsilon, noise_multiplier
 from dpstudy.parts.run import Run, vary
 from dpstudy.parts.sampling import steps_per_epoch
 from dpstudy.privacy import accounting
 
 COSTS = [
-    (examples, epsilon, batch, epochs, noise)
-    for (examples, epsilon), batches in NOISE.items()
+    (release, examples, epsilon, batch, epochs, noise)
+    for release, table in {None: NOISE, RELEASED: AFTER_RELEASE}.items()
+    for (examples, epsilon), batches in table.items()
     for batch, row in batches.items()
     for epochs, noise in row.items()
 ]
 
 
-@pytest.mark.parametrize(("examples", "epsilon", "batch", "epochs", "noise"), COSTS)
-def test_it_costs_the_epsilon_and_no_less_by_pld(examples, epsilon, batch, epochs, noise):
+@pytest.mark.parametrize(("release", "examples", "epsilon", "batch", "epochs", "noise"), COSTS)
+def test_it_costs_the_epsilon_and_no_less_by_pld(release, examples, epsilon, batch, epochs, noise):
     spent = accounting.epsilon(
         sampling_probability=batch / examples,
         noise_multiplier=noise,
         steps=epochs * steps_per_epoch(examples, batch),
         delta=Run().delta,
+        release_noise=release,
     )
     assert 0.9995 * epsilon < spent <= epsilon
 

@@ -43,6 +43,7 @@ def test_its_epsilon_is_that_of_its_noise_and_batches(trained):
         sampling_probability=1_024 / 4_000,
         steps=60 * 4,
         delta=1e-5,
+        release_noise=20.0,
     )
     assert said["epsilon"] == pytest.approx(spent, rel=1e-5)
     assert 2.99 < spent <= 3

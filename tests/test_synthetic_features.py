@@ -8,7 +8,13 @@ import jax
 import numpy as np
 import pytest
 
-from dpstudy.parts import images, patch_features, scattering_features, synthetic_images
+from dpstudy.parts import (
+    images,
+    patch_features,
+    released_statistics,
+    scattering_features,
+    synthetic_images,
+)
 from dpstudy.parts.feature_networks import LinearHead
 from dpstudy.parts.mechanism import FlatClipping
 from dpstudy.parts.part import SpecError, checked
@@ -185,6 +191,34 @@ def test_a_damaged_basis_is_fitted_again(cache):
     for damaged in (b"", content[:1000], content[:5000] + b"\xff" * 8 + content[5008:]):
         path.write_bytes(damaged)
         jax.tree.map(np.testing.assert_array_equal, SMALL.basis(), expected)
+
+
+def test_what_examples_have_in_common_is_released_and_taken_away():
+    released = replace(SMALL, released=50.0)
+    plain, centred = SMALL.load(), released.load()
+    mean, own = released.released_mean(), np.float32(plain.train_images).mean(0)
+    assert not SMALL.released_mean().any()
+    # Of 4,000 examples, with noise of 50: 0.0125 in each of 40 components.
+    assert 0.7 < np.std(mean - own) / (50 / 4_000) < 1.4
+    for before, after in (
+        (plain.train_images, centred.train_images),
+        (plain.test_images, centred.test_images),
+    ):
+        by_hand = np.float32(before) - mean
+        by_hand /= np.linalg.norm(by_hand, axis=1, keepdims=True)
+        np.testing.assert_allclose(np.float32(after), by_hand, atol=2e-3)
+    assert np.linalg.norm(own) > 0.3 > np.linalg.norm(np.float32(centred.train_images).mean(0))
+
+
+def test_one_example_moves_the_sum_behind_a_released_mean_by_at_most_one():
+    draw = np.random.default_rng(0)
+    features = draw.normal(size=(6, 9))
+    features = np.float16(features / np.linalg.norm(features, axis=1, keepdims=True) * 1.001)
+    whole, less_one = (
+        len(some) * released_statistics.release_mean(some, 3.0, seed=1)
+        for some in (features, features[1:])
+    )
+    assert 0.999 < np.linalg.norm(whole - less_one) <= 1 + 1e-9
 
 
 # --- whitened by the private images themselves, and other features ----------------------------

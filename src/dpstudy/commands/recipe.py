@@ -84,4 +84,4 @@ def _train(run: Run) -> tuple[Model, float]:
     for seen, states in tqdm(epochs, desc="head", total=run.epochs + 1, unit="epoch"):
         last, params = seen[0], states.params
         kernel = np.asarray(loop.item(0, params)["dense1"]["kernel"][...])
-    return Model(run.dataset, kernel), last.row["test_accuracy"]
+    return Model(run.dataset, kernel, run.dataset.released_mean()), last.row["test_accuracy"]

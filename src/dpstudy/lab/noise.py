@@ -17,9 +17,7 @@ NOISE = {
         1024: {10: 1.7605, 20: 2.3431, 40: 3.2054},
         2048: {10: 2.3707, 20: 3.2122, 40: 4.4408},
         4096: {40: 6.3409},
-        8192: {60: 10.532},
     },
-    (60_000, 2.0): {8192: {60: 5.6899}},
     (60_000, 2.7): {
         256: {20: 0.78838, 40: 0.91465, 60: 1.0241},
         512: {20: 0.93491, 40: 1.134, 60: 1.3012},
@@ -43,10 +41,7 @@ NOISE = {
     (60_000, 8.0): {
         1024: {20: 0.71126, 40: 0.81474},
         4096: {40: 1.2443},
-        8192: {60: 1.8577},
     },
-    (50_000, 1.0): {8192: {60: 11.692}},
-    (50_000, 2.0): {8192: {60: 6.3076}},
     (50_000, 3.0): {1024: {30: 1.3231}, 8192: {60: 4.4452}},
     (50_000, 7.53): {
         256: {15: 0.5695, 30: 0.62111, 45: 0.65943},
@@ -54,16 +49,33 @@ NOISE = {
         1024: {15: 0.71769, 30: 0.81979, 45: 0.90148},
         2048: {15: 0.83408, 30: 0.98447, 45: 1.1069},
     },
-    (50_000, 8.0): {8192: {60: 2.0336}},
+}
+
+# The same after a release with a noise multiplier of `RELEASED`.
+RELEASED = 20.0
+AFTER_RELEASE = {
+    (60_000, 1.0): {8192: {60: 10.717}},
+    (60_000, 2.0): {8192: {60: 5.7173}},
+    (60_000, 3.0): {8192: {60: 4.026}},
+    (60_000, 8.0): {8192: {60: 1.8584}},
+    (50_000, 1.0): {8192: {60: 11.897}},
+    (50_000, 2.0): {8192: {60: 6.3381}},
+    (50_000, 3.0): {8192: {60: 4.4554}},
+    (50_000, 8.0): {8192: {60: 2.0344}},
 }
 
 
-def noise_multiplier(epsilon: float, examples: int, batch: int, epochs: int) -> float:
-    """Return the noise multiplier for an ε, of batches and epochs that the table has."""
-    return NOISE[examples, epsilon][batch][epochs]
+def noise_multiplier(
+    epsilon: float, examples: int, batch: int, epochs: int, release: float | None = None
+) -> float:
+    """Return the noise multiplier for an ε, of batches, epochs and releases that a table has."""
+    table = {None: NOISE, RELEASED: AFTER_RELEASE}[release]
+    return table[examples, epsilon][batch][epochs]
 
 
 def at_epsilon(epsilon: float, run: Run) -> Run:
     """Return the run at the noise multiplier for an ε."""
-    noise = noise_multiplier(epsilon, run.dataset.examples, run.sampling.batch, run.epochs)
+    data = run.dataset
+    length = run.sampling.batch, run.epochs
+    noise = noise_multiplier(epsilon, data.examples, *length, data.release_noise)
     return vary(run, noise_multiplier=noise)

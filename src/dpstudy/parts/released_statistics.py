@@ -1,10 +1,11 @@
 """Means and variances of private features, released with noise once, before the first step.
 
-As Tramèr and Boneh (2021) normalise scattering coefficients for MNIST and CIFAR-10. Of an example
-two vectors count: the mean of each channel over positions, and the mean of its square. A vector
-that is longer than a bound is scaled down to it, so that one example more or less moves the sum of
-either by at most its bound, and Gaussian noise of σ times the bound is added to each sum. That is
-two releases with noise multiplier σ, which together cost what one with σ/√2 does.
+`release_mean` is for vectors of norm 1. The rest is as Tramèr and Boneh (2021) normalise scattering
+coefficients for MNIST and CIFAR-10. Of an example two vectors count: the mean of each channel over
+positions, and the mean of its square. A vector that is longer than a bound is scaled down to it, so
+that one example more or less moves the sum of either by at most its bound, and Gaussian noise of σ
+times the bound is added to each sum. That is two releases with noise multiplier σ, which together
+cost what one with σ/√2 does.
 
 Their code takes the medians of the private vectors' lengths for bounds, "technically a small
 privacy leak". Here they are the medians of synthetic images, which are nobody's.
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
     Features = Float16[np.ndarray, "n h w c"]
     Vectors = Float[np.ndarray, "n c"]
 
+# The least noise multiplier of what is released.
+LEAST_NOISE = 1.0
 # Added to a variance: that of PyTorch's normalisations.
 EPSILON = 1e-5
 _SYNTHETIC, _CHUNK = 500, 1_000
@@ -66,6 +69,26 @@ def bounded_sums(
             lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
             totals[at] += (vectors / np.maximum(lengths / bounds[at], 1)).sum(0)
     return totals[0], totals[1]
+
+
+def release_mean(
+    features: Float16[np.ndarray, "n k"], noise_multiplier: float, seed: int
+) -> Float[np.ndarray, "k"]:
+    """Release the mean of vectors of norm 1, with Gaussian noise of that multiplier on their sum.
+
+    One example more or less moves the sum by at most 1: what rounding makes longer is scaled down.
+
+    Args:
+        features: of the training examples, whose number is public.
+        noise_multiplier: noise over sensitivity.
+        seed: of the noise.
+    """
+    total = np.zeros(features.shape[1])
+    for start in range(0, len(features), _CHUNK):
+        part = features[start : start + _CHUNK].astype(np.float64)
+        total += (part / np.maximum(np.linalg.norm(part, axis=1, keepdims=True), 1)).sum(0)
+    noise = np.random.default_rng(seed).normal(scale=noise_multiplier, size=total.shape)
+    return (total + noise) / len(features)
 
 
 def normalised(features: Features, by: Statistics) -> Features:

@@ -13,15 +13,11 @@ from dpstudy.parts import images, released_statistics, scattering_features
 from dpstudy.parts.dataset import Data, hold_out
 from dpstudy.parts.images import DATASETS, IMAGE_SHAPE
 from dpstudy.parts.part import SpecError, choose, part, static
-from dpstudy.parts.released_statistics import EPSILON
+from dpstudy.parts.released_statistics import EPSILON, LEAST_NOISE
 from dpstudy.parts.scattering_features import COEFFICIENTS
 
 if TYPE_CHECKING:
     from jaxtyping import Array, Float, Float16
-
-
-# The least noise multiplier of released statistics.
-_LEAST_NOISE = 1.0
 
 
 @part("scattering")
@@ -57,9 +53,9 @@ class Scattering(Data):
             )
         if self.released and self.groups:
             raise SpecError(f"groups must be 0 where statistics are released, got {self.groups}")
-        if self.released and self.released < _LEAST_NOISE:
+        if self.released and self.released < LEAST_NOISE:
             raise SpecError(
-                f"released must be 0, or at least {_LEAST_NOISE:g} to be accounted for, got "
+                f"released must be 0, or at least {LEAST_NOISE:g} to be accounted for, got "
                 f"{self.released}"
             )
         self.check_held_out()

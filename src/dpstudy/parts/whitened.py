@@ -18,10 +18,18 @@ from typing import TYPE_CHECKING
 import jax.numpy as jnp
 import numpy as np
 
-from dpstudy.parts import feature_cache, files, images, synthetic_basis, synthetic_images
+from dpstudy.parts import (
+    feature_cache,
+    files,
+    images,
+    released_statistics,
+    synthetic_basis,
+    synthetic_images,
+)
 from dpstudy.parts.dataset import Data, hold_out
 from dpstudy.parts.images import DATASETS, IMAGE_SHAPE, TRAINING_EXAMPLES
 from dpstudy.parts.part import SpecError, choose, part, static
+from dpstudy.parts.released_statistics import LEAST_NOISE
 from dpstudy.parts.synthetic_images import SCENES
 
 if TYPE_CHECKING:
@@ -47,7 +55,9 @@ class Whitened(Data):
         synthetic: how many there are.
         components: principal components of the synthetic images' features that are kept.
         exponent: of a component's variance, which it is divided by: 0 leaves it, 1/2 whitens.
-        drawn: the seed of synthetic images and filters.
+        drawn: the seed of synthetic images and filters, and of the noise of what is released.
+        released: the noise multiplier with which the mean of the training examples is released,
+            to be taken away: what all have in common is length without meaning. With 0 it stays.
         held_out: see `Data`.
     """
 
@@ -57,6 +67,7 @@ class Whitened(Data):
     components: int = 8_000
     exponent: float = static(0.4)
     drawn: int = 0
+    released: float = static(0.0)
     held_out: int = 0
 
     @property
@@ -94,12 +105,22 @@ class Whitened(Data):
         for field in ("exponent", "drawn"):
             if getattr(self, field) < 0:
                 raise SpecError(f"{field} must be at least 0, got {getattr(self, field)}")
+        if self.released and self.released < LEAST_NOISE:
+            raise SpecError(
+                f"released must be 0, or at least {LEAST_NOISE:g} to be accounted for, got "
+                f"{self.released}"
+            )
         self.check_held_out()
 
     @property
     def leaks(self) -> bool:
         """See `Data`."""
         return self.scenes == OWN
+
+    @property
+    def release_noise(self) -> float | None:
+        """See `Data`."""
+        return self.released or None
 
     @property
     def image_shape(self) -> tuple[int, ...]:
@@ -117,6 +138,24 @@ class Whitened(Data):
             DataError: see `Data`; or the features cannot be kept in the cache.
             SpecError: the synthetic images have fewer filters that differ.
         """
+        data = self._whitened()
+        if not self.released:
+            return data
+        mean = self._mean_of(data)
+        train, test = (less(part, mean) for part in (data.train_images, data.test_images))
+        return replace(data, train_images=train, test_images=test)
+
+    def released_mean(self) -> Float[np.ndarray, "k"]:
+        """Return what is taken away of each example before it has norm 1 again; errors as `load`.
+
+        It is released, and costs what `release_noise` says; 0 where nothing is released.
+        """
+        return self._mean_of(self._whitened()) if self.released else np.zeros(self.components)
+
+    def _mean_of(self, data: images.Dataset) -> Float[np.ndarray, "k"]:
+        return released_statistics.release_mean(data.train_images, self.released, self.drawn)
+
+    def _whitened(self) -> images.Dataset:
         whole = images.load(self.name)
         count = len(whole.train_images)
         shape = (count + len(whole.test_images), self.components)
@@ -176,7 +215,18 @@ class Whitened(Data):
     def _file(self, what: str, ending: str) -> Path:
         """Return a file of the cache, named by all that its content depends on."""
         name = self.name if self.leaks else ""
-        fitted = replace(self, name=name, exponent=0.0, held_out=0).to_dict()
+        fitted = replace(self, name=name, exponent=0.0, released=0.0, held_out=0).to_dict()
         of = json.dumps([fitted, IMAGE_SHAPE[self.name]], sort_keys=True)
         digest = hashlib.sha256(of.encode()).hexdigest()[:16]
         return files.cache_folder() / "synthetic" / f"{digest}-{what[:16]}.{ending}"
+
+
+def less(
+    features: Float16[np.ndarray, "n k"], mean: Float[np.ndarray, "k"]
+) -> Float16[np.ndarray, "n k"]:
+    """Return features less a mean, each example of norm 1."""
+    found = np.empty_like(features)
+    for start in range(0, len(found), 1000):
+        part = features[start : start + 1000] - np.float32(mean)
+        found[start : start + 1000] = part / np.linalg.norm(part, axis=1, keepdims=True)
+    return found

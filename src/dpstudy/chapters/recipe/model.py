@@ -15,6 +15,7 @@ from dpstudy.parts.files import DataError
 from dpstudy.parts.images import IMAGE_SHAPE
 from dpstudy.parts.part import SpecError
 from dpstudy.parts.synthetic_features import SyntheticFeatures
+from dpstudy.parts.whitened import less
 
 if TYPE_CHECKING:
     from jaxtyping import Float, Int, UInt8
@@ -30,10 +31,12 @@ class Model:
     Attributes:
         features: that the head was trained on.
         kernel: of the head, a column a class.
+        mean: that is taken away of features, as `SyntheticFeatures.released_mean`.
     """
 
     features: SyntheticFeatures
     kernel: Float[np.ndarray, "components classes"]
+    mean: Float[np.ndarray, "components"]
 
     def classify(self, images: UInt8[np.ndarray, "n h w c"]) -> Int[np.ndarray, "n"]:
         """Return the class of each image.
@@ -57,7 +60,7 @@ class Model:
             part = slice(start, start + synthetic_basis.BATCH)
             components = np.asarray(self.features.components_of(basis, images[part]))
             scaled = self.features.scaled(components, basis.variances)
-            found[part] = (scaled @ self.kernel).argmax(1)
+            found[part] = (less(scaled, self.mean) @ self.kernel).argmax(1)
         return found
 
     def save(self, path: Path) -> None:
@@ -68,7 +71,7 @@ class Model:
         """
         spec = json.dumps(self.features.to_dict())
         with files.written_whole(path) as stream:
-            np.savez(stream, features=spec, kernel=self.kernel)
+            np.savez(stream, features=spec, kernel=self.kernel, mean=self.mean)
 
 
 def load(path: str | Path) -> Model:
@@ -80,7 +83,7 @@ def load(path: str | Path) -> Model:
     try:
         with np.load(path) as stored:
             features = SyntheticFeatures.from_dict(json.loads(str(stored["features"])))
-            return Model(features, stored["kernel"])
+            return Model(features, stored["kernel"], stored["mean"])
     except FileNotFoundError:
         raise DataError(f"{path}: there is no such file") from None
     except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile, SpecError) as error:

@@ -28,5 +28,6 @@ def recipe_at(dataset: str, epsilon: float, seed: int = 0) -> Run:
         sampling_probability=run.sampling_probability,
         steps=run.epochs * run.steps_per_epoch,
         delta=run.delta,
+        release_noise=run.dataset.release_noise,
     )
     return checked(vary(run, noise_multiplier=noise))

@@ -35,7 +35,9 @@ def _on_scattering(run: Run, exponent: float) -> Run:
     features = run.dataset
     # Fashion-MNIST's grey images have 3,969 coefficients.
     count = min(features.components, 3_900) if features.name != "cifar-10" else features.components
-    whitened = WhitenedScattering(features.name, features.scenes, features.synthetic, count)
+    whitened = WhitenedScattering(
+        features.name, features.scenes, features.synthetic, count, released=features.released
+    )
     run = vary(run, dataset=whitened, network=LinearHead(inputs=count))
     return vary(run, exponent=exponent)
 
@@ -51,6 +53,7 @@ def parts(dataset: str) -> dict[str, Run]:
         "a quarter of the filters": vary(_of(plain, 4_000), small=250, large=62),
         "white noise for images": vary(plain, scenes="noise"),
         "the private images' covariance (not private)": vary(plain, scenes=OWN),
+        "the mean stays": vary(plain, released=0.0),
         "no mirror images": vary(plain, mirrored=False),
         "a bias": vary(plain, biased=True),
         "clipped at 0.1": _clipped_at(plain, 0.1),
