@@ -176,6 +176,7 @@ def test_without_kymatio_one_line_says_what_to_install(monkeypatch, cache):
             raise ImportError(f"No module named {name!r}")
         return within(name, *rest)
 
+    scattering_features.transform_of.cache_clear()
     monkeypatch.setattr(builtins, "__import__", without)
     line = refusal(lambda: features(dataset()))
     assert "pip install kymatio" in line and str(cache) in line
