@@ -2,7 +2,64 @@
 
 from __future__ import annotations
 
+from functools import cache
+
+import pytest
+from prose import said_by
+
+from dpstudy.lab import readings
+from dpstudy.page.lines import Line
+from dpstudy.page.results import gain
+from dpstudy.papers import find
 from dpstudy.papers.losing_less import inside
+
+says = said_by("03_losing_less")
+SMALL = ("mnist", "fashion-mnist")
+
+pytestmark = pytest.mark.usefixtures("of_the_study")
+
+
+@cache
+def figure_3(dataset):
+    return readings.read(find("losing-less-figure-3"), dataset=dataset)
+
+
+def after(dataset, epoch):
+    """The composite loss' lead in points, and the true ε, after an epoch."""
+    curves = figure_3(dataset).curves
+    at = curves[curves.epoch == epoch]
+    means = at.groupby("label").test_accuracy.mean()
+    points = 100 * (means["composite"] - means["cross-entropy"])
+    return f"{points:.2f}", f"{at.epsilon_pld.median():.2f}"
+
+
+def test_it_is_a_head_start():
+    for dataset in SMALL:
+        assert set(figure_3(dataset).finals.label.value_counts()) == {10}
+    (mnist, spent), (fashion, spent_there) = (after(dataset, 5) for dataset in SMALL)
+    says(f"leads by {mnist} points on MNIST and by {fashion} on Fashion-MNIST after 5 of 40 epochs")
+    says(f"at a true ε of {spent} and {spent_there};")
+    (mnist, spent), (fashion, spent_there) = (after(dataset, 20) for dataset in SMALL)
+    assert spent == spent_there
+    says(f"by {mnist} and {fashion} after 20, at {spent}.")
+
+
+def test_nothing_is_left_at_the_end():
+    (_, spent), (_, spent_there) = (after(dataset, 40) for dataset in SMALL)
+    says(f"at the end, at a true ε of {spent} and {spent_there}.")
+    said = []
+    for dataset in SMALL:
+        composite, plain = (
+            Line(figure_3(dataset), loss) for loss in ("composite", "cross-entropy")
+        )
+        found = gain(composite, plain)
+        assert found["low"] < 0 < found["high"]
+        said.append([f"{100 * found[end]:.2f}" for end in ("points", "low", "high")])
+    (points, low, high), (points_there, low_there, high_there) = said
+    says(
+        f"gains {points} points on MNIST (95 % interval {low} to {high}) and {points_there} on "
+        f"Fashion-MNIST ({low_there} to {high_there})"
+    )
 
 
 def test_measures_cost_less_than_a_fifth_of_the_training_they_watch():
