@@ -62,7 +62,7 @@ class Data(Part):
 
     @property
     def leaks(self) -> bool:
-        """Whether features are fitted to private images without noise: no epsilon can be stated."""
+        """Whether features are fitted to private images without noise. Then there is no epsilon."""
         return False
 
     def at_seed(self, seed: int) -> Data:
