@@ -45,8 +45,9 @@ seeds = None  # None: the experiment's own number
 #
 # $$\mathcal L = \alpha \underbrace{(1 - p)^\gamma (-\log p)}_{\text{focal}} + (1 - \alpha)
 # \Bigl(\underbrace{\tfrac12 \lVert z - y \rVert^2}_{\text{squared error}} +
-# \tfrac1\beta \underbrace{\sum_m \tfrac1{d_m} \lVert h^m \rVert^2}_{\text{penalty}}\Bigr),
-# \qquad \alpha = \frac1{1 + e^{e_t - e_c}} .$$
+# \tfrac1\beta \underbrace{\sum_m \tfrac1{d_m} \lVert h^m \rVert^2}_{\text{penalty}}\Bigr) ,$$
+#
+# $$\alpha = \frac1{1 + e^{e_t - e_c}} .$$
 #
 # In early epochs, $e_c < e_t$, squared error leads, which is easy to learn from; later focal loss,
 # which looks at what is still wrong. With $\gamma = 0$ focal loss is cross-entropy. The paper

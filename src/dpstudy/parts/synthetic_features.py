@@ -1,4 +1,4 @@
-"""Images as whitened responses to patches of synthetic images: no one's data is in the features."""
+"""Images as whitened responses to patches of synthetic images."""
 
 from __future__ import annotations
 
