@@ -6,15 +6,16 @@ counts with its best, as the recipe does. Where C is smaller, the rate is as muc
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from dpstudy.lab.search import Search
-from dpstudy.papers.across.leaderboard import BEST_TEMPERED, MULTIPLES, with_rate
+from dpstudy.papers.across.leaderboard import BEST_TEMPERED, FILTER, MULTIPLES, with_rate
 from dpstudy.papers.across.recipe import recipe
 from dpstudy.papers.losing_less.experiments import COMPOSITE
 from dpstudy.parts.activation import TANH, Relu
 from dpstudy.parts.feature_networks import HiddenHead, LinearHead
 from dpstudy.parts.mechanism import AutomaticClipping
 from dpstudy.parts.run import Run, vary
-from dpstudy.parts.tanh_filter import FilteredThenClipped
 from dpstudy.parts.whitened import OWN
 from dpstudy.parts.whitened_scattering import WhitenedScattering
 
@@ -71,9 +72,7 @@ def remedies(dataset: str) -> dict[str, Run]:
     clip = plain.mechanism.clip_norm
     return {
         "composite loss": vary(plain, loss=COMPOSITE[dataset]),
-        "tanh filter, then clipped": vary(
-            plain, mechanism=FilteredThenClipped(clip_norm=clip, active_range=0.001)
-        ),
+        "tanh filter, then clipped": vary(plain, mechanism=replace(FILTER, clip_norm=clip)),
         "automatic clipping": vary(plain, mechanism=AutomaticClipping(clip_norm=clip)),
         "a hidden layer, relu": vary(hidden, activation=Relu()),
         "a hidden layer, tanh": vary(hidden, activation=TANH),
