@@ -85,7 +85,8 @@ class Search(Experiment):
                 for label in labels:
                     if label not in self.variants:
                         yield name, label, label, range(seeds or self.seeds[name])
-                yield name, best, best, range(1, (seeds or self.best_seeds) + 1)
+                more = seeds or self.best_seeds if self.best_seeds else 0
+                yield name, best, best, range(1, more + 1)
             for label, then in self.then.items():
                 yield name, label, then.best, range(seeds or then.seeds)
 
