@@ -100,6 +100,14 @@ def test_what_follows_from_the_best_waits_for_the_choice_and_changes_it(results)
     assert search.undecided() == []
 
 
+def test_a_best_that_is_trained_no_further_is_not_with_a_number_of_seeds_either(results):
+    search = replace(SWEEP, best_seeds=0)
+    keep(search, near(0.1))
+    choose(search)
+    assert [label for label, _ in search.labelled(seeds=2)] == ["try 1", "try 2"] * 2
+    assert search.undecided(seeds=2) == []
+
+
 def test_a_run_that_diverged_is_a_bad_setting_not_a_missing_one(results):
     keep(SWEEP, near(0.1))
     [one] = [run for _, run in SWEEP.labelled() if rate_of(run) == 0.1]
