@@ -225,8 +225,10 @@ def test_the_recipe_stands_beside_what_others_published_at_the_same_epsilon(resu
     for seed in range(5):
         run = leaderboard.on_all(3.0, best).at_seed(seed)
         store.write(store.runs_folder(), result_of(run, accuracy=0.75 + seed / 1000))
-    [row] = recipe_page.reached(read(search)).data.itertuples()
+        [row] = recipe_page.reached(read(search)).data.itertuples()
+        assert row.seeds == seed + 1 and (row.low is None) == (seed == 0)
     assert row.median == 0.752 and row.published == 0.693
+    assert row.low < row.accuracy < row.high
 
 
 def test_what_the_recipe_costs_is_read_from_its_benchmark(results):
