@@ -14,8 +14,14 @@
 # %% [markdown]
 # # Which one, at the same ε?
 #
-# **In short.** Ten methods, each at its own best of the same three learning rates, at one true ε.
-# Methods that the data cannot tell apart share a rank.
+# **In short.** What is answered so far is what two cores can do on CIFAR-10 without public data.
+# The ten methods of the leaderboard are not run yet.
+#
+# - The recipe, a linear head on whitened features of synthetic images, has 75.95 % of the test
+#   images right at a true ε of 3, with one seed; {cite:t}`tramer2021code` have 69.3 % there. At
+#   ε = 1 it has 67.79 %. At ε = 8 it has 77.89 %, and {cite:t}`de2022unlocking` have 81.4.
+# - Whitening carries it. Of the images held out at ε = 3, 75.31 % are right with components divided
+#   by $\lambda^{0.4}$, and 70.89 % with components as they are, each at its best of three rates.
 
 # %% tags=["remove-input"]
 from dpstudy.chapters.leaderboard import board as chapter

@@ -3,12 +3,19 @@
 from functools import cache
 
 import pytest
+from prose import said_by
 
 from dpstudy.lab import readings
 from dpstudy.page.lines import Line
 from dpstudy.papers import find
+from dpstudy.papers.across.leaderboard import MULTIPLES
+from dpstudy.papers.across.published import PUBLISHED
+from dpstudy.papers.across.recipe_search import label_of
 
 pytestmark = pytest.mark.usefixtures("of_the_study")
+
+says = said_by("08_leaderboard")
+CIFAR = "cifar-10"
 
 # Medians of five seeds that the recipe was built to reach.
 FLOORS = {
@@ -32,3 +39,33 @@ def test_the_recipe_reaches_its_floors(dataset, epsilon):
     if len(accuracy) < 5:
         pytest.skip(f"{len(accuracy)} of 5 seeds are stored")
     assert accuracy.median() >= FLOORS[dataset, epsilon]
+
+
+def percent(accuracy):
+    return f"{100 * accuracy:.2f}"
+
+
+def published(epsilon):
+    [one] = [one for one in PUBLISHED if (one.dataset, one.claimed_epsilon) == (CIFAR, epsilon)]
+    return f"{100 * one.accuracy:.1f}"
+
+
+def test_what_the_recipe_reaches_with_one_seed():
+    at = {epsilon: reached(CIFAR, epsilon) for epsilon in (1.0, 3.0, 8.0)}
+    assert {len(of) for of in at.values()} == {1}
+    said = {epsilon: percent(of[0]) for epsilon, of in at.items()}
+    says(f"has {said[3.0]} % of the test images right at a true ε of 3, with one seed;")
+    says(f"have {published(3.0)} % there. At ε = 1 it has {said[1.0]} %.")
+    says(f"At ε = 8 it has {said[8.0]} %, and {{cite:t}}`de2022unlocking` have {published(8.0)}.")
+
+
+def test_whitening_carries_it():
+    search = readings.read(find("recipe-search"), dataset=CIFAR)
+
+    def best(exponent):
+        lines = [Line(search, label_of(exponent, multiple)) for multiple in MULTIPLES]
+        assert all(len(line.accuracy) == 1 for line in lines)
+        return percent(max(line.accuracy[0] for line in lines))
+
+    says(f"{best(0.4)} % are right with components divided by")
+    says(f"and {best(0.0)} % with components as they are, each at its best of three rates")
