@@ -120,6 +120,8 @@ def whitening(reading: Reading) -> Figure | Note:
     with canvas(size=(6.5, 3.6)) as (figure, [axes]):
         for style, dataset in zip(STYLES, reading.experiment.datasets, strict=False):
             rows = best[best.dataset == dataset].sort_values("exponent")
+            if rows.empty:
+                continue
             axes.plot(rows.exponent, 100 * rows.accuracy, label=DATASETS[dataset], **style.line)
         axes.set(xlabel="exponent of a component's variance", ylabel="held-out accuracy, %")
         legend_below(figure)
