@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import jax
 import numpy as np
-import scipy.linalg
 
 from dpstudy.parts import files
 from dpstudy.parts.files import DataError
@@ -65,6 +64,8 @@ def fit(
         features: from images to features.
         components: how many, at most one less than there are images.
     """
+    import scipy.linalg  # only here: it takes a second to import
+
     # In place, where it can be: the features alone take a gigabyte.
     parts = range(0, len(pixels), BATCH)
     found = np.concatenate([np.asarray(features(pixels[at : at + BATCH])) for at in parts])
