@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from dpstudy.parts import scattering_features, synthetic_images
+from dpstudy.parts.part import SpecError
 
 if TYPE_CHECKING:
     from jaxtyping import Float, Float16
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     Vectors = Float[np.ndarray, "n c"]
 
 # The least noise multiplier of what is released.
-LEAST_NOISE = 1.0
+_LEAST_NOISE = 1.0
 # Added to a variance: that of PyTorch's normalisations.
 EPSILON = 1e-5
 _SYNTHETIC, _CHUNK = 500, 1_000
@@ -38,6 +39,14 @@ class Statistics(NamedTuple):
 
     mean: Float[np.ndarray, "c"]
     variance: Float[np.ndarray, "c"]
+
+
+def check_noise(released: float) -> None:
+    """Raise SpecError unless so much noise can be accounted for; 0 is for what is not released."""
+    if released and released < _LEAST_NOISE:
+        raise SpecError(
+            f"released must be 0, or at least {_LEAST_NOISE:g} to be accounted for, got {released}"
+        )
 
 
 def release(

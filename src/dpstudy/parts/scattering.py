@@ -13,7 +13,7 @@ from dpstudy.parts import images, released_statistics, scattering_features
 from dpstudy.parts.dataset import Data, hold_out
 from dpstudy.parts.images import DATASETS, IMAGE_SHAPE
 from dpstudy.parts.part import SpecError, choose, part, static
-from dpstudy.parts.released_statistics import EPSILON, LEAST_NOISE
+from dpstudy.parts.released_statistics import EPSILON
 from dpstudy.parts.scattering_features import COEFFICIENTS
 
 if TYPE_CHECKING:
@@ -53,11 +53,7 @@ class Scattering(Data):
             )
         if self.released and self.groups:
             raise SpecError(f"groups must be 0 where statistics are released, got {self.groups}")
-        if self.released and self.released < LEAST_NOISE:
-            raise SpecError(
-                f"released must be 0, or at least {LEAST_NOISE:g} to be accounted for, got "
-                f"{self.released}"
-            )
+        released_statistics.check_noise(self.released)
         self.check_held_out()
 
     @property

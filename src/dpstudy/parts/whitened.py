@@ -29,7 +29,6 @@ from dpstudy.parts import (
 from dpstudy.parts.dataset import Data, hold_out
 from dpstudy.parts.images import DATASETS, IMAGE_SHAPE, TRAINING_EXAMPLES
 from dpstudy.parts.part import SpecError, choose, part, static
-from dpstudy.parts.released_statistics import LEAST_NOISE
 from dpstudy.parts.synthetic_images import SCENES
 
 if TYPE_CHECKING:
@@ -105,11 +104,7 @@ class Whitened(Data):
         for field in ("exponent", "drawn"):
             if getattr(self, field) < 0:
                 raise SpecError(f"{field} must be at least 0, got {getattr(self, field)}")
-        if self.released and self.released < LEAST_NOISE:
-            raise SpecError(
-                f"released must be 0, or at least {LEAST_NOISE:g} to be accounted for, got "
-                f"{self.released}"
-            )
+        released_statistics.check_noise(self.released)
         self.check_held_out()
 
     @property

@@ -18,10 +18,10 @@ from dpstudy.page.figure import (
     not_yet_run,
 )
 from dpstudy.page.lines import Line, dataset_of
-from dpstudy.papers.across.leaderboard import MULTIPLES
+from dpstudy.papers.across.leaderboard import HELD_OUT, MULTIPLES
 from dpstudy.papers.across.published import PUBLISHED
 from dpstudy.papers.across.recipe_parts import PLAIN
-from dpstudy.papers.across.recipe_search import EPSILONS, EXPONENTS, label_of
+from dpstudy.papers.across.recipe_search import EPSILONS, SETTINGS
 from dpstudy.parts.images import DATASETS
 
 
@@ -52,9 +52,9 @@ def reached(reading: Reading) -> Table | Note:
     return Table(
         name="recipe-reached",
         caption=(
-            "Test accuracy of the recipe, settings chosen on held-out training examples at ε = 3: "
-            "mean over seeds with its 95 % interval, low to high, and median. A seed draws "
-            "synthetic images, filters, batches and noise."
+            "Test accuracy of the recipe, settings chosen on held-out training examples with the "
+            "noise of ε = 3: mean over seeds with its 95 % interval, low to high, and median. A "
+            "seed draws synthetic images, filters, batches and noise."
         ),
         data=pd.DataFrame(rows),
         formats={"true ε": "{:.2f}", **dict.fromkeys(percent, "{:.2%}")},
@@ -95,20 +95,25 @@ def cost() -> Table | Note:
 
 def _searched(reading: Reading) -> pd.DataFrame:
     """Return the held-out accuracy of each setting that is stored, a row a dataset and setting."""
-    of = {
-        label_of(exponent, multiple): (exponent, multiple)
-        for exponent in EXPONENTS
-        for multiple in MULTIPLES
-    }
     finals = reading.finals
-    rows = finals[finals.label.isin(of)] if len(finals) else finals
+    rows = finals[finals.label.isin(SETTINGS)] if len(finals) else finals
     return pd.DataFrame(
         [
-            {"dataset": row.dataset, "label": row.label, "accuracy": row.test_accuracy}
-            | dict(zip(("exponent", "multiple"), of[row.label], strict=True))
+            {
+                "dataset": row.dataset,
+                "label": row.label,
+                "exponent": SETTINGS[row.label][0],
+                "true ε": row.epsilon_pld,
+                "accuracy": row.test_accuracy,
+            }
             for row in rows.itertuples()
         ]
     )
+
+
+def spent_on_fewer(epsilon: float) -> str:
+    """Return the sentence that says what the noise of a search costs the examples left to it."""
+    return f"The noise is that of ε = 3 on all examples; on those trained on, ε is {epsilon:.2f}."
 
 
 def whitening(reading: Reading) -> Figure | Note:
@@ -133,9 +138,9 @@ def whitening(reading: Reading) -> Figure | Note:
         fig=figure,
         name="recipe-whitening",
         caption=(
-            "Accuracy on 10,000 held-out training examples at ε = 3, best of three rates, one "
-            "seed, against the exponent that components are divided by: 0 leaves their variances, "
-            "1/2 makes them equal."
+            f"Accuracy on {HELD_OUT:,} held-out training examples, best of three rates, one seed, "
+            "against the power of its variance that a component is divided by: 0 leaves variances "
+            f"as they are, 1/2 makes them equal. {spent_on_fewer(data['true ε'].max())}"
         ),
         alt=f"Held-out accuracy by exponent. {said}.",
         data=best,
@@ -146,7 +151,7 @@ def transferred(reading: Reading) -> Table | Note:
     """Return what the settings that one dataset chooses are worth on the others."""
     data = _searched(reading)
     counts = data.groupby("dataset").size() if len(data) else pd.Series(dtype=int)
-    whole = [name for name in reading.experiment.datasets if counts.get(name) == len(_LABELS)]
+    whole = [name for name in reading.experiment.datasets if counts.get(name) == len(SETTINGS)]
     if len(whole) < 2:
         return not_yet_run("Settings of another dataset", reading.command)
     by_label = {name: data[data.dataset == name].set_index("label").accuracy for name in whole}
@@ -169,9 +174,6 @@ def transferred(reading: Reading) -> Table | Note:
     )
 
 
-_LABELS = [label_of(exponent, multiple) for exponent in EXPONENTS for multiple in MULTIPLES]
-
-
 @for_each_dataset("The recipe, changed")
 def changed(reading: Reading, plain: Reading) -> Table | Note:
     """Return what each change of the recipe does to its held-out accuracy.
@@ -191,14 +193,14 @@ def changed(reading: Reading, plain: Reading) -> Table | Note:
     ]
     if not rows:
         return not_yet_run("The recipe, changed", reading.command)
-    count = 10_000
-    apart = 2 * (2 * base * (1 - base) / count) ** 0.5
+    apart = 2 * (2 * base * (1 - base) / HELD_OUT) ** 0.5
     return Table(
         name=reading.experiment.name,
         caption=(
-            f"{DATASETS[dataset_of(reading)]}, ε = 3: accuracy on {count:,} held-out examples at "
-            f"the best of three rates, one seed, and points over the recipe's {base:.2%}. Less "
-            f"than {100 * apart:.1f} points could be chance."
+            f"{DATASETS[dataset_of(reading)]}: accuracy on {HELD_OUT:,} held-out examples at the "
+            f"best of three rates, one seed, and points over the recipe's {base:.2%}. Less than "
+            f"{100 * apart:.1f} points could be chance. "
+            f"{spent_on_fewer(plain.finals.epsilon_pld.max())}"
         ),
         data=pd.DataFrame(rows),
         formats={"accuracy": "{:.2%}", "points": "{:+.1f}"},

@@ -1,14 +1,15 @@
 """The recipe's settings, searched on each dataset, and what it reaches at four ε.
 
 Seven exponents of whitening, from none to all, at three learning rates each, with 10,000 training
-examples held out, at ε = 3. So the search also says what whitening is worth, and what the settings
-that one dataset chooses are worth on another. The best is trained on all examples with five seeds,
-of synthetic images, filters, sampling and noise together.
+examples held out, with the noise of ε = 3. So the search also says what whitening is worth, and
+what the settings that one dataset chooses are worth on another. The best is trained on all examples
+with five seeds, of synthetic images, filters, sampling and noise together.
 """
 
 from __future__ import annotations
 
 from functools import partial
+from itertools import product
 
 from dpstudy.lab.search import Search, Then
 from dpstudy.papers.across.leaderboard import MULTIPLES, on_all, with_rate
@@ -29,10 +30,11 @@ def _run(dataset: str, exponent: float, multiple: float) -> Run:
     return with_rate(vary(recipe(dataset), exponent=exponent), multiple)
 
 
+# By label, its exponent and its multiple of the recipe's rate.
+SETTINGS = {label_of(*setting): setting for setting in product(EXPONENTS, MULTIPLES)}
 _GRID = {
-    label_of(exponent, multiple): tuple(_run(dataset, exponent, multiple) for dataset in DATASETS)
-    for exponent in EXPONENTS
-    for multiple in MULTIPLES
+    label: tuple(_run(dataset, *setting) for dataset in DATASETS)
+    for label, setting in SETTINGS.items()
 }
 RECIPE_SEARCH = Search(
     name="recipe-search",
