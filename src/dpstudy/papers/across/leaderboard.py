@@ -83,13 +83,13 @@ def methods(dataset: str) -> dict[str, Run]:
     }
 
 
-def with_rate(run: Run, multiple: float) -> Run:
-    """Return the run at the ε of the search, on fewer examples, at a multiple of its rate.
+def with_rate(run: Run, multiple: float, epsilon: float = EPSILON) -> Run:
+    """Return the run at the ε of a search, on fewer examples, at a multiple of its rate.
 
     The noise is that of all examples: on fewer, the same noise costs a little more.
     """
     rate = multiple * run.optimizer.learning_rate
-    return vary(at_epsilon(EPSILON, run), learning_rate=rate, held_out=HELD_OUT)
+    return vary(at_epsilon(epsilon, run), learning_rate=rate, held_out=HELD_OUT)
 
 
 def on_all(epsilon: float, best: Run) -> Run:

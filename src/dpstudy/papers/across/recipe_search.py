@@ -2,8 +2,10 @@
 
 Seven exponents of whitening, from none to all, at three learning rates each, with 10,000 training
 examples held out, with the noise of ε = 3. So the search also says what whitening is worth, and
-what the settings that one dataset chooses are worth on another. The best is trained on all examples
-with five seeds, of synthetic images, filters, sampling and noise together.
+what the settings that one dataset chooses are worth on another. At the other ε the three exponents
+in the middle are searched, at rates in proportion to ε, as noise is in inverse proportion. The best
+at each ε is trained on all examples with five seeds, of synthetic images, filters, sampling and
+noise together.
 """
 
 from __future__ import annotations
@@ -12,39 +14,55 @@ from functools import partial
 from itertools import product
 
 from dpstudy.lab.search import Search, Then
-from dpstudy.papers.across.leaderboard import MULTIPLES, on_all, with_rate
+from dpstudy.papers.across.leaderboard import EPSILON, MULTIPLES, on_all, with_rate
 from dpstudy.papers.across.recipe import recipe
 from dpstudy.parts.run import Run, vary
 
 DATASETS = ("cifar-10", "fashion-mnist", "mnist")
+EPSILONS = (EPSILON, 1.0, 2.0, 8.0)
 EXPONENTS = (0.0, 0.2, 0.3, 0.4, 0.5, 0.6, 1.0)
-EPSILONS = (3.0, 1.0, 2.0, 8.0)
+# Those tried at an ε other than `EPSILON`.
+_MIDDLE = (0.3, 0.4, 0.5)
 
 
-def label_of(exponent: float, multiple: float) -> str:
-    """Return the label of a setting, its rate as a multiple of the recipe's."""
-    return f"exponent {exponent:g}, rate x {multiple:g}"
+def label_of(exponent: float, multiple: float, epsilon: float = EPSILON) -> str:
+    """Return the label of a setting, its rate as a multiple of the recipe's at that ε."""
+    setting = f"exponent {exponent:g}, rate x {multiple:g}"
+    return setting if epsilon == EPSILON else f"epsilon {epsilon:g}, {setting}"
 
 
-def _run(dataset: str, exponent: float, multiple: float) -> Run:
-    return with_rate(vary(recipe(dataset), exponent=exponent), multiple)
+def _run(dataset: str, exponent: float, multiple: float, epsilon: float = EPSILON) -> Run:
+    run = vary(recipe(dataset), exponent=exponent)
+    return with_rate(run, multiple * epsilon / EPSILON, epsilon)
 
 
-# By label, its exponent and its multiple of the recipe's rate.
+# By label, what is searched at `EPSILON`: exponent, and multiple of the recipe's rate.
 SETTINGS = {label_of(*setting): setting for setting in product(EXPONENTS, MULTIPLES)}
-_GRID = {
-    label: tuple(_run(dataset, *setting) for dataset in DATASETS)
-    for label, setting in SETTINGS.items()
+# By ε and label, exponent, multiple and ε of what is searched there.
+_SEARCHED = {
+    epsilon: {
+        label_of(*setting): setting
+        for setting in product(EXPONENTS if epsilon == EPSILON else _MIDDLE, MULTIPLES, (epsilon,))
+    }
+    for epsilon in EPSILONS
 }
 RECIPE_SEARCH = Search(
     name="recipe-search",
-    title="The recipe: seven exponents of whitening, three rates, and the best at four epsilons",
-    variants=_GRID,
+    title="The recipe: exponents of whitening and learning rates, and the best at four epsilons",
+    variants={
+        label: tuple(_run(dataset, *setting) for dataset in DATASETS)
+        for settings in _SEARCHED.values()
+        for label, setting in settings.items()
+    },
     seeds=dict.fromkeys(DATASETS, 1),
-    groups={"best": tuple(_GRID)},
+    groups={
+        f"best at epsilon {epsilon:g}": tuple(settings) for epsilon, settings in _SEARCHED.items()
+    },
     best_seeds=0,
     then={
-        f"epsilon {epsilon:g}": Then("best", partial(on_all, epsilon), seeds=5)
+        f"epsilon {epsilon:g}": Then(
+            f"best at epsilon {epsilon:g}", partial(on_all, epsilon), seeds=5
+        )
         for epsilon in EPSILONS
     },
     in_smoke=(label_of(0.4, 1.0),),
