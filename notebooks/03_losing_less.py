@@ -23,8 +23,8 @@
 #   by 0.32 and 1.36 after 20, at 1.63.
 # - Nothing of it is left at the end, at a true ε of 2.36 and 2.38. The composite loss gains -0.03
 #   points on MNIST (95 % interval -0.10 to 0.03) and 0.02 on Fashion-MNIST (-0.16 to 0.21).
-# - On scattering features a little of it stays: 0.26 points on MNIST (0.14 to 0.37), with five
-#   seeds.
+# - On scattering features a little of it stays: 0.26 points on MNIST (0.14 to 0.37) and perhaps
+#   0.33 on Fashion-MNIST (-0.17 to 0.83), with five seeds.
 #
 # **To do.** Where the budget ends the training early, try the composite loss. Where it does not, on
 # pixels, cross-entropy comes to the same with three settings fewer.
