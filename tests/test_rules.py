@@ -6,6 +6,7 @@ import inspect
 import json
 from dataclasses import replace
 from datetime import UTC, datetime
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -44,7 +45,8 @@ from dpstudy.parts.activation import Relu
 from dpstudy.parts.mechanism import NoPrivacy
 from dpstudy.parts.run import Run, vary
 
-REPRODUCED, PARTLY, UNDECIDED, NOT_REPRODUCED, REFUTED, NOT_YET_RUN = Verdict
+ROOT = Path(__file__).parents[1]
+REPRODUCED, PARTLY, UNDECIDED, NOT_REPRODUCED, REFUTED, NOT_YET_RUN, NOT_TESTED = Verdict
 
 BASE = Run(epochs=4)
 SWEEP = {f"s={s}": vary(BASE, scale=float(s)) for s in range(1, 11)}
@@ -374,7 +376,7 @@ def test_a_statement_has_the_verdict_of_its_stored_outcome(results, stored, verd
 
 def test_what_no_run_can_decide_says_why(results):
     outcome = judged(Untested("the paper prints no settings", (TANH,)))
-    assert (outcome.verdict, outcome.short) == (NOT_YET_RUN, "not yet run")
+    assert (outcome.verdict, outcome.short) == (NOT_TESTED, "not tested")
     assert outcome.finding == "Not tested: the paper prints no settings."
 
 
@@ -455,6 +457,19 @@ def test_shuffled_runs_are_held_to_what_is_proven_for_them(results):
     assert "less than 8.50 cannot be proven" in judged(SPENT).finding
 
 
+def test_what_an_audit_shows_refutes_an_epsilon_that_is_less(results):
+    keep("tanh", [0.9] * 3, epsilon={"pld": [31.0] * 4, "claimed-gdp": [2.9] * 4})
+    whole = records.read(ROOT / "results" / "audits" / "tanh-filter.json", "audits")
+    path = records.folder("audits") / "broken.json"
+    path.parent.mkdir(parents=True)
+    for shown, verdict in ((2.9, NOT_REPRODUCED), (8.61, REFUTED)):
+        records.write(path, "audits", whole | {"lower_bound": shown})
+        outcome = judged(replace(SPENT, audit="broken"))
+        assert outcome.verdict == verdict
+        assert ("audited" in outcome.ours) == (verdict == REFUTED)
+    assert outcome.finding.endswith("An audit shows at least 8.61.")
+
+
 def test_an_epsilon_without_bound_is_above_any_that_is_quoted(results):
     keep("tanh", [0.9] * 3, epsilon={"pld": [2.0, 2.0, 2.0, None], "rdp-2019": [2.0] * 4})
     claim = Claim("one", "Table 0", "So.", {"mnist": SPENT}, moment("2026-11-20"))
@@ -523,16 +538,13 @@ def asks(rule):
     """Return a fingerprint of what a rule decides: its code, without docstrings and wording."""
     tree = ast.parse(inspect.getsource(inspect.getmodule(rule)))
     [body] = [node for node in tree.body if getattr(node, "name", "") == rule.__name__]
-    [decide] = [
-        n
-        for n in body.body
-        if getattr(n, "name", "") == ("judge" if rule is Statement else "decide")
-    ]
-    decide.body = decide.body[1:]
-    for node in ast.walk(decide):
-        if isinstance(node, ast.Constant) and isinstance(node.value, str):
-            node.value = ""
-    return hashlib.sha256(ast.dump(decide).encode()).hexdigest()[:12]
+    functions = [n for n in body.body if getattr(n, "name", "") in ("judge", "decide")]
+    for function in functions:
+        function.body = function.body[1:]
+        for node in ast.walk(function):
+            if isinstance(node, ast.Constant) and isinstance(node.value, str):
+                node.value = ""
+    return hashlib.sha256("".join(map(ast.dump, functions)).encode()).hexdigest()[:12]
 
 
 ASKED = {
@@ -541,7 +553,7 @@ ASKED = {
     Gain: ("2026-11-24T18:03:00+00:00", "ab4ea66e16d0"),
     Throughout: ("2026-11-24T18:03:00+00:00", "5751c1ef0f53"),
     Ratio: ("2026-11-24T18:03:00+00:00", "129dd5503c16"),
-    Spent: ("2026-11-21T13:32:00+00:00", "c6e3ceceebfb"),
+    Spent: ("2026-11-25T22:20:00+00:00", "8ed7f194a5a9"),
     Statement: ("2026-11-21T13:32:00+00:00", "ae3d0be2f90e"),
     Cluster: ("2026-11-24T18:03:00+00:00", "a85690e64747"),
     Share: ("2026-11-24T18:03:00+00:00", "8b9cdb043edd"),

@@ -1,4 +1,4 @@
-"""The front page: what each paper claimed, what is left of it, and how its claims stand."""
+"""The front page: what each paper claimed, and what is left of it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from dpstudy.parts.images import DATASETS
 
 
 def what_is_left(judged: Ledger) -> Table:
-    """Return a row a paper: what it claimed, what is left, and a count of its verdicts."""
+    """Return a row a paper: what it claimed, and what is left."""
     said = {
         "tempered sigmoids": _tempered_sigmoids(judged),
         "losing less": _losing_less(judged),
@@ -27,19 +27,14 @@ def what_is_left(judged: Ledger) -> Table:
         "tanh filter": _tanh_filter(judged),
     }
     rows = [
-        {
-            "paper": paper,
-            "claimed": claimed,
-            "what is left": left,
-            "verdicts": _counts(judged, paper),
-        }
+        {"paper": paper, "claimed": claimed, "what is left": left}
         for paper, (claimed, left) in said.items()
     ]
     return Table(
         name="what-is-left",
         caption=(
-            "The four papers: what each changes and promises, what is left of it here so far, and "
-            "the verdicts on its claims."
+            "The four papers: what each changes and promises, and what is left of it here so far. "
+            "Points are means over seeds, with the 95 % interval in brackets."
         ),
         data=pd.DataFrame(rows),
     )
@@ -84,16 +79,17 @@ def _tempered_sigmoids(judged: Ledger) -> tuple[str, str]:
             )
             published.append(f"{points(better - worse, 1)} on {DATASETS[entry.dataset]}")
     claimed = f"A bounded activation in place of relu: {', '.join(published)}, at the same ε."
-    return claimed, f"Each at its own best setting: {gains(judged, 'table-3-gain')}"
+    return claimed, f"Each at its own best, at the published ε: {gains(judged, 'table-3-gain')}"
 
 
 def _losing_less(judged: Ledger) -> tuple[str, str]:
     before, after = (100 * value.accuracy for value in losing_less.ACCURACIES)
     holds = _holds(judged, "gradient-norm-sum")
-    eq_11 = "holds" if holds else "adds norms that have to be multiplied"
+    eq_11 = "holds" if holds else "is false: it adds norms where the true bound multiplies them"
     return (
         f"Another loss under a curriculum: {before:.1f} to {after:.1f} % on CIFAR-10 at ε < 3.",
-        f"Against cross-entropy, at the paper's settings: {gains(judged, 'losing-less-better')} "
+        "Against cross-entropy at the paper's settings, at the end: "
+        f"{gains(judged, 'losing-less-better')} "
         f"The bound behind its penalty, Eq. 11, {eq_11}.",
     )
 
@@ -140,8 +136,3 @@ def _filter_made_sound() -> str:
         return ""
     said = _gain(of["points"], of["low"], of["high"])
     return f" With a clip after it, against flat clipping at a true ε of 3: {said} on MNIST."
-
-
-def _counts(judged: Ledger, paper: str) -> str:
-    counted = judged.of(paper).counts
-    return ", ".join(f"{count} {verdict}" for verdict, count in counted.items() if count)

@@ -25,6 +25,7 @@ SIGNS = {
     Verdict.NOT_REPRODUCED: "○",
     Verdict.REFUTED: "✕",
     Verdict.NOT_YET_RUN: "·",
+    Verdict.NOT_TESTED: "–",
 }
 _SMALL = "font-size: 0.9em; opacity: 0.8"
 # A row is a claim beside its verdicts; on a phone these go below it.
@@ -110,8 +111,8 @@ class ClaimTable(_Captioned):
 
 def _finding(entry: Entry) -> str:
     dataset = f"{DATASETS[entry.dataset]}: " if entry.dataset else ""
-    first = " The rule is older than its runs." if entry.rule_came_first else ""
-    found = escape(f"{dataset}{entry.outcome.finding}{first}")
+    late = " The rule is younger than these runs." if entry.rule_came_first is False else ""
+    found = escape(f"{dataset}{entry.outcome.finding}{late}")
     named = f"<code>{escape(entry.id)}</code>"
     if isinstance(entry.rule, Statement):
         named = f'<a href="06_theorems.html#{entry.rule.name}">{named}</a>'
@@ -161,8 +162,8 @@ def table(paper: str, judged: Ledger) -> ClaimTable:
 
 
 def by_paper(judged: Ledger) -> Figure:
-    """Draw how many verdicts of each kind each paper has."""
-    papers = {paper: of_one.counts for paper, of_one in _papers(judged)}
+    """Draw how many verdicts of each kind the headline claims of each paper have."""
+    papers = {paper: of_one.headlines.counts for paper, of_one in _papers(judged)}
     data = pd.DataFrame(
         {"paper": paper, "verdict": str(verdict), "count": count}
         for paper, counted in papers.items()
@@ -185,7 +186,7 @@ def by_paper(judged: Ledger) -> Figure:
     return Figure(
         fig=figure,
         name="verdicts-by-paper",
-        caption="The claims of the four papers by verdict, computed from what is stored now.",
+        caption="The headline claims of the four papers by verdict, from what is stored now.",
         alt=f"A bar for each paper, divided by verdict. {said}.",
         data=data,
     )

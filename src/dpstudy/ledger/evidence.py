@@ -147,7 +147,7 @@ class Evidence:
     def __init__(self) -> None:
         self.damaged: dict[str, None] = {}
         self._readings: dict[tuple[str, str], Reading] = {}
-        self._statements: dict[str, dict[str, Any]] | None = None
+        self._records: dict[str, dict[str, dict[str, Any]]] = {}
 
     def side(self, runs: Runs, dataset: str) -> Side:
         """Return what is stored on a dataset of the runs that are named."""
@@ -170,11 +170,18 @@ class Evidence:
 
     def statement(self, name: str) -> dict[str, Any] | None:
         """Return the stored outcome of a check of a statement; None if there is none."""
-        if self._statements is None:
-            self._statements, errors = records.read_all(records.folder("theorems"), "theorems")
-            lines = (f"theorems/{error.path.name}: {error.reason}" for error in errors)
+        return self._recorded("theorems").get(name)
+
+    def audit(self, name: str) -> dict[str, Any] | None:
+        """Return the stored outcome of an audit; None if there is none."""
+        return self._recorded("audits").get(name)
+
+    def _recorded(self, kind: str) -> dict[str, dict[str, Any]]:
+        if kind not in self._records:
+            self._records[kind], errors = records.read_all(records.folder(kind), kind)
+            lines = (f"{kind}/{error.path.name}: {error.reason}" for error in errors)
             self.damaged.update(dict.fromkeys(lines))
-        return self._statements.get(name)
+        return self._records[kind]
 
     def _reading(self, experiment: Experiment, dataset: str) -> Reading:
         key = experiment.name, dataset

@@ -104,6 +104,12 @@ class Ledger:
             found.setdefault(entry.claim.id, (entry.claim, []))[1].append(entry)
         return list(found.values())
 
+    @property
+    def headlines(self) -> Ledger:
+        """The part about what the papers stand for."""
+        mine = tuple(entry for entry in self.entries if entry.claim.headline)
+        return Ledger(mine, self.damaged)
+
     def of(self, paper: str) -> Ledger:
         """Return the part about one paper, by its short name."""
         mine = tuple(entry for entry in self.entries if entry.paper == paper)

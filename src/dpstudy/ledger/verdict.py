@@ -16,6 +16,7 @@ class Verdict(StrEnum):
     NOT_REPRODUCED = "not reproduced"
     REFUTED = "refuted"
     NOT_YET_RUN = "not yet run"
+    NOT_TESTED = "not tested"
 
 
 @dataclass(frozen=True)

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import ClassVar
 
-from dpstudy.ledger.evidence import Runs, Trained
+from dpstudy.ledger.evidence import Evidence, Runs, Trained
 from dpstudy.ledger.published import Number
 from dpstudy.ledger.rules.measures import best
 from dpstudy.ledger.rules.rule import Rule
-from dpstudy.ledger.verdict import Outcome, UndecidedError, graded
+from dpstudy.ledger.verdict import Outcome, UndecidedError, Verdict, graded
 from dpstudy.ledger.wording import epsilon, rounded_down
 
 _PROVEN = ("pld", "shuffled-pld")
@@ -32,20 +32,37 @@ class Spent(Rule):
     Attributes:
         published: the quoted ε.
         runs: whose runs.
+        audit: the name of an audit of the same mechanism, if there is one.
     """
 
     published: Number
     runs: Runs
+    audit: str = ""
     kind: ClassVar[str] = "spent"
-    changed: ClassVar[datetime] = datetime.fromisoformat("2026-11-21T13:32+00:00")
+    changed: ClassVar[datetime] = datetime.fromisoformat("2026-11-25T22:20+00:00")
     full: ClassVar[str] = (
-        "The proven ε of the runs, for the sampling they performed, is at most the quoted one."
+        "The proven ε of the runs, for the sampling they performed, is at most the quoted one, "
+        "rounded to as many digits. Refuted where an audit shows more than is quoted."
     )
 
     @property
     def numbers(self) -> tuple[Number, ...]:
         """See `Rule`."""
         return (self.published,)
+
+    def judge(self, evidence: Evidence, dataset: str) -> Outcome:
+        """See `Rule`: what an audit shows is beyond doubt, whatever can be proven."""
+        outcome = super().judge(evidence, dataset)
+        audited = evidence.audit(self.audit)
+        if not outcome.ours or audited is None or audited["lower_bound"] <= self.published.value:
+            return outcome
+        shown = audited["lower_bound"]
+        return replace(
+            outcome,
+            verdict=Verdict.REFUTED,
+            finding=f"{outcome.finding} An audit shows at least {rounded_down(shown)}.",
+            ours=outcome.ours | {"audited": shown},
+        )
 
     def decide(self, *sides: Sequence[Trained]) -> Outcome:
         """See `Rule`."""

@@ -83,7 +83,7 @@ _TRAINING = (
     Claim(
         "losing-less-better-at-equal-effort",
         "Abstract, Figure 3",
-        "The same, each at its own best learning rate.",
+        "It ends higher than cross-entropy, each at its own best learning rate.",
         on(
             SMALL,
             Difference,
@@ -97,7 +97,7 @@ _TRAINING = (
     Claim(
         "losing-less-better-with-relu",
         "Abstract, Figure 3",
-        "The same with relu in place of tanh.",
+        "It ends higher than cross-entropy with relu in place of tanh.",
         on(
             SMALL,
             Difference,
@@ -214,13 +214,13 @@ _ABLATION = (
     _better(
         "losing-less-above-squared-error-and-cross-entropy",
         "Section 4.3, Figure 10",
-        "The same of squared error and cross-entropy under the curriculum.",
+        "It ends above squared error and cross-entropy under the curriculum.",
         _ablated("squared error and cross-entropy"),
     ),
     _better(
         "losing-less-above-squared-error-and-focal",
         "Section 4.3, Figure 10",
-        "The same without the penalty.",
+        "It ends above itself without the penalty.",
         _ablated("squared error and focal"),
     ),
     Claim(
