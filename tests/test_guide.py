@@ -94,6 +94,20 @@ def test_fewer_seeds_are_named_where_they_are_ahead():
         assert any(part.startswith(begins) for part in said.split("; ")) == ahead
 
 
+def test_a_run_that_is_stopped_counts_with_the_epoch_where_its_epsilon_ends():
+    parts = guide.ahead_if_stopped().text.removesuffix(".").split("; ")
+    said = r"(.+) at ε = (.+): (.+)% after epoch (\d+) of .+ \(([^:]+): (.+)\)"
+    for shown, wanted, percent, epoch, name, variant in (re.match(said, p).groups() for p in parts):
+        dataset = next(key for key, value in DATASETS.items() if value == shown)
+        curves = line(name, dataset, variant).own.curves
+        within = curves[curves.epsilon_pld <= float(wanted)]
+        assert within.epoch.max() == int(epoch) < curves.epoch.max()
+        last = within[within.epoch == int(epoch)].test_accuracy
+        assert len(last) >= 3 and f"{100 * last.mean():.1f}" == percent
+        row = guide.starting_points().data.set_index(["dataset", "wanted ε"])
+        assert last.mean() > row.loc[(shown, float(wanted)), "mean"]
+
+
 def test_gains_are_those_of_the_ledger():
     said = guide.choices(ledger()).data.set_index("choice")["points of accuracy gained"]
     low, high = above(
@@ -121,6 +135,17 @@ def test_how_to_choose():
     for dataset, points in (("mnist", 0.005), ("fashion-mnist", -0.03)):
         found = gain(*(line(against, dataset, name) for name in best))
         assert found["points"] == pytest.approx(points, abs=0.004)
+    losses = "composite", "cross-entropy"
+    for dataset in ("mnist", "fashion-mnist"):
+        low, high = above("losing-less-figure-3", dataset, *losses)
+        assert low < 0 < high < 0.003
+    filtered = gain(
+        *(
+            line("tanh-filter-at-equal-epsilon", "mnist", f"{one}, best")
+            for one in ("filter, then clipped", "flat clipping")
+        )
+    )
+    assert filtered["points"] == pytest.approx(-0.005, abs=0.001) and filtered["high"] < 0
     layers = line("tempered-sigmoids-layer-wise", "mnist", "layer-wise, best")
     shared = line("tempered-sigmoids-layer-wise", "mnist", "shared, best")
     assert layers.accuracy.mean() < shared.accuracy.mean()

@@ -15,6 +15,7 @@ from dpstudy.chapters.audits.mechanisms import AUDITS
 from dpstudy.chapters.explorer import sections, words
 from dpstudy.lab import readings, records
 from dpstudy.lab.experiment import Experiment
+from dpstudy.lab.store import Result
 from dpstudy.page.results import CLAIMED_AND_PROVEN
 from dpstudy.papers import EXPERIMENTS
 from dpstudy.parts.images import DATASETS
@@ -33,12 +34,14 @@ class Setting:
         variant: its label in the experiment.
         run: what was trained, at seed 0 and without measures.
         runs: one row a seed, as in `Reading.finals`: a run that diverged counts as a guess.
+        results: the same runs, epoch by epoch.
     """
 
     experiment: str
     variant: str
     run: Run
     runs: pd.DataFrame
+    results: tuple[Result, ...]
 
     @property
     def accuracy(self) -> pd.Series:
@@ -119,11 +122,11 @@ def _of(experiment: Experiment) -> Iterator[Setting]:
     if not reading.found:
         return
     alone = [_alone(result.run) for _, result in reading.found]
-    finals = reading.finals.assign(run=alone)
+    finals = reading.finals.assign(run=alone, result=[result for _, result in reading.found])
     # A run that was given up has no accuracy of its last epoch.
     whole = finals[~finals.stopped]
     for (label, run), runs in whole.groupby(["label", "run"], sort=False):
-        yield Setting(experiment.name, str(label), run, runs)
+        yield Setting(experiment.name, str(label), run, runs, tuple(runs.result))
 
 
 def _alone(run: Run) -> Run:
