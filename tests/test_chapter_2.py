@@ -18,6 +18,7 @@ from dpstudy.papers.tempered_sigmoids.figures.accuracy import OWN, SHARED, all_g
 from dpstudy.papers.tempered_sigmoids.published import BEST_TRIPLETS, NUMBERS
 from dpstudy.papers.tempered_sigmoids.searches import SEARCH_RATES
 
+ROOT = Path(__file__).parents[1]
 says = said_by("02_tempered_sigmoids")
 DATASETS = ("mnist", "fashion-mnist", "cifar-10")
 MNIST, FASHION, CIFAR = DATASETS
@@ -61,6 +62,7 @@ def test_what_is_published_and_found_on_mnist():
     apart = [100 * gain(dataset, "published").points for dataset in DATASETS]
     says(f"reports {apart[0]:.1f}, {apart[1]:.1f} and {apart[2]:.1f} points more accuracy")
     own = gain(MNIST, OWN)
+    says(f"at the quoted ε of {published('mnist, epsilon')}, tanh ends at {percent(own.tanh)} and")
     says(f"tanh ends at {percent(own.tanh)} and relu at {percent(own.relu)}: tanh gains")
     interval = f"{100 * own.low:.2f} to {100 * own.high:.2f}"
     says(f"tanh gains {100 * own.points:.2f} points (95 % interval {interval})")
@@ -70,13 +72,18 @@ def test_what_is_published_and_found_on_mnist():
 def test_what_is_left_on_fashion_mnist():
     shared, own = gain(FASHION, SHARED), gain(FASHION, OWN)
     says(
-        f"gives tanh {100 * shared.points:.2f} points; each at its own best, "
+        f"gives tanh {100 * shared.points:.2f} points; each at its best of a search of 24, "
         f"{100 * own.points:.2f} ({100 * own.low:.2f} to {100 * own.high:.2f}) are left"
+    )
+    known = median("calibrated", FASHION, "tanh")
+    says(
+        f"best setting known of tanh, {percent(known)}, which is {100 * (known - own.relu):.1f} "
+        f"points above the best of relu, {percent(own.relu)}"
     )
     assert own.points < shared.points / 2
     finals = reading("table-3-search", FASHION).finals_with("learning_rate")
     [rate] = set(finals[finals.label == "relu, private, best"].learning_rate)
-    says(f"The best rate of relu, {rate:g}, is the highest that was searched")
+    says(f"the rate of that, {rate:g}, is the highest that was searched")
     assert rate == SEARCH_RATES["sgd", True][1]
 
 
@@ -85,7 +92,7 @@ def test_the_order_turns_round_on_cifar_10():
     relu, tanh = (median("cifar-10-rates", CIFAR, f"{name}, rate 4") for name in ("relu", "tanh"))
     stated = [100 * published(f"cifar-10, DP-SGD, {name}") for name in ("tanh", "relu")]
     says(
-        f"tanh ends at {percent(shared.tanh, 1)} and relu at {percent(shared.relu, 1)}, where "
+        f"tanh at {percent(shared.tanh, 1)} and relu at {percent(shared.relu, 1)}, where "
         f"{stated[0]:.1f} and {stated[1]:.1f} % are published"
     )
     says(
@@ -103,6 +110,12 @@ def test_the_order_turns_round_on_cifar_10():
         f"relu ends at {percent(relu, 1)} instead of {percent(shared.relu, 1)}, and tanh at "
         f"{percent(tanh, 1)} instead of {percent(shared.tanh, 1)}"
     )
+    at_best, at_shared = (
+        median(name, CIFAR, label, "epsilon_pld")
+        for name, label in (("cifar-10-rates", "relu, rate 4"), ("figure-3", "relu"))
+    )
+    says(f"with noise for ε = {at_best:.2f}, where that of the shared setting comes to")
+    says(f"comes to {at_shared:.2f}. Of rates")
 
 
 def test_table_3_and_its_search():
@@ -157,6 +170,11 @@ def test_accuracy_against_epsilon():
     ]
     says(f"That adds {added[0]:.2f} points to tanh on MNIST and {added[1]:.2f} on Fashion-MNIST")
     least = median("shuffled", MNIST, "tanh", "epsilon_shuffled-at-least")
+    worst, trained = (
+        json.loads((ROOT / "results" / "audits" / f"shuffled-{of}.json").read_text())["lower_bound"]
+        for of in ("proof", "trained-weights")
+    )
+    says(f"at least {worst:.2f}, and on those of a trained network {trained:.2f}, by")
     quoted = published("mnist, epsilon")
     says(f"give away ε = {int(least * 100) / 100} on MNIST, where {quoted} is quoted")
 
@@ -248,9 +266,9 @@ def test_layers_and_classes():
 
 
 def test_how_to_read_says_what_all_runs_were_trained_on():
-    page = (Path(__file__).parents[1] / "book" / "how_to_read.md").read_text()
+    page = (ROOT / "book" / "how_to_read.md").read_text()
     assert "Every run was trained on CPU cores" in page
-    files = (Path(__file__).parents[1] / "results" / "runs").glob("*.json")
+    files = (ROOT / "results" / "runs").glob("*.json")
     devices = {json.loads(path.read_text())["provenance"]["device"] for path in files}
     assert devices and all("cpu" in device.lower() for device in devices)
 
