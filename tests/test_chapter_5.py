@@ -72,7 +72,8 @@ def test_bought_with_privacy():
     )
     record = records.read(records.folder("audits") / "tanh-filter.json", "audits")
     assert record["claimed"] == pytest.approx(claimed, abs=1e-4)
-    says(f"Claimed is ε = {claimed:.2f}; proven is {proven:,.0f}")
+    says(f"Claimed is ε = {claimed:.2f}. An audit")
+    says(f"no more than {proven:,.0f} is what can be proven.")
     says(f"shows at least {rounded_down(record['lower_bound'])}, about all that")
     says(f"{record['trials']:,} trials could show")
     assert record["lower_bound"] > 0.99 * record["most_shown"]
@@ -114,6 +115,12 @@ def settings(of):
 def test_the_filter_loses_at_the_settings_of_flat_clipping():
     flat, clipped = best("flat clipping"), best("filter, then clipped")
     assert settings(flat) == settings(clipped)
+    tried = {
+        one.run.mechanism.active_range
+        for label, one in clipped.reading.found
+        if label.startswith("filter, then clipped, ")
+    }
+    assert min(tried) < 0.0015 and 0.6 < max(tried) <= 1  # of 0.001 to 1, in 16 points
     found = figures.at_equal_epsilon(readings.read(AT_EQUAL_EPSILON, dataset="mnist"))
     first, second = (
         percent(found.data.set_index("technique")["seed 0"][name])
@@ -181,4 +188,5 @@ def test_norms_grow_where_the_average_falls():
 def test_epsilon_of_the_longest_norm_seen():
     rows = figures.epsilons(readings.read(find("tanh-filter-figures"), dataset="mnist"))
     seen = rows.data.set_index("technique")["ε if none is longer"]
-    says(f"ε {seen[RANGE]:,.0f} for the filter as it is, and {seen['expanded by 10']:,.0f} with")
+    says(f"filter as it is would be sure of ε = {seen[RANGE]:,.0f}, and with the active range")
+    says(f"with the active range expanded ten times of {seen['expanded by 10']:,.0f}.")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import pandas as pd
 from matplotlib.axes import Axes
@@ -47,8 +47,9 @@ def curves(
                 draw_curve(axes, line, rows, along)
             along.along(axes.xaxis)
             of.along(axes.yaxis)
-            if of == ACCURACY and along != EPOCH:
-                _draw_published(axes, drawn)
+            if of == ACCURACY:
+                heights = [] if along == EPOCH else _draw_published(axes, drawn)
+                _limit(axes, drawn.values(), heights)
         legend_below(figure)
     fate = AT_CHANCE if ACCURACY in quantities else LEFT_OUT
     said = "; ".join(
@@ -96,16 +97,28 @@ def draw_curve(axes: Axes, line: Line, rows: pd.DataFrame, along: Quantity) -> N
     axes.plot(x, rows["median"], **line.style.line, markevery=every, label=line.name)
 
 
-def _draw_published(axes: Axes, drawn: dict[Line, pd.DataFrame]) -> None:
-    """Draw the stars, and limit the axis to what it is to show, however far they are from ours."""
-    later = pd.concat(rows[rows.epoch >= CLIMB * rows.epoch.max()] for rows in drawn.values())
-    heights = [later.minimum.min(), later.maximum.max()]
+def _draw_published(axes: Axes, drawn: dict[Line, pd.DataFrame]) -> list[float]:
+    """Draw the stars, and return their heights."""
+    heights = []
     for line in drawn:
         if line.published is not None:
             at = line.published.claimed_epsilon, line.published.accuracy
             heights.append(at[1])
             star(axes, *at, line.style, f"{line.name}, published")
-    axes.set_ylim(min(heights) - 0.02, min(1.0, max(heights) + 0.02))
+    return heights
+
+
+def _limit(axes: Axes, drawn: Iterable[pd.DataFrame], heights: list[float]) -> None:
+    """Limit an axis of accuracies to the later epochs and to further heights, however far.
+
+    A line whose training broke may leave the frame: it would flatten all the others.
+    """
+    later = [rows[rows.epoch >= CLIMB * rows.epoch.max()] for rows in drawn]
+    top = max(rows.maximum.max() for rows in later)
+    learned = [rows for rows in later if rows.minimum.min() > top / 2] or later
+    heights = [*heights, min(rows.minimum.min() for rows in learned), top]
+    margin = min(0.02, 0.1 * (max(heights) - min(heights)) + 0.001)
+    axes.set_ylim(min(heights) - margin, min(1.0, max(heights) + margin))
 
 
 def _course(line: Line, of: Quantity, rows: pd.DataFrame) -> str:

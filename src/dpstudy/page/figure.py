@@ -57,7 +57,7 @@ STYLES = (
     Style("#56B4E9", (0, (6, 2, 1, 2)), "D", "xxx"),
     Style("#D55E00", (0, (3, 1, 1, 1, 1, 1)), "v", "\\\\\\"),
     Style("#CC79A7", (0, (9, 3)), "P", "+++"),
-    Style("#999999", (0, (2, 3)), "X", "--"),
+    Style("#4D4D4D", (0, (2, 3)), "X", "--"),
 )
 
 # A caption reads as text does: themes centre it, and set it light and grey.
