@@ -68,7 +68,7 @@ def in_short() -> Figure | Note:
         name="losing-less-in-short",
         caption=(
             "What the composite loss gains over cross-entropy. Lines: 95 % intervals over seeds. "
-            "Rates are chosen on held-out training examples, of five for each loss."
+            "Best rates are of five for each loss, chosen on held-out training examples."
         ),
         axis="points of test accuracy that the composite loss gains, at the same ε",
     )
@@ -130,7 +130,7 @@ def section_4_1(reading: Reading, not_private: Reading) -> Table:
         ],
         "Gain: of the composite loss over cross-entropy.",
         name="losing-less-section-4-1",
-        shown="test accuracy at the last epoch, published and ours",
+        shown="test accuracy at the last epoch",
         over={COMPOSITE: CE},
     )
 
