@@ -203,14 +203,16 @@ def test_a_table_has_what_is_published_and_ours_and_the_gain_with_its_interval()
     assert cells["points gained"] == gained and shown(table, "old")["points gained"] == MISSING
 
 
-def test_other_seeds_are_not_paired_and_one_seed_has_no_interval():
-    one = both(reading({"old": OLD}), reading({"new": NEW[:2]}))
+def test_other_seeds_are_not_paired_and_two_seeds_have_no_interval():
+    more = [*OLD, 0.956]
+    one = both(reading({"old": more}), reading({"new": NEW}))
     row = results(lines(one), over={"ours": "old"}, **LABELS).data.iloc[1]
-    welch = stats.ttest_ind(NEW[:2], OLD, equal_var=False).confidence_interval()
+    welch = stats.ttest_ind(NEW, more, equal_var=False).confidence_interval()
     assert row[["low", "high"]].tolist() == pytest.approx([welch.low, welch.high])
-    one = both(reading({"old": OLD}), reading({"new": NEW[:1]}))
+    one = both(reading({"old": OLD}), reading({"new": NEW[:2]}))
     table = results(lines(one), over={"ours": "old"}, **LABELS)
-    assert shown(table, "ours")["points gained"] == "+0.80"
+    mean = 100 * (np.mean(NEW[:2]) - np.mean(OLD))
+    assert shown(table, "ours")["points gained"] == f"{mean:+.2f}"
 
 
 def test_what_is_not_stored_has_dashes_beside_what_is_published():

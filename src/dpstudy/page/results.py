@@ -36,6 +36,8 @@ def epsilon(value: float, small: Callable[[float], str] = "{:.2f}".format) -> st
     return small(value) if value < 100 else f"{value:,.0f}"
 
 
+# Seeds: of two, Student's t makes an interval of hundreds of points.
+_FOR_AN_INTERVAL = 3
 FORMATS = {
     "published": "{:.1%}",
     **dict.fromkeys(("median", "seed 0"), "{:.2%}"),
@@ -127,13 +129,15 @@ def quartiles(values: pd.Series, name: str = "seconds") -> dict[str, float]:
 def gain(line: Line, other: Line | None) -> dict[str, object]:
     """Return the columns of a mean gain over another line, with its 95 % interval over seeds.
 
-    Of one seed there is no interval; where one is not stored, no gain.
+    Of one or two seeds there is no interval; where one is not stored, no gain.
     """
     columns: dict[str, object] = dict.fromkeys(("points", "low", "high"))
     if other is None or line.accuracy.empty or other.accuracy.empty:
         return columns
     first, second = line.accuracy, other.accuracy
     columns["points"] = first.mean() - second.mean()
+    if min(len(first), len(second)) < _FOR_AN_INTERVAL:
+        return columns
     try:
         estimate = Estimate.difference(first, second)
     except UndecidedError:
