@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import pairwise
 
 import jax
 import numpy as np
@@ -89,8 +90,8 @@ def test_more_filters_than_differ_are_refused():
         patch_features.choose_filters(flat, 5, 5000, np.random.default_rng(0))
 
 
-def by_hand(image, banks, threshold):
-    """The features of one image, patch by patch."""
+def by_hand(image, banks, threshold, grids):
+    """The features of one view, patch by patch."""
     found = []
     for bank in banks:
         side = bank.shape[0]
@@ -98,28 +99,46 @@ def by_hand(image, banks, threshold):
         responses = np.empty((height, width, bank.shape[-1]))
         for i in range(height):
             for j in range(width):
-                patch = image[i : i + side, j : j + side] / 255
+                patch = image[i : i + side, j : j + side]
                 patch = (patch - patch.mean()) / np.sqrt(patch.var() + 10 / 255**2)
                 responses[i, j] = np.tensordot(patch, bank, 3)
-        thirds = [[round(k * size / 3) for k in range(4)] for size in (height, width)]
-        for top, bottom in zip(thirds[0], thirds[0][1:], strict=False):
-            for left, right in zip(thirds[1], thirds[1][1:], strict=False):
-                region = responses[top:bottom, left:right]
-                for sign in (1, -1):
-                    found.append(np.maximum(sign * region - threshold, 0).mean((0, 1)))
+        for grid in grids:
+            cuts = [[round(k * n / grid) for k in range(grid + 1)] for n in (height, width)]
+            for top, bottom in pairwise(cuts[0]):
+                for left, right in pairwise(cuts[1]):
+                    region = responses[top:bottom, left:right]
+                    for sign in (1, -1):
+                        found.append(np.maximum(sign * region - threshold, 0).mean((0, 1)))
     return np.concatenate(found)
 
 
+def middle(image, zoom):
+    """The middle of an image, enlarged by interpolation between the centres of its pixels."""
+    size, part = len(image), round(zoom * len(image))
+    top = (size - part) // 2
+    at = np.clip((np.arange(size) + 0.5) * part / size - 0.5, 0, part - 1)
+    found = image[top : top + part, top : top + part].astype(float)
+    for axis in (0, 1):
+        low = np.minimum(at.astype(int), part - 2)
+        share = (at - low).reshape([-1 if k == axis else 1 for k in range(3)])
+        found = (1 - share) * found.take(low, axis) + share * found.take(low + 1, axis)
+    return found
+
+
 @pytest.mark.parametrize("mirrored", [False, True])
+@pytest.mark.parametrize(("zooms", "grids"), [((1.0,), (3,)), ((1.0, 0.85), (3, 1))])
 @pytest.mark.parametrize("shape", [GREY, COLOUR], ids=["grey", "colour"])
-def test_features_are_those_computed_patch_by_patch(shape, mirrored):
+def test_features_are_those_computed_patch_by_patch(shape, mirrored, zooms, grids):
     draw = np.random.default_rng(0)
     pixels = leaves(3, shape)
     banks = [draw.normal(size=(side, side, shape[-1], 4)).astype(np.float32) for side in (5, 8)]
-    found = patch_features.features(pixels, tuple(banks), 0.6, mirrored=mirrored)
+    found = patch_features.features(
+        pixels, tuple(banks), 0.6, mirrored=mirrored, zooms=zooms, grids=grids
+    )
     for image, features in zip(pixels, np.asarray(found), strict=True):
-        sides = [image, image[:, ::-1]] if mirrored else [image]
-        expected = np.sqrt(np.mean([by_hand(one, banks, 0.6) for one in sides], axis=0))
+        views = [middle(image / 255, zoom) for zoom in zooms]
+        views += [one[:, ::-1] for one in views] if mirrored else []
+        expected = np.sqrt(np.mean([by_hand(one, banks, 0.6, grids) for one in views], axis=0))
         np.testing.assert_allclose(features, expected, rtol=1e-3, atol=1e-3)
 
 

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     Filters = Float[Array, "side side c filters"]
     Pixels = UInt8[np.ndarray, "n h w c"]
 
-# Regions a side.
-GRID = 3
 # Patches that whitening is fitted to, and that filters are chosen from.
 _PATCHES = 50_000
 # Added to the variance of a patch's pixels; and, as a share of their mean, to those of whitening.
@@ -88,34 +86,48 @@ def _unlike(candidates: Float[np.ndarray, "n pixels"], count: int) -> np.ndarray
     return chosen
 
 
-@partial(jax.jit, static_argnames="mirrored")
+@partial(jax.jit, static_argnames=("mirrored", "zooms", "grids"))
 def features(
     pixels: UInt8[Array, "n h w c"],
     banks: tuple[Filters, ...],
     threshold: Array,
     *,
     mirrored: bool,
+    zooms: tuple[float, ...],
+    grids: tuple[int, ...],
 ) -> Float[Array, "n features"]:
-    """Return the square roots of thresholded responses, averaged over `GRID` x `GRID` regions.
+    """Return the square roots of thresholded responses, averaged over regions and over views.
 
     Args:
         pixels: images.
         banks: filters of one size each.
         threshold: what a response must exceed, on either side.
-        mirrored: whether to average over an image and its mirror image.
+        mirrored: whether an image's mirror image is a view of it too.
+        zooms: the views: the share of height and width that each shows, of the middle, enlarged.
+        grids: into how many regions a side an image is divided, each time by itself.
     """
 
+    def of_view(image: Float[Array, "h w c"]) -> Float[Array, "features"]:
+        found = (_responses(image, bank) for bank in banks)
+        return jnp.concatenate([_pooled(one, threshold, grid) for one in found for grid in grids])
+
     def of_one(image: UInt8[Array, "h w c"]) -> Float[Array, "features"]:
-        image = image.astype(jnp.float32) / 255
-        sides = (image, image[:, ::-1]) if mirrored else (image,)
-        found = [
-            jnp.concatenate([_pooled(_responses(one, bank), threshold) for bank in banks])
-            for one in sides
-        ]
-        return jnp.sqrt(sum(found) / len(found))
+        views = [_zoomed(image.astype(jnp.float32) / 255, zoom) for zoom in zooms]
+        views += [view[:, ::-1] for view in views] if mirrored else []
+        return jnp.sqrt(sum(map(of_view, views)) / len(views))
 
     # One image at a time: its responses stay in cache until they are pooled.
     return jax.lax.map(of_one, pixels)
+
+
+def _zoomed(image: Float[Array, "h w c"], zoom: float) -> Float[Array, "h w c"]:
+    if zoom == 1:
+        return image
+    shown = [round(zoom * size) for size in image.shape[:2]]
+    top, left = ((size - part) // 2 for size, part in zip(image.shape[:2], shown, strict=True))
+    return jax.image.resize(
+        image[top : top + shown[0], left : left + shown[1]], image.shape, "linear"
+    )
 
 
 def _responses(image: Float[Array, "h w c"], bank: Filters) -> Float[Array, "i j filters"]:
@@ -126,8 +138,10 @@ def _responses(image: Float[Array, "h w c"], bank: Filters) -> Float[Array, "i j
     return normalised(patches) @ bank.reshape(-1, bank.shape[-1])
 
 
-def _pooled(responses: Float[Array, "i j filters"], threshold: Array) -> Float[Array, "features"]:
-    rows, columns = map(_cuts, responses.shape[:2])
+def _pooled(
+    responses: Float[Array, "i j filters"], threshold: Array, grid: int
+) -> Float[Array, "features"]:
+    rows, columns = (_cuts(size, grid) for size in responses.shape[:2])
     regions = (
         responses[top:bottom, left:right]
         for top, bottom in pairwise(rows)
@@ -142,5 +156,5 @@ def _pooled(responses: Float[Array, "i j filters"], threshold: Array) -> Float[A
     )
 
 
-def _cuts(size: int) -> list[int]:
-    return [round(part * size / GRID) for part in range(GRID + 1)]
+def _cuts(size: int, grid: int) -> list[int]:
+    return [round(part * size / grid) for part in range(grid + 1)]

@@ -28,12 +28,16 @@ class SyntheticFeatures(Whitened):
         large: and of 8 x 8.
         threshold: of a response, on either side.
         mirrored: whether features are averages over an image and its mirror image.
+        zooms: the shares of an image, in its middle, that they are averages over as well.
+        grids: into how many regions a side the image is divided, each time by itself.
     """
 
     small: int = 1_000
     large: int = 250
     threshold: float = static(0.6)
     mirrored: bool = True
+    zooms: tuple[float, ...] = static((1.0,))
+    grids: tuple[int, ...] = static((3,))
 
     def check(self) -> None:
         """See `Part`."""
@@ -42,12 +46,16 @@ class SyntheticFeatures(Whitened):
                 raise SpecError(f"{field} must be at least 1, got {getattr(self, field)}")
         if self.threshold < 0:
             raise SpecError(f"threshold must be at least 0, got {self.threshold}")
+        if not self.zooms or not all(0.5 <= zoom <= 1 for zoom in self.zooms):
+            raise SpecError(f"zooms must be one or more, each 0.5 to 1, got {self.zooms}")
+        if not self.grids or not all(1 <= grid <= 10 for grid in self.grids):
+            raise SpecError(f"grids must be one or more, each 1 to 10, got {self.grids}")
         super().check()
 
     @property
     def features(self) -> int:
         """See `Whitened`."""
-        return 2 * patch_features.GRID**2 * (self.small + self.large)
+        return 2 * sum(grid**2 for grid in self.grids) * (self.small + self.large)
 
     def filters(self, pixels: Pixels) -> Filters:
         """See `Whitened`."""
@@ -59,4 +67,11 @@ class SyntheticFeatures(Whitened):
 
     def features_of(self, filters: Filters, pixels: Pixels) -> Float[Array, "n features"]:
         """See `Whitened`."""
-        return patch_features.features(pixels, filters, self.threshold, mirrored=self.mirrored)
+        return patch_features.features(
+            pixels,
+            filters,
+            self.threshold,
+            mirrored=self.mirrored,
+            zooms=self.zooms,
+            grids=self.grids,
+        )
