@@ -187,9 +187,7 @@ def test_the_family():
         sweep.by_chance(BEST_TRIPLETS[dataset])
         for sweep, dataset in ((mnist, MNIST), (fashion, FASHION))
     )
-    says("in {} of choices on MNIST and {} on Fashion-MNIST".format(
-        *(percent(chance, 1) for chance in chances)
-    ))  # fmt: skip
+    says("in {} of draws on MNIST and in {} on".format(*(percent(one, 1) for one in chances)))
     ranks = [sweep.rank_with_errors(name) for name in NORMS for sweep in (mnist, fashion)]
     says(f"with the mean norm by {ranks[0]:.2f} on MNIST and {ranks[1]:.2f} on Fashion-MNIST, and")
     says(f"with the fraction clipped by {ranks[2]:.2f} and {ranks[3]:.2f}")

@@ -114,7 +114,9 @@ def legend_below(figure: Canvas) -> None:
     named = {}
     for axes in figure.axes:
         named |= dict(zip(*reversed(axes.get_legend_handles_labels()), strict=True))
-    columns = min(len(named), max(2, int(figure.get_figwidth() // 2)))
+    # In inches: a line with its mark, and a letter of small print.
+    widest = 0.6 + 0.075 * max(map(len, named), default=0)
+    columns = max(1, min(len(named), int(figure.get_figwidth() / widest)))
     place = {"loc": "outside lower center", "ncols": columns}
     figure.legend(named.values(), named, fontsize="small", **place)
 
