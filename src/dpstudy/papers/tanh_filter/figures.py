@@ -176,8 +176,9 @@ def norms(reading: Reading) -> Figure | Note:
         fig=figure,
         name="tanh-filter-norms",
         caption=(
-            "MNIST, seed 0: norms of the filtered gradients of 1,000 training examples. The line "
-            "is the sensitivity that the paper computes with."
+            "MNIST, seed 0: norms of the filtered gradients of 1,000 training examples; the bin on "
+            "the left holds all that are shorter. The line is the sensitivity that the paper "
+            "computes with."
         ),
         alt=(
             f"Histograms over a logarithmic axis. The longest norm is {largest[0]:.3g} before "
