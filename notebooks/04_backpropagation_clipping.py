@@ -159,9 +159,9 @@ chapter.corrected(corrected)
 # ## Against flat clipping, at a true ε
 #
 # The paper compares with DP-SGD at ε that do not hold. Here both have the same network, with relu
-# and without padding and biases, the same true ε of 3, and a search of 16 settings each; the best is trained
-# again with five other seeds. On MNIST clips inside backpropagation gain 0.54 points, by an
-# interval that ends at 0.01. At ε = 1 nothing is left of it: 95.36 % against 95.42 %. On
+# and without padding and biases, the same true ε of 3, and a search of 16 settings each; the best
+# is trained again with five other seeds. On MNIST clips inside backpropagation gain 0.54 points, by
+# an interval that ends at 0.01. At ε = 1 nothing is left of it: 95.36 % against 95.42 %. On
 # Fashion-MNIST flat clipping is ahead at both: by 3.23 points at ε = 3, and by 1.65 at 1. The
 # searches had the same size and not the same optimizer: the paper has Adam, flat clipping SGD.
 
