@@ -146,7 +146,7 @@ class _Captioned:
     def _scrolling(self) -> str:
         """What is wider than the page scrolls by itself, and by keyboard."""
         return (
-            '<div style="overflow-x: auto" tabindex="0" role="region" '
+            '<div class="sideways" style="overflow-x: auto" tabindex="0" role="region" '
             f'aria-labelledby="{self.name}-caption">'
         )
 
