@@ -51,12 +51,11 @@ def published(epsilon):
 
 
 def test_what_the_recipe_reaches_with_one_seed():
-    at = {epsilon: reached(CIFAR, epsilon) for epsilon in (1.0, 3.0, 8.0)}
-    assert {len(of) for of in at.values()} == {1}
-    said = {epsilon: percent(of[0]) for epsilon, of in at.items()}
-    says(f"has {said[3.0]} % of the test images right at a true ε of 3, with one seed;")
-    says(f"have {published(3.0)} % there. At ε = 1 it has {said[1.0]} %.")
-    says(f"At ε = 8 it has {said[8.0]} %, and {{cite:t}}`de2022unlocking` have {published(8.0)}.")
+    [accuracy] = reached(CIFAR, 3.0)
+    says(f"has {percent(accuracy)} % of the test images right at a true ε of 3, with one seed;")
+    says(f"have {published(3.0)} % there.")
+    says("At other ε it is not run yet")
+    assert all(reached(CIFAR, epsilon).empty for epsilon in (1.0, 2.0, 8.0))
 
 
 def test_whitening_carries_it():
