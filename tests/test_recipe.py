@@ -54,6 +54,11 @@ def test_a_seed_is_of_everything_that_is_drawn():
     assert run.seed == run.dataset.drawn == 4
 
 
+def test_steps_are_shorter_where_there_is_more_noise():
+    rates = [recipe_at("mnist-5k", at).optimizer.learning_rate for at in (1.0, 3.0, 8.0)]
+    assert rates == pytest.approx([4 / 3, 4, 4])
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
