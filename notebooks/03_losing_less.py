@@ -88,6 +88,10 @@ on_features, linear, released = runs("figure-4"), runs("linear"), runs("statisti
 
 # %% [markdown]
 # ## Figure 3: accuracy against ε
+#
+# Networks have tanh, as in the paper. That for MNIST and Fashion-MNIST differs from the one of
+# [tempered sigmoids](02_tempered_sigmoids.ipynb) in its padding: cross-entropy ends at 98.08 % on
+# MNIST, where tanh has 98.15 % there.
 
 # %% tags=["remove-input"]
 chapter.figure_3(whole)
