@@ -3,7 +3,6 @@
 import jax
 import jax.numpy as jnp
 
-from dpstudy.gradients import per_example
 from dpstudy.parts.mechanism import Mechanism, Seen
 from dpstudy.parts.part import part, positive
 
@@ -22,8 +21,8 @@ class ElementWise(Mechanism):
     def noise_over_sensitivity(self):
         return self.noise_multiplier  # of all leaves together, by what `noise` gives each
 
-    def sum(self, graph, losses, params, images, labels, mask):
-        each, found = per_example.gradients(graph, losses, params, images, labels)
+    def sum(self, batch, mask):
+        each, found = batch.gradients()
         rows = found.written_out()
         clipped = jax.tree.map(lambda row: jnp.clip(row, -self.bound, self.bound), rows)
         total = jax.tree.map(lambda row: jnp.tensordot(mask, row, 1), clipped)

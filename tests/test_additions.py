@@ -22,7 +22,7 @@ from dpstudy.lab import store
 from dpstudy.parts import images as data
 from dpstudy.parts import measure
 from dpstudy.parts.loss import CrossEntropy
-from dpstudy.parts.mechanism import gaussian_noise
+from dpstudy.parts.mechanism import Microbatch, gaussian_noise
 from dpstudy.parts.part import KINDS, SpecError
 from dpstudy.parts.run import Run, cohort_of, vary
 from dpstudy.privacy.run_epsilon import epsilon_curve
@@ -143,9 +143,10 @@ def test_the_mechanism_clips_every_number_and_its_noise_covers_the_sensitivity(t
     params, gradients = of_vmap(run, images, labels)
     mask, bound = np.float32([1, 1, 0, 1, 0, 1]), 0.05
     mechanism = vary(run, bound=bound).mechanism
-    total, seen = oracles.quick_jit(mechanism.sum, static_argnums=(0, 1))(
-        run.network.graph(), run.losses(jnp.float32(1)), params, images, labels, mask
-    )
+    graph, losses = run.network.graph(), run.losses(jnp.float32(1))
+    total, seen = oracles.quick_jit(
+        lambda *arrays: mechanism.sum(Microbatch(graph, losses, *arrays), mask)
+    )(params, images, labels)
     clipped = jax.tree.map(lambda g: np.clip(g, -bound, bound), oracles.plain(gradients))
     expected = jax.tree.map(lambda g: np.tensordot(mask, g, 1), clipped)
     assert oracles.distance(total, expected) < 1e-5

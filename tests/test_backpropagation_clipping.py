@@ -24,6 +24,7 @@ from dpstudy.papers.backpropagation_clipping.published import (
 )
 from dpstudy.parts.activation import Relu
 from dpstudy.parts.backpropagation_clipping import BackpropagationClipping, ClippedWithoutNoise
+from dpstudy.parts.mechanism import Microbatch
 from dpstudy.parts.network import BackpropMnist, TemperedMnist
 from dpstudy.parts.optimizer import Adam
 from dpstudy.parts.part import SpecError, checked
@@ -45,7 +46,7 @@ def images(count, seed=0):
 @partial(jax.jit, compiler_options={"xla_backend_optimization_level": 0})
 def sum_of(mechanism, params, pixels, labels, mask):
     graph, losses = RUN.network.graph(), RUN.losses(jnp.float32(1))
-    return mechanism.sum(graph, losses, params, pixels, labels, mask)
+    return mechanism.sum(Microbatch(graph, losses, params, pixels, labels), mask)
 
 
 def summed(mechanism, params, pixels, labels, mask=None):
@@ -222,7 +223,7 @@ def test_a_network_of_which_no_bound_is_proven_is_refused():
     params = biased.network.initial(jax.random.key(0))
     graph, losses = biased.network.graph(), biased.losses(jnp.float32(1))
     with pytest.raises(ValueError, match="layer conv1 has a bias"):
-        MECHANISM.sum(graph, losses, params, pixels, labels, jnp.ones(2))
+        MECHANISM.sum(Microbatch(graph, losses, params, pixels, labels), jnp.ones(2))
 
 
 def test_it_trains_and_its_bounds_are_traced():

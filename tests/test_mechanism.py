@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
-from unittest import mock
+from types import SimpleNamespace
 
 import jax
 import jax.numpy as jnp
@@ -15,9 +15,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from dpstudy.gradients import per_example
 from dpstudy.parts.dataset import Images
-from dpstudy.parts.mechanism import FlatClipping, NoPrivacy, gaussian_noise
+from dpstudy.parts.mechanism import FlatClipping, Microbatch, NoPrivacy, gaussian_noise
 from dpstudy.parts.optimizer import Adam, Sgd, SgdWithDecay
 from dpstudy.parts.run import Run, vary
 
@@ -42,7 +41,7 @@ def study():
 
     @oracles.quick_jit
     def summed(mechanism, images, labels, mask):
-        total, seen = mechanism.sum(graph, losses, params, images, labels, mask)
+        total, seen = mechanism.sum(Microbatch(graph, losses, params, images, labels), mask)
         return nnx.to_pure_dict(total), seen
 
     return np.float32(stored), labels, each, oracles.flat(gradients), summed
@@ -152,9 +151,8 @@ class Given:
 
 @oracles.quick_jit
 def sum_of_rows(mechanism, rows, mask):
-    given = (jnp.zeros(len(rows)), Given(rows))
-    with mock.patch.object(per_example, "gradients", lambda *_: given):
-        return mechanism.sum(None, None, None, None, None, mask)
+    given = jnp.zeros(len(rows)), Given(rows)
+    return mechanism.sum(SimpleNamespace(gradients=lambda: given), mask)
 
 
 @settings(max_examples=60, deadline=None, derandomize=True)

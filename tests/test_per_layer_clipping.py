@@ -7,6 +7,7 @@ import oracles
 import pytest
 from flax import nnx
 
+from dpstudy.parts.mechanism import Microbatch
 from dpstudy.parts.network import BackpropMnist, TemperedMnist
 from dpstudy.parts.part import KINDS, SpecError, checked
 from dpstudy.parts.per_layer_clipping import PerLayerClipping
@@ -53,7 +54,9 @@ def test_the_sum_is_each_layer_of_each_example_clipped_by_hand(name):
 
     graph, mechanism = run.network.graph(), PerLayerClipping(clip_norm=float(2 * share))
     total, seen = oracles.quick_jit(
-        lambda p: mechanism.sum(graph, run.losses(jnp.float32(1)), p, stored, labels, MASK)
+        lambda p: mechanism.sum(
+            Microbatch(graph, run.losses(jnp.float32(1)), p, stored, labels), MASK
+        )
     )(params)
     for leaf, same in zip(
         jax.tree.leaves(nnx.to_pure_dict(total)), jax.tree.leaves(expected), strict=True
@@ -75,7 +78,8 @@ def test_the_whole_has_the_sensitivity_that_its_layers_share():
     images, labels = oracles.random_images("tempered-mnist", 1)
     total, _ = oracles.quick_jit(
         lambda p: mechanism.sum(
-            run.network.graph(), run.losses(jnp.float32(1)), p, images, labels, jnp.ones(1)
+            Microbatch(run.network.graph(), run.losses(jnp.float32(1)), p, images, labels),
+            jnp.ones(1),
         )
     )(params)
     by_layer = [

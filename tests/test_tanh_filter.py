@@ -13,7 +13,7 @@ from test_backpropagation_clipping import images
 from dpstudy.gradients import per_example
 from dpstudy.papers.tanh_filter.experiments import AT_EQUAL_EPSILON, MECHANISMS
 from dpstudy.parts.measure import BoundedNorms, Examples
-from dpstudy.parts.mechanism import AutomaticClipping
+from dpstudy.parts.mechanism import AutomaticClipping, Microbatch
 from dpstudy.parts.part import SpecError, checked
 from dpstudy.parts.run import Run, vary
 from dpstudy.parts.tanh_filter import FilteredThenClipped, FilteredToNorm, TanhFilter
@@ -43,7 +43,7 @@ def each(step):
 @partial(jax.jit, compiler_options={"xla_backend_optimization_level": 0})
 def sum_of(mechanism, params, pixels, labels, mask):
     graph, losses = RUN.network.graph(), RUN.losses(jnp.float32(1))
-    return mechanism.sum(graph, losses, params, pixels, labels, mask)
+    return mechanism.sum(Microbatch(graph, losses, params, pixels, labels), mask)
 
 
 def flat(tree):

@@ -9,7 +9,7 @@ from jax.sharding import PartitionSpec
 from problem import Problem
 
 from dpstudy.gradients import devices
-from dpstudy.parts.mechanism import NoPrivacy
+from dpstudy.parts.mechanism import Microbatch, NoPrivacy
 from dpstudy.parts.sampling import Draw
 from dpstudy.training import accumulate, shares
 from peers.jax_training import JaxContestant, optimizer
@@ -25,7 +25,8 @@ def build(problem: Problem, variant: str) -> JaxContestant:
 
     def sum_of(params: nnx.State, draw: Draw, *arrays: jax.Array) -> nnx.State:
         def part(*examples: jax.Array) -> nnx.State:
-            return NoPrivacy().sum(graph, losses, params, *examples)[0]
+            *arrays, mask = examples
+            return NoPrivacy().sum(Microbatch(graph, losses, params, *arrays), mask)[0]
 
         nothing = jax.tree.map(jnp.zeros_like, params)
         return accumulate.over_examples(part, nothing, draw, arrays, size)

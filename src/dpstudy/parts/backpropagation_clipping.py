@@ -23,8 +23,7 @@ from dpstudy.parts.part import SpecError, choose, part, positive
 if TYPE_CHECKING:
     from jaxtyping import Array, Float
 
-    from dpstudy.gradients.layers import Losses
-    from dpstudy.parts.mechanism import Scalar
+    from dpstudy.parts.mechanism import Microbatch, Scalar
 
 
 class _Clips(Mechanism):
@@ -38,24 +37,15 @@ class _Clips(Mechanism):
         """What one example adds to one layer's sum: a b."""
         return self.input_bound * self.upstream_bound
 
-    def sum(
-        self,
-        graph: nnx.GraphDef,
-        losses: Losses,
-        params: nnx.State,
-        images: Array,
-        labels: Array,
-        mask: Float[Array, "batch"],
-        *rest: nnx.State,
-    ) -> tuple[nnx.State, Seen]:
+    def sum(self, batch: Microbatch, mask: Float[Array, "batch"]) -> tuple[nnx.State, Seen]:
         """See `Mechanism`. Norms are not seen: they would cost the per-example gradients."""
 
         def summed(params: nnx.State) -> Array:
-            network = nnx.merge(graph, params, *rest, copy=True)
+            network = batch.network(params, copy=True)
             clip_layers(network, self.input_bound, self.upstream_bound)
-            return jnp.vdot(mask, losses(network, images, labels))
+            return jnp.vdot(mask, batch.losses_of(network))
 
-        loss, total = jax.value_and_grad(summed)(params)
+        loss, total = jax.value_and_grad(summed)(batch.params)
         return total, nothing_seen()._replace(loss=loss, examples=mask.sum())
 
 

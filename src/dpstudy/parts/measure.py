@@ -14,6 +14,7 @@ import optax
 from flax import nnx
 
 from dpstudy.gradients import per_example
+from dpstudy.parts.mechanism import Microbatch
 from dpstudy.parts.part import Part, part
 
 if TYPE_CHECKING:
@@ -102,7 +103,8 @@ class BoundedNorms(Measure):
 
         def of_one(one: Examples) -> Float[Array, ""]:
             alone = jax.tree.map(lambda x: x[None], one)
-            total, _ = bounded(graph, moment.losses, moment.params, *alone, jnp.ones(1))
+            batch = Microbatch(graph, moment.losses, moment.params, *alone)
+            total, _ = bounded(batch, jnp.ones(1))
             return optax.tree.norm(total)
 
         norms = jax.lax.map(of_one, moment.train, batch_size=CHUNK)

@@ -41,6 +41,38 @@ class Seen(NamedTuple):
     examples: Float[Array, ""]
 
 
+class Microbatch(NamedTuple):
+    """Examples of a step that are summed over in one pass, with network and loss.
+
+    Attributes:
+        graph: the network without its parameters.
+        losses: from network, images and labels to one loss an example.
+        params: the parameters.
+        images: as `losses` takes them.
+        labels: their labels.
+        rest: what the network holds beside its parameters, shared by all examples.
+    """
+
+    graph: nnx.GraphDef
+    losses: Losses
+    params: nnx.State
+    images: Array
+    labels: Array
+    rest: tuple[nnx.State, ...] = ()
+
+    def gradients(self) -> tuple[Float[Array, "batch"], per_example.Gradients]:
+        """Return the loss and the gradient of each example; see `per_example.gradients`."""
+        return per_example.gradients(*self[:-1], *self.rest)
+
+    def network(self, params: nnx.State, *, copy: bool = False) -> nnx.Module:
+        """Return the network with these parameters; a copy may be changed."""
+        return nnx.merge(self.graph, params, *self.rest, copy=copy)
+
+    def losses_of(self, network: nnx.Module) -> Float[Array, "batch"]:
+        """Return the loss of each example."""
+        return self.losses(network, self.images, self.labels)
+
+
 class Mechanism(Part):
     """How the gradients of a step's examples become one sum."""
 
@@ -59,26 +91,12 @@ class Mechanism(Part):
         """By what its paper turns that into an epsilon, of `CLAIMS`; empty if by ours."""
         return ""
 
-    def sum(
-        self,
-        graph: nnx.GraphDef,
-        losses: Losses,
-        params: nnx.State,
-        images: Array,
-        labels: Array,
-        mask: Float[Array, "batch"],
-        *rest: nnx.State,
-    ) -> tuple[nnx.State, Seen]:
+    def sum(self, batch: Microbatch, mask: Float[Array, "batch"]) -> tuple[nnx.State, Seen]:
         """Return the bounded sum over the examples in `mask`, without noise, and what was seen.
 
         Args:
-            graph: the network without its parameters.
-            losses: from network, images and labels to one loss an example.
-            params: the parameters.
-            images: a microbatch of examples, as `losses` takes them.
-            labels: their labels.
+            batch: the examples, with network and loss.
             mask: 1 for an example that counts, else 0.
-            rest: what the network holds beside its parameters, shared by all examples.
         """
         raise NotImplementedError
 
@@ -125,18 +143,9 @@ class ByNorm(Bounded):
         """Return the factors; no scaled gradient may be longer than `clip_norm`."""
         raise NotImplementedError
 
-    def sum(
-        self,
-        graph: nnx.GraphDef,
-        losses: Losses,
-        params: nnx.State,
-        images: Array,
-        labels: Array,
-        mask: Float[Array, "batch"],
-        *rest: nnx.State,
-    ) -> tuple[nnx.State, Seen]:
+    def sum(self, batch: Microbatch, mask: Float[Array, "batch"]) -> tuple[nnx.State, Seen]:
         """See `Mechanism`."""
-        each, gradients = per_example.gradients(graph, losses, params, images, labels, *rest)
+        each, gradients = batch.gradients()
         norms = gradients.norms()
         total = gradients.weighted_sum(mask * self.coefficients(norms))
         seen = Seen(
@@ -197,22 +206,13 @@ class NoPrivacy(Mechanism):
         """See `Mechanism`."""
         return None
 
-    def sum(
-        self,
-        graph: nnx.GraphDef,
-        losses: Losses,
-        params: nnx.State,
-        images: Array,
-        labels: Array,
-        mask: Float[Array, "batch"],
-        *rest: nnx.State,
-    ) -> tuple[nnx.State, Seen]:
+    def sum(self, batch: Microbatch, mask: Float[Array, "batch"]) -> tuple[nnx.State, Seen]:
         """See `Mechanism`. Norms are not seen: they would cost the per-example gradients."""
 
         def summed(params: nnx.State) -> Array:
-            return jnp.vdot(mask, losses(nnx.merge(graph, params, *rest), images, labels))
+            return jnp.vdot(mask, batch.losses_of(batch.network(params)))
 
-        loss, total = jax.value_and_grad(summed)(params)
+        loss, total = jax.value_and_grad(summed)(batch.params)
         return total, nothing_seen()._replace(loss=loss, examples=mask.sum())
 
     def noise(self, params: nnx.State) -> None:

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 
 import jax.numpy as jnp
 
-from dpstudy.gradients import per_example
 from dpstudy.parts.mechanism import Bounded, Seen, clip_coefficients
 from dpstudy.parts.part import part
 
@@ -19,7 +18,7 @@ if TYPE_CHECKING:
     from flax import nnx
     from jaxtyping import Array, Float
 
-    from dpstudy.gradients.layers import Losses
+    from dpstudy.parts.mechanism import Microbatch
 
 
 @part("per-layer")
@@ -36,18 +35,9 @@ class PerLayerClipping(Bounded):
     clip_norm: float = 0.1
     noise_multiplier: float = 1.23
 
-    def sum(
-        self,
-        graph: nnx.GraphDef,
-        losses: Losses,
-        params: nnx.State,
-        images: Array,
-        labels: Array,
-        mask: Float[Array, "batch"],
-        *rest: nnx.State,
-    ) -> tuple[nnx.State, Seen]:
+    def sum(self, batch: Microbatch, mask: Float[Array, "batch"]) -> tuple[nnx.State, Seen]:
         """See `Mechanism`. An example with any layer clipped is seen as clipped."""
-        each, gradients = per_example.gradients(graph, losses, params, images, labels, *rest)
+        each, gradients = batch.gradients()
         norms = {p: jnp.sqrt(layer.squared_norms()) for p, layer in gradients.layers.items()}
         bound = self.clip_norm / len(norms) ** 0.5
         total = gradients.weighted_sum_by_layer(

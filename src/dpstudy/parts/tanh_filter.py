@@ -13,15 +13,13 @@ import jax
 import jax.numpy as jnp
 from flax import nnx
 
-from dpstudy.gradients import per_example
 from dpstudy.parts.mechanism import Bounded, Mechanism, Seen, clip_coefficients
 from dpstudy.parts.part import SpecError, part, positive, static
 
 if TYPE_CHECKING:
     from jaxtyping import Array, Float
 
-    from dpstudy.gradients.layers import Losses
-    from dpstudy.parts.mechanism import Scalar
+    from dpstudy.parts.mechanism import Microbatch, Scalar
 
 
 class _Filter(Mechanism):
@@ -33,18 +31,9 @@ class _Filter(Mechanism):
         """Return the factors, from the norms of filtered gradients."""
         raise NotImplementedError
 
-    def sum(
-        self,
-        graph: nnx.GraphDef,
-        losses: Losses,
-        params: nnx.State,
-        images: Array,
-        labels: Array,
-        mask: Float[Array, "batch"],
-        *rest: nnx.State,
-    ) -> tuple[nnx.State, Seen]:
+    def sum(self, batch: Microbatch, mask: Float[Array, "batch"]) -> tuple[nnx.State, Seen]:
         """See `Mechanism`. The norm that is seen is that of the filtered gradients."""
-        each, gradients = per_example.gradients(graph, losses, params, images, labels, *rest)
+        each, gradients = batch.gradients()
         filtered = jax.tree.map(lambda g: jnp.tanh(g / self.active_range), gradients.written_out())
         squares = (jnp.sum(g**2, axis=range(1, g.ndim)) for g in jax.tree.leaves(filtered))
         norms = jnp.sqrt(sum(squares))

@@ -24,7 +24,7 @@ import numpy as np
 from jax.flatten_util import ravel_pytree
 
 from dpstudy.errors import UserError
-from dpstudy.parts.mechanism import gaussian_noise
+from dpstudy.parts.mechanism import Microbatch, gaussian_noise
 from dpstudy.parts.sampling import Shuffled
 
 if TYPE_CHECKING:
@@ -65,8 +65,8 @@ def contribution(run: Run, example: Example) -> nnx.State:
     """Return what an example adds to a step's sum: its gradient as the mechanism bounds it."""
     losses = run.losses(jnp.float32(1))
     images, labels = jnp.asarray(example.image)[None], jnp.asarray(example.label)[None]
-    graph, mask = run.network.graph(), jnp.ones(1)
-    return run.mechanism.sum(graph, losses, example.params, images, labels, mask)[0]
+    alone = Microbatch(run.network.graph(), losses, example.params, images, labels)
+    return run.mechanism.sum(alone, jnp.ones(1))[0]
 
 
 def in_units_of_noise(run: Run, total: nnx.State) -> Float[Array, "numbers"]:

@@ -23,6 +23,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.flatten_util import ravel_pytree
 
+from dpstudy.parts.mechanism import Microbatch
 from dpstudy.privacy.canaries import Trials
 
 if TYPE_CHECKING:
@@ -169,7 +170,8 @@ def _sum_of(
     deviations = run.mechanism.noise(params)
 
     def total(weights: Float[Array, "chunk"]) -> Float[Array, "numbers"]:
-        summed, _ = run.mechanism.sum(graph, losses, params, images, labels, weights)
+        batch = Microbatch(graph, losses, params, images, labels)
+        summed, _ = run.mechanism.sum(batch, weights)
         return ravel_pytree(jax.tree.map(jnp.divide, summed, deviations))[0]
 
     return total

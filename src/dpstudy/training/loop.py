@@ -345,7 +345,8 @@ def sum_over(
     graph, losses = run.network.graph(), run.losses(run.epoch_of(state.step))
 
     def part(images: Array, labels: Array, mask: Array) -> Any:
-        return run.mechanism.sum(graph, losses, state.params, images, labels, mask)
+        batch = mechanism.Microbatch(graph, losses, state.params, images, labels)
+        return run.mechanism.sum(batch, mask)
 
     nothing = (jax.tree.map(jnp.zeros_like, state.params), mechanism.nothing_seen())
     return accumulate.over_examples(part, nothing, draw, train, microbatch)

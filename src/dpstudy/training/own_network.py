@@ -18,7 +18,7 @@ from flax import nnx
 from jax.sharding import PartitionSpec
 
 from dpstudy.gradients import devices, layers
-from dpstudy.parts.mechanism import FlatClipping
+from dpstudy.parts.mechanism import FlatClipping, Microbatch
 from dpstudy.training import accumulate, shares
 
 if TYPE_CHECKING:
@@ -83,8 +83,8 @@ class PrivateGradient:
 
     def _sum(self, params: nnx.State, inputs: Array, labels: Array, draw: Draw) -> nnx.State:
         def part(inputs: Array, labels: Array, mask: Array) -> nnx.State:
-            parts = self.graph, self.losses, params, inputs, labels, mask, self.rest
-            return self.mechanism.sum(*parts)[0]
+            batch = Microbatch(self.graph, self.losses, params, inputs, labels, (self.rest,))
+            return self.mechanism.sum(batch, mask)[0]
 
         nothing = jax.tree.map(jnp.zeros_like, params)
         return accumulate.over_examples(part, nothing, draw, (inputs, labels), self.microbatch)

@@ -19,6 +19,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from dpstudy.chapters.audits.audit import Audited
+from dpstudy.parts.mechanism import Microbatch
 from dpstudy.parts.run import Run
 from dpstudy.privacy import auditing
 
@@ -93,5 +94,5 @@ def _trained(run: Run, data: Dataset, weights: nnx.State | None) -> nnx.State:
 def _loss(run: Run, params: nnx.State, image: Array, label: Array) -> Float[Array, ""]:
     """Return an example's loss as training has it: with the mechanism's clips of its inputs."""
     losses = run.losses(jnp.float32(1))
-    one = image[None], label[None], jnp.ones(1)
-    return run.mechanism.sum(run.network.graph(), losses, params, *one)[1].loss
+    alone = Microbatch(run.network.graph(), losses, params, image[None], label[None])
+    return run.mechanism.sum(alone, jnp.ones(1))[1].loss
