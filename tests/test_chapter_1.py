@@ -114,7 +114,8 @@ def in_short():
 
 def test_the_tanh_filter():
     mnist, *_ = costs("tanh filter")
-    says(f"ε = {mnist['Proven, Poisson']} instead of {mnist['PLD']}.")
+    at = mnist["RDP 2019"]
+    says(f"ε = {mnist['Proven, Poisson']} instead of {mnist['PLD']}, or of {at} by the accountant")
     says(f"norm 1 would cost {mnist['PLD']}")
     data = chapter.tanh_filter_figure(chapter.resolution("stored")).data
     [ten] = data[(data.parameters == 10) & (data.epochs == TANH_FILTER_EPOCHS)].epsilon

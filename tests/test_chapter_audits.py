@@ -36,7 +36,8 @@ def test_in_short():
     for target in (3, 1, 0.2, 0.1):
         assert (page.stored()[CORRECTED.format(target)]["lower_bound"] > target) == (target >= 1)
     black = page.stored()["black-box-backpropagation-clipping"]
-    says(f"trained models alone show {black['lower_bound']:.2f} where {black['claimed']:g} is")
+    shown = f"trained models alone show {black['lower_bound']:.2f}"
+    says(f"formula gives {black['claimed']:g}, {shown}")
     filtered, drawn = (page.stored()["tanh-filter" + suffix] for suffix in ("", "-drawn-weights"))
     says(f"as published claims {filtered['claimed']:.2f}. The audit shows at least")
     says(f"shows at least {filtered['lower_bound']:.3g}, at weights as drawn too")

@@ -115,8 +115,9 @@ def _times(benchmark: Benchmark, comparison: Comparison) -> Table:
         name=f"performance-{comparison.network}",
         caption=(
             f"{_title(comparison)}, batch {comparison.batch}: median and quartiles over "
-            f"{benchmark.rounds} rounds, each contestant in its best setting (in brackets). The "
-            f"first step compiles. {benchmark.machine}."
+            f"{benchmark.rounds} rounds, each contestant in its best setting (in brackets: a "
+            "microbatch's examples, or the like). Times ours: the median of ratios within a round, "
+            f"and not the ratio of two medians. The first step compiles. {benchmark.machine}."
         ),
         data=data,
         formats=megabytes | seconds | {"times ours": "{:.2f}", "of the machine's rate": "{:.0%}"},
