@@ -9,8 +9,8 @@ from dpstudy import gaussian_noise, poisson, private_gradient
 from dpstudy.parts import images
 from dpstudy.privacy.accounting import noise_multiplier_for
 
-mnist = images.load("mnist-5k")  # your arrays here
-x, y = jnp.asarray(mnist.train_images / 255.0, jnp.float32), jnp.asarray(mnist.train_labels)
+data = images.load("mnist-5k")  # your arrays in place of its four
+x, y = jnp.asarray(data.train_images / 255.0, jnp.float32), jnp.asarray(data.train_labels)
 conv, dense = nnx.Conv(1, 16, (8, 8), 4, rngs=nnx.Rngs(0)), nnx.Linear(784, 10, rngs=nnx.Rngs(1))
 model = nnx.Sequential(conv, jnp.tanh, lambda h: h.reshape(len(h), -1), dense)  # your network here
 
@@ -35,5 +35,5 @@ def step(state, key):
 
 keys = jax.random.split(jax.random.key(2), steps)
 (params, _), _ = jax.lax.scan(step, (params, optimizer.init(params)), keys)
-logits = nnx.merge(gradient.graph, params)(jnp.asarray(mnist.test_images / 255.0, jnp.float32))
-print(f"test accuracy {(logits.argmax(1) == mnist.test_labels).mean():.3f} at epsilon 3")
+logits = nnx.merge(gradient.graph, params)(jnp.asarray(data.test_images / 255.0, jnp.float32))
+print(f"test accuracy {(logits.argmax(1) == data.test_labels).mean():.3f} at epsilon 3")

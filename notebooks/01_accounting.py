@@ -221,10 +221,9 @@ chapter.corrected_table()
 # - Ask for the noise before training, and for the ε afterwards:
 #
 #   ```
-#   run="--examples 60000 --batch 512 --epochs 40"
-#   dpstudy noise $run --epsilon 3
-#   dpstudy epsilon $run --noise 1.23
-#   dpstudy epsilon $run --noise 1.23 --shuffled
+#   dpstudy noise --examples 60000 --batch 512 --epochs 40 --epsilon 3
+#   dpstudy epsilon --examples 60000 --batch 512 --epochs 40 --noise 1.23
+#   dpstudy epsilon --examples 60000 --batch 512 --epochs 40 --noise 1.23 --shuffled
 #   ```
 #
 # - Where several noisy sums are released from one batch, account for them as one, with the
