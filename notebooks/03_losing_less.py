@@ -24,10 +24,13 @@
 #   by 1.60 (1.36 to 1.84).
 # - Nothing of it is left at the end, at a true ε of 2.36 and 2.38. The composite loss gains -0.03
 #   points on MNIST (-0.10 to 0.03) and 0.02 on Fashion-MNIST (-0.16 to 0.21).
+# - With relu it gains what tanh gains in part. On MNIST, each loss at its own best of five rates, at
+#   a true ε of 2.36, it gains 0.92 points with relu (0.57 to 1.28) and -0.07 with tanh (-0.23 to
+#   0.08). With relu it ends at 97.69 %; cross-entropy with tanh ends at 98.11 %.
 # - On scattering features a little of it stays: 0.26 points on MNIST (0.14 to 0.37) and perhaps
 #   0.33 on Fashion-MNIST (-0.17 to 0.83), with five seeds.
 #
-# **To do.** Keep cross-entropy: on pixels it comes to the same, without $e_t$, $\beta$ and $\gamma$
+# **To do.** Keep cross-entropy, with tanh: on pixels it comes to the same, without $e_t$, $\beta$ and $\gamma$
 # to set. Where a run has to stop early, try the composite loss; that it leads too in a run which is
 # planned for a small ε is not tested.
 
@@ -129,6 +132,9 @@ chapter.on_features(on_features, linear, released)
 # Table 5's settings come from a search with cross-entropy. Here each loss tries the same five
 # learning rates on 50,000 training examples, with tanh and with relu. The best on the 10,000 held
 # out is trained on all examples with five seeds; the test set is touched once.
+#
+# With relu both the penalty and the squared error at the beginning seem to help: without the
+# penalty 0.39 of the 0.92 points are left (-0.13 to 0.91, 3 seeds). Without the focus 1.01 are.
 
 # %% tags=["remove-input"]
 chapter.equal_effort(effort)
