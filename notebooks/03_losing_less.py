@@ -24,15 +24,15 @@
 #   by 1.60 (1.36 to 1.84).
 # - Nothing of it is left at the end, at a true ε of 2.36 and 2.38. The composite loss gains -0.03
 #   points on MNIST (-0.10 to 0.03) and 0.02 on Fashion-MNIST (-0.16 to 0.21).
-# - With relu it gains what tanh gains in part. On MNIST, each loss at its own best of five rates, at
-#   a true ε of 2.36, it gains 0.92 points with relu (0.57 to 1.28) and -0.07 with tanh (-0.23 to
+# - With relu it gains a part of what tanh gains. On MNIST, each loss at its own best of five rates,
+#   at a true ε of 2.36, it gains 0.92 points with relu (0.57 to 1.28) and -0.07 with tanh (-0.23 to
 #   0.08). With relu it ends at 97.69 %; cross-entropy with tanh ends at 98.11 %.
 # - On scattering features a little of it stays: 0.26 points on MNIST (0.14 to 0.37) and perhaps
 #   0.33 on Fashion-MNIST (-0.17 to 0.83), with five seeds.
 #
-# **To do.** Keep cross-entropy, with tanh: on pixels it comes to the same, without $e_t$, $\beta$ and $\gamma$
-# to set. Where a run has to stop early, try the composite loss; that it leads too in a run which is
-# planned for a small ε is not tested.
+# **To do.** Keep cross-entropy, with tanh: on pixels it comes to the same, without $e_t$, $\beta$ and
+# $\gamma$ to set. Where a run has to stop early, try the composite loss; that it leads too in a run
+# which is planned for a small ε is not tested.
 
 # %% tags=["remove-input"]
 from dpstudy.papers.losing_less import figures as chapter

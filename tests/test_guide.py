@@ -139,6 +139,15 @@ def test_how_to_choose():
     for dataset in ("mnist", "fashion-mnist"):
         low, high = above("losing-less-figure-3", dataset, *losses)
         assert low < 0 < high < 0.003
+    effort = "losing-less-equal-effort"
+    ce, composite = (
+        line(effort, "mnist", f"{one}, relu") for one in ("cross-entropy", "composite")
+    )
+    gained = gain(composite, ce)["points"]
+    assert f"With relu it gains {100 * gained:.2f} points on MNIST" in " ".join(
+        PAGE.replace("\n#", " ").split()
+    )
+    assert gain(line(effort, "mnist", "cross-entropy, tanh"), ce)["points"] > gained > 0
     filtered = gain(
         *(
             line("tanh-filter-at-equal-epsilon", "mnist", f"{one}, best")
