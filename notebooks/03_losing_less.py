@@ -30,7 +30,8 @@
 # - On scattering features a little of it stays: 0.26 points on MNIST (0.14 to 0.37) and perhaps
 #   0.33 on Fashion-MNIST (-0.17 to 0.83), with five seeds.
 #
-# **To do.** Keep cross-entropy, with tanh: on pixels it comes to the same, without $e_t$, $\beta$ and
+# **To do.** Keep cross-entropy, with tanh: on pixels it comes to the same, without $e_t$, $\beta$
+# and
 # $\gamma$ to set. Where a run has to stop early, try the composite loss; that it leads too in a run
 # which is planned for a small ε is not tested.
 
