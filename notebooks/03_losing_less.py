@@ -31,9 +31,8 @@
 #   0.33 on Fashion-MNIST (-0.17 to 0.83), with five seeds.
 #
 # **To do.** Keep cross-entropy, with tanh: on pixels it comes to the same, without $e_t$, $\beta$
-# and
-# $\gamma$ to set. Where a run has to stop early, try the composite loss; that it leads too in a run
-# which is planned for a small ε is not tested.
+# and $\gamma$ to set. Where a run has to stop early, try the composite loss; that it leads too in a
+# run which is planned for a small ε was not tried.
 
 # %% tags=["remove-input"]
 from dpstudy.papers.losing_less import figures as chapter
