@@ -68,7 +68,7 @@ def test_bounds_are_below_the_epsilon_of_a_gaussian_mechanism_and_near_it(name, 
 
 
 @pytest.mark.parametrize(
-    ("name", "least", "times"), [("one-run", 0.25, 100), ("one-run-fdp", 0.4, 10)]
+    ("name", "least", "times"), [("one-run", 0.25, 40), ("one-run-fdp", 0.4, 10)]
 )
 def test_bounds_from_one_run_are_below_it_and_find_some_of_it(name, least, times):
     true = gdp_epsilon(2.0, DELTA)

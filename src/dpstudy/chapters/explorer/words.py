@@ -58,9 +58,11 @@ _LEFT_OUT = ("claimed_factor", "claimed_accountant", "parameters", "name")
 
 
 def method(run: Run) -> str:
-    """Return mechanism and activation, and the loss where it is not cross-entropy."""
+    """Return mechanism, activation where there is one, and the loss if not cross-entropy."""
     activation, loss = run.network.activation, run.loss
-    parts = [kind(run.mechanism), "tanh" if activation == TANH else kind(activation)]
+    parts = [kind(run.mechanism)]
+    if "linear" not in str(run.network.kind):  # what is linear uses no activation
+        parts.append("tanh" if activation == TANH else kind(activation))
     return ", ".join(parts if isinstance(loss, CrossEntropy) else [*parts, kind(loss)])
 
 
