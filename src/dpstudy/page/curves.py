@@ -111,12 +111,14 @@ def _draw_published(axes: Axes, drawn: dict[Line, pd.DataFrame]) -> list[float]:
 def _limit(axes: Axes, drawn: Iterable[pd.DataFrame], heights: list[float]) -> None:
     """Limit an axis of accuracies to the later epochs and to further heights, however far.
 
-    A line whose training broke may leave the frame: it would flatten all the others.
+    A line whose training broke may leave the frame, and so may the dip of a seed: either would
+    flatten all the others.
     """
     later = [rows[rows.epoch >= CLIMB * rows.epoch.max()] for rows in drawn]
     top = max(rows.maximum.max() for rows in later)
-    learned = [rows for rows in later if rows.minimum.min() > top / 2] or later
-    heights = [*heights, min(rows.minimum.min() for rows in learned), top]
+    learned = [rows for rows in later if rows["median"].min() > top / 2] or later
+    lows = (min(rows["median"].min(), rows.minimum.median()) for rows in learned)
+    heights = [*heights, min(lows), top]
     margin = min(0.02, 0.1 * (max(heights) - min(heights)) + 0.001)
     axes.set_ylim(min(heights) - margin, min(1.0, max(heights) + margin))
 
