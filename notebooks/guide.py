@@ -27,15 +27,17 @@ profile = "stored"  # the guide reads what is stored at paper scale, whatever th
 
 # %% tags=["remove-input"]
 from dpstudy.chapters import guide
+from dpstudy.chapters.explorer import rows
 from dpstudy.papers import claims
 
-guide.starting_points()
+settings = rows.settings()
+guide.starting_points(settings)
 
 # %% tags=["remove-input"]
-guide.ahead_if_stopped()
+guide.ahead_if_stopped(settings)
 
 # %% tags=["remove-input"]
-guide.ahead_with_fewer_seeds()
+guide.ahead_with_fewer_seeds(settings)
 
 # %% [markdown]
 # (how-to-choose)=

@@ -284,7 +284,8 @@ def test_damage_is_a_note_and_no_damage_is_none(results):
     assert path.name in page.damage(ledger()).text
 
 
-def test_the_ledger_is_read_without_what_trains():
+def test_the_ledger_is_read_without_what_trains(results):
+    fill_figure_3()
     code = (
         "import sys\n"
         "from dpstudy.papers.claims import ledger\n"

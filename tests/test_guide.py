@@ -33,6 +33,11 @@ pytestmark = pytest.mark.usefixtures("of_the_study")
 
 
 @cache
+def stored():
+    return rows.settings()
+
+
+@cache
 def line(name, dataset, label):
     return Line(readings.read(find(name), dataset=dataset), label)
 
@@ -58,8 +63,8 @@ def test_every_mistake_has_its_test():
 
 
 def test_starting_points_are_the_best_of_what_is_stored():
-    data = guide.starting_points().data
-    shown, found = {name: dataset for dataset, name in DATASETS.items()}, rows.settings()
+    data = guide.starting_points(stored()).data
+    shown, found = {name: dataset for dataset, name in DATASETS.items()}, stored()
     assert len(data) == len(guide.WANTED) * data.dataset.nunique()
     for row in data.to_dict("records"):
         about = row["wanted ε"]
@@ -83,9 +88,9 @@ def test_starting_points_are_the_best_of_what_is_stored():
 
 
 def test_fewer_seeds_are_named_where_they_are_ahead():
-    note = guide.ahead_with_fewer_seeds()
-    said, found = "" if note is None else note.text, rows.settings()
-    for row in guide.starting_points().data.to_dict("records"):
+    note = guide.ahead_with_fewer_seeds(stored())
+    said, found = "" if note is None else note.text, stored()
+    for row in guide.starting_points(stored()).data.to_dict("records"):
         name = next(key for key, shown in DATASETS.items() if shown == row["dataset"])
         any_number = guide.best(found, name, row["wanted ε"], seeds=1)
         sure = 0 if pd.isna(row["mean"]) else row["mean"]
@@ -95,7 +100,7 @@ def test_fewer_seeds_are_named_where_they_are_ahead():
 
 
 def test_a_run_that_is_stopped_counts_with_the_epoch_where_its_epsilon_ends():
-    parts = guide.ahead_if_stopped().text.removesuffix(".").split("; ")
+    parts = guide.ahead_if_stopped(stored()).text.removesuffix(".").split("; ")
     said = r"(.+) at ε = (.+): (.+)% after epoch (\d+) of .+ \(([^:]+): (.+)\)"
     for shown, wanted, percent, epoch, name, variant in (re.match(said, p).groups() for p in parts):
         dataset = next(key for key, value in DATASETS.items() if value == shown)
@@ -104,7 +109,7 @@ def test_a_run_that_is_stopped_counts_with_the_epoch_where_its_epsilon_ends():
         assert within.epoch.max() == int(epoch) < curves.epoch.max()
         last = within[within.epoch == int(epoch)].test_accuracy
         assert len(last) >= 3 and f"{100 * last.mean():.1f}" == percent
-        row = guide.starting_points().data.set_index(["dataset", "wanted ε"])
+        row = guide.starting_points(stored()).data.set_index(["dataset", "wanted ε"])
         assert last.mean() > row.loc[(shown, float(wanted)), "mean"]
 
 

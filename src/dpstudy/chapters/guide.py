@@ -5,12 +5,12 @@ Computed from whatever is stored, so that a better setting takes its place by it
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import pandas as pd
 
 from dpstudy.chapters import front
-from dpstudy.chapters.explorer import rows, words
+from dpstudy.chapters.explorer import words
 from dpstudy.chapters.explorer.rows import Setting
 from dpstudy.ledger.estimate import Estimate
 from dpstudy.ledger.ledger import Ledger
@@ -53,9 +53,8 @@ def best(
     return max(fit, key=lambda one: one.accuracy.mean(), default=None)
 
 
-def starting_points() -> Table:
+def starting_points(found: Sequence[Setting]) -> Table:
     """Return the best stored setting by dataset and wanted epsilon, or that there is none."""
-    found = rows.settings()
     data = pd.DataFrame(
         {"dataset": DATASETS[dataset], "wanted ε": epsilon} | _row(best(found, dataset, epsilon))
         for dataset in _datasets(found)
@@ -85,9 +84,9 @@ def starting_points() -> Table:
     )
 
 
-def ahead_with_fewer_seeds() -> Note | None:
+def ahead_with_fewer_seeds(found: Sequence[Setting]) -> Note | None:
     """Name what would be ahead of a starting point by a point if any number of seeds counted."""
-    found, said = rows.settings(), []
+    said = []
     for dataset in _datasets(found):
         for epsilon in WANTED:
             sure, other = (best(found, dataset, epsilon, seeds) for seeds in (LEAST_SEEDS, 1))
@@ -99,9 +98,9 @@ def ahead_with_fewer_seeds() -> Note | None:
     return Note(title, "; ".join(said) + ".") if said else None
 
 
-def ahead_if_stopped() -> Note | None:
+def ahead_if_stopped(found: Sequence[Setting]) -> Note | None:
     """Name what would be ahead of a starting point if runs with more epsilon were stopped at it."""
-    found, said = rows.settings(), []
+    said = []
     for dataset in _datasets(found):
         for epsilon in WANTED:
             sure = best(found, dataset, epsilon)
