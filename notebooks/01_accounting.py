@@ -23,8 +23,8 @@
 #   for some gradients within the clip. That it shuffles is inferred from the code it builds on; it
 #   names Opacus, which can do either.
 # - Backpropagation clipping had too little noise by a factor of 4,096. On MNIST ε = 2,030 is
-#   proven, where 0.07 is claimed; [chapter 4](04_backpropagation_clipping.ipynb) has what it leaks
-#   at least. Its corrected code aims at 3 and gets 23.6.
+#   proven, where 0.07 is claimed, and less than 602 cannot be. Its corrected code aims at 3 and
+#   gets 23.6.
 # - The tanh filter's paper proves a sensitivity of √n and uses 1: on the MNIST network
 #   ε = 1,030,000 instead of 2.38, or of 3.01 by the accountant of its time.
 #

@@ -118,11 +118,11 @@ def cost_table() -> Table:
     )
 
 
-def _least_epsilon(setting: Setting) -> float:
+def _least_epsilon(setting: Setting | BackpropagationClipping, noise_multiplier: float) -> float:
     [least] = least_epsilon_curve(
         examples=setting.examples,
         batch=setting.batch,
-        noise_multiplier=setting.noise_multiplier,
+        noise_multiplier=noise_multiplier,
         epochs=[setting.epochs],
         delta=setting.delta,
     )
@@ -173,13 +173,14 @@ def _setting_row(setting: Setting) -> dict[str, object]:
             delta=setting.delta,
         ),
         at_most=gdp_epsilon(math.sqrt(setting.epochs) / setting.noise_multiplier, DELTA),
-        at_least=_least_epsilon(setting),
+        at_least=_least_epsilon(setting, setting.noise_multiplier),
     )
 
 
 def _backpropagation_row(setting: BackpropagationClipping) -> dict[str, object]:
     """One row a run: an example enters one batch an epoch, so an epoch is one unsampled step."""
     sigma = setting.claimed_noise_multiplier / math.sqrt(setting.layers)
+    proven = setting.proven_noise_multiplier / math.sqrt(setting.layers)
     return _cost_row(
         paper="backprop clipping",
         dataset=DATASETS[setting.dataset],
@@ -189,11 +190,12 @@ def _backpropagation_row(setting: BackpropagationClipping) -> dict[str, object]:
         claimed=setting.claimed_epsilon,
         poisson=epsilon(
             sampling_probability=setting.batch / setting.examples,
-            noise_multiplier=setting.proven_noise_multiplier / math.sqrt(setting.layers),
+            noise_multiplier=proven,
             steps=setting.epochs * steps_per_epoch(setting.examples, setting.batch),
             delta=setting.delta,
         ),
         at_most=gdp_epsilon(math.sqrt(2 * setting.proven_rho), DELTA),
+        at_least=_least_epsilon(setting, proven),
         accountants=("pld",),  # the paper itself converts from zCDP
     )
 
