@@ -31,6 +31,6 @@ def recipe_at(dataset: str, epsilon: float, seed: int = 0) -> Run:
         delta=run.delta,
         release_noise=run.dataset.release_noise,
     )
-    # More noise, shorter steps: at ε = 1 the rate of ε = 3 costs three points.
+    # More noise, shorter steps; that longer ones help above `EPSILON` is not searched yet.
     rate = run.optimizer.learning_rate * min(1.0, epsilon / EPSILON)
     return checked(vary(run, noise_multiplier=noise, learning_rate=rate))
