@@ -15,6 +15,8 @@ from dpstudy.parts.run import Run
 from dpstudy.parts.sampling import Poisson
 from dpstudy.parts.synthetic_features import SyntheticFeatures
 
+# As many filters as fit into 4 GB.
+_LARGE = {"small": 800, "large": 200}
 # Small ones for the images that come with the package: features and head take half a minute.
 _SMALL = {"synthetic": 2_000, "small": 250, "large": 60, "components": 1_000}
 
@@ -28,7 +30,8 @@ def recipe(dataset: str) -> Run:
         scenes="both" if grey else "dead-leaves",
         released=RELEASED,
         mirrored=dataset in ("fashion-mnist", "cifar-10"),  # a mirrored digit is none
-        **(_SMALL if embedded else {}),
+        grids=(3, 2, 1),
+        **(_SMALL if embedded else _LARGE),
     )
     return Run(
         dataset=features,
