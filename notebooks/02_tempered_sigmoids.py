@@ -196,7 +196,7 @@ accuracy.accuracy_against_epsilon(private)
 # gradients within the clip give away ε = 8.56 on MNIST, where 2.93 is quoted, so that no accountant
 # that knows of clipping, noise and shuffling alone can certify the quoted one
 # {cite}`chua2024private,chua2024scalable`. {doc}`01_accounting` says which gradients. Measured on
-# such gradients it is at least 3.55, and on those of a trained network 0.59, by
+# such gradients it is at least 3.55, and on those of a trained network 0.58, by
 # [an audit](07_audits.ipynb) as in {cite:t}`annamalai2024shuffle`.
 
 # %% tags=["remove-input"]

@@ -96,9 +96,10 @@ chapter.tanh_filter()
 # - A bias is a weight whose input is 1, and costs $b\sqrt{a^2 + 1}$.
 # - Zeros around the image cost nothing: 1.0000 of $ab$ was found, and no more. Padding that copies
 #   pixels does cost: 1.65 was found for reflection.
-# - Disjoint batches cost what one does only if the others stay in theirs. Cut from a list they
-#   move, and cost $4(m - 1) + 1$ times as much for $m$ batches. Where an example is replaced and
-#   not removed, every ρ is four times as large.
+# - An epoch of disjoint batches costs as much as one batch only if the other examples stay in
+#   theirs when one is removed. In batches cut from a list all later examples move up by one, and an
+#   epoch of $m$ batches has $4(m - 1) + 1$ times the ρ. Where an example is replaced and not
+#   removed, every ρ is four times as large.
 #
 # ## From noise to ε
 #
@@ -207,10 +208,10 @@ chapter.circulation()
 
 # %% [markdown]
 # The binary loss comes back to 0; with three classes the field adds up to 11.5 % of its length
-# around a loop. So DP-SGD on several
-# classes minimises no objective, whatever the learning rate. The paper concludes that its bias
-# cannot be bounded. It can, without an objective: where projected descent rests in a convex Θ, the
-# excess loss is at most $\max(\sqrt 2\,T - C, 0)\,\lVert\Theta\rVert$.
+# around a loop. So a step of DP-SGD on several classes is in general downhill on no function, not
+# even in the mean over its noise: the loss that it was set up with may rise. The paper concludes
+# that its bias cannot be bounded. It can, without an objective: where projected descent rests in a
+# convex Θ, the excess loss is at most $\max(\sqrt 2\,T - C, 0)\,\lVert\Theta\rVert$.
 #
 # ## Every statement
 #

@@ -18,16 +18,16 @@
 # bound; where it is above the claim, the claim is false.
 #
 # - Backpropagation clipping as published claims ε = 0.07 on MNIST and 0.87 on Fashion-MNIST. The
-#   audit shows at least 8.61 and 8.62, the most that so many trials can show. In a small setting
+#   audit shows at least 8.61 on both, the most that so many trials can show. In a small setting
 #   to which the paper's formula gives 0.3, trained models alone show 2.50.
-# - The corrected code aims at ε = 3 and 1. The audit shows at least 6.36 and 2.23. Its aims of 0.2
+# - The corrected code aims at ε = 3 and 1. The audit shows at least 6.36 and 2.22. Its aims of 0.2
 #   and 0.1 stand.
 # - The tanh filter as published claims 3.01. The audit shows at least 8.61, at weights as drawn
 #   too.
 # - Shuffled batches are stated to cost 2.99 by the formula for Poisson sampling. The gradients of
-#   the proof give away at least 3.55. Of a trained network's gradients the audit shows 0.59.
+#   the proof give away at least 3.55. Of a trained network's gradients the audit shows 0.58.
 # - No sound mechanism is above its proven ε. Flat clipping at σ = 1.23 is proven for 2.36, and at
-#   least 1.09 leaks.
+#   least 1.08 leaks.
 #
 # **To do.** Before you state an ε, audit your own implementation with a {term}`canary` whose
 # gradient has the clipping norm.
@@ -76,12 +76,12 @@ print(guesses)
 #
 # The published code divides the sensitivity by the batch size once too often. How much of it shows
 # depends on how long a gradient the canary has. At the weights as they are drawn it reaches 1.5 %
-# of the bound on MNIST, and yet at least 0.396 leaks where 0.07 is claimed. At a claimed 0.3
+# of the bound on MNIST, and yet at least 0.39 leaks where 0.07 is claimed. At a claimed 0.3
 # at least 2.85 leaks there; Tramèr et al. report more than 2.79 for a claimed 0.21
 # {cite}`tramer2022debugging`.
 #
 # The corrected code treats the layers as if each had drawn a batch of its own, and takes a central
-# limit for a bound. At its own trained weights at least 4.36 leaks where it aims at 3.
+# limit for a bound. At its own trained weights at least 4.35 leaks where it aims at 3.
 
 # %% tags=["remove-input"]
 chapter.by_canary()
@@ -104,8 +104,8 @@ chapter.layers()
 # The published filter leaks more than it claims at the weights that it starts from. There the
 # longest filtered gradient found is 10.9, and 139.2 where weights are searched too; the paper
 # accounts for 1, and its proof allows √26,010 = 161.3. Clipped after the filter, or scaled to a
-# norm, the same noise is proven for 2.38: at least 0.47 and 0.63 leak. Automatic clipping shows
-# 0.50, and clipping layer by layer 1.08 of the 2.36 that are proven.
+# norm, the same noise is proven for 2.38: at least 0.47 and 0.62 leak. Automatic clipping shows
+# 0.50, and clipping layer by layer 1.07 of the 2.36 that are proven.
 #
 # ## Shuffled batches
 #
@@ -116,7 +116,7 @@ chapter.layers()
 # A trained network's gradients hide the canary. Batches are dealt from all 60,000 examples with
 # their real gradients, and the attacker knows everything but the deal, the noise and the coin. The
 # canary is the example whose gradient points most against the mean of all. 4,000 such runs show at
-# least 0.59 with the network trained, and 0.54 after one epoch. So many could show 5.60, but only
+# least 0.58 with the network trained, and 0.53 after one epoch. So many could show 5.60, but only
 # if every guess was right: a leak above 2.99 is not found, and not excluded.
 
 # %% tags=["remove-input"]
@@ -133,7 +133,7 @@ chapter.shuffled()
 # gets a wrong label and is in, or blank, by a coin; its loss is all that the attacker sees. 300
 # models of backpropagation clipping as published, on 4,000 images in one batch for 8 epochs, show
 # at least 2.50 where 0.3 is claimed by the paper's formula; so many can show 2.99 at most. Flat
-# clipping is proven for 10.5 at σ = 1, and its 300 models show 0.76.
+# clipping is proven for 10.5 at σ = 1, and its 300 models show 0.75.
 #
 # All models start from the same weights, at which the other images are fitted: ε holds for any
 # start, and from there the wrong label stands out {cite}`annamalai2024nearly`. The setting was

@@ -123,7 +123,7 @@ def test_the_table_says_of_each_statement_what_became_of_it():
     for name, (short, follows) in chapter.CONSEQUENCES.items():
         _, paper, became, for_you = rows[short]
         verdict = BY_NAME[name]["verdict"]
-        assert became.startswith("Holds" if verdict.startswith("holds") else "Fails")
+        assert became.startswith(verdict.capitalize())
         assert (STATEMENTS[name].instead or "") in became
         assert for_you == follows and paper in chapter.PAPERS.values()
 

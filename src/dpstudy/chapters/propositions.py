@@ -86,14 +86,8 @@ CONSEQUENCES = {
     ),
     "clipped-field-multiclass": (
         "With several classes clipped gradients need have no objective.",
-        "Judge a run by its accuracy; no loss is being minimised.",
+        "Judge a run by its accuracy; its loss need not fall.",
     ),
-}
-BECAME = {
-    "holds": "Holds",
-    "holds, loose": "Holds, loose",
-    "corrected": "Fails",
-    "refuted": "Fails",
 }
 
 
@@ -120,10 +114,10 @@ def outcomes(profile: str = "stored") -> Found:
 
 def _became(name: str) -> str:
     found, instead = outcomes()[name], find(name).instead
-    said = BECAME[found["verdict"]]
+    said = found["verdict"].capitalize()
     if instead:
-        return f"{said}. Instead: {instead}"
-    return f"{said}. {found['finding']}" if said == "Fails" else f"{said}."
+        return f"{said}: {instead}"
+    return f"{said}: {found['finding']}" if said == "Refuted" else f"{said}."
 
 
 def in_short() -> Table:

@@ -11,7 +11,8 @@ import click
 @click.argument("names", nargs=-1, metavar="[NAME…]")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.option("--store", "keep", is_flag=True, help="Store the outcomes with the results.")
-def audit(names: tuple[str, ...], as_json: bool, keep: bool) -> None:
+@click.option("--list", "list_names", is_flag=True, help="Print the names of all audits, and stop.")
+def audit(names: tuple[str, ...], as_json: bool, keep: bool, list_names: bool) -> None:
     """Bound from below what each mechanism gives away.
 
     Canaries are put in or left out of simulated runs, and told apart by the noisy sums. Each NAME
@@ -22,6 +23,9 @@ def audit(names: tuple[str, ...], as_json: bool, keep: bool) -> None:
     from dpstudy.chapters.audits import AUDITS, carry_out, find
     from dpstudy.lab import records
 
+    if list_names:
+        click.echo("\n".join(AUDITS))
+        return
     done, started = [], time.monotonic()
     for one, content in carry_out(map(find, dict.fromkeys(names or AUDITS))):
         done.append((one, content))

@@ -67,8 +67,11 @@ def fit(
     import scipy.linalg  # only here: it takes a second to import
 
     # In place, where it can be: the features alone take a gigabyte.
-    parts = range(0, len(pixels), BATCH)
-    found = np.concatenate([np.asarray(features(pixels[at : at + BATCH])) for at in parts])
+    first = np.asarray(features(pixels[:BATCH]))
+    found = np.empty((len(pixels), *first.shape[1:]), first.dtype)
+    found[:BATCH] = first
+    for start in range(BATCH, len(pixels), BATCH):
+        found[start : start + BATCH] = features(pixels[start : start + BATCH])
     mean, deviation = found.mean(0), found.std(0) + _FLAT
     found -= mean
     found /= deviation

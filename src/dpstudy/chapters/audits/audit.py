@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from dpstudy.ledger.wording import epsilon, rounded_down
 from dpstudy.parts.mechanism import Mechanism
 from dpstudy.parts.run import Run
 from dpstudy.privacy import auditing, worst_example
@@ -84,9 +85,9 @@ class Audited:
     def line(record: dict[str, Any]) -> str:
         """Return a record as one line."""
         return (
-            f"{record['audit']}: claimed {record['claimed']:.3g}, proven {record['proven']:.4g}, "
-            f"at least {record['lower_bound']:.3g} ({record['confidence']:.0%}, "
-            f"{record['trials']:,} trials, {record['box']})"
+            f"{record['audit']}: claimed {record['claimed']:.3g}, "
+            f"proven {epsilon(record['proven'])}, at least {rounded_down(record['lower_bound'])} "
+            f"({record['confidence']:.0%}, {record['trials']:,} trials, {record['box']})"
         )
 
 

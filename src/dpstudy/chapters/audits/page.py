@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 
 from dpstudy.lab import records
+from dpstudy.ledger.wording import epsilon, rounded_down
 from dpstudy.page.figure import STYLES, Figure, Note, Table, canvas, not_yet_run
 
 CANARIES = {
@@ -53,6 +54,7 @@ GROUPS = {
 }
 SHOWN = {name: what for group in GROUPS.values() for name, what in group.items()}
 _LEAST = 0.01  # Where the axis begins: an audit that finds nothing stands there.
+_BOUNDS = {"audited ε": rounded_down, "proven ε": epsilon}
 
 
 def stored(kind: str = "audits") -> dict[str, dict[str, Any]]:
@@ -97,8 +99,8 @@ def claimed_proven_audited() -> Figure | Note:
         axes.grid(visible=False, axis="y")
         figure.legend(loc="outside lower center", ncols=3, fontsize="small")
     said = "; ".join(
-        f"{row.group}, {row.what}: claimed {row.claimed:.3g}, at least {row.lower_bound:.3g}, "
-        f"at most {row.proven:.4g}"
+        f"{row.group}, {row.what}: claimed {row.claimed:.3g}, "
+        f"at least {rounded_down(row.lower_bound)}, at most {epsilon(row.proven)}"
         for row in data.itertuples()
     )
     return Figure(
@@ -106,7 +108,8 @@ def claimed_proven_audited() -> Figure | Note:
         name="claimed-proven-audited",
         caption=(
             "Three ε of each mechanism: what is claimed, what an audit shows at 95 % confidence, "
-            "and what is proven. A claim to the left of the audit is refuted."
+            "and what is proven. A claim to the left of the audit is refuted. An audit that shows "
+            f"less than {_LEAST} is drawn there."
         ),
         alt=f"A row for each mechanism, ε on a logarithmic axis. {said}.",
         data=data,
@@ -144,8 +147,8 @@ def by_canary() -> Table | Note:
         data=data,
         formats={
             "gradient": "{:.1%}",
-            **dict.fromkeys(("claimed ε", "audited ε"), "{:.3g}"),
-            "proven ε": "{:.4g}",
+            "claimed ε": "{:.3g}",
+            **_BOUNDS,
         },
     )
 
@@ -177,8 +180,7 @@ def shuffled() -> Table | Note:
             "sampling, as the papers use it."
         ),
         data=pd.DataFrame(sorted(rows, key=lambda row: -row["audited ε"])),
-        formats={"trials": "{:,}", "stated ε": "{:.2f}"}
-        | dict.fromkeys(("audited ε", "proven ε"), "{:.3g}"),
+        formats={"trials": "{:,}", "stated ε": "{:.2f}", **_BOUNDS},
     )
 
 
@@ -207,8 +209,7 @@ def black_box() -> Table | Note:
         ),
         data=pd.DataFrame(rows),
         formats=dict.fromkeys(("loss with it", "without"), "{:.2f}")
-        | dict.fromkeys(("claimed ε", "audited ε"), "{:.3g}")
-        | {"proven ε": "{:.4g}"},
+        | {"claimed ε": "{:.3g}", **_BOUNDS},
     )
 
 
