@@ -8,7 +8,7 @@ is fitted to the images whose features these are.
 from __future__ import annotations
 
 from functools import partial
-from itertools import pairwise
+from itertools import product
 from typing import TYPE_CHECKING
 
 import jax
@@ -109,7 +109,7 @@ def features(
 
     def of_view(image: Float[Array, "h w c"]) -> Float[Array, "features"]:
         found = (_responses(image, bank) for bank in banks)
-        return jnp.concatenate([_pooled(one, threshold, grid) for one in found for grid in grids])
+        return jnp.concatenate([_pooled(one, threshold, grids) for one in found])
 
     def of_one(image: UInt8[Array, "h w c"]) -> Float[Array, "features"]:
         views = [_zoomed(image.astype(jnp.float32) / 255, zoom) for zoom in zooms]
@@ -139,22 +139,30 @@ def _responses(image: Float[Array, "h w c"], bank: Filters) -> Float[Array, "i j
 
 
 def _pooled(
-    responses: Float[Array, "i j filters"], threshold: Array, grid: int
+    responses: Float[Array, "i j filters"], threshold: Array, grids: tuple[int, ...]
 ) -> Float[Array, "features"]:
-    rows, columns = (_cuts(size, grid) for size in responses.shape[:2])
-    regions = (
-        responses[top:bottom, left:right]
-        for top, bottom in pairwise(rows)
-        for left, right in pairwise(columns)
-    )
-    return jnp.concatenate(
-        [
-            jax.nn.relu(sign * region - threshold).mean((0, 1))
-            for region in regions
-            for sign in (1, -1)
-        ]
-    )
+    """Return the means of both sides' responses over regions: by region, side, filter."""
+    mean_over = _regions(responses.shape[:2], grids)
+    responses = responses.reshape(-1, responses.shape[-1])
+    # As products: XLA would read all responses once for each region and side.
+    sides = [mean_over @ jax.nn.relu(sign * responses - threshold) for sign in (1, -1)]
+    return jnp.stack(sides, axis=1).reshape(-1)
 
 
-def _cuts(size: int, grid: int) -> list[int]:
-    return [round(part * size / grid) for part in range(grid + 1)]
+def _regions(shape: tuple[int, int], grids: tuple[int, ...]) -> Float[np.ndarray, "regions i*j"]:
+    """Return the weights of a mean over each region of each grid."""
+    regions = [
+        np.outer(row, column)
+        for grid in grids
+        for row, column in product(*(_parts(size, grid) for size in shape))
+    ]
+    weights = np.stack(regions).reshape(len(regions), -1)
+    return weights / weights.sum(1, keepdims=True)
+
+
+def _parts(size: int, grid: int) -> list[Float[np.ndarray, "size"]]:
+    """Return for each of so many parts of a side which of its places are in it."""
+    part = np.searchsorted(
+        [round(at * size / grid) for at in range(1, grid)], np.arange(size), "right"
+    )
+    return [np.float32(part == one) for one in range(grid)]
