@@ -8,9 +8,8 @@ from prose import said_by
 from dpstudy.lab import readings
 from dpstudy.page.lines import Line
 from dpstudy.papers import find
-from dpstudy.papers.across.leaderboard import MULTIPLES
 from dpstudy.papers.across.published import PUBLISHED
-from dpstudy.papers.across.recipe_search import SETTINGS, label_of
+from dpstudy.papers.across.recipe_search import SETTINGS, label_of, multiples_of
 
 pytestmark = pytest.mark.usefixtures("of_the_study")
 
@@ -62,11 +61,11 @@ def test_whitening_carries_it():
     search = readings.read(find("recipe-search"), dataset=CIFAR)
 
     def best(exponent):
-        lines = [Line(search, label_of(exponent, multiple)) for multiple in MULTIPLES]
+        lines = [Line(search, label_of(exponent, multiple)) for multiple in multiples_of(exponent)]
         assert all(len(line.accuracy) == 1 for line in lines)
         return percent(max(line.accuracy[0] for line in lines))
 
     says(f"{best(0.4)} % are right with components divided by")
-    says(f"and {best(0.0)} % with components as they are, each at its best of three rates and at")
+    says(f"and {best(0.0)} % with components as they are, each at its best rate and at")
     [spent] = set(search.finals[search.finals.label.isin(SETTINGS)].epsilon_pld)
     says(f"at a true ε of {spent:.2f}. ")

@@ -125,7 +125,7 @@ def spent_on_fewer(epsilon: float) -> str:
 
 
 def whitening(reading: Reading) -> Figure | Note:
-    """Draw the held-out accuracy at the best of three rates against the exponent."""
+    """Draw the held-out accuracy at the best of the rates tried against the exponent."""
     data = _searched(reading)
     if data.empty:
         return not_yet_run("What whitening is worth", reading.command)
@@ -146,7 +146,7 @@ def whitening(reading: Reading) -> Figure | Note:
         fig=figure,
         name="recipe-whitening",
         caption=(
-            f"Accuracy on {HELD_OUT:,} held-out training examples, best of three rates, one seed, "
+            f"Accuracy on {HELD_OUT:,} held-out training examples at the best rate, one seed, "
             "against the power of its variance that a component is divided by: 0 leaves variances "
             f"as they are, 1/2 makes them equal. {spent_on_fewer(data['true ε'].max())}"
         ),
