@@ -55,8 +55,8 @@ def test_a_seed_is_of_everything_that_is_drawn():
 
 
 def test_steps_are_shorter_where_there_is_more_noise():
-    rates = [recipe_at("mnist-5k", at).optimizer.learning_rate for at in (1.0, 3.0, 8.0)]
-    assert rates == pytest.approx([4 / 3, 4, 4])
+    rates = [recipe_at("mnist-5k", at).optimizer.learning_rate for at in (1.0, 3.0, 8.0, 9.0)]
+    assert rates == pytest.approx([4 / 3, 4, 32 / 3, 32 / 3])
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dpstudy.papers.across.leaderboard import EPSILON
 from dpstudy.papers.across.recipe import recipe
+from dpstudy.papers.across.recipe_search import EPSILONS
 from dpstudy.parts.images import IMAGE_SHAPE
 from dpstudy.parts.part import checked, choose
 from dpstudy.parts.run import Run, vary
@@ -31,6 +32,6 @@ def recipe_at(dataset: str, epsilon: float, seed: int = 0) -> Run:
         delta=run.delta,
         release_noise=run.dataset.release_noise,
     )
-    # More noise, shorter steps; that longer ones help above `EPSILON` is not searched yet.
-    rate = run.optimizer.learning_rate * min(1.0, epsilon / EPSILON)
+    # More noise, shorter steps: so it is best at each ε that was searched.
+    rate = run.optimizer.learning_rate * min(epsilon, max(EPSILONS)) / EPSILON
     return checked(vary(run, noise_multiplier=noise, learning_rate=rate))
