@@ -17,14 +17,14 @@
 # **In short.** Losing less trains at ε = 3, tempered sigmoids at 2.7 to 7.53, backpropagation
 # clipping at 0.07 to 3.64; the tanh filter states none. A proven ε is the most that a run may leak.
 #
-# - Losing less holds for {term}`Poisson sampling`: its settings cost ε = 2.36 to 2.39 by today's
-#   accountant, {term}`PLD`. Exactly ε = 3 takes 13 to 16 % less noise, for free.
-# - If its batches are cut from a shuffled data set, the same settings give away ε = 3.69 to 8.56
+# - Losing less holds for {term}`Poisson sampling`: its networks on pixels cost ε = 2.36 to 2.39 by
+#   today's accountant, {term}`PLD`. Exactly ε = 3 takes 13 to 16 % less noise, for free.
+# - If its batches are cut from a shuffled data set, they give away ε = 3.69 to 8.56
 #   for some gradients within the clip. That it shuffles is inferred from the code it builds on; it
 #   names Opacus, which can do either.
 # - Backpropagation clipping had too little noise by a factor of 4,096. On MNIST ε = 2,030 is
-#   proven, where 0.07 is claimed, and less than 602 cannot be. Its corrected code aims at 3 and
-#   gets 23.6.
+#   proven, where 0.07 is claimed; less than 602 cannot be from clipping, noise and shuffling. Its
+#   corrected code aims at 3 and gets 23.6.
 # - The tanh filter's paper proves a sensitivity of √n and uses 1: on the MNIST network
 #   ε = 1,030,000 instead of 2.38, or of 3.01 by the accountant of its time.
 #
@@ -51,8 +51,8 @@ drawn = chapter.resolution(profile)
 # Each step of DP-SGD keeps every example with probability $q$, sums the clipped gradients and adds
 # Gaussian noise of $\sigma$ times the sensitivity {cite}`abadi2016deep`. Two accountants start from
 # the Rényi divergence $\rho(\alpha)$ of the whole run {cite}`mironov2019renyi` and differ in the
-# last line. Three of the papers used the first {cite}`mironov2017renyi`; the second came later
-# {cite}`balle2020hypothesis,canonne2020discrete`:
+# last line. The tanh filter names the first, and the libraries of two more used it
+# {cite}`mironov2017renyi`; the second came later {cite}`balle2020hypothesis,canonne2020discrete`:
 #
 # $$
 # \begin{aligned}

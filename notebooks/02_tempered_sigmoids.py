@@ -193,8 +193,9 @@ accuracy.accuracy_against_epsilon(private)
 #
 # The library that the paper cites shuffles, and accounts as if it had sampled. For learning that
 # changes nothing: the accuracies agree within a seed's spread. For privacy it changes much. Some
-# gradients within the clip give away ε = 8.56 on MNIST, where 2.93 is quoted, so that no accountant
-# that knows of clipping, noise and shuffling alone can certify the quoted one
+# gradients within the clip give away ε = 8.56 on MNIST at the settings trained here, where 2.93 is
+# quoted for others that are not printed: no accountant that knows of clipping, noise and shuffling
+# alone can certify less
 # {cite}`chua2024private,chua2024scalable`. {doc}`01_accounting` says which gradients. Measured on
 # such gradients it is at least 3.55, and on those of a trained network 0.58, by
 # [an audit](07_audits.ipynb) as in {cite:t}`annamalai2024shuffle`.

@@ -116,9 +116,9 @@ chapter.significance(whole)
 # no privacy. The networks are those of the paper's Tables 3 and 4. Each example is normalised by
 # itself, in groups of channels. The code that the paper builds on does so on Fashion-MNIST alone,
 # and normalises MNIST and CIFAR-10 by the mean and variance of each channel over all examples, both
-# released with noise of multiplier 8 {cite}`tramer2021differentially`. That is run here as well;
-# its ε composes the two releases with the training. An example's part is bounded by the median of
-# synthetic images, where that code takes the median of the private ones.
+# released with noise of multiplier 8 {cite}`tramer2021differentially`. That is to be run here as
+# well; its ε composes the two releases with the training. An example's part is bounded by the
+# median of synthetic images, where that code takes the median of the private ones.
 
 # %% tags=["remove-input"]
 chapter.figure_4(on_features)
@@ -133,8 +133,8 @@ chapter.on_features(on_features, linear, released)
 # learning rates on 50,000 training examples, with tanh and with relu. The best on the 10,000 held
 # out is trained on all examples with five seeds; the test set is touched once.
 #
-# With relu both the penalty and the squared error at the beginning seem to help: without the
-# penalty 0.39 of the 0.92 points are left (-0.13 to 0.91, 3 seeds). Without the focus 1.01 are.
+# With relu the penalty seems to help: without it 0.39 of the 0.92 points are left (-0.13 to 0.91, 3
+# seeds). Without the focus 1.01 are.
 
 # %% tags=["remove-input"]
 chapter.equal_effort(effort)

@@ -14,9 +14,9 @@
 # %% [markdown]
 # # The ledger
 #
-# Every number, ordering and bound that the papers state, with what this study measured and the
-# verdict. A rule computes each verdict from the stored results: none is typed, and a result that
-# changes, changes its verdict. The same table stands in a terminal with `dpstudy claims`.
+# The numbers, orderings and bounds that the four papers rest on, with what this study measured and
+# the verdict. A rule computes each verdict from the stored results: none is typed, and a result
+# that changes, changes its verdict. The same table stands in a terminal with `dpstudy claims`.
 
 # %% tags=["parameters", "remove-input"]
 profile = "stored"  # the ledger reads what is stored at paper scale, whatever the profile
@@ -75,8 +75,9 @@ page.table("tanh filter", ledger)
 #   edge.
 # - **All seeds or none.** A claim waits until every seed that its experiment asks for is stored: a
 #   verdict on some of them would be a choice of seeds.
-# - **A number at an ε** is upheld only by runs whose proven ε is no larger, and falls only to runs
-#   that spent as much by the accounting of the paper's time.
+# - **A number at an ε** is upheld only by runs whose proven ε is no larger, unless its note says
+#   “whatever it truly costs”, and falls only to runs that spent as much by the accounting of the
+#   paper's time.
 # - **Rule first.** A rule is written before the runs that decide it. All rules about seeds were
 #   restated by intervals on 24 November 2026, when most runs were there: so far few verdicts rest
 #   on runs that are all younger than their rule.

@@ -53,7 +53,8 @@ guide.ahead_with_fewer_seeds(settings)
 #   than tanh gains.
 # - **Clip flat.** Clips inside backpropagation have two bounds to search. They gain half a point on
 #   MNIST at ε = 3, with Adam against SGD, nothing at 1, and lose three points on Fashion-MNIST. A
-#   tanh filter needs a clip after it for any ε, and loses half a point to the clip alone.
+#   tanh filter needs a clip or a scaling after it, or noise for √n, and loses half a point to the
+#   clip alone.
 # - **Leave $s$, $T$ and $o$ alone.** A triplet for each layer is no better than one for all, and
 #   the best found of the family is no better than tanh.
 

@@ -92,7 +92,7 @@ def test_backpropagation_clipping_as_published():
     says(f"too little noise by a factor of {batch:,}")
     mnist, *_ = costs("backprop clipping")
     says(f"ε = {mnist['Proven, shuffled']} is proven, where {mnist['Claimed ε']} is claimed")
-    says(f"and less than {mnist[SHUFFLED].partition('.')[0]} cannot be.")
+    says(f"less than {mnist[SHUFFLED].partition('.')[0]} cannot be from clipping, noise")
     rows = table("backpropagation_table")
     rho = BACKPROPAGATION_CLIPPING[0].claimed_rho
     says(f"ρ is {rows[0]['Proven ρ']} where {rho:.5f} was claimed")

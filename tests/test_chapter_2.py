@@ -178,7 +178,8 @@ def test_accuracy_against_epsilon():
     )
     says(f"at least {worst}, and on those of a trained network {trained}, by")
     quoted = published("mnist, epsilon")
-    says(f"give away ε = {int(least * 100) / 100} on MNIST, where {quoted} is quoted")
+    says(f"give away ε = {int(least * 100) / 100} on MNIST at the settings trained here, where")
+    says(f"{quoted} is quoted for others that are not printed")
 
 
 def test_the_family():

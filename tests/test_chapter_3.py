@@ -99,7 +99,7 @@ def test_at_equal_effort_relu_gains_and_tanh_does_not():
     [spent] = set(Line(reading, "composite, relu").runs.epsilon_pld)
     says(f"at a true ε of {spent:.2f}, it gains")
     left, low, high = over_cross_entropy("without the penalty", "relu")
-    says(f"without the penalty {left} of the")
+    says(f"without it {left} of the")
     says(f"points are left ({low} to {high}, 3 seeds)")
     says(f"Without the focus {over_cross_entropy('without focus', 'relu')[0]} are.")
 

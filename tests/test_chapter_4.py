@@ -109,7 +109,7 @@ def test_table_1():
 def test_figure_5():
     at = {claim: line("figure-5", MNIST, f"claims {claim:g}") for claim in EPSILONS}
     least = min(EPSILONS)
-    says(f"runs that claim {least:g} no less than ε = {proven(at[least])[:2]} is proven.")
+    says(f"runs that claim {least:g} the least ε that is proven is {proven(at[least])[:2]}.")
     says(f"They end at {100 * at[least].accuracy.median():.2f} % on MNIST")
     fashion = line("figure-5", FASHION, f"claims {least:g}")
     says(f"and at {100 * fashion.accuracy.median():.2f} % on Fashion-MNIST")

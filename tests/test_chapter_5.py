@@ -72,8 +72,8 @@ def test_bought_with_privacy():
     )
     record = records.read(records.folder("audits") / "tanh-filter.json", "audits")
     assert record["claimed"] == pytest.approx(claimed, abs=1e-4)
-    says(f"Claimed is ε = {claimed:.2f}. An audit")
-    says(f"no more than {proven:,.0f} is what can be proven.")
+    says(f"The paper’s accounting gives ε = {claimed:.2f}. An audit")
+    says(f"ε = {proven:,.0f} is what is proven.")
     says(f"shows at least {rounded_down(record['lower_bound'])}, about all that")
     says(f"{record['trials']:,} trials could show")
     assert record["lower_bound"] > 0.99 * record["most_shown"]

@@ -5,6 +5,7 @@ from functools import cache
 import pytest
 from prose import said_by
 
+from dpstudy.chapters.leaderboard import recipe
 from dpstudy.lab import readings
 from dpstudy.page.lines import Line
 from dpstudy.papers import find
@@ -58,6 +59,12 @@ def test_what_the_recipe_reaches():
     says(f"have {published(8.0)} % at 8")
     assert float(published(3.0)) < float(at[1.0])
     assert float(published(8.0)) > float(at[8.0])
+
+
+def test_what_the_recipe_costs():
+    [cost] = recipe.cost().data.to_dict("records")
+    says(f"takes {cost['minutes']:.1f} minutes of two cores and {cost['GB']:.1f} GB")
+    assert cost["minutes"] < 15 and cost["on"].startswith("2 x CPU core")
 
 
 def test_whitening_carries_it():

@@ -183,7 +183,7 @@ def test_each_change_of_the_recipe_changes_what_it_says():
 def invented_search(accuracy):
     """Stores the recipe's search, with the accuracy of each dataset, exponent and rate."""
     search = find("recipe-search")
-    for exponent, multiple in product(recipe_search.EXPONENTS, leaderboard.MULTIPLES):
+    for exponent, multiple, _ in recipe_search.SETTINGS.values():
         for run in search.variants[recipe_search.label_of(exponent, multiple)]:
             value = accuracy(run.dataset.name, exponent, multiple)
             store.write(store.runs_folder(), result_of(run, accuracy=value))

@@ -125,7 +125,7 @@ def in_short() -> Table:
     rows = [
         {
             "Statement": says,
-            "Paper": PAPERS[find(name).paper],
+            "Paper": "asked here" if find(name).ours else PAPERS[find(name).paper],
             "What became of it": _became(name),
             "For you": follows,
         }
