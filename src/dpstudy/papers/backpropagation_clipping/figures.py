@@ -143,7 +143,8 @@ def table_1(reading: Reading) -> Table:
     labels = "no privacy", "clips without noise", "as published"
     return results(
         lines_of(reading, dict.fromkeys(labels, STYLES[0]), ACCURACIES, method="{}"),
-        "Gains: over the row above. At least: some gradients within the clips give away as much.",
+        "Gains: over the row above. At least: some gradients within the clips give away as much; "
+        "with so little noise that is the most that the computation can show.",
         name="backpropagation-clipping-table-1",
         shown="test accuracy at the last epoch, published and ours",
         over=dict(zip(labels[1:], labels, strict=False)),
