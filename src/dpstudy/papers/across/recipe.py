@@ -15,7 +15,7 @@ from dpstudy.parts.run import Run
 from dpstudy.parts.sampling import Poisson
 from dpstudy.parts.synthetic_features import SyntheticFeatures
 
-# As many filters as fit into 4 GB.
+# As many filters as fit into little more than 4 GB.
 _LARGE = {"small": 800, "large": 200}
 # Small ones for the images that come with the package: features and head take half a minute.
 _SMALL = {"synthetic": 2_000, "small": 250, "large": 60, "components": 1_000}
