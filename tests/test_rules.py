@@ -23,6 +23,8 @@ from dpstudy.ledger.quantity import (
     GRADIENT_NORM,
     GRADIENTS,
     GRADIENTS_SINCE_START,
+    PRE_ACTIVATIONS,
+    ClassAccuracy,
     WithinEpsilon,
 )
 from dpstudy.ledger.rules import (
@@ -430,6 +432,27 @@ def test_a_number_published_at_less_than_the_whole_epsilon_is_tested_there(
     outcome = judged(replace(VALUE, quantity=below))
     assert (outcome.verdict, outcome.shown) == (verdict, shown)
     assert "accuracy at ε < 2 of tanh" in outcome.finding and "proven" not in outcome.finding
+
+
+def test_classes_and_layers_are_compared_by_what_measures_stored(results):
+    """Class 1 has 1 of 4 and 3 of 4 examples right after epoch 2; layers are 1 and 3, 2 and 6."""
+    for label, right, norms in (("relu", 1, [1.0, 3.0]), ("tanh", 3, [2.0, 6.0])):
+        for seed in range(3):
+            result = result_of(replace(VARIANTS[label], seed=seed), **QUOTED)
+            after_2 = [[5, 0], [4 - right, right]]
+            result.curve["confusion.counts"] = [[[5, 0], [4, 0]], after_2, *[[[0, 5], [0, 4]]] * 2]
+            result.curve["layer-norms.hidden"] = [[9.0, 9.0]] * 3 + [norms]
+            store.write(store.runs_folder(), result)
+    of_class = ClassAccuracy("confusion.counts", "accuracy on class 1", True, number=1, epoch=2)
+    outcome = judged(replace(ABOVE, quantity=of_class))
+    assert (outcome.verdict, outcome.shown) == (REPRODUCED, "75.00% and 25.00%")
+    outcome = judged(replace(ABOVE, quantity=PRE_ACTIVATIONS))
+    assert (outcome.verdict, outcome.shown) == (REPRODUCED, "4 and 2")
+    outcome = judged(replace(ABOVE, second=of("plain"), quantity=PRE_ACTIVATIONS))
+    assert outcome.verdict == NOT_YET_RUN
+    keep("plain", [0.9] * 3)
+    outcome = judged(replace(ABOVE, second=of("plain"), quantity=PRE_ACTIVATIONS))
+    assert outcome.verdict == UNDECIDED and "did not record layer-norms.hidden" in outcome.finding
 
 
 def test_a_gain_is_tested_at_its_epsilon_and_not_without_privacy(results):

@@ -90,6 +90,21 @@ class Trained:
         """Return a quantity with a row an epoch and a column a seed."""
         return self.reading.curves.pivot(index="epoch", columns="seed", values=column)
 
+    def arrays(self, column: str, epoch: int | None = None) -> dict[int, np.ndarray]:
+        """Return by seed what a measure stored after an epoch, the last by default.
+
+        Raises:
+            UndecidedError: the runs did not record it then.
+        """
+        found = {}
+        for _, result in self.reading.found:
+            curve = result.curve
+            last = curve["epoch"][-1] if epoch is None else epoch
+            if column not in curve or last not in curve["epoch"]:
+                raise UndecidedError(f"the stored runs of {self.label} did not record {column}")
+            found[result.run.seed] = np.asarray(curve[column][curve["epoch"].index(last)])
+        return found
+
     def epochs_to(self, column: str, level: float) -> pd.Series:
         """Return the epochs each seed took to a level; one more than it had if it never did."""
         curves = self.reading.curves

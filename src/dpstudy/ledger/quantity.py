@@ -110,6 +110,40 @@ class WithinEpsilon(Quantity):
         return side.by_epoch(self.column).loc[within[-1]]
 
 
+@dataclass(frozen=True)
+class MeanOfLayers(Quantity):
+    """The mean over hidden layers of a norm that is measured layer by layer."""
+
+    def of(self, first: Trained, second: Trained) -> tuple[pd.Series, pd.Series]:
+        """See `Quantity`."""
+        return tuple(
+            pd.Series({seed: norms.mean() for seed, norms in side.arrays(self.column).items()})
+            for side in (first, second)
+        )
+
+
+@dataclass(frozen=True)
+class ClassAccuracy(Quantity):
+    """The share of a class' training examples that are taken for it, after an epoch.
+
+    Attributes:
+        number: the class', from 0.
+        epoch: after which.
+    """
+
+    number: int = 0
+    epoch: int = 1
+
+    def of(self, first: Trained, second: Trained) -> tuple[pd.Series, pd.Series]:
+        """See `Quantity`."""
+        return tuple(self._of(side) for side in (first, second))
+
+    def _of(self, side: Trained) -> pd.Series:
+        counts = side.arrays(self.column, self.epoch)
+        at = self.number
+        return pd.Series({seed: of[at, at] / of[at].sum() for seed, of in counts.items()})
+
+
 ACCURACY = Quantity("test_accuracy", "test accuracy", share=True)
 # Of all gradients of an epoch, while the weights change.
 GRADIENT_NORM = Quantity("gradient_norm", "gradient norm")
@@ -122,6 +156,7 @@ ACTIVATIONS_SINCE_START = SinceStart("norms.activation", "activation norm")
 CLASS_SPREAD = Quantity("class_spread", "spread of the class accuracies")
 EPOCHS = EpochsToItsEnd("test_accuracy", "epochs to where the first ends")
 LOGITS = Quantity("layer-norms.logits", "norm of the logits")
+PRE_ACTIVATIONS = MeanOfLayers("layer-norms.hidden", "norm of pre-activations, mean of layers")
 LAST_WEIGHTS = Quantity("layer-norms.last_weights", "norm of the last layer's weights")
 COSINE = AfterEpoch("clipping-bias.cosine", "cosine of clipped to unclipped mean gradient", epoch=1)
 CURVATURE = Quantity("smoothness.largest", "largest singular value of the Hessian")

@@ -10,17 +10,7 @@ from dpstudy.page.figure import Figure, Note, canvas, legend_below
 from dpstudy.page.lines import Line, dataset_of, runs_of
 from dpstudy.page.quantity import ACCURACY
 from dpstudy.page.words import caption
-
-NAMES = {
-    "fashion-mnist": (
-        *("T-shirt", "trouser", "pullover", "dress", "coat"),
-        *("sandal", "shirt", "sneaker", "bag", "ankle boot"),
-    ),
-    "cifar-10": (
-        *("airplane", "automobile", "bird", "cat", "deer"),
-        *("dog", "frog", "horse", "ship", "truck"),
-    ),
-}
+from dpstudy.parts.images import CLASSES
 
 
 def classes(lines: Sequence[Line], *, name: str, shown: str) -> Figure | Note:
@@ -34,7 +24,7 @@ def classes(lines: Sequence[Line], *, name: str, shown: str) -> Figure | Note:
     found = pd.concat(map(by_class, lines), ignore_index=True)
     if found.empty:
         return Note(name, "Every stored run diverged.")
-    named = NAMES.get(str(dataset_of(lines[0].reading)), tuple(map(str, range(10))))
+    named = CLASSES[str(dataset_of(lines[0].reading))]
     groups = found.groupby(["label", "class"], sort=False).accuracy
     data = groups.agg(["median", "min", "max", "count"]).reset_index()
     with canvas(size=(7.2, 3.6)) as (figure, (axes,)):

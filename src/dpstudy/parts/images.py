@@ -55,6 +55,20 @@ IMAGE_SHAPE = {
     "cifar-10": (32, 32, 3),
     "mnist-5k": (28, 28, 1),
 }
+_DIGITS = tuple(map(str, range(10)))
+# What a label stands for.
+CLASSES = {
+    "mnist": _DIGITS,
+    "fashion-mnist": (
+        *("T-shirt", "trouser", "pullover", "dress", "coat"),
+        *("sandal", "shirt", "sneaker", "bag", "ankle boot"),
+    ),
+    "cifar-10": (
+        *("airplane", "automobile", "bird", "cat", "deer"),
+        *("dog", "frog", "horse", "ship", "truck"),
+    ),
+    "mnist-5k": _DIGITS,
+}
 NAMES = tuple(DATASETS)
 
 # One number pins the embedded images, their labels, their order and the split.

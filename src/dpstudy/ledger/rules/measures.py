@@ -37,6 +37,8 @@ def around(value: float, allowed: float, *, at_least: bool = False) -> Region:
 
 def best(variants: Sequence[Trained], quantity: Quantity = ACCURACY) -> Trained:
     """Return the variant with the highest median over seeds of a quantity."""
+    if len(variants) == 1:  # What is compared may be no column: one class of a confusion matrix.
+        return variants[0]
     return max(variants, key=lambda variant: variant.values(quantity.column).median())
 
 

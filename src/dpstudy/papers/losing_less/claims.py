@@ -14,12 +14,15 @@ from dpstudy.ledger.published import Number
 from dpstudy.ledger.quantity import (
     COSINE,
     CURVATURE,
+    GRADIENT_NORM,
     LAST_WEIGHTS,
     LOGITS,
+    PRE_ACTIVATIONS,
     AfterEpoch,
+    ClassAccuracy,
     WithinEpsilon,
 )
-from dpstudy.ledger.rules import Difference, OnDataset, Throughout, Value, on
+from dpstudy.ledger.rules import Difference, Gain, OnDataset, Throughout, Value, on
 from dpstudy.papers.losing_less.experiments import (
     ABLATION,
     EQUAL_EFFORT,
@@ -35,9 +38,11 @@ from dpstudy.papers.losing_less.experiments import (
     WEIGHT_DECAY,
 )
 from dpstudy.papers.losing_less.propositions import convergence, equations, mean_value
-from dpstudy.papers.losing_less.published import NUMBERS
+from dpstudy.papers.losing_less.published import CLASS_ACCURACIES, NUMBERS
+from dpstudy.parts.images import CLASSES
 
 RULED = moment("2026-11-25 00:00")
+RULED_OF_SENTENCES = moment("2026-11-26 03:58")
 RULED_ON_FEATURES = moment("2026-11-25 00:20")
 SMALL, ALL = ("mnist", "fashion-mnist"), ("mnist", "fashion-mnist", "cifar-10")
 CE, COMPOSITE = (Runs(FIGURE_3, label) for label in ("cross-entropy", "composite"))
@@ -48,6 +53,9 @@ EPSILON = NUMBERS["epsilon"]
 # "Initial training iterations": a tenth of the epochs.
 EARLY = AfterEpoch("test_accuracy", "test accuracy after epoch 4", share=True, epoch=4)
 BELOW_1_5 = WithinEpsilon("test_accuracy", "test accuracy at ε < 1.5", share=True, epsilon=1.5)
+BELOW_1_5_THEN = WithinEpsilon(
+    "test_accuracy", "test accuracy at ε < 1.5", share=True, epsilon=1.5, accountant="rdp-2019"
+)
 BELOW_2 = WithinEpsilon(
     "test_accuracy", "test accuracy at ε < 2", share=True, epsilon=2.0, accountant="rdp-2019"
 )
@@ -70,6 +78,9 @@ def _better(name: str, where: str, says: str, other: Runs, remark: str = "") -> 
     return Claim(name, where, says, on(SMALL, Difference, COMPOSITE, other), RULED, remark=remark)
 
 
+_AS_MANY_EPOCHS = (
+    "At ε by the accounting of the paper's time, so that as many epochs fit in as in the paper."
+)
 _TRAINING = (
     Claim(
         "losing-less-better",
@@ -139,6 +150,44 @@ _TRAINING = (
         headline=True,
     ),
     Claim(
+        "losing-less-gain",
+        "Abstract, Section 4.1",
+        "What the composite loss gains over cross-entropy.",
+        on(
+            ("cifar-10",),
+            Gain,
+            (_of("composite"), _of("cross-entropy")),
+            COMPOSITE,
+            CE,
+            EPSILON,
+            at_least=True,
+        ),
+        RULED_OF_SENTENCES,
+        headline=True,
+        remark="By the two accuracies that the text gives; the abstract rounds their difference up.",
+    ),
+    *(
+        Claim(
+            f"losing-less-early-{name}-accuracy",
+            "Section 4.1",
+            f"The accuracy of {words} before half of the ε is spent.",
+            on(
+                ("cifar-10",),
+                Value,
+                _of(f"{name}, ε < 1.5"),
+                runs,
+                at_least=promised,
+                quantity=BELOW_1_5_THEN,
+            ),
+            RULED_OF_SENTENCES,
+            remark=_AS_MANY_EPOCHS,
+        )
+        for name, words, runs, promised in (
+            ("composite", "the composite loss", COMPOSITE, True),
+            ("cross-entropy", "cross-entropy", CE, False),
+        )
+    ),
+    Claim(
         "losing-less-not-private",
         "Section 4.1",
         "The accuracy without privacy.",
@@ -147,7 +196,6 @@ _TRAINING = (
     ),
 )
 
-_AT_2 = "At ε by the accounting of the paper's time, so that as many epochs fit in as in the paper."
 _ON_FEATURES = (
     Claim(
         "losing-less-features-better",
@@ -171,7 +219,7 @@ _ON_FEATURES = (
         "On scattering features it is ahead before all of the ε is spent.",
         on(("cifar-10",), Difference, FEATURES_COMPOSITE, FEATURES_CE, quantity=BELOW_2),
         RULED_ON_FEATURES,
-        remark=_AT_2,
+        remark=_AS_MANY_EPOCHS,
     ),
     Claim(
         "losing-less-features-composite-accuracy",
@@ -186,7 +234,7 @@ _ON_FEATURES = (
             quantity=BELOW_2,
         ),
         RULED_ON_FEATURES,
-        remark=_AT_2,
+        remark=_AS_MANY_EPOCHS,
     ),
     Claim(
         "losing-less-features-cross-entropy-accuracy",
@@ -200,7 +248,7 @@ _ON_FEATURES = (
             quantity=BELOW_2,
         ),
         RULED_ON_FEATURES,
-        remark=_AT_2,
+        remark=_AS_MANY_EPOCHS,
     ),
 )
 
@@ -316,35 +364,70 @@ _WHY = tuple(
         where,
         says,
         on(SMALL, Difference, _inside(first), _inside(second), quantity=quantity),
-        RULED,
+        ruled,
         headline=name == "logits",
     )
-    for name, where, says, first, second, quantity in (
+    for name, where, says, first, second, quantity, ruled in (
         (
             "logits",
             "Section 4.2, Figures 1 and 6",
             "With cross-entropy the logits grow larger.",
-            *("cross-entropy", "composite", LOGITS),
+            *("cross-entropy", "composite", LOGITS, RULED),
+        ),
+        (
+            "pre-activations",
+            "Section 4.2, Figures 1 and 6",
+            "With cross-entropy pre-activations grow larger.",
+            *("cross-entropy", "composite", PRE_ACTIVATIONS, RULED_OF_SENTENCES),
         ),
         (
             "last-weights",
             "Section 4.2, Figures 1 and 5",
             "With cross-entropy the weights of the last layer grow larger.",
-            *("cross-entropy", "composite", LAST_WEIGHTS),
+            *("cross-entropy", "composite", LAST_WEIGHTS, RULED),
+        ),
+        (
+            "gradients",
+            "Section 4.2, Figures 1 and 7",
+            "With the composite loss gradients are smaller.",
+            *("cross-entropy", "composite", GRADIENT_NORM, RULED_OF_SENTENCES),
         ),
         (
             "cosine",
             "Section 4.2, Figures 1 and 8",
             "Clipping turns the mean gradient less with the composite loss.",
-            *("composite", "cross-entropy", COSINE),
+            *("composite", "cross-entropy", COSINE, RULED),
         ),
         (
             "curvature",
             "Section 3.2, Figure 2",
             "The largest singular value of the Hessian is smaller with the composite loss.",
-            *("cross-entropy", "composite", CURVATURE),
+            *("cross-entropy", "composite", CURVATURE, RULED),
         ),
     )
+)
+
+_CLASSES = tuple(
+    Claim(
+        f"losing-less-class-{stated.name}",
+        "Section 4.2, Figure 9",
+        f"The composite loss has more of class {stated.name} right after epoch {stated.epoch}.",
+        on(
+            (stated.dataset,),
+            Difference,
+            _inside("composite"),
+            _inside("cross-entropy"),
+            quantity=ClassAccuracy(
+                "confusion.counts",
+                f"accuracy on class {stated.name}",
+                share=True,
+                number=CLASSES[stated.dataset].index(stated.name),
+                epoch=stated.epoch,
+            ),
+        ),
+        RULED_OF_SENTENCES,
+    )
+    for stated in CLASS_ACCURACIES
 )
 
 CLAIMS = (
@@ -352,6 +435,7 @@ CLAIMS = (
     + _ON_FEATURES
     + _ABLATION
     + _WHY
+    + _CLASSES
     + propositions(
         (equations, mean_value, convergence),
         headlines=("gradient-norm-sum", "smoothness", "sse-exponential"),

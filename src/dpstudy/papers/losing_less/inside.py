@@ -12,7 +12,6 @@ from matplotlib.axes import Axes
 from dpstudy.lab import records
 from dpstudy.lab.readings import Reading
 from dpstudy.lab.store import Result
-from dpstudy.page.classes import NAMES
 from dpstudy.page.curves import draw_curve
 from dpstudy.page.datasets import for_each_dataset
 from dpstudy.page.figure import STYLES, Figure, Note, Table, canvas, legend_below, not_yet_run
@@ -21,6 +20,7 @@ from dpstudy.page.quantity import EPOCH, Quantity
 from dpstudy.page.results import quartiles
 from dpstudy.page.words import LEFT_OUT, caption
 from dpstudy.papers.losing_less.published import CLASS_ACCURACIES
+from dpstudy.parts.images import CLASSES
 from dpstudy.parts.measure import LEAST, MOST
 
 STYLE = {
@@ -173,7 +173,7 @@ def confusion(reading: Reading, not_private: Reading) -> Figure | Note:
     }
     if not shares:
         return not_yet_run("Which classes are taken for which", reading.command)
-    named = NAMES.get(str(dataset_of(reading)), tuple(map(str, range(10))))
+    named = CLASSES[str(dataset_of(reading))]
     epochs = list(dict.fromkeys(epoch for epoch, _ in shares))
     size = 3.2 * len(lines), 3.4 * len(epochs)
     with canvas(len(epochs), len(lines), size=size) as (figure, panels):
