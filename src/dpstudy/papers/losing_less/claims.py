@@ -164,7 +164,7 @@ _TRAINING = (
         ),
         RULED_OF_SENTENCES,
         headline=True,
-        remark="By the two accuracies that the text gives; the abstract rounds their difference up.",
+        remark="By the accuracies that the text gives; the abstract rounds their difference up.",
     ),
     *(
         Claim(
