@@ -68,13 +68,15 @@ def test_the_answer_is_what_the_ledger_finds(judged):
     assert gain("above-relu-mnist")[0] > 0.01 and gain("above-relu-cifar-10")[1] < 0
     assert 0 < gain("above-relu-fashion-mnist")[0] < gain("above-relu-fashion-mnist")[1] < 0.01
     assert (
-        'The loss of "Losing less" helps early in training and, with tanh on pixels, not at its end'
-        in text
+        'The loss of "Losing less" helps early in training; at its end it helps on Fashion-MNIST, '
+        "with each loss at its own learning rate, and not on MNIST" in text
     )
     for dataset in ("mnist", "fashion-mnist"):
         assert gain(f"losing-less-early-{dataset}")[0] > 0
         low, high = gain(f"losing-less-better-{dataset}")
         assert -0.002 < low < 0 < high < 0.0025
+        own = gain(f"losing-less-better-at-equal-effort-{dataset}")
+        assert (own[0] > 0) == (dataset == "fashion-mnist")
         assert found[f"backprop-epsilon-{dataset}"].verdict is Verdict.REFUTED
     assert "wrong by orders of magnitude" in text
     assert found["tanh-filter-sensitivity-one"].verdict is Verdict.REFUTED
