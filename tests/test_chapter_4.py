@@ -6,9 +6,9 @@ import pytest
 from prose import said_by
 
 from dpstudy.lab import readings, records
-from dpstudy.ledger.wording import rounded_down
+from dpstudy.ledger.wording import epsilon, rounded_down
 from dpstudy.page.lines import Line
-from dpstudy.page.results import epsilon, gain
+from dpstudy.page.results import gain
 from dpstudy.papers import find
 from dpstudy.papers.backpropagation_clipping import figures
 from dpstudy.papers.backpropagation_clipping.experiments import BATCH, EPSILONS, SHARES, TARGETS

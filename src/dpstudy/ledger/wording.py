@@ -53,11 +53,12 @@ def spread(values: pd.Series, quantity: Quantity) -> str:
     return f"{median} ({low} to {high}, {seeds(values)})"
 
 
-def rounded_down(value: float, decimals: int = 2) -> str:
-    """Show a lower bound so that what is shown is one too."""
-    return f"{math.floor(value * 10**decimals) / 10**decimals:.{decimals}f}"
+def rounded_down(value: float, decimals: int | None = None) -> str:
+    """Show a lower bound of an epsilon so that what is shown is one; its digits as `epsilon`'s."""
+    decimals = (2 if value < 100 else 0) if decimals is None else decimals
+    return f"{math.floor(value * 10**decimals) / 10**decimals:,.{decimals}f}"
 
 
 def epsilon(value: float) -> str:
-    """Show an epsilon to three digits, from a thousand on as a whole number."""
-    return f"{value:.3g}" if value < 1000 else f"{value:,.0f}"
+    """Show an epsilon with two decimals, from a hundred on with three significant digits."""
+    return f"{value:.2f}" if value < 99.995 else f"{float(f'{value:.3g}'):,.0f}"

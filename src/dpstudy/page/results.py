@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import pandas as pd
 
 from dpstudy.ledger.estimate import Estimate
 from dpstudy.ledger.verdict import UndecidedError
-from dpstudy.ledger.wording import points, rounded_down
+from dpstudy.ledger.wording import epsilon, points, rounded_down
 from dpstudy.page.figure import Note, Table, fields
 from dpstudy.page.lines import Line, runs_of
 from dpstudy.page.quantity import Quantity
@@ -31,11 +30,6 @@ CLAIMED_AND_PROVEN = {
 }
 
 
-def epsilon(value: float, small: Callable[[float], str] = "{:.2f}".format) -> str:
-    """Show an epsilon: by `small` below 100, else as a whole number."""
-    return small(value) if value < 100 else f"{value:,.0f}"
-
-
 # Seeds: of two, Student's t makes an interval of hundreds of points.
 _FOR_AN_INTERVAL = 3
 FORMATS = {
@@ -48,7 +42,7 @@ FORMATS = {
     ),
     "longest norm seen": "{:.1f}",
     # A lower bound, so that what is shown is one too.
-    "ε at least": lambda bound: epsilon(bound if bound < 100 else math.floor(bound), rounded_down),
+    "ε at least": rounded_down,
 }
 # A range is not broken over lines.
 _TO = "\N{NO-BREAK SPACE}to\N{NO-BREAK SPACE}"

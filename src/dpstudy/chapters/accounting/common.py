@@ -49,8 +49,3 @@ def resolution(profile: str) -> Resolution:
     if profile not in PROFILES:
         raise UserError(f"unknown profile {profile!r}; one of: {', '.join(PROFILES)}")
     return PROFILES[profile]
-
-
-def show_epsilon(value: float) -> str:
-    """Show an epsilon with two decimals, or with three significant digits from 100 on."""
-    return f"{value:.2f}" if value < 99.995 else f"{float(f'{value:.3g}'):,.0f}"

@@ -10,15 +10,14 @@ import pandas as pd
 from dpstudy.chapters.accounting.common import (
     AT_DELTA,
     NAMES,
-    show_epsilon,
 )
 from dpstudy.chapters.accounting.sensitivities import (
     TANH_FILTER_EPOCHS,
     corrected_epsilon,
     tanh_epsilon,
 )
+from dpstudy.ledger import wording
 from dpstudy.ledger.published import DELTA, MNIST_PARAMETERS, Setting
-from dpstudy.ledger.wording import rounded_down
 from dpstudy.page.figure import STYLES, Figure, Table, canvas
 from dpstudy.papers.backpropagation_clipping.published import (
     BACKPROPAGATION_CLIPPING,
@@ -80,7 +79,7 @@ def in_short() -> Figure:
         axes.set_yticks(at, data["Paper"] + ", " + data["Data set"])
         axes.legend(fontsize="small", loc="upper right")
     said = "; ".join(
-        f"{row[0]}, {row[1]}: " + ", ".join(map(show_epsilon, row[2:4]))
+        f"{row[0]}, {row[1]}: " + ", ".join(map(wording.epsilon, row[2:4]))
         for row in data.itertuples(index=False)
     )
     return Figure(
@@ -112,8 +111,8 @@ def cost_table() -> Table:
             "q": "{:.4f}",
             "σ": "{:.3g}",
             "Steps": "{:.0f}",
-            **dict.fromkeys(epsilons, show_epsilon),
-            "At least, shuffled": rounded_down,
+            **dict.fromkeys(epsilons, wording.epsilon),
+            "At least, shuffled": wording.rounded_down,
         },
     )
 

@@ -6,7 +6,8 @@ import math
 
 import pandas as pd
 
-from dpstudy.chapters.accounting.common import AT_DELTA, show_epsilon
+from dpstudy.chapters.accounting.common import AT_DELTA
+from dpstudy.ledger import wording
 from dpstudy.ledger.published import MNIST_PARAMETERS
 from dpstudy.page.figure import STYLES, Figure, Table, canvas
 from dpstudy.papers.backpropagation_clipping.published import (
@@ -51,7 +52,7 @@ def tanh_filter_figure(drawn: Resolution) -> Figure:
         alt=(
             "Epsilon against the number of parameters, both on logarithmic axes: two curves, for "
             f"1 and {TANH_FILTER_EPOCHS} epochs, rise steeply throughout. On the upper one "
-            f"epsilon is {show_epsilon(claimed)} for n = 1 and {show_epsilon(proven)} for "
+            f"epsilon is {wording.epsilon(claimed)} for n = 1 and {wording.epsilon(proven)} for "
             f"n = {MNIST_PARAMETERS:,}."
         ),
         caption=(
@@ -93,8 +94,8 @@ def backpropagation_table() -> Table:
             **dict.fromkeys((name for name in data if "Δ" in name), "{:.2g}"),
             **dict.fromkeys((name for name in data if "σ" in name), "{:.3g}"),
             "Claimed ρ": "{:.2g}",
-            "Proven ρ": show_epsilon,
-            **dict.fromkeys((name for name in data if "ε" in name), show_epsilon),
+            "Proven ρ": wording.epsilon,
+            **dict.fromkeys((name for name in data if "ε" in name), wording.epsilon),
         },
     )
 

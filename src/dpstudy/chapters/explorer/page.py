@@ -11,6 +11,7 @@ import vl_convert
 
 from dpstudy.chapters.explorer import rows
 from dpstudy.chapters.explorer.chart import chart
+from dpstudy.ledger import wording
 from dpstudy.page.figure import MISSING, _Captioned
 
 _EMBED = {
@@ -85,4 +86,4 @@ def _row(row: dict) -> str:
 
 
 def _epsilon(value: float) -> str:
-    return MISSING if pd.isna(value) else f"{value:,.4g}" if value < 1000 else f"{value:,.0f}"
+    return MISSING if pd.isna(value) else wording.epsilon(value)
