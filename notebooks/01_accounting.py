@@ -253,8 +253,12 @@ chapter.corrected_table()
 # %% tags=["nbval-check-output"]
 for batch in (512, 2_048):
     steps = 40 * (60_000 // batch)
-    sigma = noise_multiplier_for(3.0, sampling_probability=batch / 60_000, steps=steps, delta=1e-5)
-    print(f"batch {batch}: σ {sigma:.3f}, in the mean {sigma / batch:.6f}, {steps} steps")
+    sigma = noise_multiplier_for(
+        3.0, sampling_probability=batch / 60_000, steps=steps, delta=1e-5
+    )
+    print(
+        f"batch {batch}: σ {sigma:.3f}, in the mean {sigma / batch:.6f}, {steps} steps"
+    )
 
 # %% [markdown]
 # :::{solution-end}
@@ -296,9 +300,15 @@ for delta in (1e-5, 1e-7):
 # Up to three: ε is 8.87 with three and 14.71 with four.
 
 # %% tags=["nbval-check-output"]
-tutorial = {"sampling_probability": 256 / 60_000, "steps": 60 * 234, "delta": 1e-5}
+tutorial = {
+    "sampling_probability": 256 / 60_000,
+    "steps": 60 * 234,
+    "delta": 1e-5,
+}
 for n in range(1, 5):
-    print(f"n = {n}: ε = {epsilon(noise_multiplier=1.1 / n**0.5, **tutorial):.2f}")
+    print(
+        f"n = {n}: ε = {epsilon(noise_multiplier=1.1 / n**0.5, **tutorial):.2f}"
+    )
 
 # %% [markdown]
 # :::{solution-end}
@@ -321,8 +331,12 @@ for n in range(1, 5):
 # %% tags=["nbval-check-output"]
 for sigma in (1.23, 2.0, 4.0):
     formula = epsilon(noise_multiplier=sigma, **mnist)
-    [least] = least_epsilon_curve(epochs=[40], **data, **noise | {"noise_multiplier": sigma})
-    print(f"σ = {sigma}: {least:.2f} / {formula:.2f} = {least / formula:.1f}")
+    [least] = least_epsilon_curve(
+        epochs=[40], **data, **noise | {"noise_multiplier": sigma}
+    )
+    print(
+        f"σ = {sigma}: {least:.2f} / {formula:.2f} = {least / formula:.1f}"
+    )
 
 # %% [markdown]
 # :::{solution-end}

@@ -36,14 +36,18 @@
 # before you choose. Leave $s$, $T$ and $o$ alone.
 
 # %% tags=["remove-input"]
-from dpstudy.papers.tempered_sigmoids.figures import accuracy, family, searches
+from dpstudy.papers.tempered_sigmoids.figures import (
+    accuracy,
+    family,
+    searches,
+)
 
 accuracy.in_short()
 
 # %% tags=["parameters"]
-profile = "stored"  # "stored": read results; "smoke": tiny runs in a minute; "full": paper scale
-dataset = None  # None: each in turn; or one of "mnist", "fashion-mnist", "cifar-10"
-seeds = None  # None: the experiment's own number
+profile = "stored"  # or "smoke", tiny runs in a minute; or "full"
+dataset = None  # each; or one of "mnist", "fashion-mnist", "cifar-10"
+seeds = None  # the experiment's own number
 T = 4.0  # your own inverse temperature: drawn at once, and trained in the smoke profile
 
 # %% [markdown]
@@ -92,15 +96,32 @@ from dpstudy.lab.profiles import prepare
 from dpstudy.papers import find
 from dpstudy.papers.tempered_sigmoids.experiments import of_temperature
 
-own = prepare(of_temperature(T), profile, seeds=seeds) if profile == "smoke" else None
+own = (
+    prepare(of_temperature(T), profile, seeds=seeds)
+    if profile == "smoke"
+    else None
+)
 family.own_temperature(own, T)
 
 # %% tags=["remove-input"]
-private = prepare(find("tempered-sigmoids-figure-3"), profile, dataset=dataset, seeds=seeds)
-not_private = prepare(
-    find("tempered-sigmoids-table-3-not-private"), profile, dataset=dataset, seeds=seeds
+private = prepare(
+    find("tempered-sigmoids-figure-3"),
+    profile,
+    dataset=dataset,
+    seeds=seeds,
 )
-calibrated = prepare(find("tempered-sigmoids-calibrated"), profile, dataset=dataset, seeds=seeds)
+not_private = prepare(
+    find("tempered-sigmoids-table-3-not-private"),
+    profile,
+    dataset=dataset,
+    seeds=seeds,
+)
+calibrated = prepare(
+    find("tempered-sigmoids-calibrated"),
+    profile,
+    dataset=dataset,
+    seeds=seeds,
+)
 
 # %% [markdown]
 # ## Table 3: accuracy with and without privacy
@@ -137,7 +158,12 @@ accuracy.settings(dataset)
 # more, and is not counted, here or in the paper.
 
 # %% tags=["remove-input"]
-search = prepare(find("tempered-sigmoids-table-3-search"), profile, dataset=dataset, seeds=seeds)
+search = prepare(
+    find("tempered-sigmoids-table-3-search"),
+    profile,
+    dataset=dataset,
+    seeds=seeds,
+)
 
 # %% tags=["remove-input"]
 searches.table_3_search(search)
@@ -154,8 +180,18 @@ searches.table_3_search(search)
 # runs: each activation at its own best rate decides which trains better.
 
 # %% tags=["remove-input"]
-own_rates = prepare(find("tempered-sigmoids-cifar-10-rates"), profile, dataset=dataset, seeds=seeds)
-changed = prepare(find("tempered-sigmoids-cifar-10-changes"), profile, dataset=dataset, seeds=seeds)
+own_rates = prepare(
+    find("tempered-sigmoids-cifar-10-rates"),
+    profile,
+    dataset=dataset,
+    seeds=seeds,
+)
+changed = prepare(
+    find("tempered-sigmoids-cifar-10-changes"),
+    profile,
+    dataset=dataset,
+    seeds=seeds,
+)
 
 # %% tags=["remove-input"]
 searches.cifar_10_rates(own_rates)
@@ -173,7 +209,12 @@ searches.cifar_10_changes(changed, private)
 # 96.5 %. tanh, with nothing else changed, ends at 97.7 %.
 
 # %% tags=["remove-input"]
-tutorial = prepare(find("tempered-sigmoids-tutorial"), profile, dataset=dataset, seeds=seeds)
+tutorial = prepare(
+    find("tempered-sigmoids-tutorial"),
+    profile,
+    dataset=dataset,
+    seeds=seeds,
+)
 
 # %% tags=["remove-input"]
 accuracy.baseline(tutorial)
@@ -201,7 +242,12 @@ accuracy.accuracy_against_epsilon(private)
 # [an audit](07_audits.ipynb) as in {cite:t}`annamalai2024shuffle`.
 
 # %% tags=["remove-input"]
-shuffled = prepare(find("tempered-sigmoids-shuffled"), profile, dataset=dataset, seeds=seeds)
+shuffled = prepare(
+    find("tempered-sigmoids-shuffled"),
+    profile,
+    dataset=dataset,
+    seeds=seeds,
+)
 
 # %% tags=["remove-input"]
 accuracy.poisson_and_shuffled(shuffled, private)
@@ -216,7 +262,12 @@ accuracy.poisson_and_shuffled(shuffled, private)
 # MNIST and in 22.0 % on Fashion-MNIST.
 
 # %% tags=["remove-input"]
-sweep = prepare(find("tempered-sigmoids-figure-2"), profile, dataset=dataset, seeds=seeds)
+sweep = prepare(
+    find("tempered-sigmoids-figure-2"),
+    profile,
+    dataset=dataset,
+    seeds=seeds,
+)
 
 # %% tags=["remove-input"]
 family.family_sweep(sweep, private)
@@ -267,7 +318,12 @@ family.errors_by_norm(sweep)
 # factor is relu without privacy, whose gradients fall from 4.2 to 1.4.
 
 # %% tags=["remove-input"]
-scenarios = prepare(find("tempered-sigmoids-figures-4-5"), profile, dataset=dataset, seeds=seeds)
+scenarios = prepare(
+    find("tempered-sigmoids-figures-4-5"),
+    profile,
+    dataset=dataset,
+    seeds=seeds,
+)
 
 # %% tags=["remove-input"]
 accuracy.norms(scenarios)
@@ -283,7 +339,9 @@ accuracy.norms(scenarios)
 # SGD is 42.5 here and 0.332 there; it belongs to a clipping norm, and the paper prints none.
 
 # %% tags=["remove-input"]
-rates = prepare(find("tempered-sigmoids-table-4"), profile, dataset=dataset, seeds=seeds)
+rates = prepare(
+    find("tempered-sigmoids-table-4"), profile, dataset=dataset, seeds=seeds
+)
 
 # %% tags=["remove-input"]
 searches.learning_rates(rates)
@@ -296,7 +354,12 @@ searches.learning_rates(rates)
 # 97.99 %, the best of 25 shared by all at 98.12 %.
 
 # %% tags=["remove-input"]
-layers = prepare(find("tempered-sigmoids-layer-wise"), profile, dataset=dataset, seeds=seeds)
+layers = prepare(
+    find("tempered-sigmoids-layer-wise"),
+    profile,
+    dataset=dataset,
+    seeds=seeds,
+)
 
 # %% tags=["remove-input"]
 searches.layer_wise(layers)
@@ -363,8 +426,12 @@ claims.chapter("tempered-sigmoids")
 import jax
 
 for temperature in (0.5, 1.0, 2.0):
-    member = Tempered(scale=4.0, inverse_temperature=temperature, offset=2.0)
-    print(f"T = {temperature}: value {member(0.0):.2f}, slope {jax.grad(member)(0.0):.2f}")
+    member = Tempered(
+        scale=4.0, inverse_temperature=temperature, offset=2.0
+    )
+    print(
+        f"T = {temperature}: value {member(0.0):.2f}, slope {jax.grad(member)(0.0):.2f}"
+    )
 
 # %% [markdown]
 # :::{solution-end}
@@ -390,7 +457,9 @@ from dpstudy.privacy import run_epsilon
 
 for activation in (Relu(), Tempered(), Tempered(inverse_temperature=8.0)):
     run = vary(Run(), activation=activation)
-    [spent] = run_epsilon.epsilon_curve(run, [run.epochs * run.steps_per_epoch])["pld"]
+    [spent] = run_epsilon.epsilon_curve(
+        run, [run.epochs * run.steps_per_epoch]
+    )["pld"]
     print(f"{spent:.2f} {activation}")
 
 # %% [markdown]
@@ -415,9 +484,13 @@ for activation in (Relu(), Tempered(), Tempered(inverse_temperature=8.0)):
 # %% tags=["nbval-check-output"]
 from dpstudy.gradients.layer_rules import DenseGradients
 
-wrong = jnp.zeros((1, 10)).at[0, :2].set(jnp.array([1.0, -1.0]))  # surely one class, truly another
+wrong = (
+    jnp.zeros((1, 10)).at[0, :2].set(jnp.array([1.0, -1.0]))
+)  # surely one class, truly another
 for largest in (1.0, 100.0):
-    layer = DenseGradients(inputs=jnp.full((1, 32), largest), outputs=wrong, use_bias=True)
+    layer = DenseGradients(
+        inputs=jnp.full((1, 32), largest), outputs=wrong, use_bias=True
+    )
     print(f"inputs of {largest:g}: {layer.squared_norms()[0] ** 0.5:.2f}")
 
 # %% [markdown]

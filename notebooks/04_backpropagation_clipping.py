@@ -42,9 +42,9 @@ from dpstudy.papers.backpropagation_clipping import figures as chapter
 chapter.in_short()
 
 # %% tags=["parameters"]
-profile = "stored"  # "stored": read results; "smoke": tiny runs in a minute; "full": paper scale
-dataset = None  # None: each in turn; or one of "mnist", "fashion-mnist"
-seeds = None  # None: the experiment's own number
+profile = "stored"  # or "smoke", tiny runs in a minute; or "full"
+dataset = None  # each in turn; or one of "mnist", "fashion-mnist"
+seeds = None  # the experiment's own number
 
 # %% [markdown]
 # ## The remedy
@@ -65,7 +65,9 @@ from flax import nnx
 
 from dpstudy.gradients.clipped_layers import clip_layers
 
-graph, params = nnx.split(nnx.Linear(5, 3, use_bias=False, rngs=nnx.Rngs(0)))
+graph, params = nnx.split(
+    nnx.Linear(5, 3, use_bias=False, rngs=nnx.Rngs(0))
+)
 
 
 def loss(params, x):
@@ -75,8 +77,12 @@ def loss(params, x):
 
 
 for size in (0.01, 1.0, 100.0):
-    gradient = jax.grad(loss)(params, size * jnp.ones((1, 5)))["kernel"][...]
-    print(f"input of size {size:g}: gradient of norm {jnp.linalg.norm(gradient):.3f}")
+    gradient = jax.grad(loss)(params, size * jnp.ones((1, 5)))["kernel"][
+        ...
+    ]
+    print(
+        f"input of size {size:g}: gradient of norm {jnp.linalg.norm(gradient):.3f}"
+    )
 
 # %% [markdown]
 # Each of the $L$ layers gets Gaussian noise in proportion to $ab$. All layers see the same batch,
@@ -98,7 +104,11 @@ def runs(name):
     return prepare(experiment, profile, dataset=dataset, seeds=seeds)
 
 
-as_published, of_figure_5, corrected = runs("table-1"), runs("figure-5"), runs("corrected")
+as_published, of_figure_5, corrected = (
+    runs("table-1"),
+    runs("figure-5"),
+    runs("corrected"),
+)
 left_out, against = runs("left-out"), runs("against-flat")
 
 # %% [markdown]
@@ -233,7 +243,11 @@ claims.chapter("backpropagation-clipping")
 # %% tags=["nbval-check-output"]
 from dpstudy.privacy.accounting import epsilon, noise_multiplier_for
 
-setting = {"sampling_probability": 256 / 60_000, "steps": 5 * 235, "delta": 1e-5}
+setting = {
+    "sampling_probability": 256 / 60_000,
+    "steps": 5 * 235,
+    "delta": 1e-5,
+}
 sigma = noise_multiplier_for(3.0, **setting)
 for layers in (1, 4, 10):
     spent = epsilon(noise_multiplier=sigma / layers**0.5, **setting)
@@ -290,7 +304,9 @@ print(f"{jnp.sqrt(sum(jnp.sum(part**2) for part in both)):.3f}")
 
 # %% tags=["nbval-check-output"]
 for factor in (1, 2, 4):
-    print(f"noise / {factor}: ε = {epsilon(noise_multiplier=sigma / factor, **setting):.1f}")
+    print(
+        f"noise / {factor}: ε = {epsilon(noise_multiplier=sigma / factor, **setting):.1f}"
+    )
 
 # %% [markdown]
 # :::{solution-end}

@@ -37,9 +37,9 @@ from dpstudy.papers.tanh_filter import figures as chapter
 chapter.in_short()
 
 # %% tags=["parameters"]
-profile = "stored"  # "stored": read results; "smoke": tiny runs in a minute; "full": paper scale
-dataset = None  # None: each in turn; or one of "mnist", "cifar-10"
-seeds = None  # None: the experiment's own number
+profile = "stored"  # or "smoke", tiny runs in a minute; or "full"
+dataset = None  # each in turn; or one of "mnist", "cifar-10"
+seeds = None  # the experiment's own number
 
 # %% [markdown]
 # ## The remedy
@@ -68,10 +68,16 @@ from dpstudy.papers import find
 
 
 def runs(name):
-    return prepare(find(f"tanh-filter-{name}"), profile, dataset=dataset, seeds=seeds)
+    return prepare(
+        find(f"tanh-filter-{name}"), profile, dataset=dataset, seeds=seeds
+    )
 
 
-figures, on_cifar_10, left_out = runs("figures"), runs("cifar-10"), runs("left-out")
+figures, on_cifar_10, left_out = (
+    runs("figures"),
+    runs("cifar-10"),
+    runs("left-out"),
+)
 equal = runs("at-equal-epsilon")
 
 # %% [markdown]
@@ -196,7 +202,9 @@ claims.chapter("tanh-filter")
 # %% tags=["nbval-check-output"]
 n = 26_010
 entry = jnp.arctanh(1 / jnp.sqrt(n))
-print(f"{entry:.4f}: norm {jnp.linalg.norm(jnp.tanh(jnp.full(n, entry))):.3f}")
+print(
+    f"{entry:.4f}: norm {jnp.linalg.norm(jnp.tanh(jnp.full(n, entry))):.3f}"
+)
 
 # %% [markdown]
 # :::{solution-end}
@@ -220,9 +228,14 @@ print(f"{entry:.4f}: norm {jnp.linalg.norm(jnp.tanh(jnp.full(n, entry))):.3f}")
 from dpstudy.privacy.accounting import effective_noise_multiplier, epsilon
 
 for c in (1.0, n**-0.5):
-    sigma = effective_noise_multiplier(noise_std=1.1, sensitivity=c * n**0.5)
+    sigma = effective_noise_multiplier(
+        noise_std=1.1, sensitivity=c * n**0.5
+    )
     spent = epsilon(
-        noise_multiplier=sigma, sampling_probability=256 / 60_000, steps=60 * 234, delta=1e-5
+        noise_multiplier=sigma,
+        sampling_probability=256 / 60_000,
+        steps=60 * 234,
+        delta=1e-5,
     )
     print(f"c = {c:.4f}: ε = {spent:.3g}")
 

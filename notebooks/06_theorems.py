@@ -37,7 +37,7 @@ from dpstudy.chapters import propositions as chapter
 chapter.in_short()
 
 # %% tags=["parameters"]
-profile = "stored"  # "stored": what searches found; "smoke" and "full" run them all (a minute)
+profile = "stored"  # or "smoke" or "full": run all searches, a minute
 
 # %% [markdown]
 # A search draws random cases and climbs from the worst of them by the gradient of the violation, in
@@ -66,7 +66,9 @@ print(statement.check().finding)
 # %% tags=["nbval-check-output"]
 import jax.numpy as jnp
 
-from dpstudy.papers.tanh_filter.propositions.sensitivity import clipped_after
+from dpstudy.papers.tanh_filter.propositions.sensitivity import (
+    clipped_after,
+)
 
 gradient = jnp.full(26_010, 3.0)
 for remedy in (jnp.tanh, clipped_after):
@@ -330,10 +332,14 @@ print(chapter.verdicts_in_words(profile))
 # is found as well as one that fails by far.
 
 # %% tags=["nbval-check-output"]
-from dpstudy.papers.tempered_sigmoids.propositions.gradient_norms import multiclass_gradient
+from dpstudy.papers.tempered_sigmoids.propositions.gradient_norms import (
+    multiclass_gradient,
+)
 
 for bound in (2**0.5, 1.4):
-    print(f"bound {bound:.4f}: exceeded by {multiclass_gradient(lambda k, b=bound: b).worst:.4f}")
+    print(
+        f"bound {bound:.4f}: exceeded by {multiclass_gradient(lambda k, b=bound: b).worst:.4f}"
+    )
 
 # %% [markdown]
 # :::{solution-end}
@@ -356,10 +362,17 @@ for bound in (2**0.5, 1.4):
 # %% tags=["nbval-check-output"]
 from scipy import optimize
 
-from dpstudy.papers.tempered_sigmoids.propositions.group_privacy import gaussian_delta, geometric
+from dpstudy.papers.tempered_sigmoids.propositions.group_privacy import (
+    gaussian_delta,
+    geometric,
+)
 
-shift = optimize.brentq(lambda one: gaussian_delta(3.0, one) - 1e-5, 0.1, 3.0)
-print(f"δ = {gaussian_delta(9.0, 3 * shift):.6f}, bound {1e-5 * geometric(3.0, 3):.6f}")
+shift = optimize.brentq(
+    lambda one: gaussian_delta(3.0, one) - 1e-5, 0.1, 3.0
+)
+print(
+    f"δ = {gaussian_delta(9.0, 3 * shift):.6f}, bound {1e-5 * geometric(3.0, 3):.6f}"
+)
 
 # %% [markdown]
 # :::{solution-end}
@@ -387,7 +400,9 @@ def sides(gradient):
     return jnp.linalg.norm(jnp.tanh(gradient)), 0.9 * jnp.sqrt(10.0)
 
 
-found = search(sides, lambda rng, n: rng.normal(size=(n, 10)), climbers=4, steps=100)
+found = search(
+    sides, lambda rng, n: rng.normal(size=(n, 10)), climbers=4, steps=100
+)
 print(f"left over right: {found.ratio:.2f}")
 
 # %% [markdown]

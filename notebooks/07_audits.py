@@ -39,7 +39,7 @@ from dpstudy.chapters.audits import page as chapter
 chapter.claimed_proven_audited()
 
 # %% tags=["parameters"]
-profile = "stored"  # audits are stored; `dpstudy audit NAME` repeats one, in up to ten minutes
+profile = "stored"  # `dpstudy audit NAME` repeats one, in minutes
 
 # %% [markdown]
 # ## How an audit works
@@ -61,7 +61,9 @@ from dpstudy.privacy.conversions import gdp_epsilon
 rng = np.random.default_rng(0)
 inside = rng.integers(0, 2, 200_000).astype(bool)
 scores = inside + rng.normal(0, 1.0, inside.size)
-bound, guesses = auditing.epsilon(auditing.clopper_pearson, inside, scores, delta=1e-5)
+bound, guesses = auditing.epsilon(
+    auditing.clopper_pearson, inside, scores, delta=1e-5
+)
 print(f"true ε {gdp_epsilon(1.0, 1e-5):.2f}, audited: at least {bound:.2f}")
 print(guesses)
 
@@ -160,7 +162,9 @@ chapter.black_box()
 
 # %% tags=["nbval-check-output"]
 for trials in (100, 1_000, 10_000, 100_000):
-    print(f"{trials:>7,} trials: at most {auditing.most_shown(trials, delta=1e-5):.2f}")
+    print(
+        f"{trials:>7,} trials: at most {auditing.most_shown(trials, delta=1e-5):.2f}"
+    )
 
 # %% [markdown]
 # :::{solution-end}
@@ -186,7 +190,9 @@ def audit(length, noise):
     rng = np.random.default_rng(0)
     inside = rng.integers(0, 2, 200_000).astype(bool)
     scores = length * inside + rng.normal(0, noise, inside.size)
-    return auditing.epsilon(auditing.clopper_pearson, inside, scores, delta=1e-5)[0]
+    return auditing.epsilon(
+        auditing.clopper_pearson, inside, scores, delta=1e-5
+    )[0]
 
 
 for length in (1.0, 0.5, 0.1):

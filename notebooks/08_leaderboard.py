@@ -32,9 +32,9 @@ from dpstudy.chapters.leaderboard import board as chapter
 chapter.in_short()
 
 # %% tags=["parameters"]
-profile = "stored"  # "stored": read results; "smoke": tiny runs in a minute; "full": paper scale
-dataset = None  # None: each in turn; or one of "mnist", "fashion-mnist"
-seeds = None  # None: the experiment's own number
+profile = "stored"  # or "smoke", tiny runs in a minute; or "full"
+dataset = None  # each in turn; or one of "mnist", "fashion-mnist"
+seeds = None  # the experiment's own number
 
 # %% [markdown]
 # ## How they are compared
@@ -53,7 +53,11 @@ from dpstudy.papers import find
 
 mnist, fashion, factorial = (
     prepare(find(name), profile, dataset=dataset, seeds=seeds)
-    for name in ("leaderboard-mnist", "leaderboard-fashion-mnist", "factorial")
+    for name in (
+        "leaderboard-mnist",
+        "leaderboard-fashion-mnist",
+        "factorial",
+    )
 )
 
 # %% [markdown]
@@ -165,8 +169,12 @@ from dpstudy.ledger.estimate import Estimate
 for count in (5, 10):
     differences = np.linspace(-1, 1, count)
     differences = 0.1 + 0.1 * differences / differences.std(ddof=1)
-    ahead = Estimate.difference(pd.Series(differences), pd.Series(np.zeros(count)))
-    print(f"{count} seeds: {ahead.value:.3f} points, interval {ahead.low:.3f} to {ahead.high:.3f}")
+    ahead = Estimate.difference(
+        pd.Series(differences), pd.Series(np.zeros(count))
+    )
+    print(
+        f"{count} seeds: {ahead.value:.3f} points, interval {ahead.low:.3f} to {ahead.high:.3f}"
+    )
 
 # %% [markdown]
 # :::{solution-end}

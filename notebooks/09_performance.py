@@ -183,8 +183,13 @@ repeats()
 biased = DenseGradients(inputs=x, outputs=g, use_bias=True)
 formula = jnp.sum(g**2, axis=1) * (jnp.sum(x**2, axis=1) + 1)
 each = biased.written_out()
-expected = jnp.sum(each["kernel"] ** 2, axis=(1, 2)) + jnp.sum(each["bias"] ** 2, axis=1)
-print(jnp.allclose(formula, expected), jnp.allclose(formula, biased.squared_norms()))
+expected = jnp.sum(each["kernel"] ** 2, axis=(1, 2)) + jnp.sum(
+    each["bias"] ** 2, axis=1
+)
+print(
+    jnp.allclose(formula, expected),
+    jnp.allclose(formula, biased.squared_norms()),
+)
 
 # %% [markdown]
 # :::{solution-end}
@@ -207,14 +212,20 @@ print(jnp.allclose(formula, expected), jnp.allclose(formula, biased.squared_norm
 # %% tags=["nbval-check-output"]
 portions = [slice(start, start + 16) for start in range(0, 64, 16)]
 each = [
-    DenseGradients(inputs=x[p], outputs=g[p], use_bias=False).weighted_sum(clip[p])["kernel"]
+    DenseGradients(inputs=x[p], outputs=g[p], use_bias=False).weighted_sum(
+        clip[p]
+    )["kernel"]
     for p in portions
 ]
 print(jnp.allclose(sum(each), clipped_sum, atol=1e-4))
 
 whole = [jnp.einsum("bm,bn->mn", x[p], g[p]) for p in portions]
-by_portion = sum(total / jnp.maximum(1, jnp.linalg.norm(total)) for total in whole)
-print(f"norms: {jnp.linalg.norm(clipped_sum):.2f} and {jnp.linalg.norm(by_portion):.2f}")
+by_portion = sum(
+    total / jnp.maximum(1, jnp.linalg.norm(total)) for total in whole
+)
+print(
+    f"norms: {jnp.linalg.norm(clipped_sum):.2f} and {jnp.linalg.norm(by_portion):.2f}"
+)
 
 # %% [markdown]
 # :::{solution-end}
@@ -238,9 +249,17 @@ import math
 
 from dpstudy.parts.network import LosingLessCifar, LosingLessMnist
 
-for network, *counts in ((LosingLessMnist(), 512, 64), (LosingLessCifar(), 256, 16)):
-    numbers = sum(math.prod(leaf.shape) for leaf in jax.tree.leaves(network.shapes()))
-    sizes = ", ".join(f"{count}: {4 * numbers * count / 2**20:.1f} MiB" for count in counts)
+for network, *counts in (
+    (LosingLessMnist(), 512, 64),
+    (LosingLessCifar(), 256, 16),
+):
+    numbers = sum(
+        math.prod(leaf.shape) for leaf in jax.tree.leaves(network.shapes())
+    )
+    sizes = ", ".join(
+        f"{count}: {4 * numbers * count / 2**20:.1f} MiB"
+        for count in counts
+    )
     print(f"{numbers:,} parameters; {sizes}")
 
 # %% [markdown]

@@ -19,7 +19,7 @@
 # that changes, changes its verdict. The same table stands in a terminal with `dpstudy claims`.
 
 # %% tags=["parameters", "remove-input"]
-profile = "stored"  # the ledger reads what is stored at paper scale, whatever the profile
+profile = "stored"  # of what is stored, whatever the profile
 
 # %% tags=["remove-input"]
 from dpstudy.chapters import ledger as page
@@ -84,7 +84,9 @@ page.table("tanh filter", ledger)
 
 # %% tags=["remove-input"]
 younger, decided = page.rules_and_runs(ledger)
-print(f"Rules older than all of their runs: {younger} of {decided} verdicts that rest on runs.")
+print(
+    f"Rules older than all of their runs: {younger} of {decided} verdicts that rest on runs."
+)
 
 # %% tags=["remove-input"]
 page.rule_kinds(ledger)

@@ -19,7 +19,7 @@
 # leads to the section that it comes from.
 
 # %% tags=["parameters", "remove-input"]
-profile = "stored"  # the explorer reads what is stored at paper scale, whatever the profile
+profile = "stored"  # of what is stored, whatever the profile
 
 # %% tags=["remove-input"]
 from dpstudy.chapters.explorer import page

@@ -23,7 +23,7 @@
 # [below](how-to-choose).
 
 # %% tags=["parameters", "remove-input"]
-profile = "stored"  # the guide reads what is stored at paper scale, whatever the profile
+profile = "stored"  # of what is stored, whatever the profile
 
 # %% tags=["remove-input"]
 from dpstudy.chapters import guide

@@ -63,15 +63,16 @@ def gains(
     """
     data = pd.DataFrame(rows).astype({"low": float, "high": float})
     datasets = list(dict.fromkeys(data.dataset))
-    with canvas(size=(7.2, 3.2)) as (figure, (axes,)):
+    middle = (len(styles) - 1) / 2
+    with canvas(size=(7.2, 1.0 + 0.25 * len(styles) * len(datasets))) as (figure, (axes,)):
         for number, (comparison, style) in enumerate(styles.items()):
             of_one = data[data.comparison == comparison]
-            at = [-datasets.index(one) + 0.24 - 0.16 * number for one in of_one.dataset]
+            at = [-datasets.index(one) + 0.2 * (middle - number) for one in of_one.dataset]
             mark = {"color": style.color, "marker": style.marker, "linestyle": "none"}
             axes.plot(100 * of_one.points, at, label=comparison if len(at) else None, **mark)
             axes.hlines(at, 100 * of_one.low, 100 * of_one.high, color=style.color)
         axes.axvline(0, color="0.4", linewidth=1)
-        axes.set(xlabel=axis)
+        axes.set(xlabel=axis, ylim=(0.5 - len(datasets), 0.5))
         axes.set_yticks([-at for at in range(len(datasets))], [DATASETS[one] for one in datasets])
         legend_below(figure)
     said = "; ".join(

@@ -31,8 +31,13 @@ ABLATED = {
     "squared error and cross-entropy": STYLES[4],
     "squared error and focal": STYLES[5],
 }
-TABLE_5, OWN = "at the settings of Table 5", "each at its own best rate"
-_GAINS = {"published": STYLES[2], TABLE_5: STYLES[1], OWN: STYLES[0]}
+TABLE_5 = "at the settings of Table 5"
+OWN = {name: f"each at its own best rate, {name}" for name in ("tanh", "relu")}
+_GAINS = {
+    "published": STYLES[2],
+    TABLE_5: STYLES[1],
+    **{comparison: STYLES[at] for comparison, at in zip(OWN.values(), (0, 3), strict=True)},
+}
 LOGITS = Quantity("layer-norms.logits", "mean norm of the logits", log=True)
 LAST_WEIGHTS = Quantity("layer-norms.last_weights", "norm of the last layer's weights", log=True)
 COSINE = Quantity("clipping-bias.cosine", "cosine, clipped to unclipped", "{:.3f}")
@@ -48,7 +53,8 @@ def all_gains() -> list[dict[str, object]]:
     for dataset in FIGURE_3.datasets:
         found = {TABLE_5: both(read(FIGURE_3, dataset=dataset))}
         if dataset in EQUAL_EFFORT.datasets:
-            found[OWN] = both(read(EQUAL_EFFORT, dataset=dataset), label="{}, tanh")
+            reading = read(EQUAL_EFFORT, dataset=dataset)
+            found |= {OWN[name]: both(reading, label=f"{{}}, {name}") for name in OWN}
         names = [f"{dataset}, {loss}" for loss in STYLE]
         if all(name in NUMBERS for name in names):
             rows += gains_of(dataset, tuple(NUMBERS[name] for name in names), found)
