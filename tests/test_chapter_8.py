@@ -46,8 +46,10 @@ def percent(accuracy):
 
 
 def published(epsilon):
-    [one] = [one for one in PUBLISHED if (one.dataset, one.claimed_epsilon) == (CIFAR, epsilon)]
-    return f"{100 * one.accuracy:.1f}"
+    best = max(
+        one.accuracy for one in PUBLISHED if (one.dataset, one.claimed_epsilon) == (CIFAR, epsilon)
+    )
+    return f"{100 * best:.1f}"
 
 
 def test_what_the_recipe_reaches():

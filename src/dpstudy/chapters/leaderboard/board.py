@@ -23,10 +23,14 @@ from dpstudy.page.figure import (
 from dpstudy.page.lines import Line
 from dpstudy.papers.across.leaderboard import EPSILONS, EXPERIMENTS, methods
 from dpstudy.papers.across.published import PUBLISHED
+from dpstudy.papers.across.recipe_search import EPSILONS as SEARCHED
+from dpstudy.papers.across.recipe_search import RECIPE_SEARCH
+from dpstudy.papers.tempered_sigmoids.cifar_10 import CIFAR_10_RATES
 from dpstudy.parts.images import DATASETS
 
 # The least seeds that have a place.
 _SEEDS = 3
+_TICKS = (1, 2, 3, 8)
 
 
 def lines_at(reading: Reading, epsilon: float) -> list[Line]:
@@ -110,29 +114,45 @@ def _middle(line: Line, name: str, unit: float) -> float:
 def in_short() -> Figure | Note:
     """Draw accuracy against ε, every method and what others published, a panel a dataset."""
     readings = {one.datasets[0]: read(one) for one in EXPERIMENTS}
-    rows = [
-        {
-            "dataset": dataset,
-            "method": line.name,
-            "epsilon": epsilon,
-            "accuracy": line.accuracy.mean(),
-        }
+    lines = [
+        (dataset, line)
         for dataset, reading in readings.items()
         for epsilon in EPSILONS[dataset]
         for line in lines_at(reading, epsilon)
     ]
+    search = read(RECIPE_SEARCH)
+    for dataset in RECIPE_SEARCH.datasets:
+        if dataset not in [one for one, _ in lines]:
+            at_each = (f"epsilon {epsilon:g}" for epsilon in sorted(SEARCHED))
+            lines += [(dataset, Line(search.on(dataset), label, "recipe")) for label in at_each]
+    rates = read(CIFAR_10_RATES)
+    lines += [
+        ("cifar-10", Line(rates, f"{name}, {which}", name))
+        for name in ("relu", "tanh")
+        for which in ("epsilon 3", "best")
+    ]
+    rows = [
+        {
+            "dataset": dataset,
+            "method": line.name,
+            "epsilon": line.value("epsilon_pld"),
+            "accuracy": line.accuracy.mean(),
+        }
+        for dataset, line in lines
+        if len(line.runs)
+    ]
     if not rows:
         commands = "\n".join(reading.command for reading in readings.values())
         return not_yet_run("The leaderboard", commands)
-    data = pd.DataFrame(rows)
-    return _drawn(data)
+    return _drawn(pd.DataFrame(rows))
 
 
 def _drawn(data: pd.DataFrame) -> Figure:
     datasets = list(dict.fromkeys(data.dataset))
     names = list(dict.fromkeys(data.method))
     theirs = [one for one in PUBLISHED if one.dataset in datasets]
-    with canvas(1, len(datasets), size=(max(6.9, 4.1 * len(datasets)), 4.2)) as (figure, panels):
+    others = list(dict.fromkeys(one.method for one in theirs))
+    with canvas(1, len(datasets), size=(max(6.9, 4.1 * len(datasets)), 4.6)) as (figure, panels):
         for axes, dataset in zip(panels, datasets, strict=True):
             of_one = data[data.dataset == dataset]
             for number, name in enumerate(names):
@@ -141,18 +161,23 @@ def _drawn(data: pd.DataFrame) -> Figure:
                 fill = style.color if number < len(STYLES) else "white"
                 mark = style.line | {"markerfacecolor": fill, "label": name}
                 axes.plot(rows.epsilon, 100 * rows.accuracy, **mark)
-            for number, one in enumerate(theirs):
-                if one.dataset == dataset:
-                    place = one.claimed_epsilon, 100 * one.accuracy
-                    axes.plot(*place, "*", color=str(0.3 * number), ms=13, label=one.method)
+            for number, method in enumerate(others):
+                found = [one for one in theirs if (one.dataset, one.method) == (dataset, method)]
+                axes.plot(
+                    [one.claimed_epsilon for one in found],
+                    [100 * one.accuracy for one in found],
+                    "*",
+                    color=str(0.8 * number / len(others)),
+                    markersize=12,
+                    label=method,
+                )
             axes.set(xscale="log", xlabel="true ε", ylabel="test accuracy, %")
             axes.set(title=DATASETS[dataset])
-            epsilons = sorted(of_one.epsilon.unique())
-            axes.set_xticks(epsilons, [f"{one:g}" for one in epsilons], minor=False)
+            axes.set_xticks(_TICKS, [f"{one:g}" for one in _TICKS], minor=False)
             axes.set_xticks([], minor=True)
         legend_below(figure)
     said = "; ".join(
-        f"{DATASETS[row.dataset]}, ε = {row.epsilon:g}, {row.method}: {row.accuracy:.2%}"
+        f"{DATASETS[row.dataset]}, ε = {row.epsilon:.3g}, {row.method}: {row.accuracy:.2%}"
         for row in data.itertuples()
     )
     stars = "; ".join(
