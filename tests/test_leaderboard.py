@@ -102,7 +102,8 @@ def test_the_board_has_a_row_a_method_in_the_order_of_ranks(results):
     assert "MNIST, ε = 6, recipe: 99.02%" in figure.alt
     for one in PUBLISHED:
         said = f"{DATASETS_IN_WORDS[one.dataset]}, ε = {one.claimed_epsilon:g}, {one.method}"
-        assert (f"Published: {said}" in figure.alt) == (one.dataset == "mnist")
+        published = figure.alt.partition("Published: ")[2]
+        assert (said in published) == (one.dataset == "mnist")
 
 
 def invented(gains, pairs=(), noise=0.0):
