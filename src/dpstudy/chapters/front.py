@@ -59,8 +59,9 @@ def gains(judged: Ledger, claim: str) -> str:
             ends = (found[f"difference_{end}"] for end in ("low", "high"))
             ours.append(f"{_gain(found['difference'], *ends)} on {name}")
         else:
-            missing.append(name)
-    still = [f"not re-run yet on {' and '.join(missing)}"] if missing else []
+            found, needed = entry.outcome.found, entry.outcome.needed
+            missing.append(f"{name} ({found} of {needed} runs so far)" if found else name)
+    still = [f"not yet re-run on {' and '.join(missing)}"] if missing else []
     return "; ".join([", ".join(ours)] * bool(ours) + still) + "."
 
 
@@ -91,6 +92,7 @@ def _losing_less(judged: Ledger) -> tuple[str, str]:
         f"Another loss under a curriculum: {before:.1f} to {after:.1f} % on CIFAR-10 at ε < 3.",
         "Against cross-entropy at the paper's settings, at the end: "
         f"{gains(judged, 'losing-less-better')} "
+        f"Each at its own best rate: {gains(judged, 'losing-less-better-at-equal-effort')} "
         f"The bound behind its penalty, Eq. 11, {eq_11}.",
     )
 

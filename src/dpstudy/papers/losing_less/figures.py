@@ -39,9 +39,9 @@ _GAINS = {
     **{comparison: STYLES[at] for comparison, at in zip(OWN.values(), (0, 3), strict=True)},
 }
 LOGITS = Quantity("layer-norms.logits", "mean norm of the logits", log=True)
-LAST_WEIGHTS = Quantity("layer-norms.last_weights", "norm of the last layer's weights", log=True)
+LAST_WEIGHTS = Quantity("layer-norms.last_weights", "norm of the last weights", log=True)
 COSINE = Quantity("clipping-bias.cosine", "cosine, clipped to unclipped", "{:.3f}")
-CURVATURE = Quantity("smoothness.largest", "largest singular value of the Hessian", log=True)
+CURVATURE = Quantity("smoothness.largest", "largest singular value", log=True)
 
 both = partial(lines_of, styles=STYLE, accuracies=ACCURACIES)
 both_on_features = partial(lines_of, styles=STYLE, accuracies=ACCURACIES_ON_FEATURES)
@@ -192,7 +192,7 @@ def bias_and_curvature(reading: Reading) -> Figure | Note:
         COSINE,
         CURVATURE,
         name="losing-less-bias-and-curvature",
-        shown="the mean gradient after clipping against before, and the curvature of the loss",
+        shown="the mean gradient after clipping against before, and the loss' Hessian",
     )
 
 
