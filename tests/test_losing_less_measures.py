@@ -100,7 +100,7 @@ def test_lanczos_finds_the_largest_eigenvalue_of_either_sign():
 
 def test_the_hessian_s_products_are_those_of_finite_differences(params):
     """Along the eigenvector that power iteration finds with finite differences of the gradient."""
-    examples = 20
+    examples = 10
     run = vary(RUN, measures=(Smoothness(examples=examples, steps=25),))
     pixels, labels = np.float64(PIXELS[:examples]), np.asarray(EXAMPLES.labels[:examples])
     network = oracles.NETWORKS["losing-less-mnist"]
