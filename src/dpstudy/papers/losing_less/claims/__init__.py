@@ -1,0 +1,27 @@
+"""What "Losing Less" (Shamsabadi and Papernot, PoPETs 2023) claims.
+
+Its figures print no numbers; what its text says of them is an ordering, decided at Table 5's
+settings, where it has them, and beside that at equal effort. Not listed: what it cites, what
+Section 4 says of its own search, and the ablation on scattering features (Figure 10,
+second row), of which nothing runs here.
+"""
+
+from __future__ import annotations
+
+from dpstudy.ledger.claim import propositions
+from dpstudy.papers.losing_less.claims.ablation import PARTS
+from dpstudy.papers.losing_less.claims.accuracy import ON_FEATURES, TRAINING
+from dpstudy.papers.losing_less.claims.why import OF_CLASSES, WHY
+from dpstudy.papers.losing_less.propositions import convergence, equations, mean_value
+
+CLAIMS = (
+    TRAINING
+    + ON_FEATURES
+    + PARTS
+    + WHY
+    + OF_CLASSES
+    + propositions(
+        (equations, mean_value, convergence),
+        headlines=("gradient-norm-sum", "smoothness", "sse-exponential"),
+    )
+)

@@ -1,0 +1,137 @@
+"""Claims on the parts of the loss and its parameters (Section 4.3, Figures 10 to 14)."""
+
+from __future__ import annotations
+
+from dpstudy.ledger.claim import Claim, moment
+from dpstudy.ledger.evidence import Runs
+from dpstudy.ledger.quantity import AfterEpoch
+from dpstudy.ledger.rules import Difference, on
+from dpstudy.papers.losing_less.claims.common import CE, COMPOSITE, RULED, SMALL
+from dpstudy.papers.losing_less.experiments import (
+    ABLATION,
+    EQUATION_9,
+    GRID,
+    HUBER_BOUNDS,
+    OTHER_ERRORS,
+    SENSITIVITY,
+    WEIGHT_DECAY,
+)
+
+# "Initial training iterations": a tenth of the epochs.
+EARLY = AfterEpoch("test_accuracy", "test accuracy after epoch 4", share=True, epoch=4)
+
+
+def _ablated(label: str) -> Runs:
+    return Runs(ABLATION, label)
+
+
+def _better(name: str, where: str, says: str, other: Runs, remark: str = "") -> Claim:
+    """Return the claim that the composite loss ends above another, on the small datasets."""
+    return Claim(name, where, says, on(SMALL, Difference, COMPOSITE, other), RULED, remark=remark)
+
+
+PARTS = (
+    _better(
+        "losing-less-above-squared-error",
+        "Section 4.3, Figure 10",
+        "None of its parts can be left out: it ends above squared error alone.",
+        _ablated("squared error"),
+    ),
+    _better(
+        "losing-less-above-squared-error-and-cross-entropy",
+        "Section 4.3, Figure 10",
+        "It ends above squared error and cross-entropy under the curriculum.",
+        _ablated("squared error and cross-entropy"),
+    ),
+    _better(
+        "losing-less-above-squared-error-and-focal",
+        "Section 4.3, Figure 10",
+        "It ends above itself without the penalty.",
+        _ablated("squared error and focal"),
+    ),
+    Claim(
+        "losing-less-squared-error-early",
+        "Section 4.3, Figure 11",
+        "Squared error is ahead of cross-entropy in initial iterations.",
+        on(SMALL, Difference, _ablated("squared error"), CE, quantity=EARLY),
+        RULED,
+        remark="After a tenth of the epochs.",
+    ),
+    Claim(
+        "losing-less-focal-late",
+        "Section 4.3, Figure 11",
+        "Focal loss is ahead of cross-entropy in later iterations.",
+        on(SMALL, Difference, _ablated("focal"), CE),
+        RULED,
+        remark="At the end.",
+    ),
+    Claim(
+        "losing-less-absolute-error",
+        "Section 4.3, Figure 12",
+        "Squared error ends above absolute error.",
+        on(SMALL, Difference, _ablated("squared error"), Runs(OTHER_ERRORS, "absolute error")),
+        RULED,
+    ),
+    Claim(
+        "losing-less-huber",
+        "Section 4.3, Figure 12",
+        "A larger β in Huber's error, nearer to squared error, ends higher.",
+        on(
+            SMALL,
+            Difference,
+            *(Runs(OTHER_ERRORS, f"Huber, {HUBER_BOUNDS[end]:g}") for end in (-1, 0)),
+        ),
+        RULED,
+        remark="The largest β of the figure against the smallest.",
+    ),
+    Claim(
+        "losing-less-above-weight-decay",
+        "Section 4.3, Figure 13",
+        "The penalty ends above weight decay in its place.",
+        on(SMALL, Difference, COMPOSITE, Runs(WEIGHT_DECAY, "weight decay, best")),
+        moment("2026-11-25 03:56"),
+        remark="Weight decay at its best of four coefficients.",
+    ),
+    Claim(
+        "losing-less-weight-decay-helps",
+        "Section 4.3, Figure 13",
+        "Weight decay ends above no penalty at all.",
+        on(
+            SMALL,
+            Difference,
+            Runs(WEIGHT_DECAY, "weight decay, best"),
+            _ablated("squared error and focal"),
+        ),
+        moment("2026-11-25 03:56"),
+        remark="Weight decay at its best of four coefficients.",
+    ),
+    *(
+        Claim(
+            f"losing-less-insensitive-{name.replace('_', '-')}",
+            "Section 4.3, Figure 14",
+            f"Its {symbol} has a negligible influence.",
+            on(
+                SMALL,
+                Difference,
+                COMPOSITE,
+                Runs(SENSITIVITY, f"{name} {GRID[name][end]:g}"),
+                "alike",
+            ),
+            RULED,
+            remark="The end of the grid that is furthest from Table 5.",
+        )
+        for name, symbol, end in (
+            ("turning_epoch", "e_t", -1),
+            ("divisor", "β", -1),
+            ("focusing", "γ", 0),
+        )
+    ),
+    Claim(
+        "losing-less-equation-9",
+        "Eq. 9",
+        "Its norm as printed, or squared as Eq. 7 means it, makes no difference.",
+        on(("mnist",), Difference, Runs(EQUATION_9, "as printed"), COMPOSITE, "alike"),
+        RULED,
+        remark="A question of this study's, which decides how the loss is read.",
+    ),
+)

@@ -1,0 +1,97 @@
+"""Claims on what goes on inside while it trains (Sections 3.2 and 4.2, Figures 1, 2, 5 to 9)."""
+
+from __future__ import annotations
+
+from dpstudy.ledger.claim import Claim
+from dpstudy.ledger.evidence import Runs
+from dpstudy.ledger.quantity import (
+    COSINE,
+    CURVATURE,
+    GRADIENT_NORM,
+    LAST_WEIGHTS,
+    LOGITS,
+    PRE_ACTIVATIONS,
+    ClassAccuracy,
+)
+from dpstudy.ledger.rules import Difference, on
+from dpstudy.papers.losing_less.claims.common import RULED, RULED_OF_SENTENCES, SMALL
+from dpstudy.papers.losing_less.experiments import INSIDE
+from dpstudy.papers.losing_less.published import CLASS_ACCURACIES
+from dpstudy.parts.images import CLASSES
+
+
+def _inside(label: str) -> Runs:
+    return Runs(INSIDE, label)
+
+
+WHY = tuple(
+    Claim(
+        f"losing-less-{name}",
+        where,
+        says,
+        on(SMALL, Difference, _inside(first), _inside(second), quantity=quantity),
+        ruled,
+        headline=name == "logits",
+    )
+    for name, where, says, first, second, quantity, ruled in (
+        (
+            "logits",
+            "Section 4.2, Figures 1 and 6",
+            "With cross-entropy the logits grow larger.",
+            *("cross-entropy", "composite", LOGITS, RULED),
+        ),
+        (
+            "pre-activations",
+            "Section 4.2, Figures 1 and 6",
+            "With cross-entropy pre-activations grow larger.",
+            *("cross-entropy", "composite", PRE_ACTIVATIONS, RULED_OF_SENTENCES),
+        ),
+        (
+            "last-weights",
+            "Section 4.2, Figures 1 and 5",
+            "With cross-entropy the weights of the last layer grow larger.",
+            *("cross-entropy", "composite", LAST_WEIGHTS, RULED),
+        ),
+        (
+            "gradients",
+            "Section 4.2, Figures 1 and 7",
+            "With the composite loss gradients are smaller.",
+            *("cross-entropy", "composite", GRADIENT_NORM, RULED_OF_SENTENCES),
+        ),
+        (
+            "cosine",
+            "Section 4.2, Figures 1 and 8",
+            "Clipping turns the mean gradient less with the composite loss.",
+            *("composite", "cross-entropy", COSINE, RULED),
+        ),
+        (
+            "curvature",
+            "Section 3.2, Figure 2",
+            "The largest singular value of the Hessian is smaller with the composite loss.",
+            *("cross-entropy", "composite", CURVATURE, RULED),
+        ),
+    )
+)
+
+OF_CLASSES = tuple(
+    Claim(
+        f"losing-less-class-{stated.name}",
+        "Section 4.2, Figure 9",
+        f"The composite loss has more of class {stated.name} right after epoch {stated.epoch}.",
+        on(
+            (stated.dataset,),
+            Difference,
+            _inside("composite"),
+            _inside("cross-entropy"),
+            quantity=ClassAccuracy(
+                "confusion.counts",
+                f"accuracy on class {stated.name}",
+                share=True,
+                number=CLASSES[stated.dataset].index(stated.name),
+                epoch=stated.epoch,
+            ),
+        ),
+        RULED_OF_SENTENCES,
+    )
+    for stated in CLASS_ACCURACIES
+)
