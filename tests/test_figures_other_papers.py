@@ -40,6 +40,7 @@ DRAWN = {
     losing_less.section_4_1: (f"{L}-figure-3", f"{L}-not-private"),
     losing_less.significance: (f"{L}-figure-3",),
     losing_less.norms: (f"{L}-inside",),
+    losing_less.clipped: (f"{L}-inside",),
     losing_less.bias_and_curvature: (f"{L}-inside",),
     inside.gradient_norms: (f"{L}-inside",),
     inside.by_layer: (f"{L}-inside",),

@@ -14,7 +14,14 @@ from dpstudy.page.datasets import for_each_dataset
 from dpstudy.page.figure import STYLES, Figure, Note, Table, not_yet_run
 from dpstudy.page.gains import gains, gains_of
 from dpstudy.page.lines import Line, dataset_of, lines_of
-from dpstudy.page.quantity import ACCURACY, EPSILON, LEARNING_RATE, Quantity
+from dpstudy.page.quantity import (
+    ACCURACY,
+    CLIPPED,
+    EPSILON,
+    GRADIENT_NORM,
+    LEARNING_RATE,
+    Quantity,
+)
 from dpstudy.page.results import results
 from dpstudy.page.search import against
 from dpstudy.page.techniques import techniques
@@ -181,6 +188,18 @@ def norms(reading: Reading) -> Figure | Note:
         LAST_WEIGHTS,
         name="losing-less-norms",
         shown="norms of what the loss sees, and of the last layer",
+    )
+
+
+@for_each_dataset("Gradients, and how many of them are clipped")
+def clipped(reading: Reading) -> Figure | Note:
+    """Draw the mean norm of gradients and the fraction that is clipped, by epoch."""
+    return curves(
+        lines_of(reading, INSIDE),
+        GRADIENT_NORM,
+        CLIPPED,
+        name="losing-less-clipped",
+        shown="the mean norm of an epoch's gradients, and the fraction of them that is clipped",
     )
 
 
