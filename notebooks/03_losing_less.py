@@ -202,8 +202,19 @@ chapter.changed(adam, whole)
 # %% [markdown]
 # ## Why: Figures 1, 2, 5 to 9 and 15
 #
-# The paper's explanation: cross-entropy has logits and weights grow, gradients grow with them, and
-# clipping turns their mean. It argues with Eq. 11, which adds norms that have to be multiplied;
+# What the paper sees is there. With cross-entropy logits, pre-activations, gradients and the last
+# weights end larger, on both datasets: the logits' mean norm is 17.4 on MNIST and 17.9 on
+# Fashion-MNIST, with the composite loss 7.66 and 8.83. After the first epoch clipping turns the
+# mean gradient less: the cosine is 0.86 and 0.96, with cross-entropy 0.63 and 0.11. After ten it is
+# 0.38 and 0.21, with cross-entropy 0.54 and 0.26. The Hessian's largest singular value is not
+# smaller from the start: on MNIST it is 91.9 after two epochs, with cross-entropy 23.3.
+#
+# Another reason fits the head start as well: more examples count in full. After 5 epochs 99 and
+# 100 % of the gradients are longer than $C$ and are cut to it, with cross-entropy 27 and 45 %. The
+# shorter ones add less, over the same noise. After 20 epochs it is 8 and 25 %, with cross-entropy
+# 12 and 33 %.
+#
+# The paper argues with Eq. 11, which adds norms that have to be multiplied;
 # {prf:ref}`gradient-norm-sum` has the bound that holds.
 
 # %% tags=["remove-input"]
@@ -213,6 +224,9 @@ chapter.norms(inside)
 
 # %% tags=["hide-output", "remove-input"]
 looked_into.by_layer(inside)
+
+# %% tags=["remove-input"]
+chapter.clipped(inside)
 
 # %% tags=["remove-input"]
 looked_into.gradient_norms(inside)

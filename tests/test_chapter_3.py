@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from functools import cache
+from itertools import product
 
 import pytest
 from prose import said_by
 
 from dpstudy.lab import readings
+from dpstudy.ledger.verdict import Verdict
 from dpstudy.page.lines import Line
 from dpstudy.page.results import gain
 from dpstudy.papers import find
@@ -114,6 +116,52 @@ def test_the_penalty_does_a_good_part_of_it_and_focusing_does_not():
     says(f"and {fashion} of the {all_of_it[1]} on Fashion-MNIST ({low_there} to {high_there}).")
     left = [gained(dataset, "without focus", "relu")[0] for dataset in SMALL]
     says("without it {} and {} are left.".format(*left))
+
+
+def after(column, epoch, loss, form="{:.2f}"):
+    """A measure after an epoch on both datasets, mean over seeds."""
+    shown = []
+    for dataset in SMALL:
+        curves = readings.read(find("losing-less-inside"), dataset=dataset).curves
+        rows = curves[(curves.epoch == epoch) & (curves.label == loss)]
+        shown.append(form.format(rows[column].mean()))
+    return tuple(shown)
+
+
+def test_what_the_paper_sees_inside_is_there():
+    verdicts = {entry.id: entry.outcome.verdict for entry in ledger().entries}
+    for what, dataset in product(("logits", "pre-activations", "gradients", "last-weights"), SMALL):
+        assert verdicts[f"losing-less-{what}-{dataset}"] is Verdict.REPRODUCED
+    composite, plain = (
+        after("layer-norms.logits", 40, loss, "{:.3g}") for loss in ("composite", "cross-entropy")
+    )
+    says("mean norm is {} on MNIST and {} on Fashion-MNIST, with the composite".format(*plain))
+    says("with the composite loss {} and {}.".format(*composite))
+    for epoch, said in ((1, "the cosine is {} and {}"), (10, "After ten it is {} and {}")):
+        composite, plain = (
+            after("clipping-bias.cosine", epoch, loss) for loss in ("composite", "cross-entropy")
+        )
+        both = (*composite, *plain)
+        says((said + ", with cross-entropy {} and {}.").format(*both))
+    composite, plain = (
+        after("smoothness.largest", 2, loss, "{:.1f}")[0] for loss in ("composite", "cross-entropy")
+    )
+    says(f"on MNIST it is {composite} after two epochs, with cross-entropy {plain}.")
+
+
+def test_more_examples_count_in_full_at_first():
+    shares = {
+        epoch: [
+            share
+            for loss in ("composite", "cross-entropy")
+            for share in after("clipped_fraction", epoch, loss, "{:.0%}")
+        ]
+        for epoch in (5, 20)
+    }
+    early, late = ([share.rstrip("%") for share in shares[epoch]] for epoch in (5, 20))
+    says("After 5 epochs {} and {} % of the gradients are longer than $C$".format(*early))
+    says("cut to it, with cross-entropy {} and {} %.".format(*early[2:]))
+    says("After 20 epochs it is {} and {} %, with cross-entropy {} and {} %.".format(*late))
 
 
 def test_on_scattering_features_a_little_stays():
