@@ -88,10 +88,10 @@ print(family.distance_from_tanh() < 1e-6)
 # Change `T` in the parameters cell. The first figure, folded here, draws the member $(2, T, 1)$. In
 # the smoke profile the second shows what it learns from 4,000 images, beside tanh.
 
-# %% tags=["hide-output", "remove-input"]
+# %% mystnb={"code_prompt_show": "Your own member"} tags=["hide-output", "remove-input"]
 family.own_member(T)
 
-# %% tags=["hide-output", "remove-input"]
+# %% mystnb={"code_prompt_show": "What it learns, in the smoke profile"} tags=["hide-output", "remove-input"]
 from dpstudy.lab.profiles import prepare
 from dpstudy.papers import find
 from dpstudy.papers.tempered_sigmoids.experiments import of_temperature
@@ -141,7 +141,7 @@ accuracy.table_3(private, not_private, calibrated)
 # neither. Its introduction has another accuracy of relu on MNIST than its Table 3, and promises all
 # of Table 3 at ε < 3, where the table has more on CIFAR-10; the ledger tests both.
 
-# %% tags=["hide-output", "remove-input"]
+# %% mystnb={"code_prompt_show": "The settings, one by one"} tags=["hide-output", "remove-input"]
 accuracy.settings(dataset)
 
 # %% [markdown]
@@ -196,7 +196,7 @@ changed = prepare(
 # %% tags=["remove-input"]
 searches.cifar_10_rates(own_rates)
 
-# %% tags=["hide-output", "remove-input"]
+# %% mystnb={"code_prompt_show": "CIFAR-10 with other pixels, noise or learning rate"} tags=["hide-output", "remove-input"]
 searches.cifar_10_changes(changed, private)
 
 # %% [markdown]
@@ -305,7 +305,7 @@ accuracy.gradient_norms(private)
 # by 0.70 on MNIST and 0.20 on Fashion-MNIST, and with the fraction clipped by 0.96 and 0.97. Both
 # are in part an effect: who fits more examples has fewer large gradients.
 
-# %% tags=["hide-output", "remove-input"]
+# %% mystnb={"code_prompt_show": "Errors by the norm of gradients"} tags=["hide-output", "remove-input"]
 family.errors_by_norm(sweep)
 
 # %% [markdown]
@@ -377,7 +377,7 @@ accuracy.class_accuracy(private)
 # %% [markdown]
 # ## The runs that are missing
 
-# %% tags=["hide-output", "remove-input"]
+# %% mystnb={"code_prompt_show": "What is missing, with its commands"} tags=["hide-output", "remove-input"]
 from dpstudy.page.datasets import incomplete
 
 incomplete(

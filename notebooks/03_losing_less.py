@@ -135,7 +135,7 @@ chapter.section_4_1(whole, not_private)
 # The paper tests its gain with three tests on five runs of one dataset. What is missing there is
 # the gain itself, paired by seed, with an interval, and a correction for three datasets.
 
-# %% tags=["hide-output", "remove-input"]
+# %% mystnb={"code_prompt_show": "The paper's tests, and one that is paired by seed"} tags=["hide-output", "remove-input"]
 chapter.significance(whole)
 
 # %% [markdown]
@@ -184,19 +184,19 @@ chapter.ablation_curves(ablation, whole)
 # %% tags=["remove-input"]
 chapter.ablation(ablation, whole)
 
-# %% tags=["hide-output", "remove-input"]
+# %% mystnb={"code_prompt_show": "Figure 12: absolute and Huber's errors in place of squared error"} tags=["hide-output", "remove-input"]
 chapter.changed(errors, whole)
 
-# %% tags=["hide-output", "remove-input"]
+# %% mystnb={"code_prompt_show": "Figure 13: weight decay in place of the penalty"} tags=["hide-output", "remove-input"]
 chapter.changed(decayed, whole)
 
-# %% tags=["hide-output", "remove-input"]
+# %% mystnb={"code_prompt_show": "Figure 14: other values of the three parameters"} tags=["hide-output", "remove-input"]
 chapter.changed(sensitivity, whole)
 
-# %% tags=["hide-output", "remove-input"]
+# %% mystnb={"code_prompt_show": "Eq. 9 with its norm as printed"} tags=["hide-output", "remove-input"]
 chapter.changed(printed, whole)
 
-# %% tags=["hide-output", "remove-input"]
+# %% mystnb={"code_prompt_show": "Appendix A: Adam in place of SGD"} tags=["hide-output", "remove-input"]
 chapter.changed(adam, whole)
 
 # %% [markdown]
@@ -222,7 +222,7 @@ from dpstudy.papers.losing_less import inside as looked_into
 
 chapter.norms(inside)
 
-# %% tags=["hide-output", "remove-input"]
+# %% mystnb={"code_prompt_show": "Layer by layer: Figures 5 and 6"} tags=["hide-output", "remove-input"]
 looked_into.by_layer(inside)
 
 # %% tags=["remove-input"]
@@ -241,13 +241,13 @@ chapter.bias_and_curvature(inside)
 # %% tags=["remove-input"]
 looked_into.confusion(inside, not_private)
 
-# %% tags=["hide-output", "remove-input"]
+# %% mystnb={"code_prompt_show": "What these measures cost"} tags=["hide-output", "remove-input"]
 looked_into.cost()
 
 # %% [markdown]
 # ## The runs that are missing
 
-# %% tags=["hide-output", "remove-input"]
+# %% mystnb={"code_prompt_show": "What is missing, with its commands"} tags=["hide-output", "remove-input"]
 from dpstudy.page.datasets import incomplete
 
 incomplete(

@@ -208,7 +208,7 @@ chapter.times()
 # CIFAR-10: the paper's network has 29 million weights in ten layers, and 100 epochs of it take days
 # on the cores that this study has.
 
-# %% tags=["hide-output", "remove-input"]
+# %% mystnb={"code_prompt_show": "What is missing, with its commands"} tags=["hide-output", "remove-input"]
 from dpstudy.page.datasets import incomplete
 
 incomplete(as_published, of_figure_5, corrected, left_out, against)

@@ -114,7 +114,7 @@ chapter.cifar_10(on_cifar_10)
 # and the filter at 99.14 %. At a third of the rate the filter's lead is 3.31 points. At three times
 # the rate the filter fails with one seed of two.
 
-# %% tags=["hide-output", "remove-input"]
+# %% mystnb={"code_prompt_show": "Other rates, and another activation"} tags=["hide-output", "remove-input"]
 chapter.left_out(left_out, figures)
 
 # %% [markdown]
@@ -168,7 +168,7 @@ chapter.at_equal_epsilon(equal)
 # %% [markdown]
 # ## The runs that are missing
 
-# %% tags=["hide-output", "remove-input"]
+# %% mystnb={"code_prompt_show": "What is missing, with its commands"} tags=["hide-output", "remove-input"]
 from dpstudy.page.datasets import incomplete
 
 incomplete(figures, on_cifar_10, left_out, equal)

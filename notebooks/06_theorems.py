@@ -226,7 +226,7 @@ chapter.all_statements(profile)
 # %% [markdown]
 # The same verdicts in a list. The tests run every search anew and compare:
 
-# %% tags=["nbval-check-output", "hide-output"]
+# %% mystnb={"code_prompt_show": "Every statement with its verdict, in words"} tags=["nbval-check-output", "hide-output"]
 print(chapter.verdicts_in_words(profile))
 
 # %% [markdown]

@@ -84,7 +84,7 @@ from dpstudy.chapters.leaderboard import crossed
 
 crossed.alone(factorial)
 
-# %% tags=["hide-output", "remove-input"]
+# %% mystnb={"code_prompt_show": "What two remedies gain together"} tags=["hide-output", "remove-input"]
 crossed.in_pairs(factorial)
 
 # %% [markdown]
@@ -139,7 +139,7 @@ recipe.changed(remedies, parts)
 # %% [markdown]
 # ## The runs that are missing
 
-# %% tags=["hide-output", "remove-input"]
+# %% mystnb={"code_prompt_show": "What is missing, with its commands"} tags=["hide-output", "remove-input"]
 from dpstudy.page.datasets import incomplete
 
 incomplete(mnist, fashion, factorial, search, parts, remedies)

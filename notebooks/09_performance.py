@@ -142,7 +142,7 @@ chapter.growth(measured)
 # On one machine a run repeats itself to the last bit. On another, sums round in another order. Over
 # 11 runs that were trained twice the accuracies differ by at most 0.04 points after any epoch.
 
-# %% tags=["remove-input", "hide-output"]
+# %% mystnb={"code_prompt_show": "Every repeat"} tags=["remove-input", "hide-output"]
 from dpstudy.chapters.repeats import repeats
 
 repeats()
