@@ -138,6 +138,13 @@ def test_each_exercise_has_a_solution_with_code_that_is_compared(page):
     assert asked == solved
 
 
+@pytest.mark.parametrize("page", CHAPTERS)
+def test_a_folded_output_says_what_it_holds(page):
+    for cell in jupytext.read(ROOT / f"{page}.ipynb").cells:
+        if "hide-output" in cell.metadata.get("tags", []):
+            assert cell.metadata.get("mystnb", {}).get("code_prompt_show"), cell.source
+
+
 LABELS = {label for page in PAGES for label in re.findall(r"^\((\S+)\)=$", markdown(page), re.M)}
 TERMS = set(re.findall(r"^(\S.*)\n  \S", markdown("book/glossary"), re.M))
 LINK = re.compile(r"\]\(([^)\s]+)\)|\{(doc|ref|term|prf:ref)\}`(?:[^`<]*<)?([^`>]+)>?`")
