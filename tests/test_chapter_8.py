@@ -83,4 +83,5 @@ def test_whitening_carries_it():
         found = search.finals[search.finals.label.isin(SETTINGS)].epsilon_pld
         assert {f"{one:.2f}" for one in found} == {spent}, set(found)
     says("at a true ε of 3.48. ")
-    says(f"{best(FASHION, 0.3)} % with $\\lambda^{{0.3}}$, and {best(FASHION, 0.0)} % without, at 3.38.")
+    says(f"{best(FASHION, 0.3)} % with $\\lambda^{{0.3}}$, and")
+    says(f"and {best(FASHION, 0.0)} % without, at 3.38.")
