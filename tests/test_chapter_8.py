@@ -45,22 +45,35 @@ def percent(accuracy):
     return f"{100 * accuracy:.2f}"
 
 
-def published(epsilon):
-    best = max(
-        one.accuracy for one in PUBLISHED if (one.dataset, one.claimed_epsilon) == (CIFAR, epsilon)
-    )
-    return f"{100 * best:.1f}"
+def published(dataset, epsilon):
+    of_both = [
+        one.accuracy
+        for one in PUBLISHED
+        if (one.dataset, one.claimed_epsilon) == (dataset, epsilon)
+    ]
+    return f"{100 * max(of_both):.1f}"
 
 
-def test_what_the_recipe_reaches():
-    assert all(len(reached(CIFAR, epsilon)) == 5 for epsilon in EPSILONS)
-    at = {epsilon: percent(reached(CIFAR, epsilon).median()) for epsilon in EPSILONS}
+def medians(dataset):
+    assert all(len(reached(dataset, epsilon)) == 5 for epsilon in EPSILONS)
+    return {epsilon: percent(reached(dataset, epsilon).median()) for epsilon in EPSILONS}
+
+
+def test_what_the_recipe_reaches_on_cifar_10():
+    at = medians(CIFAR)
     says(f"{at[3.0]} % of the test images right at a true ε of 3, in the median of five seeds, and")
     says(f"{at[1.0]}, {at[2.0]} and {at[8.0]} % at 1, 2 and 8.")
-    says(f"{published(3.0)} % at 3")
-    says(f"have {published(8.0)} % at 8")
-    assert float(published(3.0)) < float(at[1.0])
-    assert float(published(8.0)) > float(at[8.0])
+    says(f"have {published(CIFAR, 3.0)} % at 3;")
+    says(f"who learn from synthetic images too, {published(CIFAR, 1.0)} % at 1.")
+    says(f"have {published(CIFAR, 8.0)} % at 8")
+    for epsilon, ahead in ((1.0, True), (3.0, True), (8.0, False)):
+        assert (float(published(CIFAR, epsilon)) < float(at[epsilon])) == ahead
+
+
+def test_what_the_recipe_reaches_on_fashion_mnist():
+    at = medians(FASHION)
+    says(f"it has {at[3.0]} % at 3, where {published(FASHION, 3.0)} % are published, and")
+    says(f"and {at[1.0]}, {at[2.0]} and {at[8.0]} % at 1, 2 and 8.")
 
 
 def test_what_the_recipe_costs():
@@ -69,13 +82,15 @@ def test_what_the_recipe_costs():
     assert cost["minutes"] < 15 and cost["on"].startswith("2 x CPU core")
 
 
-def test_whitening_carries_it():
+def test_what_whitening_adds():
     def best(dataset, exponent):
         search = readings.read(find("recipe-search"), dataset=dataset)
         lines = [Line(search, label_of(exponent, multiple)) for multiple in multiples_of(exponent)]
         assert all(len(line.accuracy) == 1 for line in lines)
         return percent(max(line.accuracy[0] for line in lines))
 
+    points = float(best(CIFAR, 0.4)) - float(best(CIFAR, 0.0))
+    says(f"Whitening adds {points:.1f} points on CIFAR-10.")
     says(f"{best(CIFAR, 0.4)} % are right with components divided by")
     says(f"and {best(CIFAR, 0.0)} % with components as they are, each at its best rate and at")
     for dataset, spent in ((CIFAR, "3.48"), (FASHION, "3.38")):

@@ -124,6 +124,14 @@ def test_gains_are_those_of_the_ledger():
 def test_how_to_choose():
     search = "tempered-sigmoids-table-3-search", "tanh, private, best", "relu, private, best"
     assert above(search[0], "mnist", *search[1:])[0] > 0
+    [cifar] = [entry for entry in ledger().entries if entry.id == "table-3-gain-cifar-10"]
+    assert cifar.outcome.ours["difference_high"] < 0
+    for dataset in ("cifar-10", "fashion-mnist"):
+        best = guide.best(stored(), dataset, 3.0)
+        assert best.experiment == "recipe-search"
+        others = [one for one in stored() if one.experiment != "recipe-search"]
+        pixels = guide.best(others, dataset, 3.0, seeds=1)
+        assert best.accuracy.mean() > pixels.accuracy.mean() + 0.02
     at_one = gain(
         *(line("tempered-sigmoids-figure-3", "fashion-mnist", n) for n in ("tanh", "relu"))
     )

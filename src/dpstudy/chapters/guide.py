@@ -25,7 +25,7 @@ NOTHING = "no stored run"
 # By what is chosen, the claim that compares it with plain DP-SGD, each by its best setting.
 CHOICES = {
     "tanh in place of relu": "table-3-gain",
-    "the composite loss in place of cross-entropy": "losing-less-better",
+    "the composite loss in place of cross-entropy": "losing-less-better-at-equal-effort",
     "clips inside backpropagation in place of flat clipping": "backprop-better",
 }
 

@@ -130,4 +130,4 @@ def _of(experiment: Experiment) -> Iterator[Setting]:
 
 
 def _alone(run: Run) -> Run:
-    return replace(run, seed=0, measures=())
+    return replace(run.at_seed(0), measures=())
