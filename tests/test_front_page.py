@@ -67,10 +67,8 @@ def test_the_answer_is_what_the_ledger_finds(judged):
     assert "A bounded activation helps on MNIST, a little on Fashion-MNIST and not on CIFAR" in text
     assert gain("above-relu-mnist")[0] > 0.01 and gain("above-relu-cifar-10")[1] < 0
     assert 0 < gain("above-relu-fashion-mnist")[0] < gain("above-relu-fashion-mnist")[1] < 0.01
-    assert (
-        'The loss of "Losing less" helps early in training; at its end, with tanh on pixels '
-        "and each loss at its own learning rate, it helps on Fashion-MNIST and not on MNIST." in text
-    )
+    assert 'The loss of "Losing less" helps early in training; at its end, with tanh on' in text
+    assert "at its own learning rate, it helps on Fashion-MNIST and not on MNIST." in text
     for dataset in ("mnist", "fashion-mnist"):
         assert gain(f"losing-less-early-{dataset}")[0] > 0
         low, high = gain(f"losing-less-better-{dataset}")
