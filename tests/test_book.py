@@ -138,6 +138,12 @@ def test_each_exercise_has_a_solution_with_code_that_is_compared(page):
     assert asked == solved
 
 
+@pytest.mark.parametrize("page", PAGES)
+def test_no_line_of_prose_is_lost_as_a_comment(page):
+    """MyST drops a line that begins with a percent sign, as one does that is broken before it."""
+    assert not re.findall(r"^\s*%.*", markdown(page), re.M)
+
+
 @pytest.mark.parametrize("page", CHAPTERS)
 def test_a_folded_output_says_what_it_holds(page):
     for cell in jupytext.read(ROOT / f"{page}.ipynb").cells:
