@@ -20,8 +20,9 @@
 # - On CIFAR-10 the recipe, a linear head on whitened features of synthetic images, has 77.20 % of
 #   the test images right at a true ε of 3, in the median of five seeds, and
 #   73.30, 76.06 and 79.07 % at 1, 2 and 8. {cite:t}`fu2024dpsur` have 70.8 % at 3;
-#   {cite:t}`tang2023randp`, who learn from synthetic images too, 72.3 % at 1. At 8 a deep network is ahead: {cite:t}`de2022unlocking` have
-#   81.4 % at 8. From nothing to the trained head it takes 10.5 minutes of two cores and 4.2 GB.
+#   {cite:t}`tang2023randp`, who learn from synthetic images too, 72.3 % at 1. At 8 a deep network
+#   is ahead: {cite:t}`de2022unlocking` have 81.4 % at 8. From nothing to the trained head it takes
+#   10.5 minutes of two cores and 4.2 GB.
 # - On Fashion-MNIST it has 91.86 % at 3, where 89.7 % are published, and 90.47, 91.41 and 92.55 %
 #   at 1, 2 and 8.
 # - Whitening adds 5.3 points on CIFAR-10. Of 10,000 training images held out, 76.60 % are right
