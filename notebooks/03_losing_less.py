@@ -18,11 +18,14 @@
 # {term}`curriculum`, and reports 63.2 % on CIFAR-10 where cross-entropy has 59.8 % at ε < 3
 # {cite}`shamsabadi2023losing`.
 #
-# - It is a head start. At the last epoch below a true ε of 1.5, the 17th of 40, the composite loss
-#   leads by 0.42 points on MNIST (95 % interval 0.35 to 0.50) and by 1.60 on Fashion-MNIST (1.36 to
-#   1.84), with ten seeds at the paper's settings.
-# - At those settings nothing of it is left at the end, at a true ε of 2.36 and 2.38. The composite
-#   loss gains -0.03 points on MNIST (-0.10 to 0.03) and 0.02 on Fashion-MNIST (-0.16 to 0.21).
+# - It is a head start. At the last epoch below a true ε of 1.5, the composite loss leads by 0.42
+#   points on MNIST (95 % interval 0.35 to 0.50), by 1.60 on Fashion-MNIST (1.36 to 1.84), both
+#   after 17 of 40 epochs, and by 1.95 on CIFAR-10 (0.92 to 2.98), after 12 of 30. Settings are the
+#   paper's, seeds ten, on CIFAR-10 five.
+# - At those settings little of it is left at the end, at a true ε of 2.36, 2.38 and 2.39. The
+#   composite loss gains -0.03 points on MNIST (-0.10 to 0.03), 0.02 on Fashion-MNIST (-0.16 to
+#   0.21) and 0.70 on CIFAR-10 (-0.47 to 1.86), where the paper has 3.4. Cross-entropy ends there at
+#   60.61 %, above the paper's 59.8 %, and the composite loss at 60.76 %, below its 63.2 %.
 # - With each loss at its own best of five rates something is left, but not on MNIST with tanh.
 #   There it gains -0.07 points (-0.23 to 0.08), and on Fashion-MNIST 0.60 (0.23 to 0.97), at half
 #   of the paper's rate.
@@ -33,8 +36,9 @@
 #   0.33 on Fashion-MNIST (-0.17 to 0.83), with five seeds.
 #
 # **To do.** Keep tanh on MNIST and Fashion-MNIST. On MNIST keep cross-entropy too. On
-# Fashion-MNIST search the rate of both losses before you choose. Where a run has to stop early, try
-# the composite loss. Runs that are planned for a small ε from the start were not tried.
+# Fashion-MNIST search the rate of both losses before you choose. With tanh leave out the composite
+# loss' focusing, which costs accuracy there. Where a run has to stop early, try the composite loss.
+# Runs that are planned for a small ε from the start were not tried.
 
 # %% tags=["remove-input"]
 from dpstudy.papers.losing_less import figures as chapter
@@ -123,6 +127,14 @@ on_features, linear, released = (
 # %% [markdown]
 # ## Figure 3: accuracy against ε
 #
+# The paper has the composite loss ahead throughout. By its intervals it leads for 30 of 40 epochs
+# on MNIST, 37 of 40 on Fashion-MNIST and 24 of 30 on CIFAR-10, and at no epoch does cross-entropy
+# lead.
+#
+# At the ε < 1.5 of its text, by the accounting of its time, CIFAR-10 has had 6 epochs. There the
+# paper prints 55.4 against 45.9 %. Here the two are at 50.84 and 50.71 %: cross-entropy is ahead of
+# the paper's, and the composite loss is still squared error, since $e_t$ is 7.
+#
 # Networks have tanh, as in the paper. That for MNIST and Fashion-MNIST differs from the one of
 # [tempered sigmoids](02_tempered_sigmoids.ipynb) in its padding: cross-entropy ends at 98.08 % on
 # MNIST, where tanh has 98.15 % there.
@@ -179,6 +191,17 @@ chapter.at_own_rate(effort)
 
 # %% [markdown]
 # ## Which part does it? Figures 10 to 14
+#
+# The turn from squared error to cross-entropy gains, and focusing takes it back. Both losses under
+# the curriculum, without focusing and without the penalty, end above cross-entropy: by 0.20 points
+# on MNIST (0.10 to 0.31) and 0.40 on Fashion-MNIST (0.07 to 0.72), with five seeds. Alone, focal
+# loss ends 0.32 and 0.47 points below cross-entropy, and squared error 0.90 and 1.53. The paper
+# finds that no part can be left out. Here the whole is above squared error alone, and below the two
+# without focusing.
+#
+# The penalty is not seen to matter with tanh. Without it the loss ends at 98.02 and 86.17 %, with
+# it at 98.03 and 86.23 %. Nor does the reading of Eq. 9: with the norm as printed the loss ends at
+# 98.04 % on MNIST.
 
 # %% tags=["remove-input"]
 chapter.ablation_curves(ablation, whole)
@@ -204,17 +227,22 @@ chapter.changed(adam, whole)
 # %% [markdown]
 # ## Why: Figures 1, 2, 5 to 9 and 15
 #
-# Most of what the paper sees is there. With cross-entropy logits, pre-activations, the mean
-# gradient and the last weights end larger, on both datasets: the logits' mean norm is 17.4 on MNIST
-# and 17.9 on Fashion-MNIST, with the composite loss 7.66 and 8.83. On MNIST clipping turns the mean
-# gradient less after the first epoch, a cosine of 0.86 against 0.63, and not after the tenth, 0.38
-# against 0.54; on Fashion-MNIST two seeds leave it open. The Hessian's largest singular value is
-# not smaller from the start: on MNIST it is 91.9 after two epochs, with cross-entropy 23.3.
+# Most of what the paper sees is there. With cross-entropy logits, the mean gradient and the last
+# weights end larger on all three datasets: the logits' mean norm is 17.4 on MNIST, 17.9 on
+# Fashion-MNIST and 13.0 on CIFAR-10, with the composite loss 7.66, 8.83 and 7.42. Pre-activations
+# end larger too, where they were measured. On CIFAR-10 clipping turns the mean gradient less for as
+# long as squared error leads: a cosine of 0.94 against 0.72 after the first epoch, and of 0.89
+# against 0.63 after the tenth. On MNIST it does so after the first, 0.86 against 0.63, and not
+# after the tenth, 0.38 against 0.54; on Fashion-MNIST two seeds leave it open. The Hessian's
+# largest singular value is not smaller from the start: after two epochs it is 91.9 on MNIST, with
+# cross-entropy 23.3, and 121 on CIFAR-10, with cross-entropy 107. On CIFAR-10 it ends smaller, at
+# 812 against 1,208.
 #
-# Another reason fits the head start as well: more examples reach the clip, so that each adds all of
-# $C$ to the sum. After 5 epochs 99 and 100 % of the gradients are longer than $C$, with
-# cross-entropy 27 and 45 %. The shorter ones add less, over the same noise. After 20 epochs it is 8
-# and 25 %, with cross-entropy 12 and 33 %.
+# On MNIST and Fashion-MNIST another reason fits the head start as well: more examples reach the
+# clip, so that each adds all of $C$ to the sum. After 5 epochs 99 and 100 % of the gradients are
+# longer than $C$, with cross-entropy 27 and 45 %. The shorter ones add less, over the same noise.
+# After 20 epochs it is 8 and 25 %, with cross-entropy 12 and 33 %. It is no reason on CIFAR-10,
+# where 99.7 % are clipped after 5 epochs with cross-entropy too.
 #
 # The paper argues with Eq. 11, which adds norms that have to be multiplied;
 # {prf:ref}`gradient-norm-sum` has the bound that holds.

@@ -67,8 +67,11 @@ def test_the_answer_is_what_the_ledger_finds(judged):
     assert "A bounded activation helps on MNIST, a little on Fashion-MNIST and not on CIFAR" in text
     assert gain("above-relu-mnist")[0] > 0.01 and gain("above-relu-cifar-10")[1] < 0
     assert 0 < gain("above-relu-fashion-mnist")[0] < gain("above-relu-fashion-mnist")[1] < 0.01
-    assert 'The loss of "Losing less" helps early in training; at its end, with tanh on' in text
-    assert "at its own learning rate, it helps on Fashion-MNIST and not on MNIST." in text
+    assert 'The loss of "Losing less" helps early in training. At its end, with tanh on' in text
+    assert "own learning rate, it helps on Fashion-MNIST and not on MNIST; on CIFAR-10, at" in text
+    assert gain("losing-less-early-cifar-10")[0] > 0
+    low, high = gain("losing-less-better-cifar-10")
+    assert low < 0 < high
     for dataset in ("mnist", "fashion-mnist"):
         assert gain(f"losing-less-early-{dataset}")[0] > 0
         low, high = gain(f"losing-less-better-{dataset}")
@@ -78,9 +81,11 @@ def test_the_answer_is_what_the_ledger_finds(judged):
         assert found[f"backprop-epsilon-{dataset}"].verdict is Verdict.REFUTED
     assert "wrong by orders of magnitude" in text
     assert found["tanh-filter-sensitivity-one"].verdict is Verdict.REFUTED
-    assert "but for half a point of the clips on MNIST" in text
+    assert "the clips gain half a point on MNIST and lose three on Fashion-MNIST" in text
     assert gain("backprop-better-mnist")[0] > 0 > gain("backprop-better-fashion-mnist")[1]
     assert found["backprop-better-mnist"].ours["difference"] == pytest.approx(0.005, abs=0.001)
+    lost = -found["backprop-better-fashion-mnist"].ours["difference"]
+    assert lost == pytest.approx(0.03, abs=0.005)
 
 
 def test_the_filter_made_sound_is_there_once_it_is_stored(judged, monkeypatch, tmp_path):

@@ -208,7 +208,7 @@ ADAM = Experiment(
     title="Adam in place of SGD (losing less, Appendix A)",
     variants={
         label: tuple(vary(run, optimizer=Adam(0.001)) for run in _on_small(loss))
-        for label, loss in (("cross-entropy", CrossEntropy()), ("composite", None))
+        for label, loss in (("cross-entropy, Adam", CrossEntropy()), ("composite, Adam", None))
     },
     seeds={"mnist": 2, "fashion-mnist": 2},
 )
