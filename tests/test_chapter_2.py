@@ -5,6 +5,7 @@ from functools import cache
 from pathlib import Path
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 from prose import prose_of, said_by
 
@@ -266,13 +267,34 @@ def test_layers_and_classes():
     says(f"the two spread alike, {over_errors['tanh']:.2f} and {over_errors['relu']:.2f}")
 
 
+@cache
+def stored():
+    files = (ROOT / "results" / "runs").glob("*.json")
+    return [json.loads(path.read_text()) for path in files]
+
+
 def test_how_to_read_says_what_the_runs_were_trained_on():
     page = (ROOT / "book" / "how_to_read.md").read_text()
     assert "A run was trained on CPU cores or on an NVIDIA H200;" in page
-    files = (ROOT / "results" / "runs").glob("*.json")
-    devices = {json.loads(path.read_text())["provenance"]["device"] for path in files}
+    devices = {one["provenance"]["device"] for one in stored()}
     others = {device for device in devices if "cpu" not in device.lower()}
     assert devices > others == {"1 x NVIDIA H200 (gpu)"}
+
+
+def test_how_to_rerun_says_how_much_faster_an_accelerator_is():
+    page = " ".join((ROOT / "book" / "how_to_rerun.md").read_text().split())
+    assert "took a minute for its 30 epochs on an NVIDIA H200 that three programs shared" in page
+    assert "and an hour or two on a CPU core." in page
+    minutes = {"gpu": [], "1 x CPU": []}
+    for one in stored():
+        network = one["run"].get("network", {}).get("kind")
+        if network == "tempered-cifar" and len(one["curve"]["epoch"]) == 31:
+            for device, taken in minutes.items():
+                if device in one["provenance"]["device"]:
+                    taken.append(one["provenance"]["wall_seconds"] / 60)
+    taken_by_gpu, taken_by_core = (np.median(taken) for taken in minutes.values())
+    assert taken_by_gpu == pytest.approx(1, abs=0.2)
+    assert 50 < taken_by_core < 130
 
 
 def test_nothing_is_to_be_looked_at():

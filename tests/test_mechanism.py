@@ -364,3 +364,15 @@ def test_both_optimisers_get_the_same_noise():
     adam = vary(sgd, optimizer=Adam(0.3))
     (by_sgd,), (by_adam,) = updates(sgd, WIDE), updates(adam, WIDE)
     np.testing.assert_array_equal(np.sign(by_sgd["kernel"]), np.sign(by_adam["kernel"]))
+
+
+def test_products_keep_float32_wherever_they_are_computed():
+    """An accelerator's faster formats would round the norm that clipping bounds by."""
+    run = Run()
+    images, labels = map(jnp.asarray, oracles.random_images("tempered-mnist", 2))
+    params = run.network.initial(jax.random.key(0))
+    batch = Microbatch(run.network.graph(), run.losses(1), params, images, labels)
+    shown = str(jax.make_jaxpr(lambda: FlatClipping().sum(batch, jnp.ones(2))[0])())
+    products = shown.count("dot_general[") + shown.count("conv_general_dilated[")
+    assert products and shown.count("HIGHEST") >= products
+    assert "DEFAULT" not in shown and "precision=None" not in shown

@@ -19,6 +19,10 @@ import jax
 import numpy as np
 from jax.sharding import Mesh, PartitionSpec
 
+# Products in float32 on an accelerator too, as on a CPU: by default it rounds their factors to ten
+# bits, and with them the norm that clipping bounds a gradient by.
+jax.config.update("jax_default_matmul_precision", "highest")
+
 RUNS, EXAMPLES = "runs", "examples"
 EACH_RUN = PartitionSpec(RUNS)
 EACH_SHARE = PartitionSpec(RUNS, EXAMPLES)

@@ -112,7 +112,7 @@ def _initial(network: Network, key: Array) -> nnx.State:
 class _OnMnist(Network):
     image_shape = (28, 28, 1)
     hidden = 3
-    microbatch: ClassVar[Mapping[str, int]] = {"core": 32, "cores": 64, "accelerator": 256}
+    microbatch: ClassVar[Mapping[str, int]] = {"core": 32, "cores": 64, "accelerator": 1024}
     cohort = 32
 
 
