@@ -1,7 +1,7 @@
 # Two commands matter: `make book` and `make test`. Each makes the environment that it needs.
 #
 #   make book                      the HTML book, in _build/html
-#   make test                      lint, formatting, tests, and every notebook in its `stored` profile
+#   make test                      lint, formatting, tests, and the book, which runs every notebook in its `stored` profile
 #   make PYTHON=python3.12 test    with a Python of your choice (3.11 or newer)
 
 SHELL := /bin/sh
@@ -27,7 +27,7 @@ PDF := _build/under-the-clip.pdf
 CHROMIUM ?= $(shell for c in chromium chromium-browser google-chrome; do command -v $$c && break; done)
 NOTEBOOKS = $(filter-out notebooks/out%,$(wildcard notebooks/*.ipynb))
 
-# A file or notebook stays with one process. More than four only import what each needs once more.
+# A file stays with one process. More than four only import what each needs once more.
 SIDE_BY_SIDE ?= --numprocesses logical --maxprocesses 4 --dist loadscope
 
 # Quiet, and the same on every machine. Which device JAX uses is left to the machine.
@@ -77,8 +77,8 @@ lint: $(READY)
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 
-test: lint  ## lint, formatting, tests, and every notebook in its `stored` profile
-	@$(BIN)/python -m pytest $(SIDE_BY_SIDE) --nbval-lax --nbval-current-env tests $(NOTEBOOKS)
+test: lint  ## lint, formatting, tests, and the book, which runs every notebook
+	@$(BIN)/python -m pytest $(SIDE_BY_SIDE) tests
 
 smoke: $(READY)  ## train small versions of every chapter's experiments (minutes, no dataset, no network)
 	@$(BIN)/python -m pytest -m smoke tests || test $$? -eq 5

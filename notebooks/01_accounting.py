@@ -65,7 +65,7 @@ drawn = chapter.resolution(profile)
 # The third, PLD, composes the distribution of the privacy loss itself, numerically and rounding up
 # {cite}`koskela2020computing,doroshenko2022connect`.
 
-# %% tags=["nbval-check-output"]
+# %% tags=["check-output"]
 from dpstudy.privacy.accounting import epsilon, noise_multiplier_for
 
 q, steps = 512 / 60_000, 40 * 117
@@ -124,7 +124,7 @@ chapter.cost_table()
 # Composed over epochs and rounded down, that gives what is given away at least. What is proven is
 # one unsampled step an epoch, since an example takes part in one batch of each.
 
-# %% tags=["nbval-check-output"]
+# %% tags=["check-output"]
 from dpstudy.privacy.shuffling import least_epsilon_curve
 
 noise = {"noise_multiplier": 1.23, "delta": 1e-5}
@@ -148,7 +148,7 @@ print(f"shuffled: at least {least:.3f}, proven {proven:.3f}")
 # sensitivity 1, "in the same way as for the original DPSGD algorithm". What its proof supports is
 # noise of $1.1 / \sqrt n$ times the sensitivity.
 
-# %% tags=["nbval-check-output"]
+# %% tags=["check-output"]
 import jax.numpy as jnp
 
 gradient = jnp.full(26_010, 3.0)  # the MNIST network's parameters
@@ -250,7 +250,7 @@ chapter.corrected_table()
 # The larger one, by a factor of 2.4. σ grows from 1.068 to 1.801, and is divided by four times as
 # many examples. The price is a quarter of the steps.
 
-# %% tags=["nbval-check-output"]
+# %% tags=["check-output"]
 for batch in (512, 2_048):
     steps = 40 * (60_000 // batch)
     sigma = noise_multiplier_for(
@@ -277,7 +277,7 @@ for batch in (512, 2_048):
 #
 # 2.97 instead of 2.36. ε grows slowly as δ shrinks, so that a cautious δ is cheap.
 
-# %% tags=["nbval-check-output"]
+# %% tags=["check-output"]
 for delta in (1e-5, 1e-7):
     spent = epsilon(noise_multiplier=1.23, **mnist | {"delta": delta})
     print(f"δ = {delta:.0e}: ε = {spent:.2f}")
@@ -299,7 +299,7 @@ for delta in (1e-5, 1e-7):
 #
 # Up to three: ε is 8.87 with three and 14.71 with four.
 
-# %% tags=["nbval-check-output"]
+# %% tags=["check-output"]
 tutorial = {
     "sampling_probability": 256 / 60_000,
     "steps": 60 * 234,
@@ -328,7 +328,7 @@ for n in range(1, 5):
 # Yes. Shuffling gives away at least 3.6 times what the formula says at σ = 1.23, 1.7 times at 2,
 # and 1.1 times at 4. The formula is furthest off where ε is already large.
 
-# %% tags=["nbval-check-output"]
+# %% tags=["check-output"]
 for sigma in (1.23, 2.0, 4.0):
     formula = epsilon(noise_multiplier=sigma, **mnist)
     [least] = least_epsilon_curve(

@@ -79,7 +79,7 @@ family.family()
 # %% [markdown]
 # The member $(2, 2, 1)$ is tanh: the two agree to single precision, over 100,001 numbers.
 
-# %% tags=["nbval-check-output"]
+# %% tags=["check-output"]
 print(family.distance_from_tanh() < 1e-6)
 
 # %% [markdown]
@@ -422,7 +422,7 @@ claims.chapter("tempered-sigmoids")
 # $T = 1$. The slope is $sT/4 = 1$ and the value $s/2 - o = 0$. This member saturates at ±2 instead
 # of ±1.
 
-# %% tags=["nbval-check-output"]
+# %% tags=["check-output"]
 import jax
 
 for temperature in (0.5, 1.0, 2.0):
@@ -451,7 +451,7 @@ for temperature in (0.5, 1.0, 2.0):
 # No: it is 2.36 for each. An example's gradient is clipped to $C$ whatever the network is; ε
 # follows from σ, the sampling, the steps and δ. The activation decides what is lost by clipping.
 
-# %% tags=["nbval-check-output"]
+# %% tags=["check-output"]
 from dpstudy.parts.run import Run, vary
 from dpstudy.privacy import run_epsilon
 
@@ -481,7 +481,7 @@ for activation in (Relu(), Tempered(), Tempered(inverse_temperature=8.0)):
 # 8.12 with tanh: $\sqrt 2$ times the norm of 32 ones and the 1 of the bias. With relu there is no
 # bound. So a $C$ of 8.12 clips nothing in the last layer of a tanh network. The book's $C$ is 0.1.
 
-# %% tags=["nbval-check-output"]
+# %% tags=["check-output"]
 from dpstudy.gradients.layer_rules import DenseGradients
 
 wrong = (

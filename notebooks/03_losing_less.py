@@ -322,7 +322,7 @@ claims.chapter("losing-less")
 #
 # In epoch 11, with 95 %. In epoch 10 it has 88 %, and in the first 0.1 %.
 
-# %% tags=["nbval-check-output"]
+# %% tags=["check-output"]
 import jax
 
 for epoch in (1, 8, 10, 11):
@@ -347,7 +347,7 @@ for epoch in (1, 8, 10, 11):
 # $\sqrt 2$: that is focal loss. The noise does not grow: it belongs to $C$, to which every gradient
 # is clipped.
 
-# %% tags=["nbval-check-output"]
+# %% tags=["check-output"]
 label = jnp.array([0])
 
 

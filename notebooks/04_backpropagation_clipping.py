@@ -240,7 +240,7 @@ claims.chapter("backpropagation-clipping")
 # 32.28 and 132.61. $L$ layers are one Gaussian mechanism with a noise multiplier of $\sigma / \sqrt
 # L$. To stay at 3, give each layer $\sqrt L$ times the noise.
 
-# %% tags=["nbval-check-output"]
+# %% tags=["check-output"]
 from dpstudy.privacy.accounting import epsilon, noise_multiplier_for
 
 setting = {
@@ -271,7 +271,7 @@ for layers in (1, 4, 10):
 # 0.707, where $ab$ is 0.5. The bias is a weight whose input is 1, and no clip on $x$ reaches that
 # input. The bound is $b \sqrt{a^2 + 1}$.
 
-# %% tags=["nbval-check-output"]
+# %% tags=["check-output"]
 from dpstudy.gradients.clipped_layers import clip_upstream, l2, scaled_to
 
 
@@ -302,7 +302,7 @@ print(f"{jnp.sqrt(sum(jnp.sum(part**2) for part in both)):.3f}")
 # 32.3 and 248.6. Half the noise costs what four layers cost in the first exercise: either way σ
 # counts for half.
 
-# %% tags=["nbval-check-output"]
+# %% tags=["check-output"]
 for factor in (1, 2, 4):
     print(
         f"noise / {factor}: ε = {epsilon(noise_multiplier=sigma / factor, **setting):.1f}"

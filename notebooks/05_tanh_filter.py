@@ -200,7 +200,7 @@ claims.chapter("tanh-filter")
 #
 # From 0.0062 on. The norm is $\sqrt n \tanh(g)$, so that $g = \operatorname{artanh}(1 / \sqrt n)$.
 
-# %% tags=["nbval-check-output"]
+# %% tags=["check-output"]
 n = 26_010
 entry = jnp.arctanh(1 / jnp.sqrt(n))
 print(
@@ -225,7 +225,7 @@ print(
 # 2.38, as for a sensitivity of 1. But every gradient is 161 times smaller beside the same noise: a
 # sound ε costs the signal what the proof says it must.
 
-# %% tags=["nbval-check-output"]
+# %% tags=["check-output"]
 from dpstudy.privacy.accounting import effective_noise_multiplier, epsilon
 
 for c in (1.0, n**-0.5):

@@ -63,7 +63,7 @@ print(statement.check().finding)
 #
 # for $n$ entries, and accounts with 1 ({prf:ref}`tanh-filter-sensitivity-one`).
 
-# %% tags=["nbval-check-output"]
+# %% tags=["check-output"]
 import jax.numpy as jnp
 
 from dpstudy.papers.tanh_filter.propositions.sensitivity import (
@@ -226,7 +226,7 @@ chapter.all_statements(profile)
 # %% [markdown]
 # The same verdicts in a list. The tests run every search anew and compare:
 
-# %% mystnb={"code_prompt_show": "Every statement with its verdict, in words"} tags=["nbval-check-output", "hide-output"]
+# %% mystnb={"code_prompt_show": "Every statement with its verdict, in words"} tags=["check-output", "hide-output"]
 print(chapter.verdicts_in_words(profile))
 
 # %% [markdown]
@@ -331,7 +331,7 @@ print(chapter.verdicts_in_words(profile))
 # No. It finds a gradient of 1.414214, which is 0.014 too long. A bound that fails by one per cent
 # is found as well as one that fails by far.
 
-# %% tags=["nbval-check-output"]
+# %% tags=["check-output"]
 from dpstudy.papers.tempered_sigmoids.propositions.gradient_norms import (
     multiclass_gradient,
 )
@@ -359,7 +359,7 @@ for bound in (2**0.5, 1.4):
 # 0.000376, where the bound allows 0.004245. The bound holds for every mechanism, and the Gaussian
 # is not the worst.
 
-# %% tags=["nbval-check-output"]
+# %% tags=["check-output"]
 from scipy import optimize
 
 from dpstudy.papers.tempered_sigmoids.propositions.group_privacy import (
@@ -392,7 +392,7 @@ print(
 # It finds one: a gradient 1.11 times as long. The supremum of the ratio is 1/0.9, since $\sqrt{10}$
 # is approached and never reached.
 
-# %% tags=["nbval-check-output"]
+# %% tags=["check-output"]
 from dpstudy.propositions.search import search
 
 

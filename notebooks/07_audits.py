@@ -160,7 +160,7 @@ chapter.black_box()
 #
 # No: 10,000 can show 6.52 at most, and 100,000 can show 8.82.
 
-# %% tags=["nbval-check-output"]
+# %% tags=["check-output"]
 for trials in (100, 1_000, 10_000, 100_000):
     print(
         f"{trials:>7,} trials: at most {auditing.most_shown(trials, delta=1e-5):.2f}"
@@ -185,7 +185,7 @@ for trials in (100, 1_000, 10_000, 100_000):
 # says little of the mechanism, whose ε is 4.38 whatever the canary.
 
 
-# %% tags=["nbval-check-output"]
+# %% tags=["check-output"]
 def audit(length, noise):
     rng = np.random.default_rng(0)
     inside = rng.integers(0, 2, 200_000).astype(bool)
@@ -216,7 +216,7 @@ for length in (1.0, 0.5, 0.1):
 # It does: at half the noise at least 5.31 leaks. At 0.6 of it the audit still shows more than 4.38,
 # at 0.7 no longer. A small factor hides in the gap between what is audited and what is true.
 
-# %% tags=["nbval-check-output"]
+# %% tags=["check-output"]
 for noise in (0.5, 0.55, 0.6, 0.7):
     print(f"noise {noise}: at least {audit(1.0, noise):.2f}")
 

@@ -164,7 +164,7 @@ incomplete(mnist, fashion, factorial, search, parts, remedies)
 #
 # With five seeds they do: the interval reaches below 0. With ten they do not.
 
-# %% tags=["nbval-check-output"]
+# %% tags=["check-output"]
 import numpy as np
 import pandas as pd
 
@@ -198,7 +198,7 @@ for count in (5, 10):
 # At most 5.55: three trainings are one that is three times as long. Less than three times 3, since
 # ε grows more slowly than the number of steps.
 
-# %% tags=["nbval-check-output"]
+# %% tags=["check-output"]
 from dpstudy.privacy.accounting import epsilon
 
 steps = 40 * 59
@@ -231,7 +231,7 @@ for trainings in (1, 3):
 # Before, the second feature is 0.01 of an example's length, after it is 0.71: noise hides it
 # seventy times less.
 
-# %% tags=["nbval-check-output"]
+# %% tags=["check-output"]
 features = np.array([100.0, 1.0])
 for name, by in (("as they are", 1.0), ("whitened", features)):
     scaled = features / by

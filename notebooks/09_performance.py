@@ -72,7 +72,7 @@ chapter.times(measured)
 # layers. A dense layer's gradient for example $i$ is $g_i x_i^\top$, of norm
 # $\lVert g_i \rVert \lVert x_i \rVert$; the clipped sum is one product:
 
-# %% tags=["nbval-check-output"]
+# %% tags=["check-output"]
 import jax
 import jax.numpy as jnp
 
@@ -179,7 +179,7 @@ repeats()
 #
 # It becomes $\lVert g \rVert^2 (\lVert x \rVert^2 + 1)$: the bias is a weight whose input is 1.
 
-# %% tags=["nbval-check-output"]
+# %% tags=["check-output"]
 biased = DenseGradients(inputs=x, outputs=g, use_bias=True)
 formula = jnp.sum(g**2, axis=1) * (jnp.sum(x**2, axis=1) + 1)
 each = biased.written_out()
@@ -209,7 +209,7 @@ print(
 # No, and yes. Each example is clipped by its own norm, so that sums over portions add up. Clipped
 # as a whole, a portion counts for no more than one example: the sum is then another, and smaller.
 
-# %% tags=["nbval-check-output"]
+# %% tags=["check-output"]
 portions = [slice(start, start + 16) for start in range(0, 64, 16)]
 each = [
     DenseGradients(inputs=x[p], outputs=g[p], use_bias=False).weighted_sum(
@@ -244,7 +244,7 @@ print(
 #
 # 51 and 538 MiB at once, 6.4 and 33.6 MiB in portions. The second pair is about what a cache holds.
 
-# %% tags=["nbval-check-output"]
+# %% tags=["check-output"]
 import math
 
 from dpstudy.parts.network import LosingLessCifar, LosingLessMnist

@@ -1,4 +1,4 @@
-"""Make each notebook from its percent script, with outputs only in the cells that nbval compares.
+"""Make each notebook from its percent script, with outputs only in the cells that a test compares.
 
 The script is what is written and reviewed. A first cell, of the notebook alone, fetches the package
 where it is not installed, as in Colab. Run this (`make notebooks`) after changing a script, the
@@ -17,7 +17,7 @@ import yaml
 from nbclient import NotebookClient
 
 ROOT = Path(__file__).parents[1]
-CHECKED = "nbval-check-output"
+CHECKED = "check-output"
 SETUP = "setup"
 
 

@@ -1,27 +1,30 @@
-"""Every page of the built book, as a browser without a network shows it.
+"""The built book: what its notebooks print, and every page as a browser without a network shows it.
 
-The book is built first, by `make book`. DPSTUDY_BOOK may name the folder of one that is built.
+The book is built first, by `make book`, which runs every notebook. DPSTUDY_BOOK may name the folder
+of one that is built.
 """
 
+import html
 import os
+import re
 import shutil
 import subprocess
 from itertools import product
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
+import jupytext
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import expect, sync_playwright
-from test_book import PAGES, ROOT
+from test_book import CHAPTERS, PAGES, ROOT, TOOL
 
 PROGRAMS = ("chromium", "chromium-browser", "google-chrome")
 CHROMIUM = next(filter(None, map(shutil.which, PROGRAMS)), None)
 # Each theme at one width: all four take minutes, and colours do not follow from the width.
 THEMES = {1280: "light", 390: "dark"}
 WIDTHS = tuple(THEMES)
-
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium: apt-get install chromium")
+CHECKED = TOOL["CHECKED"]
 
 # What sticks out at the right, unless it is in a box that scrolls by itself.
 WIDER = """() => {
@@ -42,8 +45,22 @@ def book():
     return ROOT / "_build/html"
 
 
+@pytest.mark.parametrize("chapter", CHAPTERS)
+def test_a_checked_cell_prints_what_its_notebook_holds(book, chapter):
+    page = html.unescape(re.sub("<[^>]+>", "", (book / f"{chapter}.html").read_text()))
+    printed = 0
+    for cell in jupytext.read(ROOT / f"{chapter}.ipynb").cells:
+        if CHECKED in cell.metadata.get("tags", []):
+            held = "".join(output.text for output in cell.outputs)
+            assert held.strip()
+            assert held in page[printed:]
+            printed = page.index(held, printed) + len(held)
+
+
 @pytest.fixture(scope="module")
 def browser():
+    if CHROMIUM is None:
+        pytest.skip("no Chromium: apt-get install chromium")
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=CHROMIUM)
         yield browser
