@@ -200,7 +200,7 @@ def test_a_table_has_what_is_published_and_ours_and_the_gain_with_its_interval()
     cells = shown(table, "ours")
     assert cells["published"] == "97.0%, Table 1" and cells["ours"] == "96.40% (96.10 to 96.80)"
     gained = f"+1.13 (+{100 * found.low:.2f} to +{100 * found.high:.2f})"
-    assert cells["points gained"] == gained and shown(table, "old")["points gained"] == MISSING
+    assert cells["mean gain, points"] == gained and shown(table, "old")["mean gain, points"] == MISSING
 
 
 def test_other_seeds_are_not_paired_and_two_seeds_have_no_interval():
@@ -212,7 +212,7 @@ def test_other_seeds_are_not_paired_and_two_seeds_have_no_interval():
     one = both(reading({"old": OLD}), reading({"new": NEW[:2]}))
     table = results(lines(one), over={"ours": "old"}, **LABELS)
     mean = 100 * (np.mean(NEW[:2]) - np.mean(OLD))
-    assert shown(table, "ours")["points gained"] == f"{mean:+.2f}"
+    assert shown(table, "ours")["mean gain, points"] == f"{mean:+.2f}"
 
 
 def test_what_is_not_stored_has_dashes_beside_what_is_published():
@@ -220,7 +220,7 @@ def test_what_is_not_stored_has_dashes_beside_what_is_published():
     cells = shown(table, "ours")
     assert (cells["published"], cells["ours"], cells["seeds"]) == ("97.0%, Table 1", MISSING, "0")
     # No gain is there, and no column for it; with nothing published, no row.
-    assert "points gained" not in cells
+    assert "mean gain, points" not in cells
     alone = results(lines(reading({"old": OLD}), None), **LABELS)
     assert alone.data.technique.tolist() == ["old"] and "published" not in alone.data
 

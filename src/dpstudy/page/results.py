@@ -49,7 +49,7 @@ _TO = "\N{NO-BREAK SPACE}to\N{NO-BREAK SPACE}"
 MERGED = {
     "published": "{published}, {published in}",
     "ours": f"{{median}} ({{minimum}}{_TO}{{maximum}})",
-    "points gained": f"{{points}} ({{low}}{_TO}{{high}})",
+    "mean gain, points": f"{{points}} ({{low}}{_TO}{{high}})",
 }
 
 
