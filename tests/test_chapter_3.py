@@ -38,41 +38,36 @@ def in_points(found, *names):
 
 
 def test_it_is_a_head_start():
-    ends = {}
-    for dataset, seeds in (*zip(SMALL, (10, 10), strict=True), (CIFAR, 5)):
+    for dataset, seeds in zip((*SMALL, CIFAR), (10, 10, 5), strict=True):
         assert set(figure_3(dataset).finals.label.value_counts()) == {seeds}
-        spent = figure_3(dataset).curves.groupby("epoch").epsilon_pld.max()
-        ends[dataset] = f"{spent[spent <= 1.5].index[-1]} of {spent.index[-1]}"
+    says("over ten seeds and on CIFAR-10 five, it leads")
     names = "difference", "difference_low", "difference_high"
     mnist, fashion, cifar = (
-        in_points(judged()[f"losing-less-early-{dataset}"].ours, *names) for dataset in ends
+        in_points(judged()[f"losing-less-early-{dataset}"].ours, *names)
+        for dataset in (*SMALL, CIFAR)
     )
-    says(
-        "below a true ε of 1.5, the composite loss leads by {} points on MNIST (95 %".format(*mnist)
-    )
-    says("(95 % interval {1} to {2}), by".format(*mnist))
-    says("by {} on Fashion-MNIST ({} to {}), both".format(*fashion))
-    assert ends["mnist"] == ends["fashion-mnist"]
-    says(f"both after {ends['mnist']} epochs, and")
-    says("by {} on CIFAR-10 ({} to {}), after".format(*cifar) + f" {ends[CIFAR]}.")
+    says("At a true ε of 1.5 the composite loss leads by {} points on MNIST (95 %".format(*mnist))
+    says("(95 % interval {1} to {2}), ".format(*mnist))
+    says("{} on Fashion-MNIST ({} to {}) and".format(*fashion))
+    says("and {} on CIFAR-10 ({} to {}).".format(*cifar))
 
 
-def test_little_is_left_at_the_end():
-    spent = [f"{figure_3(dataset).curves.epsilon_pld.max():.2f}" for dataset in (*SMALL, CIFAR)]
-    says("at the end, at a true ε of {}, {} and {}.".format(*spent))
+def test_no_gain_is_certain_at_the_end():
     found = {}
     for dataset in (*SMALL, CIFAR):
+        assert f"{figure_3(dataset).curves.epsilon_pld.max():.1f}" == "2.4"
         composite, plain = (
             Line(figure_3(dataset), loss) for loss in ("composite", "cross-entropy")
         )
         gained = gain(composite, plain)
         assert gained["low"] < 0 < gained["high"]
         found[dataset] = in_points(gained, "points", "low", "high")
-    says("gains {} points on MNIST ({} to {}), ".format(*found["mnist"]))
+    says("At the end, at a true ε of 2.4, no gain is certain at the paper's settings: ")
+    says("settings: {} points on MNIST ({} to {}), ".format(*found["mnist"]))
     says("{} on Fashion-MNIST ({} to {}) and".format(*found["fashion-mnist"]))
-    says("and {} on CIFAR-10 ({} to {}), where the paper has 3.4.".format(*found[CIFAR]))
+    says("and {} on CIFAR-10 ({} to {}). The paper has 3.4 there.".format(*found[CIFAR]))
     ends = [f"{100 * one.accuracy.median():.2f}" for one in (plain, composite)]
-    says(f"ends there at {ends[0]} %, above the paper's 59.8 %,")
+    says(f"ends at {ends[0]} % on CIFAR-10, above the paper's 59.8 %,")
     says(f"and the composite loss at {ends[1]} %, below its 63.2 %.")
 
 
