@@ -18,7 +18,7 @@ from dpstudy.page.figure import (
     not_yet_run,
 )
 from dpstudy.page.lines import Line, dataset_of
-from dpstudy.papers.across.leaderboard import HELD_OUT, MULTIPLES
+from dpstudy.papers.across.leaderboard import HELD_OUT
 from dpstudy.papers.across.published import PUBLISHED
 from dpstudy.papers.across.recipe_parts import PLAIN
 from dpstudy.papers.across.recipe_search import EPSILONS, SETTINGS
@@ -208,7 +208,7 @@ def changed(reading: Reading, plain: Reading) -> Table | Note:
         name=reading.experiment.name,
         caption=(
             f"{DATASETS[dataset_of(reading)]}: accuracy on {HELD_OUT:,} held-out examples at the "
-            f"best of three rates, one seed, and points over the recipe's {base:.2%}. Less than "
+            f"best of its rates, one seed, and points over the recipe's {base:.2%}. Less than "
             f"{100 * apart:.1f} points could be chance. "
             f"{spent_on_fewer(plain.finals.epsilon_pld.max())}"
         ),
@@ -222,6 +222,9 @@ def _best_of_rates(reading: Reading) -> dict[str, float]:
     finals = reading.finals
     if finals.empty:
         return {}
-    name = finals.label.str.rsplit(", rate x ", n=1).str[0]
-    of = finals.groupby(name, sort=False).test_accuracy
-    return {label: best for label, best in of.max().items() if of.size()[label] == len(MULTIPLES)}
+    by_label = finals.set_index("label").test_accuracy
+    return {
+        best.removesuffix(", best"): by_label[list(labels)].max()
+        for best, labels in reading.experiment.groups.items()
+        if set(labels) <= set(by_label.index)
+    }
