@@ -22,9 +22,9 @@
 # - If its batches are cut from a shuffled data set, they give away ε = 3.69 to 8.56
 #   for some gradients within the clip. That it shuffles is inferred from the code it builds on; it
 #   names Opacus, which can do either.
-# - Backpropagation clipping had too little noise by a factor of 4,096. On MNIST ε = 2,030 is
-#   proven, where 0.07 is claimed; less than 602 cannot be from clipping, noise and shuffling. Its
-#   corrected code aims at 3 and gets 23.6.
+# - Backpropagation clipping had too little noise by a factor of 4,096. On MNIST it
+#   claims ε = 0.07. At most 2,030 is proven, and no proof from clipping, noise and shuffling alone
+#   can go below 602. Its corrected code aims at 3 and gets 23.6.
 # - The tanh filter's paper proves a sensitivity of √n and uses 1: on the MNIST network
 #   ε = 1,030,000 instead of 2.38, or of 3.01 by the accountant of its time.
 #
@@ -36,8 +36,9 @@ from dpstudy.chapters import accounting as chapter
 chapter.in_short()
 
 # %% [markdown]
-# Tempered sigmoids publishes its ε without σ or batch, so that nothing can be recomputed. This book
-# trains it with the settings of losing less.
+# Tempered sigmoids publishes its ε without σ or batch. The tutorial that it cites has both for
+# MNIST, and [comes to its ε](02_tempered_sigmoids.ipynb). This book trains it with the settings of
+# losing less.
 
 # %% tags=["parameters"]
 profile = "stored"  # nothing is trained; "smoke" draws less, "full" more
@@ -164,7 +165,7 @@ chapter.tanh_filter_figure(drawn)
 # norm 1 would cost 2.38.
 #
 # Two readings are ours. Table I prints "noise covariance" for σ; here σ is the standard deviation,
-# as in the paper's algorithm. Were 1.1 the variance, 2.59 would take the place of 2.38. And the
+# as in the paper's algorithm. The
 # paper states neither epochs nor network: 60 epochs are those of the TensorFlow Privacy tutorial
 # whose settings it has {cite}`tensorflowprivacy2019`, and $n = 26{,}010$ is the MNIST network of
 # the other papers.

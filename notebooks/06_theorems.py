@@ -26,7 +26,7 @@
 #   1.75 times.
 # - Tempered sigmoids bounds gradients by √k for k classes, and √2 is enough. A gradient 7.8 times
 #   the bound of Eq. 11 of losing less was found.
-# - Theorem 1 of tempered sigmoids holds, with a quarter of its constant, for two classes.
+# - Theorem 1 of tempered sigmoids holds for two classes and T > 0, with a quarter of its constant.
 #
 # **To do.** Clip after the tanh filter, divide by a constant, sample by Poisson, and account for
 # all layers of a step at once.

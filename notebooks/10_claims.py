@@ -79,8 +79,7 @@ page.table("tanh filter", ledger)
 #   “whatever it truly costs”, and falls only to runs that spent as much by the accounting of the
 #   paper's time.
 # - **Rule first.** A rule is written before the runs that decide it. All rules about seeds were
-#   restated by intervals on 24 November 2026, when most runs were there: so far few verdicts rest
-#   on runs that are all younger than their rule.
+#   restated by intervals on 24 November 2026, when most of the first papers' runs were there.
 
 # %% tags=["remove-input"]
 younger, decided = page.rules_and_runs(ledger)

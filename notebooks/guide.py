@@ -46,7 +46,7 @@ guide.ahead_with_fewer_seeds(settings)
 # - **On CIFAR-10 and Fashion-MNIST take the recipe**, a linear head on features of synthetic
 #   images: `dpstudy recipe cifar-10 --epsilon 3`. No stored network on pixels comes near it.
 # - **On pixels choose the activation first.** On MNIST tanh beats relu, on CIFAR-10 relu beats
-#   tanh. On Fashion-MNIST most of the gain of tanh goes when relu has its own learning rate.
+#   tanh. On Fashion-MNIST most of the gain of tanh goes when relu has its own settings.
 # - **Let PLD compute the noise for your ε.** The conversion of the papers' time asks for more noise
 #   than the same ε needs.
 # - **On MNIST keep cross-entropy.** With tanh on pixels the composite loss comes to the same there,
@@ -85,7 +85,7 @@ guide.choices(claims.ledger())
 # `tests/test_mechanism.py`: `test_noise_five_percent_off_is_caught`.
 #
 # Then audit the whole. Put a canary at the clip into a batch, or not, and guess which from the
-# noisy sum: a wrong factor shows in minutes. [The audits](07_audits.ipynb) explain how, and
+# noisy sum: a factor of two shows in minutes. [The audits](07_audits.ipynb) explain how, and
 # `dpstudy audit flat-clipping` runs one.
 #
 # ## Five mistakes that broke published results

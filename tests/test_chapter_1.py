@@ -13,7 +13,6 @@ from dpstudy.papers.backpropagation_clipping.published import BACKPROPAGATION_CL
 from dpstudy.papers.losing_less.published import END_TO_END
 from dpstudy.papers.tanh_filter.published import TANH_FILTER
 from dpstudy.papers.tempered_sigmoids.published import CLAIMS
-from dpstudy.privacy.accounting import epsilon
 
 says = said_by("01_accounting")
 SHUFFLED = "At least, shuffled"
@@ -91,8 +90,8 @@ def test_backpropagation_clipping_as_published():
     [batch] = {one.batch for one in BACKPROPAGATION_CLIPPING}
     says(f"too little noise by a factor of {batch:,}")
     mnist, *_ = costs("backprop clipping")
-    says(f"ε = {mnist['Proven, shuffled']} is proven, where {mnist['Claimed ε']} is claimed")
-    says(f"less than {mnist[SHUFFLED].partition('.')[0]} cannot be from clipping, noise")
+    says(f"claims ε = {mnist['Claimed ε']}. At most {mnist['Proven, shuffled']} is proven, and no")
+    says(f"can go below {mnist[SHUFFLED].partition('.')[0]}. Its")
     rows = table("backpropagation_table")
     rho = BACKPROPAGATION_CLIPPING[0].claimed_rho
     says(f"ρ is {rows[0]['Proven ρ']} where {rho:.5f} was claimed")
@@ -122,14 +121,6 @@ def test_the_tanh_filter():
     [ten] = data[(data.parameters == 10) & (data.epochs == TANH_FILTER_EPOCHS)].epsilon
     says(f"at ten parameters: ε = {ten:.0f} after {TANH_FILTER_EPOCHS} epochs")
     says(f"n = {MNIST_PARAMETERS // 1000}{{,}}{MNIST_PARAMETERS % 1000:03d}$ is the MNIST network")
-    setting = TANH_FILTER[0]
-    variance = epsilon(
-        sampling_probability=setting.sampling_probability,
-        noise_multiplier=setting.noise_std**0.5,
-        steps=int(float(mnist["Steps"])),
-        delta=setting.delta,
-    )
-    says(f"Were {setting.noise_std} the variance, {variance:.2f} would take the place of")
 
 
 def test_the_figure_shows_what_is_claimed_beside_what_is_proven():

@@ -5,10 +5,13 @@ from pathlib import Path
 
 import pytest
 
+from dpstudy.chapters import ledger as page
 from dpstudy.chapters.front import what_is_left
 from dpstudy.lab.readings import read
 from dpstudy.ledger.ledger import Ledger
 from dpstudy.ledger.verdict import Verdict
+from dpstudy.page.lines import Line
+from dpstudy.papers.across.recipe_search import RECIPE_SEARCH
 from dpstudy.papers.claims import CLAIMS, ledger
 from dpstudy.papers.tanh_filter.experiments import AT_EQUAL_EPSILON
 
@@ -69,6 +72,13 @@ def test_the_answer_is_what_the_ledger_finds(judged):
     assert 0 < gain("above-relu-fashion-mnist")[0] < gain("above-relu-fashion-mnist")[1] < 0.01
     assert 'The loss of "Losing less" helps early in training. At its end, with tanh on' in text
     assert "own learning rate, it helps on Fashion-MNIST and not on MNIST; on CIFAR-10, at" in text
+    recipe = Line(read(RECIPE_SEARCH, dataset="cifar-10"), "epsilon 3").accuracy.median()
+    relu = found["above-relu-cifar-10"].ours["second_median"]
+    assert f"it has {100 * recipe:.1f} % on CIFAR-10 at ε = 3, where relu on pixels" in text
+    assert f"where relu on pixels ends at {100 * relu:.1f} % at 7.53" in text
+    younger, decided = page.rules_and_runs(judged)
+    assert "Half of the verdicts that rest on runs have a rule that is older than all" in text
+    assert younger / decided == pytest.approx(0.5, abs=0.05)
     assert gain("losing-less-early-cifar-10")[0] > 0
     low, high = gain("losing-less-better-cifar-10")
     assert low < 0 < high
@@ -81,7 +91,7 @@ def test_the_answer_is_what_the_ledger_finds(judged):
         assert found[f"backprop-epsilon-{dataset}"].verdict is Verdict.REFUTED
     assert "wrong by orders of magnitude" in text
     assert found["tanh-filter-sensitivity-one"].verdict is Verdict.REFUTED
-    assert "the clips gain half a point on MNIST and lose three on Fashion-MNIST" in text
+    assert "backpropagation gain half a point on MNIST and lose three on Fashion-MNIST" in text
     assert gain("backprop-better-mnist")[0] > 0 > gain("backprop-better-fashion-mnist")[1]
     assert found["backprop-better-mnist"].ours["difference"] == pytest.approx(0.005, abs=0.001)
     lost = -found["backprop-better-fashion-mnist"].ours["difference"]

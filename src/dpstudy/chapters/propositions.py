@@ -74,7 +74,7 @@ CONSEQUENCES = {
     ),
     "gradient-norm-multiclass-sharp": (
         "With any number k of classes √2 |T| |z| bounds a gradient; the paper has √k.",
-        "Choose C by √2.",
+        "It bounds the last layer alone: no reason for a larger C.",
     ),
     "gradient-norm-sum": (
         "|p − y| + |W| + |a| bounds a gradient (Eq. 11).",
