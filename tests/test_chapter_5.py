@@ -196,3 +196,7 @@ def test_epsilon_of_the_longest_norm_seen():
     seen = rows.data.set_index("technique")["ε if none is longer"]
     says(f"filter as it is would be sure of ε = {seen[RANGE]:,.0f}, and with the active range")
     says(f"with the active range expanded ten times of {seen['expanded by 10']:,.0f}.")
+    rows = figures.epsilons(readings.read(find("tanh-filter-cifar-10")))
+    [filtered] = (row for row in rows.data.to_dict("records") if row["technique"] == RANGE)
+    says(f"where the longest is {filtered['longest norm seen']:.1f}, it would be sure of ")
+    says(f"it would be sure of {filtered['ε if none is longer']:,.0f}.")
