@@ -200,7 +200,12 @@ chapter.at_own_rate(effort)
 #
 # The penalty is not seen to matter with tanh. Without it the loss ends at 98.02 and 86.17 %, with
 # it at 98.03 and 86.23 %. Nor does the reading of Eq. 9: with the norm as printed the loss ends at
-# 98.04 % on MNIST.
+# 98.04 % on MNIST. The paper has the penalty above weight decay in its place. Here weight decay of
+# 0.00001 ends at 98.17 and 86.50 %, 0.14 points above the penalty on MNIST (0.06 to 0.22) and 0.19
+# on Fashion-MNIST (-0.10 to 0.48); of 0.01 it learns nothing.
+#
+# With Adam at a rate of 0.001, two seeds each, the composite loss ends at 84.89 % on Fashion-MNIST
+# and cross-entropy at 81.82 %. On MNIST both end at 98.0 %.
 
 # %% tags=["remove-input"]
 chapter.ablation_curves(ablation, whole)
