@@ -10,10 +10,11 @@ import pandas as pd
 from matplotlib.axes import Axes
 
 from dpstudy.page.figure import Figure, Table, canvas, legend_below, star
+from dpstudy.page.lines import runs_of
 from dpstudy.page.quantity import ACCURACY, Quantity
 from dpstudy.page.results import epsilons, of_published, spread, table_of
 from dpstudy.page.techniques import Technique
-from dpstudy.page.words import caption
+from dpstudy.page.words import caption, seeds_of
 from dpstudy.parts.part import SpecError
 from dpstudy.parts.run import Run, setting
 
@@ -56,7 +57,10 @@ def winners(
         "chosen by": "{seed 0}, best of {tried}",
         "best setting": ", ".join(f"{{{of.label}}}" for of in settings),
     }
-    return table_of(rows, name, caption(shown, _runs_of(found), *more), settings, together)
+    again = runs_of([one.again for one in found])
+    seeds = seeds_of(again) if len(again) else ""
+    said = caption(shown, _runs_of(found), *more, seeds=seeds)
+    return table_of(rows, name, said, settings, together)
 
 
 def against(found: Sequence[Technique], of: Quantity, *more: str, name: str, shown: str) -> Figure:

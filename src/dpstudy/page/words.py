@@ -21,6 +21,7 @@ def caption(
     *more: str,
     fate: str = AT_CHANCE,
     over: str = "median and range over",
+    seeds: str = "",
 ) -> str:
     """Return the caption of what shows some runs.
 
@@ -30,8 +31,9 @@ def caption(
         more: sentences to add; empty ones are none.
         fate: what became of runs that diverged.
         over: what is shown of several seeds.
+        seeds: how many, in words, where only some of the runs are shown.
     """
-    seeds = seeds_of(runs)
+    seeds = seeds or seeds_of(runs)
     on = DATASETS[runs.dataset.iloc[0]]
     of = ", one seed each" if seeds == "1 seed" else f", {over} {seeds}"
     said = [f"{on}: {shown}{of}.", *more]
