@@ -26,9 +26,9 @@
 # - On Fashion-MNIST it has 91.86 % at 3, where 89.7 % are published, and 90.47, 91.41 and 92.55 %
 #   at 1, 2 and 8.
 # - Whitening adds 5.3 points on CIFAR-10. Of 10,000 training images held out, 76.60 % are right
-#   with components divided by $\lambda^{0.4}$, and 71.30 % with components as they are, each at its
-#   best rate and at a true ε of 3.48. On Fashion-MNIST it is worth less: 92.03 % with
-#   $\lambda^{0.3}$, and 90.70 % without, at 3.38.
+#   with each principal component divided by its variance to the power 0.4, and 71.30 % with
+#   components as they are, each at its best rate and at a true ε of 3.48. On Fashion-MNIST it is
+#   worth less: 92.03 % with the power 0.3, and 90.70 % without, at 3.38.
 
 # %% tags=["remove-input"]
 from dpstudy.chapters.leaderboard import board as chapter
@@ -96,9 +96,10 @@ crossed.in_pairs(factorial)
 #
 # `dpstudy recipe cifar-10 --epsilon 3` draws images that are nobody's, takes features by them, and
 # trains a linear head by DP-SGD. It prints accuracy, ε and time, and saves a model. The head sees
-# features whitened by the synthetic images: noise is as large in each direction, and energy that
-# sits in few of them wastes it. Of the private images themselves only the mean enters the features,
-# released with a noise multiplier of 20, which ε counts.
+# features whitened by the synthetic images: noise is as large in every direction, so that
+# directions of little energy drown in it, and whitening evens them out. Of the private images
+# themselves only the mean enters the features, released with a noise multiplier of 20, which ε
+# counts.
 
 # %% tags=["remove-input"]
 from dpstudy.chapters.leaderboard import recipe

@@ -17,8 +17,9 @@
 # **In short.** {term}`DP-SGD` clips every example's gradient and is said to be slow. We timed one
 # training step of two networks, ours and that of other libraries, on two cores of a CPU.
 #
-# - Privacy is nearly free in our engine: it costs a tenth of a step on the CIFAR-10 network and
-#   nothing measurable on the MNIST network. Without it a step takes 0.91 and 1.05 times as long.
+# - Privacy is nearly free in our engine: it costs nothing measurable of a step on the MNIST network
+#   and a tenth on the CIFAR-10 network. Without it a step takes 1.05 and 0.91 times as long.
+#   Drawing batches by Poisson sampling adds a fifth on MNIST.
 # - Of the private steps of others torch.func's is the fastest: it takes 5.52 times as long as ours
 #   on MNIST and 2.54 times on CIFAR-10. The faster mode of Opacus takes 6.67 and 3.02 times as
 #   long as our private step, `vmap(grad)` 11.22 and 6.17 times, jax-privacy 12.90 and 9.92 times.
@@ -26,8 +27,9 @@
 # - In our engine portions of the batch that fit the cache are the simplest gain: the whole batch at
 #   once takes 3.32 and 1.34 times as long. torch.func is fastest on the whole batch.
 #
-# **To do.** Time two or three sizes of microbatch in the engine that you have. On networks of this
-# size slow private training is the implementation's doing.
+# **To do.** Time two or three sizes of microbatch, examples worked on at once, in the engine that
+# you have. With Opacus 1.6 keep images channels first: channels last gives wrong gradients, without
+# an error. On networks of this size slow private training is the implementation's doing.
 
 # %% tags=["remove-input"]
 from dpstudy.chapters import performance as chapter
@@ -152,7 +154,6 @@ repeats()
 #
 # - Time two or three sizes of microbatch. The sum is the same, and memory no longer depends on the
 #   batch, which in DP-SGD wants to be large.
-# - Train several seeds of each method: private training need not be slow.
 # - In PyTorch, try both modes of Opacus, and keep images channels first. For images laid out
 #   channels last, Opacus 1.6 computes wrong per-sample gradients of convolutions, without an error:
 #   a test of the benchmark shows it.

@@ -91,12 +91,12 @@ def test_what_whitening_adds():
 
     points = float(best(CIFAR, 0.4)) - float(best(CIFAR, 0.0))
     says(f"Whitening adds {points:.1f} points on CIFAR-10.")
-    says(f"{best(CIFAR, 0.4)} % are right with components divided by")
+    says(f"{best(CIFAR, 0.4)} % are right with each principal component divided by its variance")
     says(f"and {best(CIFAR, 0.0)} % with components as they are, each at its best rate and at")
     for dataset, spent in ((CIFAR, "3.48"), (FASHION, "3.38")):
         search = readings.read(find("recipe-search"), dataset=dataset)
         found = search.finals[search.finals.label.isin(SETTINGS)].epsilon_pld
         assert {f"{one:.2f}" for one in found} == {spent}, set(found)
     says("at a true ε of 3.48. ")
-    says(f"{best(FASHION, 0.3)} % with $\\lambda^{{0.3}}$, and")
+    says(f"{best(FASHION, 0.3)} % with the power 0.3, and")
     says(f"and {best(FASHION, 0.0)} % without, at 3.38.")

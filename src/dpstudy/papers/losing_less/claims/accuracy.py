@@ -23,12 +23,22 @@ FEATURES_CE, FEATURES_COMPOSITE = (
     Runs(FIGURE_4, label) for label in ("cross-entropy", "composite")
 )
 EPSILON = NUMBERS["epsilon"]
-BELOW_1_5 = WithinEpsilon("test_accuracy", "test accuracy at ε < 1.5", share=True, epsilon=1.5)
+BELOW_1_5 = WithinEpsilon(
+    "test_accuracy", "test accuracy at a true ε < 1.5", share=True, epsilon=1.5
+)
 BELOW_1_5_THEN = WithinEpsilon(
-    "test_accuracy", "test accuracy at ε < 1.5", share=True, epsilon=1.5, accountant="rdp-2019"
+    "test_accuracy",
+    "test accuracy at ε < 1.5 (RDP 2019)",
+    share=True,
+    epsilon=1.5,
+    accountant="rdp-2019",
 )
 BELOW_2 = WithinEpsilon(
-    "test_accuracy", "test accuracy at ε < 2", share=True, epsilon=2.0, accountant="rdp-2019"
+    "test_accuracy",
+    "test accuracy at ε < 2 (RDP 2019)",
+    share=True,
+    epsilon=2.0,
+    accountant="rdp-2019",
 )
 
 
