@@ -19,6 +19,7 @@ from dpstudy.page.lines import Line
 from dpstudy.page.results import gain
 from dpstudy.papers import find
 from dpstudy.papers.claims import ledger
+from dpstudy.parts.dataset import Images
 from dpstudy.parts.images import DATASETS
 from dpstudy.parts.run import Run
 from dpstudy.privacy.accounting import epsilon
@@ -137,6 +138,19 @@ def test_how_to_choose():
     )
     at_own = gain(*(line(search[0], "fashion-mnist", name) for name in search[1:]))
     assert at_own["points"] < at_one["points"] / 2
+    of_five = (
+        line("losing-less-equal-effort", "fashion-mnist", f"cross-entropy, {name}")
+        for name in ("tanh", "relu")
+    )
+    leads = [f"{100 * of['points']:.1f}" for of in (at_own, gain(*of_five))]
+    page = " ".join(PAGE.replace("\n#", " ").split())
+    assert "On Fashion-MNIST tanh leads by {} to {} points".format(*leads) in page
+    linear = line("losing-less-linear", "mnist", "cross-entropy")
+    on_pixels = [one for one in stored() if isinstance(one.run.dataset, Images)]
+    assert len(linear.accuracy) == 2
+    said = f"has {100 * linear.accuracy.median():.2f} % at ε = {linear.value('epsilon_pld'):.2f}"
+    assert f"a linear head on scattering features {said}, with two seeds" in page
+    assert linear.accuracy.mean() > guide.best(on_pixels, "mnist", 3.0).accuracy.mean()
     noise = noise_multiplier(3.0, 60_000, 512, 40)
     steps, q = 40 * Run().steps_per_epoch, Run().sampling_probability
     spent = {"sampling_probability": q, "steps": steps, "delta": 1e-5}
