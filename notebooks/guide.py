@@ -20,7 +20,9 @@
 # epochs and clipping norm, compute your own noise, and search the learning rate.
 #
 # MNIST at 1 was not searched by itself: take its row for 3 with more noise, and search the rate.
-# Which of the four remedies helps, and where, stands [below](how-to-choose).
+# Rows on features of synthetic images are of the recipe: `dpstudy recipe` sets what they list, with
+# an exponent of 0.4 ([](08_leaderboard.ipynb)). Which of the four remedies helps, and where, stands
+# [below](how-to-choose).
 
 # %% tags=["parameters", "remove-input"]
 profile = "stored"  # of what is stored, whatever the profile

@@ -13,6 +13,7 @@ from scipy import stats
 
 from dpstudy.chapters import guide
 from dpstudy.chapters.explorer import rows
+from dpstudy.chapters.recipe.settings import recipe_at
 from dpstudy.lab import readings
 from dpstudy.lab.noise import noise_multiplier
 from dpstudy.page.lines import Line
@@ -21,7 +22,7 @@ from dpstudy.papers import find
 from dpstudy.papers.claims import ledger
 from dpstudy.parts.dataset import Images
 from dpstudy.parts.images import DATASETS
-from dpstudy.parts.run import Run
+from dpstudy.parts.run import Run, vary
 from dpstudy.privacy.accounting import epsilon
 
 ROOT = Path(__file__).parents[1]
@@ -120,6 +121,15 @@ def test_gains_are_those_of_the_ledger():
         "tempered-sigmoids-table-3-search", "mnist", "tanh, private, best", "relu, private, best"
     )
     assert f"({100 * low:.2f} to {100 * high:.2f}) on MNIST" in said["tanh in place of relu"]
+
+
+def test_the_recipe_s_command_sets_what_its_rows_list_but_the_exponent():
+    ours = [one for one in stored() if one.experiment == "recipe-search"]
+    for dataset in ("fashion-mnist", "cifar-10"):
+        best = guide.best(ours, dataset, 3.0).run
+        assert recipe_at(dataset, 3.0, best.seed).dataset.exponent == 0.4
+        command = vary(recipe_at(dataset, 3.0, best.seed), exponent=best.dataset.exponent)
+        assert vary(command, noise_multiplier=best.mechanism.noise_multiplier) == best
 
 
 def test_how_to_choose():
