@@ -100,3 +100,16 @@ def test_what_whitening_adds():
     says("at a true ε of 3.48. ")
     says(f"{best(FASHION, 0.3)} % with the power 0.3, and")
     says(f"and {best(FASHION, 0.0)} % without, at 3.38.")
+
+
+def test_no_remedy_is_seen_to_help_on_these_features():
+    parts, remedies = (
+        readings.read(find(f"recipe-{name}"), dataset=FASHION) for name in ("parts", "remedies")
+    )
+    table = recipe.changed(remedies, parts)
+    off = table.data.set_index("change").points
+    assert len(off) == 6 and "Less than 0.8 points could be chance." in table.caption
+    assert off.abs().max() < 0.8
+    says(f"they change the accuracy by {off.min():.2f} to {off.max():+.2f} points.")
+    says(f"The composite loss comes out {-off['composite loss']:.2f} points below the recipe")
+    assert off.drop("composite loss").abs().max() < 0.2
