@@ -142,7 +142,6 @@ recipe.changed(parts, parts)
 #
 # None is seen to on Fashion-MNIST. The composite loss comes out 0.64 points below the recipe, and a
 # hidden layer, filter or automatic clipping within 0.2 of it, where less than 0.8 could be chance.
-# What they cure is cured: features are whitened, and the head is linear or nearly so.
 
 # %% tags=["remove-input"]
 recipe.changed(remedies, parts)
