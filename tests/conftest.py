@@ -25,6 +25,15 @@ def pytest_configure(config):
         config.add_cleanup(folder.cleanup)
 
 
+# Few tests that take minutes: begun first, so that no process waits for them at the end.
+SLOW = ("test_built_book", "test_workers", "test_auditing", "test_theorems", "test_cli")
+
+
+def pytest_collection_modifyitems(items):
+    """Put the slow files first."""
+    items.sort(key=lambda item: item.path.stem not in SLOW)
+
+
 @pytest.fixture
 def results(tmp_path, monkeypatch):
     """An empty results folder, so that no test touches the study's own."""

@@ -19,6 +19,7 @@ from dpstudy.papers.tempered_sigmoids.family import NORMS, AtZero, Sweep
 from dpstudy.papers.tempered_sigmoids.figures.accuracy import OWN, SHARED, all_gains
 from dpstudy.papers.tempered_sigmoids.published import BEST_TRIPLETS, NUMBERS
 from dpstudy.papers.tempered_sigmoids.searches import SEARCH_RATES
+from dpstudy.parts.activation import TANH
 
 ROOT = Path(__file__).parents[1]
 says = said_by("02_tempered_sigmoids")
@@ -120,6 +121,20 @@ def test_the_order_turns_round_on_cifar_10():
         f"At the same noise four times the rate takes relu from {percent(shared.relu, 1)} to "
         f"{ends['relu']} and tanh from {percent(shared.tanh, 1)} to {ends['tanh']} (one seed)."
     )
+
+
+def test_the_network_matters_more_on_cifar_10():
+    ends = {}
+    for name in ("relu", "tanh"):
+        at_3 = line("cifar-10-rates", CIFAR, f"{name}, epsilon 3")
+        assert len(at_3.accuracy) == 2 and at_3.value("epsilon_pld") == pytest.approx(3, abs=1e-3)
+        ends[name] = f"{100 * at_3.accuracy.median():.2f}"
+    says(f"it ends at {ends['relu']} % and tanh at {ends['tanh']} %, with two seeds each.")
+    there = Line(readings.read(find("losing-less-figure-3"), dataset=CIFAR), "cross-entropy")
+    assert {result.run.network.activation for _, result in there.own.found} == {TANH}
+    says(f"has {percent(there.accuracy.median())} with tanh at ε = ")
+    says(f"with tanh at ε = {there.value('epsilon_pld'):.2f}.")
+    assert there.accuracy.min() > float(ends["relu"]) / 100
 
 
 def test_table_3_and_its_search():

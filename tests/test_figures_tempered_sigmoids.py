@@ -32,6 +32,7 @@ DRAWN = {
     accuracy.class_accuracy: ("figure-3",),
     searches.table_3_search: ("table-3-search",),
     searches.cifar_10_rates: ("cifar-10-rates",),
+    searches.cifar_10_at_own_rate: ("cifar-10-rates",),
     searches.cifar_10_changes: ("cifar-10-changes", "figure-3"),
     searches.learning_rates: ("table-4",),
     searches.layer_wise: ("layer-wise",),
@@ -114,6 +115,9 @@ def test_tiny_runs_are_drawn_without_published_values(results, draw, names):
         for run in experiment(name).runs("smoke"):
             store.write(store.runs_folder("smoke"), measured(result_of(run)))
     shown = draw(*(readings.read(experiment(name), "smoke") for name in names))
+    if draw is searches.cifar_10_at_own_rate:  # no rate is chosen by tiny runs
+        assert isinstance(shown, Note)
+        return
     assert isinstance(shown, Figure | Table) and shown.caption.startswith("MNIST-5k")
     assert "published" not in str(shown.data.columns) + getattr(shown, "alt", "")
 

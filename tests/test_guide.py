@@ -137,6 +137,13 @@ def test_how_to_choose():
     assert above(search[0], "mnist", *search[1:])[0] > 0
     [cifar] = [entry for entry in ledger().entries if entry.id == "table-3-gain-cifar-10"]
     assert cifar.outcome.ours["difference_high"] < 0
+    rates = "tempered-sigmoids-cifar-10-rates"
+    at_3 = [line(rates, "cifar-10", f"{name}, epsilon 3").accuracy for name in ("relu", "tanh")]
+    there = line("losing-less-figure-3", "cifar-10", "cross-entropy")
+    said = "on one network, with {:.1f} and {:.1f} % at ε = 3, and tanh on another has {:.1f} % at"
+    said = said.format(*(100 * one.median() for one in (*at_3, there.accuracy)))
+    page = " ".join(PAGE.replace("\n#", " ").split())
+    assert f"{said} {there.value('epsilon_pld'):.2f}." in page
     for dataset in ("cifar-10", "fashion-mnist"):
         best = guide.best(stored(), dataset, 3.0)
         assert best.experiment == "recipe-search"
@@ -153,7 +160,6 @@ def test_how_to_choose():
         for name in ("tanh", "relu")
     )
     leads = [f"{100 * of['points']:.1f}" for of in (at_own, gain(*of_five))]
-    page = " ".join(PAGE.replace("\n#", " ").split())
     assert "On Fashion-MNIST tanh leads by {} to {} points".format(*leads) in page
     linear = line("losing-less-linear", "mnist", "cross-entropy")
     on_pixels = [one for one in stored() if isinstance(one.run.dataset, Images)]
