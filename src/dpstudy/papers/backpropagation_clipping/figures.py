@@ -124,7 +124,7 @@ def in_short() -> Figure | Note:
         caption=(
             "Test accuracy against ε, median and range over seeds. As published, runs claim the ε "
             "on the left and are proven for that on the right. At a true ε each mechanism has the "
-            "best settings of a search of one size."
+            "settings that are best at ε = 3, of searches of one size."
         ),
         alt=f"Points in two panels, ε on a logarithmic axis. {said}.",
         data=pd.DataFrame(rows),
