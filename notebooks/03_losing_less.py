@@ -207,6 +207,12 @@ chapter.at_own_rate(effort)
 # 0.00001 ends at 98.17 and 86.50 %, 0.14 points above the penalty on MNIST (0.06 to 0.22) and 0.19
 # on Fashion-MNIST (-0.10 to 0.48); of 0.01 it learns nothing.
 #
+# Absolute error does not train. On MNIST it ends at 31.31 % with a training loss of 1.03, and a
+# network that answers 0 to every image has a loss of 1. On Fashion-MNIST it ends at 10.00 %.
+# Huber's error with a bound of 1 ends at 97.33 and 84.87 %, squared error at 97.11 and 85.09 %,
+# which five seeds do not tell apart. The paper has Huber's error gain with its bound. On
+# Fashion-MNIST it does: with 0.1 and 0.2 it hardly trains; on MNIST 0.1 ends at 97.15 %.
+#
 # With Adam at a rate of 0.001, two seeds each, the composite loss ends at 84.89 % on Fashion-MNIST
 # and cross-entropy at 81.82 %. On MNIST both end at 98.0 %.
 

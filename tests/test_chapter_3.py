@@ -233,6 +233,33 @@ def test_the_penalty_does_half_of_it_on_fashion_mnist_and_focusing_is_not_seen_t
     says("without it {} and {} are left.".format(*left))
 
 
+def test_absolute_error_does_not_train_and_hubers_does_as_squared_error():
+    ends, squared, huber, least = {}, [], [], []
+    for dataset in SMALL:
+        reading = readings.read(find("losing-less-other-errors"), dataset=dataset)
+        absolute, wide, narrow = (
+            Line(reading, label) for label in ("absolute error", "Huber, 1", "Huber, 0.1")
+        )
+        assert {len(line.accuracy) for line in (absolute, wide, narrow)} == {5}
+        ends[dataset] = f"{100 * absolute.accuracy.median():.2f}"
+        ablation = readings.read(find("losing-less-ablation"), dataset=dataset)
+        alone = Line(ablation, "squared error")
+        difference = gain(wide, alone)
+        assert difference["low"] < 0 < difference["high"]
+        for found, line in ((squared, alone), (huber, wide), (least, narrow)):
+            found.append(f"{100 * line.accuracy.median():.2f}")
+    last = reading.curves[reading.curves.epoch == 40].groupby("label").test_accuracy.median()
+    assert last["Huber, 0.2"] == 0.1 < 0.8 < last["Huber, 0.3"]
+    assert least[1] == "10.00" and judged()["losing-less-huber-mnist"].verdict is Verdict.UNDECIDED
+    curves = readings.read(find("losing-less-other-errors"), dataset="mnist").curves
+    loss = curves[(curves.epoch == 40) & (curves.label == "absolute error")].train_loss.median()
+    says(f"On MNIST it ends at {ends['mnist']} % with a training loss of {loss:.2f}, and")
+    says(f"On Fashion-MNIST it ends at {ends['fashion-mnist']} %.")
+    says("a bound of 1 ends at {} and {} %,".format(*huber))
+    says("squared error at {} and {} %, which five seeds".format(*squared))
+    says(f"on MNIST 0.1 ends at {least[0]} %.")
+
+
 def after(column, epoch, loss, form="{:.2f}", datasets=SMALL):
     """A measure after an epoch, by dataset, mean over seeds."""
     shown = []
