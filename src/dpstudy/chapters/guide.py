@@ -63,10 +63,10 @@ def starting_points(found: Sequence[Setting]) -> Table:
     return Table(
         name="starting-points",
         caption=(
-            "The best of stored runs that end at about each ε (three quarters to a tenth more), by "
-            f"mean test accuracy at the last epoch, of those with {LEAST_SEEDS} seeds or more; in "
-            "brackets its 95 % interval, by Student's t. The ε is proven. Settings that "
-            "were chosen by test accuracy have not paid for the choice."
+            "The best of stored runs that end at about each ε (three quarters of it to a tenth "
+            f"above), by mean test accuracy at the last epoch, of those with {LEAST_SEEDS} seeds "
+            "or more; in brackets its 95 % interval, by Student's t. The ε is proven. Settings "
+            "that were chosen by test accuracy have not paid for the choice."
         ),
         data=data,
         formats={

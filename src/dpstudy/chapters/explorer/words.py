@@ -10,10 +10,12 @@ import dataclasses
 from collections.abc import Iterator
 from typing import Any
 
+from dpstudy.papers.across.recipe import recipe
 from dpstudy.parts.activation import TANH
 from dpstudy.parts.loss import CrossEntropy
 from dpstudy.parts.part import Part
 from dpstudy.parts.run import Run
+from dpstudy.parts.synthetic_features import SyntheticFeatures
 
 KINDS = {
     "flat": "flat clipping",
@@ -40,8 +42,8 @@ KINDS = {
     "scattering-cifar": "scattering, 4 convolutions",
     "scattering-linear-mnist": "scattering, linear",
     "scattering-linear-cifar": "scattering, linear",
-    "linear-head": "linear, on features of synthetic images",
-    "hidden-head": "1 hidden layer, on features of synthetic images",
+    "linear-head": "linear, on features built from synthetic images",
+    "hidden-head": "1 hidden layer, on features built from synthetic images",
 }
 FIELDS = {
     "clip_norm": "C",
@@ -73,7 +75,10 @@ def kind(part: Part) -> str:
 
 
 def settings(run: Run) -> str:
-    """Return the numbers of a run in one line; of network, loss and data what is not usual."""
+    """Return the numbers of a run in one line; of network, loss and data what is not usual.
+
+    Of the recipe's features that is what its command does not set.
+    """
     sampling, optimizer, activation = run.sampling, run.optimizer, run.network.activation
     said = [
         f"{kind(sampling)} batches of {sampling.batch:,}",
@@ -87,8 +92,10 @@ def settings(run: Run) -> str:
 
 
 def _unusual(part: Part) -> Iterator[str]:
-    usual = [f.name for f in dataclasses.fields(part) if getattr(part, f.name) == f.default]
-    return _fields(part, *usual)
+    usual = {field.name: field.default for field in dataclasses.fields(part)}
+    if isinstance(part, SyntheticFeatures):  # what the recipe's command sets itself
+        usual |= vars(recipe(part.name).dataset)
+    return _fields(part, *(name for name in usual if getattr(part, name) == usual[name]))
 
 
 def _fields(part: Part, *but: str) -> Iterator[str]:
