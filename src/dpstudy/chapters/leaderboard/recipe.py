@@ -20,6 +20,7 @@ from dpstudy.page.figure import (
 from dpstudy.page.lines import Line, dataset_of
 from dpstudy.papers.across.leaderboard import HELD_OUT
 from dpstudy.papers.across.published import PUBLISHED
+from dpstudy.papers.across.recipe import recipe
 from dpstudy.papers.across.recipe_parts import PLAIN
 from dpstudy.papers.across.recipe_search import EPSILONS, SETTINGS
 from dpstudy.parts.images import DATASETS
@@ -97,7 +98,10 @@ def cost() -> Table | Note:
     ]
     return Table(
         name="recipe-cost",
-        caption="The recipe from nothing to a trained head: synthetic images, features, training.",
+        caption=(
+            "The recipe from nothing to a trained head, one run that was timed: synthetic images, "
+            "features, training."
+        ),
         data=pd.DataFrame(rows),
         formats={"ε": "{:.2f}", "accuracy": "{:.2%}", "minutes": "{:.1f}", "GB": "{:.1f}"},
     )
@@ -208,7 +212,8 @@ def changed(reading: Reading, plain: Reading) -> Table | Note:
         name=reading.experiment.name,
         caption=(
             f"{DATASETS[dataset_of(reading)]}: accuracy on {HELD_OUT:,} held-out examples at the "
-            f"best of its rates, one seed, and points over the recipe's {base:.2%}. Less than "
+            f"best of its rates, one seed, and points over the recipe's {base:.2%} at an exponent "
+            f"of {recipe(dataset_of(reading)).dataset.exponent:g}. Less than "
             f"{100 * apart:.1f} points could be chance. "
             f"{spent_on_fewer(plain.finals.epsilon_pld.max())}"
         ),
