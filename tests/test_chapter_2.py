@@ -11,10 +11,12 @@ from prose import prose_of, said_by
 
 from dpstudy.lab import readings
 from dpstudy.ledger.estimate import Estimate
+from dpstudy.ledger.verdict import Verdict
 from dpstudy.ledger.wording import rounded_down
 from dpstudy.page.classes import by_class, spreads
 from dpstudy.page.lines import Line
 from dpstudy.papers import find
+from dpstudy.papers.claims import ledger
 from dpstudy.papers.tempered_sigmoids.family import NORMS, AtZero, Sweep
 from dpstudy.papers.tempered_sigmoids.figures.accuracy import OWN, SHARED, all_gains
 from dpstudy.papers.tempered_sigmoids.published import BEST_TRIPLETS, NUMBERS
@@ -97,13 +99,15 @@ def test_the_order_turns_round_on_cifar_10():
         for name in ("DP-SGD, relu", "DP-SGD, tempered sigmoid")
     ]
     says(
-        f"relu ends at {percent(own.relu, 1)} and tanh at {percent(own.tanh, 1)}, where the paper "
-        f"has {stated[0]:.1f} and {stated[1]:.1f} %: relu is {-100 * own.points:.2f} points ahead "
+        f"relu ends at {percent(own.relu, 1)} and tanh at {percent(own.tanh, 1)} at ε = 7.53, "
+        f"where the paper's Table 3 has {stated[0]:.1f} and {stated[1]:.1f} %: relu is "
+        f"{-100 * own.points:.2f} points ahead "
         f"({-100 * own.high:.2f} to {-100 * own.low:.2f}, {own.seeds} seeds)"
     )
+    spent = median("figure-3", CIFAR, "tanh", "epsilon_pld")
     says(
-        f"neither learns well, relu to {percent(shared.relu, 1)} and tanh to "
-        f"{percent(shared.tanh, 1)}."
+        f"At the shared setting, at ε = {spent:.2f}, neither learns well, relu to "
+        f"{percent(shared.relu, 1)} and tanh to {percent(shared.tanh, 1)}."
     )
     assert own.high < 0
     says("with three more seeds relu leads there in each")
@@ -142,6 +146,10 @@ def test_table_3_and_its_search():
     says(f"tanh gains {shared[0]:.2f} points on MNIST and {shared[1]:.2f} on Fashion-MNIST")
     spent, quoted = median("figure-3", MNIST, "tanh", "epsilon_pld"), published("mnist, epsilon")
     says(f"ε = {spent:.2f} on MNIST, where it quotes {quoted}")
+    alike = {entry.id: entry.outcome for entry in ledger().entries}
+    there = -100 * alike["text-alike-fashion-mnist"].ours["difference"]
+    assert alike["text-alike-mnist"].verdict is Verdict.REPRODUCED
+    says(f"alike on MNIST, and tanh gains {there:.2f} points on Fashion-MNIST.")
     best = {
         (dataset, label): median("table-3-search", dataset, f"{label}, private, best")
         for dataset in (MNIST, FASHION)
@@ -194,10 +202,10 @@ def test_accuracy_against_epsilon():
         rounded_down(json.loads((folder / f"shuffled-{of}.json").read_text())["lower_bound"])
         for of in ("proof", "trained-weights")
     )
-    says(f"at least {worst}, and on those of a trained network {trained}, by")
+    says(f"at least {worst} on such gradients, and {trained} on those of a trained network.")
     quoted = published("mnist, epsilon")
-    says(f"give away ε = {int(least * 100) / 100} on MNIST at the settings trained here, where")
-    says(f"{quoted} is quoted for others that are not printed")
+    says(f"can certify less than ε = {int(least * 100) / 100} on MNIST at the settings trained")
+    says(f"the paper quotes {quoted}, for settings that it does not print.")
 
 
 def test_the_family():
@@ -281,7 +289,9 @@ def test_layers_and_classes():
         spread[name] = spreads(of_classes).median()
         over_errors[name] = (spreads(of_classes) / errors).median()
     says(f"on MNIST by {spread['tanh']:.4f} against {spread['relu']:.4f}")
-    says(f"the two spread alike, {over_errors['tanh']:.2f} and {over_errors['relu']:.2f}")
+    says(
+        f"the spread is {over_errors['tanh']:.2f} with tanh and {over_errors['relu']:.2f} with relu"
+    )
 
 
 @cache
