@@ -123,7 +123,7 @@ def _tanh_filter(judged: Ledger) -> tuple[str, str]:
     return (
         "An elementwise tanh in place of clipping: more accuracy at the ε of DP-SGD.",
         "The ε is wrong: the paper proves a sensitivity of √n for n parameters and computes with "
-        f"1, which {one}. At the same noise, whatever its ε: "
+        f"1, which {one}. At the same noise, which gives the filter no usable ε: "
         f"{gains(judged, 'tanh-filter-better')}{_filter_made_sound()}",
     )
 
