@@ -160,7 +160,8 @@ chapter.significance(whole)
 # released with noise of multiplier 8 {cite}`tramer2021differentially`. Those rows are of "released
 # statistics"; their ε composes the two releases with the training. What an example adds to either
 # sum is scaled down to a bound: here the median length over synthetic images, where that code takes
-# the median over the private ones, at no charge.
+# the median over the private ones, at no charge. With them the composite loss gains about as much,
+# 0.19 points on MNIST (0.05 to 0.32) and 0.22 on Fashion-MNIST (-0.33 to 0.77).
 
 # %% tags=["remove-input"]
 chapter.figure_4(on_features)
