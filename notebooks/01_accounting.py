@@ -23,7 +23,7 @@
 #   for some gradients within the clip. That it shuffles is inferred from the code it builds on; it
 #   names Opacus, which can do either.
 # - Backpropagation clipping had too little noise by a factor of 4,096. On MNIST it
-#   claims ε = 0.07. At most 2,030 is proven, and no proof from clipping, noise and shuffling alone
+#   claims ε = 0.07. Proven is 2,030, and no proof from clipping, noise and shuffling alone
 #   can go below 602. Its corrected code aims at 3 and gets 23.6.
 # - The tanh filter's paper proves a sensitivity of √n and uses 1: on the MNIST network
 #   ε = 1,030,000 instead of 2.38, or of 3.01 by the accountant of its time.
@@ -95,14 +95,14 @@ chapter.calibration_table(drawn)
 #
 # "Claimed" is what a paper states. The next two columns take its sampling and its sensitivity at
 # their word; the last three take the sensitivity that is proven. Poisson sampling is for one
-# example added or removed, shuffled batches for one example blanked.
+# example added or removed, shuffled batches for one example blanked: it keeps its place in its
+# batch and adds nothing.
 
 # %% tags=["remove-input"]
 chapter.cost_table()
 
 # %% [markdown]
-# For losing less, recomputed and claimed agree to 0.15. The rows at 3.02 and 3.03 count one batch
-# more an epoch than the code that tuned them {cite}`tramer2021differentially`. Backpropagation
+# For losing less, recomputed and claimed agree to 0.15. Backpropagation
 # clipping stays below its claims as long as the claimed sensitivity is used. With next to no noise,
 # Poisson sampling costs more than shuffling: it may draw an example more often than once an epoch.
 #
@@ -183,7 +183,8 @@ chapter.tanh_filter_figure(drawn)
 # $$
 #
 # The first code set $s$ by $\Delta = ab/B$, as if the sum were divided by the batch size $B$ later.
-# The loss was a mean: the division had come before the clip, and nothing divided after it. So $s$
+# The loss was a mean over the batch: its gradients were divided by $B$ before they were clipped to
+# $b$, and nothing divided them after it. So $s$
 # was too small by $B$ and ρ too large by $B^2$. The authors have announced that a bug invalidates
 # their results {cite}`stevens2022code`; a public
 # [fork](https://github.com/davidslater/backpropagation-clipping) keeps the line.
@@ -193,9 +194,10 @@ chapter.backpropagation_table()
 
 # %% [markdown]
 # On MNIST ρ is 1,780 where 0.00011 was claimed. The paper does not print $s$; it follows from the
-# claimed ε. The last layer's upstream gradient is at most $\sqrt 2 / B$ by itself, which takes off
-# at most that layer's share of ρ. The exact conversion for Gaussians {cite}`dong2022gaussian` gives
-# the 2,030 of the tables above, the zCDP one 2,070.
+# claimed ε. The last layer cannot come to its bound, since its upstream gradient is at most $\sqrt
+# 2 / B$ by itself: to count that would take off at most that layer's share of ρ. The exact
+# conversion for Gaussians {cite}`dong2022gaussian` gives the 2,030 of the tables above, the zCDP
+# one 2,070.
 #
 # ## Backpropagation clipping, corrected
 #
@@ -212,10 +214,11 @@ chapter.backpropagation_table()
 chapter.corrected_table()
 
 # %% [markdown]
-# The target of 3 costs 23.6, that of 1 costs 3.19, and that of 0.1 costs 0.102. This still grants
-# that the mean loss divides by a constant. It divides by the size of the drawn batch, through which
-# an example can change the terms of others: {prf:ref}`layer-sensitivity-mean-loss` has what that
-# costs.
+# The target of 3 costs 23.6, that of 1 costs 3.19, and that of 0.1 costs 0.102. For the target of 3
+# the central limit alone would give 3.59; that four layers share a batch makes it 23.6. This still
+# grants that the mean loss divides by a constant. It divides by the size of the drawn batch,
+# through which an example can change the terms of others: {prf:ref}`layer-sensitivity-mean-loss`
+# bounds the sensitivity that this has, and what ε it costs is not computed here.
 #
 # ## To do
 #

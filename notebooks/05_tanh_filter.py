@@ -23,12 +23,13 @@
 #   at 96.48 %: 1.90 points more (95 % interval 1.54 to 2.25). On CIFAR-10 it ends
 #   at 59.23 % and DP-SGD at 40.60 %, with three seeds each: 15.65 points more (0.50 to 30.81). The
 #   interval is wide because one seed of the filter ends at 48.51 %.
-# - It is bought with privacy. The paper’s accounting gives ε = 3.01. An audit of one training shows
-#   at least 8.61, about all that 81,920 trials could show; ε = 1,029,040 is what is proven.
-#   Filtered gradients of training examples reach a norm of 80.8, where the paper computes with 1.
-# - Made sound, it loses. At a true ε of 3, each at its best of 16 settings, flat clipping ends at
-#   98.11 %, the filter followed by a clip at 97.64 %: 0.50 points less (0.24 to 0.76). Noise for
-#   $\sqrt n$ leaves 97.29 %.
+# - It is bought with privacy. The paper’s accounting gives ε = 3.01. An audit with its noise and
+#   settings shows at least 8.61, about all that 81,920 trials could show. What is proven is
+#   1,029,040, for 26,010 parameters and 60 epochs: the paper states neither. Filtered gradients of
+#   training examples reach a norm of 80.8, where the paper computes with 1.
+# - Made sound, it loses. With tanh and at a true ε of 3, each at its best of 16 settings, flat
+#   clipping ends at 98.11 %, the filter followed by a clip at 97.64 %: 0.50 points less (0.24 to
+#   0.76). Noise for $\sqrt n$ leaves 97.29 %.
 # - An activation does nearly as much: with tanh for relu DP-SGD has 98.08 % on MNIST, two seeds, at
 #   a true ε of 2.38.
 #
@@ -87,11 +88,12 @@ equal = runs("at-equal-epsilon")
 # %% [markdown]
 # ## With the same noise: Figures 2 to 5
 #
-# The paper prints σ = 1.1, batches of 256, and neither network, learning rate nor epochs. With
-# these two goes the tutorial of TensorFlow Privacy {cite}`tensorflowprivacy2019`: its network with
-# relu, rate 0.15, 60 epochs, and $C = 1$ for DP-SGD. CIFAR-10 has the network of losing less and 15
-# epochs, so that it can be afforded, and a smaller ε for it. The legends of the figures are not in
-# the text that we have, so that output ranges $c$ and expansions $k$ are chosen here.
+# The paper prints σ = 1.1, batches of 256, and neither network, learning rate nor epochs. The
+# tutorial of TensorFlow Privacy has the same two values {cite}`tensorflowprivacy2019`; the rest is
+# taken from it: its network with relu, rate 0.15, 60 epochs, and $C = 1$ for DP-SGD. CIFAR-10 has
+# the network of losing less and 15 epochs, so that it can be afforded, and a smaller ε for it. The
+# legends of the figures are not in the text that we have, so that output ranges $c$ and expansions
+# $k$ are chosen here.
 
 #
 # With the outputs as they are, or twice as large, the filter beats DP-SGD with each of 5 seeds. The
@@ -102,8 +104,8 @@ equal = runs("at-equal-epsilon")
 chapter.ranges(figures)
 
 # %% [markdown]
-# An active range expanded twice does best, 98.81 %, and ten times ends at 98.57 %. The paper has
-# larger expansions lose more. Every one of them beats DP-SGD.
+# Expanding the active range by a factor of 2 does best, 98.81 %, and by 10 ends at 98.57 %. The
+# paper has larger expansions lose more. Every one of them beats DP-SGD.
 
 # %% tags=["remove-input"]
 chapter.expansions(figures)
@@ -129,9 +131,9 @@ chapter.left_out(left_out, figures)
 # the longest of a thousand examples says nothing of the one that an attacker chooses. Proven: with
 # $\sqrt n$. {prf:ref}`tanh-filter-root-n` has the bound, {doc}`07_audits` the audit.
 #
-# No row of the filter has an ε that protects. If no gradient were longer than the longest seen, the
-# filter as it is would be sure of ε = 257,644, and with the active range expanded ten times of
-# 19,726. On CIFAR-10, where the longest is 170.1, it would be sure of 406,492.
+# No row of the filter has an ε that protects. If no gradient were ever longer than the longest
+# seen, ε would be 257,644 for the filter as it is, 19,726 with the active range expanded by a
+# factor of 10, and 406,492 on CIFAR-10, where the longest is 170.1.
 
 # %% tags=["remove-input"]
 chapter.epsilons(figures)
@@ -142,9 +144,9 @@ chapter.epsilons(on_cifar_10)
 # %% [markdown]
 # The paper argues that gradients turn small, so that 1 is "not far from reality" (Section III.A).
 # The average does: with seed 0 the gradients' mean norm falls from 5.11 after the first epoch to
-# 1.19, and in the end 615 of 1,000 filtered gradients are shorter than 0.0013. The longest grows
-# meanwhile, from 43.0 to 49.1. Differential privacy is about that one, and an average says nothing
-# of it.
+# 1.19, and in the end 615 of 1,000 filtered gradients are shorter than 0.0013. With the same seed
+# the longest grows meanwhile, from 43.0 to 49.1. Differential privacy is about that one, and an
+# average says nothing of it.
 
 # %% tags=["remove-input"]
 chapter.norms(figures)
@@ -165,9 +167,9 @@ chapter.norms(figures)
 # ever less, and the filter with a clip turns into flat clipping. Automatic clipping is within 0.06
 # points of flat clipping: squashing by norm neither gains nor loses.
 #
-# Noise for $\sqrt n$ is fixed by $c$, and a smaller $k$ lengthens the filtered gradients beside it.
-# The search takes $k$ = 0.001, the least that was tried. Its runs nearest to the paper's $k = 1$,
-# at 0.43 and 0.67, end at 77.74 and 36.33 %.
+# Noise for $\sqrt n$ depends on $c$ and not on $k$. A smaller $k$ makes filtered gradients longer
+# against the same noise, so that the search takes $k$ = 0.001, the least that was tried. Its runs
+# nearest to the paper's $k = 1$, at 0.43 and 0.67, end at 77.74 and 36.33 %.
 
 # %% tags=["remove-input"]
 chapter.at_equal_epsilon(equal)

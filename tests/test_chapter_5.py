@@ -88,7 +88,7 @@ def test_bought_with_privacy():
     record = records.read(records.folder("audits") / "tanh-filter.json", "audits")
     assert record["claimed"] == pytest.approx(claimed, abs=1e-4)
     says(f"The paper’s accounting gives ε = {claimed:.2f}. An audit")
-    says(f"ε = {proven:,.0f} is what is proven.")
+    says(f"What is proven is {proven:,.0f}, for 26,010 parameters and 60 epochs:")
     says(f"shows at least {rounded_down(record['lower_bound'])}, about all that")
     says(f"{record['trials']:,} trials could show")
     assert record["lower_bound"] > 0.99 * record["most_shown"]
@@ -151,7 +151,7 @@ def test_the_filter_loses_at_the_settings_of_flat_clipping():
 def test_noise_for_root_n_wants_a_small_active_range():
     name = "filter, noise for root n"
     [k] = {result.run.mechanism.active_range for _, result in best(name).own.found}
-    says(f"The search takes $k$ = {k:.3f}, the least that was tried")
+    says(f"the search takes $k$ = {k:.3f}, the least that was tried")
     found = readings.read(AT_EQUAL_EPSILON, dataset="mnist").found
     ends = {
         one.run.mechanism.active_range: percent(one.curve["test_accuracy"][-1])
@@ -171,8 +171,8 @@ def test_ranges_and_expansions():
     ends = {f"expanded by {k:g}": line("figures", f"expanded by {k:g}") for k in EXPANSIONS}
     most = max(ends, key=lambda label: ends[label].accuracy.median())
     assert most == "expanded by 2"
-    says(f"twice does best, {median('figures', most)} %")
-    says(f"ten times ends at {median('figures', 'expanded by 10')} %")
+    says(f"by a factor of 2 does best, {median('figures', most)} %")
+    says(f"and by 10 ends at {median('figures', 'expanded by 10')} %")
     assert all(gain(of, line("figures", FLAT))["low"] > 0 for of in ends.values())
 
 
@@ -203,9 +203,10 @@ def test_norms_grow_where_the_average_falls():
 def test_epsilon_of_the_longest_norm_seen():
     rows = figures.epsilons(readings.read(find("tanh-filter-figures"), dataset="mnist"))
     seen = rows.data.set_index("technique")["ε if none is longer"]
-    says(f"filter as it is would be sure of ε = {seen[RANGE]:,.0f}, and with the active range")
-    says(f"with the active range expanded ten times of {seen['expanded by 10']:,.0f}.")
+    says(
+        f"ε would be {seen[RANGE]:,.0f} for the filter as it is, {seen['expanded by 10']:,.0f} with"
+    )
     rows = figures.epsilons(readings.read(find("tanh-filter-cifar-10")))
     [filtered] = (row for row in rows.data.to_dict("records") if row["technique"] == RANGE)
-    says(f"where the longest is {filtered['longest norm seen']:.1f}, it would be sure of ")
-    says(f"it would be sure of {filtered['ε if none is longer']:,.0f}.")
+    says(f"and {filtered['ε if none is longer']:,.0f} on CIFAR-10, where the longest is")
+    says(f"where the longest is {filtered['longest norm seen']:.1f}.")
