@@ -135,7 +135,7 @@ proven = epsilon(sampling_probability=1.0, steps=40, **noise)
 print(f"shuffled: at least {least:.3f}, proven {proven:.3f}")
 
 # %% [markdown]
-# On MNIST what shuffled batches cost lies between 8.5 and 34.4, where the formula says 2.36 to 3.
+# On MNIST what shuffled batches cost lies between 8.56 and 34.4, where the formula says 2.36 to 3.
 # There the formula is wrong, not merely unproven: no accountant that knows of clipping, noise and
 # shuffling alone, and grants that every noisy sum is seen, can certify 3. Only the noisiest
 # setting, σ = 5.67 for CIFAR-10 with ScatterNet, stays below 3 at least, with 2.36. It does not

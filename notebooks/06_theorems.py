@@ -16,9 +16,9 @@
 #
 # **In short.** 47 statements of the four papers, their code and their accountants were searched for
 # counterexamples: 29 hold, and 18 fail as printed or as used. Of 12 more, asked here about what the
-# papers leave out, 6 hold. For all that fail but one something close holds.
+# papers leave out, 6 hold. All but one of those that fail have a corrected form that holds.
 #
-# - Five failures make an ε untrue. The worst is one of code: backpropagation clipping as
+# - Five mistakes make an ε untrue. The worst is one of code: backpropagation clipping as
 #   published divides by the batch size once too often, so that its noise is 4,096 times too small.
 #   The tanh filter's sensitivity is √n, 161 on the MNIST network, not 1. The corrected code of
 #   backpropagation clipping aims at ε = 3 and gets 23.6. Shuffled batches can have δ = 0.05 on
@@ -41,9 +41,9 @@ profile = "stored"  # or "smoke" or "full": run all searches, a minute
 
 # %% [markdown]
 # A search draws random cases and climbs from the worst of them by the gradient of the violation, in
-# double precision. What it finds is a proof. That it finds nothing proves nothing: where a
-# statement is said to hold there is a proof as well, in its paper or under *Proofs and details*.
-# For each statement the tests hold a false version that the same search breaks.
+# double precision. A counterexample refutes a statement. A search that finds none proves nothing:
+# where a statement is said to hold there is a proof as well, in its paper or under *Proofs and
+# details*. For each statement the tests hold a false version that the same search breaks.
 
 # %%
 from dpstudy.chapters.statements import find

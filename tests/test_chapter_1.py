@@ -75,7 +75,7 @@ def test_shuffled_batches():
     says(f"give away ε = {rounded_down(min(end_to_end))} to {rounded_down(max(end_to_end))} for")
     [mnist] = [row for row in costs("losing less") if row["Data set"] == "MNIST"]
     proven = float(mnist["Proven, shuffled"])
-    says(f"lies between {int(10 * least[0]) / 10} and {proven:.1f}, where the formula says")
+    says(f"lies between {rounded_down(least[0])} and {proven:.1f}, where the formula says")
     says(f"the formula says {mnist['PLD']} to 3")
     below = [row for row in costs("losing less") if float(row[SHUFFLED]) < 3]
     [noisiest] = below

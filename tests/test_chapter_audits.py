@@ -1,6 +1,6 @@
 """Every number that the chapter on audits says in prose is what is stored."""
 
-import math
+from functools import partial
 
 import pytest
 from prose import said_by
@@ -32,7 +32,9 @@ def test_in_short():
             record = page.stored()[name + suffix]
             assert record["lower_bound"] > 0.99 * record["most_shown"]
     large, small = (audited(CORRECTED.format(target)) for target in (3, 1))
-    says(f"aims at ε = 3 and 1. The audit shows at least {large} and {small}.")
+    says(f"aims at ε = 3 and 1. The audit shows at least {large} and {small} at weights that")
+    trained = [audited(CORRECTED.format(target) + "-trained-weights") for target in (3, 1)]
+    says("and {} and {} at trained ones.".format(*trained))
     costs = [page.stored()[CORRECTED.format(target)]["proven"] for target in (0.2, 0.1)]
     says("nothing against the aims of 0.2 and 0.1, which cost {:.3f} and {:.3f}.".format(*costs))
     for target in (3, 1, 0.2, 0.1):
@@ -59,12 +61,12 @@ def test_no_sound_mechanism_is_above_what_is_proven():
 
 def test_backpropagation_clipping():
     drawn = page.stored()[PUBLISHED.format("mnist", 0.07) + "-drawn-weights"]
-    says(f"it reaches {100 * drawn['attained']:.1f} % of the bound on MNIST")
+    says(f"it has {100 * drawn['attained']:.1f} % of the bound's length on MNIST")
     says(f"and yet at least {rounded_down(drawn['lower_bound'])} leaks where 0.07 is claimed")
     says(f"at least {audited(PUBLISHED.format('mnist', 0.3) + '-drawn-weights')} leaks there")
     says(f"at least {audited(CORRECTED.format(3) + '-trained-weights')} leaks where it aims at 3")
     [trials] = {r["trials"] for r in page.stored().values() if "one-run" in r["bounds"]}
-    says(f"{trials:,} canaries are tried")
+    says(f"There are {trials:,} trials")
 
 
 def test_the_tanh_filter_and_clipping_per_layer():
@@ -89,7 +91,7 @@ def test_shuffled_batches():
         page.stored()["shuffled-" + name] for name in ("proof", "after-1-epoch", "trained-weights")
     )
     least = epsilon_curve(audits.find("shuffled-proof").run, [40 * 117])["shuffled-at-least"][0]
-    says(f"proves that some gradients give away {math.floor(10 * least) / 10}")
+    says(f"proves that some gradients give away {rounded_down(least)}")
     says(f"audit of {proof['trials']:,} runs shows at least {rounded_down(proof['lower_bound'])}")
     says(f"more than the {proof['claimed']:.2f} that is stated")
     assert proof["lower_bound"] > proof["claimed"] > trained["lower_bound"]
@@ -131,15 +133,17 @@ def test_layers():
 def test_the_figure_and_the_tables_show_what_is_stored(monkeypatch, tmp_path):
     drawn = page.claimed_proven_audited()
     assert drawn.data.what.tolist() == list(page.SHOWN.values())
-    table = page.by_canary().data
-    assert len(table) == sum(name.startswith("backprop") for name in page.stored())
+    clips = page.by_canary("Backpropagation clipping").data
+    assert len(clips) == sum(name.startswith("backprop") for name in page.stored())
+    filtered = page.by_canary("Tanh filter, σ 1.1").data
+    assert len(filtered) == 5 and (filtered["canary"] == "weights searched").sum() == 1
     assert page.shuffled().data["trials"].sum() == 81_920 + 2 * 4000
     assert page.black_box().data["models"].tolist() == [300, 300]
     assert page.layers().data.shape[0] == 2 * len(page.stored("attacks"))
     monkeypatch.setenv("DPSTUDY_RESULTS", str(tmp_path))
     pages = (
         page.claimed_proven_audited,
-        page.by_canary,
+        partial(page.by_canary, "Backpropagation clipping"),
         page.shuffled,
         page.black_box,
         page.layers,

@@ -46,7 +46,9 @@ def test_how_many_hold_and_how_many_fail():
     fail = sum(theirs.values()) - hold
     says(f"{sum(theirs.values())} statements of the four papers")
     says(f"{hold} hold, and {fail} fail as printed or as used. Of {sum(ours.values())} more, asked")
-    says(f"papers leave out, {ours_hold} hold. For all that fail but one something close holds.")
+    says(
+        f"papers leave out, {ours_hold} hold. All but one of those that fail have a corrected form"
+    )
     assert theirs["refuted"] == 1 and "refuted" not in ours
 
 

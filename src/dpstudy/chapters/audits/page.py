@@ -109,24 +109,25 @@ def claimed_proven_audited() -> Figure | Note:
         caption=(
             "Three ε of each mechanism: what is claimed, what an audit shows at 95 % confidence, "
             "and what is proven. A claim to the left of the audit is refuted. An audit that shows "
-            f"less than {_LEAST} is drawn there."
+            f"less than {_LEAST} is drawn at {_LEAST}."
         ),
         alt=f"A row for each mechanism, ε on a logarithmic axis. {said}.",
         data=data,
     )
 
 
-def by_canary() -> Table | Note:
-    """Return what each canary shows of the clips in backpropagation, by where the weights are."""
+def by_canary(group: str) -> Table | Note:
+    """Return what each canary shows of a group of `GROUPS`, by where the weights are."""
     rows = []
     for name, record in stored().items():
         suffix = next((s for s in CANARIES if s and name.endswith(s)), "")
         base = name.removesuffix(suffix)
-        if base in SHOWN and base.startswith("backpropagation"):
+        if base in GROUPS[group]:
+            drawn = record["setting"].endswith("weights as drawn")
             rows.append(
                 {
                     "setting": SHOWN[base],
-                    "canary": CANARIES[suffix],
+                    "canary": CANARIES["-drawn-weights" if drawn else suffix],
                     "gradient": record["attained"],
                     "claimed ε": record["claimed"],
                     "audited ε": record["lower_bound"],
@@ -139,10 +140,10 @@ def by_canary() -> Table | Note:
     data = pd.DataFrame(rows).sort_values("order").drop(columns="order")
     most = max(record["most_shown"] for record in stored().values())
     return Table(
-        name="audits-by-canary",
+        name=f"audits-{group.partition(',')[0].lower().replace(' ', '-')}",
         caption=(
-            "Audits of backpropagation clipping. Gradient: the canary's, as a share of what is "
-            f"proven possible. With these trials no audit can show more than {most:.2f}."
+            f"{group}: audits. Gradient: the canary's, as a share of what is proven "
+            f"possible. With these trials no audit can show more than {most:.2f}."
         ),
         data=data,
         formats={
