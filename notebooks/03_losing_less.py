@@ -206,6 +206,11 @@ chapter.at_own_rate(effort)
 # 0.00001 ends at 98.17 and 86.50 %, 0.14 points above the penalty on MNIST (0.06 to 0.22) and 0.19
 # on Fashion-MNIST (-0.10 to 0.48); of 0.01 it learns nothing.
 #
+# Of the three parameters $\gamma$ matters most, and the paper's 5 is too large at its rate. With 0,
+# 5 and 8 the loss ends at 98.28, 98.03 and 97.78 % on MNIST and at 86.67, 86.23 and 85.28 % on
+# Fashion-MNIST. Over values of $\beta$ from 1 to 51 the accuracy moves by 0.07 and 0.17 points,
+# over values of $e_t$ from 0 to 15 by 0.14 and 0.38. The paper finds all three negligible.
+#
 # Absolute error does not train. On MNIST it ends at 31.31 % with a training loss of 1.03, and a
 # network that answers 0 to every image has a loss of 1. On Fashion-MNIST it ends at 10.00 %.
 # Huber's error with a bound of 1 ends at 97.33 and 84.87 %, squared error at 97.11 and 85.09 %,

@@ -226,6 +226,24 @@ def test_the_penalty_does_half_of_it_on_fashion_mnist_and_focusing_is_not_seen_t
     says("Without focusing it gains {} on Fashion-MNIST and {} on MNIST:".format(*left))
 
 
+def test_of_the_parameters_focusing_matters_most():
+    moved = {"divisor": [], "turning_epoch": []}
+    for dataset, where in zip(SMALL, ("MNIST", "Fashion-MNIST"), strict=True):
+        reading = readings.read(find("losing-less-sensitivity"), dataset=dataset)
+        assert len(reading.finals) == 19
+        ends = 100 * reading.finals.groupby("label").test_accuracy.median()
+        paper = 100 * Line(figure_3(dataset), "composite").accuracy.median()
+        focused = [ends["focusing 0"], paper, ends["focusing 8"]]
+        assert focused == sorted(focused, reverse=True)
+        says("{:.2f}, {:.2f} and {:.2f} % on ".format(*focused) + where)
+        for name, found in moved.items():
+            of = [paper, *ends[ends.index.str.startswith(name)]]
+            found.append(f"{max(of) - min(of):.2f}")
+        assert max(map(float, (found[-1] for found in moved.values()))) < focused[0] - focused[2]
+    says("from 1 to 51 the accuracy moves by {} and {} points, over".format(*moved["divisor"]))
+    says("from 0 to 15 by {} and {}.".format(*moved["turning_epoch"]))
+
+
 def test_absolute_error_does_not_train_and_hubers_does_as_squared_error():
     ends, squared, huber, least = {}, [], [], []
     for dataset in SMALL:
