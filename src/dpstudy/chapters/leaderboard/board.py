@@ -31,6 +31,7 @@ from dpstudy.parts.images import DATASETS
 # The least seeds that have a place.
 _SEEDS = 3
 _TICKS = (1, 2, 3, 8)
+_THEIR_MARKERS = ("*", "P", "X", "d", "p", "h")
 
 
 def lines_at(reading: Reading, epsilon: float) -> list[Line]:
@@ -166,9 +167,10 @@ def _drawn(data: pd.DataFrame) -> Figure:
                 axes.plot(
                     [one.claimed_epsilon for one in found],
                     [100 * one.accuracy for one in found],
-                    "*",
-                    color=str(0.8 * number / len(others)),
-                    markersize=12,
+                    _THEIR_MARKERS[number % len(_THEIR_MARKERS)],
+                    color="black",
+                    markerfacecolor="none",  # two of them may lie on each other
+                    markersize=13 - number,
                     label=method,
                 )
             axes.set(xscale="log", xlabel="true ε", ylabel="test accuracy, %")
@@ -187,7 +189,10 @@ def _drawn(data: pd.DataFrame) -> Figure:
     return Figure(
         fig=figure,
         name="leaderboard",
-        caption="Mean test accuracy against the true ε. Stars: published, at the ε that is stated.",
+        caption=(
+            "Mean test accuracy against the true ε. Black outlines: published, at the ε that is "
+            "stated."
+        ),
         alt=f"Accuracy against ε. {said}. Published: {stars}.",
         data=data,
     )
