@@ -75,6 +75,16 @@ def test_a_seed_draws_the_recipe_s_images_too():
     assert tanh.at_seed(3).dataset == tanh.dataset
 
 
+def test_on_cifar_10_no_network_of_the_chapters_comes_near_the_recipe(of_the_study):
+    shown = board.on_cifar_10().data
+    assert list(shown["median"]) == sorted(shown["median"], reverse=True)
+    assert set(shown.technique) <= set(board.ON_CIFAR_10)
+    assert shown.technique[0] == "recipe"
+    pixels = shown[~shown.technique.str.startswith(("recipe", "scattering"))]
+    assert len(pixels) == 4 and pixels["ε proven"].max() <= 3
+    assert pixels["median"].max() < shown["median"][0] - 0.15
+
+
 def test_methods_that_cannot_be_told_apart_share_a_rank():
     noise = np.array([-0.2, 0.1, 0.3, -0.1, -0.1]) / 100
     first, same, lower, last = (
