@@ -80,6 +80,8 @@ def test_on_cifar_10_no_network_of_the_chapters_comes_near_the_recipe(of_the_stu
     assert list(shown["median"]) == sorted(shown["median"], reverse=True)
     assert set(shown.technique) <= set(board.ON_CIFAR_10)
     assert shown.technique[0] == "recipe"
+    [linear] = shown[shown.technique == "scattering, linear"]["median"]
+    assert linear < shown["median"][0] - 0.13
     pixels = shown[~shown.technique.str.startswith(("recipe", "scattering"))]
     assert len(pixels) == 4 and pixels["ε proven"].max() <= 3
     assert pixels["median"].max() < shown["median"][0] - 0.15
