@@ -126,8 +126,9 @@ mnist, fashion, factorial = (
 # %% [markdown]
 # ### CIFAR-10
 #
-# No network on pixels comes within 15 points of the recipe, and a linear head on scattering features
-# not within 13. These are the chapters' runs: they were not all searched with the same effort.
+# No network on pixels comes within 15 points of the recipe, and a linear head on scattering
+# features not within 13. These are the chapters' runs: they were not all searched with the same
+# effort.
 
 # %% tags=["remove-input"]
 chapter.on_cifar_10()
