@@ -351,7 +351,7 @@ def test_of_the_classes_of_cifar_10():
         for one in found.values()
     )
     says(f"of automobile after 2 epochs, {automobile}, and of cat after 20, {cat}.")
-    says(f"Truck after 2 epochs is undecided, at {truck}.")
+    says(f"Of truck after 2 epochs five seeds do not tell, at {truck}.")
 
 
 def test_on_scattering_features_it_gains_on_mnist():
