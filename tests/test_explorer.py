@@ -16,6 +16,7 @@ from dpstudy.chapters.explorer import page, rows, sections, words
 from dpstudy.chapters.explorer.chart import chart
 from dpstudy.lab import store
 from dpstudy.papers import EXPERIMENTS, find
+from dpstudy.papers.across.recipe import recipe
 from dpstudy.parts.activation import LayerWise, Relu, Tempered
 from dpstudy.parts.composite_loss import Composite, Huber
 from dpstudy.parts.part import KINDS
@@ -191,6 +192,12 @@ def test_runs_in_words():
     assert words.settings(vary(Run(), loss=Huber(0.5))).endswith("σ 1.23, bound 0.5")
     layers = vary(Run(), activation=LayerWise((Relu(), Tempered(1.0, 2.0, 0.5))))
     assert words.settings(layers).endswith("layers () / (s 1, T 2, o 0.5)")
+
+
+def test_of_the_recipe_what_its_command_does_not_set_is_said():
+    run = recipe("cifar-10")
+    assert words.settings(run).endswith(f"C 0.25, σ {run.mechanism.noise_multiplier:.4g}")
+    assert words.settings(vary(run, exponent=0.3)).endswith(", exponent 0.3")
 
 
 def test_words_are_of_kinds_that_there_are():

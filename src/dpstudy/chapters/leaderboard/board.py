@@ -210,7 +210,7 @@ def _drawn(data: pd.DataFrame) -> Figure:
         f"{DATASETS[row.dataset]}, ε = {row.epsilon:.3g}, {row.method}: {row.accuracy:.2%}"
         for row in data.itertuples()
     )
-    stars = "; ".join(
+    published = "; ".join(
         f"{DATASETS[one.dataset]}, ε = {one.claimed_epsilon:g}, {one.method}: {one.accuracy:.1%}"
         for one in theirs
     )
@@ -221,6 +221,6 @@ def _drawn(data: pd.DataFrame) -> Figure:
             "Mean test accuracy against the true ε. Black outlines: published, at the ε that is "
             "stated."
         ),
-        alt=f"Accuracy against ε. {said}. Published: {stars}.",
+        alt=f"Accuracy against ε. {said}. Published: {published}.",
         data=data,
     )
