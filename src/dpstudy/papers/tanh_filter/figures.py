@@ -194,7 +194,7 @@ def _outline(axes: object, counts: list[int], style: Style, name: str) -> None:
 
 @for_each_dataset("What the text leaves out")
 def left_out(reading: Reading, figures: Reading) -> Table:
-    """Return what other rates and another activation come to."""
+    """Return what other rates, another activation and a wider network come to."""
     labels = list(dict.fromkeys(label for label, _ in reading.found))
     over = {label: f"{FLAT}, {label.removeprefix('filter, ')}" for label in labels}
     over |= {"range 1": FLAT}
@@ -202,7 +202,7 @@ def left_out(reading: Reading, figures: Reading) -> Table:
         [*_lines(figures, FLAT, "range 1"), *(Line(reading, label) for label in labels)],
         "Gains: of the filter over DP-SGD.",
         name="tanh-filter-left-out",
-        shown="test accuracy with other rates, and with tanh in place of relu",
+        shown="test accuracy with other rates, with tanh in place of relu, and a wider network",
         over={name: other for name, other in over.items() if name != other},
         spent=CLAIMED_AND_PROVEN,
     )
