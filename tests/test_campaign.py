@@ -186,6 +186,17 @@ def test_a_damaged_result_is_not_overwritten(tmp_path):
     assert path.read_text() == "{"
 
 
+def test_what_another_process_stored_meanwhile_is_neither_trained_nor_replaced(tmp_path):
+    first, second, third = seeds(3)
+    work = campaign.Campaign(seeds(3), tmp_path, lambda result: result, lambda _: None)
+    cohorts = work.cohorts(1)
+    assert next(cohorts) == [first]
+    stored = [store.write(tmp_path, result_of(run, accuracy=0.25)) for run in (first, second)]
+    work.settle(result_of(first, accuracy=0.75))
+    assert next(cohorts) == [third]
+    assert [store.read(path).curve["test_accuracy"][-1] for path in stored] == [0.25, 0.25]
+
+
 def test_an_empty_campaign_is_done(tmp_path):
     assert campaign.train_missing([], tmp_path) == campaign.Outcome()
 

@@ -9,7 +9,7 @@ import pytest
 from flax import nnx
 
 from dpstudy.gradients import devices
-from dpstudy.parts.dataset import Images
+from dpstudy.parts.dataset import AT_ONCE, Images
 from dpstudy.parts.measure import Examples
 from dpstudy.parts.network import LosingLessCifar
 from dpstudy.parts.run import Run, vary
@@ -31,14 +31,14 @@ def scores_of(run, params, images, labels):
 @pytest.mark.parametrize("batches", [2, 3], ids=["shared by two devices", "cannot be shared"])
 def test_every_test_example_is_scored_in_its_place(batches):
     params = oracles.random_like(training.start(RUN).params)
-    count = batches * evaluation.BATCH
+    count = batches * AT_ONCE
     images, labels = oracles.random_images("mnist", count)
     found = scores_of(RUN, params, images, np.int32(labels))
     logits, _ = jax.jit(oracles.NETWORKS["tempered-mnist"], static_argnums=2)(
         nnx.to_pure_dict(params), np.float32(images) / 255, jax.numpy.tanh
     )
     expected = -jax.nn.log_softmax(logits)[np.arange(count), labels]
-    assert found.losses.shape == found.correct.shape == (1, batches, evaluation.BATCH)
+    assert found.losses.shape == found.correct.shape == (1, batches, AT_ONCE)
     np.testing.assert_allclose(found.losses.reshape(-1), expected, rtol=1e-3, atol=1e-3)
     right = np.asarray(logits).argmax(axis=1) == labels
     assert (np.asarray(found.correct).reshape(-1) == right).mean() > 0.999
@@ -60,7 +60,7 @@ def test_normalised_pixels_have_imagenet_s_mean_and_deviation_taken_out_on_the_t
     by_hand = -jax.nn.log_softmax(logits)[np.arange(4), labels]
     np.testing.assert_allclose(found, by_hand, rtol=1e-4)
 
-    count = evaluation.BATCH
+    count = AT_ONCE
     many = np.resize(images, (count, 32, 32, 3)), np.resize(np.int32(labels), count)
     scores = scores_of(run, params, *many)
     np.testing.assert_allclose(scores.losses.reshape(-1)[:4], by_hand, rtol=1e-4)

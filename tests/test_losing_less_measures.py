@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -13,15 +15,17 @@ from dpstudy.parts.clipping_bias import ClippingBias
 from dpstudy.parts.confusion import Confusion
 from dpstudy.parts.layer_norms import LayerNorms
 from dpstudy.parts.measure import CHUNK, Examples
-from dpstudy.parts.mechanism import FlatClipping
+from dpstudy.parts.mechanism import FlatClipping, NoPrivacy
 from dpstudy.parts.network import LosingLessMnist
+from dpstudy.parts.part import SpecError, checked
+from dpstudy.parts.per_layer_clipping import PerLayerClipping
 from dpstudy.parts.run import Run, vary
 from dpstudy.parts.smoothness import Smoothness, largest_eigenvalue
+from dpstudy.parts.tanh_filter import FilteredThenClipped
 
 CLIP = 2.0
 RUN = vary(Run(network=LosingLessMnist(), mechanism=FlatClipping(clip_norm=CLIP)))
 EXAMPLES = Examples(*map(jnp.asarray, oracles.random_images("losing-less-mnist", 2 * CHUNK)))
-TEST = jax.tree.map(lambda x: x[:CHUNK], EXAMPLES)
 PIXELS = np.float32(EXAMPLES.images) / 255
 
 
@@ -46,9 +50,15 @@ def gradients(params):
     return oracles.flat(each)
 
 
+@pytest.mark.parametrize("mechanism", [NoPrivacy(), PerLayerClipping(), FilteredThenClipped()])
+def test_what_clips_otherwise_than_by_norm_has_no_clipping_bias(mechanism):
+    with pytest.raises(SpecError, match=r"'clipping-bias' is of clips by norm, got "):
+        checked(replace(RUN, mechanism=mechanism, measures=(ClippingBias(),)))
+
+
 def measured(measure, params):
     def found(params):
-        return measure(RUN.moment(params, jnp.float32(1), EXAMPLES, TEST))
+        return measure(RUN.moment(params, jnp.float32(1), EXAMPLES))
 
     return oracles.quick_jit(found)(params)
 

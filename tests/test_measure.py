@@ -35,7 +35,7 @@ def test_norms_are_those_of_vmap_grad_and_of_the_first_convolution(activation):
 
     mesh = devices.mesh_for(1, jax.local_devices()[:1])
     cohort = loop.stack([run]), loop.stack([params]), jnp.ones(1)
-    found = evaluation.measure(mesh, *cohort, examples, examples)
+    found = evaluation.measure(mesh, *cohort, examples)
 
     network = oracles.NETWORKS[run.network.kind]
 
@@ -73,7 +73,7 @@ def test_norms_can_be_taken_of_every_network_on_images_by_its_first_convolution_
     sides = {"tempered-mnist": (14, 14, 16), "losing-less-mnist": (13, 13, 16)}
     sides |= {"backprop-mnist": (11, 11, 16)}
     assert jax.eval_shape(first, params).shape == (COUNT, *sides.get(model, (32, 32, 32)))
-    moment = run.moment(params, jnp.float32(0), examples, examples)
+    moment = run.moment(params, jnp.float32(0), examples)
     found = jax.eval_shape(lambda params: Norms()(moment._replace(params=params)), params)
     assert {name: array.shape for name, array in found.items()} == {
         "gradient": (),
@@ -105,7 +105,6 @@ def test_a_measured_run_trains_as_one_that_is_not_and_is_measured_from_before_th
 
     measured, plain = trained(run), trained(replace(run, measures=()))
     examples = Examples(images.train_images, images.train_labels)
-    test = Examples(images.test_images, images.test_labels)
     for epoch, ((row, states), (other_row, others)) in enumerate(zip(measured, plain, strict=True)):
         jax.tree.map(np.testing.assert_array_equal, states, others)
         again = evaluation.measure(
@@ -113,7 +112,7 @@ def test_a_measured_run_trains_as_one_that_is_not_and_is_measured_from_before_th
             loop.stack([run]),
             states.params,
             np.float32([epoch]),
-            *jax.tree.map(jnp.asarray, (measure.probe(examples), test)),
+            jax.tree.map(jnp.asarray, measure.probe(examples)),
         )
         again = {name: float(array[0]) for name, array in again.items()}
         assert row == other_row | again

@@ -4,7 +4,7 @@ import math
 from dataclasses import replace
 
 import pytest
-from results_for_tests import DEVICE, EXPERIMENT, result_of, rewrite, small_smoke_runs
+from results_for_tests import EXPERIMENT, result_of, rewrite, small_smoke_runs
 
 from dpstudy.errors import UserError
 from dpstudy.lab import readings, store
@@ -47,7 +47,6 @@ def test_an_empty_store_is_all_missing_and_has_empty_tables(results):
     assert reading.found == [] and reading.damaged == []
     assert reading.missing == TWO.runs()
     assert reading.curves.empty and reading.finals.empty
-    assert reading.devices == ""
 
 
 def test_what_is_stored_is_found_in_the_experiment_s_order(results):
@@ -235,14 +234,6 @@ def test_a_result_without_its_epsilon_is_completed(results):
     keep(TWO, "tanh", epsilon={})
     [(_, result)] = readings.read(TWO).found
     assert result.epsilon == privacy.epsilon_curve(result.run, result.curve["step"])
-
-
-def test_devices_are_named_once_each(results):
-    keep(TWO, "relu")
-    keep(TWO, "tanh")
-    keep(TWO, "tanh", seed=1, provenance={"device": "a slide rule"})
-    keep(TWO, "tanh", seed=2, provenance={})
-    assert readings.read(TWO).devices == f"a slide rule, an unknown device, {DEVICE}"
 
 
 def test_a_number_that_changes_in_the_store_changes_in_the_table(results):

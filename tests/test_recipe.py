@@ -65,9 +65,11 @@ def test_steps_are_shorter_where_there_is_more_noise():
         (["mnist-6k", "--epsilon", "3"], "mnist-6k"),
         (["mnist-5k", "--epsilon", "0"], "epsilon must be > 0"),
         (["mnist-5k", "--epsilon", "3", "--seed", "-1"], "must be at least 0, got -1"),
+        (["mnist-5k", "--epsilon", "3", "--save", "/dev/null/model.npz"], "cannot be written"),
     ],
 )
-def test_mistakes_are_one_line(arguments, said):
+def test_mistakes_are_one_line_before_anything_is_trained(arguments, said, monkeypatch):
+    monkeypatch.delattr("dpstudy.commands.recipe._train")
     done = CliRunner().invoke(main, ["recipe", *arguments])
     assert done.exit_code == 2
     assert said in done.stderr

@@ -9,7 +9,7 @@ from results_for_tests import RUN, TINY, result_of
 
 from dpstudy import cli
 from dpstudy.errors import UserError
-from dpstudy.lab import choosing, profiles, records, store
+from dpstudy.lab import choosing, profiles, records, store, transfer
 from dpstudy.lab.choices import Choice
 from dpstudy.lab.choosing import choose
 from dpstudy.lab.readings import read
@@ -156,6 +156,23 @@ def test_what_is_stored_as_the_best_is_the_best_of_its_whole_group():
                 tried = choosing.accuracies(search, dataset, label)
                 assert set(tried) == set(search.groups[label])
                 assert runs[max(tried, key=tried.get)] == choice.run
+
+
+@pytest.mark.parametrize(
+    "search", [one for one in EXPERIMENTS.values() if isinstance(one, Search)], ids=lambda s: s.name
+)
+def test_a_choice_of_each_group_is_found_again_and_packed(results, search):
+    """Labels have slashes, commas and apostrophes, which a file's name has not."""
+    choice = Choice(RUN, "made up")
+    labels = {*search.groups, *(then.best for then in search.then.values())}
+    for dataset in search.datasets:
+        for label in labels:
+            search.keep(dataset, label, choice)
+    assert set(search.chosen()) == {(name, label) for name in search.datasets for label in labels}
+    count = len(labels) * len(search.datasets)
+    assert transfer.export(results, results / "all.tar.gz") == count
+    merged = transfer.merge(results / "other", results / "all.tar.gz")
+    assert (merged.added, merged.ignored) == (count, 0)
 
 
 def test_smoke_runs_choose_nothing(results):

@@ -86,7 +86,7 @@ def list_experiments(as_json: bool) -> None:
             click.echo(
                 f"  {row['dataset']:13}  {row['stored']:>3} of {row['needed']:>3} runs stored"
             )
-        if datasets[0]["damaged"]:
+        if any(row["damaged"] for row in datasets):
             click.echo("  damaged files are left out: see `dpstudy results verify`")
     results.say_where_they_are()
 

@@ -69,7 +69,7 @@ def epsilon(
 
     dpstudy epsilon --examples 60000 --batch 512 --epochs 40 --noise 1.23
     """
-    from dpstudy.ledger.wording import rounded_down
+    from dpstudy.ledger.wording import rounded_down, rounded_up
     from dpstudy.privacy import accounting
     from dpstudy.privacy.run_epsilon import LABELS, shuffled_curve
 
@@ -96,9 +96,8 @@ def epsilon(
         click.echo(json.dumps({**what, "noise_multiplier": noise, "delta": delta, **values}))
         return
     for name, value in values.items():
-        shown = "none" if value is None else f"{value:.4f}"
-        if name == "shuffled-at-least" and value is not None:
-            shown = rounded_down(value, 4)
+        rounded = rounded_down if name == "shuffled-at-least" else rounded_up
+        shown = "none" if value is None else rounded(value, 4)
         click.echo(f"{shown:>8}  {LABELS[name]}")
 
 
@@ -133,4 +132,5 @@ def noise(
         click.echo(json.dumps({**what, "epsilon": wanted, "delta": delta, **values}))
         return
     for name, value in values.items():
-        click.echo(f"{'none' if value is None else f'{value:8.4f}':>8}  {LABELS[name]}")
+        # All of its digits: fewer might be less noise than is needed.
+        click.echo(f"{'none' if value is None else f'{value:.5g}':>8}  {LABELS[name]}")

@@ -41,15 +41,18 @@ def recipe(dataset: str, epsilon: float, seed: int, path: Path | None, as_json: 
     """
     import time
 
+    from dpstudy.chapters.recipe import model
     from dpstudy.chapters.recipe.settings import recipe_at
     from dpstudy.lab import memory
     from dpstudy.privacy.run_epsilon import epsilon_curve
 
     started = time.monotonic()
     run = recipe_at(dataset, epsilon, seed)
-    model, accuracy = _train(run)
     if path is not None:
-        model.save(path)
+        model.check_place(path)
+    trained, accuracy = _train(run)
+    if path is not None:
+        trained.save(path)
     said = {
         "dataset": dataset,
         "test_accuracy": accuracy,
@@ -79,9 +82,9 @@ def _train(run: Run) -> tuple[Model, float]:
     from dpstudy.chapters.recipe.model import Model
     from dpstudy.training import loop
 
-    data = run.dataset.load()
+    data, mean = run.dataset.load_with_mean()
     epochs = loop.train([run], data, run.network.examples_at_once())
     for seen, states in tqdm(epochs, desc="head", total=run.epochs + 1, unit="epoch"):
         last, params = seen[0], states.params
         kernel = np.asarray(loop.item(0, params)["dense1"]["kernel"][...])
-    return Model(run.dataset, kernel, run.dataset.released_mean()), last.row["test_accuracy"]
+    return Model(run.dataset, kernel, mean), last.row["test_accuracy"]

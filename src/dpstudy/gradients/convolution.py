@@ -18,7 +18,7 @@ that a convolution amounts to. Three things make the product the larger part the
   `fold_rows` adds those up. Full patches, m n c numbers a position, are only gathered where they
   are the smaller: in first layers, which see few channels.
 - The gradients run the same way back: `unfold_rows` puts m rows of the output gradient beside each
-  other once, for the input's gradient and for the kernel's alike (`per_example.py` takes the
+  other once, for the input's gradient and for the kernel's alike (`layer_rules.py` takes the
   latter's product example by example). Nothing is scattered.
 
 `kernel_matrix` and `kernel_from_matrix` translate between a kernel and the matrix of this product.

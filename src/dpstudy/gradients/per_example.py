@@ -23,7 +23,7 @@ from dpstudy.gradients.layers import LayerInput, OutputZero, capturing, names_of
 from dpstudy.gradients.shared_state import refuse_updates
 
 if TYPE_CHECKING:
-    from jaxtyping import Array, Float
+    from jaxtyping import Array, Float, Int
 
     from dpstudy.gradients.layers import Losses
 

@@ -134,28 +134,34 @@ class Campaign:
         """
         self._folder, self._finish, self._report = folder, finish, report
         self._wanted = {run.identity: run for run in runs}
-        self._held = {path.stem for path in store.stored_files(folder)}
+        self._held: set[str] = set()
+        # The epochs done of each run wanted.
+        self._reached = dict.fromkeys(self._wanted, 0)
         # Now: their epsilon is stated only once they have trained for hours.
         for run in self._missing():
             run.check_accountable()
         self._stored: list[Result] = []
         self._already = len(self._wanted.keys() & self._held)
-        # The epochs done of each run wanted.
-        self._reached = {
-            identity: run.epochs if identity in self._held else 0
-            for identity, run in self._wanted.items()
-        }
 
     def cohorts(self, most: int | None) -> Iterator[list[Run]]:
         """Yield the runs to train next, together, until all that are missing had their turn."""
-        waiting = self._missing()
-        while waiting:
+        tried: list[Run] = []
+        while waiting := [run for run in self._missing() if run not in tried]:
             cohort = next_cohort(waiting, self._folder, most)
             yield cohort
-            waiting = [run for run in waiting if run not in cohort]
+            tried += cohort
 
     def _missing(self) -> list[Run]:
+        """Return the runs wanted that are not stored by now: another process may train as well."""
+        for path in store.stored_files(self._folder):
+            self._hold(path.stem)
         return [run for identity, run in self._wanted.items() if identity not in self._held]
+
+    def _hold(self, identity: str) -> None:
+        """Note that a run is stored: nothing of it is left to wait for, though it diverged."""
+        self._held.add(identity)
+        if identity in self._wanted:
+            self._reached[identity] = self._wanted[identity].epochs
 
     def progress(self, identity: str, epoch: int, accuracy: float) -> None:
         """Note that an epoch of a run is done, and report how far the campaign is."""
@@ -179,17 +185,15 @@ class Campaign:
         )
 
     def settle(self, result: Result) -> None:
-        """Store what a run came to, once: a cohort that goes on tells of it again."""
-        identity = result.run.identity
-        if identity in self._held:
-            return
-        result = self._finish(result)
-        store.write(self._folder, result)
-        self._held.add(identity)
-        self._stored.append(result)
-        if identity in self._wanted:
-            # All of them, though it diverged: nothing is left to wait for.
-            self._reached[identity] = result.run.epochs
+        """Store what a run came to, once: a cohort that goes on tells of it again.
+
+        What another process has stored meanwhile, or a damaged file in its place, stays.
+        """
+        if result.run.identity not in self._held and not (self._folder / result.name).exists():
+            result = self._finish(result)
+            store.write(self._folder, result)
+            self._stored.append(result)
+        self._hold(result.run.identity)
 
     def close(self, cohort: Sequence[Run]) -> None:
         """Forget how far a cohort is, once all its runs are stored."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -47,7 +48,7 @@ class Kept:
     @property
     def name(self) -> str:
         """The record's file name."""
-        slug = self.label.replace(", ", "-").replace(" ", "-")
+        slug = re.sub(r"[^\w.]+", "-", self.label, flags=re.ASCII).strip("-")
         return f"{self.experiment}-{self.dataset}-{slug}.json"
 
 
@@ -97,12 +98,7 @@ def read_all(folder: Path, search: str = "") -> tuple[list[Kept], list[DamagedEr
         folder: of such records.
         search: the name of one, to read no more than its own; by default all.
     """
-    kept, errors = [], []
-    for path in store.stored_files(folder):
-        if not path.name.startswith(f"{search}-" if search else ""):
-            continue
-        try:
-            kept.append(read(path))
-        except DamagedError as error:
-            errors.append(error)
-    return kept, errors
+    start = f"{search}-" if search else ""
+    paths = (path for path in store.stored_files(folder) if path.name.startswith(start))
+    kept, errors = store.read_each(paths, read)
+    return list(kept.values()), errors

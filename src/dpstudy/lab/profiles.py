@@ -22,7 +22,7 @@ def prepare(
 
     "stored" reads and trains nothing; "smoke" and "full" train what is missing first. Where a
     search cannot choose what it trains next, a line on standard error says why. Of an experiment
-    that has no runs on `dataset`, what is stored of others is read, and nothing trained.
+    that has no runs on `dataset`, what is stored of others is read; "smoke" trains its tiny runs.
 
     Args:
         experiment: whose runs.

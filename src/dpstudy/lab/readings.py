@@ -74,12 +74,6 @@ class Reading:
         return f"dpstudy run {' '.join(options)}"
 
     @property
-    def devices(self) -> str:
-        """The devices the results were computed on, in words."""
-        found = {result.provenance.get("device", "an unknown device") for _, result in self.found}
-        return ", ".join(sorted(found))
-
-    @property
     def curves(self) -> pd.DataFrame:
         """Of each run a row an epoch, with label, dataset, seed, the curve, epsilon by accountant.
 

@@ -17,7 +17,7 @@ from dpstudy.lab.forms import FORMS, decoded
 from dpstudy.lab.store import DamagedError
 
 FORMAT = 1
-KINDS = ("attacks", "audits", "benchmarks", "mechanisms", "recipes", "searches", "theorems")
+KINDS = (*FORMS, "searches")
 
 
 def folder(kind: str) -> Path:
@@ -68,11 +68,4 @@ def read(path: Path, kind: str) -> dict[str, Any]:
 
 def read_all(folder: Path, kind: str) -> tuple[dict[str, dict[str, Any]], list[DamagedError]]:
     """Return the records in `folder` by name, and what is wrong with the other files."""
-    found: dict[str, dict[str, Any]] = {}
-    errors: list[DamagedError] = []
-    for path in store.stored_files(folder):
-        try:
-            found[path.stem] = read(path, kind)
-        except DamagedError as error:
-            errors.append(error)
-    return found, errors
+    return store.read_each(store.stored_files(folder), lambda path: read(path, kind))

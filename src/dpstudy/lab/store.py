@@ -10,7 +10,6 @@ repaired and never overwritten unasked.
 
 from __future__ import annotations
 
-import contextlib
 import datetime
 import functools
 import hashlib
@@ -19,16 +18,17 @@ import json
 import os
 import platform
 import subprocess
-import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from dpstudy.errors import UserError
 from dpstudy.parts import files
 from dpstudy.parts.part import SpecError
 from dpstudy.parts.run import Run
+
+Read = TypeVar("Read")
 
 FORMAT = 2
 
@@ -99,10 +99,14 @@ def results_folder(profile: str = "full") -> Path:
         UserError: `$DPSTUDY_RESULTS` names the home of a user that there is not.
     """
     if (folder := files.given_folder("DPSTUDY_RESULTS")) is None:
-        checkout = Path(__file__).resolve().parents[3]
-        root = checkout if (checkout / "pyproject.toml").exists() else Path.cwd()
-        folder = root / "results"
+        folder = (_checkout() or Path.cwd()) / "results"
     return folder if profile == "full" else folder / ".smoke"
+
+
+def _checkout() -> Path | None:
+    """Return the checkout that the package is installed from, if it is."""
+    root = Path(__file__).resolve().parents[3]
+    return root if (root / "pyproject.toml").exists() else None
 
 
 def runs_folder(profile: str = "full") -> Path:
@@ -127,7 +131,9 @@ def provenance(*, wall_seconds: float, fingerprint: str, device: str) -> dict[st
 @functools.cache
 def _commit() -> str:
     """Return the package's git commit, marked if the tree has changes; "unknown" outside git."""
-    command = ["git", "-C", str(Path(__file__).parent), "describe", "--always", "--dirty"]
+    if (checkout := _checkout()) is None:
+        return "unknown"  # Installed elsewhere: the repository around it would be another's.
+    command = ["git", "-C", str(checkout), "describe", "--always", "--dirty"]
     try:
         done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=10)
     except (OSError, subprocess.SubprocessError):
@@ -161,35 +167,20 @@ def write_sealed(path: Path, content: dict[str, Any]) -> None:
         text = _dump(content | {"checksum": _checksum(content)})
     except ValueError as error:
         raise StoreError(f"could not store {path}: a value is not a finite number") from error
-    write_atomically(path, text)
+    write_atomically(path, text.encode())
 
 
-def write_atomically(path: Path, content: bytes | str) -> None:
+def write_atomically(path: Path, content: bytes) -> None:
     """Write `content` to `path`: either all of it is there under that name, or nothing changes.
 
     Raises:
         StoreError: the write failed.
     """
-    if isinstance(content, str):
-        content = content.encode()
-    temporary = None
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        descriptor, temporary = tempfile.mkstemp(prefix=".writing-", dir=path.parent)
-        with os.fdopen(descriptor, "wb") as file:
+        with files.written_whole(path) as file:
             file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        os.chmod(temporary, 0o644)
-        os.replace(temporary, path)
-        temporary = None
     except OSError as error:
         raise StoreError(f"could not store {path}: {error.strerror or error}") from error
-    finally:
-        # Ctrl-C included. Only a killed process leaves its temporary file, which is hidden.
-        if temporary is not None:
-            with contextlib.suppress(OSError):
-                os.unlink(temporary)
 
 
 def read(path: Path) -> Result:
@@ -373,18 +364,25 @@ def read_all(
     Raises:
         StoreError: the folder cannot be read.
     """
-    results: dict[str, Result] = {}
-    errors: list[DamagedError] = []
     paths = stored_files(folder)
     if wanted is not None:
         names = set(wanted)
         paths = [path for path in paths if path.stem in names]
+    return read_each(paths, read)
+
+
+def read_each(
+    paths: Iterable[Path], read_one: Callable[[Path], Read]
+) -> tuple[dict[str, Read], list[DamagedError]]:
+    """Return what `read_one` makes of files, by name, and what is wrong with the others."""
+    found: dict[str, Read] = {}
+    errors: list[DamagedError] = []
     for path in paths:
         try:
-            results[path.stem] = read(path)
+            found[path.stem] = read_one(path)
         except DamagedError as error:
             errors.append(error)
-    return results, errors
+    return found, errors
 
 
 def stored_files(folder: Path) -> list[Path]:

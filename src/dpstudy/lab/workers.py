@@ -75,7 +75,8 @@ def connect(scheduler: str | None, workers: int | None = None) -> Iterator[Clien
             client = opened.enter_context(Client(cluster, timeout=5))
             client.wait_for_workers(1, timeout=FIRST_WORKER_WITHIN)
         except (OSError, ValueError) as error:
-            raise UserError(f"no Dask cluster is at work at {scheduler}: {error}") from error
+            where = "on this machine" if scheduler is None else f"at {scheduler}"
+            raise UserError(f"no Dask cluster is at work {where}: {error}") from error
         if scheduler is None:
             client.register_plugin(Pinned())
         # Where a connection is lost Dask logs stack traces: `_lost` says it in a line.

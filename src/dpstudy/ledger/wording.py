@@ -59,6 +59,11 @@ def rounded_down(value: float, decimals: int | None = None) -> str:
     return f"{math.floor(value * 10**decimals) / 10**decimals:,.{decimals}f}"
 
 
+def rounded_up(value: float, decimals: int) -> str:
+    """Show an upper bound of an epsilon so that what is shown is one."""
+    return f"{math.ceil(value * 10**decimals) / 10**decimals:,.{decimals}f}"
+
+
 def epsilon(value: float) -> str:
     """Show an epsilon with two decimals, from a hundred on with three significant digits."""
     return f"{value:.2f}" if value < 99.995 else f"{float(f'{value:.3g}'):,.0f}"

@@ -13,11 +13,14 @@ import optax
 
 from dpstudy.gradients import per_example
 from dpstudy.parts.measure import Examples, Measure, Moment, counts_by_norm, in_chunks
-from dpstudy.parts.part import part
+from dpstudy.parts.mechanism import ByNorm
+from dpstudy.parts.part import SpecError, part
 
 if TYPE_CHECKING:
     from flax import nnx
     from jaxtyping import Array
+
+    from dpstudy.parts.mechanism import Mechanism
 
 
 @part("clipping-bias")
@@ -27,6 +30,11 @@ class ClippingBias(Measure):
     `counts`: examples by the norm of their gradient before clipping, as in `BoundedNorms`.
     `cosine`: between the mean of the clipped gradients and that of the unclipped ones.
     """
+
+    def check_mechanism(self, mechanism: Mechanism) -> None:
+        """See `Measure`."""
+        if not isinstance(mechanism, ByNorm):
+            raise SpecError(f"{self.kind!r} is of clips by norm, got {mechanism.kind!r}")
 
     def __call__(self, moment: Moment) -> dict[str, Array]:
         """See `Measure`."""

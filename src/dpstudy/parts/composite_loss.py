@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 
 from dpstudy.parts.loss import Loss
-from dpstudy.parts.part import SpecError, part, positive
+from dpstudy.parts.part import at_least, part, positive
 
 if TYPE_CHECKING:
     from jaxtyping import Array, Float, Int
@@ -113,8 +113,7 @@ class Focal(Loss):
 
     def check(self) -> None:
         """See `Part`."""
-        if self.focusing < 0:
-            raise SpecError(f"focusing must be >= 0, got {self.focusing}")
+        at_least(self, 0, "focusing")
 
     def __call__(self, logits: Logits, hidden: Hidden, labels: Labels, epoch: Array) -> Losses:
         """See `Loss`."""

@@ -78,7 +78,7 @@ def _last(path: Path) -> bytes:
 def _write(path: Path, shape: tuple[int, ...], rows: Iterable[np.ndarray]) -> None:
     digest = hashlib.sha256()
     header = {"descr": np.dtype(np.float16).str, "fortran_order": False, "shape": shape}
-    with files.written_whole(path) as stream:
+    with files.kept_in_cache(path) as stream:
         np.lib.format.write_array_header_1_0(stream, header)
         for part in rows:
             content = part.astype(np.float16).tobytes()

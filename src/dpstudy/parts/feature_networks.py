@@ -17,8 +17,8 @@ from dpstudy.gradients.convolution import conv_general_dilated
 from dpstudy.gradients.layers import Conv, Dense
 from dpstudy.gradients.pooling import max_pool
 from dpstudy.parts.activation import Activation
-from dpstudy.parts.network import INITS, Network, Outputs, convolutions, scaled
-from dpstudy.parts.part import SpecError, part
+from dpstudy.parts.network import INITS, MnistModule, Network, Outputs, convolutions, scaled
+from dpstudy.parts.part import SpecError, at_least, part
 
 if TYPE_CHECKING:
     from jaxtyping import Array, Float
@@ -54,6 +54,12 @@ class ScatteringCifar(Network):
         return ScatteringCifarModule(self, rngs)
 
 
+def _check_width(network: Network) -> None:
+    """Raise SpecError unless the network has its one width."""
+    if network.width != 1:
+        raise SpecError(f"width must be 1 where there are no convolutions, got {network.width}")
+
+
 class _Linear(Network):
     hidden = 0
     microbatch: ClassVar[Mapping[str, int]] = {"core": 64, "cores": 128, "accelerator": 1024}
@@ -62,8 +68,7 @@ class _Linear(Network):
     def check(self) -> None:
         """See `Part`."""
         super().check()
-        if self.width != 1:
-            raise SpecError(f"width must be 1 where there are no convolutions, got {self.width}")
+        _check_width(self)
 
     def module(self, rngs: nnx.Rngs) -> nnx.Module:
         """See `Network`."""
@@ -107,8 +112,7 @@ class LinearHead(_Linear):
     def check(self) -> None:
         """See `Part`."""
         super().check()
-        if self.inputs < 1:
-            raise SpecError(f"inputs must be at least 1, got {self.inputs}")
+        at_least(self, 1, "inputs")
 
     def module(self, rngs: nnx.Rngs) -> nnx.Module:
         """See `Network.module`."""
@@ -138,17 +142,16 @@ class HiddenHead(Network):
     def check(self) -> None:
         """See `Part`."""
         super().check()
-        for field in ("inputs", "units"):
-            if getattr(self, field) < 1:
-                raise SpecError(f"{field} must be at least 1, got {getattr(self, field)}")
+        at_least(self, 1, "inputs", "units")
+        _check_width(self)
 
     def module(self, rngs: nnx.Rngs) -> nnx.Module:
         """See `Network.module`."""
         return HiddenModule(self, rngs)
 
 
-class ScatteringMnistModule(nnx.Module):
-    """Two convolutions and two dense layers."""
+class ScatteringMnistModule(MnistModule):
+    """The same layers, of other sizes."""
 
     def __init__(self, network: Network, rngs: nnx.Rngs):
         """Build the module; its convolutions leave 2 x 2 positions."""
@@ -159,15 +162,6 @@ class ScatteringMnistModule(nnx.Module):
         self.conv2 = Conv(first, second, (3, 3), 1, **convolution)
         self.dense1 = Dense(2 * 2 * second, 32, **common)
         self.dense2 = Dense(32, 10, **common)
-
-    def __call__(self, images: Float[Array, "batch 7 7 81"], activation: Activation) -> Outputs:
-        """See `Network.module`."""
-        first = self.conv1(images)
-        x = activation.of_layer(0)(max_pool(first, stride=1))
-        second = self.conv2(x)
-        x = activation.of_layer(1)(max_pool(second, stride=1))
-        third = self.dense1(x.reshape(len(x), -1))
-        return Outputs(self.dense2(activation.of_layer(2)(third)), (first, second, third))
 
 
 class ScatteringCifarModule(nnx.Module):
@@ -208,9 +202,8 @@ class HiddenModule(nnx.Module):
     def __init__(self, network: HiddenHead, rngs: nnx.Rngs):
         """Build the module."""
         common = {"rngs": rngs, "kernel_init": INITS[network.init], "use_bias": False}
-        [units] = scaled((network.units,), network.width)
-        self.dense1 = Dense(network.inputs, units, **common)
-        self.dense2 = Dense(units, 10, **common)
+        self.dense1 = Dense(network.inputs, network.units, **common)
+        self.dense2 = Dense(network.units, 10, **common)
 
     def __call__(self, features: Float[Array, "batch inputs"], activation: Activation) -> Outputs:
         """See `Network.module`."""

@@ -35,7 +35,7 @@ class DataError(UserError):
 
 
 @dataclass(frozen=True)
-class Part:
+class Pinned:
     """Files whose uncompressed contents, brought into one order, have one pinned SHA-256.
 
     Each of them has `size` bytes.
@@ -56,7 +56,7 @@ class Source:
 
     folder: str
     homes: tuple[str, ...]
-    parts: tuple[Part, ...]
+    parts: tuple[Pinned, ...]
     order: Callable[[Sequence[bytes]], bytes]
     decode: Callable[[Sequence[bytes]], Any]
     archive: bool = False
@@ -81,14 +81,22 @@ def given_folder(variable: str) -> Path | None:
 
 
 def cache_folder() -> Path:
-    """Return where downloads go: XDG_CACHE_HOME on any system, else the system's own habit."""
+    """Return where downloads go: XDG_CACHE_HOME on any system, else the system's own habit.
+
+    Raises:
+        UserError: none is set, and the user has no home, as in some containers.
+    """
     if base := os.environ.get("XDG_CACHE_HOME"):
         return Path(base) / "dpstudy"
     if sys.platform == "win32" and (base := os.environ.get("LOCALAPPDATA")):
         return Path(base) / "dpstudy" / "Cache"
+    try:
+        home = Path.home()
+    except RuntimeError:
+        raise UserError("this user has no home: set XDG_CACHE_HOME to a folder") from None
     if sys.platform == "darwin":
-        return Path.home() / "Library" / "Caches" / "dpstudy"
-    return Path.home() / ".cache" / "dpstudy"
+        return home / "Library" / "Caches" / "dpstudy"
+    return home / ".cache" / "dpstudy"
 
 
 def existing(folder: Path, file: str) -> Path | None:
@@ -222,7 +230,7 @@ def download(name: str, source: Source) -> Path:
         folder = cache_folder() / source.folder
         for part, content in zip(source.parts, contents, strict=True):
             for file, piece in zip(part.files, _pieces(content, len(part.files)), strict=True):
-                with written_whole(folder / file) as stream:
+                with kept_in_cache(folder / file) as stream:
                     stream.write(piece)
         return folder
     reasons = "; ".join(dict.fromkeys(failures))
@@ -302,19 +310,32 @@ def written_whole(path: Path) -> Iterator[IO[bytes]]:
     """Open a file to be written whole or not at all: readers of `path` never see a part of it.
 
     Raises:
-        DataError: it cannot be written.
+        OSError: it cannot be written.
     """
     temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
+    path.parent.mkdir(parents=True, exist_ok=True)
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        try:
-            with open(temporary, "wb") as stream:
-                yield stream
-                stream.flush()
-                os.fsync(stream.fileno())  # else a power cut may leave the name without the content
-            os.replace(temporary, path)
-        finally:
-            temporary.unlink(missing_ok=True)
+        with open(temporary, "wb") as stream:
+            yield stream
+            stream.flush()
+            os.fsync(stream.fileno())  # else a power cut may leave the name without the content
+        os.replace(temporary, path)
+    finally:
+        # Ctrl-C included. Only a killed process leaves its temporary file, which is hidden.
+        with contextlib.suppress(OSError):
+            temporary.unlink()
+
+
+@contextlib.contextmanager
+def kept_in_cache(path: Path) -> Iterator[IO[bytes]]:
+    """Open a file of the cache as `written_whole`.
+
+    Raises:
+        DataError: it cannot be written.
+    """
+    try:
+        with written_whole(path) as stream:
+            yield stream
     except OSError as error:
         raise DataError(
             f"{path}: cannot be written ({brief(error)}); make room, or set XDG_CACHE_HOME to "

@@ -27,14 +27,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dpstudy.parts import files
-from dpstudy.parts.files import DataError, Part, Source
+from dpstudy.parts.files import DataError, Pinned, Source
 
 if TYPE_CHECKING:
     from jaxtyping import UInt8
 
-    Images = UInt8[np.ndarray, "n h w c"]
+    Pixels = UInt8[np.ndarray, "n h w c"]
     Labels = UInt8[np.ndarray, "n"]
-    Arrays = tuple[Images, Labels, Images, Labels]
+    Arrays = tuple[Pixels, Labels, Pixels, Labels]
 
 # As a page prints them.
 DATASETS = {
@@ -85,21 +85,19 @@ class Dataset:
     Attributes:
         name: One of `NAMES`.
         train_images: uint8, shape (n, height, width, channels), values 0 to 255.
-        train_labels: uint8, shape (n,), values 0 to `classes` - 1.
+        train_labels: uint8, shape (n,), values 0 to 9.
         test_images: As `train_images`.
         test_labels: As `train_labels`.
         fingerprint: SHA-256 over the content hashes. Equal fingerprints mean equal data in equal
             order.
-        classes: The number of classes.
     """
 
     name: str
-    train_images: Images
+    train_images: Pixels
     train_labels: Labels
-    test_images: Images
+    test_images: Pixels
     test_labels: Labels
     fingerprint: str
-    classes: int = 10
 
 
 # --------------------------------------------------------------------------- using the datasets
@@ -227,7 +225,7 @@ def _decode_cifar(contents: Sequence[bytes]) -> Arrays:
     return *_cifar(train), *_cifar(test)
 
 
-def _cifar(content: bytes) -> tuple[Images, Labels]:
+def _cifar(content: bytes) -> tuple[Pixels, Labels]:
     records = np.frombuffer(content, np.uint8).reshape(-1, _CIFAR_RECORD)
     channels_first = records[:, 1:].reshape(-1, *_CIFAR_IMAGE)
     return channels_first.transpose(0, 2, 3, 1), records[:, 0]
@@ -288,7 +286,7 @@ def _embedded() -> Dataset:
 # --------------------------------------------------------------------------- the table
 
 
-def _idx_parts(*hashes: str) -> tuple[Part, ...]:
+def _idx_parts(*hashes: str) -> tuple[Pinned, ...]:
     sizes = {
         "train-images-idx3-ubyte": 16 + 60_000 * 28 * 28,
         "train-labels-idx1-ubyte": 8 + 60_000,
@@ -296,7 +294,7 @@ def _idx_parts(*hashes: str) -> tuple[Part, ...]:
         "t10k-labels-idx1-ubyte": 8 + 10_000,
     }
     pairs = zip(sizes.items(), hashes, strict=True)
-    return tuple(Part((file,), sha256, size) for (file, size), sha256 in pairs)
+    return tuple(Pinned((file,), sha256, size) for (file, size), sha256 in pairs)
 
 
 SOURCES: dict[str, Source] = {
@@ -331,12 +329,12 @@ SOURCES: dict[str, Source] = {
         folder="cifar10",
         homes=("https://www.cs.toronto.edu/~kriz/cifar-10-binary.tar.gz",),
         parts=(
-            Part(
+            Pinned(
                 tuple(f"data_batch_{i}.bin" for i in range(1, 6)),
                 "e47348e92e1b30ac0f7c8442987cf05d07f7556eaf7a09b8fae52543df7266c6",
                 10_000 * _CIFAR_RECORD,
             ),
-            Part(
+            Pinned(
                 ("test_batch.bin",),
                 "c601bf85e16d3df5ce4a9a274bdaa4475e7a92eb0939ca63c602ccc780548819",
                 10_000 * _CIFAR_RECORD,

@@ -49,15 +49,15 @@ class Moment(NamedTuple):
     losses: Losses
     """From module, stored images and labels to per-example losses, as of this epoch."""
     params: nnx.State
-    epoch: Float[Array, ""]
-    """The number of epochs done."""
     train: Examples
     """`EXAMPLES` of the training set."""
-    test: Examples
 
 
 class Measure(Part):
     """A function of a moment in training."""
+
+    def check_mechanism(self, mechanism: Mechanism) -> None:
+        """Raise SpecError unless it can be taken of runs with that mechanism."""
 
     def __call__(self, moment: Moment) -> dict[str, Array]:
         """Return named arrays, of the same shapes at every moment."""

@@ -186,7 +186,7 @@ class MnistModule(nnx.Module):
         self.dense1 = Dense(side * side * second, 32, **common)
         self.dense2 = Dense(32, 10, **common)
 
-    def __call__(self, images: Float[Array, "batch 28 28 1"], activation: Activation) -> Outputs:
+    def __call__(self, images: Float[Array, "batch h w c"], activation: Activation) -> Outputs:
         """See `Network.module`."""
         first = self.conv1(images)
         x = activation.of_layer(0)(max_pool(first, stride=1))

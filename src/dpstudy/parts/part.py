@@ -151,6 +151,13 @@ def positive(of: Part, *names: str) -> None:
             raise SpecError(f"{name} must be > 0, got {getattr(of, name)}")
 
 
+def at_least(of: Part, least: float, *names: str) -> None:
+    """Raise SpecError unless the fields of a part with these `names` are `least` or more."""
+    for name in names:
+        if getattr(of, name) < least:
+            raise SpecError(f"{name} must be at least {least}, got {getattr(of, name)}")
+
+
 @functools.cache
 def _types(cls: type[Part]) -> dict[str, Any]:
     hints = typing.get_type_hints(cls)

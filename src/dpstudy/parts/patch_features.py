@@ -86,14 +86,13 @@ def _unlike(candidates: Float[np.ndarray, "n pixels"], count: int) -> np.ndarray
     return chosen
 
 
-@partial(jax.jit, static_argnames=("mirrored", "zooms", "grids"))
+@partial(jax.jit, static_argnames=("mirrored", "grids"))
 def features(
     pixels: UInt8[Array, "n h w c"],
     banks: tuple[Filters, ...],
     threshold: Array,
     *,
     mirrored: bool,
-    zooms: tuple[float, ...],
     grids: tuple[int, ...],
 ) -> Float[Array, "n features"]:
     """Return the square roots of thresholded responses, averaged over regions and over views.
@@ -103,7 +102,6 @@ def features(
         banks: filters of one size each.
         threshold: what a response must exceed, on either side.
         mirrored: whether an image's mirror image is a view of it too.
-        zooms: the views: the share of height and width that each shows, of the middle, enlarged.
         grids: into how many regions a side an image is divided, each time by itself.
     """
 
@@ -112,22 +110,12 @@ def features(
         return jnp.concatenate([_pooled(one, threshold, grids) for one in found])
 
     def of_one(image: UInt8[Array, "h w c"]) -> Float[Array, "features"]:
-        views = [_zoomed(image.astype(jnp.float32) / 255, zoom) for zoom in zooms]
-        views += [view[:, ::-1] for view in views] if mirrored else []
+        views = [image.astype(jnp.float32) / 255]
+        views += [views[0][:, ::-1]] if mirrored else []
         return jnp.sqrt(sum(map(of_view, views)) / len(views))
 
     # One image at a time: its responses stay in cache until they are pooled.
     return jax.lax.map(of_one, pixels)
-
-
-def _zoomed(image: Float[Array, "h w c"], zoom: float) -> Float[Array, "h w c"]:
-    if zoom == 1:
-        return image
-    shown = [round(zoom * size) for size in image.shape[:2]]
-    top, left = ((size - part) // 2 for size, part in zip(image.shape[:2], shown, strict=True))
-    return jax.image.resize(
-        image[top : top + shown[0], left : left + shown[1]], image.shape, "linear"
-    )
 
 
 def _responses(image: Float[Array, "h w c"], bank: Filters) -> Float[Array, "i j filters"]:

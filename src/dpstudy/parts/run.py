@@ -38,7 +38,7 @@ from dpstudy.parts.measure import Examples, Measure, Moment
 from dpstudy.parts.mechanism import FlatClipping, Mechanism, gaussian_noise
 from dpstudy.parts.network import Network, TemperedMnist
 from dpstudy.parts.optimizer import Optimizer, Sgd
-from dpstudy.parts.part import Part, SpecError, checked, number, part
+from dpstudy.parts.part import Part, SpecError, at_least, checked, number, part
 from dpstudy.parts.sampling import Poisson, Sampling
 
 if TYPE_CHECKING:
@@ -94,12 +94,13 @@ class Run(Part):
             )
         if self.dataset.release_noise and not isinstance(self.sampling, Poisson):
             raise SpecError("what a dataset releases is accounted for with Poisson batches only")
-        if self.epochs < 1:
-            raise SpecError(f"epochs must be at least 1, got {self.epochs}")
+        at_least(self, 1, "epochs")
         if not 0 <= self.seed < 2**31:
             raise SpecError(f"seed must be in [0, 2^31), got {self.seed}")
         if not 0 < self.delta < 1:
             raise SpecError(f"delta must be in (0, 1), got {self.delta}")
+        for measure in self.measures:
+            measure.check_mechanism(self.mechanism)
         kinds = [measure.kind for measure in self.measures]
         if len(set(kinds)) < len(kinds):
             raise SpecError(f"a measure is taken once, got {', '.join(map(str, kinds))}")
@@ -155,12 +156,10 @@ class Run(Part):
 
         return losses
 
-    def moment(
-        self, params: nnx.State, epoch: Float[Array, ""], train: Examples, test: Examples
-    ) -> Moment:
+    def moment(self, params: nnx.State, epoch: Float[Array, ""], train: Examples) -> Moment:
         """Return what a measure may look at after that many epochs; see `Moment`."""
         parts = self.network, self.dataset, self.mechanism, self.losses(epoch)
-        return Moment(*parts, params, epoch, train, test)
+        return Moment(*parts, params, train)
 
     def epoch_of(self, step: Int[Array, ""]) -> Float[Array, ""]:
         """Return the number of the epoch that a step, the first being 0, belongs to, from 1."""
@@ -233,3 +232,8 @@ def setting(run: Run, name: str) -> Any:
     for step in _path_to(run, name):
         value = getattr(value, step)
     return value
+
+
+def stream(key: Array, name: str) -> Array:
+    """Return one of the seed's independent streams of randomness."""
+    return jax.random.fold_in(key, ("initial", "sampling", "noise").index(name))

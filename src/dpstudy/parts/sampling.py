@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from dpstudy.parts.part import Part, SpecError, part
+from dpstudy.parts.part import Part, at_least, part
 
 if TYPE_CHECKING:
     from jaxtyping import Array, Bool, Int
@@ -43,8 +43,7 @@ class Sampling(Part):
 
     def check(self) -> None:
         """See `Part`."""
-        if self.batch < 1:
-            raise SpecError(f"batch must be at least 1, got {self.batch}")
+        at_least(self, 1, "batch")
 
     def steps_per_epoch(self, examples: int) -> int:
         """Return the number of steps in one epoch of so many `examples`."""

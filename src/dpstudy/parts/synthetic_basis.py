@@ -7,9 +7,9 @@ components. It is kept in the user's cache: fitting takes minutes.
 from __future__ import annotations
 
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 import jax
 import numpy as np
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from jaxtyping import Array, Float, UInt8
 
     Pixels = UInt8[np.ndarray, "n h w c"]
+
+Read = TypeVar("Read")
 
 # Images in one call.
 BATCH = 250
@@ -95,10 +97,18 @@ def read(path: Path) -> Basis | None:
     Raises:
         DataError: it cannot be read.
     """
+
+    def whole(stored: Mapping[str, np.ndarray]) -> Basis:
+        banks = sorted(set(stored) - set(_FIELDS))
+        return Basis(tuple(stored[bank] for bank in banks), *(stored[one] for one in _FIELDS))
+
+    return _read(path, whole)
+
+
+def _read(path: Path, wanted: Callable[[Mapping[str, np.ndarray]], Read]) -> Read | None:
     try:
         with np.load(path) as stored:
-            banks = sorted(set(stored.files) - set(_FIELDS))
-            return Basis(tuple(stored[bank] for bank in banks), *(stored[one] for one in _FIELDS))
+            return wanted(stored)
     except FileNotFoundError:
         return None
     except (ValueError, KeyError, EOFError, zipfile.BadZipFile):
@@ -109,6 +119,11 @@ def read(path: Path) -> Basis | None:
         ) from error
 
 
+def read_variances(path: Path) -> Float[np.ndarray, "components"] | None:
+    """Return the variances alone of the basis of a file; None as `read`."""
+    return _read(path, lambda stored: stored["variances"])
+
+
 def write(path: Path, basis: Basis) -> None:
     """Write a basis, whole or not at all.
 
@@ -116,5 +131,5 @@ def write(path: Path, basis: Basis) -> None:
         DataError: it cannot be written.
     """
     banks = {f"filters_{number}": bank for number, bank in enumerate(basis.filters)}
-    with files.written_whole(path) as stream:
+    with files.kept_in_cache(path) as stream:
         np.savez(stream, **banks, **{name: getattr(basis, name) for name in _FIELDS})

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dpstudy.parts import patch_features
-from dpstudy.parts.part import SpecError, part, static
+from dpstudy.parts.part import SpecError, at_least, part, static
 from dpstudy.parts.whitened import Whitened
 
 if TYPE_CHECKING:
@@ -28,7 +28,6 @@ class SyntheticFeatures(Whitened):
         large: and of 8 x 8.
         threshold: of a response, on either side.
         mirrored: whether features are averages over an image and its mirror image.
-        zooms: the shares of an image, in its middle, that they are averages over as well.
         grids: into how many regions a side the image is divided, each time by itself.
     """
 
@@ -36,18 +35,12 @@ class SyntheticFeatures(Whitened):
     large: int = 250
     threshold: float = static(0.6)
     mirrored: bool = True
-    zooms: tuple[float, ...] = static((1.0,))
     grids: tuple[int, ...] = static((3,))
 
     def check(self) -> None:
         """See `Part`."""
-        for field in ("small", "large"):
-            if getattr(self, field) < 1:
-                raise SpecError(f"{field} must be at least 1, got {getattr(self, field)}")
-        if self.threshold < 0:
-            raise SpecError(f"threshold must be at least 0, got {self.threshold}")
-        if not self.zooms or not all(0.5 <= zoom <= 1 for zoom in self.zooms):
-            raise SpecError(f"zooms must be one or more, each 0.5 to 1, got {self.zooms}")
+        at_least(self, 1, "small", "large")
+        at_least(self, 0, "threshold")
         if not self.grids or not all(1 <= grid <= 10 for grid in self.grids):
             raise SpecError(f"grids must be one or more, each 1 to 10, got {self.grids}")
         super().check()
@@ -68,10 +61,5 @@ class SyntheticFeatures(Whitened):
     def features_of(self, filters: Filters, pixels: Pixels) -> Float[Array, "n features"]:
         """See `Whitened`."""
         return patch_features.features(
-            pixels,
-            filters,
-            self.threshold,
-            mirrored=self.mirrored,
-            zooms=self.zooms,
-            grids=self.grids,
+            pixels, filters, self.threshold, mirrored=self.mirrored, grids=self.grids
         )

@@ -32,7 +32,10 @@ class _Filter(Mechanism):
         raise NotImplementedError
 
     def sum(self, batch: Microbatch, mask: Float[Array, "batch"]) -> tuple[nnx.State, Seen]:
-        """See `Mechanism`. The norm that is seen is that of the filtered gradients."""
+        """See `Mechanism`. The norm that is seen is that of the filtered gradients.
+
+        Seen as clipped are those longer than 1, with which the paper computes epsilon.
+        """
         each, gradients = batch.gradients()
         filtered = jax.tree.map(lambda g: jnp.tanh(g / self.active_range), gradients.written_out())
         squares = (jnp.sum(g**2, axis=range(1, g.ndim)) for g in jax.tree.leaves(filtered))

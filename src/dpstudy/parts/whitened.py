@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -28,7 +28,7 @@ from dpstudy.parts import (
 )
 from dpstudy.parts.dataset import Data, hold_out
 from dpstudy.parts.images import DATASETS, IMAGE_SHAPE, TRAINING_EXAMPLES
-from dpstudy.parts.part import SpecError, choose, part, static
+from dpstudy.parts.part import SpecError, at_least, choose, part, static
 from dpstudy.parts.synthetic_images import SCENES
 
 if TYPE_CHECKING:
@@ -41,6 +41,8 @@ if TYPE_CHECKING:
 
 # In place of scenes: the private images themselves, without noise. A diagnostic with no epsilon.
 OWN = "own"
+# Examples that are written out in single precision together.
+_AT_ONCE = 1_000
 
 
 @part()
@@ -87,9 +89,7 @@ class Whitened(Data):
         """See `Part`."""
         choose("dataset", self.name, DATASETS)
         choose("scenes", self.scenes, (*SCENES, OWN))
-        for field in ("synthetic", "components"):
-            if getattr(self, field) < 1:
-                raise SpecError(f"{field} must be at least 1, got {getattr(self, field)}")
+        at_least(self, 1, "synthetic", "components")
         if self.leaks and self.synthetic > TRAINING_EXAMPLES[self.name]:
             raise SpecError(
                 f"synthetic must be at most the {TRAINING_EXAMPLES[self.name]} training images of "
@@ -101,9 +101,7 @@ class Whitened(Data):
                 f"components must be at most {most:,}, as {self.synthetic:,} images with "
                 f"{self.features:,} features have, got {self.components:,}"
             )
-        for field in ("exponent", "drawn"):
-            if getattr(self, field) < 0:
-                raise SpecError(f"{field} must be at least 0, got {getattr(self, field)}")
+        at_least(self, 0, "exponent", "drawn")
         released_statistics.check_noise(self.released)
         self.check_held_out()
 
@@ -133,22 +131,20 @@ class Whitened(Data):
             DataError: see `Data`; or the features cannot be kept in the cache.
             SpecError: the synthetic images have fewer filters that differ.
         """
+        return self.load_with_mean()[0]
+
+    def load_with_mean(self) -> tuple[images.Dataset, Float[np.ndarray, "k"]]:
+        """Return the arrays, and what was taken away of each example before it had norm 1 again.
+
+        The mean is released, and costs what `release_noise` says; 0 where nothing is released.
+        Errors as `load`.
+        """
         data = self._whitened()
         if not self.released:
-            return data
-        mean = self._mean_of(data)
-        train, test = (less(part, mean) for part in (data.train_images, data.test_images))
-        return replace(data, train_images=train, test_images=test)
-
-    def released_mean(self) -> Float[np.ndarray, "k"]:
-        """Return what is taken away of each example before it has norm 1 again; errors as `load`.
-
-        It is released, and costs what `release_noise` says; 0 where nothing is released.
-        """
-        return self._mean_of(self._whitened()) if self.released else np.zeros(self.components)
-
-    def _mean_of(self, data: images.Dataset) -> Float[np.ndarray, "k"]:
-        return released_statistics.release_mean(data.train_images, self.released, self.drawn)
+            return data, np.zeros(self.components)
+        mean = released_statistics.release_mean(data.train_images, self.released, self.drawn)
+        train, test = (centred(part, mean) for part in (data.train_images, data.test_images))
+        return replace(data, train_images=train, test_images=test), mean
 
     def _whitened(self) -> images.Dataset:
         whole = images.load(self.name)
@@ -156,7 +152,11 @@ class Whitened(Data):
         shape = (count + len(whole.test_images), self.components)
         path = self._file(whole.fingerprint, "npy")
         components = feature_cache.kept(path, shape, lambda: self._components(whole))
-        found = self.scaled(components, self.basis().variances)
+        # Of the basis these alone: all of it is a gigabyte.
+        variances = synthetic_basis.read_variances(self._file("basis", "npz"))
+        if variances is None:
+            variances = self.basis().variances
+        found = self.scaled(components, variances)
         train, test = found[:count], found[count:]
         return hold_out(replace(whole, train_images=train, test_images=test), self.held_out)
 
@@ -190,11 +190,7 @@ class Whitened(Data):
     ) -> Float16[np.ndarray, "n k"]:
         """Return components divided by their variance to the `exponent`, each example of norm 1."""
         by = variances**-self.exponent
-        found = np.empty(components.shape, np.float16)
-        for start in range(0, len(found), 1000):
-            part = np.float32(components[start : start + 1000]) * by
-            found[start : start + 1000] = part / np.linalg.norm(part, axis=1, keepdims=True)
-        return found
+        return _of_norm_one(components, lambda part: part * by)
 
     def _pixels(self) -> Pixels:
         if self.leaks:
@@ -208,7 +204,7 @@ class Whitened(Data):
         return feature_cache.of_each_image(whole, of, "features", synthetic_basis.BATCH)
 
     def _file(self, what: str, ending: str) -> Path:
-        """Return a file of the cache, named by all that its content depends on."""
+        """Return a file of the cache, named by all settings that its content depends on."""
         name = self.name if self.leaks else ""
         fitted = replace(self, name=name, exponent=0.0, released=0.0, held_out=0).to_dict()
         of = json.dumps([fitted, IMAGE_SHAPE[self.name]], sort_keys=True)
@@ -216,12 +212,20 @@ class Whitened(Data):
         return files.cache_folder() / "synthetic" / f"{digest}-{what[:16]}.{ending}"
 
 
-def less(
+def centred(
     features: Float16[np.ndarray, "n k"], mean: Float[np.ndarray, "k"]
 ) -> Float16[np.ndarray, "n k"]:
     """Return features less a mean, each example of norm 1."""
-    found = np.empty_like(features)
-    for start in range(0, len(found), 1000):
-        part = features[start : start + 1000] - np.float32(mean)
-        found[start : start + 1000] = part / np.linalg.norm(part, axis=1, keepdims=True)
+    return _of_norm_one(features, lambda part: part - np.float32(mean))
+
+
+def _of_norm_one(
+    features: Float16[np.ndarray, "n k"],
+    change: Callable[[Float[np.ndarray, "part k"]], Float[np.ndarray, "part k"]],
+) -> Float16[np.ndarray, "n k"]:
+    """Return what a change makes of features, each example of norm 1; some at a time."""
+    found = np.empty(features.shape, np.float16)
+    for start in range(0, len(found), _AT_ONCE):
+        part = change(np.float32(features[start : start + _AT_ONCE]))
+        found[start : start + _AT_ONCE] = part / np.linalg.norm(part, axis=1, keepdims=True)
     return found

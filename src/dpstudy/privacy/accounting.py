@@ -150,7 +150,9 @@ def noise_multiplier_for(
     if steps == 0:
         raise UserError("steps must be at least 1 to calibrate noise, got 0")
     check_range(sampling_probability, 1.0, steps)
-    return _calibrate(epsilon, sampling_probability, steps, delta, accountant, release_noise)
+    found = _calibrate(epsilon, sampling_probability, steps, delta, accountant, release_noise)
+    check_range(sampling_probability, found, steps)
+    return found
 
 
 def sampling_probability_of(*, examples: int, batch: int) -> float:

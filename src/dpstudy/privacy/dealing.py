@@ -24,7 +24,7 @@ import numpy as np
 from jax.flatten_util import ravel_pytree
 
 from dpstudy.parts.mechanism import Microbatch
-from dpstudy.privacy.canaries import Trials
+from dpstudy.privacy.canaries import Trials, in_units_of_noise
 
 if TYPE_CHECKING:
     from flax import nnx
@@ -167,12 +167,11 @@ def _sum_of(
 ) -> Callable[[Float[Array, "chunk"]], Float[Array, "numbers"]]:
     """Return the function from examples' weights to their sum, flat, in units of the noise."""
     graph, losses = run.network.graph(), run.losses(jnp.float32(1))
-    deviations = run.mechanism.noise(params)
 
     def total(weights: Float[Array, "chunk"]) -> Float[Array, "numbers"]:
         batch = Microbatch(graph, losses, params, images, labels)
         summed, _ = run.mechanism.sum(batch, weights)
-        return ravel_pytree(jax.tree.map(jnp.divide, summed, deviations))[0]
+        return in_units_of_noise(run, summed)
 
     return total
 

@@ -26,7 +26,7 @@ down.
 
 So where every noisy sum is seen, as all accounting here assumes, no accountant that knows of
 clipping, noise and shuffling alone can certify a smaller epsilon. That a given network's gradients
-come near this case is not said. The neighbour has an example blanked, as in `privacy.py`. The
+come near this case is not said. The neighbour has an example blanked, as in `run_epsilon.py`. The
 formula for Poisson sampling covers that neighbour too: a sampled batch does not tell a blank
 example from none.
 """

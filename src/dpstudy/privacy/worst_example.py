@@ -14,6 +14,7 @@ import jax
 import jax.numpy as jnp
 import optax
 
+from dpstudy.parts.run import stream
 from dpstudy.privacy.canaries import Example, contribution
 
 if TYPE_CHECKING:
@@ -82,8 +83,7 @@ def search(
 
 def drawn_weights(run: Run) -> nnx.State:
     """Return the weights that training starts from."""
-    # The first of the seed's streams of randomness in the training loop, which this does not see.
-    return run.network.initial(jax.random.fold_in(jax.random.key(run.seed), 0))
+    return run.network.initial(stream(jax.random.key(run.seed), "initial"))
 
 
 @partial(jax.jit, static_argnums=(0, 1))

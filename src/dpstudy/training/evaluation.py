@@ -10,6 +10,7 @@ from flax import nnx
 from jax.sharding import PartitionSpec
 
 from dpstudy.gradients import devices
+from dpstudy.parts.dataset import AT_ONCE
 from dpstudy.parts.measure import Examples
 
 if TYPE_CHECKING:
@@ -17,9 +18,6 @@ if TYPE_CHECKING:
     from jaxtyping import Array, Bool, Float
 
     from dpstudy.parts.run import Run
-
-# Intermediates of larger batches leave a core's cache, and take half as long again or more.
-BATCH = 100
 
 
 class Scores(NamedTuple):
@@ -33,7 +31,7 @@ class Scores(NamedTuple):
 def evaluate(
     mesh: Mesh, runs: Run, params: nnx.State, epochs: Float[Array, "runs"], test: Examples
 ) -> Scores:
-    """Evaluate each run on the test set, which must be a multiple of the evaluation batch.
+    """Evaluate each run on the test set, which must be a multiple of `AT_ONCE`.
 
     Devices that share a run share the test set, where it can be shared evenly in batches.
 
@@ -55,7 +53,7 @@ def evaluate(
 
         return jax.lax.map(of_batch, test)
 
-    batches = jax.tree.map(lambda x: x.reshape(-1, BATCH, *x.shape[1:]), test)
+    batches = jax.tree.map(lambda x: x.reshape(-1, AT_ONCE, *x.shape[1:]), test)
     even = len(batches.labels) % mesh.shape[devices.EXAMPLES] == 0
     spread = {"data_in": PartitionSpec(devices.EXAMPLES), "out": devices.EACH_SHARE} if even else {}
     return devices.over_runs(one, mesh, data=1, **spread)(runs, params, epochs, batches)
@@ -68,18 +66,15 @@ def measure(
     params: nnx.State,
     epochs: Float[Array, "runs"],
     train: Examples,
-    test: Examples,
 ) -> dict[str, Array]:
     """Take each run's measures; named "norms.gradient" and so on, by the measure's kind."""
 
-    def one(
-        run: Run, params: nnx.State, epoch: Array, train: Examples, test: Examples
-    ) -> dict[str, Array]:
-        moment = run.moment(params, epoch, train, test)
+    def one(run: Run, params: nnx.State, epoch: Array, train: Examples) -> dict[str, Array]:
+        moment = run.moment(params, epoch, train)
         return {
             f"{each.kind}.{name}": array
             for each in run.measures
             for name, array in each(moment).items()
         }
 
-    return devices.over_runs(one, mesh, data=2)(runs, params, epochs, train, test)
+    return devices.over_runs(one, mesh, data=1)(runs, params, epochs, train)

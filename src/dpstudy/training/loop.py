@@ -22,7 +22,7 @@ from flax import nnx
 from dpstudy.gradients import devices
 from dpstudy.parts import mechanism
 from dpstudy.parts.measure import Examples, probe
-from dpstudy.parts.run import cohort_of
+from dpstudy.parts.run import cohort_of, stream
 from dpstudy.training import accumulate, evaluation, shares
 
 if TYPE_CHECKING:
@@ -109,7 +109,7 @@ def train(
         raise ValueError("runs of one cohort differ in more than numbers")
     mesh = devices.mesh_for(len(runs)) if mesh is None else mesh
     train_set = Examples(data.train_images, data.train_labels)
-    sets = devices.everywhere(
+    train_set, *others = devices.everywhere(
         (train_set, probe(train_set), Examples(data.test_images, data.test_labels)), mesh
     )
     keys = jnp.stack([jax.random.key(run.seed) for run in runs])
@@ -118,14 +118,14 @@ def train(
     # Laid out as an epoch leaves them, or the second epoch would be compiled anew.
     cohort, keys, states = devices.of_each_run((stack(runs), keys, states), mesh)
     if fresh:
-        yield _look(mesh, cohort, states, None, *sets), states
+        yield _look(mesh, cohort, states, None, *others), states
     one_epoch = train_epoch if mesh.shape[devices.EXAMPLES] == 1 else train_epoch_in_shares
     done = int(states.step[0]) // runs[0].steps_per_epoch
     for _ in range(done, runs[0].epochs):
-        states, seen = one_epoch(mesh, microbatch, cohort.of_a_step(), keys, states, sets[0])
+        states, seen = one_epoch(mesh, microbatch, cohort.of_a_step(), keys, states, train_set)
         if states.overflow.any():
             raise TrainingError(f"a Poisson draw exceeded its capacity by step {states.step[0]}")
-        yield _look(mesh, cohort, states, seen, *sets), states
+        yield _look(mesh, cohort, states, seen, *others), states
         if (states.diverged_at >= 0).all():
             return
 
@@ -143,7 +143,7 @@ def item(index: int, tree: Any) -> Any:
 def start(run: Run) -> State:
     """Return the state before a run's first step."""
     key = jax.random.key(run.seed)
-    params = run.network.initial(_stream(key, "initial"))
+    params = run.network.initial(stream(key, "initial"))
     return State(
         params,
         run.update_rule(params, key).init(params),
@@ -158,7 +158,6 @@ def _look(
     cohort: Run,
     states: State,
     seen: mechanism.Seen | None,
-    _: Examples,
     probed: Examples,
     test_set: Examples,
 ) -> list[Epoch | Divergence]:
@@ -167,7 +166,7 @@ def _look(
     test = evaluation.evaluate(mesh, cohort.of_a_step(), states.params, epochs, test_set)
     measured = {}
     if cohort.measures:
-        measured = evaluation.measure(mesh, cohort, states.params, epochs, probed, test_set)
+        measured = evaluation.measure(mesh, cohort, states.params, epochs, probed)
     # One transfer each: indexing device arrays would be one for each number.
     left = states._replace(params=None, optimizer=None)
     left, *rest = jax.device_get((left, epochs, seen, test, measured))
@@ -311,7 +310,7 @@ def updated(
     seen: mechanism.Seen,
 ) -> State:
     """Return the state after a step, from its sum of (clipped) gradients: add noise, update."""
-    rule = run.update_rule(state.params, _stream(key, "noise"))
+    rule = run.update_rule(state.params, stream(key, "noise"))
     updates, optimizer_state = rule.update(total, state.optimizer, state.params)
     params = optax.apply_updates(state.params, updates)
     finite = jnp.isfinite(optax.tree.norm(params)) & jnp.isfinite(seen.loss)
@@ -328,14 +327,14 @@ def updated(
 def order_of_epoch(run: Run, key: Array, step: Int[Array, ""]) -> Int[Array, "examples"] | None:
     """Return the permutation that the epoch of a step goes by; None if it draws at every step."""
     epoch = step // run.steps_per_epoch
-    return run.sampling.order(_stream(key, "sampling"), run.dataset.examples, epoch)
+    return run.sampling.order(stream(key, "sampling"), run.dataset.examples, epoch)
 
 
 def draw_examples(
     run: Run, key: Array, order: Int[Array, "examples"] | None, step: Int[Array, ""]
 ) -> Draw:
     """Draw the examples of one step, in an epoch of that order."""
-    return run.sampling.draw(_stream(key, "sampling"), run.dataset.examples, order, step)
+    return run.sampling.draw(stream(key, "sampling"), run.dataset.examples, order, step)
 
 
 def sum_over(
@@ -350,8 +349,3 @@ def sum_over(
 
     nothing = (jax.tree.map(jnp.zeros_like, state.params), mechanism.nothing_seen())
     return accumulate.over_examples(part, nothing, draw, train, microbatch)
-
-
-def _stream(key: Array, name: str) -> Array:
-    """Return one of the seed's independent streams of randomness."""
-    return jax.random.fold_in(key, ("initial", "sampling", "noise").index(name))

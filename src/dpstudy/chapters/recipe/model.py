@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import tempfile
 import zipfile
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,7 +18,7 @@ from dpstudy.parts.files import DataError
 from dpstudy.parts.images import IMAGE_SHAPE
 from dpstudy.parts.part import SpecError
 from dpstudy.parts.synthetic_features import SyntheticFeatures
-from dpstudy.parts.whitened import less
+from dpstudy.parts.whitened import centred
 
 if TYPE_CHECKING:
     from jaxtyping import Float, Int, UInt8
@@ -31,7 +34,7 @@ class Model:
     Attributes:
         features: that the head was trained on.
         kernel: of the head, a column a class.
-        mean: that is taken away of features, as `SyntheticFeatures.released_mean`.
+        mean: that is taken away of features, as `SyntheticFeatures.load_with_mean` returns it.
     """
 
     features: SyntheticFeatures
@@ -60,7 +63,7 @@ class Model:
             part = slice(start, start + synthetic_basis.BATCH)
             components = np.asarray(self.features.components_of(basis, images[part]))
             scaled = self.features.scaled(components, basis.variances)
-            found[part] = (less(scaled, self.mean) @ self.kernel).argmax(1)
+            found[part] = (centred(scaled, self.mean) @ self.kernel).argmax(1)
         return found
 
     def save(self, path: Path) -> None:
@@ -70,8 +73,24 @@ class Model:
             DataError: it cannot be written.
         """
         spec = json.dumps(self.features.to_dict())
-        with files.written_whole(path) as stream:
+        with _writing(path), files.written_whole(path) as stream:
             np.savez(stream, features=spec, kernel=self.kernel, mean=self.mean)
+
+
+def check_place(path: Path) -> None:
+    """Raise DataError unless a model can be written there: known before it is trained."""
+    with _writing(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        tempfile.TemporaryFile(dir=path.parent).close()
+
+
+@contextlib.contextmanager
+def _writing(path: Path) -> Iterator[None]:
+    """Say in one line that a model cannot be written there."""
+    try:
+        yield
+    except OSError as error:
+        raise DataError(f"{path}: cannot be written ({files.brief(error)})") from error
 
 
 def load(path: str | Path) -> Model:
