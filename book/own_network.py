@@ -22,7 +22,7 @@ def losses(network, x, y):
 batch, steps, q = 200, 200, 200 / len(x)
 gradient, params = private_gradient(model, losses, clip_norm=1.0)
 sigma = noise_multiplier_for(3.0, sampling_probability=q, steps=steps, delta=1e-5)
-noise = gaussian_noise(sigma * gradient.sensitivity, jax.random.key(1))
+noise = gaussian_noise(sigma * gradient.sensitivity, jax.random.key(2))
 optimizer = optax.chain(noise, optax.scale(1 / batch), optax.sgd(0.5, momentum=0.9))
 
 
@@ -33,7 +33,7 @@ def step(state, key):
     return (optax.apply_updates(state[0], updates), optimizer_state), None
 
 
-keys = jax.random.split(jax.random.key(2), steps)
+keys = jax.random.split(jax.random.key(3), steps)
 (params, _), _ = jax.lax.scan(step, (params, optimizer.init(params)), keys)
 logits = nnx.merge(gradient.graph, params)(jnp.asarray(data.test_images / 255.0, jnp.float32))
 print(f"test accuracy {(logits.argmax(1) == data.test_labels).mean():.3f} at epsilon 3")

@@ -25,7 +25,7 @@ def loss(params, x, y):
 batch, steps, q = 200, 200, 200 / len(x)
 clipped = jax_privacy.clipped_grad(loss, l2_clip_norm=1.0, batch_argnums=(1, 2))
 sigma = noise_multiplier_for(3.0, sampling_probability=q, steps=steps, delta=1e-5)
-noise = gaussian_noise(sigma * clipped.sensitivity(), jax.random.key(1))
+noise = gaussian_noise(sigma * clipped.sensitivity(), jax.random.key(2))
 optimizer = optax.chain(noise, optax.scale(1 / batch), optax.sgd(0.5, momentum=0.9))
 
 
@@ -39,7 +39,7 @@ def step(state, key):
     return (optax.apply_updates(params, updates), optimizer_state), None
 
 
-keys = jax.random.split(jax.random.key(2), steps)
+keys = jax.random.split(jax.random.key(3), steps)
 (params, _), _ = jax.lax.scan(step, (params, optimizer.init(params)), keys)
 logits = nnx.merge(graph, params)(jnp.asarray(mnist.test_images / 255.0, jnp.float32))
 print(f"test accuracy {(logits.argmax(1) == mnist.test_labels).mean():.3f} at epsilon 3")

@@ -89,7 +89,7 @@ recipe.transferred(search)
 # One change at a time. The private images' own covariance is a diagnostic: it has no ε.
 
 # %% tags=["remove-input"]
-recipe.changed(parts, parts)
+recipe.changed(parts)
 
 # %% [markdown]
 # ### Do the remedies still help?
@@ -100,7 +100,7 @@ recipe.changed(parts, parts)
 # is 0.08 below and 0.01 above. Clips inside backpropagation were not tried.
 
 # %% tags=["remove-input"]
-recipe.changed(remedies, parts)
+recipe.changed(remedies)
 
 # %% [markdown]
 # ## Ten methods at one ε

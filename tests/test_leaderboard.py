@@ -229,7 +229,7 @@ def test_a_change_counts_with_its_best_rate_once_all_are_stored(results):
             [run, _] = parts.variants[f"{label}, rate x {multiple:g}"]
             store.write(store.runs_folder(), result_of(run, accuracy=accuracy))
     reading = read(parts).on("fashion-mnist")
-    [row] = recipe_page.changed(reading, reading).data.itertuples()
+    [row] = recipe_page.changed(reading).data.itertuples()
     assert (row.change, row.accuracy) == ("a bias", 0.85)
     assert row.points == pytest.approx(-5)
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from itertools import pairwise
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -19,7 +21,7 @@ from dpstudy.parts import (
 from dpstudy.parts.feature_networks import LinearHead
 from dpstudy.parts.mechanism import FlatClipping
 from dpstudy.parts.part import SpecError, checked
-from dpstudy.parts.run import Run, vary
+from dpstudy.parts.run import Run, stream, vary
 from dpstudy.parts.scattering import Scattering
 from dpstudy.parts.synthetic_features import SyntheticFeatures
 from dpstudy.parts.whitened import OWN
@@ -251,3 +253,32 @@ def test_scattering_is_whitened_by_synthetic_images(cache):
     left, values, _ = np.linalg.svd(standard, full_matrices=False)
     np.testing.assert_allclose(np.abs(found), np.abs(left * values)[:, :30], atol=0.05)
     assert small.load().train_images.shape == (4_000, 30)
+
+
+# --- what is drawn by one seed ----------------------------------------------------------------
+
+
+def test_training_draws_by_no_key_that_images_are_drawn_by():
+    """Else the features tell the noise, and epsilon is not what it is said to be."""
+    run = Run(dataset=SyntheticFeatures(drawn=7), network=LinearHead(), seed=7)
+    of_seed = jax.random.key(run.seed)
+    images = jax.vmap(partial(jax.random.fold_in, of_seed))(jnp.arange(run.dataset.synthetic))
+    parts = jax.vmap(lambda key: jax.random.split(key, 8))(images).reshape(-1)
+    streams = [stream(run.key, name) for name in ("initial", "sampling", "noise")]
+    steps = jax.vmap(partial(jax.random.fold_in, streams[2]))(jnp.arange(1_000))
+    draws = jax.vmap(partial(jax.random.fold_in, streams[1]))(jnp.arange(1_000))
+    trained = jnp.concatenate([jnp.stack([*streams, run.key]), steps, draws])
+    drawn = jnp.concatenate([of_seed[None], images, parts])
+    trained, drawn = (set(map(bytes, np.asarray(jax.random.key_data(k)))) for k in (trained, drawn))
+    assert len(trained) == 2_004 and not trained & drawn
+
+
+def test_what_is_released_has_noise_that_filters_are_not_drawn_by(monkeypatch):
+    by = []
+    new = np.random.default_rng
+    monkeypatch.setattr(np.random, "default_rng", lambda seed: by.append(seed) or new(seed))
+    seeded = replace(SMALL, released=50.0, drawn=3)
+    seeded.filters(leaves(20, GREY))
+    seeded.load_with_mean()
+    first, *_, last = (new(seed).integers(2**63, size=8) for seed in by)
+    assert not set(first) & set(last)

@@ -73,6 +73,11 @@ class Data(Part):
         """Whether features are fitted to private images without noise. Then there is no epsilon."""
         return False
 
+    @property
+    def draws(self) -> bool:
+        """Whether something of it is drawn: what noise is drawn by must then be another key."""
+        return False
+
     def at_seed(self, seed: int) -> Data:
         """Return the dataset of the run with that seed: the same, unless the dataset is drawn."""
         del seed

@@ -81,7 +81,9 @@ def bounded_sums(
 
 
 def release_mean(
-    features: Float16[np.ndarray, "n k"], noise_multiplier: float, seed: int
+    features: Float16[np.ndarray, "n k"],
+    noise_multiplier: float,
+    seed: int | np.random.SeedSequence,
 ) -> Float[np.ndarray, "k"]:
     """Release the mean of vectors of norm 1, with Gaussian noise of that multiplier on their sum.
 

@@ -48,6 +48,10 @@ if TYPE_CHECKING:
     from dpstudy.gradients.layers import Losses
 
 
+# Of the key of a run whose dataset draws: no image has so large a number.
+_TRAINING = 2**32 - 1
+
+
 @part()
 class Run(Part):
     """One training run, complete.
@@ -124,6 +128,16 @@ class Run(Part):
     def sampling_probability(self) -> float:
         """Probability q with which an example takes part in one step."""
         return self.sampling.batch / self.dataset.examples
+
+    @property
+    def key(self) -> Array:
+        """The key of all that training draws: weights, batches, noise.
+
+        Where the dataset draws as well, by the key of a seed, it is another: epsilon is that of
+        noise which the features tell nothing of.
+        """
+        key = jax.random.key(self.seed)
+        return jax.random.fold_in(key, _TRAINING) if self.dataset.draws else key
 
     @property
     def steps_per_epoch(self) -> int:
@@ -235,5 +249,5 @@ def setting(run: Run, name: str) -> Any:
 
 
 def stream(key: Array, name: str) -> Array:
-    """Return one of the seed's independent streams of randomness."""
+    """Return one of the independent streams of randomness of a run's key."""
     return jax.random.fold_in(key, ("initial", "sampling", "noise").index(name))

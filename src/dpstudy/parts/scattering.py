@@ -66,6 +66,11 @@ class Scattering(Data):
         """See `Data`."""
         return self.released / math.sqrt(2) if self.released else None
 
+    @property
+    def draws(self) -> bool:
+        """See `Data`: the images that bound what is released."""
+        return self.released > 0
+
     def load(self) -> images.Dataset:
         """See `Data`. The first time that a user loads a dataset takes minutes.
 

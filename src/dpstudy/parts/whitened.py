@@ -116,6 +116,11 @@ class Whitened(Data):
         return self.released or None
 
     @property
+    def draws(self) -> bool:
+        """See `Data`: synthetic images and filters."""
+        return True
+
+    @property
     def image_shape(self) -> tuple[int, ...]:
         """See `Data`."""
         return (self.components,)
@@ -142,7 +147,9 @@ class Whitened(Data):
         data = self._whitened()
         if not self.released:
             return data, np.zeros(self.components)
-        mean = released_statistics.release_mean(data.train_images, self.released, self.drawn)
+        # Its noise must not be what the filters are drawn by.
+        [noise] = np.random.SeedSequence(self.drawn).spawn(1)
+        mean = released_statistics.release_mean(data.train_images, self.released, noise)
         train, test = (centred(part, mean) for part in (data.train_images, data.test_images))
         return replace(data, train_images=train, test_images=test), mean
 

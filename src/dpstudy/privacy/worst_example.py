@@ -83,7 +83,7 @@ def search(
 
 def drawn_weights(run: Run) -> nnx.State:
     """Return the weights that training starts from."""
-    return run.network.initial(stream(jax.random.key(run.seed), "initial"))
+    return run.network.initial(stream(run.key, "initial"))
 
 
 @partial(jax.jit, static_argnums=(0, 1))

@@ -112,7 +112,7 @@ def train(
     train_set, *others = devices.everywhere(
         (train_set, probe(train_set), Examples(data.test_images, data.test_labels)), mesh
     )
-    keys = jnp.stack([jax.random.key(run.seed) for run in runs])
+    keys = jnp.stack([run.key for run in runs])
     fresh = states is None
     states = stack([start(run) for run in runs]) if fresh else states
     # Laid out as an epoch leaves them, or the second epoch would be compiled anew.
@@ -142,7 +142,7 @@ def item(index: int, tree: Any) -> Any:
 
 def start(run: Run) -> State:
     """Return the state before a run's first step."""
-    key = jax.random.key(run.seed)
+    key = run.key
     params = run.network.initial(stream(key, "initial"))
     return State(
         params,

@@ -189,47 +189,58 @@ def transferred(reading: Reading) -> Table | Note:
 
 
 @for_each_dataset("The recipe, changed")
-def changed(reading: Reading, plain: Reading) -> Table | Note:
-    """Return what each change of the recipe does to its held-out accuracy.
-
-    Args:
-        reading: of the changes.
-        plain: that the unchanged recipe is in.
-    """
-    base = _best_of_rates(plain).get(PLAIN)
-    found = _best_of_rates(reading)
+def changed(reading: Reading) -> Table | Note:
+    """Return what each change of the recipe does to its held-out accuracy."""
+    found = best_of_rates(reading)
+    base = found.pop(PLAIN, None)
     if base is None:
         return Note("The recipe, changed", "The unchanged recipe is not stored yet.")
-    rows = [
-        {"change": name, "accuracy": value, "points": 100 * (value - base)}
-        for name, value in found.items()
-        if name != PLAIN
-    ]
+    rows = [{"change": name} | _gained(accuracy, base) for name, accuracy in found.items()]
     if not rows:
         return not_yet_run("The recipe, changed", reading.command)
-    apart = 2 * (2 * base * (1 - base) / HELD_OUT) ** 0.5
+    several = reading.experiment.best_seeds
+    seeds = f"seeds 1 to {several}, which did not choose the rate," if several else "one seed,"
+    percent = dict.fromkeys(("accuracy", "low", "high"), "{:+.2f}") | {"accuracy": "{:.2%}"}
     return Table(
         name=reading.experiment.name,
         caption=(
             f"{DATASETS[dataset_of(reading)]}: accuracy on {HELD_OUT:,} held-out examples at the "
-            f"best of its rates, one seed, and points over the recipe's {base:.2%} at an exponent "
-            f"of {recipe(dataset_of(reading)).dataset.exponent:g}. Less than "
-            f"{100 * apart:.1f} points could be chance. "
-            f"{spent_on_fewer(plain.finals.epsilon_pld.max())}"
+            f"best of its rates, {seeds} and points over the recipe's {base.mean():.2%} at an "
+            f"exponent of {recipe(dataset_of(reading)).dataset.exponent:g}"
+            f"{', with their 95 % interval' if several else ''}. "
+            f"{spent_on_fewer(reading.finals.epsilon_pld.max())}"
         ),
         data=pd.DataFrame(rows),
-        formats={"accuracy": "{:.2%}", "points": "{:+.1f}"},
+        formats=percent | {"points": "{:+.2f}"},
+        merged={"points": "{points} ({low} to {high})"} if several else {},
     )
 
 
-def _best_of_rates(reading: Reading) -> dict[str, float]:
-    """Return the best held-out accuracy of each change all of whose rates are stored."""
-    finals = reading.finals
+def _gained(accuracy: pd.Series, base: pd.Series) -> dict[str, float]:
+    """Return a mean accuracy, and the points over another, with an interval if it has seeds."""
+    points = 100 * (accuracy - base)
+    said = {"accuracy": accuracy.mean(), "points": points.mean()}
+    if len(points) == 1:
+        return said
+    gain = Estimate.mean(points)
+    return said | {"low": gain.low, "high": gain.high}
+
+
+def best_of_rates(reading: Reading) -> dict[str, pd.Series]:
+    """Return the held-out accuracy by seed at the best rate of each change.
+
+    Of the seeds that had no part in the choice, where there are such; else of the one that chose.
+    Of changes all of whose runs are stored.
+    """
+    finals, found = reading.finals, {}
     if finals.empty:
-        return {}
-    by_label = finals.set_index("label").test_accuracy
-    return {
-        best.removesuffix(", best"): by_label[list(labels)].max()
-        for best, labels in reading.experiment.groups.items()
-        if set(labels) <= set(by_label.index)
-    }
+        return found
+    of_seed = finals.set_index("seed").test_accuracy
+    several = reading.experiment.best_seeds
+    for best, labels in reading.experiment.groups.items():
+        tried = of_seed[finals.label.isin(labels).to_numpy()]
+        trained = of_seed[(finals.label == best).to_numpy()]
+        if len(tried) == len(labels) and len(trained) == several:
+            name = best.removesuffix(", best")
+            found[name] = trained if several else tried[tried == tried.max()].head(1)
+    return found
