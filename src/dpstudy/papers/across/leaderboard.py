@@ -1,10 +1,10 @@
-"""The leaderboard: every method at one true ε, each at its own best of the same three rates.
+"""The leaderboard: every method at one true ε, each at its own best of three rates.
 
 Networks on pixels have 1,024 expected examples a step and 40 epochs; features have larger batches.
 Where an example's whole gradient is clipped, it is to 0.1, the recipe's to 0.25. What a remedy adds
-is set as its chapter found best, or as its paper prints it. Three learning rates are tried with
-10,000 training examples held out, with the noise of ε = 3. The best is trained on all examples at
-each ε with five seeds, so that the test set is touched once.
+is set as its chapter found best, by test accuracy, or as its paper prints it. Three learning rates
+are tried with 10,000 training examples held out, with the noise of ε = 3. The best is trained on
+all examples at each ε with five seeds.
 """
 
 from __future__ import annotations

@@ -99,6 +99,8 @@ LEFT_OUT = Experiment(
 # --- At an equal true epsilon of 3 ----------------------------------------------------------------
 
 BATCHES, EPOCHS = (256, 512, 1024, 2048), (10, 20, 40)
+# Of what is searched on a grid.
+ENDS = {"batch": (BATCHES[0], BATCHES[-1]), "epochs": (EPOCHS[0], EPOCHS[-1])}
 TRIED = 16
 MECHANISMS = {
     "flat clipping": FlatClipping,

@@ -26,6 +26,7 @@ from dpstudy.page.techniques import techniques
 from dpstudy.page.words import caption
 from dpstudy.papers.tanh_filter.experiments import (
     AT_EQUAL_EPSILON,
+    ENDS,
     EXPANSIONS,
     MECHANISMS,
     RANGES,
@@ -229,4 +230,5 @@ def at_equal_epsilon(reading: Reading) -> Table:
         settings=SEARCHED,
         name="tanh-filter-at-equal-epsilon",
         shown=f"the best of {TRIED} settings each at ε = 3, by seed 0, trained again",
+        ranges=lambda _: ENDS,
     )
