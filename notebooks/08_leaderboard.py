@@ -108,9 +108,9 @@ recipe.changed(remedies, parts)
 # Of these only the recipe has been run. Methods on pixels use the network of
 # {cite:t}`papernot2021tempered` with 1,024 expected examples a step, 40 epochs and a clip at 0.1;
 # backpropagation clipping has its own bounds and network, without biases, and features have larger
-# batches. The learning rate is chosen of three by 10,000 training examples that are held out, with
-# the noise of ε = 3. What a remedy adds, such as the range of the tanh filter, is set as its
-# chapter found best, by test accuracy: that favours the remedies.
+# batches. At each ε the learning rate is chosen of three by 10,000 training examples that are held
+# out, with the noise of that ε. What a remedy adds, such as the range of the tanh filter, is set as
+# its chapter found best, by test accuracy: that favours the remedies.
 
 # %% tags=["remove-input"]
 mnist, fashion, factorial = (
