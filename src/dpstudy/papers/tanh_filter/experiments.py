@@ -85,6 +85,7 @@ CHANGES = {
     "network twice as wide": vary(TUTORIAL, width=2.0),
 }
 # As much noise, and a clip that no gradient reaches: is it tanh that helps, or not to clip?
+NO_CLIP = "the noise alone, no clip"
 UNBOUNDED = vary(TUTORIAL, clip_norm=1000.0, noise_multiplier=SIGMA / 1000)
 
 LEFT_OUT = Experiment(
@@ -93,7 +94,7 @@ LEFT_OUT = Experiment(
     variants={
         **{f"DP-SGD, {change}": (run,) for change, run in CHANGES.items()},
         **{f"filter, {change}": (_filtered(run),) for change, run in CHANGES.items()},
-        "the noise alone, no clip": (UNBOUNDED,),
+        NO_CLIP: (UNBOUNDED,),
     },
     seeds={"mnist": 2},
     in_smoke=("filter, rate 0.5",),
