@@ -14,10 +14,12 @@ from dpstudy.page.results import gain
 from dpstudy.papers import find
 from dpstudy.papers.tanh_filter import figures
 from dpstudy.papers.tanh_filter.experiments import (
+    ACTIVE_RANGES,
     AT_EQUAL_EPSILON,
     ENDS,
     EXPANSIONS,
     MECHANISMS,
+    NO_CLIP,
     TRIED,
 )
 
@@ -177,19 +179,31 @@ def test_where_the_filter_with_a_clip_is_ahead_steps_are_long():
     assert len(ahead) == 6 and set(longest) < set(ahead)
 
 
-def test_noise_for_root_n_wants_a_small_active_range():
-    name = "filter, noise for root n"
-    [k] = {result.run.mechanism.active_range for _, result in best(name).own.found}
-    says(f"the search takes $k$ = {k:.3f}, the least that was tried")
-    found = readings.read(AT_EQUAL_EPSILON, dataset="mnist").found
-    ends = {
-        one.run.mechanism.active_range: percent(one.curve["test_accuracy"][-1])
-        for label, one in found
-        if label.startswith(f"{name}, ") and label != f"{name}, best"
-    }
-    assert (k, len(ends)) == (min(ends), TRIED)
-    first, second = sorted(ends)[-2:]
-    says(f"at {first:.2f} and {second:.2f}, end at {ends[first]} and {ends[second]} %")
+def test_no_active_range_passes_flat_clipping():
+    reading = readings.read(find("tanh-filter-active-range"))
+    shown = figures.active_ranges(reading, readings.read(AT_EQUAL_EPSILON, dataset="mnist"))
+    ends = shown.parts[0].data if hasattr(shown, "parts") else shown.data
+    ends = ends.set_index("technique")["median"].map(percent)
+    clipped, rooted = (
+        [end for label, end in ends.items() if label.startswith(f"{name}, k = ")]
+        for name in ACTIVE_RANGES
+    )
+    flat = ends["flat clipping"]
+    assert (len(clipped), len(rooted)) == (6, 4) and max(clipped, key=float) <= flat
+    assert clipped == sorted(clipped, key=float)
+    says("ends at {}, {}, {}, {}, {} and {} % as $k$ grows".format(*clipped))
+    says(f"from 0.0001 to 10 by factors of ten, flat clipping at {flat} %")
+    says("it ends at {}, {}, {} and {} % with $k$ from".format(*rooted))
+    says(f"it comes to flat clipping, {clipped[4]} against {flat} %, one seed")
+
+
+def test_what_gains_is_not_to_clip():
+    unclipped = line("left-out", NO_CLIP)
+    assert unclipped.own.curves.clipped_fraction.max() == 0
+    ends = [percent(end) for end in unclipped.accuracy]
+    says("two seeds end at {} and {} %".format(*ends))
+    says("The same noise with neither clip nor filter ends at {} and {} %,".format(*ends))
+    says(f"where the filter's five seeds have {median('figures', RANGE)} % in the median")
 
 
 def test_most_winners_take_all_the_epochs_that_were_tried():
@@ -221,6 +235,8 @@ def test_what_is_not_printed():
     assert 0.75 < (tanh - relu) / gain(line("figures", RANGE), line("figures", FLAT))["points"] < 1
     slow = [line("left-out", f"{of}, rate 0.05") for of in ("filter", "DP-SGD")]
     says(f"the filter's lead is {percent(gain(*slow)['points'])} points")
+    wide = [line("left-out", f"{of}, network twice as wide") for of in ("filter", "DP-SGD")]
+    says(f"On a network twice as wide its lead is {percent(gain(*wide)['points'])} points")
     fast = line("left-out", "filter, rate 0.5").accuracy
     assert sorted(fast > 0.9) == [False, True]
 
