@@ -98,7 +98,7 @@ def test_bought_with_privacy():
         f"with weights as training starts from them it is {rounded_down(drawn['lower_bound'])} too"
     )
     rows = figures.epsilons(readings.read(find("tanh-filter-figures"), dataset="mnist"))
-    shown = rows.data.set_index("technique")["ε audited, at least"].dropna()
+    shown = rows.data.set_index("technique")["ε at least"].dropna()
     assert shown.to_dict() == {RANGE: record["lower_bound"]}
     by_pld = line("figures", FLAT).value("epsilon_pld")
     says(f"by PLD, as the other ε, a sensitivity of 1 gives {by_pld:.2f}")
