@@ -203,7 +203,7 @@ def test_at_equal_effort_it_gains_but_for_tanh_on_mnist():
     assert best == halved
     mnist, fashion = (gained(dataset, "composite", "relu") for dataset in SMALL)
     assert float(mnist[1]) > 0 and float(fashion[1]) > 0
-    says("it gains more: {} points on MNIST ({} to {}) and".format(*mnist))
+    says("the whole loss gains more: {} points on MNIST ({} to {}) and".format(*mnist))
     says("and {} on Fashion-MNIST ({} to {}).".format(*fashion))
     ends = [
         f"{100 * Line(at_equal_effort(dataset), label).accuracy.median():.2f}"
@@ -484,7 +484,7 @@ def test_on_scattering_features_it_gains_on_mnist():
     says("With the composite loss it has {}, {} and {} %.".format(*heads["composite"]))
     (points, low, high), (points_there, low_there, high_there) = said
     says(
-        f"it gains {points} points on MNIST ({low} to {high}) and perhaps {points_there} on "
+        f"the loss gains {points} points on MNIST ({low} to {high}) and perhaps {points_there} on "
         f"Fashion-MNIST ({low_there} to {high_there}), with five seeds."
     )
 
