@@ -27,7 +27,6 @@ from dpstudy.papers.backpropagation_clipping.propositions import (
     layer_sensitivity,
 )
 from dpstudy.papers.backpropagation_clipping.published import NUMBERS
-from dpstudy.papers.tempered_sigmoids.searches import TABLE_3_SEARCH
 
 RULED = moment("2026-11-24 20:50")
 M, F, C = "mnist", "fashion-mnist", "cifar-10"
@@ -98,19 +97,6 @@ _TRAINING = (
         on((M, F), Difference, _at_1("backpropagation clipping"), _at_1("flat clipping")),
         RULED,
         remark="At the settings that are best at 3.",
-    ),
-    Claim(
-        "backprop-above-tempered-sigmoids",
-        "Abstract",
-        "It is more accurate than DP-SGD with tempered sigmoids.",
-        on(
-            (M, F),
-            Difference,
-            _best("backpropagation clipping"),
-            Runs(TABLE_3_SEARCH, "tanh, private, best"),
-        ),
-        moment("2026-11-26 16:30"),
-        remark="Each at its best of a search, at a true ε of 3 and a little less for tanh.",
     ),
     Claim(
         "backprop-no-privacy",
