@@ -67,6 +67,7 @@ def test_more_accuracy_on_cifar_10_too():
     reading = readings.read(find("tanh-filter-cifar-10"))
     filtered, flat = (Line(reading, label) for label in (RANGE, FLAT))
     assert len(filtered.accuracy) == len(flat.accuracy) == 3
+    says(f"so that its claimed ε is {filtered.value('epsilon_claimed-rdp-2019'):.2f}")
     ends = [percent(one.accuracy.median()) for one in (filtered, flat)]
     points, interval = apart(filtered, flat)
     says(f"it ends at {ends[0]} % and DP-SGD at {ends[1]} %, with three seeds each: {points} more")
