@@ -6,15 +6,23 @@ import pytest
 from prose import said_by
 
 from dpstudy.lab import readings, records
+from dpstudy.ledger.estimate import Estimate
 from dpstudy.ledger.verdict import Verdict
 from dpstudy.ledger.wording import epsilon, rounded_down
 from dpstudy.page.lines import Line
 from dpstudy.page.results import gain
 from dpstudy.papers import find
 from dpstudy.papers.backpropagation_clipping import figures
-from dpstudy.papers.backpropagation_clipping.experiments import BATCH, EPSILONS, SHARES, TARGETS
+from dpstudy.papers.backpropagation_clipping.experiments import (
+    BATCH,
+    ENDS,
+    EPSILONS,
+    SHARES,
+    TARGETS,
+)
 from dpstudy.papers.backpropagation_clipping.published import NUMBERS
 from dpstudy.papers.claims import ledger
+from dpstudy.parts.activation import Relu
 
 says = said_by("04_backpropagation_clipping")
 MNIST, FASHION = "mnist", "fashion-mnist"
@@ -120,8 +128,8 @@ def test_figure_5():
         for name in (MNIST, FASHION)
         for far, near in [[line("figure-5", name, f"claims {claim}") for claim in (3, 0.3)]]
     ]
-    says(f"From a claimed ε of 3 to one of 0.3 accuracy falls by {lost[0]} points on MNIST and by")
-    says(f"on MNIST and by {lost[1]} on Fashion-MNIST, because hardly any noise is added.")
+    says(f"From a claimed ε of 3 to one of 0.3 accuracy falls by no more than {lost[0]} points")
+    says(f"points on MNIST and {lost[1]} on Fashion-MNIST, because hardly any noise is added.")
 
 
 def test_what_the_text_leaves_out():
@@ -157,7 +165,7 @@ def test_the_corrected_code():
     says(f"At 3 it costs {at_3} instead")
     assert [float(cost) for cost in rest] == pytest.approx([0.2, 0.1], rel=0.07)
     spends = [median("corrected", MNIST, f"spends {target:g}") for target in (3, 1)]
-    says(f"The first has {found[0]} %; with the noise for a true 3 it has {spends[0]} %.")
+    says(f"The first has {found[0]} %; with the noise for a true 3 it has {spends[0]} %,")
     says(f'the wanted ε of 3 leaves {spends[0]} %, which is what the code has at its "1"')
     assert spends[0] == found[1]
     says(f"the wanted 1 leaves {spends[1]} %")
@@ -200,6 +208,9 @@ def test_against_flat_clipping_on_fashion_mnist():
     assert at_1["high"] < 0
     says(f"loses {-at_1['points']:.2f} points on Fashion-MNIST")
     says(f"by {points} points at ε = 3, and by {-at_1['points']:.2f} at 1")
+    says("All four winners take 40 epochs, the most that were tried")
+    winners = [one for dataset in (MNIST, FASHION) for one in against(dataset, "best")[0]]
+    assert {one.own.found[0][1].run.epochs for one in winners} == {ENDS["epochs"][1]} == {40}
 
 
 def test_noise_shared_out_otherwise_helps_nowhere():
@@ -211,11 +222,41 @@ def test_noise_shared_out_otherwise_helps_nowhere():
     assert all(one["low"] < 0 for of in found.values() for one in of.values())
     last = [found[name]["more noise in the last layers"] for name in (MNIST, FASHION)]
     assert all(one["high"] > 0 for one in last)
-    says("by {:+.2f} points on MNIST and by {:+.2f} on Fashion-MNIST, both within".format(
+    says("by {:+.2f} points on MNIST and by {:+.2f} on Fashion-MNIST, where up to".format(
         *(100 * one["points"] for one in last)))  # fmt: skip
-    first = found[MNIST]["more noise in the first layers"]
-    assert first["high"] < 0
-    says(f"in the first layers loses {-100 * first['points']:.2f} points on MNIST")
+    says(f"where up to {100 * last[1]['high']:.1f} cannot be excluded")
+    shared, best = (
+        line("against-flat", FASHION, label).accuracy
+        for label in ("more noise in the first layers", f"{NAMES[0]}, best")
+    )
+    common = sorted(set(shared.index) & set(best.index))
+    lost = Estimate.difference(best[common], shared[common])
+    assert len(common) == 4
+    says(
+        f"loses {100 * lost.value:.2f} points on Fashion-MNIST ({100 * lost.low:.2f} to "
+        f"{100 * lost.high:.2f}) over the four seeds"
+    )
+
+
+def test_tempered_sigmoids_are_ahead_and_adam_may_be_why_clips_inside_gain():
+    ahead = []
+    for dataset in (MNIST, FASHION):
+        tempered = readings.read(find("tempered-sigmoids-table-3-search"), dataset=dataset)
+        tanh = Line(tempered, "tanh, private, best").accuracy
+        inside = line("against-flat", dataset, f"{NAMES[0]}, best").accuracy
+        of = Estimate.difference(tanh, inside)
+        ahead.append([f"{100 * value:.2f}" for value in (of.value, of.low, of.high)])
+        best = {}
+        for _, result in tempered.found:
+            run = result.run
+            if run.seed == 0 and run.network.activation == Relu() and run.private:
+                kind = run.optimizer.kind
+                best[kind] = max(best.get(kind, 0), result.curve["test_accuracy"][-1])
+        said = "97.16 % with Adam and 96.50 % with SGD" if dataset == MNIST else "81.31 and 85.21 %"
+        assert f"{100 * best['adam']:.2f}" in said and f"{100 * best['sgd']:.2f}" in said
+        says(said)
+    says("are ahead by {} points on MNIST ({} to {}) and".format(*ahead[0]))
+    says("and {} on Fashion-MNIST ({} to {}), each at its best of a search".format(*ahead[1]))
 
 
 def test_the_times():

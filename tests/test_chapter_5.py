@@ -6,15 +6,20 @@ import pytest
 from prose import said_by
 
 from dpstudy.lab import readings, records
+from dpstudy.ledger.evidence import Trained
+from dpstudy.ledger.quantity import UNREST
 from dpstudy.ledger.wording import rounded_down
 from dpstudy.page.lines import Line
 from dpstudy.page.results import gain
 from dpstudy.papers import find
 from dpstudy.papers.tanh_filter import figures
 from dpstudy.papers.tanh_filter.experiments import (
+    ACTIVE_RANGES,
     AT_EQUAL_EPSILON,
+    ENDS,
     EXPANSIONS,
     MECHANISMS,
+    NO_CLIP,
     TRIED,
 )
 
@@ -62,6 +67,7 @@ def test_more_accuracy_on_cifar_10_too():
     reading = readings.read(find("tanh-filter-cifar-10"))
     filtered, flat = (Line(reading, label) for label in (RANGE, FLAT))
     assert len(filtered.accuracy) == len(flat.accuracy) == 3
+    says(f"so that its claimed ε is {filtered.value('epsilon_claimed-rdp-2019'):.2f}")
     ends = [percent(one.accuracy.median()) for one in (filtered, flat)]
     points, interval = apart(filtered, flat)
     says(f"it ends at {ends[0]} % and DP-SGD at {ends[1]} %, with three seeds each: {points} more")
@@ -88,6 +94,15 @@ def test_bought_with_privacy():
     record = records.read(records.folder("audits") / "tanh-filter.json", "audits")
     assert record["claimed"] == pytest.approx(claimed, abs=1e-4)
     says(f"The paper’s accounting gives ε = {claimed:.2f}. An audit")
+    drawn = records.read(records.folder("audits") / "tanh-filter-drawn-weights.json", "audits")
+    says(
+        f"with weights as training starts from them it is {rounded_down(drawn['lower_bound'])} too"
+    )
+    rows = figures.epsilons(readings.read(find("tanh-filter-figures"), dataset="mnist"))
+    shown = rows.data.set_index("technique")["ε at least"].dropna()
+    assert shown.to_dict() == {RANGE: record["lower_bound"]}
+    by_pld = line("figures", FLAT).value("epsilon_pld")
+    says(f"by PLD, as the other ε, a sensitivity of 1 gives {by_pld:.2f}")
     says(f"What is proven is {proven:,.0f}, for 26,010 parameters and 60 epochs:")
     says(f"shows at least {rounded_down(record['lower_bound'])}, about all that")
     says(f"{record['trials']:,} trials could show")
@@ -104,7 +119,9 @@ def test_made_sound_it_loses():
     points, interval = apart(flat, clipped)
     says(f"{points} less ({interval})")
     assert gain(flat, clipped)["low"] > 0
-    says(f"leaves {percent(best('filter, noise for root n').accuracy.median())} %")
+    rooted = best("filter, noise for root n")
+    says(f"leaves {percent(rooted.accuracy.median())} %, with $k$ = 0.001")
+    assert rooted.own.found[0][1].run.mechanism.active_range == pytest.approx(0.001, rel=0.05)
     for name in MECHANISMS:
         if name.startswith("filter"):
             assert gain(best("automatic clipping"), best(name))["low"] > 0
@@ -141,26 +158,60 @@ def test_the_filter_loses_at_the_settings_of_flat_clipping():
         percent(found.data.set_index("technique")["seed 0"][name])
         for name in ("flat clipping", "filter, then clipped")
     )
-    says(f"they end at {first} and {second} % with seed 0")
-    points, _ = apart(flat, best("automatic clipping"))
-    says(f"within {points} of flat clipping")
-    of = gain(flat, best("automatic clipping"))
-    assert of["low"] < 0 < of["high"]
+    says(f"where flat clipping ends at {first} % and the filter with a clip at {second} % with")
+    of = {end: 100 * value for end, value in gain(flat, best("automatic clipping")).items()}
+    says("between automatic and flat clipping: "
+         f"{of['points']:.2f} points ({of['low']:.2f} to {of['high']:.2f})")  # fmt: skip
 
 
-def test_noise_for_root_n_wants_a_small_active_range():
-    name = "filter, noise for root n"
-    [k] = {result.run.mechanism.active_range for _, result in best(name).own.found}
-    says(f"the search takes $k$ = {k:.3f}, the least that was tried")
-    found = readings.read(AT_EQUAL_EPSILON, dataset="mnist").found
-    ends = {
-        one.run.mechanism.active_range: percent(one.curve["test_accuracy"][-1])
-        for label, one in found
-        if label.startswith(f"{name}, ") and label != f"{name}, best"
-    }
-    assert (k, len(ends)) == (min(ends), TRIED)
-    first, second = sorted(ends)[-2:]
-    says(f"at {first:.2f} and {second:.2f}, end at {ends[first]} and {ends[second]} %")
+def test_where_the_filter_with_a_clip_is_ahead_steps_are_long():
+    says("is ahead at six of the 16, five of them those with the longest steps")
+    search = readings.read(AT_EQUAL_EPSILON, dataset="mnist")
+    ends = search.finals[search.finals.seed == 0].set_index("label").test_accuracy
+    ahead, steps = [], {}
+    for number in range(1, TRIED + 1):
+        flat, filtered = (
+            f"{name}, {number:02d}" for name in ("flat clipping", "filter, then clipped")
+        )
+        run = dict(search.found)[flat].run
+        steps[number] = run.optimizer.learning_rate * run.mechanism.clip_norm / run.sampling.batch
+        ahead += [number] if ends[filtered] > ends[flat] else []
+    longest = sorted(steps, key=steps.get)[-5:]
+    assert len(ahead) == 6 and set(longest) < set(ahead)
+
+
+def test_with_a_wide_active_range_the_filter_and_a_clip_come_to_flat_clipping():
+    reading = readings.read(find("tanh-filter-active-range"))
+    shown = figures.active_ranges(reading, readings.read(AT_EQUAL_EPSILON, dataset="mnist"))
+    ends = shown.parts[0].data if hasattr(shown, "parts") else shown.data
+    ends = ends.set_index("technique")["median"].map(percent)
+    clipped, rooted = (
+        [end for label, end in ends.items() if label.startswith(f"{name}, k = ")]
+        for name in ACTIVE_RANGES
+    )
+    flat = ends["flat clipping"]
+    assert (len(clipped), len(rooted)) == (6, 4)
+    says(f"by {float(clipped[-1]) - float(flat):.2f} points, one seed does not tell")
+    assert clipped == sorted(clipped, key=float)
+    says("ends at {}, {}, {}, {}, {} and {} % as $k$ grows".format(*clipped))
+    says(f"from 0.0001 to 10 by factors of ten, flat clipping at {flat} %")
+    says("it ends at {}, {}, {} and {} % with $k$ from".format(*rooted))
+    says(f"it comes to flat clipping, {clipped[4]} against {flat} %, one seed")
+
+
+def test_what_gains_is_not_to_clip():
+    unclipped = line("left-out", NO_CLIP)
+    assert unclipped.own.curves.clipped_fraction.max() == 0
+    ends = [percent(end) for end in unclipped.accuracy]
+    says("two seeds end at {} and {} %".format(*ends))
+    says("The same noise with neither clip nor filter ends at {} and {} %,".format(*ends))
+    says(f"where the filter's five seeds have {median('figures', RANGE)} % in the median")
+
+
+def test_most_winners_take_all_the_epochs_that_were_tried():
+    says("Four of the five winners take 40 epochs, the most that were tried")
+    taken = [one.run.epochs for name in MECHANISMS for one in [best(name).own.found[0][1]]]
+    assert sorted(taken) == [20, 40, 40, 40, 40] and ENDS["epochs"][1] == 40
 
 
 def test_ranges_and_expansions():
@@ -171,8 +222,10 @@ def test_ranges_and_expansions():
     ends = {f"expanded by {k:g}": line("figures", f"expanded by {k:g}") for k in EXPANSIONS}
     most = max(ends, key=lambda label: ends[label].accuracy.median())
     assert most == "expanded by 2"
-    says(f"by a factor of 2 does best, {median('figures', most)} %")
-    says(f"and by 10 ends at {median('figures', 'expanded by 10')} %")
+    at_10, alone = median("figures", "expanded by 10"), median("figures", RANGE)
+    says(f"by a factor of 2 the filter ends at {median('figures', most)} %, by 10 at {at_10} %, "
+         f"and as it is at {alone} %")  # fmt: skip
+    assert all(gain(of, line("figures", RANGE))["high"] > 0 for of in ends.values())
     assert all(gain(of, line("figures", FLAT))["low"] > 0 for of in ends.values())
 
 
@@ -184,20 +237,46 @@ def test_what_is_not_printed():
     assert 0.75 < (tanh - relu) / gain(line("figures", RANGE), line("figures", FLAT))["points"] < 1
     slow = [line("left-out", f"{of}, rate 0.05") for of in ("filter", "DP-SGD")]
     says(f"the filter's lead is {percent(gain(*slow)['points'])} points")
+    wide = [line("left-out", f"{of}, network twice as wide") for of in ("filter", "DP-SGD")]
+    says(f"On a network twice as wide its lead is {percent(gain(*wide)['points'])} points")
     fast = line("left-out", "filter, rate 0.5").accuracy
     assert sorted(fast > 0.9) == [False, True]
 
 
-def test_norms_grow_where_the_average_falls():
-    mnist = line("figures", RANGE).own
-    curve = mnist.curves_from_start.query("seed == 0").set_index("epoch")
-    mean, longest = curve.gradient_norm, curve[figures.LARGEST]
-    says(f"falls from {mean[1]:.2f} after the first epoch to {mean[60]:.2f}")
-    data = figures.norms(readings.read(find("tanh-filter-figures"), dataset="mnist")).data
-    least = data.iloc[0]
-    says(f"{least['after epoch 60']:.0f} of 1,000 filtered gradients are shorter than "
-         f"{least['norm to']:.4f}")  # fmt: skip
-    says(f"grows meanwhile, from {longest[1]:.1f} to {longest[60]:.1f}")
+def test_the_filter_is_less_steady():
+    def change(label):
+        trained = Trained(label, line("figures", label).own)
+        return 100 * UNREST.of(trained, trained)[0].mean()
+
+    says(f"its accuracy changes by {change(RANGE):.2f} points from one to the next, and that of "
+         f"DP-SGD by {change(FLAT):.2f}. Expanded by 2 it changes by "
+         f"{change('expanded by 2'):.2f}.")  # fmt: skip
+
+
+def test_on_cifar_10_the_filter_swings():
+    [(_, seed_1)] = [
+        (label, one)
+        for label, one in readings.read(find("tanh-filter-cifar-10")).found
+        if label == RANGE and one.run.seed == 1
+    ]
+    last = [percent(value) for value in seed_1.curve["test_accuracy"][-3:]]
+    says("seed 1 reads {}, {} and {} % after its last three epochs".format(*last))
+
+
+def longer_than_1(result):
+    return sum(result.curve["bounded-norms.counts"][-1][30:])
+
+
+def test_norms_fall_on_mnist_and_rise_on_cifar_10():
+    mnist, cifar = (readings.read(find(f"tanh-filter-{name}")) for name in ("figures", "cifar-10"))
+    mnist, cifar = (dict(found.found[::-1])[RANGE] for found in (mnist, cifar))
+    assert mnist.run.seed == cifar.run.seed == 0
+    norms = mnist.curve["gradient_norm"]
+    says(f"falls from {norms[1]:.2f} in the first epoch to {norms[-1]:.2f} in the last")
+    largest = mnist.curve[figures.LARGEST][-1]
+    says(f"Still {longer_than_1(mnist)} of 1,000 end longer than 1, up to {largest:.1f}")
+    norms = cifar.curve["gradient_norm"]
+    says(f"the mean rises from {norms[1]:.1f} to {norms[-1]:.1f}, and {longer_than_1(cifar)} of")
 
 
 def test_epsilon_of_the_longest_norm_seen():

@@ -512,7 +512,12 @@ def test_list_does_not_count_a_damaged_file_and_says_so():
     path.write_text("{")
     assert "0 of  20 runs stored" in succeeded("list")
     assert "damaged files are left out: see `dpstudy results verify`" in succeeded("list")
-    assert path.name in json.loads(succeeded("list", "--json"))[0]["damaged"][0]
+    [damaged] = [
+        one["damaged"]
+        for one in json.loads(succeeded("list", "--json"))
+        if (one["experiment"], one["dataset"]) == (FIGURE_3, "fashion-mnist")
+    ]
+    assert path.name in damaged[0]
 
 
 @pytest.mark.parametrize("command", ["list", "claims"])
@@ -539,7 +544,7 @@ def test_epsilon_states_what_each_accountant_says():
         "RDP",
         "RDP with the conversion of 2017, as in the papers",
     ]
-    assert [float(line.split()[0]) for line in lines] == [2.3615, 2.5788, 2.9923]
+    assert [float(line.split()[0]) for line in lines] == [2.3615, 2.5788, 2.9924]
 
 
 def test_epsilon_as_json_is_the_same_in_full():

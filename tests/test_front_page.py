@@ -8,9 +8,11 @@ import pytest
 from dpstudy.chapters import ledger as page
 from dpstudy.chapters.front import what_is_left
 from dpstudy.lab.readings import read
+from dpstudy.ledger.estimate import Estimate
 from dpstudy.ledger.ledger import Ledger
 from dpstudy.ledger.verdict import Verdict
 from dpstudy.page.lines import Line
+from dpstudy.papers import find
 from dpstudy.papers.across.recipe_search import RECIPE_SEARCH
 from dpstudy.papers.claims import CLAIMS, ledger
 from dpstudy.papers.tanh_filter.experiments import AT_EQUAL_EPSILON
@@ -71,7 +73,20 @@ def test_the_answer_is_what_the_ledger_finds(judged):
     assert gain("above-relu-mnist")[0] > 0.01 and gain("above-relu-cifar-10")[1] < 0
     assert 0 < gain("above-relu-fashion-mnist")[0] < gain("above-relu-fashion-mnist")[1] < 0.01
     assert 'The loss of "Losing less" helps early in training. At its end, with tanh on' in text
-    assert "own learning rate, it helps on Fashion-MNIST and not on MNIST; on CIFAR-10, at" in text
+    assert (
+        "learning rate, it helps on Fashion-MNIST, at a rate that one held-out image chose" in text
+    )
+    assert "chose, and not on MNIST; on CIFAR-10, at" in text
+    assert "A part of it, squared error that turns to cross-entropy, helps on both." in text
+    for dataset in ("mnist", "fashion-mnist"):
+        turn, plain = (
+            Line(read(experiment, dataset=dataset), label)
+            for experiment, label in (
+                (find("losing-less-ablation"), "squared error and cross-entropy"),
+                (find("losing-less-equal-effort"), "cross-entropy, tanh"),
+            )
+        )
+        assert Estimate.difference(turn.accuracy, plain.accuracy).low > 0
     recipe = Line(read(RECIPE_SEARCH, dataset="cifar-10"), "epsilon 3").accuracy.median()
     relu = found["above-relu-cifar-10"].ours["second_median"]
     assert f"it has {100 * recipe:.1f} % on CIFAR-10 at ε = 3, where relu on pixels" in text

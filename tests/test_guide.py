@@ -16,6 +16,7 @@ from dpstudy.chapters.explorer import rows
 from dpstudy.chapters.recipe.settings import recipe_at
 from dpstudy.lab import readings
 from dpstudy.lab.noise import noise_multiplier
+from dpstudy.ledger.estimate import Estimate
 from dpstudy.page.lines import Line
 from dpstudy.page.results import gain
 from dpstudy.papers import find
@@ -194,8 +195,20 @@ def test_how_to_choose():
     own = (line("losing-less-equal-effort", "fashion-mnist", f"{loss}, tanh") for loss in losses)
     found = gain(*own)
     assert found["low"] > 0
-    said = f"On Fashion-MNIST it gains {100 * found['points']:.2f} points"
-    assert said in " ".join(PAGE.replace("\n#", " ").split())
+    page = " ".join(PAGE.replace("\n#", " ").split())
+    assert f"On Fashion-MNIST it gains {100 * found['points']:.2f} points at a rate" in page
+    turns = [
+        gain(
+            line("losing-less-ablation", dataset, "squared error and cross-entropy"),
+            line("losing-less-equal-effort", dataset, "cross-entropy, tanh"),
+        )
+        for dataset in ("mnist", "fashion-mnist")
+    ]
+    assert all(one["low"] > 0 for one in turns)
+    said = "by {:.2f} and {:.2f} points, and needs no search"
+    assert said.format(*(100 * one["points"] for one in turns)) in page
+    linear = (line("losing-less-linear", "cifar-10", loss).accuracy for loss in losses)
+    assert Estimate.difference(*linear).high < 0
     filtered = gain(
         *(
             line("tanh-filter-at-equal-epsilon", "mnist", f"{one}, best")

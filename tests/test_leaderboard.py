@@ -102,7 +102,7 @@ def test_the_board_has_a_row_a_method_in_the_order_of_ranks(results):
     for name, accuracy in of.items():
         run = leaderboard.methods("mnist")[name]
         best = leaderboard.with_rate(run, 1.0)
-        search.keep("mnist", f"{name}, best", choices.Choice(best, "the test"))
+        search.keep("mnist", f"{name}, epsilon 3, best", choices.Choice(best, "the test"))
         for seed in range(5):
             one = leaderboard.on_all(3.0, best).at_seed(seed)
             result = result_of(one, accuracy=accuracy + seed / 1e4)

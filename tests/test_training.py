@@ -23,7 +23,7 @@ from dpstudy.parts.activation import Relu
 from dpstudy.parts.dataset import Images
 from dpstudy.parts.measure import Examples, Norms
 from dpstudy.parts.mechanism import NoPrivacy, nothing_seen
-from dpstudy.parts.run import Run, vary
+from dpstudy.parts.run import Run, stream, vary
 from dpstudy.parts.sampling import Draw, Shuffled
 from dpstudy.training import evaluation
 from dpstudy.training import loop as training
@@ -222,7 +222,7 @@ def test_the_same_seed_gives_the_same_run_and_another_seed_another():
 
 def test_initialisation_sampling_and_noise_have_streams_of_their_own():
     key = jax.random.key(0)
-    streams = [training._stream(key, name) for name in ("initial", "sampling", "noise")]
+    streams = [stream(key, name) for name in ("initial", "sampling", "noise")]
     assert len({jax.random.key_data(s).tobytes() for s in streams}) == 3
 
 

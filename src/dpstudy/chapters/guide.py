@@ -66,7 +66,8 @@ def starting_points(found: Sequence[Setting]) -> Table:
             "The best of stored runs that end at about each ε (three quarters of it to a tenth "
             f"above), by mean test accuracy at the last epoch, of those with {LEAST_SEEDS} seeds "
             "or more; in brackets its 95 % interval, by Student's t. The ε is proven. Settings "
-            "that were chosen by test accuracy have not paid for the choice."
+            "that were chosen by test accuracy have not paid for the choice, and the best of many "
+            "owes a part to chance."
         ),
         data=data,
         formats={

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     "path",
     type=click.Path(dir_okay=False, path_type=Path),
     metavar="FILE",
-    help="Keep the model, as a .npz file.",
+    help="Keep the model, as a .npz file. It holds the seed, by which its noise is drawn.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @stopping.terminated_as_by_ctrl_c()

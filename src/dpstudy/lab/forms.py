@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-import dataclasses
 import functools
-import types
-import typing
+import json
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
+
+if TYPE_CHECKING:
+    from pydantic import TypeAdapter
 
 
 @dataclass(frozen=True)
@@ -262,46 +264,35 @@ FORMS: dict[str, type] = {
 }
 
 
-def decoded(form: Any, value: Any, where: str = "") -> Any:
+def decoded(form: Any, value: Any) -> Any:
     """Return plain JSON values as the type `form`.
 
     Raises:
         ValueError: they are not of that type; the message names the first field that is not.
     """
-    origin, inner = typing.get_origin(form), typing.get_args(form)
-    if dataclasses.is_dataclass(form) and isinstance(value, dict):
-        return _dataclass(form, value, where)
-    if origin is tuple and isinstance(value, list):
-        return tuple(decoded(inner[0], one, f"{where}[{at}]") for at, one in enumerate(value))
-    if origin is dict and isinstance(value, dict):
-        return {key: decoded(inner[1], one, f"{where}.{key}") for key, one in value.items()}
-    if origin is types.UnionType:
-        return None if value is None else decoded(inner[0], value, where)
-    if origin is Literal:
-        fits = value in inner
-    elif form is float:  # JSON may write a whole one without a point; true is none.
-        fits = type(value) in (int, float)
-    else:
-        fits = form is Any or type(value) is form
-    if not fits:
-        raise ValueError(f"field {where!r} is not what this version stores there")
-    return value
+    from pydantic import ValidationError  # Only here: training reads no records.
 
-
-def _dataclass(form: Any, value: dict[str, Any], where: str) -> Any:
-    path, hints = f"{where}." if where else "", _hints(form)
-    if unknown := sorted(set(value) - set(hints)):
-        raise ValueError(f"unknown field {path + unknown[0]!r} (stored by another version?)")
-    for field in dataclasses.fields(form):
-        if field.default is dataclasses.MISSING and field.name not in value:
-            raise ValueError(f"no field {path + field.name!r} (stored by another version?)")
-    fields = {name: decoded(hints[name], one, path + name) for name, one in value.items()}
     try:
-        return form(**fields)
-    except ValueError as error:
-        raise ValueError(f"field {where!r}: {error}") from error
+        return _adapter(form).validate_json(json.dumps(value), strict=True, extra="forbid")
+    except ValidationError as error:
+        first, *_ = error.errors(include_url=False)
+        raise ValueError(_said(first)) from error
 
 
 @functools.cache
-def _hints(form: type) -> dict[str, Any]:
-    return typing.get_type_hints(form)
+def _adapter(form: Any) -> TypeAdapter:
+    from pydantic import TypeAdapter
+
+    return TypeAdapter(form)
+
+
+def _said(error: Mapping[str, Any]) -> str:
+    where = "".join(f"[{at}]" if isinstance(at, int) else f".{at}" for at in error["loc"])[1:]
+    match error["type"]:
+        case "missing":
+            return f"no field {where!r} (stored by another version?)"
+        case "unexpected_keyword_argument":
+            return f"unknown field {where!r} (stored by another version?)"
+        case "value_error":
+            return f"field {where!r}: {error['ctx']['error']}"
+    return f"field {where!r} is not what this version stores there"

@@ -60,7 +60,8 @@ def read(path: Path, kind: str) -> dict[str, Any]:
         raise DamagedError(path, f"a record of {content['record']}, not of {kind}")
     content = {k: v for k, v in content.items() if k not in ("format", "record", "checksum")}
     try:
-        decoded(FORMS.get(kind, Any), content)
+        if kind in FORMS:
+            decoded(FORMS[kind], content)
     except ValueError as error:
         raise DamagedError(path, str(error)) from error
     return content

@@ -45,11 +45,12 @@ class Estimate:
         return cls._around(float(values.mean()), _error(values), len(values) - 1, _count(values))
 
     @classmethod
-    def difference(cls, first: pd.Series, second: pd.Series) -> Estimate:
+    def difference(cls, first: pd.Series, second: pd.Series, of: int = 1) -> Estimate:
         """Return the estimate of a mean difference.
 
         Paired where both have the same seeds, by which the series are indexed: runs with one seed
-        start alike and draw alike. Else by Welch's approximation.
+        start alike and draw alike. Else by Welch's approximation. Where it is one `of` several
+        differences, their intervals hold together with the confidence of one (Bonferroni).
 
         Raises:
             UndecidedError: one of them has one seed alone.
@@ -57,13 +58,14 @@ class Estimate:
         if set(first.index) == set(second.index):
             apart = first - second
             words = f"{_count(apart)}, paired"
-            return cls._around(float(apart.mean()), _error(apart), len(apart) - 1, words)
+            return cls._around(float(apart.mean()), _error(apart), len(apart) - 1, words, of)
         errors = np.array([_error(values) for values in (first, second)]) ** 2
         counts = np.array([len(first), len(second)])
         total = errors.sum()
         freedom = total**2 / (errors**2 / (counts - 1)).sum() if total else counts.min() - 1
         words = f"{_count(first)} and {_count(second)}"
-        return cls._around(float(first.mean() - second.mean()), math.sqrt(total), freedom, words)
+        apart = float(first.mean() - second.mean())
+        return cls._around(apart, math.sqrt(total), freedom, words, of)
 
     @classmethod
     def ratio(cls, first: pd.Series, second: pd.Series) -> Estimate:
@@ -79,8 +81,10 @@ class Estimate:
         return cls(*np.exp([logs.value, logs.low, logs.high]).tolist(), logs.seeds)
 
     @classmethod
-    def _around(cls, value: float, error: float, freedom: float, seeds: str) -> Estimate:
-        half = float(stats.t.ppf((1 + CONFIDENCE) / 2, freedom)) * error
+    def _around(
+        cls, value: float, error: float, freedom: float, seeds: str, of: int = 1
+    ) -> Estimate:
+        half = float(stats.t.ppf(1 - (1 - CONFIDENCE) / (2 * of), freedom)) * error
         return cls(value, value - half, value + half, seeds)
 
     def moved(self, by: float) -> Estimate:

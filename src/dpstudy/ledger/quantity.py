@@ -83,6 +83,37 @@ class AfterEpoch(Quantity):
 
 
 @dataclass(frozen=True)
+class FirstToLastEpoch(Quantity):
+    """The same in the first epoch, and in the last."""
+
+    def of(self, first: Trained, second: Trained) -> tuple[pd.Series, pd.Series]:
+        """See `Quantity`."""
+        return first.by_epoch(self.column).loc[1], second.values(self.column)
+
+    def names(self, first: Trained, second: Trained) -> tuple[str, str]:
+        """See `Quantity`."""
+        return f"{first.label} in the first epoch", "in the last"
+
+
+@dataclass(frozen=True)
+class ChangeByEpoch(Quantity):
+    """By how much it changes from an epoch to the next, up or down: the mean of the last ones.
+
+    Attributes:
+        epochs: how many changes.
+    """
+
+    epochs: int = 20
+
+    def of(self, first: Trained, second: Trained) -> tuple[pd.Series, pd.Series]:
+        """See `Quantity`."""
+        return tuple(
+            side.by_epoch(self.column).diff().abs().tail(self.epochs).mean()
+            for side in (first, second)
+        )
+
+
+@dataclass(frozen=True)
 class WithinEpsilon(Quantity):
     """The same after the last epoch that has spent no more than an epsilon.
 
@@ -147,6 +178,8 @@ class ClassAccuracy(Quantity):
 ACCURACY = Quantity("test_accuracy", "test accuracy", share=True)
 # Of all gradients of an epoch, while the weights change.
 GRADIENT_NORM = Quantity("gradient_norm", "gradient norm")
+UNREST = ChangeByEpoch("test_accuracy", "change of the test accuracy by epoch", share=True)
+GRADIENT_NORM_FALLS = FirstToLastEpoch("gradient_norm", "gradient norm")
 CLIPPED = Quantity("clipped_fraction", "fraction of gradients clipped", share=True)
 # Of the same examples after an epoch: what runs with norms measure.
 GRADIENTS = Quantity("norms.gradient", "gradient norm")

@@ -20,7 +20,7 @@ from dpstudy.gradients import per_example
 from dpstudy.parts.part import Part, part, positive
 
 if TYPE_CHECKING:
-    from jaxtyping import Array, Float
+    from jaxtyping import Array, Bool, Float
 
     from dpstudy.gradients.layers import Losses
 
@@ -39,6 +39,17 @@ class Seen(NamedTuple):
     norm: Float[Array, ""]
     clipped: Float[Array, ""]
     examples: Float[Array, ""]
+
+    @classmethod
+    def of(
+        cls,
+        mask: Float[Array, "batch"],
+        losses: Float[Array, "batch"],
+        norms: Float[Array, "batch"],
+        clipped: Bool[Array, "batch"],
+    ) -> Seen:
+        """Return the sums over the examples that a mask counts."""
+        return cls(*(jnp.vdot(mask, each) for each in (losses, norms, clipped)), mask.sum())
 
 
 class Microbatch(NamedTuple):
@@ -148,13 +159,7 @@ class ByNorm(Bounded):
         each, gradients = batch.gradients()
         norms = gradients.norms()
         total = gradients.weighted_sum(mask * self.coefficients(norms))
-        seen = Seen(
-            loss=jnp.vdot(mask, each),
-            norm=jnp.vdot(mask, norms),
-            clipped=jnp.vdot(mask, norms > self.clip_norm),
-            examples=mask.sum(),
-        )
-        return total, seen
+        return total, Seen.of(mask, each, norms, norms > self.clip_norm)
 
 
 @part("flat")

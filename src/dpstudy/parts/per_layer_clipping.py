@@ -44,10 +44,5 @@ class PerLayerClipping(Bounded):
             {path: mask * clip_coefficients(norm, bound) for path, norm in norms.items()}
         )
         by_layer = jnp.stack(list(norms.values()))
-        seen = Seen(
-            loss=jnp.vdot(mask, each),
-            norm=jnp.vdot(mask, jnp.linalg.norm(by_layer, axis=0)),
-            clipped=jnp.vdot(mask, by_layer.max(axis=0) > bound),
-            examples=mask.sum(),
-        )
-        return total, seen
+        whole = jnp.linalg.norm(by_layer, axis=0)
+        return total, Seen.of(mask, each, whole, by_layer.max(axis=0) > bound)

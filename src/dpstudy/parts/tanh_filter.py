@@ -42,13 +42,7 @@ class _Filter(Mechanism):
         norms = jnp.sqrt(sum(squares))
         weights = mask * self.coefficients(norms)
         total = jax.tree.map(lambda g: jnp.tensordot(weights, g, 1), filtered)
-        seen = Seen(
-            loss=jnp.vdot(mask, each),
-            norm=jnp.vdot(mask, norms),
-            clipped=jnp.vdot(mask, norms > 1),
-            examples=mask.sum(),
-        )
-        return total, seen
+        return total, Seen.of(mask, each, norms, norms > 1)
 
 
 @part("tanh-filter")

@@ -60,6 +60,7 @@ CHAPTERS: dict[str, tuple[str, dict[str, str]]] = {
             "cifar-10": "With the same noise: Figures 2 to 5",
             "left-out": "How much hangs on what is not printed",
             "at-equal-epsilon": "The filter made sound",
+            "active-range": "The filter made sound",
         },
     ),
     "leaderboard": (

@@ -58,13 +58,16 @@ def lines_at(reading: Reading, epsilon: float) -> list[Line]:
 def ranks(accuracies: Sequence[pd.Series]) -> list[int]:
     """Return the rank of each method: one more than the number of those that are surely better.
 
-    Surely: the 95 % interval of the difference, paired by seed, is above 0. Methods that the data
-    cannot tell apart from the first so share rank 1.
+    Surely: the interval of the difference, paired by seed, is above 0, where the intervals of all
+    pairs hold together with 95 % confidence. Methods that the data cannot tell apart from the first
+    so share rank 1.
     """
-    return [
-        1 + sum(Estimate.difference(other, own).low > 0 for other in accuracies if other is not own)
-        for own in accuracies
-    ]
+    pairs = math.comb(len(accuracies), 2)
+
+    def better(other: pd.Series, own: pd.Series) -> bool:
+        return other is not own and Estimate.difference(other, own, pairs).low > 0
+
+    return [1 + sum(better(other, own) for other in accuracies) for own in accuracies]
 
 
 def board(reading: Reading) -> Several | Note:
@@ -103,8 +106,8 @@ def _table(reading: Reading, epsilon: float) -> Table | None:
         caption=(
             f"{dataset} at a true ε of {epsilon:g}: mean test accuracy over seeds with its 95 % "
             "interval. A method's rank is one more than the number of those whose lead over it, "
-            "paired by seed, has an interval above 0. Minutes of training and peak memory are of "
-            "the median run; features are computed once."
+            "paired by seed, has an interval above 0, wide enough for all pairs together. Minutes "
+            "and peak memory are of the median run; features are computed once."
         ),
         data=pd.DataFrame(rows).sort_values(["rank", "accuracy"], ascending=[True, False]),
         formats={

@@ -29,7 +29,8 @@ class Model:
     """A linear head on whitened features of synthetic images.
 
     Its file holds the head, and of the features only their settings: the basis is computed from
-    these again where the user's cache does not have it, which takes minutes.
+    these again where the user's cache does not have it, which takes minutes. One of the settings is
+    the seed, by which noise was drawn: of private images such a file is nothing to publish.
 
     Attributes:
         features: that the head was trained on.

@@ -157,6 +157,8 @@ CORRECTED = Experiment(
 # --- Against flat clipping, at an equal true epsilon ----------------------------------------------
 
 BATCHES, EPOCHS = (256, 512, 1024, 2048), (10, 20, 40)
+# Of what is searched on a grid.
+ENDS = {"batch": (BATCHES[0], BATCHES[-1]), "epochs": (EPOCHS[0], EPOCHS[-1])}
 # As many points for either; the first three numbers of a point are batch, epochs and rate.
 TRIED = 16
 MECHANISMS = ("flat clipping", "backpropagation clipping")

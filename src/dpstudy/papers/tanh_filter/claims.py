@@ -5,14 +5,26 @@ Its figures have no numbers in the text; their legends are not in the text that 
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from dpstudy.ledger.claim import Claim, moment, propositions
 from dpstudy.ledger.evidence import Runs
+from dpstudy.ledger.quantity import GRADIENT_NORM_FALLS, UNREST
 from dpstudy.ledger.rules import Difference
 from dpstudy.papers.tanh_filter.experiments import CIFAR_10, FIGURES
 from dpstudy.papers.tanh_filter.propositions import sensitivity
 
 RULED = moment("2026-11-24 23:18")
+# What the paper says of stability, and of norms: ruled after the runs.
+RULED_AFTER = moment("2026-11-26 15:50")
 SETTINGS = "In the tutorial's settings, since the paper prints neither network, rate nor epochs."
+
+
+LAST = replace(UNREST, epochs=5)
+STABILITY = (
+    f"Stability: the mean change of the test accuracy from an epoch to the next, last "
+    f"{UNREST.epochs} epochs."
+)
 
 
 def _runs(label: str) -> Runs:
@@ -47,6 +59,54 @@ _TRAINING = (
         {"mnist": Difference(_runs("expanded by 2"), _runs("expanded by 10"))},
         RULED,
         remark="Twice the range against ten times.",
+    ),
+    Claim(
+        "tanh-filter-expansion-cost",
+        "Section V",
+        "Expanding the active range costs accuracy.",
+        {"mnist": Difference(_runs("range 1"), _runs("expanded by 10"))},
+        RULED_AFTER,
+        remark="The filter as it is against ten times the range.",
+    ),
+    Claim(
+        "tanh-filter-instability",
+        "Section IV, Figures 2 and 3",
+        "With the filter accuracy is less stable than with DP-SGD.",
+        {
+            dataset: Difference(Runs(runs, "range 1"), Runs(runs, "DP-SGD"), quantity=unrest)
+            for dataset, runs, unrest in (("mnist", FIGURES, UNREST), ("cifar-10", CIFAR_10, LAST))
+        },
+        RULED_AFTER,
+        remark=f"{STABILITY} On CIFAR-10, which has 15, the last {LAST.epochs}.",
+    ),
+    Claim(
+        "tanh-filter-expansion-stabilises",
+        "Section IV, Figures 4 and 5",
+        "Expanding the active range makes accuracy more stable.",
+        {"mnist": Difference(_runs("range 1"), _runs("expanded by 2"), quantity=UNREST)},
+        RULED_AFTER,
+        remark=STABILITY,
+    ),
+    Claim(
+        "tanh-filter-expansion-stabilises-further",
+        "Section IV, Figures 4 and 5",
+        "A larger expansion makes it more stable still.",
+        {"mnist": Difference(_runs("expanded by 2"), _runs("expanded by 10"), quantity=UNREST)},
+        RULED_AFTER,
+        remark=f"Twice the range against ten times. {STABILITY}",
+    ),
+    Claim(
+        "tanh-filter-norms-fall",
+        "Section III.A",
+        "Filtered gradients turn short as training proceeds.",
+        {
+            dataset: Difference(
+                Runs(runs, "range 1"), Runs(runs, "range 1"), quantity=GRADIENT_NORM_FALLS
+            )
+            for dataset, runs in (("mnist", FIGURES), ("cifar-10", CIFAR_10))
+        },
+        RULED_AFTER,
+        remark="The mean over examples, in the first epoch and in the last. It bounds no example.",
     ),
 )
 

@@ -84,6 +84,9 @@ CHANGES = {
     "network with tanh": vary(TUTORIAL, activation=TANH),
     "network twice as wide": vary(TUTORIAL, width=2.0),
 }
+# As much noise, and a clip that no gradient reaches: is it tanh that helps, or not to clip?
+NO_CLIP = "the noise alone, no clip"
+UNBOUNDED = vary(TUTORIAL, clip_norm=1000.0, noise_multiplier=SIGMA / 1000)
 
 LEFT_OUT = Experiment(
     name="tanh-filter-left-out",
@@ -91,6 +94,7 @@ LEFT_OUT = Experiment(
     variants={
         **{f"DP-SGD, {change}": (run,) for change, run in CHANGES.items()},
         **{f"filter, {change}": (_filtered(run),) for change, run in CHANGES.items()},
+        NO_CLIP: (UNBOUNDED,),
     },
     seeds={"mnist": 2},
     in_smoke=("filter, rate 0.5",),
@@ -99,6 +103,8 @@ LEFT_OUT = Experiment(
 # --- At an equal true epsilon of 3 ----------------------------------------------------------------
 
 BATCHES, EPOCHS = (256, 512, 1024, 2048), (10, 20, 40)
+# Of what is searched on a grid.
+ENDS = {"batch": (BATCHES[0], BATCHES[-1]), "epochs": (EPOCHS[0], EPOCHS[-1])}
 TRIED = 16
 MECHANISMS = {
     "flat clipping": FlatClipping,
@@ -152,4 +158,28 @@ AT_EQUAL_EPSILON = Search(
     in_smoke=("filter, then clipped, 01", "automatic clipping, 01"),
 )
 
-EXPERIMENTS = (FIGURES, CIFAR_10, LEFT_OUT, AT_EQUAL_EPSILON)
+# The search tries one active range with each of its other settings. Here the range alone changes,
+# at the batch, epochs, rate and C that it found best for flat clipping and two forms of the filter.
+FOUND_BEST = design.fill(TRIED, 5)[15]
+ACTIVE_RANGES = {
+    "filter, then clipped": (0.0001, 0.01, 0.1, 1.0, 10.0),
+    "filter, noise for root n": (0.0001, 0.01, 0.1),
+}
+
+
+def ranged(name: str, active_range: float) -> Run:
+    """Return the filter's best run of the search with another active range."""
+    return vary(searched(name, "mnist", FOUND_BEST), active_range=active_range)
+
+
+ACTIVE_RANGE = Experiment(
+    name="tanh-filter-active-range",
+    title="The filter made sound with other active ranges, at the search's best settings, ε = 3",
+    variants={
+        f"{name}, k = {k:g}": (ranged(name, k),) for name, ks in ACTIVE_RANGES.items() for k in ks
+    },
+    seeds={"mnist": 1},
+    in_smoke=("filter, then clipped, k = 1",),
+)
+
+EXPERIMENTS = (FIGURES, CIFAR_10, LEFT_OUT, AT_EQUAL_EPSILON, ACTIVE_RANGE)

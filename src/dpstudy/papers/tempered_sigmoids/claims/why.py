@@ -46,7 +46,8 @@ FAMILY = (
         "Evaluating the Family, text on Figure 2",
         "Many triplets are better than relu, not one alone.",
         on(ALL, Share, BEST_TENTH, SWEEP, runs.shared("relu")),
-        remark="The paper does not say how many; we ask for as many as it averages.",
+        remark="The paper does not say how many; we ask for as many as it averages. relu has the "
+        "shared setting.",
     ),
     claim(
         "figure-3-enough",
@@ -106,7 +107,7 @@ NORMS = (
         "Approach",
         "Clipping discards less with tanh than with relu.",
         on(ALL, Difference, *BOTH, quantity=quantity.CLIPPED),
-        remark="Read as clipping fewer gradients; how much each of them loses no run records.",
+        remark="Read as clipping fewer gradients.",
     ),
     later_claim(
         "figure-5-relu-explodes",
