@@ -118,11 +118,12 @@ def claimed_proven_audited() -> Figure | Note:
 
 def by_canary(group: str) -> Table | Note:
     """Return what each canary shows of a group of `GROUPS`, by where the weights are."""
-    rows = []
+    rows, most_shown = [], []
     for name, record in stored().items():
         suffix = next((s for s in CANARIES if s and name.endswith(s)), "")
         base = name.removesuffix(suffix)
         if base in GROUPS[group]:
+            most_shown.append(record["most_shown"])
             drawn = record["setting"].endswith("weights as drawn")
             rows.append(
                 {
@@ -131,6 +132,7 @@ def by_canary(group: str) -> Table | Note:
                     "gradient": record["attained"],
                     "claimed ε": record["claimed"],
                     "audited ε": record["lower_bound"],
+                    "if Gaussian": record["bounds"]["gaussian"],
                     "proven ε": record["proven"],
                     "order": (list(SHOWN).index(base), list(CANARIES).index(suffix)),
                 }
@@ -138,17 +140,19 @@ def by_canary(group: str) -> Table | Note:
     if not rows:
         return not_yet_run("The audits", "dpstudy audit --store")
     data = pd.DataFrame(rows).sort_values("order").drop(columns="order")
-    most = max(record["most_shown"] for record in stored().values())
+    most = max(most_shown)
     return Table(
         name=f"audits-{group.partition(',')[0].lower().replace(' ', '-')}",
         caption=(
-            f"{group}: audits. Gradient: the canary's, as a share of what is proven "
-            f"possible. With these trials no audit can show more than {most:.2f}."
+            f"{group}: audits. Gradient: the canary's, as a share of what is proven possible. If "
+            "Gaussian: what the same trials show, granted that the trade-off curve is that of a "
+            f"Gaussian. Without that they can show no more than {most:.2f}."
         ),
         data=data,
         formats={
             "gradient": "{:.1%}",
             "claimed ε": "{:.3g}",
+            "if Gaussian": rounded_down,
             **_BOUNDS,
         },
     )
