@@ -79,8 +79,8 @@ page.table("tanh filter", ledger)
 #   “whatever it truly costs”, and falls only to runs that spent as much by the accounting of the
 #   paper's time.
 # - **Rule first.** A rule is to be written before the runs that decide it; how often it was is
-#   counted below. All rules about seeds were
-#   restated by intervals on 24 November 2026, when most of the first papers' runs were there.
+#   counted below. All rules about seeds were restated by intervals on 24 November 2026, when most
+#   of the first papers' runs were there.
 
 # %% tags=["remove-input"]
 younger, decided = page.rules_and_runs(ledger)

@@ -55,6 +55,11 @@ def gain(dataset, comparison):
     return SimpleNamespace(**row, tanh=row.get("median"), relu=row.get("median of the other"))
 
 
+def judged(claim, dataset):
+    """What a claim's rule came to on a dataset."""
+    return next(one.outcome for one in ledger().entries if one.id == f"{claim}-{dataset}")
+
+
 def line(name, dataset, label):
     return Line(reading(name, dataset), label)
 
@@ -233,6 +238,12 @@ def test_the_family():
         for sweep, dataset in ((mnist, MNIST), (fashion, FASHION))
     )
     says("in {} of draws on MNIST and in {} on".format(*(percent(one, 1) for one in chances)))
+    for relu, text in (("", "setting, {} on MNIST and {} on Fashion"), ("-own", "are {} and {}.")):
+        counts = (
+            round(judged(f"figure-2-many{relu}", dataset).ours["share"] * 64)
+            for dataset in (MNIST, FASHION)
+        )
+        says(text.format(*counts))
     ranks = [sweep.rank_with_errors(name) for name in NORMS for sweep in (mnist, fashion)]
     says(f"with the mean norm by {ranks[0]:.2f} on MNIST and {ranks[1]:.2f} on Fashion-MNIST, and")
     says(f"with the fraction clipped by {ranks[2]:.2f} and {ranks[3]:.2f}")
@@ -278,6 +289,12 @@ def test_four_scenarios():
     says(f"grow from {relu[0]:.1f} before training to {relu[1]:.1f} after one epoch and end at")
     says(f"and end at {relu.iloc[-1]:.1f}.")
     says(f"whose gradients fall from {base.iloc[0]:.1f} to {base.iloc[-1]:.1f}")
+    for dataset, text in (
+        (MNIST, "of relu grow by {} and those of tanh by {}."),
+        (CIFAR, "relu's grow by {} and tanh's by {}."),
+    ):
+        growth = judged("figure-5-tanh-grows-less", dataset).ours
+        says(text.format(*(f"{growth[f'{side}_median']:.0f}" for side in ("first", "second"))))
 
 
 def test_table_4():
