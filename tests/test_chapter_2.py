@@ -301,7 +301,7 @@ def test_four_scenarios():
         (MNIST, "of relu grow by {} and those of tanh by {}."),
         (CIFAR, "relu's grow by {} and tanh's by {}."),
     ):
-        growth = judged("figure-5-tanh-grows-less", dataset).ours
+        growth = judged("figure-5-growth", dataset).ours
         says(text.format(*(f"{growth[f'{side}_median']:.0f}" for side in ("first", "second"))))
     ends = [median("cifar-10-rates", CIFAR, f"{of}, best", "norms.gradient") for of in ACTIVATIONS]
     says("Gradients end at {:.0f} with relu and {:.0f} with tanh there".format(*ends))

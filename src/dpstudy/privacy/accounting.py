@@ -143,7 +143,7 @@ def least_epsilon(
         sampling_prob=sampling_probability,
         pessimistic_estimate=False,
         use_connect_dots=False,
-        value_discretization_interval=discretization(noise_multiplier) / 40,
+        value_discretization_interval=discretization(noise_multiplier) / 20,
     )
     return float(step.self_compose(steps).get_epsilon_for_delta(delta))
 

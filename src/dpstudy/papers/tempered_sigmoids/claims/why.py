@@ -147,7 +147,7 @@ NORMS = (
         remark="From before the first step to after the last, for any growth.",
     ),
     claim_after(
-        "figure-5-tanh-grows-less",
+        "figure-5-growth",
         "Introduction",
         "As training under DP-SGD progresses, activations grow less with tanh than with relu.",
         on(ALL, Difference, *MEASURED, quantity=quantity.ACTIVATION_GROWTH),
