@@ -24,7 +24,8 @@
 #   names Opacus, which can do either.
 # - Backpropagation clipping had too little noise by a factor of 4,096. On MNIST it
 #   claims ε = 0.07. Proven is 2,030, and no proof from clipping, noise and shuffling alone
-#   can go below 602. Its corrected code aims at 3 and gets 23.6.
+#   can go below 602, the most that our computation can show. Its corrected code aims at 3. With a
+#   constant divisor it costs 23.6; as it is, at most 194 is proven.
 # - The tanh filter's paper proves a sensitivity of √n and uses 1: on the MNIST network
 #   ε = 1,030,000 instead of 2.38, or of 3.01 by the accountant of its time.
 #
@@ -115,7 +116,8 @@ chapter.cost_table()
 #
 # One bad case within the clip is known {cite}`chua2024private,chua2024scalable`. Let every
 # gradient have the clipping norm and point one way, and the example's the other. In units of that
-# norm, and up to a constant, an epoch of $T$ full batches releases
+# norm a batch of $B$ sums to $-B$; that with the example to $2 - B$, or to $1 - B$ with it blank.
+# Counted from $-B$, an epoch of $T$ full batches releases
 #
 # $$
 # P = \frac 1T \sum_{t=1}^T \mathcal N(2 e_t, \sigma^2 I), \quad\text{or}\quad
@@ -136,7 +138,8 @@ print(f"shuffled: at least {least:.3f}, proven {proven:.3f}")
 
 # %% [markdown]
 # On MNIST what shuffled batches cost lies between 8.56 and 34.4, where the formula says 2.36 to 3.
-# There the formula is wrong, not merely unproven: no accountant that knows of clipping, noise and
+# There the formula, which covers a blanked example too, is wrong, not merely unproven: no
+# accountant that knows of clipping, noise and
 # shuffling alone, and grants that every noisy sum is seen, can certify 3. Only the noisiest
 # setting, σ = 5.67 for CIFAR-10 with ScatterNet, stays below 3 at least, with 2.36. It does not
 # follow that an attack on such a network exists: real gradients need not come near this case.
@@ -187,14 +190,15 @@ chapter.tanh_filter_figure(drawn)
 # $b$, and nothing divided them after it. So $s$
 # was too small by $B$ and ρ too large by $B^2$. The authors have announced that a bug invalidates
 # their results {cite}`stevens2022code`; a public
-# [fork](https://github.com/davidslater/backpropagation-clipping) keeps the line.
+# [fork](https://github.com/davidslater/backpropagation-clipping) keeps the line. The paper does not
+# print $s$; here it is inferred from the claimed ε.
 
 # %% tags=["remove-input"]
 chapter.backpropagation_table()
 
 # %% [markdown]
-# On MNIST ρ is 1,780 where 0.00011 was claimed. The paper does not print $s$; it follows from the
-# claimed ε. The last layer cannot come to its bound, since its upstream gradient is at most $\sqrt
+# On MNIST ρ is 1,780 where 0.00011 was claimed. The last layer cannot come to its bound, since its
+# upstream gradient is at most $\sqrt
 # 2 / B$ by itself: to count that would take off at most that layer's share of ρ. The exact
 # conversion for Gaussians {cite}`dong2022gaussian` gives the 2,030 of the tables above, the zCDP
 # one 2,070.
@@ -217,8 +221,8 @@ chapter.corrected_table()
 # The target of 3 costs 23.6, that of 1 costs 3.19, and that of 0.1 costs 0.102. For the target of 3
 # the central limit alone would give 3.59; that four layers share a batch makes it 23.6. This still
 # grants that the mean loss divides by a constant. It divides by the size of the drawn batch,
-# through which an example can change the terms of others: {prf:ref}`layer-sensitivity-mean-loss`
-# bounds the sensitivity that this has, and what ε it costs is not computed here.
+# through which an example moves the terms of others: by less than $2ab$ a layer with its own
+# ({prf:ref}`layer-sensitivity-mean-loss`), so that at most 194 is proven for the target of 3.
 #
 # ## To do
 #
@@ -339,7 +343,7 @@ for sigma in (1.23, 2.0, 4.0):
         epochs=[40], **data, **noise | {"noise_multiplier": sigma}
     )
     print(
-        f"σ = {sigma}: {least:.2f} / {formula:.2f} = {least / formula:.1f}"
+        f"σ = {sigma}: {least:.3f} / {formula:.3f} = {least / formula:.1f}"
     )
 
 # %% [markdown]

@@ -17,9 +17,9 @@
 # **In short.** {term}`DP-SGD` clips every example's gradient and is said to be slow. We timed one
 # training step of two networks, ours and that of other libraries, on two cores of a CPU.
 #
-# - Privacy is nearly free in our engine: it costs nothing measurable of a step on the MNIST network
-#   and a tenth on the CIFAR-10 network. Without it a step takes 1.05 and 0.91 times as long.
-#   Drawing batches by Poisson sampling adds a fifth on MNIST.
+# - Privacy is nearly free in our engine: clipping and noise cost nothing that can be measured on
+#   either network. Without them a step takes 1.05 and 0.91 times as long, and rounds differ by
+#   more. Drawing batches by Poisson sampling adds a fifth on MNIST.
 # - Of the private steps of others torch.func's is the fastest: it takes 5.52 times as long as ours
 #   on MNIST and 2.54 times on CIFAR-10. The faster mode of Opacus takes 6.67 and 3.02 times as
 #   long as our private step, `vmap(grad)` 11.22 and 6.17 times, jax-privacy 12.90 and 9.92 times.

@@ -78,8 +78,9 @@ page.table("tanh filter", ledger)
 # - **A number at an ε** is upheld only by runs whose proven ε is no larger, unless its note says
 #   “whatever it truly costs”, and falls only to runs that spent as much by the accounting of the
 #   paper's time.
-# - **Rule first.** A rule is written before the runs that decide it. All rules about seeds were
-#   restated by intervals on 24 November 2026, when most of the first papers' runs were there.
+# - **Rule first.** A rule is to be written before the runs that decide it; how often it was is
+#   counted below. All rules about seeds were restated by intervals on 24 November 2026, when most
+#   of the first papers' runs were there.
 
 # %% tags=["remove-input"]
 younger, decided = page.rules_and_runs(ledger)

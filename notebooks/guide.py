@@ -100,15 +100,15 @@ guide.choices(claims.ledger())
 # guess which from the noisy sum: noise that is too small by a factor of two shows in minutes. [The
 # audits](07_audits.ipynb) explain how, and `dpstudy audit flat-clipping` runs one.
 #
-# ## Five mistakes that broke published results
+# ## Five mistakes to keep out of your own results
 #
 # 1. **The sensitivity was divided by the batch size, and the gradients were means already.** So the
 #    noise of [backpropagation clipping](04_backpropagation_clipping.ipynb) was too small by the
 #    batch size. Compute ε from the noise that was added. `tests/test_backpropagation_clipping.py`:
 #    `test_the_published_runs_claim_what_the_paper_prints_and_truly_cost_far_more`
-# 2. **A bound on each number was taken for a bound on the norm.** The
-#    [tanh filter](05_tanh_filter.ipynb) bounds each of $n$ numbers by 1, and with that the norm by
-#    $\sqrt n$; its ε was computed with 1. `tests/test_tanh_filter.py`:
+# 2. **A bound that was proven was not used.** The [tanh filter](05_tanh_filter.ipynb) bounds each
+#    of $n$ numbers by 1, and with that the norm by $\sqrt n$, as its paper proves; its ε was
+#    computed with 1. `tests/test_tanh_filter.py`:
 #    `test_the_published_filter_claims_1_and_is_proven_for_root_n`
 # 3. **Shuffled batches were accounted as Poisson samples.** Some gradients give away more than
 #    [the formula](01_accounting.ipynb) states. Give a shuffled run no ε under the name of an

@@ -81,9 +81,19 @@ def test_the_tanh_filter_and_clipping_per_layer():
     assert {f"{found[name]['proven']:.2f}" for name in sound} == {"2.38"}
     clipped, scaled, automatic = (f"{rounded_down(found[name]['lower_bound'])}" for name in sound)
     says(f"is proven for 2.38: at least {clipped} and {scaled} leak")
-    says(f"Automatic clipping shows {automatic}, and clipping layer by layer")
     by_layer = found["per-layer-clipping"]
-    says(f"{rounded_down(by_layer['lower_bound'])} of the {by_layer['proven']:.2f} that are proven")
+    shown = rounded_down(by_layer["lower_bound"])
+    says(f"shows {automatic}. Flat clipping is proven for {by_layer['proven']:.2f}, as is clipping")
+    says(f"layer by layer, which shows {shown}.")
+
+
+def test_what_the_trials_show_if_the_trade_off_is_gaussian():
+    flat = page.stored()["flat-clipping"]
+    says(f"{rounded_down(flat['bounds']['gaussian'])} of the {flat['proven']:.2f} that flat")
+    says(f"without that assumption they show {rounded_down(flat['lower_bound'])}")
+    says(f"Each of the {len(page.stored())} audits has 95 % confidence for itself")
+    for name, record in page.stored().items():
+        assert record["bounds"]["gaussian"] <= record["proven"], name
 
 
 def test_shuffled_batches():

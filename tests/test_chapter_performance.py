@@ -23,8 +23,10 @@ def column(name, of):
 
 def test_clipping_is_nearly_free():
     mnist, cifar = column("ours, not private", "ratio")
-    says(f"Without it a step takes {mnist:.2f} and {cifar:.2f} times as long.")
-    assert 0.9 < cifar < 0.92 and 1 < mnist < 1.1
+    says(f"Without them a step takes {mnist:.2f} and {cifar:.2f} times as long, and rounds")
+    quartiles = (column("ours, not private", f"ratio_{of}") for of in ("low", "high"))
+    for low, high in zip(*quartiles, strict=True):
+        assert low < 1 < high
     says("Drawing batches by Poisson sampling adds a fifth on MNIST.")
     assert column("ours, with sampling", "ratio")[0] == pytest.approx(1.2, abs=0.02)
 

@@ -57,8 +57,8 @@ def test_sensitivities():
     says(f"sensitivity is √n, {root:.0f} on the MNIST network, not 1")
     says(f"reaches √n = {root:.0f} in the limit")
     [mean] = found("layer-sensitivity-mean-loss", r"up to ([\d.]+) a b")
-    says(f"raises a sensitivity up to {float(mean):.2f} times")
-    says(f"{float(mean):.2f} was found at $B = {BATCH}$")
+    says(f"{float(mean):.2f} times was found for batches of {BATCH}")
+    says(f"{float(mean):.2f} was found for batches of {BATCH}")
     assert float(mean) <= 2 - 1 / BATCH
     most = max(found("convolution-sensitivity-padding", r"to ([\d.]+), ([\d.]+) of a b"))
     says(f"cost nothing: {most} of $ab$ was found")
@@ -71,16 +71,16 @@ def test_sensitivities():
 
 
 def test_where_the_filtered_norm_passes_one():
-    [at] = re.findall(r"at entries of about ([\d.]+);", chapter.tanh_filter().alt)
-    says(f"as soon as its entries are about {at}")
+    [at] = re.findall(r"at entries of ([\d.]+);", chapter.tanh_filter().alt)
+    says(f"as soon as its entries are above {at}")
 
 
 def test_from_noise_to_epsilon():
     targets = re.findall(r"([\d.]+) and ([\d.]+\d)", BY_NAME["corrected-code-targets"]["finding"])
     first, second = zip(*targets, strict=True)
-    says(f"aims at ε = {first[0]} and gets {second[0]}")
+    says(f"aims at ε = {first[0]} and costs at least {second[0]}")
     says("Its targets {}, {}, {} and {}".format(*first))
-    says("cost {}, {}, {} and {}".format(*second))
+    says("cost at least {}, {}, {} and {}".format(*second))
     mnist, cifar = found(
         "shuffled-as-if-sampled",
         r"MNIST, ε = [\d.]+: ([\d.e-]+) ±.*CIFAR-10, ε = [\d.]+: ([\d.e-]+)",

@@ -60,7 +60,7 @@ def test_every_test_that_is_named_exists(file, name):
 
 def test_every_mistake_has_its_test():
     assert PAGE.count("`test_") == len(NAMED)
-    mistakes = PAGE.partition("## Five mistakes")[2].partition("# And report")[0]
+    mistakes = PAGE.partition("## Five mistakes to")[2].partition("# And report")[0]
     items = re.split(r"^# \d\. ", mistakes, flags=re.MULTILINE)[1:]
     assert len(items) == 5
     assert all(item.count("`test_") == 1 for item in items)

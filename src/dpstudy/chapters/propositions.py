@@ -86,7 +86,7 @@ CONSEQUENCES = {
     ),
     "clipped-field-multiclass": (
         "With several classes clipped gradients need have no objective.",
-        "Judge a run by its accuracy; its loss need not fall.",
+        "There is no objective to bound: Theorem 1's proof does not carry over.",
     ),
 }
 
@@ -408,13 +408,13 @@ def tanh_filter() -> Figure:
         ax.set(xscale="log", yscale="log", xlabel="size of every entry")
         ax.set(ylabel="gradient norm", ylim=(1e-2, 3e3))
         ax.legend(fontsize="small", loc="lower right")
-    above = float(entries[np.argmax(filtered > 1)])
+    above = math.atanh(1 / root)
     return Figure(
         name="tanh-filter-length",
         fig=fig,
         alt=(
             "Gradient norm against the size of every entry, both logarithmic. Filtered and "
-            f"unfiltered gradients pass 1 at entries of about {above:.3f}; the filtered ones level "
+            f"unfiltered gradients pass 1 at entries of {above:.4f}; the filtered ones level "
             f"off at √n = {root:.0f}. Filtered and then clipped, they stay at 1."
         ),
         caption=f"The norm of n = {MNIST_PARAMETERS:,} equal entries, before and after the filter.",

@@ -46,7 +46,8 @@ def _steps(examples: int, batch: int, epochs: int) -> dict[str, Any]:
     "--noise",
     type=float,
     required=True,
-    help="Noise multiplier σ: the noise's standard deviation over the clipping norm.",
+    help="Noise multiplier σ: the noise's standard deviation over the proven sensitivity of a "
+    "whole step, which is the clipping norm where all of an example's gradient is clipped.",
 )
 @click.option(
     "--shuffled",

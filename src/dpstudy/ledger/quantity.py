@@ -55,6 +55,17 @@ class SinceStart(Quantity):
 
 
 @dataclass(frozen=True)
+class Growth(Quantity):
+    """By how much it grows from before the first step to after the last epoch."""
+
+    def of(self, first: Trained, second: Trained) -> tuple[pd.Series, pd.Series]:
+        """See `Quantity`."""
+        return tuple(
+            side.values(self.column) - side.at_start(self.column) for side in (first, second)
+        )
+
+
+@dataclass(frozen=True)
 class EpochsToItsEnd(Quantity):
     """The epochs that each side takes to the median accuracy at which the first ends.
 
@@ -186,6 +197,7 @@ GRADIENTS = Quantity("norms.gradient", "gradient norm")
 ACTIVATIONS = Quantity("norms.activation", "activation norm")
 GRADIENTS_SINCE_START = SinceStart("norms.gradient", "gradient norm")
 ACTIVATIONS_SINCE_START = SinceStart("norms.activation", "activation norm")
+ACTIVATION_GROWTH = Growth("norms.activation", "growth of the activation norm")
 CLASS_SPREAD = Quantity("class_spread", "spread of the class accuracies")
 EPOCHS = EpochsToItsEnd("test_accuracy", "epochs to where the first ends")
 LOGITS = Quantity("layer-norms.logits", "norm of the logits")

@@ -125,6 +125,29 @@ def epsilon_curve(
     return _curve(sampling_probability, noise_multiplier, counts, delta, accountant, release_noise)
 
 
+def least_epsilon(
+    *, sampling_probability: float, noise_multiplier: float, steps: int, delta: float
+) -> float:
+    """Return a lower bound on the epsilon of a run: "pld", with privacy losses rounded down.
+
+    What is above it by this has truly more than is claimed, which an upper bound cannot show.
+
+    Raises:
+        UserError: an argument out of range, as for `epsilon`.
+    """
+    _check_run(sampling_probability, noise_multiplier, delta, "pld")
+    check_range(sampling_probability, noise_multiplier, steps)
+    # Optimistic rounding is coarser than what connects the dots.
+    step = pld.from_gaussian_mechanism(
+        noise_multiplier,
+        sampling_prob=sampling_probability,
+        pessimistic_estimate=False,
+        use_connect_dots=False,
+        value_discretization_interval=discretization(noise_multiplier) / 20,
+    )
+    return float(step.self_compose(steps).get_epsilon_for_delta(delta))
+
+
 def noise_multiplier_for(
     epsilon: float,
     *,

@@ -62,8 +62,7 @@ Bound = Callable[[Guesses, float], float]
 
 def clopper_pearson(guesses: Guesses, delta: float) -> float:
     """Return the epsilon at `delta` that exact intervals of both rates refute; 0 if none."""
-    options = {"threshold_strategy": _GUESSED}
-    return float(_auditor(guesses).epsilon_clopper_pearson(SIGNIFICANCE, delta, **options))
+    return float(_auditor(guesses).epsilon_clopper_pearson(SIGNIFICANCE, delta, **_GUESSED))
 
 
 def gaussian(guesses: Guesses, delta: float) -> float:
@@ -81,20 +80,25 @@ def gaussian(guesses: Guesses, delta: float) -> float:
 
 def one_run(guesses: Guesses, delta: float) -> float:
     """Return the epsilon at `delta` that one run's guesses refute, for any mechanism."""
-    options = {"threshold_strategy": _GUESSED}
-    return float(_auditor(guesses).epsilon_one_run(SIGNIFICANCE, delta, **options))
+    return float(_auditor(guesses).epsilon_one_run(SIGNIFICANCE, delta, **_GUESSED))
 
 
 def one_run_fdp(guesses: Guesses, delta: float) -> float:
     """Return the epsilon at `delta` that one run's guesses refute, for Gaussian curves."""
-    options = {"threshold_strategy": _GUESSED}
-    return float(_auditor(guesses).epsilon_one_run_fdp(SIGNIFICANCE, delta, **options))
+    return float(_auditor(guesses).epsilon_one_run_fdp(SIGNIFICANCE, delta, **_GUESSED))
 
 
 MANY_RUNS: dict[str, Bound] = {"clopper-pearson": clopper_pearson, "gaussian": gaussian}
 ONE_RUN: dict[str, Bound] = {"one-run": one_run, "one-run-fdp": one_run_fdp}
 # A guess is 1 for in and 0 for out.
-_GUESSED = Explicit(1.0)
+_GUESSED = {"threshold_strategy": Explicit(1.0)}
+
+
+def of_many_runs(
+    inside: Bool[np.ndarray, "canaries"], scores: Float[np.ndarray, "canaries"], delta: float
+) -> dict[str, tuple[float, Guesses]]:
+    """Return each bound of `MANY_RUNS`, with the guesses that it is from; see `epsilon`."""
+    return {name: epsilon(bound, inside, scores, delta) for name, bound in MANY_RUNS.items()}
 
 
 def bounds(trials: Trials, delta: float) -> dict[str, tuple[float, Guesses]]:
@@ -106,11 +110,9 @@ def bounds(trials: Trials, delta: float) -> dict[str, tuple[float, Guesses]]:
     Raises:
         UserError: too few canaries to have some in and out in either half.
     """
-    kinds = ((MANY_RUNS, slice(None)), (ONE_RUN, slice(1)))
-    return {
-        name: epsilon(bound, trials.inside[runs].ravel(), trials.scores[runs].ravel(), delta)
-        for methods, runs in kinds
-        for name, bound in methods.items()
+    inside, scores = trials.inside, trials.scores
+    return of_many_runs(inside.ravel(), scores.ravel(), delta) | {
+        name: epsilon(bound, inside[0], scores[0], delta) for name, bound in ONE_RUN.items()
     }
 
 

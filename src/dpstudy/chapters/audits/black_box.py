@@ -48,10 +48,7 @@ class BlackBoxAudit(Audited):
         """Return what the record of the audit holds, but for its provenance."""
         inside = np.random.default_rng(0).integers(0, 2, self.models).astype(bool)
         scores = -np.array(list(self._losses(inside)))
-        found = {
-            name: auditing.epsilon(bound, inside, scores, self.run.delta)
-            for name, bound in auditing.MANY_RUNS.items()
-        }
+        found = auditing.of_many_runs(inside, scores, self.run.delta)
         mean = {name: float(-scores[inside == coin].mean()) for name, coin in _COINS.items()}
         return self.record("black box", found, self.models) | {"models": self.models, "loss": mean}
 

@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 import jax
 import numpy as np
 
+from dpstudy.chapters.audits.audit import rounded
 from dpstudy.parts.run import Run
 from dpstudy.privacy import worst_example
 
@@ -44,8 +45,8 @@ class LayerAttack:
         together = {}
         for name, weights in (("drawn", False), ("free", True)):
             of_layer = [self._longest(weights, leaf)[leaf] for leaf in range(len(layers))]
-            found[name] = dict(zip(layers, map(_rounded, of_layer), strict=True))
-            together[name] = _rounded(np.sqrt(np.mean(self._longest(weights, None) ** 2)))
+            found[name] = dict(zip(layers, map(rounded, of_layer), strict=True))
+            together[name] = rounded(np.sqrt(np.mean(self._longest(weights, None) ** 2)))
         return {
             "attack": self.name,
             "setting": self.setting,
@@ -65,7 +66,3 @@ class LayerAttack:
         """Return a record as one line."""
         shown = ", ".join(f"{layer} {share:.1%}" for layer, share in record["free"].items())
         return f"{record['attack']}: of what is proven possible, {shown}"
-
-
-def _rounded(value: float) -> float:
-    return float(f"{value:.6g}")

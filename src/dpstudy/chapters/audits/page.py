@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -10,6 +10,9 @@ import pandas as pd
 from dpstudy.lab import records
 from dpstudy.ledger.wording import epsilon, rounded_down
 from dpstudy.page.figure import STYLES, Figure, Note, Table, canvas, not_yet_run
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 CANARIES = {
     "": "weights searched",
@@ -54,6 +57,11 @@ GROUPS = {
 }
 SHOWN = {name: what for group in GROUPS.values() for name, what in group.items()}
 _LEAST = 0.01  # Where the axis begins: an audit that finds nothing stands there.
+_KINDS = {
+    "claimed": ("claimed", STYLES[4]),
+    "lower_bound": ("audited: at least", STYLES[0]),
+    "proven": ("proven: at most", STYLES[2]),
+}
 _BOUNDS = {"audited ε": rounded_down, "proven ε": epsilon}
 
 
@@ -78,25 +86,8 @@ def claimed_proven_audited() -> Figure | Note:
     if not rows:
         return not_yet_run("The audits", "dpstudy audit --store")
     data = pd.DataFrame(rows)
-    kinds = {"claimed": STYLES[4], "lower_bound": STYLES[0], "proven": STYLES[2]}
-    names = {"claimed": "claimed", "lower_bound": "audited: at least", "proven": "proven: at most"}
-    # A line for each row, and one for the name of each group above its rows.
-    heads = ~data.group.duplicated()
-    at = -(np.arange(len(data)) + np.cumsum(heads))
     with canvas(size=(7.4, 6.8)) as (figure, (axes,)):
-        audited = np.maximum(data.lower_bound, _LEAST)
-        axes.hlines(at, audited, data.proven, color="0.6")
-        for kind, style in kinds.items():
-            values = np.maximum(data[kind], _LEAST)
-            mark = {"color": style.color, "marker": style.marker, "linestyle": "none"}
-            axes.plot(values, at, label=names[kind], **mark)
-        axes.set_xscale("log")
-        axes.set(xlabel="ε")
-        ticks = [*(at[heads] + 1), *at]
-        axes.set_yticks(ticks, [*data.group[heads], *data.what], fontsize="small")
-        for name in axes.get_yticklabels()[: heads.sum()]:
-            name.set_weight("bold")
-        axes.grid(visible=False, axis="y")
+        _three_of_each(axes, data)
         figure.legend(loc="outside lower center", ncols=3, fontsize="small")
     said = "; ".join(
         f"{row.group}, {row.what}: claimed {row.claimed:.3g}, "
@@ -116,13 +107,30 @@ def claimed_proven_audited() -> Figure | Note:
     )
 
 
+def _three_of_each(axes: Axes, data: pd.DataFrame) -> None:
+    """Draw a line for each row, and one for the name of each group above its rows."""
+    heads = ~data.group.duplicated()
+    at = -(np.arange(len(data)) + np.cumsum(heads))
+    axes.hlines(at, np.maximum(data.lower_bound, _LEAST), data.proven, color="0.6")
+    for kind, (label, style) in _KINDS.items():
+        mark = {"color": style.color, "marker": style.marker, "linestyle": "none"}
+        axes.plot(np.maximum(data[kind], _LEAST), at, label=label, **mark)
+    axes.set(xscale="log", xlabel="ε")
+    ticks = [*(at[heads] + 1), *at]
+    axes.set_yticks(ticks, [*data.group[heads], *data.what], fontsize="small")
+    for name in axes.get_yticklabels()[: heads.sum()]:
+        name.set_weight("bold")
+    axes.grid(visible=False, axis="y")
+
+
 def by_canary(group: str) -> Table | Note:
     """Return what each canary shows of a group of `GROUPS`, by where the weights are."""
-    rows = []
+    rows, most_shown = [], []
     for name, record in stored().items():
         suffix = next((s for s in CANARIES if s and name.endswith(s)), "")
         base = name.removesuffix(suffix)
         if base in GROUPS[group]:
+            most_shown.append(record["most_shown"])
             drawn = record["setting"].endswith("weights as drawn")
             rows.append(
                 {
@@ -131,6 +139,7 @@ def by_canary(group: str) -> Table | Note:
                     "gradient": record["attained"],
                     "claimed ε": record["claimed"],
                     "audited ε": record["lower_bound"],
+                    "if Gaussian": record["bounds"]["gaussian"],
                     "proven ε": record["proven"],
                     "order": (list(SHOWN).index(base), list(CANARIES).index(suffix)),
                 }
@@ -138,17 +147,19 @@ def by_canary(group: str) -> Table | Note:
     if not rows:
         return not_yet_run("The audits", "dpstudy audit --store")
     data = pd.DataFrame(rows).sort_values("order").drop(columns="order")
-    most = max(record["most_shown"] for record in stored().values())
+    most = max(most_shown)
     return Table(
         name=f"audits-{group.partition(',')[0].lower().replace(' ', '-')}",
         caption=(
-            f"{group}: audits. Gradient: the canary's, as a share of what is proven "
-            f"possible. With these trials no audit can show more than {most:.2f}."
+            f"{group}: audits. Gradient: the canary's, as a share of what is proven possible. If "
+            "Gaussian: what the same trials show, granted that the trade-off curve is that of a "
+            f"Gaussian. Without that they can show no more than {most:.2f}."
         ),
         data=data,
         formats={
             "gradient": "{:.1%}",
             "claimed ε": "{:.3g}",
+            "if Gaussian": rounded_down,
             **_BOUNDS,
         },
     )

@@ -49,8 +49,12 @@ _WORDS = {
     "accuracy": "format(datum.median, '.2%') + (datum.seeds > 1 ? ' (' + format(datum.min, '.2%') "
     "+ ' to ' + format(datum.max, '.2%') + ')' : '') + ', seeds: ' + datum.seeds",
     **{
-        f"{column} ε": f"datum.{column} === null ? 'none' : format(datum.{column}, ',.3~f')"
-        for column in ("claimed", "proven", "audited")
+        f"{column} ε": f"datum.{column} === null ? 'none' : format({shown}, ',.3~f')"
+        for column, shown in (
+            ("claimed", "datum.claimed"),
+            ("proven", "datum.proven"),
+            ("audited", "floor(1000 * datum.audited) / 1000"),
+        )
     },
 }
 _SPENT = ["claimed ε", "proven ε", "audited ε"]

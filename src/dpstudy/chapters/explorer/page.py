@@ -80,10 +80,11 @@ def _row(row: dict) -> str:
     source = f"{row['experiment']}: {row['variant']}"
     spread = f" ({row['min']:.2%} to {row['max']:.2%})" if row["seeds"] > 1 else ""
     cells = [row["method"], row["network"], row["settings"], f"{row['median']:.2%}{spread}"]
-    cells += [str(row["seeds"]), *(_epsilon(row[name]) for name in rows.EPSILONS)]
+    cells += [str(row["seeds"]), *(_epsilon(name, row[name]) for name in rows.EPSILONS)]
     shown = "".join(f"<td>{escape(cell)}</td>" for cell in cells)
     return f'<tr><th scope="row"><a href="{row["link"]}">{escape(source)}</a></th>{shown}</tr>'
 
 
-def _epsilon(value: float) -> str:
-    return MISSING if pd.isna(value) else wording.epsilon(value)
+def _epsilon(name: str, value: float) -> str:
+    shown = wording.rounded_down if name == "audited" else wording.epsilon
+    return MISSING if pd.isna(value) else shown(value)

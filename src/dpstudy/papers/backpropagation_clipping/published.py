@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from dpstudy.ledger.published import DELTA, Accuracy, Number, Source, by_name
-from dpstudy.privacy.accounting import effective_noise_multiplier
+from dpstudy.privacy.accounting import effective_noise_multiplier, epsilon, least_epsilon
 from dpstudy.privacy.conversions import gdp_noise_multiplier_for, zcdp_rho
 
 _BACKPROP = Source("stevens2022backpropagation", "Figure 2 and Table 1")
@@ -136,6 +136,32 @@ class CorrectedClipping:
     def joint_noise_multiplier(self) -> float:
         """The same noise over the sensitivity of all layers together."""
         return effective_noise_multiplier(self.noise_multiplier, self.layers**0.5)
+
+    def epsilon(self, shift: float = 1.0) -> float:
+        """Return the proven epsilon, the layers of a step being one sampled Gaussian.
+
+        Args:
+            shift: how far an example moves a layer's sum, in units of the product of the clips: 1
+                where the mean loss divides by a constant. It divides by the size of the drawn
+                batch, which moves the others too: by less than 2 together (Proposition
+                `layer-sensitivity-mean-loss`), whatever else is drawn.
+        """
+        return epsilon(
+            sampling_probability=self.sampling_probability,
+            noise_multiplier=self.joint_noise_multiplier / shift,
+            steps=self.steps,
+            delta=self.delta,
+        )
+
+    @property
+    def least_epsilon(self) -> float:
+        """What the run costs at least: the others' inputs may be 0, and then only one moves."""
+        return least_epsilon(
+            sampling_probability=self.sampling_probability,
+            noise_multiplier=self.joint_noise_multiplier,
+            steps=self.steps,
+            delta=self.delta,
+        )
 
 
 # Epochs, input clip, gradient clip from Figure 2; epsilon from Table 1; layers from Figures 3, 4.

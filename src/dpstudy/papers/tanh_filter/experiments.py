@@ -85,7 +85,7 @@ CHANGES = {
     "network twice as wide": vary(TUTORIAL, width=2.0),
 }
 # As much noise, and a clip that no gradient reaches: is it tanh that helps, or not to clip?
-NO_CLIP = "the noise alone, no clip"
+NO_CLIP = "the noise alone, a clip at 1,000"
 UNBOUNDED = vary(TUTORIAL, clip_norm=1000.0, noise_multiplier=SIGMA / 1000)
 
 LEFT_OUT = Experiment(

@@ -110,7 +110,7 @@ def expansions(reading: Reading) -> Figure | Note:
     )
 
 
-@for_each_dataset("Three ε")
+@for_each_dataset("What each run costs")
 def epsilons(reading: Reading) -> Table:
     """Return three epsilons of each run: claimed, of the longest norm seen, and proven."""
     labels = dict.fromkeys(label for label, _ in reading.found)
@@ -219,7 +219,7 @@ def left_out(reading: Reading, figures: Reading) -> Table:
     over |= dict.fromkeys(("range 1", NO_CLIP), FLAT)
     return results(
         [*_lines(figures, FLAT, "range 1"), *(Line(reading, label) for label in labels)],
-        "Gains: of the filter, or of the noise without a clip, over DP-SGD.",
+        "Gains: of the filter, or of the noise with a clip that no gradient reaches, over DP-SGD.",
         name="tanh-filter-left-out",
         shown="test accuracy with other rates, with tanh in place of relu, and a wider network",
         over={name: other for name, other in over.items() if name != other},
