@@ -85,7 +85,8 @@ chapter.tanh_filter()
 #
 # ### Backpropagation clipping
 #
-# One example's input to a layer is clipped to norm $a$, its upstream gradient to $b$
+# One example's input to a layer is clipped to norm $a$, its upstream gradient to $b$: in a
+# convolution by the ℓ1 norm over positions and the ℓ2 norm over channels
 # {cite}`stevens2022backpropagation`. A dense layer's gradient is $g x^\top$; a convolution's, for
 # output channel $o$, is the input correlated with $g_o$. By Young's inequality
 #
@@ -191,7 +192,8 @@ chapter.gradient_norms()
 # ### Theorem 1
 #
 # Clipped gradient descent on tempered logistic regression with $\lVert z \rVert \le 1$ ends with
-# an excess loss of $O(\Delta)$ for $\Delta = \max(T - C, 0)\,\lVert\Theta\rVert$. The proof gives
+# an excess loss of $O(\Delta)$ for $\Delta = \max(T - C, 0)\,\lVert\Theta\rVert$, where
+# $\lVert\Theta\rVert$ is the diameter of the set of weights. The proof gives
 # $2\Delta$ ({prf:ref}`clipping-bias`).
 
 # %% tags=["remove-input"]

@@ -60,7 +60,9 @@ def trained(added, tmp_path_factory):
 
 def test_the_page_shows_the_files_in_full():
     shown = re.findall(r"\{literalinclude\} (\w+)\.py\n:language: python\n```", PAGE)
-    assert shown == [*ADDED, "own_runs", "own_figure"]
+    audited = [*ADDED]
+    audited.insert(audited.index("own_mechanism") + 1, "own_audit")
+    assert shown == [*audited, "own_runs", "own_figure"]
 
 
 @pytest.mark.parametrize("file", ADDED)
@@ -77,6 +79,12 @@ def test_a_run_with_an_addition_is_trained_stored_and_read_back(trained, name):
     assert result.curve["step"] == [2 * epoch for epoch in result.curve["epoch"]]
     assert result.epsilon == epsilon_curve(run, result.curve["step"])
     assert result.epsilon["pld"][0] == 0 < result.epsilon["pld"][-1]
+
+
+def test_the_mechanism_is_audited_below_what_is_proven_and_near_it(added):
+    page = runpy.run_path(str(BOOK / "own_audit.py"))
+    assert 0.7 * page["proven"] < page["bounds"]["gaussian"] <= page["proven"]
+    assert page["bounds"]["clopper-pearson"] <= page["proven"]
 
 
 def test_an_addition_is_drawn_beside_the_study_s_own(added, results, tmp_path, monkeypatch):

@@ -118,6 +118,28 @@ def test_a_run_that_diverged_is_a_bad_setting_not_a_missing_one(results):
     assert choice.by == "the highest test accuracy of 2 at seed 0: try 2"
 
 
+def test_where_the_best_rate_is_the_outermost_one_beyond_it_is_tried(results):
+    search = replace(SWEEP, beyond=2.0)
+    for rate in (0.05, 0.025):
+        keep(search, near(0.05))
+        assert choose(search) == 1
+        assert f"best, at rate {rate}" in search.tried("mnist", "best")
+        assert rate in map(rate_of, search.runs())
+        assert "best" not in {label for _, label in search.chosen()}
+    keep(search, near(0.05))
+    assert choose(search) == 1 and choose(search) == 0
+    assert rate_of(search.chosen()["mnist", "best"].run) == 0.05
+
+
+def test_rates_beyond_end_where_nothing_learns(results):
+    search = replace(SWEEP, beyond=2.0)
+    for _ in range(7):
+        keep(search, lambda run: rate_of(run) / 100)
+        assert choose(search) == 1
+    assert choose(search) == 0
+    assert rate_of(search.chosen()["mnist", "best"].run) == 0.4 * 2**6
+
+
 def test_searches_do_not_see_each_other_s_choices(results):
     keep(SWEEP, near(0.1))
     choose(SWEEP)
@@ -154,7 +176,7 @@ def test_what_is_stored_as_the_best_is_the_best_of_its_whole_group():
             if label in search.groups:
                 runs = dict(search.labelled(dataset=dataset, seeds=1))
                 tried = choosing.accuracies(search, dataset, label)
-                assert set(tried) == set(search.groups[label])
+                assert set(tried) == set(search.tried(dataset, label))
                 assert runs[max(tried, key=tried.get)] == choice.run
 
 

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from dpstudy.lab import readings
 from dpstudy.lab.choices import Choice
-from dpstudy.lab.search import Search
+from dpstudy.lab.search import Search, further_rate
 from dpstudy.lab.store import StoreError
+from dpstudy.parts.run import Run, vary
+
+# Rates beyond a group's own, in case no setting learns.
+_MOST_BEYOND = 6
 
 
 def choose(search: Search, dataset: str | None = None) -> int:
-    """Choose what a search trains next, the best of each group, and store it; return how many.
+    """Choose what a search trains next, and store it; return how many.
+
+    Of each group the best; or, where the search goes beyond, a further learning rate.
 
     0 if nothing is to be chosen now: it waits for results, or it is at its end.
 
@@ -26,17 +34,32 @@ def choose(search: Search, dataset: str | None = None) -> int:
 
 
 def _choose(search: Search, dataset: str, best: str) -> int:
-    """Choose the best of one group, once all of its labels are tried."""
+    """Choose the best of one group, once all of its labels are tried, or a rate beyond them."""
     if (dataset, best) in search.chosen():
         return 0
+    labels = search.tried(dataset, best)
     tried = accuracies(search, dataset, best)
-    if len(tried) < len(search.groups[best]):
+    if len(tried) < len(labels):
         return 0
     winner = max(tried, key=lambda label: tried[label])
-    by = f"the highest test accuracy of {len(tried)} at seed 0: {winner}"
     known = dict(search.labelled(dataset=dataset, seeds=1))
-    search.keep(dataset, best, Choice(known[winner], by))
+    rate = _rate_beyond([known[label] for label in labels], known[winner], search.beyond)
+    if rate is None or len(labels) == len(search.groups[best]) + _MOST_BEYOND:
+        by = f"the highest test accuracy of {len(tried)} at seed 0: {winner}"
+        search.keep(dataset, best, Choice(known[winner], by))
+    else:
+        label, run = further_rate(best, f"{rate:.3g}"), vary(known[winner], learning_rate=rate)
+        search.keep(dataset, label, Choice(run, f"the best of {len(tried)} is at the edge"))
     return 1
+
+
+def _rate_beyond(runs: Sequence[Run], winner: Run, factor: float) -> float | None:
+    """Return the next learning rate where the winner's is the outermost; None where it is not."""
+    rates = [run.optimizer.learning_rate for run in runs]
+    own = winner.optimizer.learning_rate
+    if not factor or min(rates) < own < max(rates):
+        return None
+    return own * factor if own == max(rates) else own / factor
 
 
 def accuracies(search: Search, dataset: str, best: str) -> dict[str, float]:
@@ -45,4 +68,4 @@ def accuracies(search: Search, dataset: str, best: str) -> dict[str, float]:
     if finals.empty:
         return {}
     first = finals[finals.seed == 0].set_index("label").test_accuracy
-    return {label: float(first[label]) for label in search.groups[best] if label in first}
+    return {label: float(first[label]) for label in search.tried(dataset, best) if label in first}
