@@ -47,8 +47,7 @@ guide.ahead_with_fewer_seeds(settings)
 # ## How to choose
 #
 # - **On CIFAR-10 and Fashion-MNIST take the recipe**, a linear head on features built from
-#   synthetic images: `dpstudy recipe cifar-10 --epsilon 3`. The ε of its stored runs is not proven,
-#   and they are being made again ([why](08_leaderboard.ipynb)). No stored network on pixels comes
+#   synthetic images: `dpstudy recipe cifar-10 --epsilon 3`. No stored network on pixels comes
 #   near it. On MNIST a linear head on scattering features has 98.61 % at ε = 2.38, with two seeds,
 #   more than any network on pixels there.
 # - **On pixels choose the activation first.** On MNIST tanh beats relu. On Fashion-MNIST tanh leads

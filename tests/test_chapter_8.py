@@ -109,32 +109,3 @@ def test_what_it_costs_to_choose_on_the_other_dataset():
         for here, there in (("CIFAR-10", "Fashion-MNIST"), ("Fashion-MNIST", "CIFAR-10"))
     ]
     says("and costs {:.2f} points on CIFAR-10 and {:.2f} on Fashion-MNIST.".format(*lost))
-
-
-def test_no_remedy_is_seen_to_help_on_these_features():
-    points = {}
-    for dataset, chance in ((FASHION, "0.8"), (CIFAR, "1.2")):
-        parts, remedies = (
-            readings.read(find(f"recipe-{name}"), dataset=dataset) for name in ("parts", "remedies")
-        )
-        table = recipe.changed(remedies, parts)
-        points[dataset] = table.data.set_index("change").points
-        assert len(points[dataset]) == 6 and points[dataset].max() < 0.1
-        assert f"Less than {chance} points could be chance." in table.caption
-    (low, high), (low_there, high_there) = (
-        (f"{of.min():.2f}", f"{of.max():+.2f}") for of in points.values()
-    )
-    says(f"change the accuracy by {low} to {high} points on Fashion-MNIST and by {low_there} to")
-    says(f"by {low_there} to {high_there} on CIFAR-10.")
-
-    def of(change):
-        return [points[dataset][change] for dataset in (FASHION, CIFAR)]
-
-    below = [f"{-one:.2f}" for one in of("composite loss")]
-    says("comes out {} points below the recipe on Fashion-MNIST and {} on CIFAR-10".format(*below))
-    below = [f"{-one:.2f}" for one in of("tanh filter, then clipped")]
-    says("the filter followed by a clip {} and {}.".format(*below))
-    above, below = of("a hidden layer, tanh")
-    says(f"nearest to a gain, {above:.2f} above and {-below:.2f} below.")
-    below, above = of("automatic clipping")
-    says(f"it is {-below:.2f} below and {above:.2f} above.")
