@@ -6,6 +6,7 @@ import re
 from itertools import product
 from pathlib import Path
 
+import jax
 import numpy as np
 import pandas as pd
 import pytest
@@ -13,7 +14,7 @@ from results_for_tests import result_of
 
 from dpstudy.chapters.leaderboard import board, crossed
 from dpstudy.chapters.leaderboard import recipe as recipe_page
-from dpstudy.lab import choices, records, store
+from dpstudy.lab import choices, choosing, records, store
 from dpstudy.lab.readings import read
 from dpstudy.papers import find
 from dpstudy.papers.across import factorial, leaderboard, recipe_parts, recipe_search
@@ -43,10 +44,16 @@ def test_methods_have_the_settings_that_their_chapters_found_best(dataset):
     )
     for bound in ("input_bound", "upstream_bound"):
         assert getattr(leaderboard.CLIPS, bound) == setting(inside, bound)
-    filtered = stored_choice("tanh-filter-at-equal-epsilon", "mnist", "filter, then clipped, best")
-    assert leaderboard.FILTER.active_range == pytest.approx(
-        setting(filtered, "active_range"), rel=0.05
-    )
+
+
+def test_the_noise_of_clips_inside_is_as_much_smaller_as_their_rate_is_larger():
+    flat, inside = leaderboard.end_to_end("mnist"), leaderboard.clipped_inside("mnist")
+    per_weight = [
+        float(jax.tree.leaves(run.mechanism.noise(run.network.shapes()))[0])
+        / run.mechanism.noise_over_sensitivity
+        for run in (vary(flat, network=inside.network), inside)
+    ]
+    assert per_weight[0] / per_weight[1] == pytest.approx(leaderboard.LESS_NOISE, rel=0.01)
 
 
 @pytest.mark.parametrize("dataset", DATASETS)
@@ -69,7 +76,7 @@ def test_every_method_spends_the_epsilon_that_it_is_listed_at(dataset):
 
 def test_a_seed_draws_the_recipe_s_images_too():
     for seed in (0, 3):
-        run = leaderboard.methods("mnist")["recipe"].at_seed(seed)
+        run = leaderboard.methods("mnist")[leaderboard.RECIPE].at_seed(seed)
         assert (run.seed, run.dataset.drawn) == (seed, seed)
     tanh = leaderboard.methods("mnist")["tanh"]
     assert tanh.at_seed(3).dataset == tanh.dataset
@@ -94,11 +101,19 @@ def test_methods_that_cannot_be_told_apart_share_a_rank():
         for value, sign in ((0.98, 1), (0.9799, -1), (0.97, 1), (0.95, -1))
     )
     assert board.ranks([last, first, lower, same]) == [4, 1, 3, 1]
+    assert board.ranks([first]) == [1]
+
+
+def test_a_method_with_a_wild_seed_has_no_smaller_rank_than_a_better_one():
+    noise = np.array([-0.2, 0.1, 0.3, -0.1, -0.1]) / 100
+    first, second = (pd.Series(value + noise) for value in (0.98, 0.97))
+    wild = pd.Series([0.95, 0.95, 0.951, 0.949, 0.1])
+    assert board.ranks([wild, second, first]) == [2, 2, 1]
 
 
 def test_the_board_has_a_row_a_method_in_the_order_of_ranks(results):
     search = find("leaderboard-mnist")
-    of = {"tanh": 0.98, "relu": 0.96, "recipe": 0.99}
+    of = {"tanh": 0.98, "relu": 0.96, leaderboard.RECIPE: 0.99}
     for name, accuracy in of.items():
         run = leaderboard.methods("mnist")[name]
         best = leaderboard.with_rate(run, 1.0)
@@ -108,10 +123,10 @@ def test_the_board_has_a_row_a_method_in_the_order_of_ranks(results):
             result = result_of(one, accuracy=accuracy + seed / 1e4)
             store.write(store.runs_folder(), result)
     [table] = board.board(read(search)).parts
-    assert list(table.data.method) == ["recipe", "tanh", "relu"]
+    assert list(table.data.method) == [leaderboard.RECIPE, "tanh", "relu"]
     assert list(table.data["rank"]) == [1, 2, 3]
     figure = board.in_short()
-    assert "MNIST, ε = 6, recipe: 99.02%" in figure.alt
+    assert f"MNIST, ε = 6, {leaderboard.RECIPE}: 99.02%" in figure.alt
     for one in PUBLISHED:
         said = f"{DATASETS_IN_WORDS[one.dataset]}, ε = {one.claimed_epsilon:g}, {one.method}"
         published = figure.alt.partition("Published: ")[2]
@@ -139,6 +154,13 @@ def test_the_mixed_model_finds_what_remedies_gain():
         wanted = gains.get(remedy, 0.0)
         assert found.points[remedy] == pytest.approx(wanted, abs=0.1)
         assert found.low[remedy] < found.points[remedy] < found.high[remedy]
+
+
+def test_a_factorial_that_lacks_a_cell_or_a_seed_is_not_judged():
+    data = invented({"tanh": 2.0})
+    assert crossed.is_whole(data)
+    for lacking in (data.activation == "tempered", data.index == 0, data.seed > 0, data.seed >= 0):
+        assert not crossed.is_whole(data[~lacking])
 
 
 def test_a_remedy_that_is_the_other_one_twice_shows_as_their_pair():
@@ -187,9 +209,10 @@ def test_recipes_are_searched_on_examples_held_out_at_the_epsilon_of_their_label
 
 
 def test_each_change_of_the_recipe_changes_what_it_says():
-    plain, *others = recipe_parts.parts("fashion-mnist").values()
-    assert plain == recipe("fashion-mnist")
-    changed = [*others, *recipe_parts.remedies("fashion-mnist").values()]
+    plain, *parts = recipe_parts.parts("fashion-mnist").values()
+    same, *remedies = recipe_parts.remedies("fashion-mnist").values()
+    assert plain == same == recipe("fashion-mnist")
+    changed = [*parts, *remedies]
     assert len({run.identity for run in (plain, *changed)}) == 1 + len(changed)
 
 
@@ -221,16 +244,17 @@ def test_a_change_counts_with_its_best_rate_once_all_are_stored(results):
     parts = find("recipe-parts")
     values = {
         "the recipe": (0.88, 0.9, 0.89),
-        "a bias": (0.85, 0.84, 0.7),
+        "no mirror images": (0.84, 0.85, 0.7),
         "clipped at 1": (0.99, 0.99),
     }
     for label, accuracies in values.items():
         for multiple, accuracy in zip(leaderboard.MULTIPLES, accuracies, strict=False):
             [run, _] = parts.variants[f"{label}, rate x {multiple:g}"]
             store.write(store.runs_folder(), result_of(run, accuracy=accuracy))
+    assert choosing.choose(parts) == 2
     reading = read(parts).on("fashion-mnist")
     [row] = recipe_page.changed(reading).data.itertuples()
-    assert (row.change, row.accuracy) == ("a bias", 0.85)
+    assert (row.change, row.accuracy) == ("no mirror images", 0.85)
     assert row.points == pytest.approx(-5)
 
 

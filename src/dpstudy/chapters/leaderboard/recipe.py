@@ -200,18 +200,23 @@ def changed(reading: Reading) -> Table | Note:
         return not_yet_run("The recipe, changed", reading.command)
     several = reading.experiment.best_seeds
     seeds = f"seeds 1 to {several}, which did not choose the rate," if several else "one seed,"
-    percent = dict.fromkeys(("accuracy", "low", "high"), "{:+.2f}") | {"accuracy": "{:.2%}"}
+    chance = 200 * (2 * base.mean() * (1 - base.mean()) / HELD_OUT) ** 0.5
+    how_sure = (
+        ", with their 95 % interval"
+        if several
+        else f"; less than {chance:.1f} points could be chance"
+    )
+    points = dict.fromkeys(("points", "low", "high") if several else ("points",), "{:+.2f}")
     return Table(
         name=reading.experiment.name,
         caption=(
             f"{DATASETS[dataset_of(reading)]}: accuracy on {HELD_OUT:,} held-out examples at the "
             f"best of its rates, {seeds} and points over the recipe's {base.mean():.2%} at an "
             f"exponent of {recipe(dataset_of(reading)).dataset.exponent:g}"
-            f"{', with their 95 % interval' if several else ''}. "
-            f"{spent_on_fewer(reading.finals.epsilon_pld.max())}"
+            f"{how_sure}. {spent_on_fewer(reading.finals.epsilon_pld.max())}"
         ),
         data=pd.DataFrame(rows),
-        formats=percent | {"points": "{:+.2f}"},
+        formats=points | {"accuracy": "{:.2%}"},
         merged={"points": "{points} ({low} to {high})"} if several else {},
     )
 
@@ -235,12 +240,14 @@ def best_of_rates(reading: Reading) -> dict[str, pd.Series]:
     finals, found = reading.finals, {}
     if finals.empty:
         return found
+    search, dataset = reading.experiment, dataset_of(reading)
     of_seed = finals.set_index("seed").test_accuracy
-    several = reading.experiment.best_seeds
-    for best, labels in reading.experiment.groups.items():
-        tried = of_seed[finals.label.isin(labels).to_numpy()]
+    for best in search.groups:
+        if (dataset, best) not in search.chosen():
+            continue
+        tried = of_seed[finals.label.isin(search.tried(dataset, best)).to_numpy()]
         trained = of_seed[(finals.label == best).to_numpy()]
-        if len(tried) == len(labels) and len(trained) == several:
-            name = best.removesuffix(", best")
-            found[name] = trained if several else tried[tried == tried.max()].head(1)
+        if len(trained) == search.best_seeds:
+            chosen = tried[tried == tried.max()].head(1)
+            found[best.removesuffix(", best")] = trained if search.best_seeds else chosen
     return found
