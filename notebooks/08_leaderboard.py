@@ -98,7 +98,7 @@ recipe.changed(parts)
 recipe.changed(remedies)
 
 # %% [markdown]
-# ## Ten methods at one ε
+# ## Eleven methods at one ε
 #
 # Of these only the recipe has been run. Methods on pixels use the network of
 # {cite:t}`papernot2021tempered` with 1,024 expected examples a step, 40 epochs and a clip at 0.1;

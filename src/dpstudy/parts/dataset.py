@@ -75,7 +75,7 @@ class Data(Part):
 
     @property
     def draws(self) -> bool:
-        """Whether something of it is drawn: what noise is drawn by must then be another key."""
+        """Whether something of it is drawn, so that noise must be drawn by another key."""
         return False
 
     def at_seed(self, seed: int) -> Data:

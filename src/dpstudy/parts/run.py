@@ -131,7 +131,7 @@ class Run(Part):
 
     @property
     def key(self) -> Array:
-        """The key of all that training draws: weights, batches, noise.
+        """The key by which training draws weights, batches and noise.
 
         Where the dataset draws as well, by the key of a seed, it is another: epsilon is that of
         noise which the features tell nothing of.
