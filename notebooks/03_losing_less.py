@@ -176,7 +176,7 @@ chapter.significance(whole)
 # statistics"; their ε composes the two releases with the training. What an example adds to either
 # sum is scaled down to a bound: here the median length over synthetic images, where that code takes
 # the median over the private ones, at no charge. With them the composite loss gains about as much,
-# 0.19 points on MNIST (0.05 to 0.32) and 0.22 on Fashion-MNIST (-0.33 to 0.77).
+# 0.34 points on MNIST (0.17 to 0.51) and 0.10 on Fashion-MNIST (-0.20 to 0.41).
 
 # %% tags=["remove-input"]
 chapter.figure_4(on_features)
