@@ -23,10 +23,10 @@
 #   and relu at 97.10 %: tanh gains 1.27 points (95 % interval 1.09 to 1.46).
 # - On Fashion-MNIST half of the gain or more belongs to the settings. One setting for both gives
 #   tanh 2.39 points; each at its best of a search of 24, 0.57 (0.15 to 0.99) are left. The search
-#   missed the
-#   best setting known of tanh, 86.25 %, which is 1.1 points above the best of relu, 85.16 %;
-#   relu's best rate, 10, is the highest that was searched. Without privacy tanh gains there too,
-#   1.17 points (1.06 to 1.28), each at its best: whether privacy adds to the gain is open.
+#   missed the best setting known of tanh, 86.25 %, which is 1.1 points above the best of relu,
+#   85.16 %; relu's best rate, 10, is the highest that was searched. Without privacy tanh gains
+#   there too, 1.17 points (1.06 to 1.28), each at its best: whether privacy adds to the gain is
+#   open.
 # - On CIFAR-10 the order turns round. Each at its own best of five rates, four times the shared
 #   one, relu ends at 63.2 % and tanh at 59.2 % at ε = 7.53, where the paper's Table 3 has 61.6 and
 #   66.2 %: relu is 3.53 points ahead (1.55 to 5.52, 3 seeds). Of the settings only the rate was

@@ -124,7 +124,7 @@ def test_the_board_has_a_row_a_method_in_the_order_of_ranks(results):
             store.write(store.runs_folder(), result)
     [table] = board.board(read(search)).parts
     assert list(table.data.method) == [leaderboard.RECIPE, "tanh", "relu"]
-    assert list(table.data["rank"]) == [1, 2, 3]
+    assert list(table.data["rank"]) == [1, 2, 3] and set(table.data.diverged) == {0}
     figure = board.in_short()
     assert f"MNIST, ε = 6, {leaderboard.RECIPE}: 99.02%" in figure.alt
     for one in PUBLISHED:

@@ -10,7 +10,7 @@ from dpstudy.lab.search import Search, further_rate
 from dpstudy.lab.store import StoreError
 from dpstudy.parts.run import Run, vary
 
-# Rates beyond a group's own, in case no setting learns.
+# Rates beyond a group's own, in case accuracy never stops to rise.
 _MOST_BEYOND = 6
 
 
@@ -44,8 +44,10 @@ def _choose(search: Search, dataset: str, best: str) -> int:
     winner = max(tried, key=lambda label: tried[label])
     known = dict(search.labelled(dataset=dataset, seeds=1))
     rate = _rate_beyond([known[label] for label in labels], known[winner], search.beyond)
-    if rate is None or len(labels) == len(search.groups[best]) + _MOST_BEYOND:
-        by = f"the highest test accuracy of {len(tried)} at seed 0: {winner}"
+    last = len(labels) >= len(search.groups[best]) + _MOST_BEYOND
+    if rate is None or last:
+        edge = "" if rate is None else ", at the edge of all that were tried"
+        by = f"the highest test accuracy of {len(tried)} at seed 0: {winner}{edge}"
         search.keep(dataset, best, Choice(known[winner], by))
     else:
         label, run = further_rate(best, f"{rate:.3g}"), vary(known[winner], learning_rate=rate)

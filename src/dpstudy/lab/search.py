@@ -34,7 +34,7 @@ class Then:
     seeds: int
 
 
-def further_rate(best: str, rate: float | str) -> str:
+def further_rate(best: str, rate: str) -> str:
     """Return the label of a setting of a group with a learning rate beyond the group's own."""
     return f"{best}, at rate {rate}"
 

@@ -130,13 +130,13 @@ def least_epsilon(
 ) -> float:
     """Return a lower bound on the epsilon of a run: "pld", with privacy losses rounded down.
 
-    What is above it by this has truly more than is claimed, which an upper bound cannot show.
+    Where this is above a claim the claim is false, which an upper bound cannot show.
 
     Raises:
         UserError: an argument out of range, as for `epsilon`.
     """
     _check_run(sampling_probability, noise_multiplier, delta, "pld")
-    check_range(sampling_probability, noise_multiplier, steps)
+    check_range(sampling_probability, noise_multiplier, whole("steps", steps))
     # Optimistic rounding is coarser than what connects the dots.
     step = pld.from_gaussian_mechanism(
         noise_multiplier,

@@ -61,8 +61,8 @@ def ranks(accuracies: Sequence[pd.Series]) -> list[int]:
 
     Surely: the interval of the difference of means is above 0, where the intervals of all pairs
     hold together with 95 % confidence, by the test of Games and Howell, whatever the variances.
-    Methods that the data cannot tell apart from the first share rank 1. None with a smaller mean
-    has a smaller rank, though one with few wild seeds may be surely worse than none.
+    But none with a smaller mean has a smaller rank: one with a wild seed may be surely worse than
+    none.
     """
     if len(accuracies) < 2:
         return [1] * len(accuracies)
@@ -98,7 +98,7 @@ def _table(reading: Reading, epsilon: float) -> Table | None:
             "method": line.name,
             **Estimate.mean(line.accuracy).summary("accuracy"),
             "seeds": len(line.accuracy),
-            "diverged": int(line.runs.diverged.notna().sum()),
+            "diverged": int(line.runs.diverged.sum()),
             "true ε": line.value("epsilon_pld"),
             "minutes": _middle(line, "wall_seconds", 60),
             "GB": _middle(line, "peak_megabytes", 1000),

@@ -8,6 +8,7 @@ from itertools import combinations, product
 from operator import mul
 
 import pandas as pd
+from scipy import stats
 
 from dpstudy.lab.readings import Reading
 from dpstudy.ledger.estimate import CONFIDENCE
@@ -36,11 +37,11 @@ def cells(reading: Reading) -> pd.DataFrame:
 
 
 def is_whole(data: pd.DataFrame) -> bool:
-    """Return whether every cell is there, all with as many seeds, and with two or more."""
+    """Return whether every cell is there, all with the same seeds, two or more."""
     if data.empty:
         return False
-    seeds = data.groupby(list(FACTORS)).seed.nunique()
-    return len(seeds) == len(CELLS) and seeds.nunique() == 1 and seeds.iloc[0] > 1
+    seeds = data.groupby(list(FACTORS)).seed.agg(frozenset)
+    return len(seeds) == len(CELLS) and seeds.nunique() == 1 and len(seeds.iloc[0]) > 1
 
 
 def effects(data: pd.DataFrame) -> pd.DataFrame:
@@ -68,13 +69,16 @@ def effects(data: pd.DataFrame) -> pd.DataFrame:
         fit = mixedlm(f"points ~ {' + '.join(named)}", table, groups="seed").fit()
     if not fit.converged:
         raise UndecidedError("the mixed model did not converge")
-    interval = fit.conf_int((1 - CONFIDENCE) / len(named))
+    # By Student's t: the model's own intervals are normal.
+    left = len(table) - table.seed.nunique() - len(named)
+    wide = stats.t.isf((1 - CONFIDENCE) / len(named) / 2, left)
+    low, high = (fit.params + sign * wide * fit.bse for sign in (-1, 1))
     return pd.DataFrame(
         {
             "remedy": list(named.values()),
             "points": [fit.params[x] for x in named],
-            "low": [interval.loc[x, 0] for x in named],
-            "high": [interval.loc[x, 1] for x in named],
+            "low": [low[x] for x in named],
+            "high": [high[x] for x in named],
         }
     )
 

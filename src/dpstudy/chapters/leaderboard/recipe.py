@@ -232,22 +232,19 @@ def _gained(accuracy: pd.Series, base: pd.Series) -> dict[str, float]:
 
 
 def best_of_rates(reading: Reading) -> dict[str, pd.Series]:
-    """Return the held-out accuracy by seed at the best rate of each change.
+    """Return the held-out accuracy by seed at the best rate of each change, once it is chosen.
 
     Of the seeds that had no part in the choice, where there are such; else of the one that chose.
-    Of changes all of whose runs are stored.
     """
-    finals, found = reading.finals, {}
-    if finals.empty:
-        return found
-    search, dataset = reading.experiment, dataset_of(reading)
-    of_seed = finals.set_index("seed").test_accuracy
+    search, dataset, found = reading.experiment, dataset_of(reading), {}
+    chosen = {
+        best: choice.run for (name, best), choice in search.chosen().items() if name == dataset
+    }
     for best in search.groups:
-        if (dataset, best) not in search.chosen():
-            continue
-        tried = of_seed[finals.label.isin(search.tried(dataset, best)).to_numpy()]
-        trained = of_seed[(finals.label == best).to_numpy()]
-        if len(trained) == search.best_seeds:
-            chosen = tried[tried == tried.max()].head(1)
-            found[best.removesuffix(", best")] = trained if search.best_seeds else chosen
+        trained = Line(reading, best).accuracy
+        if not search.best_seeds and best in chosen:
+            own = [one for _, one in reading.found if one.run == chosen[best]][:1]
+            trained = pd.Series([one.curve["test_accuracy"][-1] for one in own], dtype=float)
+        if len(trained) == (search.best_seeds or 1):
+            found[best.removesuffix(", best")] = trained
     return found
