@@ -62,8 +62,8 @@ def repeated(bound, mu, count, delta, times=100):
 )
 def test_bounds_are_below_the_epsilon_of_a_gaussian_mechanism_and_near_it(name, mu, delta, count):
     true = gdp_epsilon(mu, delta)
-    found = repeated(ALL[name], mu, count, delta)
-    assert (found <= true).sum() >= 95
+    found = repeated(ALL[name], mu, count, delta, times=40)
+    assert (found <= true).sum() >= 38
     assert np.median(found) > 0.7 * true
 
 

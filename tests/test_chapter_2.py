@@ -56,9 +56,14 @@ def gain(dataset, comparison):
     return SimpleNamespace(**row, tanh=row.get("median"), relu=row.get("median of the other"))
 
 
+@cache
+def outcomes():
+    return {entry.id: entry.outcome for entry in ledger().entries}
+
+
 def judged(claim, dataset):
     """What a claim's rule came to on a dataset."""
-    return next(one.outcome for one in ledger().entries if one.id == f"{claim}-{dataset}")
+    return outcomes()[f"{claim}-{dataset}"]
 
 
 def line(name, dataset, label):
@@ -161,7 +166,7 @@ def test_table_3_and_its_search():
     says(f"tanh gains {shared[0]:.2f} points on MNIST and {shared[1]:.2f} on Fashion-MNIST")
     spent, quoted = median("figure-3", MNIST, "tanh", "epsilon_pld"), published("mnist, epsilon")
     says(f"ε = {spent:.2f} on MNIST, where it quotes {quoted}")
-    alike = {entry.id: entry.outcome for entry in ledger().entries}
+    alike = outcomes()
     there = -100 * alike["text-alike-fashion-mnist"].ours["difference"]
     assert alike["text-alike-mnist"].verdict is Verdict.REPRODUCED
     says(f"alike on MNIST, and tanh gains {there:.2f} points on Fashion-MNIST.")
