@@ -52,9 +52,9 @@ profile = "stored"  # `dpstudy audit NAME` repeats one, in minutes
 # at which it is seen where it is not, follows a lower bound on ε. Clopper-Pearson intervals make it
 # hold with 95 % confidence, and the threshold is chosen on other canaries than it is tested on
 # {cite}`jagielski2020auditing,nasr2021adversary,steinke2023privacy`. Granted that the trade-off of
-# wrong guesses is that of a Gaussian, which it is without sampling and nearly with it, the same
-# trials show more {cite}`nasr2023tight`: 2.15 of the 2.36 that flat clipping costs, where without
-# that assumption they show 1.08. No verdict here rests on it.
+# wrong guesses is that of a Gaussian, which it is without sampling and often nearly with it, the
+# same trials show more {cite}`nasr2023tight`: 2.15 of the 2.36 that flat clipping costs, where
+# without that assumption they show 1.08. No verdict here rests on it.
 #
 # On a plain Gaussian mechanism the true ε is known, so that the auditor can be checked:
 

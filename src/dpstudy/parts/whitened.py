@@ -150,8 +150,9 @@ class Whitened(Data):
         # Its noise must not be what the filters are drawn by.
         [noise] = np.random.SeedSequence(self.drawn).spawn(1)
         mean = released_statistics.release_mean(data.train_images, self.released, noise)
-        train, test = (centred(part, mean) for part in (data.train_images, data.test_images))
-        return replace(data, train_images=train, test_images=test), mean
+        for split in (data.train_images, data.test_images):
+            centre(split, mean)
+        return data, mean
 
     def _whitened(self) -> images.Dataset:
         whole = images.load(self.name)
@@ -197,7 +198,9 @@ class Whitened(Data):
     ) -> Float16[np.ndarray, "n k"]:
         """Return components divided by their variance to the `exponent`, each example of norm 1."""
         by = variances**-self.exponent
-        return _of_norm_one(components, lambda part: part * by)
+        found = np.empty(components.shape, np.float16)
+        _of_norm_one(components, lambda part: part * by, found)
+        return found
 
     def _pixels(self) -> Pixels:
         if self.leaks:
@@ -219,20 +222,17 @@ class Whitened(Data):
         return files.cache_folder() / "synthetic" / f"{digest}-{what[:16]}.{ending}"
 
 
-def centred(
-    features: Float16[np.ndarray, "n k"], mean: Float[np.ndarray, "k"]
-) -> Float16[np.ndarray, "n k"]:
-    """Return features less a mean, each example of norm 1."""
-    return _of_norm_one(features, lambda part: part - np.float32(mean))
+def centre(features: Float16[np.ndarray, "n k"], mean: Float[np.ndarray, "k"]) -> None:
+    """Take a mean from features, each of norm 1 again: in place, since a copy takes gigabytes."""
+    _of_norm_one(features, lambda part: part - np.float32(mean), features)
 
 
 def _of_norm_one(
     features: Float16[np.ndarray, "n k"],
     change: Callable[[Float[np.ndarray, "part k"]], Float[np.ndarray, "part k"]],
-) -> Float16[np.ndarray, "n k"]:
-    """Return what a change makes of features, each example of norm 1; some at a time."""
-    found = np.empty(features.shape, np.float16)
-    for start in range(0, len(found), _AT_ONCE):
+    into: Float16[np.ndarray, "n k"],
+) -> None:
+    """Write what a change makes of features, each example of norm 1; some at a time."""
+    for start in range(0, len(features), _AT_ONCE):
         part = change(np.float32(features[start : start + _AT_ONCE]))
-        found[start : start + _AT_ONCE] = part / np.linalg.norm(part, axis=1, keepdims=True)
-    return found
+        into[start : start + _AT_ONCE] = part / np.linalg.norm(part, axis=1, keepdims=True)

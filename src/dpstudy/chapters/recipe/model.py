@@ -18,7 +18,7 @@ from dpstudy.parts.files import DataError
 from dpstudy.parts.images import IMAGE_SHAPE
 from dpstudy.parts.part import SpecError
 from dpstudy.parts.synthetic_features import SyntheticFeatures
-from dpstudy.parts.whitened import centred
+from dpstudy.parts.whitened import centre
 
 if TYPE_CHECKING:
     from jaxtyping import Float, Int, UInt8
@@ -64,7 +64,8 @@ class Model:
             part = slice(start, start + synthetic_basis.BATCH)
             components = np.asarray(self.features.components_of(basis, images[part]))
             scaled = self.features.scaled(components, basis.variances)
-            found[part] = (centred(scaled, self.mean) @ self.kernel).argmax(1)
+            centre(scaled, self.mean)
+            found[part] = (scaled @ self.kernel).argmax(1)
         return found
 
     def save(self, path: Path) -> None:
