@@ -165,7 +165,6 @@ BAD = [
     ({**ON_PATCHES, "grids": (3, 0)}, "grids", "(3, 0)"),
     ({**ON_PATCHES, "inputs": 0}, "inputs", "0"),
     ({**ON_PATCHES, "released": 0.5}, "released", "0.5"),
-    ({**ON_PATCHES, "biased": 1}, "biased", "1"),
     ({**ON_PATCHES, "network": HiddenHead(inputs=64), "units": 0}, "units", "0"),
     ({**ON_PATCHES, "scenes": OWN, "synthetic": 60_001}, "synthetic", "60001"),
     # Names.
@@ -376,7 +375,6 @@ OTHER = {
     "the mean released": vary(Run(), **ON_PATCHES, released=20.0),
     "hidden head": vary(Run(), **ON_PATCHES | {"network": HiddenHead(inputs=64)}),
     "units": vary(Run(), **ON_PATCHES | {"network": HiddenHead(inputs=64, units=7)}),
-    "biased": vary(Run(), **ON_PATCHES, biased=True),
     "scenes": vary(Run(), **ON_PATCHES, scenes="both"),
     "synthetic": vary(Run(), **ON_PATCHES, synthetic=401),
     "small": vary(Run(), **ON_PATCHES, small=11),

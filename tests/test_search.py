@@ -131,7 +131,7 @@ def test_where_the_best_rate_is_the_outermost_one_beyond_it_is_tried(results):
     assert rate_of(search.chosen()["mnist", "best"].run) == 0.05
 
 
-def test_rates_beyond_end_where_nothing_learns(results):
+def test_rates_beyond_end_where_accuracy_never_stops_to_rise(results):
     search = replace(SWEEP, beyond=2.0)
     for _ in range(7):
         keep(search, lambda run: rate_of(run) / 100)

@@ -91,18 +91,17 @@ class ScatteringLinearCifar(_Linear):
 
 @part("linear-head")
 class LinearHead(_Linear):
-    """One dense layer on any features. It has no use for an activation.
+    """One dense layer on any features, without a bias. It has no use for an activation.
 
-    Beside features of norm 1 a bias is as large a feature as all others together: clipping would
-    give it half of a gradient's squared norm, and where classes are balanced it has nothing to say.
+    Beside features of norm 1 a bias would be as large a feature as all others together: clipping
+    would give it half of a gradient's squared norm, and where classes are balanced it has nothing
+    to say.
 
     Attributes:
         inputs: the number of features of an example.
-        biased: whether there is a bias.
     """
 
     inputs: int = 8_000
-    biased: bool = False
 
     @property
     def image_shape(self) -> tuple[int, ...]:
@@ -116,7 +115,7 @@ class LinearHead(_Linear):
 
     def module(self, rngs: nnx.Rngs) -> nnx.Module:
         """See `Network.module`."""
-        return LinearModule(self, rngs, biased=self.biased)
+        return LinearModule(self, rngs, biased=False)
 
 
 @part("hidden-head")

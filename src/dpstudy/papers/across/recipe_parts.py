@@ -5,7 +5,8 @@ of ε = 3, and at rates beyond them until the best is not the outermost. It coun
 the recipe does. Where C is smaller, the rate is as much larger. The best of each remedy, and of the
 recipe, is trained with four further seeds, which had no part in the choice.
 
-Backpropagation clipping is no remedy here: one layer whose inputs have norm 1 is clipped flat.
+Backpropagation clipping is no remedy of the linear head: one layer whose inputs have norm 1 is
+clipped flat.
 """
 
 from __future__ import annotations
