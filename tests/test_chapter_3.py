@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import cache
 from itertools import product
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from prose import said_by
@@ -16,7 +17,9 @@ from dpstudy.page.lines import Line
 from dpstudy.page.results import gain
 from dpstudy.papers import find
 from dpstudy.papers.claims import ledger
-from dpstudy.papers.losing_less import inside
+from dpstudy.papers.losing_less import figures, inside
+from dpstudy.parts.composite_loss import Composite
+from dpstudy.parts.loss import CrossEntropy
 
 says = said_by("03_losing_less")
 SMALL = ("mnist", "fashion-mnist")
@@ -72,6 +75,35 @@ def test_no_gain_is_certain_at_the_end():
     ends = [f"{100 * one.accuracy.median():.2f}" for one in (plain, composite)]
     says(f"ends at {ends[0]} % on CIFAR-10, above the paper's 59.8 %,")
     says(f"and the composite loss at {ends[1]} %, below its 63.2 %.")
+
+
+def test_what_the_loss_of_two_examples_is():
+    logits, hidden = jnp.array([[4.0, 0.0, 0.0], [0.0, 4.0, 0.0]]), (jnp.ones((2, 8)),)
+    loss = Composite(focusing=5.0, turning_epoch=7.0, divisor=11.0)
+    (right, wrong), (later, still) = (
+        loss(logits, hidden, jnp.array([0, 0]), epoch).tolist() for epoch in (1, 30)
+    )
+    says(f"the right answer costs {right:.1f}, since squared error wants its logit of 4 to be 1,")
+    says(f"and the wrong one {wrong:.1f}. In the last the right one costs nothing and")
+    says(f"and the wrong one {still:.1f}, nearly what it costs with cross-entropy.")
+    assert later < 1e-6
+    alone = CrossEntropy()(logits, hidden, jnp.array([0, 0]), 1).tolist()
+    assert still == pytest.approx(alone[1], rel=0.1)
+
+
+def test_what_the_paper_s_tests_say_here():
+    table = figures.significance(figure_3(CIFAR))
+    found = table.data.set_index("test")
+    says("p-values of {:g}, {:g} and 10⁻⁶;".format(*found.published.dropna().unique()[:2]))
+    says(f"the t-test on CIFAR-10 gives {found.p['t-test, two samples']:.2f}.")
+    says(f"are hardly normal (p = {found.p['Shapiro-Wilk, composite']:.3f}),")
+    composite, plain = (
+        Line(figure_3(CIFAR), loss).accuracy for loss in ("composite", "cross-entropy")
+    )
+    of_three = Estimate.difference(composite, plain, of=3)
+    says(f"on CIFAR-10 is {100 * of_three.low:.2f} to {100 * of_three.high:.2f} points.")
+    says("two seeds end above 62.2 %, three below 60.8 %.")
+    assert ((composite > 0.622).sum(), (composite < 0.608).sum()) == (2, 3)
 
 
 def test_it_is_not_ahead_throughout():

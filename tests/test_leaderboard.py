@@ -18,7 +18,7 @@ from dpstudy.lab import choices, choosing, records, store
 from dpstudy.lab.readings import read
 from dpstudy.papers import find
 from dpstudy.papers.across import factorial, leaderboard, recipe_parts, recipe_search
-from dpstudy.papers.across.published import PUBLISHED
+from dpstudy.papers.across.published import OF_METHODS, PUBLISHED
 from dpstudy.papers.across.recipe import recipe
 from dpstudy.parts.images import DATASETS as DATASETS_IN_WORDS
 from dpstudy.parts.run import setting, vary
@@ -54,6 +54,12 @@ def test_the_noise_of_clips_inside_is_as_much_smaller_as_their_rate_is_larger():
         for run in (vary(flat, network=inside.network), inside)
     ]
     assert per_weight[0] / per_weight[1] == pytest.approx(leaderboard.LESS_NOISE, rel=0.01)
+
+
+def test_what_papers_state_is_of_methods_on_the_board():
+    on_board = {(dataset, name) for dataset in DATASETS for name in leaderboard.methods(dataset)}
+    stated = {pair for pair in OF_METHODS if pair[0] in DATASETS}
+    assert stated < on_board and len(stated) == 12
 
 
 @pytest.mark.parametrize("dataset", DATASETS)
@@ -125,6 +131,8 @@ def test_the_board_has_a_row_a_method_in_the_order_of_ranks(results):
     [table] = board.board(read(search)).parts
     assert list(table.data.method) == [leaderboard.RECIPE, "tanh", "relu"]
     assert list(table.data["rank"]) == [1, 2, 3] and set(table.data.diverged) == {0}
+    stated = [row[table._columns().index("published")] for row in table.shown()]
+    assert stated == ["—", "98.0%, ε = 2.93", "96.6%, ε = 2.93"]
     figure = board.in_short()
     assert f"MNIST, ε = 6, {leaderboard.RECIPE}: 99.02%" in figure.alt
     for one in PUBLISHED:

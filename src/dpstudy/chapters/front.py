@@ -85,7 +85,10 @@ def _tempered_sigmoids(judged: Ledger) -> tuple[str, str]:
 
 
 def _losing_less(judged: Ledger) -> tuple[str, str]:
-    before, after = (100 * value.accuracy for value in losing_less.ACCURACIES)
+    before, after = (
+        100 * losing_less.NUMBERS[f"cifar-10, {loss}"].value
+        for loss in ("cross-entropy", "composite")
+    )
     holds = _holds(judged, "gradient-norm-sum")
     eq_11 = "holds" if holds else "is false: it adds norms where the true bound multiplies them"
     return (

@@ -24,7 +24,7 @@ from dpstudy.page.figure import (
 from dpstudy.page.lines import Line
 from dpstudy.page.results import results
 from dpstudy.papers.across.leaderboard import EPSILONS, EXPERIMENTS, methods
-from dpstudy.papers.across.published import PUBLISHED
+from dpstudy.papers.across.published import OF_METHODS, PUBLISHED
 from dpstudy.papers.across.recipe_search import EPSILONS as SEARCHED
 from dpstudy.papers.across.recipe_search import RECIPE_SEARCH
 from dpstudy.papers.losing_less.experiments import FIGURE_3, FIGURE_4, ON_FEATURES_LINEAR
@@ -49,9 +49,16 @@ _THEIR_MARKERS = ("*", "P", "X", "d", "p", "h")
 
 def lines_at(reading: Reading, epsilon: float) -> list[Line]:
     """Return a line for each method that is stored at an ε."""
+    [dataset] = reading.experiment.datasets
     lines = [
-        Line(reading, f"{name}, epsilon {epsilon:g}", name, STYLES[number % len(STYLES)])
-        for number, name in enumerate(methods(reading.experiment.datasets[0]))
+        Line(
+            reading,
+            f"{name}, epsilon {epsilon:g}",
+            name,
+            STYLES[number % len(STYLES)],
+            OF_METHODS.get((dataset, name)),
+        )
+        for number, name in enumerate(methods(dataset))
     ]
     return [line for line in lines if len(line.runs) >= _SEEDS]
 
@@ -100,6 +107,8 @@ def _table(reading: Reading, epsilon: float) -> Table | None:
             "seeds": len(line.accuracy),
             "diverged": int(line.runs.diverged.sum()),
             "true ε": line.value("epsilon_pld"),
+            "published": line.published and line.published.accuracy,
+            "published ε": line.published and line.published.claimed_epsilon,
             "minutes": _middle(line, "wall_seconds", 60),
             "GB": _middle(line, "peak_megabytes", 1000),
         }
@@ -112,17 +121,23 @@ def _table(reading: Reading, epsilon: float) -> Table | None:
             f"{dataset} at a true ε of {epsilon:g}: mean test accuracy over seeds with its 95 % "
             "interval. A method's rank is one more than the number of those whose lead over it "
             "has an interval above 0, wide enough for all pairs together, and no smaller than that "
-            "of a method with a larger mean. Minutes, of a core that others may have shared, and "
-            "peak memory are of the median run, without the features, which are computed once."
+            "of a method with a larger mean. Published: at the ε that the paper states. Minutes, "
+            "of a core that others may have shared, and peak memory are of the median run, without "
+            "the features, which are computed once."
         ),
         data=pd.DataFrame(rows).sort_values(["rank", "accuracy"], ascending=[True, False]),
         formats={
             **dict.fromkeys(("accuracy", "accuracy_low", "accuracy_high"), "{:.2%}"),
             "true ε": "{:.2f}",
+            "published": "{:.1%}",
+            "published ε": "{:g}",
             "minutes": "{:.1f}",
             "GB": "{:.1f}",
         },
-        merged={"accuracy": "{accuracy} ({accuracy_low} to {accuracy_high})"},
+        merged={
+            "accuracy": "{accuracy} ({accuracy_low} to {accuracy_high})",
+            "published": "{published}, ε = {published ε}",
+        },
     )
 
 

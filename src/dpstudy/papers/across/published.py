@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from dpstudy.ledger.published import Accuracy, Source
+from dpstudy.papers.backpropagation_clipping import published as backpropagation_clipping
+from dpstudy.papers.tempered_sigmoids import published as tempered_sigmoids
 
 _TRAMER = Source("tramer2021code", "README.md at commit 2a1c3a84, main results")
 # Scattering features too, with updates that a private validation rejects where they do not help.
@@ -27,3 +29,17 @@ PUBLISHED = (
         for epsilon, value in zip((1.0, 2.0, 3.0), values, strict=True)
     ),
 )
+
+_STATED_AS = {
+    "DP-SGD, relu": ("relu",),
+    "DP-SGD, tanh": ("tanh",),
+    "DP-SGD, tempered sigmoid": ("best tempered sigmoid",),
+    "as published": ("clips inside backpropagation, Adam", "clips inside backpropagation, SGD"),
+    "linear on scattering, Tramèr & Boneh 2021": ("scattering, linear",),
+}
+# What papers state of the leaderboard's methods, by dataset and method.
+OF_METHODS = {
+    (one.dataset, method): one
+    for one in (*tempered_sigmoids.ACCURACIES, *backpropagation_clipping.ACCURACIES, *PUBLISHED)
+    for method in _STATED_AS.get(one.method, ())
+}
