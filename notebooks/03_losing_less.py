@@ -28,8 +28,8 @@
 # - At the end, at a true ε of 2.4, no gain is certain at the paper's settings: -0.03 points on
 #   MNIST (-0.10 to 0.03), 0.02 on Fashion-MNIST (-0.16 to 0.21) and 0.70 on CIFAR-10 (-0.47 to
 #   1.86). One epoch earlier, the last below the paper's ε of 3, it is 0.89 there (0.03 to 1.75).
-#   The paper has 3.4, of the best of five runs, and 4 in its abstract. Cross-entropy ends at 60.61
-#   % on CIFAR-10, above the paper's 59.8 %, and the composite loss at 60.76 %, below its 63.2 %.
+#   The paper has 3.4, of the best of five runs, and 4 in its abstract. Cross-entropy ends at
+#   60.61 % on CIFAR-10, above the paper's 59.8 %, and the composite loss at 60.76 %, below its 63.2 %.
 # - With each loss at its own best of five rates, and tanh, it gains -0.07 points on MNIST (-0.23 to
 #   0.08) and 0.60 on Fashion-MNIST (0.23 to 0.97), the composite loss at half of the paper's rate.
 #   One of 10,000 held-out images chose that rate. At the paper's it gains 0.01 points (-0.41 to
@@ -371,7 +371,8 @@ claims.chapter("losing-less")
 # :label: losing-less-turn
 #
 # Let $e_t = 7$. Epochs count from 1 here and $e_c$ from 0, so that $e_c$ is one less than the
-# epoch. In which epoch does focal loss have more than 90 % of the weight for the first time? :::
+# epoch. In which epoch does focal loss have more than 90 % of the weight for the first time?
+# :::
 #
 # :::{solution-start} losing-less-turn
 # :class: dropdown
@@ -393,7 +394,8 @@ for epoch in (1, 8, 10, 11):
 # :label: losing-less-outliers
 #
 # Take a wrong example, and make its logits 10 and 100 times as large. How does the loss' gradient
-# by the logits grow, in epoch 1 and in epoch 30? Does the noise have to grow with it? :::
+# by the logits grow, in epoch 1 and in epoch 30? Does the noise have to grow with it?
+# :::
 #
 # :::{solution-start} losing-less-outliers
 # :class: dropdown

@@ -174,7 +174,8 @@ incomplete(mnist, fashion, factorial, search, parts, remedies)
 # :label: leaderboard-rank
 #
 # One method is ahead of another by 0.1 points on average, and the seeds of each have a standard
-# deviation of 0.1. Do they share a rank with five seeds each? And with twenty? :::
+# deviation of 0.1. Do they share a rank with five seeds each? And with twenty?
+# :::
 #
 # :::{solution-start} leaderboard-rank
 # :class: dropdown
@@ -206,7 +207,8 @@ for count in (5, 20):
 #
 # Three rates are tried at ε = 3 each, on the same private examples. What is the ε of all three
 # models together? And what does it leave out, if the best on private examples is published? The
-# page does not count it, and neither do the papers. :::
+# page does not count it, and neither do the papers.
+# :::
 #
 # :::{solution-start} leaderboard-search
 # :class: dropdown
@@ -239,7 +241,8 @@ for trainings in (1, 3):
 # Two features tell two classes apart equally well: a standard deviation between the classes equals
 # one within them. The first is a hundred times as large as the second. Examples are scaled to norm
 # 1, and noise of the same size is added to both weights. How much of the second is left, beside the
-# noise, before and after each feature is divided by its standard deviation? :::
+# noise, before and after each feature is divided by its standard deviation?
+# :::
 #
 # :::{solution-start} leaderboard-whitening
 # :class: dropdown

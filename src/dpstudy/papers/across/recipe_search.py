@@ -4,9 +4,9 @@ Seven exponents of whitening, from none to all, at three learning rates each, wi
 examples held out, with the noise of ε = 3. Without whitening the largest of the three is the best,
 so that two larger ones are tried there. So the search also says what whitening is worth, and
 what the settings that one dataset chooses are worth on another. At the other ε the three exponents
-in the middle are searched, at rates in proportion to ε, as noise is in inverse proportion. The best
-at each ε is trained on all examples with five seeds, of synthetic images, filters, sampling and
-noise together.
+in the middle are searched, at rates in proportion to ε, as noise is in inverse proportion. Where the
+best has the smallest rate, smaller ones are tried. The best at each ε is trained on all examples
+with five seeds, of synthetic images, filters, sampling and noise together.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from functools import partial
 from itertools import product
 
 from dpstudy.lab.search import Search, Then
-from dpstudy.papers.across.leaderboard import EPSILON, MULTIPLES, on_all, with_rate
+from dpstudy.papers.across.leaderboard import BEYOND, EPSILON, MULTIPLES, on_all, with_rate
 from dpstudy.papers.across.recipe import recipe
 from dpstudy.parts.run import Run, vary
 
@@ -65,6 +65,7 @@ RECIPE_SEARCH = Search(
         f"best at epsilon {epsilon:g}": tuple(settings) for epsilon, settings in _SEARCHED.items()
     },
     best_seeds=0,
+    beyond=BEYOND,
     then={
         f"epsilon {epsilon:g}": Then(
             f"best at epsilon {epsilon:g}", partial(on_all, epsilon), seeds=5

@@ -57,12 +57,6 @@ def family(members: tuple[tuple[float, float, float], ...] = FAMILY) -> Figure:
     )
 
 
-def distance_from_tanh() -> float:
-    """Return the largest |(2, 2, 1) member - tanh| on a fine grid of float32 numbers."""
-    x = np.linspace(-20, 20, 100_001, dtype=np.float32)
-    return float(np.max(np.abs(np.asarray(TANH(x)) - np.tanh(x))))
-
-
 def own_member(inverse_temperature: float) -> Figure:
     """Draw the member (2, T, 1) of the family beside tanh, and relu."""
     figure = family(((2.0, 2.0, 1.0), (2.0, inverse_temperature, 1.0)))
