@@ -7,12 +7,16 @@ from unittest import mock
 
 import pytest
 
+LITTLE_OPTIMISED = "--xla_backend_optimization_level=1 --xla_cpu_use_fusion_emitters=false"
+
 
 def pytest_configure(config):
     """Let the processes that tests start find what this one compiled: compiling takes longest.
 
-    Two devices, so that runs are spread over them everywhere.
+    A run of some steps does not earn back what optimising takes: without it most programs compile
+    in half the time. Two devices, so that runs are spread over them everywhere.
     """
+    os.environ["XLA_FLAGS"] = f"{LITTLE_OPTIMISED} {os.environ.get('XLA_FLAGS', '')}"
     os.environ.setdefault("JAX_NUM_CPU_DEVICES", "2")
     # No test depends on what this user's runs have measured.
     cache = tempfile.TemporaryDirectory(prefix="dpstudy-cache-")

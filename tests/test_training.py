@@ -25,7 +25,6 @@ from dpstudy.parts.measure import Examples, Norms
 from dpstudy.parts.mechanism import NoPrivacy, nothing_seen
 from dpstudy.parts.run import Run, stream, vary
 from dpstudy.parts.sampling import Draw, Shuffled
-from dpstudy.training import evaluation
 from dpstudy.training import loop as training
 
 EPOCHS, STEPS_PER_EPOCH = 5, 4
@@ -38,30 +37,6 @@ MICROBATCH = 32
 CHUNK = 50
 # In single precision tanh makes corners tie that differ: pooling first keeps them apart.
 NETWORK = partial(oracles.NETWORKS["tempered-mnist"], pool_first=True)
-LITTLE_OPTIMISED = {"xla_backend_optimization_level": 1, "xla_cpu_use_fusion_emitters": False}
-
-
-@pytest.fixture(scope="module", autouse=True)
-def compiled_in_less_time():
-    """The same programs, but for optimisations that a run of some steps does not earn back."""
-    patch = pytest.MonkeyPatch()
-    for module, name, static, donated in (
-        (training, "train_epoch", ("mesh", "microbatch"), "states"),
-        (training, "_share", ("mesh", "microbatch"), ()),
-        (training, "_finish", ("mesh",), ("states", "so_far")),
-        (evaluation, "evaluate", ("mesh",), ()),
-        (evaluation, "measure", ("mesh",), ()),
-    ):
-        function = getattr(module, name).__wrapped__
-        compiled = jax.jit(
-            function,
-            static_argnames=static,
-            donate_argnames=donated,
-            compiler_options=LITTLE_OPTIMISED,
-        )
-        patch.setattr(module, name, compiled)
-    yield
-    patch.undo()
 
 
 @cache
@@ -104,7 +79,7 @@ def drawn(run, step):
     return np.asarray(draw.indices)[: int(draw.count)]
 
 
-@partial(jax.jit, compiler_options=LITTLE_OPTIMISED)
+@jax.jit
 def chunk_by_hand(params, pixels, labels, mask, clip_norm):
     one = oracles.per_example(NETWORK, jnp.tanh)
     losses, gradients = one(params, pixels.astype(jnp.float32) / 255, labels)
@@ -283,7 +258,7 @@ def test_a_sum_is_over_the_drawn_examples_whatever_their_number():
     params = oracles.random_like(state.params)
     indices = np.sort(np.random.default_rng(0).permutation(4_000)[:capacity])
 
-    @oracles.quick_jit
+    @jax.jit
     def summed(count):
         draw = Draw(jnp.asarray(indices), count, jnp.bool_(False))
         pool = Examples(*map(jnp.asarray, (images().train_images, images().train_labels)))

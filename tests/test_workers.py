@@ -18,13 +18,10 @@ from dpstudy.parts.dataset import Images
 from dpstudy.parts.network import TemperedCifar
 from dpstudy.parts.run import vary
 
-# As in test_training.py: a run of some steps does not earn back what optimising takes.
-LITTLE_OPTIMISED = " --xla_backend_optimization_level=1 --xla_cpu_use_fusion_emitters=false"
-
 
 @pytest.fixture(scope="module")
 def client():
-    flags = {"XLA_FLAGS": workers.SINGLE_THREADED["XLA_FLAGS"] + LITTLE_OPTIMISED}
+    flags = {"XLA_FLAGS": f"{os.environ['XLA_FLAGS']} {workers.SINGLE_THREADED['XLA_FLAGS']}"}
     with (
         mock.patch.dict(workers.SINGLE_THREADED, flags),
         workers.connect(None, workers=2) as client,

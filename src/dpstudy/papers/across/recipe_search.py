@@ -4,9 +4,9 @@ Seven exponents of whitening, from none to all, at three learning rates each, wi
 examples held out, with the noise of ε = 3. Without whitening the largest of the three is the best,
 so that two larger ones are tried there. So the search also says what whitening is worth, and
 what the settings that one dataset chooses are worth on another. At the other ε the three exponents
-in the middle are searched, at rates in proportion to ε, as noise is in inverse proportion. Where the
-best has the smallest rate, smaller ones are tried. The best at each ε is trained on all examples
-with five seeds, of synthetic images, filters, sampling and noise together.
+in the middle are searched, at rates in proportion to ε, as noise is in inverse proportion. Where
+the best has the smallest rate, smaller ones are tried. The best at each ε is trained on all
+examples with five seeds, of synthetic images, filters, sampling and noise together.
 """
 
 from __future__ import annotations
