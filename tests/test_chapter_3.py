@@ -23,7 +23,7 @@ from dpstudy.parts.loss import CrossEntropy
 
 says = said_by("03_losing_less")
 SMALL = ("mnist", "fashion-mnist")
-CIFAR = "cifar-10"
+CIFAR, CE = "cifar-10", "cross-entropy"
 ENDS = "points", "low", "high"
 
 pytestmark = pytest.mark.usefixtures("of_the_study")
@@ -71,10 +71,12 @@ def test_no_gain_is_certain_at_the_end():
     says("At the end, at a true ε of 2.4, no gain is certain at the paper's settings: ")
     says("settings: {} points on MNIST ({} to {}), ".format(*found["mnist"]))
     says("{} on Fashion-MNIST ({} to {}) and".format(*found["fashion-mnist"]))
-    says("and {} on CIFAR-10 ({} to {}). One epoch earlier, the last".format(*found[CIFAR]))
-    ends = [f"{100 * one.accuracy.median():.2f}" for one in (plain, composite)]
-    says(f"ends at {ends[0]} % on CIFAR-10, above the paper's 59.8 %,")
-    says(f"and the composite loss at {ends[1]} %, below its 63.2 %.")
+    says("and {} on CIFAR-10 ({} to {}). The paper compares".format(*found[CIFAR]))
+    most = [judged()[f"losing-less-{of}"].ours["highest"] for of in (
+        "composite-accuracy", f"cross-entropy-accuracy-{CIFAR}")]  # fmt: skip
+    says("our best of five have {:.2f} and {:.2f} %: its accuracy is there,".format(
+        *(100 * one for one in most)))  # fmt: skip
+    assert (most[0] - most[1]) / (0.632 - 0.598) == pytest.approx(0.5, abs=0.1)
 
 
 def test_what_the_loss_of_two_examples_is():
@@ -308,7 +310,7 @@ def test_focal_loss_makes_the_head_start_last_and_the_penalty_helps_early():
             for loss in ("composite", "without the penalty")
         )
     )
-    says("penalty is worth {:.2f} points on MNIST ({:.2f} to {:.2f}), and".format(*in_percent(of)))
+    says("penalty is worth {:.2f} points on MNIST ({:.2f} to {:.2f}).".format(*in_percent(of)))
 
 
 def test_the_last_epochs_on_cifar_10():
@@ -324,21 +326,21 @@ def test_the_last_epochs_on_cifar_10():
         )
 
     said = in_percent(at(29))
-    says("the gain is {:.2f} points ({:.2f} to {:.2f}).".format(*said))
-    says("below the paper's ε of 3, it is {:.2f} there ({:.2f} to {:.2f}).".format(*said))
+    says("On average the gain there is {:.2f} points ({:.2f} to {:.2f}).".format(*said))
     ahead = [epoch for epoch in range(1, 31) if at(epoch).low > 0]
-    assert ahead[:6] == [1, 2, 3, 4, 5, 10]
+    assert ahead == [*range(1, 6), *range(10, 27), 28, 29]
+    says("in epochs 1 to 5, then from 10 to 26, and in 28 and 29.")
 
 
 def test_the_penalty_does_half_of_it_on_fashion_mnist_and_focusing_is_not_seen_to():
-    (mnist, low, high), (fashion, low_there, high_there) = (
+    (_, low, high), (fashion, low_there, high_there) = (
         gained(dataset, "without the penalty", "relu") for dataset in SMALL
     )
     all_of_it = [gained(dataset, "composite", "relu")[0] for dataset in SMALL]
     assert 0.4 < float(fashion) / float(all_of_it[1]) < 0.6
     says(f"without it the loss gains {fashion} points over cross-entropy ({low_there} to")
     says(f"({low_there} to {high_there}, 3 seeds) in place of {all_of_it[1]}.")
-    says(f"On MNIST it gains {mnist} ({low} to {high}) in place of {all_of_it[0]}, which")
+    assert float(low) < 0 and float(high) > 0.4 * float(all_of_it[0])
     for part, surely in (("without the penalty", ["fashion-mnist"]), ("without focus", [])):
         found = []
         for dataset in SMALL:
@@ -346,15 +348,10 @@ def test_the_penalty_does_half_of_it_on_fashion_mnist_and_focusing_is_not_seen_t
             if gain(*(Line(at_equal_effort(dataset), label) for label in labels))["low"] > 0:
                 found.append(dataset)
         assert found == surely
-    worth = []
     for dataset in SMALL:
         labels = (f"{one}, tanh" for one in ("without focus", "composite"))
         found = gain(*(Line(at_equal_effort(dataset), label) for label in labels))
         assert found["low"] < 0 < found["high"]
-        worth.append(f"{-100 * found['points']:.2f}")
-    says("and focusing at the halved rate {} and {}, both".format(*worth))
-    left = [gained(dataset, "without focus", "relu")[0] for dataset in reversed(SMALL)]
-    says("Without focusing it gains {} on Fashion-MNIST and {} on MNIST:".format(*left))
 
 
 def test_of_the_parameters_focusing_matters_most():
@@ -447,7 +444,9 @@ def test_most_of_what_the_paper_sees_inside_is_there():
     says(f"On MNIST it is {mnist} after the first, with cross-entropy {mnist_plain}, and")
     (mnist, _, cifar), (mnist_plain, _, cifar_plain) = on_all("clipping-bias.cosine", 10, "{:.2f}")
     says(f"and {mnist} against {mnist_plain} after the tenth.")
-    says(f"the cosine is {cifar} after the tenth epoch, with cross-entropy {cifar_plain}.")
+    says(f"the cosine is {cifar} after the tenth epoch, with cross-entropy {cifar_plain};")
+    (*_, cifar), (*_, cifar_plain) = on_all("clipping-bias.cosine", 20, "{:.2f}")
+    says(f"after the twentieth it is {cifar} against {cifar_plain}.")
     assert verdicts["losing-less-cosine-mnist"] is Verdict.REPRODUCED
     assert verdicts["losing-less-cosine-fashion-mnist"] is Verdict.UNDECIDED
     (composite, *_), (plain, *_) = on_all("smoothness.largest", 2, "{:.3g}")
@@ -458,35 +457,40 @@ def test_most_of_what_the_paper_sees_inside_is_there():
     ends = [
         after("smoothness.largest", 40, loss, "{:.1f}") for loss in ("composite", "cross-entropy")
     ]
-    says(
-        "{} against {} on MNIST, {} against {} on Fashion".format(
-            *(x for pair in zip(*ends, strict=True) for x in pair)
-        )
-    )
+    says("smaller on Fashion-MNIST, {} against {}, and".format(*(of[1] for of in ends)))
     composite, plain = on_all("smoothness.largest", 30, "{:,.0f}")
-    says(f"and {composite[2]} against {plain[2]} on CIFAR-10.")
+    says(f"and on CIFAR-10, {composite[2]} against {plain[2]}.")
+    for dataset, verdict in zip(
+        (*SMALL, CIFAR),
+        (Verdict.UNDECIDED, Verdict.REPRODUCED, Verdict.REPRODUCED),
+        strict=True,
+    ):
+        assert verdicts[f"losing-less-curvature-{dataset}"] is verdict
+    most = [judged()[f"losing-less-most-curved-{dataset}"] for dataset in (*SMALL, CIFAR)]
+    assert {one.verdict for one in most} == {Verdict.UNDECIDED}
+    mnist, fashion, cifar = (
+        [one.ours[f"{side}_median"] for side in ("second", "first")] for one in most
+    )
+    says("that is {:.1f} on MNIST, with cross-entropy {:.1f}; on".format(*mnist))
+    says("on Fashion-MNIST it is {:.1f} against {:.0f} and".format(*fashion))
+    says("and on CIFAR-10 {:,.0f} against {:,.0f}, and on none".format(*cifar))
     first = readings.read(find("losing-less-inside"), dataset="fashion-mnist").curves
     first = first[first.epoch == 1].groupby("label")["clipping-bias.cosine"]
     assert first.min()["composite"] > 0.94 and first.max()["cross-entropy"] < 0.32
 
 
 def test_more_examples_reach_the_clip_at_first():
-    shares = {
-        epoch: [
-            share
-            for loss in ("composite", "cross-entropy")
-            for share in after("clipped_fraction", epoch, loss, "{:.0%}")
-        ]
-        for epoch in (5, 20)
-    }
-    early, late = ([share.rstrip("%") for share in shares[epoch]] for epoch in (5, 20))
+    early = [
+        share.rstrip("%")
+        for loss in ("composite", "cross-entropy")
+        for share in after("clipped_fraction", 5, loss, "{:.0%}")
+    ]
     said = (
         "the composite loss {} and {} % of the gradients are longer than $C$, with cross-entropy {}"
     )
-    says((said + " and {} %.").format(*early))
-    says("After 20 epochs it is {} and {} %, with cross-entropy {} and {} %.".format(*late))
+    says((said + " and {} %, and shorter").format(*early))
     [there] = after("clipped_fraction", 5, "cross-entropy", "{:.1%}", [CIFAR])
-    says(f"where {there.rstrip('%')} % are clipped after 5 epochs with cross-entropy too.")
+    says(f"On CIFAR-10 {there.rstrip('%')} % are clipped after 5 epochs with cross-entropy too.")
 
 
 def test_of_the_classes_of_cifar_10():
@@ -505,7 +509,43 @@ def test_of_the_classes_of_cifar_10():
     says(f"Of truck after 2 epochs five seeds do not tell, at {truck}.")
 
 
+def test_classes_are_nearer_to_those_without_privacy():
+    apart_from = []
+    for dataset in SMALL:
+        watched, free = (
+            readings.read(find(f"losing-less-{name}"), dataset=dataset)
+            for name in ("inside", "not-private")
+        )
+        right = {}
+        for reading, label in ((watched, "composite"), (watched, CE), (free, CE)):
+            matrix = inside._summed(Line(reading, label), "confusion.counts", 2)
+            right[reading is free, label] = np.diag(matrix) / matrix.sum(axis=1)
+        for loss in ("composite", CE):
+            apart_from.append(100 * np.abs(right[False, loss] - right[True, CE]).mean())
+    says("by {:.1f} points on MNIST, with cross-entropy by {:.1f}, and".format(*apart_from))
+    says("and by {:.1f} and {:.1f} on Fashion-MNIST.".format(*apart_from[2:]))
+
+
+def test_gradients_after_the_first_epoch():
+    def of(dataset, loss):
+        reading = readings.read(find("losing-less-inside"), dataset=dataset)
+        return inside._summed(Line(reading, loss), "clipping-bias.counts", 1)
+
+    shown = [inside._median(of(CIFAR, loss)) for loss in ("composite", CE)]
+    says("is {:.0f} on CIFAR-10, with cross-entropy {:.0f}.".format(*shown))
+    counts = [of("mnist", loss) for loss in ("composite", CE)]
+    assert len({inside._median(one) for one in counts}) == 1
+    spreads = [
+        np.subtract(*np.searchsorted(np.cumsum(one) / one.sum(), [0.75, 0.25])) for one in counts
+    ]
+    assert spreads[0] < spreads[1]
+
+
 def test_on_scattering_features_it_gains_on_mnist():
+    ahead = [judged()[f"losing-less-features-throughout-{dataset}"].ours for dataset in SMALL]
+    assert ahead[0]["epochs_above"] == ahead[0]["epochs"]
+    says("leads at all {epochs} epochs, on".format(**ahead[0]))
+    says("on Fashion-MNIST at {epochs_above} of {epochs}.".format(**ahead[1]))
     said, linear = [], []
     for dataset in SMALL:
         reading = readings.read(find("losing-less-figure-4"), dataset=dataset)

@@ -61,6 +61,24 @@ def test_one_more_seed_ends_above_its_bound_once_in_twenty():
     assert above / 4_000 == pytest.approx(0.05, abs=0.012)
 
 
+def test_the_largest_of_some_further_runs_is_where_it_is_expected():
+    draw = np.random.default_rng(0)
+    largest = draw.normal(size=(200_000, 5)).max(axis=1).mean()
+    values = pd.Series(draw.normal(size=8))
+    found = Estimate.largest(values, of=5)
+    assert found.value == pytest.approx(values.mean() + largest * values.std(), abs=0.02)
+    ends = np.array(
+        [
+            (one.low, one.high)
+            for one in (Estimate.largest(pd.Series(draw.normal(size=6)), of=5) for _ in range(400))
+        ]
+    )
+    covered = ((ends[:, 0] < largest) & (largest < ends[:, 1])).mean()
+    assert covered == pytest.approx(0.95, abs=0.03)
+    one, mean = Estimate.largest(values, of=1), Estimate.mean(values)
+    assert (one.low, one.high) == pytest.approx((mean.low, mean.high), rel=1e-6)
+
+
 @pytest.mark.parametrize(
     ("low", "high", "full", "partial", "verdict"),
     [

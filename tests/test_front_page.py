@@ -90,8 +90,8 @@ def test_the_answer_is_what_the_ledger_finds(judged):
     assert f"it has {100 * recipe:.1f} % on CIFAR-10 at ε = 3, where relu on pixels" in text
     assert f"where relu on pixels ends at {100 * relu:.1f} % at 7.53" in text
     younger, decided = page.rules_and_runs(judged)
-    assert "For half of the verdicts that rest on runs the rule was fixed before" in text
-    assert younger / decided == pytest.approx(0.5, abs=0.05)
+    assert "For less than half of the verdicts that rest on runs the rule was fixed before" in text
+    assert 0.4 < younger / decided < 0.5
     assert gain("losing-less-early-cifar-10")[0] > 0
     low, high = gain("losing-less-better-cifar-10")
     assert low < 0 < high

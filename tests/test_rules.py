@@ -25,11 +25,13 @@ from dpstudy.ledger.quantity import (
     GRADIENTS_SINCE_START,
     PRE_ACTIVATIONS,
     ClassAccuracy,
+    MostInTraining,
     WithinEpsilon,
 )
 from dpstudy.ledger.rules import (
     Difference,
     Gain,
+    Largest,
     Ratio,
     Spent,
     Statement,
@@ -105,6 +107,7 @@ SCALE, SHARE = NUMBERS["mnist, s of the best triplets"], NUMBERS["share of best 
 RATE = NUMBERS["s of tanh"]  # 2
 
 VALUE, PROMISED = Value(TANH, of("tanh")), Value(TANH, of("tanh"), at_least=True)
+MOST = Largest(TANH, of("tanh"))
 GAIN = Gain(BOTH, of("tanh"), of("relu"))
 ABOVE = Difference(of("tanh"), of("relu"))
 DENIED = replace(ABOVE, wanted="not above")
@@ -145,6 +148,11 @@ CASES = [
     (VALUE, both([0.9763, 0.973, 0.975], [0.9] * 3), UNDECIDED),
     (VALUE, both([0.995, 0.994, 0.996], [0.9] * 3), NOT_REPRODUCED),
     (PROMISED, both([0.995, 0.994, 0.996], [0.9] * 3), REPRODUCED),
+    (MOST, both([0.9791, 0.9789, 0.9793], [0.9] * 3), REPRODUCED),
+    # Five like these are expected to reach 97.4 %, within twice the tolerance.
+    (MOST, both([0.9735, 0.97355, 0.97345], [0.9] * 3), PARTLY),
+    (MOST, both([0.97] * 3, [0.9] * 3), NOT_REPRODUCED),
+    (MOST, both([0.98, 0.975, 0.97], [0.9] * 3), UNDECIDED),
     (GAIN, both([0.98] * 3, [0.9654] * 3), REPRODUCED),
     (GAIN, both([0.98] * 3, [0.9750] * 3), PARTLY),
     (GAIN, both([0.98] * 3, [0.95] * 3), PARTLY),
@@ -293,6 +301,15 @@ def test_ranks_of_a_sweep_that_rise_with_a_setting(results, norm, verdict):
     # What diverged has no norm, and does not keep the others from being ranked.
     store.write(store.runs_folder(), result_of(replace(SWEEP["s=10"], seed=0), epochs=1))
     assert "Over 9 variants" in judged(rule).finding
+
+
+def test_the_most_in_training_is_that_of_any_epoch_from_the_first_on(results):
+    for label, highest in (("tanh", 9.0), ("relu", 5.0)):
+        keep_curves(label, [[highest + seed, 1, 2, 3] for seed in range(3)], "gradient_norm")
+    most = MostInTraining("gradient_norm", "gradient norm")
+    outcome = judged(replace(ABOVE, quantity=most))
+    assert outcome.verdict == REPRODUCED
+    assert (outcome.ours["first_median"], outcome.ours["second_median"]) == (10, 6)
 
 
 @pytest.mark.parametrize(
@@ -572,6 +589,7 @@ def asks(rule):
 
 ASKED = {
     Value: ("2026-11-24T18:03:00+00:00", "a98b82ffe2f5"),
+    Largest: ("2026-11-26T22:10:00+00:00", "412820db58e7"),
     Difference: ("2026-11-24T18:03:00+00:00", "11c6950c2170"),
     Gain: ("2026-11-24T18:03:00+00:00", "ab4ea66e16d0"),
     Throughout: ("2026-11-24T18:03:00+00:00", "5751c1ef0f53"),

@@ -160,6 +160,8 @@ BAD = [
     ({**ON_PATCHES, "synthetic": 50}, "components must be at most 49", "64"),
     ({**ON_PATCHES, "threshold": -0.1}, "threshold", "-0.1"),
     ({**ON_PATCHES, "exponent": -0.1}, "exponent", "-0.1"),
+    ({**ON_PATCHES, "exponent": 2}, "exponent must be at most 1", "2"),
+    ({**ON_PATCHES, "small": 1_000_000}, "small and large must be at most 5,000", "1000000"),
     ({**ON_PATCHES, "drawn": -1}, "drawn", "-1"),
     ({**ON_PATCHES, "mirrored": 1}, "mirrored", "1"),
     ({**ON_PATCHES, "grids": (3, 0)}, "grids", "(3, 0)"),

@@ -17,6 +17,7 @@ from dpstudy.parts import (
     released_statistics,
     scattering_features,
     synthetic_images,
+    whitened,
 )
 from dpstudy.parts.feature_networks import LinearHead
 from dpstudy.parts.mechanism import FlatClipping
@@ -176,6 +177,14 @@ def test_examples_have_norm_one_and_each_is_scaled_by_itself():
     np.testing.assert_allclose(
         np.float32(data.test_images[7]), (alone / np.linalg.norm(alone))[0], atol=2e-3
     )
+
+
+def test_an_example_without_a_norm_is_left_out_of_all_sums():
+    features = np.ones((3, 4), np.float16)
+    features[0], features[1, 2] = 0, np.nan
+    whitened.centre(features, np.zeros(4))
+    np.testing.assert_array_equal(features, [[0] * 4, [0] * 4, [0.5] * 4])
+    assert np.isfinite(released_statistics.release_mean(features, 1.0, seed=0)).all()
 
 
 def test_exponent_and_held_out_take_what_is_kept(cache, monkeypatch):

@@ -20,7 +20,11 @@ if TYPE_CHECKING:
 @click.argument("dataset")
 @click.option("--epsilon", type=float, required=True, help="The ε to spend, at δ = 1e-5.")
 @click.option(
-    "--seed", type=int, default=0, show_default=True, help="Of features, batches and noise."
+    "--seed",
+    type=int,
+    default=0,
+    show_default=True,
+    help="Of features, batches and noise: of private images of your own draw one, and keep it.",
 )
 @click.option(
     "--save",

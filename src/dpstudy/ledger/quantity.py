@@ -94,6 +94,15 @@ class AfterEpoch(Quantity):
 
 
 @dataclass(frozen=True)
+class MostInTraining(Quantity):
+    """The largest of it after any epoch."""
+
+    def of(self, first: Trained, second: Trained) -> tuple[pd.Series, pd.Series]:
+        """See `Quantity`."""
+        return tuple(side.by_epoch(self.column).loc[1:].max() for side in (first, second))
+
+
+@dataclass(frozen=True)
 class FirstToLastEpoch(Quantity):
     """The same in the first epoch, and in the last."""
 
@@ -205,3 +214,6 @@ PRE_ACTIVATIONS = MeanOfLayers("layer-norms.hidden", "norm of pre-activations, m
 LAST_WEIGHTS = Quantity("layer-norms.last_weights", "norm of the last layer's weights")
 COSINE = AfterEpoch("clipping-bias.cosine", "cosine of clipped to unclipped mean gradient", epoch=1)
 CURVATURE = Quantity("smoothness.largest", "largest singular value of the Hessian")
+MOST_CURVED = MostInTraining(
+    "smoothness.largest", "largest singular value of the Hessian in training"
+)

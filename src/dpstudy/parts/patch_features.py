@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     Pixels = UInt8[np.ndarray, "n h w c"]
 
 # Patches that whitening is fitted to, and that filters are chosen from.
-_PATCHES = 50_000
+PATCHES = 50_000
 # Added to the variance of a patch's pixels; and, as a share of their mean, to those of whitening.
 _CONTRAST, _WHITENING = 10 / 255**2, 0.1
 # Filters whose cosine is above this, up to sign, are near duplicates.
@@ -58,12 +58,12 @@ def _random_patches(
     images: Pixels, side: int, draw: np.random.Generator
 ) -> Float[np.ndarray, "patches pixels"]:
     height, width = images.shape[1:3]
-    which = draw.integers(len(images), size=_PATCHES)
-    top = draw.integers(height - side + 1, size=_PATCHES)
-    left = draw.integers(width - side + 1, size=_PATCHES)
+    which = draw.integers(len(images), size=PATCHES)
+    top = draw.integers(height - side + 1, size=PATCHES)
+    left = draw.integers(width - side + 1, size=PATCHES)
     windows = np.lib.stride_tricks.sliding_window_view(images, (side, side), axis=(1, 2))
     patches = np.moveaxis(windows[which, top, left], 1, -1)  # patches, side, side, colours
-    return patches.reshape(_PATCHES, -1).astype(np.float32) / 255
+    return patches.reshape(PATCHES, -1).astype(np.float32) / 255
 
 
 def normalised(patches: Float[Array, "*n pixels"]) -> Float[Array, "*n pixels"]:

@@ -6,6 +6,7 @@ components. It is kept in the user's cache: fitting takes minutes.
 
 from __future__ import annotations
 
+import sys
 import zipfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -66,29 +67,50 @@ def fit(
         features: from images to features.
         components: how many, at most one less than there are images.
     """
-    import scipy.linalg  # only here: it takes a second to import
-
+    found = _of_all(pixels, features)
     # In place, where it can be: the features alone take a gigabyte.
-    first = np.asarray(features(pixels[:BATCH]))
-    found = np.empty((len(pixels), *first.shape[1:]), first.dtype)
-    found[:BATCH] = first
-    for start in range(BATCH, len(pixels), BATCH):
-        found[start : start + BATCH] = features(pixels[start : start + BATCH])
     mean, deviation = found.mean(0), found.std(0) + _FLAT
     found -= mean
     found /= deviation
+    directions, variances = _principal(found, components)
+    directions /= deviation[:, None]
+    return Basis(tuple(map(np.asarray, filters)), mean, directions, variances)
+
+
+def _of_all(
+    pixels: Pixels, features: Callable[[Pixels], Float[Array, "n features"]]
+) -> Float[np.ndarray, "images features"]:
+    """Return the features of images, with a progress bar that stays while components are fitted."""
+    from tqdm import tqdm
+
+    first = np.asarray(features(pixels[:BATCH]))
+    found = np.empty((len(pixels), *first.shape[1:]), first.dtype)
+    with tqdm(desc="features of synthetic images", total=len(pixels), unit="image") as bar:
+        for start in range(0, len(pixels), BATCH):
+            part = found[start : start + BATCH]
+            part[:] = features(pixels[start : start + BATCH]) if start else first
+            bar.update(len(part))
+        bar.write("their principal components: a minute or two", file=sys.stderr)
+    return found
+
+
+def _principal(
+    found: Float[np.ndarray, "images features"], components: int
+) -> tuple[Float[np.ndarray, "features components"], Float[np.ndarray, "components"]]:
+    """Return principal directions, each of norm 1, and variances, the largest first."""
+    import scipy.linalg  # only here: it takes a second to import
+
     # Of images times images, since there are fewer of them than of features.
     gram = found @ found.T
-    gram /= len(pixels)
+    gram /= len(found)
     # The transpose is the same matrix, in the order that LAPACK can overwrite. Divide and conquer:
     # in single precision the relatively robust method, which needs less memory, loses small ones.
     variances, weights = scipy.linalg.eigh(
         gram.T, driver="evd", overwrite_a=True, check_finite=False
     )
     variances = np.maximum(variances[: -components - 1 : -1], np.finfo(np.float32).tiny)
-    directions = found.T @ (weights[:, : -components - 1 : -1] / np.sqrt(variances * len(pixels)))
-    directions /= deviation[:, None]
-    return Basis(tuple(map(np.asarray, filters)), mean, directions, variances)
+    directions = found.T @ (weights[:, : -components - 1 : -1] / np.sqrt(variances * len(found)))
+    return directions, variances
 
 
 def read(path: Path) -> Basis | None:

@@ -40,6 +40,11 @@ class SyntheticFeatures(Whitened):
     def check(self) -> None:
         """See `Part`."""
         at_least(self, 1, "small", "large")
+        if max(self.small, self.large) > patch_features.PATCHES // 10:
+            raise SpecError(
+                f"small and large must be at most {patch_features.PATCHES // 10:,}, a tenth of the "
+                f"patches that filters are chosen from, got {self.small} and {self.large}"
+            )
         at_least(self, 0, "threshold")
         if not self.grids or not all(1 <= grid <= 10 for grid in self.grids):
             raise SpecError(f"grids must be one or more, each 1 to 10, got {self.grids}")

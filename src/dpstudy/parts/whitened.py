@@ -102,6 +102,8 @@ class Whitened(Data):
                 f"{self.features:,} features have, got {self.components:,}"
             )
         at_least(self, 0, "exponent", "drawn")
+        if self.exponent > 1:
+            raise SpecError(f"exponent must be at most 1, got {self.exponent}")
         released_statistics.check_noise(self.released)
         self.check_held_out()
 
@@ -232,7 +234,12 @@ def _of_norm_one(
     change: Callable[[Float[np.ndarray, "part k"]], Float[np.ndarray, "part k"]],
     into: Float16[np.ndarray, "n k"],
 ) -> None:
-    """Write what a change makes of features, each example of norm 1; some at a time."""
+    """Write what a change makes of features, each example of norm 1; some at a time.
+
+    One without a norm, 0 or not finite, becomes 0: by it a whole sum would be no number.
+    """
     for start in range(0, len(features), _AT_ONCE):
         part = change(np.float32(features[start : start + _AT_ONCE]))
-        into[start : start + _AT_ONCE] = part / np.linalg.norm(part, axis=1, keepdims=True)
+        norm = np.linalg.norm(part, axis=1, keepdims=True)
+        sound = np.isfinite(norm) & (norm > 0)
+        into[start : start + _AT_ONCE] = np.where(sound, part / np.where(sound, norm, 1), 0)

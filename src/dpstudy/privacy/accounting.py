@@ -173,6 +173,13 @@ def noise_multiplier_for(
     if steps == 0:
         raise UserError("steps must be at least 1 to calibrate noise, got 0")
     check_range(sampling_probability, 1.0, steps)
+    if release_noise:
+        alone = _epsilon(sampling_probability, 1.0, 0, delta, accountant, release_noise)
+        if epsilon <= alone:
+            raise UserError(
+                f"epsilon must be above {alone:.3g}, which what is released before training "
+                f"spends alone, got {epsilon:g}"
+            )
     found = _calibrate(epsilon, sampling_probability, steps, delta, accountant, release_noise)
     check_range(sampling_probability, found, steps)
     return found

@@ -16,11 +16,12 @@ from dpstudy.ledger.rules.ratio import Ratio
 from dpstudy.ledger.rules.rule import Rule, Untested
 from dpstudy.ledger.rules.spending import Spent
 from dpstudy.ledger.rules.statement import Statement
-from dpstudy.ledger.rules.value import Value
+from dpstudy.ledger.rules.value import Largest, Value
 
 __all__ = [
     "Difference",
     "Gain",
+    "Largest",
     "OnDataset",
     "Ratio",
     "Rule",

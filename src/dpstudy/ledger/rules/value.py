@@ -1,10 +1,10 @@
-"""The rule for a published accuracy."""
+"""The rules for a published accuracy: that of a run, and the largest of several."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import ClassVar
 
 from dpstudy.ledger import wording
@@ -69,4 +69,53 @@ class Value(Rule):
             f"{100 * allowed:.2f}{spent(trained) if self.quantity == ACCURACY else ''}.",
             summary(values) | error.summary("difference"),
             f"{values.median():.2%}",
+        )
+
+
+@dataclass(frozen=True)
+class Largest(Rule):
+    """The published accuracy is the largest of several runs, as many further seeds would have it.
+
+    Attributes:
+        published: the accuracy.
+        runs: whose.
+        of: how many runs the paper has.
+        at_least: for what a paper promises to reach: more than published is agreement too.
+        quantity: the test accuracy, at the end or within an epsilon.
+    """
+
+    published: Number
+    runs: Runs
+    of: int = 5
+    at_least: bool = False
+    quantity: Quantity = ACCURACY
+    kind: ClassVar[str] = "largest"
+    changed: ClassVar[datetime] = datetime(2026, 11, 26, 22, 10, tzinfo=UTC)
+    full: ClassVar[str] = (
+        "The interval of the largest of as many runs as the paper has, expected of normal seeds, "
+        "lies within the tolerance of the published accuracy; where the paper promises to reach "
+        "it, more is agreement too."
+    )
+    partial: ClassVar[str] = "Within twice the tolerance."
+
+    @property
+    def numbers(self) -> tuple[Number, ...]:
+        """See `Rule`."""
+        return (self.published,)
+
+    def decide(self, *sides: Sequence[Trained]) -> Outcome:
+        """See `Rule`."""
+        [[trained]] = sides
+        values, _ = self.quantity.of(trained, trained)
+        allowed = tolerance(self.published.value)
+        error = Estimate.largest(values, self.of).moved(by=self.published.value)
+        once, twice = (around(0, of, at_least=self.at_least) for of in (allowed, 2 * allowed))
+        return Outcome(
+            error.verdict(once, twice),
+            f"Largest {self.quantity.words} of {trained.label} {values.max():.2%} of "
+            f"{wording.seeds(values)}; of {self.of} it is expected "
+            f"{wording.of_accuracies(error)} from {self.published}, tolerance "
+            f"{100 * allowed:.2f}.",
+            summary(values) | error.summary("difference"),
+            f"{values.max():.2%}",
         )

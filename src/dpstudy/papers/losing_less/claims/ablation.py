@@ -6,9 +6,16 @@ from dpstudy.ledger.claim import Claim, moment
 from dpstudy.ledger.evidence import Runs
 from dpstudy.ledger.quantity import AfterEpoch
 from dpstudy.ledger.rules import Difference, on
-from dpstudy.papers.losing_less.claims.common import CE, COMPOSITE, RULED, SMALL
+from dpstudy.papers.losing_less.claims.common import (
+    CE,
+    COMPOSITE,
+    RULED,
+    RULED_OF_THE_MOST,
+    SMALL,
+)
 from dpstudy.papers.losing_less.experiments import (
     ABLATION,
+    ADAM,
     EQUATION_9,
     GRID,
     HUBER_BOUNDS,
@@ -73,6 +80,14 @@ PARTS = (
         RULED,
     ),
     Claim(
+        "losing-less-above-huber",
+        "Section 4.3, Figure 12",
+        "Squared error ends above Huber's.",
+        on(SMALL, Difference, _ablated("squared error"), Runs(OTHER_ERRORS, "Huber, 1")),
+        RULED_OF_THE_MOST,
+        remark="With the largest β of the figure.",
+    ),
+    Claim(
         "losing-less-huber",
         "Section 4.3, Figure 12",
         "A larger β in Huber's error, nearer to squared error, ends higher.",
@@ -125,6 +140,14 @@ PARTS = (
             ("divisor", "β", -1),
             ("focusing", "γ", 0),
         )
+    ),
+    Claim(
+        "losing-less-adam",
+        "Appendix A",
+        "Adam does not do better than SGD, with cross-entropy.",
+        on(SMALL, Difference, Runs(ADAM, "cross-entropy, Adam"), CE, "not above"),
+        RULED_OF_THE_MOST,
+        remark="Adam at a rate that was not searched.",
     ),
     Claim(
         "losing-less-equation-9",

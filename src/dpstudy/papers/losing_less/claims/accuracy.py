@@ -6,13 +6,14 @@ from dpstudy.ledger.claim import Claim, moment
 from dpstudy.ledger.evidence import Runs
 from dpstudy.ledger.published import Number
 from dpstudy.ledger.quantity import WithinEpsilon
-from dpstudy.ledger.rules import Difference, Gain, OnDataset, Throughout, Value, on
+from dpstudy.ledger.rules import Difference, Gain, Largest, OnDataset, Throughout, Value, on
 from dpstudy.papers.losing_less.claims.common import (
     ALL,
     CE,
     COMPOSITE,
     RULED,
     RULED_OF_SENTENCES,
+    RULED_OF_THE_MOST,
     SMALL,
 )
 from dpstudy.papers.losing_less.experiments import EQUAL_EFFORT, FIGURE_4, FREE
@@ -31,6 +32,13 @@ BELOW_1_5_THEN = WithinEpsilon(
     "test accuracy at ε < 1.5 (RDP 2019)",
     share=True,
     epsilon=1.5,
+    accountant="rdp-2019",
+)
+BELOW_3 = WithinEpsilon(
+    "test_accuracy",
+    "test accuracy at ε < 3 (RDP 2019)",
+    share=True,
+    epsilon=3.0,
     accountant="rdp-2019",
 )
 BELOW_2 = WithinEpsilon(
@@ -104,17 +112,25 @@ TRAINING = (
     Claim(
         "losing-less-composite-accuracy",
         "Section 4.1",
-        "The accuracy of the composite loss.",
-        on(("cifar-10",), Value, _of("composite"), COMPOSITE, EPSILON, at_least=True),
-        RULED,
+        "The accuracy of the composite loss: the most over five runs at ε < 3.",
+        on(
+            ("cifar-10",),
+            Largest,
+            _of("composite"),
+            COMPOSITE,
+            at_least=True,
+            quantity=BELOW_3,
+        ),
+        RULED_OF_THE_MOST,
         headline=True,
+        remark="The paper says that of cross-entropy's; it is taken to hold of both.",
     ),
     Claim(
         "losing-less-cross-entropy-accuracy",
         "Section 4.1",
-        "The accuracy of cross-entropy: the most over five runs.",
-        on(ALL, Value, _of("cross-entropy"), CE, EPSILON),
-        RULED,
+        "The accuracy of cross-entropy: the most over five runs at ε < 3.",
+        on(ALL, Largest, _of("cross-entropy"), CE, quantity=BELOW_3),
+        RULED_OF_THE_MOST,
         headline=True,
     ),
     Claim(
@@ -173,6 +189,13 @@ ON_FEATURES = (
         RULED_ON_FEATURES,
         headline=True,
         remark="At the settings of Table 5, which were searched with cross-entropy.",
+    ),
+    Claim(
+        "losing-less-features-above-pixels",
+        "Section 4.1",
+        "With cross-entropy a network on scattering features ends above one on pixels.",
+        on(ALL, Difference, FEATURES_CE, CE),
+        RULED_OF_THE_MOST,
     ),
     Claim(
         "losing-less-features-throughout",
