@@ -183,7 +183,7 @@ def test_weight_decay_does_what_the_penalty_does_and_more():
         found.append(in_points(gain(best, Line(figure_3(dataset), "composite")), *ENDS))
         ends.append(f"{100 * best.accuracy.median():.2f}")
         assert Line(reading, "weight decay 0.01").accuracy.median() < 0.12
-    says("ends at {} and {} % with 0.00001, the least that was tried".format(*ends))
+    says("ends at {} and {} % with 0.00001, the least of four that were tried".format(*ends))
     says("{} points above the penalty on MNIST ({} to {}) and".format(*found[0]))
     says("and {} on Fashion-MNIST ({} to {}). Of 0.01 it learns nothing.".format(*found[1]))
 

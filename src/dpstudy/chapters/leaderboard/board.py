@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
@@ -30,6 +31,11 @@ from dpstudy.papers.across.recipe_search import RECIPE_SEARCH
 from dpstudy.papers.losing_less.experiments import FIGURE_3, FIGURE_4, ON_FEATURES_LINEAR
 from dpstudy.papers.tempered_sigmoids.cifar_10 import CIFAR_10_RATES
 from dpstudy.parts.images import DATASETS
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from dpstudy.ledger.published import Accuracy
 
 # What the chapters have of CIFAR-10 at an ε of at most 3, by method.
 ON_CIFAR_10 = {
@@ -170,7 +176,10 @@ def in_short() -> Figure | Note:
             "dataset": dataset,
             "method": line.name,
             "epsilon": line.value("epsilon_pld"),
-            "accuracy": line.accuracy.mean(),
+            "accuracy": line.accuracy.median(),
+            "minimum": line.accuracy.min(),
+            "maximum": line.accuracy.max(),
+            "seeds": len(line.accuracy),
         }
         for dataset, line in lines
         if len(line.runs)
@@ -202,29 +211,11 @@ def on_cifar_10() -> Table | Note:
 
 def _drawn(data: pd.DataFrame) -> Figure:
     datasets = list(dict.fromkeys(data.dataset))
-    names = list(dict.fromkeys(data.method))
     theirs = [one for one in PUBLISHED if one.dataset in datasets]
-    others = list(dict.fromkeys(one.method for one in theirs))
     with canvas(1, len(datasets), size=(max(6.9, 4.1 * len(datasets)), 4.6)) as (figure, panels):
         for axes, dataset in zip(panels, datasets, strict=True):
-            of_one = data[data.dataset == dataset]
-            for number, name in enumerate(names):
-                rows = of_one[of_one.method == name].sort_values("epsilon")
-                style = STYLES[number % len(STYLES)]
-                fill = style.color if number < len(STYLES) else "white"
-                mark = style.line | {"markerfacecolor": fill, "label": name}
-                axes.plot(rows.epsilon, 100 * rows.accuracy, **mark)
-            for number, method in enumerate(others):
-                found = [one for one in theirs if (one.dataset, one.method) == (dataset, method)]
-                axes.plot(
-                    [one.claimed_epsilon for one in found],
-                    [100 * one.accuracy for one in found],
-                    _THEIR_MARKERS[number % len(_THEIR_MARKERS)],
-                    color="black",
-                    markerfacecolor="none",  # two of them may lie on each other
-                    markersize=13 - number,
-                    label=method,
-                )
+            _draw_ours(axes, data, dataset)
+            _draw_theirs(axes, theirs, dataset)
             axes.set(xscale="log", xlabel="true ε", ylabel="test accuracy, %")
             axes.set(title=DATASETS[dataset])
             axes.set_xticks(_TICKS, [f"{one:g}" for one in _TICKS], minor=False)
@@ -242,9 +233,34 @@ def _drawn(data: pd.DataFrame) -> Figure:
         fig=figure,
         name="leaderboard",
         caption=(
-            "Mean test accuracy against the true ε. Black outlines: published, at the ε that is "
-            "stated."
+            "Median test accuracy against the true ε, and the range over "
+            f"{data.seeds.min()} to {data.seeds.max()} seeds. Black outlines: published, at the ε "
+            "that is stated."
         ),
         alt=f"Accuracy against ε. {said}. Published: {published}.",
         data=data,
     )
+
+
+def _draw_ours(axes: Axes, data: pd.DataFrame, dataset: str) -> None:
+    for number, name in enumerate(dict.fromkeys(data.method)):
+        rows = data[(data.dataset == dataset) & (data.method == name)].sort_values("epsilon")
+        style = STYLES[number % len(STYLES)]
+        fill = style.color if number < len(STYLES) else "white"
+        apart = 100 * np.stack([rows.accuracy - rows.minimum, rows.maximum - rows.accuracy])
+        mark = style.line | {"markerfacecolor": fill, "label": name, "yerr": apart}
+        axes.errorbar(rows.epsilon, 100 * rows.accuracy, **mark)
+
+
+def _draw_theirs(axes: Axes, theirs: Sequence[Accuracy], dataset: str) -> None:
+    for number, method in enumerate(dict.fromkeys(one.method for one in theirs)):
+        found = [one for one in theirs if (one.dataset, one.method) == (dataset, method)]
+        axes.plot(
+            [one.claimed_epsilon for one in found],
+            [100 * one.accuracy for one in found],
+            _THEIR_MARKERS[number % len(_THEIR_MARKERS)],
+            color="black",
+            markerfacecolor="none",  # two of them may lie on each other
+            markersize=13 - number,
+            label=method,
+        )

@@ -24,6 +24,10 @@ from dpstudy.papers.losing_less.experiments import (
     WEIGHT_DECAY,
 )
 
+_DECAYED = (
+    "Weight decay at its best of four coefficients, outside the clip; in the paper it is part of "
+    "the loss."
+)
 # "Initial training iterations": a tenth of the epochs.
 EARLY = AfterEpoch("test_accuracy", "test accuracy after epoch 4", share=True, epoch=4)
 
@@ -105,7 +109,7 @@ PARTS = (
         "The penalty ends above weight decay in its place.",
         on(SMALL, Difference, COMPOSITE, Runs(WEIGHT_DECAY, "weight decay, best")),
         moment("2026-11-25 03:56"),
-        remark="Weight decay at its best of four coefficients.",
+        remark=_DECAYED,
     ),
     Claim(
         "losing-less-weight-decay-helps",
@@ -118,7 +122,7 @@ PARTS = (
             _ablated("squared error and focal"),
         ),
         moment("2026-11-25 03:56"),
-        remark="Weight decay at its best of four coefficients.",
+        remark=_DECAYED,
     ),
     *(
         Claim(
