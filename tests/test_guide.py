@@ -171,9 +171,9 @@ def test_how_to_choose():
     assert SEARCH_BUDGET["private"] == 24
     linear = line("losing-less-linear", "mnist", "cross-entropy")
     on_pixels = [one for one in stored() if isinstance(one.run.dataset, Images)]
-    assert len(linear.accuracy) == 2
+    assert len(linear.accuracy) == 5
     said = f"has {100 * linear.accuracy.median():.2f} % at ε = {linear.value('epsilon_pld'):.2f}"
-    assert f"a linear head on scattering features {said}, with two seeds" in page
+    assert f"a linear head on scattering features {said}, with five" in page
     assert linear.accuracy.mean() > guide.best(on_pixels, "mnist", 3.0).accuracy.mean()
     noise = noise_multiplier(3.0, 60_000, 512, 40)
     steps, q = 40 * Run().steps_per_epoch, Run().sampling_probability
@@ -207,6 +207,13 @@ def test_how_to_choose():
     assert all(one["low"] > 0 for one in turns)
     said = "by {:.2f} and {:.2f} points, and needs no search"
     assert said.format(*(100 * one["points"] for one in turns)) in page
+    heads = [
+        gain(*(line("losing-less-linear", dataset, loss) for loss in losses))
+        for dataset in ("mnist", "fashion-mnist")
+    ]
+    said = "On linear heads it gains {:.2f} points on MNIST, loses {:.2f} points on Fashion"
+    assert said.format(*(abs(100 * one["points"]) for one in heads)) in page
+    assert heads[0]["low"] > 0 > heads[1]["high"]
     linear = (line("losing-less-linear", "cifar-10", loss).accuracy for loss in losses)
     assert Estimate.difference(*linear).high < 0
     filtered = gain(
