@@ -116,13 +116,13 @@ def test_what_it_costs_to_choose_on_the_other_dataset():
     says("and Fashion-MNIST {2:.2f} by CIFAR-10 and {3:.2f} by MNIST,".format(*lost))
 
 
-def test_bits_depend_on_the_number_of_threads():
+def test_a_seed_trained_twice_differs_by_as_much_as_is_said():
     [cost] = recipe.cost().data.to_dict("records")
     assert cost["dataset"] == "CIFAR-10"
     stored, _ = records.read_all(ROOT / "results" / "recipes", "recipes")
     one, two = reached(CIFAR, 3.0)[0], stored["cifar-10"]["test_accuracy"]
     text = " ".join((ROOT / "book" / "how_to_rerun.md").read_text().split())
-    said = f"with one core in place of two, {percent(one)} % in place of {percent(two)} % on"
+    said = f"a training on one core and one on two reached {percent(one)} and {percent(two)} % on"
     assert said in text
 
 
