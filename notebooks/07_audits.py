@@ -78,8 +78,8 @@ print(guesses)
 # noise; the authors' code was not run. A trial takes the canary's gradient on the real network,
 # draws it and adds noise to it as the mechanism does, in all layers and at every step, and the
 # attacker sees the noisy sums: a white box. Weights stand still, as with a learning rate of 0. Each
-# of the 35 audits has 95 % confidence for itself. There are 81,920 trials; those of trained
-# networks and of black boxes, further down, are fewer.
+# of the 35 audits has 95 % confidence for itself. There are 81,920 trials, 80,000 of the
+# recipe; those of trained networks and of black boxes, further down, are fewer.
 #
 # ## Backpropagation clipping
 #

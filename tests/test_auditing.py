@@ -18,11 +18,13 @@ from dpstudy.chapters import audits
 from dpstudy.chapters.audits.audit import Audit, first_image
 from dpstudy.chapters.audits.layers import LayerAttack
 from dpstudy.chapters.audits.mechanisms import EPSILON_1_NOISE
+from dpstudy.chapters.audits.released import scores_of_the_mean
 from dpstudy.errors import UserError
 from dpstudy.lab import records
 from dpstudy.papers.backpropagation_clipping.experiments import as_published, corrected
 from dpstudy.parts.mechanism import FlatClipping, NoPrivacy
 from dpstudy.parts.part import part
+from dpstudy.parts.released_statistics import release_mean
 from dpstudy.parts.run import Run, vary
 from dpstudy.parts.sampling import Poisson, Shuffled
 from dpstudy.privacy import accounting, auditing, canaries, worst_example
@@ -226,6 +228,29 @@ def test_of_a_mechanism_that_ignores_the_canary_nothing_is_found():
     assert seen.strength == 0
     # What is above 0 is chance: each bound errs once in twenty.
     assert max(bound for bound, _ in auditing.bounds(seen, run.delta).values()) <= 0.05
+
+
+@pytest.mark.parametrize("sigma", [1.0, 3.0])
+def test_a_released_mean_shows_what_a_gaussian_mechanism_does(sigma):
+    inside = np.random.default_rng(0).integers(0, 2, 40_000).astype(bool)
+    scores = np.concatenate(
+        [scores_of_the_mean(sigma, coins, n) for n, coins in enumerate(np.split(inside, 20))]
+    )
+    for sign, of in ((1, scores[inside]), (-1, scores[~inside])):  # of ratios of likelihoods
+        assert of.mean() == pytest.approx(sign / (2 * sigma**2), abs=5 / sigma / len(of) ** 0.5)
+        assert of.std() == pytest.approx(1 / sigma, rel=0.03)
+    for bound, _ in auditing.of_many_runs(inside, scores, DELTA).values():
+        assert bound <= gdp_epsilon(1 / sigma, DELTA)
+
+
+def test_a_mean_released_with_half_its_noise_is_found(monkeypatch):
+    halved = lambda features, sigma, seed: release_mean(features, sigma / 2, seed)  # noqa: E731
+    monkeypatch.setattr("dpstudy.chapters.audits.released.release_mean", halved)
+    inside = np.random.default_rng(0).integers(0, 2, 40_000).astype(bool)
+    scores = np.concatenate(
+        [scores_of_the_mean(1.0, coins, n) for n, coins in enumerate(np.split(inside, 20))]
+    )
+    assert auditing.epsilon(auditing.gaussian, inside, scores, DELTA)[0] > gdp_epsilon(1.0, DELTA)
 
 
 def test_what_cannot_be_audited_is_one_line():

@@ -14,7 +14,8 @@ from dpstudy.ledger.wording import epsilon, rounded_down
 from dpstudy.parts.mechanism import Mechanism
 from dpstudy.parts.run import Run
 from dpstudy.privacy import auditing, worst_example
-from dpstudy.privacy.canaries import Example, trials
+from dpstudy.privacy import canaries as simulated
+from dpstudy.privacy.canaries import Example, Trials
 from dpstudy.privacy.run_epsilon import epsilon_curve
 
 if TYPE_CHECKING:
@@ -107,14 +108,18 @@ class Audit(Audited):
 
     def carry_out(self) -> dict[str, Any]:
         """Return what the record of the audit holds, but for its provenance."""
-        run = self.run
-        seen = trials(run, self.canary(run), runs=self.runs, canaries=self.canaries)
+        run, seen = self.run, self.trials()
         found = auditing.bounds(seen, run.delta)
         return self.record("white box", found, seen.scores.size) | {
             "runs": self.runs,
             "strength": rounded(seen.strength),
             "attained": rounded(seen.strength * run.mechanism.noise_over_sensitivity),
         }
+
+    def trials(self) -> Trials:
+        """Simulate the runs."""
+        canary = self.canary(self.run)
+        return simulated.trials(self.run, canary, runs=self.runs, canaries=self.canaries)
 
 
 def first_image(run: Run) -> Example:

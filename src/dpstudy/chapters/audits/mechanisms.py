@@ -15,6 +15,7 @@ from dpstudy.chapters.audits.audit import (
 )
 from dpstudy.chapters.audits.black_box import BlackBoxAudit
 from dpstudy.chapters.audits.layers import LayerAttack
+from dpstudy.chapters.audits.released import ReleasedAudit
 from dpstudy.chapters.audits.shuffled import ShuffledAudit
 from dpstudy.lab.noise import at_epsilon
 from dpstudy.papers.across.recipe import recipe
@@ -69,16 +70,16 @@ def _flat() -> Iterator[Audit]:
 
 
 def _recipe() -> Iterator[Audit]:
-    """The head alone, without the mean that is released before it: one Gaussian mechanism."""
-    run = at_epsilon(3.0, vary(recipe("mnist"), released=0.0))
-    yield Audit(
+    run = at_epsilon(3.0, recipe("mnist"))
+    yield ReleasedAudit(
         name="recipe",
-        mechanism="flat clipping, linear head of the recipe",
-        setting=f"MNIST, batch 8,192, 60 epochs, σ {run.mechanism.noise_multiplier:.3g}; "
-        "equal features",
+        mechanism="released mean, then flat clipping: the recipe",
+        setting=f"MNIST, mean at σ {run.dataset.release_noise:g}, batch 8,192, 60 epochs at σ "
+        f"{run.mechanism.noise_multiplier:.3g}; equal features",
         run=run,
         canary=equal_features,
         claimed_by="pld",
+        canaries=run.dataset.components,
     )
 
 

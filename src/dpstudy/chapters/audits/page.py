@@ -25,7 +25,7 @@ GROUPS = {
         "flat-clipping": "σ 1.23",
         "flat-clipping-epsilon-1": "σ for ε = 1",
         "per-layer-clipping": "per layer, σ 1.23",
-        "recipe": "the recipe's head, σ for ε = 3",
+        "recipe": "the recipe with its mean, σ for ε = 3",
     },
     "Backpropagation clipping": {
         "backpropagation-clipping-mnist-claims-0.07": "as published, MNIST",
