@@ -368,15 +368,13 @@ for bound in (2**0.5, 1.4):
 from scipy import optimize
 
 from dpstudy.papers.tempered_sigmoids.propositions.group_privacy import (
-    gaussian_delta,
     geometric,
 )
+from dpstudy.privacy.conversions import gdp_delta
 
-shift = optimize.brentq(
-    lambda one: gaussian_delta(3.0, one) - 1e-5, 0.1, 3.0
-)
+shift = optimize.brentq(lambda one: gdp_delta(one, 3.0) - 1e-5, 0.1, 3.0)
 print(
-    f"δ = {gaussian_delta(9.0, 3 * shift):.6f}, bound {1e-5 * geometric(3.0, 3):.6f}"
+    f"δ = {gdp_delta(3 * shift, 9.0):.6f}, bound {1e-5 * geometric(3.0, 3):.6f}"
 )
 
 # %% [markdown]

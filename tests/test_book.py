@@ -3,6 +3,7 @@
 import re
 import runpy
 import tomllib
+from functools import cache
 from itertools import pairwise
 from pathlib import Path
 from types import SimpleNamespace
@@ -29,6 +30,7 @@ def cells(notebook: nbformat.NotebookNode) -> list[tuple[str, str, list[str]]]:
     return [(cell.cell_type, cell.source, cell.metadata.get("tags", [])) for cell in notebook.cells]
 
 
+@cache
 def markdown(page: str) -> str:
     """The prose of a page."""
     if page in CHAPTERS:

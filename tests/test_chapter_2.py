@@ -8,6 +8,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from prose import prose_of, said_by
+from results_for_tests import study_ledger
 
 from dpstudy.lab import readings
 from dpstudy.ledger.estimate import Estimate
@@ -16,7 +17,6 @@ from dpstudy.ledger.wording import rounded_down
 from dpstudy.page.classes import by_class, spreads
 from dpstudy.page.lines import Line
 from dpstudy.papers import find
-from dpstudy.papers.claims import ledger
 from dpstudy.papers.tempered_sigmoids.experiments import ACTIVATIONS
 from dpstudy.papers.tempered_sigmoids.family import NORMS, AtZero, Sweep
 from dpstudy.papers.tempered_sigmoids.figures.accuracy import OWN, SHARED, all_gains
@@ -58,7 +58,7 @@ def gain(dataset, comparison):
 
 @cache
 def outcomes():
-    return {entry.id: entry.outcome for entry in ledger().entries}
+    return {entry.id: entry.outcome for entry in study_ledger().entries}
 
 
 def judged(claim, dataset):

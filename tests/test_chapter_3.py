@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from prose import said_by
+from results_for_tests import study_ledger
 
 from dpstudy.lab import readings
 from dpstudy.ledger.estimate import Estimate
@@ -16,7 +17,6 @@ from dpstudy.ledger.verdict import Verdict
 from dpstudy.page.lines import Line
 from dpstudy.page.results import gain
 from dpstudy.papers import find
-from dpstudy.papers.claims import ledger
 from dpstudy.papers.losing_less import figures, inside
 from dpstudy.parts.composite_loss import Composite
 from dpstudy.parts.loss import CrossEntropy
@@ -36,7 +36,7 @@ def figure_3(dataset):
 
 @cache
 def judged():
-    return {entry.id: entry.outcome for entry in ledger().entries}
+    return {entry.id: entry.outcome for entry in study_ledger().entries}
 
 
 def in_points(found, *names):

@@ -4,6 +4,7 @@ from functools import cache
 
 import pytest
 from prose import said_by
+from results_for_tests import study_ledger
 
 from dpstudy.lab import readings, records
 from dpstudy.ledger.estimate import Estimate
@@ -21,7 +22,6 @@ from dpstudy.papers.backpropagation_clipping.experiments import (
     TARGETS,
 )
 from dpstudy.papers.backpropagation_clipping.published import NUMBERS
-from dpstudy.papers.claims import ledger
 from dpstudy.parts.activation import Relu
 
 says = said_by("04_backpropagation_clipping")
@@ -153,7 +153,7 @@ def test_the_corrected_code():
     says(f"about {', '.join(stated[:3])} and {stated[3]} % at ε = 3, 1, 0.2 and 0.1")
     found = [median("corrected", MNIST, one) for one in aims]
     says(f"Ours end at {', '.join(found[:3])} and {found[3]} %: the first comes back, the second")
-    judged = {entry.id: entry.outcome.verdict for entry in ledger().entries}
+    judged = {entry.id: entry.outcome.verdict for entry in study_ledger().entries}
     names = (f"backprop-corrected-accuracy-{target:g}".replace(".", "-") for target in TARGETS)
     assert [judged[name] for name in names] == [
         Verdict.REPRODUCED,

@@ -261,13 +261,14 @@ def test_the_page_and_its_csv_follow_the_store(results):
 
 def test_the_bars_of_the_front_page_are_the_counts(results):
     fill_figure_3()
-    drawn = page.by_paper(ledger())
+    judged = ledger()
+    drawn = page.by_paper(judged)
     counted = drawn.data.set_index(["paper", "verdict"])["count"]
     for paper in CLAIMS:
-        for verdict, count in ledger().of(paper).headlines.counts.items():
+        for verdict, count in judged.of(paper).headlines.counts.items():
             assert counted[paper, verdict] == count
     widths = [patch.get_width() for patch in drawn.fig.axes[0].patches]
-    assert sum(widths) == len(ledger().headlines.entries)
+    assert sum(widths) == len(judged.headlines.entries)
 
 
 def test_every_rule_is_explained_on_the_page(results):
@@ -288,9 +289,7 @@ def test_the_ledger_is_read_without_what_trains(results):
     fill_figure_3()
     code = (
         "import sys\n"
-        "from dpstudy.papers.claims import ledger\n"
         "from dpstudy.chapters import ledger as claims\n"
-        "ledger()\n"
         "claims.chapter('tempered-sigmoids')\n"
         "training = {'dpstudy.training.loop', 'dpstudy.lab.campaign'}\n"
         "print(sorted(training & set(sys.modules)))\n"

@@ -4,6 +4,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from results_for_tests import study_ledger
 
 from dpstudy.chapters import ledger as page
 from dpstudy.chapters.front import what_is_left
@@ -14,7 +15,7 @@ from dpstudy.ledger.verdict import Verdict
 from dpstudy.page.lines import Line
 from dpstudy.papers import find
 from dpstudy.papers.across.recipe_search import RECIPE_SEARCH
-from dpstudy.papers.claims import CLAIMS, ledger
+from dpstudy.papers.claims import CLAIMS
 from dpstudy.papers.tanh_filter.experiments import AT_EQUAL_EPSILON
 
 ROOT = Path(__file__).parents[1]
@@ -22,9 +23,7 @@ ROOT = Path(__file__).parents[1]
 
 @pytest.fixture(scope="module")
 def judged():
-    with pytest.MonkeyPatch.context() as patch:
-        patch.delenv("DPSTUDY_RESULTS", raising=False)
-        return ledger()
+    return study_ledger()
 
 
 def row(judged, paper):

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from results_for_tests import study_ledger
 from scipy import stats
 
 from dpstudy.chapters import guide
@@ -20,7 +21,6 @@ from dpstudy.ledger.estimate import Estimate
 from dpstudy.page.lines import Line
 from dpstudy.page.results import gain
 from dpstudy.papers import find
-from dpstudy.papers.claims import ledger
 from dpstudy.papers.tempered_sigmoids.searches import SEARCH_BUDGET
 from dpstudy.parts.dataset import Images
 from dpstudy.parts.images import DATASETS
@@ -118,7 +118,7 @@ def test_a_run_that_is_stopped_counts_with_the_epoch_where_its_epsilon_ends():
 
 
 def test_gains_are_those_of_the_ledger():
-    said = guide.choices(ledger()).data.set_index("choice")["points of accuracy gained"]
+    said = guide.choices(study_ledger()).data.set_index("choice")["points of accuracy gained"]
     low, high = above(
         "tempered-sigmoids-table-3-search", "mnist", "tanh, private, best", "relu, private, best"
     )
@@ -137,7 +137,7 @@ def test_the_recipe_s_command_sets_what_its_rows_list_but_the_exponent():
 def test_how_to_choose():
     search = "tempered-sigmoids-table-3-search", "tanh, private, best", "relu, private, best"
     assert above(search[0], "mnist", *search[1:])[0] > 0
-    [cifar] = [entry for entry in ledger().entries if entry.id == "table-3-gain-cifar-10"]
+    [cifar] = [entry for entry in study_ledger().entries if entry.id == "table-3-gain-cifar-10"]
     assert cifar.outcome.ours["difference_high"] < 0
     rates = "tempered-sigmoids-cifar-10-rates"
     at_3 = [line(rates, "cifar-10", f"{name}, epsilon 3").accuracy for name in ("relu", "tanh")]

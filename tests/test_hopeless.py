@@ -26,15 +26,25 @@ def test_ten_points_behind_after_a_third_of_the_epochs_is_hopeless(tmp_path):
     assert rule.why(seeds(2)[1], 1, 0.1, tmp_path) is None, "no rival of these"
 
 
-def test_a_hopeless_run_is_stopped_and_stored_as_stopped(tmp_path):
+def counted(into):
+    return lambda one: into.append(one) or one
+
+
+def test_a_hopeless_run_is_stopped_and_stored_as_stopped(tmp_path, monkeypatch):
     stored_with(tmp_path, 0.99)
     rule = Hopeless.among([[FAST, SLOW]])
+    trained = []
+    epochs = campaign.loop.train
+    monkeypatch.setattr(
+        campaign.loop, "train", lambda *given: map(counted(trained), epochs(*given))
+    )
     outcome = campaign.train_missing([SLOW], tmp_path, hopeless=rule)
     assert (outcome.unfinished, len(outcome.stored)) == (0, 1)
     stored = store.read(tmp_path / f"{SLOW.identity}.json")
     assert stored.curve["epoch"] == [0, 1]
     assert stored.stopped.startswith("after 1 of 3 epochs ")
     assert stored.diverged_at is None
+    assert len(trained) == 2, "no epoch is trained after the one in which it was given up"
     assert not list((tmp_path / ".checkpoints").glob("*"))
 
 

@@ -17,7 +17,7 @@ from dpstudy.chapters.leaderboard import recipe as recipe_page
 from dpstudy.lab import choices, choosing, records, store
 from dpstudy.lab.readings import read
 from dpstudy.papers import find
-from dpstudy.papers.across import factorial, leaderboard, recipe_parts, recipe_search
+from dpstudy.papers.across import factorial, leaderboard, rates, recipe_parts, recipe_search
 from dpstudy.papers.across.published import OF_METHODS, PUBLISHED
 from dpstudy.papers.across.recipe import recipe
 from dpstudy.parts.images import DATASETS as DATASETS_IN_WORDS
@@ -256,7 +256,7 @@ def test_a_change_counts_with_its_best_rate_once_all_are_stored(results):
         "clipped at 1": (0.99, 0.99),
     }
     for label, accuracies in values.items():
-        for multiple, accuracy in zip(leaderboard.MULTIPLES, accuracies, strict=False):
+        for multiple, accuracy in zip(rates.MULTIPLES, accuracies, strict=False):
             [run, _] = parts.variants[f"{label}, rate x {multiple:g}"]
             store.write(store.runs_folder(), result_of(run, accuracy=accuracy))
     assert choosing.choose(parts) == 2

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 from unittest import mock
 
@@ -131,6 +132,7 @@ def test_two_kinds_cannot_have_one_name_but_a_cell_may_run_twice():
 IMPORTED = "import sys, {}; print(sorted(n for n in sys.modules if n.split('.')[0] in {}))"
 
 
+@cache
 def imported_by(module, tops):
     code = IMPORTED.format(module, tops)
     return subprocess.run(
@@ -143,7 +145,7 @@ def imported_by(module, tops):
 
 
 def test_parts_import_neither_training_nor_privacy_nor_what_reads_results():
-    imported = imported_by("dpstudy.parts.run", ["dpstudy"])
+    imported = imported_by("dpstudy.parts.run", ("dpstudy",))
     assert "'dpstudy.parts.run'" in imported
     for name in ("training", "privacy", "ledger", "lab", "papers", "page", "chapters"):
         assert f"'dpstudy.{name}" not in imported
@@ -151,7 +153,7 @@ def test_parts_import_neither_training_nor_privacy_nor_what_reads_results():
 
 @pytest.mark.parametrize("module", ["dpstudy", "dpstudy.cli"])
 def test_the_package_and_its_command_line_start_without_jax(module):
-    assert imported_by(module, ["jax", "flax", "optax"]) == "[]\n"
+    assert imported_by(module, ("jax", "flax", "optax")) == "[]\n"
 
 
 def test_help_is_shown_without_jax():
@@ -169,5 +171,5 @@ def test_every_kind_of_part_is_known_as_soon_as_runs_are():
     everything = {
         "dpstudy.parts." + path.stem for path in Path(parts.__path__[0]).glob("[a-z]*.py")
     }
-    imported = imported_by("dpstudy.parts.run", ["dpstudy"])
+    imported = imported_by("dpstudy.parts.run", ("dpstudy",))
     assert {name for name in everything if f"'{name}'" not in imported} == set()

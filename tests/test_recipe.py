@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -66,6 +67,7 @@ def test_steps_are_shorter_where_there_is_more_noise():
         (["mnist-6k", "--epsilon", "3"], "mnist-6k"),
         (["mnist-5k", "--epsilon", "0"], "epsilon must be > 0"),
         (["mnist-5k", "--epsilon", "0.1"], "epsilon must be above 0.16"),
+        (["mnist-5k", "--epsilon", "0.1601"], "epsilon must be above 0.16"),
         (["mnist-5k", "--epsilon", "3", "--seed", "-1"], "must be at least 0, got -1"),
         (["mnist-5k", "--epsilon", "3", "--save", "/dev/null/model.npz"], "cannot be written"),
     ],
@@ -84,11 +86,22 @@ def test_images_of_another_shape_are_refused(trained):
         models.load(path).classify(np.zeros((2, 28, 28, 1)))
 
 
-@pytest.mark.parametrize("content", [None, b"", b"no model", "another"])
+def test_a_basis_that_came_out_otherwise_is_refused(trained):
+    _, path = trained
+    model = models.load(path)
+    other = replace(model, witness=model.witness * np.where(np.arange(1_000) % 10, 1, -1))
+    with pytest.raises(DataError, match="not those that the model was trained on: copy"):
+        other.classify(images.load("mnist-5k").test_images[:1])
+
+
+@pytest.mark.parametrize("content", [None, b"", b"no model", "another", "an array"])
 def test_a_file_that_is_no_model_is_refused(content, tmp_path):
     path = tmp_path / "model.npz"
     if content == "another":
         np.savez(path, kernel=np.zeros(3))
+    elif content == "an array":
+        with path.open("wb") as stream:
+            np.save(stream, np.zeros(3))
     elif content is not None:
         path.write_bytes(content)
     with pytest.raises(DataError, match="no such file" if content is None else "is no model"):

@@ -24,6 +24,7 @@ from dpstudy import cli
 from dpstudy.chapters.statements import STATEMENTS, find, sampled_gaussian, shuffled_batches
 from dpstudy.errors import UserError
 from dpstudy.lab import records
+from dpstudy.ledger.published import DELTA
 from dpstudy.papers.backpropagation_clipping.propositions import (
     concentrated,
     convolution_sensitivity,
@@ -199,7 +200,7 @@ def by_the_code_s_formula(code):
             densities = math.exp(-((x - mu) ** 2) / 2) - math.exp(epsilon - x**2 / 2)
             return densities / math.sqrt(2 * math.pi)
 
-        return integrate.quad(beyond, begin, begin + 12, epsabs=1e-16)[0] - code.delta
+        return integrate.quad(beyond, begin, begin + 12, epsabs=1e-16)[0] - DELTA
 
     return optimize.brentq(excess, 1e-3, 10, xtol=1e-13)
 
@@ -675,7 +676,7 @@ def test_the_gaussian_mechanism_s_delta_is_an_integral(epsilon, shift):
     # The first density is the larger from here on.
     begin = epsilon / shift + shift / 2
     expected, _ = integrate.quad(beyond, begin, begin + 40, epsabs=1e-14)
-    found = group_privacy.gaussian_delta(np.float64(epsilon), np.float64(shift))
+    found = conversions.gdp_delta(shift, epsilon)
     assert found == pytest.approx(expected, rel=1e-6)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 import numpy as np
@@ -55,8 +55,6 @@ def recipe(dataset: str, epsilon: float, seed: int, path: Path | None, as_json: 
     if path is not None:
         model.check_place(path)
     trained, accuracy = _train(run)
-    if path is not None:
-        trained.save(path)
     said = {
         "dataset": dataset,
         "test_accuracy": accuracy,
@@ -66,29 +64,33 @@ def recipe(dataset: str, epsilon: float, seed: int, path: Path | None, as_json: 
         "seconds": round(time.monotonic() - started, 1),
         "peak_megabytes": memory.peak_megabytes(),
     }
-    if as_json:
-        click.echo(json.dumps(said))
-        return
+    click.echo(json.dumps(said) if as_json else _in_words(said))
+    if path is not None:
+        trained.save(path)
+        click.echo(f"the model is in {path}", err=as_json)
+
+
+def _in_words(said: dict[str, Any]) -> str:
     peak = said["peak_megabytes"]
     held = f" and {peak / 1000:.1f} GB" if peak is not None else ""
-    click.echo(
-        f"{dataset}: test accuracy {accuracy:.2%} at ε = {said['epsilon']:.3f}, δ = "
-        f"{run.delta:g}, in {said['seconds']:.0f} s{held}"
+    return (
+        f"{said['dataset']}: test accuracy {said['test_accuracy']:.2%} at ε = "
+        f"{said['epsilon']:.3f}, δ = {said['delta']:g}, in {said['seconds']:.0f} s{held}"
     )
-    if path is not None:
-        click.echo(f"the model is in {path}")
 
 
 def _train(run: Run) -> tuple[Model, float]:
     """Return the trained model and its test accuracy, with a bar over the epochs."""
     from tqdm import tqdm
 
-    from dpstudy.chapters.recipe.model import Model
+    from dpstudy.chapters.recipe.model import Model, witness_of
     from dpstudy.training import loop
 
+    # Before the examples are in memory, which take as much.
+    witness = witness_of(run.dataset, run.dataset.basis())
     data, mean = run.dataset.load_with_mean()
     epochs = loop.train([run], data, run.network.examples_at_once())
     for seen, states in tqdm(epochs, desc="head", total=run.epochs + 1, unit="epoch"):
         last, params = seen[0], states.params
         kernel = np.asarray(loop.item(0, params)["dense1"]["kernel"][...])
-    return Model(run.dataset, kernel, mean), last.row["test_accuracy"]
+    return Model(run.dataset, kernel, mean, witness), last.row["test_accuracy"]

@@ -262,7 +262,7 @@ def train_cohort(
         if None in begun.ended:
             checkpoints.save(checkpoints.path_of(folder, runs), begun)
         yield from reached
-        if time.time() + slowest > deadline:
+        if None not in begun.ended or time.time() + slowest > deadline:
             return
 
 

@@ -57,8 +57,9 @@ def export(folder: Path, archive: Path) -> int:
     with tarfile.open(fileobj=packed, mode="w") as tar:
         for path in files:
             entry = tarfile.TarInfo(path.relative_to(folder).as_posix())
-            entry.size = path.stat().st_size
-            tar.addfile(entry, io.BytesIO(path.read_bytes()))
+            content = path.read_bytes()
+            entry.size = len(content)
+            tar.addfile(entry, io.BytesIO(content))
     store.write_atomically(archive, gzip.compress(packed.getvalue(), mtime=0))
     return len(files)
 

@@ -86,9 +86,14 @@ class Trained:
             raise UndecidedError(f"{column} of {self.label} is not stored from before training")
         return pd.Series({seed: float(curve[column][0]) for seed, curve in curves.items()})
 
+    @cached_property
+    def curves(self) -> pd.DataFrame:
+        """See `Reading`."""
+        return self.reading.curves
+
     def by_epoch(self, column: str) -> pd.DataFrame:
         """Return a quantity with a row an epoch and a column a seed."""
-        return self.reading.curves.pivot(index="epoch", columns="seed", values=column)
+        return self.curves.pivot(index="epoch", columns="seed", values=column)
 
     def arrays(self, column: str, epoch: int | None = None) -> dict[int, np.ndarray]:
         """Return by seed what a measure stored after an epoch, the last by default.
@@ -107,7 +112,7 @@ class Trained:
 
     def epochs_to(self, column: str, level: float) -> pd.Series:
         """Return the epochs each seed took to a level; one more than it had if it never did."""
-        curves = self.reading.curves
+        curves = self.curves
         reached = curves.epoch.where(curves[column] >= level, curves.epoch.max() + 1)
         return reached.groupby(curves.seed).min()
 
@@ -162,10 +167,17 @@ class Evidence:
     def __init__(self) -> None:
         self.damaged: dict[str, None] = {}
         self._readings: dict[tuple[str, str], Reading] = {}
+        self._sides: dict[tuple[str, str, str], Side] = {}
         self._records: dict[str, dict[str, dict[str, Any]]] = {}
 
     def side(self, runs: Runs, dataset: str) -> Side:
         """Return what is stored on a dataset of the runs that are named."""
+        key = runs.experiment.name, runs.variant, dataset
+        if key not in self._sides:
+            self._sides[key] = self._side(runs, dataset)
+        return self._sides[key]
+
+    def _side(self, runs: Runs, dataset: str) -> Side:
         asked = runs.experiment
         if dataset not in asked.datasets:
             return Side(lacks=f"{asked.name} has no runs on {dataset}")

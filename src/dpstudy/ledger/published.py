@@ -30,13 +30,12 @@ class Source:
 
 @dataclass(frozen=True)
 class Claim:
-    """An (epsilon, delta) that a paper quotes without the settings that led to it."""
+    """An epsilon, at `DELTA`, that a paper quotes without the settings that led to it."""
 
     paper: str
     dataset: str
     epsilon: float
     source: Source
-    delta: float = DELTA
 
 
 @dataclass(frozen=True)
@@ -57,7 +56,7 @@ class Setting:
         curriculum_epoch: e_t of losing less, Equation 10.
         beta: divisor of losing less' regulariser, Equation 10.
         gamma: focusing parameter of the focal loss, Equation 8.
-        claimed_epsilon: as quoted, at `delta`.
+        claimed_epsilon: as quoted, at `DELTA`.
         source: where all of these are printed.
     """
 
@@ -76,7 +75,6 @@ class Setting:
     gamma: float
     claimed_epsilon: float
     source: Source
-    delta: float = DELTA
 
     @property
     def sampling_probability(self) -> float:

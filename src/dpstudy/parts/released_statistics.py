@@ -75,9 +75,14 @@ def bounded_sums(
     totals = np.zeros((2, features.shape[-1]))
     for start in range(0, len(features), _CHUNK):
         for at, vectors in enumerate(_of_examples(features[start : start + _CHUNK])):
-            lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
-            totals[at] += (vectors / np.maximum(lengths / bounds[at], 1)).sum(0)
+            totals[at] += _bounded_sum(vectors, bounds[at])
     return totals[0], totals[1]
+
+
+def _bounded_sum(vectors: Vectors, bound: float) -> Float[np.ndarray, "c"]:
+    """Return the sum of vectors, those that are longer than a bound scaled down to it."""
+    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
+    return (vectors / np.maximum(lengths / bound, 1)).sum(0)
 
 
 def release_mean(
@@ -97,7 +102,7 @@ def release_mean(
     total = np.zeros(features.shape[1])
     for start in range(0, len(features), _CHUNK):
         part = features[start : start + _CHUNK].astype(np.float64)
-        total += (part / np.maximum(np.linalg.norm(part, axis=1, keepdims=True), 1)).sum(0)
+        total += _bounded_sum(part, 1.0)
     noise = np.random.default_rng(seed).normal(scale=noise_multiplier, size=total.shape)
     return (total + noise) / len(features)
 

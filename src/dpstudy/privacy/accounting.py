@@ -174,11 +174,12 @@ def noise_multiplier_for(
         raise UserError("steps must be at least 1 to calibrate noise, got 0")
     check_range(sampling_probability, 1.0, steps)
     if release_noise:
-        alone = _epsilon(sampling_probability, 1.0, 0, delta, accountant, release_noise)
-        if epsilon <= alone:
+        most = _most_noise(release_noise)
+        least = _epsilon(sampling_probability, most, steps, delta, accountant, release_noise)
+        if epsilon <= least:
             raise UserError(
-                f"epsilon must be above {alone:.3g}, which what is released before training "
-                f"spends alone, got {epsilon:g}"
+                f"epsilon must be above {_round_up(least)}, nearly all of which is spent by what "
+                f"is released before training, got {epsilon:g}"
             )
     found = _calibrate(epsilon, sampling_probability, steps, delta, accountant, release_noise)
     check_range(sampling_probability, found, steps)
@@ -361,7 +362,8 @@ def _calibrate(
         return math.log(max(spent, 1e-12) / wanted)
 
     start = _first_guess(wanted, q, steps, delta) if accountant == "pld" else 2.0
-    little, enough = _bracket(excess, math.log(start))
+    most = _most_noise(release)
+    little, enough = _bracket(excess, math.log(min(start, most)), math.log(most))
     if enough is None:
         raise UserError(f"epsilon {wanted} cannot be certified by {accountant} with any noise")
     if little is None:
@@ -372,10 +374,20 @@ def _calibrate(
     return sigma
 
 
-def _bracket(excess: Callable[[float], float], start: float) -> tuple[float | None, float | None]:
+def _most_noise(release: float | None) -> float:
+    """Return the most noise of a step that is tried.
+
+    The loss of a release is rounded to the interval of the steps', which must not be far smaller.
+    """
+    return min(MOST_NOISE, 25 * release) if release else MOST_NOISE
+
+
+def _bracket(
+    excess: Callable[[float], float], start: float, most: float
+) -> tuple[float | None, float | None]:
     """Return logarithms of too little and of enough noise; None where there is none in range."""
     up = excess(start) > 0
-    stride, here, end = _STRIDE, start, math.log(MOST_NOISE if up else LEAST_NOISE)
+    stride, here, end = _STRIDE, start, most if up else math.log(LEAST_NOISE)
     while here != end:
         there = min(here + stride, end) if up else max(here - stride, end)
         if (excess(there) > 0) != up:

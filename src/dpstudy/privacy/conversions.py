@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import math
+from typing import TYPE_CHECKING
 
 import dp_accounting
 import numpy as np
-from scipy import stats
+from scipy import special
 
 from dpstudy.errors import UserError
 from dpstudy.privacy.accounting import check_delta, check_positive, check_probability, whole
+
+if TYPE_CHECKING:
+    from jaxtyping import Float
 
 
 def zcdp_epsilon(rho: float, delta: float) -> float:
@@ -102,12 +106,15 @@ def gdp_noise_multiplier_for(
     return math.log1p((mu / sampling_probability) ** 2 / steps) ** -0.5
 
 
-def gdp_delta(mu: float, epsilon: float) -> float:
+def gdp_delta(
+    mu: Float[np.ndarray, "..."], epsilon: Float[np.ndarray, "..."]
+) -> Float[np.ndarray, "..."]:
     """Return the delta at `epsilon` of a mu-GDP mechanism: Corollary 2.13, see `gdp_epsilon`.
 
     Raises:
         UserError: mu not positive and finite.
     """
-    check_positive("mu", mu)
-    above, below = stats.norm.logcdf([mu / 2 - epsilon / mu, -mu / 2 - epsilon / mu])
-    return float(np.exp(above) - np.exp(epsilon + below))
+    if not np.all(np.isfinite(mu) & (np.asarray(mu) > 0)):
+        raise UserError(f"mu must be > 0 and finite, got {mu}")
+    beyond = np.exp(epsilon + special.log_ndtr(-mu / 2 - epsilon / mu))
+    return special.ndtr(mu / 2 - epsilon / mu) - beyond

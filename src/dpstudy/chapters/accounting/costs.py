@@ -126,7 +126,7 @@ def _least_epsilon(
         batch=setting.batch,
         noise_multiplier=noise_multiplier,
         epochs=[epochs],
-        delta=setting.delta,
+        delta=DELTA,
     )
     return least
 
@@ -172,7 +172,7 @@ def _setting_row(setting: Setting) -> dict[str, object]:
             sampling_probability=setting.sampling_probability,
             noise_multiplier=setting.noise_multiplier,
             steps=setting.steps,
-            delta=setting.delta,
+            delta=DELTA,
         ),
         at_most=gdp_epsilon(math.sqrt(setting.epochs) / setting.noise_multiplier, DELTA),
         at_least=_least_epsilon(setting, setting.noise_multiplier, setting.epochs),
@@ -194,7 +194,7 @@ def _backpropagation_row(setting: BackpropagationClipping) -> dict[str, object]:
             sampling_probability=setting.batch / setting.examples,
             noise_multiplier=proven,
             steps=setting.epochs * steps_per_epoch(setting.examples, setting.batch),
-            delta=setting.delta,
+            delta=DELTA,
         ),
         at_most=gdp_epsilon(math.sqrt(2 * setting.proven_rho), DELTA),
         at_least=_least_epsilon(setting, proven, setting.epochs),

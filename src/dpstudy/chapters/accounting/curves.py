@@ -8,7 +8,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 
 from dpstudy.chapters.accounting.common import AT_DELTA, NAMES, Resolution
-from dpstudy.ledger.published import Setting
+from dpstudy.ledger.published import DELTA, Setting
 from dpstudy.page.figure import STYLES, Figure, Table, canvas
 from dpstudy.papers.losing_less.published import END_TO_END
 from dpstudy.parts.images import DATASETS
@@ -83,7 +83,7 @@ def _curve_frame(setting: Setting, stride: int) -> pd.DataFrame:
                     sampling_probability=setting.sampling_probability,
                     noise_multiplier=setting.noise_multiplier,
                     steps=steps,
-                    delta=setting.delta,
+                    delta=DELTA,
                     accountant=accountant,
                 ),
             }
@@ -121,7 +121,7 @@ def _calibration_row(setting: Setting, stride: int) -> dict[str, object]:
             TARGET,
             sampling_probability=setting.sampling_probability,
             steps=setting.steps,
-            delta=setting.delta,
+            delta=DELTA,
             accountant=accountant,
         )
         for accountant, name in NAMES.items()
@@ -148,7 +148,7 @@ def _affordable_epochs(setting: Setting, stride: int) -> int:
             sampling_probability=setting.sampling_probability,
             noise_multiplier=setting.noise_multiplier,
             steps=middle * steps_per_epoch(setting.examples, setting.batch),
-            delta=setting.delta,
+            delta=DELTA,
         )
         within, beyond = (middle, beyond) if spent <= TARGET else (within, middle)
     return within

@@ -8,7 +8,7 @@ import pandas as pd
 
 from dpstudy.chapters.accounting.common import AT_DELTA
 from dpstudy.ledger import wording
-from dpstudy.ledger.published import MNIST_PARAMETERS
+from dpstudy.ledger.published import DELTA, MNIST_PARAMETERS
 from dpstudy.page.figure import STYLES, Figure, Table, canvas
 from dpstudy.papers.backpropagation_clipping.published import (
     BACKPROPAGATION_CLIPPING,
@@ -76,7 +76,7 @@ def backpropagation_table() -> Table:
             "Claimed ρ": setting.claimed_rho,
             "Proven ρ": setting.proven_rho,
             "Claimed ε": setting.claimed_epsilon,
-            "Proven ε": zcdp_epsilon(setting.proven_rho, setting.delta),
+            "Proven ε": zcdp_epsilon(setting.proven_rho, DELTA),
         }
         for setting in BACKPROPAGATION_CLIPPING
     ]
@@ -131,7 +131,7 @@ def tanh_epsilon(setting: TanhFilter, parameters: int, epochs: int) -> float:
         sampling_probability=setting.sampling_probability,
         noise_multiplier=setting.noise_multiplier(parameters),
         steps=epochs * steps_per_epoch(setting.examples, setting.batch),
-        delta=setting.delta,
+        delta=DELTA,
     )
 
 
@@ -159,7 +159,7 @@ def _corrected_row(setting: CorrectedClipping) -> dict[str, object]:
             sampling_probability=setting.sampling_probability,
             noise_multiplier=setting.noise_multiplier,
             steps=setting.steps * setting.layers,
-            delta=setting.delta,
+            delta=DELTA,
         ),
         "σ of a step": setting.joint_noise_multiplier,
         **dict(zip(PROVEN, map(setting.epsilon, (1.0, 2.0)), strict=True)),

@@ -39,8 +39,6 @@ from dpstudy.parts.run import Run, vary
 from dpstudy.parts.sampling import Poisson, Shuffled
 from dpstudy.parts.tanh_filter import FilteredThenClipped, FilteredToNorm, TanhFilter
 
-# What PLD asks for at epsilon 1 in the setting of `Run()`; a test computes it again.
-EPSILON_1_NOISE = 2.3109
 SMALL = TRAINING_EXAMPLES["mnist-5k"]
 
 # How the canary is found, by what that adds to an audit's name.
@@ -56,7 +54,7 @@ def _flat() -> Iterator[Audit]:
     setting = "MNIST, batch 512, 40 epochs, σ {:g}; the first training image, weights as drawn"
     for name, run, claimed_by in (
         ("flat-clipping", Run(), "rdp-2019"),
-        ("flat-clipping-epsilon-1", vary(Run(), noise_multiplier=EPSILON_1_NOISE), "pld"),
+        ("flat-clipping-epsilon-1", at_epsilon(1.0, Run()), "pld"),
         ("per-layer-clipping", vary(Run(), mechanism=PerLayerClipping()), "pld"),
     ):
         yield Audit(

@@ -7,6 +7,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
+from dpstudy.chapters.audits import AUDITS
+from dpstudy.chapters.audits.audit import (
+    searched,
+    searched_after_training,
+    searched_with_weights,
+)
 from dpstudy.lab import records
 from dpstudy.ledger.wording import epsilon, rounded_down
 from dpstudy.page.figure import STYLES, Figure, Note, Table, canvas, not_yet_run
@@ -15,9 +21,9 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 CANARIES = {
-    "": "weights searched",
-    "-drawn-weights": "weights as drawn",
-    "-trained-weights": "weights as its training leaves them",
+    searched_with_weights: "weights searched",
+    searched: "weights as drawn",
+    searched_after_training: "weights as its training leaves them",
 }
 # The figure's rows by group: the worst canary that was found for each mechanism and setting.
 GROUPS = {
@@ -127,21 +133,20 @@ def by_canary(group: str) -> Table | Note:
     """Return what each canary shows of a group of `GROUPS`, by where the weights are."""
     rows, most_shown = [], []
     for name, record in stored().items():
-        suffix = next((s for s in CANARIES if s and name.endswith(s)), "")
-        base = name.removesuffix(suffix)
+        base = name.removesuffix("-drawn-weights").removesuffix("-trained-weights")
         if base in GROUPS[group]:
+            canary = AUDITS[name].canary
             most_shown.append(record["most_shown"])
-            drawn = record["setting"].endswith("weights as drawn")
             rows.append(
                 {
                     "setting": SHOWN[base],
-                    "canary": CANARIES["-drawn-weights" if drawn else suffix],
+                    "canary": CANARIES[canary],
                     "gradient": record["attained"],
                     "claimed ε": record["claimed"],
                     "audited ε": record["lower_bound"],
                     "if Gaussian": record["bounds"]["gaussian"],
                     "proven ε": record["proven"],
-                    "order": (list(SHOWN).index(base), list(CANARIES).index(suffix)),
+                    "order": (list(SHOWN).index(base), list(CANARIES).index(canary)),
                 }
             )
     if not rows:

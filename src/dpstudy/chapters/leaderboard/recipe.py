@@ -18,8 +18,8 @@ from dpstudy.page.figure import (
     not_yet_run,
 )
 from dpstudy.page.lines import Line, dataset_of
-from dpstudy.papers.across.leaderboard import HELD_OUT
 from dpstudy.papers.across.published import PUBLISHED
+from dpstudy.papers.across.rates import HELD_OUT
 from dpstudy.papers.across.recipe import recipe
 from dpstudy.papers.across.recipe_parts import PLAIN
 from dpstudy.papers.across.recipe_search import EPSILONS, SETTINGS

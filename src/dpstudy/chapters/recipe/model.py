@@ -23,24 +23,36 @@ from dpstudy.parts.whitened import centre
 if TYPE_CHECKING:
     from jaxtyping import Float, Int, UInt8
 
+    from dpstudy.parts.synthetic_basis import Basis
+
+# Of a basis that is another, a witness differs by as much as it is long; by rounding, by far less.
+_ALIKE = 1e-2
+_ARRAYS = ("kernel", "mean", "witness")
+# What reading raises of an archive, an array alone, or anything else.
+_NO_MODEL = (OSError, ValueError, KeyError, EOFError, TypeError, zipfile.BadZipFile, SpecError)
+
 
 @dataclass(frozen=True)
 class Model:
     """A linear head on whitened features of synthetic images.
 
     Its file holds the head, and of the features only their settings: the basis is computed from
-    these again where the user's cache does not have it, which takes minutes. One of the settings is
-    the seed, by which noise was drawn: of private images such a file is nothing to publish.
+    these again where the user's cache does not have it, which takes minutes. Another processor may
+    round to other principal components; what it classifies by would be noise, so that it is
+    refused. One of the settings is the seed, by which noise was drawn: of private images such a
+    file is nothing to publish.
 
     Attributes:
         features: that the head was trained on.
         kernel: of the head, a column a class.
         mean: that is taken away of features, as `SyntheticFeatures.load_with_mean` returns it.
+        witness: what the basis made of one image: see `witness_of`.
     """
 
     features: SyntheticFeatures
     kernel: Float[np.ndarray, "components classes"]
     mean: Float[np.ndarray, "components"]
+    witness: Float[np.ndarray, "components"]
 
     def classify(self, images: UInt8[np.ndarray, "n h w c"]) -> Int[np.ndarray, "n"]:
         """Return the class of each image.
@@ -50,7 +62,7 @@ class Model:
 
         Raises:
             SpecError: images of another type or shape.
-            DataError: the basis cannot be kept in the cache.
+            DataError: the basis cannot be kept in the cache, or is not that of the training.
         """
         images, shape = np.asarray(images), IMAGE_SHAPE[self.features.name]
         if images.dtype != np.uint8 or images.shape[1:] != shape:
@@ -59,6 +71,12 @@ class Model:
                 f"{images.dtype} of shape {images.shape}"
             )
         basis = self.features.basis()
+        apart = np.linalg.norm(witness_of(self.features, basis) - self.witness)
+        if not apart < _ALIKE * np.linalg.norm(self.witness):
+            raise DataError(
+                "the features computed here are not those that the model was trained on: copy the "
+                f"folder {files.cache_folder() / 'synthetic'} from where it was"
+            )
         found = np.empty(len(images), np.int64)
         for start in range(0, len(images), synthetic_basis.BATCH):
             part = slice(start, start + synthetic_basis.BATCH)
@@ -76,7 +94,15 @@ class Model:
         """
         spec = json.dumps(self.features.to_dict())
         with _writing(path), files.written_whole(path) as stream:
-            np.savez(stream, features=spec, kernel=self.kernel, mean=self.mean)
+            arrays = {name: getattr(self, name) for name in _ARRAYS}
+            np.savez(stream, features=spec, **arrays)
+
+
+def witness_of(features: SyntheticFeatures, basis: Basis) -> Float[np.ndarray, "components"]:
+    """Return what the basis of features makes of one fixed image: another basis something else."""
+    shape = (1, *IMAGE_SHAPE[features.name])
+    pixels = np.random.default_rng(0).integers(0, 256, shape, np.uint8)
+    return np.asarray(features.components_of(basis, pixels))[0]
 
 
 def check_place(path: Path) -> None:
@@ -104,8 +130,8 @@ def load(path: str | Path) -> Model:
     try:
         with np.load(path) as stored:
             features = SyntheticFeatures.from_dict(json.loads(str(stored["features"])))
-            return Model(features, stored["kernel"], stored["mean"])
+            return Model(features, *(stored[name] for name in _ARRAYS))
     except FileNotFoundError:
         raise DataError(f"{path}: there is no such file") from None
-    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile, SpecError) as error:
+    except _NO_MODEL as error:
         raise DataError(f"{path}: is no model of `dpstudy recipe` ({error})") from error

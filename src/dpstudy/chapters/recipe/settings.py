@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dpstudy.papers.across.leaderboard import EPSILON
+from dpstudy.papers.across.rates import EPSILON
 from dpstudy.papers.across.recipe import recipe
 from dpstudy.papers.across.recipe_search import EPSILONS
 from dpstudy.parts.images import IMAGE_SHAPE

@@ -80,11 +80,11 @@ def as_if_sampled(sampled: bool = False, noisier: float = 1.0) -> Outcome:
             sampling_probability=setting.sampling_probability,
             noise_multiplier=setting.noise_multiplier,
             steps=setting.steps,
-            delta=setting.delta,
+            delta=DELTA,
             accountant="rdp-2019",
         )
         drawn, error = drawn_delta(losses, formula)
-        excess = (drawn - _ERRORS * error) / setting.delta - 1
+        excess = (drawn - _ERRORS * error) / DELTA - 1
         worst = max(worst, excess)
         told = f"{drawn:.1e} ± {error:.0e}" if excess > 0 else "no more can be told by drawing"
         found.append(f"{DATASETS[setting.dataset]}, ε = {formula:.2f}: {told}")

@@ -11,19 +11,15 @@ from __future__ import annotations
 from functools import partial
 from itertools import product
 
-from dpstudy.lab.search import Search, Then
+from dpstudy.lab.search import Then
 from dpstudy.papers.across.leaderboard import (
     BEST_TEMPERED,
-    BEYOND,
     CLIPS,
-    EPSILON,
     FILTER,
-    MULTIPLES,
     clipped_inside,
     end_to_end,
-    on_all,
-    with_rate,
 )
+from dpstudy.papers.across.rates import EPSILON, on_all, rate_search, with_rate
 from dpstudy.papers.losing_less.experiments import COMPOSITE
 from dpstudy.parts.activation import TANH, Relu
 from dpstudy.parts.loss import CrossEntropy
@@ -60,22 +56,14 @@ def run_of(dataset: str, cell: tuple[str, str, str]) -> Run:
     return vary(run, activation=activations[activation], loss=losses[loss])
 
 
-_TRIED = {
-    cell: tuple(f"{label_of(cell)}, rate x {multiple:g}" for multiple in MULTIPLES)
-    for cell in CELLS
-}
-FACTORIAL = Search(
+FACTORIAL = rate_search(
+    {
+        label_of(cell): tuple(with_rate(run_of(dataset, cell), 1.0) for dataset in DATASETS)
+        for cell in CELLS
+    },
     name="factorial",
     title="Activation, loss and mechanism crossed, each cell at its best rate, ε = 3",
-    variants={
-        label: tuple(with_rate(run_of(dataset, cell), multiple) for dataset in DATASETS)
-        for cell, labels in _TRIED.items()
-        for label, multiple in zip(labels, MULTIPLES, strict=True)
-    },
-    seeds=dict.fromkeys(DATASETS, 1),
-    groups={f"{label_of(cell)}, best": labels for cell, labels in _TRIED.items()},
     best_seeds=0,
-    beyond=BEYOND,
     then={
         label_of(cell): Then(f"{label_of(cell)}, best", partial(on_all, EPSILON), seeds=3)
         for cell in CELLS

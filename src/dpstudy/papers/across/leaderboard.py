@@ -15,6 +15,7 @@ from functools import partial
 
 from dpstudy.lab.noise import at_epsilon
 from dpstudy.lab.search import Search, Then
+from dpstudy.papers.across.rates import EPSILON, on_all, rate_search, with_rate
 from dpstudy.papers.across.recipe import recipe
 from dpstudy.papers.losing_less.experiments import COMPOSITE
 from dpstudy.parts.activation import TANH, Relu, Tempered
@@ -29,10 +30,7 @@ from dpstudy.parts.sampling import Poisson
 from dpstudy.parts.scattering import Scattering
 from dpstudy.parts.tanh_filter import FilteredThenClipped
 
-EPSILON, HELD_OUT = 3.0, 10_000
 EPSILONS = {"mnist": (3.0, 1.0), "fashion-mnist": (3.0, 1.0, 8.0)}
-# Multiples of a learning rate that are tried, and the factor of further ones: see `Search.beyond`.
-MULTIPLES, BEYOND = (0.5, 1.0, 2.0), 2.0
 
 # The best of Figure 2 of tempered sigmoids, as its chapter has it stored.
 BEST_TEMPERED = {
@@ -95,15 +93,6 @@ def methods(dataset: str) -> dict[str, Run]:
     }
 
 
-def with_rate(run: Run, multiple: float, epsilon: float = EPSILON) -> Run:
-    """Return the run at the ε of a search, on fewer examples, at a multiple of its rate.
-
-    The noise is that of all examples: on fewer, the same noise costs a little more.
-    """
-    rate = multiple * run.optimizer.learning_rate
-    return vary(at_epsilon(epsilon, run), learning_rate=rate, held_out=HELD_OUT)
-
-
 def _scale(name: str, run: Run, epsilon: float) -> float:
     """Return by what a method's rates change from `EPSILON` to another ε."""
     if name == RECIPE:
@@ -112,32 +101,17 @@ def _scale(name: str, run: Run, epsilon: float) -> float:
     return at_3 / here
 
 
-def on_all(epsilon: float, best: Run) -> Run:
-    """Return the best run on all examples, at an ε."""
-    return at_epsilon(epsilon, vary(best, held_out=0))
-
-
 def _leaderboard(dataset: str) -> Search:
     at = {
         f"{name}, epsilon {epsilon:g}": (run, epsilon, _scale(name, run, epsilon))
         for epsilon in EPSILONS[dataset]
         for name, run in methods(dataset).items()
     }
-    tried = {
-        label: {
-            f"{label}, rate x {multiple:g}": with_rate(run, multiple * scale, epsilon)
-            for multiple in MULTIPLES
-        }
-        for label, (run, epsilon, scale) in at.items()
-    }
-    return Search(
+    return rate_search(
+        {label: (with_rate(run, scale, epsilon),) for label, (run, epsilon, scale) in at.items()},
         name=f"leaderboard-{dataset}",
         title="Every method at one true epsilon, each at its own best rate",
-        variants={label: (run,) for rates in tried.values() for label, run in rates.items()},
-        seeds={dataset: 1},
-        groups={f"{label}, best": tuple(rates) for label, rates in tried.items()},
         best_seeds=0,
-        beyond=BEYOND,
         then={
             label: Then(f"{label}, best", partial(on_all, epsilon), seeds=5)
             for label, (_, epsilon, _) in at.items()

@@ -14,7 +14,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from dpstudy.lab.search import Search
-from dpstudy.papers.across.leaderboard import BEST_TEMPERED, BEYOND, MULTIPLES, with_rate
+from dpstudy.papers.across.leaderboard import BEST_TEMPERED
+from dpstudy.papers.across.rates import rate_search, with_rate
 from dpstudy.papers.across.recipe import recipe
 from dpstudy.papers.losing_less.experiments import COMPOSITE_ON_FEATURES
 from dpstudy.parts.activation import TANH, Relu
@@ -100,22 +101,15 @@ def _search(name: str, title: str, seeds: int, changes: dict[str, dict[str, Run]
 
     The best is trained with so many further `seeds`.
     """
-    tried = {
-        label: {f"{label}, rate x {by:g}": by for by in MULTIPLES} for label in changes[DATASETS[0]]
-    }
-    return Search(
+    return rate_search(
+        {
+            label: tuple(with_rate(changes[dataset][label], 1.0) for dataset in DATASETS)
+            for label in changes[DATASETS[0]]
+        },
         name=name,
         title=title,
-        variants={
-            of: tuple(with_rate(changes[dataset][label], multiple) for dataset in DATASETS)
-            for label, rates in tried.items()
-            for of, multiple in rates.items()
-        },
-        seeds=dict.fromkeys(DATASETS, 1),
-        groups={f"{label}, best": tuple(rates) for label, rates in tried.items()},
         best_seeds=seeds,
-        beyond=BEYOND,
-        in_smoke=(list(next(iter(tried.values())))[1],),
+        in_smoke=(f"{PLAIN}, rate x 1",),
     )
 
 

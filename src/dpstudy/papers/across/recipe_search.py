@@ -15,7 +15,7 @@ from functools import partial
 from itertools import product
 
 from dpstudy.lab.search import Search, Then
-from dpstudy.papers.across.leaderboard import BEYOND, EPSILON, MULTIPLES, on_all, with_rate
+from dpstudy.papers.across.rates import BEYOND, EPSILON, MULTIPLES, on_all, with_rate
 from dpstudy.papers.across.recipe import recipe
 from dpstudy.parts.run import Run, vary
 

@@ -19,6 +19,12 @@ _CORRECTED = Source(
 class BackpropagationClipping:
     """Backpropagation clipping as published: layer inputs and upstream gradients clipped.
 
+    The published code (announced by its authors to have a bug that invalidates the experiments)
+    scaled the noise to input clip x gradient clip / batch. But the upstream gradients that it
+    clipped were those of a mean loss, the clip was not divided by the batch, and nothing
+    divided the sum afterwards: one example contributes up to input clip x gradient clip. The
+    noise was too small by the batch size.
+
     The paper gives sensitivity 0.01 for MNIST (Section 8), input clip x gradient clip. Its code
     divided that by the batch size: the line is kept, beside two repairs, in the fork
     github.com/davidslater/backpropagation-clipping.
@@ -31,7 +37,6 @@ class BackpropagationClipping:
         gradient_clip: bound on one example's upstream gradient.
         layers: layers with weights (Figures 3 and 4), each of which gets its own noise.
         claimed_epsilon: Table 1, by zCDP over epochs and layers, batches in parallel.
-        wrong: what is wrong.
     """
 
     dataset: str
@@ -43,14 +48,6 @@ class BackpropagationClipping:
     layers: int
     claimed_epsilon: float
     source: Source
-    delta: float = DELTA
-    wrong: str = (
-        "The published code (announced by its authors to have a bug that invalidates the "
-        "experiments) scaled the noise to input clip x gradient clip / batch. But the upstream "
-        "gradients that it clipped were those of a mean loss, the clip was not divided by the "
-        "batch, and nothing divided the sum afterwards: one example contributes up to "
-        "input clip x gradient clip. The noise was too small by the batch size."
-    )
 
     @property
     def claimed_sensitivity(self) -> float:
@@ -65,7 +62,7 @@ class BackpropagationClipping:
     @cached_property
     def claimed_rho(self) -> float:
         """Total rho behind the claimed epsilon (zCDP over all layers and epochs)."""
-        return zcdp_rho(self.claimed_epsilon, self.delta)
+        return zcdp_rho(self.claimed_epsilon, DELTA)
 
     @property
     def claimed_noise_multiplier(self) -> float:
@@ -88,9 +85,14 @@ class BackpropagationClipping:
 class CorrectedClipping:
     """Backpropagation clipping as the authors' corrected code runs and accounts for it.
 
+    The noise is calibrated by the central limit theorem of Gaussian differential privacy, an
+    approximation and not a bound, over steps x layers as if each layer had drawn its own batch.
+    All layers see the same batch: they are one Gaussian with sqrt(layers) times the
+    sensitivity, and sampling amplifies that one less. The mean loss also divides by the size of
+    the drawn batch, which depends on the data.
+
     Attributes:
         target_epsilon: what the code calibrates its noise to.
-        wrong: what is still wrong.
     """
 
     target_epsilon: float
@@ -103,14 +105,6 @@ class CorrectedClipping:
     input_clip: float = 3.0
     gradient_clip: float = 1e-7
     layers: int = 4
-    delta: float = DELTA
-    wrong: str = (
-        "The noise is calibrated by the central limit theorem of Gaussian differential privacy, "
-        "an approximation and not a bound, over steps x layers as if each layer had drawn its own "
-        "batch. All layers see the same batch: they are one Gaussian with sqrt(layers) times the "
-        "sensitivity, and sampling amplifies that one less. The mean loss also divides by the "
-        "size of the drawn batch, which depends on the data."
-    )
 
     @property
     def sampling_probability(self) -> float:
@@ -129,7 +123,7 @@ class CorrectedClipping:
             self.target_epsilon,
             sampling_probability=self.sampling_probability,
             steps=self.steps * self.layers,
-            delta=self.delta,
+            delta=DELTA,
         )
 
     @property
@@ -150,7 +144,7 @@ class CorrectedClipping:
             sampling_probability=self.sampling_probability,
             noise_multiplier=self.joint_noise_multiplier / shift,
             steps=self.steps,
-            delta=self.delta,
+            delta=DELTA,
         )
 
     @property
@@ -160,7 +154,7 @@ class CorrectedClipping:
             sampling_probability=self.sampling_probability,
             noise_multiplier=self.joint_noise_multiplier,
             steps=self.steps,
-            delta=self.delta,
+            delta=DELTA,
         )
 
 

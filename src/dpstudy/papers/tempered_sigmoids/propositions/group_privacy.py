@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy import optimize
-from scipy.special import log_ndtr, ndtr
 
+from dpstudy.privacy.conversions import gdp_delta
 from dpstudy.propositions.statement import Outcome, Statement
 
 if TYPE_CHECKING:
@@ -26,19 +26,6 @@ _MOST_RECORDS = 8
 _NOTHING = 1e-9
 # About what the paper quotes, to show what becomes of it.
 _EPSILON, _DELTA = 3.0, 1e-5
-
-
-def gaussian_delta(
-    epsilon: Float[np.ndarray, "..."], shift: Float[np.ndarray, "..."]
-) -> Float[np.ndarray, "..."]:
-    """Return the exact δ of the Gaussian mechanism at epsilon (Balle and Wang 2018, Theorem 8).
-
-    Args:
-        epsilon: at least 0.
-        shift: how far the records move the mean, in standard deviations of the noise; above 0.
-    """
-    beyond = np.exp(epsilon + log_ndtr(-shift / 2 - epsilon / shift))
-    return ndtr(shift / 2 - epsilon / shift) - beyond
 
 
 def geometric(epsilon: Float[np.ndarray, "..."], records: Any) -> Float[np.ndarray, "..."]:
@@ -58,16 +45,15 @@ def approximate(growth: Callable[[Any, Any], Any] = lambda epsilon, records: 1) 
         np.arange(2, _MOST_RECORDS + 1),
         indexing="ij",
     )
-    one = gaussian_delta(epsilon, shift)
-    several = gaussian_delta(records * epsilon, records * shift)
+    one = gdp_delta(shift, epsilon)
+    several = gdp_delta(records * shift, records * epsilon)
     # Below that there is nothing left of the difference that it is computed as.
     known = (one > 1e-12) & (several > 1e-12)
     excess = (several - one * growth(epsilon, records))[known]
     corrected = (several - one * geometric(epsilon, records))[known]
-    stated = optimize.brentq(lambda shift: gaussian_delta(_EPSILON, shift) - _DELTA, 0.01, 5)
+    stated = optimize.brentq(lambda shift: gdp_delta(shift, _EPSILON) - _DELTA, 0.01, 5)
     said = ", and ".join(
-        f"{k} records have δ = {gaussian_delta(k * _EPSILON, k * stated):.1e} at ε = "
-        f"{k * _EPSILON:g}"
+        f"{k} records have δ = {gdp_delta(k * stated, k * _EPSILON):.1e} at ε = {k * _EPSILON:g}"
         for k in (2, 5)
     )
     return Outcome(
