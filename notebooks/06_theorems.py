@@ -14,16 +14,17 @@
 # %% [markdown]
 # # What the four papers prove
 #
-# **In short.** 47 statements of the four papers, their code and their accountants were searched for
-# counterexamples: 29 hold, and 18 fail as printed or as used. Of 12 more, asked here about what the
-# papers leave out, 6 hold. All but one of those that fail have a corrected form that holds.
+# **In short.** Five mistakes make an ε untrue. 47 statements of the four papers, their code and
+# their accountants were searched for counterexamples: 29 hold, and 18 fail as printed or as used.
+# Of 12 more, asked here about what the papers leave out, 6 hold. Those that fail have a corrected
+# form that holds, but for one: what the corrected code of backpropagation clipping aims at.
 #
-# - Five mistakes make an ε untrue. The worst is one of code: backpropagation clipping as
-#   published divides by the batch size once too often, so that its noise is 4,096 times too small.
-#   The tanh filter's sensitivity is √n, 161 on the MNIST network, not 1. The corrected code of
-#   backpropagation clipping aims at ε = 3 and costs at least 23.5. Shuffled batches can have
-#   δ = 0.05 on MNIST where the formula states 0.00001. A mean over the drawn batch almost doubles
-#   a sensitivity: 1.75 times was found for batches of 4.
+# - The worst of the five is one of code: backpropagation clipping as published divides by the batch
+#   size once too often, so that its noise is 4,096 times too small. The tanh filter's sensitivity
+#   is √n, 161 on the MNIST network, not 1. The corrected code of backpropagation clipping aims at
+#   ε = 3 and costs at least 23.5. Shuffled batches can have δ = 0.05 on MNIST where the formula
+#   states 0.00001. A mean over the drawn batch almost doubles a sensitivity: 1.75 times was found
+#   for batches of 4.
 # - Tempered sigmoids bounds gradients by √k for k classes, and √2 is enough. A gradient 7.8 times
 #   the bound of Eq. 11 of losing less was found.
 # - Theorem 1 of tempered sigmoids holds for two classes and T > 0, with a quarter of its constant.
@@ -102,9 +103,10 @@ chapter.tanh_filter()
 # - Zeros around the image cost nothing: 1.0000 of $ab$ was found, and no more. Padding that
 #   reflects or repeats the edge does cost: 1.65 was found for reflection.
 # - An epoch of disjoint batches costs as much as one batch only if the other examples stay in
-#   theirs when one is removed. In batches cut from a list all later examples move up by one, and an
-#   epoch of $m$ batches has $4(m - 1) + 1$ times the ρ. Where an example is replaced and not
-#   removed, every ρ is four times as large.
+#   theirs when one is removed. In batches cut from a list all later examples move up by one: each
+#   of $m$ batches swaps one, for four times the ρ, but the last, which loses one. The epoch has
+#   $4(m - 1) + 1$ times the ρ. Where an example is replaced and not removed, every ρ is four times
+#   as large.
 #
 # ## From noise to ε
 #
@@ -156,7 +158,7 @@ chapter.deltas()
 #
 # ## Gradients
 #
-# ### Under a temperature
+# ### With an inverse temperature
 #
 # For the tempered logistic loss $\ell(\theta) = \ln(1 + e^{-T \langle z, \theta\rangle})$ and its
 # softmax with $k$ classes, tempered sigmoids proves
@@ -201,8 +203,8 @@ chapter.theorem_1()
 
 # %% [markdown]
 # The largest bias found is 0.5000 Δ, and Δ/2 is enough. Random problems stay at 0.3163 Δ or below.
-# The paper adds that the bias falls with the temperature, for any $C$. Its bound does. The bias
-# itself can rise, from 0 to 0.097 when $T$ falls from 0.44 to 0.312.
+# The paper adds that the bias falls with the inverse temperature, for any $C$. Its bound does. The
+# bias itself can rise, from 0 to 0.097 when $T$ falls from 0.44 to 0.312.
 #
 # ### With three classes there is no objective
 #

@@ -103,7 +103,7 @@ def test_bought_with_privacy():
     assert shown.to_dict() == {RANGE: record["lower_bound"]}
     by_pld = line("figures", FLAT).value("epsilon_pld")
     says(f"by PLD, as the other ε, a sensitivity of 1 gives {by_pld:.2f}")
-    says(f"What is proven is {proven:,.0f}, for 26,010 parameters and 60 epochs:")
+    says(f"What is proven is {round(proven, -4):,.0f}, for 26,010 parameters and 60 epochs:")
     says(f"shows at least {rounded_down(record['lower_bound'])}, about all that")
     says(f"{record['trials']:,} trials could show")
     assert record["lower_bound"] > 0.99 * record["most_shown"]
@@ -119,8 +119,15 @@ def test_made_sound_it_loses():
     points, interval = apart(flat, clipped)
     says(f"{points} less ({interval})")
     assert gain(flat, clipped)["low"] > 0
+    tried = (
+        AT_EQUAL_EPSILON.variants[f"filter, then clipped, {n:02d}"] for n in range(1, TRIED + 1)
+    )
+    ranges = [run.mechanism.active_range for (run,) in tried]
+    lowest = best("filter, then clipped").own.found[0][1].run.mechanism.active_range
+    assert lowest == min(ranges) == pytest.approx(0.001, rel=0.05)
+    says("takes $\\tanh(g/k)$ with $k$ = 0.001, the lower end of its search.")
     rooted = best("filter, noise for root n")
-    says(f"leaves {percent(rooted.accuracy.median())} %, with $k$ = 0.001")
+    says(f"leaves {percent(rooted.accuracy.median())} %, also with $k$ = 0.001")
     assert rooted.own.found[0][1].run.mechanism.active_range == pytest.approx(0.001, rel=0.05)
     for name in MECHANISMS:
         if name.startswith("filter"):
@@ -266,10 +273,10 @@ def test_norms_fall_on_mnist_and_rise_on_cifar_10():
 def test_epsilon_of_the_longest_norm_seen():
     rows = figures.epsilons(readings.read(find("tanh-filter-figures"), dataset="mnist"))
     seen = rows.data.set_index("technique")["ε if none is longer"]
-    says(
-        f"ε would be {seen[RANGE]:,.0f} for the filter as it is, {seen['expanded by 10']:,.0f} with"
-    )
+    as_it_is, expanded = (f"{float(f'{seen[of]:.3g}'):,.0f}" for of in (RANGE, "expanded by 10"))
+    says(f"ε would be {as_it_is} for the filter as it is, {expanded} with")
     rows = figures.epsilons(readings.read(find("tanh-filter-cifar-10")))
     [filtered] = (row for row in rows.data.to_dict("records") if row["technique"] == RANGE)
-    says(f"and {filtered['ε if none is longer']:,.0f} on CIFAR-10, where the longest is")
+    there = float(f"{filtered['ε if none is longer']:.3g}")
+    says(f"and {there:,.0f} on CIFAR-10, where the longest is")
     says(f"where the longest is {filtered['longest norm seen']:.1f}.")

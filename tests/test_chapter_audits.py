@@ -8,6 +8,7 @@ from prose import said_by
 from dpstudy.chapters import audits
 from dpstudy.chapters.audits import page
 from dpstudy.ledger.wording import rounded_down
+from dpstudy.papers.backpropagation_clipping.published import CORRECTED_CLIPPING
 from dpstudy.privacy.run_epsilon import epsilon_curve
 
 says = said_by("07_audits")
@@ -25,18 +26,24 @@ def audited(name):
 def test_in_short():
     mnist, fashion = PUBLISHED.format("mnist", 0.07), PUBLISHED.format("fashion-mnist", 0.87)
     says("claims ε = 0.07 on MNIST and 0.87 on Fashion-MNIST")
-    says(f"at least {audited(mnist)} on both, the most")
+    most = page.stored()[mnist]["most_shown"]
+    says(f"at least {audited(mnist)} on both; so many trials can show {most:.2f} at most.")
     assert audited(fashion) == audited(mnist)
     for name in (mnist, fashion):
         for suffix in ("", "-trained-weights"):
             record = page.stored()[name + suffix]
             assert record["lower_bound"] > 0.99 * record["most_shown"]
     large, small = (audited(CORRECTED.format(target)) for target in (3, 1))
-    says(f"aims at ε = 3 and 1. The audit shows at least {large} and {small} at weights that")
+    says("aims at ε = 3 and 1. With a constant divisor, which costs less than its own,")
+    says(f"the audit shows at least {large} and {small} at weights that were searched for it")
     trained = [audited(CORRECTED.format(target) + "-trained-weights") for target in (3, 1)]
     says("and {} and {} at trained ones.".format(*trained))
     costs = [page.stored()[CORRECTED.format(target)]["proven"] for target in (0.2, 0.1)]
-    says("nothing against the aims of 0.2 and 0.1, which cost {:.3f} and {:.3f}.".format(*costs))
+    says("nothing against the aims of 0.2 and 0.1, which cost {:.3f} and {:.3f} so,".format(*costs))
+    own = {code.target_epsilon: code.epsilon(2.0) for code in CORRECTED_CLIPPING}
+    says(f"and at most {own[0.2]:.3f} and {own[0.1]:.3f} with its own divisor.")
+    constant = page.stored()[CORRECTED.format(3)]["proven"]
+    says(f"a constant, for which {constant:.1f} is proven where it aims at 3, and {own[3.0]:.0f}")
     for target in (3, 1, 0.2, 0.1):
         assert (page.stored()[CORRECTED.format(target)]["lower_bound"] > target) == (target >= 1)
     black = page.stored()["black-box-backpropagation-clipping"]
@@ -48,10 +55,15 @@ def test_in_short():
     assert f"{rounded_down(drawn['lower_bound'])}" == f"{rounded_down(filtered['lower_bound'])}"
     proof = page.stored()["shuffled-proof"]
     says(f"cost {proof['claimed']:.2f} by the formula for Poisson sampling")
-    says(f"the proof give away at least {rounded_down(proof['lower_bound'])}")
-    says(f"gradients the audit shows {audited('shuffled-trained-weights')}")
+    says(f"by proof; the audit shows at least {rounded_down(proof['lower_bound'])} of it.")
+    says(f"gradients it shows {audited('shuffled-trained-weights')}")
     flat = page.stored()["flat-clipping"]
     says(f"proven for {flat['proven']:.2f}, and at least {rounded_down(flat['lower_bound'])} leaks")
+    says(f"it releases, is proven for 3, and at least {audited('recipe')} leaks;")
+    sound = "backpropagation-clipping-sound-spends-3"
+    says(f"noise for a proven 3 leaks at least {audited(sound)}.")
+    for name in ("recipe", sound):
+        assert page.stored()[name]["proven"] == pytest.approx(3, abs=0.005)
 
 
 def test_no_sound_mechanism_is_above_what_is_proven():
@@ -91,7 +103,7 @@ def test_the_tanh_filter_and_clipping_per_layer():
 def test_what_the_trials_show_if_the_trade_off_is_gaussian():
     flat = page.stored()["flat-clipping"]
     says(f"{rounded_down(flat['bounds']['gaussian'])} of the {flat['proven']:.2f} that flat")
-    says(f"without that assumption they show {rounded_down(flat['lower_bound'])}")
+    says(f"in place of {rounded_down(flat['lower_bound'])}.")
     says(f"Each of the {len(page.stored())} audits has 95 % confidence for itself")
     for name, record in page.stored().items():
         assert record["bounds"]["gaussian"] <= record["proven"], name
@@ -103,6 +115,7 @@ def test_shuffled_batches():
     )
     least = epsilon_curve(audits.find("shuffled-proof").run, [40 * 117])["shuffled-at-least"][0]
     says(f"proves that some gradients give away {rounded_down(least)}")
+    says(f"Some gradients give away {rounded_down(least)}, by proof;")
     says(f"audit of {proof['trials']:,} runs shows at least {rounded_down(proof['lower_bound'])}")
     says(f"more than the {proof['claimed']:.2f} that is stated")
     assert proof["lower_bound"] > proof["claimed"] > trained["lower_bound"]

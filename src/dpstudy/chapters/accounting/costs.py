@@ -86,7 +86,8 @@ def in_short() -> Figure:
         name="accounting-in-short",
         caption=(
             "What is claimed and what is proven for the same run. The tanh filter states no ε; its "
-            "triangle is what PLD gives for the sensitivity that it claims."
+            "triangle is what PLD gives for the sensitivity that it claims. The corrected code is "
+            f"shown with a constant divisor; as it is, {corrected.epsilon(2.0):.0f} is proven."
         ),
         alt=f"ε claimed, and proven for Poisson sampling. {said}.",
         data=data,
