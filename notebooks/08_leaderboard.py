@@ -98,8 +98,9 @@ recipe.changed(parts)
 # ### Do the remedies still help?
 #
 # Composite loss, squared error that turns to cross-entropy, filter, automatic clipping and a hidden
-# layer, each at its best of several rates. Clips inside backpropagation would be flat clipping
-# here: there is one layer, and its inputs have norm 1.
+# layer, each at its best of several rates. "Tempered" is the best triplet of Fashion-MNIST on
+# CIFAR-10 too. Clips inside backpropagation would be flat clipping here: there is one layer, and
+# its inputs have norm 1. A second layer of features was not built.
 
 # %% tags=["remove-input"]
 recipe.changed(remedies)
