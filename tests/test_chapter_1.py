@@ -57,6 +57,19 @@ def test_losing_less_by_three_accountants():
     says("recomputed and claimed agree to 0.15")
 
 
+def test_what_the_columns_say_of_each_other():
+    rows = cost_rows()
+    says(
+        "Backpropagation clipping stays below its claims as long as the claimed sensitivity is used"
+    )
+    clips = rows[rows.Paper == "backprop clipping"]
+    assert (clips["Claimed ε"] > clips.PLD).all() and len(clips) == 3
+    says("next to no noise, Poisson sampling costs more than shuffling")
+    for paper in ("backprop clipping", "tanh filter"):
+        known = rows[(rows.Paper == paper) & rows["Proven, shuffled"].notna()]
+        assert (known["Proven, Poisson"] > known["Proven, shuffled"]).all() and len(known)
+
+
 def test_the_noise_of_exactly_three():
     rows = table("calibration_table")
     less = sorted(float(row["Less noise"].rstrip("%")) for row in rows)

@@ -249,6 +249,16 @@ def test_tempered_sigmoids_are_ahead_and_adam_may_be_why_clips_inside_gain():
         says(said)
     says("are ahead by {} points on MNIST ({} to {}) and".format(*ahead[0]))
     says("and {} on Fashion-MNIST ({} to {}), each at its best of a search".format(*ahead[1]))
+    says("each at its best of a search, and at no more ε.")
+    for dataset in (MNIST, FASHION):
+        spent = [
+            Line(readings.read(find(name), dataset=dataset), label).value("epsilon_pld")
+            for name, label in (
+                ("tempered-sigmoids-table-3-search", "tanh, private, best"),
+                ("backpropagation-clipping-against-flat", f"{NAMES[0]}, best"),
+            )
+        ]
+        assert spent[0] <= spent[1]
 
 
 def test_the_times():
