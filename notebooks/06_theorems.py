@@ -38,7 +38,7 @@ from dpstudy.chapters import propositions as chapter
 chapter.in_short()
 
 # %% tags=["parameters"]
-profile = "stored"  # or "smoke" or "full": run all searches, a minute
+profile = "stored"  # or "smoke" or "full": run all searches, some minutes
 
 # %% [markdown]
 # A search draws random cases and climbs from the worst of them by the gradient of the violation, in

@@ -15,7 +15,7 @@
 # # Audits: what an attacker can show
 #
 # **In short.** The claims of backpropagation clipping, two aims of its corrected code and what the
-# tanh filter's accounting gives are refuted; no sound mechanism is above its proven ε. A claimed ε
+# tanh filter's accounting gives are false; no sound mechanism is above its proven ε. A claimed ε
 # is an upper bound on what leaks. An {term}`audit` measures a lower bound; where it is above the
 # claim, the claim is false.
 #

@@ -353,7 +353,7 @@ def _count(number: int, noun: str) -> str:
 def theorems(names: tuple[str, ...], as_json: bool, keep: bool) -> None:
     """Search the papers' propositions for counterexamples.
 
-    Each NAME is one statement; without a name all of them are searched, in a minute or two.
+    Each NAME is one statement; without a name all of them are searched, in some minutes.
     What they say, and what would refute them, is in the book's chapter on propositions.
     """
     from dpstudy.chapters.statements import STATEMENTS, find

@@ -16,7 +16,7 @@ def audit(names: tuple[str, ...], as_json: bool, keep: bool, list_names: bool) -
     """Bound from below what each mechanism gives away.
 
     Canaries are put in or left out of simulated runs, and told apart by the noisy sums. Each NAME
-    is one audit; without a name all are carried out, in some minutes.
+    is one audit; without a name all are carried out, in an hour.
     """
     import time
 
