@@ -1,8 +1,13 @@
-"""What a notebook says in prose, for tests that hold its numbers to what is stored."""
+"""What a notebook says in prose, and the ledger that its numbers are held to."""
 
+import os
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
+from unittest import mock
+
+from dpstudy.ledger.ledger import Ledger
+from dpstudy.papers.claims import ledger
 
 NOTEBOOKS = Path(__file__).parents[1] / "notebooks"
 
@@ -21,3 +26,11 @@ def said_by(name: str) -> Callable[[str], None]:
         assert fragment in prose_of(name), fragment
 
     return says
+
+
+@cache
+def study_ledger() -> Ledger:
+    """Judge the study's own results, once a process: it takes seconds."""
+    with mock.patch.dict(os.environ):
+        os.environ.pop("DPSTUDY_RESULTS", None)
+        return ledger()

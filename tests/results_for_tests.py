@@ -6,15 +6,11 @@ import hashlib
 import json
 import os
 from dataclasses import astuple, replace
-from functools import cache
 from pathlib import Path
-from unittest import mock
 
 import dpstudy
 from dpstudy.lab.experiment import Experiment
 from dpstudy.lab.store import Result
-from dpstudy.ledger.ledger import Ledger
-from dpstudy.papers.claims import ledger
 from dpstudy.parts.dataset import Images
 from dpstudy.parts.run import Run, vary
 
@@ -30,14 +26,6 @@ EXPERIMENT = Experiment(
     variants={"tanh": (Run(),)},
     seeds={"mnist": 2},
 )
-
-
-@cache
-def study_ledger() -> Ledger:
-    """Judge the study's own results, once a process: it takes seconds."""
-    with mock.patch.dict(os.environ):
-        os.environ.pop("DPSTUDY_RESULTS", None)
-        return ledger()
 
 
 def small_smoke_runs(monkeypatch):

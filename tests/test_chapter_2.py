@@ -7,8 +7,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from prose import prose_of, said_by
-from results_for_tests import study_ledger
+from prose import prose_of, said_by, study_ledger
 
 from dpstudy.lab import readings
 from dpstudy.ledger.estimate import Estimate

@@ -8,8 +8,7 @@ from itertools import product
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from prose import said_by
-from results_for_tests import study_ledger
+from prose import said_by, study_ledger
 
 from dpstudy.lab import readings
 from dpstudy.ledger.estimate import Estimate

@@ -3,8 +3,7 @@
 from functools import cache
 
 import pytest
-from prose import said_by
-from results_for_tests import study_ledger
+from prose import said_by, study_ledger
 
 from dpstudy.lab import readings, records
 from dpstudy.ledger.estimate import Estimate

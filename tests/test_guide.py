@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from results_for_tests import study_ledger
+from prose import study_ledger
 from scipy import stats
 
 from dpstudy.chapters import guide

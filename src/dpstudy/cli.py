@@ -178,7 +178,7 @@ def parse_budget(text: str | None) -> float:
     help="Runs that one program trains together.  [default: on a GPU, what its memory holds]",
 )
 @click.option("--scheduler", metavar="ADDRESS", help="Train on a Dask cluster, tcp://host:port.")
-@click.option("--missing", is_flag=True, help="Every experiment that has runs missing.")
+@click.option("--missing", is_flag=True, help="Without EXPERIMENT: all with runs missing.")
 @click.option("--dry-run", is_flag=True, help="Print the runs that are missing, and train nothing.")
 @stopping.terminated_as_by_ctrl_c()
 def run(

@@ -66,7 +66,8 @@ def epsilon(
 ) -> None:
     """State the ε that DP-SGD costs, by accountant.
 
-    For Poisson sampling and neighbours that differ by adding or removing one example:
+    For Poisson sampling and neighbours that differ by adding or removing one example; with
+    --shuffled for one example blanked. PLD is the tightest: take its line.
 
     dpstudy epsilon --examples 60000 --batch 512 --epochs 40 --noise 1.23
     """
@@ -110,7 +111,8 @@ def noise(
 ) -> None:
     """State the noise that a wanted ε needs, by accountant.
 
-    For Poisson sampling and neighbours that differ by adding or removing one example:
+    For Poisson sampling and neighbours that differ by adding or removing one example. PLD asks for
+    the least: take its line.
 
     dpstudy noise --epsilon 3 --examples 60000 --batch 512 --epochs 40
     """
