@@ -16,7 +16,7 @@
 #
 # ## Which settings should I start from?
 #
-# On photographs and clothes from `dpstudy recipe`: at ε = 3 it has 77.2 % on CIFAR-10 and 91.9 % on
+# On photographs and clothes from the recipe's: at ε = 3 it has 77.2 % on CIFAR-10 and 91.9 % on
 # Fashion-MNIST. Otherwise from the row of the dataset that is most like yours, at the ε that you
 # can afford. Keep its share of examples in a batch, its epochs and its clipping norm, compute your
 # own noise, and search the learning rate, which costs privacy unless the data are public.

@@ -146,6 +146,7 @@ def test_the_order_turns_round_on_cifar_10():
         assert set(ends) == {1, 2, 4, 8, 16} and max(ends, key=ends.get) == 4
     given_up = [one for one in runs if one.stopped]
     assert [(one.curve["epoch"][-1], one.run.epochs) for one in given_up] == [(10, 30)] * 3
+    assert {one.run.mechanism.noise_multiplier for one in given_up} == {least}
     says("three others were given up after 10 of 30 epochs, ten points behind.")
     assert 1.09 < most / least < 1.11 and spent == pytest.approx(6.11, abs=5e-3)
     changes = {

@@ -87,9 +87,9 @@ def test_the_answer_is_what_the_ledger_finds(judged):
     recipe = Line(read(RECIPE_SEARCH, dataset="cifar-10"), "epsilon 3").accuracy.median()
     relu = found["above-relu-cifar-10"].ours["second_median"]
     pixels = Line(read(find("losing-less-figure-3"), dataset="cifar-10"), "composite")
-    assert f"it has {100 * recipe:.1f} % on CIFAR-10 at ε = 3, where our best network on" in text
+    assert f"it has {100 * recipe:.1f} % on CIFAR-10 at ε = 3, where our best networks on" in text
     said = f"{100 * pixels.accuracy.median():.1f} % at {pixels.value('epsilon_pld'):.2f}"
-    assert f"has {said}, and {100 * relu:.1f} % at 7.53." in text
+    assert f"have {said} and {100 * relu:.1f} % at 7.53." in text
     younger, decided = page.rules_and_runs(judged)
     assert "For less than half of the verdicts that rest on runs the rule was fixed before" in text
     assert 0.4 < younger / decided < 0.5

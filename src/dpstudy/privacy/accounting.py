@@ -178,8 +178,8 @@ def noise_multiplier_for(
         least = _epsilon(sampling_probability, most, steps, delta, accountant, release_noise)
         if epsilon <= least:
             raise UserError(
-                f"epsilon must be above {_round_up(least)}, nearly all of which is spent by what "
-                f"is released before training, got {epsilon:g}"
+                f"epsilon must be above {_round_up(least)}, which what is released before training "
+                f"and steps with a noise of {most:g} spend, got {epsilon:g}"
             )
     found = _calibrate(epsilon, sampling_probability, steps, delta, accountant, release_noise)
     check_range(sampling_probability, found, steps)
