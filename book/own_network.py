@@ -19,9 +19,9 @@ def losses(network, x, y):
     return optax.softmax_cross_entropy_with_integer_labels(network(x), y)
 
 
-batch, steps, q = 200, 200, 200 / len(x)
+batch, steps = 200, 200
 gradient, params = private_gradient(model, losses, clip_norm=1.0)
-sigma = noise_multiplier_for(3.0, sampling_probability=q, steps=steps, delta=1e-5)
+sigma = noise_multiplier_for(3.0, sampling_probability=batch / len(x), steps=steps, delta=1e-5)
 noise = gaussian_noise(sigma * gradient.sensitivity, jax.random.key(2))
 optimizer = optax.chain(noise, optax.scale(1 / batch), optax.sgd(0.5, momentum=0.9))
 

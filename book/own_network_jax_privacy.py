@@ -22,9 +22,9 @@ def loss(params, x, y):
     return optax.softmax_cross_entropy_with_integer_labels(logits, y).mean()
 
 
-batch, steps, q = 200, 200, 200 / len(x)
+batch, steps = 200, 200
 clipped = jax_privacy.clipped_grad(loss, l2_clip_norm=1.0, batch_argnums=(1, 2))
-sigma = noise_multiplier_for(3.0, sampling_probability=q, steps=steps, delta=1e-5)
+sigma = noise_multiplier_for(3.0, sampling_probability=batch / len(x), steps=steps, delta=1e-5)
 noise = gaussian_noise(sigma * clipped.sensitivity(), jax.random.key(2))
 optimizer = optax.chain(noise, optax.scale(1 / batch), optax.sgd(0.5, momentum=0.9))
 

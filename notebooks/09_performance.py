@@ -17,9 +17,10 @@
 # **In short.** {term}`DP-SGD` clips every example's gradient and is said to be slow. We timed one
 # training step of two networks, ours and that of other libraries, on two cores of a CPU.
 #
-# - Privacy is nearly free in our engine: clipping and noise cost nothing that can be measured on
-#   either network. Without them a step takes 1.05 and 0.91 times as long, and rounds differ by
-#   more. Drawing batches by Poisson sampling adds a fifth on MNIST.
+# - Privacy costs little in our engine. Without clipping and noise a step takes 1.05 and 0.91 times
+#   as long on these networks, and rounds differ by more; on the network of [backpropagation
+#   clipping](04_backpropagation_clipping.ipynb) clipping and noise add 11 and 20 %. Drawing batches
+#   by Poisson sampling adds a fifth on MNIST, and nothing that shows on CIFAR-10.
 # - Of the private steps of others torch.func's is the fastest: it takes 5.52 times as long as ours
 #   on MNIST and 2.54 times on CIFAR-10. The faster mode of Opacus takes 6.67 and 3.02 times as
 #   long as our private step, `vmap(grad)` 11.22 and 6.17 times, jax-privacy 12.90 and 9.92 times.
@@ -28,8 +29,10 @@
 #   once takes 3.32 and 1.34 times as long. torch.func is fastest on the whole batch.
 #
 # **To do.** Time two or three sizes of microbatch, examples worked on at once, in the engine that
-# you have. With Opacus 1.6 keep images channels first: channels last gives wrong gradients, without
-# an error. On networks of this size slow private training is the implementation's doing.
+# you have. With Opacus 1.6 keep images channels first: channels last gives wrong gradients of
+# convolutions, without an error, as a test of the benchmark shows. With several runs of a small
+# network to do on a CPU, give each a core of its own. Time contestants in turn: the same step a
+# minute later, on the same machine, can take twice as long.
 
 # %% tags=["remove-input"]
 from dpstudy.chapters import performance as chapter
@@ -57,8 +60,8 @@ chapter.times(measured)
 
 # %% [markdown]
 # On the CIFAR-10 network our private step reaches 43 % of the machine's rate for large matrix
-# products, PyTorch without privacy 56 %. Our peak memory is 0.77 and 0.51 times that of the leaner
-# mode of Opacus.
+# products, PyTorch without privacy 56 %. Our peak memory, libraries left out, is 1.22 and 0.50
+# times that of the leaner mode of Opacus.
 #
 # Each contestant has a process of its own, which idles while others are timed. Every round trains
 # each for a short burst, in an order drawn anew; ratios are taken within a round, so that what
@@ -97,11 +100,11 @@ print(jnp.allclose(clipped_sum, expected, atol=1e-4))
 # **Convolutions as products.** A convolution is a product of patches with its kernel, and its
 # per-example gradient one of the same patches with the output gradient. It is enough to put
 # neighbouring columns beside each other, take the product with all rows of the kernel at once and
-# add up. With stride 1 and eight channels or more, the library's own convolution is as fast on one
-# core, and both gradients are convolutions too.
+# add up. With stride 1 and eight channels or more we use the library's convolution, for both
+# gradients too: products would take 1.37 times as long on the CIFAR-10 network.
 #
-# **Pooling by comparison.** The maximum of four shifted images has an elementwise gradient, where
-# the library's own scatters. Since tanh is increasing, pooling comes before it.
+# **Pooling by comparison.** The maximum of four shifted images has an elementwise gradient; that of
+# the library's pooling is a scatter. Since tanh is increasing, pooling comes before it.
 #
 # The table undoes one thing at a time, in a process pinned to one core, as the study trains.
 
@@ -110,23 +113,12 @@ chapter.undone(measured)
 
 # %% [markdown]
 # On MNIST three things are worth a factor of three or more: our convolution 5.64, our pooling 3.58,
-# small portions 3.32. On CIFAR-10 it is the convolution, 4.75. Gathering columns anew is no loss
-# there, 0.93: where the library convolves there are none.
+# small portions 3.32. On CIFAR-10 it is the convolution and its gradients, 4.75.
 #
-# :::{dropdown} What is not in the table
-# - A run that has several cores to itself takes each as a device ("a device a core"), and the
-#   devices share a step's examples. Each sums its share alone; the sums are exchanged between the
-#   steps. XLA's own sum over devices waits on the threads that it computes with, and in our trials
-#   small steps sent off one by one waited for ever.
-# - A gradient of more than a quarter of a million numbers is not written out for each example: its
-#   norm comes from two Gram matrices, and the weighted sum is one more product. Only one layer of
-#   the study is that large. Methods that never write gradients out (ghost clipping) differentiate
-#   twice, which pays for large language models.
-# - The compiler fuses what it should not and computes patches several times. The source does not
-#   show it; a profile with the names of the compiled operations does.
-# - The library that shares runs out among processes looks at each one's stack a hundred times a
-#   second, and took a good part of each worker's time until that was turned off.
-# :::
+# **Large layers.** A gradient of more than a quarter of a million numbers is not written out for
+# each example: its norm comes from two Gram matrices, and the weighted sum is one more product.
+# Only one layer of the study is that large. Methods that never write gradients out (ghost clipping)
+# differentiate twice, which pays for large language models.
 #
 # ## How cost grows
 
@@ -137,12 +129,14 @@ chapter.growth(measured)
 # Small batches waste what is paid once a step: the MNIST network trains 11,070 examples a second at
 # batch 64 and 27,221 at 2,048. On the CIFAR-10 network the batch hardly matters. Two runs with a
 # core each get more done together on MNIST than one run with both: 34,147 examples a second on
-# MNIST, where one run has 23,585 at the same batch. On CIFAR-10 they get less done: 397 and 491.
+# MNIST, where one run has 23,585 at the same batch. On CIFAR-10 it is open: two have 397, and one
+# had 408 and 491 at two times.
 #
 # ## The same run on another machine
 #
-# On one machine a run repeats itself to the last bit. On another, sums round in another order. Over
-# 11 runs that were trained twice the accuracies differ by at most 0.04 points after any epoch.
+# Accuracies of a run that is repeated on another machine differ by at most 0.04 points after any
+# epoch, over 11 runs: sums round in another order. On one machine a run repeats itself to the last
+# bit.
 
 # %% mystnb={"code_prompt_show": "Every repeat"} tags=["remove-input", "hide-output"]
 from dpstudy.chapters.repeats import repeats
@@ -150,17 +144,6 @@ from dpstudy.chapters.repeats import repeats
 repeats()
 
 # %% [markdown]
-# ## To do
-#
-# - Time two or three sizes of microbatch. The sum is the same, and memory no longer depends on the
-#   batch, which in DP-SGD wants to be large.
-# - In PyTorch, try both modes of Opacus, and keep images channels first. For images laid out
-#   channels last, Opacus 1.6 computes wrong per-sample gradients of convolutions, without an error:
-#   a test of the benchmark shows it.
-# - With several runs of a small network to do on a CPU, give each a core of its own.
-# - Time contestants in turn, in one session. The same step a minute later, on the same machine, can
-#   take twice as long.
-#
 # Not measured here: language models, other networks than the two of the study, and GPUs, where a
 # cohort of runs is one program. `make bench` measures the machine that it is run on.
 

@@ -14,9 +14,10 @@
 # %% [markdown]
 # # The ledger
 #
-# The numbers, orderings and bounds that the four papers rest on, with what this study measured and
-# the verdict. A rule computes each verdict from the stored results: none is typed, and a result
-# that changes, changes its verdict. The same table stands in a terminal with `dpstudy claims`.
+# Each number, ordering and bound that the four papers rest on has a verdict here, beside what this
+# study measured. A rule computes it from the stored results: none is typed, and a result that
+# changes, changes its verdict. {doc}`../book/how_to_read` says what the verdicts mean. The same
+# table stands in a terminal with `dpstudy claims`.
 
 # %% tags=["parameters", "remove-input"]
 profile = "stored"  # of what is stored, whatever the profile
@@ -78,9 +79,9 @@ page.table("tanh filter", ledger)
 # - **A number at an ε** is upheld only by runs whose proven ε is no larger, unless its note says
 #   “whatever it truly costs”, and falls only to runs that spent as much by the accounting of the
 #   paper's time.
-# - **Rule first.** A rule is to be written before the runs that decide it; how often it was is
-#   counted below. All rules about seeds were restated by intervals on 24 November 2026, when most
-#   of the first papers' runs were there.
+# - **Rule first.** Where a rule is older than all runs that decide it, nobody could have fitted it
+#   to them; † marks the others, and the cell below counts both. All rules about seeds were restated
+#   by intervals on 24 November 2026, when most of the first papers' runs were there.
 
 # %% tags=["remove-input"]
 younger, decided = page.rules_and_runs(ledger)

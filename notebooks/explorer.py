@@ -28,8 +28,9 @@ page.explorer()
 
 # %% [markdown]
 # - **True** is the ε that is proven for what was run. **Claimed** is what the paper's own
-#   accounting gives for the same run: for DP-SGD that of the papers' time, for a remedy of ours
-#   nothing. An **audited** ε is what an attack on its mechanism shows at least, at weights that
+#   accounting gives for the same run, and with flat clipping, the recipe's too, that of the papers'
+#   time. Automatic clipping, filters made sound and sound clips inside backpropagation have none.
+#   An **audited** ε is what an attack on its mechanism shows at least, at weights that
 #   stand still. The chapters on [accounting](01_accounting.ipynb) and [audits](07_audits.ipynb)
 #   explain all three.
 # - Pick *claimed*, then *true* with *ε at most: any*: the published runs of backpropagation

@@ -13,7 +13,7 @@ from dpstudy.ledger.wording import rounded_down
 from dpstudy.papers.backpropagation_clipping.published import BACKPROPAGATION_CLIPPING
 from dpstudy.papers.losing_less.published import END_TO_END
 from dpstudy.papers.tanh_filter.published import TANH_FILTER
-from dpstudy.papers.tempered_sigmoids.published import CLAIMS
+from dpstudy.papers.tempered_sigmoids.published import EPSILONS
 
 says = said_by("01_accounting")
 SHUFFLED = "At least, shuffled"
@@ -39,7 +39,7 @@ def numbers(paper, column):
 
 
 def test_what_the_papers_claim():
-    tempered = sorted(claim.epsilon for claim in CLAIMS)
+    tempered = sorted(EPSILONS.values())
     clipping = sorted(one.claimed_epsilon for one in BACKPROPAGATION_CLIPPING)
     says(f"ε = {END_TO_END[0].claimed_epsilon:g}, tempered sigmoids {tempered[0]} to")
     says(f"to {tempered[-1]}, backpropagation clipping {clipping[0]} to {clipping[-1]}; the tanh")

@@ -2,7 +2,6 @@
 
 from functools import reduce
 from operator import getitem
-from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
@@ -285,8 +284,8 @@ def test_seconds_that_no_process_took_are_named(keep, rounds):
     assert "field 'comparisons[0].contestants[0]': " in chapter.warnings_of(None).text
 
 
-def test_the_stored_measurement_is_read():
-    benchmark, damaged = timings.latest(Path(__file__).parents[1] / "results" / "benchmarks")
+def test_the_stored_measurement_is_read(of_the_study):
+    benchmark, damaged = timings.latest()
     assert benchmark is not None and not damaged
 
 

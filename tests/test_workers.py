@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 from dataclasses import replace
+from importlib.metadata import version
 from unittest import mock
 
 import dask
@@ -188,9 +189,16 @@ def test_a_worker_that_dies_of_a_run_is_one_line(tmp_path, monkeypatch):
 
 
 ELSEWHERE = """
-import sys, time
+import importlib.metadata, sys, time
 from distributed import LocalCluster
 
+
+def of_a_foreign_environment(name):
+    raise importlib.metadata.PackageNotFoundError(name)
+
+
+if "foreign" in sys.argv:
+    importlib.metadata.version = of_a_foreign_environment
 cluster = LocalCluster(
     n_workers=int(sys.argv[1]), processes=False, host="127.0.0.1", protocol="tcp",
     dashboard_address=":0",
@@ -208,7 +216,7 @@ LOST = (
 def elsewhere(request):
     """A process that is a scheduler and its workers, one unless told otherwise."""
     with subprocess.Popen(
-        [sys.executable, "-c", ELSEWHERE, str(request.param)],
+        [sys.executable, "-c", ELSEWHERE, *str(request.param).split()],
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
         env=environment(),
@@ -295,6 +303,16 @@ def test_a_scheduler_that_no_worker_joins_is_one_line(elsewhere, monkeypatch):
         pytest.raises(
             UserError, match=r"^no Dask cluster is at work at tcp://.*: Only 0/1 workers "
         ),
+        workers.connect(elsewhere.stdout.readline().strip()),
+    ):
+        pass
+
+
+@pytest.mark.parametrize("elsewhere", ["1 foreign"], indirect=True)
+def test_a_worker_without_the_package_is_one_line(elsewhere):
+    line = rf"^the worker at tcp://.* has no dpstudy: install {version('dpstudy')} where it runs$"
+    with (
+        pytest.raises(UserError, match=line),
         workers.connect(elsewhere.stdout.readline().strip()),
     ):
         pass

@@ -33,7 +33,8 @@ def setup_cell(repository: str) -> nbformat.NotebookNode:
         f"%pip install --quiet {release}/dpstudy-{version}-py3-none-any.whl",
         f"!curl -fsSL {release}/results-{version}.tar.gz | tar -xz",
     )
-    tell = ('raise ModuleNotFoundError("dpstudy: run pip install . in a copy of the repository")',)
+    mend = "run pip install --editable . in a copy of the repository"
+    tell = (f'raise ModuleNotFoundError("dpstudy: {mend}")',)
     lines = (
         "from importlib.util import find_spec",
         "",

@@ -350,7 +350,8 @@ def _count(number: int, noun: str) -> str:
 @click.argument("names", nargs=-1, metavar="[NAME…]")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.option("--store", "keep", is_flag=True, help="Store the outcomes with the results.")
-def theorems(names: tuple[str, ...], as_json: bool, keep: bool) -> None:
+@click.option("--list", "list_names", is_flag=True, help="Print the names of all, and stop.")
+def theorems(names: tuple[str, ...], as_json: bool, keep: bool, list_names: bool) -> None:
     """Search the papers' propositions for counterexamples.
 
     Each NAME is one statement; without a name all of them are searched, in some minutes.
@@ -359,6 +360,9 @@ def theorems(names: tuple[str, ...], as_json: bool, keep: bool) -> None:
     from dpstudy.chapters.statements import STATEMENTS, find
     from dpstudy.propositions import storing
 
+    if list_names:
+        click.echo("\n".join(STATEMENTS))
+        return
     rows = []
     for statement, outcome, seconds in storing.run(map(find, dict.fromkeys(names or STATEMENTS))):
         rows.append(storing.content(statement, outcome))

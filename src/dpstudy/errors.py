@@ -1,5 +1,24 @@
 """The one exception that the command line turns into one line instead of a stack trace."""
 
+from __future__ import annotations
+
+from collections.abc import Collection
+
 
 class UserError(Exception):
     """A mistake the user can mend. The command line prints it as one line and exits with 2."""
+
+
+def check_known(
+    what: str, name: object, known: Collection[str], error: type[UserError] = UserError
+) -> None:
+    """Raise `error`, listing the names that are known, unless `name` is one of them.
+
+    Args:
+        what: is named, such as "experiment".
+        name: that was given.
+        known: names.
+        error: to raise.
+    """
+    if name not in known:
+        raise error(f"unknown {what} {name!r}; one of: {', '.join(known)}")

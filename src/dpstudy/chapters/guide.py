@@ -126,13 +126,18 @@ def ahead_if_stopped(found: Sequence[Setting]) -> Note | None:
 
 def _stopped_at(one: Setting, epsilon: float) -> tuple[float, int] | None:
     """Return the mean accuracy at the last epoch within an epsilon, and which; None if none is."""
-    spent = one.results[0].epsilon.get("pld", [])
-    within = sum(value is not None and value <= epsilon for value in spent)
     curves = [result.curve for result in one.results]
-    if not within or any(len(curve["test_accuracy"]) < within for curve in curves):
+    spent = one.results[0].epsilon.get("pld", [])
+    within = [
+        epoch
+        for epoch, value in zip(curves[0]["epoch"], spent, strict=False)
+        if value is not None and value <= epsilon
+    ]
+    # A curve may begin before the first step, or after the first epoch.
+    at = [dict(zip(curve["epoch"], curve["test_accuracy"], strict=True)) for curve in curves]
+    if not within or any(within[-1] not in accuracies for accuracies in at):
         return None
-    accuracies = [curve["test_accuracy"][within - 1] for curve in curves]
-    return sum(accuracies) / len(accuracies), curves[0]["epoch"][within - 1]
+    return sum(accuracies[within[-1]] for accuracies in at) / len(at), within[-1]
 
 
 def choices(judged: Ledger) -> Table:

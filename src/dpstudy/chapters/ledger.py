@@ -111,7 +111,7 @@ class ClaimTable(_Captioned):
 
 def _finding(entry: Entry) -> str:
     dataset = f"{DATASETS[entry.dataset]}: " if entry.dataset else ""
-    late = " The rule is younger than these runs." if entry.rule_came_first is False else ""
+    late = " †" if entry.rule_came_first is False else ""
     found = escape(f"{dataset}{entry.outcome.finding}{late}")
     named = f"<code>{escape(entry.id)}</code>"
     if isinstance(entry.rule, Statement):
@@ -149,12 +149,14 @@ def table(paper: str, judged: Ledger) -> ClaimTable:
     """Show the claims of one paper, by its short name, in a ledger that has been judged."""
     mine = judged.of(paper)
     counts = ", ".join(f"{count} {verdict}" for verdict, count in mine.counts.items() if count)
+    late = any(entry.rule_came_first is False for entry in mine.entries)
     return ClaimTable(
         name=f"claims-{paper.replace(' ', '-')}",
         caption=(
             f"What {paper} claims, and what the stored results make of it: "
             f"{_count(len(mine.by_claim))}, with a verdict for each dataset: {counts}. Accuracies "
             "are medians over seeds at the last epoch."
+            + (" † The rule is younger than one of these runs or more." if late else "")
         ),
         data=pd.DataFrame([_flat(entry) for entry in mine.entries]),
         claims=tuple(mine.by_claim),
@@ -169,6 +171,7 @@ def by_paper(judged: Ledger) -> Figure:
         for paper, counted in papers.items()
         for verdict, count in counted.items()
     )
+    whole = ", ".join(f"{n} {verdict}" for verdict, n in judged.headlines.counts.items() if n)
     with canvas(size=(7.6, 2.6)) as (figure, (axes,)):
         left = np.zeros(len(papers))
         for verdict, style in zip(Verdict, STYLES, strict=True):
@@ -186,7 +189,9 @@ def by_paper(judged: Ledger) -> Figure:
     return Figure(
         fig=figure,
         name="verdicts-by-paper",
-        caption="The headline claims of the four papers by verdict, from what is stored now.",
+        caption=(
+            f"The headline claims of the four papers by verdict, from what is stored now: {whole}."
+        ),
         alt=f"A bar for each paper, divided by verdict. {said}.",
         data=data,
     )

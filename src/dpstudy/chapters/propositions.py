@@ -12,7 +12,7 @@ import pandas as pd
 
 from dpstudy.chapters.numbered import Numbered
 from dpstudy.chapters.statements import STATEMENTS, find, sampled_gaussian
-from dpstudy.errors import UserError
+from dpstudy.errors import check_known
 from dpstudy.lab import records
 from dpstudy.lab.experiment import NOTEBOOK_PROFILES
 from dpstudy.ledger.published import MNIST_PARAMETERS
@@ -102,8 +102,7 @@ def outcomes(profile: str = "stored") -> Found:
     Raises:
         UserError: there is no such profile.
     """
-    if profile not in NOTEBOOK_PROFILES:
-        raise UserError(f"unknown profile {profile!r}; one of: {', '.join(NOTEBOOK_PROFILES)}")
+    check_known("profile", profile, NOTEBOOK_PROFILES)
     stored, _ = records.read_all(records.folder(storing.KIND), storing.KIND)
     kept = stored if profile == "stored" else {}
     return {

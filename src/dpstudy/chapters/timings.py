@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 import pandas as pd
@@ -38,7 +37,7 @@ class Comparison:
             self._best.setdefault(one.name, one)
 
     def table(self, product_rate: float | None) -> pd.DataFrame:
-        """Return one row a contestant, the fastest first.
+        """Return one row a contestant, the fastest next to ours first.
 
         Columns: network, name, variant, private, seconds a step (median and quartiles), ratio to
         ours within a round (likewise; missing where ours is), peak memory from the process' start
@@ -46,7 +45,8 @@ class Comparison:
         first_step (seconds, compilation included), and rate: the part of `product_rate`, in
         operations a second, that the step's matrix products amount to.
         """
-        return pd.DataFrame([self._row(one, product_rate) for one in self._best.values()])
+        rows = [self._row(one, product_rate) for one in self._best.values()]
+        return pd.DataFrame(rows).sort_values("ratio", ignore_index=True)
 
     def _row(self, one: Contestant, product_rate: float | None) -> dict[str, Any]:
         seconds, ours = seconds_of(one), self._best.get(OURS)
@@ -140,14 +140,9 @@ def seconds_of(one: Timed) -> pd.Series:
     return pd.Series([max(burst) for burst in one.rounds])
 
 
-def latest(folder: Path | None = None) -> tuple[Benchmark | None, list[str]]:
-    """Return the last stored measurement, if there is one, and what is wrong with other files.
-
-    Args:
-        folder: where to look; by default where `make bench` stores.
-    """
-    folder = records.folder("benchmarks") if folder is None else folder
-    found, errors = records.read_all(folder, "benchmarks")
+def latest() -> tuple[Benchmark | None, list[str]]:
+    """Return the last stored measurement, if there is one, and what is wrong with other files."""
+    found, errors = records.read_all(records.folder("benchmarks"), "benchmarks")
     damaged = [f"{error.path.name}: {error.reason}" for error in errors]
     if not found:
         return None, damaged

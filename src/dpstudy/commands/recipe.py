@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     type=int,
     default=0,
     show_default=True,
-    help="Of features, batches and noise: of private images of your own draw one, and keep it.",
+    help="Of features, batches and noise. Keep it secret where the images are: it draws the noise.",
 )
 @click.option(
     "--save",

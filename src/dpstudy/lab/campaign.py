@@ -145,11 +145,11 @@ class Campaign:
 
     def cohorts(self, most: int | None) -> Iterator[list[Run]]:
         """Yield the runs to train next, together, until all that are missing had their turn."""
-        tried: list[Run] = []
-        while waiting := [run for run in self._missing() if run not in tried]:
+        tried: set[str] = set()
+        while waiting := [run for run in self._missing() if run.identity not in tried]:
             cohort = next_cohort(waiting, self._folder, most)
             yield cohort
-            tried += cohort
+            tried |= {run.identity for run in cohort}
 
     def _missing(self) -> list[Run]:
         """Return the runs wanted that are not stored by now: another process may train as well."""

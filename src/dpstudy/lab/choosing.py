@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from dpstudy.lab import readings
 from dpstudy.lab.choices import Choice
@@ -26,19 +26,19 @@ def choose(search: Search, dataset: str | None = None) -> int:
     """
     for error in search.damaged_choices():
         raise StoreError(f"{error}; to choose again, remove this file first")
-    return sum(
-        _choose(search, name, best)
-        for name in (search.datasets if dataset is None else (dataset,))
-        for best in search.groups
-    )
+    count = 0
+    for name in search.datasets if dataset is None else (dataset,):
+        known = accuracies(search, name)
+        count += sum(_choose(search, name, best, known) for best in search.groups)
+    return count
 
 
-def _choose(search: Search, dataset: str, best: str) -> int:
+def _choose(search: Search, dataset: str, best: str, at_seed_0: Mapping[str, float]) -> int:
     """Choose the best of one group, once all of its labels are tried, or a rate beyond them."""
     if (dataset, best) in search.chosen():
         return 0
     labels = search.tried(dataset, best)
-    tried = accuracies(search, dataset, best)
+    tried = {label: at_seed_0[label] for label in labels if label in at_seed_0}
     if len(tried) < len(labels):
         return 0
     winner = max(tried, key=lambda label: tried[label])
@@ -64,10 +64,13 @@ def _rate_beyond(runs: Sequence[Run], winner: Run, factor: float) -> float | Non
     return own * factor if own == max(rates) else own / factor
 
 
-def accuracies(search: Search, dataset: str, best: str) -> dict[str, float]:
-    """Return the test accuracy at seed 0 of what is stored of a group, by label."""
+def accuracies(search: Search, dataset: str) -> dict[str, float]:
+    """Return the test accuracy at seed 0 of what is stored, by label.
+
+    A run that was given up counts as 0: it was far behind, and what went on may have diverged.
+    """
     finals = readings.read(search, dataset=dataset).finals
     if finals.empty:
         return {}
-    first = finals[finals.seed == 0].set_index("label").test_accuracy
-    return {label: float(first[label]) for label in search.tried(dataset, best) if label in first}
+    first = finals[finals.seed == 0].set_index("label")
+    return first.test_accuracy.where(~first.stopped, 0.0).to_dict()

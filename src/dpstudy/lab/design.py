@@ -26,19 +26,19 @@ def fill(count: int, dimensions: int) -> list[Point]:
     return [tuple((0.5 + n * step) % 1 for step in steps) for n in range(1, count + 1)]
 
 
-def between(position: float, bounds: Range, digits: int = 2) -> float:
-    """Return the number at a position in [0, 1) between two bounds, rounded to `digits`."""
+def between(position: float, bounds: Range) -> float:
+    """Return the number at a position in [0, 1) between two bounds, rounded to two decimals."""
     low, high = bounds
-    return round(low + position * (high - low), digits)
+    return round(low + position * (high - low), 2)
 
 
-def between_in_log(position: float, bounds: Range, digits: int = 3) -> float:
+def between_in_log(position: float, bounds: Range) -> float:
     """Return the number at a position in [0, 1) between two bounds, spaced evenly in log.
 
-    Rounded to as many significant digits.
+    Rounded to three significant digits.
     """
     low, high = bounds
-    return float(f"{low * (high / low) ** position:.{digits}g}")
+    return float(f"{low * (high / low) ** position:.3g}")
 
 
 def among(position: float, levels: Sequence[Level]) -> Level:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from dpstudy.errors import UserError
+from dpstudy.errors import UserError, check_known
 from dpstudy.lab.hopeless import Hopeless
 from dpstudy.lab.store import DamagedError
 from dpstudy.parts.dataset import Images
@@ -70,8 +70,7 @@ class Experiment:
         self, profile: str = "full", *, dataset: str | None = None, seeds: int | None = None
     ) -> list[tuple[str, Run]]:
         """Return (variant label, run) pairs; arguments and errors as `runs`."""
-        if profile not in PROFILES:
-            raise UserError(f"unknown profile {profile!r}; one of: {', '.join(PROFILES)}")
+        check_known("profile", profile, PROFILES)
         if seeds is not None and seeds < 1:
             raise UserError(f"seeds must be at least 1, got {seeds}")
         if dataset is not None and dataset not in self.seeds:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
-from dpstudy.errors import UserError
+from dpstudy.errors import UserError, check_known
 from dpstudy.lab import readings
 from dpstudy.lab.experiment import NOTEBOOK_PROFILES
 from dpstudy.parts.images import DATASETS
@@ -33,8 +33,7 @@ def prepare(
     Raises:
         UserError: an unknown profile or dataset, or seeds below 1.
     """
-    if profile not in NOTEBOOK_PROFILES:
-        raise UserError(f"unknown profile {profile!r}; one of: {', '.join(NOTEBOOK_PROFILES)}")
+    check_known("profile", profile, NOTEBOOK_PROFILES)
     if dataset in DATASETS and dataset not in experiment.datasets:
         profile, dataset = "smoke" if profile == "smoke" else "stored", None
     if profile != "stored":

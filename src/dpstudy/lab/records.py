@@ -10,7 +10,7 @@ import importlib.metadata
 from pathlib import Path
 from typing import Any
 
-from dpstudy.errors import UserError
+from dpstudy.errors import check_known
 from dpstudy.gradients import devices
 from dpstudy.lab import store
 from dpstudy.lab.forms import FORMS, decoded
@@ -26,8 +26,7 @@ def folder(kind: str) -> Path:
     Raises:
         UserError: there is no such kind.
     """
-    if kind not in KINDS:
-        raise UserError(f"unknown kind of record {kind!r}; one of: {', '.join(KINDS)}")
+    check_known("kind of record", kind, KINDS)
     return store.results_folder() / kind
 
 

@@ -66,7 +66,7 @@ class Result:
         diverged_at: the step at which the loss or a parameter ceased to be finite, or None.
         stopped: why the run was given up before its last epoch, or None.
         epsilon: by accountant, the epsilon at each epoch of the curve; empty without privacy,
-            and until `accounting` has filled it in.
+            and until `with_epsilon` has filled it in.
         provenance: versions, device, commit, wall time, dataset fingerprint.
     """
 

@@ -15,6 +15,7 @@ import os
 import signal
 import time
 from collections.abc import Callable, Iterable, Iterator
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -67,7 +68,8 @@ def connect(scheduler: str | None, workers: int | None = None) -> Iterator[Clien
     That has as many `workers`, by default one a core.
 
     Raises:
-        UserError: nothing answers at that address, or no worker joins it.
+        UserError: nothing answers at that address, no worker joins it, or one that is there has
+            not this version of the package.
     """
     with contextlib.ExitStack() as opened:
         cluster = scheduler or opened.enter_context(_this_machine(workers))
@@ -79,9 +81,20 @@ def connect(scheduler: str | None, workers: int | None = None) -> Iterator[Clien
             raise UserError(f"no Dask cluster is at work {where}: {error}") from error
         if scheduler is None:
             client.register_plugin(Pinned())
+        else:
+            _check_package(client)
         # Where a connection is lost Dask logs stack traces: `_lost` says it in a line.
         logging.getLogger("distributed.client").setLevel(logging.CRITICAL)
         yield client
+
+
+def _check_package(client: Client) -> None:
+    """Raise UserError unless each worker that is there has the package as it is here."""
+    here = metadata.version("dpstudy")
+    for worker, there in client.run(metadata.version, "dpstudy", on_error="return").items():
+        if there != here:
+            has = "no dpstudy" if isinstance(there, Exception) else f"dpstudy {there}"
+            raise UserError(f"the worker at {worker} has {has}: install {here} where it runs")
 
 
 @contextlib.contextmanager

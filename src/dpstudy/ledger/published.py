@@ -29,16 +29,6 @@ class Source:
 
 
 @dataclass(frozen=True)
-class Claim:
-    """An epsilon, at `DELTA`, that a paper quotes without the settings that led to it."""
-
-    paper: str
-    dataset: str
-    epsilon: float
-    source: Source
-
-
-@dataclass(frozen=True)
 class Setting:
     """One published configuration of DP-SGD.
 

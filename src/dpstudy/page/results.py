@@ -13,7 +13,7 @@ from dpstudy.page.figure import Note, Table, fields
 from dpstudy.page.lines import Line, runs_of
 from dpstudy.page.quantity import Quantity
 from dpstudy.page.words import caption
-from dpstudy.parts.mechanism import CLAIMS
+from dpstudy.parts.mechanism import CLAIMED_ACCOUNTANTS
 
 # Columns of epsilon, as "How to read" explains them, by what accountants fill them in: those of
 # Poisson sampling, and those of shuffled batches.
@@ -24,7 +24,7 @@ EPSILONS = {
 }
 # The same of a mechanism whose paper accounts for it otherwise than is proven here.
 CLAIMED_AND_PROVEN = {
-    "ε claimed": tuple(f"epsilon_claimed-{claim}" for claim in CLAIMS),
+    "ε claimed": tuple(f"epsilon_claimed-{claim}" for claim in CLAIMED_ACCOUNTANTS),
     "ε at least": EPSILONS["ε at least"],
     "ε proven": EPSILONS["ε proven"],
 }
@@ -129,13 +129,12 @@ def gain(line: Line, other: Line | None) -> dict[str, object]:
     if other is None or line.accuracy.empty or other.accuracy.empty:
         return columns
     first, second = line.accuracy, other.accuracy
-    columns["points"] = first.mean() - second.mean()
-    if min(len(first), len(second)) < _FOR_AN_INTERVAL:
-        return columns
     try:
         estimate = Estimate.difference(first, second)
     except UndecidedError:
-        return columns
+        return columns | {"points": first.mean() - second.mean()}
+    if min(len(first), len(second)) < _FOR_AN_INTERVAL:
+        return columns | {"points": estimate.value}
     return columns | {"points": estimate.value, "low": estimate.low, "high": estimate.high}
 
 

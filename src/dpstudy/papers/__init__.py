@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dpstudy.errors import UserError
+from dpstudy.errors import check_known
 from dpstudy.lab.experiment import Experiment
 from dpstudy.papers.across import factorial, leaderboard, recipe_parts, recipe_search
 from dpstudy.papers.backpropagation_clipping import experiments as backpropagation_clipping
@@ -34,6 +34,5 @@ def find(name: str) -> Experiment:
     Raises:
         UserError: there is none; the message lists the names.
     """
-    if name not in EXPERIMENTS:
-        raise UserError(f"unknown experiment {name!r}; one of: {', '.join(EXPERIMENTS)}")
+    check_known("experiment", name, EXPERIMENTS)
     return EXPERIMENTS[name]

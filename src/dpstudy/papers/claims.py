@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from dpstudy.errors import UserError
+from dpstudy.errors import check_known
 from dpstudy.ledger.claim import Claim
 from dpstudy.ledger.ledger import Ledger, judge
 from dpstudy.papers.backpropagation_clipping import claims as backpropagation_clipping
@@ -35,6 +35,7 @@ def ledger(key: str | None = None) -> Ledger:
     Raises:
         UserError: there is no such paper.
     """
-    if key is not None and key not in KEYS:
-        raise UserError(f"unknown paper {key!r}; one of: {', '.join(KEYS)}")
-    return judge(CLAIMS if key is None else {KEYS[key]: CLAIMS[KEYS[key]]})
+    if key is None:
+        return judge(CLAIMS)
+    check_known("paper", key, KEYS)
+    return judge({KEYS[key]: CLAIMS[KEYS[key]]})

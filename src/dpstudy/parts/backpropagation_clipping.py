@@ -17,7 +17,7 @@ import jax.numpy as jnp
 from flax import nnx
 
 from dpstudy.gradients.clipped_layers import clip_layers
-from dpstudy.parts.mechanism import CLAIMS, Mechanism, Seen, nothing_seen
+from dpstudy.parts.mechanism import CLAIMED_ACCOUNTANTS, Mechanism, Seen, nothing_seen
 from dpstudy.parts.part import SpecError, choose, part, positive
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ class BackpropagationClipping(_Clips):
     def check(self) -> None:
         """See `Part`."""
         positive(self, "input_bound", "upstream_bound", "noise_multiplier", "claimed_factor")
-        choose("claimed_accountant", self.claimed_accountant, ("", *CLAIMS))
+        choose("claimed_accountant", self.claimed_accountant, ("", *CLAIMED_ACCOUNTANTS))
         if self.shares and (min(self.shares) <= 0 or abs(sum(self.shares) - 1) > 1e-6):
             raise SpecError(f"shares must be above 0 and add up to 1, got {self.shares}")
 

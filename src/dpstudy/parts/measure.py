@@ -31,6 +31,8 @@ EXAMPLES = 1_000
 CHUNK = 50
 # Ends of the bins that norms are counted in.
 LEAST, MOST = 1e-3, 1e3
+# Ten bins a decade.
+EDGES = np.geomspace(LEAST, MOST, 61)
 
 
 class Examples(NamedTuple):
@@ -117,10 +119,10 @@ def in_chunks(examples: Examples) -> Examples:
 
 
 def counts_by_norm(norms: Float[Array, "..."]) -> Int[Array, "bins"]:
-    """Count norms in ten bins a decade from `LEAST` to `MOST`, what is beyond in the outermost."""
+    """Count norms in bins between `EDGES`, what is beyond in the outermost."""
     ends = float(np.log10(LEAST)), float(np.log10(MOST))
     decades = jnp.log10(jnp.clip(norms, LEAST, MOST))
-    counts, _ = jnp.histogram(decades, bins=10 * round(ends[1] - ends[0]), range=ends)
+    counts, _ = jnp.histogram(decades, bins=len(EDGES) - 1, range=ends)
     return counts.astype(int)
 
 

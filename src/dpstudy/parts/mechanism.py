@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 # How papers account for their own mechanisms: zCDP over epochs of disjoint batches; the central
 # limit of Gaussian privacy over steps times layers; or as for DP-SGD.
-CLAIMS = ("zcdp", "gdp", "rdp-2019")
+CLAIMED_ACCOUNTANTS = ("zcdp", "gdp", "rdp-2019")
 
 
 class Seen(NamedTuple):
@@ -99,7 +99,7 @@ class Mechanism(Part):
 
     @property
     def claimed_accountant(self) -> str:
-        """By what its paper turns that into an epsilon, of `CLAIMS`; empty if by ours."""
+        """By what its paper makes that an epsilon, of `CLAIMED_ACCOUNTANTS`; empty if by ours."""
         return ""
 
     def sum(self, batch: Microbatch, mask: Float[Array, "batch"]) -> tuple[nnx.State, Seen]:

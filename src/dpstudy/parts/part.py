@@ -21,7 +21,7 @@ from typing import Any, ClassVar, Self, TypeVar, dataclass_transform
 
 import jax
 
-from dpstudy.errors import UserError
+from dpstudy.errors import UserError, check_known
 
 KINDS: dict[str, type[Part]] = {}
 
@@ -139,9 +139,7 @@ def checked(value: AnyPart) -> AnyPart:
 
 def choose(field: str, value: object, valid: typing.Iterable[str]) -> None:
     """Raise SpecError, naming the `field`, unless `value` is one of the names in `valid`."""
-    names = tuple(valid)
-    if value not in names:
-        raise SpecError(f"unknown {field} {value!r}; one of: {', '.join(names)}")
+    check_known(field, value, tuple(valid), SpecError)
 
 
 def positive(of: Part, *names: str) -> None:

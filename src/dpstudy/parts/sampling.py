@@ -166,6 +166,4 @@ def capacity_for(examples: int, batch: int) -> int:
 
 def _log_tail(n: int, q: float, capacity: int) -> float:
     a = capacity / n
-    if a >= 1:
-        return n * math.log(q)
     return -n * (a * math.log(a / q) + (1 - a) * math.log((1 - a) / (1 - q)))

@@ -42,7 +42,7 @@ from dp_accounting.pld import privacy_loss_distribution as pld
 from dp_accounting.rdp import RdpAccountant
 from scipy import optimize
 
-from dpstudy.errors import UserError
+from dpstudy.errors import UserError, check_known
 from dpstudy.parts.accountable import LEAST_NOISE, MOST_NOISE, check_range
 
 Accountant = Literal["pld", "rdp", "rdp-2019"]
@@ -87,10 +87,10 @@ def epsilon(
     Raises:
         UserError: an argument out of range, or an unknown accountant.
     """
-    _check_run(sampling_probability, noise_multiplier, delta, accountant)
+    _check_run(sampling_probability, noise_multiplier, delta, accountant, release_noise)
     steps = whole("steps", steps)
     check_range(sampling_probability, noise_multiplier, steps)
-    if steps == 0 and not release_noise:
+    if steps == 0 and release_noise is None:
         return 0.0
     run = (sampling_probability, noise_multiplier, steps, delta, accountant)
     return _epsilon(*run, release_noise)
@@ -119,7 +119,7 @@ def epsilon_curve(
         accountant: likewise.
         release_noise: likewise.
     """
-    _check_run(sampling_probability, noise_multiplier, delta, accountant)
+    _check_run(sampling_probability, noise_multiplier, delta, accountant, release_noise)
     counts = tuple(whole("steps", count) for count in steps)
     check_range(sampling_probability, noise_multiplier, max(counts, default=0))
     return _curve(sampling_probability, noise_multiplier, counts, delta, accountant, release_noise)
@@ -137,6 +137,8 @@ def least_epsilon(
     """
     _check_run(sampling_probability, noise_multiplier, delta, "pld")
     check_range(sampling_probability, noise_multiplier, whole("steps", steps))
+    if steps == 0:
+        return 0.0
     # Optimistic rounding is coarser than what connects the dots.
     step = pld.from_gaussian_mechanism(
         noise_multiplier,
@@ -168,12 +170,12 @@ def noise_multiplier_for(
     """
     if not (epsilon > 0 and math.isfinite(epsilon)):
         raise UserError(f"epsilon must be > 0 and finite, got {epsilon}")
-    _check_run(sampling_probability, 1.0, delta, accountant)
+    _check_run(sampling_probability, 1.0, delta, accountant, release_noise)
     steps = whole("steps", steps)
     if steps == 0:
         raise UserError("steps must be at least 1 to calibrate noise, got 0")
     check_range(sampling_probability, 1.0, steps)
-    if release_noise:
+    if release_noise is not None:
         most = _most_noise(release_noise)
         least = _epsilon(sampling_probability, most, steps, delta, accountant, release_noise)
         if epsilon <= least:
@@ -235,7 +237,7 @@ def _epsilon(
     accountant: str,
     release: float | None = None,
 ) -> float:
-    if release:
+    if release is not None:
         return _curve(q, sigma, (steps,), delta, accountant, release)[0]
     if accountant == "pld":
         return float(_composed(q, sigma, steps).get_epsilon_for_delta(delta))
@@ -410,12 +412,15 @@ def _round_up(value: float) -> float:
     return round(math.ceil(value * 10**digits) / 10**digits, max(digits, 0))
 
 
-def _check_run(q: float, sigma: float, delta: float, accountant: str) -> None:
+def _check_run(
+    q: float, sigma: float, delta: float, accountant: str, release: float | None = None
+) -> None:
     check_probability(q)
     check_positive("noise multiplier", sigma)
     check_delta(delta)
-    if accountant not in ACCOUNTANTS:
-        raise UserError(f"unknown accountant {accountant!r}; one of: {', '.join(ACCOUNTANTS)}")
+    check_known("accountant", accountant, ACCOUNTANTS)
+    if release is not None:
+        check_positive("release noise", release)
 
 
 def check_probability(q: float) -> None:

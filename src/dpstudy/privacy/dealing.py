@@ -136,7 +136,7 @@ def _attacker(
     """Return the logarithm of the likelihood ratio of in to out, of each epoch.
 
     The others' sums are taken as Gaussian, with the mean and the covariance that dealing without
-    replacement gives them: n S N / (N - 1) in a batch, and -n^2 S / (N - 1) between two, for
+    replacement gives them: n S (N - n) / (N - 1) in a batch, and -n^2 S / (N - 1) between two, for
     batches of n of N examples and the examples' covariance S. So all batches together, of which
     little is left out, vary less than each.
     """

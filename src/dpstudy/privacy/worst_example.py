@@ -115,7 +115,8 @@ def _climbed(
             at = jax.tree.map(partial(jnp.where, now > best), case, at)
             gradient = jax.tree.map(lambda x: jnp.where(jnp.isfinite(x), -x, 0.0), gradient)
             change, state = rule.update(gradient, state)
-            return (optax.apply_updates(case, change), state, jnp.maximum(now, best), at), None
+            best = jnp.where(now > best, now, best)  # Unlike a maximum, no NaN.
+            return (optax.apply_updates(case, change), state, best, at), None
 
         case = _start(run, initial, weights, key)
         carry = (case, rule.init(case), -jnp.inf, case)

@@ -57,7 +57,8 @@ class Epoch:
         row: of the curve: `epoch`, `step`, `test_accuracy`, `test_loss`, then of the steps'
             examples `train_loss`, `gradient_norm` and `clipped_fraction` (means over the examples
             drawn; 0 without clipping; None before the first step), then the run's measures. All but
-            the first four look at private data, without noise.
+            the first four look at private data, without noise; they do too where the test set is
+            held out of the training set.
         class_accuracy: test accuracy of each class.
     """
 

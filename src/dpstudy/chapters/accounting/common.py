@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from dpstudy.errors import UserError
+from dpstudy.errors import check_known
 from dpstudy.ledger.published import DELTA, MNIST_PARAMETERS, Setting
 from dpstudy.papers.losing_less.published import END_TO_END, SCATTERNET
 
@@ -46,6 +46,5 @@ def resolution(profile: str) -> Resolution:
     Raises:
         UserError: there is no such profile; the message names those that exist.
     """
-    if profile not in PROFILES:
-        raise UserError(f"unknown profile {profile!r}; one of: {', '.join(PROFILES)}")
+    check_known("profile", profile, PROFILES)
     return PROFILES[profile]

@@ -13,7 +13,7 @@ from tqdm.auto import tqdm
 from dpstudy.chapters.audits import mechanisms
 from dpstudy.chapters.audits.audit import Audit
 from dpstudy.chapters.audits.layers import LayerAttack
-from dpstudy.errors import UserError
+from dpstudy.errors import check_known
 
 AUDITS: dict[str, Audit | LayerAttack] = {
     audit.name: audit for audit in (*mechanisms.AUDITS, *mechanisms.LAYER_ATTACKS)
@@ -26,8 +26,7 @@ def find(name: str) -> Audit | LayerAttack:
     Raises:
         UserError: there is none; the message lists the names.
     """
-    if name not in AUDITS:
-        raise UserError(f"unknown audit {name!r}; one of: {', '.join(AUDITS)}")
+    check_known("audit", name, AUDITS)
     return AUDITS[name]
 
 

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from dpstudy.chapters.statements import sampled_gaussian, shuffled_batches
-from dpstudy.errors import UserError
+from dpstudy.errors import check_known
 from dpstudy.papers.backpropagation_clipping.propositions import (
     concentrated,
     convolution_sensitivity,
@@ -60,6 +60,5 @@ def find(name: str) -> Statement:
     Raises:
         UserError: there is none; the message lists the names.
     """
-    if name not in STATEMENTS:
-        raise UserError(f"unknown statement {name!r}; one of: {', '.join(STATEMENTS)}")
+    check_known("statement", name, STATEMENTS)
     return STATEMENTS[name]

@@ -66,12 +66,11 @@ def _losses(rng: np.random.Generator, setting: Setting, sampled: bool) -> np.nda
     return total
 
 
-def as_if_sampled(sampled: bool = False, noisier: float = 1.0) -> Outcome:
+def as_if_sampled(sampled: bool = False) -> Outcome:
     """Compare what shuffled epochs give away with what the formula for Poisson sampling says.
 
     Args:
         sampled: the statement is about Poisson-sampled batches instead.
-        noisier: what holds is said of so many times the noise.
     """
     worst, corrected, found = -np.inf, -np.inf, []
     for setting in END_TO_END:
@@ -89,7 +88,7 @@ def as_if_sampled(sampled: bool = False, noisier: float = 1.0) -> Outcome:
         told = f"{drawn:.1e} ± {error:.0e}" if excess > 0 else "no more can be told by drawing"
         found.append(f"{DATASETS[setting.dataset]}, ε = {formula:.2f}: {told}")
         for delta in _SEEN:
-            unsampled = math.sqrt(setting.epochs) / (noisier * setting.noise_multiplier)
+            unsampled = math.sqrt(setting.epochs) / setting.noise_multiplier
             drawn, error = drawn_delta(losses, gdp_epsilon(unsampled, delta))
             corrected = max(corrected, (drawn - _ERRORS * error) / delta - 1)
     return Outcome(

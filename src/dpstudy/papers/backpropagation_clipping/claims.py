@@ -163,7 +163,8 @@ _TRAINING = (
                 )
             },
             RULED,
-            remark="By PLD, all layers of a step being one Gaussian.",
+            remark="By PLD, with a constant divisor, all layers of a step being one Gaussian; "
+            "compared with the aim as it is printed, rounded.",
         )
         for target in TARGETS
     ),

@@ -14,23 +14,18 @@ from dpstudy.lab.readings import Reading
 from dpstudy.lab.store import Result
 from dpstudy.page.curves import draw_curve
 from dpstudy.page.datasets import for_each_dataset
-from dpstudy.page.figure import STYLES, Figure, Note, Table, canvas, legend_below, not_yet_run
+from dpstudy.page.figure import Figure, Note, Table, canvas, legend_below, not_yet_run
 from dpstudy.page.lines import Line, dataset_of, lines_of, runs_of
 from dpstudy.page.quantity import EPOCH, Quantity
 from dpstudy.page.results import quartiles
 from dpstudy.page.words import LEFT_OUT, caption
+from dpstudy.papers.losing_less.figures import INSIDE
 from dpstudy.papers.losing_less.published import CLASS_ACCURACIES
 from dpstudy.parts.images import CLASSES
-from dpstudy.parts.measure import LEAST, MOST
+from dpstudy.parts.measure import EDGES
 
-STYLE = {
-    "cross-entropy": STYLES[1],
-    "composite": STYLES[0],
-    "squared error": STYLES[2],
-}
 # The epochs of Figures 9 and 15.
 EPOCHS = (2, 20)
-_EDGES = np.geomspace(LEAST, MOST, 61)
 _NORMS, _CONFUSION = "clipping-bias.counts", "confusion.counts"
 _WEIGHTS, _HIDDEN, _LOGITS = "layer-norms.weights", "layer-norms.hidden", "layer-norms.logits"
 _COLUMNS = 4
@@ -39,7 +34,7 @@ _COLUMNS = 4
 @for_each_dataset("The norms of gradients")
 def gradient_norms(reading: Reading) -> Figure | Note:
     """Draw how long gradients are after the first and the last epoch (Figures 1c and 7)."""
-    lines = [line for line in lines_of(reading, STYLE) if _holds(line, _NORMS)]
+    lines = [line for line in lines_of(reading, INSIDE) if _holds(line, _NORMS)]
     if not lines:
         return not_yet_run("The norms of gradients", reading.command)
     epochs = (1, lines[0].setting("epochs"))
@@ -54,7 +49,7 @@ def gradient_norms(reading: Reading) -> Figure | Note:
             axes, style = panels[epochs.index(row["epoch"])], row["line"].style
             how = {"color": style.color, "linestyle": style.dash, "linewidth": 1.5}
             share = row["counts"] / row["counts"].sum()
-            axes.stairs(share, _EDGES, label=row["line"].name, **how)
+            axes.stairs(share, EDGES, label=row["line"].name, **how)
         for axes, epoch in zip(panels, epochs, strict=True):
             axes.axvline(lines[0].setting("clip_norm"), color="0.4", linewidth=1)
             axes.set(xscale="log", xlabel="norm of a gradient", title=f"after epoch {epoch}")
@@ -83,7 +78,7 @@ def gradient_norms(reading: Reading) -> Figure | Note:
                 "examples": count,
             }
             for row in rows
-            for low, high, count in zip(_EDGES[:-1], _EDGES[1:], row["counts"], strict=True)
+            for low, high, count in zip(EDGES[:-1], EDGES[1:], row["counts"], strict=True)
         ),
     )
 
@@ -121,7 +116,7 @@ def cost() -> Table | Note:
 @for_each_dataset("Norms layer by layer")
 def by_layer(reading: Reading) -> Figure | Note:
     """Draw norms of weights and of pre-activations, a panel a layer (Figures 1, 5 and 6)."""
-    lines = [line for line in lines_of(reading, STYLE) if _holds(line, _WEIGHTS)]
+    lines = [line for line in lines_of(reading, INSIDE) if _holds(line, _WEIGHTS)]
     if not lines:
         return not_yet_run("Norms layer by layer", reading.command)
     data = pd.concat([_of_layers(line) for line in lines], ignore_index=True)
@@ -261,7 +256,7 @@ def _summed(line: Line, column: str, epoch: int) -> np.ndarray | None:
 def _median(counts: np.ndarray) -> float:
     """Return the middle of the bin that the median norm is in."""
     at = np.searchsorted(np.cumsum(counts), counts.sum() / 2)
-    return float(np.sqrt(_EDGES[at] * _EDGES[at + 1]))
+    return float(np.sqrt(EDGES[at] * EDGES[at + 1]))
 
 
 def _of_layers(line: Line) -> pd.DataFrame:

@@ -36,7 +36,7 @@ from dpstudy.papers.tanh_filter.experiments import (
     TRIED,
 )
 from dpstudy.parts.images import DATASETS
-from dpstudy.parts.measure import LEAST, MOST
+from dpstudy.parts.measure import EDGES
 from dpstudy.privacy import accounting
 
 FLAT = "DP-SGD"
@@ -53,7 +53,6 @@ SEARCHED = (
     Quantity("active_range", "active range", "k = {:.2g}"),
 )
 _COUNTS, LARGEST = "bounded-norms.counts", "bounded-norms.largest"
-_EDGES = np.geomspace(LEAST, MOST, 61)
 
 
 def _lines(reading: Reading, *labels: str) -> list[Line]:
@@ -113,8 +112,7 @@ def expansions(reading: Reading) -> Figure | Note:
 @for_each_dataset("What each run costs")
 def epsilons(reading: Reading) -> Table:
     """Return three epsilons of each run: claimed, of the longest norm seen, and proven."""
-    labels = dict.fromkeys(label for label, _ in reading.found)
-    lines = [Line(reading, label) for label in labels]
+    lines = [Line(reading, label) for label in reading.labels]
     rows = [
         {"technique": line.name, **spread(line.accuracy), **_three(line)}
         for line in lines
@@ -181,7 +179,7 @@ def norms(reading: Reading) -> Figure | Note:
     [_, result], *_ = line.own.found
     first, second, *_, last = result.curve["epoch"]
     shown = {first: STYLES[2], second: STYLES[1], last: STYLES[0]}
-    data = pd.DataFrame({"norm from": _EDGES[:-1], "norm to": _EDGES[1:]})
+    data = pd.DataFrame({"norm from": EDGES[:-1], "norm to": EDGES[1:]})
     with canvas(size=(7.2, 3.2)) as (figure, (axes,)):
         for epoch, style in shown.items():
             counts = result.curve[_COUNTS][result.curve["epoch"].index(epoch)]
@@ -208,17 +206,16 @@ def norms(reading: Reading) -> Figure | Note:
 
 
 def _outline(axes: object, counts: list[int], style: Style, name: str) -> None:
-    axes.stairs(counts, _EDGES, color=style.color, linestyle=style.dash, label=name, linewidth=1.5)
+    axes.stairs(counts, EDGES, color=style.color, linestyle=style.dash, label=name, linewidth=1.5)
 
 
 @for_each_dataset("What the text leaves out")
 def left_out(reading: Reading, figures: Reading) -> Table:
     """Return what other rates, another activation and a wider network come to."""
-    labels = list(dict.fromkeys(label for label, _ in reading.found))
-    over = {label: f"{FLAT}, {label.removeprefix('filter, ')}" for label in labels}
+    over = {label: f"{FLAT}, {label.removeprefix('filter, ')}" for label in reading.labels}
     over |= dict.fromkeys(("range 1", NO_CLIP), FLAT)
     return results(
-        [*_lines(figures, FLAT, "range 1"), *(Line(reading, label) for label in labels)],
+        [*_lines(figures, FLAT, "range 1"), *(Line(reading, label) for label in reading.labels)],
         "Gains: of the filter, or of the noise with a clip that no gradient reaches, over DP-SGD.",
         name="tanh-filter-left-out",
         shown="test accuracy with other rates, with tanh in place of relu, and a wider network",

@@ -36,27 +36,25 @@ def _ablated(label: str) -> Runs:
     return Runs(ABLATION, label)
 
 
-def _better(name: str, where: str, says: str, other: Runs, remark: str = "") -> Claim:
+def _better(name: str, says: str, other: Runs) -> Claim:
     """Return the claim that the composite loss ends above another, on the small datasets."""
-    return Claim(name, where, says, on(SMALL, Difference, COMPOSITE, other), RULED, remark=remark)
+    where = "Section 4.3, Figure 10"
+    return Claim(name, where, says, on(SMALL, Difference, COMPOSITE, other), RULED)
 
 
 PARTS = (
     _better(
         "losing-less-above-squared-error",
-        "Section 4.3, Figure 10",
         "None of its parts can be left out: it ends above squared error alone.",
         _ablated("squared error"),
     ),
     _better(
         "losing-less-above-squared-error-and-cross-entropy",
-        "Section 4.3, Figure 10",
         "It ends above squared error and cross-entropy under the curriculum.",
         _ablated("squared error and cross-entropy"),
     ),
     _better(
         "losing-less-above-squared-error-and-focal",
-        "Section 4.3, Figure 10",
         "It ends above itself without the penalty.",
         _ablated("squared error and focal"),
     ),

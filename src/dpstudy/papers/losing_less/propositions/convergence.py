@@ -115,16 +115,16 @@ def sse_rate(features: int = FEATURES) -> Outcome:
     )
 
 
-def sse_to_zero(features: int = FEW_FEATURES) -> Outcome:
+def sse_to_zero() -> Outcome:
     """Search for data with fewer features than examples on which SSE does not fall to 0."""
-    found = sse_against_its_rate(features, excess=False)
-    corrected = sse_against_its_rate(features, excess=True)
+    found = sse_against_its_rate(FEW_FEATURES, excess=False)
+    corrected = sse_against_its_rate(FEW_FEATURES, excess=True)
     return Outcome(
         worst=found.worst,
         looked=f"{found.looked}, each of {_SSE_STEPS} steps of gradient descent",
         tightness=found.ratio,
         finding=(
-            f"With {features} features for {EXAMPLES} examples the stated rate is up to "
+            f"With {FEW_FEATURES} features for {EXAMPLES} examples the stated rate is up to "
             f"{found.ratio:.3g} times the measured one; for the distance from SSE's minimum "
             f"it comes to at most {corrected.ratio:.4f} of it."
         ),

@@ -227,15 +227,12 @@ def network_loss(w: Float[Array, "d"], examples: Float[Array, "n 2"], share: Arr
 
 
 @cache
-def on_a_line(factor: float = 1.0) -> Found:
+def on_a_line() -> Found:
     """Search a small network's weights for a gradient that changes faster than the curvature.
 
     The curvature is taken along the line between the two points, at the nodes of a Gauss-Legendre
     rule. The change of the gradient is the rule's average of Hessians times the way, up to the
     rule's error, so the largest of the nodes bounds it.
-
-    Args:
-        factor: of the curvature, by which the bound is changed.
     """
     nodes, _ = np.polynomial.legendre.leggauss(_NODES)
 
@@ -248,7 +245,7 @@ def on_a_line(factor: float = 1.0) -> Found:
         curvature = jnp.max(jax.vmap(lambda w: largest_curvature(loss, w))(along))
         gradient = jax.grad(loss)
         change = gradient(case["w"] + way) - gradient(case["w"])
-        return jnp.linalg.norm(change), factor * curvature * jnp.linalg.norm(way)
+        return jnp.linalg.norm(change), curvature * jnp.linalg.norm(way)
 
     def draw(rng: np.random.Generator, n: int) -> Any:
         return {
@@ -261,9 +258,9 @@ def on_a_line(factor: float = 1.0) -> Found:
     return search(sides, draw, cases=64, climbers=3, steps=60)
 
 
-def smoothness(project: Callable[[Array], Array] = into_set, factor: float = 1.0) -> Outcome:
+def smoothness() -> Outcome:
     """Search for counterexamples to Lemma 1: on a simply connected set, and on a line."""
-    found, line = on_a_set(project), on_a_line(factor)
+    found, line = on_a_set(), on_a_line()
     return Outcome(
         worst=found.worst,
         looked=f"On a set: {found.looked}; on a line: {line.looked}",

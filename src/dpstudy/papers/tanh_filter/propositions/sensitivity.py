@@ -32,14 +32,14 @@ def clipped_after(gradient: Float[Array, "n"]) -> Float[Array, "n"]:
     return filtered * clip_coefficients(norm, 1.0)
 
 
-def longest(what: Filter, bound: float, scale: float = 3.0) -> Found:
+def longest(what: Filter, bound: float) -> Found:
     """Search for a gradient that the filter leaves longer than the bound."""
 
     def sides(gradient: Array) -> tuple[Array, Array]:
         return jnp.linalg.norm(what(gradient)), jnp.asarray(bound)
 
     def draw(rng: np.random.Generator, n: int) -> np.ndarray:
-        sizes = np.exp(rng.uniform(-3, np.log(scale), (n, 1)))
+        sizes = np.exp(rng.uniform(-3, np.log(3), (n, 1)))
         return sizes * rng.normal(size=(n, PARAMETERS))
 
     return search(sides, draw, climbers=8, steps=200, rate=0.5)

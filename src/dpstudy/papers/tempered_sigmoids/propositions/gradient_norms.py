@@ -62,15 +62,13 @@ def steepest(classes: int | None) -> Found:
     return search(_unit_gradient, draw, climbers=8)
 
 
-def steepest_by_temperature(
-    classes: int | None, temperatures: np.ndarray, climbers_each: int = 4
-) -> np.ndarray:
+def steepest_by_temperature(classes: int | None, temperatures: np.ndarray) -> np.ndarray:
     """Return, for each T, the largest gradient over |z| that a search with that T finds."""
 
     def sides(case: Any) -> tuple[Array, Array]:
         return _unit_gradient((jax.lax.stop_gradient(case[0]), *case[1:]))
 
-    climbers = climbers_each * len(temperatures)
+    climbers = 4 * len(temperatures)
     found = search(
         sides,
         lambda rng, n: _draw(rng, np.resize(temperatures, n), classes),

@@ -70,7 +70,7 @@ def falling(*, unclipped: bool = False) -> Found:
 
 
 @cache
-def counterexample(count: int = 121) -> dict[str, np.ndarray]:
+def counterexample() -> dict[str, np.ndarray]:
     """Return T, and the bias and its bound at each, on the data that the search found.
 
     From where clipping begins, T = C, to twice the higher T of the two compared.
@@ -84,7 +84,7 @@ def counterexample(count: int = 121) -> dict[str, np.ndarray]:
         return temperatures, jax.vmap(both.bias)(temperatures), jax.vmap(both.most)(temperatures)
 
     names = ("temperature", "bias", "bound")
-    return dict(zip(names, in_double(over)(np.linspace(0, 1, count)), strict=True))
+    return dict(zip(names, in_double(over)(np.linspace(0, 1, 121)), strict=True))
 
 
 @cache
