@@ -466,6 +466,23 @@ def calibrated(wanted, steps=100, accountant="pld"):
     )
 
 
+@pytest.mark.parametrize("release", [0.0, -4.0])
+@pytest.mark.parametrize("accountant", accounting.ACCOUNTANTS)
+def test_a_release_without_noise_is_refused(release, accountant):
+    run = {"sampling_probability": 0.01, "delta": 1e-5, "accountant": accountant}
+    with pytest.raises(UserError, match=r"^release noise must be > 0"):
+        accounting.epsilon(noise_multiplier=1.0, steps=100, **run, release_noise=release)
+    with pytest.raises(UserError, match=r"^release noise must be > 0"):
+        accounting.epsilon_curve(noise_multiplier=1.0, steps=[100], **run, release_noise=release)
+    with pytest.raises(UserError, match=r"^release noise must be > 0"):
+        accounting.noise_multiplier_for(3.0, steps=100, **run, release_noise=release)
+
+
+def test_no_steps_cost_nothing_at_least():
+    run = {"sampling_probability": 0.01, "noise_multiplier": 1.0, "delta": 1e-5}
+    assert accounting.least_epsilon(**run, steps=0) == 0.0
+
+
 def test_noise_for_training_after_a_release_spends_the_epsilon_together_with_it():
     """The oracle composes both events by dp-accounting's own accountant."""
     q, steps, delta, release = 0.15, 60, 1e-5, 4.0

@@ -118,6 +118,15 @@ def test_a_run_that_diverged_is_a_bad_setting_not_a_missing_one(results):
     assert choice.by == "the highest test accuracy of 2 at seed 0: try 2"
 
 
+def test_a_run_that_was_given_up_is_not_the_best_though_what_went_on_fell_below_it(results):
+    given_up, went_on = (run for _, run in SWEEP.labelled())
+    behind = result_of(given_up, accuracy=0.4, epochs=2, diverged_at=None, stopped="far behind")
+    for one in (behind, result_of(went_on, accuracy=0.1)):
+        store.write(store.runs_folder(), one)
+    assert choose(SWEEP) == 1
+    assert SWEEP.chosen()["mnist", "best"].run == went_on
+
+
 def test_where_the_best_rate_is_the_outermost_one_beyond_it_is_tried(results):
     search = replace(SWEEP, beyond=2.0)
     for rate in (0.05, 0.025):

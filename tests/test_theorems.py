@@ -638,6 +638,10 @@ def dpstudy(*arguments):
     return CliRunner().invoke(cli.main, ["theorems", *arguments], prog_name="dpstudy")
 
 
+def test_names_of_statements_are_listed():
+    assert dpstudy("--list").stdout.split() == list(STATEMENTS)
+
+
 def test_the_command_prints_a_line_a_statement():
     done = dpstudy(*QUICK)
     assert done.exit_code == 0

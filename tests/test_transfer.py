@@ -317,6 +317,16 @@ def test_an_archive_that_cannot_be_written_is_one_line(here, tmp_path):
         transfer.export(here, next((here / "runs").iterdir()) / "results.tar.gz")
 
 
+def test_packing_replaces_nothing_and_packs_no_empty_folder(here, archive, tmp_path):
+    before = archive.read_bytes()
+    with pytest.raises(StoreError, match=r"results.tar.gz is there already: name another"):
+        transfer.export(here, archive)
+    assert archive.read_bytes() == before
+    with pytest.raises(StoreError, match=r"^there are no results to pack in "):
+        transfer.export(tmp_path / "mistyped", tmp_path / "none.tar.gz")
+    assert not (tmp_path / "none.tar.gz").exists()
+
+
 def test_packing_needs_no_accounting(here, tmp_path):
     """A bare GPU node has neither dp-accounting nor pandas, and sends its results all the same."""
     script = """

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import gzip
 import io
+import os
 import re
 import tarfile
 import tempfile
@@ -51,9 +52,14 @@ def export(folder: Path, archive: Path) -> int:
     The same results give the same bytes: an entry says neither who packed it nor when.
 
     Raises:
-        StoreError: the archive cannot be written.
+        StoreError: there are no results, something is at the archive's place, or it cannot be
+            written.
     """
     files, packed = _files(folder), io.BytesIO()
+    if not files:
+        raise StoreError(f"there are no results to pack in {folder}")
+    if os.path.lexists(archive):
+        raise StoreError(f"{archive} is there already: name another file, or remove it first")
     with tarfile.open(fileobj=packed, mode="w") as tar:
         for path in files:
             entry = tarfile.TarInfo(path.relative_to(folder).as_posix())

@@ -107,6 +107,8 @@ def witness_of(features: SyntheticFeatures, basis: Basis) -> Float[np.ndarray, "
 
 def check_place(path: Path) -> None:
     """Raise DataError unless a model can be written there: known before it is trained."""
+    if path.is_dir():
+        raise DataError(f"{path}: cannot be written (it is a folder)")
     with _writing(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         tempfile.TemporaryFile(dir=path.parent).close()
