@@ -21,11 +21,9 @@
 # can afford. Keep its share of examples in a batch, its epochs and its clipping norm, compute your
 # own noise, and search the learning rate, which costs privacy unless the data are public.
 #
-# For MNIST at 1 take the row for 3 with more noise: the row for 1 is only the best that is stored,
-# and no search was made for it. Rows on features built from synthetic images are of [the
-# recipe](08_leaderboard.ipynb). `dpstudy recipe` differs from them in one setting: it always
-# whitens with the exponent 0.4. Which of the four remedies helps, and where, stands
-# [below](how-to-choose).
+# Rows on features built from synthetic images are of [the recipe](08_leaderboard.ipynb). `dpstudy
+# recipe` differs from them in one setting: it always whitens with the exponent 0.4. Which of the
+# four remedies helps, and where, stands [below](how-to-choose).
 
 # %% tags=["parameters", "remove-input"]
 profile = "stored"  # of what is stored, whatever the profile
@@ -37,9 +35,6 @@ from dpstudy.papers import claims
 
 settings = rows.settings()
 guide.starting_points(settings)
-
-# %% tags=["remove-input"]
-guide.ahead_if_stopped(settings)
 
 # %% tags=["remove-input"]
 guide.ahead_with_fewer_seeds(settings)

@@ -384,7 +384,7 @@ def test_noise_counts_over_the_proven_sensitivity():
         ({"delta": 1.0}, r"delta must be in \(0, 1\), got 1.0"),
         ({"sampling_probability": 0.0}, r"sampling probability must be in \(0, 1\], got 0.0"),
         ({"sampling_probability": 1.5}, r"sampling probability must be in \(0, 1\], got 1.5"),
-        ({"steps": -1}, "steps must be >= 0, got -1"),
+        ({"steps": -1}, "steps must be at least 0, got -1"),
         ({"steps": 1.5}, "steps must be a whole number, got 1.5"),
         ({"accountant": "rpd"}, "unknown accountant 'rpd'; one of: pld, rdp, rdp-2019"),
     ],
@@ -403,12 +403,12 @@ def test_bad_input_names_the_field_and_the_value(change, message):
     [
         (lambda: sampling_probability_of(examples=100, batch=101), "at most the 100 examples"),
         (lambda: sampling_probability_of(examples=100, batch=0), "batch must be at least 1, got 0"),
-        (lambda: accounting.check_epochs(0), "epochs must be at least 1, got 0"),
+        (lambda: accounting.whole("epochs", 0, least=1), "epochs must be at least 1, got 0"),
         (lambda: effective_noise_multiplier(1.0, 0.0), "sensitivity must be > 0, got 0.0"),
         (lambda: zcdp_epsilon(-1.0, 1e-5), "rho must be >= 0"),
         (lambda: gdp_epsilon(-1.0, 1e-5), "mu must be >= 0"),
         (lambda: calibrated(0.0), "epsilon must be > 0 and finite, got 0.0"),
-        (lambda: calibrated(3.0, steps=0), "steps must be at least 1 to calibrate noise, got 0"),
+        (lambda: calibrated(3.0, steps=0), "steps must be at least 1, got 0"),
         (
             lambda: calibrated(0.1, accountant="rdp-2019"),
             "epsilon 0.1 cannot be certified by rdp-2019",

@@ -238,7 +238,7 @@ def test_a_budget_stops_cleanly_and_a_second_call_changes_no_number(tmp_path, un
     )
     assert (outcome.stored, outcome.already, outcome.unfinished) == ([], 0, 2)
     assert stored(tmp_path) == {}
-    assert len(kept_checkpoints(tmp_path)) == 1
+    assert kept_checkpoints(tmp_path)
     seen = []
     outcome = campaign.train_missing(seeds(2), tmp_path, report=seen.append)
     assert (len(outcome.stored), outcome.unfinished) == (2, 0)

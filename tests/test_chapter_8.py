@@ -18,15 +18,15 @@ pytestmark = pytest.mark.usefixtures("of_the_study")
 
 says = said_by("08_leaderboard")
 ROOT = Path(__file__).parents[1]
-CIFAR, FASHION = "cifar-10", "fashion-mnist"
+CIFAR, FASHION, MNIST = "cifar-10", "fashion-mnist", "mnist"
 
 # Medians of five seeds that the recipe was built to reach.
 FLOORS = {
     ("cifar-10", 3.0): 0.76,
     ("cifar-10", 1.0): 0.70,
     ("fashion-mnist", 3.0): 0.905,
-    ("mnist", 3.0): 0.988,
 }
+FLOOR_MISSED = 0.988  # MNIST, at 3: set with the others, before the runs
 
 
 @cache
@@ -39,8 +39,7 @@ def reached(dataset, epsilon):
 @pytest.mark.parametrize(("dataset", "epsilon"), FLOORS)
 def test_the_recipe_reaches_its_floors(dataset, epsilon):
     accuracy = reached(dataset, epsilon)
-    if len(accuracy) < 5:
-        pytest.skip(f"{len(accuracy)} of 5 seeds are stored")
+    assert len(accuracy) == 5
     assert accuracy.median() >= FLOORS[dataset, epsilon]
 
 
@@ -77,6 +76,19 @@ def test_what_the_recipe_reaches_on_fashion_mnist():
     at = medians(FASHION)
     says(f"the recipe has {at[3.0]} % at 3, where {published(FASHION, 3.0)} % are published.")
     says(f"it has {at[1.0]}, {at[2.0]} and {at[8.0]} % at 1, 2 and 8.")
+
+
+def test_on_mnist_the_recipe_misses_its_floor():
+    at = medians(MNIST)
+    says(f"On MNIST it has {at[1.0]}, {at[2.0]}, {at[3.0]} and {at[8.0]} % at 1, 2, 3 and 8.")
+    says(f"That of 3 is less than the {100 * FLOOR_MISSED:.1f} % that we set as its floor, and")
+    says(f"and than the {published(MNIST, 3.0)} % that others publish;")
+    assert float(at[3.0]) < 100 * FLOOR_MISSED
+    linear = Line(readings.read(find("losing-less-linear"), dataset=MNIST), "composite")
+    assert len(linear.accuracy) == 5
+    spent = linear.value("epsilon_pld")
+    says(f"composite loss has {percent(linear.accuracy.median())} % at {spent:.2f}.")
+    assert reached(MNIST, 3.0).max() < FLOOR_MISSED < float(published(MNIST, 3.0)) / 100
 
 
 def test_what_the_recipe_costs():

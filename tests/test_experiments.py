@@ -34,7 +34,7 @@ from dpstudy.papers.tempered_sigmoids import searches
 from dpstudy.papers.tempered_sigmoids.experiments import BASE
 from dpstudy.papers.tempered_sigmoids.published import (
     BEST_TRIPLETS,
-    CLAIMS,
+    EPSILONS,
     LATER_TUTORIAL,
     NUMBERS,
     TECHNIQUES,
@@ -271,7 +271,7 @@ def test_positions_become_settings():
 @pytest.mark.parametrize("dataset", tempered.EPOCHS)
 def test_all_that_is_searched_is_calibrated_to_the_quoted_epsilon(dataset):
     """What the noise costs is asked in `test_noise`."""
-    quoted = {c.dataset: c.epsilon for c in CLAIMS}[dataset]
+    quoted = EPSILONS[dataset]
     for batch, epochs in itertools.product(tempered.BATCHES, tempered.EPOCHS[dataset]):
         run = vary(BASE[dataset], batch=batch, epochs=epochs)
         assert tempered.calibrated(run) == at_epsilon(quoted, run)

@@ -103,20 +103,6 @@ def test_fewer_seeds_are_named_where_they_are_ahead():
         assert any(part.startswith(begins) for part in said.split("; ")) == ahead
 
 
-def test_a_run_that_is_stopped_counts_with_the_epoch_where_its_epsilon_ends():
-    parts = guide.ahead_if_stopped(stored()).text.removesuffix(".").split("; ")
-    said = r"(.+) at ε = (.+): (.+)% after epoch (\d+) of .+ \(([^:]+): (.+)\)"
-    for shown, wanted, percent, epoch, name, variant in (re.match(said, p).groups() for p in parts):
-        dataset = next(key for key, value in DATASETS.items() if value == shown)
-        curves = line(name, dataset, variant).own.curves
-        within = curves[curves.epsilon_pld <= float(wanted)]
-        assert within.epoch.max() == int(epoch) < curves.epoch.max()
-        last = within[within.epoch == int(epoch)].test_accuracy
-        assert len(last) >= 3 and f"{100 * last.mean():.1f}" == percent
-        row = guide.starting_points(stored()).data.set_index(["dataset", "wanted ε"])
-        assert last.mean() > row.loc[(shown, float(wanted)), "mean"]
-
-
 def test_gains_are_those_of_the_ledger():
     said = guide.choices(study_ledger()).data.set_index("choice")["points of accuracy gained"]
     low, high = above(

@@ -184,7 +184,7 @@ def test_any_noise_has_a_bound_below_what_is_proven(sigma):
         ({"noise_multiplier": 0.0}, "noise multiplier must be > 0"),
         ({"noise_multiplier": math.nan}, "noise multiplier must be > 0"),
         ({"delta": 1.0}, "delta must be in"),
-        ({"epochs": [-1]}, "epochs must be >= 0"),
+        ({"epochs": [-1]}, "epochs must be at least 0"),
         ({"epochs": [0.5]}, "epochs must be a whole number"),
     ],
 )

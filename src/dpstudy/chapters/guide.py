@@ -99,47 +99,6 @@ def ahead_with_fewer_seeds(found: Sequence[Setting]) -> Note | None:
     return Note(title, "; ".join(said) + ".") if said else None
 
 
-def ahead_if_stopped(found: Sequence[Setting]) -> Note | None:
-    """Name what would be ahead of a starting point if runs with more epsilon were stopped at it."""
-    said = []
-    for dataset in _datasets(found):
-        for epsilon in WANTED:
-            sure = best(found, dataset, epsilon)
-            stopped = [
-                (*mean_and_epoch, one)
-                for one in found
-                if one.run.dataset.name == dataset
-                and not one.run.dataset.held_out
-                and len(one.runs) >= LEAST_SEEDS
-                and (one.proven or 0) > ABOUT[1] * epsilon
-                and (mean_and_epoch := _stopped_at(one, epsilon)) is not None
-            ]
-            mean, epoch, one = max(stopped, key=lambda of: of[0], default=(0, 0, None))
-            if sure is not None and mean > sure.accuracy.mean():
-                said.append(
-                    f"{DATASETS[dataset]} at ε = {epsilon:g}: {mean:.1%} after epoch {epoch} of "
-                    f"{one.run.epochs} with {_in_words(one)}"
-                )
-    title = "Ahead if a run with more ε is stopped at this one"
-    return Note(title, "; ".join(said) + ".") if said else None
-
-
-def _stopped_at(one: Setting, epsilon: float) -> tuple[float, int] | None:
-    """Return the mean accuracy at the last epoch within an epsilon, and which; None if none is."""
-    curves = [result.curve for result in one.results]
-    spent = one.results[0].epsilon.get("pld", [])
-    within = [
-        epoch
-        for epoch, value in zip(curves[0]["epoch"], spent, strict=False)
-        if value is not None and value <= epsilon
-    ]
-    # A curve may begin before the first step, or after the first epoch.
-    at = [dict(zip(curve["epoch"], curve["test_accuracy"], strict=True)) for curve in curves]
-    if not within or any(within[-1] not in accuracies for accuracies in at):
-        return None
-    return sum(accuracies[within[-1]] for accuracies in at) / len(at), within[-1]
-
-
 def choices(judged: Ledger) -> Table:
     """Return what each choice gains in points, by dataset, where a fair comparison is stored."""
     data = pd.DataFrame(

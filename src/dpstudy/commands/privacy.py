@@ -37,7 +37,7 @@ def _steps(examples: int, batch: int, epochs: int) -> dict[str, Any]:
     from dpstudy.privacy import accounting
 
     probability = accounting.sampling_probability_of(examples=examples, batch=batch)
-    steps = accounting.check_epochs(epochs) * steps_per_epoch(examples, batch)
+    steps = accounting.whole("epochs", epochs, least=1) * steps_per_epoch(examples, batch)
     return {"sampling_probability": probability, "steps": steps}
 
 

@@ -171,9 +171,7 @@ def noise_multiplier_for(
     if not (epsilon > 0 and math.isfinite(epsilon)):
         raise UserError(f"epsilon must be > 0 and finite, got {epsilon}")
     _check_run(sampling_probability, 1.0, delta, accountant, release_noise)
-    steps = whole("steps", steps)
-    if steps == 0:
-        raise UserError("steps must be at least 1 to calibrate noise, got 0")
+    steps = whole("steps", steps, least=1)
     check_range(sampling_probability, 1.0, steps)
     if release_noise is not None:
         most = _most_noise(release_noise)
@@ -194,19 +192,11 @@ def sampling_probability_of(*, examples: int, batch: int) -> float:
     Raises:
         UserError: a batch larger than the data set, or either below 1.
     """
-    for name, value in (("examples", examples), ("batch", batch)):
-        if whole(name, value) < 1:
-            raise UserError(f"{name} must be at least 1, got {value}")
+    whole("examples", examples, least=1)
+    whole("batch", batch, least=1)
     if batch > examples:
         raise UserError(f"batch must be at most the {examples} examples, got {batch}")
     return batch / examples
-
-
-def check_epochs(epochs: int) -> int:
-    """Return `epochs`, or raise UserError where it is not a whole number of at least 1."""
-    if not isinstance(epochs, int) or epochs < 1:
-        raise UserError(f"epochs must be at least 1, got {epochs}")
-    return epochs
 
 
 def effective_noise_multiplier(noise_std: float, sensitivity: float) -> float:
@@ -443,12 +433,12 @@ def check_positive(name: str, value: float) -> None:
         raise UserError(f"{name} must be finite, got {value}")
 
 
-def whole(name: str, value: int) -> int:
-    """Return a whole number of at least 0, or raise UserError that names it."""
+def whole(name: str, value: int, least: int = 0) -> int:
+    """Return a whole number that is not below `least`, or raise UserError that names it."""
     try:
         whole = operator.index(value)
     except TypeError:
         raise UserError(f"{name} must be a whole number, got {value!r}") from None
-    if whole < 0:
-        raise UserError(f"{name} must be >= 0, got {value}")
+    if whole < least:
+        raise UserError(f"{name} must be at least {least}, got {value}")
     return whole
