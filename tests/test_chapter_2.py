@@ -171,10 +171,21 @@ def test_the_network_matters_more_on_cifar_10():
         assert len(at_3.accuracy) == 2 and at_3.value("epsilon_pld") == pytest.approx(3, abs=1e-3)
         ends[name] = f"{100 * at_3.accuracy.median():.2f}"
     says(f"it ends at {ends['relu']} % and tanh at {ends['tanh']} %, with two seeds each.")
+    elsewhere = {
+        name: line("cifar-10-rates", CIFAR, f"{name}, epsilon 3, network of Losing less")
+        for name in ("relu", "tanh")
+    }
+    for one in elsewhere.values():
+        assert len(one.accuracy) == 2 and one.value("epsilon_pld") == pytest.approx(3, abs=1e-3)
+        assert {result.run.optimizer.learning_rate for _, result in one.own.found} == {4}
+    says(
+        f"the rate of 4 takes relu to {percent(elsewhere['relu'].accuracy.median())} and tanh to "
+        f"{percent(elsewhere['tanh'].accuracy.median())} at ε = 3; at rate 1,"
+    )
     there = Line(readings.read(find("losing-less-figure-3"), dataset=CIFAR), "cross-entropy")
     assert {result.run.network.activation for _, result in there.own.found} == {TANH}
-    says(f"has {percent(there.accuracy.median())} with tanh at ε = ")
-    says(f"with tanh at ε = {there.value('epsilon_pld'):.2f}, at settings")
+    assert {result.run.optimizer.learning_rate for _, result in there.own.found} == {1}
+    says(f"tanh has {percent(there.accuracy.median())} at ε = {there.value('epsilon_pld'):.2f}, ")
     assert there.accuracy.min() > float(ends["relu"]) / 100
 
 
@@ -387,17 +398,17 @@ def stored():
 
 def test_how_to_read_says_what_the_runs_were_trained_on():
     page = (ROOT / "book" / "how_to_read.md").read_text()
-    assert "A run was trained on CPU cores or on an NVIDIA H200;" in page
+    assert "A run was trained on CPU cores or on an NVIDIA H100 or H200;" in page
     devices = {one["provenance"]["device"] for one in stored()}
     others = {device for device in devices if "cpu" not in device.lower()}
-    assert devices > others == {"1 x NVIDIA H200 (gpu)"}
+    assert devices > others == {"1 x NVIDIA H200 (gpu)", "1 x NVIDIA H100 80GB HBM3 (gpu)"}
 
 
 def test_how_to_rerun_says_how_much_faster_an_accelerator_is():
     page = " ".join((ROOT / "book" / "how_to_rerun.md").read_text().split())
     assert "took a minute for its 30 epochs on an NVIDIA H200 that three programs shared" in page
     assert "and an hour or two on a CPU core." in page
-    minutes = {"gpu": [], "1 x CPU": []}
+    minutes = {"H200": [], "1 x CPU": []}
     for one in stored():
         network = one["run"].get("network", {}).get("kind")
         if network == "tempered-cifar" and len(one["curve"]["epoch"]) == 31:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from dpstudy.commands import stopping  # the first, for Ctrl-C while the others load
 
 # isort: split
+import collections
 import itertools
 import json
 import math
@@ -19,11 +20,13 @@ import click
 
 from dpstudy.commands import audit, data, privacy, recipe, results
 from dpstudy.commands.shell import (
+    EXIT_DAMAGED,
     EXIT_INTERRUPTED,
     EXIT_MISTAKE,
     Group,
     complain,
     one_line,
+    say,
 )
 from dpstudy.errors import UserError
 
@@ -201,7 +204,7 @@ def run(
     """
     from dpstudy.parts import images as datasets
 
-    if not experiments and not missing:
+    if not (experiments or missing or dry_run):
         raise click.UsageError("name an EXPERIMENT (see `dpstudy list`), or give --missing")
     chosen = _chosen(experiments or ("all",), dataset)
     seconds = parse_budget(budget)
@@ -210,14 +213,14 @@ def run(
     for option, value in (("workers", workers), ("cohort", cohort)):
         if value is not None and value < 1:
             raise UserError(f"{option} must be at least 1, got {value}")
-    waiting = []
+    waiting, damaged = [], False
     for experiment, runs in work:
-        stored = _stored(profile, runs)
+        stored, errors = _stored(profile, runs)
+        damaged |= errors > 0
         left = [one for one in runs if one.identity not in stored]
         waiting += left
         if dry_run:
-            for one in left:
-                click.echo(f"{experiment.name}  {one.identity}  {json.dumps(one.to_dict())}")
+            _print_missing(experiment, left, wanted)
     if dry_run:
         return
     later = [name for experiment in chosen for name, _ in experiment.undecided(**wanted)]
@@ -229,13 +232,24 @@ def run(
 
         devices.one_device_a_core()
         workers = workers or _workers_for(sum(len(runs) for _, runs in work), profile)
-        if workers == 1 or not (waiting or later):
-            _train(chosen, wanted, seconds, most=cohort)
-            return
-    from dpstudy.lab import workers as cluster
+    if scheduler is None and (workers == 1 or not (waiting or later)):
+        _train(chosen, wanted, seconds, most=cohort)
+    else:
+        from dpstudy.lab import workers as cluster
 
-    with cluster.connect(scheduler, workers) as client:
-        _train(chosen, wanted, seconds, client, cohort)
+        with cluster.connect(scheduler, workers) as client:
+            _train(chosen, wanted, seconds, client, cohort)
+    if damaged:
+        raise SystemExit(EXIT_DAMAGED)
+
+
+def _print_missing(experiment: Experiment, runs: list[Run], wanted: dict[str, Any]) -> None:
+    """Print the runs that are missing, and how many a search will choose once these are stored."""
+    for one in runs:
+        click.echo(f"{experiment.name}  {one.identity}  {json.dumps(one.to_dict())}")
+    later = collections.Counter(dataset for dataset, _ in experiment.undecided(**wanted))
+    for dataset, count in later.items():
+        click.echo(f"{experiment.name}  {dataset}: {_count(count, 'run')} more, not chosen yet")
 
 
 def _workers_for(runs: int, profile: str) -> int:
@@ -257,7 +271,7 @@ def _workers_for(runs: int, profile: str) -> int:
 def _chosen(names: tuple[str, ...], dataset: str | None) -> list[Experiment]:
     from dpstudy.papers import EXPERIMENTS, find
 
-    if names != ("all",):
+    if "all" not in names:
         return [find(name) for name in dict.fromkeys(names)]
     having = [e for e in EXPERIMENTS.values() if dataset is None or dataset in e.datasets]
     if not having:
@@ -266,14 +280,14 @@ def _chosen(names: tuple[str, ...], dataset: str | None) -> list[Experiment]:
     return having
 
 
-def _stored(profile: str, runs: list[Run]) -> set[str]:
-    """Return the identities of intact results; name the damaged files that stand in `runs`' way."""
+def _stored(profile: str, runs: list[Run]) -> tuple[set[str], int]:
+    """Return the identities of intact results, and name and count those that are damaged."""
     from dpstudy.lab import store
 
     good, errors = store.read_all(store.runs_folder(profile), [run.identity for run in runs])
     for error in errors:
         complain(f"{error}; to train the run again, remove this file first")
-    return set(good)
+    return set(good), len(errors)
 
 
 def _train(
@@ -351,6 +365,7 @@ def _count(number: int, noun: str) -> str:
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.option("--store", "keep", is_flag=True, help="Store the outcomes with the results.")
 @click.option("--list", "list_names", is_flag=True, help="Print the names of all, and stop.")
+@stopping.terminated_as_by_ctrl_c()
 def theorems(names: tuple[str, ...], as_json: bool, keep: bool, list_names: bool) -> None:
     """Search the papers' propositions for counterexamples.
 
@@ -358,21 +373,24 @@ def theorems(names: tuple[str, ...], as_json: bool, keep: bool, list_names: bool
     What they say, and what would refute them, is in the book's chapter on propositions.
     """
     from dpstudy.chapters.statements import STATEMENTS, find
+    from dpstudy.lab import records, store
     from dpstudy.propositions import storing
 
     if list_names:
         click.echo("\n".join(STATEMENTS))
         return
+    statements = [find(name) for name in dict.fromkeys(names or STATEMENTS)]
+    if keep:
+        store.check_writable(records.folder(storing.KIND))
     rows = []
-    for statement, outcome, seconds in storing.run(map(find, dict.fromkeys(names or STATEMENTS))):
-        rows.append(storing.content(statement, outcome))
+    for statement, outcome, seconds in storing.run(statements):
+        rows.append(row := storing.content(statement, outcome))
         if keep:
             storing.keep(statement, outcome, seconds)
+        if not as_json:
+            say(f"{row['verdict']:12}  {row['statement']}: {row['finding']}")
     if as_json:
         click.echo(json.dumps(rows, indent=2))
-        return
-    for row in rows:
-        click.echo(f"{row['verdict']:12}  {row['statement']}: {row['finding']}")
 
 
 stopping.loaded()

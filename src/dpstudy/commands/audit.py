@@ -6,12 +6,16 @@ import json
 
 import click
 
+from dpstudy.commands import stopping
+from dpstudy.commands.shell import say
+
 
 @click.command()
 @click.argument("names", nargs=-1, metavar="[NAME…]")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.option("--store", "keep", is_flag=True, help="Store the outcomes with the results.")
 @click.option("--list", "list_names", is_flag=True, help="Print the names of all audits, and stop.")
+@stopping.terminated_as_by_ctrl_c()
 def audit(names: tuple[str, ...], as_json: bool, keep: bool, list_names: bool) -> None:
     """Bound from below what each mechanism gives away.
 
@@ -21,21 +25,24 @@ def audit(names: tuple[str, ...], as_json: bool, keep: bool, list_names: bool) -
     import time
 
     from dpstudy.chapters.audits import AUDITS, carry_out, find
-    from dpstudy.lab import records
+    from dpstudy.lab import records, store
 
     if list_names:
         click.echo("\n".join(AUDITS))
         return
+    audits = [find(name) for name in dict.fromkeys(names or AUDITS)]
+    if keep:
+        for kind in {one.kind for one in audits}:
+            store.check_writable(records.folder(kind))
     done, started = [], time.monotonic()
-    for one, content in carry_out(map(find, dict.fromkeys(names or AUDITS))):
-        done.append((one, content))
+    for one, content in carry_out(audits):
+        done.append(content)
         seconds, started = time.monotonic() - started, time.monotonic()
         if keep:
             versions = records.provenance(seconds, "scipy", "dp-accounting", "jax-privacy")
             path = records.folder(one.kind) / f"{one.name}.json"
             records.write(path, one.kind, content | {"provenance": versions})
+        if not as_json:
+            say(one.line(content))
     if as_json:
-        click.echo(json.dumps([content for _, content in done], indent=2))
-        return
-    for one, content in done:
-        click.echo(one.line(content))
+        click.echo(json.dumps(done, indent=2))

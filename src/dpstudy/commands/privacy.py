@@ -126,11 +126,11 @@ def noise(
             values[name] = accounting.noise_multiplier_for(
                 wanted, **what, delta=delta, accountant=name
             )
-        except UserError:
-            # An older accountant may be unable to certify what the tightest one can.
-            if name == "pld":
-                raise
-            values[name] = None
+        except UserError as error:
+            # One accountant may be unable to certify what another can.
+            values[name], reason = None, error
+    if all(value is None for value in values.values()):
+        raise reason
     if as_json:
         click.echo(json.dumps({**what, "epsilon": wanted, "delta": delta, **values}))
         return

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 @click.option("--epsilon", type=float, required=True, help="The ε to spend, at δ = 1e-5.")
 @click.option(
     "--seed",
-    type=int,
+    type=click.IntRange(0, 2**31 - 1),
     default=0,
     show_default=True,
     help="Of features, batches and noise. Keep it secret where the images are: it draws the noise.",
@@ -51,9 +51,9 @@ def recipe(dataset: str, epsilon: float, seed: int, path: Path | None, as_json: 
     from dpstudy.privacy.run_epsilon import epsilon_curve
 
     started = time.monotonic()
-    run = recipe_at(dataset, epsilon, seed)
     if path is not None:
         model.check_place(path)
+    run = recipe_at(dataset, epsilon, seed)
     trained, accuracy = _train(run)
     said = {
         "dataset": dataset,

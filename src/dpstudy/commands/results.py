@@ -32,6 +32,8 @@ def verify_results() -> None:
     from dpstudy.lab import choices, records, store
 
     folder = store.results_folder()
+    if not folder.is_dir():
+        raise store.StoreError(f"there are no results in {folder}")
     good, errors = 0, []
     for place in (store.runs_folder(), folder / "repeats"):
         found, damaged = store.read_all(place)
@@ -67,6 +69,8 @@ def merge(file: Path) -> None:
     from dpstudy.lab import store, transfer
 
     merged = transfer.merge(store.results_folder(), file)
+    if not (merged.added or merged.already or merged.refused):
+        raise store.StoreError(f"{file}: holds no results of this study")
     for line in merged.refused:
         complain(f"left out: {line}")
     ignored = f", {merged.ignored} other files ignored" if merged.ignored else ""

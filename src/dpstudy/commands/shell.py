@@ -9,6 +9,7 @@ import sys
 from typing import Any
 
 import click
+from tqdm import tqdm
 
 from dpstudy.commands import stopping
 from dpstudy.errors import UserError
@@ -21,8 +22,11 @@ class Group(click.Group):
 
     def __call__(self, *args: Any, **options: Any) -> Any:
         """Be the program that this process was started for: see `main`."""
-        for stream in (sys.stdout, sys.stderr):
-            if isinstance(stream, io.TextIOWrapper):  # None where it was closed
+        for name in ("stdout", "stderr"):
+            stream = getattr(sys, name)
+            if stream is None:  # It was closed, and a progress bar would stumble over that.
+                setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115
+            elif isinstance(stream, io.TextIOWrapper):
                 stream.reconfigure(errors="replace")  # not every terminal knows Greek
         stopping.begin()
         try:
@@ -30,6 +34,9 @@ class Group(click.Group):
         finally:
             stopping.handle(stopping.at_once)
             _let_go_of_output()
+            if stopping.asked():
+                # Tidying up under threads that still compute can crash, after the last line.
+                os._exit(EXIT_INTERRUPTED)
 
     def main(self, *args: Any, standalone_mode: bool = True, **options: Any) -> Any:
         """Run the command line; see the module's documentation."""
@@ -46,11 +53,14 @@ class Group(click.Group):
         except OSError as error:
             complain(f"cannot use {error.filename or 'the output'}: {error.strerror or error}")
             sys.exit(EXIT_MISTAKE)
-        except Exception:
-            if not stopping.asked():
+        except Exception as error:
+            if stopping.asked():
+                complain("stopped")
+                sys.exit(EXIT_INTERRUPTED)
+            if not (isinstance(error, RuntimeError) and "initialize backend" in str(error)):
                 raise
-            complain("stopped")
-            sys.exit(EXIT_INTERRUPTED)
+            complain(f"JAX_PLATFORMS is {os.environ.get('JAX_PLATFORMS')}: {one_line(error)}")
+            sys.exit(EXIT_MISTAKE)
         sys.exit(code)
 
     def parse_args(self, context: click.Context, args: list[str]) -> list[str]:
@@ -69,7 +79,7 @@ class Group(click.Group):
         return super().resolve_command(context, args)
 
 
-def one_line(error: UserError | click.ClickException) -> str:
+def one_line(error: Exception) -> str:
     """Return an error as one line, and where to read on if click found it."""
     if not isinstance(error, click.ClickException):
         return " ".join(str(error).split("\n"))
@@ -82,6 +92,12 @@ def complain(line: str) -> None:
     """Print one line on standard error, if it takes any."""
     with contextlib.suppress(OSError):
         click.echo(f"dpstudy: {line}", err=True)
+
+
+def say(line: str) -> None:
+    """Print one line while a progress bar is under way."""
+    with tqdm.external_write_mode():
+        click.echo(line)
 
 
 def _let_go_of_output() -> None:

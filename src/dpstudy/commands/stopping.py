@@ -1,20 +1,26 @@
 """Ctrl-C: one line and exit code 130, whenever it comes.
 
 While modules load, and once a command is done, the process ends where it is. In between the first
-Ctrl-C raises KeyboardInterrupt, so that a command puts things in order, and another one ends that.
+Ctrl-C raises KeyboardInterrupt, so that a command puts things in order, and another one ends that,
+also while the first waits for a computation that Python has no say in.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
+import select
 import signal
 import sys
+import threading
 from collections.abc import Iterator
 from types import FrameType
 from typing import Any
 
 EXIT_INTERRUPTED = 130
+
+# How long a computation may keep the first Ctrl-C waiting before a line says so, in seconds.
+_PATIENCE = 1.0
 
 _asked = False
 
@@ -26,9 +32,13 @@ def asked() -> bool:
 
 def at_once(number: int, frame: FrameType | None) -> None:
     """End the process. What is being written never had its final name yet."""
-    with contextlib.suppress(OSError):
-        os.write(2, b"dpstudy: stopped\n")
+    _say("stopped")
     os._exit(EXIT_INTERRUPTED)
+
+
+def _say(line: str) -> None:
+    with contextlib.suppress(OSError):
+        os.write(2, f"dpstudy: {line}\n".encode())
 
 
 def in_order(number: int, frame: FrameType | None) -> None:
@@ -52,6 +62,24 @@ def begin() -> None:
     """From here on a command is under way."""
     sys.unraisablehook = _unraisable
     handle(in_order)
+    if signal.getsignal(signal.SIGINT) is in_order:
+        heard, wakeup = os.pipe()
+        os.set_blocking(wakeup, False)
+        signal.set_wakeup_fd(wakeup, warn_on_full_buffer=False)
+        threading.Thread(target=_listen, args=(heard,), daemon=True).start()
+
+
+def _listen(heard: int) -> None:
+    """End the process at the second signal, even while the main thread is deaf.
+
+    Python hands a signal to its handler between two instructions of its own, and a decomposition
+    of a large matrix is one of them.
+    """
+    os.read(heard, 1)
+    if not select.select([heard], [], [], _PATIENCE)[0] and not _asked:
+        _say("stopping at the end of this computation; Ctrl-C again stops at once")
+    os.read(heard, 1)
+    at_once(signal.SIGINT, None)
 
 
 def _unraisable(what: Any) -> None:

@@ -7,6 +7,7 @@ had never stopped. A finished run is stored at once and its checkpoint removed.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import math
 import time
@@ -321,7 +322,8 @@ def _keep_compiled_programs() -> None:
     `$JAX_COMPILATION_CACHE_DIR` names another place.
     """
     if jax.config.jax_compilation_cache_dir is None:
-        jax.config.update("jax_compilation_cache_dir", str(files.cache_folder() / "compiled"))
+        with contextlib.suppress(UserError):  # This user has no home, and no cache.
+            jax.config.update("jax_compilation_cache_dir", str(files.cache_folder() / "compiled"))
 
 
 def _result(begun: Begun, index: int, fingerprint: str) -> Result:

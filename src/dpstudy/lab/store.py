@@ -18,6 +18,7 @@ import json
 import os
 import platform
 import subprocess
+import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -155,6 +156,19 @@ def write(folder: Path, result: Result) -> Path:
         raise StoreError(f"could not store {path}: {problem}")
     write_sealed(path, content)
     return path
+
+
+def check_writable(folder: Path) -> None:
+    """Make sure that results can be stored in a folder, before they are computed.
+
+    Raises:
+        StoreError: they cannot.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        tempfile.TemporaryFile(dir=folder).close()
+    except OSError as error:
+        raise StoreError(f"could not store in {folder}: {error.strerror or error}") from error
 
 
 def write_sealed(path: Path, content: dict[str, Any]) -> None:

@@ -5,21 +5,21 @@ from __future__ import annotations
 from dpstudy.errors import check_known
 from dpstudy.lab.experiment import Experiment
 from dpstudy.papers.across import factorial, leaderboard, recipe_parts, recipe_search
-from dpstudy.papers.backpropagation_clipping import experiments as backpropagation_clipping
-from dpstudy.papers.losing_less import experiments as losing_less
-from dpstudy.papers.tanh_filter import experiments as tanh_filter
+from dpstudy.papers.backpropagation_clipping.experiments import EXPERIMENTS as CLIPPING
+from dpstudy.papers.losing_less.experiments import EXPERIMENTS as LOSS
+from dpstudy.papers.tanh_filter.experiments import EXPERIMENTS as FILTER
 from dpstudy.papers.tempered_sigmoids import cifar_10, searches
-from dpstudy.papers.tempered_sigmoids import experiments as tempered_sigmoids
+from dpstudy.papers.tempered_sigmoids.experiments import EXPERIMENTS as SIGMOIDS
 
 EXPERIMENTS: dict[str, Experiment] = {
     experiment.name: experiment
     for experiment in (
-        *tempered_sigmoids.EXPERIMENTS,
+        *SIGMOIDS,
         *cifar_10.EXPERIMENTS,
         *searches.SEARCHES,
-        *backpropagation_clipping.EXPERIMENTS,
-        *tanh_filter.EXPERIMENTS,
-        *losing_less.EXPERIMENTS,
+        *CLIPPING,
+        *FILTER,
+        *LOSS,
         *leaderboard.EXPERIMENTS,
         *factorial.EXPERIMENTS,
         *recipe_search.EXPERIMENTS,

