@@ -10,6 +10,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tarfile
 import time
 
 import click
@@ -249,6 +250,13 @@ def test_no_data_and_no_network_is_one_line_with_the_remedies():
     assert mistake("data", "verify", "mnist").startswith("mnist is not on this machine")
 
 
+def test_a_data_folder_that_is_not_there_is_one_line(monkeypatch, tmp_path):
+    """Not a download of what the reader has elsewhere."""
+    monkeypatch.setenv("DPSTUDY_DATA", str(tmp_path / "dta"))
+    said = f"DPSTUDY_DATA is {tmp_path / 'dta'}, and there is no such folder"
+    assert mistake("data", "fetch", "mnist") == said
+
+
 def test_a_full_disk_is_one_line(tiny, results, monkeypatch):
     def full(*arguments):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
@@ -414,6 +422,27 @@ def test_ctrl_c_at_any_time_is_130_and_no_stack_trace(tmp_path, module, when):
     assert done.returncode == 130
     assert done.stdout == ""
     assert {*done.stderr.splitlines()} - {""} == {"dpstudy: stopped"}
+
+
+DEAF = """
+import hashlib, threading
+def again():
+    for _ in range(2):
+        time.sleep(1.5)
+        os.kill(os.getpid(), signal.SIGINT)
+threading.Thread(target=again, daemon=True).start()
+hashlib.pbkdf2_hmac("sha256", b"", b"", 10**9)
+"""
+
+
+def test_a_second_ctrl_c_ends_a_computation_that_hears_none(tmp_path):
+    (tmp_path / "dp_accounting.py").write_text(CTRL_C + DEAF)
+    done = started("epsilon", *MNIST, "--noise", "1.23", first=tmp_path)
+    assert (done.returncode, done.stdout) == (130, "")
+    assert [line for line in done.stderr.splitlines() if line] == [
+        "dpstudy: stopping at the end of this computation; Ctrl-C again stops at once",
+        "dpstudy: stopped",
+    ]
 
 
 def started(*arguments, first, interrupt="SIG_DFL"):
@@ -658,6 +687,15 @@ def test_what_was_trained_twice_is_verified_too(two_results, results):
     assert (done.exit_code, str(path) in done.stderr) == (1, True)
 
 
+def test_a_folder_without_results_and_an_archive_without_any_are_one_line(results, tmp_path):
+    assert not results.exists()
+    assert mistake("results", "verify") == f"there are no results in {results}"
+    archive = tmp_path / "notes.tar.gz"
+    with tarfile.open(archive, "w:gz") as tar:
+        tar.add(__file__, arcname="notes.py")
+    assert mistake("results", "merge", str(archive)) == f"{archive}: holds no results of this study"
+
+
 def test_results_travel_from_one_folder_to_another(two_results, results, tmp_path, monkeypatch):
     archive = tmp_path / "results.tar.gz"
     assert succeeded("results", "export", str(archive)) == f"2 results packed into {archive}\n"
@@ -701,6 +739,7 @@ def test_the_smoke_profile_trains_and_stores_and_then_stores_nothing(tiny, resul
 @pytest.mark.usefixtures("no_network")
 def test_a_dry_run_prints_what_would_be_trained_and_trains_nothing(tiny, results):
     text = succeeded("run", "tiny", "--dry-run")
+    assert succeeded("run", "--dry-run") == text
     lines = [line.split("  ", 2) for line in text.splitlines()]
     assert [(name, identity) for name, identity, _ in lines] == [
         ("tiny", run.identity) for run in tiny.runs()
@@ -722,6 +761,9 @@ def test_a_damaged_file_in_the_way_of_a_run_is_named_with_the_remedy(tiny, resul
         f"dpstudy: {path}: not intact JSON (cut short or damaged); "
         "to train the run again, remove this file first\n"
     )
+    done = dpstudy("run", "tiny", "--profile", "smoke")
+    assert (done.exit_code, path.read_text()) == (1, "{")
+    assert "1 stored" in done.stdout
 
 
 @pytest.fixture

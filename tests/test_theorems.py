@@ -663,6 +663,14 @@ def test_the_command_stores_what_it_found(results):
         assert row["verdict"] == EXPECTED[row["statement"]]
 
 
+def test_what_cannot_be_stored_is_said_before_anything_is_searched(results):
+    records.folder("theorems").parent.mkdir()
+    records.folder("theorems").write_text("a file")
+    done = dpstudy(*QUICK, "--store")
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert done.stderr == f"dpstudy: could not store in {records.folder('theorems')}: File exists\n"
+
+
 def test_an_unknown_name_is_one_line_that_lists_the_names():
     done = dpstudy("bogus")
     assert done.exit_code == 2
