@@ -17,7 +17,7 @@ from dpstudy.chapters.statements import STATEMENTS
 from dpstudy.lab import records, store
 from dpstudy.ledger.claim import NO_DATASET
 from dpstudy.ledger.verdict import Verdict
-from dpstudy.page.figure import _Captioned
+from dpstudy.page.figure import Captioned
 from dpstudy.papers import EXPERIMENTS
 from dpstudy.papers.claims import CLAIMS, KEYS, ledger
 from dpstudy.papers.tempered_sigmoids.published import NUMBERS
@@ -273,7 +273,7 @@ def test_the_bars_of_the_front_page_are_the_counts(results):
 
 def test_every_rule_is_explained_on_the_page(results):
     shown = page.rule_kinds(ledger())
-    assert isinstance(shown, _Captioned)
+    assert isinstance(shown, Captioned)
     kinds = {rule.kind for _, claim in EVERY for rule in claim.rules.values()}
     assert set(shown.data["rule"]) == kinds
 

@@ -13,7 +13,7 @@ from dpstudy.ledger.claim import Claim
 from dpstudy.ledger.ledger import Entry, Ledger
 from dpstudy.ledger.rules import Rule, Statement
 from dpstudy.ledger.verdict import Verdict
-from dpstudy.page.figure import STYLES, Figure, Note, Table, _Captioned, canvas
+from dpstudy.page.figure import STYLES, Captioned, Figure, Note, Table, canvas
 from dpstudy.papers.claims import KEYS, ledger
 from dpstudy.parts.images import DATASETS
 
@@ -35,7 +35,7 @@ _CELL = "flex: 0 1 9.5em; min-width: 7em; border: 0"
 
 
 @dataclass(frozen=True, kw_only=True)
-class ClaimTable(_Captioned):
+class ClaimTable(Captioned):
     """Claims with their verdicts, the headlines open and the details folded.
 
     What was measured stands folded in each row, and remarks are footnotes; the CSV has all.
@@ -100,13 +100,14 @@ class ClaimTable(_Captioned):
             f"<ul>{found}</ul></details></th>{''.join(map(_cell, entries))}</tr>\n"
         )
 
-    def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:
-        lines = [
+    @property
+    def plain(self) -> str:
+        """A line a verdict."""
+        return "\n".join(
             " | ".join((e.id, e.rule.stated, e.outcome.shown, e.outcome.short))
             for _, entries in self._ordered
             for e in entries
-        ]
-        return {"text/html": self._repr_html_(), "text/plain": "\n".join(lines)}
+        )
 
 
 def _finding(entry: Entry) -> str:

@@ -121,8 +121,17 @@ def legend_below(figure: Canvas) -> None:
     figure.legend(named.values(), named, fontsize="small", **place)
 
 
+class Shown:
+    """What a notebook displays: as HTML, by `_repr_html_`, and where that is not read, as text."""
+
+    plain: str
+
+    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
+        return {"text/html": self._repr_html_(), "text/plain": self.plain}
+
+
 @dataclass(frozen=True, kw_only=True)
-class _Captioned:
+class Captioned(Shown):
     """What figures and tables share: a name, a caption, and numbers to download."""
 
     name: str
@@ -171,7 +180,7 @@ class _Captioned:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Figure(_Captioned):
+class Figure(Captioned):
     """A figure: an image with its text alternative, a caption and the numbers it was drawn from.
 
     Attributes:
@@ -219,12 +228,14 @@ class Figure(_Captioned):
             f'style="max-width: 100%; min-width: {narrowest:.0f}px; height: auto">\n</div>'
         )
 
-    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
-        return {"text/html": self._repr_html_(), "text/plain": f"Figure {self.name}: {self.alt}"}
+    @property
+    def plain(self) -> str:
+        """What stands for the figure in text."""
+        return f"Figure {self.name}: {self.alt}"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Table(_Captioned):
+class Table(Captioned):
     """A table whose first column heads its rows; the CSV has the numbers unrounded.
 
     Attributes:
@@ -289,13 +300,14 @@ class Table(_Captioned):
             f"<tbody>\n{body}\n</tbody></table>\n</div>"
         )
 
-    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
-        lines = [" | ".join(self._columns()), *map(" | ".join, self.shown())]
-        return {"text/html": self._repr_html_(), "text/plain": "\n".join(lines)}
+    @property
+    def plain(self) -> str:
+        """The table in text."""
+        return "\n".join([" | ".join(self._columns()), *map(" | ".join, self.shown())])
 
 
 @dataclass(frozen=True)
-class Note:
+class Note(Shown):
     """A visible remark in place of, or beside, a figure."""
 
     title: str
@@ -310,13 +322,14 @@ class Note:
             f"<p>{escape(self.text)}</p>{command}</div>"
         )
 
-    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
-        plain = "\n".join(part for part in (self.title, self.text, self.command) if part)
-        return {"text/html": self._repr_html_(), "text/plain": plain}
+    @property
+    def plain(self) -> str:
+        """The remark in text."""
+        return "\n".join(part for part in (self.title, self.text, self.command) if part)
 
 
 @dataclass(frozen=True)
-class Several:
+class Several(Shown):
     """Figures, tables or notes one below the other, such as one a dataset.
 
     Attributes:
@@ -333,9 +346,10 @@ class Several:
             shown[at] = f"<details><summary>{escape(title)}</summary>\n{shown[at]}\n</details>"
         return "\n".join(shown)
 
-    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
-        plain = [part._repr_mimebundle_()["text/plain"] for part in self.parts]
-        return {"text/html": self._repr_html_(), "text/plain": "\n\n".join(plain)}
+    @property
+    def plain(self) -> str:
+        """The parts in text. None is drawn for it, as its HTML would be."""
+        return "\n\n".join(part.plain for part in self.parts)
 
 
 def not_yet_run(name: str, command: str) -> Note:

@@ -12,7 +12,7 @@ import vl_convert
 from dpstudy.chapters.explorer import rows
 from dpstudy.chapters.explorer.chart import chart
 from dpstudy.ledger import wording
-from dpstudy.page.figure import MISSING, _Captioned
+from dpstudy.page.figure import MISSING, Captioned
 
 _EMBED = {
     "mode": "vega-lite",
@@ -26,7 +26,7 @@ _COLUMNS = ("method", "network", "settings", "accuracy", "seeds")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Explorer(_Captioned):
+class Explorer(Captioned):
     """Every stored setting, drawn as the reader picks; the CSV has all of them.
 
     Vega comes with the page, so that nothing is fetched when it is read.
@@ -43,8 +43,10 @@ class Explorer(_Captioned):
             + "\n".join(_folded(name, of) for name, of in self.data.groupby("dataset", sort=False))
         )
 
-    def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:
-        return {"text/html": self._repr_html_(), "text/plain": self.caption}
+    @property
+    def plain(self) -> str:
+        """What stands for the chart in text."""
+        return self.caption
 
 
 def explorer() -> Explorer:
