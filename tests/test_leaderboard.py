@@ -94,7 +94,8 @@ def test_on_cifar_10_no_network_of_the_chapters_comes_near_the_recipe(of_the_stu
     assert set(shown.technique) <= set(board.ON_CIFAR_10)
     assert shown.technique[0] == "recipe"
     [linear] = shown[shown.technique == "scattering, linear"]["median"]
-    assert linear < shown["median"][0] - 0.13
+    heads = shown[shown.technique.str.startswith("scattering")]
+    assert len(heads) == 3 and linear < heads["median"].max() < shown["median"][0] - 0.12
     pixels = shown[~shown.technique.str.startswith(("recipe", "scattering"))]
     assert len(pixels) == 4 and pixels["ε proven"].max() <= 3
     assert pixels["median"].max() < shown["median"][0] - 0.15
@@ -275,7 +276,7 @@ def test_the_recipe_stands_beside_what_others_published_at_the_same_epsilon(resu
         store.write(store.runs_folder(), result_of(run, accuracy=0.75 + seed / 1000))
         [row] = recipe_page.reached(read(search)).data.itertuples()
         assert row.seeds == seed + 1 and (row.low is None) == (seed == 0)
-    assert row.median == 0.752 and row.published == 0.7083
+    assert (row.median, row.published) == (0.752, 0.723) and row.by.endswith("2023, ε = 1")
     assert (row.exponent, row.rate) == (0.4, 40)
     assert row.low < row.accuracy < row.high
 
