@@ -14,10 +14,10 @@
 # %% [markdown]
 # # Audits: what an attacker can show
 #
-# **In short.** The claims of backpropagation clipping, two aims of its corrected code and what the
-# tanh filter's accounting gives are false; no sound mechanism is above its proven ε. A claimed ε
-# is an upper bound on what leaks. An {term}`audit` measures a lower bound; where it is above the
-# claim, the claim is false.
+# **In short.** The claims of backpropagation clipping, two aims of its corrected code, what the
+# tanh filter's accounting gives, and the formula for Poisson sampling on shuffled batches are
+# false; no sound mechanism is above its proven ε. A claimed ε is an upper bound on what leaks. An
+# {term}`audit` measures a lower bound; where it is above the claim, the claim is false.
 #
 # - Backpropagation clipping as published claims ε = 0.07 on MNIST and 0.87 on Fashion-MNIST. The
 #   audit, of this book's implementation at trained weights, shows at least 8.61 on both; so many
@@ -25,8 +25,8 @@
 #   models alone show 2.50.
 # - The corrected code aims at ε = 3 and 1. With a constant divisor, which costs less than its own,
 #   the audit shows at least 6.36 and 2.22 at weights that were searched for it, and 4.35 and 0.58
-#   at trained ones. It says nothing against the aims of 0.2 and 0.1, which cost 0.212 and 0.102 so,
-#   and at most 0.552 and 0.230 with its own divisor.
+#   at trained ones. It does not reach the aims of 0.2 and 0.1: there 0.212 and 0.102 are proven so,
+#   and 0.552 and 0.230 with its own divisor.
 # - The accounting of the tanh filter gives 3.01. The audit shows at least 8.61, at weights as drawn
 #   too.
 # - Shuffled batches are stated to cost 2.99 by the formula for Poisson sampling. Some gradients
@@ -37,9 +37,10 @@
 #   backpropagation clipping with noise for a proven 3 leaks at least 1.90.
 #
 # **To do.** Before you state an ε, audit your own implementation with a {term}`canary`, an example
-# planted for the audit, whose gradient has the clipping norm. Noise that is half of what it should
-# be is found by a bound that assumes nothing; noise of 0.7 of it only by one that takes the
-# trade-off to be Gaussian. Compute both, as [here](../book/add_a_remedy.md).
+# planted for the audit, whose gradient has the clipping norm. On a plain Gaussian with 200,000
+# trials noise that is half of what it should be is found by a bound that assumes nothing; noise of
+# 0.7 of it only by one that takes the trade-off to be Gaussian. Compute both, as
+# [here](../book/add_a_remedy.md).
 
 # %% tags=["remove-input"]
 from dpstudy.chapters.audits import page as chapter
@@ -59,8 +60,10 @@ profile = "stored"  # `dpstudy audit NAME` repeats one, in minutes
 # {cite}`jagielski2020auditing,nasr2021adversary,steinke2023privacy`. If the trade-off of wrong
 # guesses is that of a Gaussian, which it is without sampling and often nearly with it, the same
 # trials show 2.15 of the 2.36 that flat clipping costs {cite}`nasr2023tight`, in place of 1.08.
+# Where the trade-off is another, that is no bound.
 #
-# On a plain Gaussian mechanism the true ε is known, so that the auditor can be checked:
+# On a plain Gaussian mechanism the true ε is known, so that the auditor can be checked. The gap is
+# the price of finite trials:
 
 # %%
 import numpy as np
@@ -121,7 +124,8 @@ chapter.layers()
 # longest filtered gradient found is 10.9, and 139.2 where weights are searched too; the paper
 # accounts for 1, and its proof allows √26,010 = 161.3. Clipped after the filter, or scaled to a
 # norm, the same noise is proven for 2.38: at least 0.47 and 0.62 leak. Automatic clipping shows
-# 0.50. Flat clipping is proven for 2.36, as is clipping layer by layer, which shows 1.07.
+# 0.50. At σ = 1.23 flat clipping is proven for 2.36, as is clipping layer by layer, which shows
+# 1.07.
 
 # %% tags=["remove-input"]
 chapter.by_canary("Tanh filter, σ 1.1")
@@ -150,11 +154,11 @@ chapter.shuffled()
 #
 # ## Black box
 #
-# Trained models alone can refute a claim, here in a small setting of ours. The first image of MNIST
-# gets a wrong label and is in, or blank, by a coin; its loss is all that the attacker sees. 300
-# models of backpropagation clipping as published, on 4,000 images in one batch for 8 epochs, show
-# at least 2.50 where 0.3 is claimed by the paper's formula; so many can show 2.99 at most. Flat
-# clipping is proven for 10.5 at σ = 1, and its 300 models show 0.75.
+# Trained models alone can show that a claim is false, here in a small setting of ours. The first
+# image of MNIST gets a wrong label and is in, or blank, by a coin; its loss is all that the
+# attacker sees. 300 models of backpropagation clipping as published, on 4,000 images in one batch
+# for 8 epochs, show at least 2.50 where 0.3 is claimed by the paper's formula; so many can show
+# 2.99 at most. Flat clipping is proven for 10.5 at σ = 1, and its 300 models show 0.75.
 #
 # All models start from the same weights, at which the other images are fitted: ε holds for any
 # start, and from there the wrong label stands out {cite}`annamalai2024nearly`.

@@ -74,9 +74,8 @@ def test_no_gain_is_certain_at_the_end():
     says("and {} on CIFAR-10 ({} to {}). The paper compares".format(*found[CIFAR]))
     most = [judged()[f"losing-less-{of}"].ours["highest"] for of in (
         "composite-accuracy", f"cross-entropy-accuracy-{CIFAR}")]  # fmt: skip
-    says("our best of five have {:.2f} and {:.2f} %: its accuracy is there,".format(
+    says("our best of five have {:.2f} and {:.2f} %: its accuracy is there.".format(
         *(100 * one for one in most)))  # fmt: skip
-    assert (most[0] - most[1]) / (0.632 - 0.598) == pytest.approx(0.5, abs=0.1)
 
 
 def test_what_the_loss_of_two_examples_is():
@@ -137,10 +136,7 @@ def test_the_turn_gains_and_focusing_takes_it_back():
 
     turn = [gained("squared error and cross-entropy", dataset) for dataset in SMALL]
     assert all(one["low"] > 0 for one in turn)
-    mnist, fashion = (in_points(one, "points", "low", "high") for one in turn)
-    says("by {} points on MNIST ({} to {}) and".format(*mnist))
-    says("and {} on Fashion-MNIST ({} to {}), with five seeds.".format(*fashion))
-    says("With focal loss in place of cross-entropy the gain is gone.")
+    says("the turn from squared error to cross-entropy gains. With focal loss in place of")
     for dataset in SMALL:
         with_focal = gained("squared error and focal", dataset)
         assert with_focal["low"] < 0 < with_focal["high"] < 0.002
@@ -232,7 +228,7 @@ def test_at_equal_effort_it_gains_but_for_tanh_on_mnist():
     of = Estimate.difference(
         at_the_papers, Line(at_equal_effort("fashion-mnist"), "cross-entropy, tanh").accuracy
     )
-    says("At the paper's it gains {:.2f} points ({:.2f} to {:.2f}).".format(*in_percent(of)))
+    says("At the paper's the loss gains {:.2f} points ({:.2f} to {:.2f}).".format(*in_percent(of)))
     says("and {} on Fashion-MNIST ({} to {}), the composite loss at half".format(*fashion))
     best, halved = (
         Line(at_equal_effort("fashion-mnist"), label).setting("optimizer")
@@ -324,7 +320,14 @@ def test_focal_loss_makes_the_head_start_last_and_the_penalty_helps_early():
             for loss in ("composite", "without the penalty")
         )
     )
-    says("penalty is worth {:.2f} points on MNIST ({:.2f} to {:.2f}).".format(*in_percent(of)))
+    said = "There the penalty is worth {:.2f} points on MNIST with tanh ({:.2f} to {:.2f})."
+    says(said.format(*in_percent(of)))
+    for dataset in SMALL:
+        [printed] = {one.run.optimizer.learning_rate for _, one in figure_3(dataset).found}
+        of = at_equal_effort(dataset)
+        for loss, share in (("cross-entropy", 1), ("composite", 0.5)):
+            found = Line(of, f"{loss}, tanh").own.found
+            assert {one.run.optimizer.learning_rate for _, one in found} == {share * printed}
 
 
 def test_the_last_epochs_on_cifar_10():
@@ -340,7 +343,9 @@ def test_the_last_epochs_on_cifar_10():
         )
 
     said = in_percent(at(29))
-    says("On average the gain there is {:.2f} points ({:.2f} to {:.2f}).".format(*said))
+    says("average the gain there is {:.2f} points ({:.2f} to {:.2f}).".format(*said))
+    best = [100 * table.loc[loss, 29].max() for loss in ("composite", "cross-entropy")]
+    says(f"Of its gain the best runs have {best[0] - best[1]:.2f} points; on")
     ahead = [epoch for epoch in range(1, 31) if at(epoch).low > 0]
     assert ahead == [*range(1, 6), *range(10, 27), 28, 29]
     says("in epochs 1 to 5, then from 10 to 26, and in 28 and 29.")
@@ -502,7 +507,7 @@ def test_more_examples_reach_the_clip_at_first():
         for share in after("clipped_fraction", 5, loss, "{:.0%}")
     ]
     said = (
-        "the composite loss {} and {} % of the gradients are longer than $C$, with cross-entropy {}"
+        "clipped with the composite loss, {} and {} % of the gradients, than with cross-entropy, {}"
     )
     says((said + " and {} %, and shorter").format(*early))
     [there] = after("clipped_fraction", 5, "cross-entropy", "{:.1%}", [CIFAR])
@@ -614,8 +619,15 @@ def test_on_scattering_features_of_cifar_10_the_papers_gain_is_not_there():
         for loss in ("composite", "cross-entropy")
     ]
     says(f"The paper has {100 * theirs[0]:.1f} % there at ε < 2, and {100 * theirs[1]:.1f} % with")
-    says(f"its gain of {100 * (theirs[0] - theirs[1]):.1f} points is not there.")
-    assert gain(*lines)["high"] < theirs[0] - theirs[1]
+    stated = 100 * (theirs[0] - theirs[1])
+    there = judged()["losing-less-features-early"].ours
+    ours = in_points(there, "difference", "difference_low", "difference_high")
+    says(
+        "Three seeds leave its gain of {:.1f} points open: ours is {} there ({} to {}).".format(
+            stated, *ours
+        )
+    )
+    assert float(ours[1]) < 0 < stated < float(ours[2])
     for name in ("composite", "cross-entropy"):
         outcome = judged()[f"losing-less-features-{name}-accuracy"]
         assert outcome.verdict is Verdict.NOT_REPRODUCED
@@ -627,7 +639,8 @@ def test_on_scattering_features_of_cifar_10_the_papers_gain_is_not_there():
     assert ahead["mnist"]["epochs_below"] == ahead[CIFAR]["epochs_below"] == 0
     above = judged()[f"losing-less-features-above-pixels-{CIFAR}"].ours
     above = in_points(above, "difference", "difference_low", "difference_high")
-    says("it ends {} points above the network on pixels ({} to {}).".format(*above))
+    said = "network on features ends {} points above one on pixels on CIFAR-10 ({} to {})."
+    says(said.format(*above))
     assert readings.read(find("losing-less-statistics")).on(CIFAR).finals.empty
 
 

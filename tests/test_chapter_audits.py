@@ -39,9 +39,9 @@ def test_in_short():
     trained = [audited(CORRECTED.format(target) + "-trained-weights") for target in (3, 1)]
     says("and {} and {} at trained ones.".format(*trained))
     costs = [page.stored()[CORRECTED.format(target)]["proven"] for target in (0.2, 0.1)]
-    says("nothing against the aims of 0.2 and 0.1, which cost {:.3f} and {:.3f} so,".format(*costs))
+    says("the aims of 0.2 and 0.1: there {:.3f} and {:.3f} are proven so,".format(*costs))
     own = {code.target_epsilon: code.epsilon(2.0) for code in CORRECTED_CLIPPING}
-    says(f"and at most {own[0.2]:.3f} and {own[0.1]:.3f} with its own divisor.")
+    says(f"and {own[0.2]:.3f} and {own[0.1]:.3f} with its own divisor.")
     constant = page.stored()[CORRECTED.format(3)]["proven"]
     says(f"a constant, for which {constant:.1f} is proven where it aims at 3, and {own[3.0]:.0f}")
     for target in (3, 1, 0.2, 0.1):
@@ -96,8 +96,8 @@ def test_the_tanh_filter_and_clipping_per_layer():
     says(f"is proven for 2.38: at least {clipped} and {scaled} leak")
     by_layer = found["per-layer-clipping"]
     shown = rounded_down(by_layer["lower_bound"])
-    says(f"shows {automatic}. Flat clipping is proven for {by_layer['proven']:.2f}, as is clipping")
-    says(f"layer by layer, which shows {shown}.")
+    says(f"shows {automatic}. At σ = 1.23 flat clipping is proven for {by_layer['proven']:.2f}, as")
+    says(f"as is clipping layer by layer, which shows {shown}.")
 
 
 def test_what_the_trials_show_if_the_trade_off_is_gaussian():
