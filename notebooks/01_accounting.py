@@ -23,13 +23,14 @@
 #   for some gradients within the clip. That it shuffles is inferred from the code it builds on; it
 #   names Opacus, which can do either.
 # - Backpropagation clipping had too little noise by a factor of 4,096. On MNIST it
-#   claims ε = 0.07. Proven is 2,030, and no proof from clipping, noise and shuffling alone
-#   can go below 602, where our computation ends, at 24 an epoch. Its corrected code aims at 3. With
-#   a constant divisor it costs 23.6; as it is, at most 194 is proven.
+#   claims ε = 0.07. Proven is 2,030 for its shuffled batches, and no proof from clipping, noise and
+#   shuffling alone can go below 602. That may be far more: our computation shows 24 an epoch at
+#   most. Its corrected code aims at 3. With a constant divisor it costs 23.6; as it is, at most 194
+#   is proven.
 # - The tanh filter's paper proves a sensitivity of √n and uses 1. On the MNIST network and for 60
 #   epochs, both assumed, 1,030,000 is proven for Poisson sampling, where a sensitivity of 1 would
 #   cost 2.38, or 3.01 by the accountant of its time. For shuffled batches 650,000 is proven, and no
-#   proof can go below 1,432, where our computation ends.
+#   proof can go below 1,432, the most that the computation shows.
 #
 # **To do.** Sample by Poisson, prove the sensitivity of the whole step, and let PLD choose σ.
 

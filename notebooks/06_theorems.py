@@ -29,8 +29,8 @@
 #   the bound of Eq. 11 of losing less was found.
 # - Theorem 1 of tempered sigmoids holds for two classes and T > 0, with a quarter of its constant.
 #
-# **To do.** Clip after the tanh filter, divide by a constant, sample by Poisson, and account for
-# all layers of a step at once.
+# **To do.** Clip the norm, divide by a constant, sample by Poisson, and account for all layers of a
+# step at once.
 
 # %% tags=["remove-input"]
 from dpstudy.chapters import propositions as chapter

@@ -100,9 +100,9 @@ def test_backpropagation_clipping_as_published():
     [batch] = {one.batch for one in BACKPROPAGATION_CLIPPING}
     says(f"too little noise by a factor of {batch:,}")
     mnist, *_ = costs("backprop clipping")
-    says(f"claims ε = {mnist['Claimed ε']}. Proven is {mnist['Proven, shuffled']}, and no")
+    says(f"claims ε = {mnist['Claimed ε']}. Proven is {mnist['Proven, shuffled']} for its shuffled")
     least = mnist[SHUFFLED].partition(".")[0]
-    says(f"can go below {least}, where our computation ends, at 24 an epoch.")
+    says(f"can go below {least}. That may be far more: our computation shows 24 an epoch at most.")
     epochs = [one.epochs for one in BACKPROPAGATION_CLIPPING] + [TANH_FILTER_EPOCHS]
     rows = [*costs("backprop clipping"), costs("tanh filter")[0]]
     for row, count in zip(rows, epochs, strict=True):
@@ -139,7 +139,7 @@ def test_the_tanh_filter():
     says(f"would cost {mnist['PLD']}, or {at} by the accountant")
     least = mnist[SHUFFLED].partition(".")[0]
     says(f"For shuffled batches {mnist['Proven, shuffled']} is proven, and no proof can go below")
-    says(f"can go below {least}, where our computation ends.")
+    says(f"can go below {least}, the most that the computation shows.")
     says(f"norm 1 would cost {mnist['PLD']}")
     data = chapter.tanh_filter_figure(chapter.resolution("stored")).data
     [ten] = data[(data.parameters == 10) & (data.epochs == TANH_FILTER_EPOCHS)].epsilon

@@ -96,9 +96,7 @@ def test_bought_with_privacy():
     assert record["claimed"] == pytest.approx(claimed, abs=1e-4)
     says(f"The paper’s accounting gives ε = {claimed:.2f}. An audit")
     drawn = records.read(records.folder("audits") / "tanh-filter-drawn-weights.json", "audits")
-    says(
-        f"with weights as training starts from them the audit shows {rounded_down(drawn['lower_bound'])} too"
-    )
+    says(f"from them the audit shows {rounded_down(drawn['lower_bound'])} too")
     rows = figures.epsilons(readings.read(find("tanh-filter-figures"), dataset="mnist"))
     shown = rows.data.set_index("technique")["ε at least"].dropna()
     assert shown.to_dict() == {RANGE: record["lower_bound"]}

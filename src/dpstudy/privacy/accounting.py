@@ -110,14 +110,6 @@ def epsilon_curve(
     Same guarantee, arguments and errors as `epsilon`; equal to calling it for each count (to about
     1e-7 for "pld"), but a privacy loss distribution is composed once along the run: 40 epochs of
     MNIST take about two seconds.
-
-    Args:
-        sampling_probability: see `epsilon`, as of the others.
-        noise_multiplier: likewise.
-        steps: likewise, of each.
-        delta: likewise.
-        accountant: likewise.
-        release_noise: likewise.
     """
     _check_run(sampling_probability, noise_multiplier, delta, accountant, release_noise)
     counts = tuple(whole("steps", count) for count in steps)
@@ -173,17 +165,28 @@ def noise_multiplier_for(
     _check_run(sampling_probability, 1.0, delta, accountant, release_noise)
     steps = whole("steps", steps, least=1)
     check_range(sampling_probability, 1.0, steps)
-    if release_noise is not None:
-        most = _most_noise(release_noise)
-        least = _epsilon(sampling_probability, most, steps, delta, accountant, release_noise)
-        if epsilon <= least:
-            raise UserError(
-                f"epsilon must be above {_round_up(least)}, which what is released before training "
-                f"and steps with a noise of {most:g} spend, got {epsilon:g}"
-            )
-    found = _calibrate(epsilon, sampling_probability, steps, delta, accountant, release_noise)
+    run = sampling_probability, steps, delta, accountant, release_noise
+    try:
+        found = _calibrate(epsilon, *run)
+    except UserError:
+        if release_noise is not None:
+            _check_reached(epsilon, *run)
+        raise
     check_range(sampling_probability, found, steps)
     return found
+
+
+def _check_reached(
+    epsilon: float, q: float, steps: int, delta: float, accountant: str, release: float
+) -> None:
+    """Raise UserError if what is released leaves no epsilon for the steps, however noisy."""
+    most = _most_noise(release)
+    least = _epsilon(q, most, steps, delta, accountant, release)
+    if epsilon <= least:
+        raise UserError(
+            f"epsilon must be above {_round_up(least)}, which what is released before training "
+            f"and steps with a noise of {most:g} spend, got {epsilon:g}"
+        )
 
 
 def sampling_probability_of(*, examples: int, batch: int) -> float:

@@ -103,10 +103,10 @@ def cost_table() -> Table:
         name="cost-of-the-settings",
         caption=(
             f"ε at {AT_DELTA}. RDP 2019 and PLD take sampling and sensitivity as the paper does; "
-            "σ is over the sensitivity that it claims, for backpropagation clipping of an epoch "
-            "with all its layers. At least: at most about 24 an epoch can be shown, where those of "
-            "backpropagation clipping and of the tanh filter stand. A dash: not published, or not "
-            "computable from what is."
+            "σ is over the sensitivity that it claims; for backpropagation clipping it is that of "
+            "a whole epoch, all layers together. At least, shuffled: of backpropagation clipping "
+            "and the tanh filter it may be far more, since at most about 24 an epoch can be shown. "
+            "A dash: not published, or not computable from what is."
         ),
         data=rows.astype(dict.fromkeys(numbers, float)),
         formats={
