@@ -15,6 +15,7 @@ from scipy import stats
 
 from dpstudy.chapters import guide
 from dpstudy.chapters.explorer import rows
+from dpstudy.chapters.leaderboard import recipe as recipe_page
 from dpstudy.chapters.recipe.settings import recipe_at
 from dpstudy.lab import readings
 from dpstudy.lab.noise import noise_multiplier
@@ -131,6 +132,14 @@ def test_the_recipe_s_command_takes_a_rate_in_proportion_to_epsilon(monkeypatch)
         twice = dataset == "mnist" and epsilon > 1
         best = guide.best(ours, dataset, epsilon).run.optimizer.learning_rate
         assert rate == pytest.approx((1 + twice) * best, rel=1e-3)
+
+
+def test_settings_borrowed_from_clothes_cost_photographs_little():
+    held_out = recipe_page.transferred(readings.read(find("recipe-search"))).data
+    worth = held_out.set_index("trained on").loc["CIFAR-10"]
+    lost = 100 * (worth["by CIFAR-10"] - worth["by Fashion-MNIST"])
+    page = " ".join(PAGE.replace("\n#", " ").split())
+    assert f"borrowed from Fashion-MNIST they cost CIFAR-10 {lost:.2f} points." in page
 
 
 def test_how_to_choose():

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
+import runpy
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -26,6 +29,15 @@ def trained(tmp_path_factory):
     )
     assert done.exit_code == 0, done.output
     return json.loads(done.stdout.splitlines()[-1]), path
+
+
+def test_the_script_of_the_book_trains_it_on_arrays_as_the_command_does(trained, capsys):
+    said, _ = trained
+    script = Path(__file__).parents[1] / "book" / "own_images.py"
+    runpy.run_path(str(script))
+    accuracy = float(re.search(r"test accuracy (\d\.\d+)", capsys.readouterr().out)[1])
+    # Of 1,000 images; the two draw other noise.
+    assert accuracy == pytest.approx(said["test_accuracy"], abs=0.012)
 
 
 def test_a_saved_model_classifies_images_as_accurately_as_was_said(trained):
