@@ -9,8 +9,9 @@ from results_for_tests import result_of
 from scipy import stats
 
 from dpstudy.lab.experiment import Experiment
-from dpstudy.lab.readings import CHANCE, Reading
+from dpstudy.lab.readings import Reading
 from dpstudy.lab.search import Search
+from dpstudy.lab.store import CHANCE
 from dpstudy.ledger.published import Accuracy, Source
 from dpstudy.page.classes import by_class, classes, spreads
 from dpstudy.page.curves import curves

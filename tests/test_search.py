@@ -1,6 +1,5 @@
 """A search goes on where its results point: what was proposed, then the best with more seeds."""
 
-import sys
 from dataclasses import replace
 
 import pytest
@@ -223,15 +222,16 @@ def run(results, monkeypatch):
         missing = [run for run in runs if not (folder / f"{run.identity}.json").exists()]
         trained.append(len(missing))
         for one in missing:
-            store.write(folder, result_of(one, accuracy=round(near(0.25)(one), 6)))
+            store.write(folder, result_of(one, accuracy=round(near(0.25)(one), 6), **fields))
         return trainer.campaign.Outcome()
 
-    trained = []
+    trained, fields = [], {}
     monkeypatch.setattr("dpstudy.lab.experiment.SMOKE", TINY)
     monkeypatch.setattr(trainer.campaign, "train_missing", train)
     monkeypatch.setattr("dpstudy.parts.images.load", lambda name: None)
 
-    def run(search, *options):
+    def run(search, *options, **of_results):
+        fields.update(of_results)
         monkeypatch.setattr("dpstudy.papers.EXPERIMENTS", {search.name: search})
         arguments = ["run", search.name, "--workers", "1", *options]
         return CliRunner().invoke(cli.main, arguments), trained
@@ -257,17 +257,15 @@ def test_run_of_what_is_not_proposed_keeps_what_it_trained(run):
     assert done.exit_code == 0 and trained == [2, 0, 3]
 
 
-def test_run_without_pandas_keeps_what_it_trained_and_says_how_to_go_on(run, monkeypatch):
-    """A bare training node has none; a sweep's best needs it as well."""
-    monkeypatch.delattr("dpstudy.lab.choosing")
-    for name in ("dpstudy.lab.choosing", "dpstudy.lab.readings"):
-        monkeypatch.delitem(sys.modules, name)
-    monkeypatch.delattr("dpstudy.lab.readings")
-    monkeypatch.setitem(sys.modules, "pandas", None)
-    done, trained = run(SWEEP)
-    assert (done.exit_code, trained) == (2, [2])
-    [*_, line] = done.stderr.splitlines()
-    assert line.startswith("dpstudy: what tiny-sweep trains next is chosen with the help of pandas")
+def test_a_bare_node_chooses_by_results_that_have_no_epsilon_yet(run, results, monkeypatch):
+    """It has no accounting to state one."""
+
+    def without_accounting(result):
+        raise ModuleNotFoundError(name="dp_accounting")
+
+    monkeypatch.setattr(store, "with_epsilon", without_accounting)
+    done, trained = run(SWEEP, epsilon={})
+    assert (done.exit_code, trained) == (0, [2, 3]), done.output
 
 
 def test_the_full_profile_of_a_notebook_goes_on_until_the_search_has_ended(run):

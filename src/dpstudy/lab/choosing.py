@@ -1,13 +1,16 @@
-"""Choose the best of what a search tried, from what is stored of it."""
+"""Choose the best of what a search tried, from what is stored of it.
+
+Needs no accounting, so that a bare GPU node goes on by itself.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from dpstudy.lab import readings
+from dpstudy.lab import store
 from dpstudy.lab.choices import Choice
 from dpstudy.lab.search import Search, further_rate
-from dpstudy.lab.store import StoreError
+from dpstudy.lab.store import CHANCE, Result, StoreError
 from dpstudy.parts.run import Run, vary
 
 # Rates beyond a group's own, in case accuracy never stops to rise.
@@ -69,8 +72,13 @@ def accuracies(search: Search, dataset: str) -> dict[str, float]:
 
     A run that was given up counts as 0: it was far behind, and what went on may have diverged.
     """
-    finals = readings.read(search, dataset=dataset).finals
-    if finals.empty:
-        return {}
-    first = finals[finals.seed == 0].set_index("label")
-    return first.test_accuracy.where(~first.stopped, 0.0).to_dict()
+    labelled = search.labelled(dataset=dataset, seeds=1)
+    tried = {label: run.identity for label, run in labelled if run.seed == 0}
+    found, _ = store.read_all(store.runs_folder(), list(tried.values()))
+    return {label: _accuracy(found[name]) for label, name in tried.items() if name in found}
+
+
+def _accuracy(result: Result) -> float:
+    if result.stopped is not None:
+        return 0.0
+    return CHANCE if result.diverged_at is not None else result.curve["test_accuracy"][-1]

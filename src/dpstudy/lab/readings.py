@@ -8,15 +8,13 @@ from typing import TYPE_CHECKING
 import pandas as pd
 
 from dpstudy.lab import store
+from dpstudy.lab.store import CHANCE
 from dpstudy.parts.run import setting
 
 if TYPE_CHECKING:
     from dpstudy.lab.experiment import Experiment
     from dpstudy.lab.store import Result
     from dpstudy.parts.run import Run
-
-# A diverged run counts as a network that guesses one of the ten classes.
-CHANCE = 0.1
 
 
 @dataclass(frozen=True)

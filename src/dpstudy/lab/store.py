@@ -37,6 +37,10 @@ FORMAT = 2
 COLUMNS = ("curve", "class_accuracy", "diverged_at", "stopped", "epsilon", "provenance")
 
 
+# The accuracy of a run that diverged: that of a network which guesses one of the ten classes.
+CHANCE = 0.1
+
+
 class StoreError(UserError):
     """A result that cannot be read or written: the message names the file and says why."""
 

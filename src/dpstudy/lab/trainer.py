@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 
 from tqdm import tqdm
 
-from dpstudy.errors import UserError
-from dpstudy.lab import campaign, store
+from dpstudy.lab import campaign, choosing, store
 from dpstudy.lab.search import Search
 
 if TYPE_CHECKING:
@@ -74,17 +73,10 @@ def choose_next(experiment: Experiment, profile: str, dataset: str | None = None
     """Have a search choose what it trains next; return how many settings, 0 for any other.
 
     Raises:
-        UserError: what it chooses with is not installed, or an earlier choice is damaged.
+        UserError: an earlier choice is damaged, or one could not be stored.
     """
     if not isinstance(experiment, Search) or profile != "full":
         return 0
-    try:
-        from dpstudy.lab import choosing  # With it comes pandas, which a bare node lacks.
-    except ModuleNotFoundError as error:
-        raise UserError(
-            f"what {experiment.name} trains next is chosen with the help of {error.name}, which is "
-            "not installed here: the same command goes on where it is"
-        ) from None
     return choosing.choose(experiment, dataset)
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pandas as pd
 
-from dpstudy.lab.readings import CHANCE
+from dpstudy.lab.store import CHANCE
 from dpstudy.parts.images import DATASETS
 
 # What becomes of a run that diverged: where accuracies are shown, and where norms are.

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import partial
+from functools import lru_cache, partial
 from itertools import pairwise
 from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
@@ -86,7 +86,7 @@ class Network(Part):
 
     def shapes(self) -> nnx.State:
         """Return the shapes of the weights."""
-        return nnx.state(nnx.eval_shape(lambda: self.module(nnx.Rngs(params=0))), nnx.Param)
+        return _shapes(self)
 
     def initial(self, key: Array) -> nnx.State:
         """Draw the initial weights from `key`, of `jax.random`."""
@@ -101,6 +101,11 @@ class Network(Part):
         if jax.default_backend() != "cpu":
             return self.microbatch["accelerator"]
         return self.microbatch["core" if devices.core_each() else "cores"]
+
+
+@lru_cache(maxsize=64)  # Each takes a tenth of a second, and every import asks for some.
+def _shapes(network: Network) -> nnx.State:
+    return nnx.state(nnx.eval_shape(lambda: network.module(nnx.Rngs(params=0))), nnx.Param)
 
 
 # Compiled without optimisation: it runs once, and drawing normals takes seconds to optimise.
