@@ -30,7 +30,10 @@ def pytest_configure(config):
 
 
 # Few tests that take minutes: begun first, so that no process waits for them at the end.
-SLOW = ("test_built_book", "test_workers", "test_auditing", "test_theorems", "test_cli")
+SLOW = (
+    *("test_built_book", "test_workers", "test_auditing", "test_theorems", "test_cli"),
+    *("test_synthetic_features", "test_training", "test_recipe", "test_additions", "test_campaign"),
+)
 
 
 def pytest_collection_modifyitems(items):

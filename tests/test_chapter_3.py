@@ -276,6 +276,7 @@ def test_tuning_the_rate_strengthens_the_gain_on_fashion_mnist_alone():
         assert (tuned > printed) == (dataset == "fashion-mnist")
 
 
+@cache
 def by_seed(dataset, label):
     """Test accuracy by epoch and seed, of the five seeds that an ablation has."""
     name = "figure-3" if label in ("composite", "cross-entropy") else "ablation"
