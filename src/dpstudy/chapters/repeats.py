@@ -45,5 +45,5 @@ def _row(first: Result, again: Result) -> dict[str, object]:
         "first": first.curve["test_accuracy"][-1],
         "again": again.curve["test_accuracy"][-1],
         "most apart": float(np.max(np.abs(np.subtract(*curves)))),
-        "machines": " and ".join(one.provenance["device"] for one in (first, again)),
+        "machines": " and ".join(dict.fromkeys(one.provenance["device"] for one in (first, again))),
     }

@@ -9,6 +9,8 @@ import pandas as pd
 
 from dpstudy.chapters.audits import AUDITS
 from dpstudy.chapters.audits.audit import (
+    equal_features,
+    first_image,
     searched,
     searched_after_training,
     searched_with_weights,
@@ -24,6 +26,8 @@ CANARIES = {
     searched_with_weights: "weights searched",
     searched: "weights as drawn",
     searched_after_training: "weights as its training leaves them",
+    first_image: "the first training image, clipped",
+    equal_features: "features that are all equal, clipped",
 }
 # The figure's rows by group: the worst canary that was found for each mechanism and setting.
 GROUPS = {
