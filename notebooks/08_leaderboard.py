@@ -16,13 +16,13 @@
 #
 # **In short.** Without public data take the recipe on CIFAR-10 and Fashion-MNIST, a linear head on
 # whitened features that are built from synthetic images. On CIFAR-10 it has 77.22 % of the test
-# images right at a true ε of 3 and 73.21 % at 1, medians of five seeds. The highest that we could
-# read of others is 72.3 % at 1, from synthetic images too {cite}`tang2023randp`. Its authors claim
-# the highest accuracy of their time up to 8, in tables that we do not have. At 8 take a deep
-# network: the recipe has 78.94 %, {cite:t}`de2022unlocking` have 81.4 %. On Fashion-MNIST the
-# recipe has 91.91 % at 3, where 89.7 % are published {cite}`fu2024dpsur`. From nothing to the
-# trained head it takes 10.6 minutes of two cores and 4.2 GB on CIFAR-10.
+# images right at a true ε of 3 and 73.21 % at 1, medians of five seeds; on Fashion-MNIST it has
+# 91.91 % at 3. From nothing to the trained head it takes 10.6 minutes of two cores and 4.2 GB on
+# CIFAR-10. At 8 take a deep network: the recipe has 78.94 %, {cite:t}`de2022unlocking` have 81.4 %.
 #
+# - Of others the highest that we could read on CIFAR-10 is 72.3 % at 1, from synthetic images too
+#   {cite}`tang2023randp`. Its authors claim the highest accuracy of their time up to 8, in tables
+#   that we do not have. On Fashion-MNIST 89.7 % are published at 3 {cite}`fu2024dpsur`.
 # - At ε = 2 it has 75.83 % on CIFAR-10. On Fashion-MNIST it has 90.44, 91.50 and 92.49 % at 1, 2
 #   and 8.
 # - On MNIST take a linear head on [scattering features](03_losing_less.ipynb) with the composite

@@ -64,8 +64,7 @@ def medians(dataset):
 def test_what_the_recipe_reaches_on_cifar_10():
     at = medians(CIFAR)
     says(f"it has {at[3.0]} % of the test images right at a true ε of 3 and {at[1.0]} % at 1,")
-    highest = f"read of others is {published(CIFAR, 1.0)} % at 1, from synthetic images too"
-    says(f"medians of five seeds. The highest that we could {highest}")
+    says(f"we could read on CIFAR-10 is {published(CIFAR, 1.0)} % at 1, from synthetic images too")
     assert float(published(CIFAR, 1.0)) > float(published(CIFAR, 3.0))
     says(f"the recipe has {at[8.0]} %, {{cite:t}}`de2022unlocking` have {published(CIFAR, 8.0)} %.")
     says(f"At ε = 2 it has {at[2.0]} % on CIFAR-10.")
@@ -75,9 +74,8 @@ def test_what_the_recipe_reaches_on_cifar_10():
 
 def test_what_the_recipe_reaches_on_fashion_mnist():
     at = medians(FASHION)
-    says(
-        f"the recipe has {at[3.0]} % at 3, where {published(FASHION, 3.0)} % are published {{cite}}"
-    )
+    says(f"on Fashion-MNIST it has {at[3.0]} % at 3.")
+    says(f"On Fashion-MNIST {published(FASHION, 3.0)} % are published at 3 {{cite}}`fu2024dpsur`.")
     says(f"it has {at[1.0]}, {at[2.0]} and {at[8.0]} % at 1, 2 and 8.")
 
 
