@@ -27,10 +27,8 @@ PDF := _build/under-the-clip.pdf
 CHROMIUM ?= $(shell for c in chromium chromium-browser google-chrome; do command -v $$c && break; done)
 NOTEBOOKS = $(filter-out notebooks/out%,$(wildcard notebooks/*.ipynb))
 
-# A file stays with one process. One more than there are cores, since some tests wait; more than four only import what
-# each needs once more.
-SIDE_BY_SIDE ?= --numprocesses $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1) --maxprocesses 4 --dist loadscope \
-	--no-loadscope-reorder
+# A file stays with one process. More than four only import what each needs once more.
+SIDE_BY_SIDE ?= --numprocesses logical --maxprocesses 4 --dist loadscope --no-loadscope-reorder
 
 # Quiet, and the same on every machine. Which device JAX uses is left to the machine.
 export PYTHONHASHSEED := 0

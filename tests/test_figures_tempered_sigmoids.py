@@ -32,7 +32,7 @@ DRAWN = {
     accuracy.class_accuracy: ("figure-3",),
     searches.table_3_search: ("table-3-search",),
     searches.cifar_10_rates: ("cifar-10-rates",),
-    searches.cifar_10_at_own_rate: ("cifar-10-rates",),
+    searches.cifar_10_at_own_rate: ("cifar-10-rates", "cifar-10-not-private"),
     searches.cifar_10_changes: ("cifar-10-changes", "figure-3"),
     searches.learning_rates: ("table-4",),
     searches.layer_wise: ("layer-wise",),
