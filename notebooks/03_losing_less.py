@@ -346,9 +346,9 @@ chapter.bias_and_curvature(inside)
 # Of CIFAR-10 the paper prints numbers of three classes. The composite loss has more right of two:
 # of automobile after 2 epochs, 64 against 46 %, and of cat after 20, 40 against 23 %. Of truck
 # after 2 epochs five seeds do not tell, at 43 against 47 %. It has the composite loss nearer to
-# training without privacy, class by class, and that is there: after 2 epochs the classes are apart
-# from those by 8.8 points on MNIST, with cross-entropy by 11.2, and by 9.2 and 11.5 on
-# Fashion-MNIST.
+# training without privacy, class by class, and that is there: after 2 epochs a class'
+# accuracy differs in the mean from that without privacy by 8.8 points on MNIST, with cross-entropy
+# by 11.2, and by 9.2 and 11.5 on Fashion-MNIST.
 
 # %% tags=["remove-input"]
 looked_into.confusion(inside, not_private)

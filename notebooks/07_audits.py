@@ -144,8 +144,9 @@ chapter.by_canary("Tanh filter, σ 1.1")
 # ## Shuffled batches
 #
 # The formula for Poisson sampling is wrong for shuffled batches, but a trained network's gradients
-# do not show it. {doc}`01_accounting` proves that some gradients give away 8.56. With those an
-# audit of 81,920 runs shows at least 3.55, which is more than the 2.99 that is stated.
+# do not show it. [Chapter 1](01_accounting.ipynb) proves that some gradients give away 8.56, and
+# that none give away more than 34.4. With those of the proof an audit of 81,920 runs shows at least
+# 3.55, which is more than the 2.99 that is stated.
 #
 # A trained network's gradients hide the canary. Batches are dealt from all 60,000 examples with
 # their real gradients, and the attacker knows everything but the deal, the noise and the coin. The

@@ -16,6 +16,7 @@ from dpstudy.parts import (
     patch_features,
     released_statistics,
     scattering_features,
+    synthetic_basis,
     synthetic_images,
     whitened,
 )
@@ -151,6 +152,19 @@ def test_small_components_too_have_the_stated_variance():
     pixels = synthetic_images.draw("both", 0, 1_300, GREY)
     found = np.asarray(many.components_of(basis, pixels))
     assert ((found**2).mean(0) / basis.variances).max() < 1.5
+
+
+def test_an_accelerator_finds_the_same_components():
+    draw = np.random.default_rng(0)
+    found = np.float32(draw.normal(size=(50, 80)) * np.geomspace(1, 0.1, 80))
+    here, there = (
+        of(found, 20) for of in (synthetic_basis._principal, synthetic_basis._principal_there)
+    )
+    np.testing.assert_allclose(there[1], here[1], rtol=1e-4)
+    # Up to the sign of each.
+    signs = np.sign(np.sum(here[0] * there[0], axis=0))
+    np.testing.assert_allclose(there[0] * signs, here[0], atol=1e-3)
+    assert there[0].flags.writeable
 
 
 def test_nothing_of_the_private_images_is_in_the_basis(monkeypatch):

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from dpstudy.parts import files
@@ -72,7 +73,8 @@ def fit(
     mean, deviation = found.mean(0), found.std(0) + _FLAT
     found -= mean
     found /= deviation
-    directions, variances = _principal(found, components)
+    on_cpu = jax.default_backend() == "cpu"
+    directions, variances = (_principal if on_cpu else _principal_there)(found, components)
     directions /= deviation[:, None]
     return Basis(tuple(map(np.asarray, filters)), mean, directions, variances)
 
@@ -111,6 +113,18 @@ def _principal(
     variances = np.maximum(variances[: -components - 1 : -1], np.finfo(np.float32).tiny)
     directions = found.T @ (weights[:, : -components - 1 : -1] / np.sqrt(variances * len(found)))
     return directions, variances
+
+
+def _principal_there(
+    found: Float[np.ndarray, "images features"], components: int
+) -> tuple[Float[np.ndarray, "features components"], Float[np.ndarray, "components"]]:
+    """Return the same, computed on the accelerator: in seconds instead of minutes."""
+    rows = jnp.asarray(found)
+    values, weights = jnp.linalg.eigh(rows @ rows.T / len(rows))
+    values = jnp.maximum(values[: -components - 1 : -1], np.finfo(np.float32).tiny)
+    directions = rows.T @ (weights[:, : -components - 1 : -1] / jnp.sqrt(values * len(rows)))
+    # A copy that can be written to: each feature's deviation is still to be divided out.
+    return np.array(directions), np.array(values)
 
 
 def read(path: Path) -> Basis | None:
