@@ -10,6 +10,7 @@ from dpstudy import gaussian_noise, poisson, private_gradient
 from dpstudy.papers.across.recipe import recipe
 from dpstudy.parts import images
 from dpstudy.parts.released_statistics import release_mean
+from dpstudy.parts.sampling import steps_per_epoch
 from dpstudy.parts.whitened import centre
 from dpstudy.privacy.accounting import noise_multiplier_for
 
@@ -36,7 +37,7 @@ mean = release_mean(
 for of in (x, test):
     centre(of, mean)
 x, y = jnp.asarray(x), jnp.asarray(data.train_labels)
-steps = like.epochs * len(x) // batch
+steps = like.epochs * steps_per_epoch(len(x), batch)
 spent = {"sampling_probability": batch / len(x), "steps": steps, "delta": 1e-5}
 sigma = noise_multiplier_for(3.0, release_noise=features.released, **spent)
 zeros = nnx.initializers.zeros

@@ -34,10 +34,19 @@ def trained(tmp_path_factory):
 def test_the_script_of_the_book_trains_it_on_arrays_as_the_command_does(trained, capsys):
     said, _ = trained
     script = Path(__file__).parents[1] / "book" / "own_images.py"
-    runpy.run_path(str(script))
+    made = runpy.run_path(str(script))
     accuracy = float(re.search(r"test accuracy (\d\.\d+)", capsys.readouterr().out)[1])
     # Of 1,000 images; the two draw other noise.
     assert accuracy == pytest.approx(said["test_accuracy"], abs=0.012)
+    run = recipe_at("mnist-5k", 3.0)
+    assert made["spent"] == {
+        "sampling_probability": run.sampling_probability,
+        "steps": run.epochs * run.steps_per_epoch,
+        "delta": run.delta,
+    }
+    assert made["sigma"] == run.mechanism.noise_multiplier
+    assert made["gradient"].sensitivity == run.mechanism.sensitivity
+    assert made["features"] == run.dataset
 
 
 def test_a_saved_model_classifies_images_as_accurately_as_was_said(trained):

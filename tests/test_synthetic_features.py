@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from dataclasses import replace
 from functools import partial
 from itertools import pairwise
@@ -152,6 +154,15 @@ def test_small_components_too_have_the_stated_variance():
     pixels = synthetic_images.draw("both", 0, 1_300, GREY)
     found = np.asarray(many.components_of(basis, pixels))
     assert ((found**2).mean(0) / basis.variances).max() < 1.5
+
+
+def test_features_are_computed_in_full_precision_also_where_nothing_is_trained():
+    """A saved model is read by a process of its own, perhaps with a GPU."""
+    code = (
+        "import dpstudy.chapters.recipe.model, jax; print(jax.config.jax_default_matmul_precision)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "highest\n"
 
 
 def test_an_accelerator_finds_the_same_components():

@@ -121,6 +121,7 @@ def noise(
 
     what = _steps(examples, batch, epochs)
     values: dict[str, float | None] = {}
+    reasons = []
     for name in accounting.ACCOUNTANTS:
         try:
             values[name] = accounting.noise_multiplier_for(
@@ -128,9 +129,10 @@ def noise(
             )
         except UserError as error:
             # One accountant may be unable to certify what another can.
-            values[name], reason = None, error
-    if all(value is None for value in values.values()):
-        raise reason
+            values[name] = None
+            reasons.append(error)
+    if len(reasons) == len(values):
+        raise reasons[0]
     if as_json:
         click.echo(json.dumps({**what, "epsilon": wanted, "delta": delta, **values}))
         return

@@ -2,7 +2,8 @@
 
 While modules load, and once a command is done, the process ends where it is. In between the first
 Ctrl-C raises KeyboardInterrupt, so that a command puts things in order, and another one ends that,
-also while the first waits for a computation that Python has no say in.
+also while the first waits for a computation of JAX's or NumPy's. SciPy's hold the lock that all
+threads of Python need: these are waited for.
 """
 
 from __future__ import annotations
@@ -13,14 +14,18 @@ import select
 import signal
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from types import FrameType
 from typing import Any
 
 EXIT_INTERRUPTED = 130
 
-# How long a computation may keep the first Ctrl-C waiting before a line says so, in seconds.
-_PATIENCE = 1.0
+# How long a computation may keep the first Ctrl-C waiting before a line says so, in seconds; and
+# within what time two signals are one: `make` and `timeout` send a process theirs twice.
+_PATIENCE, _TOGETHER = 1.0, 0.1
+
+_ending = threading.Lock()
 
 _asked = False
 
@@ -32,7 +37,10 @@ def asked() -> bool:
 
 def at_once(number: int, frame: FrameType | None) -> None:
     """End the process. What is being written never had its final name yet."""
-    _say("stopped")
+    if _ending.acquire(blocking=False):
+        _say("stopped")
+    else:
+        time.sleep(_PATIENCE)  # The other thread says it.
     os._exit(EXIT_INTERRUPTED)
 
 
@@ -76,6 +84,9 @@ def _listen(heard: int) -> None:
     of a large matrix is one of them.
     """
     os.read(heard, 1)
+    time.sleep(_TOGETHER)
+    while select.select([heard], [], [], 0)[0]:
+        os.read(heard, 1)
     if not select.select([heard], [], [], _PATIENCE)[0] and not _asked:
         _say("stopping at the end of this computation; Ctrl-C again stops at once")
     os.read(heard, 1)

@@ -16,6 +16,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+# For its precision of products: an accelerator's own would lose the small components.
+import dpstudy.gradients.devices  # noqa: F401
 from dpstudy.parts import files
 from dpstudy.parts.files import DataError
 

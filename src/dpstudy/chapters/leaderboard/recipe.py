@@ -131,7 +131,7 @@ def _searched(reading: Reading) -> pd.DataFrame:
 
 def spent_on_fewer(*spent: float) -> str:
     """Return the sentence that says what the noise of a search costs the examples left to it."""
-    ends = dict.fromkeys(f"{one:.2f}" for one in (min(spent), max(spent)))
+    ends = dict.fromkeys(f"{of(spent):.2f}" for of in (min, max))
     return (
         "The noise is that of ε = 3 on all examples; on those trained on, ε is "
         f"{' to '.join(ends)}."
@@ -162,7 +162,7 @@ def whitening(reading: Reading) -> Figure | Note:
         caption=(
             f"Accuracy on {HELD_OUT:,} held-out training examples at the best rate, one seed, "
             "against the power of its variance that a component is divided by: 0 leaves variances "
-            f"as they are, 1/2 makes them equal. {spent_on_fewer(*data['true ε'])}"
+            f"as they are, 1/2 makes them equal. {spent_on_fewer(*data['true ε'].dropna())}"
         ),
         alt=f"Held-out accuracy by exponent. {said}.",
         data=best,
