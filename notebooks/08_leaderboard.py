@@ -23,8 +23,8 @@
 # - Of others the highest that we could read on CIFAR-10 is 72.3 % at 1, from synthetic images too
 #   {cite}`tang2023randp`. Its authors claim the highest accuracy of their time up to 8, in tables
 #   that we do not have. On Fashion-MNIST 89.7 % are published at 3 {cite}`fu2024dpsur`.
-# - At ε = 2 it has 75.83 % on CIFAR-10. On Fashion-MNIST it has 90.44, 91.50 and 92.49 % at 1, 2
-#   and 8.
+# - At ε = 2 the recipe has 75.83 % on CIFAR-10. On Fashion-MNIST it has 90.44, 91.50 and 92.49 % at
+#   1, 2 and 8.
 # - On MNIST take a linear head on [scattering features](03_losing_less.ipynb) with the composite
 #   loss: it has 98.75 % at 2.38. The recipe has 98.28, 98.51, 98.67 and 98.94 % at 1, 2, 3 and 8.
 #   That of 3 is less than the 98.8 % that we set as its floor, and than the 98.9 % that others

@@ -67,7 +67,7 @@ def test_what_the_recipe_reaches_on_cifar_10():
     says(f"we could read on CIFAR-10 is {published(CIFAR, 1.0)} % at 1, from synthetic images too")
     assert float(published(CIFAR, 1.0)) > float(published(CIFAR, 3.0))
     says(f"the recipe has {at[8.0]} %, {{cite:t}}`de2022unlocking` have {published(CIFAR, 8.0)} %.")
-    says(f"At ε = 2 it has {at[2.0]} % on CIFAR-10.")
+    says(f"At ε = 2 the recipe has {at[2.0]} % on CIFAR-10.")
     for epsilon, ahead in ((1.0, True), (3.0, True), (8.0, False)):
         assert (float(published(CIFAR, epsilon)) < float(at[epsilon])) == ahead
 

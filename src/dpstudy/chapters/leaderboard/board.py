@@ -214,7 +214,7 @@ def on_cifar_10() -> Table | Note:
 def _drawn(data: pd.DataFrame) -> Figure:
     datasets = list(dict.fromkeys(data.dataset))
     theirs = [one for one in PUBLISHED if one.dataset in datasets]
-    with canvas(1, len(datasets), size=(max(6.9, 4.1 * len(datasets)), 4.6)) as (figure, panels):
+    with canvas(1, len(datasets), size=(max(6.9, 3.8 * len(datasets)), 4.6)) as (figure, panels):
         for axes, dataset in zip(panels, datasets, strict=True):
             _draw_ours(axes, data, dataset)
             _draw_theirs(axes, theirs, dataset)

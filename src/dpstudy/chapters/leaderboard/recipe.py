@@ -202,7 +202,11 @@ def changed(reading: Reading) -> Table | Note:
     found = best_of_rates(reading)
     base = found.pop(PLAIN, None)
     if base is None:
-        return Note("The recipe, changed", "The unchanged recipe is not stored yet.")
+        return Note(
+            "Not yet run",
+            "Not all runs of the unchanged recipe are stored that the changes are compared with.",
+            reading.command,
+        )
     rows = [{"change": name} | _gained(accuracy, base) for name, accuracy in found.items()]
     if not rows:
         return not_yet_run("The recipe, changed", reading.command)
