@@ -31,9 +31,8 @@ def losses(network, x, y):
 
 
 x, test = whitened(data.train_images), whitened(data.test_images)
-mean = release_mean(
-    x, features.released, 1
-)  # this seed, and the keys below, draw noise: keep them secret
+# Seeds draw the noise, here 1, 2 and 3: put secret ones of your own in their place.
+mean = release_mean(x, features.released, 1)
 for of in (x, test):
     centre(of, mean)
 x, y = jnp.asarray(x), jnp.asarray(data.train_labels)

@@ -114,9 +114,10 @@ recipe.changed(remedies)
 # ## Eleven methods at one ε
 #
 # On MNIST and Fashion-MNIST a method has a row once it is stored with three seeds. Methods on
-# pixels share a network, and each has its own learning rate at each ε, chosen by 10,000 training
-# examples that are held out. What a remedy adds, such as clips inside backpropagation, is set as
-# its chapter found best, by test accuracy: that favours the remedies.
+# pixels share a network, but for backpropagation clipping, which has its paper's. Each has its own
+# learning rate at each ε, chosen by 10,000 training examples that are held out. What a remedy adds,
+# such as clips inside backpropagation, is set as its chapter found best, by test accuracy: that
+# favours the remedies.
 
 # %% tags=["remove-input"]
 mnist, fashion, factorial = (

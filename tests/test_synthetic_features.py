@@ -169,7 +169,8 @@ def test_an_accelerator_finds_the_same_components():
     draw = np.random.default_rng(0)
     found = np.float32(draw.normal(size=(50, 80)) * np.geomspace(1, 0.1, 80))
     here, there = (
-        of(found, 20) for of in (synthetic_basis._principal, synthetic_basis._principal_there)
+        of(found, 20)
+        for of in (synthetic_basis._principal, synthetic_basis._principal_on_accelerator)
     )
     np.testing.assert_allclose(there[1], here[1], rtol=1e-4)
     # Up to the sign of each.

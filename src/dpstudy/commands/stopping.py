@@ -80,8 +80,8 @@ def begin() -> None:
 def _listen(heard: int) -> None:
     """End the process at the second signal, even while the main thread is deaf.
 
-    Python hands a signal to its handler between two instructions of its own, and a decomposition
-    of a large matrix is one of them.
+    Python hands a signal to its handler between two instructions of its own, and a compiled
+    program is one of them.
     """
     os.read(heard, 1)
     time.sleep(_TOGETHER)

@@ -18,7 +18,6 @@ import json
 import os
 import platform
 import subprocess
-import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -169,8 +168,7 @@ def check_writable(folder: Path) -> None:
         StoreError: they cannot.
     """
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        tempfile.TemporaryFile(dir=folder).close()
+        files.try_writing(folder)
     except OSError as error:
         raise StoreError(f"could not store in {folder}: {error.strerror or error}") from error
 

@@ -14,6 +14,7 @@ import io
 import os
 import sys
 import tarfile
+import tempfile
 import uuid
 import zlib
 from collections import Counter
@@ -192,6 +193,16 @@ def _odd_ones(contents: Mapping[str, bytes]) -> list[str]:
 def mismatch(where: str, expected: str, found: str) -> str:
     """Say of content that it is not what it should be."""
     return f"{where}: altered or cut short: expected uncompressed SHA-256 {expected}, found {found}"
+
+
+def try_writing(folder: Path) -> None:
+    """Make a folder and a file in it, which is gone again.
+
+    Raises:
+        OSError: it cannot be done: known before what is to be written there is computed.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    tempfile.TemporaryFile(dir=folder).close()
 
 
 def brief(error: Exception) -> str:

@@ -76,7 +76,7 @@ def fit(
     found -= mean
     found /= deviation
     on_cpu = jax.default_backend() == "cpu"
-    directions, variances = (_principal if on_cpu else _principal_there)(found, components)
+    directions, variances = (_principal if on_cpu else _principal_on_accelerator)(found, components)
     directions /= deviation[:, None]
     return Basis(tuple(map(np.asarray, filters)), mean, directions, variances)
 
@@ -117,7 +117,7 @@ def _principal(
     return directions, variances
 
 
-def _principal_there(
+def _principal_on_accelerator(
     found: Float[np.ndarray, "images features"], components: int
 ) -> tuple[Float[np.ndarray, "features components"], Float[np.ndarray, "components"]]:
     """Return the same, computed on the accelerator: in seconds instead of minutes."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import tempfile
 import zipfile
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -110,8 +109,7 @@ def check_place(path: Path) -> None:
     if path.is_dir():
         raise DataError(f"{path}: cannot be written (it is a folder)")
     with _writing(path):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        tempfile.TemporaryFile(dir=path.parent).close()
+        files.try_writing(path.parent)
 
 
 @contextlib.contextmanager
