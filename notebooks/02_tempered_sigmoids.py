@@ -210,6 +210,9 @@ searches.cifar_10_rates(own_rates)
 # ends in dense layers, the rate of 4 takes relu to 44.56 % and tanh to 38.82 % at ε = 3; at rate 1,
 # which was searched for it, tanh has 60.61 % at ε = 2.39, more than either here. Which activation
 # is better in that network at its own rate was not tried.
+#
+# Without privacy the lead is as large: relu ends at 78.01 % and tanh at 73.84 %, each at 0.05, the
+# best of three rates, with two seeds. The paper has 76.6 % with relu.
 
 # %% tags=["remove-input"]
 searches.cifar_10_at_own_rate(own_rates, not_private_there)

@@ -189,6 +189,21 @@ def test_the_network_matters_more_on_cifar_10():
     assert there.accuracy.min() > float(ends["relu"]) / 100
 
 
+def test_without_privacy_on_cifar_10():
+    found = {
+        name: line("cifar-10-not-private", CIFAR, f"{name}, best") for name in ("relu", "tanh")
+    }
+    for one in found.values():
+        assert len(one.accuracy) == 2
+        assert {result.run.optimizer.learning_rate for _, result in one.own.found} == {0.05}
+    relu, tanh = (one.accuracy.median() for one in found.values())
+    says(f"relu ends at {percent(relu)} and tanh at {percent(tanh)}, each at 0.05,")
+    assert relu - tanh > -gain(CIFAR, OWN).points
+    theirs = outcomes()["table-3-not-private-cifar-10"]
+    assert theirs.verdict is Verdict.UNDECIDED
+    says(f"The paper has {100 * published('cifar-10, SGD, relu'):.1f} % with relu.")
+
+
 def test_table_3_and_its_search():
     shared = [100 * gain(dataset, SHARED).points for dataset in (MNIST, FASHION)]
     says(f"tanh gains {shared[0]:.2f} points on MNIST and {shared[1]:.2f} on Fashion-MNIST")
@@ -406,7 +421,8 @@ def test_how_to_read_says_what_the_runs_were_trained_on():
 
 def test_how_to_rerun_says_how_much_faster_an_accelerator_is():
     page = " ".join((ROOT / "book" / "how_to_rerun.md").read_text().split())
-    assert "took a minute for its 30 epochs on an NVIDIA H200 that three programs shared" in page
+    taken = "took a minute or two for its 30 epochs on an NVIDIA H200 that other programs shared"
+    assert taken in page
     assert "and an hour or two on a CPU core." in page
     minutes = {"H200": [], "1 x CPU": []}
     for one in stored():
@@ -416,7 +432,7 @@ def test_how_to_rerun_says_how_much_faster_an_accelerator_is():
                 if device in one["provenance"]["device"]:
                     taken.append(one["provenance"]["wall_seconds"] / 60)
     taken_by_gpu, taken_by_core = (np.median(taken) for taken in minutes.values())
-    assert taken_by_gpu == pytest.approx(1, abs=0.2)
+    assert 0.5 < taken_by_gpu < 2.5
     assert 50 < taken_by_core < 130
 
 
