@@ -86,25 +86,24 @@ def test_what_is_published_and_found_on_mnist():
 
 def test_what_is_left_on_fashion_mnist():
     shared, own = gain(FASHION, SHARED), gain(FASHION, OWN)
-    says(
-        f"gives tanh {100 * shared.points:.2f} points; each at its best of a search of 24, "
-        f"{100 * own.points:.2f} ({100 * own.low:.2f} to {100 * own.high:.2f}) are left"
-    )
+    says(f"One setting for both gives it {100 * shared.points:.2f} points, five rates for each")
+    interval = f"{100 * own.low:.2f} to {100 * own.high:.2f}"
+    says(f"a search of 24 settings each {100 * own.points:.2f} ({interval}).")
     known = median("calibrated", FASHION, "tanh")
     says(
-        f"best setting known of tanh, {percent(known)}, which is {100 * (known - own.relu):.1f} "
-        f"points above the best of relu, {percent(own.relu)}"
+        f"best setting known of tanh: {percent(known)}, {100 * (known - own.relu):.1f} points "
+        f"above the best of relu, {percent(own.relu)}."
     )
-    assert own.points < shared.points / 2
+    assert own.low > 0
     finals = reading("table-3-search", FASHION).finals_with("learning_rate")
     [rate] = set(finals[finals.label == "relu, private, best"].learning_rate)
-    says(f"relu's best rate, {rate:g}, is the highest that was searched")
+    says(f"relu on Fashion-MNIST in its rate too, {rate:g}: either may have better settings.")
     assert rate == SEARCH_RATES["sgd", True][1]
     of_five = readings.read(find("losing-less-equal-effort"), dataset=FASHION)
     left = Estimate.difference(
         *(Line(of_five, f"cross-entropy, {name}").accuracy for name in ("tanh", "relu"))
     )
-    says(f"With five rates each, and nothing else searched, {100 * left.value:.1f} are left")
+    says(f"five rates for each {100 * left.value:.1f} (")
 
 
 def test_the_order_turns_round_on_cifar_10():
@@ -187,6 +186,7 @@ def test_the_network_matters_more_on_cifar_10():
     assert {result.run.optimizer.learning_rate for _, result in there.own.found} == {1}
     says(f"tanh has {percent(there.accuracy.median())} at ε = {there.value('epsilon_pld'):.2f}, ")
     assert there.accuracy.min() > float(ends["relu"]) / 100
+    says(f"has {percent(there.accuracy.median())} with tanh at ε = ")
 
 
 def test_without_privacy_on_cifar_10():
@@ -232,8 +232,7 @@ def test_table_3_and_its_search():
     )  # fmt: skip
     ends = without.value, without.low, without.high
     points, low, high = (f"{100 * value:.2f}" for value in ends)
-    says(f"tanh gains no less, {points} points ({low} to {high}), each at its best")
-    assert without.low > gain(FASHION, OWN).high
+    says(f"Without privacy tanh gains {points} points ({low} to {high}), each at its best.")
     for dataset in (MNIST, FASHION):
         edges = searches.table_3_search(reading("table-3-search", dataset)).data["at an edge"]
         assert len(edges) == 4
@@ -246,9 +245,8 @@ def test_the_baseline_in_its_own_settings():
         for label in ("as scripted", "relu", "relu, later", "tanh")
     }
     says(f"On MNIST it is {percent(published('baseline, in the tutorial'), 1)}, what the tutorial")
-    says(f"give {ends['as scripted']} without one, and {ends['relu']} with relu")
+    says(f"give {ends['as scripted']} without one, {ends['relu']} with relu and {ends['tanh']}")
     says(f"there relu reaches {ends['relu, later']}")
-    says(f"tanh, with nothing else changed, ends at {ends['tanh']}")
 
 
 def epochs_to_the_end_of_relu(dataset):
@@ -320,7 +318,7 @@ def test_what_the_best_have_in_common():
         f"$(s, T, o)$ it is {settings:.2f} and {settings_2:.2f}."
     )
     # As predicted.
-    says("as near to tanh as the best in less than 5 % of choices")
+    says("as near to tanh's slope and value as the best in less than 5 % of choices")
     assert sweeps[1].near_tanh_at_zero() < 0.05 and near_2 > settings_2
 
 

@@ -1,8 +1,8 @@
 """Backpropagation clipping (Stevens et al. 2022): the runs behind its figures and tables.
 
 As published: clips, batch and epochs of its Figure 2, shuffled batches, and the noise that its
-accounting asks for at each claimed epsilon. The paper names Adam and not its rate; its code has
-0.01. Weights are drawn as everywhere in this study.
+accounting asks for at each claimed epsilon. The paper's text, as this study has it, has lost
+Adam's rate; its code has 0.01. Weights are drawn as everywhere in this study.
 """
 
 from __future__ import annotations
