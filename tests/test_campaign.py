@@ -490,6 +490,8 @@ def test_only_runs_that_differ_in_numbers_and_are_not_begun_share_a_cohort(tmp_p
 
 # --- checkpoints ---------------------------------------------------------------------------------
 
+DATA = checkpoints.witness_of(RUN.dataset.load())
+
 
 @pytest.fixture(scope="module")
 def checkpoint(tmp_path_factory):
@@ -502,7 +504,7 @@ def checkpoint(tmp_path_factory):
 
 
 def test_a_checkpoint_holds_the_curve_so_far(checkpoint, undisturbed):
-    begun = checkpoints.load(checkpoint, [RUN])
+    begun = checkpoints.load(checkpoint, [RUN], DATA)
     whole = undisturbed[RUN.identity].curve
     [seen] = begun.epochs
     assert [epoch.number for epoch in seen] == [0, 1]
@@ -519,14 +521,36 @@ def test_a_checkpoint_altered_or_cut_short_anywhere_is_ignored(checkpoint, tmp_p
     step = len(whole) // 20
     for position in [*range(0, len(whole), step), 40, len(whole) - 30, len(whole) - 1]:
         path.write_bytes(whole[:position])
-        assert checkpoints.load(path, [RUN]).states is None
+        assert checkpoints.load(path, [RUN], DATA).states is None
         path.write_bytes(whole[:position] + bytes([whole[position] ^ 9]) + whole[position + 1 :])
-        assert checkpoints.load(path, [RUN]).states is None
+        assert checkpoints.load(path, [RUN], DATA).states is None
 
 
 def test_a_checkpoint_whose_state_has_another_shape_is_ignored(checkpoint):
     other = replace(RUN, optimizer=Adam())
-    assert checkpoints.load(checkpoint, [other]) == checkpoints.Begun.fresh([other])
+    assert checkpoints.load(checkpoint, [other], DATA) == checkpoints.Begun.fresh([other], DATA)
+
+
+def test_a_checkpoint_of_other_examples_is_ignored(checkpoint):
+    """Weights learned on the features of one machine are nothing on those of another."""
+    train = RUN.dataset.load()
+    other = replace(train, train_images=train.train_images[::-1])
+    told = checkpoints.witness_of(other)
+    assert told != DATA
+    assert checkpoints.load(checkpoint, [RUN], told) == checkpoints.Begun.fresh([RUN], told)
+
+
+def test_a_result_names_each_commit_and_device_that_it_was_trained_with(
+    tmp_path, monkeypatch, checkpoint
+):
+    mine = tmp_path / ".checkpoints" / checkpoint.name
+    mine.parent.mkdir()
+    mine.write_bytes(checkpoint.read_bytes())
+    first = store.commit()
+    monkeypatch.setattr(store, "commit", lambda: "another")
+    [result] = campaign.train_missing([RUN], tmp_path).stored
+    sittings = store.read(tmp_path / result.name).provenance["sittings"]
+    assert [one["commit"] for one in sittings] == [first, "another"]
 
 
 def test_a_damaged_checkpoint_costs_time_and_no_number(tmp_path, checkpoint, undisturbed):

@@ -12,8 +12,10 @@ import subprocess
 import sys
 import tarfile
 import time
+from unittest import mock
 
 import click
+import jax
 import pytest
 from click.testing import CliRunner
 from results_for_tests import (
@@ -117,6 +119,7 @@ def tiny(monkeypatch):
         (["run", "bogus"], f"unknown experiment 'bogus'; one of: {', '.join(EXPERIMENTS)}"),
         (["theorems", "bogus"], "unknown statement 'bogus'; one of: tanh-is-tempered, scale-an"),
         (["run", FIGURE_3, "bogus"], "unknown experiment 'bogus'; one of: tempered-sigmoids-fig"),
+        (["run", "all", "bogus"], "unknown experiment 'bogus'; one of: tempered-sigmoids-fig"),
         (["run", FIGURE_3, "--profile", "tiny"], "unknown profile 'tiny'; one of: smoke, full"),
         (["run", FIGURE_3, "--profile", "stored"], "unknown profile 'stored'; one of: smoke, full"),
         (
@@ -717,6 +720,14 @@ def test_what_is_left_out_of_a_merge_is_named(two_results, results, tmp_path):
     assert done.stderr.startswith(f"dpstudy: left out: {two_results[0]}: not intact JSON")
 
 
+def test_a_damaged_result_is_left_out_of_an_archive_and_named(two_results, results, tmp_path):
+    two_results[0].write_text("{")
+    done = dpstudy("results", "export", str(tmp_path / "results.tar.gz"))
+    assert done.exit_code == 1
+    assert done.stdout.startswith("1 results packed into")
+    assert done.stderr.startswith(f"dpstudy: left out: {two_results[0]}: not intact JSON")
+
+
 # --- run -----------------------------------------------------------------------------------------
 
 
@@ -751,11 +762,21 @@ def test_a_dry_run_prints_what_would_be_trained_and_trains_nothing(tiny, results
     assert len(succeeded("run", "tiny", "--dry-run", "--seeds", "5").splitlines()) == 4
 
 
+@pytest.mark.parametrize(
+    "error",
+    [MemoryError(), jax.errors.JaxRuntimeError("RESOURCE_EXHAUSTED: Out of memory")],
+    ids=["host", "device"],
+)
+def test_too_little_memory_is_one_line(tiny, results, monkeypatch, error):
+    monkeypatch.setattr(data, "load", mock.Mock(side_effect=error))
+    assert mistake("run", "tiny") == "there is not the memory for this"
+
+
 def test_a_damaged_file_in_the_way_of_a_run_is_named_with_the_remedy(tiny, results):
     path = store.write(store.runs_folder("smoke"), result_of())
     path.write_text("{")
     done = dpstudy("run", "tiny", "--profile", "smoke", "--dry-run")
-    assert done.exit_code == 0
+    assert done.exit_code == 1
     assert RUN.identity in done.stdout
     assert done.stderr == (
         f"dpstudy: {path}: not intact JSON (cut short or damaged); "

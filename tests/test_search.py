@@ -200,7 +200,7 @@ def test_a_choice_of_each_group_is_found_again_and_packed(results, search):
             search.keep(dataset, label, choice)
     assert set(search.chosen()) == {(name, label) for name in search.datasets for label in labels}
     count = len(labels) * len(search.datasets)
-    assert transfer.export(results, results / "all.tar.gz") == count
+    assert transfer.export(results, results / "all.tar.gz") == transfer.Exported(count)
     merged = transfer.merge(results / "other", results / "all.tar.gz")
     assert (merged.added, merged.ignored) == (count, 0)
 

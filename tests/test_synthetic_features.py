@@ -233,6 +233,17 @@ def test_a_damaged_basis_is_fitted_again(cache):
         jax.tree.map(np.testing.assert_array_equal, SMALL.basis(), expected)
 
 
+def test_components_in_a_basis_that_is_gone_are_taken_again(cache):
+    """A basis that another machine fitted is another: what is kept belongs to one of them."""
+    images = SMALL.load().train_images
+    [basis] = cache.glob("*-basis.npz")
+    [components] = cache.glob("*.npy")
+    basis.unlink()
+    SMALL.basis()
+    assert not components.exists()
+    np.testing.assert_array_equal(SMALL.load().train_images, images)
+
+
 def test_what_examples_have_in_common_is_released_and_taken_away():
     released = replace(SMALL, released=50.0)
     (plain, nothing), (centred, mean) = SMALL.load_with_mean(), released.load_with_mean()

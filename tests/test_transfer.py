@@ -36,7 +36,7 @@ def here(tmp_path):
 
 @pytest.fixture
 def archive(here, tmp_path):
-    assert transfer.export(here, tmp_path / "results.tar.gz") == 3
+    assert transfer.export(here, tmp_path / "results.tar.gz") == transfer.Exported(3)
     return tmp_path / "results.tar.gz"
 
 
@@ -51,6 +51,17 @@ def pack(path, entries):
             entry.size = len(content)
             tar.addfile(entry, io.BytesIO(content))
     return path
+
+
+def test_a_damaged_result_is_named_and_not_packed(here, tmp_path):
+    """By the time that it is refused elsewhere, what could train it again may be gone."""
+    cut, *_ = sorted((here / "runs").iterdir())
+    cut.write_bytes(cut.read_bytes()[:100])
+    done = transfer.export(here, tmp_path / "results.tar.gz")
+    assert [str(error) for error in done.damaged] == [
+        f"{cut}: not intact JSON (cut short or damaged)"
+    ]
+    assert transfer.merge(tmp_path / "there", tmp_path / "results.tar.gz").added == 2 == done.packed
 
 
 def test_merging_into_an_empty_folder_gives_identical_files(here, archive, tmp_path):
@@ -297,7 +308,7 @@ def test_hidden_files_and_repeats_are_not_packed(here, tmp_path):
     store.write(here / "repeats", result_of())
     (here / "runs" / ".checkpoints").mkdir()
     (here / "runs" / ".checkpoints" / f"{packed[0].stem}.npz").write_bytes(b"state")
-    assert transfer.export(here, tmp_path / "results.tar.gz") == 3
+    assert transfer.export(here, tmp_path / "results.tar.gz") == transfer.Exported(3)
     with tarfile.open(tmp_path / "results.tar.gz") as tar:
         assert tar.getnames() == [f"runs/{path.name}" for path in packed]
 
@@ -335,7 +346,7 @@ from pathlib import Path
 for name in ("dp_accounting", "scipy", "pandas", "matplotlib", "dpstudy.privacy.run_epsilon"):
     sys.modules[name] = None
 from dpstudy.lab import transfer
-print(transfer.export(Path(sys.argv[1]), Path(sys.argv[2])))
+print(transfer.export(Path(sys.argv[1]), Path(sys.argv[2])).packed)
 """
     done = subprocess.run(
         [sys.executable, "-c", script, str(here), str(tmp_path / "results.tar.gz")],
@@ -362,7 +373,7 @@ def keep(folder, content=CHOICE, name="one-mnist-best"):
 def test_choices_of_searches_go_along_and_other_records_stay(here, tmp_path):
     keep(here)
     records.write(here / "benchmarks" / "abacus.json", "benchmarks", {"seconds": 1})
-    assert transfer.export(here, tmp_path / "results.tar.gz") == 4
+    assert transfer.export(here, tmp_path / "results.tar.gz") == transfer.Exported(4)
     there = tmp_path / "there"
     assert transfer.merge(there, tmp_path / "results.tar.gz") == transfer.Merged(added=4)
     shutil.rmtree(here / "benchmarks")

@@ -323,3 +323,13 @@ def test_a_budget_ends_a_campaign_that_has_lost_all_its_workers(client, tmp_path
     monkeypatch.setattr(client, "nthreads", dict)
     outcome = workers.train_missing(client, seeds(2), tmp_path, budget=0.5)
     assert (outcome.stored, outcome.unfinished) == ([], 2)
+
+
+def test_a_campaign_whose_workers_have_all_left_does_not_wait_for_ever(
+    client, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(workers, "NEW_WORKERS_EVERY", 0.1)
+    monkeypatch.setattr(workers, "FIRST_WORKER_WITHIN", 0.5)
+    monkeypatch.setattr(client, "nthreads", dict)
+    with pytest.raises(UserError, match=r"^no worker is left; what was done is kept"):
+        workers.train_missing(client, seeds(2), tmp_path)

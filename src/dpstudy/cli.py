@@ -222,7 +222,7 @@ def run(
         if dry_run:
             _print_missing(experiment, left, wanted)
     if dry_run:
-        return
+        raise SystemExit(EXIT_DAMAGED if damaged else 0)
     later = [name for experiment in chosen for name, _ in experiment.undecided(**wanted)]
     # Before anything else starts: fetched once, and a damaged file is found at once.
     for name in dict.fromkeys([one.dataset.name for one in waiting] + later):
@@ -271,8 +271,9 @@ def _workers_for(runs: int, profile: str) -> int:
 def _chosen(names: tuple[str, ...], dataset: str | None) -> list[Experiment]:
     from dpstudy.papers import EXPERIMENTS, find
 
+    named = [find(name) for name in dict.fromkeys(names) if name != "all"]
     if "all" not in names:
-        return [find(name) for name in dict.fromkeys(names)]
+        return named
     having = [e for e in EXPERIMENTS.values() if dataset is None or dataset in e.datasets]
     if not having:
         valid = dict.fromkeys(name for e in EXPERIMENTS.values() for name in e.datasets)

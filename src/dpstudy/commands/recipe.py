@@ -71,11 +71,14 @@ def recipe(dataset: str, epsilon: float, seed: int, path: Path | None, as_json: 
 
 
 def _in_words(said: dict[str, Any]) -> str:
+    from dpstudy.ledger.wording import rounded_up
+
     peak = said["peak_megabytes"]
     held = f" and {peak / 1000:.1f} GB" if peak is not None else ""
+    spent = rounded_up(said["epsilon"], 3)
     return (
         f"{said['dataset']}: test accuracy {said['test_accuracy']:.2%} at ε = "
-        f"{said['epsilon']:.3f}, δ = {said['delta']:g}, in {said['seconds']:.0f} s{held}"
+        f"{spent}, δ = {said['delta']:g}, in {said['seconds']:.0f} s{held}"
     )
 
 

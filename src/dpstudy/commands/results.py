@@ -58,8 +58,12 @@ def export(file: Path) -> None:
     """Pack all results, and what searches chose, into FILE, a .tar.gz."""
     from dpstudy.lab import store, transfer
 
-    count = transfer.export(store.results_folder(), file)
-    click.echo(f"{count} results packed into {file}")
+    done = transfer.export(store.results_folder(), file)
+    for error in done.damaged:
+        complain(f"left out: {error}")
+    click.echo(f"{done.packed} results packed into {file}")
+    if done.damaged:
+        raise SystemExit(EXIT_DAMAGED)
 
 
 @results.command()

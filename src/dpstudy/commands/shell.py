@@ -57,6 +57,9 @@ class Group(click.Group):
             if stopping.asked():
                 complain("stopped")
                 sys.exit(EXIT_INTERRUPTED)
+            if isinstance(error, MemoryError) or "RESOURCE_EXHAUSTED" in str(error):
+                complain("there is not the memory for this")
+                sys.exit(EXIT_MISTAKE)
             if not (isinstance(error, RuntimeError) and "initialize backend" in str(error)):
                 raise
             complain(f"JAX_PLATFORMS is {os.environ.get('JAX_PLATFORMS')}: {one_line(error)}")

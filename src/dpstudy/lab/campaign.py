@@ -242,7 +242,9 @@ def train_cohort(
     _keep_compiled_programs()
     memory.count_anew()
     dataset = runs[0].dataset.load()
-    begun = checkpoints.load(checkpoints.path_of(folder, runs), runs)
+    data = checkpoints.witness_of(dataset)
+    begun = checkpoints.load(checkpoints.path_of(folder, runs), runs, data)
+    begun.sit_down(store.commit(), devices.name())
     yield from _so_far(begun, dataset.fingerprint)
     slowest, start = 0.0, time.monotonic()
     epochs = loop.train(runs, dataset, begun.microbatch, begun.states)
@@ -331,6 +333,8 @@ def _result(begun: Begun, index: int, fingerprint: str) -> Result:
     provenance = store.provenance(
         wall_seconds=begun.seconds, fingerprint=fingerprint, device=devices.name()
     )
+    if len(begun.sittings) > 1:
+        provenance["sittings"] = begun.sittings
     return Result(
         run=begun.runs[index],
         curve={name: [_plain(epoch.row[name]) for epoch in epochs] for name in epochs[0].row},

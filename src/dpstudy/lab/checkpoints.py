@@ -8,7 +8,7 @@ import hashlib
 import io
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +16,15 @@ import jax
 import numpy as np
 
 from dpstudy.lab import store
+from dpstudy.parts.images import Dataset
 from dpstudy.parts.part import SpecError
 from dpstudy.parts.run import Run
 from dpstudy.training import loop
 from dpstudy.training.loop import Epoch, State
+
+# Examples that tell a dataset from others.
+_WITNESSES = 100
+_NOTES = ("microbatch", "epochs", "ended", "data", "seconds", "sittings")
 
 
 @dataclass
@@ -32,7 +37,9 @@ class Begun:
         epochs: what was seen of each epoch, by run.
         ended: how a run came to its end, by run: the fields `diverged_at` and `stopped` of its
             result; None while it goes on. One that diverged or is given up ends before the others.
+        data: what tells the examples that it is trained on from others; see `witness_of`.
         seconds: spent on each run over all sittings: its share of the cohort's time.
+        sittings: commit and device of each that had another than the one before.
         states: of training, stacked, or None before the first step.
     """
 
@@ -40,14 +47,32 @@ class Begun:
     microbatch: int
     epochs: list[list[Epoch]]
     ended: list[dict[str, Any] | None]
+    data: str
     seconds: float = 0.0
+    sittings: list[dict[str, str]] = field(default_factory=list)
     states: State | None = None
 
     @classmethod
-    def fresh(cls, runs: Sequence[Run]) -> Begun:
+    def fresh(cls, runs: Sequence[Run], data: str) -> Begun:
         """Return a cohort at its beginning."""
         microbatch = runs[0].network.examples_at_once()
-        return cls(list(runs), microbatch, [[] for _ in runs], [None] * len(runs))
+        return cls(list(runs), microbatch, [[] for _ in runs], [None] * len(runs), data)
+
+    def sit_down(self, commit: str, device: str) -> None:
+        """Note where and with what a sitting begins."""
+        sitting = {"commit": commit, "device": device}
+        if self.sittings[-1:] != [sitting]:
+            self.sittings.append(sitting)
+
+
+def witness_of(dataset: Dataset) -> str:
+    """Return what tells a dataset's examples from others.
+
+    Features of the same images differ by the machine that they are fitted on: weights learned on
+    the one are nothing on the other.
+    """
+    first = np.ascontiguousarray(dataset.train_images[:_WITNESSES])
+    return hashlib.sha256(first).hexdigest()[:16]
 
 
 def path_of(folder: Path, runs: Sequence[Run]) -> Path:
@@ -76,7 +101,9 @@ def save(path: Path, begun: Begun) -> None:
         "microbatch": begun.microbatch,
         "epochs": [[dataclasses.asdict(epoch) for epoch in epochs] for epochs in begun.epochs],
         "ended": begun.ended,
+        "data": begun.data,
         "seconds": begun.seconds,
+        "sittings": begun.sittings,
     }
     buffer = io.BytesIO()
     np.savez(buffer, **{name: json.dumps(value) for name, value in notes.items()}, **leaves)
@@ -84,20 +111,20 @@ def save(path: Path, begun: Begun) -> None:
     store.write_atomically(path, hashlib.sha256(sealed).digest() + sealed)
 
 
-def load(path: Path, runs: Sequence[Run]) -> Begun:
+def load(path: Path, runs: Sequence[Run], data: str) -> Begun:
     """Return how far a cohort is: at its beginning, where there is no usable checkpoint.
 
-    A checkpoint is a cache: one that is damaged, or was written by a version whose state has
-    another shape, only costs the time to train again.
+    A checkpoint is a cache: one that is damaged, is of other examples, or was written by a version
+    whose state has another shape, only costs the time to train again.
     """
     content = _unsealed(path)
     if content is None:
-        return Begun.fresh(runs)
+        return Begun.fresh(runs, data)
     # Not by jax.eval_shape: the compiler options of `Network.initial` forbid tracing through it.
     shapes, tree = jax.tree.flatten(loop.stack([loop.start(run) for run in runs]))
     try:
         leaves = [content[f"leaf{i}"] for i in range(len(shapes))]
-        notes = {name: json.loads(str(content[name])) for name in ("microbatch", "epochs", "ended")}
+        notes = {name: json.loads(str(content[name])) for name in _NOTES}
         begun = Begun(
             list(runs),
             notes["microbatch"],
@@ -106,13 +133,15 @@ def load(path: Path, runs: Sequence[Run]) -> Begun:
                 for epochs in notes["epochs"]
             ],
             notes["ended"],
-            json.loads(str(content["seconds"])),
+            notes["data"],
+            notes["seconds"],
+            notes["sittings"],
             jax.tree.unflatten(tree, [jax.numpy.asarray(leaf) for leaf in leaves]),
         )
     except (ValueError, KeyError, TypeError):
-        return Begun.fresh(runs)
+        return Begun.fresh(runs, data)
     same = [leaf.shape for leaf in leaves] == [shape.shape for shape in shapes]
-    return begun if same else Begun.fresh(runs)
+    return begun if same and begun.data == data else Begun.fresh(runs, data)
 
 
 def _unsealed(path: Path) -> dict[str, np.ndarray] | None:

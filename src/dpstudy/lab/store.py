@@ -125,7 +125,7 @@ def provenance(*, wall_seconds: float, fingerprint: str, device: str) -> dict[st
         "packages": {name: importlib.metadata.version(name) for name in packages},
         "python": platform.python_version(),
         "device": device,
-        "commit": _commit(),
+        "commit": commit(),
         "finished": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         "wall_seconds": round(wall_seconds, 1),
         "dataset_fingerprint": fingerprint,
@@ -133,7 +133,7 @@ def provenance(*, wall_seconds: float, fingerprint: str, device: str) -> dict[st
 
 
 @functools.cache
-def _commit() -> str:
+def commit() -> str:
     """Return the package's git commit, marked if the tree has changes; "unknown" outside git."""
     if (checkout := _checkout()) is None:
         return "unknown"  # Installed elsewhere: the repository around it would be another's.

@@ -46,8 +46,16 @@ class Merged:
     ignored: int = 0
 
 
-def export(folder: Path, archive: Path) -> int:
-    """Pack the results below `folder` into a .tar.gz; return how many.
+@dataclass
+class Exported:
+    """What became of a folder's results: how many are packed, and those left out, as damaged."""
+
+    packed: int = 0
+    damaged: list[DamagedError] = field(default_factory=list)
+
+
+def export(folder: Path, archive: Path) -> Exported:
+    """Pack the intact results below `folder` into a .tar.gz.
 
     The same results give the same bytes: an entry says neither who packed it nor when.
 
@@ -55,19 +63,26 @@ def export(folder: Path, archive: Path) -> int:
         StoreError: there are no results, something is at the archive's place, or it cannot be
             written.
     """
-    files, packed = _files(folder), io.BytesIO()
+    files, packed, done = _files(folder), io.BytesIO(), Exported()
     if not files:
         raise StoreError(f"there are no results to pack in {folder}")
     if os.path.lexists(archive):
         raise StoreError(f"{archive} is there already: name another file, or remove it first")
     with tarfile.open(fileobj=packed, mode="w") as tar:
         for path in files:
+            try:
+                PACKED[path.parent.name].read(path)
+            except DamagedError as error:
+                # Elsewhere it would be refused, and by then what could train it again may be gone.
+                done.damaged.append(error)
+                continue
             entry = tarfile.TarInfo(path.relative_to(folder).as_posix())
             content = path.read_bytes()
             entry.size = len(content)
             tar.addfile(entry, io.BytesIO(content))
+            done.packed += 1
     store.write_atomically(archive, gzip.compress(packed.getvalue(), mtime=0))
-    return len(files)
+    return done
 
 
 def _files(folder: Path) -> list[Path]:

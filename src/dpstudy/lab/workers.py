@@ -129,18 +129,25 @@ def train_missing(
     the workers' devices hold. What a worker raises is raised here.
 
     Raises:
-        UserError: the workers died, or the scheduler was lost.
+        UserError: the workers died or left, or the scheduler was lost.
     """
     work, deadline = Campaign(runs, folder, finish, report), time.time() + budget
     # The longest first: one begun late is waited for by all other workers.
     waiting = sorted(work.cohorts(most or 1), key=lambda runs: -sum(map(_cost, runs)))
     running: dict[Future, list[Run]] = {}
+    seen = time.monotonic()  # a worker, last
     client.subscribe_topic(TOPIC, lambda event: work.progress(*event[1]))
     try:
         while waiting or running:
             threads = _threads(client)
-            if not threads and time.time() >= deadline:
+            if threads:
+                seen = time.monotonic()
+            elif time.time() >= deadline:
                 break  # Nobody is left to stop at the deadline.
+            elif time.monotonic() - seen > FIRST_WORKER_WITHIN:
+                raise UserError(
+                    "no worker is left; what was done is kept, and the same command goes on"
+                )
             # A cohort to each thread as it becomes free. Dask would deal out all of them at once,
             # and has left workers idle for minutes while runs waited for another.
             while waiting and len(running) < threads:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 from typing import TYPE_CHECKING
 
 import pandas as pd
@@ -56,12 +57,20 @@ def spread(values: pd.Series, quantity: Quantity) -> str:
 def rounded_down(value: float, decimals: int | None = None) -> str:
     """Show a lower bound of an epsilon so that what is shown is one; its digits as `epsilon`'s."""
     decimals = (2 if value < 100 else 0) if decimals is None else decimals
-    return f"{math.floor(value * 10**decimals) / 10**decimals:,.{decimals}f}"
+    return _rounded(value, decimals, ROUND_FLOOR)
 
 
-def rounded_up(value: float, decimals: int) -> str:
-    """Show an upper bound of an epsilon so that what is shown is one."""
-    return f"{math.ceil(value * 10**decimals) / 10**decimals:,.{decimals}f}"
+def rounded_up(value: float, decimals: int | None = None) -> str:
+    """Show an upper bound of an epsilon so that what is shown is one; its digits as `epsilon`'s."""
+    if decimals is None:
+        decimals = 2 if value <= 99.99 else 2 - math.floor(math.log10(value))
+    return _rounded(value, decimals, ROUND_CEILING)
+
+
+def _rounded(value: float, decimals: int, rounding: str) -> str:
+    # By the digits that are stored: 1.1 is a little more than that, and not to be shown as 1.11.
+    shown = Decimal(repr(float(value))).quantize(Decimal(1).scaleb(-decimals), rounding)
+    return f"{shown:,.{max(decimals, 0)}f}"
 
 
 def epsilon(value: float) -> str:

@@ -232,8 +232,8 @@ def _replaced(of: Any, path: tuple[str, ...], value: Any) -> Any:
 
 
 def cohort_of(run: Run) -> Any:
-    """Return what the runs of one cohort share: the structure of their parts."""
-    return jax.tree.structure(run)
+    """Return what the runs of one cohort share: the structure of their parts, and the data."""
+    return jax.tree.structure(run), run.dataset
 
 
 def setting(run: Run, name: str) -> Any:

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from jaxtyping import Array, Bool, Int
 
 OVERFLOW_PROBABILITY = 1e-15
+# Sampling probabilities below which 23 random bits are too few; none of the study's is.
+_SMALL = 2**-10
 
 
 class Draw(NamedTuple):
@@ -129,7 +131,10 @@ def poisson(key: Array, examples: int, batch: int, capacity: int | None = None) 
         capacity: the room for drawn examples; by default, `capacity_for` the batch.
     """
     capacity = capacity_for(examples, batch) if capacity is None else capacity
-    kept = jax.random.bernoulli(key, batch / examples, (examples,))
+    probability = batch / examples
+    # By 23 bits an example is kept with up to 2^-23 more than that: more than ε is stated for.
+    mode = "low" if probability >= _SMALL else "high"
+    kept = jax.random.bernoulli(key, probability, (examples,), mode=mode)
     position = jnp.cumsum(kept)
     # The i-th kept example is the first whose running count is i.
     indices = jnp.searchsorted(position, jnp.arange(1, capacity + 1), method="scan_unrolled")

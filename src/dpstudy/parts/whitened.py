@@ -188,6 +188,9 @@ class Whitened(Data):
             filters = self.filters(pixels)
             of = partial(self.features_of, filters)
             found = synthetic_basis.fit(pixels, filters, of, self.components)
+            # Components that are there were taken in a basis that is not, and may be another's.
+            for taken in path.parent.glob(path.name.replace("-basis.npz", "-*.npy")):
+                taken.unlink()
             synthetic_basis.write(path, found)
         return found
 
