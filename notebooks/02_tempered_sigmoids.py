@@ -37,7 +37,7 @@
 # **To do.** On MNIST and Fashion-MNIST take tanh. On CIFAR-10 search the learning rate for each
 # activation by itself before you choose; the network matters more there: that of [losing
 # less](03_losing_less.ipynb) has 60.61 % with tanh at ε = 2.39, more than either activation has
-# here at 3. Leave $s$, $T$ and $o$ alone. Every ε is at δ = 1e-5.
+# here at 3. Leave $s$, $T$ and $o$ alone.
 
 # %% tags=["remove-input"]
 from dpstudy.papers.tempered_sigmoids.figures import (
@@ -57,8 +57,9 @@ T = 4.0  # your own inverse temperature: drawn at once, and trained in the smoke
 # %% [markdown]
 # Unless a table says otherwise, batches are drawn by Poisson sampling, the ε is true for that, and
 # nothing but the activation differs. The paper prints no settings for its Figure 3, so that the
-# runs take those that "Losing less" prints for the same datasets {cite}`shamsabadi2023losing`. The
-# ledger of the paper's claims stands at the end of this chapter.
+# runs take those that "Losing less" prints for the same datasets {cite}`shamsabadi2023losing`. In
+# tables "ε proven" is by {term}`PLD`, "ε (RDP 2019)" by the papers' accounting of the time, both at
+# δ = 1e-5. The ledger of the paper's claims stands at the end of this chapter.
 #
 # ## The remedy
 #
@@ -147,8 +148,9 @@ accuracy.settings(dataset)
 #
 # Behind every row of the paper's Table 3 is a search over filters, learning rate, optimizer, batch
 # and epochs. Here relu and tanh try 24 settings each with privacy and 12 without, at the noise that
-# the quoted ε asks for. Half of them fill the space evenly; the others were proposed by a
-# Gaussian-process sampler {cite}`akiba2019optuna`. The best is trained again with other seeds.
+# the quoted ε asks for; a row counts the different ones. Half of them fill the space evenly; the
+# others were proposed by a Gaussian-process sampler {cite}`akiba2019optuna`. The best is trained
+# again with other seeds.
 #
 # tanh ends at 98.35 % on MNIST and at 85.72 % on Fashion-MNIST; relu at 97.10 % and 85.16 %. On
 # Fashion-MNIST tanh has more at the shared setting with the noise of the quoted ε, 86.25 %: the
@@ -322,10 +324,10 @@ family.around_zero(sweep)
 # own rate, they are larger too, with a mean norm of 163 against 86 in the last epoch, and relu is
 # better.
 #
-# On MNIST relu's mean norm peaks at 34 in epoch 2 and ends at 18, that of tanh falls from 8.2 to
-# 2.2. Both clip about as many examples at the end, 11 % and 9 %. No clipped gradient is longer than
-# 0.1, so that of all their length in the last epoch at least 99.4 % is lost with relu and 95.4 %
-# with tanh.
+# On MNIST relu's mean norm, over the examples that an epoch draws, peaks at 34 in epoch 2 and ends
+# at 18, that of tanh falls from 8.2 to 2.2. Both clip about as many examples at the end, 11 % and
+# 9 %. No clipped gradient is longer than 0.1, so that of all their length in the last epoch at
+# least 99.4 % is lost with relu and 95.4 % with tanh.
 
 # %% tags=["remove-input"]
 accuracy.gradient_norms(private)

@@ -328,7 +328,7 @@ def test_gradients_before_clipping():
     medians = curves.groupby(["label", "epoch"])[columns].median()
     relu, tanh = (medians.loc[label].gradient_norm for label in ("relu", "tanh"))
     says(
-        f"On MNIST relu's mean norm peaks at {relu.max():.2g} in epoch {relu.idxmax()} and ends "
+        f"that an epoch draws, peaks at {relu.max():.2g} in epoch {relu.idxmax()} and ends "
         f"at {relu.iloc[-1]:.2g}, that of tanh falls from {tanh.iloc[0]:.2g} to {tanh.iloc[-1]:.2g}"
     )
     lost = [f"{np.floor(1000 * (1 - 0.1 / norms.iloc[-1])) / 10} %" for norms in (relu, tanh)]
