@@ -116,7 +116,7 @@ def test_the_order_turns_round_on_cifar_10():
         f"relu ends at {percent(own.relu, 1)} and tanh at {percent(own.tanh, 1)} at ε = 7.53, "
         f"where the paper's Table 3 has {stated[0]:.1f} and {stated[1]:.1f} %: relu is "
         f"{-100 * own.points:.2f} points ahead "
-        f"({-100 * own.high:.2f} to {-100 * own.low:.2f}, {own.seeds} seeds)"
+        f"({-100 * own.high:.2f} to {-100 * own.low:.2f}, {own.seeds} seeds; accuracies are"
     )
     spent = median("figure-3", CIFAR, "tanh", "epsilon_pld")
     says(

@@ -324,9 +324,9 @@ def _train(
 
 def _choose(experiment: Experiment, wanted: dict[str, Any]) -> bool:
     """Have a search choose its next settings; whether there are any."""
-    from dpstudy.lab.trainer import choose_next
+    from dpstudy.lab import choosing
 
-    chosen = choose_next(experiment, wanted["profile"], wanted["dataset"])
+    chosen = choosing.choose(experiment, wanted["profile"], wanted["dataset"])
     if chosen:
         click.echo(f"{experiment.name}: {_count(chosen, 'setting')} more to try")
     return chosen > 0

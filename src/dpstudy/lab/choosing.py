@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 
 from dpstudy.lab import store
 from dpstudy.lab.choices import Choice
+from dpstudy.lab.experiment import Experiment
 from dpstudy.lab.search import Search, further_rate
 from dpstudy.lab.store import CHANCE, Result, StoreError
 from dpstudy.parts.run import Run, vary
@@ -17,16 +18,19 @@ from dpstudy.parts.run import Run, vary
 _MOST_BEYOND = 6
 
 
-def choose(search: Search, dataset: str | None = None) -> int:
+def choose(search: Experiment, profile: str = "full", dataset: str | None = None) -> int:
     """Choose what a search trains next, and store it; return how many.
 
     Of each group the best; or, where the search goes beyond, a further learning rate.
 
-    0 if nothing is to be chosen now: it waits for results, or it is at its end.
+    0 if nothing is to be chosen now: it waits for results, or it is at its end. Nor does an
+    experiment that is no search choose, or any in the smoke profile.
 
     Raises:
         StoreError: an earlier choice is damaged, or one could not be stored.
     """
+    if not isinstance(search, Search) or profile != "full":
+        return 0
     for error in search.damaged_choices():
         raise StoreError(f"{error}; to choose again, remove this file first")
     count = 0

@@ -46,14 +46,15 @@ def prepare(
 
 
 def _train(experiment: Experiment, profile: str, dataset: str | None, seeds: int | None) -> None:
-    from dpstudy.lab.trainer import choose_next, train_with_bar
+    from dpstudy.lab import choosing
+    from dpstudy.lab.trainer import train_with_bar
 
     more = True
     while more:
         runs = experiment.runs(profile, dataset=dataset, seeds=seeds)
         train_with_bar(experiment, runs, profile)
         try:
-            more = choose_next(experiment, profile, dataset) > 0
+            more = choosing.choose(experiment, profile, dataset) > 0
         except UserError as error:
             print(error, file=sys.stderr)
             more = False

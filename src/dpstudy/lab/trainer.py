@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 
 from tqdm import tqdm
 
-from dpstudy.lab import campaign, choosing, store
-from dpstudy.lab.search import Search
+from dpstudy.lab import campaign, store
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -67,17 +66,6 @@ def train_with_bar(
             # Found stored, or diverged: there is nothing left to wait for.
             bar.update(bar.total - bar.n)
         return outcome
-
-
-def choose_next(experiment: Experiment, profile: str, dataset: str | None = None) -> int:
-    """Have a search choose what it trains next; return how many settings, 0 for any other.
-
-    Raises:
-        UserError: an earlier choice is damaged, or one could not be stored.
-    """
-    if not isinstance(experiment, Search) or profile != "full":
-        return 0
-    return choosing.choose(experiment, dataset)
 
 
 def finisher() -> Callable[[Result], Result]:

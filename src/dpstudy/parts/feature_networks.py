@@ -54,21 +54,19 @@ class ScatteringCifar(Network):
         return ScatteringCifarModule(self, rngs)
 
 
-def _check_width(network: Network) -> None:
-    """Raise SpecError unless the network has its one width."""
-    if network.width != 1:
-        raise SpecError(f"width must be 1 where there are no convolutions, got {network.width}")
-
-
-class _Linear(Network):
-    hidden = 0
+class _Dense(Network):
     microbatch: ClassVar[Mapping[str, int]] = {"core": 64, "cores": 128, "accelerator": 1024}
     cohort = 32
 
     def check(self) -> None:
         """See `Part`."""
         super().check()
-        _check_width(self)
+        if self.width != 1:
+            raise SpecError(f"width must be 1 where there are no convolutions, got {self.width}")
+
+
+class _Linear(_Dense):
+    hidden = 0
 
     def module(self, rngs: nnx.Rngs) -> nnx.Module:
         """See `Network`."""
@@ -119,7 +117,7 @@ class LinearHead(_Linear):
 
 
 @part("hidden-head")
-class HiddenHead(Network):
+class HiddenHead(_Dense):
     """Two dense layers without biases on any features, one hidden.
 
     Attributes:
@@ -130,8 +128,6 @@ class HiddenHead(Network):
     inputs: int = 8_000
     units: int = 100
     hidden = 1
-    microbatch: ClassVar[Mapping[str, int]] = {"core": 64, "cores": 128, "accelerator": 1024}
-    cohort = 32
 
     @property
     def image_shape(self) -> tuple[int, ...]:
@@ -142,7 +138,6 @@ class HiddenHead(Network):
         """See `Part`."""
         super().check()
         at_least(self, 1, "inputs", "units")
-        _check_width(self)
 
     def module(self, rngs: nnx.Rngs) -> nnx.Module:
         """See `Network.module`."""
