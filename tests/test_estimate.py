@@ -70,7 +70,7 @@ def test_the_largest_of_some_further_runs_is_where_it_is_expected():
     ends = np.array(
         [
             (one.low, one.high)
-            for one in (Estimate.largest(pd.Series(draw.normal(size=6)), of=5) for _ in range(400))
+            for one in (Estimate.largest(pd.Series(draw.normal(size=6)), of=5) for _ in range(200))
         ]
     )
     covered = ((ends[:, 0] < largest) & (largest < ends[:, 1])).mean()

@@ -7,6 +7,7 @@ fitted to are drawn from a seed.
 
 from __future__ import annotations
 
+import gc
 import hashlib
 import json
 from collections.abc import Callable, Iterator
@@ -162,6 +163,8 @@ class Whitened(Data):
         shape = (count + len(whole.test_images), self.components)
         path = self._file(whole.fingerprint, "npy")
         components = feature_cache.kept(path, shape, lambda: self._components(whole))
+        # JAX holds what it was given until this: of the basis, two gigabytes.
+        gc.collect()
         # Of the basis these alone: all of it is a gigabyte.
         variances = synthetic_basis.read_variances(self._file("basis", "npz"))
         if variances is None:

@@ -166,6 +166,8 @@ def noise_multiplier_for(
     steps = whole("steps", steps, least=1)
     check_range(sampling_probability, 1.0, steps)
     run = sampling_probability, steps, delta, accountant, release_noise
+    if release_noise and epsilon <= dp_accounting.get_epsilon_gaussian(release_noise, delta):
+        _check_reached(epsilon, *run)  # Told at once: the search for noise takes half a minute.
     try:
         found = _calibrate(epsilon, *run)
     except UserError:
