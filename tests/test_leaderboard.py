@@ -258,7 +258,7 @@ def test_a_change_counts_with_its_best_rate_once_all_are_stored(results):
     }
     for label, accuracies in values.items():
         for multiple, accuracy in zip(rates.MULTIPLES, accuracies, strict=False):
-            [run, _] = parts.variants[f"{label}, rate x {multiple:g}"]
+            [_, run] = parts.variants[f"{label}, rate x {multiple:g}"]
             store.write(store.runs_folder(), result_of(run, accuracy=accuracy))
     assert choosing.choose(parts) == 2
     reading = read(parts).on("fashion-mnist")

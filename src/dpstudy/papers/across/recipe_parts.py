@@ -26,7 +26,7 @@ from dpstudy.parts.tanh_filter import FilteredThenClipped
 from dpstudy.parts.whitened import OWN
 from dpstudy.parts.whitened_scattering import WhitenedScattering
 
-DATASETS = ("fashion-mnist", "cifar-10")
+DATASETS = ("cifar-10", "fashion-mnist")
 PLAIN = "the recipe"
 # Below most numbers of a gradient of these features, or there would be nothing to filter.
 ACTIVE_RANGE = 0.001
