@@ -162,13 +162,14 @@ class Whitened(Data):
         count = len(whole.train_images)
         shape = (count + len(whole.test_images), self.components)
         path = self._file(whole.fingerprint, "npy")
-        components = feature_cache.kept(path, shape, lambda: self._components(whole))
-        # JAX holds what it was given until this: of the basis, two gigabytes.
-        gc.collect()
-        # Of the basis these alone: all of it is a gigabyte.
+        # Of the basis these alone: all of it is a gigabyte. First, since without a basis there are
+        # no components in it either.
         variances = synthetic_basis.read_variances(self._file("basis", "npz"))
         if variances is None:
             variances = self.basis().variances
+        components = feature_cache.kept(path, shape, lambda: self._components(whole))
+        # JAX holds what it was given until this: of the basis, nearly two gigabytes.
+        gc.collect()
         found = self.scaled(components, variances)
         train, test = found[:count], found[count:]
         return hold_out(replace(whole, train_images=train, test_images=test), self.held_out)
