@@ -8,6 +8,7 @@ import json
 from dataclasses import replace
 from pathlib import Path
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -32,7 +33,7 @@ from dpstudy.parts.measure import Norms
 from dpstudy.parts.mechanism import AutomaticClipping, FlatClipping, Mechanism, NoPrivacy
 from dpstudy.parts.network import INITS, Network, TemperedCifar, TemperedMnist
 from dpstudy.parts.optimizer import Adam, Optimizer, Sgd, SgdWithDecay
-from dpstudy.parts.part import KINDS, Part, SpecError
+from dpstudy.parts.part import KINDS, Part, SpecError, part
 from dpstudy.parts.run import Run, cohort_of, setting, vary
 from dpstudy.parts.sampling import Poisson, Sampling, Shuffled
 from dpstudy.parts.scattering import Scattering
@@ -559,6 +560,20 @@ def test_runs_that_differ_in_anything_else_are_not():
     cohorts = [cohort_of(run) for run in shaping]
     for index, one in enumerate(cohorts):
         assert [one == other for other in cohorts] == [index == i for i in range(len(cohorts))]
+
+
+@part()
+class Brightened(Images):
+    """Data of one's own, whose number is no constant to JAX."""
+
+    by: float = 1.0
+
+
+def test_runs_on_other_examples_are_no_cohort_whatever_their_structure():
+    """One program trains a cohort on the data of its first run."""
+    one, other = (replace(Run(), dataset=Brightened(by=by)) for by in (1.0, 2.0))
+    assert jax.tree.structure(one) == jax.tree.structure(other)
+    assert cohort_of(one) != cohort_of(other)
 
 
 def test_no_step_depends_on_length_delta_or_measures():
