@@ -1,4 +1,4 @@
-"""Keeps a number beside its per cent sign, and a letter beside its value, when a line ends there."""
+"""Keeps a number beside its per cent sign, and a letter beside its value, at a line's end."""
 
 import re
 
