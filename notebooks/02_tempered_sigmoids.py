@@ -410,12 +410,12 @@ searches.layer_wise(layers)
 accuracy.class_accuracy(private)
 
 # %% [markdown]
-# ## The runs that are missing
+# ## The runs behind this page
 
-# %% mystnb={"code_prompt_show": "What is missing, with its commands"} tags=["hide-output", "remove-input"]
-from dpstudy.page.datasets import incomplete
+# %% mystnb={"code_prompt_show": "Every experiment: its name, what is stored of it, what a run takes"} tags=["hide-output", "remove-input"]
+from dpstudy.page.behind import behind
 
-incomplete(
+behind(
     private,
     not_private,
     not_private_there,

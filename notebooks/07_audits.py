@@ -23,15 +23,15 @@
 #   audit, of this book's implementation at trained weights, shows at least 8.61 on both; so many
 #   trials can show 8.62 at most. In a small setting to which the paper's formula gives 0.3, trained
 #   models alone show 2.50.
-# - The corrected code aims at ε = 3 and 1. With a constant divisor, which costs less than its own,
-#   the audit shows at least 6.36 and 2.22 at weights that were searched for it, and 4.35 and 0.58
-#   at trained ones. It does not reach the aims of 0.2 and 0.1: there 0.212 and 0.102 are proven so,
-#   and 0.552 and 0.230 with its own divisor.
+# - The corrected code, in its second version, aims at ε = 3 and 1. With a constant divisor, which
+#   costs less than its own, the audit shows at least 6.36 and 2.22 at weights that were searched
+#   for it, and 4.35 and 0.58 at trained ones. For the aims of 0.2 and 0.1 it shows too little. With
+#   a constant divisor 0.212 and 0.102 are proven there, and 0.552 and 0.230 with its own divisor.
 # - The accounting of the tanh filter gives 3.01. The audit shows at least 8.61, at weights as drawn
 #   too.
 # - Shuffled batches are stated to cost 2.99 by the formula for Poisson sampling. Some gradients
-#   give away 8.56, by proof; the audit shows at least 3.55 of it. Of a trained network's gradients
-#   it shows 0.58.
+#   give away 8.56, by proof; our audit of these shows at least 3.55. Of a trained network's
+#   gradients it shows 0.58.
 # - Of the sound ones flat clipping at σ = 1.23 is proven for 2.36, and at least 1.08 leaks. The
 #   recipe, with the mean that it releases, is proven for 3, and at least 1.40 leaks;
 #   backpropagation clipping with noise for a proven 3 leaks at least 1.90.
@@ -100,10 +100,10 @@ chapter.by_canary("Flat clipping")
 # %% [markdown]
 # ## Backpropagation clipping
 #
-# The published code divides the sensitivity by the batch size once too often. The longer the
+# The published code divides the sensitivity, but not the clip, by the batch size. The longer the
 # canary's gradient, the more of that shows. At the weights as they are drawn it has 1.5 % of the
-# bound's length on MNIST, and yet at least 0.39 leaks where 0.07 is claimed. At a claimed 0.3
-# at least 2.85 leaks there; Tramèr et al. report more than 2.79 for a claimed 0.21
+# bound's length on MNIST, and yet at least 0.39 leaks where 0.07 is claimed. At a claimed 0.3 at
+# least 2.85 leaks there; Tramèr et al. report more than 2.79 for a claimed 0.21
 # {cite}`tramer2022debugging`.
 #
 # The corrected code treats the layers as if each had drawn a batch of its own, and takes a central
@@ -130,10 +130,10 @@ chapter.layers()
 # %% [markdown]
 # ## The tanh filter
 #
-# The published filter leaks more than it claims at the weights that it starts from. There the
-# longest filtered gradient found is 10.9, and 139.2 where weights are searched too; the paper
-# accounts for 1, and its proof allows √26,010 = 161.3. Clipped after the filter, or scaled to a
-# norm, the same noise is proven for 2.38: at least 0.47 and 0.62 leak. Automatic clipping shows
+# The published filter leaks more than its accounting gives, at the weights that it starts from too.
+# There the longest filtered gradient found is 10.9, and 139.2 where weights are searched too; the
+# paper accounts for 1, and its proof allows √26,010 = 161.3. Clipped after the filter, or scaled to
+# a norm, the same noise is proven for 2.38: at least 0.47 and 0.62 leak. Automatic clipping shows
 # 0.50. At σ = 1.23 flat clipping is proven for 2.36, as is clipping layer by layer, which shows
 # 1.07.
 

@@ -7,7 +7,10 @@ from unittest import mock
 
 import pytest
 
-LITTLE_OPTIMISED = "--xla_backend_optimization_level=1 --xla_cpu_use_fusion_emitters=false"
+LITTLE_OPTIMISED = (
+    "--xla_backend_optimization_level=1 --xla_cpu_use_fusion_emitters=false "
+    "--xla_cpu_parallel_codegen_split_count=1 --xla_llvm_disable_expensive_passes=true"
+)
 
 
 def pytest_configure(config):

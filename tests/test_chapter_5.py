@@ -2,13 +2,14 @@
 
 from functools import cache
 
+import jax
 import numpy as np
 import pytest
 from prose import said_by
 
 from dpstudy.lab import readings, records
 from dpstudy.ledger.evidence import Trained
-from dpstudy.ledger.quantity import UNREST
+from dpstudy.ledger.quantity import LATE_GROWTH, UNREST
 from dpstudy.ledger.wording import rounded_down
 from dpstudy.page.lines import Line
 from dpstudy.page.results import gain
@@ -68,7 +69,8 @@ def test_more_accuracy_on_cifar_10_too():
     reading = readings.read(find("tanh-filter-cifar-10"))
     filtered, flat = (Line(reading, label) for label in (RANGE, FLAT))
     assert len(filtered.accuracy) == len(flat.accuracy) == 3
-    says(f"so that its claimed ε is {filtered.value('epsilon_claimed-rdp-2019'):.2f}")
+    with_1 = filtered.value("epsilon_claimed-rdp-2019")
+    says(f"so that the ε of a sensitivity of 1 is {with_1:.2f}")
     ends = [percent(one.accuracy.median()) for one in (filtered, flat)]
     points, interval = apart(filtered, flat)
     says(f"it ends at {ends[0]} % and DP-SGD at {ends[1]} %, with three seeds each: {points} more")
@@ -94,15 +96,15 @@ def test_bought_with_privacy():
     )
     record = records.read(records.folder("audits") / "tanh-filter.json", "audits")
     assert record["claimed"] == pytest.approx(claimed, abs=1e-4)
-    says(f"The paper’s accounting gives ε = {claimed:.2f}. An audit")
+    says(f"The paper prints no ε. Its accounting gives {claimed:.2f} for our 60 epochs. An audit")
     drawn = records.read(records.folder("audits") / "tanh-filter-drawn-weights.json", "audits")
     says(f"from them the audit shows {rounded_down(drawn['lower_bound'])} too")
     rows = figures.epsilons(readings.read(find("tanh-filter-figures"), dataset="mnist"))
     shown = rows.data.set_index("technique")["ε at least"].dropna()
     assert shown.to_dict() == {RANGE: record["lower_bound"]}
     by_pld = line("figures", FLAT).value("epsilon_pld")
-    says(f"by PLD, as the other ε, a sensitivity of 1 gives {by_pld:.2f}")
-    says(f"What is proven is {round(proven, -4):,.0f}, for 26,010 parameters and 60 epochs:")
+    says(f"by PLD, as the other ε, it gives {by_pld:.2f}")
+    says(f"What is proven is {round(proven, -4):,.0f}, for 26,010 parameters and Poisson")
     says(f"shows at least {rounded_down(record['lower_bound'])}, about all that")
     says(f"{record['trials']:,} trials could show")
     assert record["lower_bound"] > 0.99 * record["most_shown"]
@@ -189,6 +191,15 @@ def test_with_a_wide_active_range_the_filter_and_a_clip_come_to_flat_clipping():
     says(f"it comes to flat clipping, {clipped[4]} against {flat} %, one seed")
 
 
+def test_order_is_kept_among_numbers_and_not_among_gradients():
+    gradients = np.array([[5.0, 0.0], [2.0, 2.0]])
+    longer, shorter = np.linalg.norm(gradients, axis=1)
+    after = np.linalg.norm(np.tanh(gradients), axis=1)
+    says("(5, 0) is longer than (2, 2), "
+         f"{longer:.2f} against {shorter:.2f}, and shorter after the filter, "
+         f"{after[0]:.2f} against {after[1]:.2f}.")  # fmt: skip
+
+
 def test_what_gains_is_not_to_clip():
     unclipped = line("left-out", NO_CLIP)
     assert unclipped.own.curves.clipped_fraction.max() == 0
@@ -207,6 +218,7 @@ def test_most_winners_take_all_the_epochs_that_were_tried():
 def test_ranges_and_expansions():
     flat = line("figures", FLAT).accuracy
     assert all((line("figures", f"range {c}").accuracy > flat).all() for c in (1, 2))
+    says(f"that shows, {median('figures', 'range 2')} against {median('figures', RANGE)} %;")
     five = line("figures", "range 5").accuracy
     says(f"seeds end between {percent(five.min())} and {percent(five.max())} %")
     ends = {f"expanded by {k:g}": line("figures", f"expanded by {k:g}") for k in EXPANSIONS}
@@ -217,6 +229,14 @@ def test_ranges_and_expansions():
          f"and as it is at {alone} %")  # fmt: skip
     assert all(gain(of, line("figures", RANGE))["high"] > 0 for of in ends.values())
     assert all(gain(of, line("figures", FLAT))["low"] > 0 for of in ends.values())
+
+
+def test_an_expanded_filter_learns_late():
+    late, early = LATE_GROWTH.of(*[Trained("", line("figures", "expanded by 10").own)] * 2)
+    assert (late > early).all() and len(late) == 5
+    says(f"by a factor of 10 it gains {percent((late - early).mean())} points from epochs 31 to 40")
+    late, early = LATE_GROWTH.of(*[Trained("", line("figures", RANGE).own)] * 2)
+    assert (late < early).sum() == 3
 
 
 def test_what_is_not_printed():
@@ -262,11 +282,18 @@ def test_norms_fall_on_mnist_and_rise_on_cifar_10():
     first, last = zip(*(ends_of_the_mean_norm(found) for found in (mnist, cifar)), strict=True)
     mnist, cifar = (dict(found.found[::-1])[RANGE] for found in (mnist, cifar))
     assert mnist.run.seed == cifar.run.seed == 0
-    says(f"falls from {first[0]:.2f} in the first epoch to {last[0]:.2f} in the last, medians of")
+    says(f"norm of filtered gradients is {last[0]:.2f} on MNIST and {last[1]:.1f} on CIFAR-10,")
+    roots = [
+        sum(leaf.size for leaf in jax.tree.leaves(run.network.shapes())) ** 0.5
+        for run in (mnist.run, cifar.run)
+    ]
+    says("where $\\sqrt n$ is {:.0f} and {:.0f}.".format(*roots))
+    says(f"On MNIST it fell from {first[0]:.2f} in the first epoch.")
     largest = mnist.curve[figures.LARGEST][-1]
     says(f"Still, with seed 0, {longer_than_1(mnist)} of 1,000 end longer than 1, up to")
     says(f"longer than 1, up to {largest:.1f}.")
-    says(f"the mean rises from {first[1]:.2f} to {last[1]:.1f}, and {longer_than_1(cifar)} of")
+    says(f"On CIFAR-10 it rose from {first[1]:.2f}, and {longer_than_1(cifar)} of 1,000 end longer")
+    assert cifar.run.epochs == 15
 
 
 def ends_of_the_mean_norm(reading):

@@ -12,6 +12,7 @@ from dpstudy.ledger.wording import rounded_down
 from dpstudy.page.lines import Line
 from dpstudy.papers import find
 from dpstudy.papers.across.published import PUBLISHED
+from dpstudy.papers.across.recipe import recipe as study_recipe
 from dpstudy.papers.across.recipe_search import EPSILONS, SETTINGS, label_of, multiples_of
 
 pytestmark = pytest.mark.usefixtures("of_the_study")
@@ -158,6 +159,21 @@ def test_a_seed_trained_twice_differs_by_as_much_as_is_said():
     text = " ".join((ROOT / "book" / "how_to_rerun.md").read_text().split())
     said = f"a training on one core and one on two reached {percent(one)} and {percent(two)} % on"
     assert said in text
+
+
+def test_its_steps_are_what_it_is_made_of():
+    run = study_recipe("cifar-10")
+    of = run.dataset
+    says(f"A program draws {of.synthetic:,} images:")
+    says(f"{of.small} patches of 5 x 5 pixels and {of.large} of 8 x 8 become filters.")
+    says(f"give {of.components:,} principal components. Each is divided by its variance to the")
+    says(f"by its variance to the power {of.exponent}.")
+    says(f"by DP-SGD: batches of {run.sampling.batch:,}, {run.epochs} epochs, ")
+    rate = run.optimizer.learning_rate / 3
+    says(f"C = {run.mechanism.clip_norm}, a rate of {rate:.1f} ε up to an ε of 8.")
+    says(f"released with a noise multiplier of {of.released:g}, which ε counts;")
+    mirrored = {name: study_recipe(name).dataset.mirrored for name in (CIFAR, FASHION, MNIST)}
+    assert mirrored == {CIFAR: True, FASHION: True, MNIST: False}
 
 
 def test_its_audit():

@@ -39,7 +39,7 @@ def test_in_short():
     trained = [audited(CORRECTED.format(target) + "-trained-weights") for target in (3, 1)]
     says("and {} and {} at trained ones.".format(*trained))
     costs = [page.stored()[CORRECTED.format(target)]["proven"] for target in (0.2, 0.1)]
-    says("the aims of 0.2 and 0.1: there {:.3f} and {:.3f} are proven so,".format(*costs))
+    says("With a constant divisor {:.3f} and {:.3f} are proven there,".format(*costs))
     own = {code.target_epsilon: code.epsilon(2.0) for code in CORRECTED_CLIPPING}
     says(f"and {own[0.2]:.3f} and {own[0.1]:.3f} with its own divisor.")
     constant = page.stored()[CORRECTED.format(3)]["proven"]
@@ -55,8 +55,8 @@ def test_in_short():
     assert f"{rounded_down(drawn['lower_bound'])}" == f"{rounded_down(filtered['lower_bound'])}"
     proof = page.stored()["shuffled-proof"]
     says(f"cost {proof['claimed']:.2f} by the formula for Poisson sampling")
-    says(f"by proof; the audit shows at least {rounded_down(proof['lower_bound'])} of it.")
-    says(f"gradients it shows {audited('shuffled-trained-weights')}")
+    says(f"by proof; our audit of these shows at least {rounded_down(proof['lower_bound'])}.")
+    says(f"gradients it shows {audited('shuffled-trained-weights')}.")
     flat = page.stored()["flat-clipping"]
     says(f"proven for {flat['proven']:.2f}, and at least {rounded_down(flat['lower_bound'])} leaks")
     says(f"it releases, is proven for 3, and at least {audited('recipe')} leaks;")

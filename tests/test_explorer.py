@@ -196,8 +196,9 @@ def test_runs_in_words():
 
 def test_of_the_recipe_what_its_command_does_not_set_is_said():
     run = recipe("cifar-10")
-    assert words.settings(run).endswith(f"C 0.25, σ {run.mechanism.noise_multiplier:.4g}")
-    assert words.settings(vary(run, exponent=0.3)).endswith(", exponent 0.3")
+    said = f"C 0.25, σ {run.mechanism.noise_multiplier:.4g}, exponent 0.4"
+    assert words.settings(run).endswith(said)
+    assert words.settings(vary(run, components=10)).endswith(", components 10, exponent 0.4")
 
 
 def test_words_are_of_kinds_that_there_are():

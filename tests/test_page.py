@@ -13,9 +13,10 @@ from dpstudy.lab.readings import Reading
 from dpstudy.lab.search import Search
 from dpstudy.lab.store import CHANCE
 from dpstudy.ledger.published import Accuracy, Source
+from dpstudy.page.behind import behind
 from dpstudy.page.classes import by_class, classes, spreads
 from dpstudy.page.curves import curves
-from dpstudy.page.datasets import for_each_dataset, incomplete
+from dpstudy.page.datasets import for_each_dataset
 from dpstudy.page.figure import MISSING, STYLES, Note
 from dpstudy.page.lines import Line
 from dpstudy.page.quantity import ACCURACY, CLIPPED, EPSILON, GRADIENT_NORM, LEARNING_RATE, Quantity
@@ -105,14 +106,22 @@ def test_what_is_not_run_is_said_once_with_its_command():
     assert failed(fashion.on("fashion-mnist")).title == "It"
 
 
-def test_what_is_incomplete_is_named():
+def test_the_runs_behind_a_page_are_named_with_what_is_missing_and_damaged():
     whole = reading({"old": OLD})
-    assert incomplete(whole) is None
-    assert incomplete(replace(reading({}), missing=[Run()])) is None
     partly = replace(whole, missing=[Run()], damaged=["runs/one.json: cut short"])
-    note = incomplete(partly, replace(reading({}), missing=[Run()] * 2))
-    assert note.text.startswith("Left out: runs/one.json: cut short. Not yet run: 1 of the 4 runs ")
-    assert "Not yet run: 2 of the 2 runs of a-study (dpstudy run a-study" in note.text
+    table = behind(partly, replace(reading({}), missing=[Run()] * 2))
+    assert [row[2:5] for row in table.shown()] == [["MNIST", "3", "4"], ["MNIST", "0", "2"]]
+    assert table.caption.endswith(" Left out: runs/one.json: cut short.")
+
+
+def test_a_run_takes_what_the_median_of_those_on_a_core_of_their_own_took():
+    devices = "1 x CPU core (AMD EPYC)", "1 x CPU core (AMD EPYC)", "1 x NVIDIA H200 (gpu)"
+    whole, seconds = reading({"old": OLD}), (60.0, 180.0, 3.0)
+    took = [
+        (label, replace(one, provenance=one.provenance | {"device": device, "wall_seconds": of}))
+        for (label, one), device, of in zip(whole.found, devices, seconds, strict=True)
+    ]
+    assert behind(replace(whole, found=took)).shown()[0][-1] == "2.0"
 
 
 @pytest.mark.parametrize(

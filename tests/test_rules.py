@@ -25,7 +25,9 @@ from dpstudy.ledger.quantity import (
     GRADIENTS_SINCE_START,
     PRE_ACTIVATIONS,
     ClassAccuracy,
+    GainWithinEpsilon,
     MostInTraining,
+    SpreadOfNorms,
     WithinEpsilon,
 )
 from dpstudy.ledger.rules import (
@@ -42,10 +44,13 @@ from dpstudy.ledger.rules import (
 )
 from dpstudy.ledger.rules.measures import tolerance
 from dpstudy.ledger.verdict import Verdict
+from dpstudy.papers.backpropagation_clipping.published import BACKPROPAGATION_CLIPPING
+from dpstudy.papers.backpropagation_clipping.rules import Accounted
 from dpstudy.papers.tempered_sigmoids.experiments import FIGURE_2, TRIPLETS, triplet_label
 from dpstudy.papers.tempered_sigmoids.published import NUMBERS
 from dpstudy.papers.tempered_sigmoids.rules import BestRate, Cluster, Ranks, RatesApart, Share
 from dpstudy.parts.activation import Relu
+from dpstudy.parts.measure import EDGES
 from dpstudy.parts.mechanism import NoPrivacy
 from dpstudy.parts.run import Run, vary
 
@@ -340,17 +345,48 @@ def test_what_rises_since_the_start_is_judged_from_before_the_first_step(results
 @pytest.mark.parametrize(
     ("epochs", "verdict"),
     [
-        ([[0.9, 0.9, 0.9]] * 3, REPRODUCED),
-        ([[0.7, 0.9, 0.9], [0.9] * 3, [0.9] * 3], PARTLY),
-        ([[0.9, 0.9, 0.7], [0.9] * 3, [0.9] * 3], NOT_REPRODUCED),
-        ([[0.9, 0.7, 0.9]] * 3, NOT_REPRODUCED),
+        ([[0.9] * 4] * 3, REPRODUCED),
+        ([[0.7, 0.9, 0.9, 0.9], [0.9] * 4, [0.9] * 4], PARTLY),
+        # Most of the epochs, or the last, and nowhere behind.
+        ([[0.9, 0.9, 0.9, 0.7], [0.9] * 4, [0.9] * 4], PARTLY),
+        ([[0.7, 0.7, 0.7, 0.9], [0.9] * 4, [0.9] * 4], PARTLY),
+        ([[0.9, 0.9, 0.7, 0.7], [0.9] * 4, [0.9] * 4], NOT_REPRODUCED),
+        ([[0.9, 0.7, 0.9, 0.9]] * 3, NOT_REPRODUCED),
     ],
 )
 def test_throughout_looks_at_every_epoch(results, epochs, verdict):
     keep("relu", [0.8] * 3)
-    keep_curves("tanh", [[*curve, curve[-1]] for curve in epochs])
+    keep_curves("tanh", epochs)
     outcome = judged(Throughout(of("tanh"), of("relu")))
     assert outcome.verdict == verdict, outcome.finding
+
+
+def test_a_gain_within_an_epsilon_is_compared_with_that_at_the_end(results):
+    """ε = 1 is spent after the second of four epochs; the gain is 0.2 there, and 0.1 at the end."""
+    spent = {"pld": [0.5, 1.0, 1.5, 2.5]}
+    for label, curve in (("tanh", [0.5, 0.8, 0.8, 0.9]), ("relu", [0.5, 0.6, 0.7, 0.8])):
+        for seed in range(3):
+            result = result_of(replace(VARIANTS[label], seed=seed), epsilon=spent)
+            result.curve["test_accuracy"] = [value + 0.01 * seed for value in curve]
+            store.write(store.runs_folder(), result)
+    outcome = judged(replace(ABOVE, quantity=GainWithinEpsilon("test_accuracy", "gain", True, 1.0)))
+    assert (outcome.verdict, outcome.shown) == (REPRODUCED, "20.00% and 10.00%")
+    assert "gain of tanh over relu at ε < 1 " in outcome.finding
+    assert outcome.ours["difference"] == pytest.approx(0.1)
+
+
+def test_the_spread_of_norms_is_that_of_the_middles_of_their_bins(results):
+    """Half of the norms lie in one bin, half in another: half the distance of the middles."""
+    low, high = (np.sqrt(EDGES[at] * EDGES[at + 1]) for at in (30, 40))
+    for label, second in (("relu", 40), ("tanh", 30)):
+        counts = np.zeros(len(EDGES) - 1)
+        np.add.at(counts, [30, second], 500)
+        keep(label, [counts.tolist()] * 3, column="clipping-bias.counts")
+    spread = SpreadOfNorms("clipping-bias.counts", "spread", epoch=1)
+    outcome = judged(Difference(of("relu"), of("tanh"), quantity=spread))
+    assert outcome.verdict == REPRODUCED
+    assert outcome.ours["first_median"] == pytest.approx((high - low) / 2)
+    assert outcome.ours["second_median"] == 0
 
 
 # relu's seeds end at 0.8 by their median, and first reach it in epochs 4, 3 and never.
@@ -397,6 +433,16 @@ def test_what_no_run_can_decide_says_why(results):
     outcome = judged(Untested("the paper prints no settings", (TANH,)))
     assert (outcome.verdict, outcome.short) == (NOT_TESTED, "not tested")
     assert outcome.finding == "Not tested: the paper prints no settings."
+
+
+def test_settings_alone_are_held_to_what_is_proven_of_them(results):
+    """ρ = 1/2 is 1-GDP, whose ε at δ = 1e-5 is 4.38."""
+    one = replace(BACKPROPAGATION_CLIPPING[0], batch=1, claimed_epsilon=5.298526)
+    assert one.proven_rho == pytest.approx(0.5, rel=1e-6)
+    for value, verdict in ((4.4, REPRODUCED), (4.3, NOT_REPRODUCED)):
+        outcome = judged(Accounted(replace(QUOTED_EPSILON, value=value), one))
+        assert (outcome.verdict, outcome.shown) == (verdict, "ε 4.38")
+        assert outcome.found == outcome.needed == 0
 
 
 def test_the_tolerance_is_a_point_or_a_fifth_of_the_error():
@@ -592,9 +638,10 @@ ASKED = {
     Largest: ("2026-11-26T22:10:00+00:00", "412820db58e7"),
     Difference: ("2026-11-24T18:03:00+00:00", "11c6950c2170"),
     Gain: ("2026-11-24T18:03:00+00:00", "ab4ea66e16d0"),
-    Throughout: ("2026-11-24T18:03:00+00:00", "5751c1ef0f53"),
+    Throughout: ("2026-11-27T15:32:00+00:00", "f599d07ba014"),
     Ratio: ("2026-11-24T18:03:00+00:00", "129dd5503c16"),
     Spent: ("2026-11-25T22:20:00+00:00", "8ed7f194a5a9"),
+    Accounted: ("2026-11-27T15:33:00+00:00", "f988f11ef68b"),
     Statement: ("2026-11-21T13:32:00+00:00", "ae3d0be2f90e"),
     Cluster: ("2026-11-24T18:03:00+00:00", "a85690e64747"),
     Share: ("2026-11-24T18:03:00+00:00", "8b9cdb043edd"),

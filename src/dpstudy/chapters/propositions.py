@@ -44,7 +44,7 @@ PAPERS = {
 # follows from what became of it.
 CONSEQUENCES = {
     "tanh-filter-sensitivity-one": (
-        "A filtered gradient has sensitivity 1.",
+        "ε may be computed as if a filtered gradient had sensitivity 1.",
         "Clip after the filter.",
     ),
     "layer-sensitivity": (
@@ -113,10 +113,12 @@ def outcomes(profile: str = "stored") -> Found:
 
 def _became(name: str) -> str:
     found, instead = outcomes()[name], find(name).instead
+    if found["verdict"] == "corrected":
+        return f"False. Instead: {instead}"
+    if found["verdict"] == "refuted":
+        return f"False. {found['finding']}"
     said = found["verdict"].capitalize()
-    if instead:
-        return f"{said}: {instead}"
-    return f"{said}: {found['finding']}" if said == "Refuted" else f"{said}."
+    return f"{said}: {instead}" if instead else f"{said}."
 
 
 def in_short() -> Table:
@@ -165,7 +167,8 @@ def _counted(by_paper: dict[str, dict[str, Statement]], found: Found) -> Table:
         name="verdicts",
         caption=(
             f"Verdicts on {len(STATEMENTS)} statements. Loose: the two sides' ratio stays below "
-            f"{LOOSE_BELOW}. Corrected: it fails, and the form given instead survives the search."
+            f"{LOOSE_BELOW}. Corrected: it is false as stated, and the form given instead survives "
+            "the search."
         ),
         data=pd.DataFrame(rows),
     )

@@ -18,7 +18,7 @@ import json
 import os
 import platform
 import subprocess
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar
@@ -380,11 +380,8 @@ def read_all(
     Raises:
         StoreError: the folder cannot be read.
     """
-    paths = stored_files(folder)
-    if wanted is not None:
-        names = set(wanted)
-        paths = [path for path in paths if path.stem in names]
-    return read_each(paths, read)
+    names = None if wanted is None else {f"{name}.json" for name in wanted}
+    return read_each(stored_files(folder, names), read)
 
 
 def read_each(
@@ -401,8 +398,10 @@ def read_each(
     return found, errors
 
 
-def stored_files(folder: Path) -> list[Path]:
+def stored_files(folder: Path, wanted: Collection[str] | None = None) -> list[Path]:
     """Return the files in `folder` that should be results, in a fixed order; none hidden.
+
+    Of `wanted` names alone, if they are given.
 
     Raises:
         StoreError: the folder cannot be read.
@@ -413,6 +412,8 @@ def stored_files(folder: Path) -> list[Path]:
         return []
     except OSError as error:
         raise StoreError(f"{folder}: cannot be read: {error.strerror or error}") from error
+    if wanted is not None:
+        names = [one for one in names if one in wanted]
     return [folder / one for one in names if one.endswith(".json") and not one.startswith(".")]
 
 

@@ -43,8 +43,8 @@ def moment(text: str) -> datetime:
     return datetime.fromisoformat(text).replace(tzinfo=UTC)
 
 
-def stated(name: str, where: str, says: str, rule: Statement, **options: object) -> Claim:
-    """Return the claim that a proposition holds; its rule is as old as the search for it."""
+def stated(name: str, where: str, says: str, rule: Rule, **options: object) -> Claim:
+    """Return a claim about no dataset; its rule is as old as the search for it."""
     return Claim(name, where, says, {NO_DATASET: rule}, rule.changed, **options)
 
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
 import pandas as pd
 
 from dpstudy.ledger.evidence import Trained
 from dpstudy.ledger.verdict import UndecidedError
+from dpstudy.parts.measure import EDGES
 
 
 @dataclass(frozen=True)
@@ -134,6 +136,28 @@ class ChangeByEpoch(Quantity):
 
 
 @dataclass(frozen=True)
+class LateGrowth(Quantity):
+    """The mean of the last epochs, and of as many epochs some way before them.
+
+    Attributes:
+        epochs: how many a mean is over.
+        before: by how many the earlier ones lie before the later.
+    """
+
+    epochs: int = 10
+    before: int = 20
+
+    def of(self, first: Trained, second: Trained) -> tuple[pd.Series, pd.Series]:
+        """See `Quantity`."""
+        late, early = first.by_epoch(self.column), second.by_epoch(self.column)[: -self.before]
+        return late.tail(self.epochs).mean(), early.tail(self.epochs).mean()
+
+    def names(self, first: Trained, second: Trained) -> tuple[str, str]:
+        """See `Quantity`."""
+        return f"{first.label} in its last {self.epochs} epochs", f"{self.before} epochs earlier"
+
+
+@dataclass(frozen=True)
 class WithinEpsilon(Quantity):
     """The same after the last epoch that has spent no more than an epsilon.
 
@@ -159,6 +183,41 @@ class WithinEpsilon(Quantity):
         if not len(within):
             raise UndecidedError(f"{side.label} spends more than {self.epsilon:g} in an epoch")
         return side.by_epoch(self.column).loc[within[-1]]
+
+
+@dataclass(frozen=True)
+class GainWithinEpsilon(WithinEpsilon):
+    """What the first gains over the second, seed by seed: within an epsilon, and at the end."""
+
+    def of(self, first: Trained, second: Trained) -> tuple[pd.Series, pd.Series]:
+        """See `WithinEpsilon`."""
+        early, other = super().of(first, second)
+        return early - other, first.values(self.column) - second.values(self.column)
+
+    def names(self, first: Trained, second: Trained) -> tuple[str, str]:
+        """See `Quantity`."""
+        return f"{first.label} over {second.label} at ε < {self.epsilon:g}", "at the end"
+
+
+@dataclass(frozen=True)
+class SpreadOfNorms(AfterEpoch):
+    """The standard deviation over examples of a norm that is stored as a histogram."""
+
+    def of(self, first: Trained, second: Trained) -> tuple[pd.Series, pd.Series]:
+        """See `Quantity`."""
+        return tuple(
+            pd.Series(
+                {seed: _spread(of) for seed, of in side.arrays(self.column, self.epoch).items()}
+            )
+            for side in (first, second)
+        )
+
+
+def _spread(counts: np.ndarray) -> float:
+    """Return the standard deviation of norms, each taken at the middle of its bin."""
+    middles = np.sqrt(EDGES[:-1] * EDGES[1:])
+    mean = np.average(middles, weights=counts)
+    return float(np.sqrt(np.average((middles - mean) ** 2, weights=counts)))
 
 
 @dataclass(frozen=True)
@@ -199,6 +258,11 @@ ACCURACY = Quantity("test_accuracy", "test accuracy", share=True)
 # Of all gradients of an epoch, while the weights change.
 GRADIENT_NORM = Quantity("gradient_norm", "gradient norm")
 UNREST = ChangeByEpoch("test_accuracy", "change of the test accuracy by epoch", share=True)
+LATE_GROWTH = LateGrowth("test_accuracy", "test accuracy", share=True)
+FIRST_GRADIENT_NORM = AfterEpoch("gradient_norm", "gradient norm in the first epoch", epoch=1)
+FIRST_SPREAD = SpreadOfNorms(
+    "clipping-bias.counts", "spread of gradient norms after the first epoch", epoch=1
+)
 GRADIENT_NORM_FALLS = FirstToLastEpoch("gradient_norm", "gradient norm")
 CLIPPED = Quantity("clipped_fraction", "fraction of gradients clipped", share=True)
 # Of the same examples after an epoch: what runs with norms measure.

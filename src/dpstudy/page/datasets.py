@@ -76,17 +76,3 @@ def _together(notes: list[Note]) -> list[Note]:
         commands = filter(None, (before.command, note.command))
         kept[note.text] = replace(note, command="\n".join(commands))
     return list(kept.values())
-
-
-def incomplete(*readings: Reading) -> Note | None:
-    """Return a note that names stored files left out and runs missing; None if there are none."""
-    lines = [f"Left out: {line}." for reading in readings for line in reading.damaged]
-    # Where nothing at all is stored, what stands in place of each figure says so.
-    if any(reading.found for reading in readings):
-        lines += [
-            f"Not yet run: {reading.lacking} of the {reading.needed} runs of "
-            f"{reading.experiment.name} ({reading.command})."
-            for reading in readings
-            if reading.lacking
-        ]
-    return Note("Incomplete", " ".join(dict.fromkeys(lines))) if lines else None

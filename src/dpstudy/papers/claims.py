@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dpstudy.errors import check_known
 from dpstudy.ledger.claim import Claim
 from dpstudy.ledger.ledger import Ledger, judge
+from dpstudy.papers.across import claims as across
 from dpstudy.papers.backpropagation_clipping import claims as backpropagation_clipping
 from dpstudy.papers.losing_less import claims as losing_less
 from dpstudy.papers.tanh_filter import claims as tanh_filter
@@ -19,7 +20,10 @@ from dpstudy.papers.tempered_sigmoids import claims as tempered_sigmoids
 CLAIMS: Mapping[str, tuple[Claim, ...]] = {
     "tempered sigmoids": tempered_sigmoids.CLAIMS,
     "losing less": losing_less.CLAIMS,
-    "backpropagation clipping": backpropagation_clipping.CLAIMS,
+    "backpropagation clipping": (
+        *backpropagation_clipping.CLAIMS,
+        *across.BACKPROPAGATION_CLIPPING,
+    ),
     "tanh filter": tanh_filter.CLAIMS,
 }
 # By their key on the command line.

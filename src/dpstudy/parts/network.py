@@ -147,7 +147,10 @@ class LosingLessMnist(_OnMnist):
 
 @part("backprop-mnist")
 class BackpropMnist(_OnMnist):
-    """The same without padding and biases (backpropagation clipping's code)."""
+    """The same without padding and biases (backpropagation clipping).
+
+    As in the paper and in the last version of its code; the first pads the first convolution by 3.
+    """
 
     def module(self, rngs: nnx.Rngs) -> nnx.Module:
         """See `Network`."""

@@ -214,7 +214,7 @@ def _path_to(run: Run, name: str) -> tuple[str, ...]:
 
 
 def _paths_to(of: Part, name: str) -> list[tuple[str, ...]]:
-    fields = [field.name for field in dataclasses.fields(of)]
+    fields = _field_names(type(of))
     if name in fields:
         return [(name,)]
     return [
@@ -223,6 +223,11 @@ def _paths_to(of: Part, name: str) -> list[tuple[str, ...]]:
         if isinstance(inner := getattr(of, field), Part)
         for rest in _paths_to(inner, name)
     ]
+
+
+@functools.cache
+def _field_names(of: type[Part]) -> tuple[str, ...]:
+    return tuple(field.name for field in dataclasses.fields(of))
 
 
 def _replaced(of: Any, path: tuple[str, ...], value: Any) -> Any:

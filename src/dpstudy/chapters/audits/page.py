@@ -160,9 +160,10 @@ def by_canary(group: str) -> Table | Note:
     return Table(
         name=f"audits-{group.partition(',')[0].lower().replace(' ', '-')}",
         caption=(
-            f"{group}: audits. Gradient: the canary's, as a share of what is proven possible. If "
-            "Gaussian: what the same trials show, granted that the trade-off curve is that of a "
-            f"Gaussian. Without that they can show no more than {most:.2f}."
+            f"{group}: audits. Claimed: what its source's accounting gives. Gradient: the "
+            "canary's, as a share of what is proven possible. If Gaussian: what the same trials "
+            "show, granted that the trade-off curve is that of a Gaussian. Without that they can "
+            f"show no more than {most:.2f}."
         ),
         data=data,
         formats={

@@ -22,7 +22,7 @@ CHAPTERS: dict[str, tuple[str, dict[str, str]]] = {
             "table-4": "Table 4: learning rates and optimizers",
             "cifar-10-changes": "CIFAR-10: a rate for this network",
             "cifar-10-rates": "CIFAR-10: a rate for this network",
-            "cifar-10-not-private": "The runs that are missing",
+            "cifar-10-not-private": "The runs behind this page",
             "layer-wise": "A triplet for each layer",
             "table-3-search": "After a search of one size each",
         },
@@ -63,6 +63,7 @@ CHAPTERS: dict[str, tuple[str, dict[str, str]]] = {
             "left-out": "How much hangs on what is not printed",
             "at-equal-epsilon": "The filter made sound",
             "active-range": "The filter made sound",
+            "expanded": "The filter made sound",
         },
     ),
     "leaderboard": (

@@ -77,7 +77,7 @@ def kind(part: Part) -> str:
 def settings(run: Run) -> str:
     """Return the numbers of a run in one line; of network, loss and data what is not usual.
 
-    Of the recipe's features that is what its command does not set.
+    Of the recipe's features that is what its command does not set, and the exponent.
     """
     sampling, optimizer, activation = run.sampling, run.optimizer, run.network.activation
     said = [
@@ -94,7 +94,7 @@ def settings(run: Run) -> str:
 def _unusual(part: Part) -> Iterator[str]:
     usual = {field.name: field.default for field in dataclasses.fields(part)}
     if isinstance(part, SyntheticFeatures):  # what the recipe's command sets itself
-        usual |= vars(recipe(part.name).dataset)
+        usual |= vars(recipe(part.name).dataset) | {"exponent": None}
     return _fields(part, *(name for name in usual if getattr(part, name) == usual[name]))
 
 

@@ -1,8 +1,10 @@
 """Backpropagation clipping (Stevens et al. 2022): the runs behind its figures and tables.
 
-As published: clips, batch and epochs of its Figure 2, shuffled batches, and the noise that its
-accounting asks for at each claimed epsilon. The paper's text, as this study has it, has lost
-Adam's rate; its code has 0.01. Weights are drawn as everywhere in this study.
+As published: clips, batch and epochs of its Figure 2, and the noise that its accounting asks for at
+each claimed epsilon. The paper's text, as this study has it, has lost Adam's rate; its code has
+0.01. As everywhere in this study batches are shuffled and weights drawn by Glorot: the first code
+takes its batches in the file's order and its weights from PyTorch. The network is the paper's,
+without padding, which the first code has.
 """
 
 from __future__ import annotations

@@ -11,7 +11,8 @@ from dpstudy.privacy.conversions import gdp_noise_multiplier_for, zcdp_rho
 
 _BACKPROP = Source("stevens2022backpropagation", "Figure 2 and Table 1")
 _CORRECTED = Source(
-    "stevens2022code", "mnist_experiment.py, upstream_clipping.py and gdp.py, corrected version"
+    "stevens2022code",
+    "mnist_experiment.py, upstream_clipping.py and gdp.py, second correction (9c99855)",
 )
 
 
@@ -83,7 +84,11 @@ class BackpropagationClipping:
 
 @dataclass(frozen=True)
 class CorrectedClipping:
-    """Backpropagation clipping as the authors' corrected code runs and accounts for it.
+    """Backpropagation clipping as the second correction of the authors' code has it, with gdp.py.
+
+    The first correction (270964a) divides the clip by the batch as well, in batches that are
+    the same in every epoch, and keeps the paper's accounting, which then holds for an example
+    blanked. It states no accuracy.
 
     The noise is calibrated by the central limit theorem of Gaussian differential privacy, an
     approximation and not a bound, over steps x layers as if each layer had drawn its own batch.

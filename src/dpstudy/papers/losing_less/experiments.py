@@ -169,7 +169,7 @@ OTHER_ERRORS = Experiment(
 DECAYS = (1e-5, 1e-4, 1e-3, 1e-2)
 WEIGHT_DECAY = Search(
     name="losing-less-weight-decay",
-    title="Weight decay in place of the penalty (losing less, Figure 13)",
+    title="Another weight decay in place of the penalty (losing less, Figure 13)",
     variants={
         f"weight decay {decay:g}": tuple(
             vary(run, optimizer=SgdWithDecay(run.optimizer.learning_rate, decay=decay))

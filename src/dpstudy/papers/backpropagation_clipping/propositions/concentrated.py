@@ -312,8 +312,8 @@ STATEMENTS = (
     Statement(
         name="corrected-code-targets",
         paper="stevens2022code",
-        where="gdp.py, corrected version",
-        says="The noise that the authors' corrected code chooses gives the ε it aims at.",
+        where="gdp.py, second correction of the code",
+        says="The noise that the authors' code, corrected again, chooses gives the ε it aims at.",
         refuted_by="A setting whose ε, all layers of a step sampled together, is larger.",
         check=corrected_targets,
     ),

@@ -257,7 +257,11 @@ STATEMENTS = (
         name="convolution-norm-channels",
         paper=_KEY,
         where="Proposition 5, several input channels",
-        says="With several input channels the l15 norm of the largest one is enough.",
+        says=(
+            "With several input channels the l15 norm of the largest one is enough. The formula is "
+            "lost from our text, which speaks of a maximum; the paper uses it with one, for which "
+            "it holds."
+        ),
         refuted_by="A kernel with a larger norm.",
         check=convolution_norm_of_channels,
         instead="The l2 norm of the l15 norms of all input channels.",

@@ -1,9 +1,8 @@
 """What "Losing Less" (Shamsabadi and Papernot, PoPETs 2023) claims.
 
 Its figures print no numbers; what its text says of them is an ordering, decided at Table 5's
-settings, where it has them, and beside that at equal effort. Not listed: what it cites, what
-Section 4 says of its own search, and the ablation on scattering features (Figure 10,
-second row), of which nothing runs here.
+settings, where it has them, and beside that at equal effort. Not listed: what it cites, and what
+Section 4 says of its own search.
 """
 
 from __future__ import annotations

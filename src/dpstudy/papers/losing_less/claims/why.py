@@ -10,6 +10,8 @@ from dpstudy.ledger.evidence import Runs
 from dpstudy.ledger.quantity import (
     COSINE,
     CURVATURE,
+    FIRST_GRADIENT_NORM,
+    FIRST_SPREAD,
     GRADIENT_NORM,
     LAST_WEIGHTS,
     LOGITS,
@@ -21,6 +23,7 @@ from dpstudy.ledger.rules import Difference, on
 from dpstudy.papers.losing_less.claims.common import (
     ALL,
     RULED,
+    RULED_AGAIN,
     RULED_OF_SENTENCES,
     RULED_OF_THE_MOST,
     SMALL,
@@ -56,9 +59,21 @@ _ROWS = (
     ),
     (
         "gradients",
-        "Section 4.2, Figures 1 and 7",
+        "Section 4.2, Figure 7",
         "With the composite loss gradients are smaller.",
         *("cross-entropy", "composite", GRADIENT_NORM, RULED_OF_SENTENCES),
+    ),
+    (
+        "first-gradients",
+        "Section 3.2, Figure 1",
+        "In the first epoch gradients are smaller with the composite loss.",
+        *("cross-entropy", "composite", FIRST_GRADIENT_NORM, RULED_AGAIN),
+    ),
+    (
+        "first-spread",
+        "Section 3.2, Figure 1",
+        "In the first epoch gradients are more condensed with the composite loss.",
+        *("cross-entropy", "composite", FIRST_SPREAD, RULED_AGAIN),
     ),
     (
         "cosine",
@@ -84,7 +99,7 @@ def _why(
             where,
             says,
             on(datasets, Difference, _inside(first), _inside(second), quantity=quantity),
-            later or ruled,
+            ruled if later is None else max(later, ruled),
             headline=name == "logits",
         )
 

@@ -188,11 +188,12 @@ STATEMENTS = (
     Statement(
         name="sse-to-zero",
         paper=_KEY,
-        where="Section 4.2, without its assumption",
+        where="Section 4.2, with fewer features than examples",
         says="On any linear model SSE falls exponentially to 0.",
         refuted_by="Data on which it does not.",
         check=sse_to_zero,
         instead="It falls exponentially to its minimum.",
+        ours=True,
     ),
     Statement(
         name="cross-entropy-rate",

@@ -279,11 +279,11 @@ STATEMENTS = (
     Statement(
         name="backpropagation-equation",
         paper=_KEY,
-        where="Eq. 3, layer M - 1",
-        says="The gradient of layer M - 1 is ((p - y) W)ᵀ a.",
-        refuted_by="A network whose gradient, differentiated, is another.",
+        where="Eq. 3, layer M - 1, for the networks of Tables 1 and 2",
+        says="With tanh in layer M - 1 its gradient is ((p - y) W)ᵀ a.",
+        refuted_by="Such a network whose gradient, differentiated, is another.",
         check=backpropagation,
-        instead="(((p - y) W) ⊙ f'(h))ᵀ a.",
+        instead="(((p - y) W) ⊙ f'(h))ᵀ a; as printed where layer M - 1 is linear.",
     ),
     Statement(
         name="sse-as-a-norm",
