@@ -44,6 +44,16 @@ def pytest_collection_modifyitems(items):
     items.sort(key=lambda item: item.path.stem not in SLOW)
 
 
+@pytest.fixture(scope="module")
+def compiled_in_haste():
+    """For a file that compiles much and computes little."""
+    import jax
+
+    jax.config.update("jax_disable_most_optimizations", True)
+    yield
+    jax.config.update("jax_disable_most_optimizations", False)
+
+
 @pytest.fixture
 def results(tmp_path, monkeypatch):
     """An empty results folder, so that no test touches the study's own."""

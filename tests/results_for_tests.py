@@ -16,14 +16,15 @@ from dpstudy.parts.run import Run, vary
 
 # The one shape that tests train: what differs in numbers alone is compiled once.
 TINY = {"dataset": Images("mnist-5k"), "batch": 2000, "epochs": 3}
-RUN = vary(Run(), **TINY)
+NARROW = 0.25
+RUN = vary(Run(), **TINY, width=NARROW)
 DEVICE = "one abacus"
 
 # Its smoke profile is to be made of TINY runs: see `small_smoke_runs`.
 EXPERIMENT = Experiment(
     name="tiny",
     title="Two runs that take a second each",
-    variants={"tanh": (Run(),)},
+    variants={"tanh": (vary(Run(), width=NARROW),)},
     seeds={"mnist": 2},
 )
 

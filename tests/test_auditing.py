@@ -31,6 +31,8 @@ from dpstudy.privacy import accounting, auditing, canaries, worst_example
 from dpstudy.privacy.conversions import gdp_epsilon
 from dpstudy.training import loop
 
+pytestmark = pytest.mark.usefixtures("compiled_in_haste")
+
 ROOT = Path(__file__).parents[1]
 STORED, DAMAGED = records.read_all(ROOT / "results" / "audits", "audits")
 ATTACKS, DAMAGED_ATTACKS = records.read_all(ROOT / "results" / "attacks", "attacks")

@@ -26,7 +26,7 @@ from dpstudy.parts.run import vary
 
 # The update overflows: after the first step, and in the third epoch.
 DIVERGES_AT_ONCE = vary(RUN, learning_rate=1e25)
-DIVERGES_LATE = vary(RUN, learning_rate=1e20)
+DIVERGES_LATE = vary(RUN, learning_rate=7e19)
 EPSILON = {"pld": [0.0, 1.0, 2.0, 3.0]}
 
 

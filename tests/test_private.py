@@ -18,6 +18,8 @@ from dpstudy import gaussian_noise, poisson, private_gradient
 from dpstudy.gradients import applicability, devices, layer_rules, per_example
 from dpstudy.parts.sampling import Draw
 
+pytestmark = pytest.mark.usefixtures("compiled_in_haste")
+
 BOOK = Path(__file__).parents[1] / "book"
 SCRIPT = BOOK / "own_network.py"
 CLIP = 0.5

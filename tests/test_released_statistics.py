@@ -14,6 +14,8 @@ from dpstudy.parts import released_statistics as released
 from dpstudy.parts import scattering_features
 from dpstudy.parts.scattering import Scattering
 
+pytestmark = pytest.mark.usefixtures("compiled_in_haste")
+
 BOUNDS = (0.5, 0.25)
 FAR = (1e9, 1e9)
 

@@ -17,6 +17,8 @@ from dpstudy.parts.images import Dataset
 from dpstudy.parts.scattering import Scattering
 from dpstudy.parts.scattering_features import COEFFICIENTS, features, file_of
 
+pytestmark = pytest.mark.usefixtures("compiled_in_haste")
+
 
 @pytest.fixture(autouse=True)
 def cache(tmp_path, monkeypatch):

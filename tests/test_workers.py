@@ -91,7 +91,7 @@ def test_the_longest_runs_are_begun_first(client, tmp_path, monkeypatch):
 
     monkeypatch.setattr(client, "submit", noted)
     monkeypatch.setattr(workers, "train_on_worker", lambda *_: [])
-    short, wide = seeds(2), vary(RUN, width=2.0)
+    short, wide = seeds(2), vary(RUN, width=0.5)
     long = replace(RUN, epochs=5 * RUN.epochs)
     # Fewer epochs of fewer examples, as in the study: colours and larger images cost more.
     mnist = replace(RUN, dataset=Images("mnist"), epochs=40)
@@ -144,7 +144,7 @@ def test_a_lost_worker_loses_no_run_of_its_cohort(client, tmp_path):
 def test_a_run_that_diverged_is_not_lost_with_the_worker_of_its_cohort(client, tmp_path):
     """Its result was still to come back, with those of the rest."""
     # The update overflows in the third epoch.
-    good, diverges = replace(RUN, epochs=12), vary(RUN, epochs=12, learning_rate=1e20)
+    good, diverges = replace(RUN, epochs=12), vary(RUN, epochs=12, learning_rate=7e19)
     processes, killed = list(client.run(os.getpid).values()), []
 
     def kill_all(progress):
