@@ -68,8 +68,8 @@ guide.ahead_with_fewer_seeds(settings)
 # - **Clip flat.** Clips inside backpropagation have two bounds to search. On their paper's network
 #   they gain half a point on MNIST at ε = 3, with Adam against SGD, nothing at 1, and lose three
 #   points on Fashion-MNIST. A tanh filter needs a clip or a scaling after it, or noise for √n.
-#   Followed by a clip, it equals the clip where tanh is nearly linear, and loses half a point where
-#   it bends.
+#   Followed by a clip, it comes to the clip at its paper's width, and where tanh bends more it
+#   loses half a point.
 # - **Leave $s$, $T$ and $o$ alone.** A triplet for each layer is no better than one for all, and
 #   the best found of the family is no better than tanh.
 

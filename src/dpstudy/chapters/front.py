@@ -13,7 +13,8 @@ from dpstudy.page.lines import Line
 from dpstudy.page.results import gain
 from dpstudy.papers.backpropagation_clipping import published as backpropagation_clipping
 from dpstudy.papers.losing_less import published as losing_less
-from dpstudy.papers.tanh_filter.experiments import ACTIVE_RANGE, AT_EQUAL_EPSILON, TRIED
+from dpstudy.papers.tanh_filter.experiments import AT_EQUAL_EPSILON, EXPANDED
+from dpstudy.papers.tanh_filter.figures import further_seeds
 from dpstudy.papers.tempered_sigmoids.published import NUMBERS
 from dpstudy.parts.images import DATASETS
 
@@ -138,25 +139,21 @@ def _tanh_filter(judged: Ledger) -> tuple[str, str]:
 
 def _filter_made_sound() -> str:
     """Say what the filter gains with a clip after it, once that is stored with several seeds."""
-    reading = read(AT_EQUAL_EPSILON, dataset="mnist")
-    sound, flat = (
-        Line(reading, f"{name}, best") for name in ("filter, then clipped", "flat clipping")
+    searched, wider = (read(one, dataset="mnist") for one in (AT_EQUAL_EPSILON, EXPANDED))
+    own, flat = (
+        Line(searched, f"{name}, best") for name in ("filter, then clipped", "flat clipping")
     )
-    of = gain(sound, flat)
-    if of["low"] is None:
+    published = Line(further_seeds(wider), "filter, then clipped, k = 1")
+    wide, narrow = gain(published, flat), gain(own, flat)
+    if wide["low"] is None or narrow["low"] is None:
         return ""
-    said = _gain(of["points"], of["low"], of["high"])
-    at = sound.own.found[0][1].run.mechanism.active_range
+    at = own.own.found[0][1].run.mechanism.active_range
     return (
-        f" With a clip after it, against flat clipping at a true ε of 3: {said} on MNIST, each at "
-        f"its best of a search, the filter with an active range of {at:.1g}.{_as_printed()}"
+        " With a clip after it, against flat clipping at a true ε of 3 on MNIST: "
+        f"{_gain(**_ends(wide))}; with the active range that its own search chose, {at:.1g}: "
+        f"{_gain(**_ends(narrow))}."
     )
 
 
-def _as_printed() -> str:
-    """Say what the filter with a clip gains with the paper's active range, once that is stored."""
-    flat = Line(read(AT_EQUAL_EPSILON, dataset="mnist"), f"flat clipping, {TRIED}")
-    sound = Line(read(ACTIVE_RANGE, dataset="mnist"), "filter, then clipped, k = 1")
-    if not (len(sound.accuracy) and len(flat.accuracy)):
-        return ""
-    return f" With the paper's, 1: {points(sound.accuracy[0] - flat.accuracy[0])} (one seed)."
+def _ends(of: dict[str, object]) -> dict[str, float]:
+    return {"value": of["points"], "low": of["low"], "high": of["high"]}

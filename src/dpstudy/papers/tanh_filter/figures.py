@@ -71,7 +71,7 @@ def in_short() -> Figure | Note:
     """Draw the chapter in one figure: the mechanisms at one true epsilon."""
     reading = read(AT_EQUAL_EPSILON, dataset="mnist")
     lines = [Line(reading, f"{name}, best", name) for name in MECHANISMS]
-    wider = _further_seeds(read(EXPANDED, dataset="mnist"))
+    wider = further_seeds(read(EXPANDED, dataset="mnist"))
     lines += [Line(wider, label) for label in EXPANDED.variants]
     lines = [line for line in lines if len(line.runs)]
     if not lines:
@@ -260,7 +260,7 @@ def at_equal_epsilon(reading: Reading) -> Table:
     )
 
 
-def _further_seeds(reading: Reading) -> Reading:
+def further_seeds(reading: Reading) -> Reading:
     """Return the part of the seeds that had no part in the choice of the settings."""
     return replace(reading, found=[pair for pair in reading.found if pair[1].run.seed])
 
@@ -270,7 +270,7 @@ def expanded(reading: Reading, searched: Reading) -> Table:
     """Return the filter with a clip, as wide as published and expanded, beside flat clipping."""
     flat = Line(searched, "flat clipping, best", "flat clipping")
     narrow = Line(searched, "filter, then clipped, best", "filter, then clipped, k = 0.001")
-    wider = _further_seeds(reading)
+    wider = further_seeds(reading)
     lines = [narrow, *(Line(wider, label) for label in EXPANDED.variants)]
     return results(
         [flat, *lines],
