@@ -108,7 +108,8 @@ recipe.transferred(search)
 # filters 1.17, where less than 1.2 could be chance. On Fashion-MNIST none of these changes costs
 # more than 0.23. The private images in place of synthetic ones, a diagnostic without ε, are worth
 # 1.46 points less on CIFAR-10 and 0.10 more on Fashion-MNIST: images that are nobody's lose nothing
-# that shows. Each change is made by itself, at the best of its rates, with one seed.
+# that shows. Scattering features in place of these have 65.31 % on CIFAR-10, and whitening does not
+# rescue them: 65.30 %. Each change is made by itself, at the best of its rates, with one seed.
 
 # %% tags=["remove-input"]
 recipe.changed(parts)
