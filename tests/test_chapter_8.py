@@ -138,7 +138,8 @@ def test_what_carries_it():
     says(f"none of these changes costs more than {-fashion[less].min():.2f}.")
     [own] = [change for change in cifar.index if change.startswith("the private images")]
     says(f"are worth {-cifar[own]:.2f} points less on CIFAR-10 and {fashion[own]:.2f} more on")
-    held_out = recipe.changed(readings.read(search, dataset=CIFAR)).data.set_index("change").accuracy
+    shown = recipe.changed(readings.read(search, dataset=CIFAR)).data
+    held_out = shown.set_index("change").accuracy
     plain, whitened = (held_out[f"scattering, {of}"] for of in ("not whitened", "whitened"))
     says(f"in place of these have {percent(plain)} % on CIFAR-10, and whitening does not rescue")
     says(f"rescue them: {percent(whitened)} %.")
