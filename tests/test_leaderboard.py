@@ -134,12 +134,37 @@ def test_the_board_has_a_row_a_method_in_the_order_of_ranks(results):
     assert list(table.data["rank"]) == [1, 2, 3] and set(table.data.diverged) == {0}
     stated = [row[table._columns().index("published")] for row in table.shown()]
     assert stated == ["—", "98.0%, ε = 2.93", "96.6%, ε = 2.93"]
+    assert table.data.minutes.isna().all()
     figure = board.in_short()
     assert "MNIST, ε = 4, tanh: 98.02%" in figure.alt and leaderboard.RECIPE not in figure.alt
     for one in PUBLISHED:
         said = f"{DATASETS_IN_WORDS[one.dataset]}, ε = {one.claimed_epsilon:g}, {one.method}"
         published = figure.alt.partition("Published: ")[2]
         assert (said in published) == (one.dataset == "mnist")
+
+
+def test_what_a_paper_states_is_shown_at_the_nearest_epsilon_alone():
+    for dataset, method in (
+        ("mnist", "tanh"),
+        ("fashion-mnist", "clips inside backpropagation, SGD"),
+    ):
+        stated = OF_METHODS[dataset, method]
+        shown = {
+            epsilon: board._published(dataset, method, epsilon)
+            for epsilon in leaderboard.EPSILONS[dataset]
+        }
+        near = {2.93: 3.0, 0.87: 1.0}[stated.claimed_epsilon]
+        assert shown == {epsilon: stated if epsilon == near else None for epsilon in shown}
+    assert board._published("mnist", "automatic clipping", 3.0) is None
+
+
+def test_what_a_method_costs_is_read_from_its_benchmark(results):
+    costs = {"minutes": {"tanh": 3.2}, "peak_megabytes": {"tanh": 450.0}}
+    path = records.folder("methods") / "mnist.json"
+    path.parent.mkdir(parents=True)
+    records.write(path, "methods", {"dataset": "mnist", **costs, "provenance": {}})
+    [stored] = records.read_all(path.parent, "methods")[0].values()
+    assert board._cost(stored, "tanh") == {"minutes": 3.2, "GB": 0.45}
 
 
 def invented(gains, pairs=(), noise=0.0):

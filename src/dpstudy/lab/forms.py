@@ -254,11 +254,28 @@ class RecipeCost:
     provenance: dict[str, Any]
 
 
+@dataclass(frozen=True)
+class MethodCosts:
+    """A record of `benchmarks/methods.py`: what a run costs on one core, by method.
+
+    Attributes:
+        dataset: its name.
+        minutes: of all epochs, the test set after each included; without features.
+        peak_megabytes: of memory.
+    """
+
+    dataset: str
+    minutes: dict[str, float]
+    peak_megabytes: dict[str, float]
+    provenance: dict[str, Any]
+
+
 FORMS: dict[str, type] = {
     "attacks": Attacked,
     "audits": Audited,
     "benchmarks": Measurement,
     "mechanisms": TimedMechanisms,
+    "methods": MethodCosts,
     "recipes": RecipeCost,
     "theorems": Checked,
 }
