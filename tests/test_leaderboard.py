@@ -35,6 +35,17 @@ def stored_choice(search, dataset, label):
     return run
 
 
+def spent_by(run):
+    """The ε of a run, by the accountant itself."""
+    return accounting.epsilon(
+        sampling_probability=run.sampling_probability,
+        noise_multiplier=run.mechanism.noise_over_sensitivity,
+        steps=run.epochs * run.steps_per_epoch,
+        delta=run.delta,
+        release_noise=run.dataset.release_noise,
+    )
+
+
 @pytest.mark.parametrize("dataset", DATASETS)
 def test_methods_have_the_settings_that_their_chapters_found_best(dataset):
     best = stored_choice("tempered-sigmoids-figure-2", dataset, "best")
@@ -70,14 +81,7 @@ def test_every_method_spends_the_epsilon_that_it_is_listed_at(dataset):
         final = leaderboard.on_all(epsilon, leaderboard.with_rate(run, 2.0))
         assert final.dataset.held_out == 0
         assert setting(final, "learning_rate") == 2 * setting(run, "learning_rate")
-        spent = accounting.epsilon(
-            sampling_probability=final.sampling_probability,
-            noise_multiplier=final.mechanism.noise_over_sensitivity,
-            steps=final.epochs * final.steps_per_epoch,
-            delta=final.delta,
-            release_noise=final.dataset.release_noise,
-        )
-        assert 0.9995 * epsilon < spent <= epsilon
+        assert 0.9995 * epsilon < spent_by(final) <= epsilon
 
 
 def test_a_seed_draws_the_recipe_s_images_too():
@@ -232,14 +236,7 @@ def test_recipes_are_searched_on_examples_held_out_at_the_epsilon_of_their_label
                 assert not run.private
                 continue
             whole = vary(run, held_out=0)
-            spent = accounting.epsilon(
-                sampling_probability=whole.sampling_probability,
-                noise_multiplier=whole.mechanism.noise_over_sensitivity,
-                steps=whole.epochs * whole.steps_per_epoch,
-                delta=whole.delta,
-                release_noise=whole.dataset.release_noise,
-            )
-            assert 0.999 * wanted < spent <= wanted
+            assert 0.999 * wanted < spent_by(whole) <= wanted
 
 
 def test_each_change_of_the_recipe_changes_what_it_says():
