@@ -16,6 +16,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 
@@ -219,7 +220,9 @@ class Whitened(Data):
         )
 
     def _components(self, whole: images.Dataset) -> Iterator[np.ndarray]:
-        of = partial(self.components_of, self.basis())
+        # Once: at each call JAX would copy the basis, a gigabyte.
+        basis = jax.tree.map(jnp.asarray, self.basis())
+        of = partial(self.components_of, basis)
         return feature_cache.of_each_image(whole, of, "features", synthetic_basis.BATCH)
 
     def _file(self, what: str, ending: str) -> Path:
