@@ -213,6 +213,16 @@ def test_a_remedy_that_is_the_other_one_twice_shows_as_their_pair():
     assert found.points["tanh"] == pytest.approx(by_hand, abs=1e-6)
 
 
+def test_under_one_mechanism_two_factors_are_left():
+    pair = ("tanh", "composite")
+    data = invented({"tanh": 2.0, "composite": 1.0, "filter": 9.0}, [(pair, -1.0)], noise=0.02)
+    found = crossed._under(data, "filter")
+    wanted = {"tanh": 1.5, "tempered": 0, "composite": 2 / 3, "tanh × composite": -1}
+    for remedy, points in (wanted | {"tempered × composite": 0}).items():
+        assert found.loc[remedy, "filter"] == pytest.approx(points, abs=0.1)
+    assert len(found) == 5
+
+
 def test_cells_are_those_of_the_search():
     search = find("factorial")
     assert len(factorial.CELLS) == 24 and set(search.then) == set(
