@@ -39,8 +39,9 @@
 # - Crossed with each other on pixels, on Fashion-MNIST at 3, tanh and the composite loss are in
 #   part the same remedy twice: together they have 85.99 %, 1.16 points less than both gains add up
 #   to.
-# - Not run yet: the remedies' seeds on Fashion-MNIST, and the ten methods that are to be ranked
-#   beside the recipe.
+# - Of six methods on Fashion-MNIST that are ranked so far, a linear head on scattering features
+#   leads with 89.91 % at 3, and no network on pixels has more than 86.89.
+# - Not run yet: the remedies' seeds on Fashion-MNIST, the rest of its ranking, and MNIST's.
 
 # %% tags=["remove-input"]
 from dpstudy.chapters.leaderboard import board as chapter
@@ -140,12 +141,12 @@ recipe.changed(remedies)
 # %% [markdown]
 # ## Eleven methods at one ε
 #
-# The ranking is not there yet: on MNIST and Fashion-MNIST a method has a row once it is stored with
-# three seeds. On CIFAR-10 the recipe stands beside runs of the chapters. Methods on pixels share a
-# network, but for backpropagation clipping, which has its paper's. Each has its own learning rate
-# at each ε, chosen by 10,000 training examples that are held out. What a remedy adds, such as clips
-# inside backpropagation, is set as its chapter found best, by test accuracy: that favours the
-# remedies. But for the filter: its k is 0.1, since from 1 on it comes to flat clipping.
+# Six of the eleven are ranked on Fashion-MNIST, none yet on MNIST: a method has a row once it is
+# stored with three seeds. On CIFAR-10 the recipe stands beside runs of the chapters. Methods on
+# pixels share a network, but for backpropagation clipping, which has its paper's. Each has its own
+# learning rate at each ε, chosen by 10,000 training examples that are held out. What a remedy adds,
+# such as clips inside backpropagation, is set as its chapter found best, by test accuracy: that
+# favours the remedies. But for the filter: its k is 0.1, since from 1 on it comes to flat clipping.
 
 # %% tags=["remove-input"]
 mnist, fashion, factorial = (
@@ -171,6 +172,13 @@ chapter.on_cifar_10()
 
 # %% [markdown]
 # ### Fashion-MNIST
+#
+# Of the six, a linear head on scattering features leads at each ε. It has 88.56, 89.91 and 90.29 %
+# at 1, 3 and 8, means of five seeds, and convolutions on the same features follow it. On pixels the
+# composite loss leads at 1, with 84.46 %; at 3 and 8 it and tanh cannot be told apart. The best
+# tempered sigmoid is nowhere ahead of tanh, and at 3 surely behind it. The filter is last but for
+# clips inside backpropagation, which are stored at 8 alone. The recipe, relu, automatic clipping
+# and most of clips inside are not trained yet.
 
 # %% tags=["remove-input"]
 chapter.board(fashion)

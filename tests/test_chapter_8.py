@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from prose import said_by
 
-from dpstudy.chapters.leaderboard import crossed, recipe
+from dpstudy.chapters.leaderboard import board, crossed, recipe
 from dpstudy.lab import readings, records
 from dpstudy.ledger.wording import rounded_down
 from dpstudy.page.lines import Line
@@ -173,6 +173,37 @@ def test_no_remedy_is_seen_to_help():
          f"{text['composite loss']}, the filter {text['tanh filter, then clipped']}, a hidden "
          f"layer with relu {text['a hidden layer, relu']}, and with a tempered sigmoid "
          f"{text['a hidden layer, tempered']}.")  # fmt: skip
+
+
+def ranked(epsilon):
+    """The board of Fashion-MNIST at an ε, by method."""
+    reading = readings.read(find("leaderboard-fashion-mnist"))
+    [table] = [one for one in board.board(reading).parts if one.name.endswith(f"-{epsilon}")]
+    return table.data.set_index("method")
+
+
+def test_the_ranking_of_fashion_mnist():
+    shown = {epsilon: ranked(epsilon) for epsilon in (1, 3, 8)}
+    linear, convolutions = "scattering, linear", "scattering, convolutions"
+    means = [percent(one.accuracy[linear]) for one in shown.values()]
+    says("It has {}, {} and {} % at 1, 3 and 8, means of five seeds,".format(*means))
+    says(f"leads with {means[1]} % at 3, and no network on pixels has more than "
+         f"{percent(shown[3].accuracy.drop([linear, convolutions]).max())}.")  # fmt: skip
+    for one in shown.values():
+        assert list(one["rank"][[linear, convolutions]]) == [1, 2]
+        assert (one.seeds == 5).all() and not one.diverged.any()
+        assert one.accuracy["best tempered sigmoid"] < one.accuracy["tanh"]
+        assert (
+            one.accuracy["tanh filter, then clipped"]
+            == one.accuracy.drop("clips inside backpropagation, Adam", errors="ignore").min()
+        )
+    says(f"leads at 1, with {percent(shown[1].accuracy['composite loss'])} %;")
+    ranks = {epsilon: one["rank"] for epsilon, one in shown.items()}
+    assert ranks[1]["composite loss"] == 3 and ranks[1]["tanh"] == 4
+    assert ranks[3]["composite loss"] == ranks[3]["tanh"] == 3
+    assert ranks[8]["composite loss"] == ranks[8]["tanh"] == 3
+    assert ranks[3]["best tempered sigmoid"] == 5
+    assert [len(one) for one in shown.values()] == [6, 6, 7]
 
 
 def test_which_remedies_add_up():
