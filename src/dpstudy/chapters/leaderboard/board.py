@@ -46,7 +46,7 @@ ON_CIFAR_10 = {
     "tanh, network of losing less": (FIGURE_3, "cross-entropy"),
     "composite loss, network of losing less": (FIGURE_3, "composite"),
     "scattering, convolutions": (FIGURE_4, "cross-entropy"),
-    "scattering, convolutions, composite loss": (FIGURE_4, "composite"),
+    "scattering, convolutions, composite": (FIGURE_4, "composite"),
     "scattering, linear": (ON_FEATURES_LINEAR, "cross-entropy"),
 }
 # The least seeds that have a place.
@@ -224,14 +224,14 @@ def on_cifar_10() -> Table | Note:
 def _drawn(data: pd.DataFrame) -> Figure:
     datasets = list(dict.fromkeys(data.dataset))
     theirs = [one for one in PUBLISHED if one.dataset in datasets]
-    with canvas(1, len(datasets), size=(max(6.9, 3.8 * len(datasets)), 4.6)) as (figure, panels):
+    with canvas(1, len(datasets), size=(6.9, 5.2)) as (figure, panels):
         for axes, dataset in zip(panels, datasets, strict=True):
             _draw_ours(axes, data, dataset)
             _draw_theirs(axes, theirs, dataset)
-            axes.set(xscale="log", xlabel="true ε", ylabel="test accuracy, %")
-            axes.set(title=DATASETS[dataset])
+            axes.set(xscale="log", xlabel="true ε", title=DATASETS[dataset])
             axes.set_xticks(_TICKS, [f"{one:g}" for one in _TICKS], minor=False)
             axes.set_xticks([], minor=True)
+        panels[0].set(ylabel="test accuracy, %")
         legend_below(figure)
     said = "; ".join(
         f"{DATASETS[row.dataset]}, ε = {row.epsilon:.3g}, {row.method}: {row.accuracy:.2%}"
