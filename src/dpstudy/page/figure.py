@@ -359,7 +359,7 @@ def not_yet_run(name: str, command: str) -> Note:
         name: what is missing, as the reader knows it.
         command: the command that runs it.
     """
-    return Note("Not yet run", f"{name}: no runs are stored. To run them:", command)
+    return Note("Not yet run", f"{name}: not all of its runs are stored. To run them:", command)
 
 
 def _data_uri(media_type: str, content: bytes) -> str:
