@@ -18,7 +18,7 @@
 #
 # For CIFAR-10 and Fashion-MNIST start from [the recipe](08_leaderboard.ipynb), a linear head on
 # features of images that a program draws. At ε = 3 it has 77.1 % on CIFAR-10 and 91.8 % on
-# Fashion-MNIST, means of five seeds; on CIFAR-10 it takes 10.6 minutes of two CPU cores and 4.2 GB.
+# Fashion-MNIST, means of five seeds; on CIFAR-10 it takes 10.7 minutes of two CPU cores and 3.8 GB.
 # With it search nothing: `dpstudy recipe` whitens with the exponent 0.4 and takes the rate 13.3 ε,
 # up to an ε of 8. Rows below with another exponent or rate were searched, on MNIST half the rate at
 # 8. To borrow both from Fashion-MNIST costs CIFAR-10 0.09 points.

@@ -12,6 +12,7 @@ from dpstudy.ledger.wording import rounded_down
 from dpstudy.page.lines import Line
 from dpstudy.papers import find
 from dpstudy.papers.across.factorial import CELLS
+from dpstudy.papers.across.leaderboard import RECIPE
 from dpstudy.papers.across.published import PUBLISHED
 from dpstudy.papers.across.recipe import recipe as study_recipe
 from dpstudy.papers.across.recipe_search import EPSILONS, SETTINGS, label_of, multiples_of
@@ -194,35 +195,47 @@ def test_no_remedy_is_told_apart_on_fashion_mnist():
     says(f"loses most, {-least.points:.2f} ({-least.high:.2f} to {-least.low:.2f}).")
 
 
-def ranked(epsilon):
-    """The board of Fashion-MNIST at an ε, by method."""
-    reading = readings.read(find("leaderboard-fashion-mnist"))
+def ranked(dataset, epsilon):
+    """The board of a dataset at an ε, by method."""
+    reading = readings.read(find(f"leaderboard-{dataset}"))
     [table] = [one for one in board.board(reading).parts if one.name.endswith(f"-{epsilon}")]
+    assert len(table.data) == 11 and (table.data.seeds == 5).all() and not table.data.diverged.any()
     return table.data.set_index("method")
 
 
+LINEAR, CONVOLUTIONS = "scattering, linear", "scattering, convolutions"
+INSIDE = [f"clips inside backpropagation, {by}" for by in ("Adam", "SGD")]
+ON_FEATURES = [RECIPE, LINEAR, CONVOLUTIONS]
+
+
 def test_the_ranking_of_fashion_mnist():
-    shown = {epsilon: ranked(epsilon) for epsilon in (1, 3, 8)}
-    linear, convolutions = "scattering, linear", "scattering, convolutions"
-    means = [percent(one.accuracy[linear]) for one in shown.values()]
-    says("It has {}, {} and {} % at 1, 3 and 8, means of five seeds,".format(*means))
-    says(f"leads with {means[1]} % at 3, and no network on pixels has more than "
-         f"{percent(shown[3].accuracy.drop([linear, convolutions]).max())}.")  # fmt: skip
-    for one in shown.values():
-        assert list(one["rank"][[linear, convolutions]]) == [1, 2]
-        assert (one.seeds == 5).all() and not one.diverged.any()
-        assert one.accuracy["best tempered sigmoid"] < one.accuracy["tanh"]
-        assert (
-            one.accuracy["tanh filter, then clipped"]
-            == one.accuracy.drop("clips inside backpropagation, Adam", errors="ignore").min()
-        )
-    says(f"leads at 1, with {percent(shown[1].accuracy['composite loss'])} %;")
-    ranks = {epsilon: one["rank"] for epsilon, one in shown.items()}
-    assert ranks[1]["composite loss"] == 3 and ranks[1]["tanh"] == 4
-    assert ranks[3]["composite loss"] == ranks[3]["tanh"] == 3
-    assert ranks[8]["composite loss"] == ranks[8]["tanh"] == 3
-    assert ranks[3]["best tempered sigmoid"] == 5
-    assert [len(one) for one in shown.values()] == [6, 6, 7]
+    shown = [ranked(FASHION, epsilon) for epsilon in (1, 3, 8)]
+    first, second = ([percent(one.accuracy[name]) for one in shown] for name in ON_FEATURES[:2])
+    says("The recipe leads at each ε, with {}, {} and {} % at 1, 3 and 8, means of".format(*first))
+    says("features follows it with {}, {} and {} %, and then convolutions".format(*second))
+    says(f"follows it, with {second[1]} % at 3.")
+    for one in shown:
+        assert list(one["rank"][ON_FEATURES]) == [1, 2, 3]
+        accuracy = one.accuracy
+        for never_ahead in ("best tempered sigmoid", "automatic clipping"):
+            assert accuracy[never_ahead] < accuracy["tanh"]
+        assert one["rank"]["tanh filter, then clipped"] > one["rank"]["tanh"]
+        assert set(accuracy.nsmallest(2).index) == set(INSIDE)
+        assert one["rank"][INSIDE].nunique() == 1
+        assert 0.0225 < accuracy["relu"] - accuracy[INSIDE].mean() < 0.0405
+    pixels = [one.drop(ON_FEATURES) for one in shown]
+    says(f"on pixels has more than {percent(pixels[1].accuracy.max())} there.")
+    says(f"Relu without a remedy has {percent(pixels[1].accuracy['relu'])}, and clips")
+    says(f"On pixels the composite loss leads at 1, with {percent(pixels[0].accuracy.max())} %;")
+    leading = [set(one.index[one["rank"] == one["rank"].min()]) for one in pixels]
+    both = {"composite loss", "tanh"}
+    assert leading == [{"composite loss"}, both, both | {"automatic clipping"}]
+    ahead = [100 * (one.accuracy["tanh"] - one.accuracy["relu"]) for one in pixels]
+    says("Tanh is ahead of relu by {:.1f}, {:.1f} and {:.1f} points:".format(*ahead))
+    behind = [
+        100 * (one.accuracy["relu"] - one.accuracy[name]) for one in pixels for name in INSIDE
+    ]
+    says(f"last at each ε, {min(behind):.1f} to {max(behind):.1f} points behind relu,")
 
 
 def test_which_remedies_add_up():

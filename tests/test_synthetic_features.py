@@ -29,6 +29,7 @@ from dpstudy.parts.part import SpecError, checked
 from dpstudy.parts.run import Run, stream, vary
 from dpstudy.parts.scattering import Scattering
 from dpstudy.parts.synthetic_features import SyntheticFeatures
+from dpstudy.parts.upright import upright
 from dpstudy.parts.whitened import OWN
 from dpstudy.parts.whitened_scattering import WhitenedScattering
 from dpstudy.privacy.run_epsilon import epsilon_curve
@@ -142,11 +143,57 @@ def test_features_are_those_computed_patch_by_patch(shape, mirrored, grids):
     draw = np.random.default_rng(0)
     pixels = leaves(3, shape)
     banks = [draw.normal(size=(side, side, shape[-1], 4)).astype(np.float32) for side in (5, 8)]
-    found = patch_features.features(pixels, tuple(banks), 0.6, mirrored=mirrored, grids=grids)
+    how = {"mirrored": mirrored, "grids": grids}
+    found = patch_features.features(pixels, tuple(banks), 0.6, **how, deslanted=False)
     for image, features in zip(pixels, np.asarray(found), strict=True):
         views = [image / 255, image[:, ::-1] / 255] if mirrored else [image / 255]
         expected = np.sqrt(np.mean([by_hand(one, banks, 0.6, grids) for one in views], axis=0))
         np.testing.assert_allclose(features, expected, rtol=1e-3, atol=1e-3)
+
+
+def slant(image):
+    """The slope of the line that predicts the column of light from its row, by least squares."""
+    light = image.mean(-1)
+    rows, columns = np.indices(light.shape)
+    return np.polyfit(rows.ravel(), columns.ravel(), 1, w=np.sqrt(light.ravel()))[0]
+
+
+def leaning(by, colours=1):
+    """A bar that leans by so many columns a row."""
+    row, column = np.indices((28, 28))
+    bar = np.exp(-((column - 14 - by * (row - 13)) ** 2) / 4) * (abs(row - 13) < 8)
+    return np.repeat(bar[..., None], colours, -1).astype(np.float32)
+
+
+@pytest.mark.parametrize("by", [-0.7, 0.0, 0.4])
+def test_a_leaning_digit_is_made_upright_and_stays_where_it_is(by):
+    found = np.asarray(upright(leaning(by, colours=2)))
+    assert slant(leaning(by)) == pytest.approx(by, abs=0.02)
+    assert slant(found) == pytest.approx(0, abs=0.02)
+    np.testing.assert_allclose(found, leaning(0.0, colours=2), atol=0.1)
+
+
+def test_a_slant_is_each_image_s_own_and_at_most_45_degrees():
+    flat = np.swapaxes(leaning(0.0), 0, 1)  # a bar that lies: hardly any row to lean by
+    tilted = np.asarray(upright(leaning(1.5)))
+    assert slant(tilted) == pytest.approx(0.5, abs=0.05)
+    for image in (flat, np.zeros((28, 28, 1), np.float32)):
+        np.testing.assert_allclose(upright(image), image, atol=1e-4)
+
+
+@pytest.mark.parametrize("shape", [GREY, COLOUR], ids=["grey", "colour"])
+def test_deslanted_features_are_those_of_upright_images(shape):
+    pixels = np.stack([np.uint8(255 * leaning(by, shape[-1])) for by in (0.5, -0.3)])
+    straight = np.uint8(
+        np.round(255 * np.stack([upright(one / np.float32(255)) for one in pixels]))
+    )
+    bank = np.random.default_rng(0).normal(size=(5, 5, shape[-1], 4)).astype(np.float32)
+    plain, deslanted = (
+        patch_features.features(of, (bank,), 0.6, mirrored=True, grids=(2,), deslanted=of is pixels)
+        for of in (straight, pixels)
+    )
+    np.testing.assert_allclose(deslanted, plain, atol=0.05)
+    assert np.abs(plain - deslanted).mean() < 0.005
 
 
 # --- the basis --------------------------------------------------------------------------------

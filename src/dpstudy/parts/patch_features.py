@@ -16,6 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from dpstudy.parts.part import SpecError
+from dpstudy.parts.upright import upright
 
 if TYPE_CHECKING:
     from jaxtyping import Array, Float, UInt8
@@ -86,7 +87,7 @@ def _unlike(candidates: Float[np.ndarray, "n pixels"], count: int) -> np.ndarray
     return chosen
 
 
-@partial(jax.jit, static_argnames=("mirrored", "grids"))
+@partial(jax.jit, static_argnames=("mirrored", "grids", "deslanted"))
 def features(
     pixels: UInt8[Array, "n h w c"],
     banks: tuple[Filters, ...],
@@ -94,6 +95,7 @@ def features(
     *,
     mirrored: bool,
     grids: tuple[int, ...],
+    deslanted: bool,
 ) -> Float[Array, "n features"]:
     """Return the square roots of thresholded responses, averaged over regions and over views.
 
@@ -103,6 +105,7 @@ def features(
         threshold: what a response must exceed, on either side.
         mirrored: whether an image's mirror image is a view of it too.
         grids: into how many regions a side an image is divided, each time by itself.
+        deslanted: whether an image is made `upright` first.
     """
 
     def of_view(image: Float[Array, "h w c"]) -> Float[Array, "features"]:
@@ -110,8 +113,9 @@ def features(
         return jnp.concatenate([_pooled(one, threshold, grids) for one in found])
 
     def of_one(image: UInt8[Array, "h w c"]) -> Float[Array, "features"]:
-        views = [image.astype(jnp.float32) / 255]
-        views += [views[0][:, ::-1]] if mirrored else []
+        view = image.astype(jnp.float32) / 255
+        view = upright(view) if deslanted else view
+        views = [view, view[:, ::-1]] if mirrored else [view]
         return jnp.sqrt(sum(map(of_view, views)) / len(views))
 
     # One image at a time: its responses stay in cache until they are pooled.

@@ -29,6 +29,7 @@ class SyntheticFeatures(Whitened):
         threshold: of a response, on either side.
         mirrored: whether features are averages over an image and its mirror image.
         grids: into how many regions a side the image is divided, each time by itself.
+        deslanted: whether an image, synthetic or not, is first made `upright`.
     """
 
     small: int = 1_000
@@ -36,6 +37,7 @@ class SyntheticFeatures(Whitened):
     threshold: float = static(0.6)
     mirrored: bool = True
     grids: tuple[int, ...] = static((3,))
+    deslanted: bool = False
 
     def check(self) -> None:
         """See `Part`."""
@@ -66,5 +68,10 @@ class SyntheticFeatures(Whitened):
     def features_of(self, filters: Filters, pixels: Pixels) -> Float[Array, "n features"]:
         """See `Whitened`."""
         return patch_features.features(
-            pixels, filters, self.threshold, mirrored=self.mirrored, grids=self.grids
+            pixels,
+            filters,
+            self.threshold,
+            mirrored=self.mirrored,
+            grids=self.grids,
+            deslanted=self.deslanted,
         )

@@ -75,6 +75,7 @@ CHAPTERS: dict[str, tuple[str, dict[str, str]]] = {
         "08_leaderboard",
         {
             "search": "A recipe for two cores",
+            "slanted": "A recipe for two cores",
             "parts": "What carries it",
             "remedies": "Do the remedies still help?",
         },

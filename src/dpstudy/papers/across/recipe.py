@@ -24,12 +24,13 @@ _SMALL = {"synthetic": 2_000, "small": 250, "large": 60, "components": 1_000}
 def recipe(dataset: str) -> Run:
     """Return the recipe's run on a dataset, with noise yet to be set."""
     embedded = dataset == "mnist-5k"
-    grey = IMAGE_SHAPE[dataset][-1] == 1
+    grey, digits = IMAGE_SHAPE[dataset][-1] == 1, dataset.startswith("mnist")
     features = SyntheticFeatures(
         name=dataset,
         scenes="both" if grey else "dead-leaves",
         released=RELEASED,
-        mirrored=dataset in ("fashion-mnist", "cifar-10"),  # a mirrored digit is none
+        mirrored=not digits,  # a mirrored digit is none
+        deslanted=digits,
         grids=(3, 2, 1),
         **(_SMALL if embedded else _LARGE),
     )

@@ -7,6 +7,9 @@ what the settings that one dataset chooses are worth on another. At the other ε
 in the middle are searched, at rates in proportion to ε, as noise is in inverse proportion. Where
 the best has the smallest rate, smaller ones are tried. The best at each ε is trained on all
 examples with five seeds, of synthetic images, filters, sampling and noise together.
+
+The recipe makes digits upright. That came last, after a look at examples held out: all that had
+been searched on digits as they lean is kept as a search of its own.
 """
 
 from __future__ import annotations
@@ -32,9 +35,8 @@ def label_of(exponent: float, multiple: float, epsilon: float = EPSILON) -> str:
     return setting if epsilon == EPSILON else f"epsilon {epsilon:g}, {setting}"
 
 
-def _run(dataset: str, exponent: float, multiple: float, epsilon: float = EPSILON) -> Run:
-    run = vary(recipe(dataset), exponent=exponent)
-    return with_rate(run, multiple * epsilon / EPSILON, epsilon)
+def _run(start: Run, exponent: float, multiple: float, epsilon: float = EPSILON) -> Run:
+    return with_rate(vary(start, exponent=exponent), multiple * epsilon / EPSILON, epsilon)
 
 
 def multiples_of(exponent: float) -> tuple[float, ...]:
@@ -52,26 +54,43 @@ _SEARCHED = {
     for epsilon in EPSILONS
 }
 SETTINGS = _SEARCHED[EPSILON]
-RECIPE_SEARCH = Search(
-    name="recipe-search",
-    title="The recipe: exponents of whitening and learning rates, and the best at four epsilons",
-    variants={
-        label: tuple(_run(dataset, *setting) for dataset in DATASETS)
-        for settings in _SEARCHED.values()
-        for label, setting in settings.items()
-    },
-    seeds=dict.fromkeys(DATASETS, 1),
-    groups={
-        f"best at epsilon {epsilon:g}": tuple(settings) for epsilon, settings in _SEARCHED.items()
-    },
-    best_seeds=0,
-    beyond=BEYOND,
-    then={
-        f"epsilon {epsilon:g}": Then(
-            f"best at epsilon {epsilon:g}", partial(on_all, epsilon), seeds=5
-        )
-        for epsilon in EPSILONS
-    },
-    in_smoke=(label_of(0.4, 1.0),),
+
+
+def _search(name: str, title: str, starts: dict[str, Run]) -> Search:
+    """Return the search from a run on each dataset, by name, before exponent and rate are set."""
+    return Search(
+        name=name,
+        title=title,
+        variants={
+            label: tuple(_run(start, *setting) for start in starts.values())
+            for settings in _SEARCHED.values()
+            for label, setting in settings.items()
+        },
+        seeds=dict.fromkeys(starts, 1),
+        groups={
+            f"best at epsilon {epsilon:g}": tuple(settings)
+            for epsilon, settings in _SEARCHED.items()
+        },
+        best_seeds=0,
+        beyond=BEYOND,
+        then={
+            f"epsilon {epsilon:g}": Then(
+                f"best at epsilon {epsilon:g}", partial(on_all, epsilon), seeds=5
+            )
+            for epsilon in EPSILONS
+        },
+        in_smoke=(label_of(0.4, 1.0),),
+    )
+
+
+RECIPE_SEARCH = _search(
+    "recipe-search",
+    "The recipe: exponents of whitening and learning rates, and the best at four epsilons",
+    {dataset: recipe(dataset) for dataset in DATASETS},
 )
-EXPERIMENTS = (RECIPE_SEARCH,)
+RECIPE_SLANTED = _search(
+    "recipe-slanted",
+    "The recipe on digits as they lean: the same search",
+    {"mnist": vary(recipe("mnist"), deslanted=False)},
+)
+EXPERIMENTS = (RECIPE_SEARCH, RECIPE_SLANTED)
