@@ -199,7 +199,8 @@ def ranked(dataset, epsilon):
     """The board of a dataset at an ε, by method."""
     reading = readings.read(find(f"leaderboard-{dataset}"))
     [table] = [one for one in board.board(reading).parts if one.name.endswith(f"-{epsilon}")]
-    assert len(table.data) == 11 and (table.data.seeds == 5).all() and not table.data.diverged.any()
+    assert len(table.data) == 11 and (table.data.seeds == 5).all()
+    assert table.caption.endswith("Runs that diverged: 0.")
     return table.data.set_index("method")
 
 

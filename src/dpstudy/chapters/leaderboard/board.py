@@ -124,7 +124,6 @@ def _table(reading: Reading, epsilon: float) -> Table | None:
             "method": line.name,
             **Estimate.mean(line.accuracy).summary("accuracy"),
             "seeds": len(line.accuracy),
-            "diverged": int(line.runs.diverged.sum()),
             "true ε": line.value("epsilon_pld"),
             "published": line.published and line.published.accuracy,
             "published ε": line.published and line.published.claimed_epsilon,
@@ -132,6 +131,7 @@ def _table(reading: Reading, epsilon: float) -> Table | None:
         }
         for line, rank in zip(lines, ranks([line.accuracy for line in lines]), strict=True)
     ]
+    diverged = sum(int(line.runs.diverged.sum()) for line in lines)
     return Table(
         name=f"leaderboard-epsilon-{epsilon:g}",
         caption=(
@@ -140,7 +140,8 @@ def _table(reading: Reading, epsilon: float) -> Table | None:
             "over it has an interval above 0, wide enough for all pairs together, and no smaller "
             "than that of a method with a larger mean. Published: at the ε that the paper states, "
             "where of this page's this is the nearest. Minutes of one core and memory are of a run "
-            "that was timed, without the features, which are computed once."
+            "that was timed, without the features, which are computed once. "
+            f"Runs that diverged: {diverged}."
         ),
         data=pd.DataFrame(rows).sort_values(["rank", "accuracy"], ascending=[True, False]),
         formats={
