@@ -91,7 +91,9 @@ def ranks(accuracies: Sequence[pd.Series]) -> list[int]:
     if len(accuracies) < 2:
         return [1] * len(accuracies)
     compared = stats.tukey_hsd(*accuracies, equal_var=False)
-    surely_below = 1 + (compared.confidence_interval(CONFIDENCE).low > 0).sum(axis=0)
+    # That is what these p-values say: the intervals themselves take ten times as long.
+    surely = (compared.pvalue < 1 - CONFIDENCE) & (compared.statistic > 0)
+    surely_below = 1 + surely.sum(axis=0)
     best_first = np.argsort([-accuracy.mean() for accuracy in accuracies], kind="stable")
     found = np.empty(len(accuracies), int)
     found[best_first] = np.maximum.accumulate(surely_below[best_first])
