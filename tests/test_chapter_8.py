@@ -67,10 +67,10 @@ def medians(dataset):
 def test_what_the_recipe_reaches_on_cifar_10():
     at = medians(CIFAR)
     says(f"it has {at[3.0]} % of the test images right at a true ε of 3 and {at[1.0]} % at 1,")
-    says(f"we could read on CIFAR-10 is {published(CIFAR, 1.0)} % at 1, from synthetic images too")
+    says(f"that we could read is {published(CIFAR, 1.0)} %, from synthetic images too")
     assert float(published(CIFAR, 1.0)) > float(published(CIFAR, 3.0))
     says(f"the recipe has {at[8.0]} %, {{cite:t}}`de2022unlocking` have {published(CIFAR, 8.0)} %.")
-    says(f"At ε = 2 the recipe has {at[2.0]} % on CIFAR-10.")
+    says(f"On CIFAR-10 it has {at[2.0]} % at 2.")
     for epsilon, ahead in ((1.0, True), (3.0, True), (8.0, False)):
         assert (float(published(CIFAR, epsilon)) < float(at[epsilon])) == ahead
 
@@ -78,8 +78,8 @@ def test_what_the_recipe_reaches_on_cifar_10():
 def test_what_the_recipe_reaches_on_fashion_mnist():
     at = medians(FASHION)
     says(f"on Fashion-MNIST it has {at[3.0]} % at 3.")
-    says(f"On Fashion-MNIST {published(FASHION, 3.0)} % are published at 3 {{cite}}`fu2024dpsur`.")
-    says(f"it has {at[1.0]}, {at[2.0]} and {at[8.0]} % at 1, 2 and 8.")
+    says(f"On Fashion-MNIST it has {at[1.0]}, {at[2.0]} and {at[8.0]} % at 1, 2 and 8;")
+    says(f"at 1, 2 and 8; {published(FASHION, 3.0)} % are published at 3 {{cite}}`fu2024dpsur`.")
 
 
 def test_on_mnist_the_recipe_misses_its_floor():
@@ -109,16 +109,17 @@ def test_what_whitening_adds():
         return percent(max(line.accuracy[0] for line in lines))
 
     points = float(best(CIFAR, 0.4)) - float(best(CIFAR, 0.0))
-    says(f"Whitening adds {points:.1f} points on CIFAR-10.")
-    says(f"{best(CIFAR, 0.4)} % are right with each principal component divided by its variance")
-    says(f"and {best(CIFAR, 0.0)} % with components as they are, each at its best rate, with")
+    says(
+        f"Whitening adds {points:.1f} points on CIFAR-10: {best(CIFAR, 0.4)} % are right with each"
+    )
+    says(f"to the power 0.4, and {best(CIFAR, 0.0)} % without.")
     for dataset, spent in ((CIFAR, "3.48"), (FASHION, "3.38")):
         search = readings.read(find("recipe-search"), dataset=dataset)
         found = search.finals[search.finals.label.isin(SETTINGS)].epsilon_pld
         assert {f"{one:.2f}" for one in found} == {spent}, set(found)
-    says("one seed and at a true ε of 3.48: ")
-    says(f"{best(FASHION, 0.3)} % with the power 0.3, and")
-    says(f"and {best(FASHION, 0.0)} % without, at 3.38.")
+    says("Trained on fewer, their ε is 3.48 and 3.38.")
+    says(f"it adds less: {best(FASHION, 0.3)} % with the power 0.3, and")
+    says(f"and {best(FASHION, 0.0)} % without.")
 
 
 def test_what_carries_it():
@@ -249,16 +250,17 @@ def test_which_remedies_add_up():
         low, high = sorted((sign * of.flat_low, sign * of.flat_high))
         return f"{sign * of.flat:.2f}", f"({low:.2f} to {high:.2f})"
 
-    tanh, composite = flat("tanh"), flat("composite")
-    says("Under flat clipping tanh gains {} points {} and".format(*tanh))
-    says("the composite loss {} {}.".format(*composite))
-    both, plain, entropy = shown.loc[("composite", "tanh")], shown.flat, "cross-entropy"
+    plain, entropy = shown.flat, "cross-entropy"
+    says(f"Under flat clipping relu with cross-entropy has {plain[entropy, 'relu']:.2f} %.")
+    cells = (entropy, "tanh"), ("composite", "relu"), ("composite", "tanh")
+    tanh, composite, both = (plain[cell] - plain[entropy, "relu"] for cell in cells)
     less = flat("tanh × composite", -1)
-    says(f"Both together have {both.flat:.2f} %, {less[0]} points {less[1]} less than both gains")
-    says(f"together they have {both.flat:.2f} %, {less[0]} points less than both gains add up to.")
-    assert plain.idxmax() == ("composite", "tanh") and shown.max().max() == both.flat
-    added = plain[entropy, "tanh"] + plain["composite", "relu"] - plain[entropy, "relu"]
-    assert f"{added - both.flat:.2f}" == less[0]
+    says(f"Tanh alone gains {tanh:.2f} points, the composite loss alone {composite:.2f}, and both "
+         f"together {both:.2f}: {less[0]} {less[1]} less than the sum.")  # fmt: skip
+    says(f"alone they gain {tanh:.2f} and {composite:.2f} points over relu with cross-entropy, "
+         f"together {both:.2f}.")  # fmt: skip
+    assert f"{tanh + composite - both:.2f}" == less[0]
+    assert plain.idxmax() == cells[-1] and shown.max().max() == plain.max()
     apart = (shown.automatic - shown.flat).abs().max()
     assert 0.5 < apart < 0.6
     says("Automatic clipping is within 0.6 points of flat clipping in every cell.")
@@ -314,5 +316,5 @@ def test_its_steps_are_what_it_is_made_of():
 def test_its_audit():
     stored, _ = records.read_all(ROOT / "results" / "audits", "audits")
     found = rounded_down(stored["recipe"]["lower_bound"])
-    says(f"An attack on it, mean included, shows at least {found} of the proven 3 (")
+    says(f"An attack on the recipe, mean included, shows at least {found} of the proven 3 (")
     assert stored["recipe"]["claimed"] == pytest.approx(3, abs=0.005)

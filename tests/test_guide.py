@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from prose import study_ledger
+from prose import said_by, study_ledger
 from scipy import stats
 
 from dpstudy.chapters import guide
@@ -195,6 +195,8 @@ def test_how_to_choose():
     said = "On Fashion-MNIST tanh leads by {} points after a search of 24 settings each, and by {}"
     assert said.format(*leads) in page
     assert SEARCH_BUDGET["private"] == 24
+    too = "Where width, batch and epochs are searched too it leads by {} ("
+    said_by("08_leaderboard")(too.format(leads[0]))
     composite, linear = (
         line("losing-less-linear", "mnist", loss) for loss in ("composite", "cross-entropy")
     )

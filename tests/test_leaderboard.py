@@ -135,7 +135,9 @@ def test_the_board_has_a_row_a_method_in_the_order_of_ranks(results):
             store.write(store.runs_folder(), result)
     [table] = board.board(read(search)).parts
     assert list(table.data.method) == [leaderboard.RECIPE, "tanh", "relu"]
-    assert list(table.data["rank"]) == [1, 2, 3] and table.caption.endswith("Runs that diverged: 0.")
+    assert list(table.data["rank"]) == [1, 2, 3] and table.caption.endswith(
+        "Runs that diverged: 0."
+    )
     stated = [row[table._columns().index("published")] for row in table.shown()]
     assert stated == ["—", "98.0%, ε = 2.93", "96.6%, ε = 2.93"]
     assert table.data.minutes.isna().all()
