@@ -10,6 +10,7 @@ from dpstudy.errors import UserError
 from dpstudy.lab import readings, store
 from dpstudy.lab.experiment import Experiment
 from dpstudy.lab.readings import CHANCE
+from dpstudy.papers import EXPERIMENTS
 from dpstudy.parts.activation import Relu
 from dpstudy.parts.dataset import Images
 from dpstudy.parts.run import Run, vary
@@ -243,3 +244,10 @@ def test_a_number_that_changes_in_the_store_changes_in_the_table(results):
     assert readings.read(TWO).finals.test_accuracy[0] == before.test_accuracy[0] - 0.1
     rewrite(path, lambda content: content["curve"].update(test_accuracy=[0.1, 0.2, 0.3]))
     assert readings.read(TWO).finals.test_accuracy[0] == 0.3
+
+
+def test_every_stored_run_is_some_experiment_s_and_states_its_epsilon(of_the_study):
+    stored, damaged = store.read_all(store.runs_folder())
+    wanted = {run.identity for experiment in EXPERIMENTS.values() for run in experiment.runs()}
+    assert stored and not damaged and set(stored) <= wanted
+    assert not [name for name, result in stored.items() if result.lacks_epsilon]
