@@ -33,6 +33,6 @@ def recipe_at(dataset: str, epsilon: float, seed: int = 0) -> Run:
         release_noise=run.dataset.release_noise,
     )
     # More noise, shorter steps: on photographs and clothes it is best so at each ε that was
-    # searched, on digits at an ε of up to 3.
+    # searched, on digits at 1 and 3.
     rate = run.optimizer.learning_rate * min(epsilon, max(EPSILONS)) / EPSILON
     return checked(vary(run, noise_multiplier=noise, learning_rate=rate))
