@@ -15,7 +15,9 @@ from dpstudy.parts.whitened import centre
 from dpstudy.privacy.accounting import noise_multiplier_for
 
 data = images.load("mnist-5k")  # your arrays in place of its four
-like = recipe("mnist-5k")  # "cifar-10" for 32 x 32 colours, "mnist" for tens of thousands in grey
+# For tens of thousands: "cifar-10" for 32 x 32 colours, "mnist" for digits, which it makes upright,
+# "fashion-mnist" for other 28 x 28 greys.
+like = recipe("mnist-5k")
 features, batch = like.dataset, like.sampling.batch
 basis = features.basis()
 

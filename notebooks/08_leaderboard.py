@@ -41,7 +41,7 @@
 # - Of eleven methods on Fashion-MNIST the recipe leads at 1, 3 and 8, and a linear head on
 #   scattering features follows it, with 89.91 % at 3. No network on pixels has more than 86.89
 #   there. Relu without a remedy has 84.47, and clips inside backpropagation, made sound, are last.
-# - Not run yet: most of MNIST's ranking, and its half of the crossing.
+# - Not run yet: most of MNIST's ranking, and its factorial.
 
 # %% tags=["remove-input"]
 from dpstudy.chapters.leaderboard import board as chapter
@@ -75,8 +75,8 @@ seeds = None  # the experiment's own number
 # which ε counts; their number is taken to be public. The command takes the exponent and the rate of
 # these steps. For the rows below both were searched on images held out, on each dataset and at each
 # ε, which ε does not count. An attack on the recipe, mean included, shows at least 1.40 of the
-# proven 3 ([audits](07_audits.ipynb)). For images of your own there is [a
-# script](../book/engine.md).
+# proven 3 ([audits](07_audits.ipynb)). For images of your own there is
+# [a script](../book/engine.md).
 
 # %% tags=["remove-input"]
 from dpstudy.chapters.leaderboard import recipe
@@ -100,9 +100,10 @@ recipe.cost()
 # %% tags=["remove-input"]
 recipe.whitening(search)
 
-# %% [markdown] A search spends privacy that no one counts. Choosing exponent and rate on another
-# dataset spends that dataset's instead. On none of the three it costs more than 0.09 points,
-# whichever of the others chooses, held out, with one seed.
+# %% [markdown]
+# A search spends privacy that no one counts. Choosing exponent and rate on another dataset spends
+# that dataset's instead. On none of the three it costs more than 0.09 points, whichever of the
+# others chooses, held out, with one seed.
 
 # %% tags=["remove-input"]
 recipe.transferred(search)
