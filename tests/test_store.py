@@ -496,7 +496,7 @@ while True:
 
 def test_killing_the_writer_at_any_moment_leaves_no_partial_file(tmp_path):
     chance = random.Random(0)
-    for _ in range(5):
+    for _ in range(3):
         writer = subprocess.Popen(
             [sys.executable, "-c", WRITER, str(tmp_path)],
             stdout=subprocess.PIPE,

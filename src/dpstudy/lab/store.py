@@ -200,11 +200,20 @@ def write_atomically(path: Path, content: bytes) -> None:
 
 
 def read(path: Path) -> Result:
-    """Read one stored result.
+    """Read one stored result; from memory, if this process read the file as it is now.
 
     Raises:
         DamagedError: the file is cut short, altered, foreign, or named for another run.
     """
+    try:
+        now = path.stat()
+    except OSError as error:
+        raise DamagedError(path, f"cannot be read: {error.strerror or error}") from error
+    return _read(path, now.st_mtime_ns, now.st_size)
+
+
+@functools.lru_cache(maxsize=4096)  # pages ask for the same runs again: 2 ms each to check
+def _read(path: Path, changed: int, size: int) -> Result:
     content = read_sealed(path, "run", FORMAT)
     if problem := _problem(content):
         raise DamagedError(path, problem)
