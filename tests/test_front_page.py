@@ -84,7 +84,7 @@ def test_the_answer_is_what_the_ledger_finds(judged):
         "Its loss helps early in training. At the end, with tanh and each loss at its own" in text
     )
     own = found["losing-less-better-at-equal-effort-fashion-mnist"].ours["difference"]
-    assert f"it gains nothing on MNIST and {100 * own:.1f} points on Fashion-MNIST, where" in text
+    assert f"it gains nothing on MNIST and {100 * own:.1f} points on Fashion-MNIST, at a" in text
     assert "turns to cross-entropy, helps on MNIST and Fashion-MNIST." in text
     for dataset in ("mnist", "fashion-mnist"):
         turn, plain = (
@@ -104,7 +104,7 @@ def test_the_answer_is_what_the_ledger_finds(judged):
     [took] = cost().data.to_dict("records")
     assert f"ε = 3, after {took['minutes']:.1f} minutes of two CPU cores, where our best" in text
     younger, decided = page.rules_and_runs(judged)
-    assert "For less than half of the verdicts that rest on runs the rule was fixed before" in text
+    assert "Of the verdicts that rest on runs, less than half have a rule that is older" in text
     assert 0.3 < younger / decided < 0.5
     assert gain("losing-less-early-cifar-10")[0] > 0
     low, high = gain("losing-less-better-cifar-10")
@@ -140,7 +140,8 @@ def test_what_the_broken_claims_cost():
     published = audits["backpropagation-clipping-mnist-claims-0.07"]
     leak = shown("backpropagation-clipping-mnist-claims-0.07")
     proven = round(published["proven"], -1)
-    assert f"An attack shows at least {leak}, and {proven:,.0f} is proven. Its code" in text
+    said = f"An attack shows at least {leak}, about the most that its {published['trials']:,}"
+    assert f"{said} trials can show; no more than {proven:,.0f} is proven. Its code" in text
     assert "It claims ε = 0.07 on MNIST." in text
     [code] = [one for one in CORRECTED_CLIPPING if one.target_epsilon == 3]
     leak = shown("backpropagation-clipping-corrected-aims-at-3")
@@ -148,8 +149,10 @@ def test_what_the_broken_claims_cost():
     assert said in text
     assert f"and {code.epsilon(2.0):.0f} as it is." in text
     claimed, proven = (audits["tanh-filter"][of] for of in ("claimed", "proven"))
-    assert f"its accounting gives {claimed:.2f} for 60 epochs. An attack shows at least" in text
-    assert f"at least {shown('tanh-filter')}, and {round(proven, -4):,.0f} is proven." in text
+    assert f"its accounting gives {claimed:.2f} for 60 epochs. An attack with as many" in text
+    assert audits["tanh-filter"]["trials"] == published["trials"]
+    said = f"at least {shown('tanh-filter')} here too; no more than {round(proven, -4):,.0f} is"
+    assert said in text
 
 
 def test_the_filter_made_sound_is_there_once_it_is_stored(judged, monkeypatch, tmp_path):

@@ -105,8 +105,11 @@ def test_mistakes_are_one_line_before_anything_is_trained(arguments, said, monke
 
 def test_images_of_another_shape_are_refused(trained):
     _, path = trained
-    with pytest.raises(SpecError, match=r"uint8 of shape \(n, 28, 28, 1\), got float"):
-        models.load(path).classify(np.zeros((2, 28, 28, 1)))
+    model = models.load(path)
+    with pytest.raises(SpecError, match=r"0 to 255, of shape \(n, 28, 28, 1\), got float"):
+        model.classify(np.zeros((2, 28, 28, 1)))
+    with pytest.raises(SpecError, match=r"got uint8 of shape \(2, 32, 32, 1\)"):
+        model.features.components_of(model.features.basis(), np.zeros((2, 32, 32, 1), np.uint8))
 
 
 def test_a_basis_that_came_out_otherwise_is_refused(trained):

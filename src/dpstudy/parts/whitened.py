@@ -199,8 +199,26 @@ class Whitened(Data):
             synthetic_basis.write(path, found)
         return found
 
+    def check_images(self, pixels: Pixels) -> None:
+        """Refuse images that these features are not of.
+
+        Raises:
+            SpecError: images of another type or shape than the dataset's.
+        """
+        shape = IMAGE_SHAPE[self.name]
+        if pixels.dtype != np.uint8 or pixels.shape[1:] != shape:
+            raise SpecError(
+                f"images must be uint8, from 0 to 255, of shape "
+                f"(n, {', '.join(map(str, shape))}), got {pixels.dtype} of shape {pixels.shape}"
+            )
+
     def components_of(self, basis: Basis, pixels: Pixels) -> Float[Array, "n components"]:
-        """Return the principal components of images, by `basis()`."""
+        """Return the principal components of images, by `basis()`.
+
+        Raises:
+            SpecError: images of another type or shape than the dataset's.
+        """
+        self.check_images(pixels)
         return basis.components(self.features_of(basis.filters, pixels))
 
     def scaled(

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from dpstudy.ledger.wording import rounded_down, rounded_up
+from dpstudy.ledger.wording import epsilon, rounded_down
 from dpstudy.parts.mechanism import Mechanism
 from dpstudy.parts.run import Run
 from dpstudy.privacy import auditing, worst_example
@@ -87,7 +87,7 @@ class Audited:
         """Return a record as one line."""
         return (
             f"{record['audit']}: claimed {record['claimed']:.3g}, "
-            f"proven {rounded_up(record['proven'])}, "
+            f"proven {epsilon(record['proven'])}, "
             f"at least {rounded_down(record['lower_bound'])} "
             f"({record['confidence']:.0%}, {record['trials']:,} trials, {record['box']})"
         )

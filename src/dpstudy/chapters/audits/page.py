@@ -16,7 +16,7 @@ from dpstudy.chapters.audits.audit import (
     searched_with_weights,
 )
 from dpstudy.lab import records
-from dpstudy.ledger.wording import rounded_down, rounded_up
+from dpstudy.ledger.wording import epsilon, rounded_down
 from dpstudy.page.figure import STYLES, Figure, Note, Table, canvas, not_yet_run
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ _KINDS = {
     "lower_bound": ("audited: at least", STYLES[0]),
     "proven": ("proven: at most", STYLES[2]),
 }
-_BOUNDS = {"audited ε": rounded_down, "proven ε": rounded_up}
+_BOUNDS = {"audited ε": rounded_down, "proven ε": epsilon}
 
 
 def stored(kind: str = "audits") -> dict[str, dict[str, Any]]:
@@ -101,7 +101,7 @@ def claimed_proven_audited() -> Figure | Note:
         figure.legend(loc="outside lower center", ncols=3, fontsize="small")
     said = "; ".join(
         f"{row.group}, {row.what}: claimed {row.claimed:.3g}, "
-        f"at least {rounded_down(row.lower_bound)}, at most {rounded_up(row.proven)}"
+        f"at least {rounded_down(row.lower_bound)}, at most {epsilon(row.proven)}"
         for row in data.itertuples()
     )
     return Figure(

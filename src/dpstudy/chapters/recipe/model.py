@@ -63,12 +63,8 @@ class Model:
             SpecError: images of another type or shape.
             DataError: the basis cannot be kept in the cache, or is not that of the training.
         """
-        images, shape = np.asarray(images), IMAGE_SHAPE[self.features.name]
-        if images.dtype != np.uint8 or images.shape[1:] != shape:
-            raise SpecError(
-                f"images must be uint8 of shape (n, {', '.join(map(str, shape))}), got "
-                f"{images.dtype} of shape {images.shape}"
-            )
+        images = np.asarray(images)
+        self.features.check_images(images)
         basis = self.features.basis()
         apart = np.linalg.norm(witness_of(self.features, basis) - self.witness)
         if not apart < _ALIKE * np.linalg.norm(self.witness):
