@@ -62,7 +62,7 @@ guide.ahead_with_fewer_seeds(settings)
 #   ends 0.18 points on MNIST and 0.49 on Fashion-MNIST above cross-entropy at the best of five
 #   rates; other rates were not tried for it, and this part was picked by test accuracy. The whole
 #   composite loss gains nothing on MNIST. On Fashion-MNIST it gains 0.60 points at a rate that one
-#   held-out image chose, and 0.01 at the paper's. On linear heads it gains 0.18 points on MNIST,
+#   held-out image chose, and nothing at the paper's. On linear heads it gains 0.18 points on MNIST,
 #   loses 0.67 points on Fashion-MNIST and loses a point on CIFAR-10.
 # - **Clip flat.** Clips inside backpropagation have two bounds to search. On their paper's network
 #   they gain half a point on MNIST at ε = 3, with Adam against SGD, nothing at 1, and lose three
