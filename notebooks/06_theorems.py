@@ -17,12 +17,12 @@
 # **In short.** Five mistakes make an ε untrue. 46 statements of the four papers, their code and
 # their accountants were searched for counterexamples: 29 hold, and 17 fail as printed or as used.
 # Of 13 more, asked here about what the papers leave out, 6 hold. Those that fail have a corrected
-# form that holds, but for one: what the second correction of the code of backpropagation clipping
-# aims at.
+# form that survives the search, but for one: what the second correction of the code of
+# backpropagation clipping aims at.
 #
-# - The worst of the five is one of code: backpropagation clipping as published divides the
-#   sensitivity, but not the clip, by the batch size, so that its noise is 4,096 times too small.
-#   The tanh filter's sensitivity is √n, 161 on the MNIST network, not 1. The second correction of
+# - The largest factor is in code: backpropagation clipping as published divides the sensitivity,
+#   but not the clip, by the batch size, so that its noise is 4,096 times too small. The tanh
+#   filter's sensitivity is √n, 161 on the MNIST network, not 1. The second correction of
 #   backpropagation clipping's code aims at ε = 3 and costs at least 23.5. Shuffled batches can have
 #   δ = 0.05 on MNIST where the formula states 0.00001. A mean over the drawn batch almost doubles a
 #   sensitivity: 1.75 times was found for batches of 4.
@@ -44,9 +44,10 @@ profile = "stored"  # or "smoke" or "full": run all searches, some minutes
 # %% [markdown]
 # A search draws random cases and climbs from the worst of them by the gradient of the violation, in
 # double precision. A counterexample refutes a statement. A search that finds none proves nothing:
-# where a statement is said to hold there is a proof as well, in its paper or under *Proofs and
-# details*. Two have none, {prf:ref}`pld-below-rdp` and {prf:ref}`epsilon-monotone`. For each
-# statement the tests hold a false version that the same search breaks.
+# most statements that are said to hold have a proof as well, in a paper or under *Proofs and
+# details*. The others, {prf:ref}`pld-below-rdp` and {prf:ref}`epsilon-monotone` among them,
+# survived the search. For each statement the tests hold a false version that the same search
+# breaks.
 
 # %%
 from dpstudy.chapters.statements import find
@@ -101,13 +102,13 @@ chapter.tanh_filter()
 # - A mean over the drawn batch costs $(2 - 1/B)\,ab$, since without an example the shares of the
 #   others grow. 1.75 was found for batches of 4.
 # - A bias is a weight whose input is 1, and costs $b\sqrt{a^2 + 1}$.
-# - Zeros around the image cost nothing: 1.0000 of $ab$ was found, and no more. Padding that
-#   reflects or repeats the edge does cost: 1.65 was found for reflection.
+# - Zeros around the image, or the image wrapped around, cost nothing: 1.0000 of $ab$ was found, and
+#   no more. Padding that reflects or repeats the edge does cost: 1.65 was found for reflection.
 # - An epoch of disjoint batches costs as much as one batch only if the other examples stay in
 #   theirs when one is removed. In batches cut from a list all later examples move up by one: each
 #   of $m$ batches swaps one, for four times the ρ, but the last, which loses one. The epoch has
-#   $4(m - 1) + 1$ times the ρ. Where an example is replaced and not removed, every ρ is four times
-#   as large.
+#   $4(m - 1) + 1$ times the ρ. Where an example is replaced and not removed no other moves, and the
+#   epoch costs four times one batch.
 #
 # ## From noise to ε
 #
@@ -138,7 +139,7 @@ chapter.deltas()
 # For the gradients of {doc}`01_accounting`, shuffled batches can be drawn as well
 # {cite}`chua2024private`. At the ε that the formula states for δ = 0.00001, δ is 0.052 on MNIST and
 # 0.0057 on CIFAR-10; on Fashion-MNIST drawing cannot tell. What holds is one unsampled step an
-# epoch: reveal the permutation, and an epoch is one Gaussian that the example moves by 1.
+# epoch: reveal the permutation, and an epoch is one Gaussian that blanking the example moves by 1.
 #
 # ### The corrected code
 #

@@ -14,10 +14,11 @@
 # %% [markdown]
 # # Audits: what an attacker can show
 #
-# **In short.** The claims of backpropagation clipping, two aims of its corrected code, what the
-# tanh filter's accounting gives, and the formula for Poisson sampling on shuffled batches are
-# false; no sound mechanism is above its proven ε. A claimed ε is an upper bound on what leaks. An
-# {term}`audit` measures a lower bound; where it is above the claim, the claim is false.
+# **In short.** What backpropagation clipping claims on MNIST and Fashion-MNIST, two aims of its
+# corrected code, what the tanh filter's accounting gives, and the formula for Poisson sampling on
+# shuffled batches are false; no sound mechanism is above its proven ε. A claimed ε is an upper
+# bound on what leaks. An {term}`audit` measures a lower bound; where it is above the claim, the
+# claim is false.
 #
 # - Backpropagation clipping as published claims ε = 0.07 on MNIST and 0.87 on Fashion-MNIST. The
 #   audit, of this book's implementation at trained weights, shows at least 8.61 on both; so many
@@ -107,9 +108,8 @@ chapter.by_canary("Flat clipping")
 # {cite}`tramer2022debugging`.
 #
 # The corrected code treats the layers as if each had drawn a batch of its own, and takes a central
-# limit for a bound. It also divides by the size of the drawn batch; this book, in the audit too, by
-# a constant, for which 23.6 is proven where it aims at 3, and 194 with its own divisor. At its own
-# trained weights at least 4.35 leaks where it aims at 3.
+# limit for a bound. It also divides by the size of the drawn batch. This book, in the audit too,
+# divides by a constant. For the aim of 3 that proves 23.6; the code's own divisor, 194.
 
 # %% tags=["remove-input"]
 chapter.by_canary("Backpropagation clipping")
@@ -119,10 +119,10 @@ chapter.by_canary("Backpropagation clipping")
 #
 # The proof bounds what one example adds to a layer by $ab$, input bound times upstream bound. A
 # search over image, label and weights comes to 100.0 % of it in both dense layers of the corrected
-# code, and to 99.9 % and 100.0 % in the convolutions: the noise cannot be lowered. As published the
+# code, and to 99.9 % and 100.0 % in the convolutions: each layer's bound is tight. As published the
 # bounds are loose: the clip on upstream gradients is 40.96, and cross-entropy's gradient by the
-# logits is never longer than √2, so that the last layer reaches 3.5 %. (40.96 and √2 are
-# of one example's loss; chapter 1 has them divided by the batch of 4,096.)
+# logits is never longer than √2, so that the last layer reaches 3.5 %. (40.96 and √2 are of one
+# example's loss; chapter 1 has them divided by the batch of 4,096.)
 
 # %% tags=["remove-input"]
 chapter.layers()

@@ -18,10 +18,10 @@
 # training step of two networks, ours and that of other libraries, on two cores of a CPU.
 #
 # - Privacy adds no cost that we can measure to a step of our engine on these two networks. Without
-#   clipping and noise a step takes 1.05 and 0.91 times as long on these networks, and rounds differ
-#   by more. No GPU was timed. On the network of [backpropagation
-#   clipping](04_backpropagation_clipping.ipynb) clipping and noise add 11 and 20 %. Drawing batches
-#   by Poisson sampling adds a fifth on MNIST, and nothing that shows on CIFAR-10.
+#   clipping and noise a step takes 1.05 and 0.91 times as long, and rounds differ by more. No GPU
+#   was timed. On the network of [backpropagation clipping](04_backpropagation_clipping.ipynb)
+#   clipping and noise add 11 and 20 % at batches of 256 and 4,096. Drawing batches by Poisson
+#   sampling adds a fifth on MNIST, and nothing that shows on CIFAR-10.
 # - Of the private steps of others torch.func's is the fastest: it takes 5.52 times as long as ours
 #   on MNIST and 2.54 times on CIFAR-10. The faster mode of Opacus takes 6.67 and 3.02 times as
 #   long as our private step, `vmap(grad)` 11.22 and 6.17 times, jax-privacy 12.90 and 9.92 times.
@@ -67,10 +67,10 @@ chapter.times(measured)
 # Each contestant has a process of its own, which idles while others are timed. Every round trains
 # each for a short burst, in an order drawn anew; ratios are taken within a round, so that what
 # slows the machine down slows everyone. Batches of fixed size come from memory. "Ours, with
-# sampling" draws each by Poisson sampling from 60,000 examples, as the study does. Each contestant
-# counts in the best setting that was tried: `vmap(grad)` and Opacus on the whole batch alone. Where
-# quartiles are far apart, the machine was busy. The work that
-# counts towards the machine's rate is the same for all: what a method adds for privacy does not.
+# sampling" draws each by Poisson sampling from 60,000 examples. Each contestant counts in the best
+# setting that was tried: `vmap(grad)` and Opacus on the whole batch alone. Where quartiles are far
+# apart, the machine was busy. The work that counts towards the machine's rate is the same for all:
+# what a method adds for privacy does not.
 #
 # ## How the step is made cheap
 #
@@ -133,11 +133,10 @@ chapter.growth(measured)
 # MNIST, where one run has 23,585 at the same batch. On CIFAR-10 it is open: two have 397, and one
 # had 408 and 491 at two times.
 #
-# ## The same run on another machine
+# ## The same run again
 #
-# Accuracies of a run that is repeated on another machine differ by at most 0.04 points after any
-# epoch, over 11 runs: sums round in another order. On one machine a run repeats itself to the last
-# bit.
+# Accuracies of a run that is trained again, at a later commit and mostly on another machine, differ
+# by at most 0.04 points after any epoch, over 11 runs: sums round in another order.
 
 # %% mystnb={"code_prompt_show": "Every repeat"} tags=["remove-input", "hide-output"]
 from dpstudy.chapters.repeats import repeats

@@ -46,12 +46,10 @@ def test_how_many_hold_and_how_many_fail():
     fail = sum(theirs.values()) - hold
     says(f"{sum(theirs.values())} statements of the four papers")
     says(f"{hold} hold, and {fail} fail as printed or as used. Of {sum(ours.values())} more, asked")
-    says(
-        f"papers leave out, {ours_hold} hold. Those that fail have a corrected form that holds, but"
-    )
+    says(f"papers leave out, {ours_hold} hold. Those that fail have a corrected form that survives")
     assert theirs["refuted"] == 1 and "refuted" not in ours
     assert BY_NAME["corrected-code-targets"]["verdict"] == "refuted"
-    says("but for one: what the second correction of the code of backpropagation clipping aims at.")
+    says("the search, but for one: what the second correction of the code of backpropagation")
 
 
 def test_sensitivities():
@@ -63,7 +61,7 @@ def test_sensitivities():
     says(f"{float(mean):.2f} was found for batches of {BATCH}")
     assert float(mean) <= 2 - 1 / BATCH
     most = max(found("convolution-sensitivity-padding", r"to ([\d.]+), ([\d.]+) of a b"))
-    says(f"cost nothing: {most} of $ab$ was found")
+    says(f"wrapped around, cost nothing: {most} of $ab$ was found")
     [reflected] = found("convolution-sensitivity-copying", r"to ([\d.]+) \(reflect\)")
     says(f"{float(reflected):.2f} was found for reflection")
     [replaced] = found("parallel-composition-replacing", r"to ([\d.]+) times")

@@ -49,7 +49,7 @@ CONSEQUENCES = {
     ),
     "layer-sensitivity": (
         "An example moves a layer's summed gradient by at most ab.",
-        "The published code scaled its noise to ab over the batch size: it has no guarantee.",
+        "The published code scaled its noise to ab over the batch size: its ε is false.",
     ),
     "corrected-code-targets": (
         "The corrected code's noise gives the ε that it aims at.",

@@ -103,17 +103,19 @@ class Number:
         value: as printed; accuracies as fractions.
         source: where it is printed.
         accuracy: whether it is a test accuracy, a fraction of the test set.
+        exact: whether it was set, as an aim is, and not measured and rounded.
     """
 
     name: str
     value: float
     source: Source
     accuracy: bool = False
+    exact: bool = False
 
     @property
     def decimals(self) -> int:
-        """Digits after the point, as printed."""
-        return max(0, -int(Decimal(str(self.value)).as_tuple().exponent))
+        """Digits after the point that count: as printed, or many of an exact number."""
+        return 9 if self.exact else max(0, -int(Decimal(str(self.value)).as_tuple().exponent))
 
     def __str__(self) -> str:
         if self.accuracy:

@@ -204,7 +204,7 @@ NUMBERS = by_name(
         for c in CORRECTED_CLIPPING
     ),
     *(
-        Number(f"corrected, epsilon {c.target_epsilon:g}", c.target_epsilon, c.source)
+        Number(f"corrected, epsilon {c.target_epsilon:g}", c.target_epsilon, c.source, exact=True)
         for c in CORRECTED_CLIPPING
     ),
 )
