@@ -19,18 +19,19 @@
 #
 # - Losing less holds for {term}`Poisson sampling`: its networks on pixels cost ε = 2.36 to 2.39 by
 #   today's accountant, {term}`PLD`. Exactly ε = 3 takes 13 to 16 % less noise, for free.
-# - If its batches are cut from a shuffled data set, they give away ε = 3.69 to 8.56
-#   for some gradients within the clip. That it shuffles is inferred from the code it builds on; it
-#   names Opacus, which can do either.
-# - Backpropagation clipping had too little noise by a factor of 4,096. On MNIST it claims ε = 0.07.
-#   Proven is 2,030 for its shuffled batches, and no proof from clipping, noise and shuffling alone
-#   can go below 602. That may be far more: our computation shows 24 an epoch at most. The ε of a
-#   first correction of its code holds; a second aims at 3. With a constant divisor it costs 23.6;
-#   as it is, at most 194 is proven.
+# - If its batches are cut from a shuffled data set, they give away ε = 3.69 to 8.56 for some
+#   gradients within the clip. That it shuffles is inferred from the code it builds on; the paper
+#   says that it keeps DP-SGD's sampling.
+# - Backpropagation clipping had too little noise by a factor of 4,096; that its tables come from
+#   this code is inferred. On MNIST it claims ε = 0.07. Proven is 2,030. The first code keeps its
+#   batches, and gradients within the clips can cost all of it. For shuffled batches, as we ran it,
+#   no proof from clipping, noise and shuffling alone can go below 602. The ε of a first correction
+#   of its code holds; a second aims at 3. With a constant divisor it costs 23.6; as it is, at most
+#   194 is proven.
 # - The tanh filter's paper proves a sensitivity of √n and uses 1. On the MNIST network and for 60
 #   epochs, both assumed, 1,030,000 is proven for Poisson sampling, where a sensitivity of 1 would
 #   cost 2.38, or 3.01 by the accountant of its time. For shuffled batches 650,000 is proven, and no
-#   proof can go below 1,432, the most that the computation shows.
+#   proof from filter, noise and shuffling alone can go below 1,432.
 #
 # **To do.** Sample by Poisson, prove the sensitivity of the whole step, and let PLD choose σ.
 
@@ -41,8 +42,8 @@ chapter.in_short()
 
 # %% [markdown]
 # Tempered sigmoids publishes its ε without σ or batch. The tutorial that it cites has both for
-# MNIST, and [comes to its ε](02_tempered_sigmoids.ipynb). This book trains it with the settings of
-# losing less.
+# MNIST, and [comes to 2.92 of its 2.93](02_tempered_sigmoids.ipynb). This book trains it with the
+# settings of losing less.
 
 # %% tags=["parameters"]
 profile = "stored"  # nothing is trained; "smoke" draws less, "full" more
@@ -56,7 +57,7 @@ drawn = chapter.resolution(profile)
 # Each step of DP-SGD keeps every example with probability $q$, sums the clipped gradients and adds
 # Gaussian noise of $\sigma$ times the sensitivity {cite}`abadi2016deep`. Two accountants start from
 # the Rényi divergence $\rho(\alpha)$ of the whole run {cite}`mironov2019renyi` and differ in the
-# last line. The tanh filter names the first, and the libraries of two more used it
+# last line. The tanh filter names the first, and we take two more to have used it
 # {cite}`mironov2017renyi`; the second came later {cite}`balle2020hypothesis,canonne2020discrete`:
 #
 # $$
@@ -86,7 +87,7 @@ chapter.curves_figure(drawn)
 
 # %% [markdown]
 # RDP 2019 gives the 3 that the paper quotes: 2.99, 3.00 and 3.03. PLD gives 2.36, 2.38 and 2.39.
-# The slack can be spent on training longer or on less noise. It changes a proof and not the
+# The slack can be spent on training longer or on less noise. PLD changes the proof, not the
 # algorithm, but only for Poisson sampling.
 
 # %% tags=["remove-input"]
@@ -106,18 +107,18 @@ chapter.calibration_table(drawn)
 chapter.cost_table()
 
 # %% [markdown]
-# Losing less names no accountant. By RDP of 2019 its networks on pixels come within 0.03 of the 3
-# that it claims; for those on features it states no ε of the whole run, and 3 is assumed.
-# Backpropagation clipping stays below its claims as long as the claimed sensitivity is used. With
-# next to no noise, Poisson sampling costs more than shuffling: it may draw an example more often
-# than once an epoch.
+# Losing less cites Theorem 1 of {cite:t}`abadi2016deep` and names no accountant. By RDP of 2019 its
+# networks on pixels come within 0.03 of the 3 that it claims; for those on features it states no ε
+# of the whole run, and 3 is assumed. Backpropagation clipping stays below its claims as long as the
+# claimed sensitivity is used. With next to no noise, Poisson sampling costs more than shuffling: it
+# may draw an example more often than once an epoch.
 #
 # ## Shuffled batches
 #
-# All three accountants assume Poisson sampling. The libraries behind tempered sigmoids and the tanh
-# filter, and the code that losing less builds on {cite}`tramer2021code`, cut a shuffled data set
-# and use the same formula. The paper of losing less says "sampled randomly", and that its own code
-# is "based on the common Opacus library".
+# All three accountants assume Poisson sampling. The library behind tempered sigmoids, whose
+# tutorial has the tanh filter's settings, and the code that losing less builds on
+# {cite}`tramer2021code` cut a shuffled data set and use the same formula. The paper of losing less
+# says "sampled randomly", and that its own code is "based on the common Opacus library".
 #
 # One bad case within the clip is known {cite}`chua2024private,chua2024scalable`. Let every
 # gradient have the clipping norm and point one way, and the example's the other. In units of that
@@ -144,11 +145,10 @@ print(f"shuffled: at least {least:.3f}, proven {proven:.3f}")
 # %% [markdown]
 # On MNIST what shuffled batches cost lies between 8.56 and 34.4, where the formula says 2.36 to 3.
 # There the formula, which covers a blanked example too, is wrong, not merely unproven: no
-# accountant that knows of clipping, noise and
-# shuffling alone, and grants that every noisy sum is seen, can certify 3. Only the noisiest
-# setting, σ = 5.67 for CIFAR-10 with ScatterNet, stays below 3 at least, with 2.36. It does not
-# follow that an attack on such a network exists: real gradients need not come near this case.
-# {prf:ref}`shuffled-as-if-sampled` shows the same by drawing.
+# accountant that knows of clipping, noise and shuffling alone, and grants that every noisy sum is
+# seen, can certify 3. Only the noisiest setting, σ = 5.67 for CIFAR-10 with ScatterNet, has a lower
+# bound below 3: 2.36. It does not follow that an attack on such a network exists: real gradients
+# need not come near this case. {prf:ref}`shuffled-as-if-sampled` shows the same by drawing.
 #
 # ## The tanh filter
 #

@@ -343,14 +343,15 @@ family.errors_by_norm(sweep)
 # %% [markdown]
 # ### Four scenarios
 #
-# The paper's Figures 4 and 5: relu and tanh, with privacy and without, on the same training images
-# before the first step and after each epoch, here as means over 1,000 images. relu's gradients with
-# privacy are far larger than those of the other three. They grow from 4.2 before training to 36.7
-# after one epoch and end at 25.4, 18.9 times those of relu without privacy (14.5 to 24.6), where
-# the paper has more than 5. Those of tanh with privacy are 2.5 times those of relu without. Part of
-# that factor is relu without privacy, whose gradients fall from 4.2 to 1.4. The norm of the first
-# layer's activations grows by 44 with relu and by 19 with tanh. On CIFAR-10, each at its own rate,
-# it is the other way, by 6 with relu and 26 with tanh.
+# The paper's Figures 4 and 5: relu and tanh, with privacy and without (Figure 5 lacks tanh
+# without), on the same training images before the first step and after each epoch, here as means
+# over 1,000 images. relu's gradients with privacy are far larger than those of the other three.
+# They grow from 4.2 before training to 36.7 after one epoch and end at 25.4, 18.9 times those of
+# relu without privacy (14.5 to 24.6), where the paper has more than 5. Those of tanh with privacy
+# are 2.5 times those of relu without. Part of that factor is relu without privacy, whose gradients
+# fall from 4.2 to 1.4. The norm of the first layer's activations grows by 44 with relu and by 19
+# with tanh. On CIFAR-10, each at its own rate, it is the other way, by 6 with relu and 26 with
+# tanh.
 
 # %% tags=["remove-input"]
 scenarios = prepare(

@@ -32,9 +32,9 @@
 # - At one true ε of 3, on one network, each at its best of 16 settings, it gains 0.54 points over
 #   flat clipping on MNIST (95 % interval 0.01 to 1.08): 97.05 and 96.35 %. On Fashion-MNIST it
 #   loses 3.23 points (2.75 to 3.71): 79.83 and 83.13 %. Accuracies are medians over seeds, gains
-#   means of differences. At ε = 1, with the settings that are best at 3, it gains nothing on MNIST
-#   and loses 1.65 points on Fashion-MNIST. It has Adam, as in the paper, and flat clipping SGD:
-#   no run tells whether clips or Adam make the difference.
+#   means of differences. At ε = 1, with the settings that are best at 3, it shows no gain on MNIST
+#   and loses 1.65 points on Fashion-MNIST. It has Adam, as in the paper, and flat clipping SGD: no
+#   run tells whether clips or Adam make the difference.
 # - That network is the paper's, with relu and without biases. With tanh and biases flat clipping
 #   has 98.11 % on MNIST at the same ε ([tanh filter](05_tanh_filter.ipynb)). Tempered sigmoids,
 #   with which the paper compares itself, are ahead by 1.39 points on MNIST (1.05 to 1.74) and 5.97

@@ -15,13 +15,12 @@
 # # The tanh filter
 #
 # **In short.** Clip the norm. What the filter gains is bought with privacy. At an equal ε, on
-# MNIST, it gains nothing: followed by a clip, as wide as the paper has it, it comes to the clip
+# MNIST, no gain is seen: followed by a clip, as wide as the paper has it, it comes to the clip
 # alone, and where tanh bends more it loses half a point. The paper passes each number of an
 # example's gradient through tanh instead of clipping its norm, and reports more accuracy with the
 # noise of DP-SGD {cite}`amian2022tanh`. It computes ε with a {term}`sensitivity` of 1, where its
-# own proof has
-# $\sqrt n$ for $n$ parameters; it says so, and argues that in practice gradients are small. Here
-# accuracies are medians over seeds, and gains means of differences.
+# own proof has $\sqrt n$ for $n$ parameters; it says so, and argues that in practice gradients are
+# small. Here accuracies are medians over seeds, and gains means of differences.
 #
 # - The gain is there. On MNIST, with σ = 1.1 for both, the filter ends at 98.46 % and DP-SGD at
 #   96.48 %: 1.90 points more (95 % interval 1.54 to 2.25). It is not tanh that gains: with the same
@@ -33,7 +32,7 @@
 #   81,920 trials could show. What is proven is 1,030,000, for 26,010 parameters and Poisson
 #   sampling. Filtered gradients of training examples reach a norm of 80.8, where the paper computes
 #   with 1.
-# - Made sound, it gains nothing on MNIST. With tanh and at a true ε of 3 flat clipping ends at
+# - Made sound, no gain is seen on MNIST. With tanh and at a true ε of 3 flat clipping ends at
 #   98.11 %, at its best of 16 settings. At the same setting the filter with a clip after it ends at
 #   98.17 % with the paper's $k$ = 1, 0.04 points more (-0.02 to 0.10), and at 98.17 % expanded by
 #   10, 0.03 more (-0.03 to 0.09). Its own search took no $k$ above 1, and found the smallest best,

@@ -90,8 +90,8 @@ def test_shuffled_batches():
     says(f"the formula says {mnist['PLD']} to 3")
     below = [row for row in costs("losing less") if float(row[SHUFFLED]) < 3]
     [noisiest] = below
-    says(f"σ = {noisiest['σ']} for CIFAR-10 with ScatterNet, stays below 3 at least, with")
-    says(f"with {noisiest[SHUFFLED]}. It does not")
+    says(f"σ = {noisiest['σ']} for CIFAR-10 with ScatterNet, has a lower bound below 3:")
+    says(f"below 3: {noisiest[SHUFFLED]}. It does not")
     assert noisiest["Data set"] == "CIFAR-10, ScatterNet"
 
 
@@ -99,9 +99,9 @@ def test_backpropagation_clipping_as_published():
     [batch] = {one.batch for one in BACKPROPAGATION_CLIPPING}
     says(f"too little noise by a factor of {batch:,}")
     mnist, *_ = costs("backprop clipping")
-    says(f"claims ε = {mnist['Claimed ε']}. Proven is {mnist['Proven, shuffled']} for its shuffled")
+    says(f"claims ε = {mnist['Claimed ε']}. Proven is {mnist['Proven, shuffled']}. The first code")
     least = mnist[SHUFFLED].partition(".")[0]
-    says(f"can go below {least}. That may be far more: our computation shows 24 an epoch at most.")
+    says(f"clipping, noise and shuffling alone can go below {least}.")
     epochs = [one.epochs for one in BACKPROPAGATION_CLIPPING] + [TANH_FILTER_EPOCHS]
     rows = [*costs("backprop clipping"), costs("tanh filter")[0]]
     for row, count in zip(rows, epochs, strict=True):
@@ -137,8 +137,8 @@ def test_the_tanh_filter():
     says(f"for {TANH_FILTER_EPOCHS} epochs, both assumed, {mnist['Proven, Poisson']} is proven for")
     says(f"would cost {mnist['PLD']}, or {at} by the accountant")
     least = mnist[SHUFFLED].partition(".")[0]
-    says(f"For shuffled batches {mnist['Proven, shuffled']} is proven, and no proof can go below")
-    says(f"can go below {least}, the most that the computation shows.")
+    says(f"For shuffled batches {mnist['Proven, shuffled']} is proven, and no proof from")
+    says(f"filter, noise and shuffling alone can go below {least}.")
     says(f"norm 1 would cost {mnist['PLD']}")
     data = chapter.tanh_filter_figure(chapter.resolution("stored")).data
     [ten] = data[(data.parameters == 10) & (data.epochs == TANH_FILTER_EPOCHS)].epsilon

@@ -224,7 +224,7 @@ def test_against_flat_clipping_on_mnist():
     lines, found = against(MNIST, "epsilon 1")
     says("At ε = 1 nothing is left of it: {} % against {} %".format(*accuracies(lines)))
     assert found["low"] < 0 < found["high"]
-    says("At ε = 1, with the settings that are best at 3, it gains nothing on MNIST")
+    says("At ε = 1, with the settings that are best at 3, it shows no gain on MNIST")
     there = Line(readings.read(find("tanh-filter-at-equal-epsilon")), "flat clipping, best")
     assert there.value("epsilon_pld") == pytest.approx(3, abs=0.01)
     says(f"flat clipping has {100 * there.accuracy.median():.2f} % on MNIST at the same ε")
