@@ -9,7 +9,7 @@ from dpstudy.parts.dataset import Images
 from dpstudy.parts.run import Run, vary
 from dpstudy.privacy.accounting import noise_multiplier_for
 
-start = vary(Run(), dataset=Images("mnist-5k"), batch=200, epochs=20, learning_rate=1.0)
+start = vary(Run(), dataset=Images("mnist-5k"), batch=200, epochs=12, learning_rate=1.0)
 noise = noise_multiplier_for(
     3.0,
     sampling_probability=start.sampling_probability,
