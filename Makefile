@@ -46,7 +46,7 @@ $(READY): requirements.lock pyproject.toml
 	@test -n "$(PYTHON)" || { echo "No Python 3.11 or newer found: make PYTHON=/path/to/python $(MAKECMDGOALS)" >&2; exit 1; }
 	@$(BIN)/python -m pip --version >/dev/null 2>&1 || { echo "Making $(VENV) with $(PYTHON)"; $(PYTHON) -m venv --clear $(VENV); }
 	@echo "Installing what requirements.lock names into $(VENV) (a minute or two)"
-	@$(PIP) install --no-compile --no-deps --require-hashes --requirement requirements.lock  # most is never imported
+	@$(PIP) install --no-deps --require-hashes --requirement requirements.lock
 	@$(PIP) install --no-build-isolation --no-deps --editable .
 	@mkdir -p $(VENV)/etc/ipython  # each notebook's kernel would warn that it does not encrypt to itself
 	@echo 'c.IPKernelApp.log_level = "ERROR"' >$(VENV)/etc/ipython/ipython_kernel_config.py
