@@ -160,6 +160,15 @@ def test_a_file_cut_short_at_any_byte_is_left_out(intact, path):
         assert_left_out(path, "not intact JSON (cut short or damaged)")
 
 
+def test_a_file_that_was_read_and_then_altered_is_left_out_whatever_its_time_and_size(path):
+    assert store.read(path) is store.read(path)
+    was = path.stat()
+    path.write_bytes(path.read_bytes().replace(b"0.5", b"0.6"))
+    os.utime(path, ns=(was.st_atime_ns, was.st_mtime_ns))
+    assert path.stat().st_size == was.st_size
+    assert_left_out(path, "changed after it was stored (its checksum does not match)")
+
+
 @settings(max_examples=200, deadline=None)
 @given(data=st.data())
 def test_a_file_with_any_byte_altered_is_left_out(intact, tmp_path_factory, data):

@@ -200,21 +200,17 @@ def write_atomically(path: Path, content: bytes) -> None:
 
 
 def read(path: Path) -> Result:
-    """Read one stored result; from memory, if this process read the file as it is now.
+    """Read one stored result.
 
     Raises:
         DamagedError: the file is cut short, altered, foreign, or named for another run.
     """
-    try:
-        now = path.stat()
-    except OSError as error:
-        raise DamagedError(path, f"cannot be read: {error.strerror or error}") from error
-    return _read(path, now.st_mtime_ns, now.st_size)
+    return _read(path, _bytes(path))
 
 
 @functools.lru_cache(maxsize=4096)  # pages ask for the same runs again: 2 ms each to check
-def _read(path: Path, changed: int, size: int) -> Result:
-    content = read_sealed(path, "run", FORMAT)
+def _read(path: Path, stored: bytes) -> Result:
+    content = _unsealed(path, stored, "run", FORMAT)
     if problem := _problem(content):
         raise DamagedError(path, problem)
     try:
@@ -260,7 +256,11 @@ def read_sealed(path: Path, mark: str, form: int) -> dict[str, Any]:
     Raises:
         DamagedError: the file is cut short, altered or foreign.
     """
-    content = _parse(path)
+    return _unsealed(path, _bytes(path), mark, form)
+
+
+def _unsealed(path: Path, stored: bytes, mark: str, form: int) -> dict[str, Any]:
+    content = _parse(path, stored)
     if not isinstance(content, dict) or "checksum" not in content or mark not in content:
         raise DamagedError(path, "not a result of this study")
     if content.get("format") != form:
@@ -270,11 +270,16 @@ def read_sealed(path: Path, mark: str, form: int) -> dict[str, Any]:
     return content
 
 
-def _parse(path: Path) -> Any:
+def _bytes(path: Path) -> bytes:
     try:
-        return json.loads(path.read_text(encoding="utf-8"), object_pairs_hook=_without_twins)
+        return path.read_bytes()
     except OSError as error:
         raise DamagedError(path, f"cannot be read: {error.strerror or error}") from error
+
+
+def _parse(path: Path, stored: bytes) -> Any:
+    try:
+        return json.loads(stored.decode(), object_pairs_hook=_without_twins)
     except (ValueError, RecursionError) as error:
         raise DamagedError(path, "not intact JSON (cut short or damaged)") from error
 
