@@ -213,9 +213,9 @@ def test_a_network_of_which_no_bound_is_proven_is_refused():
     ]
     for layer, words in cases:
         with pytest.raises(ValueError, match=words):
-            clip_layers(layer, 1.0, 1.0)
+            clip_layers(layer, 1.0, 1.0, 1)
     network = Twice(rngs)
-    clip_layers(network, 1.0, 1.0)
+    clip_layers(network, 1.0, 1.0, 1)
     with pytest.raises(ValueError, match="applied twice"):
         network(jnp.ones((1, 4)))
     biased = vary(RUN, network=TemperedMnist())

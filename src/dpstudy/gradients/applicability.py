@@ -1,7 +1,8 @@
 """Whether the rules for per-example gradients hold for a network: read off its traced program.
 
 The rules (`layer_rules.py`) take a layer's gradient from its input and its output's gradient. That
-is the whole gradient only if the layer's parameters do nothing else.
+is the whole gradient only if the layer's parameters do nothing else, and an example's only if each
+row that the layer sees is one example's (`dependence.py`).
 """
 
 from __future__ import annotations
@@ -9,18 +10,30 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import jax
+import jax.numpy as jnp
 from flax import nnx
 from jax.extend.core import Literal
 
 from dpstudy.gradients import convolution
+from dpstudy.gradients.backward import at_layers
+from dpstudy.gradients.dependence import FIXED, OF_EXAMPLES, Value, follow
 from dpstudy.gradients.layer_rules import RULES
-from dpstudy.gradients.layers import Conv, Dense, LayerInput, PreActivation, capturing, names_of
+from dpstudy.gradients.layers import (
+    Conv,
+    Dense,
+    LayerInput,
+    PreActivation,
+    capturing,
+    examples_in,
+    names_of,
+    replaced_in,
+    tap,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Sequence
 
     from jax.extend.core import ClosedJaxpr, Var
-    from jaxtyping import Array, Float, Int
 
     from dpstudy.gradients.layers import Losses
 
@@ -29,15 +42,17 @@ def why_not_by_rules(
     graph: nnx.GraphDef,
     losses: Losses,
     params: nnx.State,
-    images: Float[Array, "batch *image"],
-    labels: Int[Array, "batch"],
+    images: Any,
+    labels: Any,
     *rest: nnx.State,
 ) -> str | None:
     """Return what keeps a network, in these states, from the rules; None if nothing does.
 
-    They hold where each layer is applied once, to its own parameters as they are, and the losses
-    depend on parameters through their layers' outputs alone. Both are read off the traced program:
-    a penalty on weights is found whatever its factor, even 0.
+    They hold where each layer is applied once, to its own parameters as they are, the losses depend
+    on parameters through their layers' outputs alone, and each row of a layer's input, of its
+    output's gradient and of the losses depends on one example, that of its place. All is read off
+    the traced program: a penalty on weights is found whatever its factor, even 0, and so are
+    examples that are mixed, whatever the values.
     """
     capture = capturing(losses, LayerInput, PreActivation)
     try:
@@ -59,17 +74,63 @@ def why_not_by_rules(
             return f"{name} has weights that are no parameters"
         if len(inputs) != 1:
             return f"{name} is applied {len(inputs)} times, not once"
-        if unfit := _unfit(layer, inputs[0].aval.shape, len(images)):
+        if unfit := _unfit(layer, inputs[0].aval, examples_in(images)):
             return f"{name} is {unfit}"
         if _alone(layer, path, inputs[0], number) != [number(outs[path][0])]:
             return f"{name} is not simply applied, with parameters of its own, to one input"
         calls.append((inputs[0], outs[path][0]))
     needed = _needed(program, each, calls)
     outside = [p for p, v in zip(owned, program.jaxpr.invars, strict=False) if v in needed]
-    return f"{'.'.join(map(str, outside[0]))} is used outside its layer" if outside else None
+    if outside:
+        return f"{'.'.join(map(str, outside[0]))} is used outside its layer"
+    return why_rows_are_no_examples(graph, losses, params, images, labels, *rest)
 
 
-def _unfit(layer: nnx.Module, shape: tuple[int, ...], examples: int) -> str | None:
+def why_rows_are_no_examples(
+    graph: nnx.GraphDef,
+    losses: Losses,
+    params: nnx.State,
+    images: Any,
+    labels: Any,
+    *rest: nnx.State,
+) -> str | None:
+    """Return where a row may depend on another example than that of its place; None if nowhere.
+
+    Rows are those of the losses, of what layers are applied to, and of the gradients by what they
+    put out.
+    """
+    examples = examples_in(images)
+    if examples == 1:
+        return None
+
+    # Layers as a user wrote them have no hooks.
+    graph = nnx.graphdef(tap(nnx.merge(graph, params, *rest, copy=True)))
+
+    def run(data: Any, held: Any) -> Any:
+        return at_layers(graph, losses, held[0], *data, *held[1:])
+
+    data, held = (images, labels), (params, *rest)
+    program, shapes = jax.make_jaxpr(run, return_shape=True)(data, held)
+    arguments = [OF_EXAMPLES] * len(jax.tree.leaves(data)) + [FIXED] * len(jax.tree.leaves(held))
+    found = jax.tree.structure(shapes).unflatten(follow(program, arguments))
+    each, inputs, outputs = found
+    if 0 not in each.axes:
+        return "a loss may depend on other examples than its own"
+    for what, rows in (("is applied to", inputs), ("has a gradient of", outputs)):
+        for path, value in nnx.to_flat_state(rows):
+            values = jax.tree.leaves(value.get_value(), is_leaf=lambda x: isinstance(x, Value))
+            if any(0 not in one.axes for one in values):
+                name = ".".join(map(str, path[:-1]))
+                return f"{name} {what} rows that may depend on other examples than their own"
+    return None
+
+
+def _unfit(layer: nnx.Module, inputs: Any, examples: int) -> str | None:
+    shape = inputs.shape
+    if replaced := replaced_in(layer):
+        return f"a layer with a {replaced} of its own"
+    if jnp.issubdtype(inputs.dtype, jnp.complexfloating):
+        return "applied to complex numbers"
     if type(layer) is Conv and not (convolution.ordinary(layer) and len(shape) == 4):
         return "not an ordinary 2-D convolution of images"
     if type(layer) is Dense and len(shape) != 2:

@@ -35,9 +35,14 @@ def l15(x: Float[Array, "batch h w c"]) -> Float[Array, "batch"]:
 
 
 def scaled_to(x: Float[Array, "batch *shape"], bound: Scalar, norm: Norm) -> Array:
-    """Return x with each example scaled down to a norm of `bound` where it is longer."""
-    factor = bound / jnp.maximum(norm(x), bound)
-    return x * factor.reshape(-1, *[1] * (x.ndim - 1))
+    """Return x with each example scaled down to a norm of `bound` where it is longer.
+
+    An example whose norm is not finite is 0.
+    """
+    norms = norm(x)
+    rows = (-1, *[1] * (x.ndim - 1))
+    scaled = x * (bound / jnp.maximum(norms, bound)).reshape(rows)
+    return jnp.where(jnp.isfinite(norms).reshape(rows), scaled, jnp.zeros_like(x))
 
 
 @partial(jax.custom_vjp, nondiff_argnums=(2,))
@@ -57,7 +62,9 @@ def _backward(norm: Norm, bound: Array, upstream: Array) -> tuple[Array, Array]:
 clip_upstream.defvjp(_forward, _backward)
 
 
-def clip_layers(network: nnx.Module, input_bound: Scalar, upstream_bound: Scalar) -> None:
+def clip_layers(
+    network: nnx.Module, input_bound: Scalar, upstream_bound: Scalar, examples: int
+) -> None:
     """Have a network's layers clip: every convolution and dense layer, from now on.
 
     The l2 norm of a layer's gradient over one example is then at most the product of the bounds: of
@@ -68,10 +75,12 @@ def clip_layers(network: nnx.Module, input_bound: Scalar, upstream_bound: Scalar
         input_bound: a, on the l2 norm of a layer's input.
         upstream_bound: b, on the gradient of the loss by the layer's output: l2 of a dense layer,
             `l15` of a convolution.
+        examples: in a batch: a layer sees one vector or image of each.
 
     Raises:
         ValueError: a layer has a bias, pads by anything but zeros, is of another type and has
-            parameters, or is applied twice: no bound is proven of it.
+            parameters, is applied twice, or to more than one vector or image an example: no bound
+            is proven of it. The last two as the network is applied.
     """
     for path, layer in nnx.iter_modules(network):
         name = ".".join(map(str, path)) or type(layer).__name__
@@ -79,10 +88,10 @@ def clip_layers(network: nnx.Module, input_bound: Scalar, upstream_bound: Scalar
         if isinstance(layer, nnx.Conv):
             if isinstance(layer.padding, str) and layer.padding not in ("SAME", "VALID"):
                 raise ValueError(f"layer {name} pads with {layer.padding}, not with zeros")
-            product = _once(name, layer.conv_general_dilated)
+            product = _once(name, layer.conv_general_dilated, (examples, 4))
             layer.conv_general_dilated = _clipped(product, input_bound, upstream_bound, l15)
         elif isinstance(layer, nnx.Linear):
-            product = _once(name, layer.dot_general)
+            product = _once(name, layer.dot_general, (examples, 2))
             layer.dot_general = _clipped(product, input_bound, upstream_bound, l2)
         elif own:
             raise ValueError(f"layer {name}, a {type(layer).__name__}, cannot be clipped")
@@ -100,14 +109,25 @@ def _clipped(
     return apply
 
 
-def _once(name: str, product: Callable[..., Array]) -> Callable[..., Array]:
-    """Return the product, that may be taken once: a layer applied twice has two gradients."""
+def _once(
+    name: str, product: Callable[..., Array], wanted: tuple[int, int]
+) -> Callable[..., Array]:
+    """Return the product, that may be taken once: a layer applied twice has two gradients.
+
+    An example that a layer sees as several rows, such as frames or patches, is clipped row by row.
+    """
     applied = []
 
-    def apply(*args: Any, **options: Any) -> Array:
+    def apply(inputs: Array, *args: Any, **options: Any) -> Array:
         if applied:
             raise ValueError(f"layer {name} is applied twice, which the bound does not cover")
+        if (len(inputs), inputs.ndim) != wanted:
+            what = "vector" if wanted[1] == 2 else "image"
+            raise ValueError(
+                f"layer {name} is applied to arrays of shape {inputs.shape}, not to one {what} an "
+                f"example, which the bound does not cover"
+            )
         applied.append(True)
-        return product(*args, **options)
+        return product(inputs, *args, **options)
 
     return apply

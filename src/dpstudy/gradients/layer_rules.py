@@ -5,6 +5,8 @@ They come in whatever form makes their norms and weighted sums cheap.
 
 from __future__ import annotations
 
+import dataclasses
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
@@ -17,11 +19,14 @@ from dpstudy.gradients import convolution
 from dpstudy.gradients.layers import Conv, Dense
 
 if TYPE_CHECKING:
-    from jaxtyping import Array, Float
+    from jaxtyping import Array, Bool, Float
 
 
 class LayerGradients(Protocol):
-    """One layer's per-example gradients, perhaps never written out."""
+    """One layer's per-example gradients, perhaps never written out.
+
+    A dataclass, whose arrays have examples first.
+    """
 
     def squared_norms(self) -> Float[Array, "batch"]:
         """Return each example's squared l2 norm over the layer's parameters."""
@@ -31,6 +36,19 @@ class LayerGradients(Protocol):
 
     def written_out(self) -> dict[str, Array]:
         """Return the gradients themselves, by parameter name, examples first."""
+
+
+def blanked(gradients: LayerGradients, kept: Bool[Array, "batch"]) -> LayerGradients:
+    """Return the gradients with those of all other examples than the kept ones 0."""
+
+    def blank(leaf: Any) -> Any:
+        if not isinstance(leaf, jax.Array):
+            return leaf
+        return jnp.where(kept.reshape(-1, *[1] * (leaf.ndim - 1)), leaf, jnp.zeros_like(leaf))
+
+    fields = {field.name: getattr(gradients, field.name) for field in dataclasses.fields(gradients)}
+    arrays = {k: v for k, v in fields.items() if isinstance(v, jax.Array | dict)}
+    return dataclasses.replace(gradients, **jax.tree.map(blank, arrays))
 
 
 @dataclass(frozen=True)
@@ -43,7 +61,7 @@ class DenseGradients:
 
     def squared_norms(self) -> Float[Array, "batch"]:
         """See `LayerGradients`."""
-        inputs = jnp.sum(self.inputs**2, axis=1) + self.use_bias
+        inputs = jnp.sum(self.inputs**2, axis=1) + float(self.use_bias)
         return inputs * jnp.sum(self.outputs**2, axis=1)
 
     def weighted_sum(self, weights: Float[Array, "batch"]) -> dict[str, Array]:
@@ -120,7 +138,8 @@ class ConvByGram:
     """A convolution's per-example gradients, not written out: each is added^T seen.
 
     Its squared norm is the inner product of two Gram matrices over positions, and the weighted
-    sum is one product over examples and positions.
+    sum is one product over examples and positions. Where positions cancel, rounding could make the
+    one too small for the other: it is a bound from above, by more than either rounds.
     """
 
     added: Float[Array, "batch positions mo"]
@@ -132,7 +151,9 @@ class ConvByGram:
         """See `LayerGradients`."""
         added = jnp.einsum("bpo,bqo->bpq", self.added, self.added)
         seen = jnp.einsum("bpk,bqk->bpq", self.seen, self.seen)
-        norms = jnp.sum(added * seen, axis=(1, 2))
+        positions = (jnp.diagonal(matrix, axis1=1, axis2=2) for matrix in (added, seen))
+        largest = jnp.sum(jnp.sqrt(math.prod(positions)), axis=1)  # If all of them were aligned.
+        norms = jnp.sum(added * seen, axis=(1, 2)) + ROUNDING * largest**2
         return norms if self.bias is None else norms + jnp.sum(self.bias**2, axis=1)
 
     def weighted_sum(self, weights: Float[Array, "batch"]) -> dict[str, Array]:
@@ -153,6 +174,10 @@ def dense_rule(layer: Dense, inputs: Array, outputs: Array) -> LayerGradients:
     """Per-example gradients of a dense layer."""
     return DenseGradients(inputs, outputs, layer.use_bias)
 
+
+# What rounding may add up to in the inner product of two Gram matrices of float32, as a share of
+# what it is without signs.
+ROUNDING = 2e-6
 
 # Numbers in one example's gradient: more do not stay in cache until the weighted sum needs them.
 GRAM_ABOVE = 2**18

@@ -12,7 +12,9 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import jax
+import jax.numpy as jnp
 from flax import nnx
+from flax.nnx.nn import dtypes
 
 from dpstudy.gradients.convolution import conv_general_dilated
 
@@ -20,7 +22,10 @@ if TYPE_CHECKING:
     from jaxtyping import Array, Float, Int
 
     Losses = Callable[[nnx.Module, Float[Array, "batch *image"], Int[Array, "batch"]], Array]
-    """From a network, images and labels to one loss an example."""
+    """From a network, images and labels to one loss an example.
+
+    Images and labels may be trees of arrays, each with examples first.
+    """
 
 
 class LayerInput(nnx.Intermediate):
@@ -82,6 +87,61 @@ def tap(model: nnx.Module) -> nnx.Module:
         elif type(layer) is nnx.Linear:
             layer.__class__ = Dense
     return copy
+
+
+def replaced_in(layer: nnx.Module) -> str | None:
+    """Return what a layer of flax computes otherwise than flax does; None if nothing.
+
+    A layer's rule takes its arithmetic for granted: a product that rounds, say, has another
+    gradient.
+    """
+    if type(layer) not in (Conv, Dense):
+        return None
+    stock = {
+        "dot_general": (jax.lax.dot_general,),
+        "conv_general_dilated": (jax.lax.conv_general_dilated, conv_general_dilated),
+        "promote_dtype": (dtypes.promote_dtype,),
+    }
+    for name, known in stock.items():
+        if getattr(layer, name, known[0]) not in known:
+            return name
+    for value in vars(layer).values():
+        if isinstance(value, nnx.Param) and (
+            type(value) is not nnx.Param or value.get_metadata().get("on_get_value")
+        ):
+            return f"kind of parameter ({type(value).__name__})"
+    return None
+
+
+def examples_in(arrays: Any) -> int:
+    """Return the number of examples in an array, or in each array of a tree.
+
+    Raises:
+        ValueError: arrays differ in it, or have no axis of examples.
+    """
+    counts = {array.shape[0] if array.ndim else None for array in jax.tree.leaves(arrays)}
+    if len(counts) != 1 or None in counts:
+        shapes = ", ".join(str(array.shape) for array in jax.tree.leaves(arrays))
+        raise ValueError(f"arrays of as many examples are wanted, examples first, got {shapes}")
+    return counts.pop()
+
+
+def summed_in(params: Any) -> jnp.dtype:
+    """Return the type in which gradients by these parameters are squared and added up.
+
+    That is float32, and float64 where a parameter is: half the digits would lose examples, and
+    integers wrap.
+
+    Raises:
+        ValueError: a parameter is not real.
+    """
+    for path, leaf in jax.tree.leaves_with_path(params):
+        if not jnp.issubdtype(leaf.dtype, jnp.floating):
+            name = ".".join(map(str, names_of(path))) or "a parameter"
+            raise ValueError(f"{name} is {leaf.dtype}: parameters of real numbers are wanted")
+    return jnp.result_type(
+        jnp.float32, *(jnp.float64 for leaf in jax.tree.leaves(params) if leaf.dtype == jnp.float64)
+    )
 
 
 def capturing(

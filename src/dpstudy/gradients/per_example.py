@@ -1,29 +1,35 @@
 """Per-example gradients: their norms and weighted sums, without a pass per example.
 
-The network is differentiated once, for a whole microbatch, with respect to zeros added to its
-layers' outputs (`layers.py`): that gives each layer's output gradient for each example, and no
-weight gradient is taken. One rule a layer type (`layer_rules.py`) then turns a layer's input and
-output gradient into its per-example gradients. `by_vmap` is the plain way, against which the rules
-are tested and which serves networks beyond them (`applicability.py`).
+The network is differentiated once, for a whole microbatch, with respect to its layers' outputs
+(`backward.py`): no weight gradient is taken. One rule a layer type (`layer_rules.py`) then turns a
+layer's input and output gradient into its per-example gradients. `by_vmap` is the plain way, which
+sees each example alone: against it the rules are tested, and it serves networks beyond them
+(`applicability.py`).
+
+Norms and sums are in float32, or in float64 where a parameter is, whatever the types of examples,
+layers and losses.
 """
 
 from __future__ import annotations
 
 import warnings
-from functools import cache, partial
-from typing import TYPE_CHECKING
+from functools import cache, cached_property
+from typing import TYPE_CHECKING, Any
 
 import jax
 import jax.numpy as jnp
 from flax import nnx
 
 from dpstudy.gradients.applicability import why_not_by_rules
-from dpstudy.gradients.layer_rules import RULES, LayerGradients, WrittenOut
-from dpstudy.gradients.layers import LayerInput, OutputZero, capturing, names_of
-from dpstudy.gradients.shared_state import refuse_updates
+from dpstudy.gradients.backward import at_layers
+from dpstudy.gradients.layer_rules import RULES, LayerGradients, WrittenOut, blanked
+from dpstudy.gradients.layers import examples_in, names_of, summed_in
+from dpstudy.gradients.shared_state import losses_shape
 
 if TYPE_CHECKING:
-    from jaxtyping import Array, Float, Int
+    from collections.abc import Callable
+
+    from jaxtyping import Array, Float
 
     from dpstudy.gradients.layers import Losses
 
@@ -36,21 +42,52 @@ class Gradients:
         self.layers = layers
         self._like = like
 
+    @cached_property
+    def squared_norms(self) -> dict[tuple, Float[Array, "batch"]]:
+        """Each layer's part of the examples' squared l2 norms."""
+        return {path: layer.squared_norms() for path, layer in self.layers.items()}
+
     def norms(self) -> Float[Array, "batch"]:
-        """Return each example's l2 norm over all parameters."""
-        return jnp.sqrt(sum(layer.squared_norms() for layer in self.layers.values()))
+        """Return each example's l2 norm over all parameters.
+
+        It is not finite where a gradient is not, or its square is beyond the type's numbers.
+        """
+        return jnp.sqrt(sum(self.squared_norms.values()))
 
     def weighted_sum(self, weights: Float[Array, "batch"]) -> nnx.State:
-        """Return the weighted sum over examples, shaped as the parameters."""
+        """Return the weighted sum over examples, shaped as the parameters.
+
+        An example of weight 0 is left out, whatever its gradient is.
+        """
         return self.weighted_sum_by_layer(dict.fromkeys(self.layers, weights))
 
     def weighted_sum_by_layer(self, weights: dict[tuple, Float[Array, "batch"]]) -> nnx.State:
         """Return the sum over examples with weights of their own in each layer."""
-        return self._assemble({p: g.weighted_sum(weights[p]) for p, g in self.layers.items()})
+
+        def plain() -> dict[tuple, dict[str, Array]]:
+            return {path: g.weighted_sum(weights[path]) for path, g in self.layers.items()}
+
+        def selected() -> dict[tuple, dict[str, Array]]:
+            return {
+                path: blanked(g, weights[path] != 0).weighted_sum(weights[path])
+                for path, g in self.layers.items()
+            }
+
+        # 0 times a number that is not finite is not 0. To select costs as much as the sum on a CPU,
+        # and is hardly ever needed; elsewhere a condition of each of many runs spares nothing.
+        if jax.default_backend() == "cpu":
+            finite = jnp.isfinite(sum(square.sum() for square in self.squared_norms.values()))
+            return self._assemble(jax.lax.cond(finite, plain, selected))
+        return self._assemble(selected())
 
     def written_out(self) -> nnx.State:
         """Return all gradients, shaped as the parameters with a leading axis of examples."""
         return self._assemble({path: layer.written_out() for path, layer in self.layers.items()})
+
+    def changed(self, change: Callable[[Array], Array]) -> Gradients:
+        """Return other gradients: `change` of these, one parameter's at a time, written out."""
+        layers = {p: jax.tree.map(change, g.written_out()) for p, g in self.layers.items()}
+        return Gradients({path: WrittenOut(layer) for path, layer in layers.items()}, self._like)
 
     def _assemble(self, values: dict[tuple, dict[str, Array]]) -> nnx.State:
         def value(path: tuple, _: Array) -> Array:
@@ -64,8 +101,8 @@ def gradients(
     graph: nnx.GraphDef,
     losses: Losses,
     params: nnx.State,
-    images: Float[Array, "batch *image"],
-    labels: Int[Array, "batch"],
+    images: Any,
+    labels: Any,
     *rest: nnx.State,
 ) -> tuple[Float[Array, "batch"], Gradients]:
     """Return each example's loss and gradient: by the rules, or by vmap where they do not hold.
@@ -75,24 +112,36 @@ def gradients(
 
     Args:
         graph: the network without its states.
-        losses: an example's loss may depend on that example alone.
+        losses: one an example.
         params: what the gradients are with respect to.
-        images: a microbatch.
-        labels: its labels.
+        images: a microbatch: an array, or a tree of arrays, examples first.
+        labels: its labels, likewise.
         rest: what else the network holds, the same for all examples.
 
     Raises:
-        ValueError: the network changes `rest`.
+        ValueError: the network changes `rest`; a parameter is not real; there are not as many
+            labels as images, or not one loss an example.
     """
     network = (graph, losses, params, images, labels, *rest)
-    if jax.tree.leaves(rest):
-        refuse_updates(*network)
+    summed_in(params)
+    examples = examples_in((images, labels))
+    check_losses(losses_shape(*network), examples)
     reason = why_not_by_rules(*network)
     if reason is None:
         return by_rules(*network)
     result = by_vmap(*network)
     _warn_once(reason)
     return result
+
+
+def check_losses(found: Any, examples: int) -> None:
+    """Raise ValueError unless losses are of a shape that has one an example."""
+    if getattr(found, "shape", None) != (examples,):
+        got = ", ".join(str(one.shape) for one in jax.tree.leaves(found))
+        raise ValueError(
+            f"one loss an example is wanted, of shape ({examples},) for {examples} examples, got "
+            f"{got}"
+        )
 
 
 class FallbackWarning(UserWarning):
@@ -108,33 +157,23 @@ def by_rules(
     graph: nnx.GraphDef,
     losses: Losses,
     params: nnx.State,
-    images: Float[Array, "batch *image"],
-    labels: Int[Array, "batch"],
+    images: Any,
+    labels: Any,
     *rest: nnx.State,
 ) -> tuple[Float[Array, "batch"], Gradients]:
     """Return each example's loss and gradient, by one differentiation and the layers' rules.
 
     Only for networks that `why_not_by_rules` has nothing against: on others the result is wrong
-    without a word. `gradients` asks first. An example's loss must depend on that example alone.
+    without a word. `gradients` asks first.
     """
-    capture = capturing(losses, LayerInput, OutputZero)
-    # Copies: flax's transformations write to a network's variables, which no outer ones allow.
-    network = partial(nnx.merge, graph, params, *rest, copy=True)
-    shapes = jax.eval_shape(lambda: capture(network(), images, labels)[2])
-    zeros = jax.tree.map(lambda z: jnp.zeros(z.shape, z.dtype), shapes)
-
-    def summed(zeros: nnx.State) -> tuple[Array, tuple[Array, nnx.State]]:
-        run = capturing(losses, LayerInput, init=zeros)
-        each, inputs = run(network(), images, labels)
-        return each.sum(), (each, inputs)
-
-    output_gradients, (each, inputs) = jax.grad(summed, has_aux=True)(zeros)
-    modules = dict(nnx.iter_modules(network()))
+    each, inputs, output_gradients = at_layers(graph, losses, params, images, labels, *rest)
+    modules = dict(nnx.iter_modules(nnx.merge(graph, params, *rest, copy=True)))
     outputs = {path[:-1]: g for path, g in nnx.to_flat_state(output_gradients)}
-    layers = {}
+    of_type, layers = summed_in(params), {}
     for path, value in nnx.to_flat_state(inputs):
         layer = modules[path[:-1]]
-        layers[path[:-1]] = RULES[type(layer)](layer, value[0], outputs[path[:-1]][...])
+        seen, found = (x.astype(of_type) for x in (value[0], outputs[path[:-1]][...]))
+        layers[path[:-1]] = RULES[type(layer)](layer, seen, found)
     return each, Gradients(layers, params)
 
 
@@ -142,18 +181,21 @@ def by_vmap(
     graph: nnx.GraphDef,
     losses: Losses,
     params: nnx.State,
-    images: Float[Array, "batch *image"],
-    labels: Int[Array, "batch"],
+    images: Any,
+    labels: Any,
     *rest: nnx.State,
 ) -> tuple[Float[Array, "batch"], Gradients]:
     """Return each example's loss and gradient by `jax.vmap(jax.grad(...))`."""
 
-    def one(params: nnx.State, image: Array, label: Array) -> Array:
+    def one(params: nnx.State, image: Any, label: Any) -> Array:
         network = nnx.merge(graph, params, *rest, copy=True)
-        return losses(network, image[None], label[None])[0]
+        alone = jax.tree.map(lambda array: array[None], (image, label))
+        found = losses(network, *alone)
+        check_losses(found, 1)
+        return found[0]
 
     each, gradients = jax.vmap(jax.value_and_grad(one), (None, 0, 0))(params, images, labels)
-    layers: dict[tuple, dict[str, Array]] = {}
+    of_type, layers = summed_in(params), {}
     for path, gradient in nnx.to_flat_state(gradients):
-        layers.setdefault(path[:-1], {})[path[-1]] = gradient[...]
+        layers.setdefault(path[:-1], {})[path[-1]] = gradient[...].astype(of_type)
     return each, Gradients({path: WrittenOut(g) for path, g in layers.items()}, params)

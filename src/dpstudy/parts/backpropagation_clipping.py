@@ -10,19 +10,21 @@ loss, which are smaller by the batch size: its b is `upstream_bound` over the ba
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import jax
 import jax.numpy as jnp
 from flax import nnx
 
 from dpstudy.gradients.clipped_layers import clip_layers
-from dpstudy.parts.mechanism import CLAIMED_ACCOUNTANTS, Mechanism, Seen, nothing_seen
+from dpstudy.gradients.layers import examples_in
+from dpstudy.parts.mechanism import CLAIMED_ACCOUNTANTS, Mechanism, Seen
 from dpstudy.parts.part import SpecError, choose, part, positive
 
 if TYPE_CHECKING:
     from jaxtyping import Array, Float
 
+    from dpstudy.gradients.layers import Losses
     from dpstudy.parts.mechanism import Microbatch, Scalar
 
 
@@ -39,14 +41,26 @@ class _Clips(Mechanism):
 
     def sum(self, batch: Microbatch, mask: Float[Array, "batch"]) -> tuple[nnx.State, Seen]:
         """See `Mechanism`. Norms are not seen: they would cost the per-example gradients."""
+        clipped = batch._replace(losses=self._clipping(batch))
+        if reason := clipped.why_rows_are_no_examples():
+            raise ValueError(f"{reason}, which the bound does not cover")
 
-        def summed(params: nnx.State) -> Array:
-            network = batch.network(params, copy=True)
-            clip_layers(network, self.input_bound, self.upstream_bound)
-            return jnp.vdot(mask, batch.losses_of(network))
+        def summed(params: nnx.State) -> tuple[Array, Array]:
+            each = clipped.losses_of(clipped.network(params, copy=True))
+            return jnp.vdot(mask, jnp.where(mask > 0, each, 0)), each
 
-        loss, total = jax.value_and_grad(summed)(batch.params)
-        return total, nothing_seen()._replace(loss=loss, examples=mask.sum())
+        total, each = jax.grad(summed, has_aux=True)(batch.params)
+        return total, Seen.of_losses(mask, each)
+
+    def _clipping(self, batch: Microbatch) -> Losses:
+        """Return the losses, of a network that is changed to clip."""
+
+        def losses(network: nnx.Module, images: Any, labels: Any) -> Array:
+            examples = examples_in(images)
+            clip_layers(network, self.input_bound, self.upstream_bound, examples)
+            return batch.losses(network, images, labels)
+
+        return losses
 
 
 @part("backpropagation-clipping")

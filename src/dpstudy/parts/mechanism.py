@@ -8,6 +8,7 @@ The epsilon follows from that number, the sampling and the number of steps alone
 
 from __future__ import annotations
 
+import zlib
 from typing import TYPE_CHECKING, NamedTuple
 
 import jax
@@ -16,7 +17,8 @@ import optax
 from flax import nnx
 from jax.flatten_util import ravel_pytree
 
-from dpstudy.gradients import per_example
+from dpstudy.gradients import applicability, per_example
+from dpstudy.gradients.layers import examples_in, summed_in
 from dpstudy.parts.part import Part, part, positive
 
 if TYPE_CHECKING:
@@ -39,6 +41,8 @@ class Seen(NamedTuple):
     norm: Float[Array, ""]
     clipped: Float[Array, ""]
     examples: Float[Array, ""]
+    not_finite: Float[Array, ""] = 0.0
+    """Examples that counted as 0, since their gradient was not finite or had too large a square."""
 
     @classmethod
     def of(
@@ -49,7 +53,27 @@ class Seen(NamedTuple):
         clipped: Bool[Array, "batch"],
     ) -> Seen:
         """Return the sums over the examples that a mask counts."""
-        return cls(*(jnp.vdot(mask, each) for each in (losses, norms, clipped)), mask.sum())
+        finite = counted(mask, norms)
+        sums = (_over(counted(mask, losses), losses), _over(finite, norms), _over(finite, clipped))
+        return cls(*sums, mask.sum(), mask.sum() - finite.sum())
+
+    @classmethod
+    def of_losses(cls, mask: Float[Array, "batch"], losses: Float[Array, "batch"]) -> Seen:
+        """Return the sums where no gradient of one example is formed: by the losses alone."""
+        finite = counted(mask, losses)
+        nothing = nothing_seen()
+        return cls(
+            _over(finite, losses),
+            nothing.norm,
+            nothing.clipped,
+            mask.sum(),
+            mask.sum() - finite.sum(),
+        )
+
+
+def _over(which: Bool[Array, "batch"], each: Array) -> Float[Array, ""]:
+    """Return the sum over some examples, whatever the others have."""
+    return jnp.vdot(which.astype(jnp.float32), jnp.where(which, each, 0).astype(jnp.float32))
 
 
 class Microbatch(NamedTuple):
@@ -59,8 +83,8 @@ class Microbatch(NamedTuple):
         graph: the network without its parameters.
         losses: from network, images and labels to one loss an example.
         params: the parameters.
-        images: as `losses` takes them.
-        labels: their labels.
+        images: as `losses` takes them: an array or a tree of arrays, examples first.
+        labels: their labels, likewise.
         rest: what the network holds beside its parameters, shared by all examples.
     """
 
@@ -75,13 +99,23 @@ class Microbatch(NamedTuple):
         """Return the loss and the gradient of each example; see `per_example.gradients`."""
         return per_example.gradients(*self[:-1], *self.rest)
 
+    def why_rows_are_no_examples(self) -> str | None:
+        """Return where examples may be mixed; see `applicability.why_rows_are_no_examples`."""
+        return applicability.why_rows_are_no_examples(*self[:-1], *self.rest)
+
     def network(self, params: nnx.State, *, copy: bool = False) -> nnx.Module:
         """Return the network with these parameters; a copy may be changed."""
         return nnx.merge(self.graph, params, *self.rest, copy=copy)
 
     def losses_of(self, network: nnx.Module) -> Float[Array, "batch"]:
-        """Return the loss of each example."""
-        return self.losses(network, self.images, self.labels)
+        """Return the loss of each example.
+
+        Raises:
+            ValueError: there are not as many losses as examples.
+        """
+        found = self.losses(network, self.images, self.labels)
+        per_example.check_losses(found, examples_in((self.images, self.labels)))
+        return found
 
 
 class Mechanism(Part):
@@ -158,7 +192,9 @@ class ByNorm(Bounded):
         """See `Mechanism`."""
         each, gradients = batch.gradients()
         norms = gradients.norms()
-        total = gradients.weighted_sum(mask * self.coefficients(norms))
+        total = gradients.weighted_sum(
+            jnp.where(counted(mask, norms), self.coefficients(norms), 0.0)
+        )
         return total, Seen.of(mask, each, norms, norms > self.clip_norm)
 
 
@@ -214,15 +250,24 @@ class NoPrivacy(Mechanism):
     def sum(self, batch: Microbatch, mask: Float[Array, "batch"]) -> tuple[nnx.State, Seen]:
         """See `Mechanism`. Norms are not seen: they would cost the per-example gradients."""
 
-        def summed(params: nnx.State) -> Array:
-            return jnp.vdot(mask, batch.losses_of(batch.network(params)))
+        def summed(params: nnx.State) -> tuple[Array, Array]:
+            each = batch.losses_of(batch.network(params))
+            return jnp.vdot(mask, each), each
 
-        loss, total = jax.value_and_grad(summed)(batch.params)
-        return total, nothing_seen()._replace(loss=loss, examples=mask.sum())
+        total, each = jax.grad(summed, has_aux=True)(batch.params)
+        return total, Seen.of_losses(mask, each)
 
     def noise(self, params: nnx.State) -> None:
         """See `Mechanism`."""
         del params
+
+
+def counted(mask: Float[Array, "batch"], norms: Float[Array, "batch"]) -> Bool[Array, "batch"]:
+    """Return which examples count: those in `mask` whose gradient has a finite norm (or loss).
+
+    One that is not finite would show in the sum with certainty, whatever the noise.
+    """
+    return (mask > 0) & jnp.isfinite(norms)
 
 
 def clip_coefficients(norms: Float[Array, "batch"], clip_norm: Scalar) -> Float[Array, "batch"]:
@@ -232,16 +277,24 @@ def clip_coefficients(norms: Float[Array, "batch"], clip_norm: Scalar) -> Float[
 
 
 def gaussian_noise(
-    standard_deviation: Scalar | optax.Params, key: Array
+    standard_deviation: Scalar | optax.Params, key: Array, *, apart: bool = True
 ) -> optax.GradientTransformation:
     """Return the optax transformation that adds Gaussian noise to a sum of gradients.
 
-    Noise is drawn anew at each update, from `key` and the number of updates so far; the same key
-    and number give the same noise, so that a resumed run repeats an undisturbed one.
+    Noise is drawn anew at each update, from `key`, the number of updates so far, and the names of
+    the leaves: the groups of `optax.multi_transform` get noise of their own from one key. The same
+    names, key and number give the same noise, so that a resumed run repeats an undisturbed one.
+
+    Noise and what comes out are float32, or float64 where a leaf is. Sums of half that precision
+    are widened: noise in bfloat16 has some hundred values, and none beyond three deviations.
 
     Args:
         standard_deviation: one for all parameters, or a tree of one a leaf.
         key: of `jax.random`.
+        apart: whether leaves of other names get other noise.
+
+    Raises:
+        ValueError: a leaf is not of real numbers.
     """
 
     def init(params: optax.Params) -> optax.ScaleByScheduleState:
@@ -252,12 +305,23 @@ def gaussian_noise(
         updates: optax.Updates, state: optax.ScaleByScheduleState, params: object = None
     ) -> tuple[optax.Updates, optax.ScaleByScheduleState]:
         del params
+        summed_in(updates)
+        updates = jax.tree.map(lambda x: x.astype(jnp.promote_types(x.dtype, jnp.float32)), updates)
         flat, unravel = ravel_pytree(updates)
-        noise = jax.random.normal(jax.random.fold_in(key, state.count), flat.shape, flat.dtype)
+        step_key = jax.random.fold_in(key, state.count)
+        if apart:
+            step_key = jax.random.fold_in(step_key, _names(updates))
+        noise = jax.random.normal(step_key, flat.shape, flat.dtype)
         noisy = unravel(flat + _by_number(standard_deviation, updates) * noise)
         return noisy, optax.ScaleByScheduleState(state.count + 1)
 
     return optax.GradientTransformation(init, update)
+
+
+def _names(tree: optax.Params) -> int:
+    """Return a checksum of the names of a tree's leaves."""
+    paths = (jax.tree_util.keystr(path) for path, _ in jax.tree.leaves_with_path(tree))
+    return zlib.crc32("\n".join(paths).encode())
 
 
 def _by_number(deviation: Scalar | optax.Params, updates: optax.Params) -> Array:

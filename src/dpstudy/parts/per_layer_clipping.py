@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import jax.numpy as jnp
 
-from dpstudy.parts.mechanism import Bounded, Seen, clip_coefficients
+from dpstudy.parts.mechanism import Bounded, Seen, clip_coefficients, counted
 from dpstudy.parts.part import part
 
 if TYPE_CHECKING:
@@ -38,11 +38,12 @@ class PerLayerClipping(Bounded):
     def sum(self, batch: Microbatch, mask: Float[Array, "batch"]) -> tuple[nnx.State, Seen]:
         """See `Mechanism`. An example with any layer clipped is seen as clipped."""
         each, gradients = batch.gradients()
-        norms = {p: jnp.sqrt(layer.squared_norms()) for p, layer in gradients.layers.items()}
+        norms = {path: jnp.sqrt(square) for path, square in gradients.squared_norms.items()}
         bound = self.clip_norm / len(norms) ** 0.5
-        total = gradients.weighted_sum_by_layer(
-            {path: mask * clip_coefficients(norm, bound) for path, norm in norms.items()}
-        )
         by_layer = jnp.stack(list(norms.values()))
         whole = jnp.linalg.norm(by_layer, axis=0)
+        counts = counted(mask, whole)
+        total = gradients.weighted_sum_by_layer(
+            {p: jnp.where(counts, clip_coefficients(norm, bound), 0.0) for p, norm in norms.items()}
+        )
         return total, Seen.of(mask, each, whole, by_layer.max(axis=0) > bound)

@@ -80,9 +80,14 @@ def bounded_sums(
 
 
 def _bounded_sum(vectors: Vectors, bound: float) -> Float[np.ndarray, "c"]:
-    """Return the sum of vectors, those that are longer than a bound scaled down to it."""
-    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
-    return (vectors / np.maximum(lengths / bound, 1)).sum(0)
+    """Return the sum of vectors, those that are longer than a bound scaled down to it.
+
+    A vector whose length is not finite counts as 0: it would show through any noise.
+    """
+    with np.errstate(over="ignore", invalid="ignore"):
+        lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
+    finite = np.isfinite(lengths[:, 0])
+    return (vectors[finite] / np.maximum(lengths[finite] / bound, 1)).sum(0)
 
 
 def release_mean(
@@ -136,4 +141,5 @@ def public_bounds(image_shape: tuple[int, int, int]) -> tuple[float, float]:
 
 def _of_examples(features: Features) -> tuple[Vectors, Vectors]:
     flat = features.reshape(len(features), -1, features.shape[-1]).astype(np.float64)
-    return flat.mean(1), np.square(flat).mean(1)
+    with np.errstate(over="ignore", invalid="ignore"):
+        return flat.mean(1), np.square(flat).mean(1)

@@ -190,7 +190,7 @@ class Run(Part):
         deviations = self.mechanism.noise(params)
         if deviations is None:
             return optax.chain(mean, rule)
-        return optax.chain(gaussian_noise(deviations, noise_key), mean, rule)
+        return optax.chain(gaussian_noise(deviations, noise_key, apart=False), mean, rule)
 
 
 def vary(run: Run, **changes: Any) -> Run:

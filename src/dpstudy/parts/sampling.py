@@ -9,6 +9,7 @@ it happen, it is reported and the run is void, never quietly cut short.
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 import jax
@@ -24,12 +25,21 @@ OVERFLOW_PROBABILITY = 1e-15
 _SMALL = 2**-10
 
 
+@jax.tree_util.register_static
+@dataclass(frozen=True)
+class Among:
+    """How many examples were drawn from, where that is known: a number that is never traced."""
+
+    examples: int | None = None
+
+
 class Draw(NamedTuple):
-    """The examples of one step: the first `count` of `indices`. The rest is padding."""
+    """The examples of one step: the first `count` of `indices`, each once. The rest is padding."""
 
     indices: Int[Array, "capacity"]
     count: Int[Array, ""]
     overflow: Bool[Array, ""]
+    among: Among = Among()
 
 
 class Sampling(Part):
@@ -129,7 +139,11 @@ def poisson(key: Array, examples: int, batch: int, capacity: int | None = None) 
         examples: how many there are.
         batch: how many are kept, expected.
         capacity: the room for drawn examples; by default, `capacity_for` the batch.
+
+    Raises:
+        ValueError: a batch below 1, or of more than there are.
     """
+    _check(examples, batch)
     capacity = capacity_for(examples, batch) if capacity is None else capacity
     probability = batch / examples
     # By 23 bits an example is kept with up to 2^-23 more than that: more than ε is stated for.
@@ -139,7 +153,13 @@ def poisson(key: Array, examples: int, batch: int, capacity: int | None = None) 
     # The i-th kept example is the first whose running count is i.
     indices = jnp.searchsorted(position, jnp.arange(1, capacity + 1), method="scan_unrolled")
     count = position[-1]
-    return Draw(jnp.minimum(indices, examples - 1), count, count > capacity)
+    return Draw(jnp.minimum(indices, examples - 1), count, count > capacity, Among(examples))
+
+
+def _check(examples: int, batch: int) -> None:
+    """Raise ValueError unless a batch of so many can be drawn."""
+    if not 1 <= batch <= examples:
+        raise ValueError(f"batch must be from 1 to the {examples} examples, got {batch}")
 
 
 def shuffled(order: Int[Array, "examples"], batch: int, step_in_epoch: Array) -> Draw:
@@ -151,7 +171,7 @@ def shuffled(order: Int[Array, "examples"], batch: int, step_in_epoch: Array) ->
         step_in_epoch: which batch, the first being 0.
     """
     indices = jax.lax.dynamic_slice_in_dim(order, step_in_epoch * batch, batch)
-    return Draw(indices, jnp.int32(batch), jnp.bool_(False))
+    return Draw(indices, jnp.int32(batch), jnp.bool_(False), Among(len(order)))
 
 
 def capacity_for(examples: int, batch: int) -> int:
@@ -161,7 +181,11 @@ def capacity_for(examples: int, batch: int) -> int:
 
     By the Chernoff bound P(X >= c) <= exp(-n KL(c/n || q)) for X binomial(n, q). A study of a
     thousand runs of ten thousand steps overflows with probability below 1e-8.
+
+    Raises:
+        ValueError: a batch below 1, or of more than there are.
     """
+    _check(examples, batch)
     q = batch / examples
     capacity = batch
     while capacity < examples and _log_tail(examples, q, capacity) > math.log(OVERFLOW_PROBABILITY):

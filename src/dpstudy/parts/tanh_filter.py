@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 from flax import nnx
 
-from dpstudy.parts.mechanism import Bounded, Mechanism, Seen, clip_coefficients
+from dpstudy.parts.mechanism import Bounded, Mechanism, Seen, clip_coefficients, counted
 from dpstudy.parts.part import SpecError, part, positive, static
 
 if TYPE_CHECKING:
@@ -37,11 +37,10 @@ class _Filter(Mechanism):
         Seen as clipped are those longer than 1, with which the paper computes epsilon.
         """
         each, gradients = batch.gradients()
-        filtered = jax.tree.map(lambda g: jnp.tanh(g / self.active_range), gradients.written_out())
-        squares = (jnp.sum(g**2, axis=range(1, g.ndim)) for g in jax.tree.leaves(filtered))
-        norms = jnp.sqrt(sum(squares))
-        weights = mask * self.coefficients(norms)
-        total = jax.tree.map(lambda g: jnp.tensordot(weights, g, 1), filtered)
+        filtered = gradients.changed(lambda g: jnp.tanh(g / self.active_range))
+        norms = filtered.norms()
+        factors = jnp.where(counted(mask, norms), self.coefficients(norms), 0.0)
+        total = filtered.weighted_sum(factors)
         return total, Seen.of(mask, each, norms, norms > 1)
 
 

@@ -161,7 +161,7 @@ def _one_run(
     coin_key, sampling_key, noise_key = jax.random.split(key, 3)
     inside = jax.random.bernoulli(coin_key, shape=(frame.count,))
     deviations = run.mechanism.noise(like)
-    noise = gaussian_noise(deviations, noise_key)
+    noise = gaussian_noise(deviations, noise_key, apart=False)
     unravel = ravel_pytree(like)[1]
     examples, steps = run.dataset.examples, run.steps_per_epoch
 

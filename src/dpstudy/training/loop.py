@@ -8,6 +8,7 @@ the seed and the step.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -45,7 +46,8 @@ class State(NamedTuple):
     optimizer: optax.OptState
     step: Int[Array, ""]
     diverged_at: Int[Array, ""]
-    """The first step with a loss or a parameter that was not finite; -1 while there is none."""
+    """The first step after which a parameter was not finite, or in which no example's gradient was;
+    -1 while there is none."""
     overflow: Bool[Array, ""]
 
 
@@ -73,7 +75,7 @@ class Epoch:
 
 @dataclass(frozen=True)
 class Divergence:
-    """The end of a run whose training loss or parameters ceased to be finite.
+    """The end of a run whose parameters, or all of whose gradients, ceased to be finite.
 
     Attributes:
         step: after which they were not, the first being 1.
@@ -171,6 +173,8 @@ def _look(
     # One transfer each: indexing device arrays would be one for each number.
     left = states._replace(params=None, optimizer=None)
     left, *rest = jax.device_get((left, epochs, seen, test, measured))
+    if seen is not None:
+        _warn_of_not_finite(rest[1].not_finite[left.diverged_at < 0].sum())
     labels = np.asarray(test_set.labels)
     return [
         _summary(labels, *item(index, (left, *rest)))
@@ -178,6 +182,15 @@ def _look(
         else Divergence(int(left.diverged_at[index]))
         for index in range(len(left.step))
     ]
+
+
+def _warn_of_not_finite(count: float) -> None:
+    """Warn, after an epoch, of examples that counted as 0 in runs that go on."""
+    if count > 0:
+        warnings.warn(
+            f"{int(count)} times an example's gradient was not finite, and counted as 0",
+            stacklevel=3,
+        )
 
 
 def _summary(
@@ -314,7 +327,8 @@ def updated(
     rule = run.update_rule(state.params, stream(key, "noise"))
     updates, optimizer_state = rule.update(total, state.optimizer, state.params)
     params = optax.apply_updates(state.params, updates)
-    finite = jnp.isfinite(optax.tree.norm(params)) & jnp.isfinite(seen.loss)
+    none_left = (seen.examples > 0) & (seen.not_finite >= seen.examples)
+    finite = jnp.isfinite(optax.tree.norm(params)) & ~none_left
     first = (state.diverged_at < 0) & ~finite
     return State(
         params,

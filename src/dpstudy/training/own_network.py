@@ -8,9 +8,10 @@ on the *sum*, a division by the *expected* batch size, and nothing else that loo
 from __future__ import annotations
 
 import math
+import warnings
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import jax
 import jax.numpy as jnp
@@ -25,10 +26,14 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from jax.sharding import Mesh
-    from jaxtyping import Array
+    from jaxtyping import Array, Float
 
     from dpstudy.gradients.layers import Losses
     from dpstudy.parts.sampling import Draw
+
+
+# The square of a gradient far shorter than this is 0 in float32, whatever its norm.
+LEAST_CLIP = 1e-12
 
 
 # Equal only to itself: jax.jit remembers it, and the arrays that it holds cannot be hashed.
@@ -40,8 +45,7 @@ class PrivateGradient:
 
     Attributes:
         graph: the network without its states.
-        losses: from a network, inputs and labels to one loss an example. An example's loss may
-            depend on that example alone: no batch normalisation, no contrastive terms.
+        losses: from a network, inputs and labels to one loss an example.
         mechanism: how the examples' gradients are bounded.
         microbatch: examples in one pass.
         mesh: the devices that share the examples; None for one device.
@@ -60,48 +64,84 @@ class PrivateGradient:
         """The sum's l2 sensitivity to adding or removing one example."""
         return self.mechanism.sensitivity
 
-    def __call__(self, params: nnx.State, inputs: Array, labels: Array, draw: Draw) -> nnx.State:
-        """Return the sum over the drawn examples, without noise; NaN if the draw overflowed.
+    def __call__(self, params: nnx.State, inputs: Any, labels: Any, draw: Draw) -> nnx.State:
+        """Return the sum over the drawn examples, without noise, in float32 (or in float64).
+
+        It is NaN if the draw overflowed, or is of examples that are not there. An example whose
+        gradient is not finite counts as 0, and a `NotFiniteWarning` after the step says how many
+        did. The warning is not private.
 
         Args:
             params: the network's parameters.
-            inputs: the whole training set, examples first.
-            labels: its labels.
+            inputs: the whole training set: an array or a tree of arrays, examples first.
+            labels: its labels, likewise.
             draw: the examples of this step.
 
         Raises:
-            ValueError: called within `jax.jit` though devices share the examples; or the network
-                changes what it holds besides its parameters.
+            ValueError: called within `jax.jit` though devices share the examples; the network
+                changes what it holds besides its parameters; the draw is among more or fewer
+                examples than there are; there are not as many labels as inputs, or not one loss an
+                example.
         """
         if self.mesh is None:
-            total = self._sum(params, inputs, labels, draw)
+            total, not_finite = self._sum(params, inputs, labels, draw)
+            _report(not_finite)
             return jax.tree.map(lambda leaf: jnp.where(draw.overflow, jnp.nan, leaf), total)
         if isinstance(draw.count, jax.core.Tracer):
             raise ValueError("devices that share examples are sent off from outside jax.jit")
         share, added = self._programs
-        return added(params, shares.exchanged(share(params, inputs, labels, draw), self.mesh))
+        parts = shares.exchanged(share(params, inputs, labels, draw), self.mesh)
+        total, not_finite = added(params, parts)
+        _report(not_finite)
+        return total
 
-    def _sum(self, params: nnx.State, inputs: Array, labels: Array, draw: Draw) -> nnx.State:
-        def part(inputs: Array, labels: Array, mask: Array) -> nnx.State:
+    def _sum(
+        self, params: nnx.State, inputs: Any, labels: Any, draw: Draw
+    ) -> tuple[nnx.State, Float[Array, ""]]:
+        """Return the sum, and how many examples were not finite."""
+
+        def part(inputs: Any, labels: Any, mask: Array) -> tuple[nnx.State, Array]:
             batch = Microbatch(self.graph, self.losses, params, inputs, labels, (self.rest,))
-            return self.mechanism.sum(batch, mask)[0]
+            total, seen = self.mechanism.sum(batch, mask)
+            return total, seen.not_finite
 
-        nothing = jax.tree.map(jnp.zeros_like, params)
+        nothing = (_zeros(params), jnp.float32(0))
         return accumulate.over_examples(part, nothing, draw, (inputs, labels), self.microbatch)
 
     @cached_property
-    def _programs(self) -> tuple[Callable[..., Array], Callable[..., nnx.State]]:
+    def _programs(self) -> tuple[Callable[..., Array], Callable[..., tuple[nnx.State, Array]]]:
         """What each device computes alone, and how the parts are added up."""
 
-        def share(params: nnx.State, inputs: Array, labels: Array, draw: Draw) -> Array:
+        def share(params: nnx.State, inputs: Any, labels: Any, draw: Draw) -> Array:
             part = shares.flat(self._sum(params, inputs, labels, shares.mine(draw, self.mesh)))
             return jnp.where(draw.overflow, jnp.nan, part)
 
-        def added(params: nnx.State, parts: tuple[Array, ...]) -> nnx.State:
-            return shares.added(parts, params)
+        def added(params: nnx.State, parts: tuple[Array, ...]) -> tuple[nnx.State, Array]:
+            return shares.added(parts, (_zeros(params), jnp.float32(0)))
 
         each_its_own = PartitionSpec(devices.EXAMPLES)
         return devices.on_each(share, self.mesh, each_its_own), devices.on_each(added, self.mesh)
+
+
+def _zeros(params: nnx.State) -> nnx.State:
+    """Return the empty sum, in the type that gradients are summed in."""
+    of_type = layers.summed_in(params)
+    return jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, of_type), params)
+
+
+class NotFiniteWarning(UserWarning):
+    """Examples whose gradient was not finite counted as 0."""
+
+
+def _report(count: Float[Array, ""]) -> None:
+    """Warn, after the step, of examples that were not finite."""
+
+    def warn(count: Array) -> None:
+        if count > 0:  # Also asked for where a condition is computed for many at once.
+            said = f"{int(count)} of a step's examples had no finite gradient, and counted as 0"
+            warnings.warn(said, NotFiniteWarning, stacklevel=2)
+
+    jax.lax.cond(count > 0, lambda: jax.debug.callback(warn, count), lambda: None)
 
 
 def private_gradient(
@@ -114,13 +154,15 @@ def private_gradient(
 ) -> tuple[PrivateGradient, nnx.State]:
     """Return the clipped gradient of a flax model, and the model's parameters.
 
-    An example's loss may depend on that example alone: no batch normalisation, no contrastive
-    terms. This is not checked, and without it the clipping norm bounds nothing.
+    For every example, of any type, shape or value, the sum with it and the sum without it differ by
+    at most the clipping norm.
 
     `nnx.Conv` and `nnx.Linear` layers have fast rules, for a model that applies each of them once
-    and a loss that depends on their weights through their outputs alone. This is checked: a model
-    with any other layer that has parameters, weights used twice, or a penalty on weights falls
-    back to `jax.vmap(jax.grad(...))`, and says so once.
+    and a loss that depends on their weights through their outputs alone, and on one example alone.
+    This is checked: a model with any other layer that has parameters, weights used twice, a penalty
+    on weights, or examples that may be mixed falls back to `jax.vmap(jax.grad(...))`, and says so
+    once. There each example is a batch of one: batch statistics are its own, and so is a
+    contrastive loss.
 
     What a model holds besides its `nnx.Param`, such as the averages of batch normalisation in
     evaluation, is not trained. A model that changes such a variable in its forward pass is refused;
@@ -139,13 +181,17 @@ def private_gradient(
         mesh: the devices that share the examples; None for one device.
 
     Raises:
-        ValueError: a clipping norm that is not finite and positive, or a microbatch below 1.
+        ValueError: a clipping norm that is not finite and positive, or too small to be squared, a
+            microbatch below 1, or a parameter that is not real.
     """
     if not math.isfinite(clip_norm):
         raise ValueError(f"clip_norm must be finite, got {clip_norm}")
     if clip_norm <= 0:
         raise ValueError(f"clip_norm must be > 0, got {clip_norm}")
+    if clip_norm < LEAST_CLIP:
+        raise ValueError(f"clip_norm must be at least {LEAST_CLIP:g}, got {clip_norm}")
     if microbatch < 1:
         raise ValueError(f"microbatch must be at least 1, got {microbatch}")
     graph, params, rest = nnx.split(layers.tap(model), nnx.Param, ...)
+    layers.summed_in(params)
     return PrivateGradient(graph, losses, FlatClipping(clip_norm), microbatch, mesh, rest), params

@@ -1,0 +1,441 @@
+"""Which example a row of a value depends on: read off a traced program, value by value.
+
+A network may mix its examples: by batch statistics, by a loss over pairs, by turning a batch round
+between two layers. The per-example gradients of `layer_rules.py` are then not those of examples,
+and clipping them bounds nothing. So the program is followed from the examples to the gradients: of
+each value it is known along which axes its i-th slice is computed from example i alone, by the same
+function for every i. What a primitive does to those axes is a rule below; a primitive without one
+is taken to mix. Nothing is run, so that no value of the parameters or of the examples can hide a
+dependence, as it could from a comparison of two runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import islice
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import jax
+import numpy as np
+from jax.extend.core import ClosedJaxpr, Literal
+
+if TYPE_CHECKING:
+    from jax.extend.core import Jaxpr, JaxprEqn
+
+    Rule = Callable[["JaxprEqn", "list[Value]"], "list[Value]"]
+
+
+class Value(NamedTuple):
+    """What is known of a value.
+
+    Attributes:
+        varies: whether it depends on any example at all.
+        axes: the axes along which the i-th slice is one function of example i alone, whatever i.
+            Of a value that does not vary: those along which all slices are equal.
+        known: the value itself, where it is a count such as `jnp.arange` gives.
+        columns: what is known of each slice along the last axis, where they were put together.
+    """
+
+    varies: bool
+    axes: frozenset[int] = frozenset()
+    known: np.ndarray | None = None
+    columns: tuple[Value, ...] = ()
+
+
+FIXED, OF_EXAMPLES = Value(varies=False), Value(varies=True, axes=frozenset({0}))
+
+
+def follow(program: ClosedJaxpr, arguments: Sequence[Value]) -> list[Value]:
+    """Return what is known of a traced program's results, from what is known of its arguments."""
+    return _follow(program.jaxpr, list(arguments))
+
+
+def _follow(program: Jaxpr, arguments: list[Value]) -> list[Value]:
+    known = dict(zip(program.invars, arguments, strict=True))
+
+    def read(atom: Any) -> Value:
+        if isinstance(atom, Literal):
+            value = np.asarray(atom.val) if np.ndim(atom.val) == 0 else None
+            return Value(varies=False, axes=_all_axes(atom), known=value)
+        return known.get(atom, FIXED)  # Constants of the program.
+
+    for equation in program.eqns:
+        rule = RULES.get(equation.primitive.name, _mixed)
+        found = rule(equation, [read(atom) for atom in equation.invars])
+        known |= dict(zip(equation.outvars, found, strict=True))
+    return [read(atom) for atom in program.outvars]
+
+
+def _all_axes(atom: Any) -> frozenset[int]:
+    return frozenset(range(len(atom.aval.shape)))
+
+
+def _shape(atom: Any) -> tuple[int, ...]:
+    return atom.aval.shape
+
+
+def _result(values: Sequence[Value], axes: Any) -> Value:
+    return Value(any(value.varies for value in values), frozenset(axes))
+
+
+# --- what a primitive does to the axes --------------------------------------------------------
+
+
+def _mixed(equation: JaxprEqn, values: list[Value]) -> list[Value]:
+    return [_result(values, ()) for _ in equation.outvars]
+
+
+def _pointwise(equation: JaxprEqn, values: list[Value]) -> list[Value]:
+    """Number by number; an axis of one stands for as many as there are, and so does a scalar."""
+    (out, *_), axes = equation.outvars, _all_axes(equation.outvars[0])
+    for value, atom in zip(values, equation.invars, strict=True):
+        shape = _shape(atom) or (1,) * len(_shape(out))
+        repeated = {k for k in axes if shape[k] == 1 != _shape(out)[k]}
+        axes &= value.axes - repeated if value.varies else value.axes | repeated
+    found = _result(values, axes)._replace(known=_computed(equation, values))
+    return [found] * len(equation.outvars)
+
+
+# Larger counts are not those of the examples in a microbatch.
+_MOST_KNOWN = 2**16
+
+
+def _computed(equation: JaxprEqn, values: list[Value]) -> np.ndarray | None:
+    if any(value.known is None for value in values):
+        return None
+    if len(equation.outvars) != 1 or np.prod(_shape(equation.outvars[0])) > _MOST_KNOWN:
+        return None
+    with jax.ensure_compile_time_eval():
+        given = [
+            jax.numpy.asarray(value.known, atom.aval.dtype)
+            for value, atom in zip(values, equation.invars, strict=True)
+        ]
+        return np.asarray(equation.primitive.bind(*given, **equation.params))
+
+
+def _iota(equation: JaxprEqn, values: list[Value]) -> list[Value]:
+    axes = _all_axes(equation.outvars[0]) - {equation.params["dimension"]}
+    return [Value(varies=False, axes=axes, known=_computed(equation, values))]
+
+
+def _broadcast(equation: JaxprEqn, values: list[Value]) -> list[Value]:
+    (value, *_), (out,) = values, equation.outvars
+    to, before = equation.params["broadcast_dimensions"], _shape(equation.invars[0])
+    kept = {to[k] for k in value.axes if before[k] == _shape(out)[to[k]]}
+    if not value.varies:
+        stretched = {at for k, at in enumerate(to) if before[k] == 1}
+        kept |= (_all_axes(out) - set(to)) | stretched
+    return [_result(values, kept)._replace(known=_computed(equation, values))]
+
+
+def _reshape(equation: JaxprEqn, values: list[Value]) -> list[Value]:
+    before, after = _shape(equation.invars[0]), _shape(equation.outvars[0])
+    if equation.params["dimensions"] is not None:
+        return _mixed(equation, values)
+    # An axis is kept where as many numbers come before it, and as many slices lie along it.
+    sizes = {(int(np.prod(after[:k])), after[k]): k for k in reversed(range(len(after)))}
+    places = ((int(np.prod(before[:k])), before[k]) for k in values[0].axes)
+    kept = {sizes[place] for place in places if place in sizes}
+    return [_result(values, kept)._replace(known=_computed(equation, values))]
+
+
+def _transpose(equation: JaxprEqn, values: list[Value]) -> list[Value]:
+    order = equation.params["permutation"]
+    return [_result(values, {at for at, axis in enumerate(order) if axis in values[0].axes})]
+
+
+def _without(axes: frozenset[int], gone: Sequence[int]) -> set[int]:
+    """Return axes as they are numbered without those that are gone."""
+    return {axis - sum(one < axis for one in gone) for axis in axes if axis not in gone}
+
+
+def _reduced(equation: JaxprEqn, values: list[Value]) -> list[Value]:
+    kept = _without(values[0].axes, equation.params["axes"])
+    return [_result(values, kept) for _ in equation.outvars]
+
+
+def _squeezed(equation: JaxprEqn, values: list[Value]) -> list[Value]:
+    kept = _without(values[0].axes, equation.params["dimensions"])
+    return [_result(values, kept)._replace(known=_computed(equation, values))]
+
+
+def _along(name: str) -> Rule:
+    """Return the rule of what works along the axis that a parameter names, or along several."""
+
+    def rule(equation: JaxprEqn, values: list[Value]) -> list[Value]:
+        along = equation.params[name]
+        used = set(along) if isinstance(along, tuple) else {along}
+        axes = frozenset.intersection(*(value.axes for value in values)) - used
+        return [_result(values, axes) for _ in equation.outvars]
+
+    return rule
+
+
+def _concatenated(equation: JaxprEqn, values: list[Value]) -> list[Value]:
+    (found,) = _along("dimension")(equation, values)
+    if equation.params["dimension"] != len(_shape(equation.outvars[0])) - 1:
+        return [found]
+    widths = [_shape(atom)[-1] for atom in equation.invars]
+    if max(widths) > 1:
+        return [found]
+    return [found._replace(columns=tuple(values))]
+
+
+def _top(equation: JaxprEqn, values: list[Value]) -> list[Value]:
+    last = len(_shape(equation.invars[0])) - 1
+    axis = equation.params.get("axis", last)
+    return [_result(values, values[0].axes - {axis})] * len(equation.outvars)
+
+
+def _sliced(equation: JaxprEqn, values: list[Value]) -> list[Value]:
+    whole = zip(_shape(equation.invars[0]), _shape(equation.outvars[0]), strict=True)
+    kept = {axis for axis, (before, after) in enumerate(whole) if before == after}
+    return [_result(values, values[0].axes & kept)]
+
+
+def _sliced_at(equation: JaxprEqn, values: list[Value]) -> list[Value]:
+    """A slice that begins where a value says, or a part that is replaced there."""
+    array, *rest = values
+    parts = rest[: len(rest) - len(_shape(equation.invars[0]))]
+    starts = rest[len(parts) :]
+    part = equation.invars[1] if parts else equation.outvars[0]
+    whole = zip(_shape(equation.invars[0]), _shape(part), strict=True)
+    kept = {axis for axis, (before, after) in enumerate(whole) if before == after}
+    if any(start.varies for start in starts):
+        kept = set()
+    axes = frozenset.intersection(array.axes, *(part.axes for part in parts))
+    return [_result(values, axes & kept)]
+
+
+def _padded(equation: JaxprEqn, values: list[Value]) -> list[Value]:
+    untouched = {k for k, edge in enumerate(equation.params["padding_config"]) if not any(edge)}
+    axes = values[0].axes & untouched
+    return [_result(values, () if values[1].varies else axes)]
+
+
+def _product(equation: JaxprEqn, values: list[Value]) -> list[Value]:
+    (left, right), (contracted, batch) = values, equation.params["dimension_numbers"]
+    kept = {at for at, (a, b) in enumerate(zip(*batch, strict=True))
+            if a in left.axes and b in right.axes}  # fmt: skip
+    at = len(batch[0])
+    for side, (value, other) in enumerate(((left, right), (right, left))):
+        used = {*contracted[side], *batch[side]}
+        for axis in range(len(_shape(equation.invars[side]))):
+            if axis in used:
+                continue
+            if axis in value.axes and not other.varies:
+                kept.add(at)
+            at += 1
+    return [_result(values, kept)]
+
+
+def _convolved(equation: JaxprEqn, values: list[Value]) -> list[Value]:
+    (images, kernel), numbers = values, equation.params["dimension_numbers"]
+    apart = numbers.lhs_spec[0] in images.axes and equation.params["batch_group_count"] == 1
+    kept = {numbers.out_spec[0]} if apart and not kernel.varies else ()
+    return [_result(values, kept)]
+
+
+def _windowed(equation: JaxprEqn, values: list[Value]) -> list[Value]:
+    params = equation.params
+    window, strides = params["window_dimensions"], params["window_strides"]
+    dilations = params.get("base_dilation", (1,) * len(window))
+    edges = params["padding"]
+    kept = {
+        axis
+        for axis, size in enumerate(window)
+        if (size, strides[axis], dilations[axis]) == (1, 1, 1) and not any(edges[axis])
+    }
+    full = [v.axes for v, a in zip(values, equation.invars, strict=True) if _shape(a)]
+    return [_result(values, frozenset.intersection(*full) & kept)] * len(equation.outvars)
+
+
+# --- reading and writing at indices -----------------------------------------------------------
+
+
+def _places(window: Sequence[int], rank: int) -> list[int]:
+    """Return the axes that are those of the indices, in their order."""
+    return [axis for axis in range(rank) if axis not in window]
+
+
+def _windows(skipped: Sequence[int], window: Sequence[int], rank: int) -> dict[int, int]:
+    """Return where an array's axes lie that a window is taken of."""
+    return dict(zip((a for a in range(rank) if a not in skipped), sorted(window), strict=True))
+
+
+def _counting(indices: Value, shape: tuple[int, ...], axis: int) -> set[int]:
+    """Return the columns that count along an axis, if all others go by the examples along it."""
+    columns = indices.columns or ((indices,) if shape[-1] == 1 else ())
+    counted = {at for at, column in enumerate(columns) if _counts(column.known, shape, axis)}
+    others = (column for at, column in enumerate(columns) if at not in counted)
+    return counted if all(axis in column.axes for column in others) else set()
+
+
+def _counts(known: np.ndarray | None, shape: tuple[int, ...], axis: int) -> bool:
+    if known is None or known.shape != (*shape[:-1], 1):
+        return False
+    count = np.arange(shape[axis]).reshape([-1 if k == axis else 1 for k in range(known.ndim)])
+    return bool((known == count).all())
+
+
+def _gathered(equation: JaxprEqn, values: list[Value]) -> list[Value]:
+    (array, indices), numbers = values, equation.params["dimension_numbers"]
+    (before, at), (out,) = map(_shape, equation.invars), equation.outvars
+    skipped = (*numbers.collapsed_slice_dims, *numbers.operand_batching_dims)
+    windows = _windows(skipped, numbers.offset_dims, len(before))
+    places = _places(numbers.offset_dims, len(_shape(out)))
+    sizes = equation.params["slice_sizes"]
+    paired = dict(
+        zip(numbers.start_indices_batching_dims, numbers.operand_batching_dims, strict=True)
+    )
+    kept = set()
+    for axis, place in enumerate(places):
+        of = {paired[axis]} if axis in paired else set()
+        if axis in indices.axes and (of <= array.axes if of else not array.varies):
+            kept.add(place)
+        counted = {numbers.start_index_map[c] for c in _counting(indices, at, axis)}
+        if counted & array.axes & set(numbers.collapsed_slice_dims):
+            kept.add(place)
+    if not indices.varies:
+        kept |= {windows[k] for k in array.axes & set(windows) if sizes[k] == before[k]}
+    return [_result(values, kept)]
+
+
+def _scattered(equation: JaxprEqn, values: list[Value]) -> list[Value]:
+    (array, indices, updates), numbers = values, equation.params["dimension_numbers"]
+    before, at, new = map(_shape, equation.invars)
+    skipped = (*numbers.inserted_window_dims, *numbers.operand_batching_dims)
+    windows = _windows(skipped, numbers.update_window_dims, len(before))
+    places = _places(numbers.update_window_dims, len(new))
+    paired = dict(
+        zip(numbers.scatter_indices_batching_dims, numbers.operand_batching_dims, strict=True)
+    )
+    kept = set()
+    for axis, place in enumerate(places):
+        if place not in updates.axes:
+            continue
+        if axis in paired and axis in indices.axes:
+            kept.add(paired[axis])
+        counted = {numbers.scatter_dims_to_operand_dims[c] for c in _counting(indices, at, axis)}
+        kept |= counted & set(numbers.inserted_window_dims)
+    if not indices.varies:
+        kept |= {k for k, w in windows.items() if w in updates.axes and new[w] == before[k]}
+    return [_result(values, kept & array.axes)]
+
+
+# --- programs within the program --------------------------------------------------------------
+
+
+def _met(one: list[Value], other: list[Value]) -> list[Value]:
+    """Return what is known of values that are either of two."""
+    return [Value(a.varies or b.varies, a.axes & b.axes) for a, b in zip(one, other, strict=True)]
+
+
+def _inner(program: Any, values: list[Value]) -> list[Value]:
+    return _follow(getattr(program, "jaxpr", program), values)
+
+
+def _called(equation: JaxprEqn, values: list[Value]) -> list[Value]:
+    names = ("jaxpr", "call_jaxpr", "fun_jaxpr")
+    program = next(equation.params[name] for name in names if name in equation.params)
+    return _inner(program, values)
+
+
+def _branched(equation: JaxprEqn, values: list[Value]) -> list[Value]:
+    (index, *rest), (first, *others) = values, equation.params["branches"]
+    found = _inner(first, rest)
+    if all(str(other) == str(first) and not other.consts for other in others):
+        return found  # Whichever is taken.
+    for other in others:
+        found = _met(found, _inner(other, rest))
+    return [Value(varies=True) for _ in found] if index.varies else found
+
+
+def _settled(step: Callable[[list[Value]], list[Value]], start: list[Value]) -> list[Value]:
+    """Return what is known of values that a step may change, however often it is taken."""
+    now = _met(start, start)
+    while (after := _met(now, step(now))) != now:
+        now = after
+    return now
+
+
+def _looped(equation: JaxprEqn, values: list[Value]) -> list[Value]:
+    params, values = equation.params, iter(values)
+    condition = list(islice(values, params["cond_nconsts"]))
+    body = list(islice(values, params["body_nconsts"]))
+    found = _settled(lambda now: _inner(params["body_jaxpr"], [*body, *now]), list(values))
+    (again,) = _inner(params["cond_jaxpr"], [*condition, *found])
+    return [Value(varies=True) for _ in found] if again.varies else found
+
+
+def _scanned(equation: JaxprEqn, values: list[Value]) -> list[Value]:
+    params, values = equation.params, iter(values)
+    fixed = list(islice(values, params["num_consts"]))
+    start = list(islice(values, params["num_carry"]))
+    rows = [Value(row.varies, frozenset(_without(row.axes, (0,)))) for row in values]
+
+    def step(now: list[Value]) -> list[Value]:
+        return _inner(params["jaxpr"], [*fixed, *now, *rows])
+
+    found = _settled(lambda now: step(now)[: len(start)], start)
+    made = step(found)[len(start) :]
+    return [*found, *(Value(one.varies, frozenset(k + 1 for k in one.axes)) for one in made)]
+
+
+def _passed_on(equation: JaxprEqn, values: list[Value]) -> list[Value]:
+    del equation
+    return values
+
+
+_POINTWISE = """
+    abs acos acosh add add_any and asin asinh atan atan2 atanh bessel_i0e bessel_i1e
+    bitcast_convert_type cbrt ceil clamp clz conj convert_element_type copy copy_p cos cosh digamma
+    div eq eq_to erf erf_inv erfc exp exp2 expm1 floor ge gt igamma igammac imag integer_pow
+    is_finite le le_to lgamma log log1p logistic lt lt_to max min mul ne neg nextafter not or
+    polygamma population_count pow real
+    reduce_precision regularized_incomplete_beta rem round rsqrt select_n shift_left
+    shift_right_arithmetic shift_right_logical sign sin sinh sqrt square stop_gradient sub tan tanh
+    xor zeta
+"""
+_REDUCED = "sum max min prod and or xor"
+_CUMULATIVE = "cumsum cumprod cummax cummin cumlogsumexp"
+_CALLED = """
+    jit pjit closed_call core_call custom_jvp_call custom_vjp_call custom_vjp_call_jaxpr remat
+    remat2 checkpoint
+"""
+_WINDOWED = """
+    reduce_window reduce_window_sum reduce_window_max reduce_window_min select_and_scatter_add
+    select_and_gather_add
+"""
+
+RULES: dict[str, Rule] = {
+    **dict.fromkeys(_POINTWISE.split(), _pointwise),
+    **{f"reduce_{name}": _reduced for name in _REDUCED.split()},
+    **dict.fromkeys(("argmax", "argmin"), _reduced),
+    **dict.fromkeys(_CUMULATIVE.split(), _along("axis")),
+    **dict.fromkeys(_CALLED.split(), _called),
+    **dict.fromkeys(_WINDOWED.split(), _windowed),
+    "broadcast_in_dim": _broadcast,
+    "concatenate": _concatenated,
+    "cond": _branched,
+    "conv_general_dilated": _convolved,
+    "dot_general": _product,
+    "dynamic_slice": _sliced_at,
+    "dynamic_update_slice": _sliced_at,
+    "gather": _gathered,
+    "iota": _iota,
+    "optimization_barrier": _passed_on,
+    "pad": _padded,
+    "reshape": _reshape,
+    "rev": _along("dimensions"),
+    "scan": _scanned,
+    "scatter": _scattered,
+    "scatter-add": _scattered,
+    "slice": _sliced,
+    "sort": _along("dimension"),
+    "split": _along("axis"),
+    "squeeze": _squeezed,
+    "top_k": _top,
+    "transpose": _transpose,
+    "while": _looped,
+}
