@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 def l2(x: Float[Array, "batch *shape"]) -> Float[Array, "batch"]:
     """Return each example's l2 norm, with a gradient at 0."""
     square = jnp.sum(x.reshape(len(x), -1) ** 2, axis=1)
-    return jnp.sqrt(jnp.where(square > 0, square, jnp.finfo(x.dtype).tiny))
+    return jnp.sqrt(jnp.where(square == 0, jnp.finfo(x.dtype).tiny, square))
 
 
 def l15(x: Float[Array, "batch h w c"]) -> Float[Array, "batch"]:

@@ -89,6 +89,15 @@ def tap(model: nnx.Module) -> nnx.Module:
     return copy
 
 
+def with_flax_convolutions(graph: nnx.GraphDef, *states: nnx.State) -> nnx.GraphDef:
+    """Return a tapped network, without its states, whose convolutions are XLA's."""
+    network = nnx.merge(graph, *states, copy=True)
+    for _, layer in nnx.iter_modules(network):
+        if isinstance(layer, Conv) and layer.conv_general_dilated is conv_general_dilated:
+            layer.conv_general_dilated = jax.lax.conv_general_dilated
+    return nnx.graphdef(network)
+
+
 def replaced_in(layer: nnx.Module) -> str | None:
     """Return what a layer of flax computes otherwise than flax does; None if nothing.
 

@@ -23,7 +23,7 @@ from flax import nnx
 from dpstudy.gradients.applicability import why_not_by_rules
 from dpstudy.gradients.backward import at_layers
 from dpstudy.gradients.layer_rules import RULES, LayerGradients, WrittenOut, blanked
-from dpstudy.gradients.layers import examples_in, names_of, summed_in
+from dpstudy.gradients.layers import examples_in, names_of, summed_in, with_flax_convolutions
 from dpstudy.gradients.shared_state import losses_shape
 
 if TYPE_CHECKING:
@@ -123,6 +123,22 @@ def gradients(
             labels as images, or not one loss an example.
     """
     network = (graph, losses, params, images, labels, *rest)
+    try:
+        return _gradients(*network)
+    except (TypeError, NotImplementedError):
+        # No forward mode, as in a loss with a Jacobian, passes through a gradient written by hand.
+        return _gradients(with_flax_convolutions(graph, params, *rest), *network[1:])
+
+
+def _gradients(
+    graph: nnx.GraphDef,
+    losses: Losses,
+    params: nnx.State,
+    images: Any,
+    labels: Any,
+    *rest: nnx.State,
+) -> tuple[Float[Array, "batch"], Gradients]:
+    network = (graph, losses, params, images, labels, *rest)
     summed_in(params)
     examples = examples_in((images, labels))
     check_losses(losses_shape(*network), examples)
@@ -197,5 +213,5 @@ def by_vmap(
     each, gradients = jax.vmap(jax.value_and_grad(one), (None, 0, 0))(params, images, labels)
     of_type, layers = summed_in(params), {}
     for path, gradient in nnx.to_flat_state(gradients):
-        layers.setdefault(path[:-1], {})[path[-1]] = gradient[...].astype(of_type)
+        layers.setdefault(path[:-1], {})[path[-1]] = gradient.get_raw_value().astype(of_type)
     return each, Gradients({path: WrittenOut(g) for path, g in layers.items()}, params)

@@ -55,7 +55,7 @@ class Seen(NamedTuple):
         """Return the sums over the examples that a mask counts."""
         finite = counted(mask, norms)
         sums = (_over(counted(mask, losses), losses), _over(finite, norms), _over(finite, clipped))
-        return cls(*sums, mask.sum(), mask.sum() - finite.sum())
+        return cls(*sums, mask.sum(), (mask - finite.astype(mask.dtype)).sum())
 
     @classmethod
     def of_losses(cls, mask: Float[Array, "batch"], losses: Float[Array, "batch"]) -> Seen:
@@ -67,13 +67,14 @@ class Seen(NamedTuple):
             nothing.norm,
             nothing.clipped,
             mask.sum(),
-            mask.sum() - finite.sum(),
+            (mask - finite.astype(mask.dtype)).sum(),
         )
 
 
 def _over(which: Bool[Array, "batch"], each: Array) -> Float[Array, ""]:
     """Return the sum over some examples, whatever the others have."""
-    return jnp.vdot(which.astype(jnp.float32), jnp.where(which, each, 0).astype(jnp.float32))
+    numbers = each.astype(jnp.float32)
+    return jnp.vdot(which.astype(jnp.float32), jnp.where(which, numbers, 0.0))
 
 
 class Microbatch(NamedTuple):

@@ -25,6 +25,7 @@ from dpstudy.parts import mechanism
 from dpstudy.parts.measure import Examples, probe
 from dpstudy.parts.run import cohort_of, stream
 from dpstudy.training import accumulate, evaluation, shares
+from dpstudy.training.flags import check_flags
 
 if TYPE_CHECKING:
     from jax.sharding import Mesh
@@ -106,8 +107,10 @@ def train(
 
     Raises:
         ValueError: the runs are no cohort.
+        UserError: JAX is set so that the runs would have other numbers; see `flags`.
         TrainingError: a Poisson draw exceeded the sampler's capacity (probability below 1e-15).
     """
+    check_flags()
     if len({cohort_of(run) for run in runs}) != 1:
         raise ValueError("runs of one cohort differ in more than numbers")
     mesh = devices.mesh_for(len(runs)) if mesh is None else mesh

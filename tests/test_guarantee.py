@@ -1,0 +1,502 @@
+"""The engine's contract, on inputs of every kind.
+
+For every example, of any type, shape or value, the sum with it and the sum without it differ by at
+most the stated sensitivity.
+"""
+
+from __future__ import annotations
+
+import warnings
+from functools import partial
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import oracles
+import pytest
+from flax import nnx
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from dpstudy import gaussian_noise, poisson, private_gradient
+from dpstudy.errors import UserError
+from dpstudy.gradients import applicability, devices, layer_rules, layers, per_example
+from dpstudy.gradients.layers import Conv, Dense
+from dpstudy.parts.backpropagation_clipping import BackpropagationClipping
+from dpstudy.parts.mechanism import AutomaticClipping, FlatClipping, Microbatch
+from dpstudy.parts.per_layer_clipping import PerLayerClipping
+from dpstudy.parts.run import Run
+from dpstudy.parts.sampling import Draw
+from dpstudy.parts.tanh_filter import FilteredThenClipped, FilteredToNorm, TanhFilter
+from dpstudy.training import loop
+from dpstudy.training.own_network import NotFiniteWarning
+
+pytestmark = [
+    pytest.mark.usefixtures("compiled_in_haste"),
+    pytest.mark.filterwarnings("ignore::dpstudy.gradients.per_example.FallbackWarning"),
+    pytest.mark.filterwarnings("ignore::dpstudy.training.own_network.NotFiniteWarning"),
+]
+
+COUNT, CLIP = 7, 0.1
+# Of float32 sums; half precision rounds a row otherwise where it lies elsewhere in its microbatch.
+ROUNDING, OF_HALF_PRECISION = 1e-4, 0.05
+
+
+def cross_entropy(network, x, y):
+    return optax.softmax_cross_entropy_with_integer_labels(network(x).astype(jnp.float32), y)
+
+
+def dense(inputs, outputs, seed=0, **options):
+    return nnx.Linear(inputs, outputs, rngs=nnx.Rngs(seed), **options)
+
+
+# --- networks, types, shapes and values -------------------------------------------------------
+
+
+class Prototypes(nnx.Module):
+    """Scores by what a layer makes of fixed rows, as many as a microbatch has examples."""
+
+    def __init__(self, rows, param_dtype):
+        self.image, self.text = (dense(8, 4, k, param_dtype=param_dtype) for k in (0, 1))
+        self.fixed = jnp.asarray(np.random.default_rng(1).normal(size=(rows, 8)), jnp.float32)
+
+    def __call__(self, x):
+        return self.image(x) @ self.text(self.fixed).T
+
+
+class Between(nnx.Module):
+    """Two layers, and what becomes of a batch in between and after."""
+
+    def __init__(self, between, param_dtype, after=lambda h: h):
+        self.first, self.last = (dense(8, 8, k, param_dtype=param_dtype) for k in (0, 1))
+        self.between, self.after = between, after
+
+    def __call__(self, x):
+        return self.after(self.last(self.between(self.first(x))))
+
+
+def convolving(param_dtype):
+    conv = nnx.Conv(1, 3, (2, 2), rngs=nnx.Rngs(0), param_dtype=param_dtype)
+    last = dense(24, 8, 1, param_dtype=param_dtype)
+    images = lambda x: x.reshape(len(x), 4, 2, 1)  # noqa: E731
+    return nnx.Sequential(images, conv, jnp.tanh, lambda h: h.reshape(len(h), -1), last)
+
+
+NETWORKS = {
+    "one layer": lambda _, of: dense(8, 8, param_dtype=of),
+    "two layers": lambda _, of: Between(jnp.tanh, of),
+    "relu": lambda _, of: Between(jax.nn.relu, of),
+    "convolution": lambda _, of: convolving(of),
+    "normalised": lambda _, of: Between(nnx.LayerNorm(8, rngs=nnx.Rngs(2)), of),
+    "over the batch": lambda _, of: Between(lambda h: h - h.mean(0), of),
+    "turned round": lambda _, of: Between(lambda h: h[::-1], of, lambda h: h[::-1]),
+    "by place": lambda _, of: Between(lambda h: h * jnp.arange(1.0, len(h) + 1)[:, None], of),
+    "prototypes": Prototypes,
+}
+LOSSES = {
+    "cross-entropy": cross_entropy,
+    "by index": lambda n, x, y: -jax.nn.log_softmax(n(x))[jnp.arange(len(y)), y],
+    "squared": lambda n, x, y: ((n(x) - jax.nn.one_hot(y, 8)) ** 2).mean(1),
+    "of pairs": lambda n, x, y: ((n(x)[:, None] - n(x)[None]) ** 2).mean((1, 2)),
+}
+TYPES = ("float32", "float16", "bfloat16", "uint8", "int32", "bool")
+PARAMETERS = ("float32", "float16", "bfloat16")
+ODD = (0.0, 1.0, 255.0, 1e-30, 1e5, 3e18, 1e19, 3e38, np.inf, -np.inf, np.nan)
+
+
+class Plan(NamedTuple):
+    """One case."""
+
+    network: str = "two layers"
+    loss: str = "cross-entropy"
+    inputs: str = "float32"
+    parameters: str = "float32"
+    odd: float = 1.0
+    where: tuple[int, ...] = (0, 3)
+    microbatch: int = 3
+    shared: bool = False
+    by_vmap: bool = False
+
+    def data(self):
+        """Vectors of eight numbers, some of which are odd, and labels."""
+        draw = np.random.default_rng(0)
+        x = 2 * draw.normal(size=(COUNT, 8))
+        x[list(self.where), 2:5] = self.odd
+        if not jnp.issubdtype(self.inputs, jnp.floating):
+            x = np.nan_to_num(100 * x, posinf=2**31 - 1, neginf=0).clip(0, 2**31 - 1)
+            info = np.iinfo(self.inputs) if self.inputs != "bool" else None
+            x = x % 2 if info is None else x.clip(info.min, info.max)
+        with np.errstate(over="ignore"):
+            return jnp.asarray(x).astype(self.inputs), jnp.arange(COUNT) % 7
+
+    def tolerance(self):
+        half = {"float16", "bfloat16"} & {self.inputs, self.parameters}
+        return OF_HALF_PRECISION if half else ROUNDING
+
+
+plans = st.builds(
+    Plan,
+    *(st.sampled_from(list(names)) for names in (NETWORKS, LOSSES, TYPES, PARAMETERS, ODD)),
+    st.lists(st.integers(0, COUNT - 1), max_size=3).map(tuple),
+    st.sampled_from((2, 3, 5)),
+    st.booleans(),
+    st.booleans(),
+)
+
+
+def among(chosen):
+    """A draw of these examples, padded by the first."""
+    padded = jnp.asarray([*chosen, *[0] * (COUNT - len(chosen))])
+    return Draw(padded, jnp.int32(len(chosen)), jnp.bool_(False))
+
+
+def flat(tree):
+    return np.concatenate([np.asarray(leaf, np.float64).ravel() for leaf in jax.tree.leaves(tree)])
+
+
+def differences(total):
+    """How far the sum moves with each example: `total` is a function of the chosen ones."""
+    whole = total(range(COUNT))
+    assert np.isfinite(whole).all()
+    without = [total([k for k in range(COUNT) if k != left_out]) for left_out in range(COUNT)]
+    return np.array([np.linalg.norm(whole - rest) for rest in without])
+
+
+@settings(max_examples=25, deadline=None, derandomize=True)
+@given(plans)
+@example(Plan(inputs="uint8", network="one layer"))
+@example(Plan(odd=np.nan, shared=True))
+@example(Plan(odd=1e19, by_vmap=True))
+@example(Plan(parameters="bfloat16", odd=1e5))
+@example(Plan("prototypes"))
+@example(Plan("turned round", "by index"))
+@example(Plan("over the batch", "of pairs"))
+def test_an_example_changes_the_sum_by_at_most_the_sensitivity(plan):
+    model = NETWORKS[plan.network](plan.microbatch, jnp.dtype(plan.parameters))
+    mesh = devices.mesh_for(1) if plan.shared else None
+    gradient, params = private_gradient(
+        model, LOSSES[plan.loss], clip_norm=CLIP, microbatch=plan.microbatch, mesh=mesh
+    )
+    run = gradient if plan.shared else oracles.quick_jit(gradient)
+    (x, y), patch = plan.data(), pytest.MonkeyPatch()
+    with patch.context() as patched:
+        if plan.by_vmap:
+            patched.setattr(per_example, "why_not_by_rules", lambda *_: "as the test wants")
+        found = differences(lambda chosen: flat(run(params, x, y, among(chosen))))
+    assert found.max() <= gradient.sensitivity * (1 + plan.tolerance())
+
+
+# --- every mechanism --------------------------------------------------------------------------
+
+
+class Small(nnx.Module):
+    """A convolution and a dense layer without biases, which every mechanism takes."""
+
+    def __init__(self, rngs, bias=False):
+        self.conv = Conv(1, 3, (2, 2), use_bias=bias, rngs=rngs)
+        self.last = Dense(48, 4, use_bias=bias, rngs=rngs)
+
+    def __call__(self, x):
+        return self.last(jnp.tanh(self.conv(x)).reshape(len(x), -1))
+
+
+MECHANISMS = {
+    "flat": (FlatClipping(0.1), 0.1),
+    "automatic": (AutomaticClipping(0.1, stability=1e-6), 0.1),
+    "per layer": (PerLayerClipping(0.1), 0.1),
+    "filter": (TanhFilter(output_range=0.5, parameters=204), 0.5 * 204**0.5),
+    "filter, clipped": (FilteredThenClipped(clip_norm=0.1), 0.1),
+    "filter, to a norm": (FilteredToNorm(clip_norm=0.1, stability=1e-6), 0.1),
+    "clips inside": (BackpropagationClipping(0.5, 0.2), 2**0.5 * 0.1),
+}
+
+
+@pytest.mark.parametrize("odd", [1e-30, 255.0, 1e19, np.inf, np.nan])
+@pytest.mark.parametrize("name", MECHANISMS)
+def test_so_it_does_whatever_the_mechanism(name, odd):
+    mechanism, sensitivity = MECHANISMS[name]
+    graph, params = nnx.split(Small(nnx.Rngs(0)), nnx.Param)
+    x = np.random.default_rng(0).normal(size=(COUNT, 4, 4, 1)).astype(np.float32)
+    x[[0, 3], 1, 1] = odd
+    y = jnp.arange(COUNT) % 4
+
+    @oracles.quick_jit
+    def summed(mask):
+        return mechanism.sum(Microbatch(graph, cross_entropy, params, jnp.asarray(x), y), mask)
+
+    def total(chosen):
+        return flat(summed(jnp.zeros(COUNT).at[jnp.asarray(list(chosen))].set(1))[0])
+
+    assert differences(total).max() <= sensitivity * (1 + ROUNDING)
+    seen = summed(jnp.ones(COUNT))[1]
+    assert np.isfinite([float(each) for each in seen]).all()
+    if not name.startswith("filter"):  # tanh makes a number of infinity.
+        expected = 0 if np.isfinite(odd) or name == "clips inside" else 2
+        assert int(seen.not_finite) == expected or odd == 1e19
+
+
+@pytest.mark.parametrize(
+    ("network", "shape", "words"),
+    [
+        (lambda n, x: n.last(x.reshape(-1, 48)).reshape(len(x), -1), (2, 48), "one vector an ex"),
+        (
+            lambda n, x: n.conv(x.reshape(-1, 4, 4, 1)).reshape(len(x), -1),
+            (2, 4, 4, 1),
+            "one image an example",
+        ),
+        (lambda n, x: n.last(x - x.mean(0)), (48,), "may depend on other examples"),
+        (lambda n, x: n.last(x[::-1])[::-1], (48,), "may depend on other examples"),
+    ],
+    ids=["patches", "frames", "mixed", "turned round"],
+)
+def test_clips_inside_refuse_rows_that_are_no_examples(network, shape, words):
+    graph, params = nnx.split(Small(nnx.Rngs(0)), nnx.Param)
+    losses = lambda n, x, y: network(n, x).sum(1)  # noqa: E731
+    batch = Microbatch(graph, losses, params, jnp.ones((COUNT, *shape)), jnp.zeros(COUNT, int))
+    with pytest.raises(ValueError, match=f"{words}.*the bound does not cover"):
+        BackpropagationClipping().sum(batch, jnp.ones(COUNT))
+
+
+# --- by the rules or not ----------------------------------------------------------------------
+
+
+def why_not(model, losses=cross_entropy, shape=(8,)):
+    graph, params, rest = nnx.split(layers.tap(model), nnx.Param, ...)
+    x, y = jnp.ones((COUNT, *shape)), jnp.arange(COUNT) % 7
+    return applicability.why_not_by_rules(graph, losses, params, x, y, rest)
+
+
+@pytest.mark.parametrize(
+    "loss",
+    [
+        LOSSES["cross-entropy"],
+        LOSSES["by index"],
+        LOSSES["squared"],
+        lambda n, x, y: optax.sigmoid_binary_cross_entropy(n(x), jax.nn.one_hot(y, 8)).sum(-1),
+        lambda n, x, y: (
+            jnp.sort(n(x), axis=1)[:, -1] - jnp.take_along_axis(n(x), y[:, None], 1).T[0]
+        ),
+        lambda n, x, y: jax.lax.top_k(n(x), 2)[0].sum(1) + jnp.cumsum(n(x), axis=1)[:, 3],
+        lambda n, x, y: jax.vmap(lambda logits, y: logits[y] ** 2)(n(x), y),
+        lambda n, x, y: jax.lax.scan(lambda c, h: (c * h, h), jnp.ones(len(x)), n(x).T)[0],
+        lambda n, x, y: jnp.where(y[:, None] > 2, n(x), jnp.zeros(8)).max(1),
+    ],
+)
+def test_a_loss_of_one_example_is_seen_to_be_so(loss):
+    def once(network, x, y):
+        logits = network(x)
+        return loss(lambda _: logits, x, y)
+
+    assert why_not(dense(8, 8), once) is None
+
+
+def pooled(h):
+    return nnx.max_pool(h, (2, 2), (2, 2)) + nnx.avg_pool(h, (2, 2), (2, 2))
+
+
+@pytest.mark.parametrize(
+    "between",
+    [
+        pooled,
+        lambda h: jax.image.resize(h, (len(h), 2, 2, h.shape[-1]), "linear"),
+        lambda h: jnp.pad(h, ((0, 0), (1, 1), (0, 0), (0, 0)), mode="reflect")[:, ::2],
+        lambda h: jnp.concatenate([h, h[:, ::-1]], axis=-1)[..., ::2],
+        lambda h: h - h.mean((1, 2), keepdims=True),
+        lambda h: jnp.einsum("bijc,bijd->bcd", h, h),
+        lambda h: jax.vmap(lambda one: one / (1 + jnp.linalg.norm(one)))(h),
+        lambda h: jax.checkpoint(jnp.tanh)(h),
+        lambda h: jax.lax.fori_loop(0, 3, lambda _, h: jnp.tanh(h), h),
+        lambda h: h.swapaxes(0, 1)[::-1].swapaxes(1, 0),
+    ],
+)
+def test_so_is_what_lies_between_layers(between):
+    class Network(nnx.Module):
+        def __init__(self):
+            self.conv = nnx.Conv(1, 3, (2, 2), rngs=nnx.Rngs(0))
+            width = jax.eval_shape(lambda x: between(x).reshape(1, -1), jnp.ones((1, 4, 4, 3)))
+            self.last = dense(width.shape[1], 8)
+
+        def __call__(self, x):
+            return self.last(between(self.conv(x)).reshape(len(x), -1))
+
+    assert why_not(Network(), shape=(4, 4, 1)) is None
+
+
+def replaced(name):
+    if name == "dot_general":
+        return dense(8, 8, dot_general=lambda x, k, *a, **o: jax.lax.dot_general(x, 2 * k, *a, **o))
+    if name == "promote_dtype":
+        return dense(8, 8, promote_dtype=lambda arrays, dtype=None: (3 * arrays[0], *arrays[1:]))
+    if name == "conv_general_dilated":
+        twice = lambda x, *a, **o: jax.lax.conv_general_dilated(2 * x, *a, **o)  # noqa: E731
+        return nnx.Conv(1, 8, (4, 2), padding="VALID", rngs=nnx.Rngs(0), conv_general_dilated=twice)
+    layer = dense(8, 8)
+    layer.kernel = Doubled(layer.kernel[...])
+    return layer
+
+
+class Doubled(nnx.Param):
+    """A parameter that is read as twice its value."""
+
+    def get_value(self, **options):
+        return 2 * super().get_value(**options)
+
+
+@pytest.mark.parametrize(
+    "name", ["dot_general", "promote_dtype", "conv_general_dilated", "get_value"]
+)
+def test_a_layer_with_arithmetic_of_its_own_has_the_gradients_of_vmap(name):
+    model = replaced(name)
+    of_images = name == "conv_general_dilated"
+    losses = lambda n, x, y: cross_entropy(  # noqa: E731
+        lambda x: n(x.reshape(-1, 4, 2, 1))[:, 0, 0] if of_images else n(x), x, y
+    )
+    assert "of its own" in why_not(model, losses)
+    x, y = Plan().data()
+    gradient, params = private_gradient(model, losses, clip_norm=1e3)
+    expected = jax.grad(lambda p: losses(nnx.merge(nnx.graphdef(model), p), x, y).sum())(
+        nnx.state(model, nnx.Param)
+    )
+    found = flat(gradient(params, x, y, among(range(COUNT))))
+    np.testing.assert_allclose(found, flat(expected), rtol=1e-5, atol=1e-6)
+
+
+def test_where_positions_cancel_the_norm_by_gram_matrices_is_no_smaller_than_the_gradient():
+    """Two positions that see almost the same, with opposite gradients."""
+    draw = np.random.default_rng(0)
+    seen = draw.normal(size=(50, 1, 64)).repeat(2, axis=1)
+    seen[:, 1] += 10.0 ** -draw.uniform(2, 7, size=(50, 1)) * draw.normal(size=(50, 64))
+    added = draw.normal(size=(50, 1, 32)) * np.array([1, -1])[:, None]
+    seen, added = np.float32(seen), np.float32(added)
+    rule = layer_rules.ConvByGram(jnp.asarray(added), jnp.asarray(seen), None, None)
+    exact = np.einsum("bpo,bpk->bok", np.float64(added), np.float64(seen))
+    lengths = np.linalg.norm(exact.reshape(50, -1), axis=1)
+    assert (np.sqrt(np.asarray(rule.squared_norms(), float)) >= lengths * (1 - 1e-6)).all()
+
+
+# --- what is refused or reported --------------------------------------------------------------
+
+
+def test_examples_without_a_finite_gradient_are_counted_and_reported():
+    plan = Plan(odd=np.nan)
+    gradient, params = private_gradient(dense(8, 8), cross_entropy, clip_norm=CLIP, microbatch=3)
+    for run in (gradient, jax.jit(gradient)):
+        with pytest.warns(NotFiniteWarning, match="^2 of a step's examples had no finite gradient"):
+            total = flat(run(params, *plan.data(), among([0, 3, 5])))
+            jax.effects_barrier()
+        alone = flat(gradient(params, *plan.data(), among([5])))
+        np.testing.assert_allclose(total, alone, rtol=1e-5)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        gradient(params, *plan.data(), among([1, 2]))
+        jax.effects_barrier()
+
+
+def test_numbers_that_are_not_real_are_refused_by_name():
+    layer = dense(8, 8, param_dtype=jnp.complex64)
+    with pytest.raises(ValueError, match="is complex64: parameters of real numbers"):
+        private_gradient(layer, cross_entropy, clip_norm=CLIP)
+    noise = gaussian_noise(1.0, jax.random.key(0))
+    for of, name in ((jnp.complex64, "complex64"), (jnp.int32, "int32")):
+        sums = {"w": jnp.zeros(3, of)}
+        with pytest.raises(ValueError, match=f"w is {name}"):
+            noise.update(sums, noise.init(sums))
+
+
+@pytest.mark.parametrize("half", [jnp.bfloat16, jnp.float16])
+def test_noise_on_half_precision_is_drawn_in_float32(half):
+    noise = gaussian_noise(3.0, jax.random.key(1))
+    sums = {"w": jnp.full(400_000, 2, half), "b": jnp.zeros(4, jnp.float32)}
+    noisy = noise.update(sums, noise.init(sums))[0]["w"]
+    assert noisy.dtype == jnp.float32
+    assert len(np.unique(noisy)) > 300_000
+    assert oracles.stats.kstest((np.asarray(noisy) - 2) / 3, "norm").pvalue > oracles.SUSPICIOUS
+
+
+def test_groups_of_one_key_have_noise_of_their_own():
+    one = partial(gaussian_noise, 1.0, jax.random.key(5))
+    sums = {"head": jnp.zeros(9_000), "body": jnp.zeros(9_000)}
+    groups = optax.multi_transform({"a": one(), "b": one()}, {"head": "a", "body": "b"})
+    noisy = groups.update(sums, groups.init(sums))[0]
+    apart = [one().update(t, one().init(t))[0] for t in ({"u": sums["head"]}, {"v": sums["body"]})]
+    for a, b in ((noisy["head"], noisy["body"]), (apart[0]["u"], apart[1]["v"])):
+        assert abs(np.corrcoef(a, b)[0, 1]) < 0.05
+
+
+@pytest.mark.parametrize(
+    ("losses", "got"),
+    [
+        (lambda n, x, y: cross_entropy(n, x, y).mean(), "()"),
+        (lambda n, x, y: cross_entropy(n, x, y).mean(keepdims=True), "(1,)"),
+        (lambda n, x, y: jnp.tile(cross_entropy(n, x, y), 2), "(6,)"),
+        (lambda n, x, y: n(x), "(3, 8)"),
+    ],
+)
+@pytest.mark.parametrize("fallback", [False, True])
+def test_other_than_one_loss_an_example_is_refused(losses, got, fallback):
+    model = Between(nnx.LayerNorm(8, rngs=nnx.Rngs(2)) if fallback else jnp.tanh, jnp.float32)
+    gradient, params = private_gradient(model, losses, clip_norm=CLIP, microbatch=3)
+    with pytest.raises(ValueError, match="one loss an example") as refused:
+        gradient(params, *Plan().data(), among(range(COUNT)))
+    assert str(refused.value).endswith(f"got {got}")
+
+
+def test_sizes_that_do_not_agree_are_refused():
+    gradient, params = private_gradient(dense(8, 8), cross_entropy, clip_norm=CLIP)
+    (x, y), key = Plan().data(), jax.random.key(0)
+    with pytest.raises(ValueError, match=r"as many examples.*\(7, 8\), \(5,\)"):
+        gradient(params, x, y[:5], poisson(key, COUNT, 3))
+    for count in (COUNT - 1, COUNT + 1, 10 * COUNT):
+        for run in (gradient, jax.jit(gradient)):
+            with pytest.raises(ValueError, match=f"among {count} examples, where 7 are given"):
+                run(params, x, y, poisson(key, count, 3))
+    beyond = Draw(jnp.array([1, COUNT]), jnp.int32(2), jnp.bool_(False))
+    assert np.isnan(flat(gradient(params, x, y, beyond))).all()
+    for examples, batch in ((7, 8), (7, 0), (7, -1), (0, 0)):
+        with pytest.raises(ValueError, match=f"batch must be from 1 to the {examples} examples"):
+            poisson(key, examples, batch)
+
+
+def test_images_and_labels_may_be_trees():
+    x, y = Plan().data()
+    plain, params = private_gradient(dense(8, 8), cross_entropy, clip_norm=CLIP, microbatch=3)
+    trees, _ = private_gradient(
+        dense(8, 8), lambda n, x, y: y[1] * cross_entropy(n, x["pixels"], y[0]), clip_norm=CLIP
+    )
+    found = trees(params, {"pixels": x}, (y, jnp.ones(COUNT)), among([1, 2, 5]))
+    np.testing.assert_allclose(flat(found), flat(plain(params, x, y, among([1, 2, 5]))), rtol=1e-5)
+
+
+@pytest.mark.parametrize("cell", [nnx.LSTMCell, nnx.GRUCell])
+def test_a_recurrent_network_trains_since_nothing_random_reaches_its_loss(cell):
+    class Network(nnx.Module):
+        def __init__(self):
+            self.rnn, self.head = nnx.RNN(cell(2, 5, rngs=nnx.Rngs(0))), dense(5, 8)
+
+        def __call__(self, x):
+            return self.head(self.rnn(x.reshape(-1, 4, 2))[:, -1])
+
+    gradient, params = private_gradient(Network(), cross_entropy, clip_norm=CLIP)
+    found = differences(lambda chosen: flat(gradient(params, *Plan().data(), among(chosen))))
+    assert 0 < found.max() <= CLIP * (1 + ROUNDING)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("jax_enable_x64", True),
+        ("jax_default_prng_impl", "rbg"),
+        ("jax_threefry_partitionable", False),
+        ("jax_default_matmul_precision", "bfloat16"),
+    ],
+)
+def test_a_run_is_not_trained_under_settings_that_change_its_numbers(name, value):
+    before = getattr(jax.config, name)
+    jax.config.update(name, value)
+    try:
+        with pytest.raises(UserError, match=f"{name} = {before}, got {value}"):
+            next(loop.train([Run()], None, 32))
+    finally:
+        jax.config.update(name, before)
