@@ -484,6 +484,32 @@ def test_a_recurrent_network_trains_since_nothing_random_reaches_its_loss(cell):
 
 
 @pytest.mark.parametrize(
+    "losses",
+    [
+        lambda n, x, y: jax.jvp(lambda x: n(x).sum(1), (x,), (jnp.ones_like(x),))[1] ** 2,
+        lambda n, x, y: jax.vmap(lambda x: (jax.jacfwd(lambda x: n(x[None])[0])(x) ** 2).sum())(x),
+    ],
+    ids=["jvp", "jacfwd"],
+)
+def test_a_loss_may_differentiate_a_convolution_forwards(losses):
+    model, (x, y) = convolving(jnp.float32), Plan().data()
+    gradient, params = private_gradient(model, losses, clip_norm=1e9)
+    graph = nnx.graphdef(model)
+    expected = jax.grad(lambda p: losses(nnx.merge(graph, p), x, y).sum())(params)
+    found = flat(gradient(params, x, y, among(range(COUNT))))
+    np.testing.assert_allclose(found, flat(expected), rtol=1e-4, atol=1e-5)
+
+
+def test_types_may_be_promoted_by_hand_alone():
+    gradient, params = private_gradient(convolving(jnp.float32), cross_entropy, clip_norm=CLIP)
+    noise = gaussian_noise(1.0, jax.random.key(0))
+    with jax.numpy_dtype_promotion("strict"):
+        x, y = Plan().data()
+        total = gradient(params, x, y, poisson(jax.random.key(0), COUNT, 3))
+        noise.update(total, noise.init(total))
+
+
+@pytest.mark.parametrize(
     ("name", "value"),
     [
         ("jax_enable_x64", True),
