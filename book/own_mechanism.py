@@ -3,7 +3,7 @@
 import jax
 import jax.numpy as jnp
 
-from dpstudy.parts.mechanism import Mechanism, Seen
+from dpstudy.parts.mechanism import Mechanism, Seen, counted
 from dpstudy.parts.part import part, positive
 
 
@@ -23,12 +23,10 @@ class ElementWise(Mechanism):
 
     def sum(self, batch, mask):
         each, found = batch.gradients()
-        rows = found.written_out()
-        clipped = jax.tree.map(lambda row: jnp.clip(row, -self.bound, self.bound), rows)
-        total = jax.tree.map(lambda row: jnp.tensordot(mask, row, 1), clipped)
-        largest = [abs(row).reshape(len(mask), -1).max(axis=1) for row in jax.tree.leaves(rows)]
-        changed = jnp.max(jnp.stack(largest), axis=0) > self.bound
-        return total, Seen(mask @ each, mask @ found.norms(), mask @ changed, mask.sum())
+        norms = found.norms()
+        clipped = found.changed(lambda row: jnp.clip(row, -self.bound, self.bound))
+        total = clipped.weighted_sum(counted(mask, norms).astype(jnp.float32))  # finite ones
+        return total, Seen.of(mask, each, norms, clipped.norms() < 0.999 * norms)
 
     def noise(self, params):
         leaves = len(jax.tree.leaves(params))  # which share the privacy evenly

@@ -201,7 +201,11 @@ def by_vmap(
     labels: Any,
     *rest: nnx.State,
 ) -> tuple[Float[Array, "batch"], Gradients]:
-    """Return each example's loss and gradient by `jax.vmap(jax.grad(...))`."""
+    """Return each example's loss and gradient by `jax.vmap(jax.grad(...))`; each is a batch of one.
+
+    Raises:
+        ValueError: there is not one loss an example.
+    """
 
     def one(params: nnx.State, image: Any, label: Any) -> Array:
         network = nnx.merge(graph, params, *rest, copy=True)
