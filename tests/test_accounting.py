@@ -7,11 +7,11 @@ import math
 import dp_accounting
 import numpy as np
 import pytest
-from dp_accounting.pld import PLDAccountant
+from dp_accounting.pld import PLDAccountant, privacy_loss_distribution
 from dp_accounting.rdp import RdpAccountant
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
-from scipy import optimize, stats
+from scipy import fft, optimize, stats
 
 from dpstudy.errors import UserError
 from dpstudy.papers.losing_less.published import END_TO_END, SCATTERNET
@@ -358,6 +358,179 @@ def test_the_size_of_the_discretisation_does_not_matter(monkeypatch):
             cache.cache_clear()
     assert coarse == pytest.approx(fine, rel=0.01)
     assert all(a >= b * (1 - 1e-6) for a, b in zip(coarse, fine, strict=True))
+
+
+# --- deltas next to nothing ----------------------------------------------------------------------
+
+
+def least(q, sigma, steps, delta=1e-5):
+    return accounting.least_epsilon(
+        sampling_probability=q, noise_multiplier=sigma, steps=steps, delta=delta
+    )
+
+
+def delta_of_one_step(q, sigma, eps, removed):
+    """Of the sampled Gaussian in closed form, from where the losses above epsilon lie."""
+    sign = 1 if removed else -1
+    with np.errstate(invalid="ignore", divide="ignore"):
+        ratio = (np.exp(sign * eps) - (1 - q)) / q
+        at = np.where(ratio > 0, 0.5 + sigma**2 * np.log(ratio), -np.inf)
+    without, included = (stats.norm.sf((at - mean) / sigma) for mean in (0, 1))
+    if removed:
+        return (1 - q) * without + q * included - np.exp(eps) * without
+    below, included_below = (stats.norm.cdf((at - mean) / sigma) for mean in (0, 1))
+    return below - np.exp(eps) * ((1 - q) * below + q * included_below)
+
+
+def delta_of_two_steps(q, sigma, eps):
+    """The second step's delta at what the first step's loss leaves of epsilon, integrated."""
+    x = np.linspace(-15 * sigma, 1 + 15 * sigma, 6_001)
+    without, included = (stats.norm.pdf(x, mean, sigma) for mean in (0, 1))
+    mixed = (1 - q) * without + q * included
+    loss = np.log1p(q * np.expm1((2 * x - 1) / (2 * sigma**2)))
+    removed = np.trapezoid(mixed * delta_of_one_step(q, sigma, eps - loss, True), x)
+    added = np.trapezoid(without * delta_of_one_step(q, sigma, eps + loss, False), x)
+    return max(removed, added)
+
+
+@pytest.mark.parametrize("delta", [1e-3, 1e-12, 1e-18])
+def test_two_sampled_steps_by_integration_are_between_both_bounds(delta):
+    q, sigma = 0.05, 0.9
+    exact = optimize.brentq(
+        lambda eps: math.log(delta_of_two_steps(q, sigma, eps) / delta), 1e-3, 40
+    )
+    low, high = least(q, sigma, 2, delta), spent(q, sigma, 2, delta=delta)
+    assert low <= exact * (1 + 1e-6) and exact <= high * (1 + 1e-6)
+    assert (low, high) == pytest.approx((exact, exact), rel=5e-3, abs=1e-3)
+
+
+@pytest.mark.parametrize("delta", [1e-4, 1e-11, 1e-20])
+@pytest.mark.parametrize(("q", "sigma"), [(0.4, 0.02), (0.003, 0.1)])
+def test_both_bounds_of_a_step_with_little_noise_hold_at_losses_beyond_exp(q, sigma, delta):
+    """From a loss of 745 on exp(-loss) is 0. Without it all are close to log(q x ratio)."""
+
+    def log_delta(eps):
+        at = 0.5 + sigma**2 * (eps - math.log(q) + math.log1p(-(1 - q) * math.exp(-eps)))
+        more, less = stats.norm.logsf((at - 1) / sigma), stats.norm.logsf(at / sigma)
+        less += eps - math.log(q) + math.log1p(-(1 - q) * math.exp(-eps))
+        return math.log(q) + more + math.log(-math.expm1(less - more))
+
+    top = (0.5 + 15 * sigma) / sigma**2
+    exact = optimize.brentq(lambda eps: log_delta(eps) - math.log(delta), 5.0, top)
+    low, high = least(q, sigma, 1, delta), spent(q, sigma, 1, delta=delta)
+    assert low <= exact * (1 + 1e-9) and exact <= high * (1 + 1e-9)
+    assert (low, high) == pytest.approx((exact, exact), rel=3e-3)
+
+
+@pytest.mark.parametrize("delta", [3e-10, 3e-13, 3e-14, 1e-17, 1e-60])
+@pytest.mark.parametrize(("sigma", "steps"), [(60.0, 3_000), (0.7, 4), (3.0, 1)])
+def test_without_sampling_both_bounds_are_the_analytic_gaussian_at_any_delta(sigma, steps, delta):
+    mu = math.sqrt(steps) / sigma
+
+    def log_delta(eps):
+        more, less = stats.norm.logcdf(mu / 2 - eps / mu), stats.norm.logcdf(-mu / 2 - eps / mu)
+        return more + math.log(-math.expm1(eps + less - more))
+
+    exact = optimize.brentq(lambda eps: log_delta(eps) - math.log(delta), 1e-3, 500)
+    assert exact * (1 - 1e-7) <= spent(1.0, sigma, steps, delta=delta) <= exact * 1.001
+    assert exact * 0.99 <= least(1.0, sigma, steps, delta) <= exact * (1 + 1e-7)
+
+
+@pytest.mark.skipif(np.finfo(np.longdouble).eps > 1e-18, reason="no extended precision here")
+@pytest.mark.parametrize(
+    ("q", "sigma", "steps", "delta"),
+    [(0.0085, 1.2, 4_000, 2e-12), (2e-6, 0.9, 800_000, 1e-9)],
+)
+def test_many_sampled_steps_by_a_transform_of_extended_precision(q, sigma, steps, delta):
+    """Of double precision the error is a share of delta, to either side."""
+    interval = accounting.discretization(sigma)
+    step = privacy_loss_distribution.from_gaussian_mechanism(
+        sigma, sampling_prob=q, value_discretization_interval=interval
+    )
+    eps = spent(q, sigma, steps, delta=delta)
+    found = [delta_by_extension(step._pmf_remove, steps, eps)]
+    found.append(delta_by_extension(step._pmf_add, steps, eps))
+    assert 0.99 * delta < max(found) < delta * (1 + 2e-3)
+
+
+def delta_by_extension(pmf, steps, eps):
+    dense = pmf.to_dense_pmf()
+    size = 2**18
+    transform, power = fft.fft(dense._probs.astype(np.longdouble), size), 1
+    for bit in bin(steps)[2:]:
+        power = power**2 * (transform if bit == "1" else 1)
+    losses = np.arange(size)
+    middle = round(float(dense._probs @ np.arange(dense.size)) * steps)
+    losses += size * np.round((middle - losses) / size).astype(int)  # what the transform wrapped
+    above = (dense._lower_loss * steps + losses) * np.longdouble(dense._discretization) - eps
+    return float(np.sum(np.where(above > 0, -np.expm1(-above), 0) * fft.ifft(power).real))
+
+
+@pytest.mark.parametrize("delta", [1e-12, 1e-16, 1e-300])
+@pytest.mark.parametrize(
+    ("q", "sigma", "steps"), [(0.02, 1.1, 700), (2e-5, 0.5, 10**6), (0.004, 15.0, 400_000)]
+)
+def test_no_delta_is_too_small_for_pld_which_is_at_most_rdp(q, sigma, steps, delta):
+    tight, loose = spent(q, sigma, steps, delta=delta), spent(q, sigma, steps, "rdp", delta)
+    assert 0 < tight <= loose < math.inf
+    assert tight > spent(q, sigma, steps, delta=3 * delta)
+
+
+def test_at_least_is_below_at_most_and_close_to_it():
+    low, high = least(0.2, 3.0, 90, 1e-16), spent(0.2, 3.0, 90, delta=1e-16)
+    assert 0.99 * high < low < high
+
+
+def test_an_ordinary_delta_has_the_value_of_the_library_to_the_last_bit():
+    for q, sigma, steps in [(0.0085, 1.2, 4_000), (0.1, 4.0, 500), (1.0, 30.0, 40)]:
+        step = privacy_loss_distribution.from_gaussian_mechanism(
+            sigma,
+            sampling_prob=q,
+            value_discretization_interval=accounting.discretization(sigma),
+        )
+        theirs = step.self_compose(steps).get_epsilon_for_delta(1e-5)
+        assert spent(q, sigma, steps) == theirs
+
+
+def test_where_pld_is_coarse_without_sampling_the_closed_form_stands_in():
+    sigma, steps = 2e5, 4_000
+    exact = phi_epsilon(math.sqrt(steps) / sigma, 1e-6)
+    assert spent(1.0, sigma, steps, delta=1e-6) == pytest.approx(exact, rel=2e-3)
+
+
+def test_a_curve_with_little_noise_has_no_holes():
+    """Quotients of nearly nothing overflow now and then, at an ordinary delta too."""
+    sigma, counts = 0.08380665397322766, range(1, 10)
+    curve = epsilon_curve(
+        sampling_probability=1.0, noise_multiplier=sigma, steps=counts, delta=1e-5
+    )
+    exact = [gdp_epsilon(math.sqrt(count) / sigma, 1e-5) for count in counts]
+    assert curve == pytest.approx(exact, rel=0.01)
+    assert all(a >= b * (1 - 1e-6) for a, b in zip(curve, exact, strict=True))
+
+
+def test_calibrated_noise_at_a_delta_next_to_nothing_is_less_than_rdp_s_and_enough():
+    run = {"sampling_probability": 0.2, "steps": 10, "delta": 1e-17}
+    sigma, loose = (noise_multiplier_for(2.5, **run, accountant=name) for name in ("pld", "rdp"))
+    assert 0.8 * loose < sigma < loose
+    assert epsilon(**run, noise_multiplier=sigma) <= 2.5
+
+
+def test_a_release_is_paid_for_at_a_delta_next_to_nothing():
+    sigma, release, delta = 1.4, 5.0, 1e-17
+    run = {"noise_multiplier": sigma, "steps": [0, 50, 200], "delta": delta}
+    sampled = {**run, "sampling_probability": 0.02}
+    alone, both = epsilon_curve(**sampled), epsilon_curve(**sampled, release_noise=release)
+    rdp = epsilon_curve(**sampled, release_noise=release, accountant="rdp")
+    whole = epsilon_curve(**run, sampling_probability=1.0, release_noise=release)
+    # Known exactly: the release alone, and of what all steps without sampling cost, an upper bound.
+    assert both[0] == pytest.approx(gdp_epsilon(1 / release, delta), rel=1e-3)
+    assert whole[2] == pytest.approx(
+        gdp_epsilon(math.sqrt(200 / sigma**2 + 1 / release**2), delta), rel=1e-3
+    )
+    for apart, together, loose, unsampled in zip(alone, both, rdp, whole, strict=True):
+        assert max(apart, both[0]) <= together < loose
+        assert together <= unsampled
 
 
 # --- small things -------------------------------------------------------------------------------

@@ -587,10 +587,71 @@ def test_epsilon_as_json_is_the_same_in_full():
     }
 
 
-def test_an_epsilon_without_end_is_none():
-    asked = ("epsilon", *MNIST, "--noise", "1.23", "--delta", "1e-300")
-    assert json.loads(succeeded(*asked, "--json"))["pld"] is None
-    assert succeeded(*asked).splitlines()[0] == "    none  PLD"
+def test_a_delta_next_to_nothing_has_an_epsilon_too():
+    said = json.loads(succeeded("epsilon", *MNIST, "--noise", "1.23", "--delta=1e-19", "--json"))
+    assert said["pld"] < said["rdp"] < said["rdp-2019"] < 7
+    said = json.loads(succeeded("noise", *MNIST, "--epsilon", "3", "--delta=1e-19", "--json"))
+    assert said["pld"] < said["rdp"] < said["rdp-2019"] < 3
+
+
+@pytest.mark.parametrize("form", [[], ["--json"]])
+def test_an_epsilon_without_end_is_none_with_its_reason(form):
+    """One over so small a δ is not a number, and the conversion of 2017 needs it."""
+    done = dpstudy("epsilon", *MNIST, "--noise", "1.23", "--delta", "1e-310", *form)
+    assert done.exit_code == 0
+    if form:
+        assert json.loads(done.stdout)["rdp-2019"] is None
+    else:
+        assert [line.split()[0] == "none" for line in done.stdout.splitlines()] == [0, 0, 1]
+    assert done.stderr == (
+        "dpstudy: none by RDP with the conversion of 2017, as in the papers: its bound is infinite "
+        "at δ = 1e-310\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("examples", "delta", "inverse", "instead"),
+    [
+        ("200000", [], "5e-06", "1e-06"),
+        ("100000", [], "1e-05", "1e-06"),  # as much as one over them is too much
+        ("3000", ["--delta", "1e-3"], "0.000333", "1e-04"),
+        ("12000000", ["--delta", "1e-7"], "8.33e-08", "1e-08"),
+    ],
+)
+@pytest.mark.parametrize("asked", [["epsilon", "--noise"], ["noise", "--epsilon"]])
+@pytest.mark.parametrize("form", [[], ["--json"]])
+def test_a_delta_that_is_not_below_one_over_the_examples_is_warned_of(
+    asked, examples, delta, inverse, instead, form
+):
+    what = ["--examples", examples, "--batch", "1000", "--epochs", "1"]
+    done = dpstudy(*asked, "2", *what, *delta, *form)
+    assert done.exit_code == 0
+    (line,) = done.stderr.splitlines()
+    given = delta[1].replace("1e-3", "0.001").replace("1e-7", "1e-07") if delta else "1e-05"
+    assert line.startswith(f"dpstudy: warning: δ = {given} is not below 1/n = {inverse}, n = ")
+    assert line.endswith(f"take δ = {instead} or less")
+    assert float(instead) * int(examples) < 1
+    if form:
+        assert json.loads(done.stdout)["delta"] == float(given)
+    # What is said instead is not warned of.
+    assert dpstudy(*asked, "2", *what, "--delta", instead).stderr == ""
+
+
+def test_a_delta_is_warned_of_for_shuffled_batches_and_for_a_recipe(monkeypatch):
+    what = ["--examples", "150000", "--batch", "5000", "--epochs", "1"]
+    done = dpstudy("epsilon", "--noise", "2", *what, "--shuffled")
+    assert (done.exit_code, done.stderr.count("warning: δ = 1e-05")) == (0, 1)
+
+    def stopped(run):
+        raise UserError("trained enough")
+
+    monkeypatch.setattr("dpstudy.commands.recipe._train", stopped)
+    assert "warning" not in dpstudy("recipe", "mnist-5k", "--epsilon", "3").stderr
+    monkeypatch.setattr(
+        "dpstudy.chapters.recipe.settings.recipe_at", lambda *_: vary(RUN, delta=1e-3)
+    )
+    first, _ = dpstudy("recipe", "mnist-5k", "--epsilon", "3").stderr.splitlines()
+    assert first.startswith("dpstudy: warning: δ = 0.001 is not below 1/n = 0.00025, n = 4,000 ")
 
 
 def test_delta_can_be_chosen():
@@ -637,7 +698,12 @@ def test_an_epsilon_that_an_old_accountant_cannot_certify_is_none():
     said = json.loads(succeeded(*asked, "--json"))
     assert said["rdp-2019"] is None
     assert said["pld"] > 0
-    assert succeeded(*asked).splitlines()[-1].split()[0] == "none"
+    done = dpstudy(*asked)
+    assert done.stdout.splitlines()[-1].split()[0] == "none"
+    assert done.stderr == (
+        "dpstudy: none by RDP with the conversion of 2017, as in the papers: epsilon 0.1 cannot be "
+        "certified by rdp-2019 with any noise\n"
+    )
 
 
 # --- data ----------------------------------------------------------------------------------------

@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from dpstudy.commands.shell import complain
 from dpstudy.errors import UserError
 
 
@@ -39,6 +40,23 @@ def _steps(examples: int, batch: int, epochs: int) -> dict[str, Any]:
     probability = accounting.sampling_probability_of(examples=examples, batch=batch)
     steps = accounting.whole("epochs", epochs, least=1) * steps_per_epoch(examples, batch)
     return {"sampling_probability": probability, "steps": steps}
+
+
+def warn_of_delta(delta: float, examples: int) -> None:
+    """Say in a line where a delta is not below one over the number of examples."""
+    if delta * examples >= 1:
+        complain(
+            f"warning: δ = {delta:g} is not below 1/n = {1 / examples:.3g}, n = {examples:,} being "
+            "the examples, so that to publish one of them at random would count as private; take "
+            f"δ = 1e-{len(str(examples)):02} or less"
+        )
+
+
+def _say_why(name: str, reason: object) -> None:
+    """Say in a line why an accountant has no value."""
+    from dpstudy.privacy.run_epsilon import LABELS
+
+    complain(f"none by {LABELS[name]}: {reason}")
 
 
 @click.command()
@@ -94,6 +112,9 @@ def epsilon(
         }
         # JSON has no infinity.
         values = {name: value if math.isfinite(value) else None for name, value in values.items()}
+    warn_of_delta(delta, examples)
+    for name in (name for name, value in values.items() if value is None):
+        _say_why(name, f"its bound is infinite at δ = {delta:g}")
     if as_json:
         click.echo(json.dumps({**what, "noise_multiplier": noise, "delta": delta, **values}))
         return
@@ -121,7 +142,7 @@ def noise(
 
     what = _steps(examples, batch, epochs)
     values: dict[str, float | None] = {}
-    reasons = []
+    reasons = {}
     for name in accounting.ACCOUNTANTS:
         try:
             values[name] = accounting.noise_multiplier_for(
@@ -130,9 +151,12 @@ def noise(
         except UserError as error:
             # One accountant may be unable to certify what another can.
             values[name] = None
-            reasons.append(error)
+            reasons[name] = error
     if len(reasons) == len(values):
-        raise reasons[0]
+        raise next(iter(reasons.values()))
+    warn_of_delta(delta, examples)
+    for name, reason in reasons.items():
+        _say_why(name, reason)
     if as_json:
         click.echo(json.dumps({**what, "epsilon": wanted, "delta": delta, **values}))
         return

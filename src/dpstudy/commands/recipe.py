@@ -10,6 +10,7 @@ import click
 import numpy as np
 
 from dpstudy.commands import stopping
+from dpstudy.commands.privacy import warn_of_delta
 
 if TYPE_CHECKING:
     from dpstudy.chapters.recipe.model import Model
@@ -54,6 +55,7 @@ def recipe(dataset: str, epsilon: float, seed: int, path: Path | None, as_json: 
     if path is not None:
         model.check_place(path)
     run = recipe_at(dataset, epsilon, seed)
+    warn_of_delta(run.delta, run.dataset.examples)
     trained, accuracy = _train(run)
     said = {
         "dataset": dataset,

@@ -17,7 +17,9 @@ removing it would move others to other batches.
 Three accountants, from tight to loose:
 
 - "pld" composes privacy loss distributions numerically (Koskela et al. 2020; Doroshenko et al.
-  2022, "connect the dots"). The result is an upper bound, tight up to discretisation.
+  2022, "connect the dots"). The result is an upper bound, tight up to discretisation. A delta so
+  small that floating point is in the way has losses composed as in `tilted.py`. Where the next
+  accountant proves less, or a closed form without sampling does, that is the result.
 - "rdp" bounds the Renyi divergence (Mironov et al. 2019) and converts it by Balle et al. 2020.
 - "rdp-2019" has the same divergence and the conversion of Mironov 2017, Proposition 3, minimised
   over the orders of the TensorFlow Privacy tutorials of 2019. Tempered sigmoids, losing less and
@@ -44,6 +46,7 @@ from scipy import optimize
 
 from dpstudy.errors import UserError, check_known
 from dpstudy.parts.accountable import LEAST_NOISE, MOST_NOISE, check_range
+from dpstudy.privacy import tilted
 
 Accountant = Literal["pld", "rdp", "rdp-2019"]
 ACCOUNTANTS: tuple[str, ...] = get_args(Accountant)
@@ -55,6 +58,14 @@ ORDERS_2019: tuple[float, ...] = (*(1 + x / 10 for x in range(1, 100)), *range(1
 
 # Discretisation of the privacy loss, as a fraction of the loss of one unsampled step.
 _INTERVAL = 2e-4
+
+# From so many times the error of plain composition on, delta is as good as free of it.
+_FAR_ABOVE = 1e4
+# Without sampling the closed form stands in for what is so many times it, or more.
+_COARSE = 1.01
+# The logarithm of the rarest loss that is told from an infinite one: double precision ends soon
+# after.
+_RAREST = -600.0
 
 # The search for a noise multiplier: its first stride, in logarithms.
 _STRIDE = 0.1
@@ -122,7 +133,8 @@ def least_epsilon(
 ) -> float:
     """Return a lower bound on the epsilon of a run: "pld", with privacy losses rounded down.
 
-    Where this is above a claim the claim is false, which an upper bound cannot show.
+    Where this is above a claim the claim is false, which an upper bound cannot show. It holds at
+    every delta: what floating point may add is taken off. Without sampling it is the epsilon.
 
     Raises:
         UserError: an argument out of range, as for `epsilon`.
@@ -131,6 +143,8 @@ def least_epsilon(
     check_range(sampling_probability, noise_multiplier, whole("steps", steps))
     if steps == 0:
         return 0.0
+    if sampling_probability == 1:
+        return _gaussian_epsilon(noise_multiplier, steps, delta)
     # Optimistic rounding is coarser than what connects the dots.
     step = pld.from_gaussian_mechanism(
         noise_multiplier,
@@ -138,8 +152,9 @@ def least_epsilon(
         pessimistic_estimate=False,
         use_connect_dots=False,
         value_discretization_interval=discretization(noise_multiplier) / 20,
+        log_mass_truncation_bound=_rarest(delta, steps),
     )
-    return float(step.self_compose(steps).get_epsilon_for_delta(delta))
+    return tilted.lower_epsilon([(step, steps)], delta)
 
 
 def noise_multiplier_for(
@@ -235,7 +250,7 @@ def _epsilon(
     if release is not None:
         return _curve(q, sigma, (steps,), delta, accountant, release)[0]
     if accountant == "pld":
-        return float(_composed(q, sigma, steps).get_epsilon_for_delta(delta))
+        return _pld_curve(q, sigma, (steps,), delta)[0]
     return _rdp_epsilon(q, sigma, steps, delta, accountant)
 
 
@@ -249,15 +264,67 @@ def _curve(
     release: float | None,
 ) -> tuple[float, ...]:
     if accountant == "pld":
-        # To the interval of the steps: others do not compose with them.
-        first = release and pld.from_gaussian_mechanism(
-            release, value_discretization_interval=discretization(sigma)
-        )
-        return composed_along(lambda count: _composed(q, sigma, count), steps, delta, first)
+        return _pld_curve(q, sigma, steps, delta, release)
     return tuple(
         _rdp_epsilon(q, sigma, count, delta, accountant, release) if count or release else 0.0
         for count in steps
     )
+
+
+def _pld_curve(
+    q: float, sigma: float, steps: tuple[int, ...], delta: float, release: float | None = None
+) -> tuple[float, ...]:
+    plain = [count for count in steps if delta >= _FAR_ABOVE * tilted.error_of(count + 1)]
+    # To the interval of the steps: others do not compose with them.
+    first = release and pld.from_gaussian_mechanism(
+        release, value_discretization_interval=discretization(sigma)
+    )
+    curve = composed_along(lambda count: _composed(q, sigma, count), plain, delta, first)
+    found = dict(zip(plain, curve, strict=True))
+    return tuple(
+        _least_proven(found.get(count), q, sigma, count, delta, release) for count in steps
+    )
+
+
+def _least_proven(
+    plain: float | None, q: float, sigma: float, steps: int, delta: float, release: float | None
+) -> float:
+    """Return the least epsilon that is proven, where plain composition gives this one or none."""
+    if not steps and not release:
+        return 0.0
+    if q == 1 or not steps:
+        exact = _gaussian_epsilon(sigma, steps, delta, release)
+        return exact if plain is None or plain > _COARSE * exact else plain
+    if plain is None or math.isinf(plain):  # as it may be with next to no noise at any delta
+        plain = _tilted_epsilon(q, sigma, steps, delta, release)
+    return min(plain, _rdp_epsilon(q, sigma, steps, delta, "rdp", release))
+
+
+def _gaussian_epsilon(
+    sigma: float, steps: int, delta: float, release: float | None = None
+) -> float:
+    """Return the epsilon of steps without sampling, and of a release before them, exactly."""
+    mu = math.hypot(math.sqrt(steps) / sigma, 1 / release if release else 0.0)
+    return float(dp_accounting.get_epsilon_gaussian(1 / mu, delta))
+
+
+def _tilted_epsilon(
+    q: float, sigma: float, steps: int, delta: float, release: float | None
+) -> float:
+    """Return what composed losses prove at a delta too small for plain composition."""
+    grid = {
+        "value_discretization_interval": discretization(sigma),
+        "log_mass_truncation_bound": _rarest(delta, steps),
+    }
+    parts = [(pld.from_gaussian_mechanism(sigma, sampling_prob=q, **grid), steps)]
+    if release:
+        parts.append((pld.from_gaussian_mechanism(release, **grid), 1))
+    return tilted.upper_epsilon(parts, delta)
+
+
+def _rarest(delta: float, steps: int) -> float:
+    """Return the logarithm of a probability that over all steps adds nothing to delta."""
+    return max(min(math.log(delta) - math.log(steps) - 20, -50.0), _RAREST)
 
 
 def composed_along(
