@@ -27,7 +27,6 @@ from dpstudy.gradients.layers import (
     examples_in,
     names_of,
     replaced_in,
-    tap,
 )
 
 if TYPE_CHECKING:
@@ -102,9 +101,6 @@ def why_rows_are_no_examples(
     examples = examples_in(images)
     if examples == 1:
         return None
-
-    # Layers as a user wrote them have no hooks.
-    graph = nnx.graphdef(tap(nnx.merge(graph, params, *rest, copy=True)))
 
     def run(data: Any, held: Any) -> Any:
         return at_layers(graph, losses, held[0], *data, *held[1:])

@@ -84,6 +84,11 @@ def clip_layers(
     """
     for path, layer in nnx.iter_modules(network):
         name = ".".join(map(str, path)) or type(layer).__name__
+        half = [
+            x for x in (getattr(layer, "dtype", None), getattr(layer, "param_dtype", None)) if x
+        ]
+        if any(jnp.finfo(of).bits < 32 for of in half):
+            raise ValueError(f"layer {name} has half precision, which rounds beyond the bound")
         own = {key for key, value in vars(layer).items() if isinstance(value, nnx.Param)}
         if isinstance(layer, nnx.Conv):
             if isinstance(layer.padding, str) and layer.padding not in ("SAME", "VALID"):

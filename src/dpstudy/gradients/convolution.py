@@ -155,6 +155,7 @@ def _columns_of_blocks(images: Float[Array, "batch h w c"], window: Window) -> A
 def _once(function: Callable[[Array], Array], x: Array) -> Array:
     # No operation is fused with what is inside a conditional, and the compiler cannot know that
     # both branches are one. Its optimization barriers do not reach this far.
+    function = jax.jit(function)  # `dependence.py` can know it.
     return jax.lax.cond(x.reshape(-1)[0] > 0, function, function, x)
 
 

@@ -42,28 +42,55 @@ class Value(NamedTuple):
     columns: tuple[Value, ...] = ()
 
 
+# Larger counts are not those of the examples in a microbatch.
+_MOST_KNOWN = 2**16
 FIXED, OF_EXAMPLES = Value(varies=False), Value(varies=True, axes=frozenset({0}))
 
 
 def follow(program: ClosedJaxpr, arguments: Sequence[Value]) -> list[Value]:
     """Return what is known of a traced program's results, from what is known of its arguments."""
-    return _follow(program.jaxpr, list(arguments))
+    return _inner(program, list(arguments))
 
 
-def _follow(program: Jaxpr, arguments: list[Value]) -> list[Value]:
-    known = dict(zip(program.invars, arguments, strict=True))
+def _inner(program: ClosedJaxpr | Jaxpr, arguments: list[Value]) -> list[Value]:
+    """Return the same of a program within another."""
+    if isinstance(program, ClosedJaxpr):
+        constants = dict(zip(program.jaxpr.constvars, map(_constant, program.consts), strict=True))
+        return _follow(program.jaxpr, arguments, constants)
+    return _follow(program, arguments, {})
+
+
+def _constant(value: Any) -> Value:
+    if isinstance(value, jax.core.Tracer) or not isinstance(value, jax.Array | np.ndarray):
+        return FIXED
+    if value.size > _MOST_KNOWN or value.dtype.kind not in "biuf":
+        return FIXED
+    known = np.asarray(value)
+    axes = (k for k in range(known.ndim) if (known == known.take([0], k)).all())
+    return Value(varies=False, axes=frozenset(axes), known=known)
+
+
+def _follow(program: Jaxpr, arguments: list[Value], constants: dict[Any, Value]) -> list[Value]:
+    known = constants | dict(zip(program.invars, arguments, strict=True))
 
     def read(atom: Any) -> Value:
         if isinstance(atom, Literal):
             value = np.asarray(atom.val) if np.ndim(atom.val) == 0 else None
             return Value(varies=False, axes=_all_axes(atom), known=value)
-        return known.get(atom, FIXED)  # Constants of the program.
+        return known.get(atom, FIXED)
 
     for equation in program.eqns:
+        if any(_is_reference(atom) for atom in (*equation.invars, *equation.outvars)):
+            # What is written to it shows wherever it is read: not followed.
+            return [Value(varies=True) for _ in program.outvars]
         rule = RULES.get(equation.primitive.name, _mixed)
         found = rule(equation, [read(atom) for atom in equation.invars])
         known |= dict(zip(equation.outvars, found, strict=True))
     return [read(atom) for atom in program.outvars]
+
+
+def _is_reference(atom: Any) -> bool:
+    return hasattr(atom.aval, "inner_aval")
 
 
 def _all_axes(atom: Any) -> frozenset[int]:
@@ -90,14 +117,12 @@ def _pointwise(equation: JaxprEqn, values: list[Value]) -> list[Value]:
     (out, *_), axes = equation.outvars, _all_axes(equation.outvars[0])
     for value, atom in zip(values, equation.invars, strict=True):
         shape = _shape(atom) or (1,) * len(_shape(out))
+        if len(shape) != len(_shape(out)):  # Numbers taken apart into bytes.
+            return _mixed(equation, values)
         repeated = {k for k in axes if shape[k] == 1 != _shape(out)[k]}
         axes &= value.axes - repeated if value.varies else value.axes | repeated
     found = _result(values, axes)._replace(known=_computed(equation, values))
     return [found] * len(equation.outvars)
-
-
-# Larger counts are not those of the examples in a microbatch.
-_MOST_KNOWN = 2**16
 
 
 def _computed(equation: JaxprEqn, values: list[Value]) -> np.ndarray | None:
@@ -176,7 +201,7 @@ def _concatenated(equation: JaxprEqn, values: list[Value]) -> list[Value]:
     if equation.params["dimension"] != len(_shape(equation.outvars[0])) - 1:
         return [found]
     widths = [_shape(atom)[-1] for atom in equation.invars]
-    if max(widths) > 1:
+    if set(widths) != {1}:
         return [found]
     return [found._replace(columns=tuple(values))]
 
@@ -205,6 +230,22 @@ def _sliced_at(equation: JaxprEqn, values: list[Value]) -> list[Value]:
         kept = set()
     axes = frozenset.intersection(array.axes, *(part.axes for part in parts))
     return [_result(values, axes & kept)]
+
+
+def _stacked(equation: JaxprEqn, values: list[Value]) -> list[Value]:
+    along = equation.params["axis"]
+    axes = frozenset.intersection(*(value.axes for value in values))
+    return [_result(values, {axis + (axis >= along) for axis in axes})]
+
+
+def _unstacked(equation: JaxprEqn, values: list[Value]) -> list[Value]:
+    kept = _without(values[0].axes, (equation.params["axis"],))
+    return [_result(values, kept) for _ in equation.outvars]
+
+
+def _tiled(equation: JaxprEqn, values: list[Value]) -> list[Value]:
+    (value,), times = values, equation.params["reps"]
+    return [_result(values, {k for k in value.axes if times[k] == 1 or not value.varies})]
 
 
 def _padded(equation: JaxprEqn, values: list[Value]) -> list[Value]:
@@ -247,6 +288,8 @@ def _windowed(equation: JaxprEqn, values: list[Value]) -> list[Value]:
         if (size, strides[axis], dilations[axis]) == (1, 1, 1) and not any(edges[axis])
     }
     full = [v.axes for v, a in zip(values, equation.invars, strict=True) if _shape(a)]
+    if any(v.varies for v, a in zip(values, equation.invars, strict=True) if not _shape(a)):
+        kept = set()  # What windows begin with.
     return [_result(values, frozenset.intersection(*full) & kept)] * len(equation.outvars)
 
 
@@ -264,11 +307,14 @@ def _windows(skipped: Sequence[int], window: Sequence[int], rank: int) -> dict[i
 
 
 def _counting(indices: Value, shape: tuple[int, ...], axis: int) -> set[int]:
-    """Return the columns that count along an axis, if all others go by the examples along it."""
+    """Return the column that counts along an axis, if all others go by the examples along it."""
     columns = indices.columns or ((indices,) if shape[-1] == 1 else ())
-    counted = {at for at, column in enumerate(columns) if _counts(column.known, shape, axis)}
-    others = (column for at, column in enumerate(columns) if at not in counted)
-    return counted if all(axis in column.axes for column in others) else set()
+    return {
+        at
+        for at, column in enumerate(columns)
+        if _counts(column.known, shape, axis)
+        and all(axis in other.axes for k, other in enumerate(columns) if k != at)
+    }
 
 
 def _counts(known: np.ndarray | None, shape: tuple[int, ...], axis: int) -> bool:
@@ -294,7 +340,9 @@ def _gathered(equation: JaxprEqn, values: list[Value]) -> list[Value]:
         if axis in indices.axes and (of <= array.axes if of else not array.varies):
             kept.add(place)
         counted = {numbers.start_index_map[c] for c in _counting(indices, at, axis)}
-        if counted & array.axes & set(numbers.collapsed_slice_dims):
+        # A count of fewer than there are would tell rows apart by their place.
+        counted = {k for k in counted - of if before[k] == at[axis]}
+        if counted & array.axes & set(numbers.collapsed_slice_dims) and axis not in paired:
             kept.add(place)
     if not indices.varies:
         kept |= {windows[k] for k in array.axes & set(windows) if sizes[k] == before[k]}
@@ -317,6 +365,7 @@ def _scattered(equation: JaxprEqn, values: list[Value]) -> list[Value]:
         if axis in paired and axis in indices.axes:
             kept.add(paired[axis])
         counted = {numbers.scatter_dims_to_operand_dims[c] for c in _counting(indices, at, axis)}
+        counted = {k for k in counted if before[k] == at[axis] and axis not in paired}
         kept |= counted & set(numbers.inserted_window_dims)
     if not indices.varies:
         kept |= {k for k, w in windows.items() if w in updates.axes and new[w] == before[k]}
@@ -331,10 +380,6 @@ def _met(one: list[Value], other: list[Value]) -> list[Value]:
     return [Value(a.varies or b.varies, a.axes & b.axes) for a, b in zip(one, other, strict=True)]
 
 
-def _inner(program: Any, values: list[Value]) -> list[Value]:
-    return _follow(getattr(program, "jaxpr", program), values)
-
-
 def _called(equation: JaxprEqn, values: list[Value]) -> list[Value]:
     names = ("jaxpr", "call_jaxpr", "fun_jaxpr")
     program = next(equation.params[name] for name in names if name in equation.params)
@@ -344,11 +389,20 @@ def _called(equation: JaxprEqn, values: list[Value]) -> list[Value]:
 def _branched(equation: JaxprEqn, values: list[Value]) -> list[Value]:
     (index, *rest), (first, *others) = values, equation.params["branches"]
     found = _inner(first, rest)
-    if all(str(other) == str(first) and not other.consts for other in others):
+    if all(_same(first, other) for other in others):
         return found  # Whichever is taken.
     for other in others:
         found = _met(found, _inner(other, rest))
     return [Value(varies=True) for _ in found] if index.varies else found
+
+
+def _same(one: ClosedJaxpr, other: ClosedJaxpr) -> bool:
+    """Whether two branches are calls of one compiled function, as in `convolution.gather`.
+
+    That two programs are printed alike says nothing of what they close over.
+    """
+    calls = [branch.eqns[0].params.get("jaxpr") for branch in (one, other) if len(branch.eqns) == 1]
+    return len(calls) == 2 and calls[0] is calls[1] is not None and str(one) == str(other)
 
 
 def _settled(step: Callable[[list[Value]], list[Value]], start: list[Value]) -> list[Value]:
@@ -430,12 +484,15 @@ RULES: dict[str, Rule] = {
     "rev": _along("dimensions"),
     "scan": _scanned,
     "scatter": _scattered,
-    "scatter-add": _scattered,
+    **dict.fromkeys(("scatter-add", "scatter-max", "scatter-min", "scatter-mul"), _scattered),
     "slice": _sliced,
     "sort": _along("dimension"),
     "split": _along("axis"),
     "squeeze": _squeezed,
+    "stack": _stacked,
+    "tile": _tiled,
     "top_k": _top,
     "transpose": _transpose,
+    "unstack": _unstacked,
     "while": _looped,
 }

@@ -51,6 +51,15 @@ def blanked(gradients: LayerGradients, kept: Bool[Array, "batch"]) -> LayerGradi
     return dataclasses.replace(gradients, **jax.tree.map(blank, arrays))
 
 
+def squared(rows: Float[Array, "batch n"]) -> Float[Array, "batch"]:
+    """Return at least each row's squared l2 norm, to multiply with another.
+
+    Squares below the type's least number are lost: of a row of them, times a very long one, there
+    would be nothing left.
+    """
+    return jnp.sum(rows**2, axis=1) + rows.shape[1] * jnp.finfo(rows.dtype).tiny
+
+
 @dataclass(frozen=True)
 class DenseGradients:
     """x g^T for each example: its norm is |x| |g|, and the weighted sum is one product."""
@@ -61,8 +70,8 @@ class DenseGradients:
 
     def squared_norms(self) -> Float[Array, "batch"]:
         """See `LayerGradients`."""
-        inputs = jnp.sum(self.inputs**2, axis=1) + float(self.use_bias)
-        return inputs * jnp.sum(self.outputs**2, axis=1)
+        inputs = squared(self.inputs) + float(self.use_bias)
+        return inputs * squared(self.outputs)
 
     def weighted_sum(self, weights: Float[Array, "batch"]) -> dict[str, Array]:
         """See `LayerGradients`."""
@@ -151,9 +160,13 @@ class ConvByGram:
         """See `LayerGradients`."""
         added = jnp.einsum("bpo,bqo->bpq", self.added, self.added)
         seen = jnp.einsum("bpk,bqk->bpq", self.seen, self.seen)
-        positions = (jnp.diagonal(matrix, axis1=1, axis2=2) for matrix in (added, seen))
-        largest = jnp.sum(jnp.sqrt(math.prod(positions)), axis=1)  # If all of them were aligned.
-        norms = jnp.sum(added * seen, axis=(1, 2)) + ROUNDING * largest**2
+        # If all positions were aligned, and so with the squares that are too small for the type.
+        by_position = [jnp.diagonal(matrix, axis1=1, axis2=2) for matrix in (added, seen)]
+        largest = jnp.sum(jnp.sqrt(math.prod(by_position)), axis=1) ** 2
+        lost = [x.shape[2] * jnp.finfo(x.dtype).tiny for x in (self.added, self.seen)]
+        at_most = (square + least for square, least in zip(by_position, lost, strict=True))
+        with_lost = jnp.sum(jnp.sqrt(math.prod(at_most)), axis=1) ** 2
+        norms = jnp.sum(added * seen, axis=(1, 2)) + ROUNDING * largest + (with_lost - largest)
         return norms if self.bias is None else norms + jnp.sum(self.bias**2, axis=1)
 
     def weighted_sum(self, weights: Float[Array, "batch"]) -> dict[str, Array]:

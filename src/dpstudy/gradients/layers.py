@@ -128,9 +128,10 @@ def examples_in(arrays: Any) -> int:
     Raises:
         ValueError: arrays differ in it, or have no axis of examples.
     """
-    counts = {array.shape[0] if array.ndim else None for array in jax.tree.leaves(arrays)}
-    if len(counts) != 1 or None in counts:
-        shapes = ", ".join(str(array.shape) for array in jax.tree.leaves(arrays))
+    shapes = [jnp.shape(array) for array in jax.tree.leaves(arrays)]
+    counts = {shape[0] if shape else 0 for shape in shapes}
+    if len(counts) != 1 or 0 in counts:
+        shapes = ", ".join(map(str, shapes))
         raise ValueError(f"arrays of as many examples are wanted, examples first, got {shapes}")
     return counts.pop()
 

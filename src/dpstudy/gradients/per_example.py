@@ -152,11 +152,12 @@ def _gradients(
 
 def check_losses(found: Any, examples: int) -> None:
     """Raise ValueError unless losses are of a shape that has one an example."""
-    if getattr(found, "shape", None) != (examples,):
-        got = ", ".join(str(one.shape) for one in jax.tree.leaves(found))
+    real = jnp.issubdtype(getattr(found, "dtype", None), jnp.floating)
+    if getattr(found, "shape", None) != (examples,) or not real:
+        got = ", ".join(f"{one.dtype}{list(one.shape)}" for one in jax.tree.leaves(found))
         raise ValueError(
-            f"one loss an example is wanted, of shape ({examples},) for {examples} examples, got "
-            f"{got}"
+            f"one loss an example is wanted, an array of numbers of shape ({examples},), got "
+            f"{type(found).__name__} of {got}"
         )
 
 

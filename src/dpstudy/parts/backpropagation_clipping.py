@@ -42,7 +42,7 @@ class _Clips(Mechanism):
     def sum(self, batch: Microbatch, mask: Float[Array, "batch"]) -> tuple[nnx.State, Seen]:
         """See `Mechanism`. Norms are not seen: they would cost the per-example gradients."""
         clipped = batch._replace(losses=self._clipping(batch))
-        if reason := clipped.why_rows_are_no_examples():
+        if reason := batch.why_not_by_rules():
             raise ValueError(f"{reason}, which the bound does not cover")
 
         def summed(params: nnx.State) -> tuple[Array, Array]:

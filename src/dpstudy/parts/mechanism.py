@@ -18,7 +18,7 @@ from flax import nnx
 from jax.flatten_util import ravel_pytree
 
 from dpstudy.gradients import applicability, per_example
-from dpstudy.gradients.layers import examples_in, summed_in
+from dpstudy.gradients.layers import examples_in, summed_in, tap
 from dpstudy.parts.part import Part, part, positive
 
 if TYPE_CHECKING:
@@ -100,9 +100,13 @@ class Microbatch(NamedTuple):
         """Return the loss and the gradient of each example; see `per_example.gradients`."""
         return per_example.gradients(*self[:-1], *self.rest)
 
-    def why_rows_are_no_examples(self) -> str | None:
-        """Return where examples may be mixed; see `applicability.why_rows_are_no_examples`."""
-        return applicability.why_rows_are_no_examples(*self[:-1], *self.rest)
+    def why_not_by_rules(self) -> str | None:
+        """Return what a layer does beside what its rule says, or where examples may be mixed.
+
+        None if nowhere; see `applicability.why_not_by_rules`.
+        """
+        graph = nnx.graphdef(tap(self.network(self.params, copy=True)))
+        return applicability.why_not_by_rules(graph, *self[1:-1], *self.rest)
 
     def network(self, params: nnx.State, *, copy: bool = False) -> nnx.Module:
         """Return the network with these parameters; a copy may be changed."""

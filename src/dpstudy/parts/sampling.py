@@ -141,10 +141,12 @@ def poisson(key: Array, examples: int, batch: int, capacity: int | None = None) 
         capacity: the room for drawn examples; by default, `capacity_for` the batch.
 
     Raises:
-        ValueError: a batch below 1, or of more than there are.
+        ValueError: a batch below 1, or of more than there are; no room.
     """
     _check(examples, batch)
     capacity = capacity_for(examples, batch) if capacity is None else capacity
+    if capacity < 1:
+        raise ValueError(f"capacity must be at least 1, got {capacity}")
     probability = batch / examples
     # By 23 bits an example is kept with up to 2^-23 more than that: more than ε is stated for.
     mode = "low" if probability >= _SMALL else "high"

@@ -48,7 +48,7 @@ def over_examples(
     size = min(microbatch, -(-len(draw.indices) // abreast))
     indices = jnp.pad(draw.indices, (0, -len(draw.indices) % (size * abreast)))
     # Gathered once, as stored: inside the loop XLA would gather anew for each use of an example.
-    batch = jax.tree.map(lambda array: array[indices], arrays)
+    batch = jax.tree.map(lambda array: jnp.asarray(array)[indices], arrays)
 
     def add(index: Array, so_far: Any) -> Any:
         starts = [(index * abreast + beside) * size for beside in range(abreast)]
@@ -65,4 +65,5 @@ def over_examples(
     # Beyond the last example JAX would take that one, as often as is asked for.
     real = jnp.arange(len(draw.indices)) < draw.count
     beyond = jnp.any(real & ((draw.indices < 0) | (draw.indices >= examples)))
+    beyond |= draw.count > len(draw.indices)
     return jax.tree.map(lambda leaf: jnp.where(beyond, jnp.nan, leaf), total)

@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from dpstudy.parts.sampling import Draw
 
 
-# The square of a gradient far shorter than this is 0 in float32, whatever its norm.
-LEAST_CLIP = 1e-12
+# Far shorter gradients have a square of 0 in float32, longer ones one of infinity.
+LEAST_CLIP, MOST_CLIP = 1e-12, 1e18
 
 
 # Equal only to itself: jax.jit remembers it, and the arrays that it holds cannot be hashed.
@@ -162,7 +162,7 @@ def private_gradient(
     This is checked: a model with any other layer that has parameters, weights used twice, a penalty
     on weights, or examples that may be mixed falls back to `jax.vmap(jax.grad(...))`, and says so
     once. There each example is a batch of one: batch statistics are its own, and so is a
-    contrastive loss.
+    contrastive loss, and `len(x)` is 1: by the rules it is the microbatch.
 
     What a model holds besides its `nnx.Param`, such as the averages of batch normalisation in
     evaluation, is not trained. A model that changes such a variable in its forward pass is refused;
@@ -182,16 +182,23 @@ def private_gradient(
 
     Raises:
         ValueError: a clipping norm that is not finite and positive, or too small to be squared, a
-            microbatch below 1, or a parameter that is not real.
+            microbatch below 1, a mesh whose devices do not share examples, no parameters, or one
+            that is not real.
     """
     if not math.isfinite(clip_norm):
         raise ValueError(f"clip_norm must be finite, got {clip_norm}")
     if clip_norm <= 0:
         raise ValueError(f"clip_norm must be > 0, got {clip_norm}")
-    if clip_norm < LEAST_CLIP:
-        raise ValueError(f"clip_norm must be at least {LEAST_CLIP:g}, got {clip_norm}")
+    if not LEAST_CLIP <= clip_norm <= MOST_CLIP:
+        raise ValueError(f"clip_norm must be from {LEAST_CLIP:g} to {MOST_CLIP:g}, got {clip_norm}")
+    if not isinstance(microbatch, int) or isinstance(microbatch, bool):
+        raise ValueError(f"microbatch must be a whole number, got {microbatch!r}")
+    if mesh is not None and mesh.shape.get(devices.EXAMPLES) != mesh.size:
+        raise ValueError("the mesh must have all devices share examples: devices.mesh_for(1)")
     if microbatch < 1:
         raise ValueError(f"microbatch must be at least 1, got {microbatch}")
     graph, params, rest = nnx.split(layers.tap(model), nnx.Param, ...)
     layers.summed_in(params)
+    if not jax.tree.leaves(params):
+        raise ValueError("the model has no parameters (nnx.Param)")
     return PrivateGradient(graph, losses, FlatClipping(clip_norm), microbatch, mesh, rest), params
