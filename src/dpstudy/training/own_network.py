@@ -69,7 +69,8 @@ class PrivateGradient:
 
         It is NaN if the draw overflowed, or is of examples that are not there. An example whose
         gradient is not finite counts as 0, and a `NotFiniteWarning` after the step says how many
-        did. The warning is not private.
+        did. The warning is not private. Where parameters have half precision, an optimizer with a
+        state is to be initialised with float32 copies of them.
 
         Args:
             params: the network's parameters.
