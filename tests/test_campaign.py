@@ -449,6 +449,19 @@ def test_a_run_that_diverged_and_whose_result_was_lost_is_stored_after_all(stopp
     assert_same_training(stored(stopped)[DIVERGED.identity], result)
 
 
+def test_runs_that_another_process_stores_meanwhile_are_already_there(tmp_path):
+    mine, other = seeds(2)
+    elsewhere = tmp_path / "elsewhere"
+    campaign.train_missing([other], elsewhere)
+
+    def bring_in(progress):
+        for path in elsewhere.glob("*.json"):
+            (tmp_path / path.name).write_bytes(path.read_bytes())
+
+    outcome = campaign.train_missing([mine, other], tmp_path, report=bring_in, most=1)
+    assert (len(outcome.stored), outcome.already, outcome.unfinished) == (1, 1, 0)
+
+
 def test_a_stopped_cohort_goes_on_whole_for_one_of_its_runs(tmp_path):
     mine, other = seeds(2)
     with pytest.raises(KeyboardInterrupt):

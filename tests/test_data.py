@@ -76,6 +76,7 @@ class Home:
 
     def __init__(self):
         self.files, self.cut, self.headers, self.asked = {}, set(), {}, []
+        self.slow, self.enough = set(), threading.Event()
         home = self
 
         class Handler(http.server.BaseHTTPRequestHandler):
@@ -90,7 +91,11 @@ class Home:
                 for key, value in home.headers.items():
                     self.send_header(key, value)
                 self.end_headers()
-                self.wfile.write(body[: len(body) // 2] if self.path in home.cut else body)
+                half = self.path in home.cut | home.slow
+                self.wfile.write(body[: len(body) // 2] if half else body)
+                if self.path in home.slow:
+                    self.wfile.flush()
+                    home.enough.wait(20)
 
             def log_message(self, *args):
                 pass
@@ -532,6 +537,14 @@ def test_download(mnist, home, cache, capfd):
     assert_is(data.load("mnist", download=False), mnist)
     assert data.fetch("mnist") == cache / "mnist"
     assert len(home.asked) == 4
+
+
+def test_a_download_that_drips_is_given_up(mnist, home, monkeypatch):
+    monkeypatch.setattr(files, "_PATIENCE", 0.5)
+    home.slow = set(home.files)
+    with pytest.raises(files.DataError, match=r"too slow, less than 8,192 bytes in 0\.5 seconds"):
+        data.load("mnist")
+    home.enough.set()
 
 
 def test_download_from_a_server_that_unzips(mnist, home):

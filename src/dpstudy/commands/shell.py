@@ -6,6 +6,7 @@ import contextlib
 import io
 import os
 import sys
+import traceback
 from typing import Any
 
 import click
@@ -29,6 +30,8 @@ class Group(click.Group):
             elif isinstance(stream, io.TextIOWrapper):
                 stream.reconfigure(errors="replace")  # not every terminal knows Greek
         stopping.begin()
+        # Where an error is from tells what kind it is.
+        os.environ.setdefault("JAX_TRACEBACK_FILTERING", "off")
         try:
             return self.main(*args, **options)
         finally:
@@ -60,9 +63,10 @@ class Group(click.Group):
             if isinstance(error, MemoryError) or "RESOURCE_EXHAUSTED" in str(error):
                 complain("there is not the memory for this")
                 sys.exit(EXIT_MISTAKE)
-            if not (isinstance(error, RuntimeError) and "initialize backend" in str(error)):
+            if not _of_backend(error):
                 raise
-            complain(f"JAX_PLATFORMS is {os.environ.get('JAX_PLATFORMS')}: {one_line(error)}")
+            why = one_line(error) or "it has no such device"
+            complain(f"JAX does not start{_asked_for()}: {why}")
             sys.exit(EXIT_MISTAKE)
         sys.exit(code)
 
@@ -80,6 +84,19 @@ class Group(click.Group):
                 f"unknown command {args[0]!r}; one of: {', '.join(self.list_commands(context))}"
             )
         return super().resolve_command(context, args)
+
+
+def _of_backend(error: Exception) -> bool:
+    """Whether an error is of the devices that JAX starts on, which has types of all kinds."""
+    files = [frame.filename for frame in traceback.extract_tb(error.__traceback__)]
+    return "initialize backend" in str(error) or files[-1].endswith("xla_bridge.py")
+
+
+def _asked_for() -> str:
+    """Return what the environment asks JAX to start on, in words."""
+    names = ("JAX_PLATFORMS", "JAX_PLATFORM_NAME")
+    asked = [f"{name}={os.environ[name]}" for name in names if os.environ.get(name)]
+    return f" with {' and '.join(asked)}" if asked else ""
 
 
 def one_line(error: Exception) -> str:

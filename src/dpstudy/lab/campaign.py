@@ -39,7 +39,7 @@ class Outcome:
 
     Attributes:
         stored: the results of this campaign.
-        already: how many runs were stored before.
+        already: how many runs were stored before, or by another process meanwhile.
         unfinished: how many the time budget did not reach, or stopped at an epoch.
     """
 
@@ -142,7 +142,6 @@ class Campaign:
         for run in self._missing():
             run.check_accountable()
         self._stored: list[Result] = []
-        self._already = len(self._wanted.keys() & self._held)
 
     def cohorts(self, most: int | None) -> Iterator[list[Run]]:
         """Yield the runs to train next, together, until all that are missing had their turn."""
@@ -203,7 +202,9 @@ class Campaign:
 
     def outcome(self) -> Outcome:
         """Return what became of the runs."""
-        return Outcome(self._stored, self._already, len(self._wanted.keys() - self._held))
+        held = self._wanted.keys() & self._held
+        mine = {result.run.identity for result in self._stored}
+        return Outcome(self._stored, len(held - mine), len(self._wanted.keys() - held))
 
 
 def next_cohort(waiting: Sequence[Run], folder: Path, most: int | None = None) -> list[Run]:

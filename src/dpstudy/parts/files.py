@@ -15,6 +15,7 @@ import os
 import sys
 import tarfile
 import tempfile
+import threading
 import uuid
 import zlib
 from collections import Counter
@@ -260,6 +261,10 @@ def _from_home(source: Source, home: str) -> list[bytes]:
     return _checked(source, raw, shown)
 
 
+# A download that brings less than a chunk in so many seconds is given up.
+_CHUNK, _PATIENCE = 2**13, 40
+
+
 class _Received(io.BytesIO):
     """Takes in a download, up to a limit."""
 
@@ -279,19 +284,33 @@ def _get(url: str, most: int) -> bytes:
         from tqdm import tqdm
     except ImportError as error:
         raise DataError("downloads need the packages pooch and tqdm") from error
-    received = _Received(most)
+    received, failed = _Received(most), []
     # A bar of our own, to name what it counts and to end its line if the download fails. pooch sets
     # the total, but first asks for the bar's truth, which without one is an error.
     with tqdm(desc=url.rpartition("/")[2], total=1, unit="B", unit_scale=True) as bar:
-        downloader = pooch.HTTPDownloader(progressbar=bar, chunk_size=2**16)
-        try:
-            downloader(url, received, None)
-        except OSError as error:  # every exception of requests is one
-            if error.errno == errno.EFBIG:
-                raise DataError(f"{url}: {brief(error)}") from error
-            response = getattr(error, "response", None)
-            status = "" if response is None else f" {response.status_code}"
-            raise DataError(f"{url}: {type(error).__name__}{status}") from error
+        downloader = pooch.HTTPDownloader(progressbar=bar, chunk_size=_CHUNK)
+
+        def download() -> None:
+            try:
+                downloader(url, received, None)
+            except OSError as error:  # every exception of requests is one
+                failed.append(error)
+
+        # In a thread: a server that sends a byte a second is never late by the socket's timeout.
+        work = threading.Thread(target=download, daemon=True)
+        work.start()
+        had = -1
+        while work.is_alive() and received.tell() > had:
+            had = received.tell()
+            work.join(_PATIENCE)
+        if work.is_alive():
+            raise DataError(f"{url}: too slow, less than {_CHUNK:,} bytes in {_PATIENCE} seconds")
+    for error in failed:
+        if error.errno == errno.EFBIG:
+            raise DataError(f"{url}: {brief(error)}") from error
+        response = getattr(error, "response", None)
+        status = "" if response is None else f" {response.status_code}"
+        raise DataError(f"{url}: {type(error).__name__}{status}") from error
     return received.getvalue()
 
 
