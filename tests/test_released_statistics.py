@@ -26,7 +26,9 @@ def features(count=1_500, seed=0):
 
 
 examples = arrays.arrays(
-    np.float16, (2, 4, 3), elements=st.floats(-200, 200, width=16, allow_subnormal=False)
+    np.float16,
+    (2, 4, 3),
+    elements=st.floats(-200, 200, width=16, allow_subnormal=False) | st.floats(width=16),
 )
 
 
@@ -38,6 +40,15 @@ def test_an_example_more_moves_each_sum_by_at_most_its_bound(one):
     after = released.bounded_sums(np.concatenate([few, one[None]]), BOUNDS)
     for old, new, bound in zip(before, after, BOUNDS, strict=True):
         assert np.linalg.norm(new - old) <= bound * (1 + 1e-9)
+
+
+@settings(max_examples=100)
+@given(one=arrays.arrays(np.float16, 6, elements=st.floats(width=16)))
+def test_an_example_more_moves_the_sum_of_a_mean_by_at_most_one(one):
+    few = np.float16(np.random.default_rng(0).normal(size=(9, 6)))
+    before, after = few, np.concatenate([few, one[None]])
+    sums = [len(some) * released.release_mean(some, 2.0, 0) for some in (before, after)]
+    assert np.linalg.norm(sums[1] - sums[0]) <= 1 + 1e-9
 
 
 def test_the_sensitivity_is_attained():
