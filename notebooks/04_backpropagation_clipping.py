@@ -82,7 +82,7 @@ graph, params = nnx.split(
 
 def loss(params, x):
     layer = nnx.merge(graph, params)
-    clip_layers(layer, input_bound=1.0, upstream_bound=0.5)
+    clip_layers(layer, 1.0, 0.5, examples=len(x))
     return jnp.sum((layer(x) - 3) ** 2)
 
 
