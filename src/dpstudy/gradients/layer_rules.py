@@ -57,7 +57,8 @@ def squared(rows: Float[Array, "batch n"]) -> Float[Array, "batch"]:
     Squares below the type's least number are lost: of a row of them, times a very long one, there
     would be nothing left.
     """
-    return jnp.sum(rows**2, axis=1) + rows.shape[1] * jnp.finfo(rows.dtype).tiny
+    lost = rows.shape[1] * jnp.finfo(rows.dtype).tiny
+    return jnp.sum(rows**2, axis=1) + jnp.where(jnp.any(rows != 0, axis=1), lost, 0.0)
 
 
 @dataclass(frozen=True)
