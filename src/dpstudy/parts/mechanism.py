@@ -198,7 +198,7 @@ class ByNorm(Bounded):
         each, gradients = batch.gradients()
         norms = gradients.norms()
         total = gradients.weighted_sum(
-            jnp.where(counted(mask, norms), self.coefficients(norms), 0.0)
+            jnp.where(counted(mask, norms), mask * self.coefficients(norms), 0.0)
         )
         return total, Seen.of(mask, each, norms, norms > self.clip_norm)
 
@@ -272,7 +272,7 @@ def counted(mask: Float[Array, "batch"], norms: Float[Array, "batch"]) -> Bool[A
 
     One that is not finite would show in the sum with certainty, whatever the noise.
     """
-    return (mask > 0) & jnp.isfinite(norms)
+    return (mask != 0) & jnp.isfinite(norms)
 
 
 def clip_coefficients(norms: Float[Array, "batch"], clip_norm: Scalar) -> Float[Array, "batch"]:

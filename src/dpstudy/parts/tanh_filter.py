@@ -39,7 +39,7 @@ class _Filter(Mechanism):
         each, gradients = batch.gradients()
         filtered = gradients.changed(lambda g: jnp.tanh(g / self.active_range))
         norms = filtered.norms()
-        factors = jnp.where(counted(mask, norms), self.coefficients(norms), 0.0)
+        factors = jnp.where(counted(mask, norms), mask * self.coefficients(norms), 0.0)
         total = filtered.weighted_sum(factors)
         return total, Seen.of(mask, each, norms, norms > 1)
 
