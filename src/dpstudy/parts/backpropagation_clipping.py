@@ -47,7 +47,7 @@ class _Clips(Mechanism):
 
         def summed(params: nnx.State) -> tuple[Array, Array]:
             each = clipped.losses_of(clipped.network(params, copy=True))
-            return jnp.vdot(mask, jnp.where(mask > 0, each, 0)), each
+            return jnp.vdot(mask, jnp.where(mask != 0, each, 0)), each
 
         total, each = jax.grad(summed, has_aux=True)(batch.params)
         return total, Seen.of_losses(mask, each)

@@ -44,6 +44,9 @@ class PerLayerClipping(Bounded):
         whole = jnp.linalg.norm(by_layer, axis=0)
         counts = counted(mask, whole)
         total = gradients.weighted_sum_by_layer(
-            {p: jnp.where(counts, clip_coefficients(norm, bound), 0.0) for p, norm in norms.items()}
+            {
+                p: jnp.where(counts, mask * clip_coefficients(norm, bound), 0.0)
+                for p, norm in norms.items()
+            }
         )
         return total, Seen.of(mask, each, whole, by_layer.max(axis=0) > bound)
