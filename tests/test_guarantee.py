@@ -237,6 +237,24 @@ def test_so_it_does_whatever_the_mechanism(name, odd):
         assert int(seen.not_finite) == expected or odd == 1e19
 
 
+@pytest.mark.parametrize("name", sorted(MECHANISMS.keys() - {"clips inside"}))
+def test_a_mask_may_weigh_examples(name):
+    """As in an audit, of mechanisms that bound examples one by one. Clips inside see the weight."""
+    mechanism, _ = MECHANISMS[name]
+    graph, params = nnx.split(Small(nnx.Rngs(0)), nnx.Param)
+    x = jnp.asarray(np.random.default_rng(0).normal(size=(3, 4, 4, 1)), jnp.float32)
+
+    @oracles.quick_jit
+    def summed(mask):
+        batch = Microbatch(graph, cross_entropy, params, x, jnp.arange(3))
+        return mechanism.sum(batch, mask)[0]
+
+    weights = np.float32([0.25, -2.0, 0.0])
+    each = [flat(summed(jnp.zeros(3).at[k].set(1))) for k in range(3)]
+    expected = np.tensordot(weights, np.stack(each), 1)
+    np.testing.assert_allclose(flat(summed(weights)), expected, rtol=1e-4, atol=1e-6)
+
+
 @pytest.mark.parametrize(
     ("network", "shape", "words"),
     [
