@@ -11,6 +11,7 @@ proportion to the noise; the recipe's as in its own search, whose runs these are
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 
 from dpstudy.lab.noise import at_epsilon
@@ -20,6 +21,7 @@ from dpstudy.papers.across.recipe import recipe
 from dpstudy.papers.losing_less.experiments import COMPOSITE
 from dpstudy.parts.activation import TANH, Relu, Tempered
 from dpstudy.parts.backpropagation_clipping import BackpropagationClipping
+from dpstudy.parts.composite_loss import Composite
 from dpstudy.parts.dataset import Images
 from dpstudy.parts.feature_networks import ScatteringLinearMnist, ScatteringMnist
 from dpstudy.parts.mechanism import AutomaticClipping, FlatClipping, Mechanism
@@ -75,14 +77,21 @@ def on_scattering(dataset: str, linear: bool) -> Run:
 RECIPE = "recipe, exponent 0.4"
 
 
+def turn_alone(loss: Composite) -> Composite:
+    """Return the part of the composite loss that turns from squared error to cross-entropy."""
+    return replace(loss, focusing=0.0, penalised=False)
+
+
 def methods(dataset: str) -> dict[str, Run]:
     """Return every method on a dataset, before its rate is searched."""
     plain, inside = end_to_end(dataset), clipped_inside(dataset)
+    composite = COMPOSITE[dataset]
     return {
         "relu": vary(plain, activation=Relu()),
         "tanh": plain,
         "best tempered sigmoid": vary(plain, activation=BEST_TEMPERED[dataset]),
-        "composite loss": vary(plain, loss=COMPOSITE[dataset]),
+        "composite loss": vary(plain, loss=composite),
+        "squared error, then cross-entropy": vary(plain, loss=turn_alone(composite)),
         "clips inside backpropagation, Adam": vary(inside, optimizer=Adam(0.0025)),
         "clips inside backpropagation, SGD": inside,
         "tanh filter, then clipped": end_to_end(dataset, FILTER),

@@ -11,13 +11,14 @@ from dpstudy.ledger.claim import Claim, moment, propositions, stated
 from dpstudy.ledger.evidence import Runs
 from dpstudy.ledger.quantity import GRADIENT_NORM_FALLS, LATE_GROWTH, UNREST
 from dpstudy.ledger.rules import Difference, Untested
-from dpstudy.papers.tanh_filter.experiments import CIFAR_10, FIGURES
+from dpstudy.papers.tanh_filter.experiments import CIFAR_10, FIGURES, OWN_RATES
 from dpstudy.papers.tanh_filter.propositions import sensitivity
 
 RULED = moment("2026-11-24 23:18")
 # What the paper says of stability and norms, and then of curves: ruled after the runs.
 RULED_AFTER = moment("2026-11-26 15:50")
 RULED_OF_CURVES = moment("2026-11-27 15:50")
+RULED_OF_RATES = moment("2026-11-28 14:20")  # before its runs
 SETTINGS = "In the tutorial's settings, since the paper prints neither network, rate nor epochs."
 
 
@@ -50,6 +51,19 @@ _TRAINING = (
         RULED,
         headline=True,
         remark=SETTINGS,
+    ),
+    Claim(
+        "tanh-filter-better-at-own-rates",
+        "Section IV, Figure 3",
+        "With the same noise, the filter is more accurate than DP-SGD, each at its own best rate.",
+        {
+            "cifar-10": Difference(
+                Runs(OWN_RATES, "range 1, own rate"), Runs(OWN_RATES, "DP-SGD, own rate")
+            )
+        },
+        RULED_OF_RATES,
+        headline=True,
+        remark="Chosen on held-out training examples, of three rates or more.",
     ),
     Claim(
         "tanh-filter-range",
