@@ -15,10 +15,10 @@
 # # What the four papers prove
 #
 # **In short.** Five mistakes make an ε untrue. 46 statements of the four papers, their code and
-# their accountants were searched for counterexamples: 29 hold, and 17 fail as printed or as used.
-# Of 13 more, asked here about what the papers leave out, 6 hold. Those that fail have a corrected
-# form that survives the search, but for one: what the second correction of the code of
-# backpropagation clipping aims at.
+# their accountants were searched for counterexamples: 29 hold, and 17 fail as printed or as used, 6
+# of these by a slip in print on which their paper does not build. Of 13 more, asked here about what
+# the papers leave out, 6 hold. Those that fail have a corrected form that survives the search, but
+# for one: what the second correction of the code of backpropagation clipping aims at.
 #
 # - The largest factor is in code: backpropagation clipping as published divides the sensitivity,
 #   but not the clip, by the batch size, so that its noise is 4,096 times too small. The tanh
@@ -283,7 +283,7 @@ print(chapter.verdicts_in_words(profile))
 # comes to rest is not proven.
 # :::
 #
-# :::{dropdown} Losing less: Lemma 1 and misprints
+# :::{dropdown} Losing less: Lemma 1 and slips in print
 # Lemma 1 says that $\lVert\nabla L(w) - \nabla L(w')\rVert \le \sigma_{\max} \lVert w - w'\rVert$
 # if the Hessian's singular values are at most $\sigma_{\max}$ in a *simply connected* set. The
 # proof walks along the line from $w$ to $w'$, which such a set need not contain. The counterexample

@@ -1,6 +1,7 @@
 """Every number that chapter 2 says in prose is what the stored results and the paper say."""
 
 import json
+import re
 from functools import cache
 from pathlib import Path
 from types import SimpleNamespace
@@ -291,6 +292,8 @@ def test_the_family():
         for sweep, dataset in ((mnist, MNIST), (fashion, FASHION))
     )
     says("in {} of draws on MNIST and in {} on".format(*(percent(one, 1) for one in chances)))
+    [tied] = re.findall(r" or ([\d.]+)% of choices", judged("figure-2-triplet", MNIST).finding)
+    says(f"two triplets tie for the last place of the tenth; with the other it is {tied} %.")
     for relu, text in (("", "setting, {} on MNIST and {} on Fashion"), ("-own", "are {} and {}.")):
         counts = (
             round(judged(f"figure-2-many{relu}", dataset).ours["share"] * 64)

@@ -39,6 +39,28 @@ def test_a_difference_of_other_seeds_is_welchs():
     assert ours.seeds == "5 seeds and 4 seeds"
 
 
+def test_a_difference_is_paired_by_the_seeds_that_both_have_and_no_others():
+    """Three common seeds are enough; two are not, by Student's t."""
+    fewer, other = SECOND[:3], pd.Series([0.9, 0.9], index=[7, 8])
+    found = stats.ttest_rel(FIRST[:3], fewer).confidence_interval()
+    for second in (fewer, pd.concat([fewer, other])):
+        ours = Estimate.difference(FIRST, second)
+        assert (ours.low, ours.high) == pytest.approx((found.low, found.high))
+        assert ours.seeds == "3 seeds, paired"
+    assert Estimate.difference(FIRST, SECOND[:2]).seeds == "5 seeds and 2 seeds"
+
+
+def test_a_redrawn_seed_is_as_far_from_the_mean_as_seeds_are():
+    """Two seeds, each once a deviation above the mean and once below."""
+    pair = pd.Series([1.0, 3.0])
+    ends = sorted(one.value for one in Estimate.mean(pair).redrawn())
+    root = math.sqrt(2)
+    assert ends == pytest.approx(sorted([(2 + s * root + x) / 2 for x in (1, 3) for s in (-1, 1)]))
+    assert [one.value for one in Estimate.mean(pair).moved(by=1).redrawn()] == pytest.approx(
+        [one.value - 1 for one in Estimate.mean(pair).redrawn()]
+    )
+
+
 def test_a_ratio_is_a_difference_of_logarithms():
     ours = Estimate.ratio(FIRST, SECOND)
     logs = Estimate.difference(np.log(FIRST), np.log(SECOND))

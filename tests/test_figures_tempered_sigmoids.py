@@ -2,7 +2,6 @@
 
 import re
 from dataclasses import replace
-from math import comb
 
 import jax
 import numpy as np
@@ -268,7 +267,7 @@ def test_the_sweep_s_table_has_the_published_average_beside_ours(sweep):
     rows = table.data.set_index("triplets")
     assert tuple(rows.loc["best tenth, published", list("sTo")]) == BEST_TRIPLETS["mnist"]
     assert rows.loc["tanh, 5 seeds", "median accuracy"] == pytest.approx(0.978)
-    assert 1 / comb(64, 7) <= rows.loc["tanh, 5 seeds", "by chance"] < 1e-6
+    assert 0 < rows.loc["tanh, 5 seeds", "by chance"] < 0.005
     assert "standard deviation of 0.16 points" in table.caption
 
 

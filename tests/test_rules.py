@@ -4,6 +4,7 @@ import ast
 import hashlib
 import inspect
 import json
+import re
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -38,6 +39,7 @@ from dpstudy.ledger.rules import (
     Spent,
     Statement,
     Throughout,
+    Unsupported,
     Untested,
     Value,
     on,
@@ -55,7 +57,8 @@ from dpstudy.parts.mechanism import NoPrivacy
 from dpstudy.parts.run import Run, vary
 
 ROOT = Path(__file__).parents[1]
-REPRODUCED, PARTLY, UNDECIDED, NOT_REPRODUCED, REFUTED, NOT_YET_RUN, NOT_TESTED = Verdict
+REPRODUCED, PARTLY, UNDECIDED, NOT_REPRODUCED = list(Verdict)[:4]
+REFUTED, MISPRINT, NOT_YET_RUN, NOT_TESTED = list(Verdict)[4:]
 
 BASE = Run(epochs=4)
 SWEEP = {f"s={s}": vary(BASE, scale=float(s)) for s in range(1, 11)}
@@ -116,9 +119,11 @@ MOST = Largest(TANH, of("tanh"))
 GAIN = Gain(BOTH, of("tanh"), of("relu"))
 ABOVE = Difference(of("tanh"), of("relu"))
 DENIED = replace(ABOVE, wanted="not above")
+REACHES = replace(ABOVE, wanted="not below")
 ALIKE = replace(ABOVE, wanted="alike")
 LEVEL = Ratio(of("relu"), of("tanh"), GRADIENT_NORM)
-GROWS = replace(LEVEL, published=GROWTH)
+TIMES = replace(LEVEL, published=GROWTH)
+GROWS = replace(TIMES, at_least=True)
 SPENT = Spent(QUOTED_EPSILON, of("tanh"))
 MANY = Share(SHARE, of("s=*"), of("relu"))
 BEST_RATE = BestRate(RATE, of("rate *"))
@@ -180,12 +185,23 @@ CASES = [
     (DENIED, both([0.965] * 3, [0.95] * 3), PARTLY),
     (DENIED, both([0.98] * 3, [0.95] * 3), NOT_REPRODUCED),
     (DENIED, both([0.98, 0.97, 0.95], [0.95, 0.94, 0.96]), UNDECIDED),
+    (REACHES, both([0.99] * 3, [0.95] * 3), REPRODUCED),
+    (REACHES, both([0.945] * 3, [0.95] * 3), REPRODUCED),
+    (REACHES, both([0.935] * 3, [0.95] * 3), PARTLY),
+    (REACHES, both([0.92] * 3, [0.95] * 3), NOT_REPRODUCED),
+    (REACHES, both([0.98, 0.97, 0.95], [0.95, 0.99, 0.96]), UNDECIDED),
     (ALIKE, both([0.98] * 3, [0.977] * 3), REPRODUCED),
     (ALIKE, both([0.98] * 3, [0.974] * 3), PARTLY),
     (ALIKE, both([0.98] * 3, [0.9] * 3), NOT_REPRODUCED),
     (LEVEL, norms([1.9] * 3, [1] * 3), REPRODUCED),
     (LEVEL, norms([1] * 3, [3.9] * 3), PARTLY),
     (LEVEL, norms([4.1] * 3, [1] * 3), NOT_REPRODUCED),
+    # Five times, within a third.
+    (TIMES, norms([13.2] * 3, [2] * 3), REPRODUCED),
+    (TIMES, norms([6.8] * 3, [2] * 3), REPRODUCED),
+    (TIMES, norms([13.6] * 3, [2] * 3), PARTLY),
+    (TIMES, norms([6.4] * 3, [2] * 3), PARTLY),
+    (TIMES, norms([1] * 3, [2] * 3), NOT_REPRODUCED),
     (GROWS, norms([10.2] * 3, [2] * 3), REPRODUCED),
     (GROWS, norms([9] * 3, [2] * 3), PARTLY),
     (GROWS, norms([2] * 3, [2] * 3), NOT_REPRODUCED),
@@ -230,13 +246,14 @@ def wide_sweep(accuracy):
 @pytest.mark.parametrize(
     ("best", "setting", "verdict"),
     # The published averages are s = 1.97 and T = 2.27. Two values d apart have a standard deviation
-    # of d / √2. Of the 190 pairs of 1 to 20, 9 are a twentieth: no more may be as near.
+    # of d / √2. Of the 190 pairs of 1 to 20, 9 are a twentieth: no more may average as near.
     [
         ((2, 3), "s", REPRODUCED),
         ((1, 4), "s", REPRODUCED),
         ((1, 5), "s", REPRODUCED),
-        ((1, 6), "s", UNDECIDED),
-        ((1, 12), "s", NOT_REPRODUCED),
+        ((1, 6), "s", REPRODUCED),
+        ((1, 7), "s", UNDECIDED),
+        ((1, 13), "s", NOT_REPRODUCED),
         ((1, 2), "T", PARTLY),
         ((3, 4), "s", NOT_REPRODUCED),
         ((10, 11), "s", NOT_REPRODUCED),
@@ -248,6 +265,15 @@ def test_a_cluster_is_where_the_best_of_a_sweep_are(results, best, setting, verd
     outcome = judged(Cluster((average,), SHARE, of("s=*", wide), ("scale",)))
     assert outcome.verdict == verdict, outcome.finding
     assert outcome.ours["scale"] == sum(best) / 2
+
+
+def test_where_variants_tie_for_the_last_place_no_verdict_hangs_on_which_has_it(results):
+    """The best is 1. With 2 the average is near the published 1.97, with 20 it is not."""
+    wide = wide_sweep(lambda s: {1: 0.96, 2: 0.95, 20: 0.95}.get(s, 0.9))
+    average = NUMBERS["mnist, s of the best triplets"]
+    outcome = judged(Cluster((average,), SHARE, of("s=*", wide), ("scale",)))
+    assert outcome.verdict == NOT_REPRODUCED
+    assert re.search(r"in \d.\d% or \d\d.\d% of choices, by which of those that", outcome.finding)
 
 
 @pytest.mark.parametrize("dataset", ["mnist", "fashion-mnist", "cifar-10"])
@@ -269,7 +295,7 @@ def test_the_sweep_of_figure_2_can_find_the_cluster_and_can_miss_it(results, dat
             store.write(store.runs_folder(), result_of(run, accuracy=0.98 - 0.001 * rank))
         found.append(judged(Cluster(averages, SHARE, of("s=*", FIGURE_2), settings), dataset))
     assert [one.verdict for one in found] == [REPRODUCED, NOT_REPRODUCED], found
-    assert found[0].ours["chance"] < 0.001 < 0.05 < found[1].ours["chance"]
+    assert found[0].ours["chance"] < 0.02 < 0.2 < found[1].ours["chance"]
 
 
 def test_a_few_of_a_sweep_are_a_part_of_the_share(results):
@@ -414,6 +440,7 @@ def test_epochs_are_counted_to_where_the_first_ends(results, accuracies, took, v
         ("holds, loose", REPRODUCED),
         ("refuted", REFUTED),
         ("corrected", REFUTED),
+        ("misprint", MISPRINT),
         ("who knows", NOT_YET_RUN),
         (None, NOT_YET_RUN),
     ],
@@ -433,6 +460,36 @@ def test_what_no_run_can_decide_says_why(results):
     outcome = judged(Untested("the paper prints no settings", (TANH,)))
     assert (outcome.verdict, outcome.short) == (NOT_TESTED, "not tested")
     assert outcome.finding == "Not tested: the paper prints no settings."
+
+
+def test_what_runs_cannot_support_is_undecided_and_says_what_they_show(results):
+    rule = Unsupported(VALUE, "nobody searched the rate")
+    assert judged(rule).verdict == NOT_YET_RUN
+    keep("tanh", [0.97] * 3)
+    outcome = judged(rule)
+    assert outcome.verdict == UNDECIDED and judged(VALUE).verdict == NOT_REPRODUCED
+    assert outcome.finding.startswith("Not decided: nobody searched the rate. Median test accuracy")
+    assert (rule.sides, rule.numbers, rule.stated) == (VALUE.sides, VALUE.numbers, VALUE.stated)
+
+
+@pytest.mark.parametrize(
+    ("tanh", "close"),
+    # By hand, with t = 4.303 for three: leads of 1, 1.1 and 1.2 points have an interval from 0.85
+    # on. Leads of 0.8, 1 and 1.8 have one that begins below 0, and are not decided at all. Leads
+    # of 1, 1.2 and 1.9 begin at 0.19; with 1.9 redrawn at 0.90 it would begin at 0.65, and with 1
+    # redrawn at 1.84 at 0.67, with 1.2 redrawn at 0.90 below 0.
+    [
+        ([0.96, 0.961, 0.962], False),
+        ([0.958, 0.96, 0.968], False),
+        ([0.96, 0.962, 0.969], True),
+    ],
+)
+def test_a_verdict_that_one_redrawn_seed_would_turn_is_close(results, tanh, close):
+    keep("tanh", tanh)
+    keep("relu", [0.95] * 3)
+    outcome = judged(ABOVE)
+    assert outcome.close == close
+    assert (", close" in outcome.short) == close
 
 
 def test_settings_alone_are_held_to_what_is_proven_of_them(results):
@@ -634,16 +691,16 @@ def asks(rule):
 
 
 ASKED = {
-    Value: ("2026-11-24T18:03:00+00:00", "a98b82ffe2f5"),
-    Largest: ("2026-11-26T22:10:00+00:00", "412820db58e7"),
-    Difference: ("2026-11-24T18:03:00+00:00", "11c6950c2170"),
-    Gain: ("2026-11-24T18:03:00+00:00", "ab4ea66e16d0"),
+    Value: ("2026-11-24T18:03:00+00:00", "ed9145eab35f"),
+    Largest: ("2026-11-26T22:10:00+00:00", "8a76dffc0081"),
+    Difference: ("2026-11-24T18:03:00+00:00", "286d096ffef2"),
+    Gain: ("2026-11-24T18:03:00+00:00", "01c2a8be2365"),
     Throughout: ("2026-11-27T15:32:00+00:00", "f599d07ba014"),
-    Ratio: ("2026-11-24T18:03:00+00:00", "129dd5503c16"),
+    Ratio: ("2026-11-24T18:03:00+00:00", "b613d23eec91"),
     Spent: ("2026-11-25T22:20:00+00:00", "8ed7f194a5a9"),
     Accounted: ("2026-11-27T15:33:00+00:00", "f988f11ef68b"),
-    Statement: ("2026-11-21T13:32:00+00:00", "ae3d0be2f90e"),
-    Cluster: ("2026-11-24T18:03:00+00:00", "a85690e64747"),
+    Statement: ("2026-11-28T14:30:00+00:00", "f80ce7f5b2fe"),
+    Cluster: ("2026-11-28T14:30:00+00:00", "273667bd835b"),
     Share: ("2026-11-24T18:03:00+00:00", "8b9cdb043edd"),
     Ranks: ("2026-11-24T18:03:00+00:00", "1ddd9976f6c5"),
     BestRate: ("2026-11-22T02:15:00+00:00", "a7377aa43a0c"),

@@ -117,6 +117,17 @@ def test_a_run_that_diverged_is_a_bad_setting_not_a_missing_one(results):
     assert choice.by == "the highest test accuracy of 2 at seed 0: try 2"
 
 
+def test_a_choice_among_examples_held_out_says_so(results):
+    held_out = {
+        label: tuple(vary(run, held_out=10_000) for run in runs)
+        for label, runs in SWEEP.variants.items()
+    }
+    search = replace(SWEEP, variants=held_out)
+    keep(search, near(0.1))
+    assert choose(search) == 1
+    assert search.chosen()["mnist", "best"].by.startswith("the highest held-out accuracy of 2")
+
+
 def test_a_run_that_was_given_up_is_not_the_best_though_what_went_on_fell_below_it(results):
     given_up, went_on = (run for _, run in SWEEP.labelled())
     behind = result_of(given_up, accuracy=0.4, epochs=2, diverged_at=None, stopped="far behind")

@@ -67,11 +67,11 @@ EXPECTED = {
     "gradient-norm-multiclass-sharp": "holds",
     "linear-in-temperature": "holds",
     "never-clipped": "holds",
-    "multiclass-loss-sign": "corrected",
+    "multiclass-loss-sign": "misprint",
     "surrogate-gradient": "holds",
     "surrogate-distance": "corrected",
     "clipping-bias": "holds, loose",
-    "clipping-bias-negative-temperature": "corrected",
+    "clipping-bias-negative-temperature": "misprint",
     "clipping-bias-sharp": "holds",
     "bias-falls-with-temperature": "corrected",
     "clipped-field-binary": "holds",
@@ -85,11 +85,11 @@ EXPECTED = {
     "pld-below-rdp": "holds, loose",
     "epsilon-monotone": "holds",
     "shuffled-as-if-sampled": "corrected",
-    "backpropagation-equation": "corrected",
-    "sse-as-a-norm": "corrected",
+    "backpropagation-equation": "misprint",
+    "sse-as-a-norm": "misprint",
     "gradient-norm-sum": "corrected",
     "smoothness": "corrected",
-    "change-of-gradient-integral": "corrected",
+    "change-of-gradient-integral": "misprint",
     "sse-exponential": "holds",
     "sse-to-zero": "corrected",
     "cross-entropy-rate": "holds",
@@ -112,7 +112,7 @@ EXPECTED = {
     "convolution-sensitivity-copying": "corrected",
     "convolution-sensitivity-bias": "corrected",
     "gaussian-mechanism-classical": "holds, loose",
-    "tanh-equation": "corrected",
+    "tanh-equation": "misprint",
     "tanh-filter-root-n": "holds",
     "tanh-filter-sensitivity-one": "corrected",
 }
@@ -255,7 +255,7 @@ def test_every_statement_has_its_verdict_and_its_twin():
 
 @pytest.mark.parametrize("name", EXPECTED)
 def test_a_search_comes_to_the_verdict_again(name):
-    assert find(name).check().verdict == EXPECTED[name]
+    assert find(name).verdict(find(name).check()) == EXPECTED[name]
 
 
 def test_every_statement_s_outcome_is_stored_with_its_verdict():
@@ -265,7 +265,7 @@ def test_every_statement_s_outcome_is_stored_with_its_verdict():
         assert any(character.isdigit() for character in outcome["finding"])
         assert any(character.isdigit() for character in outcome["looked"])
         assert outcome["provenance"]["commit"][-6:] != "-dirty"
-        assert (outcome["verdict"] == "corrected") == (find(name).instead is not None)
+        assert (outcome["verdict"] in ("corrected", "misprint")) == (find(name).instead is not None)
 
 
 @pytest.mark.parametrize("name", TWINS)
@@ -277,7 +277,7 @@ def test_the_search_refutes_a_false_twin(name):
 
 @pytest.mark.parametrize("name", TRUE_TWINS)
 def test_the_search_does_not_refute_what_holds_instead(name):
-    assert EXPECTED[name] in ("refuted", "corrected")
+    assert EXPECTED[name] in ("refuted", "corrected", "misprint")
     found = TRUE_TWINS[name]()
     assert found.verdict.startswith("holds"), found
 
@@ -646,8 +646,8 @@ def test_the_command_prints_a_line_a_statement():
     done = dpstudy(*QUICK)
     assert done.exit_code == 0
     first, second = done.stdout.splitlines()
-    assert first.startswith("corrected") and "tanh-equation: The printed formula" in first
-    assert second.startswith("corrected") and "sse-as-a-norm: The two sides" in second
+    assert first.startswith("misprint") and "tanh-equation: The printed formula" in first
+    assert second.startswith("misprint") and "sse-as-a-norm: The two sides" in second
 
 
 def test_the_command_stores_what_it_found(results):

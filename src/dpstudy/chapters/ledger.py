@@ -24,6 +24,7 @@ SIGNS = {
     Verdict.UNDECIDED: "◌",
     Verdict.NOT_REPRODUCED: "○",
     Verdict.REFUTED: "✕",
+    Verdict.MISPRINT: "✎",
     Verdict.NOT_YET_RUN: "·",
     Verdict.NOT_TESTED: "–",
 }
@@ -151,12 +152,14 @@ def table(paper: str, judged: Ledger) -> ClaimTable:
     mine = judged.of(paper)
     counts = ", ".join(f"{count} {verdict}" for verdict, count in mine.counts.items() if count)
     late = any(entry.rule_came_first is False for entry in mine.entries)
+    close = any(entry.outcome.close for entry in mine.entries)
     return ClaimTable(
         name=f"claims-{paper.replace(' ', '-')}",
         caption=(
             f"What {paper} claims, and what the stored results make of it: "
             f"{_count(len(mine.by_claim))}, with a verdict for each dataset: {counts}. Accuracies "
             "are medians over seeds at the last epoch."
+            + (" Close: one seed, redrawn, would turn the verdict." if close else "")
             + (" † The rule is younger than one of these runs or more." if late else "")
         ),
         data=pd.DataFrame([_flat(entry) for entry in mine.entries]),
@@ -165,17 +168,23 @@ def table(paper: str, judged: Ledger) -> ClaimTable:
 
 
 def by_paper(judged: Ledger) -> Figure:
-    """Draw how many verdicts of each kind the headline claims of each paper have."""
-    papers = {paper: of_one.headlines.counts for paper, of_one in _papers(judged)}
+    """Draw how many verdicts of each kind the headline claims of each paper have.
+
+    Claims on one quantity of the same runs count once, as what stands least of them.
+    """
+    counted_once = judged.headlines.once
+    papers = {paper: of_one.counts for paper, of_one in _papers(counted_once)}
     data = pd.DataFrame(
         {"paper": paper, "verdict": str(verdict), "count": count}
         for paper, counted in papers.items()
         for verdict, count in counted.items()
     )
-    whole = ", ".join(f"{n} {verdict}" for verdict, n in judged.headlines.counts.items() if n)
+    whole = ", ".join(f"{n} {verdict}" for verdict, n in counted_once.counts.items() if n)
     with canvas(size=(7.6, 2.6)) as (figure, (axes,)):
         left = np.zeros(len(papers))
-        for verdict, style in zip(Verdict, STYLES, strict=True):
+        # No headline is a misprint.
+        shown = [verdict for verdict in Verdict if verdict is not Verdict.MISPRINT]
+        for verdict, style in zip(shown, STYLES, strict=True):
             widths = np.array([counted[verdict] for counted in papers.values()])
             axes.barh(list(papers), widths, left=left, **style.area, label=str(verdict))
             left += widths
@@ -191,7 +200,8 @@ def by_paper(judged: Ledger) -> Figure:
         fig=figure,
         name="verdicts-by-paper",
         caption=(
-            f"The headline claims of the four papers by verdict, from what is stored now: {whole}."
+            f"The headline claims of the four papers by verdict, from what is stored now: {whole}. "
+            "Claims on one quantity of the same runs count once, as what stands least of them."
         ),
         alt=f"A bar for each paper, divided by verdict. {said}.",
         data=data,

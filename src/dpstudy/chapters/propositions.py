@@ -113,6 +113,8 @@ def outcomes(profile: str = "stored") -> Found:
 
 def _became(name: str) -> str:
     found, instead = outcomes()[name], find(name).instead
+    if found["verdict"] == "misprint":
+        return f"A misprint. It should read: {instead}"
     if found["verdict"] == "corrected":
         return f"False. Instead: {instead}"
     if found["verdict"] == "refuted":
@@ -168,7 +170,7 @@ def _counted(by_paper: dict[str, dict[str, Statement]], found: Found) -> Table:
         caption=(
             f"Verdicts on {len(STATEMENTS)} statements. Loose: the two sides' ratio stays below "
             f"{LOOSE_BELOW}. Corrected: it is false as stated, and the form given instead survives "
-            "the search."
+            "the search. Misprint: likewise, and the paper does not build on what is printed."
         ),
         data=pd.DataFrame(rows),
     )

@@ -54,7 +54,8 @@ def _choose(search: Search, dataset: str, best: str, at_seed_0: Mapping[str, flo
     last = len(labels) >= len(search.groups[best]) + _MOST_BEYOND
     if rate is None or last:
         edge = "" if rate is None else ", at the edge of all that were tried"
-        by = f"the highest test accuracy of {len(tried)} at seed 0: {winner}{edge}"
+        which = "held-out" if known[winner].dataset.held_out else "test"
+        by = f"the highest {which} accuracy of {len(tried)} at seed 0: {winner}{edge}"
         search.keep(dataset, best, Choice(known[winner], by))
     else:
         label, run = further_rate(best, f"{rate:.3g}"), vary(known[winner], learning_rate=rate)
@@ -72,7 +73,7 @@ def _rate_beyond(runs: Sequence[Run], winner: Run, factor: float) -> float | Non
 
 
 def accuracies(search: Search, dataset: str) -> dict[str, float]:
-    """Return the test accuracy at seed 0 of what is stored, by label.
+    """Return the accuracy at seed 0 of what is stored, by label: test, or held-out where asked.
 
     A run that was given up counts as 0: it was far behind, and what went on may have diverged.
     """

@@ -1,13 +1,16 @@
 """What seeds say of a quantity: its mean, the 95 % interval around it, and the verdict it gives.
 
-A verdict asks where the whole interval lies. Redrawn seeds move an interval little, so that no
-verdict hangs on which side of a bound one median falls.
+A verdict asks where the whole interval lies. Redrawn seeds move an interval little, so that few
+verdicts hang on which seeds were drawn; those that do are called close.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from functools import cache, partial
+from itertools import product
 
 import numpy as np
 import pandas as pd
@@ -17,6 +20,8 @@ from dpstudy.ledger.verdict import UndecidedError, Verdict
 
 CONFIDENCE = 0.95
 Region = tuple[float, float]
+# Fewer seeds than these in common are not worth a pairing: of two, Student's t is 12.7.
+_PAIRED_FROM = 3
 
 
 @dataclass(frozen=True)
@@ -28,12 +33,15 @@ class Estimate:
         low: the lower end of the interval.
         high: the upper end.
         seeds: in words, how many.
+        redrawn: the same with one seed redrawn, seed by seed, as far from the mean as seeds are,
+            above it and below.
     """
 
     value: float
     low: float
     high: float
     seeds: str
+    redrawn: Callable[[], Iterator[Estimate]] = field(default=lambda: iter(()), compare=False)
 
     @classmethod
     def mean(cls, values: pd.Series) -> Estimate:
@@ -42,7 +50,7 @@ class Estimate:
         Raises:
             UndecidedError: there is one seed alone, which has no interval.
         """
-        return cls._around(float(values.mean()), _error(values), len(values) - 1, _count(values))
+        return _with_redrawn(_mean, values)
 
     @classmethod
     def largest(cls, values: pd.Series, of: int) -> Estimate:
@@ -54,35 +62,25 @@ class Estimate:
         Raises:
             UndecidedError: there is one seed alone.
         """
-        c = stats.norm.expect(lambda x: of * x * stats.norm.cdf(x) ** (of - 1))
-        error, root = _error(values), math.sqrt(len(values))
-        tails = (1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2
-        ends = stats.nct.ppf(tails, len(values) - 1, c * root)
-        value, low, high = (float(values.mean() + error * by) for by in (c * root, *ends))
-        return cls(value, low, high, _count(values))
+        return _with_redrawn(partial(_largest, of=of), values)
 
     @classmethod
     def difference(cls, first: pd.Series, second: pd.Series, of: int = 1) -> Estimate:
-        """Return the estimate of a mean difference.
+        """Return the estimate of a mean difference: the one that all pages and rules have.
 
-        Paired where both have the same seeds, by which the series are indexed: runs with one seed
-        start alike and draw alike. Else by Welch's approximation. Where it is one `of` several
-        differences, their intervals hold together with the confidence of one (Bonferroni).
+        Paired by the seeds that both have, where these are three or more, and by no others: the
+        series are indexed by seed, and runs with one seed start alike and draw alike. With fewer in
+        common all seeds count, by Welch's approximation. Where it is one `of` several differences,
+        their intervals hold together with the confidence of one (Bonferroni).
 
         Raises:
             UndecidedError: one of them has one seed alone.
         """
-        if set(first.index) == set(second.index):
-            apart = first - second
-            words = f"{_count(apart)}, paired"
-            return cls._around(float(apart.mean()), _error(apart), len(apart) - 1, words, of)
-        errors = np.array([_error(values) for values in (first, second)]) ** 2
-        counts = np.array([len(first), len(second)])
-        total = errors.sum()
-        freedom = total**2 / (errors**2 / (counts - 1)).sum() if total else counts.min() - 1
-        words = f"{_count(first)} and {_count(second)}"
-        apart = float(first.mean() - second.mean())
-        return cls._around(apart, math.sqrt(total), freedom, words, of)
+        common = first.index.intersection(second.index)
+        if set(first.index) == set(second.index) or len(common) >= _PAIRED_FROM:
+            apart = first.loc[common] - second.loc[common]
+            return _with_redrawn(partial(_mean, of=of, how=", paired"), apart)
+        return _with_redrawn(partial(_welch, of=of), first, second)
 
     @classmethod
     def ratio(cls, first: pd.Series, second: pd.Series) -> Estimate:
@@ -94,19 +92,16 @@ class Estimate:
         if min(first.min(), second.min()) <= 0:
             # Runs without clipping store norms of 0 unless asked to measure them.
             raise UndecidedError("a stored value is 0: it was not measured")
-        logs = cls.difference(np.log(first), np.log(second))
-        return cls(*np.exp([logs.value, logs.low, logs.high]).tolist(), logs.seeds)
-
-    @classmethod
-    def _around(
-        cls, value: float, error: float, freedom: float, seeds: str, of: int = 1
-    ) -> Estimate:
-        half = float(stats.t.ppf(1 - (1 - CONFIDENCE) / (2 * of), freedom)) * error
-        return cls(value, value - half, value + half, seeds)
+        return cls.difference(np.log(first), np.log(second))._changed(math.exp)
 
     def moved(self, by: float) -> Estimate:
         """Return the estimate of the same less a constant."""
-        return Estimate(self.value - by, self.low - by, self.high - by, self.seeds)
+        return self._changed(lambda value: value - by)
+
+    def _changed(self, by: Callable[[float], float]) -> Estimate:
+        """Return the estimate of the same under an increasing function."""
+        ends = (by(end) for end in (self.value, self.low, self.high))
+        return Estimate(*ends, self.seeds, lambda: (one._changed(by) for one in self.redrawn()))
 
     def verdict(self, full: Region, partial: Region | None = None) -> Verdict:
         """Return reproduced within `full`, else partly within `partial`, a wider region.
@@ -123,6 +118,13 @@ class Estimate:
         outside = high <= wider[0] or low >= wider[1]
         return Verdict.NOT_REPRODUCED if outside else Verdict.UNDECIDED
 
+    def is_close(self, full: Region, partial: Region | None = None) -> bool:
+        """Return whether one seed, redrawn, turns what `verdict` decides into something else."""
+        now = self.verdict(full, partial)
+        return now is not Verdict.UNDECIDED and any(
+            one.verdict(full, partial) is not now for one in self.redrawn()
+        )
+
     def summary(self, name: str) -> dict[str, float]:
         """Return the estimate under a name, for the ledger."""
         return {name: self.value, f"{name}_low": self.low, f"{name}_high": self.high}
@@ -136,6 +138,54 @@ def next_seed(values: pd.Series) -> float:
     """
     spread = _error(values) * math.sqrt(len(values) + 1)
     return float(values.mean() + stats.t.ppf(CONFIDENCE, len(values) - 1) * spread)
+
+
+def _mean(values: pd.Series, of: int = 1, how: str = "") -> Estimate:
+    freedom = len(values) - 1
+    return _around(float(values.mean()), _error(values), freedom, _count(values) + how, of)
+
+
+def _welch(first: pd.Series, second: pd.Series, of: int) -> Estimate:
+    errors = np.array([_error(values) for values in (first, second)]) ** 2
+    counts = np.array([len(first), len(second)])
+    total = errors.sum()
+    freedom = total**2 / (errors**2 / (counts - 1)).sum() if total else counts.min() - 1
+    words = f"{_count(first)} and {_count(second)}"
+    return _around(float(first.mean() - second.mean()), math.sqrt(total), freedom, words, of)
+
+
+def _largest(values: pd.Series, of: int) -> Estimate:
+    c = _expected_largest(of)
+    error, root = _error(values), math.sqrt(len(values))
+    tails = (1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2
+    ends = stats.nct.ppf(tails, len(values) - 1, c * root)
+    value, low, high = (float(values.mean() + error * by) for by in (c * root, *ends))
+    return Estimate(value, low, high, _count(values))
+
+
+@cache
+def _expected_largest(of: int) -> float:
+    """Return the expected largest of so many standard normal values."""
+    return float(stats.norm.expect(lambda x: of * x * stats.norm.cdf(x) ** (of - 1)))
+
+
+def _around(value: float, error: float, freedom: float, seeds: str, of: int) -> Estimate:
+    half = float(stats.t.ppf(1 - (1 - CONFIDENCE) / (2 * of), freedom)) * error
+    return Estimate(value, value - half, value + half, seeds)
+
+
+def _with_redrawn(estimated: Callable[..., Estimate], *series: pd.Series) -> Estimate:
+    """Return what is estimated of some series, with what it is where one seed is redrawn."""
+
+    def redrawn() -> Iterator[Estimate]:
+        for number, values in enumerate(series):
+            away = float(values.std(ddof=1))
+            for seed, side in product(values.index, (-away, away)):
+                others = list(series)
+                others[number] = values.where(values.index != seed, values.mean() + side)
+                yield estimated(*others)
+
+    return replace(estimated(*series), redrawn=redrawn)
 
 
 def _error(values: pd.Series) -> float:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -70,12 +70,17 @@ class Entry:
             "ruled": max(claim.ruled, self.rule.changed).isoformat(),
             "rule_came_first": self.rule_came_first,
             "verdict": outcome.verdict,
+            "close": outcome.close,
             # JSON has no infinity.
             "ours": {k: v if math.isfinite(v) else None for k, v in outcome.ours.items()},
             "finding": outcome.finding,
             "found": outcome.found,
             "needed": outcome.needed,
         }
+
+
+# From what stands to what does not.
+_STANDS = {verdict: place for place, verdict in enumerate(Verdict)}
 
 
 @dataclass(frozen=True)
@@ -109,6 +114,21 @@ class Ledger:
         """The part about what the papers stand for."""
         mine = tuple(entry for entry in self.entries if entry.claim.headline)
         return Ledger(mine, self.damaged)
+
+    @property
+    def once(self) -> Ledger:
+        """The part in which one quantity of the same runs counts once, as what stands least."""
+        least: dict[Hashable, Entry] = {}
+        for entry in self.entries:
+            runs = frozenset((one.experiment.name, one.variant) for one in entry.rule.sides)
+            about = entry.rule.about
+            key = (entry.paper, entry.dataset, runs, about) if runs else entry.id
+            if (
+                key not in least
+                or _STANDS[least[key].outcome.verdict] < _STANDS[entry.outcome.verdict]
+            ):
+                least[key] = entry
+        return Ledger(tuple(least.values()), self.damaged)
 
     def of(self, paper: str) -> Ledger:
         """Return the part about one paper, by its short name."""

@@ -15,6 +15,7 @@ class Verdict(StrEnum):
     UNDECIDED = "undecided"
     NOT_REPRODUCED = "not reproduced"
     REFUTED = "refuted"
+    MISPRINT = "misprint"
     NOT_YET_RUN = "not yet run"
     NOT_TESTED = "not tested"
 
@@ -32,6 +33,7 @@ class Outcome:
         found: runs, or stored outcomes, that the rule needs and that are stored.
         needed: all that it needs; 0 where that is not known.
         oldest: when the first of the runs that decide it ended; None where none do.
+        close: whether one seed, redrawn, would turn the verdict.
     """
 
     verdict: Verdict
@@ -41,12 +43,14 @@ class Outcome:
     found: int = 0
     needed: int = 0
     oldest: datetime | None = None
+    close: bool = False
 
     @property
     def short(self) -> str:
-        """The verdict, with how many runs there are where some are missing."""
-        missing = self.verdict is Verdict.NOT_YET_RUN and self.found < self.needed
-        return f"{self.verdict} ({self.found} of {self.needed})" if missing else str(self.verdict)
+        """The verdict, whether it is close, and how many runs there are where some are missing."""
+        if self.verdict is Verdict.NOT_YET_RUN and self.found < self.needed:
+            return f"{self.verdict} ({self.found} of {self.needed})"
+        return f"{self.verdict}, close" if self.close else str(self.verdict)
 
 
 class UndecidedError(Exception):

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-Verdict = Literal["holds", "holds, loose", "corrected", "refuted"]
+Verdict = Literal["holds", "holds, loose", "misprint", "corrected", "refuted"]
 VERDICTS: tuple[str, ...] = get_args(Verdict)
 
 # A bound is loose where no search brings the two sides' ratio to this.
@@ -65,6 +65,7 @@ class Statement:
         check: looks for that; always the same search, with the same result.
         instead: what holds where the statement does not, if the check looks into that as well.
         ours: whether no paper makes it: sharpened or extended here, or about what it leaves out.
+        misprint: whether it is a slip of the pen, which the paper itself does not build on.
     """
 
     name: str
@@ -75,3 +76,9 @@ class Statement:
     check: Callable[[], Outcome]
     instead: str | None = None
     ours: bool = False
+    misprint: bool = False
+
+    def verdict(self, outcome: Outcome) -> Verdict:
+        """Return what the outcome of its check makes of it."""
+        slip = self.misprint and outcome.verdict == "corrected"
+        return "misprint" if slip else outcome.verdict

@@ -29,7 +29,7 @@ def content(statement: Statement, outcome: Outcome) -> dict[str, Any]:
     """Return an outcome as plain values, by name."""
     return {
         "statement": statement.name,
-        "verdict": outcome.verdict,
+        "verdict": statement.verdict(outcome),
         "worst": float(outcome.worst),
         "tightness": None if outcome.tightness is None else float(outcome.tightness),
         "looked": outcome.looked,

@@ -13,7 +13,7 @@ What only one paper's sweep needs stands with that paper.
 from dpstudy.ledger.rules.by_dataset import OnDataset, on
 from dpstudy.ledger.rules.difference import Difference, Gain, Throughout
 from dpstudy.ledger.rules.ratio import Ratio
-from dpstudy.ledger.rules.rule import Rule, Untested
+from dpstudy.ledger.rules.rule import Rule, Unsupported, Untested
 from dpstudy.ledger.rules.spending import Spent
 from dpstudy.ledger.rules.statement import Statement
 from dpstudy.ledger.rules.value import Largest, Value
@@ -28,6 +28,7 @@ __all__ = [
     "Spent",
     "Statement",
     "Throughout",
+    "Unsupported",
     "Untested",
     "Value",
     "on",

@@ -1,4 +1,4 @@
-"""Rules for one variant against another: by how much, above it, not above, alike, throughout."""
+"""Rules for one variant against another: by how much, above it or not, alike, throughout."""
 
 from __future__ import annotations
 
@@ -39,7 +39,8 @@ class Difference(Rule):
     Attributes:
         first: the best of several.
         second: the best of several.
-        wanted: that the first is above, that it is not, or that both are alike.
+        wanted: that the first is above, that it is not above, or not below, or that both are
+            alike.
         quantity: what is compared.
         trains: a published accuracy; where the better of the two ends ten points and more below
             it, neither has learned, and which is better says nothing.
@@ -47,18 +48,18 @@ class Difference(Rule):
 
     first: Runs
     second: Runs
-    wanted: Literal["above", "not above", "alike"] = "above"
+    wanted: Literal["above", "not above", "not below", "alike"] = "above"
     quantity: Quantity = ACCURACY
     trains: Number | None = None
     kind: ClassVar[str] = "difference"
     changed: ClassVar[datetime] = BY_INTERVALS
     full: ClassVar[str] = (
         "The interval of the difference lies above 0; where the paper says that one is not above "
-        "the other, below the tolerance; where it calls them alike, within it. Undecided where "
-        f"both end {100 * UNTRAINED:.0f} points and more below what is published: there neither "
-        "has learned."
+        "the other, below the tolerance, and where it is not below, above its negative; where it "
+        f"calls them alike, within it. Undecided where both end {100 * UNTRAINED:.0f} points and "
+        "more below what is published: there neither has learned."
     )
-    partial: ClassVar[str] = "Not above, or alike: within twice the tolerance."
+    partial: ClassVar[str] = "Not above, not below, or alike: within twice the tolerance."
 
     def decide(self, *sides: Sequence[Trained]) -> Outcome:
         """See `Rule`."""
@@ -71,11 +72,13 @@ class Difference(Rule):
             f"{name} {wording.spread(values, self.quantity)}"
             for name, values in zip(names, (first, second), strict=True)
         )
+        regions = self._regions(allowed)
         outcome = Outcome(
-            estimate.verdict(*self._regions(allowed)),
+            estimate.verdict(*regions),
             f"Median {self.quantity.words} of {said}: {wording.apart(estimate, self.quantity)}.",
             estimate.summary("difference") | summaries(first, second),
             " and ".join(self.quantity.show(values.median()) for values in (first, second)),
+            close=estimate.is_close(*regions),
         )
         if self.trains is not None:
             _require_trained(first, second, said, self.trains)
@@ -86,6 +89,8 @@ class Difference(Rule):
             return ABOVE, ABOVE
         if self.wanted == "alike":
             return around(0, allowed), around(0, 2 * allowed)
+        if self.wanted == "not below":
+            return (-allowed, inf), (-2 * allowed, inf)
         return (-inf, allowed), (-inf, 2 * allowed)
 
 
@@ -154,12 +159,14 @@ class Gain(Rule):
             for trained, values in ((better, first), (worse, second))
         )
         _require_trained(first, second, said, self.published[1])
+        regions = around(self._gain, allowed, at_least=self.at_least), ABOVE
         return Outcome(
-            ours.verdict(around(self._gain, allowed, at_least=self.at_least), ABOVE),
+            ours.verdict(*regions),
             f"Median test accuracy of {said}: {wording.of_accuracies(ours)} against "
             f"{wording.points(self._gain)}, tolerance {100 * allowed:.2f}.",
             ours.summary("difference") | summaries(first, second),
             wording.points(ours.value),
+            close=ours.is_close(*regions),
         )
 
 

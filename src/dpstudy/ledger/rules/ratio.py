@@ -9,15 +9,17 @@ from math import inf
 from typing import ClassVar
 
 from dpstudy.ledger import wording
-from dpstudy.ledger.estimate import Estimate
+from dpstudy.ledger.estimate import Estimate, Region
 from dpstudy.ledger.evidence import Runs, Trained
 from dpstudy.ledger.published import Number
 from dpstudy.ledger.quantity import Quantity
 from dpstudy.ledger.rules.measures import (
     BY_INTERVALS,
     NEAR_LEVEL,
+    OF_THE_GAIN,
     ONE_LEVEL,
     SAME_LEVEL,
+    around,
     best,
     summaries,
 )
@@ -27,24 +29,27 @@ from dpstudy.ledger.verdict import Outcome
 
 @dataclass(frozen=True)
 class Ratio(Rule):
-    """A quantity is at one level in two variants, or larger by at least the published factor.
+    """A quantity is at one level in two variants, or larger by the published factor.
 
     Attributes:
         first: where it is larger.
         second: where it is smaller.
         quantity: what is compared.
         published: the factor, or two numbers whose ratio it is; none where both are at one level.
+        at_least: whether more than the factor is agreement too.
     """
 
     first: Runs
     second: Runs
     quantity: Quantity
     published: tuple[Number, ...] = ()
+    at_least: bool = False
     kind: ClassVar[str] = "ratio"
     changed: ClassVar[datetime] = BY_INTERVALS
     full: ClassVar[str] = (
-        "The interval of the ratio lies above the published factor; where the paper calls both "
-        f"alike, within a factor of {SAME_LEVEL:g} either way: no paper prints a spread."
+        "The interval of the ratio lies within a third of the published factor; where the paper "
+        "says more than a factor, above it; where it calls both alike, within a factor of "
+        f"{SAME_LEVEL:g} either way: no paper prints a spread."
     )
     partial: ClassVar[str] = "It lies above 1; alike: within the square of the factor."
 
@@ -68,17 +73,23 @@ class Ratio(Rule):
         one, other = best(sides[0], self.quantity), best(sides[1], self.quantity)
         first, second = self.quantity.of(one, other)
         ratio = Estimate.ratio(first, second)
-        verdict = ratio.verdict(ONE_LEVEL, NEAR_LEVEL)
-        if self.published:
-            verdict = ratio.verdict((self._factor, inf), (1.0, inf))
+        regions = self._regions()
         said = " and ".join(
             f"{trained.label} {wording.spread(values, self.quantity)}"
             for trained, values in ((one, first), (other, second))
         )
         against = f", against {self.stated}" if self.published else ""
         return Outcome(
-            verdict,
+            ratio.verdict(*regions),
             f"Median {self.quantity.words} of {said}: {wording.of_times(ratio)}{against}.",
             ratio.summary("times") | summaries(first, second),
             f"{ratio.value:.2g} times",
+            close=ratio.is_close(*regions),
         )
+
+    def _regions(self) -> tuple[Region, Region]:
+        if not self.published:
+            return ONE_LEVEL, NEAR_LEVEL
+        if self.at_least:
+            return (self._factor, inf), (1.0, inf)
+        return around(self._factor, OF_THE_GAIN * self._factor), (1.0, inf)

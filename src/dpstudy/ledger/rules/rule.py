@@ -9,6 +9,7 @@ from typing import ClassVar
 
 from dpstudy.ledger.evidence import Evidence, Runs, Side, Trained
 from dpstudy.ledger.published import Number
+from dpstudy.ledger.quantity import ACCURACY
 from dpstudy.ledger.verdict import Outcome, UndecidedError, Verdict
 
 
@@ -33,6 +34,12 @@ class Rule:
         """The runs that the rule looks at, in the order in which `decide` gets them."""
         values = (getattr(self, item.name) for item in fields(self))
         return tuple(value for value in values if isinstance(value, Runs))
+
+    @property
+    def about(self) -> str:
+        """Which column of the runs it looks at; a rule without a quantity looks at accuracy."""
+        quantity = getattr(self, "quantity", ACCURACY)
+        return quantity.column
 
     @property
     def numbers(self) -> tuple[Number, ...]:
@@ -92,6 +99,45 @@ class Untested(Rule):
     def judge(self, evidence: Evidence, dataset: str) -> Outcome:
         """See `Rule`."""
         return Outcome(Verdict.NOT_TESTED, f"Not tested: {self.reason}.")
+
+
+@dataclass(frozen=True)
+class Unsupported(Rule):
+    """Runs look at the claim, and cannot support a verdict, whatever they show.
+
+    Attributes:
+        rule: what they would be judged by.
+        reason: why they cannot.
+    """
+
+    rule: Rule
+    reason: str
+    kind: ClassVar[str] = "unsupported"
+    changed: ClassVar[datetime] = datetime.fromisoformat("2026-11-28T14:30+00:00")
+    full: ClassVar[str] = "Never: what was run cannot support a verdict; the finding says why."
+
+    @property
+    def sides(self) -> tuple[Runs, ...]:
+        """See `Rule`."""
+        return self.rule.sides
+
+    @property
+    def numbers(self) -> tuple[Number, ...]:
+        """See `Rule`."""
+        return self.rule.numbers
+
+    @property
+    def stated(self) -> str:
+        """See `Rule`."""
+        return self.rule.stated
+
+    def judge(self, evidence: Evidence, dataset: str) -> Outcome:
+        """See `Rule`: what the runs show stands in the finding."""
+        outcome = self.rule.judge(evidence, dataset)
+        if outcome.verdict is Verdict.NOT_YET_RUN:
+            return outcome
+        finding = f"Not decided: {self.reason}. {outcome.finding}"
+        return replace(outcome, verdict=Verdict.UNDECIDED, finding=finding, close=False)
 
 
 def not_yet_run(finding: str, *, found: int, needed: int) -> Outcome:

@@ -46,6 +46,11 @@ class Spent(Rule):
     )
 
     @property
+    def about(self) -> str:
+        """See `Rule`."""
+        return "epsilon"
+
+    @property
     def numbers(self) -> tuple[Number, ...]:
         """See `Rule`."""
         return (self.published,)

@@ -12,6 +12,7 @@ from dpstudy.ledger.verdict import Outcome, Verdict
 
 _FAILED = ("refuted", "corrected")
 _VERDICTS = {
+    "misprint": Verdict.MISPRINT,
     "holds": Verdict.REPRODUCED,
     "holds, loose": Verdict.REPRODUCED,
     **dict.fromkeys(_FAILED, Verdict.REFUTED),
@@ -28,9 +29,11 @@ class Statement(Rule):
 
     name: str
     kind: ClassVar[str] = "statement"
-    changed: ClassVar[datetime] = datetime.fromisoformat("2026-11-21T13:32+00:00")
+    changed: ClassVar[datetime] = datetime.fromisoformat("2026-11-28T14:30+00:00")
     full: ClassVar[str] = (
-        "A search found no counterexample, or there is a proof. Otherwise the statement is refuted."
+        "A search found no counterexample, or there is a proof. Otherwise the statement is "
+        "refuted; a misprint, where what is printed is a slip of the pen and the paper goes on as "
+        "if the corrected form stood there."
     )
 
     def judge(self, evidence: Evidence, dataset: str) -> Outcome:
@@ -46,4 +49,5 @@ class Statement(Rule):
         ours = {k: stored[k] for k in ("worst", "tightness") if stored.get(k) is not None}
         said = " ".join(str(stored.get(key, "")) for key in ("finding", "looked")).strip()
         found = f"The statement is {outcome}" if outcome in _FAILED else f"It {outcome}"
+        found = "It is a misprint" if outcome == "misprint" else found
         return Outcome(_VERDICTS[outcome], f"{found}. {said}".strip(), ours, outcome, 1, 1)

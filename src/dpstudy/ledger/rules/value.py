@@ -69,6 +69,7 @@ class Value(Rule):
             f"{100 * allowed:.2f}{spent(trained) if self.quantity == ACCURACY else ''}.",
             summary(values) | error.summary("difference"),
             f"{values.median():.2%}",
+            close=error.is_close(once, twice),
         )
 
 
@@ -118,4 +119,5 @@ class Largest(Rule):
             f"{100 * allowed:.2f}.",
             summary(values) | error.summary("difference"),
             f"{values.max():.2%}",
+            close=error.is_close(once, twice),
         )

@@ -31,9 +31,7 @@ from dpstudy.papers.backpropagation_clipping.published import BACKPROPAGATION_CL
 from dpstudy.papers.backpropagation_clipping.rules import Accounted
 
 RULED = moment("2026-11-24 20:50")
-RULED_AFTER = moment("2026-11-26 18:20")
-RULED_LAST = moment("2026-11-27 15:33")
-RULED_EXACT = moment("2026-11-28 01:55")  # since then aims are not taken to be rounded
+RULED_ONE_SIDED = moment("2026-11-28 14:30")  # since then more is approached too
 M, F, C = "mnist", "fashion-mnist", "cifar-10"
 HEAVY = "its network takes days on the cores of this study"
 # Of the runs of Table 1, with an image, a label and weights searched for the longest gradient.
@@ -104,7 +102,8 @@ _TRAINING = (
         on((M, F), Difference, _best("backpropagation clipping"), _best("flat clipping")),
         RULED,
         headline=True,
-        remark="At one true ε of 3, each at its best of a search of one size.",
+        remark="At one true ε of 3, each at its best of a search of one size; the clips with Adam, "
+        "flat clipping with SGD.",
     ),
     Claim(
         "backprop-better-at-1",
@@ -129,26 +128,17 @@ _TRAINING = (
         RULED,
     ),
     Claim(
-        "backprop-clips-cost",
-        "Table 1",
-        "Its clips alone cost accuracy.",
-        {
-            d: Difference(Runs(TABLE_1, "no privacy"), Runs(TABLE_1, "clips without noise"))
-            for d in (M, F)
-        }
-        | {C: Untested(HEAVY)},
-        RULED_AFTER,
-    ),
-    Claim(
         "backprop-approaches",
         "Section 7.2, Figure 5",
         "At larger ε it approaches the accuracy of its clips without noise.",
         {
-            d: Difference(Runs(FIGURE_5, "claims 3"), Runs(TABLE_1, "clips without noise"), "alike")
+            d: Difference(
+                Runs(FIGURE_5, "claims 3"), Runs(TABLE_1, "clips without noise"), "not below"
+            )
             for d in (M, F)
         }
         | {C: Untested(HEAVY)},
-        RULED,
+        RULED_ONE_SIDED,
         remark="At a claimed ε of 3; the paper's own number is lost.",
     ),
     Claim(
@@ -156,11 +146,11 @@ _TRAINING = (
         "Section 7.2, Figure 5",
         "Even at small ε it approaches the accuracy of its network without privacy.",
         {
-            d: Difference(Runs(TABLE_1, "as published"), Runs(TABLE_1, "no privacy"), "alike")
+            d: Difference(Runs(TABLE_1, "as published"), Runs(TABLE_1, "no privacy"), "not below")
             for d in (M, F)
         }
         | {C: Untested(HEAVY)},
-        RULED_LAST,
+        RULED_ONE_SIDED,
         remark="At the claimed ε of Table 1; the paper names none.",
     ),
     *(
@@ -191,11 +181,12 @@ _TRAINING = (
                     f"backpropagation-clipping-corrected-aims-at-{target:g}",
                 )
             },
-            RULED if target >= 1 else RULED_EXACT,
-            remark="By PLD, with a constant divisor, all layers of a step being one Gaussian. "
-            "An aim is exact: more in the third digit is more.",
+            RULED,
+            remark="By PLD, with a constant divisor, all layers of a step being one Gaussian.",
         )
-        for target in TARGETS
+        # Of the smaller aims no audit shows more than is claimed. That they cost more is proven:
+        # see `corrected-code-targets`.
+        for target in TARGETS[:2]
     ),
 )
 

@@ -18,7 +18,7 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
-from dpstudy.lab.blind_choice import as_near
+from dpstudy.lab.blind_choice import as_bunched, average_as_near
 from dpstudy.lab.readings import Reading
 from dpstudy.papers.tempered_sigmoids import published
 from dpstudy.papers.tempered_sigmoids.experiments import TRIPLET
@@ -124,14 +124,17 @@ class Sweep:
         return self.triplets[list(TRIPLET)].to_numpy()[best].mean(axis=1)
 
     def by_chance(self, centre: Sequence[float] | None = None) -> float | None:
-        """Return how often as many triplets, chosen blindly, lie as near to a centre.
+        """Return how often as many triplets, chosen blindly, average as near to a centre.
 
-        None of one alone, which is no tenth of a sweep yet.
+        Without one, how often they lie as near to each other. None of one alone, which is no tenth
+        of a sweep yet.
         """
         if self.count < 2:
             return None
         settings, chosen = self.triplets[list(TRIPLET)].to_numpy(), self.best.index.to_numpy()
-        return as_near(settings, chosen, None if centre is None else np.array(centre))
+        if centre is None:
+            return as_bunched(settings, chosen)
+        return average_as_near(settings, chosen, np.array(centre))
 
     def rank_with_errors(self, column: str) -> float:
         """Return Spearman's correlation of a column with the error, without what diverged.
@@ -142,13 +145,15 @@ class Sweep:
         return _spearman(lived[column], -lived.test_accuracy)
 
     def near_tanh_at_zero(self) -> float | None:
-        """Return how often as many triplets, chosen blindly, lie as near to tanh's slope and value.
+        """Return how often as many triplets, chosen blindly, are as near to tanh's slope and value.
+
+        By the distances of the triplets, as it was predicted, not by that of their average.
 
         None of one alone.
         """
         if self.count < 2:
             return None
-        return as_near(self._shapes, self.best.index.to_numpy(), _shape(astuple(TANH)))
+        return as_bunched(self._shapes, self.best.index.to_numpy(), _shape(astuple(TANH)))
 
     def ranks_by_distance(self) -> tuple[float, float]:
         """Return Spearman's correlation of the error with two distances from tanh.

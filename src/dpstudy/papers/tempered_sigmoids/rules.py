@@ -11,7 +11,7 @@ from typing import ClassVar
 import numpy as np
 from scipy import stats
 
-from dpstudy.lab.blind_choice import as_near
+from dpstudy.lab.blind_choice import average_as_near
 from dpstudy.ledger.claim import moment
 from dpstudy.ledger.estimate import next_seed
 from dpstudy.ledger.evidence import Runs, Trained
@@ -40,6 +40,13 @@ def _by_chance(chance: float, verdict: Verdict) -> Verdict:
     return Verdict.UNDECIDED if chance <= _PERHAPS else Verdict.NOT_REPRODUCED
 
 
+def _tops(accuracies: np.ndarray, count: int) -> list[np.ndarray]:
+    """Return the best so many, once for each that may have the last place."""
+    order = np.argsort(-accuracies, kind="stable")
+    last = [one for one in order[count - 1 :] if accuracies[one] == accuracies[order[count - 1]]]
+    return [np.append(order[: count - 1], one) for one in last]
+
+
 def _shown(values: Sequence[float]) -> str:
     return f"({', '.join(f'{value:.2f}' for value in values)})"
 
@@ -60,15 +67,16 @@ class Cluster(Rule):
     sweep: Runs
     settings: tuple[str, ...]
     kind: ClassVar[str] = "cluster"
-    changed: ClassVar[datetime] = BY_INTERVALS
+    changed: ClassVar[datetime] = moment("2026-11-28 14:30")
     full: ClassVar[str] = (
         "The average settings of the best variants of a sweep lie within one standard deviation "
-        "of the published ones, the deviation being that among the best; and the best are nearer "
-        "to the published ones than as many variants chosen blindly mostly are (95 % of choices)."
+        "of the published ones, the deviation being that among the best; and nearer to them than "
+        "the average of as many variants chosen blindly mostly is (95 % of choices). Where "
+        "variants tie for the last place, whichever of them has it."
     )
     partial: ClassVar[str] = (
-        "Within two, and the same of blind choice. Undecided where blind choice is as near in up "
-        "to 20 % of choices."
+        "Within two, and the same of blind choice. Undecided where blind choice averages as near "
+        "in up to 20 % of choices."
     )
 
     @property
@@ -87,19 +95,22 @@ class Cluster(Rule):
         count = math.ceil(self.share.value * len(sweep))
         if count < 2:
             raise UndecidedError(f"{self.share.value:.0%} of {len(sweep)} variants is one variant")
-        top = np.argsort([-_median(variant) for variant in sweep], kind="stable")[:count]
+        tops = _tops(np.array([_median(variant) for variant in sweep]), count)
         every = np.array([[setting(v.run, name) for name in self.settings] for v in sweep])
-        means, spreads = every[top].mean(axis=0), every[top].std(axis=0, ddof=1)
         target = np.array([number.value for number in self.published])
-        chance, away = as_near(every, top, target), np.abs(means - target)
+        chances = [average_as_near(every, top, target) for top in tops]
+        chance, top = max(chances), tops[0]
+        means, spreads = every[top].mean(axis=0), every[top].std(axis=0, ddof=1)
+        away = np.abs(means - target)
         verdict = graded(bool((away <= spreads).all()), bool((away <= 2 * spreads).all()))
         if verdict is not Verdict.NOT_REPRODUCED:
             verdict = _by_chance(chance, verdict)
         return Outcome(
             verdict,
             f"The best {count} of {len(sweep)} variants average {_shown(means)}, with standard "
-            f"deviations {_shown(spreads)}. Chosen blindly, as many lie as near to {self.stated} "
-            f"in {chance:.1%} of choices.",
+            f"deviations {_shown(spreads)}. Chosen blindly, as many average as near to "
+            f"{self.stated} in {' or '.join(f'{one:.1%}' for one in chances)} of choices"
+            f"{', by which of those that tie has the last place' * (len(tops) > 1)}.",
             {**dict(zip(self.settings, map(float, means), strict=True)), "chance": chance},
             _shown(means),
         )

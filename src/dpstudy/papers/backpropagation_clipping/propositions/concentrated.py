@@ -236,6 +236,8 @@ def corrected_targets(
         finding=(
             "Targets, and what they cost at least: "
             + ", ".join(f"{target:g} and {has:.3g}" for target, has in pairs)
+            + ". Were the divisor a constant, they would cost at most "
+            + ", ".join(f"{code.epsilon():.3g}" for code in CORRECTED_CLIPPING)
             + "."
         ),
     )

@@ -27,6 +27,7 @@ from dpstudy.papers.losing_less.claims.common import (
     RULED_AGAIN,
     RULED_OF_SENTENCES,
     RULED_OF_THE_MOST,
+    RULED_WITH_MORE,
     SMALL,
     on_small,
 )
@@ -262,7 +263,7 @@ ON_FEATURES = (
         "Section 4.1",
         "With cross-entropy a network on scattering features ends above one on pixels.",
         on(ALL, Difference, FEATURES_CE, CE),
-        RULED_OF_THE_MOST,
+        RULED_WITH_MORE,
     ),
     Claim(
         "losing-less-features-throughout",

@@ -278,6 +278,7 @@ _KEY = "shamsabadi2023losing"
 STATEMENTS = (
     Statement(
         name="backpropagation-equation",
+        misprint=True,
         paper=_KEY,
         where="Eq. 3, layer M - 1, for the networks of Tables 1 and 2",
         says="With tanh in layer M - 1 its gradient is ((p - y) W)ᵀ a.",
@@ -287,6 +288,7 @@ STATEMENTS = (
     ),
     Statement(
         name="sse-as-a-norm",
+        misprint=True,
         paper=_KEY,
         where="Eq. 7",
         says="Half the norm of h - y is half the sum of its squares.",

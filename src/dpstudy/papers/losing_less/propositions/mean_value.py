@@ -100,6 +100,7 @@ def cube(path: Path) -> float:
 STATEMENTS = (
     Statement(
         name="change-of-gradient-integral",
+        misprint=True,
         paper="shamsabadi2023losing",
         where="Eq. 12, proof of Lemma 1",
         says=(

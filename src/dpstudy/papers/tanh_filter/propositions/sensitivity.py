@@ -136,6 +136,7 @@ STATEMENTS = (
     ),
     Statement(
         name="tanh-equation",
+        misprint=True,
         paper=_KEY,
         where="Eq. 4",
         says="tanh x is (1 - exp(-x)) / (1 + exp(-x)).",

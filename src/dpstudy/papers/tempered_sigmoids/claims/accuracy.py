@@ -5,9 +5,20 @@ from __future__ import annotations
 from dpstudy.ledger.claim import moment
 from dpstudy.ledger.evidence import Runs
 from dpstudy.ledger.quantity import EPOCHS
-from dpstudy.ledger.rules import Difference, Gain, Spent, Throughout, Untested, Value, on
+from dpstudy.ledger.rules import (
+    Difference,
+    Gain,
+    Rule,
+    Spent,
+    Throughout,
+    Unsupported,
+    Untested,
+    Value,
+    on,
+)
 from dpstudy.papers.tempered_sigmoids.claims import runs
 from dpstudy.papers.tempered_sigmoids.claims.common import (
+    AGAIN,
     ALL,
     EPSILON,
     RELU,
@@ -32,11 +43,22 @@ BASELINE_EPSILON = NUMBERS["epsilon of the tutorial"]
 LATER_EPSILON = NUMBERS["epsilon of the later tutorial"]
 ADAM = runs.best(TABLE_4, "Adam, private"), runs.best(TABLE_4, "Adam, not private")
 LEARNING_RATES = {name: NUMBERS[f"learning rate, {name}"] for name in TECHNIQUES}
+# What is judged at a setting that is ours, at which nothing trains on CIFAR-10.
+OURS = "the paper prints no setting for this, and at ours neither activation trains"
+SLIP = (
+    "On CIFAR-10 at the ε of Table 3: the introduction's smaller one is taken for a slip there, "
+    "since Table 3 has the same accuracies at more."
+)
 UNPRINTED = "it scales with the inverse of a clipping norm that is not printed"
 BEST_RATES = {
     name: BestRate(LEARNING_RATES[name], Runs(TABLE_4, f"{TECHNIQUES[name]}, [0-9]*"))
     for name in ("DP-Adam", "SGD", "Adam")
 } | {"DP-SGD": Untested(UNPRINTED, (LEARNING_RATES["DP-SGD"],))}
+
+
+def _unsupported(rule: Rule) -> dict[str, Rule]:
+    return {C: Unsupported(rule, OURS)}
+
 
 TRAINING = (
     later_claim(
@@ -66,14 +88,19 @@ TRAINING = (
         "figure-3-tanh",
         "text on Figure 3",
         "The accuracy of tanh, with everything else as for relu.",
-        on(ALL, Value, of("DP-SGD, tanh"), runs.shared("tanh"), EPSILON, at_least=True),
+        on(TWO, Value, of("DP-SGD, tanh"), runs.shared("tanh"), EPSILON, at_least=True)
+        | _unsupported(Value(of("DP-SGD, tanh")(C), runs.shared("tanh"), EPSILON(C), True)),
+        ruled=AGAIN,
         remark="At one setting for both activations, that of our Figure 3.",
     ),
-    later_claim(
+    claim(
         "introduction-epsilon",
         "Introduction",
         "Tempered sigmoids reach the accuracy of Table 3 at an ε below 3.",
-        on(ALL, Value, TEMPERED, runs.at_3("tanh"), EPSILON_3, at_least=True),
+        on(TWO, Value, TEMPERED, runs.shared("tanh"), EPSILON_3, at_least=True)
+        | on((C,), Value, TEMPERED, runs.own("tanh"), EPSILON, at_least=True),
+        ruled=AGAIN,
+        remark=SLIP,
     ),
     later_claim(
         "table-3-relu",
@@ -87,7 +114,9 @@ TRAINING = (
         "table-3-relu-shared",
         "Table 3",
         "The accuracy of relu at one setting for both activations.",
-        on(ALL, Value, RELU, runs.shared("relu"), EPSILON),
+        on(TWO, Value, RELU, runs.shared("relu"), EPSILON)
+        | _unsupported(Value(RELU(C), runs.shared("relu"), EPSILON(C))),
+        ruled=AGAIN,
         remark="That of our Figure 3.",
     ),
     claim(
@@ -125,18 +154,24 @@ TRAINING = (
         on(ALL, Gain, (TEMPERED, RELU), runs.shared("tanh"), runs.shared("relu"), EPSILON, True),
         remark="That of our Figure 3.",
     ),
-    later_claim(
+    claim(
         "introduction-gain",
         "Introduction",
         "Tempered sigmoids gain this much at an ε below 3.",
-        on(ALL, Gain, BELOW_3, runs.at_3("tanh"), runs.at_3("relu"), EPSILON_3, at_least=True),
+        on(TWO, Gain, BELOW_3, runs.shared("tanh"), runs.shared("relu"), EPSILON_3, at_least=True)
+        | on((C,), Gain, BELOW_3, runs.own("tanh"), runs.own("relu"), EPSILON, at_least=True),
+        ruled=AGAIN,
+        remark=SLIP,
     ),
-    later_claim(
+    claim(
         "table-3-no-search",
         "text on Table 3",
         'The results "do not call for large-scale hyperparameter finetuning".',
-        on(ALL, Difference, runs.own("tanh"), runs.shared("tanh"), "alike"),
-        remark="tanh at the one setting of our Figure 3 against the best of a search.",
+        on(TWO, Difference, runs.own("tanh"), runs.shared("tanh"), "alike")
+        | _unsupported(Difference(runs.own("tanh")(C), runs.shared("tanh"), "alike")),
+        ruled=AGAIN,
+        remark="tanh at the one setting of our Figure 3 against the best of a search. That setting "
+        'is the best of another search, that of "Losing less".',
     ),
     later_claim(
         "table-3-not-private",

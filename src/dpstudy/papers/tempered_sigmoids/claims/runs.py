@@ -31,11 +31,6 @@ def trained(activation: str) -> OnDataset[Runs]:
     return _but_on_cifar_10(shared(activation), own(activation)("cifar-10"))
 
 
-def at_3(activation: str) -> OnDataset[Runs]:
-    """Return the runs that spend at most an ε of 3."""
-    return _but_on_cifar_10(shared(activation), Runs(CIFAR_10_RATES, f"{activation}, epsilon 3"))
-
-
 def free(activation: str) -> OnDataset[Runs]:
     """Return the runs without privacy."""
     return _but_on_cifar_10(Runs(TABLE_3, activation), best(CIFAR_10_NOT_PRIVATE, activation))

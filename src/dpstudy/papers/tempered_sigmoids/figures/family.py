@@ -179,7 +179,7 @@ def cluster(reading: Reading) -> Table:
             reading,
             said,
             f"By chance: how often as many triplets as the best {found.count}, chosen blindly, "
-            "lie as near to the triplet of the row, or in our row to each other.",
+            "average as near to the triplet of the row, or in our row lie as near to each other.",
         ),
         data=pd.DataFrame(rows, columns=["triplets", *"sTo", "median accuracy", "by chance"]),
         formats=dict.fromkeys("sTo", "{:.2f}")

@@ -408,6 +408,7 @@ STATEMENTS = (
     ),
     Statement(
         name="clipping-bias-negative-temperature",
+        misprint=True,
         paper=_KEY,
         where="Theorem 1, whose T is any real number",
         says="The same where T is negative.",

@@ -75,6 +75,7 @@ def is_a_loss(loss: Loss = printed_loss) -> Outcome:
 STATEMENTS = (
     Statement(
         name="multiclass-loss-sign",
+        misprint=True,
         paper="papernot2021tempered",
         where="text before Eq. 5, as printed",
         says=(
