@@ -71,9 +71,9 @@ page.table("tanh filter", ledger)
 # ## How a verdict is reached
 #
 # - **Seeds decide by intervals.** A mean, a difference or a ratio comes with its 95 % interval, by
-#   Student's t; two variants are paired by seed where they share their seeds. The claim stands if
-#   the whole interval lies where the claim says. It is left open if the interval reaches over the
-#   edge.
+#   Student's t; two variants are paired by the seeds that both have. The claim stands if the whole
+#   interval lies where the claim says. It is left open if the interval reaches over the edge. A
+#   verdict is called close where one seed, redrawn, would turn it.
 # - **All seeds or none.** A claim waits until every seed that its experiment asks for is stored: a
 #   verdict on some of them would be a choice of seeds.
 # - **A number at an ε** is upheld only by runs whose proven ε is no larger, unless its note says
