@@ -81,6 +81,15 @@ def test_more_accuracy_on_cifar_10_too():
     says(f"one seed of the filter ends at {percent(lowest)} %.")
 
 
+def test_dp_sgd_with_searched_settings_has_as_much_on_cifar_10():
+    tuned = Line(readings.read(find("losing-less-figure-3"), dataset="cifar-10"), "cross-entropy")
+    spent = tuned.value("epsilon_pld")
+    says(f"settings has {percent(tuned.accuracy.median())} % at a true ε of {spent:.2f}")
+    says(f"and tanh, it has {percent(tuned.accuracy.median())} % on that network.")
+    filtered = Line(readings.read(find("tanh-filter-cifar-10")), RANGE)
+    assert tuned.accuracy.median() > filtered.accuracy.median()
+
+
 def test_an_activation_does_nearly_as_much():
     tanh = line("left-out", "DP-SGD, network with tanh")
     assert len(tanh.accuracy) == 2

@@ -60,6 +60,7 @@ CHAPTERS: dict[str, tuple[str, dict[str, str]]] = {
         {
             "figures": "With the same noise: Figures 2 to 5",
             "cifar-10": "With the same noise: Figures 2 to 5",
+            "cifar-10-rates": "CIFAR-10: each at its own rate",
             "left-out": "How much hangs on what is not printed",
             "at-equal-epsilon": "The filter made sound",
             "active-range": "The filter made sound",

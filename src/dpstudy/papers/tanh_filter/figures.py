@@ -248,6 +248,21 @@ def cifar_10(reading: Reading) -> Table:
     )
 
 
+@for_each_dataset("CIFAR-10, each at its own rate")
+def own_rates(reading: Reading) -> Table | Note:
+    """Return DP-SGD and the filter on CIFAR-10, each at its best rate on held-out images."""
+    lines = [Line(reading, f"{label}, own rate", label) for label in (FLAT, "range 1")]
+    return results(
+        lines,
+        "Gain: of the filter over DP-SGD.",
+        name="tanh-filter-own-rates",
+        shown="test accuracy with the same σ, each at its own rate",
+        over={"range 1": FLAT},
+        settings=(Quantity("learning_rate", "learning rate", "{:.2g}"),),
+        spent=SPENT,
+    )
+
+
 @for_each_dataset("At an equal ε")
 def at_equal_epsilon(reading: Reading) -> Table:
     """Return the best settings of each mechanism at a true epsilon of 3, trained again."""
