@@ -16,18 +16,23 @@
 #
 # **In short.** Without public data take the recipe, a linear head on whitened features that are
 # built from synthetic images. At a true ε of 3 it has 77.22 % of the test images right on CIFAR-10,
-# 91.91 % on Fashion-MNIST and 98.96 % on MNIST, medians of five seeds. On CIFAR-10 it takes 10.7
-# minutes of two cores and 3.8 GB, from nothing to the trained head. There, at 8, take a deep
-# network: the recipe has 78.94 %, {cite:t}`de2022unlocking` have 81.4 %.
+# 91.91 % on Fashion-MNIST and 98.96 % on MNIST, medians of five seeds. On CIFAR-10 a run that was
+# timed took 10.7 minutes of two cores and 3.8 GB, from nothing to the trained head, and has
+# 76.84 %: it is none of the five. There, at 8, a deep network may be better: the recipe has
+# 78.94 %, {cite:t}`de2022unlocking` have 81.4 %, and 78.7 % where others ran it again
+# {cite}`bao2024reliable`.
 #
 # - On CIFAR-10 it has 73.21 % at 1 and 75.83 % at 2. At 1 the highest published that we could read
-#   is 72.3 %, from synthetic images too {cite}`tang2023randp`; what its authors have at 3 we could
-#   not read.
-# - On Fashion-MNIST it has 90.44, 91.50 and 92.49 % at 1, 2 and 8; 89.7 % are published at 3
-#   {cite}`fu2024dpsur`.
-# - On MNIST it has 98.68, 98.80 and 99.14 % at 1, 2 and 8; 98.9 % are published at 3
-#   {cite}`fu2024dpsur`. Digits are made upright first {cite}`lecun1998gradient`, each by its own
-#   slant, which costs no privacy: as they lean, 98.67 % are right at 3.
+#   is 72.3 %, from synthetic images too {cite}`tang2023randp`, and 72.5 % where others ran it
+#   again. What its authors have at 2 and 8 we could not read: it is said to be about 77 and 85 %,
+#   more than the recipe has.
+# - On Fashion-MNIST it has 90.44, 91.50 and 92.49 % at 1, 2 and 8. At 3 {cite:t}`tramer2021code`
+#   have 89.7 %, and {cite:t}`fu2024dpsur` as many. That the ε of the latter holds is disputed:
+#   their accounting takes the sampling probability for constant {cite}`huang2026revisiting`.
+# - On MNIST it has 98.68, 98.80 and 99.14 % at 1, 2 and 8. At 3 {cite:t}`tramer2021code` have
+#   98.7 %, and {cite:t}`fu2024dpsur`, with the same accounting, 98.9 %. Digits are made upright
+#   first {cite}`lecun1998gradient`, each by its own slant, which costs no privacy: as they lean,
+#   98.67 % are right at 3.
 # - Whitening adds 5.1 points on CIFAR-10: 76.54 % are right with each principal component divided
 #   by its variance to the power 0.4, and 71.43 % without. On Fashion-MNIST it adds less: 91.91 %
 #   with the power 0.3, and 90.65 % without. These are of 10,000 training images held out, each at
@@ -42,7 +47,7 @@
 #   scattering features follows it, with 89.91 % at 3. No network on pixels has more than 86.89
 #   there. Relu without a remedy has 84.47, and clips inside backpropagation, made sound, are last.
 # - On MNIST the recipe leads at 1 and 3, and relu and clips inside share the last rank. Not run
-#   yet: MNIST's factorial.
+#   yet: most of MNIST's factorial.
 
 # %% tags=["remove-input"]
 from dpstudy.chapters.leaderboard import board as chapter
@@ -75,9 +80,17 @@ seeds = None  # the experiment's own number
 # Of the private images only the mean enters the features, released with a noise multiplier of 20,
 # which ε counts; their number is taken to be public. The command takes the exponent and the rate of
 # these steps. For the rows below both were searched on images held out, on each dataset and at each
-# ε, which ε does not count. An attack on the recipe, mean included, shows at least 1.40 of the
+# ε, which ε does not count. An attack on the recipe, mean included, shows at least 1.61 of the
 # proven 3 ([audits](07_audits.ipynb)). For images of your own there is
 # [a script](../book/engine.md).
+#
+# The recipe was changed twice after its test accuracy had been seen. Its first version, with one
+# rate for every ε and one grid of regions, was tested on CIFAR-10 with one seed, 67.79, 74.10,
+# 75.95 and 77.89 % at 1, 2, 3 and 8, before rates in proportion to ε and the three grids came;
+# those runs are in the repository's history. Digits as they lean were tested at the same four ε and
+# missed our floor of 98.8 % at 3, by 0.13 points, before they were made upright and tested again.
+# Each choice itself was made by images held out. From now on a changed recipe is chosen by these
+# alone, and tested once.
 
 # %% tags=["remove-input"]
 from dpstudy.chapters.leaderboard import recipe
@@ -168,11 +181,13 @@ mnist, fashion, factorial = (
 # %% [markdown]
 # ### CIFAR-10
 #
-# At an ε of at most 3 no network on pixels comes within 15 points of the recipe, and a linear head
-# on scattering features not within 12. These are the chapters' runs, not searched with the same
-# effort: relu and tanh keep the rate that was best at an ε of 7.53, by test accuracy, and the
-# others have their papers' settings. The best tempered sigmoid, automatic clipping, the filter and
-# clips inside backpropagation were not run at this ε.
+# At an ε of at most 3 no network of ours on pixels comes within 15 points of the recipe, and none
+# of ours on scattering features within 12. Others come nearer: {cite:t}`tramer2021code` have 69.3 %
+# at 3, on scattering features, and {cite:t}`de2022unlocking` 65.9 % at 2 and 73.5 % at 4, on
+# pixels, where a re-run has 62.9 and 69.5 % {cite}`bao2024reliable`. Ours are the chapters' runs,
+# not searched with the same effort: relu and tanh keep the rate that was best at an ε of 7.53, by
+# test accuracy, and the others have their papers' settings. The best tempered sigmoid, automatic
+# clipping, the filter and clips inside backpropagation were not run at this ε.
 
 # %% tags=["remove-input"]
 chapter.on_cifar_10()
@@ -213,7 +228,11 @@ chapter.board(mnist)
 # alone 1.54, and both together 2.12: 1.16 (0.33 to 1.99) less than the sum. Automatic clipping is
 # within 0.6 points of flat clipping in every cell. The other two mechanisms lose. The filter loses
 # 15.8 points with relu and 1.9 with tanh. Clips inside backpropagation lose 3.6 with relu, for
-# which their bounds were found, and with the tempered sigmoid they have 56.31 %.
+# which their bounds were found, and with the tempered sigmoid they have 56.31 %. All cells are by
+# SGD, so that Adam has no part in it.
+#
+# Of MNIST's factorial relu's cells alone are stored. There, with cross-entropy, clips inside gain
+# 0.42 points over flat clipping (0.28 to 0.56).
 #
 # Three activations, two losses and four mechanisms are crossed: 24 cells on one network at a true ε
 # of 3, all with SGD, each at its own best rate. It is another network than the ranking's, trained

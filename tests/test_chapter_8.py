@@ -11,12 +11,19 @@ from dpstudy.chapters.leaderboard import board, crossed, recipe
 from dpstudy.lab import readings, records
 from dpstudy.ledger.wording import rounded_down
 from dpstudy.page.lines import Line
+from dpstudy.page.results import gain
 from dpstudy.papers import find
 from dpstudy.papers.across.factorial import CELLS
 from dpstudy.papers.across.leaderboard import RECIPE
-from dpstudy.papers.across.published import PUBLISHED
+from dpstudy.papers.across.published import DISPUTED, NOT_READ, PUBLISHED, RUN_AGAIN
 from dpstudy.papers.across.recipe import recipe as study_recipe
-from dpstudy.papers.across.recipe_search import EPSILONS, SETTINGS, label_of, multiples_of
+from dpstudy.papers.across.recipe_search import (
+    EPSILONS,
+    FIRST_TESTED,
+    SETTINGS,
+    label_of,
+    multiples_of,
+)
 
 pytestmark = pytest.mark.usefixtures("of_the_study")
 
@@ -51,13 +58,14 @@ def percent(accuracy):
     return f"{100 * accuracy:.2f}"
 
 
-def published(dataset, epsilon):
-    of_both = [
+def stated(dataset, epsilon, authors, among=PUBLISHED):
+    """What authors have at an ε, in percent."""
+    [one] = [
         one.accuracy
-        for one in PUBLISHED
-        if (one.dataset, one.claimed_epsilon) == (dataset, epsilon)
+        for one in among
+        if (one.dataset, one.claimed_epsilon) == (dataset, epsilon) and authors in one.method
     ]
-    return f"{100 * max(of_both):.1f}"
+    return f"{100 * one:.1f}"
 
 
 def medians(dataset):
@@ -68,33 +76,75 @@ def medians(dataset):
 def test_what_the_recipe_reaches_on_cifar_10():
     at = medians(CIFAR)
     says(f"At a true ε of 3 it has {at[3.0]} % of the test images right on CIFAR-10,")
-    says(f"that we could read is {published(CIFAR, 1.0)} %, from synthetic images too")
-    assert float(published(CIFAR, 1.0)) > float(published(CIFAR, 3.0))
-    says(f"the recipe has {at[8.0]} %, {{cite:t}}`de2022unlocking` have {published(CIFAR, 8.0)} %.")
+    deep, again = (stated(CIFAR, 8.0, "De et al.", of) for of in (PUBLISHED, RUN_AGAIN))
+    says(f"the recipe has {at[8.0]} %, {{cite:t}}`de2022unlocking` have {deep} %, and {again} % "
+         "where others ran it again {cite}`bao2024reliable`.")  # fmt: skip
+    assert float(again) < float(at[8.0]) < float(deep)
     says(f"On CIFAR-10 it has {at[1.0]} % at 1 and {at[2.0]} % at 2.")
-    for epsilon, ahead in ((1.0, True), (3.0, True), (8.0, False)):
-        assert (float(published(CIFAR, epsilon)) < float(at[epsilon])) == ahead
+    tang, again = (stated(CIFAR, 1.0, "Tang", of) for of in (PUBLISHED, RUN_AGAIN))
+    says(f"that we could read is {tang} %, from synthetic images too {{cite}}`tang2023randp`, and "
+         f"{again} % where others ran it again.")  # fmt: skip
+    read = [one for one in PUBLISHED if one.dataset == CIFAR and one.claimed_epsilon <= 1]
+    assert f"{100 * max(one.accuracy for one in read):.1f}" == tang
+    assert float(tang) < float(again) < float(at[1.0])
+    [(which, not_read)] = NOT_READ.items()
+    assert which[0] == CIFAR and all(float(at[of]) < 100 * one for of, one in not_read.items())
+    said = " and ".join(f"{100 * one:.0f}" for one in not_read.values())
+    says(f"at 2 and 8 we could not read: it is said to be about {said} %, more than the recipe has")
+    assert set(not_read) == {2.0, 8.0}
+
+
+def test_what_others_reach_at_other_epsilons_on_cifar_10():
+    scattering = stated(CIFAR, 3.0, "Tramèr")
+    (deep, again) = (
+        [stated(CIFAR, epsilon, "De et al.", of) for epsilon in (2.0, 4.0)]
+        for of in (PUBLISHED, RUN_AGAIN)
+    )
+    says(f"{{cite:t}}`tramer2021code` have {scattering} % at 3, on scattering features, and "
+         f"{{cite:t}}`de2022unlocking` {deep[0]} % at 2 and {deep[1]} % at 4, on pixels, where a "
+         f"re-run has {again[0]} and {again[1]} %")  # fmt: skip
 
 
 def test_what_the_recipe_reaches_on_fashion_mnist():
     at = medians(FASHION)
     says(f"right on CIFAR-10, {at[3.0]} % on Fashion-MNIST and")
-    says(f"On Fashion-MNIST it has {at[1.0]}, {at[2.0]} and {at[8.0]} % at 1, 2 and 8;")
-    says(f"at 1, 2 and 8; {published(FASHION, 3.0)} % are published at 3 {{cite}}`fu2024dpsur`.")
+    says(f"On Fashion-MNIST it has {at[1.0]}, {at[2.0]} and {at[8.0]} % at 1, 2 and 8.")
+    theirs = stated(FASHION, 3.0, "Tramèr")
+    says(f"{{cite:t}}`tramer2021code` have {theirs} %, and {{cite:t}}`fu2024dpsur` as many.")
+    assert stated(FASHION, 3.0, "Fu et al.") == theirs
+    assert [one.key for one in DISPUTED.values()] == ["huang2026revisiting"]
 
 
 def test_what_the_recipe_reaches_on_mnist():
     at, slanted = medians(MNIST), Line(readings.read(find("recipe-slanted")), "epsilon 3").accuracy
     says(f"on Fashion-MNIST and {at[3.0]} % on MNIST, medians of five seeds.")
-    says(f"On MNIST it has {at[1.0]}, {at[2.0]} and {at[8.0]} % at 1, 2 and 8;")
-    says(f"{published(MNIST, 3.0)} % are published at 3 {{cite}}`fu2024dpsur`. Digits")
+    says(f"On MNIST it has {at[1.0]}, {at[2.0]} and {at[8.0]} % at 1, 2 and 8.")
+    says(f"{{cite:t}}`tramer2021code` have {stated(MNIST, 3.0, 'Tramèr')} %, and "
+         f"{{cite:t}}`fu2024dpsur`, with the same accounting, {stated(MNIST, 3.0, 'Fu et al.')} %."
+         )  # fmt: skip
     assert len(slanted) == 5 and slanted.median() < FLOORS[MNIST, 3.0]
     says(f"as they lean, {percent(slanted.median())} % are right at 3.")
 
 
+def test_what_was_tested_before_the_recipe_was_changed():
+    first = [percent(accuracy) for _, accuracy in sorted(FIRST_TESTED.items())]
+    says(f"tested on CIFAR-10 with one seed, {', '.join(first[:3])} and {first[3]} % at 1, 2, 3 and"
+         " 8, before rates in proportion to ε and the three grids came;")  # fmt: skip
+    assert sorted(FIRST_TESTED) == sorted(EPSILONS) == [1, 2, 3, 8]
+    assert len(study_recipe(CIFAR).dataset.grids) == 3
+    slanted = readings.read(find("recipe-slanted"))
+    at = {epsilon: Line(slanted, f"epsilon {epsilon:g}").accuracy for epsilon in EPSILONS}
+    assert {len(accuracy) for accuracy in at.values()} == {5}
+    floor = FLOORS[MNIST, 3.0]
+    says(f"missed our floor of {100 * floor:.1f} % at 3, by {percent(floor - at[3.0].median())} "
+         "points, before they were made upright")  # fmt: skip
+
+
 def test_what_the_recipe_costs():
     [cost] = recipe.cost().data.to_dict("records")
-    says(f"takes {cost['minutes']:.1f} minutes of two cores and {cost['GB']:.1f} GB")
+    says(f"timed took {cost['minutes']:.1f} minutes of two cores and {cost['GB']:.1f} GB")
+    says(f"head, and has {percent(cost['accuracy'])} %: it is none of the five.")
+    assert cost["accuracy"] not in set(reached(CIFAR, 3.0))
     assert cost["minutes"] < 15 and cost["on"].startswith("2 x CPU core")
 
 
@@ -293,6 +343,20 @@ def test_which_remedies_add_up():
     says(f"at most {spread.flat:.1f} points apart in standard deviation under flat clipping,")
     says(f"and up to {spread.inside:.0f} with clips inside.")
     says(f"crossed: {len(CELLS)} cells on one network at a true ε of 3,")
+
+
+def test_what_is_stored_of_mnist_s_factorial():
+    """Once it is whole, its own section takes the place of this."""
+    found = crossed.cells(readings.read(find("factorial"), dataset=MNIST))
+    assert set(found.activation) == {"relu"} and len(found) == 3 * len(CELLS) / 3
+    inside, flat = (
+        Line(readings.read(find("factorial"), dataset=MNIST), f"relu / cross-entropy / {of}")
+        for of in ("inside", "flat")
+    )
+    points, low, high = (100 * value for value in gain(inside, flat).values())
+    says("Of MNIST's factorial relu's cells alone are stored. There, with cross-entropy,")
+    says(f"inside gain {points:.2f} points over flat clipping ({low:.2f} to {high:.2f}).")
+    assert low > 0
 
 
 def test_what_it_costs_to_choose_on_the_other_dataset():

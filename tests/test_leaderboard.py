@@ -18,7 +18,7 @@ from dpstudy.lab import choices, choosing, records, store
 from dpstudy.lab.readings import read
 from dpstudy.papers import find
 from dpstudy.papers.across import factorial, leaderboard, rates, recipe_parts, recipe_search
-from dpstudy.papers.across.published import OF_METHODS, PUBLISHED
+from dpstudy.papers.across.published import DISPUTED, NOT_READ, OF_METHODS, PUBLISHED, RUN_AGAIN
 from dpstudy.papers.across.recipe import recipe
 from dpstudy.parts.images import DATASETS as DATASETS_IN_WORDS
 from dpstudy.parts.run import setting, vary
@@ -144,7 +144,8 @@ def test_the_board_has_a_row_a_method_in_the_order_of_ranks(results):
     figure = board.in_short()
     assert "MNIST, ε = 4, tanh: 98.02%" in figure.alt and leaderboard.RECIPE not in figure.alt
     for one in PUBLISHED:
-        said = f"{DATASETS_IN_WORDS[one.dataset]}, ε = {one.claimed_epsilon:g}, {one.method}"
+        star = " *" * (one.method in DISPUTED)
+        said = f"{DATASETS_IN_WORDS[one.dataset]}, ε = {one.claimed_epsilon:g}, {one.method}{star}:"
         published = figure.alt.partition("Published: ")[2]
         assert (said in published) == (one.dataset == "mnist")
 
@@ -311,8 +312,27 @@ def test_the_recipe_stands_beside_what_others_published_at_the_same_epsilon(resu
         [row] = recipe_page.reached(read(search)).data.itertuples()
         assert row.seeds == seed + 1 and (row.low is None) == (seed == 0)
     assert (row.median, row.published) == (0.752, 0.723) and row.by.endswith("2023, ε = 1")
+    # Beside it, that there is more: run again, said to be stated at 2, and of disputed accounting.
+    [more] = recipe_page.reached(read(search)).data.to_dict("records")
+    assert [more[name] for name in ("run again", "not read", "disputed")] == [0.7248, 0.77, 0.7083]
     assert (row.exponent, row.rate) == (0.4, 40)
     assert row.low < row.accuracy < row.high
+
+
+def test_what_is_disputed_run_again_or_not_read_is_of_methods_that_are_published():
+    methods = {(one.dataset, one.method) for one in PUBLISHED}
+    assert set(NOT_READ) < methods and {(one.dataset, one.method) for one in RUN_AGAIN} < methods
+    assert set(DISPUTED) < {method for _, method in methods}
+
+
+def test_a_disputed_accuracy_stands_beside_the_highest_that_is_not():
+    at_3 = recipe_page._of_others("fashion-mnist", 3.0)
+    assert at_3["by"] == "linear scattering, Tramèr & Boneh 2021, ε = 3"
+    assert (at_3["published"], at_3["disputed"]) == (0.897, 0.8971)
+    at_1 = recipe_page._of_others("fashion-mnist", 1.0)
+    assert (at_1["published"], at_1["disputed"]) == (None, 0.8838)
+    at_8 = recipe_page._of_others("cifar-10", 8.0)
+    assert (at_8["published"], at_8["run again"], at_8["not read"]) == (0.814, 0.787, 0.85)
 
 
 def test_what_the_recipe_costs_is_read_from_its_benchmark(results):

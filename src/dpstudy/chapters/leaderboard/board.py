@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -26,7 +27,7 @@ from dpstudy.page.figure import (
 from dpstudy.page.lines import Line
 from dpstudy.page.results import results
 from dpstudy.papers.across.leaderboard import EPSILONS, EXPERIMENTS, RECIPE, methods
-from dpstudy.papers.across.published import OF_METHODS, PUBLISHED
+from dpstudy.papers.across.published import DISPUTED, OF_METHODS, PUBLISHED, RUN_AGAIN
 from dpstudy.papers.across.recipe_search import EPSILONS as SEARCHED
 from dpstudy.papers.across.recipe_search import RECIPE_SEARCH
 from dpstudy.papers.losing_less.experiments import FIGURE_3, FIGURE_4, ON_FEATURES_LINEAR
@@ -224,9 +225,19 @@ def on_cifar_10() -> Table | Note:
     )
 
 
+def _theirs() -> list[Accuracy]:
+    """Return what others published, a star at the name where its ε is disputed."""
+    named = [
+        replace(one, method=f"{one.method} *") if one.method in DISPUTED else one
+        for one in PUBLISHED
+    ]
+    again = [replace(one, method="run again, Bao & Bindschaedler 2024") for one in RUN_AGAIN]
+    return [*named, *again]
+
+
 def _drawn(data: pd.DataFrame) -> Figure:
     datasets = list(dict.fromkeys(data.dataset))
-    theirs = [one for one in PUBLISHED if one.dataset in datasets]
+    theirs = [one for one in _theirs() if one.dataset in datasets]
     with canvas(1, len(datasets), size=(6.9, 5.2)) as (figure, panels):
         for axes, dataset in zip(panels, datasets, strict=True):
             _draw_ours(axes, data, dataset)
@@ -250,7 +261,7 @@ def _drawn(data: pd.DataFrame) -> Figure:
         caption=(
             "Median test accuracy against the true ε, and the range over "
             f"{data.seeds.min()} to {data.seeds.max()} seeds. Black outlines: published, at the ε "
-            "that is stated."
+            "that is stated. *: whether that ε holds is disputed."
         ),
         alt=f"Accuracy against ε. {said}. Published: {published}.",
         data=data,
