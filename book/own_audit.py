@@ -1,5 +1,7 @@
 """What an attacker sees of a mechanism of your own: lower bounds on ε, beside what is proven."""
 
+import sys
+
 from own_mechanism import ElementWise
 
 from dpstudy.chapters.audits.audit import first_image
@@ -20,3 +22,5 @@ seen = canaries.trials(run, first_image(run), runs=10, canaries=4_000)
 bounds = {name: bound for name, (bound, _) in auditing.bounds(seen, run.delta).items()}
 print(f"proven: at most {proven:.2f}; if the noise is Gaussian, at least {bounds['gaussian']:.2f}")
 print(f"whatever it is, at least {bounds['clopper-pearson']:.2f}")
+if max(bounds["gaussian"], bounds["clopper-pearson"]) > proven:
+    sys.exit("more leaks than is proven possible: code or proof are wrong")

@@ -3,12 +3,14 @@
 from functools import partial
 
 import pytest
+import test_audit_catches
 from prose import said_by
 
 from dpstudy.chapters import audits
 from dpstudy.chapters.audits import page
 from dpstudy.ledger.wording import rounded_down
 from dpstudy.papers.backpropagation_clipping.published import CORRECTED_CLIPPING
+from dpstudy.privacy import canaries
 from dpstudy.privacy.run_epsilon import epsilon_curve
 
 says = said_by("07_audits")
@@ -106,6 +108,19 @@ def test_what_the_trials_show_if_the_trade_off_is_gaussian():
     says(f"Each of the {len(page.stored())} audits has 95 % confidence for itself")
     for name, record in page.stored().items():
         assert record["bounds"]["gaussian"] <= record["proven"], name
+
+
+def test_what_was_broken_on_purpose_is_what_is_tested():
+    assert len(canaries.ATTACKS) == 6
+    says("Six attacks look for the canary")
+    assert [broken.__name__ for _, broken in test_audit_catches.BROKEN] == [
+        "less_noise",
+        "repeated_noise",
+        "clipped_after_averaging",
+        "in_a_fixed_cycle",
+    ]
+    says("Seven tenths of the noise, gradients clipped after they were averaged, batches dealt in")
+    says("a fixed cycle, and the same noise at every step are all seen so.")
 
 
 def test_shuffled_batches():

@@ -22,8 +22,8 @@ PAPERS = ("tempered_sigmoids", "losing_less", "backpropagation_clipping", "tanh_
 SEES = {
     "gradients": (),
     "parts": ("gradients",),
-    "privacy": ("parts",),
     "training": ("parts", "gradients"),
+    "privacy": ("training", "parts"),
     "lab": ("training", "parts", "privacy", "gradients"),
     "propositions": ("lab", "parts", "privacy", "gradients"),
     "page": ("ledger", "lab", "parts", "privacy", "gradients"),

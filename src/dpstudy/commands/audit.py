@@ -7,7 +7,9 @@ import json
 import click
 
 from dpstudy.commands import stopping
-from dpstudy.commands.shell import say
+from dpstudy.commands.shell import complain, say
+
+EXIT_REFUTED = 1
 
 
 @click.command()
@@ -19,8 +21,9 @@ from dpstudy.commands.shell import say
 def audit(names: tuple[str, ...], as_json: bool, keep: bool, list_names: bool) -> None:
     """Bound from below what each mechanism gives away.
 
-    Canaries are put in or left out of simulated runs, and told apart by the noisy sums. Each NAME
-    is one audit; without a name all are carried out, in an hour.
+    Canaries are put in or left out of simulated runs, and told apart by the noisy sums of the step
+    that trains. Each NAME is one audit; without a name all are carried out, in an hour. The exit
+    code is 1 where more is shown than is proven possible: code or proof are wrong.
     """
     import time
 
@@ -34,9 +37,10 @@ def audit(names: tuple[str, ...], as_json: bool, keep: bool, list_names: bool) -
     if keep:
         for kind in {one.kind for one in audits}:
             store.check_writable(records.folder(kind))
-    done, started = [], time.monotonic()
+    done, refuted, started = [], [], time.monotonic()
     for one, content in carry_out(audits):
         done.append(content)
+        refuted += [one.name] * one.refuted(content)
         seconds, started = time.monotonic() - started, time.monotonic()
         if keep:
             versions = records.provenance(seconds, "scipy", "dp-accounting", "jax-privacy")
@@ -46,3 +50,8 @@ def audit(names: tuple[str, ...], as_json: bool, keep: bool, list_names: bool) -
             say(one.line(content))
     if as_json:
         click.echo(json.dumps(done, indent=2))
+    if refuted:
+        complain(
+            f"more leaks than is proven possible, code or proof are wrong: {', '.join(refuted)}"
+        )
+        raise SystemExit(EXIT_REFUTED)

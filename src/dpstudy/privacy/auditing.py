@@ -15,7 +15,8 @@ bounds are computed from the same scores:
 - "one-run-fdp": the same against a Gaussian trade-off curve (Mahloujifar et al. 2024).
 
 The guess is "in" where a canary's score reaches a threshold. It is chosen on one half of the
-canaries and tested on the other, or the confidence would be lost. All but "gaussian" are those of
+canaries, as is the attack whose score it is, and tested on the other, or the confidence would be
+lost. All but "gaussian" are those of
 jax-privacy.
 """
 
@@ -40,6 +41,9 @@ CONFIDENCE = 0.95
 SIGNIFICANCE = 1 - CONFIDENCE
 # Thresholds that are tried: each has half of the canaries above it, then fewer, down to so many.
 _THRESHOLDS, _FEWEST_ABOVE = 32, 4
+# A threshold is chosen as if one canary in so many had been tried: intervals are wider then, and
+# one that few canaries are above is not chosen for its luck.
+_PART = 2
 
 
 class Guesses(NamedTuple):
@@ -49,6 +53,12 @@ class Guesses(NamedTuple):
     inside: int
     false_positives: int
     outside: int
+
+    def of_fewer(self) -> Guesses:
+        """Return what they would be of a part of the canaries, rounded for the worse."""
+        missed = self.inside - self.true_positives
+        parts = [-(-count // _PART) for count in (self.inside, missed, self[2], self[3])]
+        return Guesses(parts[0] - parts[1], parts[0], *parts[2:])
 
     def __str__(self) -> str:
         return (
@@ -95,7 +105,9 @@ _GUESSED = {"threshold_strategy": Explicit(1.0)}
 
 
 def of_many_runs(
-    inside: Bool[np.ndarray, "canaries"], scores: Float[np.ndarray, "canaries"], delta: float
+    inside: Bool[np.ndarray, "canaries"],
+    scores: Float[np.ndarray, "*attacks canaries"],
+    delta: float,
 ) -> dict[str, tuple[float, Guesses]]:
     """Return each bound of `MANY_RUNS`, with the guesses that it is from; see `epsilon`."""
     return {name: epsilon(bound, inside, scores, delta) for name, bound in MANY_RUNS.items()}
@@ -110,16 +122,16 @@ def bounds(trials: Trials, delta: float) -> dict[str, tuple[float, Guesses]]:
     Raises:
         UserError: too few canaries to have some in and out in either half.
     """
-    inside, scores = trials.inside, trials.scores
-    return of_many_runs(inside.ravel(), scores.ravel(), delta) | {
-        name: epsilon(bound, inside[0], scores[0], delta) for name, bound in ONE_RUN.items()
+    first = trials.inside[0], trials.scores[..., 0, :]
+    return of_many_runs(*trials.flat, delta) | {
+        name: epsilon(bound, *first, delta) for name, bound in ONE_RUN.items()
     }
 
 
 def epsilon(
     bound: Bound,
     inside: Bool[np.ndarray, "canaries"],
-    scores: Float[np.ndarray, "canaries"],
+    scores: Float[np.ndarray, "*attacks canaries"],
     delta: float,
 ) -> tuple[float, Guesses]:
     """Return a lower bound on epsilon at `CONFIDENCE`, and the guesses of the half it is from.
@@ -127,23 +139,48 @@ def epsilon(
     Args:
         bound: of `MANY_RUNS` or `ONE_RUN`.
         inside: whether each canary was in, by a fair coin of its own.
-        scores: higher for those that look as if they were.
+        scores: higher for those that look as if they were; of each attack, if there are several.
         delta: in (0, 1).
 
     Raises:
         UserError: too few canaries to have some in and out in either half.
     """
-    mixed = np.random.default_rng(0).permutation(len(scores))
+    mixed = np.random.default_rng(0).permutation(len(inside))
     first, second = np.array_split(mixed, 2)
     for half in (first, second):
         if not 0 < inside[half].sum() < len(half):
-            raise UserError(f"{len(scores)} canaries are too few: none in or none out in a half")
-    most = len(first) // 2
-    above = np.geomspace(max(most, 1), min(_FEWEST_ABOVE, most), _THRESHOLDS)
-    thresholds = np.unique(np.quantile(scores[first], 1 - above / len(first)))
-    tried = [bound(_guessed(inside[first], scores[first], t), delta) for t in thresholds]
-    guesses = _guessed(inside[second], scores[second], thresholds[int(np.argmax(tried))])
+            raise UserError(f"{len(inside)} canaries are too few: none in or none out in a half")
+    scores = _most_telling(inside, np.atleast_2d(scores), first, delta)
+    thresholds = _thresholds(inside[first], scores[first])
+    tried = [_guessed(inside[first], scores[first], t).of_fewer() for t in thresholds]
+    threshold = thresholds[int(np.argmax([bound(one, delta) for one in tried]))]
+    guesses = _guessed(inside[second], scores[second], threshold)
     return bound(guesses, delta), guesses
+
+
+def _most_telling(
+    inside: Bool[np.ndarray, "canaries"],
+    scores: Float[np.ndarray, "attacks canaries"],
+    half: np.ndarray,
+    delta: float,
+) -> Float[np.ndarray, "canaries"]:
+    """Return the scores of the attack that shows most in one half, in the mean over thresholds."""
+    if len(scores) == 1:
+        return scores[0]
+    shown = []
+    for of in scores[:, half]:
+        tried = (_guessed(inside[half], of, t) for t in _thresholds(inside[half], of))
+        shown.append(np.mean([gaussian(one, delta) for one in tried]))
+    return scores[int(np.argmax(shown))]
+
+
+def _thresholds(
+    inside: Bool[np.ndarray, "canaries"], scores: Float[np.ndarray, "canaries"]
+) -> Float[np.ndarray, "thresholds"]:
+    most = len(scores) // 2
+    above = np.geomspace(max(most, 1), min(_FEWEST_ABOVE, most), _THRESHOLDS)
+    above = np.append(above, inside.sum())  # where scores tell the two apart, it is between them
+    return np.unique(np.quantile(scores, 1 - above / len(scores)))
 
 
 def most_shown(trials: int, delta: float) -> float:

@@ -1,19 +1,23 @@
-"""Canaries: examples whose presence is to be read off a run's noisy sums.
+"""Canaries: examples whose presence is to be read off the steps that train a run.
 
 Weights stand still, as in a run with learning rate 0: then all that a step gives away is its noisy
-sum. The rest of the data adds nothing, as blank examples do; epsilon speaks of such neighbours too.
-What is left of a canary is its gradient as the mechanism bounds it, in those steps that sampling
-puts it in. Sampling, bounded sum and noise here are the run's own, in all of its dimensions.
+mean. What a canary gives away is by how much the step that trains moves the weights otherwise when
+it is among the examples drawn: gradients, bounds, sum, noise and division are `training.loop`'s, on
+batches of the training set as the run draws them. A mechanism that bounds examples one by one shows
+as much of the canary in any company; code that bounds them wrongly may show it among others only.
 
-A noisy sum is looked at in units of its noise, number by number. There the noise is the same in
-all directions, so an example whose gradient points elsewhere and is as long is as easy to see; and
-what one learns of examples whose gradients are at right angles is independent. So a run has room
-for thousands of canaries (gradient canaries: Nasr et al. 2023, Steinke et al. 2023): the first is a
-real example, each of the others its gradient turned to be at right angles to all before it.
+In the simulated runs sampling and noise are the training loop's too, in all dimensions. The others'
+sum is taken as known, and so left out. A noisy mean is looked at in units of the noise that is
+stated, number by number. There the noise is the same in all directions, so an example whose
+gradient points elsewhere and is as long is as easy to see; and what one learns of examples whose
+gradients are at right angles is independent. So a run has room for thousands of canaries (gradient
+canaries: Nasr et al. 2023, Steinke et al. 2023): the first is a real example, each of the others
+its gradient turned to be at right angles to all before it.
 """
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
@@ -24,8 +28,9 @@ import numpy as np
 from jax.flatten_util import ravel_pytree
 
 from dpstudy.errors import UserError
-from dpstudy.parts.mechanism import Microbatch, gaussian_noise
-from dpstudy.parts.sampling import Shuffled
+from dpstudy.parts.measure import Examples
+from dpstudy.parts.mechanism import Microbatch, nothing_seen
+from dpstudy.parts.optimizer import Sgd
 
 if TYPE_CHECKING:
     from flax import nnx
@@ -33,6 +38,12 @@ if TYPE_CHECKING:
 
     from dpstudy.parts.run import Run
     from dpstudy.parts.sampling import Draw
+    from dpstudy.training import loop
+
+# Batches of the run that the first canary is put into.
+_BATCHES = 4
+# By what share a batch has to show more of it than it shows alone: sums are rounded.
+_ROUNDING = 1e-3
 
 
 class Example(NamedTuple):
@@ -52,13 +63,19 @@ class Trials:
 
     Attributes:
         inside: whether it was in, by run and canary.
-        scores: logarithm of the likelihood ratio of in to out, by run and canary.
+        scores: the more it looks as if it were in, the higher; by run and canary, and before these
+            by attack where there are several (`ATTACKS`).
         strength: the canary's gradient over the noise, what a step that it is in gives away.
     """
 
     inside: Bool[np.ndarray, "runs canaries"]
-    scores: Float[np.ndarray, "runs canaries"]
+    scores: Float[np.ndarray, "*attacks runs canaries"]
     strength: float
+
+    @property
+    def flat(self) -> tuple[Bool[np.ndarray, "trials"], Float[np.ndarray, "*attacks trials"]]:
+        """The canaries of all runs together: whether each was in, and its scores."""
+        return self.inside.ravel(), self.scores.reshape(*self.scores.shape[:-2], -1)
 
 
 def contribution(run: Run, example: Example) -> nnx.State:
@@ -72,6 +89,95 @@ def contribution(run: Run, example: Example) -> nnx.State:
 def in_units_of_noise(run: Run, total: nnx.State) -> Float[Array, "numbers"]:
     """Return a sum over its noise's standard deviation, number by number, flat."""
     return ravel_pytree(jax.tree.map(jnp.divide, total, run.mechanism.noise(total)))[0]
+
+
+def given_away(run: Run, example: Example) -> Float[Array, "numbers"]:
+    """Return the longest of `differences`: that of the example alone, where no other is longer."""
+    each = differences(run, example)
+    lengths = jnp.linalg.norm(each, axis=1)
+    # Of a batch whose sum is not finite nothing can be read.
+    lengths = jnp.where(jnp.isfinite(lengths), lengths, 0.0)
+    return each[jnp.argmax(lengths.at[1:].divide(1 + _ROUNDING))]
+
+
+def differences(run: Run, example: Example) -> Float[Array, "batches numbers"]:
+    """Return by how much a step's noisy sum differs with an example and without, over the noise.
+
+    The first is of a batch of the example alone, the others of batches that the run draws, from
+    steps spread over it. The example stands in the first one's place in the training set.
+    """
+    run = _standing(run)
+    steps = np.linspace(0, run.epochs * run.steps_per_epoch - 1, _BATCHES).astype(np.int32)
+    # It has each time another place in the batch, and so other examples beside it.
+    places = np.append(0, np.linspace(0, 1, _BATCHES, dtype=np.float32))
+    cases = np.append(steps[:1], steps), np.arange(1 + _BATCHES) == 0, places
+    start = _start(run)._replace(params=example.params)
+    return _differences(run.of_a_step(), run.key, start, _with_first(run, example), cases)
+
+
+def _standing(run: Run) -> Run:
+    """Return the run whose weights move by minus the noisy mean, and no other way."""
+    return dataclasses.replace(run, optimizer=Sgd(learning_rate=1.0, momentum=0.0))
+
+
+def _start(run: Run) -> loop.State:
+    """Return the state before its first step."""
+    from dpstudy.training import loop  # only here: what reads trains nothing
+
+    return loop.start(run)
+
+
+def _with_first(run: Run, example: Example) -> Examples:
+    """Return the run's training set with that example in the first one's place."""
+    data = run.dataset.load()
+    images, labels = np.array(data.train_images), np.array(data.train_labels)
+    if np.issubdtype(images.dtype, np.integer):
+        images = images.astype(np.float32)  # a canary's pixels may lie in between
+    images[0], labels[0] = example.image, example.label
+    return Examples(images, labels)
+
+
+@jax.jit
+def _differences(
+    run: Run, key: Array, start: loop.State, train: Examples, cases: tuple[Array, ...]
+) -> Float[Array, "cases numbers"]:
+    """Return the differences that the first example makes, at each step, alone or among others."""
+    from dpstudy.training import loop  # only here: what reads trains nothing
+
+    def noisy_sum(state: loop.State, draw: Draw) -> nnx.State:
+        total, seen = loop.sum_over(run, run.network.examples_at_once(), state, draw, train)
+        # From weights of 0, where what they move by is not rounded to what they are.
+        state = state._replace(params=jax.tree.map(jnp.zeros_like, state.params))
+        after = loop.updated(run, key, state, draw.overflow, total, seen)
+        return jax.tree.map(lambda x: -run.sampling.batch * x, after.params)
+
+    def difference(case: tuple[Array, ...]) -> Array:
+        step, alone, place = case
+        draw = loop.draw_examples(run, key, loop.order_of_epoch(run, key, step), step)
+        draw = draw._replace(count=jnp.where(alone, 1, draw.count))
+        pair = jax.lax.map(
+            partial(noisy_sum, start._replace(step=step)), _with_and_without(draw, place)
+        )
+        return in_units_of_noise(run, jax.tree.map(lambda x: x[0] - x[1], pair))
+
+    return jax.lax.map(difference, cases)
+
+
+def _with_and_without(draw: Draw, share: Float[Array, ""]) -> Draw:
+    """Return a draw with the first example in it, and without it, stacked.
+
+    It is put behind that share of the others. Where it was not drawn it takes the place of one that
+    was: a shuffled batch has no room.
+    """
+    last = jnp.maximum(draw.count, 1) - 1
+    place = (share * last).astype(jnp.int32)
+    drawn = (jnp.arange(len(draw.indices)) < draw.count) & (draw.indices == 0)
+    before = jnp.where(drawn.any(), jnp.argmax(drawn), place)
+    with_it = draw.indices.at[before].set(draw.indices[place]).at[place].set(0)
+    without = with_it.at[place].set(with_it[last])
+    inside = draw._replace(indices=with_it, count=last + 1)
+    outside = draw._replace(indices=without, count=last)
+    return jax.tree.map(lambda *pair: jnp.stack(pair), inside, outside)
 
 
 class Frame(NamedTuple):
@@ -93,13 +199,11 @@ class Frame(NamedTuple):
         """Return the frame whose first direction is the one given, of length 1 or 0."""
         if not 0 < count <= len(direction):
             raise UserError(f"canaries must be 1 to {len(direction)}, got {count}")
-        normal = direction - _combs(jnp.eye(1, count)[0], len(direction))
+        teeth = len(direction) // count
+        comb = jnp.zeros(len(direction)).at[: teeth * count : count].set(teeth**-0.5)
+        normal = direction - comb
         length = jnp.linalg.norm(normal) * (jnp.linalg.norm(direction) > 0)
         return cls(jnp.where(length > 1e-6, normal / jnp.maximum(length, 1e-6), 0.0), count)
-
-    def combined(self, lengths: Float[Array, "count"]) -> Float[Array, "numbers"]:
-        """Return the sum of vectors that long along the directions."""
-        return self._mirrored(_combs(lengths, len(self.mirror)))
 
     def along(self, vector: Float[Array, "numbers"]) -> Float[Array, "count"]:
         """Return a vector's components along the directions."""
@@ -111,21 +215,15 @@ class Frame(NamedTuple):
         return vector - 2 * jnp.vdot(self.mirror, vector) * self.mirror
 
 
-def _combs(lengths: Float[Array, "count"], numbers: int) -> Float[Array, "numbers"]:
-    teeth = numbers // len(lengths)
-    flat = jnp.tile(lengths / jnp.sqrt(teeth), teeth)
-    return jnp.pad(flat, (0, numbers - len(flat)))
-
-
 def trials(run: Run, example: Example, *, runs: int, canaries: int, seed: int = 0) -> Trials:
-    """Simulate runs at standing weights, with canaries in or out, and score each: one program.
+    """Simulate runs at standing weights, with canaries in or out, and score each.
 
     Canary k is example number k of the dataset, with a gradient as long as the given example's; the
-    other examples add nothing, as do canaries that are out. Within a run no canary's score depends
-    on another's presence, and their noises are independent.
+    other examples' sum is known, and canaries that are out add nothing. Within a run no canary's
+    score depends on another's presence, and their noises are independent.
 
     Args:
-        run: its mechanism, sampling, epochs and network are what is simulated.
+        run: its mechanism, sampling, epochs, network and dataset are what is simulated.
         example: the first canary, and the weights.
         runs: how often the run is repeated with fresh coins, sampling and noise.
         canaries: in each of them.
@@ -138,51 +236,64 @@ def trials(run: Run, example: Example, *, runs: int, canaries: int, seed: int = 
         raise UserError("a run without noise has no epsilon to audit")
     if canaries > run.dataset.examples:
         raise UserError(f"canaries must be at most {run.dataset.examples}, got {canaries}")
-    keys = jax.random.split(jax.random.key(seed), runs)
-    strength, inside, scores = _simulated(canaries, run, example, keys)
-    return Trials(np.asarray(inside), np.asarray(scores), float(strength))
+    shown = given_away(run, example)
+    strength = jnp.linalg.norm(shown)
+    frame = Frame.around(shown / jnp.maximum(strength, 1e-30), canaries)
+    keys = jax.random.split(jax.random.key(seed), 1 + runs)
+    run = _standing(run)
+    inside, scores = _simulated(canaries, run, _start(run), frame.mirror, strength, keys)
+    return Trials(np.asarray(inside), np.moveaxis(np.asarray(scores), 0, 1), float(strength))
 
 
 @partial(jax.jit, static_argnums=0)
 def _simulated(
-    canaries: int, run: Run, example: Example, keys: Array
-) -> tuple[Array, Array, Array]:
-    total = contribution(run, example)
-    seen = in_units_of_noise(run, total)
-    strength = jnp.linalg.norm(seen)
-    frame = Frame.around(seen / jnp.maximum(strength, 1e-30), canaries)
-    inside, scores = jax.lax.map(partial(_one_run, run, total, frame, strength), keys)
-    return strength, inside, scores
+    canaries: int, run: Run, start: loop.State, mirror: Array, strength: Array, keys: Array
+) -> tuple[Array, Array]:
+    """Return coins and scores of runs, one of each key but the first."""
+    dealt = _dealt(run, keys[0], canaries)
+    one_run = partial(_one_run, run, start, Frame(mirror, canaries), strength, dealt)
+    return jax.lax.map(one_run, keys[1:])
+
+
+def _dealt(run: Run, key: Array, canaries: int) -> Bool[Array, "epochs steps canaries"]:
+    """Return which canaries are drawn for which steps, by a key."""
+    from dpstudy.training import loop  # only here: what reads trains nothing
+
+    def step(order: Array | None, number: Array) -> Array:
+        return _drawn(loop.draw_examples(run, key, order, number), canaries)
+
+    def epoch(start: Array) -> Array:
+        order = loop.order_of_epoch(run, key, start)
+        return jax.lax.map(partial(step, order), start + jnp.arange(run.steps_per_epoch))
+
+    return jax.lax.map(epoch, run.steps_per_epoch * jnp.arange(run.epochs))
 
 
 def _one_run(
-    run: Run, like: nnx.State, frame: Frame, strength: Array, key: Array
+    run: Run, start: loop.State, frame: Frame, strength: Array, dealt: Array, key: Array
 ) -> tuple[Array, Array]:
-    coin_key, sampling_key, noise_key = jax.random.split(key, 3)
+    from dpstudy.training import loop  # only here: what reads trains nothing
+
+    coin_key, key = jax.random.split(key)
     inside = jax.random.bernoulli(coin_key, shape=(frame.count,))
-    deviations = run.mechanism.noise(like)
-    noise = gaussian_noise(deviations, noise_key, apart=False)
-    unravel = ravel_pytree(like)[1]
-    examples, steps = run.dataset.examples, run.steps_per_epoch
+    nothing = jax.tree.map(jnp.zeros_like, start.params)
 
-    def step(order: Array | None, number: Array) -> Array:
-        draw = run.sampling.draw(sampling_key, examples, order, number)
-        taking_part = inside & _drawn(draw, frame.count)
-        clean = unravel(frame.combined(strength * taking_part))
-        total = jax.tree.map(jnp.multiply, clean, deviations)
-        noisy, _ = noise.update(total, noise.init(total)._replace(count=number))
-        ratio = strength * frame.along(in_units_of_noise(run, noisy)) - strength**2 / 2
-        return ratio
+    def step(order: Array | None, state: loop.State, _: None) -> tuple[loop.State, Array]:
+        draw = loop.draw_examples(run, key, order, state.step)
+        seen = nothing_seen()._replace(examples=draw.count.astype(jnp.float32))
+        state = loop.updated(run, key, state, draw.overflow, nothing, seen)
+        noise = jax.tree.map(lambda x: -run.sampling.batch * x, state.params)
+        shown = strength * (inside & _drawn(draw, frame.count))
+        along = frame.along(in_units_of_noise(run, noise)) + shown
+        return state._replace(params=nothing), strength * along - strength**2 / 2
 
-    def epoch(score: Array, number: Array) -> tuple[Array, None]:
-        order = run.sampling.order(sampling_key, examples, number)
-        start = _nothing_seen(run, frame.count)
-        numbers = number * steps + jnp.arange(steps)
-        seen, _ = jax.lax.scan(lambda c, t: (_added(run, c, step(order, t)), None), start, numbers)
-        return score + seen, None
+    def epoch(state: loop.State, _: None) -> tuple[loop.State, Array]:
+        order = loop.order_of_epoch(run, key, state.step)
+        return jax.lax.scan(partial(step, order), state, None, length=run.steps_per_epoch)
 
-    zero = jnp.zeros(frame.count)
-    return inside, jax.lax.scan(epoch, zero, jnp.arange(run.epochs))[0]
+    start = start._replace(params=nothing)
+    ratios = jax.lax.scan(epoch, start, None, length=run.epochs)[1]
+    return inside, jnp.stack([attack(run, ratios, dealt) for attack in ATTACKS.values()])
 
 
 def _drawn(draw: Draw, canaries: int) -> Bool[Array, "canaries"]:
@@ -192,21 +303,27 @@ def _drawn(draw: Draw, canaries: int) -> Bool[Array, "canaries"]:
     return jnp.zeros(canaries, bool).at[places].set(True, mode="drop")
 
 
-def _nothing_seen(run: Run, canaries: int) -> Float[Array, "canaries"]:
-    """Return an epoch's score before its first step."""
-    if not isinstance(run.sampling, Shuffled):
-        return jnp.zeros(canaries)
-    left_over = 1 - run.steps_per_epoch * run.sampling_probability
-    return jnp.full(canaries, jnp.log(jnp.maximum(left_over, 0.0)))
-
-
-def _added(run: Run, score: Array, ratio: Array) -> Float[Array, "canaries"]:
-    """Return an epoch's score with one more step's log-likelihood ratio of taking part to not.
-
-    Drawn independently at every step, the ratios of steps multiply, each a mixture of taking part
-    and not. Shuffled, an example is in one batch of the epoch: the epoch is a mixture over them.
-    """
+def _each_step(run: Run, ratios: Array, _: Array) -> Float[Array, "canaries"]:
+    """Steps drawn for by themselves: the ratios of steps multiply, each a mixture."""
     q = run.sampling_probability
-    if isinstance(run.sampling, Shuffled):
-        return jnp.logaddexp(score, jnp.log(q) + ratio)
-    return score + jnp.logaddexp(jnp.log1p(-q), jnp.log(q) + ratio)
+    return jnp.logaddexp(jnp.log1p(-q), jnp.log(q) + ratios).sum((0, 1))
+
+
+def _a_step_an_epoch(run: Run, ratios: Array, _: Array) -> Float[Array, "canaries"]:
+    """One batch of each epoch, or none: the epoch is a mixture over its batches."""
+    q = run.sampling_probability
+    left_over = jnp.log(jnp.maximum(1 - run.steps_per_epoch * q, 0.0))
+    return jnp.logaddexp(left_over, jnp.log(q) + jax.nn.logsumexp(ratios, axis=1)).sum(0)
+
+
+# What an attacker makes of the logarithms of the likelihood ratios of taking part to not, by epoch,
+# step and canary, and of which steps canaries took part in by another key. The first two are those
+# of Poisson and of shuffled batches as they should be, the others look for mistakes.
+ATTACKS = {
+    "each step by itself": _each_step,
+    "a step of each epoch": _a_step_an_epoch,
+    "the same step of every epoch": lambda _, ratios, __: jax.nn.logsumexp(ratios.sum(0), axis=0),
+    "every step or none": lambda _, ratios, __: ratios.sum((0, 1)),
+    "the steps of another run": lambda _, ratios, dealt: (ratios * dealt).sum((0, 1)),
+    "steps that differ": lambda _, ratios, __: ratios.max((0, 1)) - ratios.min((0, 1)),
+}

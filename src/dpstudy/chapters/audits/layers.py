@@ -16,6 +16,9 @@ from dpstudy.chapters.audits.audit import rounded
 from dpstudy.parts.run import Run
 from dpstudy.privacy import worst_example
 
+# Norms are sums of float32 squares.
+_ROUNDING = 1e-4
+
 
 @dataclass(frozen=True)
 class LayerAttack:
@@ -66,3 +69,8 @@ class LayerAttack:
         """Return a record as one line."""
         shown = ", ".join(f"{layer} {share:.1%}" for layer, share in record["free"].items())
         return f"{record['attack']}: of what is proven possible, {shown}"
+
+    @staticmethod
+    def refuted(record: dict[str, Any]) -> bool:
+        """Return whether a layer was found beyond what is proven of it, but for rounding."""
+        return max(*record["free"].values(), *record["drawn"].values()) > 1 + _ROUNDING

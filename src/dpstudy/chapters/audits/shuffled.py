@@ -26,7 +26,7 @@ class ShuffledAudit(Audited):
     def carry_out(self) -> dict[str, Any]:
         """Return what the record of the audit holds, but for its provenance."""
         seen = dealing.trials(self.run, self._gradients(), self.runs)
-        found = auditing.of_many_runs(seen.inside.ravel(), seen.scores.ravel(), self.run.delta)
+        found = auditing.of_many_runs(*seen.flat, self.run.delta)
         return self.record("white box", found, self.runs) | {
             "runs": self.runs,
             "strength": rounded(seen.strength),
