@@ -80,7 +80,7 @@ seeds = None  # the experiment's own number
 # Of the private images only the mean enters the features, released with a noise multiplier of 20,
 # which ε counts; their number is taken to be public. The command takes the exponent and the rate of
 # these steps. For the rows below both were searched on images held out, on each dataset and at each
-# ε, which ε does not count. An attack on the recipe, mean included, shows at least 1.61 of the
+# ε, which ε does not count. An attack on the recipe, mean included, shows at least 1.55 of the
 # proven 3 ([audits](07_audits.ipynb)). For images of your own there is
 # [a script](../book/engine.md).
 #
