@@ -12,7 +12,7 @@ from collections.abc import Iterator
 import click
 from rounds import store_in_turn
 
-from dpstudy.papers.losing_less.experiments import COMPOSITE, MEASURES, with_loss
+from under_the_clip.losing_less.experiments import COMPOSITE, MEASURES, with_loss
 from dpstudy.parts.loss import CrossEntropy
 from dpstudy.parts.run import Run, vary
 

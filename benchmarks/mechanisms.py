@@ -15,7 +15,7 @@ import click
 from rounds import store_in_turn
 
 from dpstudy.gradients import devices
-from dpstudy.papers.backpropagation_clipping.experiments import as_published
+from under_the_clip.backpropagation_clipping.experiments import as_published
 from dpstudy.parts.mechanism import FlatClipping, NoPrivacy
 from dpstudy.parts.run import Run, vary
 from dpstudy.parts.sampling import Poisson

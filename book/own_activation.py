@@ -2,7 +2,7 @@
 
 import jax.numpy as jnp
 
-from dpstudy.parts.activation import Activation
+from dpstudy.parts.networks.activation import Activation
 from dpstudy.parts.part import part, positive
 
 

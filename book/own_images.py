@@ -7,11 +7,11 @@ import optax
 from flax import nnx
 
 from dpstudy import gaussian_noise, poisson, private_gradient
-from dpstudy.papers.across.recipe import recipe
-from dpstudy.parts import images
-from dpstudy.parts.released_statistics import release_mean
+from dpstudy.recipe.run import recipe
+from dpstudy.parts.data import images
+from dpstudy.parts.data.released_statistics import release_mean
 from dpstudy.parts.sampling import steps_per_epoch
-from dpstudy.parts.whitened import centre
+from dpstudy.recipe.whitened import centre
 from dpstudy.privacy.accounting import noise_multiplier_for
 
 data = images.load("mnist-5k")  # your arrays in place of its four

@@ -6,7 +6,7 @@ import optax
 from flax import nnx
 
 from dpstudy import gaussian_noise, poisson, private_gradient
-from dpstudy.parts import images
+from dpstudy.parts.data import images
 from dpstudy.privacy.accounting import noise_multiplier_for
 
 data = images.load("mnist-5k")  # your arrays in place of its four

@@ -7,7 +7,7 @@ import optax
 from flax import nnx
 
 from dpstudy import gaussian_noise, poisson
-from dpstudy.parts import images
+from dpstudy.parts.data import images
 from dpstudy.privacy.accounting import noise_multiplier_for
 
 mnist = images.load("mnist-5k")  # your arrays here

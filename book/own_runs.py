@@ -9,7 +9,7 @@ from own_mechanism import ElementWise
 
 from dpstudy.lab import store
 from dpstudy.lab.campaign import train_missing
-from dpstudy.parts.dataset import Images
+from dpstudy.parts.data.dataset import Images
 from dpstudy.parts.run import Run, vary
 
 small = vary(Run(), dataset=Images("mnist-5k"), batch=2_000, epochs=1)  # two steps

@@ -36,7 +36,7 @@
 # **To do.** Sample by Poisson, prove the sensitivity of the whole step, and let PLD choose σ.
 
 # %% tags=["remove-input"]
-from dpstudy.chapters import accounting as chapter
+from under_the_clip import accounting as chapter
 
 chapter.in_short()
 

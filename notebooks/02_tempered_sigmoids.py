@@ -40,11 +40,7 @@
 # here at 3. Leave $s$, $T$ and $o$ alone.
 
 # %% tags=["remove-input"]
-from dpstudy.papers.tempered_sigmoids.figures import (
-    accuracy,
-    family,
-    searches,
-)
+from under_the_clip.tempered_sigmoids.figures import accuracy, family, searches
 
 accuracy.in_short()
 
@@ -72,7 +68,7 @@ T = 4.0  # your own inverse temperature: drawn at once, and trained in the smoke
 # %%
 import jax.numpy as jnp
 
-from dpstudy.parts.activation import Relu, Tempered
+from dpstudy.parts.networks.activation import Relu, Tempered
 
 x = jnp.array([-4.0, -1.0, 0.0, 1.0, 4.0])
 print("tanh", Tempered(scale=2.0, inverse_temperature=2.0, offset=1.0)(x))
@@ -92,8 +88,8 @@ family.own_member(T)
 
 # %% mystnb={"code_prompt_show": "What it learns, in the smoke profile"} tags=["hide-output", "remove-input"]
 from dpstudy.lab.profiles import prepare
-from dpstudy.papers import find
-from dpstudy.papers.tempered_sigmoids.experiments import of_temperature
+from under_the_clip.experiments import find
+from under_the_clip.tempered_sigmoids.experiments import of_temperature
 
 own = (
     prepare(of_temperature(T), profile, seeds=seeds)
@@ -446,7 +442,7 @@ behind(
 # Headlines are open, details and what was measured folded.
 
 # %% tags=["remove-input"]
-from dpstudy.chapters import ledger as claims
+from under_the_clip.ledger import figures as claims
 
 claims.chapter("tempered-sigmoids")
 

@@ -63,7 +63,7 @@
 # tried.
 
 # %% tags=["remove-input"]
-from dpstudy.papers.losing_less import figures as chapter
+from under_the_clip.losing_less import figures as chapter
 
 chapter.in_short()
 
@@ -97,7 +97,7 @@ seeds = None  # the experiment's own number
 # %%
 import jax.numpy as jnp
 
-from dpstudy.parts.composite_loss import Composite
+from under_the_clip.losing_less.loss import Composite
 from dpstudy.parts.loss import CrossEntropy
 
 logits, labels = (
@@ -123,7 +123,7 @@ for epoch in (1, 8, 30):
 
 # %% tags=["remove-input"]
 from dpstudy.lab.profiles import prepare
-from dpstudy.papers import find
+from under_the_clip.experiments import find
 
 
 def runs(name):
@@ -353,7 +353,7 @@ chapter.changed(adam, whole)
 # {prf:ref}`gradient-norm-sum` has the bound that holds.
 
 # %% tags=["remove-input"]
-from dpstudy.papers.losing_less import inside as looked_into
+from under_the_clip.losing_less import diagnostics as looked_into
 
 chapter.norms(inside)
 
@@ -414,7 +414,7 @@ behind(
 # Each claim of the paper with its verdict, computed by a rule that [](10_claims.ipynb) explains.
 
 # %% tags=["remove-input"]
-from dpstudy.chapters import ledger as claims
+from under_the_clip.ledger import figures as claims
 
 claims.chapter("losing-less")
 

@@ -51,7 +51,7 @@
 # a step are one Gaussian mechanism.
 
 # %% tags=["remove-input"]
-from dpstudy.papers.backpropagation_clipping import figures as chapter
+from under_the_clip.backpropagation_clipping import figures as chapter
 
 chapter.in_short()
 
@@ -119,7 +119,7 @@ for size in (0.01, 1.0, 100.0):
 
 # %% tags=["remove-input"]
 from dpstudy.lab.profiles import prepare
-from dpstudy.papers import find
+from under_the_clip.experiments import find
 
 
 def runs(name):
@@ -262,7 +262,7 @@ behind(as_published, of_figure_5, corrected, left_out, against)
 # Each claim of the paper with its verdict, computed by a rule that [](10_claims.ipynb) explains.
 
 # %% tags=["remove-input"]
-from dpstudy.chapters import ledger as claims
+from under_the_clip.ledger import figures as claims
 
 claims.chapter("backpropagation-clipping")
 

@@ -47,7 +47,7 @@
 # after it or without. On CIFAR-10 the filter made sound was run on no network on pixels.
 
 # %% tags=["remove-input"]
-from dpstudy.papers.tanh_filter import figures as chapter
+from under_the_clip.tanh_filter import figures as chapter
 
 chapter.in_short()
 
@@ -85,7 +85,7 @@ print(f"filtered:         {jnp.linalg.norm(jnp.tanh(gradient)):.2f}")
 
 # %% tags=["remove-input"]
 from dpstudy.lab.profiles import prepare
-from dpstudy.papers import find
+from under_the_clip.experiments import find
 
 
 def runs(name):
@@ -249,7 +249,7 @@ behind(figures, on_cifar_10, rates, left_out, equal, active_range, wider)
 # Each claim of the paper with its verdict, computed by a rule that [](10_claims.ipynb) explains.
 
 # %% tags=["remove-input"]
-from dpstudy.chapters import ledger as claims
+from under_the_clip.ledger import figures as claims
 
 claims.chapter("tanh-filter")
 

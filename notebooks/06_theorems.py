@@ -34,7 +34,7 @@
 # step at once.
 
 # %% tags=["remove-input"]
-from dpstudy.chapters import propositions as chapter
+from under_the_clip.theorems import figures as chapter
 
 chapter.in_short()
 
@@ -50,7 +50,7 @@ profile = "stored"  # or "smoke" or "full": run all searches, some minutes
 # breaks.
 
 # %%
-from dpstudy.chapters.statements import find
+from under_the_clip.theorems import find
 
 statement = find("gradient-norm-sum")
 print(statement.says)
@@ -70,9 +70,7 @@ print(statement.check().finding)
 # %% tags=["check-output"]
 import jax.numpy as jnp
 
-from dpstudy.papers.tanh_filter.propositions.sensitivity import (
-    clipped_after,
-)
+from under_the_clip.tanh_filter.propositions.sensitivity import clipped_after
 
 gradient = jnp.full(26_010, 3.0)
 for remedy in (jnp.tanh, clipped_after):
@@ -344,9 +342,7 @@ print(chapter.verdicts_in_words(profile))
 # is found as well as one that fails by far.
 
 # %% tags=["check-output"]
-from dpstudy.papers.tempered_sigmoids.propositions.gradient_norms import (
-    multiclass_gradient,
-)
+from under_the_clip.tempered_sigmoids.propositions.gradient_norms import multiclass_gradient
 
 for bound in (2**0.5, 1.4):
     print(
@@ -374,9 +370,7 @@ for bound in (2**0.5, 1.4):
 # %% tags=["check-output"]
 from scipy import optimize
 
-from dpstudy.papers.tempered_sigmoids.propositions.group_privacy import (
-    geometric,
-)
+from under_the_clip.tempered_sigmoids.propositions.group_privacy import geometric
 from dpstudy.privacy.conversions import gdp_delta
 
 shift = optimize.brentq(lambda one: gdp_delta(one, 3.0) - 1e-5, 0.1, 3.0)

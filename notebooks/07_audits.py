@@ -44,7 +44,7 @@
 # [here](../book/add_a_remedy.md).
 
 # %% tags=["remove-input"]
-from dpstudy.chapters.audits import page as chapter
+from under_the_clip.audits import figures as chapter
 
 chapter.claimed_proven_audited()
 

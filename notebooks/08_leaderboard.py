@@ -50,7 +50,7 @@
 #   yet: most of MNIST's factorial.
 
 # %% tags=["remove-input"]
-from dpstudy.chapters.leaderboard import board as chapter
+from under_the_clip.leaderboard import board as chapter
 
 chapter.in_short()
 
@@ -93,9 +93,9 @@ seeds = None  # the experiment's own number
 # alone, and tested once.
 
 # %% tags=["remove-input"]
-from dpstudy.chapters.leaderboard import recipe
+from under_the_clip.recipe import figures as recipe
 from dpstudy.lab.profiles import prepare
-from dpstudy.papers import find
+from under_the_clip.experiments import find
 
 search, slanted, parts, remedies = (
     prepare(find(f"recipe-{name}"), profile, dataset=dataset, seeds=seeds)
@@ -241,7 +241,7 @@ chapter.board(mnist)
 # most 0.4 points apart in standard deviation under flat clipping, and up to 12 with clips inside.
 
 # %% tags=["remove-input"]
-from dpstudy.chapters.leaderboard import crossed
+from under_the_clip.leaderboard import effects as crossed
 
 crossed.accuracy(factorial)
 

@@ -36,7 +36,7 @@
 # minute later, on the same machine, can take twice as long.
 
 # %% tags=["remove-input"]
-from dpstudy.chapters import performance as chapter
+from under_the_clip.performance import figures as chapter
 
 measured = chapter.stored()
 chapter.in_short(measured)
@@ -139,7 +139,7 @@ chapter.growth(measured)
 # by at most 0.04 points after any epoch, over 11 runs: sums round in another order.
 
 # %% mystnb={"code_prompt_show": "Every repeat"} tags=["remove-input", "hide-output"]
-from dpstudy.chapters.repeats import repeats
+from under_the_clip.performance.repeats import repeats
 
 repeats()
 
@@ -231,7 +231,7 @@ print(
 # %% tags=["check-output"]
 import math
 
-from dpstudy.parts.network import LosingLessCifar, LosingLessMnist
+from dpstudy.parts.networks.network import LosingLessCifar, LosingLessMnist
 
 for network, *counts in (
     (LosingLessMnist(), 512, 64),

@@ -23,8 +23,8 @@
 profile = "stored"  # of what is stored, whatever the profile
 
 # %% tags=["remove-input"]
-from dpstudy.chapters import ledger as page
-from dpstudy.papers import claims
+from under_the_clip.ledger import figures as page
+from under_the_clip import claims
 
 ledger = claims.ledger()
 page.by_paper(ledger)

@@ -22,7 +22,7 @@
 profile = "stored"  # of what is stored, whatever the profile
 
 # %% tags=["remove-input"]
-from dpstudy.chapters.explorer import page
+from under_the_clip.explorer import page
 
 page.explorer()
 

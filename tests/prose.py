@@ -6,8 +6,8 @@ from functools import cache
 from pathlib import Path
 from unittest import mock
 
-from dpstudy.ledger.ledger import Ledger
-from dpstudy.papers.claims import ledger
+from dpstudy.claims.ledger import Ledger
+from under_the_clip.claims import ledger
 
 NOTEBOOKS = Path(__file__).parents[1] / "notebooks"
 

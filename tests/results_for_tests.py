@@ -11,7 +11,7 @@ from pathlib import Path
 import dpstudy
 from dpstudy.lab.experiment import Experiment
 from dpstudy.lab.store import Result
-from dpstudy.parts.dataset import Images
+from dpstudy.parts.data.dataset import Images
 from dpstudy.parts.run import Run, vary
 
 # The one shape that tests train: what differs in numbers alone is compiled once.
@@ -32,7 +32,7 @@ EXPERIMENT = Experiment(
 def small_smoke_runs(monkeypatch):
     """Make every smoke profile one of TINY runs, and EXPERIMENT one that the package knows."""
     monkeypatch.setattr("dpstudy.lab.experiment.SMOKE", TINY)
-    monkeypatch.setattr("dpstudy.papers.EXPERIMENTS", {EXPERIMENT.name: EXPERIMENT})
+    monkeypatch.setattr("under_the_clip.experiments.EXPERIMENTS", {EXPERIMENT.name: EXPERIMENT})
 
 
 def seeds(count: int, run: Run = RUN) -> list[Run]:

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from scipy import fft, optimize, stats
 
 from dpstudy.errors import UserError
-from dpstudy.papers.losing_less.published import END_TO_END, SCATTERNET
+from under_the_clip.losing_less.published import END_TO_END, SCATTERNET
 from dpstudy.privacy import accounting
 from dpstudy.privacy.accounting import (
     ACCOUNTANTS,

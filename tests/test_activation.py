@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import expit
 
-from dpstudy.parts.activation import TANH, LayerWise, Linear, Relu, Tempered
+from dpstudy.parts.networks.activation import TANH, LayerWise, Linear, Relu, Tempered
 
 X = np.linspace(-12, 12, 601, dtype=np.float32)
 EXTREME = np.array([-1e4, -1e30, 1e4, 1e30, -np.inf, np.inf], np.float32)

@@ -9,9 +9,9 @@ import pytest
 from click.testing import CliRunner
 from results_for_tests import NARROW, TINY
 
-from dpstudy import cli
-from dpstudy.chapters import audits
-from dpstudy.chapters.audits.audit import Audit, first_image
+from under_the_clip import cli
+from under_the_clip import audits
+from under_the_clip.audits.white_box import Audit, first_image
 from dpstudy.parts import mechanism
 from dpstudy.parts.run import Run, vary
 from dpstudy.parts.sampling import Among, Draw

@@ -14,17 +14,17 @@ import pytest
 from click.testing import CliRunner
 from results_for_tests import NARROW, TINY
 
-from dpstudy import cli
-from dpstudy.chapters import audits
-from dpstudy.chapters.audits.audit import Audit, first_image
-from dpstudy.chapters.audits.layers import LayerAttack
-from dpstudy.chapters.audits.released import scores_of_the_mean
+from under_the_clip import cli
+from under_the_clip import audits
+from under_the_clip.audits.white_box import Audit, first_image
+from under_the_clip.audits.layers import LayerAttack
+from under_the_clip.audits.released import scores_of_the_mean
 from dpstudy.errors import UserError
 from dpstudy.lab import records
-from dpstudy.papers.backpropagation_clipping.experiments import as_published, corrected
+from under_the_clip.backpropagation_clipping.experiments import as_published, corrected
 from dpstudy.parts.mechanism import FlatClipping, NoPrivacy
 from dpstudy.parts.part import part
-from dpstudy.parts.released_statistics import release_mean
+from dpstudy.parts.data.released_statistics import release_mean
 from dpstudy.parts.run import Run, vary
 from dpstudy.parts.sampling import Draw, Poisson, Shuffled
 from dpstudy.privacy import accounting, auditing, canaries, worst_example
@@ -301,7 +301,7 @@ def test_a_released_mean_shows_what_a_gaussian_mechanism_does(sigma):
 
 def test_a_mean_released_with_half_its_noise_is_found(monkeypatch):
     halved = lambda features, sigma, seed: release_mean(features, sigma / 2, seed)  # noqa: E731
-    monkeypatch.setattr("dpstudy.chapters.audits.released.release_mean", halved)
+    monkeypatch.setattr("under_the_clip.audits.released.release_mean", halved)
     inside = np.random.default_rng(0).integers(0, 2, 40_000).astype(bool)
     scores = np.concatenate(
         [scores_of_the_mean(1.0, coins, n) for n, coins in enumerate(np.split(inside, 20))]

@@ -12,20 +12,12 @@ from results_for_tests import TINY
 
 from dpstudy.gradients.clipped_layers import clip_layers, l2, l15
 from dpstudy.gradients.layers import Conv, Dense
-from dpstudy.papers.backpropagation_clipping.experiments import (
-    CORRECTED,
-    SOUND_NOISE,
-    as_published,
-    corrected,
-)
-from dpstudy.papers.backpropagation_clipping.published import (
-    BACKPROPAGATION_CLIPPING,
-    CORRECTED_CLIPPING,
-)
-from dpstudy.parts.activation import Relu
-from dpstudy.parts.backpropagation_clipping import BackpropagationClipping, ClippedWithoutNoise
+from under_the_clip.backpropagation_clipping.experiments import CORRECTED, SOUND_NOISE, as_published, corrected
+from under_the_clip.backpropagation_clipping.published import BACKPROPAGATION_CLIPPING, CORRECTED_CLIPPING
+from dpstudy.parts.networks.activation import Relu
+from under_the_clip.backpropagation_clipping.mechanism import BackpropagationClipping, ClippedWithoutNoise
 from dpstudy.parts.mechanism import Microbatch
-from dpstudy.parts.network import BackpropMnist, TemperedMnist
+from dpstudy.parts.networks.network import BackpropMnist, TemperedMnist
 from dpstudy.parts.optimizer import Adam
 from dpstudy.parts.part import SpecError, checked
 from dpstudy.parts.run import Run, vary

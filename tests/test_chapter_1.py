@@ -5,15 +5,15 @@ from functools import cache
 import pytest
 from prose import prose_of, said_by
 
-from dpstudy.chapters import accounting as chapter
-from dpstudy.chapters.accounting.costs import cost_rows
-from dpstudy.chapters.accounting.sensitivities import PROVEN, TANH_FILTER_EPOCHS
-from dpstudy.ledger.published import MNIST_PARAMETERS
-from dpstudy.ledger.wording import rounded_down
-from dpstudy.papers.backpropagation_clipping.published import BACKPROPAGATION_CLIPPING
-from dpstudy.papers.losing_less.published import END_TO_END
-from dpstudy.papers.tanh_filter.published import TANH_FILTER
-from dpstudy.papers.tempered_sigmoids.published import EPSILONS
+from under_the_clip import accounting as chapter
+from under_the_clip.accounting.costs import cost_rows
+from under_the_clip.accounting.sensitivities import PROVEN, TANH_FILTER_EPOCHS
+from dpstudy.lab.published import MNIST_PARAMETERS
+from dpstudy.lab.wording import rounded_down
+from under_the_clip.backpropagation_clipping.published import BACKPROPAGATION_CLIPPING
+from under_the_clip.losing_less.published import END_TO_END
+from under_the_clip.tanh_filter.published import TANH_FILTER
+from under_the_clip.tempered_sigmoids.published import EPSILONS
 
 says = said_by("01_accounting")
 SHUFFLED = "At least, shuffled"

@@ -12,18 +12,18 @@ from prose import prose_of, said_by, study_ledger
 from scipy import stats
 
 from dpstudy.lab import readings
-from dpstudy.ledger.estimate import Estimate
-from dpstudy.ledger.verdict import Verdict
-from dpstudy.ledger.wording import rounded_down
+from dpstudy.lab.comparison import Estimate
+from dpstudy.lab.verdict import Verdict
+from dpstudy.lab.wording import rounded_down
 from dpstudy.page.classes import by_class, spreads
 from dpstudy.page.lines import Line
-from dpstudy.papers import find
-from dpstudy.papers.tempered_sigmoids.family import NORMS, AtZero, Sweep
-from dpstudy.papers.tempered_sigmoids.figures import searches
-from dpstudy.papers.tempered_sigmoids.figures.accuracy import OWN, SHARED, all_gains
-from dpstudy.papers.tempered_sigmoids.published import BEST_TRIPLETS, NUMBERS
-from dpstudy.papers.tempered_sigmoids.searches import SEARCH_RATES
-from dpstudy.parts.activation import TANH, Relu
+from under_the_clip.experiments import find
+from under_the_clip.tempered_sigmoids.triplets import NORMS, AtZero, Sweep
+from under_the_clip.tempered_sigmoids.figures import searches
+from under_the_clip.tempered_sigmoids.figures.accuracy import OWN, SHARED, all_gains
+from under_the_clip.tempered_sigmoids.published import BEST_TRIPLETS, NUMBERS
+from under_the_clip.tempered_sigmoids.searches import SEARCH_RATES
+from dpstudy.parts.networks.activation import TANH, Relu
 
 ROOT = Path(__file__).parents[1]
 says = said_by("02_tempered_sigmoids")

@@ -12,15 +12,15 @@ import pytest
 from prose import said_by, study_ledger
 
 from dpstudy.lab import readings
-from dpstudy.ledger.estimate import Estimate
-from dpstudy.ledger.verdict import Verdict
+from dpstudy.lab.comparison import Estimate
+from dpstudy.lab.verdict import Verdict
 from dpstudy.page.lines import Line
 from dpstudy.page.results import gain
-from dpstudy.papers import find
-from dpstudy.papers.losing_less import figures, inside
-from dpstudy.papers.losing_less.published import NUMBERS
-from dpstudy.parts.composite_loss import Composite
-from dpstudy.parts.images import CLASSES
+from under_the_clip.experiments import find
+from under_the_clip.losing_less import figures, diagnostics as inside
+from under_the_clip.losing_less.published import NUMBERS
+from under_the_clip.losing_less.loss import Composite
+from dpstudy.parts.data.images import CLASSES
 from dpstudy.parts.loss import CrossEntropy
 
 says = said_by("03_losing_less")

@@ -7,26 +7,16 @@ import pytest
 from prose import said_by, study_ledger
 
 from dpstudy.lab import readings, records
-from dpstudy.ledger.estimate import Estimate
-from dpstudy.ledger.verdict import Verdict
-from dpstudy.ledger.wording import epsilon, rounded_down
+from dpstudy.lab.comparison import Estimate
+from dpstudy.lab.verdict import Verdict
+from dpstudy.lab.wording import epsilon, rounded_down
 from dpstudy.page.lines import Line
 from dpstudy.page.results import gain
-from dpstudy.papers import find
-from dpstudy.papers.backpropagation_clipping import figures
-from dpstudy.papers.backpropagation_clipping.experiments import (
-    BATCH,
-    ENDS,
-    EPSILONS,
-    SHARES,
-    TARGETS,
-)
-from dpstudy.papers.backpropagation_clipping.published import (
-    BACKPROPAGATION_CLIPPING,
-    CORRECTED_CLIPPING,
-    NUMBERS,
-)
-from dpstudy.parts.activation import Relu
+from under_the_clip.experiments import find
+from under_the_clip.backpropagation_clipping import figures
+from under_the_clip.backpropagation_clipping.experiments import BATCH, ENDS, EPSILONS, SHARES, TARGETS
+from under_the_clip.backpropagation_clipping.published import BACKPROPAGATION_CLIPPING, CORRECTED_CLIPPING, NUMBERS
+from dpstudy.parts.networks.activation import Relu
 
 says = said_by("04_backpropagation_clipping")
 MNIST, FASHION, CIFAR = "mnist", "fashion-mnist", "cifar-10"

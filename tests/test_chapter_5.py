@@ -8,22 +8,14 @@ import pytest
 from prose import said_by
 
 from dpstudy.lab import readings, records
-from dpstudy.ledger.evidence import Trained
-from dpstudy.ledger.quantity import LATE_GROWTH, UNREST
-from dpstudy.ledger.wording import rounded_down
+from dpstudy.lab.evidence import Trained
+from dpstudy.lab.quantity import LATE_GROWTH, UNREST
+from dpstudy.lab.wording import rounded_down
 from dpstudy.page.lines import Line
 from dpstudy.page.results import gain
-from dpstudy.papers import find
-from dpstudy.papers.tanh_filter import figures
-from dpstudy.papers.tanh_filter.experiments import (
-    ACTIVE_RANGES,
-    AT_EQUAL_EPSILON,
-    ENDS,
-    EXPANSIONS,
-    MECHANISMS,
-    NO_CLIP,
-    TRIED,
-)
+from under_the_clip.experiments import find
+from under_the_clip.tanh_filter import figures
+from under_the_clip.tanh_filter.experiments import ACTIVE_RANGES, AT_EQUAL_EPSILON, ENDS, EXPANSIONS, MECHANISMS, NO_CLIP, TRIED
 
 says = said_by("05_tanh_filter")
 RANGE, FLAT = "range 1", "DP-SGD"

@@ -7,23 +7,18 @@ import numpy as np
 import pytest
 from prose import said_by
 
-from dpstudy.chapters.leaderboard import board, crossed, recipe
+from under_the_clip.leaderboard import board, effects as crossed
+from under_the_clip.recipe import figures as recipe
 from dpstudy.lab import readings, records
-from dpstudy.ledger.wording import rounded_down
+from dpstudy.lab.wording import rounded_down
 from dpstudy.page.lines import Line
 from dpstudy.page.results import gain
-from dpstudy.papers import find
-from dpstudy.papers.across.factorial import CELLS
-from dpstudy.papers.across.leaderboard import RECIPE
-from dpstudy.papers.across.published import DISPUTED, NOT_READ, PUBLISHED, RUN_AGAIN
-from dpstudy.papers.across.recipe import recipe as study_recipe
-from dpstudy.papers.across.recipe_search import (
-    EPSILONS,
-    FIRST_TESTED,
-    SETTINGS,
-    label_of,
-    multiples_of,
-)
+from under_the_clip.experiments import find
+from under_the_clip.leaderboard.factorial import CELLS
+from under_the_clip.leaderboard.experiments import RECIPE
+from under_the_clip.leaderboard.published import DISPUTED, NOT_READ, PUBLISHED, RUN_AGAIN
+from dpstudy.recipe.run import recipe as study_recipe
+from under_the_clip.recipe.search import EPSILONS, FIRST_TESTED, SETTINGS, label_of, multiples_of
 
 pytestmark = pytest.mark.usefixtures("of_the_study")
 

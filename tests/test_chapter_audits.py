@@ -6,10 +6,10 @@ import pytest
 import test_audit_catches
 from prose import said_by
 
-from dpstudy.chapters import audits
-from dpstudy.chapters.audits import page
-from dpstudy.ledger.wording import rounded_down
-from dpstudy.papers.backpropagation_clipping.published import CORRECTED_CLIPPING
+from under_the_clip import audits
+from under_the_clip.audits import figures as page
+from dpstudy.lab.wording import rounded_down
+from under_the_clip.backpropagation_clipping.published import CORRECTED_CLIPPING
 from dpstudy.privacy import canaries
 from dpstudy.privacy.run_epsilon import epsilon_curve
 

@@ -11,15 +11,15 @@ from pathlib import Path
 import pytest
 from prose import prose_of, said_by
 
-from dpstudy.chapters import ledger
-from dpstudy.chapters import propositions as chapter
-from dpstudy.chapters.statements import STATEMENTS
+from under_the_clip.ledger import figures as ledger
+from under_the_clip.theorems import figures as chapter
+from under_the_clip.theorems import STATEMENTS
 from dpstudy.lab import records
-from dpstudy.ledger.published import MNIST_PARAMETERS
-from dpstudy.ledger.rules import Statement as Rule
+from dpstudy.lab.published import MNIST_PARAMETERS
+from dpstudy.claims.rules import Statement as Rule
 from dpstudy.page.figure import Note
-from dpstudy.papers import claims
-from dpstudy.papers.backpropagation_clipping.propositions.layer_sensitivity import BATCH
+from under_the_clip import claims
+from under_the_clip.backpropagation_clipping.propositions.layer_sensitivity import BATCH
 from dpstudy.propositions.statement import VERDICTS
 
 ROOT = Path(__file__).parents[1]

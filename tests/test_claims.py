@@ -11,17 +11,17 @@ import pytest
 from click.testing import CliRunner
 from results_for_tests import environment, result_of, rewrite
 
-from dpstudy import cli
-from dpstudy.chapters import ledger as page
-from dpstudy.chapters.statements import STATEMENTS
+from under_the_clip import cli
+from under_the_clip.ledger import figures as page
+from under_the_clip.theorems import STATEMENTS
 from dpstudy.lab import records, store
-from dpstudy.ledger.claim import NO_DATASET
-from dpstudy.ledger.ledger import Ledger
-from dpstudy.ledger.verdict import Verdict
+from dpstudy.claims.claim import NO_DATASET
+from dpstudy.claims.ledger import Ledger
+from dpstudy.lab.verdict import Verdict
 from dpstudy.page.figure import Captioned
-from dpstudy.papers import EXPERIMENTS
-from dpstudy.papers.claims import CLAIMS, KEYS, ledger
-from dpstudy.papers.tempered_sigmoids.published import NUMBERS
+from under_the_clip.experiments import EXPERIMENTS
+from under_the_clip.claims import CLAIMS, KEYS, ledger
+from under_the_clip.tempered_sigmoids.published import NUMBERS
 
 ROOT = Path(__file__).parents[1]
 FIGURE_3 = EXPERIMENTS["tempered-sigmoids-figure-3"]
@@ -307,7 +307,7 @@ def test_the_ledger_is_read_without_what_trains(results):
     fill_figure_3()
     code = (
         "import sys\n"
-        "from dpstudy.chapters import ledger as claims\n"
+        "from under_the_clip.ledger import figures as claims\n"
         "claims.chapter('tempered-sigmoids')\n"
         "training = {'dpstudy.training.loop', 'dpstudy.lab.campaign'}\n"
         "print(sorted(training & set(sys.modules)))\n"

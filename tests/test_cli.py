@@ -28,11 +28,11 @@ from results_for_tests import (
     small_smoke_runs,
 )
 
-from dpstudy import cli
+from under_the_clip import cli
 from dpstudy.errors import UserError
 from dpstudy.lab import store
-from dpstudy.papers import EXPERIMENTS
-from dpstudy.parts import images as data
+from under_the_clip.experiments import EXPERIMENTS
+from dpstudy.parts.data import images as data
 from dpstudy.parts.run import Run, vary
 from dpstudy.privacy import accounting
 
@@ -289,12 +289,12 @@ def test_a_mistake_beyond_a_line_is_put_into_one(monkeypatch):
     def fail(name):
         raise UserError("the first line\nand the second")
 
-    monkeypatch.setattr("dpstudy.parts.images.verify", fail)
+    monkeypatch.setattr("dpstudy.parts.data.images.verify", fail)
     assert mistake("data", "verify", "mnist") == "the first line and the second"
 
 
 def test_a_defect_of_the_package_is_not_dressed_up_as_a_mistake(monkeypatch):
-    monkeypatch.setattr("dpstudy.parts.images.verify", lambda name: 1 / 0)
+    monkeypatch.setattr("dpstudy.parts.data.images.verify", lambda name: 1 / 0)
     assert isinstance(dpstudy("data", "verify", "mnist").exception, ZeroDivisionError)
 
 
@@ -302,7 +302,7 @@ def test_ctrl_c_anywhere_is_one_line(monkeypatch):
     def interrupt(name):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("dpstudy.parts.images.verify", interrupt)
+    monkeypatch.setattr("dpstudy.parts.data.images.verify", interrupt)
     done = dpstudy("data", "verify", "mnist")
     assert (done.exit_code, done.stderr.strip()) == (130, "dpstudy: stopped")
 
@@ -319,7 +319,7 @@ def test_a_process_of_its_own_says_one_line_quickly(arguments, line, slow):
     """Without pandas or an accountant: they take seconds to import."""
     start = time.perf_counter()
     done = subprocess.run(
-        [sys.executable, "-X", "importtime", "-m", "dpstudy.cli", *arguments],
+        [sys.executable, "-X", "importtime", "-m", "under_the_clip.cli", *arguments],
         env=environment(),
         capture_output=True,
         text=True,
@@ -337,7 +337,7 @@ def test_a_process_of_its_own_says_one_line_quickly(arguments, line, slow):
 
 # --- the terminal --------------------------------------------------------------------------------
 
-THE_COMMAND = [sys.executable, "-m", "dpstudy.cli"]
+THE_COMMAND = [sys.executable, "-m", "under_the_clip.cli"]
 
 
 @pytest.mark.parametrize("arguments", [["-h"], ["claims"], ["epsilon", "-h"]], ids=" ".join)
@@ -645,10 +645,10 @@ def test_a_delta_is_warned_of_for_shuffled_batches_and_for_a_recipe(monkeypatch)
     def stopped(run):
         raise UserError("trained enough")
 
-    monkeypatch.setattr("dpstudy.commands.recipe._train", stopped)
+    monkeypatch.setattr("under_the_clip.commands.recipe._train", stopped)
     assert "warning" not in dpstudy("recipe", "mnist-5k", "--epsilon", "3").stderr
     monkeypatch.setattr(
-        "dpstudy.chapters.recipe.settings.recipe_at", lambda *_: vary(RUN, delta=1e-3)
+        "dpstudy.recipe.settings.recipe_at", lambda *_: vary(RUN, delta=1e-3)
     )
     first, _ = dpstudy("recipe", "mnist-5k", "--epsilon", "3").stderr.splitlines()
     assert first.startswith("dpstudy: warning: δ = 0.001 is not below 1/n = 0.00025, n = 4,000 ")
@@ -867,7 +867,7 @@ def trained(monkeypatch):
 
     monkeypatch.setattr(trainer, "train_with_bar", train)
     monkeypatch.setattr(cli, "_workers_for", lambda runs, profile: 1)
-    monkeypatch.setattr("dpstudy.parts.images.load", lambda name: None)
+    monkeypatch.setattr("dpstudy.parts.data.images.load", lambda name: None)
     return asked
 
 

@@ -15,7 +15,7 @@ from scipy.special import expit, log_softmax
 from test_backpropagation_clipping import images
 
 from dpstudy.gradients import per_example
-from dpstudy.parts.composite_loss import AbsoluteError, Composite, Focal, Huber, SquaredError
+from under_the_clip.losing_less.loss import AbsoluteError, Composite, Focal, Huber, SquaredError
 from dpstudy.parts.loss import CrossEntropy
 from dpstudy.parts.part import SpecError, checked
 from dpstudy.parts.run import Run, vary

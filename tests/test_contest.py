@@ -113,7 +113,7 @@ def test_every_peer_has_its_file(module):
 
 
 def test_the_chapter_knows_our_step_by_its_name(module):
-    ours = importlib.import_module("dpstudy.chapters.timings").OURS
+    ours = importlib.import_module("under_the_clip.performance.timings").OURS
     assert ours in module("roster").PEERS
 
 

@@ -26,8 +26,8 @@ import numpy as np
 import pytest
 
 from dpstudy.errors import UserError
-from dpstudy.parts import files
-from dpstudy.parts import images as data
+from dpstudy.parts.data import files
+from dpstudy.parts.data import images as data
 
 GIVEN = os.environ.get("DPSTUDY_DATA")
 PUBLIC = ("mnist", "fashion-mnist", "cifar-10")
@@ -355,7 +355,7 @@ def test_every_name_has_a_source():
 
 def test_import_needs_numpy_alone():
     heavy = "{'pooch', 'tqdm', 'requests', 'mlxtend', 'jaxtyping', 'jax', 'pandas', 'scipy'}"
-    code = f"import sys, dpstudy.parts.images; print({heavy} & set(sys.modules))"
+    code = f"import sys, dpstudy.parts.data.images; print({heavy} & set(sys.modules))"
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert (result.stdout, result.stderr) == ("set()\n", "")
 
@@ -737,7 +737,7 @@ def test_killed_while_storing(mnist, home, cache):
     code = f"""
 import os
 from dataclasses import replace
-from dpstudy.parts import images as data
+from dpstudy.parts.data import images as data
 data.SOURCES["mnist"] = replace(
     data.SOURCES["mnist"], homes=({home.url + "/mnist/"!r},),
     parts={data.SOURCES["mnist"].parts!r})

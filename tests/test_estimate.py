@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from dpstudy.ledger.estimate import Estimate, next_seed
-from dpstudy.ledger.verdict import UndecidedError, Verdict
+from dpstudy.lab.comparison import Estimate, next_seed
+from dpstudy.lab.verdict import UndecidedError, Verdict
 
 FIRST = pd.Series([0.981, 0.979, 0.984, 0.977, 0.980])
 SECOND = pd.Series([0.975, 0.976, 0.978, 0.970, 0.971])

@@ -9,9 +9,9 @@ import pytest
 from flax import nnx
 
 from dpstudy.gradients import devices
-from dpstudy.parts.dataset import AT_ONCE, Images
+from dpstudy.parts.data.dataset import AT_ONCE, Images
 from dpstudy.parts.measure import Examples
-from dpstudy.parts.network import LosingLessCifar
+from dpstudy.parts.networks.network import LosingLessCifar
 from dpstudy.parts.run import Run, vary
 from dpstudy.training import evaluation
 from dpstudy.training import loop as training

@@ -12,13 +12,13 @@ import pandas as pd
 import pytest
 from results_for_tests import result_of
 
-from dpstudy.chapters.explorer import page, rows, sections, words
-from dpstudy.chapters.explorer.chart import chart
+from under_the_clip.explorer import page, rows, sections, words
+from under_the_clip.explorer.chart import chart
 from dpstudy.lab import store
-from dpstudy.papers import EXPERIMENTS, find
-from dpstudy.papers.across.recipe import recipe
-from dpstudy.parts.activation import LayerWise, Relu, Tempered
-from dpstudy.parts.composite_loss import Composite, Huber
+from under_the_clip.experiments import EXPERIMENTS, find
+from dpstudy.recipe.run import recipe
+from dpstudy.parts.networks.activation import LayerWise, Relu, Tempered
+from under_the_clip.losing_less.loss import Composite, Huber
 from dpstudy.parts.part import KINDS
 from dpstudy.parts.run import Run, vary
 

@@ -12,12 +12,12 @@ from dpstudy.lab import readings, store
 from dpstudy.lab.choices import Choice
 from dpstudy.lab.search import Search
 from dpstudy.page.figure import Figure, Note, Table
-from dpstudy.papers import find
-from dpstudy.papers.tempered_sigmoids.experiments import TRIPLET, TRIPLETS, of_temperature
-from dpstudy.papers.tempered_sigmoids.family import AtZero, Sweep
-from dpstudy.papers.tempered_sigmoids.figures import accuracy, family, searches
-from dpstudy.papers.tempered_sigmoids.published import BEST_TRIPLETS
-from dpstudy.parts.activation import Tempered
+from under_the_clip.experiments import find
+from under_the_clip.tempered_sigmoids.experiments import TRIPLET, TRIPLETS, of_temperature
+from under_the_clip.tempered_sigmoids.triplets import AtZero, Sweep
+from under_the_clip.tempered_sigmoids.figures import accuracy, family, searches
+from under_the_clip.tempered_sigmoids.published import BEST_TRIPLETS
+from dpstudy.parts.networks.activation import Tempered
 from dpstudy.parts.run import vary
 
 # What each figure is about, and what stands beside that.

@@ -3,7 +3,7 @@
 from results_for_tests import RUN, result_of, seeds
 
 from dpstudy.lab import campaign, store
-from dpstudy.lab.hopeless import Hopeless
+from dpstudy.lab.pruning import Hopeless
 from dpstudy.parts.run import vary
 
 # Of three epochs a third is one.

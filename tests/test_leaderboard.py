@@ -12,15 +12,17 @@ import pandas as pd
 import pytest
 from results_for_tests import result_of
 
-from dpstudy.chapters.leaderboard import board, crossed
-from dpstudy.chapters.leaderboard import recipe as recipe_page
+from under_the_clip.leaderboard import board, effects as crossed
+from under_the_clip.recipe import figures as recipe_page
 from dpstudy.lab import choices, choosing, records, store
 from dpstudy.lab.readings import read
-from dpstudy.papers import find
-from dpstudy.papers.across import factorial, leaderboard, rates, recipe_parts, recipe_search
-from dpstudy.papers.across.published import DISPUTED, NOT_READ, OF_METHODS, PUBLISHED, RUN_AGAIN
-from dpstudy.papers.across.recipe import recipe
-from dpstudy.parts.images import DATASETS as DATASETS_IN_WORDS
+from under_the_clip.experiments import find
+from under_the_clip.leaderboard import factorial, experiments as leaderboard
+from dpstudy.lab import rate_search as rates
+from under_the_clip.recipe import ablation as recipe_parts, search as recipe_search
+from under_the_clip.leaderboard.published import DISPUTED, NOT_READ, OF_METHODS, PUBLISHED, RUN_AGAIN
+from dpstudy.recipe.run import recipe
+from dpstudy.parts.data.images import DATASETS as DATASETS_IN_WORDS
 from dpstudy.parts.run import setting, vary
 from dpstudy.privacy import accounting
 

@@ -11,17 +11,17 @@ import oracles
 import pytest
 from flax import nnx
 
-from dpstudy.parts.clipping_bias import ClippingBias
-from dpstudy.parts.confusion import Confusion
-from dpstudy.parts.layer_norms import LayerNorms
+from under_the_clip.losing_less.clipping_bias import ClippingBias
+from under_the_clip.losing_less.confusion import Confusion
+from under_the_clip.losing_less.layer_norms import LayerNorms
 from dpstudy.parts.measure import CHUNK, Examples
 from dpstudy.parts.mechanism import FlatClipping, NoPrivacy
-from dpstudy.parts.network import LosingLessMnist
+from dpstudy.parts.networks.network import LosingLessMnist
 from dpstudy.parts.part import SpecError, checked
 from dpstudy.parts.per_layer_clipping import PerLayerClipping
 from dpstudy.parts.run import Run, vary
-from dpstudy.parts.smoothness import Smoothness, largest_eigenvalue
-from dpstudy.parts.tanh_filter import FilteredThenClipped
+from under_the_clip.losing_less.smoothness import Smoothness, largest_eigenvalue
+from under_the_clip.tanh_filter.mechanism import FilteredThenClipped
 
 CLIP = 2.0
 RUN = vary(Run(network=LosingLessMnist(), mechanism=FlatClipping(clip_norm=CLIP)))

@@ -14,12 +14,12 @@ from test_network import ACTIVATIONS, NETWORKS, parts
 
 from dpstudy.gradients import devices
 from dpstudy.lab import campaign, checkpoints
-from dpstudy.parts import images as data
+from dpstudy.parts.data import images as data
 from dpstudy.parts import measure
-from dpstudy.parts.dataset import Images
+from dpstudy.parts.data.dataset import Images
 from dpstudy.parts.measure import Examples, Norms
 from dpstudy.parts.mechanism import NoPrivacy
-from dpstudy.parts.network import TemperedMnist
+from dpstudy.parts.networks.network import TemperedMnist
 from dpstudy.parts.run import Run, vary
 from dpstudy.training import evaluation, loop
 

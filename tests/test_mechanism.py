@@ -15,7 +15,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from dpstudy.parts.dataset import Images
+from dpstudy.parts.data.dataset import Images
 from dpstudy.parts.mechanism import FlatClipping, Microbatch, NoPrivacy, gaussian_noise
 from dpstudy.parts.optimizer import Adam, Sgd, SgdWithDecay
 from dpstudy.parts.run import Run, vary

@@ -13,9 +13,9 @@ import pytest
 from flax import nnx
 
 from dpstudy.gradients.layers import LayerInput, OutputZero, PreActivation
-from dpstudy.parts import feature_networks  # noqa: F401 - so that their kinds are known
-from dpstudy.parts.activation import LayerWise, Relu, Tempered
-from dpstudy.parts.network import Network, TemperedCifar, TemperedMnist
+from dpstudy.parts.networks import on_features as feature_networks  # noqa: F401 - so that their kinds are known
+from dpstudy.parts.networks.activation import LayerWise, Relu, Tempered
+from dpstudy.parts.networks.network import Network, TemperedCifar, TemperedMnist
 from dpstudy.parts.part import KINDS
 
 BATCH = 3

@@ -12,7 +12,7 @@ from dpstudy.lab.experiment import Experiment
 from dpstudy.lab.readings import Reading
 from dpstudy.lab.search import Search
 from dpstudy.lab.store import CHANCE
-from dpstudy.ledger.published import Accuracy, Source
+from dpstudy.lab.published import Accuracy, Source
 from dpstudy.page.behind import behind
 from dpstudy.page.classes import by_class, classes, spreads
 from dpstudy.page.curves import curves
@@ -25,7 +25,7 @@ from dpstudy.page.search import against, winners
 from dpstudy.page.sweep import Mark, sweep
 from dpstudy.page.techniques import techniques
 from dpstudy.page.words import caption
-from dpstudy.parts.dataset import Images
+from dpstudy.parts.data.dataset import Images
 from dpstudy.parts.run import Run, vary
 
 STUDY = Experiment(

@@ -15,7 +15,7 @@ import pytest
 from results_for_tests import environment
 
 from dpstudy import parts
-from dpstudy.parts.activation import TANH, Activation, LayerWise, Linear, Relu, Tempered
+from dpstudy.parts.networks.activation import TANH, Activation, LayerWise, Linear, Relu, Tempered
 from dpstudy.parts.measure import Norms
 from dpstudy.parts.mechanism import NoPrivacy
 from dpstudy.parts.part import KINDS, Part, SpecError, checked, number, part, static
@@ -151,14 +151,14 @@ def test_parts_import_neither_training_nor_privacy_nor_what_reads_results():
         assert f"'dpstudy.{name}" not in imported
 
 
-@pytest.mark.parametrize("module", ["dpstudy", "dpstudy.cli"])
+@pytest.mark.parametrize("module", ["dpstudy", "under_the_clip.cli"])
 def test_the_package_and_its_command_line_start_without_jax(module):
     assert imported_by(module, ("jax", "flax", "optax")) == "[]\n"
 
 
 def test_help_is_shown_without_jax():
     told = subprocess.run(
-        [sys.executable, "-X", "importtime", "-m", "dpstudy.cli", "--help"],
+        [sys.executable, "-X", "importtime", "-m", "under_the_clip.cli", "--help"],
         env=environment(),
         capture_output=True,
         text=True,

@@ -8,7 +8,7 @@ import pytest
 from flax import nnx
 
 from dpstudy.parts.mechanism import Microbatch
-from dpstudy.parts.network import BackpropMnist, TemperedMnist
+from dpstudy.parts.networks.network import BackpropMnist, TemperedMnist
 from dpstudy.parts.part import KINDS, SpecError, checked
 from dpstudy.parts.per_layer_clipping import PerLayerClipping
 from dpstudy.parts.run import Run

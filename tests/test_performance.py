@@ -7,9 +7,9 @@ import pytest
 from click.testing import CliRunner
 from results_for_tests import rewrite
 
-from dpstudy import cli
-from dpstudy.chapters import performance as chapter
-from dpstudy.chapters import timings
+from under_the_clip import cli
+from under_the_clip.performance import figures as chapter
+from under_the_clip.performance import timings
 from dpstudy.lab import records
 from dpstudy.page.figure import Figure, Note
 

@@ -10,9 +10,9 @@ from dpstudy.errors import UserError
 from dpstudy.lab import readings, store
 from dpstudy.lab.experiment import Experiment
 from dpstudy.lab.readings import CHANCE
-from dpstudy.papers import EXPERIMENTS
-from dpstudy.parts.activation import Relu
-from dpstudy.parts.dataset import Images
+from under_the_clip.experiments import EXPERIMENTS
+from dpstudy.parts.networks.activation import Relu
+from dpstudy.parts.data.dataset import Images
 from dpstudy.parts.run import Run, vary
 from dpstudy.privacy import run_epsilon as privacy
 

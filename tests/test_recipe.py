@@ -12,11 +12,11 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from dpstudy.chapters.recipe import model as models
-from dpstudy.chapters.recipe.settings import recipe_at
-from dpstudy.cli import main
-from dpstudy.parts import images
-from dpstudy.parts.files import DataError
+from dpstudy.recipe import model as models
+from dpstudy.recipe.settings import recipe_at
+from under_the_clip.cli import main
+from dpstudy.parts.data import images
+from dpstudy.parts.data.files import DataError
 from dpstudy.parts.part import SpecError
 from dpstudy.privacy import accounting
 
@@ -96,7 +96,7 @@ def test_steps_are_shorter_where_there_is_more_noise(monkeypatch):
     ],
 )
 def test_mistakes_are_one_line_before_anything_is_trained(arguments, said, monkeypatch):
-    monkeypatch.delattr("dpstudy.commands.recipe._train")
+    monkeypatch.delattr("under_the_clip.commands.recipe._train")
     done = CliRunner().invoke(main, ["recipe", *arguments])
     assert done.exit_code == 2
     assert said in done.stderr

@@ -3,7 +3,7 @@
 import pytest
 from click.testing import CliRunner
 
-from dpstudy.cli import main
+from under_the_clip.cli import main
 from dpstudy.errors import UserError
 from dpstudy.lab import records, store
 

@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from dpstudy.parts import released_statistics as released
-from dpstudy.parts import scattering_features
-from dpstudy.parts.scattering import Scattering
+from dpstudy.parts.data import released_statistics as released
+from dpstudy.parts.data import scattering_transform as scattering_features
+from dpstudy.parts.data.scattering import Scattering
 
 pytestmark = pytest.mark.usefixtures("compiled_in_haste")
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from dpstudy.parts import sampling
-from dpstudy.parts.dataset import Images
+from dpstudy.parts.data.dataset import Images
 from dpstudy.parts.run import Run, vary
 from dpstudy.parts.sampling import Poisson, Shuffled
 from dpstudy.training import loop

@@ -10,12 +10,12 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from dpstudy.parts import feature_cache, scattering_features
-from dpstudy.parts.dataset import Images
-from dpstudy.parts.files import DataError
-from dpstudy.parts.images import Dataset
-from dpstudy.parts.scattering import Scattering
-from dpstudy.parts.scattering_features import COEFFICIENTS, features, file_of
+from dpstudy.parts.data import feature_cache, scattering_transform as scattering_features
+from dpstudy.parts.data.dataset import Images
+from dpstudy.parts.data.files import DataError
+from dpstudy.parts.data.images import Dataset
+from dpstudy.parts.data.scattering import Scattering
+from dpstudy.parts.data.scattering_transform import COEFFICIENTS, features, file_of
 
 pytestmark = pytest.mark.usefixtures("compiled_in_haste")
 
@@ -156,7 +156,7 @@ class Full:
 
 def test_a_full_disk_is_one_line_with_a_remedy(counted, monkeypatch, cache):
     opened = builtins.open
-    monkeypatch.setattr("dpstudy.parts.files.open", lambda *how: Full(opened(*how)), raising=False)
+    monkeypatch.setattr("dpstudy.parts.data.files.open", lambda *how: Full(opened(*how)), raising=False)
     line = refusal(lambda: features(dataset()))
     assert line.startswith(str(file_of(dataset())))
     assert "No space left on device" in line and "XDG_CACHE_HOME" in line

@@ -6,15 +6,15 @@ import pytest
 from click.testing import CliRunner
 from results_for_tests import RUN, TINY, result_of
 
-from dpstudy import cli
+from under_the_clip import cli
 from dpstudy.errors import UserError
 from dpstudy.lab import choosing, profiles, records, store, transfer
 from dpstudy.lab.choices import Choice
 from dpstudy.lab.choosing import choose
 from dpstudy.lab.readings import read
 from dpstudy.lab.search import Search, Then
-from dpstudy.papers import EXPERIMENTS
-from dpstudy.parts.dataset import Images
+from under_the_clip.experiments import EXPERIMENTS
+from dpstudy.parts.data.dataset import Images
 from dpstudy.parts.run import vary
 
 
@@ -242,11 +242,11 @@ def run(results, monkeypatch):
     trained, fields = [], {}
     monkeypatch.setattr("dpstudy.lab.experiment.SMOKE", TINY)
     monkeypatch.setattr(trainer.campaign, "train_missing", train)
-    monkeypatch.setattr("dpstudy.parts.images.load", lambda name: None)
+    monkeypatch.setattr("dpstudy.parts.data.images.load", lambda name: None)
 
     def run(search, *options, **of_results):
         fields.update(of_results)
-        monkeypatch.setattr("dpstudy.papers.EXPERIMENTS", {search.name: search})
+        monkeypatch.setattr("under_the_clip.experiments.EXPERIMENTS", {search.name: search})
         arguments = ["run", search.name, "--workers", "1", *options]
         return CliRunner().invoke(cli.main, arguments), trained
 

@@ -7,7 +7,7 @@ import pytest
 from scipy import optimize, special, stats
 
 from dpstudy.errors import UserError
-from dpstudy.ledger.published import DELTA
+from dpstudy.lab.published import DELTA
 from dpstudy.privacy import conversions
 from dpstudy.privacy.shuffling import (
     largest_batch,
@@ -128,7 +128,7 @@ def test_it_is_no_worse_than_the_largest_batch_alone(sigma, batches):
 
 def test_the_settings_of_losing_less_cost_more_than_they_claim():
     """The finding, as the first chapter words it: with all settings but the noisiest."""
-    from dpstudy.papers.losing_less.published import END_TO_END, SCATTERNET
+    from under_the_clip.losing_less.published import END_TO_END, SCATTERNET
 
     noisiest = max(SCATTERNET, key=lambda setting: setting.noise_multiplier)
     for setting in END_TO_END + SCATTERNET:

@@ -14,24 +14,17 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from dpstudy.parts import (
-    images,
-    patch_features,
-    released_statistics,
-    scattering_features,
-    synthetic_basis,
-    synthetic_images,
-    whitened,
-)
-from dpstudy.parts.feature_networks import LinearHead
+from dpstudy.parts.data import images, released_statistics, scattering_transform as scattering_features, synthetic_images
+from dpstudy.recipe import patch_features, basis as synthetic_basis, whitened
+from dpstudy.parts.networks.on_features import LinearHead
 from dpstudy.parts.mechanism import FlatClipping
 from dpstudy.parts.part import SpecError, checked
 from dpstudy.parts.run import Run, stream, vary
-from dpstudy.parts.scattering import Scattering
-from dpstudy.parts.synthetic_features import SyntheticFeatures
-from dpstudy.parts.upright import upright
-from dpstudy.parts.whitened import OWN
-from dpstudy.parts.whitened_scattering import WhitenedScattering
+from dpstudy.parts.data.scattering import Scattering
+from dpstudy.recipe.synthetic_features import SyntheticFeatures
+from dpstudy.recipe.deskew import upright
+from dpstudy.recipe.whitened import OWN
+from dpstudy.recipe.whitened_scattering import WhitenedScattering
 from dpstudy.privacy.run_epsilon import epsilon_curve
 
 SMALL = SyntheticFeatures("mnist-5k", "both", 300, 40, small=12, large=6)
@@ -224,7 +217,7 @@ def test_small_components_too_have_the_stated_variance():
 def test_features_are_computed_in_full_precision_also_where_nothing_is_trained():
     """A saved model is read by a process of its own, perhaps with a GPU."""
     code = (
-        "import dpstudy.chapters.recipe.model, jax; print(jax.config.jax_default_matmul_precision)"
+        "import dpstudy.recipe.model, jax; print(jax.config.jax_default_matmul_precision)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "highest\n"

@@ -2,7 +2,7 @@
 
 import pytest
 
-from dpstudy.ledger.wording import rounded_down, rounded_up
+from dpstudy.lab.wording import rounded_down, rounded_up
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,7 @@ from dpstudy.gradients import devices
 from dpstudy.lab import readings, workers
 from dpstudy.lab.experiment import Experiment
 from dpstudy.lab.store import Result
-from dpstudy.papers import EXPERIMENTS, find
+from under_the_clip.experiments import EXPERIMENTS, find
 from dpstudy.training import loop
 
 Row = dict[str, float | None]

@@ -17,7 +17,7 @@ from problem import Problem
 from dpstudy.gradients import devices
 from dpstudy.parts.loss import CrossEntropy
 from dpstudy.parts.mechanism import gaussian_noise
-from dpstudy.parts.network import Outputs
+from dpstudy.parts.networks.network import Outputs
 
 
 class FlaxNetwork(nnx.Module):

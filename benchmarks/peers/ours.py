@@ -13,8 +13,8 @@ from jax.sharding import Mesh
 from problem import Problem
 
 from dpstudy.gradients import convolution, devices, layers, pooling
-from dpstudy.parts.activation import TANH
-from dpstudy.parts.network import LosingLessCifar, TemperedMnist
+from dpstudy.parts.networks.activation import TANH
+from dpstudy.parts.networks.network import LosingLessCifar, TemperedMnist
 from dpstudy.parts.sampling import Draw
 from dpstudy.training.own_network import private_gradient
 from peers.jax_training import FlaxNetwork, JaxContestant, loss_with, optimizer

@@ -22,9 +22,9 @@ from dpstudy.errors import UserError
 from dpstudy.gradients import devices
 from dpstudy.lab import checkpoints, memory, store
 from dpstudy.lab.checkpoints import Begun
-from dpstudy.lab.hopeless import Hopeless
+from dpstudy.lab.pruning import Hopeless
 from dpstudy.lab.store import Result
-from dpstudy.parts import files
+from dpstudy.parts.data import files
 from dpstudy.parts.run import Run, cohort_of
 from dpstudy.training import loop
 from dpstudy.training.loop import Divergence, Epoch

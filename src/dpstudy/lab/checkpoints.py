@@ -16,7 +16,7 @@ import jax
 import numpy as np
 
 from dpstudy.lab import store
-from dpstudy.parts.images import Dataset
+from dpstudy.parts.data.images import Dataset
 from dpstudy.parts.part import SpecError
 from dpstudy.parts.run import Run
 from dpstudy.training import loop

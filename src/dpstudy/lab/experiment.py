@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from dpstudy.errors import UserError, check_known
-from dpstudy.lab.hopeless import Hopeless
+from dpstudy.lab.pruning import Hopeless
 from dpstudy.lab.store import DamagedError
-from dpstudy.parts.dataset import Images
-from dpstudy.parts.network import TemperedMnist
+from dpstudy.parts.data.dataset import Images
+from dpstudy.parts.networks.network import TemperedMnist
 from dpstudy.parts.run import Run, vary
-from dpstudy.parts.scattering import Scattering
+from dpstudy.parts.data.scattering import Scattering
 
 PROFILES = ("smoke", "full")
 NOTEBOOK_PROFILES = ("stored", *PROFILES)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from dpstudy.errors import UserError, check_known
 from dpstudy.lab import readings
 from dpstudy.lab.experiment import NOTEBOOK_PROFILES
-from dpstudy.parts.images import DATASETS
+from dpstudy.parts.data.images import DATASETS
 
 if TYPE_CHECKING:
     from dpstudy.lab.experiment import Experiment

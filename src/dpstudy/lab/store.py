@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from dpstudy.errors import UserError
-from dpstudy.parts import files
+from dpstudy.parts.data import files
 from dpstudy.parts.part import SpecError
 from dpstudy.parts.run import Run
 

@@ -19,7 +19,7 @@ from pathlib import Path, PurePosixPath
 from dpstudy.errors import UserError
 from dpstudy.lab import choices, store
 from dpstudy.lab.store import DamagedError, StoreError
-from dpstudy.parts.files import read_at_most
+from dpstudy.parts.data.files import read_at_most
 
 # What goes along, and what reads and writes it. Of records choices alone: without them another
 # machine would choose again. Benchmarks are of the machine that ran them, propositions are searched

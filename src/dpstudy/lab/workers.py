@@ -28,7 +28,7 @@ from dpstudy.errors import UserError
 from dpstudy.gradients import devices
 from dpstudy.lab import campaign
 from dpstudy.lab.campaign import NEVER, Campaign, Outcome, Progress
-from dpstudy.lab.hopeless import Hopeless
+from dpstudy.lab.pruning import Hopeless
 from dpstudy.lab.store import Result
 from dpstudy.parts.run import Run
 

@@ -6,7 +6,7 @@ import pandas as pd
 
 from dpstudy.lab.readings import Reading
 from dpstudy.page.figure import Table
-from dpstudy.parts.images import DATASETS
+from dpstudy.parts.data.images import DATASETS
 
 
 def behind(*readings: Reading) -> Table:

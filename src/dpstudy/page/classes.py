@@ -10,7 +10,7 @@ from dpstudy.page.figure import Figure, Note, canvas, legend_below
 from dpstudy.page.lines import Line, dataset_of, runs_of
 from dpstudy.page.quantity import ACCURACY
 from dpstudy.page.words import caption
-from dpstudy.parts.images import CLASSES
+from dpstudy.parts.data.images import CLASSES
 
 
 def classes(lines: Sequence[Line], *, name: str, shown: str) -> Figure | Note:

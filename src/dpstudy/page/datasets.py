@@ -9,7 +9,7 @@ from functools import wraps
 from dpstudy.lab.readings import Reading
 from dpstudy.page.figure import Figure, Note, Several, Table, not_yet_run
 from dpstudy.page.lines import dataset_of
-from dpstudy.parts.images import DATASETS
+from dpstudy.parts.data.images import DATASETS
 
 Shown = Figure | Table | Note
 Draw = Callable[..., Shown]

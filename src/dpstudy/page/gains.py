@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 
 import pandas as pd
 
-from dpstudy.ledger.published import Number
+from dpstudy.lab.published import Number
 from dpstudy.page.figure import Figure, Style, canvas, legend_below
 from dpstudy.page.lines import Line
 from dpstudy.page.results import gain
-from dpstudy.parts.images import DATASETS
+from dpstudy.parts.data.images import DATASETS
 
 
 def gains_of(

@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 
 import pandas as pd
 
-from dpstudy.ledger.estimate import Estimate
-from dpstudy.ledger.verdict import UndecidedError
-from dpstudy.ledger.wording import epsilon, points, rounded_down
+from dpstudy.lab.comparison import Estimate
+from dpstudy.lab.verdict import UndecidedError
+from dpstudy.lab.wording import epsilon, points, rounded_down
 from dpstudy.page.figure import Note, Table, fields
 from dpstudy.page.lines import Line, runs_of
 from dpstudy.page.quantity import Quantity

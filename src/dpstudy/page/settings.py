@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import pandas as pd
 
 from dpstudy.page.figure import Table
-from dpstudy.parts.images import DATASETS
+from dpstudy.parts.data.images import DATASETS
 from dpstudy.parts.run import Run, setting
 
 NAMES = {

@@ -8,7 +8,7 @@ from __future__ import annotations
 import pandas as pd
 
 from dpstudy.lab.store import CHANCE
-from dpstudy.parts.images import DATASETS
+from dpstudy.parts.data.images import DATASETS
 
 # What becomes of a run that diverged: where accuracies are shown, and where norms are.
 AT_CHANCE = f"at chance ({CHANCE:.0%}) from there on"

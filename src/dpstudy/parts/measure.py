@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from jaxtyping import Array, Float, Int
 
     from dpstudy.gradients.layers import Losses
-    from dpstudy.parts.dataset import Data
+    from dpstudy.parts.data.dataset import Data
     from dpstudy.parts.mechanism import Mechanism
-    from dpstudy.parts.network import Network
+    from dpstudy.parts.networks.network import Network
 
 # Training examples that a measure is given: the same every time, evenly spread over the set.
 EXAMPLES = 1_000

@@ -10,7 +10,7 @@ from flax import nnx
 from jax.sharding import PartitionSpec
 
 from dpstudy.gradients import devices
-from dpstudy.parts.dataset import AT_ONCE
+from dpstudy.parts.data.dataset import AT_ONCE
 from dpstudy.parts.measure import Examples
 
 if TYPE_CHECKING:

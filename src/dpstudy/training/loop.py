@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from jax.sharding import Mesh
     from jaxtyping import Array, Bool, Int
 
-    from dpstudy.parts.images import Dataset
+    from dpstudy.parts.data.images import Dataset
     from dpstudy.parts.run import Run
     from dpstudy.parts.sampling import Draw
 

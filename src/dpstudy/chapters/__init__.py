@@ -1,1 +1,0 @@
-"""What cuts across papers: accounting, propositions, performance, the ledger."""

@@ -1,0 +1,60 @@
+"""A claim of a paper: what it says, and on each dataset the rule that decides it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from types import ModuleType
+
+from dpstudy.claims.rules.rule import Rule
+from dpstudy.claims.rules.statement import Statement
+
+# The place of the rule of a claim that is about no dataset: a proposition.
+NO_DATASET = ""
+
+
+@dataclass(frozen=True)
+class Claim:
+    """One number, ordering or bound that a paper states.
+
+    Attributes:
+        id: lower-case words joined by hyphens, unique in the ledger.
+        where: the place in the paper.
+        says: what it says, in the study's words.
+        rules: by dataset, what turns stored results into a verdict; under "" that of a statement.
+        ruled: when these rules were written, or their numbers last changed.
+        headline: whether it is what the paper's abstract, tables and figures stand for; the others
+            are details.
+        remark: a footnote: what a reader has to know to read the verdict right.
+    """
+
+    id: str
+    where: str
+    says: str
+    rules: Mapping[str, Rule]
+    ruled: datetime
+    headline: bool = False
+    remark: str = ""
+
+
+def moment(text: str) -> datetime:
+    """Return a moment as the claims write it, in UTC: "2026-11-24 18:03"."""
+    return datetime.fromisoformat(text).replace(tzinfo=UTC)
+
+
+def stated(name: str, where: str, says: str, rule: Rule, **options: object) -> Claim:
+    """Return a claim about no dataset; its rule is as old as the search for it."""
+    return Claim(name, where, says, {NO_DATASET: rule}, rule.changed, **options)
+
+
+def propositions(
+    modules: Iterable[ModuleType], headlines: Collection[str] = ()
+) -> tuple[Claim, ...]:
+    """Return a claim for each `Statement` in modules' `STATEMENTS` that a paper makes."""
+    return tuple(
+        stated(one.name, one.where, one.says, Statement(one.name), headline=one.name in headlines)
+        for module in modules
+        for one in module.STATEMENTS
+        if not one.ours
+    )

@@ -1,0 +1,148 @@
+"""The ledger: every claim of the papers with the verdict that the stored results give it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from dpstudy.claims.claim import Claim
+from dpstudy.lab.evidence import Evidence
+from dpstudy.claims.rules.rule import Rule
+from dpstudy.lab.verdict import Outcome, Verdict
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A claim on one dataset and what is made of it.
+
+    Attributes:
+        paper: its short name.
+        claim: the claim.
+        dataset: on which; "" for statements.
+        outcome: what its rule says.
+    """
+
+    paper: str
+    claim: Claim
+    dataset: str
+    outcome: Outcome
+
+    @property
+    def id(self) -> str:
+        """The claim's id, with the dataset where it has several."""
+        return f"{self.claim.id}-{self.dataset}" if len(self.claim.rules) > 1 else self.claim.id
+
+    @property
+    def rule(self) -> Rule:
+        """The rule that decides it."""
+        return self.claim.rules[self.dataset]
+
+    @property
+    def rule_came_first(self) -> bool | None:
+        """Whether the rule is older than all runs that decide the claim; None where none do."""
+        if self.outcome.oldest is None:
+            return None
+        return max(self.claim.ruled, self.rule.changed) < self.outcome.oldest
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return all that is known, as JSON has it."""
+        claim, outcome = self.claim, self.outcome
+        return {
+            "id": self.id,
+            "paper": self.paper,
+            "where": claim.where,
+            "says": claim.says,
+            "remark": claim.remark,
+            "headline": claim.headline,
+            "dataset": self.dataset or None,
+            "published": [
+                {
+                    "name": number.name,
+                    "value": number.value,
+                    "source": [number.source.key, number.source.where],
+                }
+                for number in self.rule.numbers
+            ],
+            "experiments": list(dict.fromkeys(runs.experiment.name for runs in self.rule.sides)),
+            "rule": self.rule.kind,
+            "ruled": max(claim.ruled, self.rule.changed).isoformat(),
+            "rule_came_first": self.rule_came_first,
+            "verdict": outcome.verdict,
+            "close": outcome.close,
+            # JSON has no infinity.
+            "ours": {k: v if math.isfinite(v) else None for k, v in outcome.ours.items()},
+            "finding": outcome.finding,
+            "found": outcome.found,
+            "needed": outcome.needed,
+        }
+
+
+# From what stands to what does not.
+_STANDS = {verdict: place for place, verdict in enumerate(Verdict)}
+
+
+@dataclass(frozen=True)
+class Ledger:
+    """The claims of some papers, judged on what is stored.
+
+    Attributes:
+        entries: in the order of the papers and of their claims.
+        damaged: one line for each file that cannot be trusted; what it held counts as missing.
+    """
+
+    entries: tuple[Entry, ...]
+    damaged: tuple[str, ...]
+
+    @property
+    def counts(self) -> dict[Verdict, int]:
+        """How many entries have each verdict."""
+        verdicts = [entry.outcome.verdict for entry in self.entries]
+        return {verdict: verdicts.count(verdict) for verdict in Verdict}
+
+    @property
+    def by_claim(self) -> list[tuple[Claim, list[Entry]]]:
+        """Each claim with its entries, one a dataset."""
+        found: dict[str, tuple[Claim, list[Entry]]] = {}
+        for entry in self.entries:
+            found.setdefault(entry.claim.id, (entry.claim, []))[1].append(entry)
+        return list(found.values())
+
+    @property
+    def headlines(self) -> Ledger:
+        """The part about what the papers stand for."""
+        mine = tuple(entry for entry in self.entries if entry.claim.headline)
+        return Ledger(mine, self.damaged)
+
+    @property
+    def once(self) -> Ledger:
+        """The part in which one quantity of the same runs counts once, as what stands least."""
+        least: dict[Hashable, Entry] = {}
+        for entry in self.entries:
+            runs = frozenset((one.experiment.name, one.variant) for one in entry.rule.sides)
+            about = entry.rule.about
+            key = (entry.paper, entry.dataset, runs, about) if runs else entry.id
+            if (
+                key not in least
+                or _STANDS[least[key].outcome.verdict] < _STANDS[entry.outcome.verdict]
+            ):
+                least[key] = entry
+        return Ledger(tuple(least.values()), self.damaged)
+
+    def of(self, paper: str) -> Ledger:
+        """Return the part about one paper, by its short name."""
+        mine = tuple(entry for entry in self.entries if entry.paper == paper)
+        return Ledger(mine, self.damaged)
+
+
+def judge(claims: Mapping[str, Iterable[Claim]]) -> Ledger:
+    """Return the claims, by paper, with their verdicts on what is stored now."""
+    evidence = Evidence()
+    entries = tuple(
+        Entry(paper, claim, dataset, rule.judge(evidence, dataset))
+        for paper, of_one in claims.items()
+        for claim in of_one
+        for dataset, rule in claim.rules.items()
+    )
+    return Ledger(entries, tuple(evidence.damaged))

@@ -1,0 +1,35 @@
+"""The rules that turn stored results into verdicts: few, general, each with its tolerance.
+
+The tolerances come from what is measured, not from what came out: two accuracies within a point, or
+within a fifth of the error where that is less, are the same for whoever chooses a network; a gain
+is the published one within a third of it; and where no paper states a spread, values within a
+factor of two are at one level. All accuracies are those of the last epoch. Where a pattern names
+several variants, the best is the one with the highest median over seeds: a search, as in the
+papers, whose choice is not paid for.
+
+What only one paper's sweep needs stands with that paper.
+"""
+
+from dpstudy.claims.rules.by_dataset import OnDataset, on
+from dpstudy.claims.rules.difference import Difference, Gain, Throughout
+from dpstudy.claims.rules.ratio import Ratio
+from dpstudy.claims.rules.rule import Rule, Unsupported, Untested
+from dpstudy.claims.rules.spending import Spent
+from dpstudy.claims.rules.statement import Statement
+from dpstudy.claims.rules.value import Largest, Value
+
+__all__ = [
+    "Difference",
+    "Gain",
+    "Largest",
+    "OnDataset",
+    "Ratio",
+    "Rule",
+    "Spent",
+    "Statement",
+    "Throughout",
+    "Unsupported",
+    "Untested",
+    "Value",
+    "on",
+]

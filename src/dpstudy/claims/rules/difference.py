@@ -1,0 +1,200 @@
+"""Rules for one variant against another: by how much, above it or not, alike, throughout."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from math import inf
+from typing import ClassVar, Literal
+
+import pandas as pd
+
+from dpstudy.lab import wording
+from dpstudy.lab.comparison import Estimate, Region
+from dpstudy.lab.evidence import Runs, Trained
+from dpstudy.lab.published import Number
+from dpstudy.lab.quantity import ACCURACY, Quantity
+from dpstudy.claims.rules.measures import ABOVE, BY_INTERVALS, OF_THE_GAIN, around, best, summaries, tolerance
+from dpstudy.claims.rules.rule import Rule
+from dpstudy.claims.rules.spending import require_enough_spent, require_no_more_spent
+from dpstudy.lab.verdict import Outcome, UndecidedError, Verdict, graded
+
+# Further below the published accuracy than this, a network has not learned what it can.
+UNTRAINED = 0.1
+
+
+@dataclass(frozen=True)
+class Difference(Rule):
+    """One variant against another, seed by seed.
+
+    Attributes:
+        first: the best of several.
+        second: the best of several.
+        wanted: that the first is above, that it is not above, or not below, or that both are
+            alike.
+        quantity: what is compared.
+        trains: a published accuracy; where the better of the two ends ten points and more below
+            it, neither has learned, and which is better says nothing.
+    """
+
+    first: Runs
+    second: Runs
+    wanted: Literal["above", "not above", "not below", "alike"] = "above"
+    quantity: Quantity = ACCURACY
+    trains: Number | None = None
+    kind: ClassVar[str] = "difference"
+    changed: ClassVar[datetime] = BY_INTERVALS
+    full: ClassVar[str] = (
+        "The interval of the difference lies above 0; where the paper says that one is not above "
+        "the other, below the tolerance, and where it is not below, above its negative; where it "
+        f"calls them alike, within it. Undecided where both end {100 * UNTRAINED:.0f} points and "
+        "more below what is published: there neither has learned."
+    )
+    partial: ClassVar[str] = "Not above, not below, or alike: within twice the tolerance."
+
+    def decide(self, *sides: Sequence[Trained]) -> Outcome:
+        """See `Rule`."""
+        one, other = best(sides[0], self.quantity), best(sides[1], self.quantity)
+        first, second = self.quantity.of(one, other)
+        names = self.quantity.names(one, other)
+        estimate = Estimate.difference(first, second)
+        allowed = tolerance(second.mean()) if self.quantity == ACCURACY else 0.0
+        said = " and ".join(
+            f"{name} {wording.spread(values, self.quantity)}"
+            for name, values in zip(names, (first, second), strict=True)
+        )
+        regions = self._regions(allowed)
+        outcome = Outcome(
+            estimate.verdict(*regions),
+            f"Median {self.quantity.words} of {said}: {wording.apart(estimate, self.quantity)}.",
+            estimate.summary("difference") | summaries(first, second),
+            " and ".join(self.quantity.show(values.median()) for values in (first, second)),
+            close=estimate.is_close(*regions),
+        )
+        if self.trains is not None:
+            _require_trained(first, second, said, self.trains)
+        return outcome
+
+    def _regions(self, allowed: float) -> tuple[Region, Region]:
+        if self.wanted == "above":
+            return ABOVE, ABOVE
+        if self.wanted == "alike":
+            return around(0, allowed), around(0, 2 * allowed)
+        if self.wanted == "not below":
+            return (-allowed, inf), (-2 * allowed, inf)
+        return (-inf, allowed), (-inf, 2 * allowed)
+
+
+def _require_trained(first: pd.Series, second: pd.Series, said: str, published: Number) -> None:
+    """Hold that which of two is better says something.
+
+    Raises:
+        UndecidedError: both end ten points and more below what is published.
+    """
+    if max(first.median(), second.median()) <= published.value - UNTRAINED:
+        raise UndecidedError(f"neither trains here: {said}, where {published} is published")
+
+
+@dataclass(frozen=True)
+class Gain(Rule):
+    """One variant is better than another by the difference of two published accuracies.
+
+    Attributes:
+        published: both, the better one first.
+        first: the better one; the best of several.
+        second: the other.
+        epsilon: at which both are published; None without privacy.
+        at_least: for a promised improvement: more than published is agreement too.
+    """
+
+    published: tuple[Number, Number]
+    first: Runs
+    second: Runs
+    epsilon: Number | None = None
+    at_least: bool = False
+    kind: ClassVar[str] = "gain"
+    changed: ClassVar[datetime] = BY_INTERVALS
+    full: ClassVar[str] = (
+        "The interval of the difference lies within a third of the published one; where the paper "
+        "promises an improvement, more is agreement too. Undecided where neither has learned, as "
+        "above."
+    )
+    partial: ClassVar[str] = "The whole interval has the published sign."
+
+    @property
+    def numbers(self) -> tuple[Number, ...]:
+        """See `Rule`."""
+        return self.published
+
+    @property
+    def stated(self) -> str:
+        """See `Rule`."""
+        digits = max(number.decimals for number in self.published) - 2
+        return wording.points(self._gain, max(1, digits))
+
+    @property
+    def _gain(self) -> float:
+        return self.published[0].value - self.published[1].value
+
+    def decide(self, *sides: Sequence[Trained]) -> Outcome:
+        """See `Rule`."""
+        better, worse = best(sides[0]), best(sides[1])
+        for trained in (better, worse) if self.epsilon is not None else ():
+            if trained.run.private:
+                require_enough_spent(trained, self.epsilon)
+                require_no_more_spent(trained, self.epsilon)
+        first, second = ACCURACY.of(better, worse)
+        ours, allowed = Estimate.difference(first, second), OF_THE_GAIN * self._gain
+        said = " and ".join(
+            f"{trained.label} {wording.spread(values, ACCURACY)}"
+            for trained, values in ((better, first), (worse, second))
+        )
+        _require_trained(first, second, said, self.published[1])
+        regions = around(self._gain, allowed, at_least=self.at_least), ABOVE
+        return Outcome(
+            ours.verdict(*regions),
+            f"Median test accuracy of {said}: {wording.of_accuracies(ours)} against "
+            f"{wording.points(self._gain)}, tolerance {100 * allowed:.2f}.",
+            ours.summary("difference") | summaries(first, second),
+            wording.points(ours.value),
+            close=ours.is_close(*regions),
+        )
+
+
+@dataclass(frozen=True)
+class Throughout(Rule):
+    """One variant's accuracy is above another's in every epoch, whatever ε it cost.
+
+    Attributes:
+        first: the higher one.
+        second: the lower one.
+    """
+
+    first: Runs
+    second: Runs
+    kind: ClassVar[str] = "throughout"
+    changed: ClassVar[datetime] = datetime.fromisoformat("2026-11-27T15:32+00:00")
+    full: ClassVar[str] = "In every epoch the interval of the difference lies above 0."
+    partial: ClassVar[str] = (
+        "In no epoch does it lie below 0, and in most, or at the last, it lies above."
+    )
+
+    def decide(self, *sides: Sequence[Trained]) -> Outcome:
+        """See `Rule`."""
+        one, other = best(sides[0]), best(sides[1])
+        first, second = (trained.by_epoch(ACCURACY.column) for trained in (one, other))
+        verdicts = [
+            Estimate.difference(first.loc[epoch], second.loc[epoch]).verdict(ABOVE)
+            for epoch in first.index.intersection(second.index)
+        ]
+        ahead = verdicts.count(Verdict.REPRODUCED)
+        behind = verdicts.count(Verdict.NOT_REPRODUCED)
+        most = 2 * ahead > len(verdicts) or verdicts[-1] is Verdict.REPRODUCED
+        return Outcome(
+            graded(ahead == len(verdicts), not behind and most),
+            f"{one.label} is above {other.label} in {ahead} of {len(verdicts)} epochs and below it "
+            f"in {behind}, by the intervals over {wording.seeds(first.loc[first.index[-1]])}.",
+            {"epochs_above": ahead, "epochs_below": behind, "epochs": len(verdicts)},
+            f"{ahead} of {len(verdicts)} epochs",
+        )

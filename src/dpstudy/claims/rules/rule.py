@@ -1,0 +1,151 @@
+"""What every rule is: a look at stored runs, and an outcome."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields, replace
+from datetime import datetime
+from typing import ClassVar
+
+from dpstudy.lab.evidence import Evidence, Runs, Side, Trained
+from dpstudy.lab.published import Number
+from dpstudy.lab.quantity import ACCURACY
+from dpstudy.lab.verdict import Outcome, UndecidedError, Verdict
+
+
+@dataclass(frozen=True)
+class Rule:
+    """What all rules share: they look at all seeds of the runs that they name, or at none.
+
+    Attributes:
+        kind: its name.
+        changed: when what it asks for was last changed in code; `tests/test_rules.py` holds it.
+        full: in words, when a claim is upheld.
+        partial: in words, when it is upheld in part.
+    """
+
+    kind: ClassVar[str]
+    changed: ClassVar[datetime]
+    full: ClassVar[str]
+    partial: ClassVar[str] = "Never."
+
+    @property
+    def sides(self) -> tuple[Runs, ...]:
+        """The runs that the rule looks at, in the order in which `decide` gets them."""
+        values = (getattr(self, item.name) for item in fields(self))
+        return tuple(value for value in values if isinstance(value, Runs))
+
+    @property
+    def about(self) -> str:
+        """Which column of the runs it looks at; a rule without a quantity looks at accuracy."""
+        quantity = getattr(self, "quantity", ACCURACY)
+        return quantity.column
+
+    @property
+    def numbers(self) -> tuple[Number, ...]:
+        """The published numbers that the rule compares with."""
+        return ()
+
+    @property
+    def stated(self) -> str:
+        """What is published, as it stands in a table; empty if nothing is."""
+        return " and ".join(map(str, self.numbers))
+
+    def judge(self, evidence: Evidence, dataset: str) -> Outcome:
+        """Return the verdict, or that it is not yet run, with how many runs are there."""
+        sides = [evidence.side(runs, dataset) for runs in self.sides]
+        counts = {
+            "found": sum(side.found for side in sides),
+            "needed": sum(side.needed for side in sides) if all(s.needed for s in sides) else 0,
+        }
+        lacking = [side for side in sides if not side.variants]
+        if lacking:
+            return not_yet_run(_lack(lacking), **counts)
+        try:
+            outcome = self.decide(*(side.variants for side in sides))
+        except UndecidedError as error:
+            outcome = Outcome(Verdict.UNDECIDED, f"Not decided: {error}.")
+        oldest = min(filter(None, (side.oldest for side in sides)), default=None)
+        return replace(outcome, oldest=oldest, **counts)
+
+    def decide(self, *sides: Sequence[Trained]) -> Outcome:
+        """Return the outcome on complete runs.
+
+        Raises:
+            UndecidedError: they do not test the claim.
+        """
+        raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class Untested(Rule):
+    """No run of this study can decide the claim.
+
+    Attributes:
+        reason: why.
+    """
+
+    reason: str
+    published: tuple[Number, ...] = ()
+    kind: ClassVar[str] = "untested"
+    changed: ClassVar[datetime] = datetime.fromisoformat("2026-11-21T23:12+00:00")
+    full: ClassVar[str] = "Never: no run of this study can decide it; the claim says why."
+
+    @property
+    def numbers(self) -> tuple[Number, ...]:
+        """See `Rule`."""
+        return self.published
+
+    def judge(self, evidence: Evidence, dataset: str) -> Outcome:
+        """See `Rule`."""
+        return Outcome(Verdict.NOT_TESTED, f"Not tested: {self.reason}.")
+
+
+@dataclass(frozen=True)
+class Unsupported(Rule):
+    """Runs look at the claim, and cannot support a verdict, whatever they show.
+
+    Attributes:
+        rule: what they would be judged by.
+        reason: why they cannot.
+    """
+
+    rule: Rule
+    reason: str
+    kind: ClassVar[str] = "unsupported"
+    changed: ClassVar[datetime] = datetime.fromisoformat("2026-11-28T14:30+00:00")
+    full: ClassVar[str] = "Never: what was run cannot support a verdict; the finding says why."
+
+    @property
+    def sides(self) -> tuple[Runs, ...]:
+        """See `Rule`."""
+        return self.rule.sides
+
+    @property
+    def numbers(self) -> tuple[Number, ...]:
+        """See `Rule`."""
+        return self.rule.numbers
+
+    @property
+    def stated(self) -> str:
+        """See `Rule`."""
+        return self.rule.stated
+
+    def judge(self, evidence: Evidence, dataset: str) -> Outcome:
+        """See `Rule`: what the runs show stands in the finding."""
+        outcome = self.rule.judge(evidence, dataset)
+        if outcome.verdict is Verdict.NOT_YET_RUN:
+            return outcome
+        finding = f"Not decided: {self.reason}. {outcome.finding}"
+        return replace(outcome, verdict=Verdict.UNDECIDED, finding=finding, close=False)
+
+
+def not_yet_run(finding: str, *, found: int, needed: int) -> Outcome:
+    """Return the outcome of a claim that nothing stored decides, and why."""
+    return Outcome(Verdict.NOT_YET_RUN, finding, found=found, needed=needed)
+
+
+def _lack(lacking: list[Side]) -> str:
+    needed = sum(side.needed for side in lacking)
+    count = [f"{sum(side.found for side in lacking)} of {needed} runs stored"] if needed else []
+    return f"Not yet run: {'; '.join([*count, *dict.fromkeys(side.lacks for side in lacking)])}."

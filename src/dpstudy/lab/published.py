@@ -1,0 +1,130 @@
+"""What a paper publishes: numbers, settings, privacy claims and accuracies, each with its source.
+
+The values stand with each paper, in its `published.py`: the only places where they are typed in,
+but for the settings of runs, which stand with the experiments too; a test compares the two. `None`
+means that the paper does not state the value; nothing is filled in for it. Accuracies are fractions
+of the test set.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from decimal import Decimal
+
+from dpstudy.parts.sampling import steps_per_epoch
+
+DELTA = 1e-5  # all four papers
+
+# Trainable parameters of the papers' network for MNIST. No paper prints the number: it follows from
+# the layers (tempered sigmoids, Table 1; padding and strides of pooling in losing less, Table 1).
+MNIST_PARAMETERS = 26_010
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where a value is printed: a key of book/references.bib and a place in the paper."""
+
+    key: str
+    where: str
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One published configuration of DP-SGD.
+
+    Attributes:
+        paper: its short name.
+        dataset: name as in `dpstudy.parts.data.images`.
+        network: "end-to-end", or "ScatterNet" for a CNN on public features.
+        examples: training examples.
+        batch: batch size; shuffled in the paper, expected under Poisson sampling.
+        epochs: passes over the data.
+        noise_multiplier: sigma, noise standard deviation over clipping norm.
+        clip_norm: C, l2 bound on a per-example gradient.
+        learning_rate: of SGD, for the averaged gradient.
+        momentum: of SGD.
+        curriculum_epoch: e_t of losing less, Equation 10.
+        beta: divisor of losing less' regulariser, Equation 10.
+        gamma: focusing parameter of the focal loss, Equation 8.
+        claimed_epsilon: as quoted, at `DELTA`.
+        source: where all of these are printed.
+    """
+
+    paper: str
+    dataset: str
+    network: str
+    examples: int
+    batch: int
+    epochs: int
+    noise_multiplier: float
+    clip_norm: float
+    learning_rate: float
+    momentum: float
+    curriculum_epoch: int
+    beta: float
+    gamma: float
+    claimed_epsilon: float
+    source: Source
+
+    @property
+    def sampling_probability(self) -> float:
+        """Expected batch size over training examples."""
+        return self.batch / self.examples
+
+    @property
+    def steps(self) -> int:
+        """Steps of the whole run, with the batches an epoch rounded to the nearest number."""
+        return self.epochs * steps_per_epoch(self.examples, self.batch)
+
+
+@dataclass(frozen=True)
+class Accuracy:
+    """A published test accuracy, as a fraction, at the claimed epsilon (None: not private).
+
+    Figure 3 of tempered sigmoids has the epsilons of its Table 3: "we fix the configuration of
+    DP-SGD to achieve these guarantees in all of our experiments". For Fashion-MNIST the text names
+    the epsilon of MNIST ("in the same privacy-preserving settings"), and Tables 3 and 4 print a
+    smaller one, which is used here.
+    """
+
+    dataset: str
+    method: str
+    accuracy: float
+    claimed_epsilon: float | None
+    source: Source
+
+
+@dataclass(frozen=True)
+class Number:
+    """One printed number under a name, for the ledger of claims.
+
+    Attributes:
+        name: unique within the paper.
+        value: as printed; accuracies as fractions.
+        source: where it is printed.
+        accuracy: whether it is a test accuracy, a fraction of the test set.
+        exact: whether it was set, as an aim is, and not measured and rounded.
+    """
+
+    name: str
+    value: float
+    source: Source
+    accuracy: bool = False
+    exact: bool = False
+
+    @property
+    def decimals(self) -> int:
+        """Digits after the point that count: as printed, or many of an exact number."""
+        return 9 if self.exact else max(0, -int(Decimal(str(self.value)).as_tuple().exponent))
+
+    def __str__(self) -> str:
+        if self.accuracy:
+            return f"{self.value:.{max(1, self.decimals - 2)}%}"
+        return f"{self.value:g}"
+
+
+def by_name(*numbers: Number) -> dict[str, Number]:
+    """Return a paper's numbers by their names."""
+    named = {number.name: number for number in numbers}
+    assert len(named) == len(numbers), "two published numbers have one name"
+    return named

@@ -1,1 +1,0 @@
-"""Runs that compare the papers' remedies with each other, at one true ε."""

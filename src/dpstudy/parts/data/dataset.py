@@ -1,0 +1,157 @@
+"""Datasets as parts: how one is loaded, and prepared inside the compiled program."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import jax.numpy as jnp
+import numpy as np
+
+from dpstudy.parts.data import images
+from dpstudy.parts.data.images import DATASETS, IMAGE_SHAPE, TRAINING_EXAMPLES
+from dpstudy.parts.part import Part, SpecError, choose, part
+
+if TYPE_CHECKING:
+    from jaxtyping import Array, Float, UInt8
+
+# Means and standard deviations by channel, public constants: of red, green and blue as torchvision
+# has them for ImageNet; of MNIST's grey as PyTorch's examples do.
+NORMALIZATIONS = {
+    "": ((0.0,), (1.0,)),
+    "imagenet": ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225)),
+    "mnist": ((0.1307,), (0.3081,)),
+}
+
+
+# Test examples that are evaluated together. Intermediates of larger batches leave a core's cache,
+# and take half as long again or more.
+AT_ONCE = 100
+
+
+class Data(Part):
+    """A training and a test set.
+
+    Attributes:
+        name: of the images that it is made of.
+        held_out: so many training examples, evenly spread, are held out of training and stand in
+            for the test set: settings chosen by them have not seen it.
+    """
+
+    name: str
+    held_out: int
+
+    @property
+    def examples(self) -> int:
+        """The number of training examples, without those held out."""
+        return TRAINING_EXAMPLES[self.name] - self.held_out
+
+    def check_held_out(self) -> None:
+        """Raise SpecError unless so many training examples can be held out, and evaluated."""
+        examples, count = TRAINING_EXAMPLES[self.name], self.held_out
+        if count and (count < 0 or examples % count or count % AT_ONCE):
+            raise SpecError(
+                f"held_out must divide the {examples} training examples, and be a multiple of "
+                f"{AT_ONCE}, got {count}"
+            )
+
+    @property
+    def image_shape(self) -> tuple[int, ...]:
+        """The shape of what `prepare` returns for one example."""
+        raise NotImplementedError
+
+    @property
+    def release_noise(self) -> float | None:
+        """Noise over sensitivity of what is released of the training set before the first step.
+
+        As of one Gaussian mechanism on all examples; None where nothing is released.
+        """
+        return None
+
+    @property
+    def leaks(self) -> bool:
+        """Whether features are fitted to private images without noise. Then there is no epsilon."""
+        return False
+
+    @property
+    def draws(self) -> bool:
+        """Whether something of it is drawn, so that noise must be drawn by another key."""
+        return False
+
+    def at_seed(self, seed: int) -> Data:
+        """Return the dataset of the run with that seed: the same, unless the dataset is drawn."""
+        del seed
+        return self
+
+    def load(self) -> images.Dataset:
+        """Return the arrays as they are stored.
+
+        Raises:
+            DataError: they are not on this machine, and cannot be downloaded.
+        """
+        raise NotImplementedError
+
+    def prepare(self, stored: Array) -> Float[Array, "batch *image"]:
+        """Return a batch, as it is stored, as the floats that a network is given."""
+        raise NotImplementedError
+
+
+@part("images")
+class Images(Data):
+    """Images as they are.
+
+    Attributes:
+        name: one of `DATASETS`.
+        normalization: of pixels: "" scales them to [0, 1]; the others then take away a mean, and
+            divide by a standard deviation, of `NORMALIZATIONS`.
+        held_out: see `Data`.
+    """
+
+    name: str = "mnist"
+    normalization: str = ""
+    held_out: int = 0
+
+    def check(self) -> None:
+        """See `Part`."""
+        choose("dataset", self.name, DATASETS)
+        choose("normalization", self.normalization, NORMALIZATIONS)
+        colours = len(NORMALIZATIONS[self.normalization][0])
+        if self.normalization and self.image_shape[-1] != colours:
+            raise SpecError(
+                f"normalization {self.normalization!r} is for {colours} colours; {self.name!r} has "
+                f"{self.image_shape[-1]}"
+            )
+
+        self.check_held_out()
+
+    @property
+    def image_shape(self) -> tuple[int, ...]:
+        """See `Data`."""
+        return IMAGE_SHAPE[self.name]
+
+    def load(self) -> images.Dataset:
+        """See `Data`."""
+        return hold_out(images.load(self.name), self.held_out)
+
+    def prepare(self, stored: UInt8[Array, "batch h w c"]) -> Float[Array, "batch h w c"]:
+        """See `Data`."""
+        pixels = stored.astype(jnp.float32) / 255
+        if not self.normalization:
+            return pixels
+        mean, deviation = NORMALIZATIONS[self.normalization]
+        return (pixels - jnp.array(mean)) / jnp.array(deviation)
+
+
+def hold_out(whole: images.Dataset, count: int) -> images.Dataset:
+    """Return the dataset with so many training examples, evenly spread, in the test set's place."""
+    if not count:
+        return whole
+    every = len(whole.train_labels) // count
+    out = np.arange(len(whole.train_labels)) % every == every - 1
+    return replace(
+        whole,
+        train_images=whole.train_images[~out],
+        train_labels=whole.train_labels[~out],
+        test_images=whole.train_images[out],
+        test_labels=whole.train_labels[out],
+    )

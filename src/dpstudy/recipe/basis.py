@@ -1,0 +1,178 @@
+"""The basis that whitened features are written in, fitted to images that are nobody's.
+
+Each feature is standardised by these images, and the basis is that of their features' principal
+components. It is kept in the user's cache: fitting takes minutes.
+"""
+
+from __future__ import annotations
+
+import sys
+import zipfile
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+# For its precision of products: an accelerator's own would lose the small components.
+import dpstudy.gradients.devices  # noqa: F401
+from dpstudy.parts.data import files
+from dpstudy.parts.data.files import DataError
+
+if TYPE_CHECKING:
+    from jaxtyping import Array, Float, UInt8
+
+    Pixels = UInt8[np.ndarray, "n h w c"]
+
+Read = TypeVar("Read")
+
+# Images in one call.
+BATCH = 250
+# Added to a feature's standard deviation: some are the same for every synthetic image.
+_FLAT = 1e-6
+_FIELDS = ("mean", "directions", "variances")
+
+
+class Basis(NamedTuple):
+    """How an image's features, and then its components, are computed."""
+
+    filters: tuple[Float[np.ndarray, "side side c filters"], ...]
+    """What the features are computed with, if anything."""
+    mean: Float[np.ndarray, "features"]
+    directions: Float[np.ndarray, "features components"]
+    """Principal directions, each feature divided by its standard deviation."""
+    variances: Float[np.ndarray, "components"]
+    """Of the images' components, the largest first."""
+
+    def components(self, features: Float[Array, "n features"]) -> Float[Array, "n components"]:
+        """Return the principal components of features."""
+        return _centred_product(features, self.mean, self.directions)
+
+
+@jax.jit
+def _centred_product(found: Array, mean: Array, directions: Array) -> Array:
+    return (found - mean) @ directions
+
+
+def fit(
+    pixels: Pixels,
+    filters: tuple[np.ndarray, ...],
+    features: Callable[[Pixels], Float[Array, "n features"]],
+    components: int,
+) -> Basis:
+    """Fit a basis to the features of images.
+
+    Args:
+        pixels: of the images.
+        filters: that the features are computed with.
+        features: from images to features.
+        components: how many, at most one less than there are images.
+    """
+    found = _of_all(pixels, features)
+    # In place, where it can be: the features alone take a gigabyte.
+    mean, deviation = found.mean(0), found.std(0) + _FLAT
+    found -= mean
+    found /= deviation
+    on_cpu = jax.default_backend() == "cpu"
+    directions, variances = (_principal if on_cpu else _principal_on_accelerator)(found, components)
+    directions /= deviation[:, None]
+    return Basis(tuple(map(np.asarray, filters)), mean, directions, variances)
+
+
+def _of_all(
+    pixels: Pixels, features: Callable[[Pixels], Float[Array, "n features"]]
+) -> Float[np.ndarray, "images features"]:
+    """Return the features of images, with a progress bar that stays while components are fitted."""
+    from tqdm import tqdm
+
+    first = np.asarray(features(pixels[:BATCH]))
+    found = np.empty((len(pixels), *first.shape[1:]), first.dtype)
+    with tqdm(desc="features of synthetic images", total=len(pixels), unit="image") as bar:
+        for start in range(0, len(pixels), BATCH):
+            part = found[start : start + BATCH]
+            part[:] = features(pixels[start : start + BATCH]) if start else first
+            bar.update(len(part))
+        bar.write("their principal components: a minute or two", file=sys.stderr)
+    return found
+
+
+def _principal(
+    found: Float[np.ndarray, "images features"], components: int
+) -> tuple[Float[np.ndarray, "features components"], Float[np.ndarray, "components"]]:
+    """Return principal directions, each of norm 1, and variances, the largest first."""
+    import scipy.linalg  # only here: it takes a second to import
+
+    # Of images times images, since there are fewer of them than of features.
+    gram = found @ found.T
+    gram /= len(found)
+    # The transpose is the same matrix, in the order that LAPACK can overwrite. Divide and conquer:
+    # in single precision the relatively robust method, which needs less memory, loses small ones.
+    variances, weights = scipy.linalg.eigh(
+        gram.T, driver="evd", overwrite_a=True, check_finite=False
+    )
+    variances = np.maximum(variances[: -components - 1 : -1], np.finfo(np.float32).tiny)
+    directions = np.empty((found.shape[1], components), found.dtype)
+    leading, scale = weights[:, ::-1], np.sqrt(variances * len(found))
+    # Some at a time: all weights scaled at once take another 0.4 GB.
+    for start in range(0, components, BATCH):
+        part = slice(start, min(start + BATCH, components))
+        directions[:, part] = found.T @ (leading[:, part] / scale[part])
+    return directions, variances
+
+
+def _principal_on_accelerator(
+    found: Float[np.ndarray, "images features"], components: int
+) -> tuple[Float[np.ndarray, "features components"], Float[np.ndarray, "components"]]:
+    """Return the same, computed on the accelerator: in seconds instead of minutes."""
+    rows = jnp.asarray(found)
+    values, weights = jnp.linalg.eigh(rows @ rows.T / len(rows))
+    values = jnp.maximum(values[: -components - 1 : -1], np.finfo(np.float32).tiny)
+    directions = rows.T @ (weights[:, : -components - 1 : -1] / jnp.sqrt(values * len(rows)))
+    # A copy that can be written to: each feature's deviation is still to be divided out.
+    return np.array(directions), np.array(values)
+
+
+def read(path: Path) -> Basis | None:
+    """Return the basis of a file of the cache; None if it is not there, or is damaged.
+
+    Raises:
+        DataError: it cannot be read.
+    """
+
+    def whole(stored: Mapping[str, np.ndarray]) -> Basis:
+        banks = sorted(set(stored) - set(_FIELDS))
+        return Basis(tuple(stored[bank] for bank in banks), *(stored[one] for one in _FIELDS))
+
+    return _read(path, whole)
+
+
+def _read(path: Path, wanted: Callable[[Mapping[str, np.ndarray]], Read]) -> Read | None:
+    try:
+        with np.load(path) as stored:
+            return wanted(stored)
+    except FileNotFoundError:
+        return None
+    except (ValueError, KeyError, EOFError, zipfile.BadZipFile):
+        return None
+    except OSError as error:
+        raise DataError(
+            f"{path}: cannot be read ({files.brief(error)}); delete it, and it is computed again"
+        ) from error
+
+
+def read_variances(path: Path) -> Float[np.ndarray, "components"] | None:
+    """Return the variances alone of the basis of a file; None as `read`."""
+    return _read(path, lambda stored: stored["variances"])
+
+
+def write(path: Path, basis: Basis) -> None:
+    """Write a basis, whole or not at all.
+
+    Raises:
+        DataError: it cannot be written.
+    """
+    banks = {f"filters_{number}": bank for number, bank in enumerate(basis.filters)}
+    with files.kept_in_cache(path) as stream:
+        np.savez(stream, **banks, **{name: getattr(basis, name) for name in _FIELDS})

@@ -1,0 +1,134 @@
+"""A trained head that is kept in a file, and classifies images by it."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import zipfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dpstudy.parts.data import files
+from dpstudy.recipe import basis as synthetic_basis
+from dpstudy.parts.data.files import DataError
+from dpstudy.parts.data.images import IMAGE_SHAPE
+from dpstudy.parts.part import SpecError
+from dpstudy.recipe.synthetic_features import SyntheticFeatures
+from dpstudy.recipe.whitened import centre
+
+if TYPE_CHECKING:
+    from jaxtyping import Float, Int, UInt8
+
+    from dpstudy.recipe.basis import Basis
+
+# Of a basis that is another, a witness differs by as much as it is long; by rounding, by far less.
+_ALIKE = 1e-2
+_ARRAYS = ("kernel", "mean", "witness")
+# What reading raises of an archive, an array alone, or anything else.
+_NO_MODEL = (OSError, ValueError, KeyError, EOFError, TypeError, zipfile.BadZipFile, SpecError)
+
+
+@dataclass(frozen=True)
+class Model:
+    """A linear head on whitened features of synthetic images.
+
+    Its file holds the head, and of the features only their settings: the basis is computed from
+    these again where the user's cache does not have it, which takes minutes. Another processor may
+    round to other principal components; what it classifies by would be noise, so that it is
+    refused. One of the settings is the seed, by which noise was drawn: of private images such a
+    file is nothing to publish.
+
+    Attributes:
+        features: that the head was trained on.
+        kernel: of the head, a column a class.
+        mean: that is taken away of features, as `SyntheticFeatures.load_with_mean` returns it.
+        witness: what the basis made of one image: see `witness_of`.
+    """
+
+    features: SyntheticFeatures
+    kernel: Float[np.ndarray, "components classes"]
+    mean: Float[np.ndarray, "components"]
+    witness: Float[np.ndarray, "components"]
+
+    def classify(self, images: UInt8[np.ndarray, "n h w c"]) -> Int[np.ndarray, "n"]:
+        """Return the class of each image.
+
+        Args:
+            images: uint8, values 0 to 255, of the shape that the model was trained on.
+
+        Raises:
+            SpecError: images of another type or shape.
+            DataError: the basis cannot be kept in the cache, or is not that of the training.
+        """
+        images = np.asarray(images)
+        self.features.check_images(images)
+        basis = self.features.basis()
+        apart = np.linalg.norm(witness_of(self.features, basis) - self.witness)
+        if not apart < _ALIKE * np.linalg.norm(self.witness):
+            raise DataError(
+                "the features computed here are not those that the model was trained on: copy the "
+                f"folder {files.cache_folder() / 'synthetic'} from where it was"
+            )
+        found = np.empty(len(images), np.int64)
+        for start in range(0, len(images), synthetic_basis.BATCH):
+            part = slice(start, start + synthetic_basis.BATCH)
+            components = np.asarray(self.features.components_of(basis, images[part]))
+            scaled = self.features.scaled(components, basis.variances)
+            centre(scaled, self.mean)
+            found[part] = (scaled @ self.kernel).argmax(1)
+        return found
+
+    def save(self, path: Path) -> None:
+        """Write the model, whole or not at all.
+
+        Raises:
+            DataError: it cannot be written.
+        """
+        spec = json.dumps(self.features.to_dict())
+        with _writing(path), files.written_whole(path) as stream:
+            arrays = {name: getattr(self, name) for name in _ARRAYS}
+            np.savez(stream, features=spec, **arrays)
+
+
+def witness_of(features: SyntheticFeatures, basis: Basis) -> Float[np.ndarray, "components"]:
+    """Return what the basis of features makes of one fixed image: another basis something else."""
+    shape = (1, *IMAGE_SHAPE[features.name])
+    pixels = np.random.default_rng(0).integers(0, 256, shape, np.uint8)
+    return np.asarray(features.components_of(basis, pixels))[0]
+
+
+def check_place(path: Path) -> None:
+    """Raise DataError unless a model can be written there: known before it is trained."""
+    if path.is_dir():
+        raise DataError(f"{path}: cannot be written (it is a folder)")
+    with _writing(path):
+        files.try_writing(path.parent)
+
+
+@contextlib.contextmanager
+def _writing(path: Path) -> Iterator[None]:
+    """Say in one line that a model cannot be written there."""
+    try:
+        yield
+    except OSError as error:
+        raise DataError(f"{path}: cannot be written ({files.brief(error)})") from error
+
+
+def load(path: str | Path) -> Model:
+    """Read a model that `dpstudy recipe` or `Model.save` wrote.
+
+    Raises:
+        DataError: there is no such file, or it is no model.
+    """
+    try:
+        with np.load(path) as stored:
+            features = SyntheticFeatures.from_dict(json.loads(str(stored["features"])))
+            return Model(features, *(stored[name] for name in _ARRAYS))
+    except FileNotFoundError:
+        raise DataError(f"{path}: there is no such file") from None
+    except _NO_MODEL as error:
+        raise DataError(f"{path}: is no model of `dpstudy recipe` ({error})") from error

@@ -1,0 +1,160 @@
+"""Features of images by filters that are patches of other images.
+
+A patch of an image is contrast-normalised; its responses to whitened patches are soft-thresholded
+on both sides and averaged over a grid of regions (Coates and Ng 2011; Thiry et al. 2021). Nothing
+is fitted to the images whose features these are.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from itertools import product
+from typing import TYPE_CHECKING
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from dpstudy.parts.part import SpecError
+from dpstudy.recipe.deskew import upright
+
+if TYPE_CHECKING:
+    from jaxtyping import Array, Float, UInt8
+
+    Filters = Float[Array, "side side c filters"]
+    Pixels = UInt8[np.ndarray, "n h w c"]
+
+# Patches that whitening is fitted to, and that filters are chosen from.
+PATCHES = 50_000
+# Added to the variance of a patch's pixels; and, as a share of their mean, to those of whitening.
+_CONTRAST, _WHITENING = 10 / 255**2, 0.1
+# Filters whose cosine is above this, up to sign, are near duplicates.
+_ALIKE = 0.9
+
+
+def choose_filters(images: Pixels, side: int, count: int, draw: np.random.Generator) -> Filters:
+    """Choose patches of images as filters: whitened, of norm one, without near duplicates.
+
+    The inner product of a filter with a normalised patch is the cosine of both, whitened, times the
+    norm of the whitened patch.
+
+    Raises:
+        SpecError: the images do not have as many patches that differ.
+    """
+    patches = np.asarray(normalised(_random_patches(images, side, draw)))
+    centred = patches - patches.mean(0)
+    variances, directions = np.linalg.eigh(centred.T @ centred / len(centred))
+    scale = 1 / np.sqrt(variances + _WHITENING * variances.mean())
+    whitening = (directions * scale) @ directions.T
+    chosen = _unlike(centred @ whitening, count)
+    if len(chosen) < count:
+        raise SpecError(
+            f"the images have {len(chosen)} filters of {side} x {side} pixels that differ, and "
+            f"{count} are wanted"
+        )
+    return jnp.asarray((whitening @ chosen.T).reshape(side, side, images.shape[-1], count))
+
+
+def _random_patches(
+    images: Pixels, side: int, draw: np.random.Generator
+) -> Float[np.ndarray, "patches pixels"]:
+    height, width = images.shape[1:3]
+    which = draw.integers(len(images), size=PATCHES)
+    top = draw.integers(height - side + 1, size=PATCHES)
+    left = draw.integers(width - side + 1, size=PATCHES)
+    windows = np.lib.stride_tricks.sliding_window_view(images, (side, side), axis=(1, 2))
+    patches = np.moveaxis(windows[which, top, left], 1, -1)  # patches, side, side, colours
+    return patches.reshape(PATCHES, -1).astype(np.float32) / 255
+
+
+def normalised(patches: Float[Array, "*n pixels"]) -> Float[Array, "*n pixels"]:
+    """Return patches with mean zero and, unless they are nearly flat, variance one."""
+    centred = patches - patches.mean(-1, keepdims=True)
+    return centred / jnp.sqrt((centred**2).mean(-1, keepdims=True) + _CONTRAST)
+
+
+def _unlike(candidates: Float[np.ndarray, "n pixels"], count: int) -> np.ndarray:
+    """Return the first candidates, scaled to norm one, that are no near duplicates."""
+    candidates = candidates / np.linalg.norm(candidates, axis=1, keepdims=True)
+    chosen = candidates[:1]
+    for start in range(1, len(candidates), count):
+        block = candidates[start : start + count]
+        block = block[np.abs(block @ chosen.T).max(1) < _ALIKE]
+        apart = np.abs(np.tril(block @ block.T, -1)).max(1, initial=0) < _ALIKE
+        chosen = np.concatenate([chosen, block[apart]])[:count]
+        if len(chosen) == count:
+            break
+    return chosen
+
+
+@partial(jax.jit, static_argnames=("mirrored", "grids", "deslanted"))
+def features(
+    pixels: UInt8[Array, "n h w c"],
+    banks: tuple[Filters, ...],
+    threshold: Array,
+    *,
+    mirrored: bool,
+    grids: tuple[int, ...],
+    deslanted: bool,
+) -> Float[Array, "n features"]:
+    """Return the square roots of thresholded responses, averaged over regions and over views.
+
+    Args:
+        pixels: images.
+        banks: filters of one size each.
+        threshold: what a response must exceed, on either side.
+        mirrored: whether an image's mirror image is a view of it too.
+        grids: into how many regions a side an image is divided, each time by itself.
+        deslanted: whether an image is made `upright` first.
+    """
+
+    def of_view(image: Float[Array, "h w c"]) -> Float[Array, "features"]:
+        found = (_responses(image, bank) for bank in banks)
+        return jnp.concatenate([_pooled(one, threshold, grids) for one in found])
+
+    def of_one(image: UInt8[Array, "h w c"]) -> Float[Array, "features"]:
+        view = image.astype(jnp.float32) / 255
+        view = upright(view) if deslanted else view
+        views = [view, view[:, ::-1]] if mirrored else [view]
+        return jnp.sqrt(sum(map(of_view, views)) / len(views))
+
+    # One image at a time: its responses stay in cache until they are pooled.
+    return jax.lax.map(of_one, pixels)
+
+
+def _responses(image: Float[Array, "h w c"], bank: Filters) -> Float[Array, "i j filters"]:
+    side = bank.shape[0]
+    height, width = (size - side + 1 for size in image.shape[:2])
+    columns = jnp.concatenate([image[:, j : j + width] for j in range(side)], axis=-1)
+    patches = jnp.concatenate([columns[i : i + height] for i in range(side)], axis=-1)
+    return normalised(patches) @ bank.reshape(-1, bank.shape[-1])
+
+
+def _pooled(
+    responses: Float[Array, "i j filters"], threshold: Array, grids: tuple[int, ...]
+) -> Float[Array, "features"]:
+    """Return the means of both sides' responses over regions: by region, side, filter."""
+    mean_over = _regions(responses.shape[:2], grids)
+    responses = responses.reshape(-1, responses.shape[-1])
+    # As products: XLA would read all responses once for each region and side.
+    sides = [mean_over @ jax.nn.relu(sign * responses - threshold) for sign in (1, -1)]
+    return jnp.stack(sides, axis=1).reshape(-1)
+
+
+def _regions(shape: tuple[int, int], grids: tuple[int, ...]) -> Float[np.ndarray, "regions i*j"]:
+    """Return the weights of a mean over each region of each grid."""
+    regions = [
+        np.outer(row, column)
+        for grid in grids
+        for row, column in product(*(_parts(size, grid) for size in shape))
+    ]
+    weights = np.stack(regions).reshape(len(regions), -1)
+    return weights / weights.sum(1, keepdims=True)
+
+
+def _parts(size: int, grid: int) -> list[Float[np.ndarray, "size"]]:
+    """Return for each of so many parts of a side which of its places are in it."""
+    part = np.searchsorted(
+        [round(at * size / grid) for at in range(1, grid)], np.arange(size), "right"
+    )
+    return [np.float32(part == one) for one in range(grid)]

@@ -1,0 +1,267 @@
+"""Features whitened by images that are nobody's.
+
+The noise of DP-SGD is as large in each direction of a linear head: features whose energy sits in a
+few directions waste it. Whitening spreads it, at no cost in privacy, since the images that it is
+fitted to are drawn from a seed.
+"""
+
+from __future__ import annotations
+
+import gc
+import hashlib
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from dpstudy.parts.data import feature_cache, files, images, released_statistics, synthetic_images
+from dpstudy.recipe import basis as synthetic_basis
+from dpstudy.parts.data.dataset import Data, hold_out
+from dpstudy.parts.data.images import DATASETS, IMAGE_SHAPE, TRAINING_EXAMPLES
+from dpstudy.parts.part import SpecError, at_least, choose, part, static
+from dpstudy.parts.data.synthetic_images import SCENES
+
+if TYPE_CHECKING:
+    from jaxtyping import Array, Float, Float16, UInt8
+
+    from dpstudy.recipe.basis import Basis
+
+    Pixels = UInt8[np.ndarray, "n h w c"]
+    Filters = tuple[Float[np.ndarray, "side side c filters"], ...]
+
+# In place of scenes: the private images themselves, without noise. A diagnostic with no epsilon.
+OWN = "own"
+# Examples that are written out in single precision together.
+_AT_ONCE = 1_000
+
+
+@part()
+class Whitened(Data):
+    """Images as principal components of their features, fitted to images that are nobody's.
+
+    Attributes:
+        name: of the private images, one of `DATASETS`.
+        scenes: what the synthetic images show, one of `SCENES`; or `OWN`, for as many training
+            images in their place.
+        synthetic: how many there are.
+        components: principal components of the synthetic images' features that are kept.
+        exponent: of a component's variance, which it is divided by: 0 leaves it, 1/2 whitens.
+        drawn: the seed of synthetic images and filters, and of the noise of what is released.
+        released: the noise multiplier with which the mean of the training examples is released,
+            to be taken away: what all have in common is length without meaning. With 0 it stays.
+        held_out: see `Data`.
+    """
+
+    name: str = "cifar-10"
+    scenes: str = "dead-leaves"
+    synthetic: int = 12_000
+    components: int = 8_000
+    exponent: float = static(0.4)
+    drawn: int = 0
+    released: float = static(0.0)
+    held_out: int = 0
+
+    @property
+    def features(self) -> int:
+        """The number of features before components are taken."""
+        raise NotImplementedError
+
+    def filters(self, pixels: Pixels) -> Filters:
+        """Return what the features are computed with, if anything, made of synthetic images."""
+        del pixels
+        return ()
+
+    def features_of(self, filters: Filters, pixels: Pixels) -> Float[Array, "n features"]:
+        """Return the features of images, each of its image alone."""
+        raise NotImplementedError
+
+    def check(self) -> None:
+        """See `Part`."""
+        choose("dataset", self.name, DATASETS)
+        choose("scenes", self.scenes, (*SCENES, OWN))
+        at_least(self, 1, "synthetic", "components")
+        if self.leaks and self.synthetic > TRAINING_EXAMPLES[self.name]:
+            raise SpecError(
+                f"synthetic must be at most the {TRAINING_EXAMPLES[self.name]} training images of "
+                f"{self.name!r}, got {self.synthetic}"
+            )
+        most = min(self.synthetic - 1, self.features)
+        if self.components > most:
+            raise SpecError(
+                f"components must be at most {most:,}, as {self.synthetic:,} images with "
+                f"{self.features:,} features have, got {self.components:,}"
+            )
+        at_least(self, 0, "exponent", "drawn")
+        if self.exponent > 1:
+            raise SpecError(f"exponent must be at most 1, got {self.exponent}")
+        released_statistics.check_noise(self.released)
+        self.check_held_out()
+
+    @property
+    def leaks(self) -> bool:
+        """See `Data`."""
+        return self.scenes == OWN
+
+    @property
+    def release_noise(self) -> float | None:
+        """See `Data`."""
+        return self.released or None
+
+    @property
+    def draws(self) -> bool:
+        """See `Data`: synthetic images and filters."""
+        return True
+
+    @property
+    def image_shape(self) -> tuple[int, ...]:
+        """See `Data`."""
+        return (self.components,)
+
+    def at_seed(self, seed: int) -> Whitened:
+        """See `Data`: images and filters are drawn by the seed."""
+        return replace(self, drawn=seed)
+
+    def load(self) -> images.Dataset:
+        """See `Data`. The first time that a user loads these takes minutes.
+
+        Raises:
+            DataError: see `Data`; or the features cannot be kept in the cache.
+            SpecError: the synthetic images have fewer filters that differ.
+        """
+        return self.load_with_mean()[0]
+
+    def load_with_mean(self) -> tuple[images.Dataset, Float[np.ndarray, "k"]]:
+        """Return the arrays, and what was taken away of each example before it had norm 1 again.
+
+        The mean is released, and costs what `release_noise` says; 0 where nothing is released.
+        Errors as `load`.
+        """
+        data = self._whitened()
+        if not self.released:
+            return data, np.zeros(self.components)
+        # Its noise must not be what the filters are drawn by.
+        [noise] = np.random.SeedSequence(self.drawn).spawn(1)
+        mean = released_statistics.release_mean(data.train_images, self.released, noise)
+        for split in (data.train_images, data.test_images):
+            centre(split, mean)
+        return data, mean
+
+    def _whitened(self) -> images.Dataset:
+        whole = images.load(self.name)
+        count = len(whole.train_images)
+        shape = (count + len(whole.test_images), self.components)
+        path = self._file(whole.fingerprint, "npy")
+        # Of the basis these alone: all of it is a gigabyte. First, since without a basis there are
+        # no components in it either.
+        variances = synthetic_basis.read_variances(self._file("basis", "npz"))
+        if variances is None:
+            variances = self.basis().variances
+        components = feature_cache.kept(path, shape, lambda: self._components(whole))
+        # JAX holds what it was given until this: of the basis, nearly two gigabytes.
+        gc.collect()
+        found = self.scaled(components, variances)
+        train, test = found[:count], found[count:]
+        return hold_out(replace(whole, train_images=train, test_images=test), self.held_out)
+
+    def prepare(self, stored: Float16[Array, "batch n"]) -> Float[Array, "batch n"]:
+        """See `Data`."""
+        return stored.astype(jnp.float32)
+
+    def basis(self) -> Basis:
+        """Return the basis that components are taken in, fitted once.
+
+        Raises:
+            DataError: it cannot be kept in the cache.
+            SpecError: the synthetic images have fewer filters that differ.
+        """
+        path = self._file("basis", "npz")
+        found = synthetic_basis.read(path)
+        if found is None:
+            pixels = self._pixels()
+            filters = self.filters(pixels)
+            of = partial(self.features_of, filters)
+            found = synthetic_basis.fit(pixels, filters, of, self.components)
+            # Components that are there were taken in a basis that is not, and may be another's.
+            for taken in path.parent.glob(path.name.replace("-basis.npz", "-*.npy")):
+                taken.unlink()
+            synthetic_basis.write(path, found)
+        return found
+
+    def check_images(self, pixels: Pixels) -> None:
+        """Refuse images that these features are not of.
+
+        Raises:
+            SpecError: images of another type or shape than the dataset's.
+        """
+        shape = IMAGE_SHAPE[self.name]
+        if pixels.dtype != np.uint8 or pixels.shape[1:] != shape:
+            raise SpecError(
+                f"images must be uint8, from 0 to 255, of shape "
+                f"(n, {', '.join(map(str, shape))}), got {pixels.dtype} of shape {pixels.shape}"
+            )
+
+    def components_of(self, basis: Basis, pixels: Pixels) -> Float[Array, "n components"]:
+        """Return the principal components of images, by `basis()`.
+
+        Raises:
+            SpecError: images of another type or shape than the dataset's.
+        """
+        self.check_images(pixels)
+        return basis.components(self.features_of(basis.filters, pixels))
+
+    def scaled(
+        self, components: Float16[np.ndarray, "n k"], variances: Float[np.ndarray, "k"]
+    ) -> Float16[np.ndarray, "n k"]:
+        """Return components divided by their variance to the `exponent`, each example of norm 1."""
+        by = variances**-self.exponent
+        found = np.empty(components.shape, np.float16)
+        _of_norm_one(components, lambda part: part * by, found)
+        return found
+
+    def _pixels(self) -> Pixels:
+        if self.leaks:
+            return images.load(self.name).train_images[: self.synthetic]
+        return synthetic_images.draw(
+            self.scenes, self.drawn, self.synthetic, IMAGE_SHAPE[self.name]
+        )
+
+    def _components(self, whole: images.Dataset) -> Iterator[np.ndarray]:
+        # Once: at each call JAX would copy the basis, a gigabyte.
+        basis = jax.tree.map(jnp.asarray, self.basis())
+        of = partial(self.components_of, basis)
+        return feature_cache.of_each_image(whole, of, "features", synthetic_basis.BATCH)
+
+    def _file(self, what: str, ending: str) -> Path:
+        """Return a file of the cache, named by all settings that its content depends on."""
+        name = self.name if self.leaks else ""
+        fitted = replace(self, name=name, exponent=0.0, released=0.0, held_out=0).to_dict()
+        of = json.dumps([fitted, IMAGE_SHAPE[self.name]], sort_keys=True)
+        digest = hashlib.sha256(of.encode()).hexdigest()[:16]
+        return files.cache_folder() / "synthetic" / f"{digest}-{what[:16]}.{ending}"
+
+
+def centre(features: Float16[np.ndarray, "n k"], mean: Float[np.ndarray, "k"]) -> None:
+    """Take a mean from features, each of norm 1 again: in place, since a copy takes gigabytes."""
+    _of_norm_one(features, lambda part: part - np.float32(mean), features)
+
+
+def _of_norm_one(
+    features: Float16[np.ndarray, "n k"],
+    change: Callable[[Float[np.ndarray, "part k"]], Float[np.ndarray, "part k"]],
+    into: Float16[np.ndarray, "n k"],
+) -> None:
+    """Write what a change makes of features, each example of norm 1; some at a time.
+
+    One without a norm, 0 or not finite, becomes 0: by it a whole sum would be no number.
+    """
+    for start in range(0, len(features), _AT_ONCE):
+        part = change(np.float32(features[start : start + _AT_ONCE]))
+        norm = np.linalg.norm(part, axis=1, keepdims=True)
+        sound = np.isfinite(norm) & (norm > 0)
+        into[start : start + _AT_ONCE] = np.where(sound, part / np.where(sound, norm, 1), 0)

@@ -1,0 +1,40 @@
+"""What can be proven against each mechanism's epsilon, and how near networks come to its bound.
+
+`dpstudy audit` runs them; pages show what is stored of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from tqdm.auto import tqdm
+
+from under_the_clip.audits import mechanisms
+from under_the_clip.audits.white_box import Audit
+from under_the_clip.audits.layers import LayerAttack
+from dpstudy.errors import check_known
+
+AUDITS: dict[str, Audit | LayerAttack] = {
+    audit.name: audit for audit in (*mechanisms.AUDITS, *mechanisms.LAYER_ATTACKS)
+}
+
+
+def find(name: str) -> Audit | LayerAttack:
+    """Return the audit of that name.
+
+    Raises:
+        UserError: there is none; the message lists the names.
+    """
+    check_known("audit", name, AUDITS)
+    return AUDITS[name]
+
+
+def carry_out(
+    audits: Iterable[Audit | LayerAttack],
+) -> Iterator[tuple[Audit | LayerAttack, dict[str, Any]]]:
+    """Carry out one audit after the other, with a bar; yield each with what it came to."""
+    with tqdm(list(audits), unit="audit", dynamic_ncols=True) as bar:
+        for audit in bar:
+            bar.set_description(audit.name)
+            yield audit, audit.carry_out()

@@ -1,0 +1,95 @@
+"""Black box: who sees the trained model alone, and asks it for one example's loss.
+
+Models are trained with a poisoned example or with a blank one in its place, by a fair coin each:
+the first training image with a wrong label. A blank image adds nothing in a network without biases,
+so the neighbour is the dataset without the example for sampled batches, and with it blanked for
+shuffled ones. All start from the same weights, which the other examples are fitted at: epsilon
+holds for any start, and from there the poisoned example stands out (Annamalai and De Cristofaro
+2024, "Nearly tight black-box auditing of differentially private machine learning").
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from under_the_clip.audits.white_box import Audited
+from dpstudy.parts.mechanism import Microbatch
+from dpstudy.parts.run import Run
+from dpstudy.privacy import auditing
+
+if TYPE_CHECKING:
+    from flax import nnx
+    from jaxtyping import Array, Float
+
+    from dpstudy.parts.data.images import Dataset
+
+CLASSES = 10
+
+
+@dataclass(frozen=True, kw_only=True)
+class BlackBoxAudit(Audited):
+    """Models with and without a poisoned example, told by its loss.
+
+    Attributes:
+        start: the run at whose end all models start; it is trained without the poisoned example.
+        models: trained, of seeds from 0 on.
+    """
+
+    start: Run
+    models: int
+
+    def carry_out(self) -> dict[str, Any]:
+        """Return what the record of the audit holds, but for its provenance."""
+        inside = np.random.default_rng(0).integers(0, 2, self.models).astype(bool)
+        scores = -np.array(list(self._losses(inside)))
+        found = auditing.of_many_runs(inside, scores, self.run.delta)
+        mean = {name: float(-scores[inside == coin].mean()) for name, coin in _COINS.items()}
+        return self.record("black box", found, self.models) | {"models": self.models, "loss": mean}
+
+    def _losses(self, inside: np.ndarray) -> Iterator[float]:
+        """Yield the poisoned example's loss in one model after the other."""
+        data = self.run.dataset.load()
+        image, label = data.train_images[0], (int(data.train_labels[0]) + 1) % CLASSES
+        poisoned, blanked = _first(data, image, label), _first(data, 0 * image, label)
+        weights = _trained(self.start, blanked, None)
+        for seed, coin in enumerate(inside):
+            run = replace(self.run, seed=seed)
+            trained = _trained(run, poisoned if coin else blanked, weights)
+            yield float(_loss(run.of_a_step(), trained, jnp.asarray(image), jnp.int32(label)))
+
+
+_COINS = {"in": True, "out": False}
+
+
+def _first(data: Dataset, image: np.ndarray, label: int) -> Dataset:
+    """Return the dataset with another first training example."""
+    images, labels = np.array(data.train_images), np.array(data.train_labels)
+    images[0], labels[0] = image, label
+    return replace(data, train_images=images, train_labels=labels)
+
+
+def _trained(run: Run, data: Dataset, weights: nnx.State | None) -> nnx.State:
+    """Return the weights that training ends with, from those given or from its own."""
+    from dpstudy.training import loop  # only here: what reads trains nothing
+
+    start = loop.start(run)
+    start = start if weights is None else start._replace(params=jax.tree.map(jnp.copy, weights))
+    microbatch = run.network.examples_at_once()
+    # One after the other: on a CPU they share a program so, and faster than side by side.
+    for _, states in loop.train([run], data, microbatch, loop.stack([start])):
+        final = states.params
+    return loop.item(0, final)
+
+
+@jax.jit
+def _loss(run: Run, params: nnx.State, image: Array, label: Array) -> Float[Array, ""]:
+    """Return an example's loss as training has it: with the mechanism's clips of its inputs."""
+    losses = run.losses(jnp.float32(1))
+    alone = Microbatch(run.network.graph(), losses, params, image[None], label[None])
+    return run.mechanism.sum(alone, jnp.ones(1))[1].loss

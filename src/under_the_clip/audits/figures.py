@@ -1,0 +1,252 @@
+"""What the audits show, on a page: claimed, proven and audited epsilon, and the layers' bounds."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from under_the_clip.audits import AUDITS
+from under_the_clip.audits.white_box import equal_features, first_image, searched, searched_after_training, searched_with_weights
+from dpstudy.lab import records
+from dpstudy.lab.wording import epsilon, rounded_down
+from dpstudy.page.figure import STYLES, Figure, Note, Table, canvas, not_yet_run
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+CANARIES = {
+    searched_with_weights: "weights searched",
+    searched: "weights as drawn",
+    searched_after_training: "weights as its training leaves them",
+    first_image: "the first training image, clipped",
+    equal_features: "features that are all equal, clipped",
+}
+# The figure's rows by group: the worst canary that was found for each mechanism and setting.
+GROUPS = {
+    "Flat clipping": {
+        "flat-clipping": "σ 1.23",
+        "flat-clipping-epsilon-1": "σ for ε = 1",
+        "per-layer-clipping": "per layer, σ 1.23",
+        "recipe": "the recipe with its mean, σ for ε = 3",
+    },
+    "Backpropagation clipping": {
+        "backpropagation-clipping-mnist-claims-0.07": "as published, MNIST",
+        "backpropagation-clipping-mnist-claims-0.3": "as published, MNIST, less noise",
+        "backpropagation-clipping-fashion-mnist-claims-0.87": "as published, Fashion-MNIST",
+        **{
+            f"backpropagation-clipping-corrected-aims-at-{target}": f"corrected, aims at {target}"
+            for target in ("3", "1", "0.2", "0.1")
+        },
+        **{
+            f"backpropagation-clipping-sound-spends-{target}": f"noise for a proven {target}"
+            for target in ("3", "1", "0.2", "0.1")
+        },
+    },
+    "Tanh filter, σ 1.1": {
+        "tanh-filter": "as published",
+        "tanh-filter-then-clipped": "then clipped",
+        "tanh-filter-scaled-to-a-norm": "scaled to a norm",
+        "automatic-clipping": "automatic clipping instead",
+    },
+    "Shuffled batches, flat clipping": {
+        "shuffled-proof": "gradients of the proof",
+        "shuffled-trained-weights": "trained network's gradients",
+    },
+    "Black box": {
+        "black-box-backpropagation-clipping": "backpropagation clipping",
+        "black-box-flat-clipping": "flat clipping, σ 1",
+    },
+}
+SHOWN = {name: what for group in GROUPS.values() for name, what in group.items()}
+_LEAST = 0.01  # Where the axis begins: an audit that finds nothing stands there.
+_KINDS = {
+    "claimed": ("claimed", STYLES[4]),
+    "lower_bound": ("audited: at least", STYLES[0]),
+    "proven": ("proven: at most", STYLES[2]),
+}
+_BOUNDS = {"audited ε": rounded_down, "proven ε": epsilon}
+
+
+def stored(kind: str = "audits") -> dict[str, dict[str, Any]]:
+    """Return the stored records of audits, or of attacks, by name; damaged ones are left out."""
+    return records.read_all(records.folder(kind), kind)[0]
+
+
+def claimed_proven_audited() -> Figure | Note:
+    """Draw three epsilons of each mechanism and setting: claimed, proven, and audited."""
+    found = stored()
+    rows = [
+        {
+            "group": group,
+            "what": what,
+            **{key: found[name][key] for key in ("box", "claimed", "proven", "lower_bound")},
+        }
+        for group, names in GROUPS.items()
+        for name, what in names.items()
+        if name in found
+    ]
+    if not rows:
+        return not_yet_run("The audits", "dpstudy audit --store")
+    data = pd.DataFrame(rows)
+    with canvas(size=(7.4, 6.8)) as (figure, (axes,)):
+        _three_of_each(axes, data)
+        figure.legend(loc="outside lower center", ncols=3, fontsize="small")
+    said = "; ".join(
+        f"{row.group}, {row.what}: claimed {row.claimed:.3g}, "
+        f"at least {rounded_down(row.lower_bound)}, at most {epsilon(row.proven)}"
+        for row in data.itertuples()
+    )
+    return Figure(
+        fig=figure,
+        name="claimed-proven-audited",
+        caption=(
+            "Three ε of each mechanism: what is claimed, by PLD where no source claims one, what "
+            "an audit shows at 95 % confidence, and what is proven. A claim to the left of the "
+            "audit is false. An audit that shows "
+            f"less than {_LEAST} is drawn at {_LEAST}."
+        ),
+        alt=f"A row for each mechanism, ε on a logarithmic axis. {said}.",
+        data=data,
+    )
+
+
+def _three_of_each(axes: Axes, data: pd.DataFrame) -> None:
+    """Draw a line for each row, and one for the name of each group above its rows."""
+    heads = ~data.group.duplicated()
+    at = -(np.arange(len(data)) + np.cumsum(heads))
+    axes.hlines(at, np.maximum(data.lower_bound, _LEAST), data.proven, color="0.6")
+    for kind, (label, style) in _KINDS.items():
+        mark = {"color": style.color, "marker": style.marker, "linestyle": "none"}
+        axes.plot(np.maximum(data[kind], _LEAST), at, label=label, **mark)
+    axes.set(xscale="log", xlabel="ε")
+    ticks = [*(at[heads] + 1), *at]
+    axes.set_yticks(ticks, [*data.group[heads], *data.what], fontsize="small")
+    for name in axes.get_yticklabels()[: heads.sum()]:
+        name.set_weight("bold")
+    axes.grid(visible=False, axis="y")
+
+
+def by_canary(group: str) -> Table | Note:
+    """Return what each canary shows of a group of `GROUPS`, by where the weights are."""
+    rows, most_shown = [], []
+    for name, record in stored().items():
+        base = name.removesuffix("-drawn-weights").removesuffix("-trained-weights")
+        if base in GROUPS[group]:
+            canary = AUDITS[name].canary
+            most_shown.append(record["most_shown"])
+            rows.append(
+                {
+                    "setting": SHOWN[base],
+                    "canary": CANARIES[canary],
+                    "gradient": record["attained"],
+                    "claimed ε": record["claimed"],
+                    "audited ε": record["lower_bound"],
+                    "if Gaussian": record["bounds"]["gaussian"],
+                    "proven ε": record["proven"],
+                    "order": (list(SHOWN).index(base), list(CANARIES).index(canary)),
+                }
+            )
+    if not rows:
+        return not_yet_run("The audits", "dpstudy audit --store")
+    data = pd.DataFrame(rows).sort_values("order").drop(columns="order")
+    most = max(most_shown)
+    return Table(
+        name=f"audits-{group.partition(',')[0].lower().replace(' ', '-')}",
+        caption=(
+            f"{group}: audits. Claimed: what its source's accounting gives. Gradient: the "
+            "canary's, as a share of what is proven possible. If Gaussian: what the same trials "
+            "show, granted that the trade-off curve is that of a Gaussian. Without that they can "
+            f"show no more than {most:.2f}."
+        ),
+        data=data,
+        formats={
+            "gradient": "{:.1%}",
+            "claimed ε": "{:.3g}",
+            "if Gaussian": rounded_down,
+            **_BOUNDS,
+        },
+    )
+
+
+def shuffled() -> Table | Note:
+    """Return what is shown of shuffled batches, by whose gradients the examples have."""
+    kinds = {
+        "shuffled-proof": "those of the proof",
+        "shuffled-after-1-epoch": "of the network after 1 epoch",
+        "shuffled-trained-weights": "of the trained network",
+    }
+    rows = [
+        {
+            "gradients": kinds[name],
+            "trials": record["trials"],
+            "stated ε": record["claimed"],
+            "audited ε": record["lower_bound"],
+            "proven ε": record["proven"],
+        }
+        for name, record in stored().items()
+        if name in kinds
+    ]
+    if not rows:
+        return not_yet_run("Shuffled batches", "dpstudy audit --store")
+    return Table(
+        name="audits-shuffled",
+        caption=(
+            "Audits of shuffled batches on MNIST at σ = 1.23. Stated: by the formula for Poisson "
+            "sampling, as the papers use it."
+        ),
+        data=pd.DataFrame(sorted(rows, key=lambda row: -row["audited ε"])),
+        formats={"trials": "{:,}", "stated ε": "{:.2f}", **_BOUNDS},
+    )
+
+
+def black_box() -> Table | Note:
+    """Return what trained models alone show, by mechanism."""
+    rows = [
+        {
+            "mechanism": record["mechanism"],
+            "models": record["models"],
+            "loss with it": record["loss"]["in"],
+            "without": record["loss"]["out"],
+            "claimed ε": record["claimed"],
+            "audited ε": record["lower_bound"],
+            "proven ε": record["proven"],
+        }
+        for record in stored().values()
+        if record["box"] == "black box"
+    ]
+    if not rows:
+        return not_yet_run("Black-box audits", "dpstudy audit --store")
+    return Table(
+        name="audits-black-box",
+        caption=(
+            "Black-box audits: the mean loss of the poisoned example, in models trained with it "
+            "and without."
+        ),
+        data=pd.DataFrame(rows),
+        formats=dict.fromkeys(("loss with it", "without"), "{:.2f}")
+        | {"claimed ε": "{:.3g}", **_BOUNDS},
+    )
+
+
+def layers() -> Table | Note:
+    """Return how near one example comes to the bound of each layer, by attack."""
+    found = stored("attacks")
+    if not found:
+        return not_yet_run("The layers' bounds", "dpstudy audit --store")
+    rows = [
+        {"setting": record["setting"], "weights": weights, **record[key]}
+        for record in found.values()
+        for key, weights in (("free", "searched"), ("drawn", "as drawn"))
+    ]
+    data = pd.DataFrame(rows)
+    return Table(
+        name="layers-attacked",
+        caption=(
+            "The longest gradient found of one example in each layer, as a share of the proven "
+            "bound ab, over images, labels and, where searched, weights."
+        ),
+        data=data,
+        formats=dict.fromkeys(data.columns[2:], "{:.1%}"),
+    )

@@ -1,0 +1,190 @@
+"""One audit: a mechanism in its setting, the canary that it is given, and what that shows."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from dpstudy.lab.wording import epsilon, rounded_down
+from dpstudy.parts.mechanism import Mechanism
+from dpstudy.parts.run import Run
+from dpstudy.privacy import auditing, worst_example
+from dpstudy.privacy import canaries as simulated
+from dpstudy.privacy.canaries import Example, Trials
+from dpstudy.privacy.run_epsilon import epsilon_curve
+
+if TYPE_CHECKING:
+    from flax import nnx
+
+# Starts and steps of a search for the canary.
+SEARCH = {"starts": 20, "steps": 300}
+# Fields of mechanisms that no bounded gradient depends on, at the values that searches share.
+_BESIDE_THE_BOUND = {
+    "noise_multiplier": 1.0,
+    "noise_std": 1.0,
+    "claimed_factor": 1.0,
+    "claimed_accountant": "",
+}
+
+
+@dataclass(frozen=True)
+class Audited:
+    """A mechanism in its setting, whatever it is audited by.
+
+    Attributes:
+        name: lower-case words joined by hyphens.
+        mechanism: what is audited, in words.
+        setting: on what, with which canary, in words.
+        run: its mechanism, sampling, epochs, network and data.
+        claimed_by: the name in `epsilon_curve` of the epsilon that is claimed.
+    """
+
+    name: str
+    mechanism: str
+    setting: str
+    run: Run
+    claimed_by: str
+
+    kind: ClassVar[str] = "audits"
+
+    def record(
+        self, box: str, found: dict[str, tuple[float, auditing.Guesses]], trials: int
+    ) -> dict[str, Any]:
+        """Return what the records of all audits hold.
+
+        Args:
+            box: "white box" if every noisy sum is seen, "black box" if the trained model alone is.
+            found: bounds by name, with the guesses that each is from.
+            trials: canaries in or out, or models with or without.
+        """
+        run = self.run
+        spent = epsilon_curve(run, [run.epochs * run.steps_per_epoch])
+        [proven] = spent["pld" if "pld" in spent else "shuffled-pld"]
+        lower_bound, guesses = found["clopper-pearson"]
+        return {
+            "audit": self.name,
+            "box": box,
+            "mechanism": self.mechanism,
+            "setting": self.setting,
+            "claimed": spent[self.claimed_by][0],
+            "proven": proven,
+            # As they are: what exceeds the proven epsilon by little does, too.
+            "lower_bound": lower_bound,
+            "bounds": {name: bound for name, (bound, _) in found.items()},
+            "most_shown": rounded(auditing.most_shown(trials, run.delta)),
+            "delta": run.delta,
+            "confidence": auditing.CONFIDENCE,
+            "trials": trials,
+            "seen": f"{guesses}.",
+        }
+
+    @staticmethod
+    def line(record: dict[str, Any]) -> str:
+        """Return a record as one line."""
+        return (
+            f"{record['audit']}: claimed {record['claimed']:.3g}, "
+            f"proven {epsilon(record['proven'])}, "
+            f"at least {rounded_down(record['lower_bound'])} whatever the noise, "
+            f"{rounded_down(record['bounds']['gaussian'])} if it is Gaussian "
+            f"({record['confidence']:.0%}, {record['trials']:,} trials, {record['box']})"
+        )
+
+    @staticmethod
+    def refuted(record: dict[str, Any]) -> bool:
+        """Return whether a bound from many trials is above what is proven: code or proof err."""
+        return max(record["bounds"][name] for name in auditing.MANY_RUNS) > record["proven"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Audit(Audited):
+    """White box: canaries in simulated runs, told by the noisy sums of the step that trains.
+
+    Attributes:
+        canary: finds the first canary, and the weights that stand still.
+        runs: simulated.
+        canaries: in each run.
+    """
+
+    canary: Callable[[Run], Example]
+    runs: int = 10
+    canaries: int = 8192
+
+    def carry_out(self) -> dict[str, Any]:
+        """Return what the record of the audit holds, but for its provenance."""
+        run, seen = self.run, self.trials()
+        found = auditing.bounds(seen, run.delta)
+        return self.record("white box", found, seen.inside.size) | {
+            "runs": self.runs,
+            "strength": rounded(seen.strength),
+            "attained": rounded(seen.strength * run.mechanism.noise_over_sensitivity),
+        }
+
+    def trials(self) -> Trials:
+        """Simulate the runs."""
+        canary = self.canary(self.run)
+        return simulated.trials(self.run, canary, runs=self.runs, canaries=self.canaries)
+
+
+def first_image(run: Run) -> Example:
+    """Return the first training example, at the weights that the run's seed draws.
+
+    On MNIST its gradient is there eighty times as long as the clip: a missing clip shows.
+    """
+    data = run.dataset.load()
+    image = np.asarray(data.train_images[0], np.float32)
+    return Example(image, int(data.train_labels[0]), worst_example.drawn_weights(run))
+
+
+def equal_features(run: Run) -> Example:
+    """Return features of norm 1 that are all equal, at the weights that the run's seed draws."""
+    (count,) = run.dataset.image_shape
+    features = np.full(count, count**-0.5, np.float32)
+    return Example(features, 0, worst_example.drawn_weights(run))
+
+
+def searched(run: Run) -> Example:
+    """Return the example with the longest gradient found, at the weights that the seed draws."""
+    return _searched(_one_for_all_noise(run), weights=False)
+
+
+def searched_with_weights(run: Run) -> Example:
+    """Return the example and weights with the longest gradient found."""
+    return _searched(_one_for_all_noise(run), weights=True)
+
+
+def searched_after_training(run: Run) -> Example:
+    """Return the example with the longest gradient found, at the weights that the run ends with."""
+    params = trained_weights(run)
+    return worst_example.search(run, params, weights=False, **SEARCH).example
+
+
+def trained_weights(run: Run) -> nnx.State:
+    """Return the weights that training ends with."""
+    from dpstudy.training import loop  # only here: what reads trains nothing
+
+    epochs = loop.train([run], run.dataset.load(), run.network.examples_at_once())
+    *_, (_, states) = epochs
+    return loop.item(0, states.params)
+
+
+def _one_for_all_noise(run: Run) -> Run:
+    """Return the run whose search serves all that differ in noise, length and claims alone."""
+    its = {field.name for field in dataclasses.fields(run.mechanism)} & set(_BESIDE_THE_BOUND)
+    changes = {name: _BESIDE_THE_BOUND[name] for name in its}
+    mechanism: Mechanism = dataclasses.replace(run.mechanism, **changes)
+    return dataclasses.replace(run.of_a_step(), mechanism=mechanism)
+
+
+@lru_cache(maxsize=8)
+def _searched(run: Run, *, weights: bool) -> Example:
+    return worst_example.search(run, weights=weights, **SEARCH).example
+
+
+def rounded(value: float) -> float:
+    """Round to six significant digits."""
+    return float(f"{value:.6g}")

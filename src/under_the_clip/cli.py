@@ -1,0 +1,392 @@
+"""The command line: `dpstudy`.
+
+Every mistake a user can mend is one line on standard error and exit code 2.
+"""
+
+from __future__ import annotations
+
+from under_the_clip.commands import stopping  # the first, for Ctrl-C while the others load
+
+# isort: split
+import collections
+import itertools
+import json
+import math
+import re
+import shutil
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from under_the_clip.commands import audit, data, privacy, recipe, results
+from under_the_clip.commands.shell import EXIT_DAMAGED, EXIT_INTERRUPTED, EXIT_MISTAKE, Group, complain, one_line, say
+from dpstudy.errors import UserError
+
+if TYPE_CHECKING:
+    from distributed import Client
+
+    from dpstudy.lab.experiment import Experiment
+    from dpstudy.claims.ledger import Entry
+    from dpstudy.parts.run import Run
+
+
+@click.group(cls=Group, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="dpstudy")
+def main() -> None:
+    """Under the Clip: re-run, account for and check the study's experiments."""
+    from dpstudy.parts.data.files import given_folder
+
+    given_folder("DPSTUDY_RESULTS")  # before anything else: it may be no folder
+
+
+for _command in (
+    audit.audit,
+    privacy.epsilon,
+    privacy.noise,
+    data.data,
+    recipe.recipe,
+    results.results,
+):
+    main.add_command(_command)
+
+
+@main.command("list")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def list_experiments(as_json: bool) -> None:
+    """List each experiment: runs stored, runs needed."""
+    from dpstudy.lab import readings
+    from under_the_clip.experiments import EXPERIMENTS
+
+    rows = []
+    for experiment in EXPERIMENTS.values():
+        for dataset in experiment.datasets:
+            reading = readings.read(experiment, dataset=dataset)
+            rows.append(
+                {
+                    "experiment": experiment.name,
+                    "dataset": dataset,
+                    "stored": len(reading.found),
+                    "needed": reading.needed,
+                    "damaged": reading.damaged,
+                    "title": experiment.title,
+                }
+            )
+    if as_json:
+        click.echo(json.dumps(rows, indent=2))
+        return
+    for name, of_one in itertools.groupby(rows, key=lambda row: row["experiment"]):
+        datasets = list(of_one)
+        click.echo(f"{name}: {datasets[0]['title']}")
+        for row in datasets:
+            click.echo(
+                f"  {row['dataset']:13}  {row['stored']:>3} of {row['needed']:>3} runs stored"
+            )
+        if any(row["damaged"] for row in datasets):
+            click.echo("  damaged files are left out: see `dpstudy results verify`")
+    results.say_where_they_are()
+
+
+@main.command()
+@click.option("--paper", metavar="KEY", help="Only this paper, for instance tempered-sigmoids.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON, with every finding.")
+def claims(paper: str | None, as_json: bool) -> None:
+    """Judge what the papers claim by the stored results.
+
+    A claim's verdict is computed by its rule, from all the seeds that its experiment asks for; with
+    fewer it is "not yet run", with the number of runs stored.
+    """
+    from under_the_clip.claims import ledger
+
+    judged = ledger(paper)
+    for line in judged.damaged:
+        complain(f"left out: {line}")
+    if as_json:
+        click.echo(json.dumps([entry.to_dict() for entry in judged.entries], indent=2))
+        return
+    for name, of_one in itertools.groupby(judged.entries, key=lambda entry: entry.paper):
+        _print_claims(name, list(of_one))
+    counts = [f"{count} {verdict}" for verdict, count in judged.counts.items() if count]
+    claims, verdicts = len(judged.by_claim), len(judged.entries)
+    click.echo(f"{claims} claims, {verdicts} verdicts: {', '.join(counts)}")
+    results.say_where_they_are()
+
+
+def _print_claims(paper: str, entries: list[Entry]) -> None:
+    """Print a paper's claims: one aligned line each, and under it where and what it says."""
+    width = shutil.get_terminal_size().columns
+    rows = [("claim", "published", "ours", "verdict")]
+    rows += [(e.id, e.rule.stated, e.outcome.shown, e.outcome.short) for e in entries]
+    widths = [max(len(row[column]) for row in rows) for column in range(3)]
+    click.echo(f"{paper}\n")
+    for row, entry in zip(rows, (None, *entries), strict=True):
+        cells = (cell.ljust(width) for cell, width in zip(row, (*widths, 0), strict=True))
+        click.echo(f"  {'  '.join(cells)}")
+        if entry is not None:
+            said = f"{entry.claim.where}: {entry.claim.says} {entry.claim.remark}".rstrip()
+            click.echo(click.wrap_text(said, width, "    ", "    "))
+    click.echo()
+
+
+def parse_budget(text: str | None) -> float:
+    """Return seconds from "90s", "9m", "1.5h" or plain seconds; infinity from None.
+
+    Raises:
+        UserError: anything else, or not above 0.
+    """
+    if text is None:
+        return math.inf
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)([smh]?)", text.strip())
+    if match is None or float(match[1]) == 0:
+        raise UserError(f"budget must be a time such as 90s, 9m or 1.5h, got {text!r}")
+    return float(match[1]) * {"": 1, "s": 1, "m": 60, "h": 3600}[match[2]]
+
+
+@main.command()
+@click.argument("experiments", nargs=-1, metavar="[EXPERIMENT…]")
+@click.option(
+    "--profile",
+    default="full",
+    show_default=True,
+    metavar="NAME",
+    help="full: the paper's scale; smoke: tiny runs on MNIST-5k, a minute, no dataset needed.",
+)
+@click.option("--dataset", metavar="NAME", help="Only this dataset (full profile).")
+@click.option(
+    "--seeds",
+    type=click.IntRange(max=1_000),
+    metavar="N",
+    help="Seeds 0 to N-1, instead of the experiment's number.",
+)
+@click.option(
+    "--budget", metavar="TIME", help="Stop cleanly after 90s, 9m or 1.5h; run again to go on."
+)
+@click.option(
+    "--workers",
+    type=int,
+    metavar="N",
+    help="Train N at a time, each on a core of its own.  [default: on a CPU, its cores]",
+)
+@click.option(
+    "--cohort",
+    type=int,
+    metavar="N",
+    help="Runs that one program trains together.  [default: on a GPU, what its memory holds]",
+)
+@click.option("--scheduler", metavar="ADDRESS", help="Train on a Dask cluster, tcp://host:port.")
+@click.option("--missing", is_flag=True, help="Without EXPERIMENT: all with runs missing.")
+@click.option("--dry-run", is_flag=True, help="Print the runs that are missing, and train nothing.")
+@stopping.terminated_as_by_ctrl_c()
+def run(
+    experiments: tuple[str, ...],
+    profile: str,
+    dataset: str | None,
+    seeds: int | None,
+    budget: str | None,
+    workers: int | None,
+    cohort: int | None,
+    scheduler: str | None,
+    missing: bool,
+    dry_run: bool,
+) -> None:
+    """Train what each EXPERIMENT still needs, and store it.
+
+    `dpstudy list` names the experiments; "all" stands for every one of them, and so does --missing
+    without a name. Runs already stored are not trained again, and a run that was interrupted goes
+    on at its last epoch.
+    """
+    from dpstudy.parts.data import images as datasets
+
+    if not (experiments or missing or dry_run):
+        raise click.UsageError("name an EXPERIMENT (see `dpstudy list`), or give --missing")
+    chosen = _chosen(experiments or ("all",), dataset)
+    seconds = parse_budget(budget)
+    wanted = {"profile": profile, "dataset": dataset, "seeds": seeds}
+    work = [(e, e.runs(**wanted)) for e in chosen]
+    for option, value in (("workers", workers), ("cohort", cohort)):
+        if value is not None and value < 1:
+            raise UserError(f"{option} must be at least 1, got {value}")
+    waiting, damaged = [], False
+    for experiment, runs in work:
+        stored, errors = _stored(profile, runs)
+        damaged |= errors > 0
+        left = [one for one in runs if one.identity not in stored]
+        waiting += left
+        if dry_run:
+            _print_missing(experiment, left, wanted)
+    if dry_run:
+        raise SystemExit(EXIT_DAMAGED if damaged else 0)
+    later = [name for experiment in chosen for name, _ in experiment.undecided(**wanted)]
+    # Before anything else starts: fetched once, and a damaged file is found at once.
+    for name in dict.fromkeys([one.dataset.name for one in waiting] + later):
+        datasets.load(name)
+    if scheduler is None:
+        from dpstudy.gradients import devices
+
+        devices.one_device_a_core()
+        workers = workers or _workers_for(sum(len(runs) for _, runs in work), profile)
+    if scheduler is None and (workers == 1 or not (waiting or later)):
+        _train(chosen, wanted, seconds, most=cohort)
+    else:
+        from dpstudy.lab import workers as cluster
+
+        with cluster.connect(scheduler, workers) as client:
+            _train(chosen, wanted, seconds, client, cohort)
+    if damaged:
+        raise SystemExit(EXIT_DAMAGED)
+
+
+def _print_missing(experiment: Experiment, runs: list[Run], wanted: dict[str, Any]) -> None:
+    """Print the runs that are missing, and how many a search will choose once these are stored."""
+    for one in runs:
+        click.echo(f"{experiment.name}  {one.identity}  {json.dumps(one.to_dict())}")
+    later = collections.Counter(dataset for dataset, _ in experiment.undecided(**wanted))
+    for dataset, count in later.items():
+        click.echo(f"{experiment.name}  {dataset}: {_count(count, 'run')} more, not chosen yet")
+
+
+def _workers_for(runs: int, profile: str) -> int:
+    """Choose how many runs to train side by side on this machine.
+
+    By all runs of the campaign, also those stored before: a run that was stopped goes on as it
+    began, on a core or on all of them, and so ends with the same bits.
+    """
+    if profile != "full":
+        return 1  # A minute's work: starting workers would be a good part of it.
+    import jax
+
+    from dpstudy.gradients import devices
+
+    on_cpu = jax.default_backend() == "cpu"
+    return max(1, min(devices.available_cores(), runs)) if on_cpu else 1
+
+
+def _chosen(names: tuple[str, ...], dataset: str | None) -> list[Experiment]:
+    from under_the_clip.experiments import EXPERIMENTS, find
+
+    named = [find(name) for name in dict.fromkeys(names) if name != "all"]
+    if "all" not in names:
+        return named
+    having = [e for e in EXPERIMENTS.values() if dataset is None or dataset in e.datasets]
+    if not having:
+        valid = dict.fromkeys(name for e in EXPERIMENTS.values() for name in e.datasets)
+        raise UserError(f"no experiment has dataset {dataset!r}; one of: {', '.join(valid)}")
+    return having
+
+
+def _stored(profile: str, runs: list[Run]) -> tuple[set[str], int]:
+    """Return the identities of intact results, and name and count those that are damaged."""
+    from dpstudy.lab import store
+
+    good, errors = store.read_all(store.runs_folder(profile), [run.identity for run in runs])
+    for error in errors:
+        complain(f"{error}; to train the run again, remove this file first")
+    return set(good), len(errors)
+
+
+def _train(
+    work: list[Experiment],
+    wanted: dict[str, Any],
+    seconds: float,
+    client: Client | None = None,
+    most: int | None = None,
+) -> None:
+    """Train what the experiments still need; `wanted` is what `Experiment.runs` takes."""
+    import time
+
+    unfinished, refused = 0, False
+    end = time.monotonic() + seconds
+    try:
+        for experiment in work:
+            choosing = True
+            while choosing:
+                unfinished += _train_one(experiment, wanted, end, client, most)
+                try:
+                    choosing = not unfinished and _choose(experiment, wanted)
+                except UserError as error:
+                    complain(one_line(error))
+                    choosing, refused = False, True
+    except KeyboardInterrupt:
+        complain("stopped; what was done is kept, the same command goes on from there")
+        raise SystemExit(EXIT_INTERRUPTED) from None
+    if unfinished:
+        click.echo(f"time is up: {_count(unfinished, 'run')} left; the same command goes on")
+    if refused:
+        raise SystemExit(EXIT_MISTAKE)
+
+
+def _choose(experiment: Experiment, wanted: dict[str, Any]) -> bool:
+    """Have a search choose its next settings; whether there are any."""
+    from dpstudy.lab import choosing
+
+    chosen = choosing.choose(experiment, wanted["profile"], wanted["dataset"])
+    if chosen:
+        click.echo(f"{experiment.name}: {_count(chosen, 'setting')} more to try")
+    return chosen > 0
+
+
+def _train_one(
+    experiment: Experiment,
+    wanted: dict[str, Any],
+    end: float,
+    client: Client | None,
+    most: int | None,
+) -> int:
+    """Train what one experiment needs, as far as is known, and return how many runs are left."""
+    import time
+
+    from dpstudy.lab import store
+    from dpstudy.lab.trainer import train_with_bar
+
+    runs, profile = experiment.runs(**wanted), wanted["profile"]
+    budget = end - time.monotonic()
+    outcome = train_with_bar(experiment, runs, profile, budget=budget, client=client, most=most)
+    diverged = [r.run.identity for r in outcome.stored if r.diverged_at is not None]
+    click.echo(
+        f"{experiment.name}: {len(outcome.stored)} stored, {outcome.already} already "
+        f"there, {outcome.unfinished} left, in {store.runs_folder(profile)}"
+        + (f", diverged: {', '.join(diverged)}" if diverged else "")
+    )
+    return outcome.unfinished
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+@main.command()
+@click.argument("names", nargs=-1, metavar="[NAME…]")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@click.option("--store", "keep", is_flag=True, help="Store the outcomes with the results.")
+@click.option("--list", "list_names", is_flag=True, help="Print the names of all, and stop.")
+@stopping.terminated_as_by_ctrl_c()
+def theorems(names: tuple[str, ...], as_json: bool, keep: bool, list_names: bool) -> None:
+    """Search the papers' propositions for counterexamples.
+
+    Each NAME is one statement; without a name all of them are searched, in some minutes.
+    What they say, and what would refute them, is in the book's chapter on propositions.
+    """
+    from under_the_clip.theorems import STATEMENTS, find
+    from dpstudy.lab import records, store
+    from dpstudy.propositions import storing
+
+    if list_names:
+        click.echo("\n".join(STATEMENTS))
+        return
+    statements = [find(name) for name in dict.fromkeys(names or STATEMENTS)]
+    if keep:
+        store.check_writable(records.folder(storing.KIND))
+    rows = []
+    for statement, outcome, seconds in storing.run(statements):
+        rows.append(row := storing.content(statement, outcome))
+        if keep:
+            storing.keep(statement, outcome, seconds)
+        if not as_json:
+            say(f"{row['verdict']:12}  {row['statement']}: {row['finding']}")
+    if as_json:
+        click.echo(json.dumps(rows, indent=2))
+
+
+stopping.loaded()
+
+if __name__ == "__main__":
+    main(prog_name="dpstudy")

@@ -1,0 +1,32 @@
+"""`dpstudy data`."""
+
+from __future__ import annotations
+
+import click
+
+from under_the_clip.commands.shell import Group
+from dpstudy.parts.data.images import NAMES
+
+
+@click.group(cls=Group)
+def data() -> None:
+    """Fetch and verify datasets."""
+
+
+@data.command()
+@click.argument("name", metavar="|".join(NAMES))
+@click.option("--force", is_flag=True, help="Download again even if it is there.")
+def fetch(name: str, force: bool) -> None:
+    """Download a dataset and check its content."""
+    from dpstudy.parts.data import images as datasets
+
+    click.echo(datasets.fetch(name, force=force))
+
+
+@data.command()
+@click.argument("name", metavar="|".join(NAMES))
+def verify(name: str) -> None:
+    """Check a dataset's content against its known hashes."""
+    from dpstudy.parts.data import images as datasets
+
+    click.echo(datasets.verify(name))

@@ -1,0 +1,165 @@
+"""`dpstudy epsilon` and `dpstudy noise`."""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import Any
+
+import click
+
+from under_the_clip.commands.shell import complain
+from dpstudy.errors import UserError
+
+
+def privacy_options(command: Any) -> Any:
+    """Add the options that say what is accounted for."""
+    for option in reversed(
+        [
+            click.option("--examples", type=int, required=True, help="Training examples."),
+            click.option("--batch", type=int, required=True, help="Expected batch size."),
+            click.option("--epochs", type=int, required=True, help="Passes over the data."),
+            click.option(
+                "--delta",
+                type=float,
+                default=1e-5,
+                show_default=True,
+                help="The δ of (ε, δ), below one over the number of examples.",
+            ),
+            click.option("--json", "as_json", is_flag=True, help="Print JSON."),
+        ]
+    ):
+        command = option(command)
+    return command
+
+
+def _steps(examples: int, batch: int, epochs: int) -> dict[str, Any]:
+    from dpstudy.parts.sampling import steps_per_epoch
+    from dpstudy.privacy import accounting
+
+    probability = accounting.sampling_probability_of(examples=examples, batch=batch)
+    steps = accounting.whole("epochs", epochs, least=1) * steps_per_epoch(examples, batch)
+    return {"sampling_probability": probability, "steps": steps}
+
+
+def warn_of_delta(delta: float, examples: int) -> None:
+    """Say in a line where a delta is not below one over the number of examples."""
+    if delta * examples >= 1:
+        complain(
+            f"warning: δ = {delta:g} is not below 1/n = {1 / examples:.3g}, n = {examples:,} being "
+            "the examples, so that to publish one of them at random would count as private; take "
+            f"δ = 1e-{len(str(examples)):02} or less"
+        )
+
+
+def _say_why(name: str, reason: object) -> None:
+    """Say in a line why an accountant has no value."""
+    from dpstudy.privacy.run_epsilon import LABELS
+
+    complain(f"none by {LABELS[name]}: {reason}")
+
+
+@click.command()
+@click.option(
+    "--noise",
+    type=float,
+    required=True,
+    help="Noise multiplier σ: the noise's standard deviation over the proven sensitivity of a "
+    "whole step, which is the clipping norm where all of an example's gradient is clipped.",
+)
+@click.option(
+    "--shuffled",
+    is_flag=True,
+    help="Batches cut from a shuffled data set: what that costs at least and at most.",
+)
+@privacy_options
+def epsilon(
+    noise: float,
+    shuffled: bool,
+    examples: int,
+    batch: int,
+    epochs: int,
+    delta: float,
+    as_json: bool,
+) -> None:
+    """State the ε that DP-SGD costs, by accountant.
+
+    For Poisson sampling and neighbours that differ by adding or removing one example; with
+    --shuffled for one example blanked. PLD is the tightest: take its line.
+
+    dpstudy epsilon --examples 60000 --batch 512 --epochs 40 --noise 1.23
+    """
+    from dpstudy.lab.wording import rounded_down, rounded_up
+    from dpstudy.privacy import accounting
+    from dpstudy.privacy.run_epsilon import LABELS, shuffled_curve
+
+    what = _steps(examples, batch, epochs)
+    values: dict[str, float | None]
+    if shuffled:
+        what["steps"] = epochs * (examples // batch)
+        curves = shuffled_curve(
+            examples=examples,
+            batch=batch,
+            steps=[what["steps"]],
+            noise_multiplier=noise,
+            delta=delta,
+        )
+        values = {name: curve[-1] for name, curve in curves.items()}
+    else:
+        values = {
+            name: accounting.epsilon(**what, noise_multiplier=noise, delta=delta, accountant=name)
+            for name in accounting.ACCOUNTANTS
+        }
+        # JSON has no infinity.
+        values = {name: value if math.isfinite(value) else None for name, value in values.items()}
+    warn_of_delta(delta, examples)
+    for name in (name for name, value in values.items() if value is None):
+        _say_why(name, f"its bound is infinite at δ = {delta:g}")
+    if as_json:
+        click.echo(json.dumps({**what, "noise_multiplier": noise, "delta": delta, **values}))
+        return
+    for name, value in values.items():
+        rounded = rounded_down if name == "shuffled-at-least" else rounded_up
+        shown = "none" if value is None else rounded(value, 4)
+        click.echo(f"{shown:>8}  {LABELS[name]}")
+
+
+@click.command()
+@click.option("--epsilon", "wanted", type=float, required=True, help="The epsilon to spend.")
+@privacy_options
+def noise(
+    wanted: float, examples: int, batch: int, epochs: int, delta: float, as_json: bool
+) -> None:
+    """State the noise that a wanted ε needs, by accountant.
+
+    For Poisson sampling and neighbours that differ by adding or removing one example. PLD asks for
+    the least: take its line.
+
+    dpstudy noise --epsilon 3 --examples 60000 --batch 512 --epochs 40
+    """
+    from dpstudy.privacy import accounting
+    from dpstudy.privacy.run_epsilon import LABELS
+
+    what = _steps(examples, batch, epochs)
+    values: dict[str, float | None] = {}
+    reasons = {}
+    for name in accounting.ACCOUNTANTS:
+        try:
+            values[name] = accounting.noise_multiplier_for(
+                wanted, **what, delta=delta, accountant=name
+            )
+        except UserError as error:
+            # One accountant may be unable to certify what another can.
+            values[name] = None
+            reasons[name] = error
+    if len(reasons) == len(values):
+        raise next(iter(reasons.values()))
+    warn_of_delta(delta, examples)
+    for name, reason in reasons.items():
+        _say_why(name, reason)
+    if as_json:
+        click.echo(json.dumps({**what, "epsilon": wanted, "delta": delta, **values}))
+        return
+    for name, value in values.items():
+        # All of its digits: fewer might be less noise than is needed.
+        click.echo(f"{'none' if value is None else f'{value:.5g}':>8}  {LABELS[name]}")

@@ -1,0 +1,83 @@
+"""`dpstudy results`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from under_the_clip.commands.shell import EXIT_DAMAGED, Group, complain
+
+
+def say_where_they_are() -> None:
+    """Say where results come from if there is no folder of them: a wheel carries none."""
+    from dpstudy.lab import store
+
+    folder = store.results_folder()
+    if not folder.is_dir():
+        complain(
+            f"no results in {folder}: they come with the repository and its releases, and "
+            "DPSTUDY_RESULTS names their folder"
+        )
+
+
+@click.group(cls=Group)
+def results() -> None:
+    """Verify stored results, and carry them between machines."""
+
+
+@results.command("verify")
+def verify_results() -> None:
+    """Check every stored result; name each that is damaged, foreign or edited by hand."""
+    from dpstudy.lab import choices, records, store
+
+    folder = store.results_folder()
+    if not folder.is_dir():
+        raise store.StoreError(f"there are no results in {folder}")
+    good, errors = 0, []
+    for place in (store.runs_folder(), folder / "repeats"):
+        found, damaged = store.read_all(place)
+        good += len(found)
+        errors += damaged
+    for kind in records.KINDS:
+        place = records.folder(kind)
+        chosen = kind == choices.KIND
+        kept, damaged = choices.read_all(place) if chosen else records.read_all(place, kind)
+        good += len(kept)
+        errors += damaged
+    for error in errors:
+        complain(str(error))
+    click.echo(f"{good} results in {folder} are intact, {len(errors)} are not")
+    if errors:
+        raise SystemExit(EXIT_DAMAGED)
+
+
+@results.command()
+@click.argument("file", type=click.Path(dir_okay=False, path_type=Path))
+def export(file: Path) -> None:
+    """Pack all results, and what searches chose, into FILE, a .tar.gz."""
+    from dpstudy.lab import store, transfer
+
+    done = transfer.export(store.results_folder(), file)
+    for error in done.damaged:
+        complain(f"left out: {error}")
+    click.echo(f"{done.packed} results packed into {file}")
+    if done.damaged:
+        raise SystemExit(EXIT_DAMAGED)
+
+
+@results.command()
+@click.argument("file", type=click.Path(dir_okay=False, path_type=Path))
+def merge(file: Path) -> None:
+    """Add the results packed in FILE; nothing stored is replaced."""
+    from dpstudy.lab import store, transfer
+
+    merged = transfer.merge(store.results_folder(), file)
+    if not (merged.added or merged.already or merged.refused):
+        raise store.StoreError(f"{file}: holds no results of this study")
+    for line in merged.refused:
+        complain(f"left out: {line}")
+    ignored = f", {merged.ignored} other files ignored" if merged.ignored else ""
+    click.echo(f"{merged.added} results added, {merged.already} already there{ignored}")
+    if merged.refused:
+        raise SystemExit(EXIT_DAMAGED)

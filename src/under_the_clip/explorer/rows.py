@@ -1,0 +1,133 @@
+"""What is stored, setting by setting: accuracy over seeds, and three epsilons.
+
+Every experiment of the study is read, so that what is stored later joins by itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from functools import cache
+
+import pandas as pd
+
+from under_the_clip.audits.mechanisms import AUDITS
+from under_the_clip.explorer import sections, words
+from dpstudy.lab import readings, records
+from dpstudy.lab.experiment import Experiment
+from dpstudy.lab.store import Result
+from dpstudy.page.results import CLAIMED_AND_PROVEN
+from under_the_clip.experiments import EXPERIMENTS
+from dpstudy.parts.data.images import DATASETS
+from dpstudy.parts.mechanism import FlatClipping
+from dpstudy.parts.run import Run
+
+EPSILONS = ("claimed", "proven", "audited")
+
+
+@dataclass(frozen=True, eq=False)
+class Setting:
+    """The runs of one variant that differ in their seed alone.
+
+    Attributes:
+        experiment: its name.
+        variant: its label in the experiment.
+        run: what was trained, at seed 0 and without measures.
+        runs: one row a seed, as in `Reading.finals`: a run that diverged counts as a guess.
+        results: the same runs, epoch by epoch.
+    """
+
+    experiment: str
+    variant: str
+    run: Run
+    runs: pd.DataFrame
+    results: tuple[Result, ...]
+
+    @property
+    def accuracy(self) -> pd.Series:
+        """The test accuracies after the last epoch, by seed, as shares."""
+        return self.runs.set_index("seed").test_accuracy
+
+    @property
+    def proven(self) -> float | None:
+        """The epsilon that is proven of a run at its delta; None where none is finite."""
+        return self._epsilon(CLAIMED_AND_PROVEN["ε proven"])
+
+    @property
+    def claimed(self) -> float | None:
+        """The epsilon that the paper's own accounting gives; None where no paper accounts for it.
+
+        For DP-SGD that is the accounting of the papers' time.
+        """
+        plain = isinstance(self.run.mechanism, FlatClipping)
+        more = ["epsilon_rdp-2019"] if plain else []
+        return self._epsilon([*CLAIMED_AND_PROVEN["ε claimed"], *more])
+
+    @property
+    def audited(self) -> float | None:
+        """The epsilon that a stored audit of this very run shows at least."""
+        return audited().get(self.run)
+
+    def row(self) -> dict[str, object]:
+        """Return the setting in words and numbers; see `table`."""
+        return {
+            "dataset": DATASETS[self.run.dataset.name],
+            "paper": sections.paper(self.experiment),
+            "experiment": self.experiment,
+            "variant": self.variant,
+            "method": words.method(self.run),
+            "network": words.kind(self.run.network),
+            "settings": words.settings(self.run),
+            "claimed": self.claimed,
+            "proven": self.proven,
+            "audited": self.audited,
+            "seeds": len(self.runs),
+            **self.accuracy.agg(["median", "min", "max"]).round(6),
+            "link": sections.link(self.experiment),
+        }
+
+    def _epsilon(self, columns: Iterable[str]) -> float | None:
+        found = [self.runs[name].max() for name in columns if name in self.runs]
+        return next((float(value) for value in found if pd.notna(value)), None)
+
+
+def settings() -> list[Setting]:
+    """Return every setting of which a whole run is stored, experiment by experiment."""
+    return [setting for experiment in EXPERIMENTS.values() for setting in _of(experiment)]
+
+
+def table(found: Iterable[Setting]) -> pd.DataFrame:
+    """Return one row a setting, none of them missing a column.
+
+    The columns: dataset, paper, experiment, variant, method, network and settings in words;
+    claimed, proven and audited epsilon, missing where there is none; seeds; median, min and max of
+    the accuracy over them, as shares; link, the address of the section that shows it.
+    """
+    return pd.DataFrame([setting.row() for setting in found])
+
+
+@cache
+def audited() -> dict[Run, float]:
+    """Return by run what its stored audit shows: the first listed, which has the worst canary."""
+    stored, _ = records.read_all(records.folder("audits"), "audits")
+    return {
+        _alone(audit.run): stored[audit.name]["lower_bound"]
+        for audit in reversed(AUDITS)
+        if audit.name in stored
+    }
+
+
+def _of(experiment: Experiment) -> Iterator[Setting]:
+    reading = readings.read(experiment)
+    if not reading.found:
+        return
+    alone = [_alone(result.run) for _, result in reading.found]
+    finals = reading.finals.assign(run=alone, result=[result for _, result in reading.found])
+    # A run that was given up has no accuracy of its last epoch.
+    whole = finals[~finals.stopped]
+    for (label, run), runs in whole.groupby(["label", "run"], sort=False):
+        yield Setting(experiment.name, str(label), run, runs, tuple(runs.result))
+
+
+def _alone(run: Run) -> Run:
+    return replace(run.at_seed(0), measures=())

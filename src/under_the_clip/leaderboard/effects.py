@@ -1,0 +1,189 @@
+"""The factorial: what each remedy gains on its own, and whether two gain more or less together."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+from functools import reduce
+from itertools import combinations, product
+from operator import mul
+from typing import TypeAlias
+
+import pandas as pd
+from scipy import stats
+
+from dpstudy.lab.readings import Reading
+from dpstudy.lab.comparison import CONFIDENCE
+from dpstudy.lab.verdict import UndecidedError
+from dpstudy.page.datasets import for_each_dataset
+from dpstudy.page.figure import Note, Table
+from dpstudy.page.lines import dataset_of
+from under_the_clip.leaderboard.factorial import ACTIVATIONS, CELLS, LOSSES, MECHANISMS, label_of
+from dpstudy.lab.rate_search import EPSILON
+from dpstudy.parts.data.images import DATASETS
+
+Factors: TypeAlias = Mapping[str, tuple[str, ...]]
+
+FACTORS = {"activation": ACTIVATIONS, "loss": LOSSES, "mechanism": tuple(MECHANISMS)}
+
+
+def cells(reading: Reading) -> pd.DataFrame:
+    """Return one row a run: its factors, its seed and its accuracy in points."""
+    of = {label_of(cell): cell for cell in CELLS}
+    finals = reading.finals
+    rows = finals[finals.label.isin(of)] if len(finals) else finals
+    return pd.DataFrame(
+        [
+            dict(zip(FACTORS, of[row.label], strict=True))
+            | {"seed": row.seed, "points": 100 * row.test_accuracy}
+            for row in rows.itertuples()
+        ]
+    )
+
+
+def is_whole(data: pd.DataFrame) -> bool:
+    """Return whether every cell is there, all with the same seeds, two or more."""
+    if data.empty:
+        return False
+    seeds = data.groupby(list(FACTORS)).seed.agg(frozenset)
+    return len(seeds) == len(CELLS) and seeds.nunique() == 1 and len(seeds.iloc[0]) > 1
+
+
+def whole(reading: Reading) -> bool:
+    """Return whether the factorial of a dataset is stored whole."""
+    return is_whole(cells(reading))
+
+
+def effects(data: pd.DataFrame, factors: Factors = FACTORS) -> pd.DataFrame:
+    """Return what each level gains over the first of its factor, and each pair beyond its two.
+
+    A linear mixed model with the factors, what they do in twos and all together, and seeds as the
+    random effect, by statsmodels. Levels are coded so that a factor's effect is its mean over the
+    other factors' levels, and a pair's the difference that the second makes to the first's,
+    likewise. The intervals of all effects hold together with 95 % confidence (Bonferroni).
+
+    Args:
+        data: of `cells`, each cell with the same seeds.
+        factors: those that the runs differ in, by name their levels.
+
+    Raises:
+        UndecidedError: the model could not be fitted.
+    """
+    from statsmodels.formula.api import mixedlm
+
+    design = _design(data, factors)
+    named = {f"x{number}": name for number, name in enumerate(design)}
+    table = design.set_axis(list(named), axis=1).assign(points=data.points, seed=data.seed)
+    with warnings.catch_warnings():
+        # Of three seeds the variance between them may come out as 0, where gradients end.
+        warnings.simplefilter("ignore")
+        model = mixedlm(f"points ~ {' + '.join(named)}", table, groups="seed")
+        fit = model.fit(method="powell")
+    if not fit.converged:
+        raise UndecidedError("the mixed model did not converge")
+    # By Student's t: the model's own intervals are normal.
+    left = len(table) - table.seed.nunique() - len(named)
+    wide = stats.t.isf((1 - CONFIDENCE) / len(named) / 2, left)
+    low, high = (fit.params + sign * wide * fit.bse for sign in (-1, 1))
+    return pd.DataFrame(
+        {
+            "remedy": list(named.values()),
+            "points": [fit.params[x] for x in named],
+            "low": [low[x] for x in named],
+            "high": [high[x] for x in named],
+        }
+    )
+
+
+def _design(data: pd.DataFrame, factors: Factors) -> pd.DataFrame:
+    """Return a column for each level but the first of its factor, and for their products."""
+    # Apart by one, and with a mean of 0 over the levels: then effects are averages.
+    is_level = {
+        level: (data[factor] == level).astype(float)
+        for factor, levels in factors.items()
+        for level in levels[1:]
+    }
+    columns = {level: column - column.mean() for level, column in is_level.items()}
+    combined = (
+        levels
+        for count in range(1, len(factors) + 1)
+        for together in combinations(factors, count)
+        for levels in product(*(factors[factor][1:] for factor in together))
+    )
+    return pd.DataFrame(
+        {
+            " × ".join(levels): reduce(mul, (columns[level] for level in levels))
+            for levels in combined
+        }
+    )
+
+
+@for_each_dataset("The factorial: accuracy", whole)
+def accuracy(reading: Reading) -> Table:
+    """Return the mean accuracy of each cell: a row an activation and loss, a column a mechanism."""
+    data = cells(reading)
+    rows = ["loss", "activation"]
+    means = data.groupby([*rows, "mechanism"]).points.mean().unstack()[list(MECHANISMS)]
+    return Table(
+        name="factorial-accuracy",
+        caption=(
+            f"{DATASETS[dataset_of(reading)]}: test accuracy in percent at a true ε of "
+            f"{EPSILON:g}, means of {data.seed.nunique()} seeds, by activation, loss and "
+            "mechanism. Inside: clips inside backpropagation."
+        ),
+        data=means.loc[list(product(LOSSES, ACTIVATIONS))].rename_axis(columns=None).reset_index(),
+        formats=dict.fromkeys(MECHANISMS, "{:.2f}"),
+    )
+
+
+@for_each_dataset("The factorial: under each mechanism", whole)
+def under_each_mechanism(reading: Reading) -> Table | Note:
+    """Return what activation and loss gain under each mechanism, and together beyond their sum.
+
+    A model for each mechanism, since their seeds do not vary alike.
+    """
+    data = cells(reading)
+    try:
+        found = [_under(data, mechanism) for mechanism in MECHANISMS]
+    except UndecidedError as error:
+        return Note("The factorial", f"No effects: {error}.")
+    columns = (f"{mechanism}{end}" for mechanism in MECHANISMS for end in ("", "_low", "_high"))
+    return Table(
+        name="factorial-under-each-mechanism",
+        caption=(
+            f"{DATASETS[dataset_of(reading)]}: points gained under each mechanism over relu with "
+            "cross-entropy, each a mean over the other factor's levels; of two together, beyond "
+            "the sum of both. The intervals of a mechanism hold together with 95 % confidence."
+        ),
+        data=pd.concat(found, axis=1).reset_index(),
+        formats=dict.fromkeys(columns, "{:+.2f}"),
+        merged={name: f"{{{name}}} ({{{name}_low}} to {{{name}_high}})" for name in MECHANISMS},
+    )
+
+
+def _under(data: pd.DataFrame, mechanism: str) -> pd.DataFrame:
+    """Return the effects under one mechanism, its columns named by it."""
+    others = {name: levels for name, levels in FACTORS.items() if name != "mechanism"}
+    found = effects(data[data.mechanism == mechanism].reset_index(drop=True), others)
+    ends = {"points": mechanism, "low": f"{mechanism}_low", "high": f"{mechanism}_high"}
+    return found.set_index("remedy").rename(columns=ends)
+
+
+@for_each_dataset("The factorial: at once", whole)
+def at_once(reading: Reading) -> Table | Note:
+    """Return what each remedy gains over all that it is crossed with, and each pair beyond it."""
+    try:
+        found = effects(cells(reading))
+    except UndecidedError as error:
+        return Note("The factorial", f"No effects: {error}.")
+    return Table(
+        name="factorial-at-once",
+        caption=(
+            f"{DATASETS[dataset_of(reading)]}: points gained over relu, cross-entropy and flat "
+            "clipping, each a mean over the other factors; of two together, beyond the sum of "
+            "both. The intervals of all effects hold together with 95 % confidence."
+        ),
+        data=found[found.remedy.str.count("×") < 2],
+        formats=dict.fromkeys(("points", "low", "high"), "{:+.2f}"),
+        merged={"points": "{points} ({low} to {high})"},
+    )

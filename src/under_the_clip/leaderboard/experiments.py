@@ -1,0 +1,135 @@
+"""The leaderboard: every method at one true ε, each at its own best rate.
+
+Networks on pixels have 1,024 expected examples a step and 40 epochs; features have larger batches.
+Where an example's whole gradient is clipped, it is to 0.1, the recipe's to 0.25. What a remedy adds
+is set as its chapter found best, by test accuracy, or as its paper prints it; the filter's active
+range so that it still filters. At each ε three learning rates are tried with 10,000 training
+examples held out, with the noise of that ε, and rates beyond them until the best is not the
+outermost. The best is trained on all examples with five seeds. Rates are tried in inverse
+proportion to the noise; the recipe's as in its own search, whose runs these are.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+
+from dpstudy.lab.noise import at_epsilon
+from dpstudy.lab.search import Search, Then
+from dpstudy.lab.rate_search import EPSILON, on_all, rate_search, with_rate
+from dpstudy.recipe.run import recipe
+from under_the_clip.losing_less.experiments import COMPOSITE
+from dpstudy.parts.networks.activation import TANH, Relu, Tempered
+from under_the_clip.backpropagation_clipping.mechanism import BackpropagationClipping
+from under_the_clip.losing_less.loss import Composite
+from dpstudy.parts.data.dataset import Images
+from dpstudy.parts.networks.on_features import ScatteringLinearMnist, ScatteringMnist
+from dpstudy.parts.mechanism import AutomaticClipping, FlatClipping, Mechanism
+from dpstudy.parts.networks.network import BackpropMnist, TemperedMnist
+from dpstudy.parts.optimizer import Adam, Sgd
+from dpstudy.parts.run import Run, vary
+from dpstudy.parts.sampling import Poisson
+from dpstudy.parts.data.scattering import Scattering
+from under_the_clip.tanh_filter.mechanism import FilteredThenClipped
+
+EPSILONS = {"mnist": (3.0, 1.0), "fashion-mnist": (3.0, 1.0, 8.0)}
+
+# The best of Figure 2 of tempered sigmoids, as its chapter has it stored.
+BEST_TEMPERED = {
+    "mnist": Tempered(scale=2.85, inverse_temperature=1.95, offset=1.78),
+    "fashion-mnist": Tempered(scale=2.08, inverse_temperature=2.24, offset=0.57),
+}
+# From an active range of 1 on the filter with a clip is flat clipping; with 0.001 it loses.
+FILTER = FilteredThenClipped(active_range=0.1)
+# Bounds of its chapter's search.
+CLIPS = BackpropagationClipping(input_bound=3.77, upstream_bound=0.0046)
+# About which learning rates are tried.
+RATES = {"mnist": 1.0, "fashion-mnist": 2.0}
+# The noise of flat clipping over that of clips inside backpropagation, at the same σ.
+LESS_NOISE = 2.9
+
+
+def end_to_end(dataset: str, mechanism: Mechanism | None = None) -> Run:
+    """Return plain DP-SGD on pixels with tanh: C = 0.1, momentum 0.9."""
+    return Run(
+        dataset=Images(dataset),
+        network=TemperedMnist(TANH),
+        mechanism=mechanism or FlatClipping(clip_norm=0.1),
+        sampling=Poisson(1024),
+        optimizer=Sgd(RATES[dataset]),
+    )
+
+
+def clipped_inside(dataset: str) -> Run:
+    """Return the corrected backpropagation clipping, with relu as in its chapter, and SGD."""
+    run = vary(end_to_end(dataset, CLIPS), network=BackpropMnist(Relu()))
+    return vary(run, learning_rate=LESS_NOISE * RATES[dataset])
+
+
+def on_scattering(dataset: str, linear: bool) -> Run:
+    """Return a network on scattering features, with Tramèr and Boneh's batches on MNIST."""
+    run = vary(end_to_end(dataset), dataset=Scattering(dataset))
+    if linear:
+        return vary(run, network=ScatteringLinearMnist(), batch=4096, learning_rate=8.0)
+    return vary(run, network=ScatteringMnist())
+
+
+RECIPE = "recipe, exponent 0.4"
+
+
+def turn_alone(loss: Composite) -> Composite:
+    """Return the part of the composite loss that turns from squared error to cross-entropy."""
+    return replace(loss, focusing=0.0, penalised=False)
+
+
+def methods(dataset: str) -> dict[str, Run]:
+    """Return every method on a dataset, before its rate is searched."""
+    plain, inside = end_to_end(dataset), clipped_inside(dataset)
+    composite = COMPOSITE[dataset]
+    return {
+        "relu": vary(plain, activation=Relu()),
+        "tanh": plain,
+        "best tempered sigmoid": vary(plain, activation=BEST_TEMPERED[dataset]),
+        "composite loss": vary(plain, loss=composite),
+        "squared error, then cross-entropy": vary(plain, loss=turn_alone(composite)),
+        "clips inside backpropagation, Adam": vary(inside, optimizer=Adam(0.0025)),
+        "clips inside backpropagation, SGD": inside,
+        "tanh filter, then clipped": end_to_end(dataset, FILTER),
+        "automatic clipping": end_to_end(dataset, AutomaticClipping(clip_norm=0.1)),
+        "scattering, convolutions": on_scattering(dataset, linear=False),
+        "scattering, linear": on_scattering(dataset, linear=True),
+        RECIPE: recipe(dataset),
+    }
+
+
+def _scale(name: str, run: Run, epsilon: float) -> float:
+    """Return by what a method's rates change from `EPSILON` to another ε."""
+    if name == RECIPE:
+        return epsilon / EPSILON
+    at_3, here = (at_epsilon(one, run).mechanism.noise_multiplier for one in (EPSILON, epsilon))
+    return at_3 / here
+
+
+def _leaderboard(dataset: str) -> Search:
+    at = {
+        f"{name}, epsilon {epsilon:g}": (run, epsilon, _scale(name, run, epsilon))
+        for epsilon in EPSILONS[dataset]
+        for name, run in methods(dataset).items()
+    }
+    return rate_search(
+        {label: (with_rate(run, scale, epsilon),) for label, (run, epsilon, scale) in at.items()},
+        name=f"leaderboard-{dataset}",
+        title="Every method at one true epsilon, each at its own best rate",
+        best_seeds=0,
+        then={
+            label: Then(f"{label}, best", partial(on_all, epsilon), seeds=5)
+            for label, (_, epsilon, _) in at.items()
+        },
+        in_smoke=(
+            "tanh, epsilon 3, rate x 1",
+            "clips inside backpropagation, SGD, epsilon 3, rate x 1",
+        ),
+    )
+
+
+EXPERIMENTS = tuple(_leaderboard(dataset) for dataset in EPSILONS)

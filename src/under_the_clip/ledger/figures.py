@@ -1,0 +1,260 @@
+"""The ledger on a page: each claim with a verdict a dataset, by a sign that reads in grey."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from html import escape
+
+import numpy as np
+import pandas as pd
+
+from dpstudy.claims.claim import Claim
+from dpstudy.claims.ledger import Entry, Ledger
+from dpstudy.claims.rules import Rule, Statement
+from dpstudy.lab.verdict import Verdict
+from dpstudy.page.figure import STYLES, Captioned, Figure, Note, Table, canvas
+from under_the_clip.claims import KEYS, ledger
+from dpstudy.parts.data.images import DATASETS
+
+# Full, half and empty: how much of the claim stands. A cross only where it cannot be true.
+SIGNS = {
+    Verdict.REPRODUCED: "●",
+    Verdict.PARTLY: "◐",
+    Verdict.UNDECIDED: "◌",
+    Verdict.NOT_REPRODUCED: "○",
+    Verdict.REFUTED: "✕",
+    Verdict.MISPRINT: "✎",
+    Verdict.NOT_YET_RUN: "·",
+    Verdict.NOT_TESTED: "–",
+}
+_SMALL = "font-size: 0.9em; opacity: 0.8"
+# A row is a claim beside its verdicts; on a phone these go below it.
+_ROW = "display: flex; flex-wrap: wrap"
+_CLAIM = "flex: 1 1 18em; min-width: 0; font-weight: normal; text-align: left"
+_CELL = "flex: 0 1 9.5em; min-width: 7em; border: 0"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClaimTable(Captioned):
+    """Claims with their verdicts, the headlines open and the details folded.
+
+    What was measured stands folded in each row, and remarks are footnotes; the CSV has all.
+
+    Attributes:
+        name: identifies it on the page and names its CSV.
+        caption: whose claims, and how many have which verdict.
+        data: one row a claim and dataset, unrounded.
+        claims: each with its entries, one a dataset.
+    """
+
+    claims: tuple[tuple[Claim, list[Entry]], ...]
+
+    def _repr_html_(self) -> str:
+        remarks = [claim.remark for claim, _ in self._ordered if claim.remark]
+        notes = list(dict.fromkeys(remarks))
+        headlines, details = self._split()
+        parts = [self._table(headlines, notes)]
+        if details:
+            summary = f"{_count(len(details))} in detail"
+            shown = self._table(details, notes)
+            parts.append(f"<details><summary>{summary}</summary>{shown}</details>")
+        if notes:
+            items = "".join(
+                f'<li id="{self.name}-note-{number}">{escape(note)}</li>'
+                for number, note in enumerate(notes, start=1)
+            )
+            parts.append(
+                f'<details><summary>Notes</summary><ol style="{_SMALL}">{items}</ol></details>'
+            )
+        return self._wrap("\n".join(parts))
+
+    def _split(self) -> tuple[list, list]:
+        return tuple(
+            [pair for pair in self.claims if pair[0].headline is kind] for kind in (True, False)
+        )
+
+    @property
+    def _ordered(self) -> list[tuple[Claim, list[Entry]]]:
+        headlines, details = self._split()
+        return [*headlines, *details]
+
+    def _table(self, claims: Iterable[tuple[Claim, list[Entry]]], notes: list[str]) -> str:
+        rows = "".join(self._row(claim, entries, notes) for claim, entries in claims)
+        return (
+            f'<table class="table table-sm" role="table" aria-labelledby="{self.name}-caption" '
+            f'style="font-size: 0.8em; display: block"><tbody role="rowgroup" '
+            f'style="display: block">\n{rows}</tbody></table>\n'
+        )
+
+    def _row(self, claim: Claim, entries: list[Entry], notes: list[str]) -> str:
+        mark = ""
+        if claim.remark:
+            number = notes.index(claim.remark) + 1
+            mark = f'<sup><a href="#{self.name}-note-{number}" aria-label="note">{number}</a></sup>'
+        found = "".join(f"<li>{_finding(entry)}</li>" for entry in entries)
+        return (
+            f'<tr role="row" id="claim-{claim.id}" style="{_ROW}">'
+            f'<th scope="row" role="rowheader" style="{_CLAIM}">'
+            f'{escape(claim.says)}{mark} <span style="{_SMALL}">{escape(claim.where)}.</span>'
+            f'<details class="measured" style="{_SMALL}"><summary>What was measured</summary>'
+            f"<ul>{found}</ul></details></th>{''.join(map(_cell, entries))}</tr>\n"
+        )
+
+    @property
+    def plain(self) -> str:
+        """A line a verdict."""
+        return "\n".join(
+            " | ".join((e.id, e.rule.stated, e.outcome.shown, e.outcome.short))
+            for _, entries in self._ordered
+            for e in entries
+        )
+
+
+def _finding(entry: Entry) -> str:
+    dataset = f"{DATASETS[entry.dataset]}: " if entry.dataset else ""
+    late = " †" if entry.rule_came_first is False else ""
+    found = escape(f"{dataset}{entry.outcome.finding}{late}")
+    named = f"<code>{escape(entry.id)}</code>"
+    if isinstance(entry.rule, Statement):
+        named = f'<a href="06_theorems.html#{entry.rule.name}">{named}</a>'
+    return f"{found} {named}"
+
+
+def _cell(entry: Entry) -> str:
+    outcome = entry.outcome
+    dataset = f"{DATASETS[entry.dataset]}: " if entry.dataset else ""
+    shown = escape(outcome.shown) if entry.dataset else ""
+    stated = f"published {escape(entry.rule.stated)}" if entry.rule.stated else ""
+    numbers = f"{shown} ({stated})" if shown and stated else shown or stated
+    return (
+        f'<td role="cell" style="{_CELL}"><span aria-hidden="true">{SIGNS[outcome.verdict]}</span> '
+        f"{dataset}{escape(outcome.short)}"
+        + (f'<br><span style="{_SMALL}">{numbers}</span>' if numbers else "")
+        + "</td>"
+    )
+
+
+def chapter(key: str) -> ClaimTable:
+    """Show the claims of one paper, for the end of its chapter.
+
+    Args:
+        key: such as "tempered-sigmoids".
+
+    Raises:
+        UserError: there is no such paper.
+    """
+    return table(KEYS[key], ledger(key))
+
+
+def table(paper: str, judged: Ledger) -> ClaimTable:
+    """Show the claims of one paper, by its short name, in a ledger that has been judged."""
+    mine = judged.of(paper)
+    counts = ", ".join(f"{count} {verdict}" for verdict, count in mine.counts.items() if count)
+    late = any(entry.rule_came_first is False for entry in mine.entries)
+    close = any(entry.outcome.close for entry in mine.entries)
+    return ClaimTable(
+        name=f"claims-{paper.replace(' ', '-')}",
+        caption=(
+            f"What {paper} claims, and what the stored results make of it: "
+            f"{_count(len(mine.by_claim))}, with a verdict for each dataset: {counts}. Accuracies "
+            "are medians over seeds at the last epoch."
+            + (" Close: one seed, redrawn, would turn the verdict." if close else "")
+            + (" † The rule is younger than one of these runs or more." if late else "")
+        ),
+        data=pd.DataFrame([_flat(entry) for entry in mine.entries]),
+        claims=tuple(mine.by_claim),
+    )
+
+
+def by_paper(judged: Ledger) -> Figure:
+    """Draw how many verdicts of each kind the headline claims of each paper have.
+
+    Claims on one quantity of the same runs count once, as what stands least of them.
+    """
+    counted_once = judged.headlines.once
+    papers = {paper: of_one.counts for paper, of_one in _papers(counted_once)}
+    data = pd.DataFrame(
+        {"paper": paper, "verdict": str(verdict), "count": count}
+        for paper, counted in papers.items()
+        for verdict, count in counted.items()
+    )
+    whole = ", ".join(f"{n} {verdict}" for verdict, n in counted_once.counts.items() if n)
+    with canvas(size=(7.6, 2.6)) as (figure, (axes,)):
+        left = np.zeros(len(papers))
+        # No headline is a misprint.
+        shown = [verdict for verdict in Verdict if verdict is not Verdict.MISPRINT]
+        for verdict, style in zip(shown, STYLES, strict=True):
+            widths = np.array([counted[verdict] for counted in papers.values()])
+            axes.barh(list(papers), widths, left=left, **style.area, label=str(verdict))
+            left += widths
+        axes.invert_yaxis()
+        axes.set(xlabel="verdicts, one a claim and dataset")
+        axes.grid(axis="y", visible=False)
+        figure.legend(loc="outside lower center", ncols=3, fontsize="small")
+    said = "; ".join(
+        f"{paper}: {', '.join(f'{n} {verdict}' for verdict, n in counted.items() if n)}"
+        for paper, counted in papers.items()
+    )
+    return Figure(
+        fig=figure,
+        name="verdicts-by-paper",
+        caption=(
+            f"The headline claims of the four papers by verdict, from what is stored now: {whole}. "
+            "Claims on one quantity of the same runs count once, as what stands least of them."
+        ),
+        alt=f"A bar for each paper, divided by verdict. {said}.",
+        data=data,
+    )
+
+
+def rule_kinds(judged: Ledger) -> Table:
+    """List the kinds of rules that judged claims, with what each asks for."""
+    kinds: dict[str, Rule] = {entry.rule.kind: entry.rule for entry in judged.entries}
+    rows = [
+        {
+            "rule": kind,
+            "the claim stands if": rule.full,
+            "and in part if": rule.partial,
+            "last changed": f"{rule.changed:%-d %B %Y}",
+        }
+        for kind, rule in kinds.items()
+    ]
+    return Table(
+        name="rules-of-the-ledger",
+        caption=(
+            "The rules. Interval: 95 %, by Student's t over seeds. Tolerance of an accuracy: a "
+            "point, or a fifth of the error where that is less."
+        ),
+        data=pd.DataFrame(rows),
+    )
+
+
+def rules_and_runs(judged: Ledger) -> tuple[int, int]:
+    """Return how many verdicts rest on runs all younger than their rule, and how many on runs."""
+    decided = [e.rule_came_first for e in judged.entries if e.rule_came_first is not None]
+    return sum(decided), len(decided)
+
+
+def damage(judged: Ledger) -> Note | None:
+    """Name the stored files that were left out; None if there are none."""
+    return Note("Left out", "; ".join(judged.damaged)) if judged.damaged else None
+
+
+def _papers(judged: Ledger) -> Iterator[tuple[str, Ledger]]:
+    for paper in dict.fromkeys(entry.paper for entry in judged.entries):
+        yield paper, judged.of(paper)
+
+
+def _flat(entry: Entry) -> dict[str, object]:
+    content = entry.to_dict()
+    numbers, ours = content.pop("published"), content.pop("ours")
+    return content | {
+        "experiments": "; ".join(content["experiments"]),
+        "published": "; ".join(f"{n['name']} = {n['value']}" for n in numbers),
+        "ours": "; ".join(f"{name} = {value}" for name, value in ours.items()),
+    }
+
+
+def _count(number: int) -> str:
+    return "1 claim" if number == 1 else f"{number} claims"

@@ -1,0 +1,26 @@
+"""What "Losing Less" (Shamsabadi and Papernot, PoPETs 2023) claims.
+
+Its figures print no numbers; what its text says of them is an ordering, decided at Table 5's
+settings, where it has them, and beside that at equal effort. Not listed: what it cites, and what
+Section 4 says of its own search.
+"""
+
+from __future__ import annotations
+
+from dpstudy.claims.claim import propositions
+from under_the_clip.losing_less.claims.ablation import PARTS
+from under_the_clip.losing_less.claims.accuracy import ON_FEATURES, TRAINING
+from under_the_clip.losing_less.claims.why import OF_CLASSES, WHY
+from under_the_clip.losing_less.propositions import convergence, equations, mean_value
+
+CLAIMS = (
+    TRAINING
+    + ON_FEATURES
+    + PARTS
+    + WHY
+    + OF_CLASSES
+    + propositions(
+        (equations, mean_value, convergence),
+        headlines=("gradient-norm-sum", "smoothness", "sse-exponential"),
+    )
+)

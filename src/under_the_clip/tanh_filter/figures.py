@@ -1,0 +1,303 @@
+"""Chapter 5: the tanh filter as published, what its runs truly cost, and the filter made sound."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+
+from dpstudy.lab import records
+from dpstudy.lab.readings import Reading, read
+from dpstudy.page.curves import curves
+from dpstudy.page.datasets import for_each_dataset
+from dpstudy.page.figure import (
+    STYLES,
+    Figure,
+    Note,
+    Style,
+    Table,
+    canvas,
+    legend_below,
+    not_yet_run,
+)
+from dpstudy.page.lines import Line, dataset_of, runs_of
+from dpstudy.page.quantity import ACCURACY, BATCH, EPOCHS, Quantity
+from dpstudy.page.results import CLAIMED_AND_PROVEN, SENSITIVITY_1, results, spread, table_of
+from dpstudy.page.search import winners
+from dpstudy.page.techniques import techniques
+from dpstudy.page.words import caption
+from under_the_clip.tanh_filter.experiments import ACTIVE_RANGES, AT_EQUAL_EPSILON, ENDS, EXPANDED, EXPANSIONS, MECHANISMS, NO_CLIP, RANGES, TRIED
+from dpstudy.parts.data.images import DATASETS
+from dpstudy.parts.measure import EDGES
+from dpstudy.privacy import accounting
+
+FLAT = "DP-SGD"
+STYLE = {
+    FLAT: STYLES[1],
+    **dict(zip((f"range {c:g}" for c in RANGES), (STYLES[0], *STYLES[2:4]), strict=True)),
+    **dict(zip((f"expanded by {k:g}" for k in EXPANSIONS), STYLES[2:5], strict=True)),
+}
+SEARCHED = (
+    BATCH,
+    EPOCHS,
+    Quantity("learning_rate", "learning rate", "rate {:.2g}"),
+    Quantity("clip_norm", "clipping norm", "C = {:.2g}"),
+    Quantity("active_range", "active range", "k = {:.2g}"),
+)
+_COUNTS, LARGEST = "bounded-norms.counts", "bounded-norms.largest"
+# The paper prints no ε. This is what its accounting gives, of the filter as of DP-SGD.
+SPENT = {
+    SENSITIVITY_1: ("epsilon_claimed-rdp-2019", "epsilon_rdp-2019"),
+    "ε proven": CLAIMED_AND_PROVEN["ε proven"],
+}
+
+
+def _lines(reading: Reading, *labels: str) -> list[Line]:
+    return [Line(reading, label, style=STYLE[label]) for label in labels]
+
+
+def in_short() -> Figure | Note:
+    """Draw the chapter in one figure: the mechanisms at one true epsilon."""
+    reading = read(AT_EQUAL_EPSILON, dataset="mnist")
+    lines = [Line(reading, f"{name}, best", name) for name in MECHANISMS]
+    wider = further_seeds(read(EXPANDED, dataset="mnist"))
+    lines += [Line(wider, label) for label in EXPANDED.variants]
+    lines = [line for line in lines if len(line.runs)]
+    if not lines:
+        return not_yet_run("The comparison at one ε", f"dpstudy run {AT_EQUAL_EPSILON.name}")
+    rows = [{"mechanism": line.name} | spread(line.accuracy) for line in lines]
+    data = pd.DataFrame(rows)
+    with canvas(size=(7.2, 2.8)) as (figure, (axes,)):
+        at = -np.arange(len(data))
+        axes.hlines(at, data.minimum, data.maximum, color=STYLES[0].color)
+        mark = {"color": STYLES[0].color, "marker": STYLES[0].marker, "linestyle": "none"}
+        axes.plot(data["median"], at, **mark)
+        axes.set_yticks(at, data.mechanism)
+        ACCURACY.along(axes.xaxis)
+    said = "; ".join(f"{row.mechanism} {ACCURACY.show(row.median)}" for row in data.itertuples())
+    return Figure(
+        fig=figure,
+        name="tanh-filter-in-short",
+        caption=caption(
+            "test accuracy at a true ε of 3, each at its best of a search",
+            runs_of(lines),
+            "With k = 1 and 10: at the settings that are best for flat clipping and for the filter "
+            "with a clip, whose search ends at k = 1.",
+        ),
+        alt=f"A row for each mechanism. {said}.",
+        data=data,
+    )
+
+
+@for_each_dataset("Output ranges")
+def ranges(reading: Reading) -> Figure | Note:
+    """Draw DP-SGD beside the filter with several output ranges c (Figures 2 and 3)."""
+    return curves(
+        _lines(reading, FLAT, *(f"range {c:g}" for c in RANGES)),
+        ACCURACY,
+        name="tanh-filter-ranges",
+        shown="test accuracy by epoch with the same σ, the filter's outputs multiplied by a range",
+    )
+
+
+@for_each_dataset("Active ranges")
+def expansions(reading: Reading) -> Figure | Note:
+    """Draw the filter with several expansions k of its active range (Figures 4 and 5)."""
+    return curves(
+        _lines(reading, FLAT, "range 1", *(f"expanded by {k:g}" for k in EXPANSIONS)),
+        ACCURACY,
+        name="tanh-filter-expansions",
+        shown="test accuracy by epoch with the same σ, the active range expanded by a factor",
+    )
+
+
+@for_each_dataset("What each run costs")
+def epsilons(reading: Reading) -> Table:
+    """Return the epsilons of each run: with sensitivity 1, audited, of the longest norm, proven."""
+    lines = [Line(reading, label) for label in reading.labels]
+    rows = [
+        {"technique": line.name, **spread(line.accuracy), **_spent(line)}
+        for line in lines
+        if len(line.runs)
+    ]
+    return table_of(
+        rows,
+        "tanh-filter-epsilons",
+        caption(
+            "test accuracy, and what each run costs",
+            runs_of(lines),
+            "With sensitivity 1: by the RDP accountant of 2019; the last two by PLD. At least: "
+            "shown by an audit. Longest seen: of the filtered gradients of 1,000 training examples "
+            "after each epoch; no guarantee.",
+        ),
+    )
+
+
+def _spent(line: Line) -> dict[str, object]:
+    with_1, proven = (line.value(*columns) for columns in SPENT.values())
+    longest, seen = longest_norm(line), None
+    if longest is not None:
+        run = line.own.found[0][1].run
+        seen = accounting.epsilon(
+            noise_multiplier=run.mechanism.noise_std / longest,
+            sampling_probability=run.sampling_probability,
+            steps=run.epochs * run.steps_per_epoch,
+            delta=run.delta,
+            accountant="pld",
+        )
+    return {
+        SENSITIVITY_1: with_1,
+        "ε at least": audited() if _as_audited(line) else None,
+        "longest norm seen": longest,
+        "ε if none is longer": seen,
+        "ε proven": proven,
+    }
+
+
+def audited() -> float | None:
+    """Return what the audit of the published filter shows at least, if it is stored."""
+    found, _ = records.read_all(records.folder("audits"), "audits")
+    return found["tanh-filter"]["lower_bound"] if "tanh-filter" in found else None
+
+
+def _as_audited(line: Line) -> bool:
+    return line.label == "range 1" and dataset_of(line.reading) == "mnist"
+
+
+def longest_norm(line: Line) -> float | None:
+    """Return the longest norm that was seen of a filtered gradient, over epochs and seeds."""
+    rows = line.own.curves_from_start
+    return float(rows[LARGEST].max()) if LARGEST in rows else None
+
+
+@for_each_dataset("The norms of filtered gradients")
+def norms(reading: Reading) -> Figure | Note:
+    """Draw how long filtered gradients are, before training, early, and at its end."""
+    line = Line(reading, "range 1")
+    if _COUNTS not in (line.own.found[0][1].curve if line.own.found else {}):
+        return not_yet_run("The norms of filtered gradients", reading.command)
+    [_, result], *_ = line.own.found
+    first, second, *_, last = result.curve["epoch"]
+    shown = {first: STYLES[2], second: STYLES[1], last: STYLES[0]}
+    data = pd.DataFrame({"norm from": EDGES[:-1], "norm to": EDGES[1:]})
+    with canvas(size=(7.2, 3.2)) as (figure, (axes,)):
+        for epoch, style in shown.items():
+            counts = result.curve[_COUNTS][result.curve["epoch"].index(epoch)]
+            data[f"after epoch {epoch}"] = counts
+            _outline(axes, counts, style, f"after epoch {epoch}" if epoch else "before training")
+        axes.axvline(1, color="0.4", linewidth=1)
+        axes.set(xscale="log", xlabel="norm of an example's filtered gradient", ylabel="examples")
+        legend_below(figure)
+    largest = result.curve[LARGEST]
+    return Figure(
+        fig=figure,
+        name="tanh-filter-norms",
+        caption=(
+            f"{DATASETS[dataset_of(reading)]}, seed 0: norms of the filtered gradients of 1,000 "
+            "training examples; the bin on the left holds all that are shorter. The line is the "
+            "sensitivity that the paper computes with."
+        ),
+        alt=(
+            f"Histograms over a logarithmic axis. The longest norm is {largest[0]:.3g} before "
+            f"training, {max(largest):.3g} at most, and {largest[-1]:.3g} at the end."
+        ),
+        data=data,
+    )
+
+
+def _outline(axes: object, counts: list[int], style: Style, name: str) -> None:
+    axes.stairs(counts, EDGES, color=style.color, linestyle=style.dash, label=name, linewidth=1.5)
+
+
+@for_each_dataset("What the text leaves out")
+def left_out(reading: Reading, figures: Reading) -> Table:
+    """Return what other rates, another activation and a wider network come to."""
+    over = {label: f"{FLAT}, {label.removeprefix('filter, ')}" for label in reading.labels}
+    over |= dict.fromkeys(("range 1", NO_CLIP), FLAT)
+    return results(
+        [*_lines(figures, FLAT, "range 1"), *(Line(reading, label) for label in reading.labels)],
+        "Gains: of the filter, or of the noise with a clip that no gradient reaches, over DP-SGD.",
+        name="tanh-filter-left-out",
+        shown="test accuracy with other rates, with tanh in place of relu, and a wider network",
+        over={name: other for name, other in over.items() if name != other},
+        spent=SPENT,
+    )
+
+
+@for_each_dataset("CIFAR-10")
+def cifar_10(reading: Reading) -> Table:
+    """Return DP-SGD and the filter on CIFAR-10 (Figure 3)."""
+    return results(
+        _lines(reading, FLAT, "range 1"),
+        "Gain: of the filter over DP-SGD.",
+        name="tanh-filter-cifar-10",
+        shown="test accuracy with the same σ",
+        over={"range 1": FLAT},
+        spent=SPENT,
+    )
+
+
+@for_each_dataset("CIFAR-10, each at its own rate")
+def own_rates(reading: Reading) -> Table | Note:
+    """Return DP-SGD and the filter on CIFAR-10, each at its best rate on held-out images."""
+    lines = [Line(reading, f"{label}, own rate", label) for label in (FLAT, "range 1")]
+    return results(
+        lines,
+        "Gain: of the filter over DP-SGD.",
+        name="tanh-filter-own-rates",
+        shown="test accuracy with the same σ, each at its own rate",
+        over={"range 1": FLAT},
+        settings=(Quantity("learning_rate", "learning rate", "{:.2g}"),),
+        spent=SPENT,
+    )
+
+
+@for_each_dataset("At an equal ε")
+def at_equal_epsilon(reading: Reading) -> Table:
+    """Return the best settings of each mechanism at a true epsilon of 3, trained again."""
+    return winners(
+        techniques(reading, dict.fromkeys(MECHANISMS)),
+        settings=SEARCHED,
+        name="tanh-filter-at-equal-epsilon",
+        shown=f"the best of {TRIED} settings each at ε = 3, by seed 0, trained again",
+        ranges=lambda _: ENDS,
+    )
+
+
+def further_seeds(reading: Reading) -> Reading:
+    """Return the part of the seeds that had no part in the choice of the settings."""
+    return replace(reading, found=[pair for pair in reading.found if pair[1].run.seed])
+
+
+@for_each_dataset("As wide as published, and expanded")
+def expanded(reading: Reading, searched: Reading) -> Table:
+    """Return the filter with a clip, as wide as published and expanded, beside flat clipping."""
+    flat = Line(searched, "flat clipping, best", "flat clipping")
+    narrow = Line(searched, "filter, then clipped, best", "filter, then clipped, k = 0.001")
+    wider = further_seeds(reading)
+    lines = [narrow, *(Line(wider, label) for label in EXPANDED.variants)]
+    return results(
+        [flat, *lines],
+        "All at the same settings, with seeds that did not choose them. Gains: over flat clipping.",
+        name="tanh-filter-expanded",
+        shown="test accuracy at ε = 3 of the filter with a clip, by its active range k",
+        over=dict.fromkeys((line.name for line in lines), flat.name),
+    )
+
+
+@for_each_dataset("Active ranges apart from other settings")
+def active_ranges(reading: Reading, searched: Reading) -> Table:
+    """Return the filter made sound over active ranges, at one batch, epochs, rate and C."""
+    at = f", {TRIED}"
+    lines = [Line(searched, f"flat clipping{at}", "flat clipping")]
+    for name, ranges in ACTIVE_RANGES.items():
+        tried = {k: Line(reading, f"{name}, k = {k:g}") for k in ranges}
+        tried[0.001] = Line(searched, f"{name}{at}", f"{name}, k = 0.001")
+        lines += [tried[k] for k in sorted(tried)]
+    return results(
+        lines,
+        "Batch, epochs, rate and C are those of the best of the search.",
+        name="tanh-filter-active-ranges",
+        shown="test accuracy at ε = 3 over active ranges k, seed 0",
+    )

@@ -1,0 +1,239 @@
+"""Tempered sigmoids (Papernot et al., AAAI 2021): the runs behind its figures and tables.
+
+All settings are the common configuration, Table 5 of "Losing less", unless said otherwise. Its
+noise costs about the epsilon that this paper quotes for MNIST and Fashion-MNIST, but on CIFAR-10
+less than half of it: there it is lowered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from dpstudy.lab import design, noise
+from dpstudy.lab.experiment import Experiment
+from dpstudy.lab.search import Search
+from dpstudy.parts.networks.activation import TANH, Linear, Relu, Tempered
+from dpstudy.parts.data.dataset import Images
+from dpstudy.parts.measure import Norms
+from dpstudy.parts.mechanism import FlatClipping, NoPrivacy
+from dpstudy.parts.networks.network import TemperedCifar
+from dpstudy.parts.optimizer import Adam, Sgd
+from dpstudy.parts.run import Run, vary
+from dpstudy.parts.sampling import Poisson, Shuffled
+
+BASE = {
+    "mnist": Run(),
+    "fashion-mnist": Run(
+        dataset=Images("fashion-mnist"),
+        mechanism=FlatClipping(noise_multiplier=2.15),
+        sampling=Poisson(2048),
+        optimizer=Sgd(4.0),
+    ),
+    "cifar-10": Run(
+        # Table 5 is from a search of Tramer and Boneh's, whose code normalises CIFAR-10 alone.
+        dataset=Images("cifar-10", normalization="imagenet"),
+        network=TemperedCifar(),
+        # Costs the quoted 7.53 by the accounting of the paper's time, as a test checks.
+        mechanism=FlatClipping(noise_multiplier=0.8981),
+        sampling=Poisson(1024),
+        optimizer=Sgd(1.0),
+        epochs=30,
+    ),
+}
+ACTIVATIONS = {"relu": Relu(), "tanh": TANH}
+# What the paper quotes.
+EPSILONS = {"mnist": 2.93, "fashion-mnist": 2.7, "cifar-10": 7.53}
+
+
+def with_both(
+    runs: Iterable[Run], label: str = "{}", **changes: object
+) -> dict[str, tuple[Run, ...]]:
+    """Return the runs with relu, and with tanh: the tempered sigmoid (2, 2, 1).
+
+    Args:
+        runs: one a dataset.
+        label: of the variants, as a template with the activation.
+        **changes: from the runs, as for `vary`.
+    """
+    runs = tuple(runs)
+    return {
+        label.format(name): tuple(vary(run, activation=activation, **changes) for run in runs)
+        for name, activation in ACTIVATIONS.items()
+    }
+
+
+def _on_digits_and_clothes(runs: Mapping[str, Run]) -> tuple[Run, Run]:
+    """Return the runs on MNIST and Fashion-MNIST: CIFAR-10 has settings of its own, `cifar_10`."""
+    return runs["mnist"], runs["fashion-mnist"]
+
+
+FIGURE_3 = Experiment(
+    name="tempered-sigmoids-figure-3",
+    title="Accuracy against epsilon, relu and tanh (tempered sigmoids, Figure 3)",
+    variants=with_both(BASE.values()),
+    seeds={"mnist": 10, "fashion-mnist": 10, "cifar-10": 5},
+)
+
+# The paper's baseline for MNIST is the accuracy and the epsilon that TensorFlow Privacy's tutorial
+# reported first, of this network with these settings: batch, epochs, rate, C and sigma. The script
+# with these settings names no activation, and draws its weights as He et al.: a later one has relu.
+_TUTORIAL = Run(
+    mechanism=FlatClipping(clip_norm=1.0, noise_multiplier=1.12),
+    sampling=Poisson(256),
+    optimizer=Sgd(0.08, momentum=0.0),
+    epochs=60,
+)
+TUTORIAL = Experiment(
+    name="tempered-sigmoids-tutorial",
+    title="relu and tanh in the settings of the paper's baseline (tempered sigmoids, Table 3)",
+    variants={
+        **with_both([_TUTORIAL]),
+        "relu, He": (vary(_TUTORIAL, activation=Relu(), init="he"),),
+        "as scripted": (vary(_TUTORIAL, activation=Linear(), init="he"),),
+        "relu, later": (
+            vary(_TUTORIAL, activation=Relu(), learning_rate=0.15, noise_multiplier=1.1),
+        ),
+    },
+    seeds={"mnist": 10},
+    repeated={"relu, He": 5, "as scripted": 5, "relu, later": 5},
+)
+
+# Plain SGD at the learning rate that the paper's own search found without privacy (Table 4; for
+# Fashion-MNIST, the only dataset it gives).
+NOT_PRIVATE: dict[str, Run] = {
+    dataset: vary(run, mechanism=NoPrivacy(), batch=512, optimizer=Sgd(0.107, momentum=0.0))
+    for dataset, run in BASE.items()
+}
+KINDS = {"private": BASE, "not private": NOT_PRIVATE}
+
+TABLE_3 = Experiment(
+    name="tempered-sigmoids-table-3-not-private",
+    title="Accuracy without privacy, relu and tanh (tempered sigmoids, Table 3 and text)",
+    variants=with_both(_on_digits_and_clothes(NOT_PRIVATE)),
+    seeds={"mnist": 3, "fashion-mnist": 3},
+)
+
+# --- Figure 2: the family -----------------------------------------------------------------------
+
+TRIPLET = ("scale", "inverse_temperature", "offset")
+# The average of the best tenth of the paper's triplets (text on Figure 2).
+BEST_TRIPLETS = {
+    "mnist": (1.97, 2.27, 1.15),
+    "fashion-mnist": (2.27, 2.61, 1.28),
+    "cifar-10": (1.58, 3.0, 0.71),
+}
+# The paper does not print its ranges. These hold its averages, away from their own middle.
+TRIPLET_RANGES = ((0.5, 5.0), (0.5, 6.0), (0.0, 3.0))
+TRIPLETS = tuple(
+    tuple(map(design.between, point, TRIPLET_RANGES)) for point in design.fill(64, dimensions=3)
+)
+
+
+def triplet_label(triplet: tuple[float, ...]) -> str:
+    """Return a triplet as a label: each number with its letter."""
+    return ", ".join(f"{name}={value:g}" for name, value in zip("sTo", triplet, strict=True))
+
+
+FIGURE_2 = Search(
+    name="tempered-sigmoids-figure-2",
+    title="Accuracy over the family (s, T, o) (tempered sigmoids, Figure 2)",
+    variants={
+        "tanh": tuple(BASE.values()),
+        "published": tuple(
+            vary(run, activation=Tempered(*BEST_TRIPLETS[dataset])) for dataset, run in BASE.items()
+        ),
+        **{
+            triplet_label(one): tuple(vary(run, activation=Tempered(*one)) for run in BASE.values())
+            for one in TRIPLETS
+        },
+    },
+    seeds=dict.fromkeys(BASE, 1),
+    repeated={"tanh": 5, "published": 5},
+    in_smoke=("tanh", *map(triplet_label, TRIPLETS[:2])),
+    groups={"best": tuple(map(triplet_label, TRIPLETS))},
+)
+
+# --- Figure 3 at the epsilon it quotes, and with the sampling it used ---------------------------
+
+BATCHES = (256, 512, 1024, 2048)
+EPOCHS = {"mnist": (20, 40, 60), "fashion-mnist": (20, 40, 60), "cifar-10": (15, 30, 45)}
+
+
+def calibrated(run: Run) -> Run:
+    """Return the run at the noise multiplier that costs the epsilon quoted for its dataset."""
+    return noise.at_epsilon(EPSILONS[run.dataset.name], run)
+
+
+CALIBRATED = Experiment(
+    name="tempered-sigmoids-calibrated",
+    title="Figure 3 with the noise that a current accountant asks for at the quoted epsilon",
+    variants=with_both(map(calibrated, _on_digits_and_clothes(BASE))),
+    seeds={"mnist": 10, "fashion-mnist": 10},
+)
+
+SHUFFLED = Experiment(
+    name="tempered-sigmoids-shuffled",
+    title="Figure 3 with shuffled batches, as the library that the paper cites forms them",
+    variants=with_both(vary(run, sampling=Shuffled(run.sampling.batch)) for run in BASE.values()),
+    seeds={"mnist": 5, "fashion-mnist": 5, "cifar-10": 3},
+    in_smoke=("tanh",),
+)
+
+# --- Figures 4 and 5: norms ----------------------------------------------------------------------
+
+FIGURES_4_5 = Experiment(
+    name="tempered-sigmoids-figures-4-5",
+    title="Norms of gradients and activations (tempered sigmoids, Figures 4 and 5)",
+    variants={
+        **with_both(_on_digits_and_clothes(BASE), "{}, private", measures=(Norms(),)),
+        **with_both(_on_digits_and_clothes(NOT_PRIVATE), "{}, not private", measures=(Norms(),)),
+    },
+    seeds={"mnist": 5, "fashion-mnist": 5},
+)
+
+# --- Table 4: learning rates and optimizers -------------------------------------------------------
+
+# Each grid doubles from rate to rate and holds the published one. The paper does not print its
+# clipping norm; with C = 0.1 a private rate has to be larger, so that its grid reaches further up.
+# That of private SGD had eight rates at first: the last was the best of them, and two were added.
+TABLE_4_RATES = {
+    "SGD, not private": [0.107 * 2.0**k for k in range(-3, 4)],
+    "SGD, private": [0.332 * 2.0**k for k in range(0, 10)],
+    "Adam, not private": [0.00106 * 2.0**k for k in range(-3, 4)],
+    "Adam, private": [0.00132 * 2.0**k for k in range(-3, 4)],
+}
+
+
+def _table_4(technique: str, rate: float) -> Run:
+    optimizer, kind = technique.split(", ")
+    chosen = Sgd(rate, momentum=0.0) if optimizer == "SGD" else Adam(rate)
+    return vary(KINDS[kind]["fashion-mnist"], optimizer=chosen)
+
+
+_TABLE_4 = {
+    technique: {
+        f"{technique}, {rate:.3g}": _table_4(technique, float(f"{rate:.3g}")) for rate in rates
+    }
+    for technique, rates in TABLE_4_RATES.items()
+}
+TABLE_4 = Search(
+    name="tempered-sigmoids-table-4",
+    title="SGD and Adam over learning rates, tanh (tempered sigmoids, Table 4)",
+    variants={label: (run,) for tried in _TABLE_4.values() for label, run in tried.items()},
+    seeds={"fashion-mnist": 1},
+    in_smoke=("SGD, not private, 0.214", "SGD, private, 5.31", "Adam, private, 0.00264"),
+    groups={f"{technique}, best": tuple(tried) for technique, tried in _TABLE_4.items()},
+)
+
+EXPERIMENTS = (FIGURE_3, TUTORIAL, TABLE_3, FIGURE_2, CALIBRATED, SHUFFLED, FIGURES_4_5, TABLE_4)
+
+
+def of_temperature(inverse_temperature: float) -> Experiment:
+    """Return the experiment of a reader's own T: the member (2, T, 1) beside tanh."""
+    own = vary(BASE["mnist"], inverse_temperature=inverse_temperature)
+    return Experiment(
+        name="tempered-sigmoids-own-temperature",
+        title="A temperature of the reader's own",
+        variants={"tanh": (BASE["mnist"],), f"T = {inverse_temperature:g}": (own,)},
+        seeds={"mnist": 1},
+    )

@@ -1,0 +1,191 @@
+"""The family: its members (Figure 1), a member of one's own, and the sweep over it (Figure 2)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import astuple, replace
+
+import numpy as np
+import pandas as pd
+
+from dpstudy.lab.readings import Reading
+from dpstudy.page.curves import curves
+from dpstudy.page.datasets import for_each_dataset
+from dpstudy.page.figure import STYLES, Figure, Note, Table
+from dpstudy.page.functions import functions
+from dpstudy.page.lines import Line, dataset_of, lines_of
+from dpstudy.page.quantity import ACCURACY, CLIPPED, GRADIENT_NORM, Quantity
+from dpstudy.page.sweep import Mark, sweep
+from dpstudy.page.words import caption, seeds_of
+from under_the_clip.tempered_sigmoids.experiments import TRIPLET
+from under_the_clip.tempered_sigmoids.triplets import REPEATED, AtZero, Sweep, swept
+from under_the_clip.tempered_sigmoids.figures.accuracy import STYLE
+from under_the_clip.tempered_sigmoids.published import BEST_TRIPLETS
+from dpstudy.parts.networks.activation import TANH, Relu, Tempered
+
+# Representative members: tanh, then each of s, T and o moved by itself.
+FAMILY = ((2.0, 2.0, 1.0), (1.0, 2.0, 1.0), (2.0, 0.5, 1.0), (2.0, 8.0, 1.0), (2.0, 2.0, 0.0))
+HOW = "papermill notebooks/02_tempered_sigmoids.ipynb out.ipynb -p profile smoke -p T {:g}"
+_AXES = (
+    Quantity("scale", "scale s", "{:.2f}"),
+    Quantity("inverse_temperature", "inverse temperature T", "{:.2f}"),
+    Quantity("offset", "offset o", "{:.2f}"),
+)
+_SHAPE = (
+    Quantity("slope", "slope at 0", "{:.2f}", log=True),
+    Quantity("value", "value at 0", "{:.2f}"),
+)
+
+
+def family(members: tuple[tuple[float, float, float], ...] = FAMILY) -> Figure:
+    """Draw members (s, T, o) of the tempered sigmoid family, with relu (Figure 1, Eq. 3)."""
+    bounds = [bound for s, _, o in members for bound in (-o, s - o)]
+    return functions(
+        np.linspace(-4, 4, 161, dtype=np.float32),
+        {f"s={s:g}, T={t:g}, o={o:g}": Tempered(s, t, o) for s, t, o in members} | {"relu": Relu()},
+        name="tempered-sigmoid-family",
+        caption="Members of the tempered sigmoid family s/(1 + exp(-T x)) - o, and relu.",
+        alt=(
+            f"Curves of {len(members)} tempered sigmoids and relu from x = -4 to 4. (s, T, o) = "
+            f"{', '.join(f'({s:g}, {t:g}, {o:g})' for s, t, o in members)}. Every tempered sigmoid "
+            "stays between -o and s - o; relu grows without bound."
+        ),
+        xlabel="pre-activation x",
+        ylabel="activation",
+        ylim=(min(bounds) - 0.3, max(bounds) + 0.3),
+    )
+
+
+def own_member(inverse_temperature: float) -> Figure:
+    """Draw the member (2, T, 1) of the family beside tanh, and relu."""
+    figure = family(((2.0, 2.0, 1.0), (2.0, inverse_temperature, 1.0)))
+    return replace(figure, name="tempered-sigmoid-own-member")
+
+
+def own_temperature(reading: Reading | None, inverse_temperature: float) -> Figure | Note:
+    """Draw accuracy by epoch of the member (2, T, 1) and of tanh, or say how to train both."""
+    if reading is None or not reading.found:
+        text = "This section trains in the smoke profile alone. To see T move the curves:"
+        return Note("Your own T", text, HOW.format(inverse_temperature))
+    return curves(
+        lines_of(reading, dict(zip(reading.labels, STYLES, strict=False))),
+        ACCURACY,
+        name="tempered-sigmoids-own-temperature",
+        shown="test accuracy of a T of your own beside tanh",
+    )
+
+
+@for_each_dataset("The sweep over (s, T, o)", stored=swept)
+def family_sweep(reading: Reading, relu: Reading) -> Figure | Note:
+    """Draw the errors of all triplets over s, T and o, beside relu's in Figure 3 (Figure 2)."""
+    found = Sweep.of(reading)
+    mean = ", ".join(f"{value:.2f}" for value in found.mean)
+    return sweep(
+        found.triplets,
+        *_AXES,
+        name="tempered-sigmoids-figure-2",
+        caption=_caption(reading, f"The best {found.count} average (s, T, o) = ({mean})."),
+        levels=(
+            Line(reading, "tanh", style=STYLES[3]),
+            Line(relu, "relu", style=STYLE["relu"]),
+        ),
+        marks=(Mark("mean of the best tenth", found.mean, "-"), *_published(reading)),
+    )
+
+
+@for_each_dataset("What the best triplets have in common", stored=swept)
+def around_zero(reading: Reading) -> Figure | Note:
+    """Draw the errors of all triplets over their slope and their value at 0."""
+    found = Sweep.of(reading)
+    chance, (near, apart) = found.near_tanh_at_zero(), found.ranks_by_distance()
+    said = ""
+    if not math.isnan(near):
+        said = (
+            f"Blind choice is as near to tanh's 1 and 0 as the best {found.count} in "
+            f"{_percent(chance)} of choices; errors rank with the distance from there by "
+            f"Spearman's {near:.2f}, with that from tanh's (s, T, o) by {apart:.2f}."
+        )
+    return sweep(
+        found.triplets,
+        *_SHAPE,
+        name="tempered-sigmoids-at-zero",
+        caption=_caption(reading, said),
+        marks=(_mark("tanh", astuple(TANH)), *_published(reading)),
+    )
+
+
+@for_each_dataset("The errors of a sweep by gradient norm", stored=swept)
+def errors_by_norm(reading: Reading) -> Figure | Note:
+    """Draw the errors of all triplets over what clipping does to their gradients."""
+    found = Sweep.of(reading)
+    norm, clipped = (found.rank_with_errors(of.column) for of in (GRADIENT_NORM, CLIPPED))
+    said = (
+        f"Errors rank with the norm by Spearman's {norm:.2f}, with the fraction by {clipped:.2f}."
+    )
+    return sweep(
+        found.triplets,
+        GRADIENT_NORM,
+        CLIPPED,
+        name="tempered-sigmoids-errors-by-norm",
+        caption=_caption(reading, "" if math.isnan(norm) else said),
+    )
+
+
+def _caption(reading: Reading, *more: str) -> str:
+    tried = reading.finals[~reading.finals.label.isin(REPEATED)]
+    shown = f"test error of {tried.label.nunique()} tempered sigmoids under DP-SGD"
+    return caption(shown, tried, *more)
+
+
+def _mark(name: str, triplet: Sequence[float], dash: object = ":") -> Mark:
+    """Return the mark of a triplet, by s, T and o, and by its slope and value at 0."""
+    at_zero = AtZero.of(triplet)._asdict()
+    return Mark(name, dict(zip(TRIPLET, triplet, strict=True)) | at_zero, dash)
+
+
+def _published(reading: Reading) -> list[Mark]:
+    """Return the mark of the paper's average triplet on a dataset, if it has one."""
+    theirs = BEST_TRIPLETS.get(str(dataset_of(reading)))
+    return [] if theirs is None else [_mark("published mean", theirs, STYLES[1].dash)]
+
+
+@for_each_dataset("The average of the best triplets", stored=swept)
+def cluster(reading: Reading) -> Table:
+    """Return what the best triplets average to, how far seeds move that, and whether by chance."""
+    dataset, found = dataset_of(reading), Sweep.of(reading)
+    accuracy = found.best.test_accuracy.median()
+    rows = [("best tenth, ours", *found.mean, accuracy, found.by_chance())]
+    if dataset in BEST_TRIPLETS:
+        theirs = BEST_TRIPLETS[dataset]
+        rows.insert(0, ("best tenth, published", *theirs, None, found.by_chance(theirs)))
+    said = ""
+    if not math.isnan(found.noise):
+        low, high = np.percentile(found.under_noise(), (2.5, 97.5), axis=0)
+        rows.append(("ours, other seeds, from", *low, None, None))
+        rows.append(("ours, other seeds, to", *high, None, None))
+        said = (
+            f"A seed alone has a standard deviation of {100 * found.noise:.2f} points: "
+            f"{found.rivals} of the others come within two of those of the best."
+        )
+    for label, runs in found.repeated.groupby("label", sort=False):
+        triplet = runs[list(TRIPLET)].iloc[0]
+        chance = found.by_chance(triplet) if label == "tanh" else None
+        accuracy = runs.test_accuracy.median()
+        rows.append((f"{label}, {seeds_of(runs)}", *triplet, accuracy, chance))
+    return Table(
+        name="tempered-sigmoids-cluster",
+        caption=_caption(
+            reading,
+            said,
+            f"By chance: how often as many triplets as the best {found.count}, chosen blindly, "
+            "average as near to the triplet of the row, or in our row lie as near to each other.",
+        ),
+        data=pd.DataFrame(rows, columns=["triplets", *"sTo", "median accuracy", "by chance"]),
+        formats=dict.fromkeys("sTo", "{:.2f}")
+        | {"median accuracy": "{:.2%}", "by chance": _percent},
+    )
+
+
+def _percent(chance: float) -> str:
+    return f"{chance:.1%}" if chance >= 0.001 else "less than 0.1%"

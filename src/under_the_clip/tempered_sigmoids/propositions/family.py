@@ -1,0 +1,181 @@
+"""Tempered sigmoids: what is said of the members of the family themselves (Eq. 3 and around it)."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from dpstudy.parts.networks.activation import Tempered
+from dpstudy.propositions.search import Found, search
+from dpstudy.propositions.statement import Outcome, Statement
+
+if TYPE_CHECKING:
+    from jaxtyping import Array
+
+# Two ways of computing one function in double precision differ by less.
+_EQUAL = 1e-12
+# A member counts as relu where it is nowhere further from it than this share of the interval.
+_AS_GOOD_AS_RELU = 1e-3
+_GRID = 401
+# How far the best straight line is from relu on [-1, 1], and by which share a member that has
+# relu's bend must be nearer.
+_STRAIGHT_LINE, _NEARER = 0.25, 0.01
+
+
+def family_at(point: tuple[float, float, float] = (2.0, 2.0, 1.0)) -> Outcome:
+    """Compare the family's member (s, T, o), printed and as computed here, with tanh (Eq. 3)."""
+    scale, inverse_temperature, offset = point
+
+    def sides(x: Array) -> tuple[Array, Array]:
+        printed = scale / (1 + jnp.exp(-inverse_temperature * x)) - offset
+        ours = Tempered(*point)(x)
+        apart = jnp.maximum(jnp.abs(printed - jnp.tanh(x)), jnp.abs(ours - jnp.tanh(x)))
+        return apart, jnp.asarray(_EQUAL)
+
+    found = search(sides, lambda rng, n: rng.normal(scale=4, size=n), steps=100)
+    return Outcome(
+        worst=found.worst,
+        looked=found.looked,
+        finding=f"The largest distance to tanh is {found.ratio * _EQUAL:.1e}.",
+    )
+
+
+@cache
+def smaller_scale(*, offset_too: bool) -> Found:
+    """Search for an activation that a smaller s makes larger, as far as it can be; T > 0.
+
+    Args:
+        offset_too: shrink o in proportion to s, instead of leaving it.
+    """
+
+    def sides(case: Any) -> tuple[Array, Array]:
+        scale, inverse_temperature = jnp.exp(case["log_scale"]), jnp.exp(case["log_temperature"])
+        share = jax.nn.sigmoid(case["share"])
+        offset = jnp.exp(case["log_offset"])
+        smaller = offset * share if offset_too else offset
+        before = Tempered(scale, inverse_temperature, offset)(case["x"])
+        after = Tempered(scale * share, inverse_temperature, smaller)(case["x"])
+        # Compared on the scale of the member: its activations lie between -o and s - o.
+        return (jnp.abs(after) - jnp.abs(before)) / jnp.maximum(scale, offset), jnp.ones(())
+
+    def draw(rng: np.random.Generator, n: int) -> Any:
+        names = ("log_scale", "log_temperature", "log_offset", "share", "x")
+        return {name: rng.normal(size=n) for name in names}
+
+    return search(sides, draw, climbers=8)
+
+
+def scale_and_magnitude() -> Outcome:
+    """Search for an activation whose magnitude grows as s falls (text after Eq. 3)."""
+    alone, together = smaller_scale(offset_too=False), smaller_scale(offset_too=True)
+    # tanh, its scale halved.
+    before, after = (float(Tempered(s, 2.0, 1.0)(jnp.zeros(()))) for s in (2.0, 1.0))
+    return Outcome(
+        worst=alone.ratio,
+        corrected=together.ratio,
+        looked=alone.looked,
+        finding=(
+            "With s halved and the offset left, the magnitude of tanh at 0 goes from "
+            f"{abs(before):g} to {abs(after):g}. The largest growth found is {alone.ratio:.3f} of "
+            "max(s, o)."
+        ),
+    )
+
+
+@cache
+def nearest_to_relu(low: float, *, shifted: bool) -> Found:
+    """Search for the member nearest to relu on [low, 1]: its ratio is one over the distance.
+
+    The distance is that at the point where the two are furthest apart.
+
+    Args:
+        low: 0, or the negative of the other end.
+        shifted: let the member have a bias as well, which moves its input.
+    """
+    x = np.linspace(low, 1, _GRID)
+
+    def sides(case: Any) -> tuple[Array, Array]:
+        bias = case["bias"] if shifted else 0.0
+        scale, inverse_temperature = jnp.exp(case["log_scale"]), jnp.exp(case["log_temperature"])
+        apart = Tempered(scale, inverse_temperature, 0.0)(x + bias) - jax.nn.relu(x)
+        # The offset that serves best takes the middle away.
+        return 2 / (jnp.max(apart) - jnp.min(apart)), jnp.ones(())
+
+    def draw(rng: np.random.Generator, n: int) -> Any:
+        # A straight piece of slope 1 has s T = 4: drawn around it, the larger s the straighter.
+        log_scale = rng.uniform(0, 5, n)
+        return {
+            "log_scale": log_scale,
+            "log_temperature": np.log(4) - log_scale + rng.normal(size=n),
+            "bias": rng.normal(size=n),
+        }
+
+    return search(sides, draw, climbers=8)
+
+
+def as_relu(*, shifted: bool = True, low: float = 0.0) -> Outcome:
+    """Search for members that approximate relu on inputs that may occur (Introduction).
+
+    Two are asked for: on [-1, 1] one that is nearer than any straight line, and on [low, 1] one
+    that is nowhere further away than a thousandth.
+
+    Around 0 none is as near as that: φ(x) + φ(-x) is the same for all x, and relu(x) + relu(-x) is
+    |x|. So the errors at 0, 1 and -1 cannot all be below a quarter, whatever the limit. A straight
+    line of slope 1/2, which the family has in the limit, attains it. A bias, which every unit of
+    these networks has, breaks the symmetry.
+
+    Args:
+        shifted: let the member around 0 have a bias.
+        low: where the interval of the second one begins.
+    """
+    around = 1 / nearest_to_relu(-1.0, shifted=shifted).ratio
+    found = nearest_to_relu(low, shifted=False)
+    alone = 1 / nearest_to_relu(-1.0, shifted=False).ratio
+    return Outcome(
+        worst=max(around - (1 - _NEARER) * _STRAIGHT_LINE, 1 / found.ratio - _AS_GOOD_AS_RELU),
+        looked=found.looked,
+        finding=(
+            f"On [{low:g}, a] the nearest member found is {1 / found.ratio:.0e} a away from relu "
+            f"at its furthest point, and on [-a, a], with a bias, {around:.4f} a; the best "
+            f"straight line is {_STRAIGHT_LINE:g} a away. Read as near as one likes on all inputs "
+            f"it fails: on [-a, a] no member without a bias comes nearer than {alone:.4f} a."
+        ),
+        tolerance=0.0,
+    )
+
+
+_KEY = "papernot2021tempered"
+STATEMENTS = (
+    Statement(
+        name="tanh-is-tempered",
+        paper=_KEY,
+        where="Eq. 3",
+        says="φ with s = 2, T = 2, o = 1 is tanh, exactly.",
+        refuted_by="A number at which the two differ.",
+        check=family_at,
+    ),
+    Statement(
+        name="scale-and-magnitude",
+        paper=_KEY,
+        where="text after Eq. 3",
+        says="A smaller s makes an activation smaller in magnitude.",
+        refuted_by="s, T, o and an input whose activation grows as s falls.",
+        instead="If o shrinks in proportion to s, the activation does.",
+        check=scale_and_magnitude,
+    ),
+    Statement(
+        name="relu-approximated",
+        paper=_KEY,
+        where="Introduction",
+        says=(
+            "In a limit the family has an approximation of relu on inputs that occur: as near as "
+            "one likes on [0, a], and on [-a, a], with a bias, nearer than any straight line."
+        ),
+        refuted_by="No member to be found that comes as near.",
+        check=as_relu,
+    ),
+)

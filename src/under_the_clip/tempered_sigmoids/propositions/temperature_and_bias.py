@@ -1,0 +1,123 @@
+"""Tempered sigmoids, what Theorem 1 "essentially shows": less temperature, less bias.
+
+The theorem bounds the bias, and its bound falls with T. The bias itself need not. Two temperatures
+are compared on the same data, the same Θ and at the same clipping norm C.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from under_the_clip.tempered_sigmoids.propositions.clipping_bias import SHARP, Problem, Segment, data_and_segment, draw_on_a_segment, segment_bias
+from dpstudy.propositions.search import Found, in_double, search
+from dpstudy.propositions.statement import Outcome, Statement
+
+if TYPE_CHECKING:
+    from jaxtyping import Array, Float
+
+
+class Comparison(NamedTuple):
+    """One logistic regression on a segment, at two temperatures."""
+
+    problem: Problem
+    segment: Segment
+    lower: Float[Array, ""]
+    higher: Float[Array, ""]
+
+    def bias(self, temperature: Array) -> Array:
+        """Return the excess loss at the clipped optimum at a temperature, all else equal."""
+        return segment_bias(self.problem._replace(temperature=temperature), self.segment)
+
+    def most(self, temperature: Array) -> Array:
+        """Return what that cannot exceed: half of Theorem 1's Δ."""
+        beyond = jnp.maximum(temperature - self.problem.clip_norm, 0)
+        return SHARP * beyond * 2 * self.segment.radius
+
+
+def comparison(case: Any, *, unclipped: bool = False) -> Comparison:
+    """Return what a case compares; `unclipped`: C is the lower T, so that nothing is clipped."""
+    problem, segment = data_and_segment(case)
+    lower = problem.temperature
+    higher = lower * (1 + jnp.exp(case["log_step"]))
+    clip_norm = lower if unclipped else higher * jax.nn.sigmoid(case["clip"])
+    return Comparison(problem._replace(clip_norm=clip_norm), segment, lower, higher)
+
+
+@cache
+def falling(*, unclipped: bool = False) -> Found:
+    """Search for a bias that a higher T makes smaller, over the most that it can be there."""
+
+    def sides(case: Any) -> tuple[Array, Array]:
+        both = comparison(case, unclipped=unclipped)
+        return both.bias(both.lower) - both.bias(both.higher), both.most(both.higher)
+
+    def draw(rng: np.random.Generator, n: int) -> Any:
+        return draw_on_a_segment(rng, n) | {"log_step": rng.normal(size=n)}
+
+    return search(sides, draw, climbers=8)
+
+
+@cache
+def counterexample() -> dict[str, np.ndarray]:
+    """Return T, and the bias and its bound at each, on the data that the search found.
+
+    From where clipping begins, T = C, to twice the higher T of the two compared.
+    """
+    case = falling().case
+
+    def over(shares: Array) -> tuple[Array, Array, Array]:
+        both = comparison(case)
+        clip_norm = both.problem.clip_norm
+        temperatures = clip_norm * (2 * both.higher / clip_norm) ** shares
+        return temperatures, jax.vmap(both.bias)(temperatures), jax.vmap(both.most)(temperatures)
+
+    names = ("temperature", "bias", "bound")
+    return dict(zip(names, in_double(over)(np.linspace(0, 1, 121)), strict=True))
+
+
+@cache
+def compared() -> dict[str, float]:
+    """Return the two T of the case that the search found, and the biases there."""
+
+    @in_double
+    def numbers(case: Any) -> tuple[Array, ...]:
+        both = comparison(case)
+        return both.higher, both.lower, both.bias(both.higher), both.bias(both.lower)
+
+    names = ("higher", "lower", "at_higher", "at_lower")
+    # Rounding can leave a bias of 0 a little below it.
+    return {
+        name: max(0.0, float(x)) for name, x in zip(names, numbers(falling().case), strict=True)
+    }
+
+
+def falls_with_temperature() -> Outcome:
+    """Search for a bias that is larger at a lower T (text after Theorem 1)."""
+    found, mended = falling(), falling(unclipped=True)
+    return Outcome(
+        worst=found.ratio,
+        corrected=mended.ratio,
+        looked=found.looked,
+        finding=(
+            "With T lowered from {higher:.3g} to {lower:.3g}, all else equal, the bias rises from "
+            "{at_higher:.2g} to {at_lower:.2g}."
+        ).format(**compared()),
+    )
+
+
+STATEMENTS = (
+    Statement(
+        name="bias-falls-with-temperature",
+        paper="papernot2021tempered",
+        where="text after Theorem 1",
+        says="A lower T makes the bias of clipped gradient descent smaller, for any C.",
+        refuted_by="Data, Θ, C and two T, the lower of which has the larger bias.",
+        instead="The bound falls with T, and the bias does where the lower T is at most C.",
+        check=falls_with_temperature,
+    ),
+)

@@ -1,0 +1,195 @@
+"""What a sweep over the family says: which triplets (s, T, o) are best, and what they share.
+
+A sweep has one seed a triplet; tanh and the paper's own triplet are trained with several, and show
+what a seed alone changes. The paper averages the best triplets, which says where they are only if
+they are bunched. On MNIST ours are not: they are far apart in s, T and o, and alike as functions
+around 0. That was seen after the sweep on MNIST; the other datasets test it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import astuple, dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+from scipy import stats
+
+from dpstudy.lab.permutation import as_bunched, average_as_near
+from dpstudy.lab.readings import Reading
+from under_the_clip.tempered_sigmoids import published
+from under_the_clip.tempered_sigmoids.experiments import TRIPLET
+from dpstudy.parts.networks.activation import TANH
+
+# Of the gradients before clipping, in the last epoch.
+NORMS = ("gradient_norm", "clipped_fraction")
+AT_ZERO = ("slope", "value")
+# "best" is the winner among the triplets, trained again.
+REPEATED = ("tanh", "published", "best")
+DRAWS = 4_000
+
+
+class AtZero(NamedTuple):
+    """A tempered sigmoid around 0."""
+
+    slope: float
+    value: float
+
+    @classmethod
+    def of(cls, triplet: Sequence[float]) -> AtZero:
+        """Return s T / 4 and s / 2 - o."""
+        scale, inverse_temperature, offset = triplet
+        return cls(scale * inverse_temperature / 4, scale / 2 - offset)
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """What is stored of a sweep on one dataset.
+
+    Attributes:
+        triplets: one row a triplet: s, T, o under their names in a run, `slope` and `value` at 0,
+            `test_accuracy`, what `NORMS` names, and whether it is among the `best`.
+        repeated: one row a run of the triplets with several seeds.
+    """
+
+    triplets: pd.DataFrame
+    repeated: pd.DataFrame
+
+    @classmethod
+    def of(cls, reading: Reading) -> Sweep:
+        """Take a reading apart; where triplets have several seeds, their medians."""
+        finals = reading.finals_with(*TRIPLET)
+        finals.loc[finals.diverged, list(NORMS)] = math.nan  # At chance, and after no last step.
+        several = finals.label.isin(REPEATED)
+        # In the order of the design, so that of equals the ledger takes the same.
+        groups = finals[~several].groupby([*TRIPLET, "label"], as_index=False, sort=False)
+        triplets = groups[["test_accuracy", *NORMS]].median()
+        shapes = [AtZero.of(triplet) for triplet in triplets[list(TRIPLET)].to_numpy()]
+        triplets[list(AT_ZERO)] = shapes
+        count = math.ceil(published.NUMBERS["share of best triplets"].value * len(triplets))
+        best = triplets.nlargest(count, "test_accuracy").index
+        return cls(triplets.assign(best=triplets.index.isin(best)), finals[several])
+
+    @property
+    def count(self) -> int:
+        """How many triplets are best."""
+        return int(self.triplets.best.sum())
+
+    @cached_property
+    def best(self) -> pd.DataFrame:
+        """The best triplets, best first."""
+        return self.triplets.nlargest(self.count, "test_accuracy")
+
+    @property
+    def mean(self) -> pd.Series:
+        """The average (s, T, o) of the best."""
+        return self.best[list(TRIPLET)].mean()
+
+    @property
+    def noise(self) -> float:
+        """Standard deviation of the accuracy over seeds, pooled; NaN without repeated seeds."""
+        groups = self.repeated.groupby("label").test_accuracy
+        freedom = groups.size() - 1
+        if not freedom.sum():
+            return math.nan
+        return math.sqrt((groups.var() * freedom).sum() / freedom.sum())
+
+    @property
+    def again(self) -> pd.Series:
+        """Accuracies of the best triplet, trained again; empty until it is."""
+        return self.repeated[self.repeated.label == "best"].test_accuracy
+
+    @property
+    def rivals(self) -> int:
+        """How many other triplets come within two seeds' standard deviations of the best.
+
+        Of its median with other seeds, where they are stored: it was chosen by one.
+        """
+        others = self.triplets.test_accuracy.drop(self.best.index[0])
+        height = self.again.median() if len(self.again) else self.triplets.test_accuracy.max()
+        return int((others >= height - 2 * self.noise).sum())
+
+    def under_noise(self) -> np.ndarray:
+        """Return roughly what the best triplets average to with other seeds: draws x 3.
+
+        A seed's noise is added to accuracies that have one in them already.
+        """
+        rng = np.random.default_rng(0)
+        accuracy = self.triplets.test_accuracy.to_numpy()
+        drawn = accuracy + self.noise * rng.standard_normal((DRAWS, len(accuracy)))
+        best = np.argsort(-drawn, axis=1)[:, : self.count]
+        return self.triplets[list(TRIPLET)].to_numpy()[best].mean(axis=1)
+
+    def by_chance(self, centre: Sequence[float] | None = None) -> float | None:
+        """Return how often as many triplets, chosen blindly, average as near to a centre.
+
+        Without one, how often they lie as near to each other. None of one alone, which is no tenth
+        of a sweep yet.
+        """
+        if self.count < 2:
+            return None
+        settings, chosen = self.triplets[list(TRIPLET)].to_numpy(), self.best.index.to_numpy()
+        if centre is None:
+            return as_bunched(settings, chosen)
+        return average_as_near(settings, chosen, np.array(centre))
+
+    def rank_with_errors(self, column: str) -> float:
+        """Return Spearman's correlation of a column with the error, without what diverged.
+
+        NaN where either is the same for all.
+        """
+        lived = self.triplets.dropna(subset=column)
+        return _spearman(lived[column], -lived.test_accuracy)
+
+    def near_tanh_at_zero(self) -> float | None:
+        """Return how often as many triplets, chosen blindly, are as near to tanh's slope and value.
+
+        By the distances of the triplets, as it was predicted, not by that of their average.
+
+        None of one alone.
+        """
+        if self.count < 2:
+            return None
+        return as_bunched(self._shapes, self.best.index.to_numpy(), _shape(astuple(TANH)))
+
+    def ranks_by_distance(self) -> tuple[float, float]:
+        """Return Spearman's correlation of the error with two distances from tanh.
+
+        By slope and value at 0, and by (s, T, o); axes in standard deviations of the sweep. NaN
+        where all errors are the same, and of one triplet alone.
+        """
+        if self.count < 2:
+            return math.nan, math.nan
+        settings = self.triplets[list(TRIPLET)].to_numpy(), np.array(astuple(TANH))
+        return tuple(
+            _spearman((((points - centre) / points.std(axis=0)) ** 2).sum(axis=1), self._errors)
+            for points, centre in ((self._shapes, _shape(astuple(TANH))), settings)
+        )
+
+    @property
+    def _errors(self) -> pd.Series:
+        return 1 - self.triplets.test_accuracy
+
+    @property
+    def _shapes(self) -> np.ndarray:
+        return np.array([_shape(triplet) for triplet in self.triplets[list(TRIPLET)].to_numpy()])
+
+
+def swept(reading: Reading) -> bool:
+    """Return whether any triplet of the sweep is stored, beside those with several seeds."""
+    return any(label not in REPEATED for label in reading.labels)
+
+
+def _shape(triplet: Sequence[float]) -> np.ndarray:
+    """Return slope and value at 0, as they are compared: slopes by their ratio."""
+    slope, value = AtZero.of(triplet)
+    return np.array([math.log(slope), value])
+
+
+def _spearman(values: Sequence[float], errors: pd.Series) -> float:
+    if len(set(values)) < 2 or errors.nunique() < 2:
+        return math.nan
+    return float(stats.spearmanr(values, errors).statistic)

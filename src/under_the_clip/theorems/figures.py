@@ -1,0 +1,422 @@
+"""The papers' propositions, and what searches for counterexamples found."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from under_the_clip.theorems.numbered import Numbered
+from under_the_clip.theorems import STATEMENTS, find, sampled_gaussian
+from dpstudy.errors import check_known
+from dpstudy.lab import records
+from dpstudy.lab.experiment import NOTEBOOK_PROFILES
+from dpstudy.lab.published import MNIST_PARAMETERS
+from dpstudy.page.figure import STYLES, Figure, Several, Table, canvas
+from under_the_clip.losing_less.propositions import convergence
+from under_the_clip.tempered_sigmoids.propositions import clipped_fields, clipping_bias, temperature_and_bias
+from under_the_clip.tempered_sigmoids.propositions import gradient_norms as tempered_sigmoids
+from dpstudy.propositions import storing
+from dpstudy.propositions.statement import LOOSE_BELOW, VERDICTS, Statement
+
+# What searches came to, by statement.
+Found = dict[str, dict[str, Any]]
+
+PAPERS = {
+    "papernot2021tempered": "tempered sigmoids",
+    "shamsabadi2023losing": "losing less",
+    "stevens2022backpropagation": "backprop clipping",
+    "stevens2022code": "backprop clipping",
+    "amian2022tanh": "tanh filter",
+    "koskela2020computing": "accountants",
+    "mironov2019renyi": "accountants",
+    "abadi2016deep": "accountants",
+}
+# What matters to someone who trains with privacy, by consequence: the statement in short, and what
+# follows from what became of it.
+CONSEQUENCES = {
+    "tanh-filter-sensitivity-one": (
+        "ε may be computed as if a filtered gradient had sensitivity 1.",
+        "Clip after the filter.",
+    ),
+    "layer-sensitivity": (
+        "An example moves a layer's summed gradient by at most ab.",
+        "The published code scaled its noise to ab over the batch size: its ε is false.",
+    ),
+    "corrected-code-targets": (
+        "The corrected code's noise gives the ε that it aims at.",
+        "Account for all layers of a step as one Gaussian, by PLD.",
+    ),
+    "shuffled-as-if-sampled": (
+        "The formula for Poisson sampling holds for shuffled batches.",
+        "Sample by Poisson, or pay for one unsampled step an epoch.",
+    ),
+    "layer-sensitivity-mean-loss": (
+        "ab is enough where the loss is a mean over the drawn batch.",
+        "Divide by a constant, never by the size of the drawn batch.",
+    ),
+    "dense-sensitivity-bias": ("ab is enough with a bias.", "Pay for a bias, or leave it out."),
+    "convolution-sensitivity-padding": (
+        "ab is enough with zeros around the image.",
+        "Pad with zeros; the paper did without and need not have.",
+    ),
+    "group-privacy": (
+        "(ε, δ) for one record is (kε, δ) for k records.",
+        "Where people have several records, ask for a far smaller δ.",
+    ),
+    "gradient-norm-multiclass-sharp": (
+        "With any number k of classes √2 |T| |z| bounds a gradient; the paper has √k.",
+        "It bounds the last layer alone: no reason for a larger C.",
+    ),
+    "gradient-norm-sum": (
+        "|p − y| + |W| + |a| bounds a gradient (Eq. 11).",
+        "Small weights still bound gradients: by the product.",
+    ),
+    "clipping-bias": (
+        "Clipping costs at most 2 (T − C) |Θ| in loss (Theorem 1).",
+        "A quarter is enough. A lower T alone need not lower the cost.",
+    ),
+    "clipped-field-multiclass": (
+        "With several classes clipped gradients need have no objective.",
+        "There is no objective to bound: Theorem 1's proof does not carry over.",
+    ),
+}
+
+
+@cache
+def outcomes(profile: str = "stored") -> Found:
+    """Return what the searches for counterexamples came to, by statement; see `storing.content`.
+
+    Args:
+        profile: "stored" reads what `dpstudy theorems` stored, and searches for what it did not;
+            all others run every search, from seed 0.
+
+    Raises:
+        UserError: there is no such profile.
+    """
+    check_known("profile", profile, NOTEBOOK_PROFILES)
+    stored, _ = records.read_all(records.folder(storing.KIND), storing.KIND)
+    kept = stored if profile == "stored" else {}
+    return {
+        name: kept.get(name) or storing.content(statement, statement.check())
+        for name, statement in STATEMENTS.items()
+    }
+
+
+def _became(name: str) -> str:
+    found, instead = outcomes()[name], find(name).instead
+    if found["verdict"] == "misprint":
+        return f"A misprint. It should read: {instead}"
+    if found["verdict"] == "corrected":
+        return f"False. Instead: {instead}"
+    if found["verdict"] == "refuted":
+        return f"False. {found['finding']}"
+    said = found["verdict"].capitalize()
+    return f"{said}: {instead}" if instead else f"{said}."
+
+
+def in_short() -> Table:
+    """Tabulate the statements that matter most: what became of them, and what follows."""
+    rows = [
+        {
+            "Statement": says,
+            "Paper": "asked here" if find(name).ours else PAPERS[find(name).paper],
+            "What became of it": _became(name),
+            "For you": follows,
+        }
+        for name, (says, follows) in CONSEQUENCES.items()
+    ]
+    return Table(
+        name="propositions-in-short",
+        caption=(
+            f"The {len(rows)} statements that matter most, by consequence. Verdicts are what a "
+            "search for a counterexample came to."
+        ),
+        data=pd.DataFrame(rows),
+    )
+
+
+def all_statements(profile: str) -> Numbered:
+    """Show every statement, folded by paper, below the number of verdicts; see `outcomes`."""
+    found = outcomes(profile)
+    by_paper: dict[str, dict[str, Statement]] = {paper: {} for paper in PAPERS.values()}
+    for name, statement in STATEMENTS.items():
+        by_paper[PAPERS[statement.paper]][name] = statement
+    tables = [_of_paper(paper, statements, found) for paper, statements in by_paper.items()]
+    parts = (_counted(by_paper, found), *tables, convergence_rates())
+    held = {paper: [(s, found[n]) for n, s in of.items()] for paper, of in by_paper.items()}
+    return Numbered(parts, ("", *by_paper, "losing less: the rates of its losses"), statements=held)
+
+
+def _counted(by_paper: dict[str, dict[str, Statement]], found: Found) -> Table:
+    verdicts = {
+        paper: Counter(found[name]["verdict"] for name in names)
+        for paper, names in by_paper.items()
+    }
+    rows = [
+        {"Paper": paper, **dict.fromkeys(VERDICTS, 0), **of_paper}
+        for paper, of_paper in verdicts.items()
+    ]
+    return Table(
+        name="verdicts",
+        caption=(
+            f"Verdicts on {len(STATEMENTS)} statements. Loose: the two sides' ratio stays below "
+            f"{LOOSE_BELOW}. Corrected: it is false as stated, and the form given instead survives "
+            "the search. Misprint: likewise, and the paper does not build on what is printed."
+        ),
+        data=pd.DataFrame(rows),
+    )
+
+
+def _of_paper(paper: str, statements: dict[str, Statement], found: Found) -> Table:
+    rows = [
+        {
+            "Statement": statement.says,
+            "Where": statement.where,
+            "Would fall to": statement.refuted_by,
+            "Verdict": found[name]["verdict"],
+            "Found": found[name]["finding"],
+            "Holds instead": statement.instead,
+        }
+        for name, statement in statements.items()
+    ]
+    return Table(
+        name=f"statements-{paper.replace(' ', '-')}",
+        caption=f"Every statement of this group ({paper}), what was looked for and what was found.",
+        data=pd.DataFrame(rows),
+    )
+
+
+def verdicts_in_words(profile: str) -> str:
+    """State each verdict, one line a statement; see `outcomes`."""
+    return "\n".join(f"{found['verdict']:<13} {name}" for name, found in outcomes(profile).items())
+
+
+def gradient_norms() -> Figure:
+    """Draw the longest gradients found against T, with the bounds of Eq. 4 and 5."""
+    temperatures = np.array([-4.0, -3, -2, -1, 0.25, 1, 2, 3, 4])
+    k = tempered_sigmoids.STUDIED_CLASSES
+    series = {
+        "binary": tempered_sigmoids.steepest_by_temperature(None, temperatures),
+        f"{k} classes": tempered_sigmoids.steepest_by_temperature(k, temperatures),
+    }
+    bounds = {"|T|": 1.0, "√2 |T|": math.sqrt(2), f"√{k} |T|": math.sqrt(k)}
+    with canvas(size=(6.4, 3.4)) as (fig, [ax]):
+        ends = np.array([-4.0, 0, 4])
+        for style, (label, factor) in zip(STYLES, bounds.items(), strict=False):
+            line = style.line | {"marker": ""}
+            ax.plot(ends, factor * np.abs(ends), label=f"bound {label}", **line)
+        for style, (label, found) in zip(STYLES[3:], series.items(), strict=False):
+            mark = {"linestyle": "", "marker": style.marker, "color": style.color}
+            ax.plot(
+                temperatures, found, label=f"longest found, {label}", markeredgecolor="k", **mark
+            )
+        ax.set(xlabel="inverse temperature T", ylabel="gradient norm, |z| = 1", ylim=(0, 17.5))
+        ax.legend(loc="upper center", ncols=2, fontsize="small")
+    data = pd.DataFrame({"T": temperatures} | {f"found, {name}": v for name, v in series.items()})
+    for label, factor in bounds.items():
+        data[f"bound {label}"] = factor * np.abs(temperatures)
+    return Figure(
+        name="gradient-norms",
+        fig=fig,
+        alt=(
+            "Gradient norm against T from -4 to 4, three V-shaped bounds. The longest binary "
+            f"gradients found lie on the lowest, |T|; those of {k} classes on the middle one, "
+            f"√2 |T|, far below √{k} |T|."
+        ),
+        caption="The longest gradients that climbing finds at each T, for |z| = 1, and the bounds.",
+        data=data,
+    )
+
+
+def bias_against_bound() -> Figure:
+    """Draw the bias of clipped descent against Theorem 1's Δ, with both constants."""
+    drawn = pd.DataFrame(clipping_bias.drawn()).query("delta > 0")
+    climbed = pd.DataFrame(clipping_bias.climbed_biases())
+    with canvas(size=(6.4, 3.6)) as (fig, [ax]):
+        for style, (d, group) in zip(STYLES, drawn.groupby("dimension"), strict=False):
+            name = f"descent, {d} dimension{'s' if d > 1 else ''}"
+            marks = {"marker": style.marker, "color": style.color, "linestyle": ""}
+            ax.plot(group["delta"], group["bias"], label=name, markersize=3, **marks)
+        marks = {"marker": "*", "color": STYLES[4].color, "linestyle": "", "markersize": 9}
+        ax.plot(climbed["delta"], climbed["bias"], label="climbed", **marks)
+        ends = np.array([1e-3, 1e2])
+        for constant, dash in ((clipping_bias.PROVEN, "-"), (clipping_bias.SHARP, "--")):
+            ax.plot(ends, constant * ends, color="k", linestyle=dash, label=f"{constant:g} Δ")
+        ax.set(xscale="log", yscale="log", xlim=ends, ylim=(1e-6, 3e2))
+        ax.set(xlabel="Δ = (T − C) |Θ|", ylabel="bias: excess loss at the end")
+        ax.legend(fontsize="small", loc="upper left")
+    data = pd.concat([drawn, climbed.assign(dimension=np.nan)], ignore_index=True)
+    top = float((data["bias"] / data["delta"]).max())
+    return Figure(
+        name="bias-against-bound",
+        fig=fig,
+        alt=(
+            "Bias against Δ, both logarithmic. Points of descent on random data scatter below two "
+            f"parallel lines, 2 Δ and Δ/2. Climbed cases lie close under the lower: {top:.3f} Δ."
+        ),
+        caption=(
+            "Where clipped gradient descent ends: random data, T, C and Θ, and the worst cases "
+            "found, with the bounds of the paper's proof and of ours."
+        ),
+        data=data,
+    )
+
+
+def bias_against_temperature() -> Figure:
+    """Draw the bias over T on data on which a lower T makes it larger."""
+    data = pd.DataFrame(temperature_and_bias.counterexample())
+    with canvas(size=(6.0, 3.2)) as (fig, [ax]):
+        ax.plot(data.temperature, data.bound, color="k", ls="--", label="bound, Δ/2")
+        ax.plot(data.temperature, data.bias, **STYLES[0].line, markevery=12, label="bias")
+        ax.set(xscale="log", xlabel="temperature T", ylabel="excess loss")
+        ax.set_yscale("symlog", linthresh=float(data.bias.max()) / 3)
+        ax.set_ylim(bottom=0)
+        ax.legend(fontsize="small")
+    said = (
+        "the bias is {at_lower:.2g} at T = {lower:.3g} and {at_higher:.2g} at T = {higher:.3g}"
+    ).format(**temperature_and_bias.compared())
+    return Figure(
+        name="bias-against-temperature",
+        fig=fig,
+        alt=f"Excess loss against T. The bound rises throughout; {said}.",
+        caption=f"The bias over T on the data that the search found, at one C and one Θ: {said}.",
+        data=data,
+    )
+
+
+def theorem_1() -> Several:
+    """Return the figure of Theorem 1's bound and, folded, that of the bias over T."""
+    parts = (bias_against_bound(), bias_against_temperature())
+    return Several(parts, ("", "A lower T with a larger bias"))
+
+
+def circulation() -> Figure:
+    """Draw how clipped fields circulate around a loop: binary not at all, three classes so."""
+    ways = {
+        name: np.append(0, clipped_fields.along_the_loop(classes))
+        for name, classes in {"binary": None, "three classes": 3}.items()
+    }
+    with canvas(size=(6.4, 3.0)) as (fig, [ax]):
+        for style, (name, way) in zip(STYLES, ways.items(), strict=False):
+            ax.plot(np.linspace(0, 1, len(way)), way, label=name, markevery=64, **style.line)
+        ax.axhline(0, color="0.35", linewidth=1)
+        ax.set(xlabel="share of the way around", ylabel="line integral / length")
+        ax.legend()
+    most = {name: float(way[-1]) for name, way in ways.items()}
+    return Figure(
+        name="circulation",
+        fig=fig,
+        alt=(
+            "Line integral on the way around a loop. The binary loss' comes back to "
+            f"{most['binary']:.0e}, that of three classes ends at {most['three classes']:.3f}."
+        ),
+        caption=(
+            "The line integral of the clipped field once around an ellipse, over that of its "
+            "length, where a search found most. A gradient comes back to 0."
+        ),
+        data=pd.DataFrame(ways),
+    )
+
+
+def deltas() -> Figure:
+    """Draw δ against ε for one small mechanism: by chance, by PLD and by RDP."""
+    case = sampled_gaussian.CASES[2]
+    asked = np.geomspace(1e-1, 1e-4, 10)
+    curves = {
+        name: np.array([sampled_gaussian.by(name)(case._replace(delta=d)) for d in asked])
+        for name in ("pld", "rdp")
+    }
+    at = np.linspace(0.05, curves["rdp"].max(), 25)
+    drawn, error = np.array([sampled_gaussian.estimated_delta(case, e) for e in at]).T
+    with canvas(size=(6.4, 3.4)) as (fig, [ax]):
+        for style, (name, label) in zip(STYLES, (("pld", "PLD"), ("rdp", "RDP")), strict=False):
+            ax.plot(curves[name], asked, label=label, **style.line)
+        low, high = drawn - 3 * error, drawn + 3 * error
+        shown = low > 0
+        ax.fill_between(at[shown], low[shown], high[shown], color="0.6", label="draws, ± 3 errors")
+        ax.set(yscale="log", xlabel="ε", ylabel="δ", ylim=(5e-5, 0.2))
+        ax.legend()
+    parts = [pd.DataFrame({"by": n, "epsilon": curves[n], "delta": asked}) for n in curves]
+    parts += [pd.DataFrame({"by": "draws", "epsilon": at, "delta": drawn, "error": error})]
+    q, sigma, steps = case[:3]
+    return Figure(
+        name="delta-against-epsilon",
+        fig=fig,
+        alt=(
+            "δ on a logarithmic axis against ε: three falling curves. The band of what was drawn "
+            "and PLD's curve coincide; RDP's lies to the right, at δ = 10⁻⁴ by "
+            f"{curves['rdp'][-1] - curves['pld'][-1]:.2f} in ε."
+        ),
+        caption=(
+            f"{steps} steps of the sub-sampled Gaussian, q = {q:g}, σ = {sigma:g}: δ from "
+            f"{sampled_gaussian.DRAWS:,} draws in each direction, and by two accountants."
+        ),
+        data=pd.concat(parts),
+    )
+
+
+def convergence_rates() -> Figure:
+    """Draw SSE and cross-entropy over steps, on axes that make each one's law a line."""
+    steps = 3000
+    curves = convergence.curves(steps)
+    t = np.arange(1, steps + 1)
+    chosen = np.unique(np.geomspace(1, steps, 200).astype(int)) - 1
+    with canvas(1, 2, size=(8.4, 3.4), sharey=True) as (fig, axes):
+        for style, (name, values) in zip(STYLES, curves.items(), strict=False):
+            line = style.line | {"marker": "", "label": name}
+            axes[0].plot(t[:300], np.maximum(values[:300], 1e-14), **line)
+            axes[1].plot(t, np.maximum(values, 1e-14), **line)
+        axes[0].set(yscale="log", xlabel="step t", ylabel="loss", ylim=(1e-12, 10))
+        axes[1].set(xscale="log", xlabel="step t, logarithmic")
+        axes[0].legend(loc="lower left", fontsize="small")
+    return Figure(
+        name="convergence-rates",
+        fig=fig,
+        alt=(
+            "Loss against step, twice. SSE with enough features is a straight line where steps are "
+            "linear, cross-entropy where they are logarithmic. SSE with too few features flattens "
+            f"at {curves['SSE, too few features'][-1]:.2g}."
+        ),
+        caption=(
+            f"Gradient descent on a linear model, {convergence.EXAMPLES} random examples in three "
+            f"classes, {convergence.FEATURES} features or {convergence.FEW_FEATURES}."
+        ),
+        data=pd.DataFrame({"step": t[chosen]} | {k: v[chosen] for k, v in curves.items()}),
+    )
+
+
+def tanh_filter() -> Figure:
+    """Draw the length of what the tanh filter lets through."""
+    entries = np.geomspace(1e-4, 10, 60)
+    root = math.sqrt(MNIST_PARAMETERS)
+    filtered = root * np.tanh(entries)
+    series = {
+        "not filtered": root * entries,
+        "filtered": filtered,
+        "filtered, then clipped to 1": np.minimum(filtered, 1),
+    }
+    with canvas(size=(6.4, 3.2)) as (fig, [ax]):
+        for style, (name, y) in zip(STYLES, series.items(), strict=False):
+            ax.plot(entries, y, label=name, markevery=6, **style.line)
+        ax.axhline(root, color="0.35", linewidth=1)
+        ax.annotate("√n", (1e-4, root), xytext=(0, 3), textcoords="offset points")
+        ax.set(xscale="log", yscale="log", xlabel="size of every entry")
+        ax.set(ylabel="gradient norm", ylim=(1e-2, 3e3))
+        ax.legend(fontsize="small", loc="lower right")
+    above = math.atanh(1 / root)
+    return Figure(
+        name="tanh-filter-length",
+        fig=fig,
+        alt=(
+            "Gradient norm against the size of every entry, both logarithmic. Filtered and "
+            f"unfiltered gradients pass 1 at entries of {above:.4f}; the filtered ones level "
+            f"off at √n = {root:.0f}. Filtered and then clipped, they stay at 1."
+        ),
+        caption=f"The norm of n = {MNIST_PARAMETERS:,} equal entries, before and after the filter.",
+        data=pd.DataFrame({"entry": entries} | series),
+    )
