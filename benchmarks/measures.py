@@ -12,9 +12,9 @@ from collections.abc import Iterator
 import click
 from rounds import store_in_turn
 
-from under_the_clip.losing_less.experiments import COMPOSITE, MEASURES, with_loss
 from dpstudy.parts.loss import CrossEntropy
 from dpstudy.parts.run import Run, vary
+from under_the_clip.losing_less.experiments import COMPOSITE, MEASURES, with_loss
 
 
 def epochs(run: Run) -> Iterator[float]:

@@ -15,10 +15,10 @@ import click
 from rounds import store_in_turn
 
 from dpstudy.gradients import devices
-from under_the_clip.backpropagation_clipping.experiments import as_published
 from dpstudy.parts.mechanism import FlatClipping, NoPrivacy
 from dpstudy.parts.run import Run, vary
 from dpstudy.parts.sampling import Poisson
+from under_the_clip.backpropagation_clipping.experiments import as_published
 
 _PUBLISHED = as_published("mnist")
 MECHANISMS = {

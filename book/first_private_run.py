@@ -4,8 +4,8 @@ from pathlib import Path
 
 from dpstudy.lab import store
 from dpstudy.lab.campaign import train_missing
-from dpstudy.parts.networks.activation import TANH, Relu
 from dpstudy.parts.data.dataset import Images
+from dpstudy.parts.networks.activation import TANH, Relu
 from dpstudy.parts.run import Run, vary
 from dpstudy.privacy.accounting import noise_multiplier_for
 

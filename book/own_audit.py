@@ -4,11 +4,11 @@ import sys
 
 from own_mechanism import ElementWise
 
-from under_the_clip.audits.white_box import first_image
 from dpstudy.parts.data.dataset import Images
 from dpstudy.parts.run import Run, vary
 from dpstudy.privacy import auditing, canaries
 from dpstudy.privacy.run_epsilon import epsilon_curve
+from under_the_clip.audits.white_box import first_image
 
 run = vary(
     Run(),

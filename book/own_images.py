@@ -7,12 +7,12 @@ import optax
 from flax import nnx
 
 from dpstudy import gaussian_noise, poisson, private_gradient
-from dpstudy.recipe.run import recipe
 from dpstudy.parts.data import images
 from dpstudy.parts.data.released_statistics import release_mean
 from dpstudy.parts.sampling import steps_per_epoch
-from dpstudy.recipe.whitened import centre
 from dpstudy.privacy.accounting import noise_multiplier_for
+from dpstudy.recipe.run import recipe
+from dpstudy.recipe.whitened import centre
 
 data = images.load("mnist-5k")  # your arrays in place of its four
 # For tens of thousands: "cifar-10" for 32 x 32 colours, "mnist" for digits, which it makes upright,

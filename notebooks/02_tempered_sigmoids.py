@@ -40,7 +40,11 @@
 # here at 3. Leave $s$, $T$ and $o$ alone.
 
 # %% tags=["remove-input"]
-from under_the_clip.tempered_sigmoids.figures import accuracy, family, searches
+from under_the_clip.tempered_sigmoids.figures import (
+    accuracy,
+    family,
+    searches,
+)
 
 accuracy.in_short()
 

@@ -97,8 +97,8 @@ seeds = None  # the experiment's own number
 # %%
 import jax.numpy as jnp
 
-from under_the_clip.losing_less.loss import Composite
 from dpstudy.parts.loss import CrossEntropy
+from under_the_clip.losing_less.loss import Composite
 
 logits, labels = (
     jnp.array([[4.0, 0.0, 0.0], [0.0, 4.0, 0.0]]),

@@ -70,7 +70,9 @@ print(statement.check().finding)
 # %% tags=["check-output"]
 import jax.numpy as jnp
 
-from under_the_clip.tanh_filter.propositions.sensitivity import clipped_after
+from under_the_clip.tanh_filter.propositions.sensitivity import (
+    clipped_after,
+)
 
 gradient = jnp.full(26_010, 3.0)
 for remedy in (jnp.tanh, clipped_after):
@@ -342,7 +344,9 @@ print(chapter.verdicts_in_words(profile))
 # is found as well as one that fails by far.
 
 # %% tags=["check-output"]
-from under_the_clip.tempered_sigmoids.propositions.gradient_norms import multiclass_gradient
+from under_the_clip.tempered_sigmoids.propositions.gradient_norms import (
+    multiclass_gradient,
+)
 
 for bound in (2**0.5, 1.4):
     print(
@@ -370,8 +374,10 @@ for bound in (2**0.5, 1.4):
 # %% tags=["check-output"]
 from scipy import optimize
 
-from under_the_clip.tempered_sigmoids.propositions.group_privacy import geometric
 from dpstudy.privacy.conversions import gdp_delta
+from under_the_clip.tempered_sigmoids.propositions.group_privacy import (
+    geometric,
+)
 
 shift = optimize.brentq(lambda one: gdp_delta(one, 3.0) - 1e-5, 0.1, 3.0)
 print(

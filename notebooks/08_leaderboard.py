@@ -93,9 +93,9 @@ seeds = None  # the experiment's own number
 # alone, and tested once.
 
 # %% tags=["remove-input"]
-from under_the_clip.recipe import figures as recipe
 from dpstudy.lab.profiles import prepare
 from under_the_clip.experiments import find
+from under_the_clip.recipe import figures as recipe
 
 search, slanted, parts, remedies = (
     prepare(find(f"recipe-{name}"), profile, dataset=dataset, seeds=seeds)

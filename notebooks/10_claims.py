@@ -23,8 +23,8 @@
 profile = "stored"  # of what is stored, whatever the profile
 
 # %% tags=["remove-input"]
-from under_the_clip.ledger import figures as page
 from under_the_clip import claims
+from under_the_clip.ledger import figures as page
 
 ledger = claims.ledger()
 page.by_paper(ledger)

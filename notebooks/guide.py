@@ -33,9 +33,9 @@
 profile = "stored"  # of what is stored, whatever the profile
 
 # %% tags=["remove-input"]
-from under_the_clip.guide import figures as guide
-from under_the_clip.explorer import rows
 from under_the_clip import claims
+from under_the_clip.explorer import rows
+from under_the_clip.guide import figures as guide
 
 settings = rows.settings()
 guide.starting_points(settings)

@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 from scipy import fft, optimize, stats
 
 from dpstudy.errors import UserError
-from under_the_clip.losing_less.published import END_TO_END, SCATTERNET
 from dpstudy.privacy import accounting
 from dpstudy.privacy.accounting import (
     ACCOUNTANTS,
@@ -32,6 +31,7 @@ from dpstudy.privacy.conversions import (
     zcdp_epsilon,
     zcdp_rho,
 )
+from under_the_clip.losing_less.published import END_TO_END, SCATTERNET
 
 MNIST = {"sampling_probability": 512 / 60_000, "noise_multiplier": 1.23, "delta": 1e-5}
 

@@ -19,8 +19,8 @@ import pytest
 from flax import nnx
 
 from dpstudy.lab import store
-from dpstudy.parts.data import images as data
 from dpstudy.parts import measure
+from dpstudy.parts.data import images as data
 from dpstudy.parts.loss import CrossEntropy
 from dpstudy.parts.mechanism import Microbatch, gaussian_noise
 from dpstudy.parts.part import KINDS, SpecError

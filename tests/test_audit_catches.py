@@ -9,13 +9,12 @@ import pytest
 from click.testing import CliRunner
 from results_for_tests import NARROW, TINY
 
-from under_the_clip import cli
-from under_the_clip import audits
-from under_the_clip.audits.white_box import Audit, first_image
 from dpstudy.parts import mechanism
 from dpstudy.parts.run import Run, vary
 from dpstudy.parts.sampling import Among, Draw
 from dpstudy.privacy import auditing
+from under_the_clip import audits, cli
+from under_the_clip.audits.white_box import Audit, first_image
 
 pytestmark = pytest.mark.usefixtures("compiled_in_haste")
 

@@ -14,23 +14,22 @@ import pytest
 from click.testing import CliRunner
 from results_for_tests import NARROW, TINY
 
-from under_the_clip import cli
-from under_the_clip import audits
-from under_the_clip.audits.white_box import Audit, first_image
-from under_the_clip.audits.layers import LayerAttack
-from under_the_clip.audits.released import scores_of_the_mean
 from dpstudy.errors import UserError
 from dpstudy.lab import records
-from under_the_clip.backpropagation_clipping.experiments import as_published, corrected
+from dpstudy.parts.data.released_statistics import release_mean
 from dpstudy.parts.mechanism import FlatClipping, NoPrivacy
 from dpstudy.parts.part import part
-from dpstudy.parts.data.released_statistics import release_mean
 from dpstudy.parts.run import Run, vary
 from dpstudy.parts.sampling import Draw, Poisson, Shuffled
 from dpstudy.privacy import accounting, auditing, canaries, worst_example
 from dpstudy.privacy.auditing import Guesses
 from dpstudy.privacy.conversions import gdp_epsilon
 from dpstudy.training import loop
+from under_the_clip import audits, cli
+from under_the_clip.audits.layers import LayerAttack
+from under_the_clip.audits.released import scores_of_the_mean
+from under_the_clip.audits.white_box import Audit, first_image
+from under_the_clip.backpropagation_clipping.experiments import as_published, corrected
 
 pytestmark = pytest.mark.usefixtures("compiled_in_haste")
 

@@ -12,11 +12,8 @@ from results_for_tests import TINY
 
 from dpstudy.gradients.clipped_layers import clip_layers, l2, l15
 from dpstudy.gradients.layers import Conv, Dense
-from under_the_clip.backpropagation_clipping.experiments import CORRECTED, SOUND_NOISE, as_published, corrected
-from under_the_clip.backpropagation_clipping.published import BACKPROPAGATION_CLIPPING, CORRECTED_CLIPPING
-from dpstudy.parts.networks.activation import Relu
-from under_the_clip.backpropagation_clipping.mechanism import BackpropagationClipping, ClippedWithoutNoise
 from dpstudy.parts.mechanism import Microbatch
+from dpstudy.parts.networks.activation import Relu
 from dpstudy.parts.networks.network import BackpropMnist, TemperedMnist
 from dpstudy.parts.optimizer import Adam
 from dpstudy.parts.part import SpecError, checked
@@ -24,6 +21,20 @@ from dpstudy.parts.run import Run, vary
 from dpstudy.privacy import accounting
 from dpstudy.privacy.run_epsilon import epsilon_curve
 from dpstudy.training import loop
+from under_the_clip.backpropagation_clipping.experiments import (
+    CORRECTED,
+    SOUND_NOISE,
+    as_published,
+    corrected,
+)
+from under_the_clip.backpropagation_clipping.mechanism import (
+    BackpropagationClipping,
+    ClippedWithoutNoise,
+)
+from under_the_clip.backpropagation_clipping.published import (
+    BACKPROPAGATION_CLIPPING,
+    CORRECTED_CLIPPING,
+)
 
 MECHANISM = BackpropagationClipping(input_bound=1.5, upstream_bound=0.05, noise_multiplier=2.0)
 RUN = vary(Run(network=BackpropMnist(Relu()), mechanism=MECHANISM), **TINY)

@@ -6,14 +6,14 @@ import jax
 import pytest
 from results_for_tests import TINY
 
-from under_the_clip.audits.black_box import BlackBoxAudit
 from dpstudy.lab import records
-from dpstudy.parts.networks.activation import Relu
 from dpstudy.parts.mechanism import FlatClipping
+from dpstudy.parts.networks.activation import Relu
 from dpstudy.parts.networks.network import BackpropMnist
 from dpstudy.parts.part import part
 from dpstudy.parts.run import Run
 from dpstudy.parts.sampling import Poisson
+from under_the_clip.audits.black_box import BlackBoxAudit
 
 
 @part()

@@ -18,9 +18,9 @@ from dpstudy.gradients import devices
 from dpstudy.lab import campaign, checkpoints, store
 from dpstudy.lab.store import StoreError
 from dpstudy.parts.data import images as data
-from dpstudy.parts.networks.activation import Relu
 from dpstudy.parts.measure import Norms
 from dpstudy.parts.mechanism import NoPrivacy
+from dpstudy.parts.networks.activation import Relu
 from dpstudy.parts.optimizer import Adam
 from dpstudy.parts.run import vary
 

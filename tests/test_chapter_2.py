@@ -17,13 +17,13 @@ from dpstudy.lab.verdict import Verdict
 from dpstudy.lab.wording import rounded_down
 from dpstudy.page.classes import by_class, spreads
 from dpstudy.page.lines import Line
+from dpstudy.parts.networks.activation import TANH, Relu
 from under_the_clip.experiments import find
-from under_the_clip.tempered_sigmoids.triplets import NORMS, AtZero, Sweep
 from under_the_clip.tempered_sigmoids.figures import searches
 from under_the_clip.tempered_sigmoids.figures.accuracy import OWN, SHARED, all_gains
 from under_the_clip.tempered_sigmoids.published import BEST_TRIPLETS, NUMBERS
 from under_the_clip.tempered_sigmoids.searches import SEARCH_RATES
-from dpstudy.parts.networks.activation import TANH, Relu
+from under_the_clip.tempered_sigmoids.triplets import NORMS, AtZero, Sweep
 
 ROOT = Path(__file__).parents[1]
 says = said_by("02_tempered_sigmoids")

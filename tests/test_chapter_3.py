@@ -16,12 +16,13 @@ from dpstudy.lab.comparison import Estimate
 from dpstudy.lab.verdict import Verdict
 from dpstudy.page.lines import Line
 from dpstudy.page.results import gain
-from under_the_clip.experiments import find
-from under_the_clip.losing_less import figures, diagnostics as inside
-from under_the_clip.losing_less.published import NUMBERS
-from under_the_clip.losing_less.loss import Composite
 from dpstudy.parts.data.images import CLASSES
 from dpstudy.parts.loss import CrossEntropy
+from under_the_clip.experiments import find
+from under_the_clip.losing_less import diagnostics as inside
+from under_the_clip.losing_less import figures
+from under_the_clip.losing_less.loss import Composite
+from under_the_clip.losing_less.published import NUMBERS
 
 says = said_by("03_losing_less")
 SMALL = ("mnist", "fashion-mnist")

@@ -12,11 +12,21 @@ from dpstudy.lab.verdict import Verdict
 from dpstudy.lab.wording import epsilon, rounded_down
 from dpstudy.page.lines import Line
 from dpstudy.page.results import gain
-from under_the_clip.experiments import find
-from under_the_clip.backpropagation_clipping import figures
-from under_the_clip.backpropagation_clipping.experiments import BATCH, ENDS, EPSILONS, SHARES, TARGETS
-from under_the_clip.backpropagation_clipping.published import BACKPROPAGATION_CLIPPING, CORRECTED_CLIPPING, NUMBERS
 from dpstudy.parts.networks.activation import Relu
+from under_the_clip.backpropagation_clipping import figures
+from under_the_clip.backpropagation_clipping.experiments import (
+    BATCH,
+    ENDS,
+    EPSILONS,
+    SHARES,
+    TARGETS,
+)
+from under_the_clip.backpropagation_clipping.published import (
+    BACKPROPAGATION_CLIPPING,
+    CORRECTED_CLIPPING,
+    NUMBERS,
+)
+from under_the_clip.experiments import find
 
 says = said_by("04_backpropagation_clipping")
 MNIST, FASHION, CIFAR = "mnist", "fashion-mnist", "cifar-10"

@@ -15,7 +15,15 @@ from dpstudy.page.lines import Line
 from dpstudy.page.results import gain
 from under_the_clip.experiments import find
 from under_the_clip.tanh_filter import figures
-from under_the_clip.tanh_filter.experiments import ACTIVE_RANGES, AT_EQUAL_EPSILON, ENDS, EXPANSIONS, MECHANISMS, NO_CLIP, TRIED
+from under_the_clip.tanh_filter.experiments import (
+    ACTIVE_RANGES,
+    AT_EQUAL_EPSILON,
+    ENDS,
+    EXPANSIONS,
+    MECHANISMS,
+    NO_CLIP,
+    TRIED,
+)
 
 says = said_by("05_tanh_filter")
 RANGE, FLAT = "range 1", "DP-SGD"

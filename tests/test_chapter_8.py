@@ -7,17 +7,18 @@ import numpy as np
 import pytest
 from prose import said_by
 
-from under_the_clip.leaderboard import board, effects as crossed
-from under_the_clip.recipe import figures as recipe
 from dpstudy.lab import readings, records
 from dpstudy.lab.wording import rounded_down
 from dpstudy.page.lines import Line
 from dpstudy.page.results import gain
-from under_the_clip.experiments import find
-from under_the_clip.leaderboard.factorial import CELLS
-from under_the_clip.leaderboard.experiments import RECIPE
-from under_the_clip.leaderboard.published import DISPUTED, NOT_READ, PUBLISHED, RUN_AGAIN
 from dpstudy.recipe.run import recipe as study_recipe
+from under_the_clip.experiments import find
+from under_the_clip.leaderboard import board
+from under_the_clip.leaderboard import effects as crossed
+from under_the_clip.leaderboard.experiments import RECIPE
+from under_the_clip.leaderboard.factorial import CELLS
+from under_the_clip.leaderboard.published import DISPUTED, NOT_READ, PUBLISHED, RUN_AGAIN
+from under_the_clip.recipe import figures as recipe
 from under_the_clip.recipe.search import EPSILONS, FIRST_TESTED, SETTINGS, label_of, multiples_of
 
 pytestmark = pytest.mark.usefixtures("of_the_study")

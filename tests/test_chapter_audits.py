@@ -6,12 +6,12 @@ import pytest
 import test_audit_catches
 from prose import said_by
 
-from under_the_clip import audits
-from under_the_clip.audits import figures as page
 from dpstudy.lab.wording import rounded_down
-from under_the_clip.backpropagation_clipping.published import CORRECTED_CLIPPING
 from dpstudy.privacy import canaries
 from dpstudy.privacy.run_epsilon import epsilon_curve
+from under_the_clip import audits
+from under_the_clip.audits import figures as page
+from under_the_clip.backpropagation_clipping.published import CORRECTED_CLIPPING
 
 says = said_by("07_audits")
 PUBLISHED = "backpropagation-clipping-{}-claims-{}"

@@ -3,10 +3,10 @@
 import pytest
 from prose import prose_of, said_by
 
+from under_the_clip.backpropagation_clipping import figures as backpropagation_clipping
 from under_the_clip.performance import figures as chapter
 from under_the_clip.performance.repeats import repeats
 from under_the_clip.performance.timings import OURS
-from under_the_clip.backpropagation_clipping import figures as backpropagation_clipping
 
 says = said_by("09_performance")
 MNIST, CIFAR = "mnist", "cifar-10"

@@ -11,16 +11,16 @@ from pathlib import Path
 import pytest
 from prose import prose_of, said_by
 
-from under_the_clip.ledger import figures as ledger
-from under_the_clip.theorems import figures as chapter
-from under_the_clip.theorems import STATEMENTS
+from dpstudy.claims.rules import Statement as Rule
 from dpstudy.lab import records
 from dpstudy.lab.published import MNIST_PARAMETERS
-from dpstudy.claims.rules import Statement as Rule
 from dpstudy.page.figure import Note
+from dpstudy.propositions.statement import VERDICTS
 from under_the_clip import claims
 from under_the_clip.backpropagation_clipping.propositions.layer_sensitivity import BATCH
-from dpstudy.propositions.statement import VERDICTS
+from under_the_clip.ledger import figures as ledger
+from under_the_clip.theorems import STATEMENTS
+from under_the_clip.theorems import figures as chapter
 
 ROOT = Path(__file__).parents[1]
 says = said_by("06_theorems")

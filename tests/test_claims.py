@@ -11,17 +11,17 @@ import pytest
 from click.testing import CliRunner
 from results_for_tests import environment, result_of, rewrite
 
-from under_the_clip import cli
-from under_the_clip.ledger import figures as page
-from under_the_clip.theorems import STATEMENTS
-from dpstudy.lab import records, store
 from dpstudy.claims.claim import NO_DATASET
 from dpstudy.claims.ledger import Ledger
+from dpstudy.lab import records, store
 from dpstudy.lab.verdict import Verdict
 from dpstudy.page.figure import Captioned
-from under_the_clip.experiments import EXPERIMENTS
+from under_the_clip import cli
 from under_the_clip.claims import CLAIMS, KEYS, ledger
+from under_the_clip.experiments import EXPERIMENTS
+from under_the_clip.ledger import figures as page
 from under_the_clip.tempered_sigmoids.published import NUMBERS
+from under_the_clip.theorems import STATEMENTS
 
 ROOT = Path(__file__).parents[1]
 FIGURE_3 = EXPERIMENTS["tempered-sigmoids-figure-3"]

@@ -28,13 +28,13 @@ from results_for_tests import (
     small_smoke_runs,
 )
 
-from under_the_clip import cli
 from dpstudy.errors import UserError
 from dpstudy.lab import store
-from under_the_clip.experiments import EXPERIMENTS
 from dpstudy.parts.data import images as data
 from dpstudy.parts.run import Run, vary
 from dpstudy.privacy import accounting
+from under_the_clip import cli
+from under_the_clip.experiments import EXPERIMENTS
 
 FIGURE_3 = "tempered-sigmoids-figure-3"
 MNIST = ("--examples", "60000", "--batch", "512", "--epochs", "40")
@@ -647,9 +647,7 @@ def test_a_delta_is_warned_of_for_shuffled_batches_and_for_a_recipe(monkeypatch)
 
     monkeypatch.setattr("under_the_clip.commands.recipe._train", stopped)
     assert "warning" not in dpstudy("recipe", "mnist-5k", "--epsilon", "3").stderr
-    monkeypatch.setattr(
-        "dpstudy.recipe.settings.recipe_at", lambda *_: vary(RUN, delta=1e-3)
-    )
+    monkeypatch.setattr("dpstudy.recipe.settings.recipe_at", lambda *_: vary(RUN, delta=1e-3))
     first, _ = dpstudy("recipe", "mnist-5k", "--epsilon", "3").stderr.splitlines()
     assert first.startswith("dpstudy: warning: δ = 0.001 is not below 1/n = 0.00025, n = 4,000 ")
 

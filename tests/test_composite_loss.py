@@ -15,10 +15,10 @@ from scipy.special import expit, log_softmax
 from test_backpropagation_clipping import images
 
 from dpstudy.gradients import per_example
-from under_the_clip.losing_less.loss import AbsoluteError, Composite, Focal, Huber, SquaredError
 from dpstudy.parts.loss import CrossEntropy
 from dpstudy.parts.part import SpecError, checked
 from dpstudy.parts.run import Run, vary
+from under_the_clip.losing_less.loss import AbsoluteError, Composite, Focal, Huber, SquaredError
 
 BATCH, CLASSES = 4, 10
 logits = st.sampled_from([0.125, 3.0, 1e3]).flatmap(

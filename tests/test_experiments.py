@@ -26,24 +26,31 @@ from dpstudy.lab import experiment as experiments
 from dpstudy.lab.experiment import NOTEBOOK_PROFILES
 from dpstudy.lab.noise import at_epsilon
 from dpstudy.lab.store import results_folder, runs_folder
+from dpstudy.parts.data.dataset import Images
+from dpstudy.parts.data.scattering import Scattering
+from dpstudy.parts.measure import Norms
+from dpstudy.parts.mechanism import FlatClipping
+from dpstudy.parts.networks.activation import TANH, LayerWise, Linear, Relu, Tempered
+from dpstudy.parts.networks.network import TemperedMnist
+from dpstudy.parts.networks.on_features import ScatteringCifar, ScatteringMnist
+from dpstudy.parts.optimizer import Sgd
+from dpstudy.parts.run import Run, cohort_of, setting, vary
+from dpstudy.parts.sampling import Poisson
+from dpstudy.privacy import accounting
 from under_the_clip.experiments import EXPERIMENTS, find
 from under_the_clip.losing_less.experiments import FIGURE_4, ON_FEATURES_LINEAR
 from under_the_clip.losing_less.published import END_TO_END, SCATTERNET
 from under_the_clip.tempered_sigmoids import experiments as tempered
 from under_the_clip.tempered_sigmoids import searches
 from under_the_clip.tempered_sigmoids.experiments import BASE
-from under_the_clip.tempered_sigmoids.published import BEST_TRIPLETS, EPSILONS, LATER_TUTORIAL, NUMBERS, TECHNIQUES, TUTORIAL
-from dpstudy.parts.networks.activation import TANH, LayerWise, Linear, Relu, Tempered
-from dpstudy.parts.data.dataset import Images
-from dpstudy.parts.networks.on_features import ScatteringCifar, ScatteringMnist
-from dpstudy.parts.measure import Norms
-from dpstudy.parts.mechanism import FlatClipping
-from dpstudy.parts.networks.network import TemperedMnist
-from dpstudy.parts.optimizer import Sgd
-from dpstudy.parts.run import Run, cohort_of, setting, vary
-from dpstudy.parts.sampling import Poisson
-from dpstudy.parts.data.scattering import Scattering
-from dpstudy.privacy import accounting
+from under_the_clip.tempered_sigmoids.published import (
+    BEST_TRIPLETS,
+    EPSILONS,
+    LATER_TUTORIAL,
+    NUMBERS,
+    TECHNIQUES,
+    TUTORIAL,
+)
 
 # What a search wants depends on what it has chosen: here nothing, whatever the study has stored.
 pytestmark = pytest.mark.usefixtures("results")

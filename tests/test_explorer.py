@@ -12,15 +12,15 @@ import pandas as pd
 import pytest
 from results_for_tests import result_of
 
-from under_the_clip.explorer import page, rows, sections, words
-from under_the_clip.explorer.chart import chart
 from dpstudy.lab import store
-from under_the_clip.experiments import EXPERIMENTS, find
-from dpstudy.recipe.run import recipe
 from dpstudy.parts.networks.activation import LayerWise, Relu, Tempered
-from under_the_clip.losing_less.loss import Composite, Huber
 from dpstudy.parts.part import KINDS
 from dpstudy.parts.run import Run, vary
+from dpstudy.recipe.run import recipe
+from under_the_clip.experiments import EXPERIMENTS, find
+from under_the_clip.explorer import page, rows, sections, words
+from under_the_clip.explorer.chart import chart
+from under_the_clip.losing_less.loss import Composite, Huber
 
 NOTEBOOKS = Path(__file__).parents[1] / "notebooks"
 

@@ -13,10 +13,10 @@ from dpstudy.lab import readings, records, store
 from dpstudy.lab.choices import Choice
 from dpstudy.lab.search import Search
 from dpstudy.page.figure import Figure, Note, Table
-from under_the_clip.experiments import find
 from under_the_clip.backpropagation_clipping import figures as backprop
-from under_the_clip.losing_less import figures as losing_less
+from under_the_clip.experiments import find
 from under_the_clip.losing_less import diagnostics as inside
+from under_the_clip.losing_less import figures as losing_less
 from under_the_clip.tanh_filter import figures as tanh_filter
 
 B, T, L = "backpropagation-clipping", "tanh-filter", "losing-less"

@@ -12,13 +12,13 @@ from dpstudy.lab import readings, store
 from dpstudy.lab.choices import Choice
 from dpstudy.lab.search import Search
 from dpstudy.page.figure import Figure, Note, Table
-from under_the_clip.experiments import find
-from under_the_clip.tempered_sigmoids.experiments import TRIPLET, TRIPLETS, of_temperature
-from under_the_clip.tempered_sigmoids.triplets import AtZero, Sweep
-from under_the_clip.tempered_sigmoids.figures import accuracy, family, searches
-from under_the_clip.tempered_sigmoids.published import BEST_TRIPLETS
 from dpstudy.parts.networks.activation import Tempered
 from dpstudy.parts.run import vary
+from under_the_clip.experiments import find
+from under_the_clip.tempered_sigmoids.experiments import TRIPLET, TRIPLETS, of_temperature
+from under_the_clip.tempered_sigmoids.figures import accuracy, family, searches
+from under_the_clip.tempered_sigmoids.published import BEST_TRIPLETS
+from under_the_clip.tempered_sigmoids.triplets import AtZero, Sweep
 
 # What each figure is about, and what stands beside that.
 DRAWN = {

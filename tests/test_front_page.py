@@ -6,20 +6,20 @@ from pathlib import Path
 import pytest
 from prose import study_ledger
 
-from under_the_clip.ledger import figures as page
-from under_the_clip.introduction.figures import what_is_left
-from under_the_clip.recipe.figures import cost
-from dpstudy.lab import records
-from dpstudy.lab.readings import read
-from dpstudy.lab.comparison import Estimate
 from dpstudy.claims.ledger import Ledger
+from dpstudy.lab import records
+from dpstudy.lab.comparison import Estimate
+from dpstudy.lab.readings import read
 from dpstudy.lab.verdict import Verdict
 from dpstudy.lab.wording import rounded_down
 from dpstudy.page.lines import Line
-from under_the_clip.experiments import find
-from under_the_clip.recipe.search import RECIPE_SEARCH
 from under_the_clip.backpropagation_clipping.published import CORRECTED_CLIPPING
 from under_the_clip.claims import CLAIMS
+from under_the_clip.experiments import find
+from under_the_clip.introduction.figures import what_is_left
+from under_the_clip.ledger import figures as page
+from under_the_clip.recipe.figures import cost
+from under_the_clip.recipe.search import RECIPE_SEARCH
 from under_the_clip.tanh_filter.experiments import AT_EQUAL_EPSILON, EXPANDED
 
 ROOT = Path(__file__).parents[1]

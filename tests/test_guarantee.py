@@ -24,14 +24,14 @@ from dpstudy import gaussian_noise, poisson, private_gradient
 from dpstudy.errors import UserError
 from dpstudy.gradients import applicability, devices, layer_rules, layers, per_example
 from dpstudy.gradients.layers import Conv, Dense
-from under_the_clip.backpropagation_clipping.mechanism import BackpropagationClipping
 from dpstudy.parts.mechanism import AutomaticClipping, FlatClipping, Microbatch
 from dpstudy.parts.per_layer_clipping import PerLayerClipping
 from dpstudy.parts.run import Run
 from dpstudy.parts.sampling import Draw
-from under_the_clip.tanh_filter.mechanism import FilteredThenClipped, FilteredToNorm, TanhFilter
 from dpstudy.training import loop
 from dpstudy.training.own_network import NotFiniteWarning
+from under_the_clip.backpropagation_clipping.mechanism import BackpropagationClipping
+from under_the_clip.tanh_filter.mechanism import FilteredThenClipped, FilteredToNorm, TanhFilter
 
 pytestmark = [
     pytest.mark.usefixtures("compiled_in_haste"),

@@ -13,22 +13,22 @@ import pytest
 from prose import said_by, study_ledger
 from scipy import stats
 
-from under_the_clip.guide import figures as guide
-from under_the_clip.explorer import rows
-from under_the_clip.recipe import figures as recipe_page
-from dpstudy.recipe.settings import recipe_at
 from dpstudy.lab import readings
-from dpstudy.lab.noise import noise_multiplier
 from dpstudy.lab.comparison import Estimate
+from dpstudy.lab.noise import noise_multiplier
 from dpstudy.page.lines import Line
 from dpstudy.page.results import gain
-from under_the_clip.experiments import find
-from under_the_clip.leaderboard.published import PUBLISHED, RUN_AGAIN
-from under_the_clip.losing_less.published import END_TO_END
-from under_the_clip.tempered_sigmoids.searches import SEARCH_BUDGET
 from dpstudy.parts.data.dataset import Images
 from dpstudy.parts.data.images import DATASETS
 from dpstudy.parts.run import vary
+from dpstudy.recipe.settings import recipe_at
+from under_the_clip.experiments import find
+from under_the_clip.explorer import rows
+from under_the_clip.guide import figures as guide
+from under_the_clip.leaderboard.published import PUBLISHED, RUN_AGAIN
+from under_the_clip.losing_less.published import END_TO_END
+from under_the_clip.recipe import figures as recipe_page
+from under_the_clip.tempered_sigmoids.searches import SEARCH_BUDGET
 
 ROOT = Path(__file__).parents[1]
 PAGE = (ROOT / "notebooks" / "guide.py").read_text()

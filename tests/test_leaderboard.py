@@ -12,19 +12,27 @@ import pandas as pd
 import pytest
 from results_for_tests import result_of
 
-from under_the_clip.leaderboard import board, effects as crossed
-from under_the_clip.recipe import figures as recipe_page
 from dpstudy.lab import choices, choosing, records, store
-from dpstudy.lab.readings import read
-from under_the_clip.experiments import find
-from under_the_clip.leaderboard import factorial, experiments as leaderboard
 from dpstudy.lab import rate_search as rates
-from under_the_clip.recipe import ablation as recipe_parts, search as recipe_search
-from under_the_clip.leaderboard.published import DISPUTED, NOT_READ, OF_METHODS, PUBLISHED, RUN_AGAIN
-from dpstudy.recipe.run import recipe
+from dpstudy.lab.readings import read
 from dpstudy.parts.data.images import DATASETS as DATASETS_IN_WORDS
 from dpstudy.parts.run import setting, vary
 from dpstudy.privacy import accounting
+from dpstudy.recipe.run import recipe
+from under_the_clip.experiments import find
+from under_the_clip.leaderboard import board, factorial
+from under_the_clip.leaderboard import effects as crossed
+from under_the_clip.leaderboard import experiments as leaderboard
+from under_the_clip.leaderboard.published import (
+    DISPUTED,
+    NOT_READ,
+    OF_METHODS,
+    PUBLISHED,
+    RUN_AGAIN,
+)
+from under_the_clip.recipe import ablation as recipe_parts
+from under_the_clip.recipe import figures as recipe_page
+from under_the_clip.recipe import search as recipe_search
 
 DATASETS = tuple(leaderboard.EPSILONS)
 RESULTS = Path(__file__).parents[1] / "results"

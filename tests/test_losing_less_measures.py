@@ -11,15 +11,15 @@ import oracles
 import pytest
 from flax import nnx
 
-from under_the_clip.losing_less.clipping_bias import ClippingBias
-from under_the_clip.losing_less.confusion import Confusion
-from under_the_clip.losing_less.layer_norms import LayerNorms
 from dpstudy.parts.measure import CHUNK, Examples
 from dpstudy.parts.mechanism import FlatClipping, NoPrivacy
 from dpstudy.parts.networks.network import LosingLessMnist
 from dpstudy.parts.part import SpecError, checked
 from dpstudy.parts.per_layer_clipping import PerLayerClipping
 from dpstudy.parts.run import Run, vary
+from under_the_clip.losing_less.clipping_bias import ClippingBias
+from under_the_clip.losing_less.confusion import Confusion
+from under_the_clip.losing_less.layer_norms import LayerNorms
 from under_the_clip.losing_less.smoothness import Smoothness, largest_eigenvalue
 from under_the_clip.tanh_filter.mechanism import FilteredThenClipped
 

@@ -14,8 +14,8 @@ from test_network import ACTIVATIONS, NETWORKS, parts
 
 from dpstudy.gradients import devices
 from dpstudy.lab import campaign, checkpoints
-from dpstudy.parts.data import images as data
 from dpstudy.parts import measure
+from dpstudy.parts.data import images as data
 from dpstudy.parts.data.dataset import Images
 from dpstudy.parts.measure import Examples, Norms
 from dpstudy.parts.mechanism import NoPrivacy

@@ -9,10 +9,10 @@ from results_for_tests import result_of
 from scipy import stats
 
 from dpstudy.lab.experiment import Experiment
+from dpstudy.lab.published import Accuracy, Source
 from dpstudy.lab.readings import Reading
 from dpstudy.lab.search import Search
 from dpstudy.lab.store import CHANCE
-from dpstudy.lab.published import Accuracy, Source
 from dpstudy.page.behind import behind
 from dpstudy.page.classes import by_class, classes, spreads
 from dpstudy.page.curves import curves

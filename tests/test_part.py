@@ -15,9 +15,9 @@ import pytest
 from results_for_tests import environment
 
 from dpstudy import parts
-from dpstudy.parts.networks.activation import TANH, Activation, LayerWise, Linear, Relu, Tempered
 from dpstudy.parts.measure import Norms
 from dpstudy.parts.mechanism import NoPrivacy
+from dpstudy.parts.networks.activation import TANH, Activation, LayerWise, Linear, Relu, Tempered
 from dpstudy.parts.part import KINDS, Part, SpecError, checked, number, part, static
 from dpstudy.parts.run import Run, vary
 from dpstudy.parts.sampling import Poisson, Shuffled

@@ -21,9 +21,9 @@ from hypothesis import strategies as st
 from dpstudy.gradients import applicability, layer_rules, per_example
 from dpstudy.gradients.convolution import conv_general_dilated
 from dpstudy.gradients.layers import Conv, Dense, tap, tapped
+from dpstudy.parts.loss import CrossEntropy
 from dpstudy.parts.networks import on_features as feature_networks  # noqa: F401 - so that their kinds are known
 from dpstudy.parts.networks.activation import TANH
-from dpstudy.parts.loss import CrossEntropy
 from dpstudy.parts.networks.network import Network
 from dpstudy.parts.part import KINDS
 

@@ -7,11 +7,11 @@ import pytest
 from click.testing import CliRunner
 from results_for_tests import rewrite
 
+from dpstudy.lab import records
+from dpstudy.page.figure import Figure, Note
 from under_the_clip import cli
 from under_the_clip.performance import figures as chapter
 from under_the_clip.performance import timings
-from dpstudy.lab import records
-from dpstudy.page.figure import Figure, Note
 
 FIGURES = (chapter.in_short, chapter.growth)
 

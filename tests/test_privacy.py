@@ -10,11 +10,11 @@ from results_for_tests import RUN, result_of
 
 from dpstudy.lab.store import with_epsilon
 from dpstudy.parts import sampling
-from dpstudy.parts.networks.on_features import ScatteringMnist
+from dpstudy.parts.data.scattering import Scattering
 from dpstudy.parts.mechanism import FlatClipping, NoPrivacy
+from dpstudy.parts.networks.on_features import ScatteringMnist
 from dpstudy.parts.run import Run, vary
 from dpstudy.parts.sampling import Shuffled
-from dpstudy.parts.data.scattering import Scattering
 from dpstudy.privacy import accounting, shuffling
 from dpstudy.privacy import run_epsilon as privacy
 from dpstudy.privacy.conversions import gdp_epsilon

@@ -10,11 +10,11 @@ from dpstudy.errors import UserError
 from dpstudy.lab import readings, store
 from dpstudy.lab.experiment import Experiment
 from dpstudy.lab.readings import CHANCE
-from under_the_clip.experiments import EXPERIMENTS
-from dpstudy.parts.networks.activation import Relu
 from dpstudy.parts.data.dataset import Images
+from dpstudy.parts.networks.activation import Relu
 from dpstudy.parts.run import Run, vary
 from dpstudy.privacy import run_epsilon as privacy
+from under_the_clip.experiments import EXPERIMENTS
 
 BASE = Run(epochs=3)
 TWO = Experiment(

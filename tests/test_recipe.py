@@ -12,13 +12,13 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from dpstudy.recipe import model as models
-from dpstudy.recipe.settings import recipe_at
-from under_the_clip.cli import main
 from dpstudy.parts.data import images
 from dpstudy.parts.data.files import DataError
 from dpstudy.parts.part import SpecError
 from dpstudy.privacy import accounting
+from dpstudy.recipe import model as models
+from dpstudy.recipe.settings import recipe_at
+from under_the_clip.cli import main
 
 
 @pytest.fixture(scope="module")

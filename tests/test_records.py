@@ -3,9 +3,9 @@
 import pytest
 from click.testing import CliRunner
 
-from under_the_clip.cli import main
 from dpstudy.errors import UserError
 from dpstudy.lab import records, store
+from under_the_clip.cli import main
 
 CONTENT = {
     "statement": "a",

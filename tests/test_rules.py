@@ -13,24 +13,48 @@ import numpy as np
 import pytest
 from results_for_tests import result_of
 
-from dpstudy.lab import records, store
-from dpstudy.lab.experiment import Experiment
 from dpstudy.claims.claim import Claim, moment
-from dpstudy.lab.evidence import Runs
 from dpstudy.claims.ledger import judge
-from dpstudy.lab.quantity import CLASS_SPREAD, EPOCHS, GRADIENT_NORM, GRADIENTS, GRADIENTS_SINCE_START, PRE_ACTIVATIONS, ClassAccuracy, GainWithinEpsilon, MostInTraining, SpreadOfNorms, WithinEpsilon
-from dpstudy.claims.rules import Difference, Gain, Largest, Ratio, Spent, Statement, Throughout, Unsupported, Untested, Value, on
+from dpstudy.claims.rules import (
+    Difference,
+    Gain,
+    Largest,
+    Ratio,
+    Spent,
+    Statement,
+    Throughout,
+    Unsupported,
+    Untested,
+    Value,
+    on,
+)
 from dpstudy.claims.rules.measures import tolerance
+from dpstudy.lab import records, store
+from dpstudy.lab.evidence import Runs
+from dpstudy.lab.experiment import Experiment
+from dpstudy.lab.quantity import (
+    CLASS_SPREAD,
+    EPOCHS,
+    GRADIENT_NORM,
+    GRADIENTS,
+    GRADIENTS_SINCE_START,
+    PRE_ACTIVATIONS,
+    ClassAccuracy,
+    GainWithinEpsilon,
+    MostInTraining,
+    SpreadOfNorms,
+    WithinEpsilon,
+)
 from dpstudy.lab.verdict import Verdict
+from dpstudy.parts.measure import EDGES
+from dpstudy.parts.mechanism import NoPrivacy
+from dpstudy.parts.networks.activation import Relu
+from dpstudy.parts.run import Run, vary
 from under_the_clip.backpropagation_clipping.published import BACKPROPAGATION_CLIPPING
 from under_the_clip.backpropagation_clipping.rules import Accounted
 from under_the_clip.tempered_sigmoids.experiments import FIGURE_2, TRIPLETS, triplet_label
 from under_the_clip.tempered_sigmoids.published import NUMBERS
 from under_the_clip.tempered_sigmoids.rules import BestRate, Cluster, Ranks, RatesApart, Share
-from dpstudy.parts.networks.activation import Relu
-from dpstudy.parts.measure import EDGES
-from dpstudy.parts.mechanism import NoPrivacy
-from dpstudy.parts.run import Run, vary
 
 ROOT = Path(__file__).parents[1]
 REPRODUCED, PARTLY, UNDECIDED, NOT_REPRODUCED = list(Verdict)[:4]

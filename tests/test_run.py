@@ -18,24 +18,29 @@ from hypothesis import strategies as st
 from dpstudy.errors import UserError
 from dpstudy.parts.data import dataset
 from dpstudy.parts.data import images as data
-from dpstudy.parts.networks.activation import TANH, LayerWise, Linear, Relu, Tempered
-from under_the_clip.backpropagation_clipping.mechanism import BackpropagationClipping
-from under_the_clip.losing_less.loss import Composite, Focal, Huber
 from dpstudy.parts.data.dataset import Data, Images
-from dpstudy.parts.networks.on_features import HiddenHead, LinearHead, ScatteringLinearMnist, ScatteringMnist
+from dpstudy.parts.data.scattering import Scattering
 from dpstudy.parts.loss import CrossEntropy, Loss
 from dpstudy.parts.measure import Norms
 from dpstudy.parts.mechanism import AutomaticClipping, FlatClipping, Mechanism, NoPrivacy
+from dpstudy.parts.networks.activation import TANH, LayerWise, Linear, Relu, Tempered
 from dpstudy.parts.networks.network import INITS, Network, TemperedCifar, TemperedMnist
+from dpstudy.parts.networks.on_features import (
+    HiddenHead,
+    LinearHead,
+    ScatteringLinearMnist,
+    ScatteringMnist,
+)
 from dpstudy.parts.optimizer import Adam, Optimizer, Sgd, SgdWithDecay
 from dpstudy.parts.part import KINDS, Part, SpecError, part
 from dpstudy.parts.run import Run, cohort_of, setting, vary
 from dpstudy.parts.sampling import Poisson, Sampling, Shuffled
-from dpstudy.parts.data.scattering import Scattering
-from under_the_clip.losing_less.smoothness import Smoothness
 from dpstudy.recipe.synthetic_features import SyntheticFeatures
-from under_the_clip.tanh_filter.mechanism import TanhFilter
 from dpstudy.recipe.whitened import OWN
+from under_the_clip.backpropagation_clipping.mechanism import BackpropagationClipping
+from under_the_clip.losing_less.loss import Composite, Focal, Huber
+from under_the_clip.losing_less.smoothness import Smoothness
+from under_the_clip.tanh_filter.mechanism import TanhFilter
 
 RUNS = Path(__file__).parents[1] / "results" / "runs"
 CIFAR = Run(dataset=Images("cifar-10"), network=TemperedCifar())

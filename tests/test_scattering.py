@@ -10,7 +10,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from dpstudy.parts.data import feature_cache, scattering_transform as scattering_features
+from dpstudy.parts.data import feature_cache
+from dpstudy.parts.data import scattering_transform as scattering_features
 from dpstudy.parts.data.dataset import Images
 from dpstudy.parts.data.files import DataError
 from dpstudy.parts.data.images import Dataset
@@ -156,7 +157,9 @@ class Full:
 
 def test_a_full_disk_is_one_line_with_a_remedy(counted, monkeypatch, cache):
     opened = builtins.open
-    monkeypatch.setattr("dpstudy.parts.data.files.open", lambda *how: Full(opened(*how)), raising=False)
+    monkeypatch.setattr(
+        "dpstudy.parts.data.files.open", lambda *how: Full(opened(*how)), raising=False
+    )
     line = refusal(lambda: features(dataset()))
     assert line.startswith(str(file_of(dataset())))
     assert "No space left on device" in line and "XDG_CACHE_HOME" in line

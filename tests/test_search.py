@@ -6,16 +6,16 @@ import pytest
 from click.testing import CliRunner
 from results_for_tests import RUN, TINY, result_of
 
-from under_the_clip import cli
 from dpstudy.errors import UserError
 from dpstudy.lab import choosing, profiles, records, store, transfer
 from dpstudy.lab.choices import Choice
 from dpstudy.lab.choosing import choose
 from dpstudy.lab.readings import read
 from dpstudy.lab.search import Search, Then
-from under_the_clip.experiments import EXPERIMENTS
 from dpstudy.parts.data.dataset import Images
 from dpstudy.parts.run import vary
+from under_the_clip import cli
+from under_the_clip.experiments import EXPERIMENTS
 
 
 def at(rate):

@@ -20,12 +20,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from results_for_tests import RUN, contents, environment, result_of, rewrite, seeds
 
-from under_the_clip.cli import main
 from dpstudy.lab import readings, store
 from dpstudy.lab.store import DamagedError, StoreError
-from under_the_clip.experiments import find
 from dpstudy.parts.mechanism import NoPrivacy
 from dpstudy.parts.run import Run, vary
+from under_the_clip.cli import main
+from under_the_clip.experiments import find
 
 FINITE = st.floats(allow_nan=False, allow_infinity=False)
 # A curve of one epoch.

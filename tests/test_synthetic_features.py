@@ -14,18 +14,20 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from dpstudy.parts.data import images, released_statistics, scattering_transform as scattering_features, synthetic_images
-from dpstudy.recipe import patch_features, basis as synthetic_basis, whitened
-from dpstudy.parts.networks.on_features import LinearHead
+from dpstudy.parts.data import images, released_statistics, synthetic_images
+from dpstudy.parts.data import scattering_transform as scattering_features
+from dpstudy.parts.data.scattering import Scattering
 from dpstudy.parts.mechanism import FlatClipping
+from dpstudy.parts.networks.on_features import LinearHead
 from dpstudy.parts.part import SpecError, checked
 from dpstudy.parts.run import Run, stream, vary
-from dpstudy.parts.data.scattering import Scattering
-from dpstudy.recipe.synthetic_features import SyntheticFeatures
+from dpstudy.privacy.run_epsilon import epsilon_curve
+from dpstudy.recipe import basis as synthetic_basis
+from dpstudy.recipe import patch_features, whitened
 from dpstudy.recipe.deskew import upright
+from dpstudy.recipe.synthetic_features import SyntheticFeatures
 from dpstudy.recipe.whitened import OWN
 from dpstudy.recipe.whitened_scattering import WhitenedScattering
-from dpstudy.privacy.run_epsilon import epsilon_curve
 
 SMALL = SyntheticFeatures("mnist-5k", "both", 300, 40, small=12, large=6)
 GREY, COLOUR = (28, 28, 1), (32, 32, 3)
@@ -216,9 +218,7 @@ def test_small_components_too_have_the_stated_variance():
 
 def test_features_are_computed_in_full_precision_also_where_nothing_is_trained():
     """A saved model is read by a process of its own, perhaps with a GPU."""
-    code = (
-        "import dpstudy.recipe.model, jax; print(jax.config.jax_default_matmul_precision)"
-    )
+    code = "import dpstudy.recipe.model, jax; print(jax.config.jax_default_matmul_precision)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "highest\n"
 

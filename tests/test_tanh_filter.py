@@ -11,15 +11,15 @@ from results_for_tests import TINY
 from test_backpropagation_clipping import images
 
 from dpstudy.gradients import per_example
-from under_the_clip.tanh_filter.experiments import AT_EQUAL_EPSILON, MECHANISMS
 from dpstudy.parts.measure import BoundedNorms, Examples
 from dpstudy.parts.mechanism import AutomaticClipping, Microbatch
 from dpstudy.parts.part import SpecError, checked
 from dpstudy.parts.run import Run, vary
-from under_the_clip.tanh_filter.mechanism import FilteredThenClipped, FilteredToNorm, TanhFilter
 from dpstudy.privacy import accounting
 from dpstudy.privacy.run_epsilon import epsilon_curve
 from dpstudy.training import loop
+from under_the_clip.tanh_filter.experiments import AT_EQUAL_EPSILON, MECHANISMS
+from under_the_clip.tanh_filter.mechanism import FilteredThenClipped, FilteredToNorm, TanhFilter
 
 RUN = vary(Run(mechanism=TanhFilter()), **TINY)
 MASK = jnp.array([1.0, 0.0, 1.0, 1.0])

@@ -20,20 +20,33 @@ import pytest
 from click.testing import CliRunner
 from scipy import integrate, optimize
 
-from under_the_clip import cli
-from under_the_clip.theorems import STATEMENTS, find, sampled_gaussian, shuffled_batches
 from dpstudy.errors import UserError
 from dpstudy.lab import records
 from dpstudy.lab.published import DELTA
-from under_the_clip.backpropagation_clipping.propositions import concentrated, convolution_sensitivity, layer_sensitivity
-from under_the_clip.losing_less.propositions import convergence, mean_value
-from under_the_clip.losing_less.propositions import equations as losing_less
-from under_the_clip.tanh_filter.propositions import sensitivity as tanh_filter
-from under_the_clip.tempered_sigmoids.propositions import clipped_fields, clipping_bias, family, group_privacy, multiclass_bias, never_clipped, printed_loss, temperature_and_bias
-from under_the_clip.tempered_sigmoids.propositions import gradient_norms as tempered_sigmoids
 from dpstudy.privacy import conversions
 from dpstudy.propositions import search
 from dpstudy.propositions.statement import LOOSE_BELOW, ROUNDING, Outcome
+from under_the_clip import cli
+from under_the_clip.backpropagation_clipping.propositions import (
+    concentrated,
+    convolution_sensitivity,
+    layer_sensitivity,
+)
+from under_the_clip.losing_less.propositions import convergence, mean_value
+from under_the_clip.losing_less.propositions import equations as losing_less
+from under_the_clip.tanh_filter.propositions import sensitivity as tanh_filter
+from under_the_clip.tempered_sigmoids.propositions import (
+    clipped_fields,
+    clipping_bias,
+    family,
+    group_privacy,
+    multiclass_bias,
+    never_clipped,
+    printed_loss,
+    temperature_and_bias,
+)
+from under_the_clip.tempered_sigmoids.propositions import gradient_norms as tempered_sigmoids
+from under_the_clip.theorems import STATEMENTS, find, sampled_gaussian, shuffled_batches
 
 ROOT = Path(__file__).parents[1]
 BIBLIOGRAPHY = (ROOT / "book/references.bib").read_text()

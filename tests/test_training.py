@@ -17,12 +17,12 @@ from jax.flatten_util import ravel_pytree
 from scipy.special import log_softmax
 
 from dpstudy.gradients import devices
-from dpstudy.parts.data import images as data
 from dpstudy.parts import sampling
-from dpstudy.parts.networks.activation import Relu
+from dpstudy.parts.data import images as data
 from dpstudy.parts.data.dataset import Images
 from dpstudy.parts.measure import Examples, Norms
 from dpstudy.parts.mechanism import NoPrivacy, nothing_seen
+from dpstudy.parts.networks.activation import Relu
 from dpstudy.parts.run import Run, stream, vary
 from dpstudy.parts.sampling import Draw, Shuffled
 from dpstudy.training import loop as training

@@ -21,8 +21,8 @@ from dpstudy.gradients import devices
 from dpstudy.lab import readings, workers
 from dpstudy.lab.experiment import Experiment
 from dpstudy.lab.store import Result
-from under_the_clip.experiments import EXPERIMENTS, find
 from dpstudy.training import loop
+from under_the_clip.experiments import EXPERIMENTS, find
 
 Row = dict[str, float | None]
 

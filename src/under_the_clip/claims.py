@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from dpstudy.errors import check_known
 from dpstudy.claims.claim import Claim
 from dpstudy.claims.ledger import Ledger, judge
-from under_the_clip.leaderboard import claims as across
+from dpstudy.errors import check_known
 from under_the_clip.backpropagation_clipping import claims as backpropagation_clipping
+from under_the_clip.leaderboard import claims as across
 from under_the_clip.losing_less import claims as losing_less
 from under_the_clip.tanh_filter import claims as tanh_filter
 from under_the_clip.tempered_sigmoids import claims as tempered_sigmoids

@@ -18,15 +18,23 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from under_the_clip.commands import audit, data, privacy, recipe, results
-from under_the_clip.commands.shell import EXIT_DAMAGED, EXIT_INTERRUPTED, EXIT_MISTAKE, Group, complain, one_line, say
 from dpstudy.errors import UserError
+from under_the_clip.commands import audit, data, privacy, recipe, results
+from under_the_clip.commands.shell import (
+    EXIT_DAMAGED,
+    EXIT_INTERRUPTED,
+    EXIT_MISTAKE,
+    Group,
+    complain,
+    one_line,
+    say,
+)
 
 if TYPE_CHECKING:
     from distributed import Client
 
-    from dpstudy.lab.experiment import Experiment
     from dpstudy.claims.ledger import Entry
+    from dpstudy.lab.experiment import Experiment
     from dpstudy.parts.run import Run
 
 
@@ -365,9 +373,9 @@ def theorems(names: tuple[str, ...], as_json: bool, keep: bool, list_names: bool
     Each NAME is one statement; without a name all of them are searched, in some minutes.
     What they say, and what would refute them, is in the book's chapter on propositions.
     """
-    from under_the_clip.theorems import STATEMENTS, find
     from dpstudy.lab import records, store
     from dpstudy.propositions import storing
+    from under_the_clip.theorems import STATEMENTS, find
 
     if list_names:
         click.echo("\n".join(STATEMENTS))

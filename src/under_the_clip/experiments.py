@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from dpstudy.errors import check_known
 from dpstudy.lab.experiment import Experiment
-from under_the_clip.leaderboard import factorial, experiments as leaderboard
-from under_the_clip.recipe import ablation as recipe_parts, search as recipe_search
 from under_the_clip.backpropagation_clipping.experiments import EXPERIMENTS as CLIPPING
+from under_the_clip.leaderboard import experiments as leaderboard
+from under_the_clip.leaderboard import factorial
 from under_the_clip.losing_less.experiments import EXPERIMENTS as LOSS
+from under_the_clip.recipe import ablation as recipe_parts
+from under_the_clip.recipe import search as recipe_search
 from under_the_clip.tanh_filter.experiments import EXPERIMENTS as FILTER
 from under_the_clip.tempered_sigmoids import cifar_10, searches
 from under_the_clip.tempered_sigmoids.experiments import EXPERIMENTS as SIGMOIDS

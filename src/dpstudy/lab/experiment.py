@@ -9,9 +9,9 @@ from dpstudy.errors import UserError, check_known
 from dpstudy.lab.pruning import Hopeless
 from dpstudy.lab.store import DamagedError
 from dpstudy.parts.data.dataset import Images
+from dpstudy.parts.data.scattering import Scattering
 from dpstudy.parts.networks.network import TemperedMnist
 from dpstudy.parts.run import Run, vary
-from dpstudy.parts.data.scattering import Scattering
 
 PROFILES = ("smoke", "full")
 NOTEBOOK_PROFILES = ("stored", *PROFILES)

@@ -8,8 +8,8 @@ from functools import cached_property
 
 import pandas as pd
 
-from dpstudy.lab.readings import Reading
 from dpstudy.lab.published import Accuracy
+from dpstudy.lab.readings import Reading
 from dpstudy.page.figure import STYLES, Style
 from dpstudy.parts.run import setting
 

@@ -16,14 +16,6 @@ import jax
 import jax.numpy as jnp
 import optax
 
-# Every kind of part is known once runs are, so that whatever is stored can be read.
-from under_the_clip.backpropagation_clipping import mechanism as backpropagation_clipping
-from under_the_clip.losing_less import clipping_bias, loss as composite_loss, confusion, layer_norms, smoothness
-from dpstudy.parts.networks import on_features as feature_networks
-from dpstudy.parts import per_layer_clipping
-from dpstudy.parts.data import scattering
-from dpstudy.recipe import synthetic_features, whitened_scattering
-from under_the_clip.tanh_filter import mechanism as tanh_filter
 from dpstudy.parts.accountable import check_range
 from dpstudy.parts.data.dataset import Data, Images
 from dpstudy.parts.loss import CrossEntropy, Loss
@@ -33,6 +25,8 @@ from dpstudy.parts.networks.network import Network, TemperedMnist
 from dpstudy.parts.optimizer import Optimizer, Sgd
 from dpstudy.parts.part import Part, SpecError, at_least, checked, number, part
 from dpstudy.parts.sampling import Poisson, Sampling
+
+# Every kind of part is known once runs are, so that whatever is stored can be read.
 
 if TYPE_CHECKING:
     from flax import nnx

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dpstudy.parts.data import files
-from dpstudy.recipe import basis as synthetic_basis
 from dpstudy.parts.data.files import DataError
 from dpstudy.parts.data.images import IMAGE_SHAPE
 from dpstudy.parts.part import SpecError
+from dpstudy.recipe import basis as synthetic_basis
 from dpstudy.recipe.synthetic_features import SyntheticFeatures
 from dpstudy.recipe.whitened import centre
 

@@ -7,9 +7,9 @@ all of ε is left for the head.
 from __future__ import annotations
 
 from dpstudy.lab.noise import RELEASED
-from dpstudy.parts.networks.on_features import LinearHead
 from dpstudy.parts.data.images import IMAGE_SHAPE
 from dpstudy.parts.mechanism import FlatClipping
+from dpstudy.parts.networks.on_features import LinearHead
 from dpstudy.parts.optimizer import Sgd
 from dpstudy.parts.run import Run
 from dpstudy.parts.sampling import Poisson

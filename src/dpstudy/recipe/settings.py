@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dpstudy.lab.rate_search import EPSILON
-from dpstudy.recipe.run import recipe
-from under_the_clip.recipe.search import EPSILONS
 from dpstudy.parts.data.images import IMAGE_SHAPE
 from dpstudy.parts.part import checked, choose
 from dpstudy.parts.run import Run, vary
 from dpstudy.privacy import accounting
+from dpstudy.recipe.run import recipe
+from under_the_clip.recipe.search import EPSILONS
 
 
 def recipe_at(dataset: str, epsilon: float, seed: int = 0) -> Run:

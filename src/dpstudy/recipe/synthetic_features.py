@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dpstudy.recipe import patch_features
 from dpstudy.parts.part import SpecError, at_least, part, static
+from dpstudy.recipe import patch_features
 from dpstudy.recipe.whitened import Whitened
 
 if TYPE_CHECKING:

@@ -21,11 +21,11 @@ import jax.numpy as jnp
 import numpy as np
 
 from dpstudy.parts.data import feature_cache, files, images, released_statistics, synthetic_images
-from dpstudy.recipe import basis as synthetic_basis
 from dpstudy.parts.data.dataset import Data, hold_out
 from dpstudy.parts.data.images import DATASETS, IMAGE_SHAPE, TRAINING_EXAMPLES
-from dpstudy.parts.part import SpecError, at_least, choose, part, static
 from dpstudy.parts.data.synthetic_images import SCENES
+from dpstudy.parts.part import SpecError, at_least, choose, part, static
+from dpstudy.recipe import basis as synthetic_basis
 
 if TYPE_CHECKING:
     from jaxtyping import Array, Float, Float16, UInt8

@@ -9,9 +9,9 @@ import jax.numpy as jnp
 
 from dpstudy.parts.data import scattering_transform as scattering_features
 from dpstudy.parts.data.images import IMAGE_SHAPE
-from dpstudy.parts.part import part
 from dpstudy.parts.data.scattering import group_normalised
 from dpstudy.parts.data.scattering_transform import COEFFICIENTS
+from dpstudy.parts.part import part
 from dpstudy.recipe.whitened import Whitened
 
 if TYPE_CHECKING:

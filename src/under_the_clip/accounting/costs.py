@@ -7,19 +7,23 @@ from functools import cache
 
 import pandas as pd
 
-from under_the_clip.accounting.profiles import AT_DELTA, NAMES
-from under_the_clip.accounting.sensitivities import TANH_FILTER_EPOCHS, tanh_epsilon
 from dpstudy.lab import wording
 from dpstudy.lab.published import DELTA, MNIST_PARAMETERS, Setting
 from dpstudy.page.figure import STYLES, Figure, Table, canvas
-from under_the_clip.backpropagation_clipping.published import BACKPROPAGATION_CLIPPING, CORRECTED_CLIPPING, BackpropagationClipping
-from under_the_clip.losing_less.published import END_TO_END, SCATTERNET
-from under_the_clip.tanh_filter.published import TANH_FILTER, TanhFilter
 from dpstudy.parts.data.images import DATASETS
 from dpstudy.parts.sampling import steps_per_epoch
 from dpstudy.privacy.accounting import epsilon
 from dpstudy.privacy.conversions import gdp_epsilon
 from dpstudy.privacy.shuffling import least_epsilon_curve
+from under_the_clip.accounting.profiles import AT_DELTA, NAMES
+from under_the_clip.accounting.sensitivities import TANH_FILTER_EPOCHS, tanh_epsilon
+from under_the_clip.backpropagation_clipping.published import (
+    BACKPROPAGATION_CLIPPING,
+    CORRECTED_CLIPPING,
+    BackpropagationClipping,
+)
+from under_the_clip.losing_less.published import END_TO_END, SCATTERNET
+from under_the_clip.tanh_filter.published import TANH_FILTER, TanhFilter
 
 PROVEN = ("Proven, Poisson", "At least, shuffled", "Proven, shuffled")
 

@@ -7,13 +7,13 @@ import math
 import pandas as pd
 from matplotlib.axes import Axes
 
-from under_the_clip.accounting.profiles import AT_DELTA, NAMES, Resolution
 from dpstudy.lab.published import DELTA, Setting
 from dpstudy.page.figure import STYLES, Figure, Table, canvas
-from under_the_clip.losing_less.published import END_TO_END
 from dpstudy.parts.data.images import DATASETS
 from dpstudy.parts.sampling import steps_per_epoch
 from dpstudy.privacy.accounting import epsilon, epsilon_curve, noise_multiplier_for
+from under_the_clip.accounting.profiles import AT_DELTA, NAMES, Resolution
+from under_the_clip.losing_less.published import END_TO_END
 
 # What the papers quote, and what noise is calibrated to.
 TARGET = 3.0

@@ -6,16 +6,20 @@ import math
 
 import pandas as pd
 
-from under_the_clip.accounting.profiles import AT_DELTA
 from dpstudy.lab import wording
 from dpstudy.lab.published import DELTA, MNIST_PARAMETERS
 from dpstudy.page.figure import STYLES, Figure, Table, canvas
-from under_the_clip.backpropagation_clipping.published import BACKPROPAGATION_CLIPPING, CORRECTED_CLIPPING, CorrectedClipping
-from under_the_clip.tanh_filter.published import TANH_FILTER, TanhFilter
 from dpstudy.parts.data.images import DATASETS
 from dpstudy.parts.sampling import steps_per_epoch
 from dpstudy.privacy.accounting import epsilon
 from dpstudy.privacy.conversions import zcdp_epsilon
+from under_the_clip.accounting.profiles import AT_DELTA
+from under_the_clip.backpropagation_clipping.published import (
+    BACKPROPAGATION_CLIPPING,
+    CORRECTED_CLIPPING,
+    CorrectedClipping,
+)
+from under_the_clip.tanh_filter.published import TANH_FILTER, TanhFilter
 
 # The tanh filter's paper states no epochs. Its other settings are those of TensorFlow Privacy's
 # MNIST tutorial of 2019, which trains for 60.

@@ -10,10 +10,10 @@ from typing import Any
 
 from tqdm.auto import tqdm
 
-from under_the_clip.audits import mechanisms
-from under_the_clip.audits.white_box import Audit
-from under_the_clip.audits.layers import LayerAttack
 from dpstudy.errors import check_known
+from under_the_clip.audits import mechanisms
+from under_the_clip.audits.layers import LayerAttack
+from under_the_clip.audits.white_box import Audit
 
 AUDITS: dict[str, Audit | LayerAttack] = {
     audit.name: audit for audit in (*mechanisms.AUDITS, *mechanisms.LAYER_ATTACKS)

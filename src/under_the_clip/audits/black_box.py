@@ -18,10 +18,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from under_the_clip.audits.white_box import Audited
 from dpstudy.parts.mechanism import Microbatch
 from dpstudy.parts.run import Run
 from dpstudy.privacy import auditing
+from under_the_clip.audits.white_box import Audited
 
 if TYPE_CHECKING:
     from flax import nnx

@@ -7,11 +7,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from under_the_clip.audits import AUDITS
-from under_the_clip.audits.white_box import equal_features, first_image, searched, searched_after_training, searched_with_weights
 from dpstudy.lab import records
 from dpstudy.lab.wording import epsilon, rounded_down
 from dpstudy.page.figure import STYLES, Figure, Note, Table, canvas, not_yet_run
+from under_the_clip.audits import AUDITS
+from under_the_clip.audits.white_box import (
+    equal_features,
+    first_image,
+    searched,
+    searched_after_training,
+    searched_with_weights,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -12,9 +12,9 @@ from typing import Any, ClassVar
 import jax
 import numpy as np
 
-from under_the_clip.audits.white_box import rounded
 from dpstudy.parts.run import Run
 from dpstudy.privacy import worst_example
+from under_the_clip.audits.white_box import rounded
 
 # Norms are sums of float32 squares.
 _ROUNDING = 1e-4

@@ -5,25 +5,41 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from under_the_clip.audits.white_box import Audit, equal_features, first_image, searched, searched_after_training, searched_with_weights
-from under_the_clip.audits.black_box import BlackBoxAudit
-from under_the_clip.audits.layers import LayerAttack
-from under_the_clip.audits.released import ReleasedAudit
-from under_the_clip.audits.shuffled import ShuffledAudit
 from dpstudy.lab.noise import at_epsilon
-from dpstudy.recipe.run import recipe
-from under_the_clip.backpropagation_clipping.experiments import SOUND_NOISE, TARGETS, as_published, corrected, joint_noise
-from under_the_clip.tanh_filter.experiments import SIGMA, TUTORIAL
-from dpstudy.parts.networks.activation import Relu
-from under_the_clip.backpropagation_clipping.mechanism import BackpropagationClipping, ClippedWithoutNoise
 from dpstudy.parts.data.dataset import Images
 from dpstudy.parts.data.images import DATASETS, TRAINING_EXAMPLES
 from dpstudy.parts.mechanism import AutomaticClipping, FlatClipping, NoPrivacy
+from dpstudy.parts.networks.activation import Relu
 from dpstudy.parts.networks.network import BackpropMnist
 from dpstudy.parts.optimizer import Adam
 from dpstudy.parts.per_layer_clipping import PerLayerClipping
 from dpstudy.parts.run import Run, vary
 from dpstudy.parts.sampling import Poisson, Shuffled
+from dpstudy.recipe.run import recipe
+from under_the_clip.audits.black_box import BlackBoxAudit
+from under_the_clip.audits.layers import LayerAttack
+from under_the_clip.audits.released import ReleasedAudit
+from under_the_clip.audits.shuffled import ShuffledAudit
+from under_the_clip.audits.white_box import (
+    Audit,
+    equal_features,
+    first_image,
+    searched,
+    searched_after_training,
+    searched_with_weights,
+)
+from under_the_clip.backpropagation_clipping.experiments import (
+    SOUND_NOISE,
+    TARGETS,
+    as_published,
+    corrected,
+    joint_noise,
+)
+from under_the_clip.backpropagation_clipping.mechanism import (
+    BackpropagationClipping,
+    ClippedWithoutNoise,
+)
+from under_the_clip.tanh_filter.experiments import SIGMA, TUTORIAL
 from under_the_clip.tanh_filter.mechanism import FilteredThenClipped, FilteredToNorm, TanhFilter
 
 SMALL = TRAINING_EXAMPLES["mnist-5k"]

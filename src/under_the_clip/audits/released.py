@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from under_the_clip.audits.white_box import Audit
 from dpstudy.parts.data.released_statistics import release_mean
+from under_the_clip.audits.white_box import Audit
 
 if TYPE_CHECKING:
     from jaxtyping import Bool, Float

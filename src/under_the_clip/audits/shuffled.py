@@ -6,9 +6,9 @@ import dataclasses
 from dataclasses import dataclass
 from typing import Any
 
-from under_the_clip.audits.white_box import Audited, rounded, trained_weights
 from dpstudy.parts.run import Run
 from dpstudy.privacy import auditing, dealing
+from under_the_clip.audits.white_box import Audited, rounded, trained_weights
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -16,14 +16,17 @@ from dpstudy.lab import design
 from dpstudy.lab.experiment import Experiment
 from dpstudy.lab.noise import at_epsilon
 from dpstudy.lab.search import Search, Then
-from dpstudy.parts.networks.activation import Relu
-from under_the_clip.backpropagation_clipping.mechanism import BackpropagationClipping, ClippedWithoutNoise
 from dpstudy.parts.data.dataset import Images
 from dpstudy.parts.mechanism import FlatClipping, NoPrivacy
+from dpstudy.parts.networks.activation import Relu
 from dpstudy.parts.networks.network import BackpropMnist
 from dpstudy.parts.optimizer import Adam, Sgd
 from dpstudy.parts.run import Run, vary
 from dpstudy.parts.sampling import Poisson, Shuffled
+from under_the_clip.backpropagation_clipping.mechanism import (
+    BackpropagationClipping,
+    ClippedWithoutNoise,
+)
 
 BATCH = 4096
 # Epochs, input clip and gradient clip (Figure 2), claimed epsilon (Table 1).

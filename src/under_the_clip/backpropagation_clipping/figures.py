@@ -9,8 +9,8 @@ import pandas as pd
 from matplotlib.axes import Axes
 
 from dpstudy.lab import records
-from dpstudy.lab.readings import Reading, read
 from dpstudy.lab.published import Accuracy
+from dpstudy.lab.readings import Reading, read
 from dpstudy.page.datasets import for_each_dataset
 from dpstudy.page.figure import (
     STYLES,
@@ -27,9 +27,17 @@ from dpstudy.page.quantity import ACCURACY, BATCH, EPOCHS, Quantity
 from dpstudy.page.results import CLAIMED_AND_PROVEN, quartiles, results
 from dpstudy.page.search import winners
 from dpstudy.page.techniques import techniques
-from under_the_clip.backpropagation_clipping.experiments import AGAINST_FLAT, ENDS, EPSILONS, FIGURE_5, MECHANISMS, SHARES, TARGETS
-from under_the_clip.backpropagation_clipping.published import ACCURACIES, CORRECTED_CLIPPING
 from dpstudy.parts.data.images import DATASETS
+from under_the_clip.backpropagation_clipping.experiments import (
+    AGAINST_FLAT,
+    ENDS,
+    EPSILONS,
+    FIGURE_5,
+    MECHANISMS,
+    SHARES,
+    TARGETS,
+)
+from under_the_clip.backpropagation_clipping.published import ACCURACIES, CORRECTED_CLIPPING
 
 BACKPROP, FLAT = "backpropagation clipping", "flat clipping"
 SEARCHED = (

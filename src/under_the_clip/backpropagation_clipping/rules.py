@@ -9,13 +9,13 @@ from functools import lru_cache
 from typing import ClassVar
 
 from dpstudy.claims.claim import moment
+from dpstudy.claims.rules import Rule
 from dpstudy.lab.evidence import Evidence
 from dpstudy.lab.published import DELTA, Number
-from dpstudy.claims.rules import Rule
 from dpstudy.lab.verdict import Outcome, graded
 from dpstudy.lab.wording import epsilon
-from under_the_clip.backpropagation_clipping.published import BackpropagationClipping
 from dpstudy.privacy.conversions import gdp_epsilon
+from under_the_clip.backpropagation_clipping.published import BackpropagationClipping
 
 
 @dataclass(frozen=True)

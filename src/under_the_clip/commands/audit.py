@@ -27,8 +27,8 @@ def audit(names: tuple[str, ...], as_json: bool, keep: bool, list_names: bool) -
     """
     import time
 
-    from under_the_clip.audits import AUDITS, carry_out, find
     from dpstudy.lab import records, store
+    from under_the_clip.audits import AUDITS, carry_out, find
 
     if list_names:
         click.echo("\n".join(AUDITS))

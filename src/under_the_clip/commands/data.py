@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import click
 
-from under_the_clip.commands.shell import Group
 from dpstudy.parts.data.images import NAMES
+from under_the_clip.commands.shell import Group
 
 
 @click.group(cls=Group)

@@ -8,8 +8,8 @@ from typing import Any
 
 import click
 
-from under_the_clip.commands.shell import complain
 from dpstudy.errors import UserError
+from under_the_clip.commands.shell import complain
 
 
 def privacy_options(command: Any) -> Any:

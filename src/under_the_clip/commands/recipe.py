@@ -13,8 +13,8 @@ from under_the_clip.commands import stopping
 from under_the_clip.commands.privacy import warn_of_delta
 
 if TYPE_CHECKING:
-    from dpstudy.recipe.model import Model
     from dpstudy.parts.run import Run
+    from dpstudy.recipe.model import Model
 
 
 @click.command()
@@ -46,10 +46,10 @@ def recipe(dataset: str, epsilon: float, seed: int, path: Path | None, as_json: 
     """
     import time
 
-    from dpstudy.recipe import model
-    from dpstudy.recipe.settings import recipe_at
     from dpstudy.lab import memory
     from dpstudy.privacy.run_epsilon import epsilon_curve
+    from dpstudy.recipe import model
+    from dpstudy.recipe.settings import recipe_at
 
     started = time.monotonic()
     if path is not None:

@@ -12,8 +12,8 @@ from typing import Any
 import click
 from tqdm import tqdm
 
-from under_the_clip.commands import stopping
 from dpstudy.errors import UserError
+from under_the_clip.commands import stopping
 
 EXIT_MISTAKE, EXIT_INTERRUPTED, EXIT_DAMAGED = 2, stopping.EXIT_INTERRUPTED, 1
 

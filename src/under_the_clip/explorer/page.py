@@ -9,10 +9,10 @@ from html import escape
 import pandas as pd
 import vl_convert
 
-from under_the_clip.explorer import rows
-from under_the_clip.explorer.chart import chart
 from dpstudy.lab import wording
 from dpstudy.page.figure import MISSING, Captioned
+from under_the_clip.explorer import rows
+from under_the_clip.explorer.chart import chart
 
 _EMBED = {
     "mode": "vega-lite",

@@ -11,16 +11,16 @@ from functools import cache
 
 import pandas as pd
 
-from under_the_clip.audits.mechanisms import AUDITS
-from under_the_clip.explorer import sections, words
 from dpstudy.lab import readings, records
 from dpstudy.lab.experiment import Experiment
 from dpstudy.lab.store import Result
 from dpstudy.page.results import CLAIMED_AND_PROVEN
-from under_the_clip.experiments import EXPERIMENTS
 from dpstudy.parts.data.images import DATASETS
 from dpstudy.parts.mechanism import FlatClipping
 from dpstudy.parts.run import Run
+from under_the_clip.audits.mechanisms import AUDITS
+from under_the_clip.experiments import EXPERIMENTS
+from under_the_clip.explorer import sections, words
 
 EPSILONS = ("claimed", "proven", "audited")
 

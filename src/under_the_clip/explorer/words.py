@@ -10,11 +10,11 @@ import dataclasses
 from collections.abc import Iterator
 from typing import Any
 
-from dpstudy.recipe.run import recipe
-from dpstudy.parts.networks.activation import TANH
 from dpstudy.parts.loss import CrossEntropy
+from dpstudy.parts.networks.activation import TANH
 from dpstudy.parts.part import Part
 from dpstudy.parts.run import Run
+from dpstudy.recipe.run import recipe
 from dpstudy.recipe.synthetic_features import SyntheticFeatures
 
 KINDS = {

@@ -9,13 +9,13 @@ from collections.abc import Iterable, Sequence
 
 import pandas as pd
 
-from under_the_clip.introduction import figures as front
-from under_the_clip.explorer import words
-from under_the_clip.explorer.rows import Setting
-from dpstudy.lab.comparison import Estimate
 from dpstudy.claims.ledger import Ledger
+from dpstudy.lab.comparison import Estimate
 from dpstudy.page.figure import Note, Table
 from dpstudy.parts.data.images import DATASETS
+from under_the_clip.explorer import words
+from under_the_clip.explorer.rows import Setting
+from under_the_clip.introduction import figures as front
 
 WANTED = (3.0, 1.0, 8.0)
 # An epsilon is about the wanted one from three quarters of it to a tenth more.

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import pandas as pd
 
-from dpstudy.lab.readings import read
 from dpstudy.claims.ledger import Entry, Ledger
+from dpstudy.lab.readings import read
 from dpstudy.lab.verdict import Verdict
 from dpstudy.lab.wording import epsilon, points
 from dpstudy.page.figure import Table
 from dpstudy.page.lines import Line
 from dpstudy.page.results import gain
+from dpstudy.parts.data.images import DATASETS
 from under_the_clip.backpropagation_clipping import published as backpropagation_clipping
 from under_the_clip.losing_less import published as losing_less
 from under_the_clip.losing_less.experiments import FIGURE_3
 from under_the_clip.tanh_filter.experiments import AT_EQUAL_EPSILON, CIFAR_10, EXPANDED
 from under_the_clip.tanh_filter.figures import further_seeds
 from under_the_clip.tempered_sigmoids.published import NUMBERS
-from dpstudy.parts.data.images import DATASETS
 
 
 def what_is_left(judged: Ledger) -> Table:

@@ -12,8 +12,8 @@ import pandas as pd
 from scipy import stats
 
 from dpstudy.lab import records
-from dpstudy.lab.readings import Reading, read
 from dpstudy.lab.comparison import CONFIDENCE, Estimate
+from dpstudy.lab.readings import Reading, read
 from dpstudy.page.figure import (
     STYLES,
     Figure,
@@ -26,13 +26,13 @@ from dpstudy.page.figure import (
 )
 from dpstudy.page.lines import Line
 from dpstudy.page.results import results
+from dpstudy.parts.data.images import DATASETS
 from under_the_clip.leaderboard.experiments import EPSILONS, EXPERIMENTS, RECIPE, methods
 from under_the_clip.leaderboard.published import DISPUTED, OF_METHODS, PUBLISHED, RUN_AGAIN
+from under_the_clip.losing_less.experiments import FIGURE_3, FIGURE_4, ON_FEATURES_LINEAR
 from under_the_clip.recipe.search import EPSILONS as SEARCHED
 from under_the_clip.recipe.search import RECIPE_SEARCH
-from under_the_clip.losing_less.experiments import FIGURE_3, FIGURE_4, ON_FEATURES_LINEAR
 from under_the_clip.tempered_sigmoids.cifar_10 import CIFAR_10_RATES
-from dpstudy.parts.data.images import DATASETS
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

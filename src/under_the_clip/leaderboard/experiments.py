@@ -15,21 +15,21 @@ from dataclasses import replace
 from functools import partial
 
 from dpstudy.lab.noise import at_epsilon
-from dpstudy.lab.search import Search, Then
 from dpstudy.lab.rate_search import EPSILON, on_all, rate_search, with_rate
-from dpstudy.recipe.run import recipe
-from under_the_clip.losing_less.experiments import COMPOSITE
-from dpstudy.parts.networks.activation import TANH, Relu, Tempered
-from under_the_clip.backpropagation_clipping.mechanism import BackpropagationClipping
-from under_the_clip.losing_less.loss import Composite
+from dpstudy.lab.search import Search, Then
 from dpstudy.parts.data.dataset import Images
-from dpstudy.parts.networks.on_features import ScatteringLinearMnist, ScatteringMnist
+from dpstudy.parts.data.scattering import Scattering
 from dpstudy.parts.mechanism import AutomaticClipping, FlatClipping, Mechanism
+from dpstudy.parts.networks.activation import TANH, Relu, Tempered
 from dpstudy.parts.networks.network import BackpropMnist, TemperedMnist
+from dpstudy.parts.networks.on_features import ScatteringLinearMnist, ScatteringMnist
 from dpstudy.parts.optimizer import Adam, Sgd
 from dpstudy.parts.run import Run, vary
 from dpstudy.parts.sampling import Poisson
-from dpstudy.parts.data.scattering import Scattering
+from dpstudy.recipe.run import recipe
+from under_the_clip.backpropagation_clipping.mechanism import BackpropagationClipping
+from under_the_clip.losing_less.experiments import COMPOSITE
+from under_the_clip.losing_less.loss import Composite
 from under_the_clip.tanh_filter.mechanism import FilteredThenClipped
 
 EPSILONS = {"mnist": (3.0, 1.0), "fashion-mnist": (3.0, 1.0, 8.0)}

@@ -11,15 +11,21 @@ from __future__ import annotations
 from functools import partial
 from itertools import product
 
-from dpstudy.lab.search import Then
-from under_the_clip.leaderboard.experiments import BEST_TEMPERED, CLIPS, FILTER, clipped_inside, end_to_end
 from dpstudy.lab.rate_search import EPSILON, on_all, rate_search, with_rate
-from under_the_clip.losing_less.experiments import COMPOSITE
-from dpstudy.parts.networks.activation import TANH, Relu
+from dpstudy.lab.search import Then
 from dpstudy.parts.loss import CrossEntropy
 from dpstudy.parts.mechanism import AutomaticClipping, FlatClipping
+from dpstudy.parts.networks.activation import TANH, Relu
 from dpstudy.parts.networks.network import BackpropMnist
 from dpstudy.parts.run import Run, vary
+from under_the_clip.leaderboard.experiments import (
+    BEST_TEMPERED,
+    CLIPS,
+    FILTER,
+    clipped_inside,
+    end_to_end,
+)
+from under_the_clip.losing_less.experiments import COMPOSITE
 
 ACTIVATIONS = ("relu", "tanh", "tempered")
 LOSSES = ("cross-entropy", "composite")

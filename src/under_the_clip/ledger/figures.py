@@ -14,8 +14,8 @@ from dpstudy.claims.ledger import Entry, Ledger
 from dpstudy.claims.rules import Rule, Statement
 from dpstudy.lab.verdict import Verdict
 from dpstudy.page.figure import STYLES, Captioned, Figure, Note, Table, canvas
-from under_the_clip.claims import KEYS, ledger
 from dpstudy.parts.data.images import DATASETS
+from under_the_clip.claims import KEYS, ledger
 
 # Full, half and empty: how much of the claim stands. A cross only where it cannot be true.
 SIGNS = {

@@ -19,10 +19,10 @@ from dpstudy.page.lines import Line, dataset_of, lines_of, runs_of
 from dpstudy.page.quantity import EPOCH, Quantity
 from dpstudy.page.results import quartiles
 from dpstudy.page.words import LEFT_OUT, caption
-from under_the_clip.losing_less.figures import INSIDE
-from under_the_clip.losing_less.published import CLASS_ACCURACIES
 from dpstudy.parts.data.images import CLASSES
 from dpstudy.parts.measure import EDGES
+from under_the_clip.losing_less.figures import INSIDE
+from under_the_clip.losing_less.published import CLASS_ACCURACIES
 
 # The epochs of Figures 9 and 15.
 EPOCHS = (2, 20)

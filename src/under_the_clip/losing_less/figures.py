@@ -7,8 +7,8 @@ from functools import partial
 import pandas as pd
 from scipy import stats
 
-from dpstudy.lab.readings import Reading, read
 from dpstudy.lab.comparison import Estimate
+from dpstudy.lab.readings import Reading, read
 from dpstudy.page.curves import curves
 from dpstudy.page.datasets import for_each_dataset
 from dpstudy.page.figure import STYLES, Figure, Note, Table, not_yet_run
@@ -25,9 +25,9 @@ from dpstudy.page.quantity import (
 from dpstudy.page.results import results
 from dpstudy.page.search import against
 from dpstudy.page.techniques import techniques
+from dpstudy.parts.data.images import DATASETS
 from under_the_clip.losing_less.experiments import ABLATION, EQUAL_EFFORT, FIGURE_3
 from under_the_clip.losing_less.published import ACCURACIES, ACCURACIES_ON_FEATURES, NUMBERS
-from dpstudy.parts.data.images import DATASETS
 
 CE, COMPOSITE = "cross-entropy", "composite"
 STYLE = {CE: STYLES[1], COMPOSITE: STYLES[0]}

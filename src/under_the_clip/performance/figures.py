@@ -6,7 +6,6 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
-from under_the_clip.performance.timings import COMMAND, OURS, Benchmark, Comparison, latest
 from dpstudy.page.figure import (
     STYLES,
     Figure,
@@ -16,6 +15,7 @@ from dpstudy.page.figure import (
     canvas,
     not_yet_run,
 )
+from under_the_clip.performance.timings import COMMAND, OURS, Benchmark, Comparison, latest
 
 NETWORKS = {"mnist": "MNIST network", "cifar-10": "CIFAR-10 network"}
 STYLE = dict(zip(NETWORKS, STYLES, strict=False))

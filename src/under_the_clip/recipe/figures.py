@@ -5,8 +5,9 @@ from __future__ import annotations
 import pandas as pd
 
 from dpstudy.lab import records
-from dpstudy.lab.readings import Reading
 from dpstudy.lab.comparison import Estimate
+from dpstudy.lab.rate_search import HELD_OUT
+from dpstudy.lab.readings import Reading
 from dpstudy.page.datasets import for_each_dataset
 from dpstudy.page.figure import (
     STYLES,
@@ -18,12 +19,11 @@ from dpstudy.page.figure import (
     not_yet_run,
 )
 from dpstudy.page.lines import Line, dataset_of
-from under_the_clip.leaderboard.published import DISPUTED, NOT_READ, PUBLISHED, RUN_AGAIN
-from dpstudy.lab.rate_search import HELD_OUT
+from dpstudy.parts.data.images import DATASETS
 from dpstudy.recipe.run import recipe
+from under_the_clip.leaderboard.published import DISPUTED, NOT_READ, PUBLISHED, RUN_AGAIN
 from under_the_clip.recipe.ablation import PLAIN
 from under_the_clip.recipe.search import EPSILONS, SETTINGS
-from dpstudy.parts.data.images import DATASETS
 
 
 def reached(reading: Reading) -> Table | Note:

@@ -21,10 +21,10 @@ from __future__ import annotations
 from functools import partial
 from itertools import product
 
-from dpstudy.lab.search import Search, Then
 from dpstudy.lab.rate_search import BEYOND, EPSILON, MULTIPLES, on_all, with_rate
-from dpstudy.recipe.run import recipe
+from dpstudy.lab.search import Search, Then
 from dpstudy.parts.run import Run, vary
+from dpstudy.recipe.run import recipe
 
 DATASETS = ("cifar-10", "fashion-mnist", "mnist")
 EPSILONS = (EPSILON, 1.0, 2.0, 8.0)

@@ -8,9 +8,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from dpstudy.claims.claim import Claim, moment, propositions, stated
+from dpstudy.claims.rules import Difference, Untested
 from dpstudy.lab.evidence import Runs
 from dpstudy.lab.quantity import GRADIENT_NORM_FALLS, LATE_GROWTH, UNREST
-from dpstudy.claims.rules import Difference, Untested
 from under_the_clip.tanh_filter.experiments import CIFAR_10, FIGURES, OWN_RATES
 from under_the_clip.tanh_filter.propositions import sensitivity
 

@@ -15,10 +15,10 @@ from dpstudy.lab import design
 from dpstudy.lab.experiment import Experiment
 from dpstudy.lab.noise import noise_multiplier
 from dpstudy.lab.search import Search, Then
-from dpstudy.parts.networks.activation import TANH, Relu
 from dpstudy.parts.data.dataset import Images
 from dpstudy.parts.measure import BoundedNorms
 from dpstudy.parts.mechanism import AutomaticClipping, FlatClipping
+from dpstudy.parts.networks.activation import TANH, Relu
 from dpstudy.parts.networks.network import LosingLessCifar, TemperedMnist
 from dpstudy.parts.optimizer import Sgd
 from dpstudy.parts.run import Run, vary

@@ -27,10 +27,20 @@ from dpstudy.page.results import CLAIMED_AND_PROVEN, SENSITIVITY_1, results, spr
 from dpstudy.page.search import winners
 from dpstudy.page.techniques import techniques
 from dpstudy.page.words import caption
-from under_the_clip.tanh_filter.experiments import ACTIVE_RANGES, AT_EQUAL_EPSILON, ENDS, EXPANDED, EXPANSIONS, MECHANISMS, NO_CLIP, RANGES, TRIED
 from dpstudy.parts.data.images import DATASETS
 from dpstudy.parts.measure import EDGES
 from dpstudy.privacy import accounting
+from under_the_clip.tanh_filter.experiments import (
+    ACTIVE_RANGES,
+    AT_EQUAL_EPSILON,
+    ENDS,
+    EXPANDED,
+    EXPANSIONS,
+    MECHANISMS,
+    NO_CLIP,
+    RANGES,
+    TRIED,
+)
 
 FLAT = "DP-SGD"
 STYLE = {

@@ -12,10 +12,10 @@ from collections.abc import Iterable, Mapping
 from dpstudy.lab import design, noise
 from dpstudy.lab.experiment import Experiment
 from dpstudy.lab.search import Search
-from dpstudy.parts.networks.activation import TANH, Linear, Relu, Tempered
 from dpstudy.parts.data.dataset import Images
 from dpstudy.parts.measure import Norms
 from dpstudy.parts.mechanism import FlatClipping, NoPrivacy
+from dpstudy.parts.networks.activation import TANH, Linear, Relu, Tempered
 from dpstudy.parts.networks.network import TemperedCifar
 from dpstudy.parts.optimizer import Adam, Sgd
 from dpstudy.parts.run import Run, vary

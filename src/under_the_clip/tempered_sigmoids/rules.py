@@ -11,14 +11,14 @@ from typing import ClassVar
 import numpy as np
 from scipy import stats
 
-from dpstudy.lab.permutation import average_as_near
 from dpstudy.claims.claim import moment
-from dpstudy.lab.comparison import next_seed
-from dpstudy.lab.evidence import Runs, Trained
-from dpstudy.lab.published import Number
-from dpstudy.lab.quantity import ACCURACY, Quantity
 from dpstudy.claims.rules import Rule
 from dpstudy.claims.rules.measures import BY_INTERVALS, SAME_LEVEL, best, tolerance
+from dpstudy.lab.comparison import next_seed
+from dpstudy.lab.evidence import Runs, Trained
+from dpstudy.lab.permutation import average_as_near
+from dpstudy.lab.published import Number
+from dpstudy.lab.quantity import ACCURACY, Quantity
 from dpstudy.lab.verdict import Outcome, UndecidedError, Verdict, graded
 from dpstudy.parts.run import setting
 

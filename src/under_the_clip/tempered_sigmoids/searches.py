@@ -4,10 +4,17 @@ from __future__ import annotations
 
 from dpstudy.lab import design
 from dpstudy.lab.search import Search
-from under_the_clip.tempered_sigmoids.experiments import ACTIVATIONS, BASE, BATCHES, EPOCHS, KINDS, calibrated
 from dpstudy.parts.networks.activation import LayerWise, Tempered
 from dpstudy.parts.optimizer import Adam, Sgd
 from dpstudy.parts.run import Run, vary
+from under_the_clip.tempered_sigmoids.experiments import (
+    ACTIVATIONS,
+    BASE,
+    BATCHES,
+    EPOCHS,
+    KINDS,
+    calibrated,
+)
 
 # --- Layer-wise triplets --------------------------------------------------------------------------
 

@@ -20,9 +20,9 @@ from scipy import stats
 
 from dpstudy.lab.permutation import as_bunched, average_as_near
 from dpstudy.lab.readings import Reading
+from dpstudy.parts.networks.activation import TANH
 from under_the_clip.tempered_sigmoids import published
 from under_the_clip.tempered_sigmoids.experiments import TRIPLET
-from dpstudy.parts.networks.activation import TANH
 
 # Of the gradients before clipping, in the last epoch.
 NORMS = ("gradient_norm", "clipped_fraction")

@@ -5,15 +5,28 @@
 
 from __future__ import annotations
 
-from under_the_clip.theorems import sampled_gaussian, shuffled_batches
 from dpstudy.errors import check_known
-from under_the_clip.backpropagation_clipping.propositions import concentrated, convolution_sensitivity, layer_sensitivity
+from dpstudy.propositions.statement import Statement
+from under_the_clip.backpropagation_clipping.propositions import (
+    concentrated,
+    convolution_sensitivity,
+    layer_sensitivity,
+)
 from under_the_clip.losing_less.propositions import convergence, mean_value
 from under_the_clip.losing_less.propositions import equations as losing_less
 from under_the_clip.tanh_filter.propositions import sensitivity as tanh_filter
-from under_the_clip.tempered_sigmoids.propositions import clipped_fields, clipping_bias, family, group_privacy, multiclass_bias, never_clipped, printed_loss, temperature_and_bias
+from under_the_clip.tempered_sigmoids.propositions import (
+    clipped_fields,
+    clipping_bias,
+    family,
+    group_privacy,
+    multiclass_bias,
+    never_clipped,
+    printed_loss,
+    temperature_and_bias,
+)
 from under_the_clip.tempered_sigmoids.propositions import gradient_norms as tempered_sigmoids
-from dpstudy.propositions.statement import Statement
+from under_the_clip.theorems import sampled_gaussian, shuffled_batches
 
 # In the order of the papers.
 _FILES = (

@@ -10,18 +10,22 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from under_the_clip.theorems.numbered import Numbered
-from under_the_clip.theorems import STATEMENTS, find, sampled_gaussian
 from dpstudy.errors import check_known
 from dpstudy.lab import records
 from dpstudy.lab.experiment import NOTEBOOK_PROFILES
 from dpstudy.lab.published import MNIST_PARAMETERS
 from dpstudy.page.figure import STYLES, Figure, Several, Table, canvas
-from under_the_clip.losing_less.propositions import convergence
-from under_the_clip.tempered_sigmoids.propositions import clipped_fields, clipping_bias, temperature_and_bias
-from under_the_clip.tempered_sigmoids.propositions import gradient_norms as tempered_sigmoids
 from dpstudy.propositions import storing
 from dpstudy.propositions.statement import LOOSE_BELOW, VERDICTS, Statement
+from under_the_clip.losing_less.propositions import convergence
+from under_the_clip.tempered_sigmoids.propositions import (
+    clipped_fields,
+    clipping_bias,
+    temperature_and_bias,
+)
+from under_the_clip.tempered_sigmoids.propositions import gradient_norms as tempered_sigmoids
+from under_the_clip.theorems import STATEMENTS, find, sampled_gaussian
+from under_the_clip.theorems.numbered import Numbered
 
 # What searches came to, by statement.
 Found = dict[str, dict[str, Any]]

@@ -9,8 +9,8 @@ from typing import Any
 
 from dpstudy.claims.rules import Statement as Rule
 from dpstudy.page.figure import Several
-from under_the_clip.claims import CLAIMS
 from dpstudy.propositions.statement import Statement
+from under_the_clip.claims import CLAIMS
 
 _IN_LEDGER = {
     rule.name: claim.id

@@ -16,11 +16,11 @@ from functools import cache
 import numpy as np
 
 from dpstudy.lab.published import DELTA, Setting
-from under_the_clip.losing_less.published import END_TO_END
 from dpstudy.parts.data.images import DATASETS
 from dpstudy.privacy.accounting import epsilon
 from dpstudy.privacy.conversions import gdp_epsilon
 from dpstudy.propositions.statement import Outcome, Statement
+from under_the_clip.losing_less.published import END_TO_END
 
 _DRAWS, _AT_ONCE = 10_000, 2_000
 # The δ at which what does hold is looked at: draws can see these.

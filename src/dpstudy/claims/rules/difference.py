@@ -10,14 +10,22 @@ from typing import ClassVar, Literal
 
 import pandas as pd
 
+from dpstudy.claims.rules.measures import (
+    ABOVE,
+    BY_INTERVALS,
+    OF_THE_GAIN,
+    around,
+    best,
+    summaries,
+    tolerance,
+)
+from dpstudy.claims.rules.rule import Rule
+from dpstudy.claims.rules.spending import require_enough_spent, require_no_more_spent
 from dpstudy.lab import wording
 from dpstudy.lab.comparison import Estimate, Region
 from dpstudy.lab.evidence import Runs, Trained
 from dpstudy.lab.published import Number
 from dpstudy.lab.quantity import ACCURACY, Quantity
-from dpstudy.claims.rules.measures import ABOVE, BY_INTERVALS, OF_THE_GAIN, around, best, summaries, tolerance
-from dpstudy.claims.rules.rule import Rule
-from dpstudy.claims.rules.spending import require_enough_spent, require_no_more_spent
 from dpstudy.lab.verdict import Outcome, UndecidedError, Verdict, graded
 
 # Further below the published accuracy than this, a network has not learned what it can.

@@ -8,13 +8,22 @@ from datetime import datetime
 from math import inf
 from typing import ClassVar
 
+from dpstudy.claims.rules.measures import (
+    BY_INTERVALS,
+    NEAR_LEVEL,
+    OF_THE_GAIN,
+    ONE_LEVEL,
+    SAME_LEVEL,
+    around,
+    best,
+    summaries,
+)
+from dpstudy.claims.rules.rule import Rule
 from dpstudy.lab import wording
 from dpstudy.lab.comparison import Estimate, Region
 from dpstudy.lab.evidence import Runs, Trained
 from dpstudy.lab.published import Number
 from dpstudy.lab.quantity import Quantity
-from dpstudy.claims.rules.measures import BY_INTERVALS, NEAR_LEVEL, OF_THE_GAIN, ONE_LEVEL, SAME_LEVEL, around, best, summaries
-from dpstudy.claims.rules.rule import Rule
 from dpstudy.lab.verdict import Outcome
 
 

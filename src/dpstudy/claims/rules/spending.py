@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import ClassVar
 
-from dpstudy.lab.evidence import Evidence, Runs, Trained
-from dpstudy.lab.published import Number
 from dpstudy.claims.rules.measures import best
 from dpstudy.claims.rules.rule import Rule
+from dpstudy.lab.evidence import Evidence, Runs, Trained
+from dpstudy.lab.published import Number
 from dpstudy.lab.verdict import Outcome, UndecidedError, Verdict, graded
 from dpstudy.lab.wording import epsilon, rounded_down
 

@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import ClassVar
 
+from dpstudy.claims.rules.measures import BY_INTERVALS, around, best, summary, tolerance
+from dpstudy.claims.rules.rule import Rule
+from dpstudy.claims.rules.spending import require_enough_spent, require_no_more_spent, spent
 from dpstudy.lab import wording
 from dpstudy.lab.comparison import Estimate
 from dpstudy.lab.evidence import Runs, Trained
 from dpstudy.lab.published import Number
 from dpstudy.lab.quantity import ACCURACY, Quantity
-from dpstudy.claims.rules.measures import BY_INTERVALS, around, best, summary, tolerance
-from dpstudy.claims.rules.rule import Rule
-from dpstudy.claims.rules.spending import require_enough_spent, require_no_more_spent, spent
 from dpstudy.lab.verdict import Outcome, Verdict
 
 

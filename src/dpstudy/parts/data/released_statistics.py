@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from dpstudy.parts.data import scattering_transform as scattering_features, synthetic_images
+from dpstudy.parts.data import scattering_transform as scattering_features
+from dpstudy.parts.data import synthetic_images
 from dpstudy.parts.part import SpecError
 
 if TYPE_CHECKING:

@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING
 import jax
 import jax.numpy as jnp
 
-from dpstudy.parts.data import images, released_statistics, scattering_transform as scattering_features
+from dpstudy.parts.data import images, released_statistics
+from dpstudy.parts.data import scattering_transform as scattering_features
 from dpstudy.parts.data.dataset import Data, hold_out
 from dpstudy.parts.data.images import DATASETS, IMAGE_SHAPE
-from dpstudy.parts.part import SpecError, choose, part, static
 from dpstudy.parts.data.released_statistics import EPSILON
 from dpstudy.parts.data.scattering_transform import COEFFICIENTS
+from dpstudy.parts.part import SpecError, choose, part, static
 
 if TYPE_CHECKING:
     from jaxtyping import Array, Float, Float16

@@ -17,7 +17,14 @@ from dpstudy.gradients.convolution import conv_general_dilated
 from dpstudy.gradients.layers import Conv, Dense
 from dpstudy.gradients.pooling import max_pool
 from dpstudy.parts.networks.activation import Activation
-from dpstudy.parts.networks.network import INITS, MnistModule, Network, Outputs, convolutions, scaled
+from dpstudy.parts.networks.network import (
+    INITS,
+    MnistModule,
+    Network,
+    Outputs,
+    convolutions,
+    scaled,
+)
 from dpstudy.parts.part import SpecError, at_least, part
 
 if TYPE_CHECKING:

@@ -16,10 +16,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from under_the_clip.backpropagation_clipping.published import CORRECTED_CLIPPING, CorrectedClipping
 from dpstudy.privacy.conversions import gdp_epsilon, zcdp_epsilon
 from dpstudy.propositions.search import Found, search, search_box
 from dpstudy.propositions.statement import Outcome, Statement
+from under_the_clip.backpropagation_clipping.published import CORRECTED_CLIPPING, CorrectedClipping
 
 if TYPE_CHECKING:
     from jaxtyping import Array, Float

@@ -18,9 +18,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from dpstudy.gradients.convolution import conv2d
-from under_the_clip.backpropagation_clipping.propositions.layer_sensitivity import clip, length
 from dpstudy.propositions.search import Found, search
 from dpstudy.propositions.statement import Outcome, Statement
+from under_the_clip.backpropagation_clipping.propositions.layer_sensitivity import clip, length
 
 if TYPE_CHECKING:
     from jaxtyping import Array, Float

@@ -3,11 +3,28 @@
 from __future__ import annotations
 
 from dpstudy.claims.claim import Claim
+from dpstudy.claims.rules import Difference, Unsupported, Untested, on
 from dpstudy.lab.evidence import Runs
 from dpstudy.lab.quantity import AfterEpoch
-from dpstudy.claims.rules import Difference, Unsupported, Untested, on
-from under_the_clip.losing_less.claims.common import ALL, CE, COMPOSITE, RULED, RULED_AGAIN, RULED_OF_THE_MOST, RULED_WITH_MORE, on_small
-from under_the_clip.losing_less.experiments import ABLATION, ADAM, EQUATION_9, GRID, HUBER_BOUNDS, OTHER_ERRORS, SENSITIVITY
+from under_the_clip.losing_less.claims.common import (
+    ALL,
+    CE,
+    COMPOSITE,
+    RULED,
+    RULED_AGAIN,
+    RULED_OF_THE_MOST,
+    RULED_WITH_MORE,
+    on_small,
+)
+from under_the_clip.losing_less.experiments import (
+    ABLATION,
+    ADAM,
+    EQUATION_9,
+    GRID,
+    HUBER_BOUNDS,
+    OTHER_ERRORS,
+    SENSITIVITY,
+)
 
 _ANOTHER_DECAY = (
     "the paper's weight decay (Eq. 15) is a part of the loss, before the clip, each layer's by its "

@@ -5,11 +5,32 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from dpstudy.claims.claim import Claim, moment
+from dpstudy.claims.rules import (
+    Difference,
+    Gain,
+    Largest,
+    OnDataset,
+    Spent,
+    Throughout,
+    Untested,
+    Value,
+    on,
+)
 from dpstudy.lab.evidence import Runs
 from dpstudy.lab.published import Number
 from dpstudy.lab.quantity import GainWithinEpsilon, WithinEpsilon
-from dpstudy.claims.rules import Difference, Gain, Largest, OnDataset, Spent, Throughout, Untested, Value, on
-from under_the_clip.losing_less.claims.common import ALL, CE, COMPOSITE, RULED, RULED_AGAIN, RULED_OF_SENTENCES, RULED_OF_THE_MOST, RULED_WITH_MORE, SMALL, on_small
+from under_the_clip.losing_less.claims.common import (
+    ALL,
+    CE,
+    COMPOSITE,
+    RULED,
+    RULED_AGAIN,
+    RULED_OF_SENTENCES,
+    RULED_OF_THE_MOST,
+    RULED_WITH_MORE,
+    SMALL,
+    on_small,
+)
 from under_the_clip.losing_less.experiments import EQUAL_EFFORT, FIGURE_4, FREE
 from under_the_clip.losing_less.published import NUMBERS
 

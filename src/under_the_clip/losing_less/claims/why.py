@@ -6,13 +6,31 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime
 
 from dpstudy.claims.claim import Claim
-from dpstudy.lab.evidence import Runs
-from dpstudy.lab.quantity import COSINE, CURVATURE, FIRST_GRADIENT_NORM, FIRST_SPREAD, GRADIENT_NORM, LAST_WEIGHTS, LOGITS, MOST_CURVED, PRE_ACTIVATIONS, ClassAccuracy
 from dpstudy.claims.rules import Difference, on
-from under_the_clip.losing_less.claims.common import ALL, RULED, RULED_AGAIN, RULED_OF_SENTENCES, RULED_OF_THE_MOST, SMALL
+from dpstudy.lab.evidence import Runs
+from dpstudy.lab.quantity import (
+    COSINE,
+    CURVATURE,
+    FIRST_GRADIENT_NORM,
+    FIRST_SPREAD,
+    GRADIENT_NORM,
+    LAST_WEIGHTS,
+    LOGITS,
+    MOST_CURVED,
+    PRE_ACTIVATIONS,
+    ClassAccuracy,
+)
+from dpstudy.parts.data.images import CLASSES
+from under_the_clip.losing_less.claims.common import (
+    ALL,
+    RULED,
+    RULED_AGAIN,
+    RULED_OF_SENTENCES,
+    RULED_OF_THE_MOST,
+    SMALL,
+)
 from under_the_clip.losing_less.experiments import INSIDE
 from under_the_clip.losing_less.published import CLASS_ACCURACIES
-from dpstudy.parts.data.images import CLASSES
 
 
 def _inside(label: str) -> Runs:

@@ -13,9 +13,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from under_the_clip.losing_less.propositions.equations import SIZE, network_loss
 from dpstudy.propositions.search import Found, search
 from dpstudy.propositions.statement import Outcome, Statement
+from under_the_clip.losing_less.propositions.equations import SIZE, network_loss
 
 if TYPE_CHECKING:
     from jaxtyping import Array, Float

@@ -17,7 +17,17 @@ from dpstudy.claims.claim import propositions, stated
 from dpstudy.claims.rules import Statement
 from under_the_clip.tempered_sigmoids.claims.accuracy import OPTIMIZERS, SPENDING, TRAINING
 from under_the_clip.tempered_sigmoids.claims.why import FAMILY, NORMS
-from under_the_clip.tempered_sigmoids.propositions import clipped_fields, clipping_bias, family, gradient_norms, group_privacy, multiclass_bias, never_clipped, printed_loss, temperature_and_bias
+from under_the_clip.tempered_sigmoids.propositions import (
+    clipped_fields,
+    clipping_bias,
+    family,
+    gradient_norms,
+    group_privacy,
+    multiclass_bias,
+    never_clipped,
+    printed_loss,
+    temperature_and_bias,
+)
 
 _MONOTONE = stated(
     "epsilon-monotone",

@@ -3,11 +3,34 @@
 from __future__ import annotations
 
 from dpstudy.claims.claim import moment
+from dpstudy.claims.rules import (
+    Difference,
+    Gain,
+    Rule,
+    Spent,
+    Throughout,
+    Unsupported,
+    Untested,
+    Value,
+    on,
+)
 from dpstudy.lab.evidence import Runs
 from dpstudy.lab.quantity import EPOCHS
-from dpstudy.claims.rules import Difference, Gain, Rule, Spent, Throughout, Unsupported, Untested, Value, on
 from under_the_clip.tempered_sigmoids.claims import runs
-from under_the_clip.tempered_sigmoids.claims.common import AGAIN, ALL, EPSILON, RELU, TEMPERED, TWO, C, F, M, claim, later_claim, of
+from under_the_clip.tempered_sigmoids.claims.common import (
+    AGAIN,
+    ALL,
+    EPSILON,
+    RELU,
+    TEMPERED,
+    TWO,
+    C,
+    F,
+    M,
+    claim,
+    later_claim,
+    of,
+)
 from under_the_clip.tempered_sigmoids.experiments import SHUFFLED, TABLE_4
 from under_the_clip.tempered_sigmoids.published import NUMBERS, TECHNIQUES
 from under_the_clip.tempered_sigmoids.rules import BestRate, RatesApart

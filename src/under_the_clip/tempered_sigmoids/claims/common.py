@@ -5,9 +5,9 @@ from __future__ import annotations
 from functools import partial
 
 from dpstudy.claims.claim import Claim, moment
-from dpstudy.lab.published import Number
 from dpstudy.claims.rules import OnDataset
 from dpstudy.claims.rules.measures import BY_INTERVALS
+from dpstudy.lab.published import Number
 from under_the_clip.tempered_sigmoids.published import NUMBERS
 
 M, F, C = "mnist", "fashion-mnist", "cifar-10"

@@ -2,11 +2,22 @@
 
 from __future__ import annotations
 
+from dpstudy.claims.rules import Difference, Ratio, Value, on
 from dpstudy.lab import quantity
 from dpstudy.lab.evidence import Runs
-from dpstudy.claims.rules import Difference, Ratio, Value, on
 from under_the_clip.tempered_sigmoids.claims import runs
-from under_the_clip.tempered_sigmoids.claims.common import AGAIN, ALL, EPSILON, C, F, M, claim, claim_after, later_claim, of
+from under_the_clip.tempered_sigmoids.claims.common import (
+    AGAIN,
+    ALL,
+    EPSILON,
+    C,
+    F,
+    M,
+    claim,
+    claim_after,
+    later_claim,
+    of,
+)
 from under_the_clip.tempered_sigmoids.experiments import ACTIVATIONS, FIGURE_2, TRIPLET
 from under_the_clip.tempered_sigmoids.published import NUMBERS
 from under_the_clip.tempered_sigmoids.rules import Cluster, Ranks, Share

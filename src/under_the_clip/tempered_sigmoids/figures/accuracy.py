@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import partial
 
-from dpstudy.lab.readings import Reading, read
 from dpstudy.lab.published import Accuracy
+from dpstudy.lab.readings import Reading, read
 from dpstudy.page import quantity
 from dpstudy.page.classes import classes
 from dpstudy.page.curves import curves
@@ -16,11 +16,11 @@ from dpstudy.page.gains import gains, gains_of
 from dpstudy.page.lines import Line, dataset_of, lines_of
 from dpstudy.page.results import results
 from dpstudy.page.settings import settings_of
+from dpstudy.parts.measure import EXAMPLES
 from under_the_clip.tempered_sigmoids.cifar_10 import CIFAR_10_RATES
 from under_the_clip.tempered_sigmoids.experiments import BASE, FIGURE_3
 from under_the_clip.tempered_sigmoids.published import ACCURACIES, NUMBERS
 from under_the_clip.tempered_sigmoids.searches import TABLE_3_SEARCH
-from dpstudy.parts.measure import EXAMPLES
 
 STYLE = {"relu": STYLES[1], "tanh": STYLES[0]}
 SCENARIOS = {

@@ -18,11 +18,11 @@ from dpstudy.page.lines import Line, dataset_of, lines_of
 from dpstudy.page.quantity import ACCURACY, CLIPPED, GRADIENT_NORM, Quantity
 from dpstudy.page.sweep import Mark, sweep
 from dpstudy.page.words import caption, seeds_of
+from dpstudy.parts.networks.activation import TANH, Relu, Tempered
 from under_the_clip.tempered_sigmoids.experiments import TRIPLET
-from under_the_clip.tempered_sigmoids.triplets import REPEATED, AtZero, Sweep, swept
 from under_the_clip.tempered_sigmoids.figures.accuracy import STYLE
 from under_the_clip.tempered_sigmoids.published import BEST_TRIPLETS
-from dpstudy.parts.networks.activation import TANH, Relu, Tempered
+from under_the_clip.tempered_sigmoids.triplets import REPEATED, AtZero, Sweep, swept
 
 # Representative members: tanh, then each of s, T and o moved by itself.
 FAMILY = ((2.0, 2.0, 1.0), (1.0, 2.0, 1.0), (2.0, 0.5, 1.0), (2.0, 8.0, 1.0), (2.0, 2.0, 0.0))

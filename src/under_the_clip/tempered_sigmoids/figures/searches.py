@@ -13,11 +13,11 @@ from dpstudy.page.lines import Line, stated
 from dpstudy.page.results import results
 from dpstudy.page.search import against, winners
 from dpstudy.page.techniques import techniques
+from dpstudy.parts.run import Run
 from under_the_clip.tempered_sigmoids.experiments import BATCHES, EPOCHS
 from under_the_clip.tempered_sigmoids.figures.accuracy import STYLE, relu_and_tanh
 from under_the_clip.tempered_sigmoids.published import ACCURACIES, NUMBERS, TECHNIQUES
 from under_the_clip.tempered_sigmoids.searches import SEARCH_RATES, WIDTHS
-from dpstudy.parts.run import Run
 
 # Under what names the paper states what the techniques of the search come to.
 _TABLE_3 = {

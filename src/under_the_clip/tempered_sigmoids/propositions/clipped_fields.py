@@ -16,9 +16,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from under_the_clip.tempered_sigmoids.propositions.gradient_norms import binary_loss, multiclass_loss
 from dpstudy.propositions.search import Found, in_double, search
 from dpstudy.propositions.statement import Outcome, Statement
+from under_the_clip.tempered_sigmoids.propositions.gradient_norms import (
+    binary_loss,
+    multiclass_loss,
+)
 
 if TYPE_CHECKING:
     from jaxtyping import Array, Float

@@ -19,10 +19,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from under_the_clip.tempered_sigmoids.propositions.clipped_fields import clipped_field
-from under_the_clip.tempered_sigmoids.propositions.gradient_norms import multiclass_loss
 from dpstudy.propositions.search import in_double
 from dpstudy.propositions.statement import Outcome, Statement
+from under_the_clip.tempered_sigmoids.propositions.clipped_fields import clipped_field
+from under_the_clip.tempered_sigmoids.propositions.gradient_norms import multiclass_loss
 
 if TYPE_CHECKING:
     from jaxtyping import Array, Float

@@ -13,10 +13,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from under_the_clip.tempered_sigmoids.propositions.gradient_norms import binary_loss
 from dpstudy.parts.networks.activation import Tempered
 from dpstudy.propositions.search import Found, search
 from dpstudy.propositions.statement import Outcome, Statement
+from under_the_clip.tempered_sigmoids.propositions.gradient_norms import binary_loss
 
 if TYPE_CHECKING:
     from collections.abc import Callable

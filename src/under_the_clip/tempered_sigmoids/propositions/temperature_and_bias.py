@@ -13,9 +13,16 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from under_the_clip.tempered_sigmoids.propositions.clipping_bias import SHARP, Problem, Segment, data_and_segment, draw_on_a_segment, segment_bias
 from dpstudy.propositions.search import Found, in_double, search
 from dpstudy.propositions.statement import Outcome, Statement
+from under_the_clip.tempered_sigmoids.propositions.clipping_bias import (
+    SHARP,
+    Problem,
+    Segment,
+    data_and_segment,
+    draw_on_a_segment,
+    segment_bias,
+)
 
 if TYPE_CHECKING:
     from jaxtyping import Array, Float
