@@ -14,37 +14,62 @@ import pytest
 SRC = Path(__file__).parents[1] / "src"
 PATHS = {
     ".".join(path.relative_to(SRC).with_suffix("").parts).removesuffix(".__init__"): path
-    for path in sorted((SRC / "dpstudy").rglob("*.py"))
+    for path in sorted(SRC.rglob("*.py"))
 }
 PAPERS = ("tempered_sigmoids", "losing_less", "backpropagation_clipping", "tanh_filter")
-# Each layer, with those that it sees beside itself. A module at the top is a part, and errors are
-# everybody's.
-SEES = {
+# Each layer of the package, with those that it sees beside itself.
+PACKAGE = {
     "gradients": (),
     "parts": ("gradients",),
     "training": ("parts", "gradients"),
+    # An audit runs the step that trains.
     "privacy": ("training", "parts"),
-    "lab": ("training", "parts", "privacy", "gradients"),
-    "propositions": ("lab", "parts", "privacy", "gradients"),
-    "page": ("ledger", "lab", "parts", "privacy", "gradients"),
-    "ledger": ("lab", "parts", "privacy", "gradients"),
-    **{
-        f"papers.{paper}": (
-            *("propositions", "page", "ledger", "lab"),
-            *("training", "parts", "privacy", "gradients"),
-        )
-        for paper in PAPERS
-    },
+    "recipe": ("training", "privacy", "parts", "gradients"),
+    "lab": ("recipe", "training", "privacy", "parts", "gradients"),
+    "propositions": ("lab", "privacy", "parts", "gradients"),
+    "claims": ("lab", "privacy", "parts", "gradients"),
+    "page": ("claims", "lab", "privacy", "parts", "gradients"),
 }
-SEES["papers"] = (*SEES["papers.tanh_filter"], *(f"papers.{paper}" for paper in PAPERS))
-SEES["chapters"] = (*SEES["papers"], "papers")
-SEES["commands"] = (*SEES["chapters"], "chapters")
-SEES["cli"] = (*SEES["commands"], "commands")
+# Each folder of the study, with those that it sees beside itself and the package.
+STUDY = {
+    **dict.fromkeys(PAPERS, ()),
+    "accounting": PAPERS,
+    "audits": PAPERS,
+    "recipe": (*PAPERS, "leaderboard"),
+    "leaderboard": (*PAPERS, "recipe"),
+    "performance": (),
+    "experiments": (*PAPERS, "leaderboard", "recipe"),
+    "claims": (*PAPERS, "leaderboard"),
+    "theorems": (*PAPERS, "claims"),
+    "ledger": ("claims",),
+    "introduction": PAPERS,
+    "explorer": ("experiments", "audits"),
+    "guide": ("explorer", "introduction"),
+    "commands": ("audits",),
+    "cli": ("commands", "claims", "experiments", "theorems"),
+}
+SEES = {f"dpstudy.{name}": [f"dpstudy.{one}" for one in sees] for name, sees in PACKAGE.items()} | {
+    f"under_the_clip.{name}": [
+        *(f"dpstudy.{one}" for one in PACKAGE),
+        *(f"under_the_clip.{one}" for one in sees),
+    ]
+    for name, sees in STUDY.items()
+}
+# What everybody may import.
+OF_ALL = ("dpstudy", "dpstudy.errors", "dpstudy.kinds", "under_the_clip")
 READS = (
-    *("chapters", "page", "ledger", "lab.readings", "papers.claims"),
-    *(f"papers.{paper}.{part}" for paper in PAPERS for part in ("figures", "published")),
+    *("dpstudy.page", "dpstudy.claims", "dpstudy.lab.readings"),
+    *(f"under_the_clip.{name}" for name in ("claims", "explorer", "guide", "introduction")),
+    *(f"under_the_clip.{name}" for name in ("ledger", "leaderboard", "performance", "theorems")),
+    *(f"under_the_clip.{paper}.{part}" for paper in PAPERS for part in ("figures", "published")),
 )
-TRAINS = ("training", "parts", "gradients", "lab.campaign", "lab.experiment")
+TRAINS = (
+    *(f"dpstudy.{name}" for name in ("training", "parts", "gradients")),
+    *("dpstudy.lab.campaign", "dpstudy.lab.experiment"),
+)
+# What a page need not load, and what a machine that trains need not have.
+UNTRAINED = ["dpstudy.training", "dpstudy.lab.campaign"]
+UNREAD = [f"dpstudy.{name}" for name in ("privacy", "page", "claims")]
 MOST_LINES = 450
 # Longer still; each leaves this list when it is taken apart.
 LONG = ("dpstudy.gradients.dependence", "dpstudy.privacy.accounting")
@@ -89,18 +114,13 @@ def imports():
 
 
 def layer(module):
-    """Return the layer of a module: its folder; a paper's own; "parts" at the top."""
-    _, *names = module.split(".")
-    if names[:1] == ["papers"] and names[1:2] and names[1] in PAPERS:
-        return ".".join(names[:2])
-    return names[0] if names and names[0] in SEES else "parts"
+    """Return the layer of a module: the folder, or the file, right below its package."""
+    return ".".join(module.split(".")[:2])
 
 
-def within(module, parts):
-    """Say whether a module is one of some layers, or of their folders."""
-    return layer(module) in parts or any(
-        f"{module}.".startswith(f"dpstudy.{part}.") for part in parts
-    )
+def within(module, layers):
+    """Say whether a module is one of some modules, or in their folders."""
+    return any(f"{module}.".startswith(f"{one}.") for one in layers)
 
 
 def unseen(modules):
@@ -109,8 +129,7 @@ def unseen(modules):
         f"{name} imports {one.of}"
         for name in modules
         for one in imports()[name]
-        if one.of not in ("dpstudy", "dpstudy.errors")
-        and layer(one.of) not in (layer(name), *SEES[layer(name)])
+        if one.of not in OF_ALL and layer(one.of) not in (layer(name), *SEES[layer(name)])
     ]
 
 
@@ -153,18 +172,29 @@ def test_a_layer_imports_only_what_is_below_it(name):
     assert unseen(modules) == []
 
 
+def test_every_module_is_in_a_layer():
+    assert {layer(name) for name in PATHS} == {*SEES, *OF_ALL}
+
+
+def test_the_package_does_not_know_the_study():
+    theirs = [path for name, path in PATHS.items() if within(name, ["dpstudy"])]
+    assert [path for path in theirs if "under_the_clip" in path.read_text()] == []
+
+
 def test_no_modules_import_each_other():
     assert circles() == set()
 
 
 def test_what_reads_loads_nothing_that_trains():
     reading = loaded(name for name in PATHS if within(name, READS))
-    assert [name for name in reading if within(name, ["training", "lab.campaign"])] == []
+    assert [
+        name for name in reading if within(name, ["dpstudy.training", "dpstudy.lab.campaign"])
+    ] == []
 
 
 def test_what_trains_loads_nothing_that_reads():
     training = loaded(name for name in PATHS if within(name, TRAINS))
-    assert [name for name in training if within(name, ["privacy", "page", "ledger"])] == []
+    assert [name for name in training if within(name, UNREAD)] == []
 
 
 def test_no_module_is_too_long():

@@ -13,6 +13,7 @@ import pytest
 from flax import nnx
 
 from dpstudy.gradients.layers import LayerInput, OutputZero, PreActivation
+from dpstudy.kinds import declare_all
 from dpstudy.parts.networks import on_features as feature_networks  # noqa: F401 - so that their kinds are known
 from dpstudy.parts.networks.activation import LayerWise, Relu, Tempered
 from dpstudy.parts.networks.network import Network, TemperedCifar, TemperedMnist
@@ -44,6 +45,7 @@ FLAT_FEATURES = {
     "linear-head": 8_000,
     "hidden-head": 8_000,
 }
+declare_all()
 NETWORKS = {kind: one for kind, one in KINDS.items() if issubclass(one, Network)}
 every_model = pytest.mark.parametrize("model", PARAMETERS)
 # The package's and the same by hand. 1.4 at 0, unlike tanh: padding after it would show.

@@ -21,6 +21,7 @@ from hypothesis import strategies as st
 from dpstudy.gradients import applicability, layer_rules, per_example
 from dpstudy.gradients.convolution import conv_general_dilated
 from dpstudy.gradients.layers import Conv, Dense, tap, tapped
+from dpstudy.kinds import declare_all
 from dpstudy.parts.loss import CrossEntropy
 from dpstudy.parts.networks import on_features as feature_networks  # noqa: F401 - so that their kinds are known
 from dpstudy.parts.networks.activation import TANH
@@ -33,6 +34,7 @@ TOLERANCE = 1e-5
 WEIGHTS = np.array([0.25, -3.0, 0.0])
 
 
+declare_all()
 NETWORKS = {kind: part() for kind, part in KINDS.items() if issubclass(part, Network)}
 
 

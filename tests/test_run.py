@@ -16,6 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dpstudy.errors import UserError
+from dpstudy.kinds import declare_all
 from dpstudy.parts.data import dataset
 from dpstudy.parts.data import images as data
 from dpstudy.parts.data.dataset import Data, Images
@@ -52,7 +53,9 @@ ON_PATCHES = {
     "dataset": SyntheticFeatures("mnist", synthetic=400, small=10, large=5, components=64),
     "network": LinearHead(inputs=64),
 }
-PACKAGE = {kind: one for kind, one in KINDS.items() if one.__module__.startswith("dpstudy.")}
+declare_all()
+OURS = ("dpstudy.", "under_the_clip.")
+PACKAGE = {kind: one for kind, one in KINDS.items() if one.__module__.startswith(OURS)}
 
 
 def of_kind(base):

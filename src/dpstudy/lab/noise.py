@@ -8,6 +8,7 @@ accounting.
 from __future__ import annotations
 
 from dpstudy.parts.run import Run, vary
+from dpstudy.recipe.run import RELEASED
 
 # By training examples and ε, then by batch size and epochs.
 NOISE = {
@@ -51,8 +52,7 @@ NOISE = {
     },
 }
 
-# The same after a release with a noise multiplier of `RELEASED`.
-RELEASED = 20.0
+# The same after a release with a noise multiplier of `recipe.run.RELEASED`.
 AFTER_RELEASE = {
     (60_000, 1.0): {8192: {60: 10.717}},
     (60_000, 2.0): {8192: {60: 5.7173}},

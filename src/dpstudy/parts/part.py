@@ -22,6 +22,7 @@ from typing import Any, ClassVar, Self, TypeVar, dataclass_transform
 import jax
 
 from dpstudy.errors import UserError, check_known
+from dpstudy.kinds import declare_all
 
 KINDS: dict[str, type[Part]] = {}
 
@@ -212,8 +213,11 @@ def _read(cls: type[Part], written: Any) -> Part:
         raise SpecError(f"{cls.__name__.lower()} must be an object with fields, got {written!r}")
     fields, actual = dict(written), cls
     if cls.kind != "":  # a run alone is of no kind
+        kind = fields.pop("kind", None)
+        if not (isinstance(kind, str) and kind in KINDS):
+            declare_all()
         known = {name: one for name, one in KINDS.items() if issubclass(one, cls)}
-        choose(cls.__name__.lower(), kind := fields.pop("kind", None), known)
+        choose(cls.__name__.lower(), kind, known)
         actual = known[kind]
     types = _types(actual)
     if unknown := sorted(set(fields) - set(types)):

@@ -26,8 +26,6 @@ from dpstudy.parts.optimizer import Optimizer, Sgd
 from dpstudy.parts.part import Part, SpecError, at_least, checked, number, part
 from dpstudy.parts.sampling import Poisson, Sampling
 
-# Every kind of part is known once runs are, so that whatever is stored can be read.
-
 if TYPE_CHECKING:
     from flax import nnx
     from jaxtyping import Array, Float, Int

@@ -6,7 +6,6 @@ all of ε is left for the head.
 
 from __future__ import annotations
 
-from dpstudy.lab.noise import RELEASED
 from dpstudy.parts.data.images import IMAGE_SHAPE
 from dpstudy.parts.mechanism import FlatClipping
 from dpstudy.parts.networks.on_features import LinearHead
@@ -15,6 +14,10 @@ from dpstudy.parts.run import Run
 from dpstudy.parts.sampling import Poisson
 from dpstudy.recipe.synthetic_features import SyntheticFeatures
 
+# Noise over sensitivity of the mean that is released.
+RELEASED = 20.0
+# At which its exponent and its rate were searched; the first is that of `recipe`.
+EPSILONS = (3.0, 1.0, 2.0, 8.0)
 # As many filters as fit into little more than 4 GB.
 _LARGE = {"small": 800, "large": 200}
 # Small ones for the images that come with the package: features and head take half a minute.

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from dpstudy.lab.rate_search import EPSILON
 from dpstudy.parts.data.images import IMAGE_SHAPE
 from dpstudy.parts.part import checked, choose
 from dpstudy.parts.run import Run, vary
 from dpstudy.privacy import accounting
-from dpstudy.recipe.run import recipe
-from under_the_clip.recipe.search import EPSILONS
+from dpstudy.recipe.run import EPSILONS, recipe
 
 
 def recipe_at(dataset: str, epsilon: float, seed: int = 0) -> Run:
@@ -34,5 +32,5 @@ def recipe_at(dataset: str, epsilon: float, seed: int = 0) -> Run:
     )
     # More noise, shorter steps: on photographs and clothes it is best so at each ε that was
     # searched, on digits at 1 and 3.
-    rate = run.optimizer.learning_rate * min(epsilon, max(EPSILONS)) / EPSILON
+    rate = run.optimizer.learning_rate * min(epsilon, max(EPSILONS)) / EPSILONS[0]
     return checked(vary(run, noise_multiplier=noise, learning_rate=rate))
