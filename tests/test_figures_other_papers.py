@@ -10,8 +10,7 @@ from results_for_tests import result_of
 from scipy import stats
 
 from dpstudy.lab import readings, records, store
-from dpstudy.lab.choices import Choice
-from dpstudy.lab.search import Search
+from dpstudy.lab.search import Choice, Search
 from dpstudy.page.figure import Figure, Note, Table
 from under_the_clip.backpropagation_clipping import figures as backprop
 from under_the_clip.experiments import find

@@ -9,8 +9,7 @@ import pytest
 from results_for_tests import result_of, triplet_of
 
 from dpstudy.lab import readings, store
-from dpstudy.lab.choices import Choice
-from dpstudy.lab.search import Search
+from dpstudy.lab.search import Choice, Search
 from dpstudy.page.figure import Figure, Note, Table
 from dpstudy.parts.networks.activation import Tempered
 from dpstudy.parts.run import vary

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import importlib
 import inspect
+import pkgutil
 import re
 from pathlib import Path
 from types import FunctionType
+
+import dpstudy
+import under_the_clip
 
 BOOK = Path(__file__).parents[1] / "book"
 LISTED = re.compile(r"automodule:: (\S+)\n +:members: (.+)")
@@ -31,6 +35,7 @@ def listed() -> dict[str, object]:
                     f"{module}.{name}.{method}": of
                     for method, of in vars(thing).items()
                     if isinstance(of, FunctionType | classmethod) and not method.startswith("_")
+                    if of.__doc__  # else it overrides one that says what it does
                 }
     return things
 
@@ -66,3 +71,42 @@ def test_a_docstring_that_leaves_something_out_is_found():
         return norm
 
     assert lacking(clip) == ["what norm is, float", "Raises:"]
+
+
+def undocumented(cls: type) -> list[str]:
+    """The public methods of a class that say nothing, and override none that does."""
+    bases = cls.__mro__[1:-1]
+    return [
+        name
+        for name, of in vars(cls).items()
+        if isinstance(of, FunctionType | classmethod) and of.__qualname__.endswith(f".{name}")
+        if not name.startswith("_")
+        and not of.__doc__
+        and not any(getattr(vars(b).get(name), "__doc__", "") for b in bases)
+    ]
+
+
+def test_a_public_method_says_what_it_does_or_overrides_one_that_does():
+    lacking = {}
+    for package in (dpstudy, under_the_clip):
+        for found in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
+            module = importlib.import_module(found.name)
+            for cls in vars(module).values():
+                if inspect.isclass(cls) and cls.__module__ == module.__name__:
+                    lacking[f"{found.name}.{cls.__name__}"] = undocumented(cls)
+    assert not {name: methods for name, methods in lacking.items() if methods and "._" not in name}
+
+
+def test_a_method_that_says_nothing_is_found():
+    class One:
+        def told(self):
+            """Tell."""
+
+        def untold(self):
+            pass
+
+    class Two(One):
+        def told(self):
+            pass
+
+    assert (undocumented(One), undocumented(Two)) == (["untold"], [])

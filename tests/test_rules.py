@@ -683,7 +683,7 @@ def asks(rule):
     [body] = [node for node in tree.body if getattr(node, "name", "") == rule.__name__]
     functions = [n for n in body.body if getattr(n, "name", "") in ("judge", "decide")]
     for function in functions:
-        function.body = function.body[1:]
+        function.body = function.body[ast.get_docstring(function) is not None :]
         for node in ast.walk(function):
             if isinstance(node, ast.Constant) and isinstance(node.value, str):
                 node.value = ""

@@ -7,11 +7,9 @@ from click.testing import CliRunner
 from results_for_tests import RUN, TINY, result_of
 
 from dpstudy.errors import UserError
-from dpstudy.lab import choosing, profiles, records, store, transfer
-from dpstudy.lab.choices import Choice
-from dpstudy.lab.choosing import choose
+from dpstudy.lab import profiles, records, store, transfer
 from dpstudy.lab.readings import read
-from dpstudy.lab.search import Search, Then
+from dpstudy.lab.search import Choice, Search, Then, accuracies, choose
 from dpstudy.parts.data.dataset import Images
 from dpstudy.parts.run import vary
 from under_the_clip import cli
@@ -194,7 +192,7 @@ def test_what_is_stored_as_the_best_is_the_best_of_its_whole_group():
         runs, stored = {}, {}
         for dataset in search.datasets:
             runs[dataset] = dict(search.labelled(dataset=dataset, seeds=1))
-            stored[dataset] = choosing.accuracies(search, dataset)
+            stored[dataset] = accuracies(search, dataset)
         for (dataset, label), choice in search.chosen().items():
             if label in search.groups:
                 tried = {one: stored[dataset][one] for one in search.tried(dataset, label)}

@@ -145,17 +145,13 @@ class JaxContestant:
         self._step, self._mean_loss = step, mean_loss
 
     def loss(self, indices: np.ndarray) -> float:
-        """See `Contestant`."""
         return float(self._mean_loss(self.state[0], *(array[indices] for array in self.set)))
 
     def step(self, indices: np.ndarray) -> None:
-        """See `Contestant`."""
         self.state = self._step(self.state, indices, *self.set)
 
     def wait(self) -> None:
-        """See `Contestant`."""
         jax.block_until_ready(self.state)
 
     def weights(self) -> list[dict[str, np.ndarray]]:
-        """See `Contestant`."""
         return weights_of(self.state[0])

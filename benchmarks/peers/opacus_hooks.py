@@ -40,7 +40,6 @@ class Opacus(TorchContestant):
         self.private_criterion = made[2] if mode == "ghost" else self.criterion
 
     def step(self, indices: np.ndarray) -> None:
-        """See `Contestant`."""
         images, labels = self.batch(indices)
         self.optimizer.zero_grad()
         self.private_criterion(self.private(images), labels).backward()

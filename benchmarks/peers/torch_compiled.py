@@ -20,7 +20,6 @@ class Compiled(TorchContestant):
         )
 
     def step(self, indices: np.ndarray) -> None:
-        """See `Contestant`."""
         images, labels = self.batch(indices)
         self.sgd.zero_grad()
         self.compiled(images, labels).backward()

@@ -24,7 +24,6 @@ class VmapGrad(TorchContestant):
         self.each = vmap(grad(loss), in_dims=(None, 0, 0), chunk_size=chunk)
 
     def step(self, indices: np.ndarray) -> None:
-        """See `Contestant`."""
         images, labels = self.batch(indices)
         params = dict(self.network.named_parameters())
         detached = {name: value.detach() for name, value in params.items()}

@@ -12,7 +12,6 @@ class NonPrivate(TorchContestant):
     """The usual training loop."""
 
     def step(self, indices: np.ndarray) -> None:
-        """See `Contestant`."""
         images, labels = self.batch(indices)
         self.sgd.zero_grad()
         self.criterion(self.network(images), labels).backward()

@@ -91,7 +91,6 @@ class TorchContestant:
         return self.images[at], self.labels[at]
 
     def loss(self, indices: np.ndarray) -> float:
-        """See `Contestant`."""
         images, labels = self.batch(indices)
         with torch.no_grad():
             return float(self.criterion(self.network(images), labels))
@@ -100,7 +99,6 @@ class TorchContestant:
         """See `Contestant`: steps are done when they return."""
 
     def weights(self) -> list[dict[str, np.ndarray]]:
-        """See `Contestant`."""
         return [
             {
                 "kernel": self.network.in_our_layout(layer, layer.weight.detach().numpy()),

@@ -14,7 +14,6 @@ class Unwrapped(SphinxTransform):
     default_priority = 20
 
     def apply(self, **_: object) -> None:
-        """See `SphinxTransform`."""
         for node in self.document.findall(is_extension_node):
             title, section = node
             node[:] = [title, *section]

@@ -16,7 +16,6 @@ class Unbroken(SphinxPostTransform):
     default_priority = 900
 
     def run(self, **_: object) -> None:
-        """See `SphinxPostTransform`."""
         for text in list(self.document.findall(nodes.Text)):
             if not isinstance(text.parent, AS_WRITTEN) and SPACE.search(text):
                 text.parent.replace(text, nodes.Text(SPACE.sub("\N{NO-BREAK SPACE}", text)))

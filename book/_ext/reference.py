@@ -14,7 +14,6 @@ class LinkedNames(SphinxPostTransform):
     default_priority = 200
 
     def run(self, **_: object) -> None:
-        """See `SphinxPostTransform`."""
         for code in list(self.document.findall(nodes.literal)):
             if not isinstance(code.parent, nodes.reference | pending_xref):
                 name, page = code.astext().removesuffix("()"), self.env.docname

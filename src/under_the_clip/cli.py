@@ -324,9 +324,9 @@ def _train(
 
 def _choose(experiment: Experiment, wanted: dict[str, Any]) -> bool:
     """Have a search choose its next settings; whether there are any."""
-    from dpstudy.lab import choosing
+    from dpstudy.lab import search
 
-    chosen = choosing.choose(experiment, wanted["profile"], wanted["dataset"])
+    chosen = search.choose(experiment, wanted["profile"], wanted["dataset"])
     if chosen:
         click.echo(f"{experiment.name}: {_count(chosen, 'setting')} more to try")
     return chosen > 0

@@ -88,7 +88,6 @@ class Trained:
 
     @cached_property
     def curves(self) -> pd.DataFrame:
-        """See `Reading`."""
         return self.reading.curves
 
     def by_epoch(self, column: str) -> pd.DataFrame:

@@ -46,7 +46,7 @@ def prepare(
 
 
 def _train(experiment: Experiment, profile: str, dataset: str | None, seeds: int | None) -> None:
-    from dpstudy.lab import choosing
+    from dpstudy.lab import search
     from dpstudy.lab.trainer import train_with_bar
 
     more = True
@@ -54,7 +54,7 @@ def _train(experiment: Experiment, profile: str, dataset: str | None, seeds: int
         runs = experiment.runs(profile, dataset=dataset, seeds=seeds)
         train_with_bar(experiment, runs, profile)
         try:
-            more = choosing.choose(experiment, profile, dataset) > 0
+            more = search.choose(experiment, profile, dataset) > 0
         except UserError as error:
             print(error, file=sys.stderr)
             more = False

@@ -48,11 +48,9 @@ class SinceStart(Quantity):
     """The same at both ends of training: after its last epoch, and before its first step."""
 
     def of(self, first: Trained, second: Trained) -> tuple[pd.Series, pd.Series]:
-        """See `Quantity`."""
         return first.values(self.column), second.at_start(self.column)
 
     def names(self, first: Trained, second: Trained) -> tuple[str, str]:
-        """See `Quantity`."""
         return f"{first.label} after training", "before it"
 
 
@@ -61,7 +59,6 @@ class Growth(Quantity):
     """By how much it grows from before the first step to after the last epoch."""
 
     def of(self, first: Trained, second: Trained) -> tuple[pd.Series, pd.Series]:
-        """See `Quantity`."""
         return tuple(
             side.values(self.column) - side.at_start(self.column) for side in (first, second)
         )
@@ -75,7 +72,6 @@ class EpochsToItsEnd(Quantity):
     """
 
     def of(self, first: Trained, second: Trained) -> tuple[pd.Series, pd.Series]:
-        """See `Quantity`."""
         level = first.values(self.column).median()
         return first.epochs_to(self.column, level), second.epochs_to(self.column, level)
 
@@ -91,7 +87,6 @@ class AfterEpoch(Quantity):
     epoch: int = 1
 
     def of(self, first: Trained, second: Trained) -> tuple[pd.Series, pd.Series]:
-        """See `Quantity`."""
         return tuple(side.by_epoch(self.column).loc[self.epoch] for side in (first, second))
 
 
@@ -100,7 +95,6 @@ class MostInTraining(Quantity):
     """The largest of it after any epoch."""
 
     def of(self, first: Trained, second: Trained) -> tuple[pd.Series, pd.Series]:
-        """See `Quantity`."""
         return tuple(side.by_epoch(self.column).loc[1:].max() for side in (first, second))
 
 
@@ -109,11 +103,9 @@ class FirstToLastEpoch(Quantity):
     """The same in the first epoch, and in the last."""
 
     def of(self, first: Trained, second: Trained) -> tuple[pd.Series, pd.Series]:
-        """See `Quantity`."""
         return first.by_epoch(self.column).loc[1], second.values(self.column)
 
     def names(self, first: Trained, second: Trained) -> tuple[str, str]:
-        """See `Quantity`."""
         return f"{first.label} in the first epoch", "in the last"
 
 
@@ -128,7 +120,6 @@ class ChangeByEpoch(Quantity):
     epochs: int = 20
 
     def of(self, first: Trained, second: Trained) -> tuple[pd.Series, pd.Series]:
-        """See `Quantity`."""
         return tuple(
             side.by_epoch(self.column).diff().abs().tail(self.epochs).mean()
             for side in (first, second)
@@ -148,12 +139,10 @@ class LateGrowth(Quantity):
     before: int = 20
 
     def of(self, first: Trained, second: Trained) -> tuple[pd.Series, pd.Series]:
-        """See `Quantity`."""
         late, early = first.by_epoch(self.column), second.by_epoch(self.column)[: -self.before]
         return late.tail(self.epochs).mean(), early.tail(self.epochs).mean()
 
     def names(self, first: Trained, second: Trained) -> tuple[str, str]:
-        """See `Quantity`."""
         return f"{first.label} in its last {self.epochs} epochs", f"{self.before} epochs earlier"
 
 
@@ -190,12 +179,10 @@ class GainWithinEpsilon(WithinEpsilon):
     """What the first gains over the second, seed by seed: within an epsilon, and at the end."""
 
     def of(self, first: Trained, second: Trained) -> tuple[pd.Series, pd.Series]:
-        """See `WithinEpsilon`."""
         early, other = super().of(first, second)
         return early - other, first.values(self.column) - second.values(self.column)
 
     def names(self, first: Trained, second: Trained) -> tuple[str, str]:
-        """See `Quantity`."""
         return f"{first.label} over {second.label} at ε < {self.epsilon:g}", "at the end"
 
 
@@ -204,7 +191,6 @@ class SpreadOfNorms(AfterEpoch):
     """The standard deviation over examples of a norm that is stored as a histogram."""
 
     def of(self, first: Trained, second: Trained) -> tuple[pd.Series, pd.Series]:
-        """See `Quantity`."""
         return tuple(
             pd.Series(
                 {seed: _spread(of) for seed, of in side.arrays(self.column, self.epoch).items()}
@@ -225,7 +211,6 @@ class MeanOfLayers(Quantity):
     """The mean over hidden layers of a norm that is measured layer by layer."""
 
     def of(self, first: Trained, second: Trained) -> tuple[pd.Series, pd.Series]:
-        """See `Quantity`."""
         return tuple(
             pd.Series({seed: norms.mean() for seed, norms in side.arrays(self.column).items()})
             for side in (first, second)
@@ -245,7 +230,6 @@ class ClassAccuracy(Quantity):
     epoch: int = 1
 
     def of(self, first: Trained, second: Trained) -> tuple[pd.Series, pd.Series]:
-        """See `Quantity`."""
         return tuple(self._of(side) for side in (first, second))
 
     def _of(self, side: Trained) -> pd.Series:

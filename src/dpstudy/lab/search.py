@@ -5,18 +5,114 @@ best of many owes part of its lead to the seed that it was chosen by. Each choic
 record, so that a search goes on where it was. A label of a group that is no variant is that of a
 setting that was proposed in view of earlier results: it is found through its stored choice. So are
 learning rates beyond those of a group, where the best has the smallest of them or the largest.
+
+Choosing needs no accounting, so that a bare GPU node goes on by itself.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
-from dpstudy.lab import choices, records
-from dpstudy.lab.choices import Choice, Kept
+from dpstudy.lab import records, store
 from dpstudy.lab.experiment import Experiment
-from dpstudy.lab.store import DamagedError
-from dpstudy.parts.run import Run
+from dpstudy.lab.store import CHANCE, DamagedError, Result, StoreError
+from dpstudy.parts.part import SpecError
+from dpstudy.parts.run import Run, vary
+
+KIND = "searches"
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What a search chose to run.
+
+    Attributes:
+        run: at seed 0.
+        by: what chose it, in words.
+        point: of the unit cube, if it was proposed.
+    """
+
+    run: Run
+    by: str
+    point: tuple[float, ...] | None = None
+
+
+@dataclass(frozen=True)
+class Kept:
+    """A choice with its place.
+
+    Attributes:
+        experiment: the name of the search.
+        dataset: the dataset it was chosen for.
+        label: the variant's.
+        choice: what was chosen.
+    """
+
+    experiment: str
+    dataset: str
+    label: str
+    choice: Choice
+
+    @property
+    def name(self) -> str:
+        """The record's file name."""
+        slug = re.sub(r"[^\w.]+", "-", self.label, flags=re.ASCII).strip("-")
+        return f"{self.experiment}-{self.dataset}-{slug}.json"
+
+
+def write_choice(folder: Path, kept: Kept) -> None:
+    """Store a choice in a folder of such records.
+
+    Raises:
+        StoreError: it could not be written.
+    """
+    choice = kept.choice
+    content = {
+        "experiment": kept.experiment,
+        "dataset": kept.dataset,
+        "label": kept.label,
+        "run": choice.run.to_dict(),
+        "by": choice.by,
+        "point": choice.point and list(choice.point),
+    }
+    records.write(folder / kept.name, KIND, content)
+
+
+def read_choice(path: Path) -> Kept:
+    """Read a stored choice.
+
+    Raises:
+        DamagedError: the file is cut short, altered, foreign, or named for another choice.
+    """
+    content = records.read(path, KIND)
+    try:
+        point = content["point"] and tuple(map(float, content["point"]))
+        choice = Choice(Run.from_dict(content["run"]), content["by"], point)
+        kept = Kept(content["experiment"], content["dataset"], content["label"], choice)
+        name = kept.name
+    except KeyError as error:
+        raise DamagedError(path, f"a choice without {error.args[0]!r}") from error
+    except (SpecError, TypeError, ValueError, AttributeError) as error:
+        raise DamagedError(path, f"not a choice of this version: {error}") from error
+    if path.name != name:
+        raise DamagedError(path, f"holds the choice of {name}, which its name does not say")
+    return kept
+
+
+def read_choices(folder: Path, search: str = "") -> tuple[list[Kept], list[DamagedError]]:
+    """Return the choices in a folder, and what is wrong with the other files.
+
+    Args:
+        folder: of such records.
+        search: the name of one, to read no more than its own; by default all.
+    """
+    start = f"{search}-" if search else ""
+    paths = (path for path in store.stored_files(folder) if path.name.startswith(start))
+    kept, errors = store.read_each(paths, read_choice)
+    return list(kept.values()), errors
 
 
 @dataclass(frozen=True)
@@ -113,12 +209,12 @@ class Search(Experiment):
 
     def chosen(self) -> dict[tuple[str, str], Choice]:
         """Return the stored choices by dataset and label."""
-        kept, _ = choices.read_all(records.folder(choices.KIND), self.name)
+        kept, _ = read_choices(records.folder(KIND), self.name)
         return {(one.dataset, one.label): one.choice for one in kept if one.experiment == self.name}
 
     def damaged_choices(self) -> list[DamagedError]:
         """Return what is wrong with stored choices that cannot be read."""
-        return choices.read_all(records.folder(choices.KIND), self.name)[1]
+        return read_choices(records.folder(KIND), self.name)[1]
 
     def keep(self, dataset: str, label: str, choice: Choice) -> None:
         """Store a choice.
@@ -126,4 +222,79 @@ class Search(Experiment):
         Raises:
             StoreError: it could not be written.
         """
-        choices.write(records.folder(choices.KIND), Kept(self.name, dataset, label, choice))
+        write_choice(records.folder(KIND), Kept(self.name, dataset, label, choice))
+
+
+# Rates beyond a group's own, in case accuracy never stops to rise.
+_MOST_BEYOND = 6
+
+
+def choose(search: Experiment, profile: str = "full", dataset: str | None = None) -> int:
+    """Choose what a search trains next, and store it; return how many.
+
+    Of each group the best; or, where the search goes beyond, a further learning rate.
+
+    0 if nothing is to be chosen now: it waits for results, or it is at its end. Nor does an
+    experiment that is no search choose, or any in the smoke profile.
+
+    Raises:
+        StoreError: an earlier choice is damaged, or one could not be stored.
+    """
+    if not isinstance(search, Search) or profile != "full":
+        return 0
+    for error in search.damaged_choices():
+        raise StoreError(f"{error}; to choose again, remove this file first")
+    count = 0
+    for name in search.datasets if dataset is None else (dataset,):
+        known = accuracies(search, name)
+        count += sum(_choose(search, name, best, known) for best in search.groups)
+    return count
+
+
+def _choose(search: Search, dataset: str, best: str, at_seed_0: Mapping[str, float]) -> int:
+    """Choose the best of one group, once all of its labels are tried, or a rate beyond them."""
+    if (dataset, best) in search.chosen():
+        return 0
+    labels = search.tried(dataset, best)
+    tried = {label: at_seed_0[label] for label in labels if label in at_seed_0}
+    if len(tried) < len(labels):
+        return 0
+    winner = max(tried, key=lambda label: tried[label])
+    known = dict(search.labelled(dataset=dataset, seeds=1))
+    rate = _rate_beyond([known[label] for label in labels], known[winner], search.beyond)
+    last = len(labels) >= len(search.groups[best]) + _MOST_BEYOND
+    if rate is None or last:
+        edge = "" if rate is None else ", at the edge of all that were tried"
+        which = "held-out" if known[winner].dataset.held_out else "test"
+        by = f"the highest {which} accuracy of {len(tried)} at seed 0: {winner}{edge}"
+        search.keep(dataset, best, Choice(known[winner], by))
+    else:
+        label, run = further_rate(best, f"{rate:.3g}"), vary(known[winner], learning_rate=rate)
+        search.keep(dataset, label, Choice(run, f"the best of {len(tried)} is at the edge"))
+    return 1
+
+
+def _rate_beyond(runs: Sequence[Run], winner: Run, factor: float) -> float | None:
+    """Return the next learning rate where the winner's is the outermost; None where it is not."""
+    rates = [run.optimizer.learning_rate for run in runs]
+    own = winner.optimizer.learning_rate
+    if not factor or min(rates) < own < max(rates):
+        return None
+    return own * factor if own == max(rates) else own / factor
+
+
+def accuracies(search: Search, dataset: str) -> dict[str, float]:
+    """Return the accuracy at seed 0 of what is stored, by label: test, or held-out where asked.
+
+    A run that was given up counts as 0: it was far behind, and what went on may have diverged.
+    """
+    labelled = search.labelled(dataset=dataset, seeds=1)
+    tried = {label: run.identity for label, run in labelled if run.seed == 0}
+    found, _ = store.read_all(store.runs_folder(), list(tried.values()))
+    return {label: _accuracy(found[name]) for label, name in tried.items() if name in found}
+
+
+def _accuracy(result: Result) -> float:
+    if result.stopped is not None:
+        return 0.0
+    return CHANCE if result.diverged_at is not None else result.curve["test_accuracy"][-1]

@@ -17,14 +17,17 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
 from dpstudy.errors import UserError
-from dpstudy.lab import choices, store
+from dpstudy.lab import search, store
 from dpstudy.lab.store import DamagedError, StoreError
 from dpstudy.parts.data.files import read_at_most
 
 # What goes along, and what reads and writes it. Of records choices alone: without them another
 # machine would choose again. Benchmarks are of the machine that ran them, propositions are searched
 # again in minutes.
-PACKED = {"runs": store, choices.KIND: choices}
+PACKED = {
+    "runs": (store.read, store.write),
+    search.KIND: (search.read_choice, search.write_choice),
+}
 # Relative, one folder deep, nothing hidden, nothing that leaves the folder.
 _PLACE = re.compile(rf"({'|'.join(PACKED)})/\w[\w.-]*\.json", re.ASCII)
 # What hostile bytes make of gzip and tarfile.
@@ -71,7 +74,7 @@ def export(folder: Path, archive: Path) -> Exported:
     with tarfile.open(fileobj=packed, mode="w") as tar:
         for path in files:
             try:
-                PACKED[path.parent.name].read(path)
+                PACKED[path.parent.name][0](path)
             except DamagedError as error:
                 # Elsewhere it would be refused, and by then what could train it again may be gone.
                 done.damaged.append(error)
@@ -122,14 +125,14 @@ def _add(given: Path, place: Path) -> bool:
         DamagedError: it is not intact, or what is stored is not, or is another.
         UserError: no epsilon can be stated for it.
     """
-    form = PACKED[given.parent.name]
-    new = form.read(given)
+    (read, write), run = PACKED[given.parent.name], given.parent.name == "runs"
+    new = read(given)
     if not place.exists():
-        form.write(place.parent, store.completed(new) if form is store else new)
+        write(place.parent, store.completed(new) if run else new)
         return True
-    old = form.read(place)
+    old = read(place)
     # Trained on another day it is the same; chosen otherwise it is not.
-    trained = form is store and (old.curve, old.diverged_at) == (new.curve, new.diverged_at)
+    trained = run and (old.curve, old.diverged_at) == (new.curve, new.diverged_at)
     if old != new and not trained:
         raise DamagedError(place, "is kept, though the archive holds another under its name")
     return False

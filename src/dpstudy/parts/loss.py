@@ -45,7 +45,6 @@ class CrossEntropy(Loss):
         labels: Int[Array, "batch"],
         epoch: Float[Array, ""],
     ) -> Float[Array, "batch"]:
-        """See `Loss`."""
         del hidden, epoch
         log_probabilities = jax.nn.log_softmax(logits)
         return -jnp.take_along_axis(log_probabilities, labels[:, None], axis=1)[:, 0]

@@ -75,7 +75,6 @@ class Norms(Measure):
     """
 
     def __call__(self, moment: Moment) -> dict[str, Float[Array, ""]]:
-        """See `Measure`."""
         network, params = moment.network, moment.params
         graph, first = network.graph(), network.activation.of_layer(0)
 
@@ -100,7 +99,6 @@ class BoundedNorms(Measure):
     """
 
     def __call__(self, moment: Moment) -> dict[str, Array]:
-        """See `Measure`."""
         graph, bounded = moment.network.graph(), moment.mechanism.sum
 
         def of_one(one: Examples) -> Float[Array, ""]:

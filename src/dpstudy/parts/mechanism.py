@@ -167,7 +167,6 @@ class Bounded(Mechanism):
     noise_multiplier: float
 
     def check(self) -> None:
-        """See `Part`."""
         positive(self, "noise_multiplier", "clip_norm")
 
     @property
@@ -177,11 +176,9 @@ class Bounded(Mechanism):
 
     @property
     def noise_over_sensitivity(self) -> Scalar:
-        """See `Mechanism`."""
         return self.noise_multiplier
 
     def noise(self, params: nnx.State) -> nnx.State:
-        """See `Mechanism`."""
         deviation = self.noise_multiplier * self.sensitivity
         return jax.tree.map(lambda _: deviation, params)
 
@@ -194,7 +191,6 @@ class ByNorm(Bounded):
         raise NotImplementedError
 
     def sum(self, batch: Microbatch, mask: Float[Array, "batch"]) -> tuple[nnx.State, Seen]:
-        """See `Mechanism`."""
         each, gradients = batch.gradients()
         norms = gradients.norms()
         total = gradients.weighted_sum(
@@ -216,7 +212,6 @@ class FlatClipping(ByNorm):
     noise_multiplier: float = 1.23
 
     def coefficients(self, norms: Float[Array, "batch"]) -> Float[Array, "batch"]:
-        """See `ByNorm`."""
         return clip_coefficients(norms, self.clip_norm)
 
 
@@ -235,11 +230,9 @@ class AutomaticClipping(ByNorm):
     stability: float = 0.01
 
     def check(self) -> None:
-        """See `Part`."""
         positive(self, "noise_multiplier", "clip_norm", "stability")
 
     def coefficients(self, norms: Float[Array, "batch"]) -> Float[Array, "batch"]:
-        """See `ByNorm`."""
         return self.clip_norm / (norms + self.stability)
 
 
@@ -249,7 +242,6 @@ class NoPrivacy(Mechanism):
 
     @property
     def noise_over_sensitivity(self) -> None:
-        """See `Mechanism`."""
         return None
 
     def sum(self, batch: Microbatch, mask: Float[Array, "batch"]) -> tuple[nnx.State, Seen]:
@@ -263,7 +255,6 @@ class NoPrivacy(Mechanism):
         return total, Seen.of_losses(mask, each)
 
     def noise(self, params: nnx.State) -> None:
-        """See `Mechanism`."""
         del params
 
 

@@ -34,13 +34,11 @@ class Sgd(Optimizer):
     momentum: float = 0.9
 
     def check(self) -> None:
-        """See `Part`."""
         positive(self, "learning_rate")
         if not 0 <= self.momentum < 1:
             raise SpecError(f"momentum must be in [0, 1), got {self.momentum}")
 
     def transformation(self) -> optax.GradientTransformation:
-        """See `Optimizer`."""
         return optax.sgd(self.learning_rate, momentum=self.momentum)
 
 
@@ -58,12 +56,10 @@ class SgdWithDecay(Sgd):
     decay: float = 0.001
 
     def check(self) -> None:
-        """See `Part`."""
         super().check()
         positive(self, "decay")
 
     def transformation(self) -> optax.GradientTransformation:
-        """See `Optimizer`."""
         decay = optax.add_decayed_weights(2 * self.decay, mask=_kernels)
         return optax.chain(decay, super().transformation())
 
@@ -83,9 +79,7 @@ class Adam(Optimizer):
     learning_rate: float = 0.001
 
     def check(self) -> None:
-        """See `Part`."""
         positive(self, "learning_rate")
 
     def transformation(self) -> optax.GradientTransformation:
-        """See `Optimizer`."""
         return optax.adam(self.learning_rate)

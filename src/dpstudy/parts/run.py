@@ -70,7 +70,6 @@ class Run(Part):
     delta: float = dataclasses.field(default=1e-5, metadata={"static": True})
 
     def check(self) -> None:
-        """See `Part`."""
         if self.network.image_shape != self.dataset.image_shape:
             raise SpecError(
                 f"network {self.network.kind!r} does not take the {self.dataset.kind} of "

@@ -54,7 +54,6 @@ class Sampling(Part):
     batch: int
 
     def check(self) -> None:
-        """See `Part`."""
         at_least(self, 1, "batch")
 
     def steps_per_epoch(self, examples: int) -> int:
@@ -95,7 +94,6 @@ class Poisson(Sampling):
     def draw(
         self, key: Array, examples: int, order: Int[Array, "examples"] | None, step: Int[Array, ""]
     ) -> Draw:
-        """See `Sampling`."""
         del order
         return poisson(jax.random.fold_in(key, step), examples, self.batch)
 
@@ -115,13 +113,11 @@ class Shuffled(Sampling):
         return examples // self.batch
 
     def order(self, key: Array, examples: int, epoch: Int[Array, ""]) -> Int[Array, "examples"]:
-        """See `Sampling`."""
         return jax.random.permutation(jax.random.fold_in(key, epoch), examples)
 
     def draw(
         self, key: Array, examples: int, order: Int[Array, "examples"] | None, step: Int[Array, ""]
     ) -> Draw:
-        """See `Sampling`."""
         del key
         return shuffled(order, self.batch, step % self.steps_per_epoch(examples))
 

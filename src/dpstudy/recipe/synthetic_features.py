@@ -40,7 +40,6 @@ class SyntheticFeatures(Whitened):
     deslanted: bool = False
 
     def check(self) -> None:
-        """See `Part`."""
         at_least(self, 1, "small", "large")
         if max(self.small, self.large) > patch_features.PATCHES // 10:
             raise SpecError(
@@ -54,11 +53,9 @@ class SyntheticFeatures(Whitened):
 
     @property
     def features(self) -> int:
-        """See `Whitened`."""
         return 2 * sum(grid**2 for grid in self.grids) * (self.small + self.large)
 
     def filters(self, pixels: Pixels) -> Filters:
-        """See `Whitened`."""
         draw = np.random.default_rng(self.drawn)
         return tuple(
             patch_features.choose_filters(pixels, side, count, draw)
@@ -66,7 +63,6 @@ class SyntheticFeatures(Whitened):
         )
 
     def features_of(self, filters: Filters, pixels: Pixels) -> Float[Array, "n features"]:
-        """See `Whitened`."""
         return patch_features.features(
             pixels,
             filters,

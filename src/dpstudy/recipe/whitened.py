@@ -82,7 +82,6 @@ class Whitened(Data):
         raise NotImplementedError
 
     def check(self) -> None:
-        """See `Part`."""
         choose("dataset", self.name, DATASETS)
         choose("scenes", self.scenes, (*SCENES, OWN))
         at_least(self, 1, "synthetic", "components")
@@ -105,12 +104,10 @@ class Whitened(Data):
 
     @property
     def leaks(self) -> bool:
-        """See `Data`."""
         return self.scenes == OWN
 
     @property
     def release_noise(self) -> float | None:
-        """See `Data`."""
         return self.released or None
 
     @property
@@ -120,7 +117,6 @@ class Whitened(Data):
 
     @property
     def image_shape(self) -> tuple[int, ...]:
-        """See `Data`."""
         return (self.components,)
 
     def at_seed(self, seed: int) -> Whitened:
@@ -170,7 +166,6 @@ class Whitened(Data):
         return hold_out(replace(whole, train_images=train, test_images=test), self.held_out)
 
     def prepare(self, stored: Float16[Array, "batch n"]) -> Float[Array, "batch n"]:
-        """See `Data`."""
         return stored.astype(jnp.float32)
 
     def basis(self) -> Basis:

@@ -29,7 +29,6 @@ class WhitenedScattering(Whitened):
 
     @property
     def features(self) -> int:
-        """See `Whitened`."""
         return prod(scattering_features.shape_of(IMAGE_SHAPE[self.name]))
 
     def features_of(self, filters: Filters, pixels: Pixels) -> Float[Array, "n features"]:

@@ -88,7 +88,6 @@ class BackpropagationClipping(_Clips):
     shares: tuple[float, ...] = ()
 
     def check(self) -> None:
-        """See `Part`."""
         positive(self, "input_bound", "upstream_bound", "noise_multiplier", "claimed_factor")
         choose("claimed_accountant", self.claimed_accountant, ("", *CLAIMED_ACCOUNTANTS))
         if self.shares and (min(self.shares) <= 0 or abs(sum(self.shares) - 1) > 1e-6):
@@ -96,12 +95,10 @@ class BackpropagationClipping(_Clips):
 
     @property
     def noise_over_sensitivity(self) -> Scalar:
-        """See `Mechanism`."""
         return self.noise_multiplier
 
     @property
     def claimed_noise_over_sensitivity(self) -> Scalar:
-        """See `Mechanism`."""
         return self.noise_multiplier * self.claimed_factor
 
     def noise(self, params: nnx.State) -> nnx.State:
@@ -127,14 +124,11 @@ class ClippedWithoutNoise(_Clips):
     upstream_bound: float = 1.0
 
     def check(self) -> None:
-        """See `Part`."""
         positive(self, "input_bound", "upstream_bound")
 
     @property
     def noise_over_sensitivity(self) -> None:
-        """See `Mechanism`."""
         return None
 
     def noise(self, params: nnx.State) -> None:
-        """See `Mechanism`."""
         del params

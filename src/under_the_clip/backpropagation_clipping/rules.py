@@ -38,7 +38,6 @@ class Accounted(Rule):
 
     @property
     def numbers(self) -> tuple[Number, ...]:
-        """See `Rule`."""
         return (self.published,)
 
     def judge(self, evidence: Evidence, dataset: str) -> Outcome:

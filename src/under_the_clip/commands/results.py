@@ -29,7 +29,7 @@ def results() -> None:
 @results.command("verify")
 def verify_results() -> None:
     """Check every stored result; name each that is damaged, foreign or edited by hand."""
-    from dpstudy.lab import choices, records, store
+    from dpstudy.lab import records, search, store
 
     folder = store.results_folder()
     if not folder.is_dir():
@@ -41,8 +41,8 @@ def verify_results() -> None:
         errors += damaged
     for kind in records.KINDS:
         place = records.folder(kind)
-        chosen = kind == choices.KIND
-        kept, damaged = choices.read_all(place) if chosen else records.read_all(place, kind)
+        chosen = kind == search.KIND
+        kept, damaged = search.read_choices(place) if chosen else records.read_all(place, kind)
         good += len(kept)
         errors += damaged
     for error in errors:

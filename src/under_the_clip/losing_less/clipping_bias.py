@@ -32,12 +32,10 @@ class ClippingBias(Measure):
     """
 
     def check_mechanism(self, mechanism: Mechanism) -> None:
-        """See `Measure`."""
         if not isinstance(mechanism, ByNorm):
             raise SpecError(f"{self.kind!r} is of clips by norm, got {mechanism.kind!r}")
 
     def __call__(self, moment: Moment) -> dict[str, Array]:
-        """See `Measure`."""
         graph = moment.network.graph()
 
         def of_chunk(chunk: Examples) -> tuple[Array, nnx.State, nnx.State]:

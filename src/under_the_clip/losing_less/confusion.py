@@ -22,7 +22,6 @@ class Confusion(Measure):
     """`counts`: training examples by their class, a row each, and by what they are taken for."""
 
     def __call__(self, moment: Moment) -> dict[str, Int[Array, "classes classes"]]:
-        """See `Measure`."""
         module = nnx.merge(moment.network.graph(), moment.params)
 
         def of_chunk(chunk: Examples) -> Array:

@@ -25,7 +25,6 @@ class LayerNorms(Measure):
     """
 
     def __call__(self, moment: Moment) -> dict[str, Float[Array, "..."]]:
-        """See `Measure`."""
         module = nnx.merge(moment.network.graph(), moment.params)
 
         def of_chunk(chunk: Examples) -> tuple[Array, list[Array]]:

@@ -67,7 +67,6 @@ class SquaredError(Loss):
     """Eq. 7 alone (Figure 11)."""
 
     def __call__(self, logits: Logits, hidden: Hidden, labels: Labels, epoch: Array) -> Losses:
-        """See `Loss`."""
         return squared_error(logits, labels)
 
 
@@ -76,7 +75,6 @@ class AbsoluteError(Loss):
     """The sum of absolute errors of the logits (Eq. 13)."""
 
     def __call__(self, logits: Logits, hidden: Hidden, labels: Labels, epoch: Array) -> Losses:
-        """See `Loss`."""
         return jnp.sum(jnp.abs(_errors(logits, labels)), axis=1)
 
 
@@ -91,11 +89,9 @@ class Huber(Loss):
     bound: float = 1.0
 
     def check(self) -> None:
-        """See `Part`."""
         positive(self, "bound")
 
     def __call__(self, logits: Logits, hidden: Hidden, labels: Labels, epoch: Array) -> Losses:
-        """See `Loss`."""
         error = jnp.abs(_errors(logits, labels))
         small, large = 0.5 * error**2 / self.bound, error - 0.5 * self.bound
         return jnp.sum(jnp.where(error < self.bound, small, large), axis=1)
@@ -112,11 +108,9 @@ class Focal(Loss):
     focusing: float = 5.0
 
     def check(self) -> None:
-        """See `Part`."""
         at_least(self, 0, "focusing")
 
     def __call__(self, logits: Logits, hidden: Hidden, labels: Labels, epoch: Array) -> Losses:
-        """See `Loss`."""
         return focal(logits, labels, self.focusing)
 
 
@@ -141,12 +135,10 @@ class Composite(Focal):
     squared: bool = True
 
     def check(self) -> None:
-        """See `Part`."""
         super().check()
         positive(self, "divisor")
 
     def __call__(self, logits: Logits, hidden: Hidden, labels: Labels, epoch: Array) -> Losses:
-        """See `Loss`."""
         alpha = jax.nn.sigmoid(jnp.maximum(epoch - 1, 0.0) - self.turning_epoch)
         early = squared_error(logits, labels)
         if self.penalised:

@@ -35,11 +35,9 @@ class Smoothness(Measure):
     steps: int = 12
 
     def check(self) -> None:
-        """See `Part`."""
         positive(self, "examples", "steps")
 
     def __call__(self, moment: Moment) -> dict[str, Float[Array, ""]]:
-        """See `Measure`."""
         graph, seen = (
             moment.network.graph(),
             jax.tree.map(lambda x: x[: self.examples], moment.train),

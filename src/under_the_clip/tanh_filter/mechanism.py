@@ -62,7 +62,6 @@ class TanhFilter(_Filter):
     parameters: int = static(26_010)
 
     def check(self) -> None:
-        """See `Part`."""
         positive(self, "output_range", "active_range", "noise_std", "parameters")
 
     @property
@@ -72,7 +71,6 @@ class TanhFilter(_Filter):
 
     @property
     def noise_over_sensitivity(self) -> Scalar:
-        """See `Mechanism`."""
         return self.noise_std / self.sensitivity
 
     @property
@@ -82,15 +80,12 @@ class TanhFilter(_Filter):
 
     @property
     def claimed_accountant(self) -> str:
-        """See `Mechanism`."""
         return "rdp-2019"
 
     def coefficients(self, norms: Float[Array, "batch"]) -> Float[Array, "batch"]:
-        """See `_Filter`."""
         return jnp.full_like(norms, self.output_range)
 
     def noise(self, params: nnx.State) -> nnx.State:
-        """See `Mechanism`."""
         numbers = sum(leaf.size for leaf in jax.tree.leaves(params))
         if numbers != self.parameters:
             raise SpecError(
@@ -114,11 +109,9 @@ class FilteredThenClipped(_Filter, Bounded):
     noise_multiplier: float = 1.23
 
     def check(self) -> None:
-        """See `Part`."""
         positive(self, "active_range", "clip_norm", "noise_multiplier")
 
     def coefficients(self, norms: Float[Array, "batch"]) -> Float[Array, "batch"]:
-        """See `_Filter`."""
         return clip_coefficients(norms, self.clip_norm)
 
 
@@ -139,9 +132,7 @@ class FilteredToNorm(_Filter, Bounded):
     stability: float = 0.01
 
     def check(self) -> None:
-        """See `Part`."""
         positive(self, "active_range", "clip_norm", "noise_multiplier", "stability")
 
     def coefficients(self, norms: Float[Array, "batch"]) -> Float[Array, "batch"]:
-        """See `_Filter`."""
         return self.clip_norm / (norms + self.stability)

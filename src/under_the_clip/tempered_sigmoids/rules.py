@@ -81,16 +81,13 @@ class Cluster(Rule):
 
     @property
     def numbers(self) -> tuple[Number, ...]:
-        """See `Rule`."""
         return (*self.published, self.share)
 
     @property
     def stated(self) -> str:
-        """See `Rule`."""
         return _shown([number.value for number in self.published])
 
     def decide(self, *sides: Sequence[Trained]) -> Outcome:
-        """See `Rule`."""
         [sweep] = sides
         count = math.ceil(self.share.value * len(sweep))
         if count < 2:
@@ -139,16 +136,13 @@ class Share(Rule):
 
     @property
     def numbers(self) -> tuple[Number, ...]:
-        """See `Rule`."""
         return (self.published,)
 
     @property
     def stated(self) -> str:
-        """See `Rule`."""
         return f"{self.published.value:.0%} or more"
 
     def decide(self, *sides: Sequence[Trained]) -> Outcome:
-        """See `Rule`."""
         sweep, base = sides[0], best(sides[1])
         height = next_seed(base.values(ACCURACY.column))
         count = sum(_median(variant) > height for variant in sweep)
@@ -184,7 +178,6 @@ class Ranks(Rule):
     )
 
     def decide(self, *sides: Sequence[Trained]) -> Outcome:
-        """See `Rule`."""
         sweep = [variant for variant in sides[0] if not variant.finals.diverged.any()]
         if len(sweep) < 3:
             raise UndecidedError(f"{len(sweep)} variants have no order to speak of")
@@ -222,11 +215,9 @@ class BestRate(Rule):
 
     @property
     def numbers(self) -> tuple[Number, ...]:
-        """See `Rule`."""
         return (self.published,)
 
     def decide(self, *sides: Sequence[Trained]) -> Outcome:
-        """See `Rule`."""
         [search] = sides
         chosen, accuracies = best(search), [_median(variant) for variant in search]
         ours = float(setting(chosen.run, "learning_rate"))
@@ -265,16 +256,13 @@ class RatesApart(Rule):
 
     @property
     def numbers(self) -> tuple[Number, ...]:
-        """See `Rule`."""
         return self.published
 
     @property
     def stated(self) -> str:
-        """See `Rule`."""
         return f"{self.published[0].value / self.published[1].value:.2g} times"
 
     def decide(self, *sides: Sequence[Trained]) -> Outcome:
-        """See `Rule`."""
         chosen = [best(side) for side in sides]
         first, second = (float(setting(variant.run, "learning_rate")) for variant in chosen)
         return Outcome(

@@ -62,7 +62,6 @@ class Difference(Rule):
     partial: ClassVar[str] = "Not above, not below, or alike: within twice the tolerance."
 
     def decide(self, *sides: Sequence[Trained]) -> Outcome:
-        """See `Rule`."""
         one, other = best(sides[0], self.quantity), best(sides[1], self.quantity)
         first, second = self.quantity.of(one, other)
         names = self.quantity.names(one, other)
@@ -132,12 +131,10 @@ class Gain(Rule):
 
     @property
     def numbers(self) -> tuple[Number, ...]:
-        """See `Rule`."""
         return self.published
 
     @property
     def stated(self) -> str:
-        """See `Rule`."""
         digits = max(number.decimals for number in self.published) - 2
         return wording.points(self._gain, max(1, digits))
 
@@ -146,7 +143,6 @@ class Gain(Rule):
         return self.published[0].value - self.published[1].value
 
     def decide(self, *sides: Sequence[Trained]) -> Outcome:
-        """See `Rule`."""
         better, worse = best(sides[0]), best(sides[1])
         for trained in (better, worse) if self.epsilon is not None else ():
             if trained.run.private:
@@ -189,7 +185,6 @@ class Throughout(Rule):
     )
 
     def decide(self, *sides: Sequence[Trained]) -> Outcome:
-        """See `Rule`."""
         one, other = best(sides[0]), best(sides[1])
         first, second = (trained.by_epoch(ACCURACY.column) for trained in (one, other))
         verdicts = [

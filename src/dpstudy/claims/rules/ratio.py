@@ -55,12 +55,10 @@ class Ratio(Rule):
 
     @property
     def numbers(self) -> tuple[Number, ...]:
-        """See `Rule`."""
         return self.published
 
     @property
     def stated(self) -> str:
-        """See `Rule`."""
         return f"{self._factor:.2g} times" if self.published else ""
 
     @property
@@ -69,7 +67,6 @@ class Ratio(Rule):
         return first.value / second[0].value if second else first.value
 
     def decide(self, *sides: Sequence[Trained]) -> Outcome:
-        """See `Rule`."""
         one, other = best(sides[0], self.quantity), best(sides[1], self.quantity)
         first, second = self.quantity.of(one, other)
         ratio = Estimate.ratio(first, second)

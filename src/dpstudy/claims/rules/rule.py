@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, fields, replace
 from datetime import datetime
-from typing import ClassVar
+from typing import ClassVar, TypeVar
 
 from dpstudy.lab.evidence import Evidence, Runs, Side, Trained
 from dpstudy.lab.published import Number
@@ -93,11 +93,9 @@ class Untested(Rule):
 
     @property
     def numbers(self) -> tuple[Number, ...]:
-        """See `Rule`."""
         return self.published
 
     def judge(self, evidence: Evidence, dataset: str) -> Outcome:
-        """See `Rule`."""
         return Outcome(Verdict.NOT_TESTED, f"Not tested: {self.reason}.")
 
 
@@ -118,17 +116,14 @@ class Unsupported(Rule):
 
     @property
     def sides(self) -> tuple[Runs, ...]:
-        """See `Rule`."""
         return self.rule.sides
 
     @property
     def numbers(self) -> tuple[Number, ...]:
-        """See `Rule`."""
         return self.rule.numbers
 
     @property
     def stated(self) -> str:
-        """See `Rule`."""
         return self.rule.stated
 
     def judge(self, evidence: Evidence, dataset: str) -> Outcome:
@@ -149,3 +144,34 @@ def _lack(lacking: list[Side]) -> str:
     needed = sum(side.needed for side in lacking)
     count = [f"{sum(side.found for side in lacking)} of {needed} runs stored"] if needed else []
     return f"Not yet run: {'; '.join([*count, *dict.fromkeys(side.lacks for side in lacking)])}."
+
+
+About = TypeVar("About")
+# From a dataset to what a rule is about there: runs, or a published number.
+OnDataset = Callable[[str], About]
+
+
+def on(
+    datasets: Iterable[str], rule: Callable[..., Rule], *about: object, **options: object
+) -> dict[str, Rule]:
+    """Return by dataset a rule.
+
+    Args:
+        datasets: their names.
+        rule: its class.
+        about: what the class takes; functions, alone or in tuples, give it from the dataset.
+        **options: what the class takes by name, likewise.
+    """
+    return {
+        dataset: rule(
+            *(_there(dataset, one) for one in about),
+            **{name: _there(dataset, one) for name, one in options.items()},
+        )
+        for dataset in datasets
+    }
+
+
+def _there(dataset: str, about: object) -> object:
+    if isinstance(about, tuple):
+        return tuple(_there(dataset, one) for one in about)
+    return about(dataset) if callable(about) else about

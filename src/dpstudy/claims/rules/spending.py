@@ -47,12 +47,10 @@ class Spent(Rule):
 
     @property
     def about(self) -> str:
-        """See `Rule`."""
         return "epsilon"
 
     @property
     def numbers(self) -> tuple[Number, ...]:
-        """See `Rule`."""
         return (self.published,)
 
     def judge(self, evidence: Evidence, dataset: str) -> Outcome:
@@ -70,7 +68,6 @@ class Spent(Rule):
         )
 
     def decide(self, *sides: Sequence[Trained]) -> Outcome:
-        """See `Rule`."""
         trained = best(sides[0])
         proven, old = trained.epsilon(*_PROVEN), trained.epsilon(*_OF_ITS_TIME)
         if proven is None or old is None:

@@ -37,7 +37,6 @@ class Statement(Rule):
     )
 
     def judge(self, evidence: Evidence, dataset: str) -> Outcome:
-        """See `Rule`."""
         stored = evidence.statement(self.name)
         if stored is None:
             lacks = f"Not yet run: no outcome of the check {self.name} is stored."

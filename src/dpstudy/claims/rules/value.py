@@ -45,11 +45,9 @@ class Value(Rule):
 
     @property
     def numbers(self) -> tuple[Number, ...]:
-        """See `Rule`."""
         return (self.published,)
 
     def decide(self, *sides: Sequence[Trained]) -> Outcome:
-        """See `Rule`."""
         trained = best(sides[0], self.quantity)
         values, _ = self.quantity.of(trained, trained)
         allowed = tolerance(self.published.value)
@@ -101,11 +99,9 @@ class Largest(Rule):
 
     @property
     def numbers(self) -> tuple[Number, ...]:
-        """See `Rule`."""
         return (self.published,)
 
     def decide(self, *sides: Sequence[Trained]) -> Outcome:
-        """See `Rule`."""
         [[trained]] = sides
         values, _ = self.quantity.of(trained, trained)
         allowed = tolerance(self.published.value)

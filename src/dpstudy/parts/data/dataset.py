@@ -112,7 +112,6 @@ class Images(Data):
     held_out: int = 0
 
     def check(self) -> None:
-        """See `Part`."""
         choose("dataset", self.name, DATASETS)
         choose("normalization", self.normalization, NORMALIZATIONS)
         colours = len(NORMALIZATIONS[self.normalization][0])
@@ -126,15 +125,12 @@ class Images(Data):
 
     @property
     def image_shape(self) -> tuple[int, ...]:
-        """See `Data`."""
         return IMAGE_SHAPE[self.name]
 
     def load(self) -> images.Dataset:
-        """See `Data`."""
         return hold_out(images.load(self.name), self.held_out)
 
     def prepare(self, stored: UInt8[Array, "batch h w c"]) -> Float[Array, "batch h w c"]:
-        """See `Data`."""
         pixels = stored.astype(jnp.float32) / 255
         if not self.normalization:
             return pixels

@@ -45,7 +45,6 @@ class Scattering(Data):
     released: float = static(0.0)
 
     def check(self) -> None:
-        """See `Part`."""
         choose("dataset", self.name, DATASETS)
         if self.groups and (self.groups < 0 or COEFFICIENTS % self.groups):
             raise SpecError(
@@ -59,12 +58,10 @@ class Scattering(Data):
 
     @property
     def image_shape(self) -> tuple[int, ...]:
-        """See `Data`."""
         return scattering_features.shape_of(IMAGE_SHAPE[self.name])
 
     @property
     def release_noise(self) -> float | None:
-        """See `Data`."""
         return self.released / math.sqrt(2) if self.released else None
 
     @property
@@ -94,7 +91,6 @@ class Scattering(Data):
         return replace(data, train_images=train, test_images=test)
 
     def prepare(self, stored: Float16[Array, "batch h w c"]) -> Float[Array, "batch h w c"]:
-        """See `Data`."""
         features = stored.astype(jnp.float32)
         if not self.groups:
             return features

@@ -86,7 +86,6 @@ class LayerWise(Activation):
     layers: tuple[Activation, ...]
 
     def check(self) -> None:
-        """See `Part`."""
         if any(isinstance(one, LayerWise) for one in self.layers):
             raise SpecError("an activation of one layer cannot itself be layer-wise")
 

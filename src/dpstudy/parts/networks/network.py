@@ -63,7 +63,6 @@ class Network(Part):
     cohort: ClassVar[int]
 
     def check(self) -> None:
-        """See `Part`."""
         choose("init", self.init, INITS)
         if self.width <= 0 or self.width * 8 % 1:
             raise SpecError(f"width must be a positive multiple of 1/8, got {self.width}")
@@ -132,7 +131,6 @@ class TemperedMnist(_OnMnist):
     """Two convolutions and two dense layers (tempered sigmoids, Table 1); 26,010 parameters."""
 
     def module(self, rngs: nnx.Rngs) -> nnx.Module:
-        """See `Network`."""
         return MnistModule(self, padding="SAME", use_bias=True, side=4, rngs=rngs)
 
 
@@ -141,7 +139,6 @@ class LosingLessMnist(_OnMnist):
     """The same with 2 pixels of padding before the first convolution (losing less, Table 1)."""
 
     def module(self, rngs: nnx.Rngs) -> nnx.Module:
-        """See `Network`."""
         return MnistModule(self, padding=2, use_bias=True, side=4, rngs=rngs)
 
 
@@ -153,7 +150,6 @@ class BackpropMnist(_OnMnist):
     """
 
     def module(self, rngs: nnx.Rngs) -> nnx.Module:
-        """See `Network`."""
         return MnistModule(self, padding="VALID", use_bias=False, side=3, rngs=rngs)
 
 
@@ -164,7 +160,6 @@ class TemperedCifar(_OnCifar):
     hidden = 7
 
     def module(self, rngs: nnx.Rngs) -> nnx.Module:
-        """See `Network`."""
         return TemperedCifarModule(self, rngs)
 
 
@@ -175,7 +170,6 @@ class LosingLessCifar(_OnCifar):
     hidden = 7
 
     def module(self, rngs: nnx.Rngs) -> nnx.Module:
-        """See `Network`."""
         return LosingLessCifarModule(self, rngs)
 
 
@@ -195,7 +189,6 @@ class MnistModule(nnx.Module):
         self.dense2 = Dense(32, 10, **common)
 
     def __call__(self, images: Float[Array, "batch h w c"], activation: Activation) -> Outputs:
-        """See `Network.module`."""
         first = self.conv1(images)
         x = activation.of_layer(0)(max_pool(first, stride=1))
         second = self.conv2(x)
@@ -213,7 +206,6 @@ class TemperedCifarModule(nnx.Module):
         self.convs = nnx.List(convolutions((3, *filters, 10), network.init, rngs))
 
     def __call__(self, images: Float[Array, "batch 32 32 3"], activation: Activation) -> Outputs:
-        """See `Network.module`."""
         x, hidden = images, []
         for index, conv in enumerate(self.convs[:-1]):
             hidden.append(conv(x))
@@ -235,7 +227,6 @@ class LosingLessCifarModule(nnx.Module):
         self.dense2 = Dense(128, 10, **common)
 
     def __call__(self, images: Float[Array, "batch 32 32 3"], activation: Activation) -> Outputs:
-        """See `Network.module`."""
         x, hidden = images, []
         for index, conv in enumerate(self.convs):
             hidden.append(conv(x))

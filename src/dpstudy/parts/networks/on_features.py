@@ -43,7 +43,6 @@ class ScatteringMnist(Network):
     cohort = 32
 
     def module(self, rngs: nnx.Rngs) -> nnx.Module:
-        """See `Network`."""
         return ScatteringMnistModule(self, rngs)
 
 
@@ -57,7 +56,6 @@ class ScatteringCifar(Network):
     cohort = 8
 
     def module(self, rngs: nnx.Rngs) -> nnx.Module:
-        """See `Network`."""
         return ScatteringCifarModule(self, rngs)
 
 
@@ -66,7 +64,6 @@ class _Dense(Network):
     cohort = 32
 
     def check(self) -> None:
-        """See `Part`."""
         super().check()
         if self.width != 1:
             raise SpecError(f"width must be 1 where there are no convolutions, got {self.width}")
@@ -76,7 +73,6 @@ class _Linear(_Dense):
     hidden = 0
 
     def module(self, rngs: nnx.Rngs) -> nnx.Module:
-        """See `Network`."""
         return LinearModule(self, rngs)
 
 
@@ -110,16 +106,13 @@ class LinearHead(_Linear):
 
     @property
     def image_shape(self) -> tuple[int, ...]:
-        """See `Network`."""
         return (self.inputs,)
 
     def check(self) -> None:
-        """See `Part`."""
         super().check()
         at_least(self, 1, "inputs")
 
     def module(self, rngs: nnx.Rngs) -> nnx.Module:
-        """See `Network.module`."""
         return LinearModule(self, rngs, biased=False)
 
 
@@ -138,16 +131,13 @@ class HiddenHead(_Dense):
 
     @property
     def image_shape(self) -> tuple[int, ...]:
-        """See `Network`."""
         return (self.inputs,)
 
     def check(self) -> None:
-        """See `Part`."""
         super().check()
         at_least(self, 1, "inputs", "units")
 
     def module(self, rngs: nnx.Rngs) -> nnx.Module:
-        """See `Network.module`."""
         return HiddenModule(self, rngs)
 
 
@@ -175,7 +165,6 @@ class ScatteringCifarModule(nnx.Module):
         self.dense1 = Dense(2 * 2 * filters[-1], 10, rngs=rngs, kernel_init=INITS[network.init])
 
     def __call__(self, images: Float[Array, "batch 8 8 243"], activation: Activation) -> Outputs:
-        """See `Network.module`."""
         x, hidden = images, []
         for index, conv in enumerate(self.convs):
             hidden.append(conv(x))
@@ -193,7 +182,6 @@ class LinearModule(nnx.Module):
         self.dense1 = Dense(prod(network.image_shape), 10, **common)
 
     def __call__(self, images: Float[Array, "batch *image"], activation: Activation) -> Outputs:
-        """See `Network.module`."""
         return Outputs(self.dense1(images.reshape(len(images), -1)), ())
 
 
@@ -207,6 +195,5 @@ class HiddenModule(nnx.Module):
         self.dense2 = Dense(network.units, 10, **common)
 
     def __call__(self, features: Float[Array, "batch inputs"], activation: Activation) -> Outputs:
-        """See `Network.module`."""
         hidden = self.dense1(features)
         return Outputs(self.dense2(activation.of_layer(0)(hidden)), (hidden,))
