@@ -69,12 +69,12 @@ class Trials:
     """
 
     inside: Bool[np.ndarray, "runs canaries"]
-    scores: Float[np.ndarray, "*attacks runs canaries"]
+    scores: np.ndarray
     strength: float
 
     @property
     def flat(self) -> tuple[Bool[np.ndarray, "trials"], Float[np.ndarray, "*attacks trials"]]:
-        """The canaries of all runs together: whether each was in, and its scores."""
+        """Whether each canary was in, one run after the other, and its scores."""
         return self.inside.ravel(), self.scores.reshape(*self.scores.shape[:-2], -1)
 
 
