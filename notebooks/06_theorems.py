@@ -20,8 +20,9 @@
 # the papers leave out, 6 hold. Those that fail have a corrected form that survives the search, but
 # for one: what the second correction of the code of backpropagation clipping aims at.
 #
-# - The largest factor is in code: backpropagation clipping as published divides the sensitivity,
-#   but not the clip, by the batch size, so that its noise is 4,096 times too small. The tanh
+# - The largest factor is in code: that of backpropagation clipping, from which its tables are
+#   inferred to come, divides the sensitivity, but not the clip, by the batch size, so that its
+#   noise is 4,096 times too small. The tanh
 #   filter's sensitivity is √n, 161 on the MNIST network, not 1. The second correction of
 #   backpropagation clipping's code aims at ε = 3 and costs at least 23.5. Shuffled batches can have
 #   δ = 0.05 on MNIST where the formula states 0.00001. A mean over the drawn batch almost doubles a

@@ -387,6 +387,15 @@ def test_throughout_looks_at_every_epoch(results, epochs, verdict):
     assert outcome.verdict == verdict, outcome.finding
 
 
+@pytest.mark.parametrize(("last", "close"), [(0.962, False), (0.969, True)])
+def test_throughout_is_close_where_one_redrawn_seed_would_turn_an_epoch(results, last, close):
+    """See the leads of `test_a_verdict_that_one_redrawn_seed_would_turn_is_close`."""
+    keep("relu", [0.95] * 3)
+    keep_curves("tanh", [[end] * 4 for end in (0.96, 0.962 if close else 0.961, last)])
+    outcome = judged(Throughout(of("tanh"), of("relu")))
+    assert (outcome.verdict, outcome.close) == (REPRODUCED, close)
+
+
 def test_a_gain_within_an_epsilon_is_compared_with_that_at_the_end(results):
     """ε = 1 is spent after the second of four epochs; the gain is 0.2 there, and 0.1 at the end."""
     spent = {"pld": [0.5, 1.0, 1.5, 2.5]}
@@ -695,7 +704,7 @@ ASKED = {
     Largest: ("2026-11-26T22:10:00+00:00", "8a76dffc0081"),
     Difference: ("2026-11-24T18:03:00+00:00", "286d096ffef2"),
     Gain: ("2026-11-24T18:03:00+00:00", "01c2a8be2365"),
-    Throughout: ("2026-11-27T15:32:00+00:00", "f599d07ba014"),
+    Throughout: ("2026-11-27T15:32:00+00:00", "c50b5789d657"),
     Ratio: ("2026-11-24T18:03:00+00:00", "b613d23eec91"),
     Spent: ("2026-11-25T22:20:00+00:00", "8ed7f194a5a9"),
     Accounted: ("2026-11-27T15:33:00+00:00", "f988f11ef68b"),

@@ -79,8 +79,12 @@ class Entry:
         }
 
 
-# From what stands to what does not.
-_STANDS = {verdict: place for place, verdict in enumerate(Verdict)}
+# From what stands to what does not; what nothing decides counts least.
+_UNTOLD = (Verdict.NOT_YET_RUN, Verdict.NOT_TESTED)
+_STANDS = {
+    verdict: place
+    for place, verdict in enumerate((*_UNTOLD, *(one for one in Verdict if one not in _UNTOLD)))
+}
 
 
 @dataclass(frozen=True)

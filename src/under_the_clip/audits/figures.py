@@ -109,8 +109,8 @@ def claimed_proven_audited() -> Figure | Note:
         name="claimed-proven-audited",
         caption=(
             "Three ε of each mechanism: what is claimed, by PLD where no source claims one, what "
-            "an audit shows at 95 % confidence, and what is proven. A claim to the left of the "
-            "audit is false. An audit that shows "
+            "an audit shows at 95 % confidence, at the weights that show most, mostly searched, "
+            "and what is proven. A claim to the left of the audit is false. An audit that shows "
             f"less than {_LEAST} is drawn at {_LEAST}."
         ),
         alt=f"A row for each mechanism, ε on a logarithmic axis. {said}.",

@@ -122,7 +122,8 @@ def _backpropagation_clipping(judged: Ledger) -> tuple[str, str]:
     return (
         f"Clips inside backpropagation: {100 * accuracy:.1f} % on MNIST at ε = "
         f"{mnist.claimed_epsilon:g}.",
-        "The ε is wrong: the sensitivity, but not the clip, was divided by the batch size, so that "
+        "The ε is wrong, if its tables come from the public code, as we infer: there the "
+        "sensitivity, but not the clip, is divided by the batch size, so that "
         f"the noise was {mnist.batch:,} times too small. The ε of the first correction of the code "
         f"{first}; the noise of the second {targets}. "
         f"Against flat clipping, both at a true ε of 3: {gains(judged, 'backprop-better')} "

@@ -182,7 +182,7 @@ def by_paper(judged: Ledger) -> Figure:
     whole = ", ".join(f"{n} {verdict}" for verdict, n in counted_once.counts.items() if n)
     with canvas(size=(7.6, 2.6)) as (figure, (axes,)):
         left = np.zeros(len(papers))
-        # No headline is a misprint.
+        assert not counted_once.counts[Verdict.MISPRINT], "no headline is one, so far"
         shown = [verdict for verdict in Verdict if verdict is not Verdict.MISPRINT]
         for verdict, style in zip(shown, STYLES, strict=True):
             widths = np.array([counted[verdict] for counted in papers.values()])
@@ -201,7 +201,8 @@ def by_paper(judged: Ledger) -> Figure:
         name="verdicts-by-paper",
         caption=(
             f"The headline claims of the four papers by verdict, from what is stored now: {whole}. "
-            "Claims on one quantity of the same runs count once, as what stands least of them."
+            "Claims on one quantity of the same runs count once, as what stands least of them; an "
+            "accuracy and what it gains over another are two."
         ),
         alt=f"A bar for each paper, divided by verdict. {said}.",
         data=data,

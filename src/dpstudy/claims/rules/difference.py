@@ -187,17 +187,26 @@ class Throughout(Rule):
     def decide(self, *sides: Sequence[Trained]) -> Outcome:
         one, other = best(sides[0]), best(sides[1])
         first, second = (trained.by_epoch(ACCURACY.column) for trained in (one, other))
-        verdicts = [
-            Estimate.difference(first.loc[epoch], second.loc[epoch]).verdict(ABOVE)
+        estimates = [
+            Estimate.difference(first.loc[epoch], second.loc[epoch])
             for epoch in first.index.intersection(second.index)
         ]
-        ahead = verdicts.count(Verdict.REPRODUCED)
-        behind = verdicts.count(Verdict.NOT_REPRODUCED)
-        most = 2 * ahead > len(verdicts) or verdicts[-1] is Verdict.REPRODUCED
+        verdict, ahead, behind = _throughout(estimates)
+        # A seed that is redrawn is so in every epoch.
+        redrawn = zip(*(estimate.redrawn() for estimate in estimates), strict=True)
         return Outcome(
-            graded(ahead == len(verdicts), not behind and most),
-            f"{one.label} is above {other.label} in {ahead} of {len(verdicts)} epochs and below it "
-            f"in {behind}, by the intervals over {wording.seeds(first.loc[first.index[-1]])}.",
-            {"epochs_above": ahead, "epochs_below": behind, "epochs": len(verdicts)},
-            f"{ahead} of {len(verdicts)} epochs",
+            verdict,
+            f"{one.label} is above {other.label} in {ahead} of {len(estimates)} epochs and below "
+            f"it in {behind}, by the intervals over {wording.seeds(first.loc[first.index[-1]])}.",
+            {"epochs_above": ahead, "epochs_below": behind, "epochs": len(estimates)},
+            f"{ahead} of {len(estimates)} epochs",
+            close=any(_throughout(others)[0] is not verdict for others in redrawn),
         )
+
+
+def _throughout(estimates: Sequence[Estimate]) -> tuple[Verdict, int, int]:
+    """Return the verdict on differences by epoch, and how many are above 0 and below."""
+    verdicts = [estimate.verdict(ABOVE) for estimate in estimates]
+    ahead, behind = map(verdicts.count, (Verdict.REPRODUCED, Verdict.NOT_REPRODUCED))
+    most = 2 * ahead > len(verdicts) or verdicts[-1] is Verdict.REPRODUCED
+    return graded(ahead == len(verdicts), not behind and most), ahead, behind

@@ -171,7 +171,7 @@ TRAINING = (
         | _unsupported(Difference(runs.own("tanh")(C), runs.shared("tanh"), "alike")),
         ruled=AGAIN,
         remark="tanh at the one setting of our Figure 3 against the best of a search. That setting "
-        'is the best of another search, that of "Losing less".',
+        'is the best of another search, Tramèr and Boneh\'s, which "Losing less" prints.',
     ),
     later_claim(
         "table-3-not-private",

@@ -104,7 +104,8 @@ def around_zero(reading: Reading) -> Figure | Note:
         said = (
             f"Blind choice is as near to tanh's 1 and 0 as the best {found.count} in "
             f"{_percent(chance)} of choices; errors rank with the distance from there by "
-            f"Spearman's {near:.2f}, with that from tanh's (s, T, o) by {apart:.2f}."
+            f"Spearman's {near:.2f}, with that from tanh's (s, T, o) by {apart:.2f}. Distances "
+            "have the logarithm of the slope, and axes in standard deviations."
         )
     return sweep(
         found.triplets,
