@@ -10,6 +10,7 @@ import pytest
 from flax import nnx
 from results_for_tests import TINY
 
+from dpstudy.gradients import devices
 from dpstudy.gradients.clipped_layers import clip_layers, l2, l15
 from dpstudy.gradients.layers import Conv, Dense
 from dpstudy.parts.mechanism import Microbatch
@@ -273,3 +274,20 @@ def test_the_sound_noise_is_the_least_that_costs_the_epsilon():
             delta=run.delta,
         )
         assert 0.9995 * target < spent <= target
+
+
+def test_weights_that_training_left_on_a_mesh_are_clipped_as_others_are():
+    """JAX says for these where gradients lie, which mixes no examples."""
+    run = Run(network=BackpropMnist(Relu()), mechanism=BackpropagationClipping(1.0, 0.01, 1.0))
+    mesh = jax.sharding.NamedSharding(devices.mesh_for(1), jax.sharding.PartitionSpec())
+    params = loop.start(run).params
+    images, labels = jnp.ones((4, 28, 28, 1)), jnp.zeros(4, jnp.int32)
+
+    @jax.jit
+    def summed(params):
+        losses = run.losses(jnp.float32(1))
+        batch = Microbatch(run.network.graph(), losses, params, images, labels)
+        return run.mechanism.sum(batch, jnp.ones(4))[0]
+
+    left = summed(jax.device_put(params, mesh))
+    jax.tree.map(np.testing.assert_allclose, left, summed(params))

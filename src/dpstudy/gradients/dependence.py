@@ -461,6 +461,8 @@ _WINDOWED = """
     reduce_window reduce_window_sum reduce_window_max reduce_window_min select_and_scatter_add
     select_and_gather_add
 """
+# What says where a value lies, or when, and leaves it as it is.
+_PLACED = "device_put mesh_cast optimization_barrier pcast pvary reshard sharding_constraint"
 
 RULES: dict[str, Rule] = {
     **dict.fromkeys(_POINTWISE.split(), _pointwise),
@@ -469,6 +471,7 @@ RULES: dict[str, Rule] = {
     **dict.fromkeys(_CUMULATIVE.split(), _along("axis")),
     **dict.fromkeys(_CALLED.split(), _called),
     **dict.fromkeys(_WINDOWED.split(), _windowed),
+    **dict.fromkeys(_PLACED.split(), _passed_on),
     "broadcast_in_dim": _broadcast,
     "concatenate": _concatenated,
     "cond": _branched,
@@ -478,7 +481,6 @@ RULES: dict[str, Rule] = {
     "dynamic_update_slice": _sliced_at,
     "gather": _gathered,
     "iota": _iota,
-    "optimization_barrier": _passed_on,
     "pad": _padded,
     "reshape": _reshape,
     "rev": _along("dimensions"),
