@@ -262,7 +262,7 @@ accuracy.accuracy_against_epsilon(private)
 # MNIST at the settings trained here {cite}`chua2024private,chua2024scalable`: some gradients within
 # the clip give that away, and {doc}`01_accounting` says which. Poisson batches have 2.36 at the
 # same noise; the paper quotes 2.93, for settings that it does not print. [An
-# audit](07_audits.ipynb) as in {cite:t}`annamalai2024shuffle` measures at least 3.55 on such
+# audit](07_audits.ipynb) as in {cite:t}`annamalai2024shuffle` measures at least 3.57 on such
 # gradients, and 0.58 on those of a trained network.
 
 # %% tags=["remove-input"]

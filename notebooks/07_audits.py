@@ -25,17 +25,17 @@
 #   trained weights, shows at least 8.61 on both; so many trials can show 8.62 at most. In a small
 #   setting to which the paper's formula gives 0.3, trained models alone show 2.50.
 # - The corrected code, in its second version, aims at ε = 3 and 1. With a constant divisor, which
-#   costs less than its own, the audit shows at least 6.36 and 2.22 at weights that were searched
-#   for it, and 4.35 and 0.58 at trained ones. For the aims of 0.2 and 0.1 it shows too little. With
+#   costs less than its own, the audit shows at least 5.66 and 1.19 at weights that were searched
+#   for it, and 3.34 and 0.44 at trained ones. For the aims of 0.2 and 0.1 it shows too little. With
 #   a constant divisor 0.212 and 0.102 are proven there, and 0.552 and 0.230 with its own divisor.
 # - The accounting of the tanh filter gives 3.01. The audit shows at least 8.61, at weights as drawn
 #   too.
 # - Shuffled batches are stated to cost 2.99 by the formula for Poisson sampling. Some gradients
-#   give away 8.56, by proof; our audit of these shows at least 3.55. Of a trained network's
+#   give away 8.56, by proof; our audit of these shows at least 3.57. Of a trained network's
 #   gradients it shows 0.58.
 # - Of the sound ones flat clipping at σ = 1.23 is proven for 2.36, and at least 1.15 leaks. The
 #   recipe, with the mean that it releases, is proven for 3, and at least 1.55 leaks;
-#   backpropagation clipping with noise for a proven 3 leaks at least 1.90.
+#   backpropagation clipping with noise for a proven 3 leaks at least 1.09.
 #
 # **To do.** Before you state an ε, audit your own implementation with a {term}`canary`, an example
 # planted for the audit, whose gradient before the clip is longer than the clip. On a plain Gaussian
@@ -106,8 +106,8 @@ chapter.by_canary("Flat clipping")
 #
 # The published code divides the sensitivity, but not the clip, by the batch size. The longer the
 # canary's gradient, the more of that shows. At the weights as they are drawn it has 1.5 % of the
-# bound's length on MNIST, and yet at least 0.39 leaks where 0.07 is claimed. At a claimed 0.3 at
-# least 2.85 leaks there; Tramèr et al. report more than 2.79 for a claimed 0.21
+# bound's length on MNIST, and yet at least 0.40 leaks where 0.07 is claimed. At a claimed 0.3 at
+# least 2.56 leaks there; Tramèr et al. report more than 2.79 for a claimed 0.21
 # {cite}`tramer2022debugging`.
 #
 # The corrected code treats the layers as if each had drawn a batch of its own, and takes a central
@@ -136,8 +136,8 @@ chapter.layers()
 # The published filter leaks more than its accounting gives, at the weights that it starts from too.
 # There the longest filtered gradient found is 10.9, and 139.2 where weights are searched too; the
 # paper accounts for 1, and its proof allows √26,010 = 161.3. Clipped after the filter, or scaled to
-# a norm, the same noise is proven for 2.38: at least 0.47 and 0.62 leak. Automatic clipping shows
-# 0.50. At σ = 1.23 flat clipping is proven for 2.36, as is clipping layer by layer, which shows
+# a norm, the same noise is proven for 2.38: at least 1.47 and 1.47 leak. Automatic clipping shows
+# 1.45. At σ = 1.23 flat clipping is proven for 2.36, as is clipping layer by layer, which shows
 # 1.15.
 
 # %% tags=["remove-input"]
@@ -149,7 +149,7 @@ chapter.by_canary("Tanh filter, σ 1.1")
 # The formula for Poisson sampling is wrong for shuffled batches, but a trained network's gradients
 # do not show it. [Chapter 1](01_accounting.ipynb) proves that some gradients give away 8.56, and
 # that none give away more than 34.4. With those of the proof an audit of 81,920 runs shows at least
-# 3.55, which is more than the 2.99 that is stated.
+# 3.57, which is more than the 2.99 that is stated.
 #
 # A trained network's gradients hide the canary. Batches are dealt from all 60,000 examples with
 # their real gradients, and the attacker knows everything but the deal, the noise and the coin. The
@@ -172,7 +172,7 @@ chapter.shuffled()
 # image of MNIST gets a wrong label and is in, or blank, by a coin; its loss is all that the
 # attacker sees. 300 models of backpropagation clipping as published, on 4,000 images in one batch
 # for 8 epochs, show at least 2.50 where 0.3 is claimed by the paper's formula; so many can show
-# 2.99 at most. Flat clipping is proven for 10.5 at σ = 1, and its 300 models show 0.75.
+# 2.99 at most. Flat clipping is proven for 10.5 at σ = 1, and its 300 models show 0.74.
 #
 # All models start from the same weights, at which the other images are fitted: ε holds for any
 # start, and from there the wrong label stands out {cite}`annamalai2024nearly`.
