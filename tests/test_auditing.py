@@ -377,7 +377,8 @@ def test_published_backpropagation_clipping_is_refuted_with_a_margin():
 def test_how_long_audits_take_is_what_is_said():
     minutes = {name: one["provenance"]["wall_seconds"] / 60 for name, one in STORED.items()}
     text = " ".join((ROOT / "book" / "how_to_rerun.md").read_text().split())
-    assert "# all of them, in an hour" in text and 45 < sum(minutes.values()) < 75
+    # Most were carried out beside other work.
+    assert "# all of them, in an hour or two" in text and 45 < sum(minutes.values()) < 150
     longest = max(of for name, of in minutes.items() if name.startswith(("shuffled", "black-box")))
     assert "audits take up to nine minutes each" in text and 8 < longest < 9.5
 
