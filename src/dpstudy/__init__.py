@@ -1,4 +1,4 @@
-"""Under the Clip: four remedies for differentially private SGD, re-run, audited and compared.
+"""Differentially private SGD in JAX: fast, exact, accounted for, and made for studies.
 
 For one's own network: `private_gradient`, `poisson`, `gaussian_noise`; the noise multiplier for a
 wanted epsilon is `dpstudy.privacy.accounting.noise_multiplier_for`.

@@ -1,4 +1,4 @@
-"""Which runs figures and tables need: a folder a paper, one across them, and the list of all."""
+"""Which runs figures and tables need: the list of all, which stand in their chapters."""
 
 from __future__ import annotations
 

@@ -16,8 +16,7 @@ bounds are computed from the same scores:
 
 The guess is "in" where a canary's score reaches a threshold. It is chosen on one half of the
 canaries, as is the attack whose score it is, and tested on the other, or the confidence would be
-lost. All but "gaussian" are those of
-jax-privacy.
+lost. All but "gaussian" are those of jax-privacy.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""Ledger."""
+"""Chapter 10, the ledger: each claim with its verdict."""

@@ -1,1 +1,1 @@
-"""Networks."""
+"""Networks and their activations, on images and on features."""
