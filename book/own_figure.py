@@ -7,8 +7,7 @@ from own_activation import Softsign
 from dpstudy.lab.experiment import Experiment
 from dpstudy.lab.profiles import prepare
 from dpstudy.page.curves import curves
-from dpstudy.page.figure import STYLES
-from dpstudy.page.lines import lines_of
+from dpstudy.page.published import lines_of
 from dpstudy.page.quantity import ACCURACY
 from dpstudy.parts.run import Run, vary
 
@@ -19,7 +18,7 @@ experiment = Experiment(
     seeds={"mnist": 3},
 )
 reading = prepare(experiment, "smoke")  # "full": three seeds each, on MNIST
-lines = lines_of(reading, dict(zip(experiment.variants, STYLES, strict=False)))
+lines = lines_of(reading, {"tanh": 0, "softsign": 1})
 figure = curves(lines, ACCURACY, name="own-activation", shown="softsign beside tanh")
 Path("own-activation.png").write_bytes(figure.png)
 print(figure.alt)

@@ -13,14 +13,14 @@ from scipy import stats
 
 from dpstudy.lab import readings
 from dpstudy.lab.comparison import Estimate
+from dpstudy.lab.variant import Variant
 from dpstudy.lab.verdict import Verdict
 from dpstudy.lab.wording import rounded_down
-from dpstudy.page.classes import by_class, spreads
-from dpstudy.page.lines import Line
 from dpstudy.parts.networks.activation import TANH, Relu
 from under_the_clip.experiments import find
 from under_the_clip.tempered_sigmoids.figures import searches
 from under_the_clip.tempered_sigmoids.figures.accuracy import OWN, SHARED, all_gains
+from under_the_clip.tempered_sigmoids.figures.classes import by_class, spreads
 from under_the_clip.tempered_sigmoids.published import BEST_TRIPLETS, NUMBERS
 from under_the_clip.tempered_sigmoids.searches import SEARCH_RATES
 from under_the_clip.tempered_sigmoids.triplets import NORMS, AtZero, Sweep
@@ -68,7 +68,7 @@ def judged(claim, dataset):
 
 
 def line(name, dataset, label):
-    return Line(reading(name, dataset), label)
+    return Variant(reading(name, dataset), label)
 
 
 def published(name):
@@ -103,7 +103,7 @@ def test_what_is_left_on_fashion_mnist():
     assert rate == SEARCH_RATES["sgd", True][1]
     of_five = readings.read(find("losing-less-equal-effort"), dataset=FASHION)
     left = Estimate.difference(
-        *(Line(of_five, f"cross-entropy, {name}").accuracy for name in ("tanh", "relu"))
+        *(Variant(of_five, f"cross-entropy, {name}").accuracy for name in ("tanh", "relu"))
     )
     says(f"five rates for each {100 * left.value:.1f} (")
 
@@ -137,7 +137,7 @@ def test_the_order_turns_round_on_cifar_10():
     ]
     least, most = min(tried), max(tried)
     assert (len(tried), tried.count(least), tried.count(most)) == (10, 7, 3)
-    own_rate = Line(reading("cifar-10-rates", CIFAR), "relu, best").value("epsilon_pld")
+    own_rate = Variant(reading("cifar-10-rates", CIFAR), "relu, best").median("epsilon_pld")
     says(f"with three more seeds at ε = {own_rate:.2f}, relu leads in each.")
     says("Of the ten runs three have the noise of the shared setting and end at ε = 6.11, and")
     runs = [one for label, one in reading("cifar-10-rates", CIFAR).found if ", rate " in label]
@@ -154,7 +154,7 @@ def test_the_order_turns_round_on_cifar_10():
     says("and three others were given up after 10 of 30 epochs, ten points behind.")
     assert 1.09 < most / least < 1.11 and spent == pytest.approx(6.11, abs=5e-3)
     changes = {
-        name: Line(reading("cifar-10-changes", CIFAR), f"{name}, four times the rate")
+        name: Variant(reading("cifar-10-changes", CIFAR), f"{name}, four times the rate")
         for name in ("relu", "tanh")
     }
     assert all(len(line.accuracy) == 1 for line in changes.values())
@@ -169,7 +169,7 @@ def test_the_network_matters_more_on_cifar_10():
     ends = {}
     for name in ("relu", "tanh"):
         at_3 = line("cifar-10-rates", CIFAR, f"{name}, epsilon 3")
-        assert len(at_3.accuracy) == 2 and at_3.value("epsilon_pld") == pytest.approx(3, abs=1e-3)
+        assert len(at_3.accuracy) == 2 and at_3.median("epsilon_pld") == pytest.approx(3, abs=1e-3)
         ends[name] = f"{100 * at_3.accuracy.median():.2f}"
     says(f"it ends at {ends['relu']} % and tanh at {ends['tanh']} %, with two seeds each.")
     elsewhere = {
@@ -177,16 +177,16 @@ def test_the_network_matters_more_on_cifar_10():
         for name in ("relu", "tanh")
     }
     for one in elsewhere.values():
-        assert len(one.accuracy) == 2 and one.value("epsilon_pld") == pytest.approx(3, abs=1e-3)
-        assert {result.run.optimizer.learning_rate for _, result in one.own.found} == {4}
+        assert len(one.accuracy) == 2 and one.median("epsilon_pld") == pytest.approx(3, abs=1e-3)
+        assert {result.run.optimizer.learning_rate for result in one.results} == {4}
     says(
         f"the rate of 4 takes relu to {percent(elsewhere['relu'].accuracy.median())} and tanh to "
         f"{percent(elsewhere['tanh'].accuracy.median())} at ε = 3; at rate 1,"
     )
-    there = Line(readings.read(find("losing-less-figure-3"), dataset=CIFAR), "cross-entropy")
-    assert {result.run.network.activation for _, result in there.own.found} == {TANH}
-    assert {result.run.optimizer.learning_rate for _, result in there.own.found} == {1}
-    says(f"tanh has {percent(there.accuracy.median())} at ε = {there.value('epsilon_pld'):.2f}, ")
+    there = Variant(readings.read(find("losing-less-figure-3"), dataset=CIFAR), "cross-entropy")
+    assert {result.run.network.activation for result in there.results} == {TANH}
+    assert {result.run.optimizer.learning_rate for result in there.results} == {1}
+    says(f"tanh has {percent(there.accuracy.median())} at ε = {there.median('epsilon_pld'):.2f}, ")
     assert there.accuracy.min() > float(ends["relu"]) / 100
     says(f"has {percent(there.accuracy.median())} with tanh at ε = ")
 
@@ -197,7 +197,7 @@ def test_without_privacy_on_cifar_10():
     }
     for one in found.values():
         assert len(one.accuracy) == 2
-        assert {result.run.optimizer.learning_rate for _, result in one.own.found} == {0.05}
+        assert {result.run.optimizer.learning_rate for result in one.results} == {0.05}
     relu, tanh = (one.accuracy.median() for one in found.values())
     says(f"relu ends at {percent(relu)} and tanh at {percent(tanh)}, each at 0.05,")
     assert relu - tanh > -gain(CIFAR, OWN).points

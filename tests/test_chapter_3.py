@@ -13,8 +13,8 @@ from prose import said_by, study_ledger
 
 from dpstudy.lab import readings
 from dpstudy.lab.comparison import Estimate
+from dpstudy.lab.variant import Variant
 from dpstudy.lab.verdict import Verdict
-from dpstudy.page.lines import Line
 from dpstudy.page.results import gain
 from dpstudy.parts.data.images import CLASSES
 from dpstudy.parts.loss import CrossEntropy
@@ -72,7 +72,7 @@ def test_no_gain_is_certain_at_the_end():
     for dataset in (*SMALL, CIFAR):
         assert f"{figure_3(dataset).curves.epsilon_pld.max():.1f}" == "2.4"
         composite, plain = (
-            Line(figure_3(dataset), loss) for loss in ("composite", "cross-entropy")
+            Variant(figure_3(dataset), loss) for loss in ("composite", "cross-entropy")
         )
         gained = gain(composite, plain)
         assert gained["low"] < 0 < gained["high"]
@@ -109,7 +109,7 @@ def test_what_the_paper_s_tests_say_here():
     says(f"the t-test on CIFAR-10 gives {found.p['t-test, two samples']:.2f}.")
     says(f"are hardly normal (p = {found.p['Shapiro-Wilk, composite']:.3f}),")
     composite, plain = (
-        Line(figure_3(CIFAR), loss).accuracy for loss in ("composite", "cross-entropy")
+        Variant(figure_3(CIFAR), loss).accuracy for loss in ("composite", "cross-entropy")
     )
     of_three = Estimate.difference(composite, plain, of=3)
     says(f"on CIFAR-10 is {100 * of_three.low:.2f} to {100 * of_three.high:.2f} points.")
@@ -170,9 +170,9 @@ def test_what_the_noise_costs_by_both_conversions():
 
 def test_the_turn_gains_and_focusing_takes_it_back():
     def gained(label, dataset):
-        line = Line(readings.read(find("losing-less-ablation"), dataset=dataset), label)
+        line = Variant(readings.read(find("losing-less-ablation"), dataset=dataset), label)
         assert len(line.accuracy) == 5
-        return gain(line, Line(figure_3(dataset), "cross-entropy"))
+        return gain(line, Variant(figure_3(dataset), "cross-entropy"))
 
     turn = [gained("squared error and cross-entropy", dataset) for dataset in SMALL]
     assert all(one["low"] > 0 for one in turn)
@@ -199,16 +199,16 @@ def test_the_turn_gains_and_focusing_takes_it_back():
 def test_neither_the_penalty_nor_the_reading_of_equation_9_is_seen_to_matter():
     found = []
     for dataset in SMALL:
-        without = Line(
+        without = Variant(
             readings.read(find("losing-less-ablation"), dataset=dataset), "squared error and focal"
         )
-        found.append(in_points(gain(Line(figure_3(dataset), "composite"), without), *ENDS))
+        found.append(in_points(gain(Variant(figure_3(dataset), "composite"), without), *ENDS))
         assert float(found[-1][1]) < 0 < float(found[-1][2])
     says("it is worth {} points on MNIST ({} to {}) and".format(*found[0]))
     says("to {2}) and {3} on Fashion-MNIST ({4} to {5}).".format(*found[0], *found[1]))
-    printed = Line(readings.read(find("losing-less-equation-9"), dataset="mnist"), "as printed")
+    printed = Variant(readings.read(find("losing-less-equation-9"), dataset="mnist"), "as printed")
     assert len(printed.accuracy) == 5
-    found = gain(printed, Line(figure_3("mnist"), "composite"))
+    found = gain(printed, Variant(figure_3("mnist"), "composite"))
     assert found["low"] < 0 < found["high"]
     says(f"as printed the loss ends at {100 * printed.accuracy.median():.2f} % on MNIST, where")
 
@@ -217,12 +217,12 @@ def test_weight_decay_does_what_the_penalty_does():
     found, ends = [], []
     for dataset in SMALL:
         reading = readings.read(find("losing-less-weight-decay"), dataset=dataset)
-        best = Line(reading, "weight decay, best")
+        best = Variant(reading, "weight decay, best")
         assert len(best.accuracy) == 5
-        assert best.own.found[0][1].run.optimizer.decay == 1e-5
-        found.append(in_points(gain(best, Line(figure_3(dataset), "composite")), *ENDS))
+        assert best.run.optimizer.decay == 1e-5
+        found.append(in_points(gain(best, Variant(figure_3(dataset), "composite")), *ENDS))
         ends.append(f"{100 * best.accuracy.median():.2f}")
-        assert Line(reading, "weight decay 0.01").accuracy.median() < 0.12
+        assert Variant(reading, "weight decay 0.01").accuracy.median() < 0.12
     assert judged()["losing-less-above-weight-decay-mnist"].verdict is Verdict.NOT_TESTED
     says("It ends at {} and {} % with 0.00001, the least of four that were tried".format(*ends))
     says("{} points above the penalty on MNIST ({} to {}) and".format(*found[0]))
@@ -231,7 +231,7 @@ def test_weight_decay_does_what_the_penalty_does():
 
 def test_with_adam():
     of = {
-        (dataset, loss): Line(
+        (dataset, loss): Variant(
             readings.read(find("losing-less-adam"), dataset=dataset), f"{loss}, Adam"
         ).accuracy
         for dataset in SMALL
@@ -252,7 +252,7 @@ def at_equal_effort(dataset):
 def gained(dataset, loss, activation):
     """What a loss gains over cross-entropy in points, and its interval, at the digits shown."""
     lines = (
-        Line(at_equal_effort(dataset), f"{one}, {activation}") for one in (loss, "cross-entropy")
+        Variant(at_equal_effort(dataset), f"{one}, {activation}") for one in (loss, "cross-entropy")
     )
     found = gain(*lines)
     return tuple(f"{100 * found[end]:.2f}" for end in ("points", "low", "high"))
@@ -265,18 +265,20 @@ def test_at_equal_effort_it_gains_but_for_tanh_on_mnist():
     tried = at_equal_effort("fashion-mnist").finals.set_index("label").test_accuracy
     halved, printed = (tried[f"composite, tanh, rate x {by}"] for by in ("0.5", "1"))
     assert round(10_000 * (halved - printed)) == 1
-    at_the_papers = Line(figure_3("fashion-mnist"), "composite").accuracy.loc[:4]
+    at_the_papers = Variant(figure_3("fashion-mnist"), "composite").accuracy.loc[:4]
     of = Estimate.difference(
-        at_the_papers, Line(at_equal_effort("fashion-mnist"), "cross-entropy, tanh").accuracy
+        at_the_papers, Variant(at_equal_effort("fashion-mnist"), "cross-entropy, tanh").accuracy
     )
     points, *ends = in_percent(of)
     says(f"At the paper's rate it gains {points:.2f} points on Fashion-MNIST with these five seeds")
     says("with these five seeds ({:.2f} to {:.2f}); the".format(*ends))
-    of_ten = gain(*(Line(figure_3("fashion-mnist"), loss) for loss in ("composite", CE)))["points"]
+    of_ten = gain(*(Variant(figure_3("fashion-mnist"), loss) for loss in ("composite", CE)))[
+        "points"
+    ]
     says(f"the {100 * of_ten:.2f} above are of ten.")
     says("and {} on Fashion-MNIST ({} to {}). There the best rate of the".format(*fashion))
     best, halved = (
-        Line(at_equal_effort("fashion-mnist"), label).setting("optimizer")
+        Variant(at_equal_effort("fashion-mnist"), label).setting("optimizer")
         for label in ("composite, tanh", "composite, tanh, rate x 0.5")
     )
     assert best == halved
@@ -285,7 +287,7 @@ def test_at_equal_effort_it_gains_but_for_tanh_on_mnist():
     says("the whole loss gains more: {} points on MNIST ({} to {}) and".format(*mnist))
     says("and {} on Fashion-MNIST ({} to {}).".format(*fashion))
     ends = [
-        f"{100 * Line(at_equal_effort(dataset), label).accuracy.median():.2f}"
+        f"{100 * Variant(at_equal_effort(dataset), label).accuracy.median():.2f}"
         for dataset in SMALL
         for label in ("composite, relu", "cross-entropy, tanh")
     ]
@@ -300,11 +302,11 @@ def in_percent(estimate):
 def test_the_turn_alone_is_above_cross_entropy_at_its_best_rate():
     found = []
     for dataset in SMALL:
-        turn = Line(
+        turn = Variant(
             readings.read(find("losing-less-ablation"), dataset=dataset),
             "squared error and cross-entropy",
         )
-        plain = Line(at_equal_effort(dataset), "cross-entropy, tanh")
+        plain = Variant(at_equal_effort(dataset), "cross-entropy, tanh")
         assert gain(turn, plain)["low"] > 0
         found.append(in_points(gain(turn, plain), *ENDS))
     says("by {} points on MNIST ({} to {}) and".format(*found[0]))
@@ -315,7 +317,8 @@ def test_the_turn_alone_is_above_cross_entropy_at_its_best_rate():
 def test_tuning_the_rate_strengthens_the_gain_on_fashion_mnist_alone():
     mnist, fashion = (
         gain(
-            Line(at_equal_effort(dataset), "composite, tanh"), Line(figure_3(dataset), "composite")
+            Variant(at_equal_effort(dataset), "composite, tanh"),
+            Variant(figure_3(dataset), "composite"),
         )
         for dataset in SMALL
     )
@@ -371,8 +374,8 @@ def test_focal_loss_makes_the_head_start_last_and_the_penalty_helps_early():
         [printed] = {one.run.optimizer.learning_rate for _, one in figure_3(dataset).found}
         of = at_equal_effort(dataset)
         for loss, share in (("cross-entropy", 1), ("composite", 0.5)):
-            found = Line(of, f"{loss}, tanh").own.found
-            assert {one.run.optimizer.learning_rate for _, one in found} == {share * printed}
+            found = Variant(of, f"{loss}, tanh").results
+            assert {one.run.optimizer.learning_rate for one in found} == {share * printed}
 
 
 def test_the_last_epochs_on_cifar_10():
@@ -399,7 +402,7 @@ def test_the_last_epochs_on_cifar_10():
 def worth(dataset, part, activation):
     """What a part of the loss is worth in points, and its interval."""
     whole, without = (
-        Line(at_equal_effort(dataset), f"{one}, {activation}") for one in ("composite", part)
+        Variant(at_equal_effort(dataset), f"{one}, {activation}") for one in ("composite", part)
     )
     found = gain(whole, without)
     return [100 * found[end] for end in ("points", "low", "high")]
@@ -421,7 +424,7 @@ def test_with_tanh_both_parts_matter_on_fashion_mnist_and_neither_is_seen_to_on_
 def test_with_relu_the_penalty_does_half_of_it_on_fashion_mnist():
     points, low, high = worth("fashion-mnist", PENALTY, "relu")
     whole, plain, without = (
-        Line(at_equal_effort("fashion-mnist"), f"{loss}, relu").accuracy
+        Variant(at_equal_effort("fashion-mnist"), f"{loss}, relu").accuracy
         for loss in ("composite", "cross-entropy", PENALTY)
     )
     of_all = 100 * (whole - plain).loc[without.index].mean()
@@ -441,14 +444,14 @@ def test_of_the_parameters_focusing_matters_most():
         reading = readings.read(find("losing-less-sensitivity"), dataset=dataset)
         assert len(reading.finals) == 19
         ends = 100 * reading.finals.groupby("label").test_accuracy.median()
-        paper = 100 * Line(figure_3(dataset), "composite").accuracy.median()
+        paper = 100 * Variant(figure_3(dataset), "composite").accuracy.median()
         focused = [ends["focusing 0"], paper, ends["focusing 8"]]
         assert focused == sorted(focused, reverse=True)
         says("{:.2f}, {:.2f} and {:.2f} % on ".format(*focused) + where)
-        own = Line(figure_3(dataset), "composite").accuracy
+        own = Variant(figure_3(dataset), "composite").accuracy
         for name, found in moved.items():
             labels = [label for label in reading.labels if label.startswith(name)]
-            of = [0.0, *((Line(reading, one).accuracy - own).mean() for one in labels)]
+            of = [0.0, *((Variant(reading, one).accuracy - own).mean() for one in labels)]
             found.append(f"{100 * (max(of) - min(of)):.2f}")
         assert max(map(float, (found[-1] for found in moved.values()))) < focused[0] - focused[2]
     says("moves by {} and {} points over values of".format(*moved["divisor"]))
@@ -460,12 +463,12 @@ def test_absolute_error_does_not_train_and_hubers_does_as_squared_error():
     for dataset in SMALL:
         reading = readings.read(find("losing-less-other-errors"), dataset=dataset)
         absolute, wide, narrow = (
-            Line(reading, label) for label in ("absolute error", "Huber, 1", "Huber, 0.1")
+            Variant(reading, label) for label in ("absolute error", "Huber, 1", "Huber, 0.1")
         )
         assert {len(line.accuracy) for line in (absolute, wide, narrow)} == {5}
         ends[dataset] = f"{100 * absolute.accuracy.median():.2f}"
         ablation = readings.read(find("losing-less-ablation"), dataset=dataset)
-        alone = Line(ablation, "squared error")
+        alone = Variant(ablation, "squared error")
         difference = gain(wide, alone)
         assert difference["low"] < 0 < difference["high"]
         for found, line in ((squared, alone), (huber, wide), (least, narrow)):
@@ -603,7 +606,7 @@ def test_classes_are_nearer_to_those_without_privacy():
         )
         right = {}
         for reading, label in ((watched, "composite"), (watched, CE), (free, CE)):
-            matrix = inside._summed(Line(reading, label), "confusion.counts", 2)
+            matrix = inside._summed(Variant(reading, label), "confusion.counts", 2)
             right[reading is free, label] = np.diag(matrix) / matrix.sum(axis=1)
         for loss in ("composite", CE):
             apart_from.append(100 * np.abs(right[False, loss] - right[True, CE]).mean())
@@ -619,7 +622,7 @@ def test_late_in_training_they_are_nearer_too():
             for name in ("inside", "not-private")
         )
         right = [
-            inside._summed(Line(reading, label), "confusion.counts", 20)
+            inside._summed(Variant(reading, label), "confusion.counts", 20)
             for reading, label in ((watched, "composite"), (watched, CE), (free, CE))
         ]
         *private, wanted = (np.diag(matrix) / matrix.sum(axis=1) for matrix in right)
@@ -671,7 +674,7 @@ def test_gradients_are_more_condensed_after_the_first_epoch():
 def test_gradients_after_the_first_epoch():
     def of(dataset, loss):
         reading = readings.read(find("losing-less-inside"), dataset=dataset)
-        return inside._summed(Line(reading, loss), "clipping-bias.counts", 1)
+        return inside._summed(Variant(reading, loss), "clipping-bias.counts", 1)
 
     shown = [inside._median(of(CIFAR, loss)) for loss in ("composite", CE)]
     says("is {:.0f} on CIFAR-10, with cross-entropy {:.0f}, and on MNIST the same".format(*shown))
@@ -691,23 +694,23 @@ def test_on_scattering_features_it_gains_on_mnist():
     said, linear = [], []
     for dataset in SMALL:
         reading = readings.read(find("losing-less-figure-4"), dataset=dataset)
-        composite, plain = (Line(reading, loss) for loss in ("composite", "cross-entropy"))
+        composite, plain = (Variant(reading, loss) for loss in ("composite", "cross-entropy"))
         assert len(composite.accuracy) == len(plain.accuracy) == 5
         found = gain(composite, plain)
         assert (found["low"] > 0) == (dataset == "mnist")
         said.append([f"{100 * found[end]:.2f}" for end in ("points", "low", "high")])
-        head = Line(
+        head = Variant(
             readings.read(find("losing-less-linear"), dataset=dataset), "cross-entropy"
         ).accuracy
         assert len(head) == 5 and head.min() > max(plain.accuracy.max(), composite.accuracy.max())
         linear.append(f"{100 * head.median():.2f}")
     says("with cross-entropy it has {} and {} %.".format(*linear))
     read = (readings.read(find("losing-less-linear"), dataset=of) for of in (*SMALL, CIFAR))
-    heads = [[Line(one, loss) for loss in ("composite", "cross-entropy")] for one in read]
+    heads = [[Variant(one, loss) for loss in ("composite", "cross-entropy")] for one in read]
     there = 100 * heads[2][1].accuracy.median()
     says(f"with two seeds, the head has {there:.2f} % with cross-entropy and")
     assert {len(line.accuracy) for line in heads[2]} == {2}
-    best = max(Line(figure_3(CIFAR), loss).accuracy.median() for loss in ("composite", CE))
+    best = max(Variant(figure_3(CIFAR), loss).accuracy.median() for loss in ("composite", CE))
     assert best < min(line.accuracy.median() for line in heads[2])
     mnist, fashion = (in_points(gain(*pair), *ENDS) for pair in heads[:2])
     says("the loss is worth {} points on MNIST ({} to {}) and".format(*mnist))
@@ -722,12 +725,12 @@ def test_on_scattering_features_it_gains_on_mnist():
 
 def test_on_scattering_features_of_cifar_10_the_papers_gain_is_not_there():
     reading = readings.read(find("losing-less-figure-4"), dataset=CIFAR)
-    lines = [Line(reading, loss) for loss in ("composite", "cross-entropy")]
+    lines = [Variant(reading, loss) for loss in ("composite", "cross-entropy")]
     found = in_points(gain(*lines), *ENDS)
     assert {len(line.accuracy) for line in lines} == {3} and float(found[1]) > 0
     says("and {} on CIFAR-10 ({} to {}), with three.".format(*found))
     ends = [f"{100 * line.accuracy.median():.2f}" for line in lines]
-    says(f"end at {ends[0]} and {ends[1]} %, at a true ε of {lines[0].value('epsilon_pld'):.2f}.")
+    says(f"end at {ends[0]} and {ends[1]} %, at a true ε of {lines[0].median('epsilon_pld'):.2f}.")
     curves, medians, epochs = reading.curves, [], []
     for accountant in ("pld", "rdp", "rdp-2019"):
         within = curves[curves[f"epsilon_{accountant}"] < 2]
@@ -777,7 +780,7 @@ def test_with_released_statistics_it_gains_on_mnist():
     said = []
     for dataset in SMALL:
         reading = readings.read(find("losing-less-statistics"), dataset=dataset)
-        composite, plain = (Line(reading, loss) for loss in ("composite", "cross-entropy"))
+        composite, plain = (Variant(reading, loss) for loss in ("composite", "cross-entropy"))
         assert len(composite.accuracy) == len(plain.accuracy) == 5
         said.append(in_points(gain(composite, plain), *ENDS))
         assert (float(said[-1][1]) > 0) == (dataset == "mnist")

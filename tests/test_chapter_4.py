@@ -8,9 +8,9 @@ from prose import said_by, study_ledger
 
 from dpstudy.lab import readings, records
 from dpstudy.lab.comparison import Estimate
+from dpstudy.lab.variant import Variant
 from dpstudy.lab.verdict import Verdict
 from dpstudy.lab.wording import epsilon, rounded_down
-from dpstudy.page.lines import Line
 from dpstudy.page.results import gain
 from dpstudy.parts.networks.activation import Relu
 from under_the_clip.backpropagation_clipping import figures
@@ -39,7 +39,7 @@ pytestmark = pytest.mark.usefixtures("of_the_study")
 @cache
 def line(name, dataset, label):
     reading = readings.read(find(f"backpropagation-clipping-{name}"), dataset=dataset)
-    return Line(reading, label)
+    return Variant(reading, label)
 
 
 def median(*of):
@@ -60,7 +60,7 @@ def points(dataset, at):
 
 
 def proven(of):
-    return epsilon(of.value("epsilon_shuffled-pld", "epsilon_pld"))
+    return epsilon(of.median("epsilon_shuffled-pld", "epsilon_pld"))
 
 
 def test_what_is_published():
@@ -79,7 +79,7 @@ def test_what_is_published():
 def test_accuracies_come_back_and_epsilons_do_not():
     says(both("come back, {} and {} %", lambda name: median("table-1", name, "as published")))
     most = [proven(table_1(name, 2)) for name in (MNIST, FASHION)]
-    least = [table_1(name, 2).value("epsilon_shuffled-at-least") for name in (MNIST, FASHION)]
+    least = [table_1(name, 2).median("epsilon_shuffled-at-least") for name in (MNIST, FASHION)]
     says(f"Proven is an ε of {most[0]} on MNIST and {most[1]} on Fashion-MNIST, at δ = 1e-5.")
     says(f"shuffling alone can give less than {int(least[0])} and {int(least[1])}.")
     [cifar] = (e for e in study_ledger().entries if e.id == f"backprop-epsilon-{CIFAR}")
@@ -125,10 +125,10 @@ def test_table_1():
     says(f"the paper loses {lost[0]:.1f} and {lost[1]:.1f}")
     says(f"noise takes {points(MNIST, 2)} points on MNIST, and none that shows on Fashion-MNIST.")
     assert gain(table_1(FASHION, 2), table_1(FASHION, 1))["high"] > 0
-    least = [int(table_1(name, 2).value("epsilon_shuffled-at-least")) for name in (MNIST, FASHION)]
+    least = [int(table_1(name, 2).median("epsilon_shuffled-at-least")) for name in (MNIST, FASHION)]
     says(f"at least ε = {least[0]} on MNIST and {least[1]} on Fashion-MNIST. That is the limit")
     for of, name in zip(least, (MNIST, FASHION), strict=True):
-        assert of / table_1(name, 2).own.found[0][1].run.epochs == pytest.approx(24, abs=0.5)
+        assert of / table_1(name, 2).results[0].run.epochs == pytest.approx(24, abs=0.5)
     says("the limit of the computation, about 24 an epoch;")
 
 
@@ -193,7 +193,7 @@ def test_the_corrected_code():
     says(f"An aim of 3 costs {at_3} instead")
     assert [float(cost) for cost in rest] == pytest.approx([0.2, 0.1], rel=0.07)
     little = (
-        f"{line('corrected', MNIST, f'aims at {aim}').value('epsilon_pld'):.3f}"
+        f"{line('corrected', MNIST, f'aims at {aim}').median('epsilon_pld'):.3f}"
         for aim in (0.2, 0.1)
     )
     says("of 0.2 and 0.1 cost little more, {} and {}, since".format(*little))
@@ -229,8 +229,8 @@ def test_against_flat_clipping_on_mnist():
     says("At ε = 1 nothing is left of it: {} % against {} %".format(*accuracies(lines)))
     assert found["low"] < 0 < found["high"]
     says("At ε = 1, with the settings that are best at 3, it shows no gain on MNIST")
-    there = Line(readings.read(find("tanh-filter-at-equal-epsilon")), "flat clipping, best")
-    assert there.value("epsilon_pld") == pytest.approx(3, abs=0.01)
+    there = Variant(readings.read(find("tanh-filter-at-equal-epsilon")), "flat clipping, best")
+    assert there.median("epsilon_pld") == pytest.approx(3, abs=0.01)
     says(f"flat clipping has {100 * there.accuracy.median():.2f} % on MNIST at the same ε")
 
 
@@ -245,7 +245,7 @@ def test_against_flat_clipping_on_fashion_mnist():
     says(f"by {points} points at ε = 3, and by {-at_1['points']:.2f} at 1")
     says("All four winners take 40 epochs, the most that were tried")
     winners = [one for dataset in (MNIST, FASHION) for one in against(dataset, "best")[0]]
-    assert {one.own.found[0][1].run.epochs for one in winners} == {ENDS["epochs"][1]} == {40}
+    assert {one.run.epochs for one in winners} == {ENDS["epochs"][1]} == {40}
 
 
 def test_noise_shared_out_otherwise_helps_nowhere():
@@ -269,7 +269,7 @@ def test_tempered_sigmoids_are_ahead_and_adam_may_be_why_clips_inside_gain():
     ahead = []
     for dataset in (MNIST, FASHION):
         tempered = readings.read(find("tempered-sigmoids-table-3-search"), dataset=dataset)
-        tanh = Line(tempered, "tanh, private, best").accuracy
+        tanh = Variant(tempered, "tanh, private, best").accuracy
         inside = line("against-flat", dataset, f"{NAMES[0]}, best").accuracy
         of = Estimate.difference(tanh, inside)
         ahead.append([f"{100 * value:.2f}" for value in (of.value, of.low, of.high)])
@@ -289,7 +289,7 @@ def test_tempered_sigmoids_are_ahead_and_adam_may_be_why_clips_inside_gain():
     says("each at its best of a search, and at no more ε.")
     for dataset in (MNIST, FASHION):
         spent = [
-            Line(readings.read(find(name), dataset=dataset), label).value("epsilon_pld")
+            Variant(readings.read(find(name), dataset=dataset), label).median("epsilon_pld")
             for name, label in (
                 ("tempered-sigmoids-table-3-search", "tanh, private, best"),
                 ("backpropagation-clipping-against-flat", f"{NAMES[0]}, best"),
@@ -302,17 +302,19 @@ def test_with_sgd_for_both_the_clips_lose_on_one_dataset_and_gain_on_the_other()
     sides = "inside", "flat"
     found = {
         name: [
-            Line(readings.read(find("factorial"), dataset=name), f"relu / cross-entropy / {side}")
+            Variant(
+                readings.read(find("factorial"), dataset=name), f"relu / cross-entropy / {side}"
+            )
             for side in sides
         ]
         for name in (MNIST, FASHION)
     }
-    runs = [result.run for both in found.values() for one in both for _, result in one.own.found]
+    runs = [result.run for both in found.values() for one in both for result in one.results]
     assert len(runs) == 2 * 2 * 3
     assert {(run.optimizer.kind, run.network.kind, run.epochs) for run in runs} == {
         ("sgd", "backprop-mnist", 20)
     }
-    spent = {f"{one.value('epsilon_pld'):.2f}" for both in found.values() for one in both}
+    spent = {f"{one.median('epsilon_pld'):.2f}" for both in found.values() for one in both}
     assert spent == {"3.00"}
     gained = {name: [100 * value for value in gain(*both).values()] for name, both in found.items()}
     points, high, low = (f"{-value:.2f}" for value in gained[FASHION])

@@ -8,13 +8,12 @@ import pytest
 from prose import said_by
 
 from dpstudy.lab import readings, records
-from dpstudy.lab.evidence import Trained
-from dpstudy.lab.quantity import LATE_GROWTH, UNREST
+from dpstudy.lab.variant import Variant
 from dpstudy.lab.wording import rounded_down
-from dpstudy.page.lines import Line
 from dpstudy.page.results import gain
 from under_the_clip.experiments import find
 from under_the_clip.tanh_filter import figures
+from under_the_clip.tanh_filter.claims import LATE_GROWTH, UNREST
 from under_the_clip.tanh_filter.experiments import (
     ACTIVE_RANGES,
     AT_EQUAL_EPSILON,
@@ -34,7 +33,7 @@ pytestmark = pytest.mark.usefixtures("of_the_study")
 
 @cache
 def line(name, label):
-    return Line(readings.read(find(f"tanh-filter-{name}"), dataset="mnist"), label)
+    return Variant(readings.read(find(f"tanh-filter-{name}"), dataset="mnist"), label)
 
 
 def percent(accuracy):
@@ -58,7 +57,7 @@ def apart(one, other):
 
 def test_more_accuracy_with_the_same_noise():
     filtered, flat = line("figures", RANGE), line("figures", FLAT)
-    assert len(filtered.runs) == len(flat.runs) == 5
+    assert len(filtered.results) == len(flat.results) == 5
     says(f"ends at {median('figures', RANGE)} % and DP-SGD at {median('figures', FLAT)} %")
     points, interval = apart(filtered, flat)
     says(f"{points} more (95 % interval {interval})")
@@ -67,9 +66,9 @@ def test_more_accuracy_with_the_same_noise():
 
 def test_more_accuracy_on_cifar_10_too():
     reading = readings.read(find("tanh-filter-cifar-10"))
-    filtered, flat = (Line(reading, label) for label in (RANGE, FLAT))
+    filtered, flat = (Variant(reading, label) for label in (RANGE, FLAT))
     assert len(filtered.accuracy) == len(flat.accuracy) == 3
-    with_1 = filtered.value("epsilon_claimed-rdp-2019")
+    with_1 = filtered.median("epsilon_claimed-rdp-2019")
     says(f"so that the ε of a sensitivity of 1 is {with_1:.2f}")
     ends = [percent(one.accuracy.median()) for one in (filtered, flat)]
     points, interval = apart(filtered, flat)
@@ -82,11 +81,13 @@ def test_more_accuracy_on_cifar_10_too():
 
 
 def test_dp_sgd_with_searched_settings_has_as_much_on_cifar_10():
-    tuned = Line(readings.read(find("losing-less-figure-3"), dataset="cifar-10"), "cross-entropy")
-    spent = tuned.value("epsilon_pld")
+    tuned = Variant(
+        readings.read(find("losing-less-figure-3"), dataset="cifar-10"), "cross-entropy"
+    )
+    spent = tuned.median("epsilon_pld")
     says(f"settings has {percent(tuned.accuracy.median())} % at a true ε of {spent:.2f}")
     says(f"and tanh, it has {percent(tuned.accuracy.median())} % on that network.")
-    filtered = Line(readings.read(find("tanh-filter-cifar-10")), RANGE)
+    filtered = Variant(readings.read(find("tanh-filter-cifar-10")), RANGE)
     assert tuned.accuracy.median() > filtered.accuracy.median()
 
 
@@ -96,12 +97,12 @@ def test_an_activation_does_nearly_as_much():
     says(
         f"with tanh for relu DP-SGD has {percent(tanh.accuracy.median())} % on MNIST, two seeds, at"
     )
-    says(f"at a true ε of {tanh.value('epsilon_pld'):.2f}.")
+    says(f"at a true ε of {tanh.median('epsilon_pld'):.2f}.")
 
 
 def test_bought_with_privacy():
     claimed, proven = (
-        line("figures", RANGE).value(f"epsilon_{which}") for which in ("claimed-rdp-2019", "pld")
+        line("figures", RANGE).median(f"epsilon_{which}") for which in ("claimed-rdp-2019", "pld")
     )
     record = records.read(records.folder("audits") / "tanh-filter.json", "audits")
     assert record["claimed"] == pytest.approx(claimed, abs=1e-4)
@@ -111,7 +112,7 @@ def test_bought_with_privacy():
     rows = figures.epsilons(readings.read(find("tanh-filter-figures"), dataset="mnist"))
     shown = rows.data.set_index("technique")["ε at least"].dropna()
     assert shown.to_dict() == {RANGE: record["lower_bound"]}
-    by_pld = line("figures", FLAT).value("epsilon_pld")
+    by_pld = line("figures", FLAT).median("epsilon_pld")
     says(f"by PLD, as the other ε, it gives {by_pld:.2f}")
     says(f"What is proven is {round(proven, -4):,.0f}, for 26,010 parameters and Poisson")
     says(f"shows at least {rounded_down(record['lower_bound'])}, about all that")
@@ -122,7 +123,7 @@ def test_bought_with_privacy():
 
 def test_made_sound_it_gains_nothing():
     flat, clipped = best("flat clipping"), best("filter, then clipped")
-    assert all(len(best(name).runs) == 5 for name in MECHANISMS)
+    assert all(len(best(name).results) == 5 for name in MECHANISMS)
     says(f"flat clipping ends at {percent(flat.accuracy.median())} %, at its best of {TRIED} set")
     searched = readings.read(AT_EQUAL_EPSILON, dataset="mnist")
     shown = figures.expanded(readings.read(find("tanh-filter-expanded")), searched).data
@@ -146,11 +147,11 @@ def test_made_sound_it_gains_nothing():
         AT_EQUAL_EPSILON.variants[f"filter, then clipped, {n:02d}"] for n in range(1, TRIED + 1)
     )
     ranges = [run.mechanism.active_range for (run,) in tried]
-    lowest = best("filter, then clipped").own.found[0][1].run.mechanism.active_range
+    lowest = best("filter, then clipped").results[0].run.mechanism.active_range
     assert lowest == min(ranges) == pytest.approx(0.001, rel=0.05) and max(ranges) < 1
     rooted = best("filter, noise for root n")
     says(f"leaves {percent(rooted.accuracy.median())} %, also with $k$ = 0.001.")
-    assert rooted.own.found[0][1].run.mechanism.active_range == pytest.approx(0.001, rel=0.05)
+    assert rooted.run.mechanism.active_range == pytest.approx(0.001, rel=0.05)
     for name in MECHANISMS:
         if name.startswith("filter"):
             assert gain(best("automatic clipping"), best(name))["low"] > 0
@@ -159,7 +160,7 @@ def test_made_sound_it_gains_nothing():
 
 def settings(of):
     """Of the best of a search: batch, epochs, rate, bound and noise."""
-    runs = (result.run for _, result in of.own.found)
+    runs = (result.run for result in of.results)
     [found] = {
         (
             run.sampling,
@@ -221,7 +222,7 @@ def test_order_is_kept_among_numbers_and_not_among_gradients():
 
 def test_what_gains_is_not_to_clip():
     unclipped = line("left-out", NO_CLIP)
-    assert unclipped.own.curves.clipped_fraction.max() == 0
+    assert unclipped.curves.clipped_fraction.max() == 0
     ends = [percent(end) for end in unclipped.accuracy]
     says("two seeds end at {} and {} %".format(*ends))
     says("which no gradient reaches, ends at {} and {} %,".format(*ends))
@@ -230,7 +231,7 @@ def test_what_gains_is_not_to_clip():
 
 def test_most_winners_take_all_the_epochs_that_were_tried():
     says("Four of the five winners take 40 epochs, the most that were tried")
-    taken = [one.run.epochs for name in MECHANISMS for one in [best(name).own.found[0][1]]]
+    taken = [one.run.epochs for name in MECHANISMS for one in [best(name).results[0]]]
     assert sorted(taken) == [20, 40, 40, 40, 40] and ENDS["epochs"][1] == 40
 
 
@@ -251,10 +252,10 @@ def test_ranges_and_expansions():
 
 
 def test_an_expanded_filter_learns_late():
-    late, early = LATE_GROWTH.of(*[Trained("", line("figures", "expanded by 10").own)] * 2)
+    late, early = LATE_GROWTH.of(*[line("figures", "expanded by 10")] * 2)
     assert (late > early).all() and len(late) == 5
     says(f"by a factor of 10 it gains {percent((late - early).mean())} points from epochs 31 to 40")
-    late, early = LATE_GROWTH.of(*[Trained("", line("figures", RANGE).own)] * 2)
+    late, early = LATE_GROWTH.of(*[line("figures", RANGE)] * 2)
     assert (late < early).sum() == 3
 
 
@@ -273,7 +274,7 @@ def test_what_is_not_printed():
 
 def test_the_filter_is_less_steady():
     def change(label):
-        trained = Trained(label, line("figures", label).own)
+        trained = line("figures", label)
         return 100 * UNREST.of(trained, trained)[0].median()
 
     says(f"its accuracy changes by {change(RANGE):.2f} points from one to the next, expanded by 2 "

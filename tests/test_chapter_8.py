@@ -8,8 +8,8 @@ import pytest
 from prose import said_by
 
 from dpstudy.lab import readings, records
+from dpstudy.lab.variant import Variant
 from dpstudy.lab.wording import rounded_down
-from dpstudy.page.lines import Line
 from dpstudy.page.results import gain
 from dpstudy.recipe.run import recipe as study_recipe
 from under_the_clip.experiments import find
@@ -40,7 +40,7 @@ FLOORS = {
 def reached(dataset, epsilon):
     """The recipe's test accuracies, by seed."""
     search = readings.read(find("recipe-search"), dataset=dataset)
-    return Line(search, f"epsilon {epsilon:g}").accuracy
+    return Variant(search, f"epsilon {epsilon:g}").accuracy
 
 
 @pytest.mark.parametrize(("dataset", "epsilon"), FLOORS)
@@ -112,7 +112,10 @@ def test_what_the_recipe_reaches_on_fashion_mnist():
 
 
 def test_what_the_recipe_reaches_on_mnist():
-    at, slanted = medians(MNIST), Line(readings.read(find("recipe-slanted")), "epsilon 3").accuracy
+    at, slanted = (
+        medians(MNIST),
+        Variant(readings.read(find("recipe-slanted")), "epsilon 3").accuracy,
+    )
     says(f"on Fashion-MNIST and {at[3.0]} % on MNIST, medians of five seeds.")
     says(f"On MNIST it has {at[1.0]}, {at[2.0]} and {at[8.0]} % at 1, 2 and 8.")
     says(f"{{cite:t}}`tramer2021code` have {stated(MNIST, 3.0, 'Tramèr')} %, and "
@@ -129,7 +132,7 @@ def test_what_was_tested_before_the_recipe_was_changed():
     assert sorted(FIRST_TESTED) == sorted(EPSILONS) == [1, 2, 3, 8]
     assert len(study_recipe(CIFAR).dataset.grids) == 3
     slanted = readings.read(find("recipe-slanted"))
-    at = {epsilon: Line(slanted, f"epsilon {epsilon:g}").accuracy for epsilon in EPSILONS}
+    at = {epsilon: Variant(slanted, f"epsilon {epsilon:g}").accuracy for epsilon in EPSILONS}
     assert {len(accuracy) for accuracy in at.values()} == {5}
     floor = FLOORS[MNIST, 3.0]
     says(f"missed our floor of {100 * floor:.1f} % at 3, by {percent(floor - at[3.0].median())} "
@@ -147,7 +150,9 @@ def test_what_the_recipe_costs():
 def test_what_whitening_adds():
     def best(dataset, exponent):
         search = readings.read(find("recipe-search"), dataset=dataset)
-        lines = [Line(search, label_of(exponent, multiple)) for multiple in multiples_of(exponent)]
+        lines = [
+            Variant(search, label_of(exponent, multiple)) for multiple in multiples_of(exponent)
+        ]
         assert all(len(line.accuracy) == 1 for line in lines)
         return percent(max(line.accuracy[0] for line in lines))
 
@@ -347,7 +352,7 @@ def test_what_is_stored_of_mnist_s_factorial():
     assert (found.activation == "relu").sum() == 3 * len(CELLS) / 3
     assert not crossed.is_whole(found)
     inside, flat = (
-        Line(readings.read(find("factorial"), dataset=MNIST), f"relu / cross-entropy / {of}")
+        Variant(readings.read(find("factorial"), dataset=MNIST), f"relu / cross-entropy / {of}")
         for of in ("inside", "flat")
     )
     points, low, high = (100 * value for value in gain(inside, flat).values())

@@ -10,9 +10,9 @@ from dpstudy.claims.ledger import Ledger
 from dpstudy.lab import records
 from dpstudy.lab.comparison import Estimate
 from dpstudy.lab.readings import read
+from dpstudy.lab.variant import Variant
 from dpstudy.lab.verdict import Verdict
 from dpstudy.lab.wording import rounded_down
-from dpstudy.page.lines import Line
 from under_the_clip.backpropagation_clipping.published import CORRECTED_CLIPPING
 from under_the_clip.claims import CLAIMS
 from under_the_clip.experiments import find
@@ -94,18 +94,18 @@ def test_the_answer_is_what_the_ledger_finds(judged):
     assert "turns to cross-entropy, helps on MNIST and Fashion-MNIST." in text
     for dataset in ("mnist", "fashion-mnist"):
         turn, plain = (
-            Line(read(experiment, dataset=dataset), label)
+            Variant(read(experiment, dataset=dataset), label)
             for experiment, label in (
                 (find("losing-less-ablation"), "squared error and cross-entropy"),
                 (find("losing-less-equal-effort"), "cross-entropy, tanh"),
             )
         )
         assert Estimate.difference(turn.accuracy, plain.accuracy).low > 0
-    recipe = Line(read(RECIPE_SEARCH, dataset="cifar-10"), "epsilon 3").accuracy.median()
+    recipe = Variant(read(RECIPE_SEARCH, dataset="cifar-10"), "epsilon 3").accuracy.median()
     relu = found["above-relu-cifar-10"].ours["second_median"]
-    pixels = Line(read(find("losing-less-figure-3"), dataset="cifar-10"), "composite")
+    pixels = Variant(read(find("losing-less-figure-3"), dataset="cifar-10"), "composite")
     assert f"it has {100 * recipe:.1f} % on CIFAR-10 at ε = 3, the median of five" in text
-    said = f"{100 * pixels.accuracy.median():.1f} % at {pixels.value('epsilon_pld'):.2f}"
+    said = f"{100 * pixels.accuracy.median():.1f} % at {pixels.median('epsilon_pld'):.2f}"
     assert f"have {said} and {100 * relu:.1f} % at 7.53." in text
     [took] = cost().data.to_dict("records")
     timed = f"{took['minutes']:.1f} minutes of two CPU cores, and has {100 * took['accuracy']:.1f}"
@@ -140,7 +140,9 @@ def test_the_answer_is_what_the_ledger_finds(judged):
     by_sgd = [
         Estimate.difference(
             *(
-                Line(read(find("factorial"), dataset=of), f"relu / cross-entropy / {side}").accuracy
+                Variant(
+                    read(find("factorial"), dataset=of), f"relu / cross-entropy / {side}"
+                ).accuracy
                 for side in ("inside", "flat")
             )
         )

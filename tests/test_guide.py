@@ -16,7 +16,7 @@ from scipy import stats
 from dpstudy.lab import readings
 from dpstudy.lab.comparison import Estimate
 from dpstudy.lab.noise import noise_multiplier
-from dpstudy.page.lines import Line
+from dpstudy.lab.variant import Variant
 from dpstudy.page.results import gain
 from dpstudy.parts.data.dataset import Images
 from dpstudy.parts.data.images import DATASETS
@@ -46,7 +46,7 @@ def stored():
 
 @cache
 def line(name, dataset, label):
-    return Line(readings.read(find(name), dataset=dataset), label)
+    return Variant(readings.read(find(name), dataset=dataset), label)
 
 
 def above(name, dataset, better, other):
@@ -159,7 +159,7 @@ def test_how_to_choose():
     page = " ".join(PAGE.replace("\n#", " ").split())
     said = said.replace("ε = 3, and", "ε = 3, two seeds each, and")
     assert {len(one) for one in at_3} == {2}
-    assert f"{said} {there.value('epsilon_pld'):.2f}." in page
+    assert f"{said} {there.median('epsilon_pld'):.2f}." in page
     of_each = ("cifar-10", "fashion-mnist", "mnist")
     reached = [guide.best(stored(), of, 3.0).accuracy for of in of_each]
     [took] = recipe_page.cost().data.to_dict("records")

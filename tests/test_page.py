@@ -13,20 +13,19 @@ from dpstudy.lab.published import Accuracy, Source
 from dpstudy.lab.readings import Reading
 from dpstudy.lab.search import Search
 from dpstudy.lab.store import CHANCE
+from dpstudy.lab.variant import Variant
 from dpstudy.page.behind import behind
-from dpstudy.page.classes import by_class, classes, spreads
+from dpstudy.page.captions import caption
 from dpstudy.page.curves import curves
 from dpstudy.page.datasets import for_each_dataset
 from dpstudy.page.figure import MISSING, STYLES, Note
-from dpstudy.page.lines import Line
 from dpstudy.page.quantity import ACCURACY, CLIPPED, EPSILON, GRADIENT_NORM, LEARNING_RATE, Quantity
 from dpstudy.page.results import results
-from dpstudy.page.search import against, winners
-from dpstudy.page.sweep import Mark, sweep
-from dpstudy.page.techniques import techniques
-from dpstudy.page.words import caption
+from dpstudy.page.search import against, techniques, winners
 from dpstudy.parts.data.dataset import Images
 from dpstudy.parts.run import Run, vary
+from under_the_clip.tempered_sigmoids.figures.classes import by_class, classes, spreads
+from under_the_clip.tempered_sigmoids.figures.sweep import Mark, sweep
 
 STUDY = Experiment(
     name="a-study",
@@ -61,8 +60,8 @@ def both(*readings):
 def lines(one=None, published=STATED):
     one = one or reading({"old": OLD, "new": NEW})
     return [
-        Line(one, "old", style=STYLES[1]),
-        Line(one, "new", "ours", STYLES[0], published),
+        Variant(one, "old", style=1),
+        Variant(one, "new", "ours", 0, published),
     ]
 
 
@@ -77,7 +76,7 @@ def accuracy(one, other=None):
     assert other is None or {result.run.dataset for _, result in other.found} <= {
         result.run.dataset for _, result in one.found
     }
-    return results([Line(one, "old")], name="accuracy", shown="test accuracy")
+    return results([Variant(one, "old")], name="accuracy", shown="test accuracy")
 
 
 def test_the_first_dataset_is_open_and_the_others_are_folded():

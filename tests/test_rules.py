@@ -14,6 +14,7 @@ import pytest
 from results_for_tests import result_of
 
 from dpstudy.claims.claim import Claim, moment
+from dpstudy.claims.evidence import Runs
 from dpstudy.claims.ledger import judge
 from dpstudy.claims.rules import (
     Difference,
@@ -30,20 +31,16 @@ from dpstudy.claims.rules import (
 )
 from dpstudy.claims.rules.measures import tolerance
 from dpstudy.lab import records, store
-from dpstudy.lab.evidence import Runs
 from dpstudy.lab.experiment import Experiment
 from dpstudy.lab.quantity import (
-    CLASS_SPREAD,
-    EPOCHS,
     GRADIENT_NORM,
-    GRADIENTS,
-    GRADIENTS_SINCE_START,
-    PRE_ACTIVATIONS,
-    ClassAccuracy,
-    GainWithinEpsilon,
-    MostInTraining,
-    SpreadOfNorms,
-    WithinEpsilon,
+    Quantity,
+    class_accuracy,
+    each,
+    gain_within,
+    most_in_training,
+    spread_of_norms,
+    within,
 )
 from dpstudy.lab.verdict import Verdict
 from dpstudy.parts.measure import EDGES
@@ -52,6 +49,13 @@ from dpstudy.parts.networks.activation import Relu
 from dpstudy.parts.run import Run, vary
 from under_the_clip.backpropagation_clipping.published import BACKPROPAGATION_CLIPPING
 from under_the_clip.backpropagation_clipping.rules import Accounted
+from under_the_clip.losing_less.claims.why import PRE_ACTIVATIONS
+from under_the_clip.tempered_sigmoids.claims.accuracy import EPOCHS
+from under_the_clip.tempered_sigmoids.claims.why import (
+    CLASS_SPREAD,
+    GRADIENTS,
+    GRADIENTS_SINCE_START,
+)
 from under_the_clip.tempered_sigmoids.experiments import FIGURE_2, TRIPLETS, triplet_label
 from under_the_clip.tempered_sigmoids.published import NUMBERS
 from under_the_clip.tempered_sigmoids.rules import BestRate, Cluster, Ranks, RatesApart, Share
@@ -337,7 +341,7 @@ def test_ranks_of_a_sweep_that_rise_with_a_setting(results, norm, verdict):
 def test_the_most_in_training_is_that_of_any_epoch_from_the_first_on(results):
     for label, highest in (("tanh", 9.0), ("relu", 5.0)):
         keep_curves(label, [[highest + seed, 1, 2, 3] for seed in range(3)], "gradient_norm")
-    most = MostInTraining("gradient_norm", "gradient norm")
+    most = replace(GRADIENT_NORM, sides=each(most_in_training))
     outcome = judged(replace(ABOVE, quantity=most))
     assert outcome.verdict == REPRODUCED
     assert (outcome.ours["first_median"], outcome.ours["second_median"]) == (10, 6)
@@ -404,7 +408,9 @@ def test_a_gain_within_an_epsilon_is_compared_with_that_at_the_end(results):
             result = result_of(replace(VARIANTS[label], seed=seed), epsilon=spent)
             result.curve["test_accuracy"] = [value + 0.01 * seed for value in curve]
             store.write(store.runs_folder(), result)
-    outcome = judged(replace(ABOVE, quantity=GainWithinEpsilon("test_accuracy", "gain", True, 1.0)))
+    names = ("{0} over {1} at ε < 1", "at the end")
+    gained = Quantity("test_accuracy", "gain", "{:.2%}", gain_within(1.0), names)
+    outcome = judged(replace(ABOVE, quantity=gained))
     assert (outcome.verdict, outcome.shown) == (REPRODUCED, "20.00% and 10.00%")
     assert "gain of tanh over relu at ε < 1 " in outcome.finding
     assert outcome.ours["difference"] == pytest.approx(0.1)
@@ -417,7 +423,7 @@ def test_the_spread_of_norms_is_that_of_the_middles_of_their_bins(results):
         counts = np.zeros(len(EDGES) - 1)
         np.add.at(counts, [30, second], 500)
         keep(label, [counts.tolist()] * 3, column="clipping-bias.counts")
-    spread = SpreadOfNorms("clipping-bias.counts", "spread", epoch=1)
+    spread = Quantity("clipping-bias.counts", "spread", sides=spread_of_norms(1))
     outcome = judged(Difference(of("relu"), of("tanh"), quantity=spread))
     assert outcome.verdict == REPRODUCED
     assert outcome.ours["first_median"] == pytest.approx((high - low) / 2)
@@ -557,7 +563,7 @@ def test_a_number_published_at_less_than_the_whole_epsilon_is_tested_there(
         result = result_of(replace(VARIANTS["tanh"], seed=seed), epsilon=spent)
         result.curve["test_accuracy"] = [0.93, 0.95, 0.98, 0.99]
         store.write(store.runs_folder(), result)
-    below = WithinEpsilon("test_accuracy", "accuracy at ε < 2", True, 2.0, accountant)
+    below = Quantity("test_accuracy", "accuracy at ε < 2", "{:.2%}", within(2.0, accountant))
     outcome = judged(replace(VALUE, quantity=below))
     assert (outcome.verdict, outcome.shown) == (verdict, shown)
     assert "accuracy at ε < 2 of tanh" in outcome.finding and "proven" not in outcome.finding
@@ -572,7 +578,7 @@ def test_classes_and_layers_are_compared_by_what_measures_stored(results):
             result.curve["confusion.counts"] = [[[5, 0], [4, 0]], after_2, *[[[0, 5], [0, 4]]] * 2]
             result.curve["layer-norms.hidden"] = [[9.0, 9.0]] * 3 + [norms]
             store.write(store.runs_folder(), result)
-    of_class = ClassAccuracy("confusion.counts", "accuracy on class 1", True, number=1, epoch=2)
+    of_class = Quantity("confusion.counts", "accuracy on class 1", "{:.2%}", class_accuracy(1, 2))
     outcome = judged(replace(ABOVE, quantity=of_class))
     assert (outcome.verdict, outcome.shown) == (REPRODUCED, "75.00% and 25.00%")
     outcome = judged(replace(ABOVE, quantity=PRE_ACTIVATIONS))
@@ -700,20 +706,20 @@ def asks(rule):
 
 
 ASKED = {
-    Value: ("2026-11-24T18:03:00+00:00", "ed9145eab35f"),
-    Largest: ("2026-11-26T22:10:00+00:00", "8a76dffc0081"),
-    Difference: ("2026-11-24T18:03:00+00:00", "286d096ffef2"),
-    Gain: ("2026-11-24T18:03:00+00:00", "01c2a8be2365"),
-    Throughout: ("2026-11-27T15:32:00+00:00", "c50b5789d657"),
-    Ratio: ("2026-11-24T18:03:00+00:00", "b613d23eec91"),
-    Spent: ("2026-11-25T22:20:00+00:00", "8ed7f194a5a9"),
+    Value: ("2026-11-24T18:03:00+00:00", "f88c42e9af9f"),
+    Largest: ("2026-11-26T22:10:00+00:00", "c70fb06bf25a"),
+    Difference: ("2026-11-24T18:03:00+00:00", "6ab9425ed64c"),
+    Gain: ("2026-11-24T18:03:00+00:00", "7028df52f6b0"),
+    Throughout: ("2026-11-27T15:32:00+00:00", "02284525e883"),
+    Ratio: ("2026-11-24T18:03:00+00:00", "b1c0c66c473b"),
+    Spent: ("2026-11-25T22:20:00+00:00", "8e6ad79a23ef"),
     Accounted: ("2026-11-27T15:33:00+00:00", "f988f11ef68b"),
     Statement: ("2026-11-28T14:30:00+00:00", "f80ce7f5b2fe"),
-    Cluster: ("2026-11-28T14:30:00+00:00", "273667bd835b"),
-    Share: ("2026-11-24T18:03:00+00:00", "8b9cdb043edd"),
-    Ranks: ("2026-11-24T18:03:00+00:00", "1ddd9976f6c5"),
-    BestRate: ("2026-11-22T02:15:00+00:00", "a7377aa43a0c"),
-    RatesApart: ("2026-11-22T05:45:00+00:00", "6e4f0398aa65"),
+    Cluster: ("2026-11-28T14:30:00+00:00", "9e359b8c4319"),
+    Share: ("2026-11-24T18:03:00+00:00", "26b299153cd7"),
+    Ranks: ("2026-11-24T18:03:00+00:00", "ad818cf2d0c0"),
+    BestRate: ("2026-11-22T02:15:00+00:00", "82cbaeb6bc0d"),
+    RatesApart: ("2026-11-22T05:45:00+00:00", "a0aea984b824"),
 }
 
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from dpstudy.claims.claim import Claim
+from dpstudy.claims.evidence import Evidence
 from dpstudy.claims.rules.rule import Rule
-from dpstudy.lab.evidence import Evidence
 from dpstudy.lab.verdict import Outcome, Verdict
 
 

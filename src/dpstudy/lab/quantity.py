@@ -1,267 +1,203 @@
-"""What is compared: a number of each run, by seed, and what it is called in a sentence."""
+"""What is measured of runs: its name, its digits, and which number of each run it is."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
 import pandas as pd
 
-from dpstudy.lab.evidence import Trained
+from dpstudy.lab.variant import Variant
 from dpstudy.lab.verdict import UndecidedError
 from dpstudy.parts.measure import EDGES
+
+# From a variant and a column, a number by seed. Each raises UndecidedError where the runs did not
+# record it, or where one diverged and has none.
+Measure: TypeAlias = Callable[[Variant, str], pd.Series]
+# The same of the two sides of a comparison.
+Sides: TypeAlias = Callable[[Variant, Variant, str], tuple[pd.Series, pd.Series]]
+
+
+def percent(share: float) -> str:
+    """Show a share with the digits that it has: within a decade ticks lie at such as 2.25 %."""
+    return f"{100 * share:.4g}%"
+
+
+def each(measure: Measure) -> Sides:
+    """Return how two variants are compared by one number of each."""
+    return lambda first, second, column: (measure(first, column), measure(second, column))
+
+
+def at_end(first: Variant, second: Variant, column: str) -> tuple[pd.Series, pd.Series]:
+    """Return the number of both after their last epoch."""
+    return first.values(column), second.values(column)
 
 
 @dataclass(frozen=True)
 class Quantity:
-    """A number of each run after its last epoch.
+    """A number of each run, or a setting of it.
 
     Attributes:
-        column: its name in a run's curve, or `class_spread`.
-        words: what a sentence calls it.
-        share: whether it is a share, shown in percent.
+        column: its name in `Reading.curves` or `Reading.finals`, or in a run.
+        label: its name in a sentence and at an axis.
+        form: how a number is shown, as for `str.format`.
+        sides: what of it is compared.
+        names: what a sentence calls the two sides, as templates with their labels, first and other.
+        log: whether its axis is logarithmic.
+        tick: how a number is shown on an axis.
     """
 
     column: str
-    words: str
-    share: bool = False
+    label: str
+    form: str = "{:.3g}"
+    sides: Sides = at_end
+    names: tuple[str, str] = ("{0}", "{1}")
+    log: bool = False
+    tick: Callable[[float], str] = "{:g}".format
 
-    def of(self, first: Trained, second: Trained) -> tuple[pd.Series, pd.Series]:
+    @property
+    def share(self) -> bool:
+        """Whether it is a share, shown in percent."""
+        return self.form.endswith("%}")
+
+    def show(self, value: float) -> str:
+        """Show a number of it."""
+        return self.form.format(value)
+
+    def of(self, first: Variant, second: Variant) -> tuple[pd.Series, pd.Series]:
         """Return the two sides of a comparison, each indexed by seed.
 
         Raises:
             UndecidedError: the runs did not record it, or one diverged and has none.
         """
-        return first.values(self.column), second.values(self.column)
+        return self.sides(first, second, self.column)
 
-    def names(self, first: Trained, second: Trained) -> tuple[str, str]:
+    def named(self, first: Variant, second: Variant) -> tuple[str, str]:
         """Return what a sentence calls the two sides."""
-        return first.label, second.label
-
-    def show(self, value: float) -> str:
-        """Show a value at the digits that it is worth."""
-        return f"{value:.2%}" if self.share else f"{value:.3g}"
+        one, other = (name.format(first.label, second.label) for name in self.names)
+        return one, other
 
 
-@dataclass(frozen=True)
-class SinceStart(Quantity):
-    """The same at both ends of training: after its last epoch, and before its first step."""
-
-    def of(self, first: Trained, second: Trained) -> tuple[pd.Series, pd.Series]:
-        return first.values(self.column), second.at_start(self.column)
-
-    def names(self, first: Trained, second: Trained) -> tuple[str, str]:
-        return f"{first.label} after training", "before it"
+def since_start(first: Variant, second: Variant, column: str) -> tuple[pd.Series, pd.Series]:
+    """Return the number of one after its last epoch, and of the other before its first step."""
+    return first.values(column), second.at_start(column)
 
 
-@dataclass(frozen=True)
-class Growth(Quantity):
-    """By how much it grows from before the first step to after the last epoch."""
-
-    def of(self, first: Trained, second: Trained) -> tuple[pd.Series, pd.Series]:
-        return tuple(
-            side.values(self.column) - side.at_start(self.column) for side in (first, second)
-        )
+def first_to_last(first: Variant, second: Variant, column: str) -> tuple[pd.Series, pd.Series]:
+    """Return the number of one after its first epoch, and of the other after its last."""
+    return first.by_epoch(column).loc[1], second.values(column)
 
 
-@dataclass(frozen=True)
-class EpochsToItsEnd(Quantity):
-    """The epochs that each side takes to the median accuracy at which the first ends.
+def epochs_to_its_end(first: Variant, second: Variant, column: str) -> tuple[pd.Series, pd.Series]:
+    """Return the epochs that each takes to the median at which the first ends.
 
     A seed that never reaches it takes one epoch more than there are.
     """
+    level = first.values(column).median()
 
-    def of(self, first: Trained, second: Trained) -> tuple[pd.Series, pd.Series]:
-        level = first.values(self.column).median()
-        return first.epochs_to(self.column, level), second.epochs_to(self.column, level)
+    def epochs(variant: Variant, column: str) -> pd.Series:
+        curves = variant.curves
+        reached = curves.epoch.where(curves[column] >= level, curves.epoch.max() + 1)
+        return reached.groupby(curves.seed).min()
+
+    return each(epochs)(first, second, column)
 
 
-@dataclass(frozen=True)
-class AfterEpoch(Quantity):
-    """The same after an earlier epoch.
+def growth(variant: Variant, column: str) -> pd.Series:
+    """Return by how much it grows from before the first step to after the last epoch."""
+    return variant.values(column) - variant.at_start(column)
 
-    Attributes:
-        epoch: its number.
+
+def most_in_training(variant: Variant, column: str) -> pd.Series:
+    """Return the largest of it after any epoch."""
+    return variant.by_epoch(column).loc[1:].max()
+
+
+def after(epoch: int) -> Sides:
+    """Return the comparison after an earlier epoch."""
+    return each(lambda variant, column: variant.by_epoch(column).loc[epoch])
+
+
+def change_by_epoch(epochs: int = 20) -> Sides:
+    """Return the comparison of how much it moves from an epoch to the next, in the last ones."""
+    return each(lambda of, column: of.by_epoch(column).diff().abs().tail(epochs).mean())
+
+
+def late_growth(epochs: int = 10, before: int = 20) -> Sides:
+    """Return the mean of the last epochs, and of as many epochs some way before them."""
+
+    def sides(first: Variant, second: Variant, column: str) -> tuple[pd.Series, pd.Series]:
+        late, early = first.by_epoch(column), second.by_epoch(column)[:-before]
+        return late.tail(epochs).mean(), early.tail(epochs).mean()
+
+    return sides
+
+
+def within(epsilon: float, accountant: str = "pld") -> Sides:
+    """Return the comparison after the last epoch that has spent no more than an epsilon.
+
+    It raises UndecidedError where the first epoch spends more.
     """
 
-    epoch: int = 1
+    def then(variant: Variant, column: str) -> pd.Series:
+        spent = variant.by_epoch(f"epsilon_{accountant}").max(axis=1)
+        epochs = spent.index[spent <= epsilon]
+        if not len(epochs):
+            raise UndecidedError(f"{variant.label} spends more than {epsilon:g} in an epoch")
+        return variant.by_epoch(column).loc[epochs[-1]]
 
-    def of(self, first: Trained, second: Trained) -> tuple[pd.Series, pd.Series]:
-        return tuple(side.by_epoch(self.column).loc[self.epoch] for side in (first, second))
-
-
-@dataclass(frozen=True)
-class MostInTraining(Quantity):
-    """The largest of it after any epoch."""
-
-    def of(self, first: Trained, second: Trained) -> tuple[pd.Series, pd.Series]:
-        return tuple(side.by_epoch(self.column).loc[1:].max() for side in (first, second))
+    return each(then)
 
 
-@dataclass(frozen=True)
-class FirstToLastEpoch(Quantity):
-    """The same in the first epoch, and in the last."""
+def gain_within(epsilon: float, accountant: str = "pld") -> Sides:
+    """Return what the first gains over the second, within an epsilon and at the end."""
 
-    def of(self, first: Trained, second: Trained) -> tuple[pd.Series, pd.Series]:
-        return first.by_epoch(self.column).loc[1], second.values(self.column)
+    def sides(first: Variant, second: Variant, column: str) -> tuple[pd.Series, pd.Series]:
+        early, other = within(epsilon, accountant)(first, second, column)
+        return early - other, first.values(column) - second.values(column)
 
-    def names(self, first: Trained, second: Trained) -> tuple[str, str]:
-        return f"{first.label} in the first epoch", "in the last"
-
-
-@dataclass(frozen=True)
-class ChangeByEpoch(Quantity):
-    """By how much it changes from an epoch to the next, up or down: the mean of the last ones.
-
-    Attributes:
-        epochs: how many changes.
-    """
-
-    epochs: int = 20
-
-    def of(self, first: Trained, second: Trained) -> tuple[pd.Series, pd.Series]:
-        return tuple(
-            side.by_epoch(self.column).diff().abs().tail(self.epochs).mean()
-            for side in (first, second)
-        )
+    return sides
 
 
-@dataclass(frozen=True)
-class LateGrowth(Quantity):
-    """The mean of the last epochs, and of as many epochs some way before them.
+def spread_of_norms(epoch: int) -> Sides:
+    """Return the standard deviation over examples of a norm that is stored as a histogram."""
 
-    Attributes:
-        epochs: how many a mean is over.
-        before: by how many the earlier ones lie before the later.
-    """
+    def spread(variant: Variant, column: str) -> pd.Series:
+        counts = variant.arrays(column, epoch)
+        return pd.Series({seed: _deviation(of) for seed, of in counts.items()})
 
-    epochs: int = 10
-    before: int = 20
-
-    def of(self, first: Trained, second: Trained) -> tuple[pd.Series, pd.Series]:
-        late, early = first.by_epoch(self.column), second.by_epoch(self.column)[: -self.before]
-        return late.tail(self.epochs).mean(), early.tail(self.epochs).mean()
-
-    def names(self, first: Trained, second: Trained) -> tuple[str, str]:
-        return f"{first.label} in its last {self.epochs} epochs", f"{self.before} epochs earlier"
+    return each(spread)
 
 
-@dataclass(frozen=True)
-class WithinEpsilon(Quantity):
-    """The same after the last epoch that has spent no more than an epsilon.
-
-    Attributes:
-        epsilon: the most that may be spent.
-        accountant: by which.
-    """
-
-    epsilon: float = 1.0
-    accountant: str = "pld"
-
-    def of(self, first: Trained, second: Trained) -> tuple[pd.Series, pd.Series]:
-        """See `Quantity`.
-
-        Raises:
-            UndecidedError: the first epoch spends more.
-        """
-        return tuple(self._of(side) for side in (first, second))
-
-    def _of(self, side: Trained) -> pd.Series:
-        spent = side.by_epoch(f"epsilon_{self.accountant}").max(axis=1)
-        within = spent.index[spent <= self.epsilon]
-        if not len(within):
-            raise UndecidedError(f"{side.label} spends more than {self.epsilon:g} in an epoch")
-        return side.by_epoch(self.column).loc[within[-1]]
-
-
-@dataclass(frozen=True)
-class GainWithinEpsilon(WithinEpsilon):
-    """What the first gains over the second, seed by seed: within an epsilon, and at the end."""
-
-    def of(self, first: Trained, second: Trained) -> tuple[pd.Series, pd.Series]:
-        early, other = super().of(first, second)
-        return early - other, first.values(self.column) - second.values(self.column)
-
-    def names(self, first: Trained, second: Trained) -> tuple[str, str]:
-        return f"{first.label} over {second.label} at ε < {self.epsilon:g}", "at the end"
-
-
-@dataclass(frozen=True)
-class SpreadOfNorms(AfterEpoch):
-    """The standard deviation over examples of a norm that is stored as a histogram."""
-
-    def of(self, first: Trained, second: Trained) -> tuple[pd.Series, pd.Series]:
-        return tuple(
-            pd.Series(
-                {seed: _spread(of) for seed, of in side.arrays(self.column, self.epoch).items()}
-            )
-            for side in (first, second)
-        )
-
-
-def _spread(counts: np.ndarray) -> float:
+def _deviation(counts: np.ndarray) -> float:
     """Return the standard deviation of norms, each taken at the middle of its bin."""
     middles = np.sqrt(EDGES[:-1] * EDGES[1:])
     mean = np.average(middles, weights=counts)
     return float(np.sqrt(np.average((middles - mean) ** 2, weights=counts)))
 
 
-@dataclass(frozen=True)
-class MeanOfLayers(Quantity):
-    """The mean over hidden layers of a norm that is measured layer by layer."""
-
-    def of(self, first: Trained, second: Trained) -> tuple[pd.Series, pd.Series]:
-        return tuple(
-            pd.Series({seed: norms.mean() for seed, norms in side.arrays(self.column).items()})
-            for side in (first, second)
-        )
+def mean_of_layers(variant: Variant, column: str) -> pd.Series:
+    """Return the mean over hidden layers of a norm that is measured layer by layer."""
+    return pd.Series({seed: norms.mean() for seed, norms in variant.arrays(column).items()})
 
 
-@dataclass(frozen=True)
-class ClassAccuracy(Quantity):
-    """The share of a class' training examples that are taken for it, after an epoch.
+def class_accuracy(number: int, epoch: int) -> Sides:
+    """Return the share of a class' training examples that are taken for it, after an epoch."""
 
-    Attributes:
-        number: the class', from 0.
-        epoch: after which.
-    """
+    def share(variant: Variant, column: str) -> pd.Series:
+        counts = variant.arrays(column, epoch)
+        return pd.Series({s: of[number, number] / of[number].sum() for s, of in counts.items()})
 
-    number: int = 0
-    epoch: int = 1
-
-    def of(self, first: Trained, second: Trained) -> tuple[pd.Series, pd.Series]:
-        return tuple(self._of(side) for side in (first, second))
-
-    def _of(self, side: Trained) -> pd.Series:
-        counts = side.arrays(self.column, self.epoch)
-        at = self.number
-        return pd.Series({seed: of[at, at] / of[at].sum() for seed, of in counts.items()})
+    return each(share)
 
 
-ACCURACY = Quantity("test_accuracy", "test accuracy", share=True)
+def class_spread(variant: Variant, column: str) -> pd.Series:
+    """Return the standard deviation of the test accuracies of the classes, whatever the column."""
+    return variant.class_spreads()
+
+
+ACCURACY = Quantity("test_accuracy", "test accuracy", "{:.2%}", tick=percent)
 # Of all gradients of an epoch, while the weights change.
 GRADIENT_NORM = Quantity("gradient_norm", "gradient norm")
-UNREST = ChangeByEpoch("test_accuracy", "change of the test accuracy by epoch", share=True)
-LATE_GROWTH = LateGrowth("test_accuracy", "test accuracy", share=True)
-FIRST_GRADIENT_NORM = AfterEpoch("gradient_norm", "gradient norm in the first epoch", epoch=1)
-FIRST_SPREAD = SpreadOfNorms(
-    "clipping-bias.counts", "spread of gradient norms after the first epoch", epoch=1
-)
-GRADIENT_NORM_FALLS = FirstToLastEpoch("gradient_norm", "gradient norm")
-CLIPPED = Quantity("clipped_fraction", "fraction of gradients clipped", share=True)
-# Of the same examples after an epoch: what runs with norms measure.
-GRADIENTS = Quantity("norms.gradient", "gradient norm")
-ACTIVATIONS = Quantity("norms.activation", "activation norm")
-GRADIENTS_SINCE_START = SinceStart("norms.gradient", "gradient norm")
-ACTIVATIONS_SINCE_START = SinceStart("norms.activation", "activation norm")
-ACTIVATION_GROWTH = Growth("norms.activation", "growth of the activation norm")
-CLASS_SPREAD = Quantity("class_spread", "spread of the class accuracies")
-EPOCHS = EpochsToItsEnd("test_accuracy", "epochs to where the first ends")
-LOGITS = Quantity("layer-norms.logits", "norm of the logits")
-PRE_ACTIVATIONS = MeanOfLayers("layer-norms.hidden", "norm of pre-activations, mean of layers")
-LAST_WEIGHTS = Quantity("layer-norms.last_weights", "norm of the last layer's weights")
-COSINE = AfterEpoch("clipping-bias.cosine", "cosine of clipped to unclipped mean gradient", epoch=1)
-CURVATURE = Quantity("smoothness.largest", "largest singular value of the Hessian")
-MOST_CURVED = MostInTraining(
-    "smoothness.largest", "largest singular value of the Hessian in training"
-)

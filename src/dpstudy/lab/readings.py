@@ -30,6 +30,7 @@ class Reading:
         damaged: one line for each file that cannot be trusted; such files are left out.
         seeds: the number of seeds asked for, or None for the experiment's own.
         undecided: dataset and label of each run that a search has yet to choose.
+        wanted: dataset and label of each run that the experiment asks for, stored or not.
     """
 
     experiment: Experiment
@@ -40,6 +41,7 @@ class Reading:
     damaged: list[str]
     seeds: int | None = None
     undecided: tuple[tuple[str, str], ...] = ()
+    wanted: tuple[tuple[str, str], ...] = ()
 
     def on(self, dataset: str) -> Reading:
         """Return the part that is of one dataset."""
@@ -49,7 +51,13 @@ class Reading:
             found=[pair for pair in self.found if pair[1].run.dataset.name == dataset],
             missing=[run for run in self.missing if run.dataset.name == dataset],
             undecided=tuple(pair for pair in self.undecided if pair[0] == dataset),
+            wanted=tuple(pair for pair in self.wanted if pair[0] == dataset),
         )
+
+    @property
+    def dataset_name(self) -> str | None:
+        """The dataset of its first run; where none is stored, the one asked for."""
+        return self.found[0][1].run.dataset.name if self.found else self.dataset
 
     @property
     def needed(self) -> int:
@@ -167,6 +175,7 @@ def read(
     results, errors = store.read_all(folder, [run.identity for _, run in wanted])
     if profile == "full":  # No other makes choices.
         errors += experiment.damaged_choices()
+    undecided = tuple(experiment.undecided(profile, dataset=dataset, seeds=seeds))
     return Reading(
         experiment=experiment,
         profile=profile,
@@ -183,5 +192,6 @@ def read(
             for error in errors
         ],
         seeds=seeds,
-        undecided=tuple(experiment.undecided(profile, dataset=dataset, seeds=seeds)),
+        undecided=undecided,
+        wanted=(*((run.dataset.name, label) for label, run in wanted), *undecided),
     )

@@ -7,17 +7,18 @@ from collections.abc import Iterable, Sequence
 import pandas as pd
 from matplotlib.axes import Axes
 
-from dpstudy.page.figure import Figure, Note, canvas, legend_below, star
-from dpstudy.page.lines import Line, runs_of
-from dpstudy.page.quantity import ACCURACY, EPOCH, Quantity
-from dpstudy.page.words import AT_CHANCE, LEFT_OUT, caption
+from dpstudy.lab.quantity import Quantity
+from dpstudy.lab.variant import Variant, finals_of
+from dpstudy.page.captions import AT_CHANCE, LEFT_OUT, caption
+from dpstudy.page.figure import STYLES, Figure, Note, canvas, legend_below, star
+from dpstudy.page.quantity import ACCURACY, EPOCH, set_axis
 
 # An axis of accuracies leaves out the climb of the first epochs, which would flatten all the rest.
 CLIMB = 1 / 5
 
 
 def curves(
-    lines: Sequence[Line],
+    lines: Sequence[Variant],
     *quantities: Quantity,
     name: str,
     shown: str,
@@ -45,8 +46,8 @@ def curves(
             drawn = {line: rows for (line, one), rows in parts.items() if one == of}
             for line, rows in drawn.items():
                 draw_curve(axes, line, rows, along)
-            along.along(axes.xaxis)
-            of.along(axes.yaxis)
+            set_axis(axes.xaxis, along)
+            set_axis(axes.yaxis, of)
             if of == ACCURACY:
                 heights = [] if along == EPOCH else _draw_published(axes, drawn)
                 _limit(axes, drawn.values(), heights)
@@ -63,21 +64,21 @@ def curves(
     return Figure(
         fig=figure,
         name=name,
-        caption=caption(shown, runs_of(lines), fate=fate),
+        caption=caption(shown, finals_of(lines), fate=fate),
         alt=f"Curves by {along.label}: {said}." + (f" Published: {stars}." if stars else ""),
         data=data,
     )
 
 
-def over_seeds(line: Line, of: Quantity, along: Quantity = EPOCH) -> pd.DataFrame:
+def over_seeds(line: Variant, of: Quantity, along: Quantity = EPOCH) -> pd.DataFrame:
     """Return median, minimum and maximum over seeds of a column, one row an epoch.
 
     Epochs that no seed reached without diverging have no epsilon: along it they are left out.
     """
-    if line.runs.empty:
+    if not line.results:
         return pd.DataFrame()
     # Along the epochs a curve begins before the first step, where that is stored.
-    rows = line.own.curves_from_start if along == EPOCH else line.own.curves
+    rows = line.own.curves_from_start if along == EPOCH else line.curves
     spent = [column for column in rows if column.startswith("epsilon_")]
     by_epoch = rows.dropna(subset=of.column).groupby("epoch")
     spread = by_epoch[of.column].agg(["median", "min", "max", "count"])
@@ -89,22 +90,22 @@ def over_seeds(line: Line, of: Quantity, along: Quantity = EPOCH) -> pd.DataFram
     return spread
 
 
-def draw_curve(axes: Axes, line: Line, rows: pd.DataFrame, along: Quantity) -> None:
+def draw_curve(axes: Axes, line: Variant, rows: pd.DataFrame, along: Quantity) -> None:
     """Draw a line's median with its range, rows as of `over_seeds`."""
-    x = rows[along.column]
-    axes.fill_between(x, rows.minimum, rows.maximum, color=line.style.color, alpha=0.25)
+    x, style = rows[along.column], STYLES[line.style]
+    axes.fill_between(x, rows.minimum, rows.maximum, color=style.color, alpha=0.25)
     every = max(1, len(rows) // 8)
-    axes.plot(x, rows["median"], **line.style.line, markevery=every, label=line.name)
+    axes.plot(x, rows["median"], **style.line, markevery=every, label=line.name)
 
 
-def _draw_published(axes: Axes, drawn: dict[Line, pd.DataFrame]) -> list[float]:
+def _draw_published(axes: Axes, drawn: dict[Variant, pd.DataFrame]) -> list[float]:
     """Draw the stars, and return their heights."""
     heights = []
     for line in drawn:
         if line.published is not None:
             at = line.published.claimed_epsilon, line.published.accuracy
             heights.append(at[1])
-            star(axes, *at, line.style, f"{line.name}, published")
+            star(axes, *at, STYLES[line.style], f"{line.name}, published")
     return heights
 
 
@@ -123,7 +124,7 @@ def _limit(axes: Axes, drawn: Iterable[pd.DataFrame], heights: list[float]) -> N
     axes.set_ylim(min(heights) - margin, min(1.0, max(heights) + margin))
 
 
-def _course(line: Line, of: Quantity, rows: pd.DataFrame) -> str:
+def _course(line: Variant, of: Quantity, rows: pd.DataFrame) -> str:
     """Say where a curve begins, where it is highest between, where it ends, and whether early."""
     first, last, top = rows.iloc[0], rows.iloc[-1], rows.loc[rows["median"].idxmax()]
     said = f"from {of.show(first['median'])}"

@@ -8,7 +8,6 @@ from functools import wraps
 
 from dpstudy.lab.readings import Reading
 from dpstudy.page.figure import Figure, Note, Several, Table, not_yet_run
-from dpstudy.page.lines import dataset_of
 from dpstudy.parts.data.images import DATASETS
 
 Shown = Figure | Table | Note
@@ -42,7 +41,7 @@ def for_each_dataset(
             shown = draw(*readings)
             if isinstance(shown, Note):
                 return replace(shown, title=title)
-            return replace(shown, name=f"{shown.name}-{dataset_of(readings[0])}")
+            return replace(shown, name=f"{shown.name}-{readings[0].dataset_name}")
 
         @wraps(draw)
         def of_each(*readings: Reading) -> Shown | Several:

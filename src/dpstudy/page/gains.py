@@ -7,14 +7,14 @@ from collections.abc import Mapping, Sequence
 import pandas as pd
 
 from dpstudy.lab.published import Number
-from dpstudy.page.figure import Figure, Style, canvas, legend_below
-from dpstudy.page.lines import Line
+from dpstudy.lab.variant import Variant
+from dpstudy.page.figure import STYLES, Figure, canvas, legend_below
 from dpstudy.page.results import gain
 from dpstudy.parts.data.images import DATASETS
 
 
 def gains_of(
-    dataset: str, published: tuple[Number, Number] | None, found: Mapping[str, Sequence[Line]]
+    dataset: str, published: tuple[Number, Number] | None, found: Mapping[str, Sequence[Variant]]
 ) -> list[dict[str, object]]:
     """Return rows for `gains`: of what is published, and of each comparison that is stored.
 
@@ -40,13 +40,13 @@ def gains_of(
             **gain(line, other),
         }
         for comparison, (other, line) in found.items()
-        if len(line.runs) and len(other.runs)
+        if len(line.results) and len(other.results)
     ]
 
 
 def gains(
     rows: Sequence[Mapping[str, object]],
-    styles: Mapping[str, Style],
+    styles: Mapping[str, int],
     *,
     name: str,
     caption: str,
@@ -56,7 +56,7 @@ def gains(
 
     Args:
         rows: of `gains_of`.
-        styles: by comparison, in the order in which they stand.
+        styles: by comparison, their numbers, in the order in which they stand.
         name: of the figure.
         caption: of the figure.
         axis: what the horizontal axis shows.
@@ -65,7 +65,8 @@ def gains(
     datasets = list(dict.fromkeys(data.dataset))
     middle = (len(styles) - 1) / 2
     with canvas(size=(7.2, 1.0 + 0.25 * len(styles) * len(datasets))) as (figure, (axes,)):
-        for number, (comparison, style) in enumerate(styles.items()):
+        for number, (comparison, of) in enumerate(styles.items()):
+            style = STYLES[of]
             of_one = data[data.comparison == comparison]
             at = [-datasets.index(one) + 0.2 * (middle - number) for one in of_one.dataset]
             mark = {"color": style.color, "marker": style.marker, "linestyle": "none"}

@@ -7,12 +7,12 @@ from collections.abc import Mapping, Sequence
 import pandas as pd
 
 from dpstudy.lab.comparison import Estimate
+from dpstudy.lab.variant import Variant, finals_of
 from dpstudy.lab.verdict import UndecidedError
 from dpstudy.lab.wording import epsilon, points, rounded_down
+from dpstudy.page.captions import caption
 from dpstudy.page.figure import Note, Table, fields
-from dpstudy.page.lines import Line, runs_of
 from dpstudy.page.quantity import Quantity
-from dpstudy.page.words import caption
 from dpstudy.parts.mechanism import CLAIMED_ACCOUNTANTS
 
 # Columns of epsilon, as "How to read" explains them, by what accountants fill them in: those of
@@ -57,7 +57,7 @@ MERGED = {
 
 
 def results(
-    lines: Sequence[Line],
+    lines: Sequence[Variant],
     *more: str,
     name: str,
     shown: str,
@@ -90,14 +90,14 @@ def results(
             **epsilons(line, spent),
         }
         for line in lines
-        if line.published is not None or len(line.runs)
+        if line.published is not None or len(line.results)
     ]
-    if not any(len(line.runs) for line in lines):
+    if not any(len(line.results) for line in lines):
         return Note(name, "None of these runs is stored yet.")
-    return table_of(rows, name, caption(shown, runs_of(lines), *more), settings)
+    return table_of(rows, name, caption(shown, finals_of(lines), *more), settings)
 
 
-def of_published(line: Line) -> dict[str, object]:
+def of_published(line: Variant) -> dict[str, object]:
     """Return the columns of what the paper states for a line."""
     theirs = line.published
     return {
@@ -123,7 +123,7 @@ def quartiles(values: pd.Series, name: str = "seconds") -> dict[str, float]:
     return {name: median, f"{name}_low": low, f"{name}_high": high}
 
 
-def gain(line: Line, other: Line | None) -> dict[str, object]:
+def gain(line: Variant, other: Variant | None) -> dict[str, object]:
     """Return the columns of a mean gain over another line, with its 95 % interval over seeds.
 
     Of one or two seeds there is no interval; where one is not stored, no gain.
@@ -141,9 +141,11 @@ def gain(line: Line, other: Line | None) -> dict[str, object]:
     return columns | {"points": estimate.value, "low": estimate.low, "high": estimate.high}
 
 
-def epsilons(line: Line, spent: Mapping[str, Sequence[str]] = EPSILONS) -> dict[str, float | None]:
+def epsilons(
+    line: Variant, spent: Mapping[str, Sequence[str]] = EPSILONS
+) -> dict[str, float | None]:
     """Return the columns of the epsilons of a line's runs, computed, and published if not there."""
-    ours = {name: line.value(*columns) for name, columns in spent.items()}
+    ours = {name: line.median(*columns) for name, columns in spent.items()}
     if "ε claimed" in ours:
         return ours
     return {"published ε": line.published and line.published.claimed_epsilon} | ours

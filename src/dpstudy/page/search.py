@@ -1,22 +1,91 @@
-"""A search: what its settings came to, and what the best of them comes to with other seeds."""
+"""A search: what its settings came to, and what the best of them comes to with other seeds.
+
+The best is chosen by the test accuracy of seed 0, and the choice is not paid for.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import cached_property
 
 import pandas as pd
 from matplotlib.axes import Axes
 
-from dpstudy.page.figure import Figure, Table, canvas, legend_below, star
-from dpstudy.page.lines import runs_of
-from dpstudy.page.quantity import ACCURACY, Quantity
+from dpstudy.lab.published import Accuracy
+from dpstudy.lab.quantity import Quantity
+from dpstudy.lab.readings import Reading
+from dpstudy.lab.variant import Variant, finals_of
+from dpstudy.page.captions import caption, seeds_of
+from dpstudy.page.figure import STYLES, Figure, Table, canvas, legend_below, star
+from dpstudy.page.quantity import ACCURACY, set_axis
 from dpstudy.page.results import epsilons, of_published, spread, table_of
-from dpstudy.page.techniques import Technique
-from dpstudy.page.words import caption, seeds_of
 from dpstudy.parts.part import SpecError
 from dpstudy.parts.run import Run, setting
+
+# What comes after a technique's name in the label of the best of it.
+BEST = ", best"
+
+
+@dataclass(frozen=True, eq=False)
+class Technique:
+    """One technique of a search.
+
+    Attributes:
+        again: the best of it with other seeds; nothing is stored of it until it is chosen.
+        tried: one row a run of the settings that were tried: `Reading.finals`, and its `run`.
+        published_at: the setting that is published with its accuracy.
+    """
+
+    again: Variant
+    tried: pd.DataFrame
+    published_at: float | None = None
+
+    @property
+    def name(self) -> str:
+        """The technique's name on the page."""
+        return self.again.name
+
+    @cached_property
+    def best(self) -> pd.Series:
+        """The row of the best setting, at seed 0; the best so far, if none is chosen yet.
+
+        Without an accuracy where that run is not stored.
+        """
+        first = self.tried[(self.tried.seed == 0) & ~self.tried.stopped]
+        if not self.again.results:
+            first = self.tried if first.empty else first
+            return first.loc[first.test_accuracy.idxmax()]
+        chosen = replace(self.again.run, seed=0)
+        same = [run == chosen for run in first.run]
+        return first[same].iloc[0] if any(same) else pd.Series({"run": chosen})
+
+
+def techniques(
+    reading: Reading,
+    published: Mapping[str, Accuracy | None],
+    at: Mapping[str, float] | None = None,
+    styles: Mapping[str, int] | None = None,
+) -> list[Technique]:
+    """Return the techniques of a search of which something is stored.
+
+    Args:
+        reading: of a `Search`, on one dataset.
+        published: by technique, what is published.
+        at: by technique, the published setting.
+        styles: by technique, their numbers.
+    """
+    finals = reading.finals.assign(run=[result.run for _, result in reading.found])
+    found = []
+    for number, (best, labels) in enumerate(reading.experiment.groups.items()):
+        name, tried = best.removesuffix(BEST), finals[finals.label.isin(labels)]
+        if len(tried):
+            style = (styles or {}).get(name, number % len(STYLES))
+            again = Variant(reading, best, name, style, published.get(name))
+            found.append(Technique(again, tried.assign(label=name), (at or {}).get(name)))
+    return found
+
 
 Ranges = Callable[[Run], Mapping[str, tuple[float, float]]]
 
@@ -57,7 +126,7 @@ def winners(
         "chosen by": "{seed 0}, best of {tried}",
         "best setting": ", ".join(f"{{{of.label}}}" for of in settings),
     }
-    again = runs_of([one.again for one in found])
+    again = finals_of([one.again for one in found])
     seeds = seeds_of(again) if len(again) else ""
     said = caption(shown, _runs_of(found), *more, seeds=seeds)
     return table_of(rows, name, said, settings, together)
@@ -79,14 +148,14 @@ def against(found: Sequence[Technique], of: Quantity, *more: str, name: str, sho
     data = pd.concat(
         one.tried.assign(**{of.column: [_value(run, of) for run in one.tried.run]}) for one in found
     )
-    again = any(len(one.again.runs) for one in found)
+    again = any(one.again.results for one in found)
     dashes = "Dashes: the best with other seeds." if again else ""
     with canvas(size=(7.2, 3.6)) as (figure, (axes,)):
         for one in found:
             _draw_tried(axes, one, data[data.label == one.name], of)
             _draw_best(axes, one, of)
-        of.along(axes.xaxis)
-        ACCURACY.along(axes.yaxis)
+        set_axis(axes.xaxis, of)
+        set_axis(axes.yaxis, ACCURACY)
         legend_below(figure)
     return Figure(
         fig=figure,
@@ -98,7 +167,7 @@ def against(found: Sequence[Technique], of: Quantity, *more: str, name: str, sho
 
 
 def _draw_tried(axes: Axes, one: Technique, rows: pd.DataFrame, of: Quantity) -> None:
-    style, whole = one.again.style, rows[~rows.stopped]
+    style, whole = STYLES[one.again.style], rows[~rows.stopped]
     curve = whole.groupby(of.column).test_accuracy.median()
     axes.plot(curve.index, curve, **style.line, label=one.name)
     given_up = rows[rows.stopped]
@@ -109,17 +178,17 @@ def _draw_tried(axes: Axes, one: Technique, rows: pd.DataFrame, of: Quantity) ->
 
 
 def _draw_best(axes: Axes, one: Technique, of: Quantity) -> None:
-    color, theirs = one.again.style.color, one.again.published
+    style, theirs = STYLES[one.again.style], one.again.published
     again = one.again.accuracy
-    mark = {"marker": "_", "color": color, "markersize": 11, "ls": "none"}
+    mark = {"marker": "_", "color": style.color, "markersize": 11, "ls": "none"}
     axes.plot([_value(one.best.run, of)] * len(again), again, **mark)
     if theirs is None:
         return
     label = f"{one.name}, published"
     if one.published_at is None:
-        axes.axhline(theirs.accuracy, color=color, ls=one.again.style.dash, lw=1, label=label)
+        axes.axhline(theirs.accuracy, color=style.color, ls=style.dash, lw=1, label=label)
     else:
-        star(axes, one.published_at, theirs.accuracy, one.again.style, label)
+        star(axes, one.published_at, theirs.accuracy, style, label)
 
 
 def _said(one: Technique, of: Quantity) -> str:
@@ -150,7 +219,7 @@ def _value(run: Run, of: Quantity) -> object:
 def _runs_of(found: Sequence[Technique]) -> pd.DataFrame:
     """Return the runs that were tried, and those of the best with other seeds."""
     tried = [one.tried.assign(label=f"{one.name}, tried") for one in found]
-    again = [one.again.runs for one in found if len(one.again.runs)]
+    again = [one.again.finals for one in found if one.again.results]
     return pd.concat([*tried, *again], ignore_index=True)
 
 

@@ -12,8 +12,8 @@ the sensitivity is "roughly 100 times smaller".
 from __future__ import annotations
 
 from dpstudy.claims.claim import Claim, moment, propositions
+from dpstudy.claims.evidence import Runs
 from dpstudy.claims.rules import Difference, Rule, Spent, Untested, Value, on
-from dpstudy.lab.evidence import Runs
 from dpstudy.lab.published import Number
 from under_the_clip.backpropagation_clipping.experiments import (
     AGAINST_FLAT,

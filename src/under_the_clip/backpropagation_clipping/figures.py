@@ -10,7 +10,9 @@ from matplotlib.axes import Axes
 
 from dpstudy.lab import records
 from dpstudy.lab.published import Accuracy
+from dpstudy.lab.quantity import Quantity
 from dpstudy.lab.readings import Reading, read
+from dpstudy.lab.variant import Variant
 from dpstudy.page.datasets import for_each_dataset
 from dpstudy.page.figure import (
     STYLES,
@@ -22,11 +24,10 @@ from dpstudy.page.figure import (
     legend_below,
     not_yet_run,
 )
-from dpstudy.page.lines import Line, lines_of
-from dpstudy.page.quantity import ACCURACY, BATCH, EPOCHS, Quantity
+from dpstudy.page.published import lines_of
+from dpstudy.page.quantity import ACCURACY, BATCH, EPOCHS, set_axis
 from dpstudy.page.results import CLAIMED_AND_PROVEN, quartiles, results
-from dpstudy.page.search import winners
-from dpstudy.page.techniques import techniques
+from dpstudy.page.search import techniques, winners
 from dpstudy.parts.data.images import DATASETS
 from under_the_clip.backpropagation_clipping.experiments import (
     AGAINST_FLAT,
@@ -63,12 +64,12 @@ class Series:
 
     name: str
     style: Style
-    lines: tuple[tuple[Line, str], ...]
+    lines: tuple[tuple[Variant, str], ...]
 
     def rows(self) -> Iterator[dict[str, object]]:
         """Yield a row for each line that is stored, at its median over seeds."""
         for line, column in self.lines:
-            if (epsilon := line.value(column)) is not None:
+            if (epsilon := line.median(column)) is not None:
                 yield {
                     "what": self.name,
                     "run": line.label,
@@ -83,11 +84,11 @@ class Series:
 def series(dataset: str) -> tuple[Series, ...]:
     """Return what the chapter compares on a dataset: claims, what they cost, and flat clipping."""
     of_figure_5, against = (read(one, dataset=dataset) for one in (FIGURE_5, AGAINST_FLAT))
-    published = [Line(of_figure_5, f"claims {epsilon:g}") for epsilon in EPSILONS]
+    published = [Variant(of_figure_5, f"claims {epsilon:g}") for epsilon in EPSILONS]
 
-    def at_true_epsilon(name: str) -> tuple[tuple[Line, str], ...]:
+    def at_true_epsilon(name: str) -> tuple[tuple[Variant, str], ...]:
         labels = f"{name}, epsilon 1", f"{name}, best"
-        return tuple((Line(against, label), "epsilon_pld") for label in labels)
+        return tuple((Variant(against, label), "epsilon_pld") for label in labels)
 
     return (
         Series("as published, claimed ε", STYLES[4], tuple((one, _CLAIMED) for one in published)),
@@ -112,7 +113,7 @@ def in_short() -> Figure | Note:
                 _draw(axes, one, points)
             axes.set_xscale("log")
             axes.set(title=DATASETS[dataset], xlabel="ε")
-            ACCURACY.along(axes.yaxis)
+            set_axis(axes.yaxis, ACCURACY)
         legend_below(figure)
     said = "; ".join(
         f"{DATASETS[row['dataset']]}, {row['what']} {row['epsilon']:.3g}: "
@@ -143,7 +144,7 @@ def table_1(reading: Reading) -> Table:
     """Return Table 1: without privacy, with clips alone, and with the published noise."""
     labels = "no privacy", "clips without noise", "as published"
     return results(
-        lines_of(reading, dict.fromkeys(labels, STYLES[0]), ACCURACIES, method="{}"),
+        lines_of(reading, dict.fromkeys(labels, 0), ACCURACIES, method="{}"),
         "Gains: over the row above. At least: some gradients within the clips give away as much; "
         "with so little noise that is the most that the computation can show.",
         name="backpropagation-clipping-table-1",
@@ -157,7 +158,10 @@ def table_1(reading: Reading) -> Table:
 def figure_5(reading: Reading) -> Table:
     """Return what the runs behind Figure 5 come to, and what their epsilons are."""
     return results(
-        [Line(reading, f"claims {epsilon:g}", f"claims ε = {epsilon:g}") for epsilon in EPSILONS],
+        [
+            Variant(reading, f"claims {epsilon:g}", f"claims ε = {epsilon:g}")
+            for epsilon in EPSILONS
+        ],
         name="backpropagation-clipping-figure-5",
         shown="test accuracy of the runs of Figure 5, whose values are not printed",
         spent=CLAIMED_AND_PROVEN,
@@ -168,7 +172,7 @@ def figure_5(reading: Reading) -> Table:
 def left_out(reading: Reading, table_1: Reading) -> Table:
     """Return what other learning rates and initial weights come to."""
     return results(
-        [Line(table_1, "as published"), *(Line(reading, label) for label in reading.labels)],
+        [Variant(table_1, "as published"), *(Variant(reading, label) for label in reading.labels)],
         "Gains: over the first row.",
         name="backpropagation-clipping-left-out",
         shown="test accuracy as published, with one thing changed that the text leaves out",
@@ -189,7 +193,7 @@ def corrected(reading: Reading) -> Table:
     lines, over = [], {}
     for target in TARGETS:
         aims, spends = f"aims at {target:g}", f"spends {target:g}"
-        lines += [Line(reading, aims, published=theirs[aims]), Line(reading, spends)]
+        lines += [Variant(reading, aims, published=theirs[aims]), Variant(reading, spends)]
         over[spends] = aims
     return results(
         lines,
@@ -217,14 +221,14 @@ def against_flat(reading: Reading) -> Table:
 @for_each_dataset("Less ε, and noise shared out otherwise")
 def shared_out(reading: Reading) -> Table:
     """Return either mechanism at epsilon 1, and noise that is not shared out equally."""
-    best = {name: Line(reading, f"{name}, best", f"{name}, ε = 3") for name in (FLAT, BACKPROP)}
+    best = {name: Variant(reading, f"{name}, best", f"{name}, ε = 3") for name in (FLAT, BACKPROP)}
     at_1 = {
-        name: Line(reading, f"{name}, epsilon 1", f"{name}, ε = 1") for name in (FLAT, BACKPROP)
+        name: Variant(reading, f"{name}, epsilon 1", f"{name}, ε = 1") for name in (FLAT, BACKPROP)
     }
     over = {of[BACKPROP].name: of[FLAT].name for of in (best, at_1)}
     over |= dict.fromkeys(SHARES, best[BACKPROP].name)
     return results(
-        [*best.values(), *at_1.values(), *(Line(reading, name) for name in SHARES)],
+        [*best.values(), *at_1.values(), *(Variant(reading, name) for name in SHARES)],
         "Gains: of backpropagation clipping over flat clipping, and of other shares over equal "
         "ones. Shares: ε = 3, at the best settings with equal shares.",
         name="backpropagation-clipping-shared-out",

@@ -9,8 +9,8 @@ from functools import lru_cache
 from typing import ClassVar
 
 from dpstudy.claims.claim import moment
+from dpstudy.claims.evidence import Evidence
 from dpstudy.claims.rules import Rule
-from dpstudy.lab.evidence import Evidence
 from dpstudy.lab.published import DELTA, Number
 from dpstudy.lab.verdict import Outcome, graded
 from dpstudy.lab.wording import epsilon

@@ -6,10 +6,10 @@ import pandas as pd
 
 from dpstudy.claims.ledger import Entry, Ledger
 from dpstudy.lab.readings import read
+from dpstudy.lab.variant import Variant
 from dpstudy.lab.verdict import Verdict
 from dpstudy.lab.wording import epsilon, points
 from dpstudy.page.figure import Table
-from dpstudy.page.lines import Line
 from dpstudy.page.results import gain
 from dpstudy.parts.data.images import DATASETS
 from under_the_clip.backpropagation_clipping import published as backpropagation_clipping
@@ -144,12 +144,12 @@ def _tanh_filter(judged: Ledger) -> tuple[str, str]:
 def _tuned() -> str:
     """Say what DP-SGD reaches on CIFAR-10 where its rate was searched, if that is stored."""
     flat, tuned = (
-        Line(read(runs, dataset="cifar-10"), label)
+        Variant(read(runs, dataset="cifar-10"), label)
         for runs, label in ((CIFAR_10, "DP-SGD"), (FIGURE_3, "cross-entropy"))
     )
-    if not len(flat.runs) or not len(tuned.runs):
+    if not len(flat.results) or not len(tuned.results):
         return ""
-    spent = tuned.value("epsilon_pld")
+    spent = tuned.median("epsilon_pld")
     return (
         f" On CIFAR-10 DP-SGD ends at {100 * flat.accuracy.median():.1f} %, at a rate that nobody "
         f"searched; with tanh and searched settings that network has "
@@ -161,13 +161,13 @@ def _filter_made_sound() -> str:
     """Say what the filter gains with a clip after it, once that is stored with several seeds."""
     searched, wider = (read(one, dataset="mnist") for one in (AT_EQUAL_EPSILON, EXPANDED))
     own, flat = (
-        Line(searched, f"{name}, best") for name in ("filter, then clipped", "flat clipping")
+        Variant(searched, f"{name}, best") for name in ("filter, then clipped", "flat clipping")
     )
-    published = Line(further_seeds(wider), "filter, then clipped, k = 1")
+    published = Variant(further_seeds(wider), "filter, then clipped, k = 1")
     wide, narrow = gain(published, flat), gain(own, flat)
     if wide["low"] is None or narrow["low"] is None:
         return ""
-    at = own.own.found[0][1].run.mechanism.active_range
+    at = own.run.mechanism.active_range
     return (
         " With a clip after it, against flat clipping at a true ε of 3 on MNIST: "
         f"{_gain(*wide.values())}; with the active range that its own search chose, {at:.1g}: "

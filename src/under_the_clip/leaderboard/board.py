@@ -14,6 +14,7 @@ from scipy import stats
 from dpstudy.lab import records
 from dpstudy.lab.comparison import CONFIDENCE, Estimate
 from dpstudy.lab.readings import Reading, read
+from dpstudy.lab.variant import Variant
 from dpstudy.page.figure import (
     STYLES,
     Figure,
@@ -24,7 +25,6 @@ from dpstudy.page.figure import (
     legend_below,
     not_yet_run,
 )
-from dpstudy.page.lines import Line
 from dpstudy.page.results import results
 from dpstudy.parts.data.images import DATASETS
 from under_the_clip.leaderboard.experiments import EPSILONS, EXPERIMENTS, RECIPE, methods
@@ -56,20 +56,20 @@ _TICKS = (1, 2, 3, 8)
 _THEIR_MARKERS = ("*", "P", "X", "d", "p", "h")
 
 
-def lines_at(reading: Reading, epsilon: float) -> list[Line]:
+def lines_at(reading: Reading, epsilon: float) -> list[Variant]:
     """Return a line for each method that is stored at an ε."""
     [dataset] = reading.experiment.datasets
     lines = [
-        Line(
+        Variant(
             reading,
             f"{name}, epsilon {epsilon:g}",
             name,
-            STYLES[number % len(STYLES)],
+            number % len(STYLES),
             _published(dataset, name, epsilon),
         )
         for number, name in enumerate(methods(dataset))
     ]
-    return [line for line in lines if len(line.runs) >= _SEEDS]
+    return [line for line in lines if len(line.results) >= _SEEDS]
 
 
 def _published(dataset: str, method: str, epsilon: float) -> Accuracy | None:
@@ -127,14 +127,14 @@ def _table(reading: Reading, epsilon: float) -> Table | None:
             "method": line.name,
             **Estimate.mean(line.accuracy).summary("accuracy"),
             "seeds": len(line.accuracy),
-            "true ε": line.value("epsilon_pld"),
+            "true ε": line.median("epsilon_pld"),
             "published": line.published and line.published.accuracy,
             "published ε": line.published and line.published.claimed_epsilon,
             **_cost(costs, line.name),
         }
         for line, rank in zip(lines, ranks([line.accuracy for line in lines]), strict=True)
     ]
-    diverged = sum(int(line.runs.diverged.sum()) for line in lines)
+    diverged = sum(int(line.finals.diverged.sum()) for line in lines)
     return Table(
         name=f"leaderboard-epsilon-{epsilon:g}",
         caption=(
@@ -182,22 +182,22 @@ def in_short() -> Figure | Note:
     search = read(RECIPE_SEARCH)
     for dataset in RECIPE_SEARCH.datasets:
         at_each = (f"epsilon {epsilon:g}" for epsilon in sorted(SEARCHED))
-        lines += [(dataset, Line(search.on(dataset), label, "recipe")) for label in at_each]
+        lines += [(dataset, Variant(search.on(dataset), label, "recipe")) for label in at_each]
     rates = read(CIFAR_10_RATES)
-    lines += [("cifar-10", Line(rates, f"{name}, best", name)) for name in ("relu", "tanh")]
+    lines += [("cifar-10", Variant(rates, f"{name}, best", name)) for name in ("relu", "tanh")]
     lines += [("cifar-10", line) for line in _on_cifar_10() if line.name != "recipe"]
     rows = [
         {
             "dataset": dataset,
             "method": line.name,
-            "epsilon": line.value("epsilon_pld"),
+            "epsilon": line.median("epsilon_pld"),
             "accuracy": line.accuracy.median(),
             "minimum": line.accuracy.min(),
             "maximum": line.accuracy.max(),
             "seeds": len(line.accuracy),
         }
         for dataset, line in lines
-        if len(line.runs)
+        if len(line.results)
     ]
     if not rows:
         commands = "\n".join(reading.command for reading in readings.values())
@@ -205,12 +205,12 @@ def in_short() -> Figure | Note:
     return _drawn(pd.DataFrame(rows))
 
 
-def _on_cifar_10() -> list[Line]:
+def _on_cifar_10() -> list[Variant]:
     lines = [
-        Line(read(experiment, dataset="cifar-10"), label, method)
+        Variant(read(experiment, dataset="cifar-10"), label, method)
         for method, (experiment, label) in ON_CIFAR_10.items()
     ]
-    found = [line for line in lines if len(line.runs)]
+    found = [line for line in lines if len(line.results)]
     return sorted(found, key=lambda line: -line.accuracy.median())
 
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from dpstudy.claims.claim import Claim, moment
+from dpstudy.claims.evidence import Runs
 from dpstudy.claims.rules import Difference, Untested, on
-from dpstudy.lab.evidence import Runs
 from under_the_clip.backpropagation_clipping.experiments import AGAINST_FLAT
 from under_the_clip.tempered_sigmoids.searches import TABLE_3_SEARCH
 

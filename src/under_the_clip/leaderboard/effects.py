@@ -18,7 +18,6 @@ from dpstudy.lab.readings import Reading
 from dpstudy.lab.verdict import UndecidedError
 from dpstudy.page.datasets import for_each_dataset
 from dpstudy.page.figure import Note, Table
-from dpstudy.page.lines import dataset_of
 from dpstudy.parts.data.images import DATASETS
 from under_the_clip.leaderboard.factorial import ACTIVATIONS, CELLS, LOSSES, MECHANISMS, label_of
 
@@ -127,7 +126,7 @@ def accuracy(reading: Reading) -> Table:
     return Table(
         name="factorial-accuracy",
         caption=(
-            f"{DATASETS[dataset_of(reading)]}: test accuracy in percent at a true ε of "
+            f"{DATASETS[reading.dataset_name]}: test accuracy in percent at a true ε of "
             f"{EPSILON:g}, means of {data.seed.nunique()} seeds, by activation, loss and "
             "mechanism. Inside: clips inside backpropagation."
         ),
@@ -151,7 +150,7 @@ def under_each_mechanism(reading: Reading) -> Table | Note:
     return Table(
         name="factorial-under-each-mechanism",
         caption=(
-            f"{DATASETS[dataset_of(reading)]}: points gained under each mechanism over relu with "
+            f"{DATASETS[reading.dataset_name]}: points gained under each mechanism over relu with "
             "cross-entropy, each a mean over the other factor's levels; of two together, beyond "
             "the sum of both. The intervals of a mechanism hold together with 95 % confidence."
         ),
@@ -179,7 +178,7 @@ def at_once(reading: Reading) -> Table | Note:
     return Table(
         name="factorial-at-once",
         caption=(
-            f"{DATASETS[dataset_of(reading)]}: points gained over relu, cross-entropy and flat "
+            f"{DATASETS[reading.dataset_name]}: points gained over relu, cross-entropy and flat "
             "clipping, each a mean over the other factors; of two together, beyond the sum of "
             "both. The intervals of all effects hold together with 95 % confidence."
         ),

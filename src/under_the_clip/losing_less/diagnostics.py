@@ -10,15 +10,17 @@ import pandas as pd
 from matplotlib.axes import Axes
 
 from dpstudy.lab import records
+from dpstudy.lab.quantity import Quantity
 from dpstudy.lab.readings import Reading
 from dpstudy.lab.store import Result
+from dpstudy.lab.variant import Variant, finals_of
+from dpstudy.page.captions import LEFT_OUT, caption
 from dpstudy.page.curves import draw_curve
 from dpstudy.page.datasets import for_each_dataset
-from dpstudy.page.figure import Figure, Note, Table, canvas, legend_below, not_yet_run
-from dpstudy.page.lines import Line, dataset_of, lines_of, runs_of
-from dpstudy.page.quantity import EPOCH, Quantity
+from dpstudy.page.figure import STYLES, Figure, Note, Table, canvas, legend_below, not_yet_run
+from dpstudy.page.published import lines_of
+from dpstudy.page.quantity import EPOCH, set_axis
 from dpstudy.page.results import quartiles
-from dpstudy.page.words import LEFT_OUT, caption
 from dpstudy.parts.data.images import CLASSES
 from dpstudy.parts.measure import EDGES
 from under_the_clip.losing_less.figures import INSIDE
@@ -46,7 +48,7 @@ def gradient_norms(reading: Reading) -> Figure | Note:
     ]
     with canvas(1, 2, size=(8.2, 3.3), sharey=True) as (figure, panels):
         for row in rows:
-            axes, style = panels[epochs.index(row["epoch"])], row["line"].style
+            axes, style = panels[epochs.index(row["epoch"])], STYLES[row["line"].style]
             how = {"color": style.color, "linestyle": style.dash, "linewidth": 1.5}
             share = row["counts"] / row["counts"].sum()
             axes.stairs(share, EDGES, label=row["line"].name, **how)
@@ -126,8 +128,8 @@ def by_layer(reading: Reading) -> Figure | Note:
         for axes, ((quantity, layer), of_panel) in zip(panels, shown, strict=False):
             for line in lines:
                 draw_curve(axes, line, of_panel[of_panel.line == line.name], EPOCH)
-            EPOCH.along(axes.xaxis)
-            Quantity("", f"{quantity}, layer {layer}", log=True).along(axes.yaxis)
+            set_axis(axes.xaxis, EPOCH)
+            set_axis(axes.yaxis, Quantity("", f"{quantity}, layer {layer}", log=True))
         for axes in panels[len(shown) :]:
             axes.set_visible(False)
         legend_below(figure)
@@ -155,9 +157,9 @@ def by_layer(reading: Reading) -> Figure | Note:
 def confusion(reading: Reading, not_private: Reading) -> Figure | Note:
     """Draw confusion matrices after an early and a late epoch (Figures 9 and 15)."""
     lines = [
-        Line(reading, "composite"),
-        Line(reading, "cross-entropy"),
-        Line(not_private, "cross-entropy", "not private"),
+        Variant(reading, "composite"),
+        Variant(reading, "cross-entropy"),
+        Variant(not_private, "cross-entropy", "not private"),
     ]
     lines = [line for line in lines if _holds(line, _CONFUSION)]
     shares = {
@@ -168,7 +170,7 @@ def confusion(reading: Reading, not_private: Reading) -> Figure | Note:
     }
     if not shares:
         return not_yet_run("Which classes are taken for which", reading.command)
-    named = CLASSES[str(dataset_of(reading))]
+    named = CLASSES[str(reading.dataset_name)]
     epochs = list(dict.fromkeys(epoch for epoch, _ in shares))
     size = 3.2 * len(lines), 3.4 * len(epochs)
     with canvas(len(epochs), len(lines), size=size) as (figure, panels):
@@ -191,7 +193,7 @@ def confusion(reading: Reading, not_private: Reading) -> Figure | Note:
             "1,000 training examples",
             lines,
             "all of",
-            _published(str(dataset_of(reading))),
+            _published(str(reading.dataset_name)),
         ),
         alt=f"Matrices in grey, the darker the larger the share. Right, mean of classes: {said}.",
         data=pd.DataFrame(
@@ -231,19 +233,19 @@ def _published(dataset: str) -> str:
     return f"Published, with composite loss and cross-entropy: {stated}." if stated else ""
 
 
-def _caption(shown: str, lines: Sequence[Line], over: str, *more: str) -> str:
-    return caption(shown, runs_of(lines), *more, fate=LEFT_OUT, over=over)
+def _caption(shown: str, lines: Sequence[Variant], over: str, *more: str) -> str:
+    return caption(shown, finals_of(lines), *more, fate=LEFT_OUT, over=over)
 
 
-def _holds(line: Line, column: str) -> bool:
+def _holds(line: Variant, column: str) -> bool:
     return any(column in result.curve for result in _results(line))
 
 
-def _results(line: Line) -> Iterator[Result]:
-    return (result for _, result in line.own.found)
+def _results(line: Variant) -> Iterator[Result]:
+    return line.results
 
 
-def _summed(line: Line, column: str, epoch: int) -> np.ndarray | None:
+def _summed(line: Variant, column: str, epoch: int) -> np.ndarray | None:
     """Return counts after an epoch, summed over the seeds that finished it; None if none did."""
     found = [
         result.curve[column][result.curve["epoch"].index(epoch)]
@@ -259,7 +261,7 @@ def _median(counts: np.ndarray) -> float:
     return float(np.sqrt(EDGES[at] * EDGES[at + 1]))
 
 
-def _of_layers(line: Line) -> pd.DataFrame:
+def _of_layers(line: Variant) -> pd.DataFrame:
     """Return median, minimum and maximum over seeds of each layer's norms, one row an epoch."""
     rows = [
         {"quantity": quantity, "layer": layer, "epoch": epoch, "norm": norm}

@@ -9,11 +9,12 @@ from scipy import stats
 
 from dpstudy.lab.comparison import Estimate
 from dpstudy.lab.readings import Reading, read
+from dpstudy.lab.variant import Variant
 from dpstudy.page.curves import curves
 from dpstudy.page.datasets import for_each_dataset
-from dpstudy.page.figure import STYLES, Figure, Note, Table, not_yet_run
+from dpstudy.page.figure import Figure, Note, Table, not_yet_run
 from dpstudy.page.gains import gains, gains_of
-from dpstudy.page.lines import Line, dataset_of, lines_of
+from dpstudy.page.published import lines_of
 from dpstudy.page.quantity import (
     ACCURACY,
     CLIPPED,
@@ -23,29 +24,28 @@ from dpstudy.page.quantity import (
     Quantity,
 )
 from dpstudy.page.results import results
-from dpstudy.page.search import against
-from dpstudy.page.techniques import techniques
+from dpstudy.page.search import against, techniques
 from dpstudy.parts.data.images import DATASETS
 from under_the_clip.losing_less.experiments import ABLATION, EQUAL_EFFORT, FIGURE_3
 from under_the_clip.losing_less.published import ACCURACIES, ACCURACIES_ON_FEATURES, NUMBERS
 
 CE, COMPOSITE = "cross-entropy", "composite"
-STYLE = {CE: STYLES[1], COMPOSITE: STYLES[0]}
-INSIDE = STYLE | {"squared error": STYLES[2]}
+STYLE = {CE: 1, COMPOSITE: 0}
+INSIDE = STYLE | {"squared error": 2}
 ABLATED = {
-    "squared error": STYLES[2],
-    "focal": STYLES[3],
-    "squared error and cross-entropy": STYLES[4],
-    "squared error and focal": STYLES[5],
+    "squared error": 2,
+    "focal": 3,
+    "squared error and cross-entropy": 4,
+    "squared error and focal": 5,
 }
 TABLE_5 = "at the settings of Table 5"
 TURN = "squared error that turns to cross-entropy, over cross-entropy at its best rate"
 OWN = {name: f"each at its own best rate, {name}" for name in ("tanh", "relu")}
 _GAINS = {
-    "published": STYLES[2],
-    TABLE_5: STYLES[1],
-    TURN: STYLES[4],
-    **{comparison: STYLES[at] for comparison, at in zip(OWN.values(), (0, 3), strict=True)},
+    "published": 2,
+    TABLE_5: 1,
+    TURN: 4,
+    **{comparison: at for comparison, at in zip(OWN.values(), (0, 3), strict=True)},
 }
 LOGITS = Quantity("layer-norms.logits", "mean norm of the logits", log=True)
 LAST_WEIGHTS = Quantity("layer-norms.last_weights", "norm of the last weights", log=True)
@@ -63,8 +63,8 @@ def all_gains() -> list[dict[str, object]]:
         found = {TABLE_5: both(read(FIGURE_3, dataset=dataset))}
         if dataset in EQUAL_EFFORT.datasets:
             reading = read(EQUAL_EFFORT, dataset=dataset)
-            turned = Line(read(ABLATION, dataset=dataset), "squared error and cross-entropy")
-            found[TURN] = Line(reading, f"{CE}, tanh"), turned
+            turned = Variant(read(ABLATION, dataset=dataset), "squared error and cross-entropy")
+            found[TURN] = Variant(reading, f"{CE}, tanh"), turned
             found |= {OWN[name]: both(reading, label=f"{{}}, {name}") for name in OWN}
         names = [f"{dataset}, {loss}" for loss in STYLE]
         if all(name in NUMBERS for name in names):
@@ -143,7 +143,7 @@ def section_4_1(reading: Reading, not_private: Reading) -> Table:
     """Return the accuracies at the last epoch, and those without privacy."""
     return results(
         [
-            *lines_of(not_private, {"not private": STYLES[0]}, ACCURACIES, method="{}", label=CE),
+            *lines_of(not_private, {"not private": 0}, ACCURACIES, method="{}", label=CE),
             *both(reading, method="{}"),
         ],
         "Gain: of the composite loss over cross-entropy.",
@@ -172,7 +172,7 @@ def significance(reading: Reading) -> Table | Note:
         ("t-test, paired by seed", "", paired),
         ("t-test, paired, for three datasets", "", min(1.0, 3 * paired)),
     ]
-    dataset = dataset_of(reading)
+    dataset = reading.dataset_name
     data = pd.DataFrame(rows, columns=["test", "published", "p"])
     theirs = (NUMBERS.get(f"{dataset}, {test}") for test in data.published)
     data["published"] = [number and number.value for number in theirs]
@@ -255,7 +255,7 @@ def ablation_curves(reading: Reading, whole: Reading) -> Figure | Note:
 def changed(reading: Reading, whole: Reading) -> Table:
     """Return variants of an experiment beside the composite loss at Table 5's settings."""
     return results(
-        [*both(whole), *(Line(reading, label) for label in reading.labels)],
+        [*both(whole), *(Variant(reading, label) for label in reading.labels)],
         name=reading.experiment.name,
         shown="test accuracy, with what is named in place of the composite loss of Table 5",
     )
@@ -281,7 +281,7 @@ def at_own_rate(reading: Reading) -> Table:
         label: f"{COMPOSITE}, {label.rpartition(', ')[-1]}" for label in labels if "with" in label
     }
     return results(
-        [Line(reading, label) for label in labels],
+        [Variant(reading, label) for label in labels],
         "Gains: of the composite loss over cross-entropy, and of a part left out over all.",
         name="losing-less-equal-effort",
         shown="test accuracy, each at the rate that is best on held-out examples",

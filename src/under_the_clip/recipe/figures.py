@@ -8,6 +8,7 @@ from dpstudy.lab import records
 from dpstudy.lab.comparison import Estimate
 from dpstudy.lab.rate_search import HELD_OUT
 from dpstudy.lab.readings import Reading
+from dpstudy.lab.variant import Variant
 from dpstudy.page.datasets import for_each_dataset
 from dpstudy.page.figure import (
     STYLES,
@@ -18,7 +19,6 @@ from dpstudy.page.figure import (
     legend_below,
     not_yet_run,
 )
-from dpstudy.page.lines import Line, dataset_of
 from dpstudy.parts.data.images import DATASETS
 from dpstudy.recipe.run import recipe
 from under_the_clip.leaderboard.published import DISPUTED, NOT_READ, PUBLISHED, RUN_AGAIN
@@ -31,14 +31,14 @@ def reached(reading: Reading) -> Table | Note:
     rows = []
     for dataset in reading.experiment.datasets:
         for epsilon in sorted(EPSILONS):
-            line = Line(reading.on(dataset), f"epsilon {epsilon:g}")
-            if line.runs.empty:
+            line = Variant(reading.on(dataset), f"epsilon {epsilon:g}")
+            if not line.results:
                 continue
-            chosen = line.own.found[0][1].run
+            chosen = line.run
             rows.append(
                 {
                     "dataset": DATASETS[dataset],
-                    "true ε": line.value("epsilon_pld"),
+                    "true ε": line.median("epsilon_pld"),
                     "exponent": chosen.dataset.exponent,
                     "rate": chosen.optimizer.learning_rate,
                     **_interval(line.accuracy),
@@ -255,9 +255,9 @@ def changed(reading: Reading) -> Table | Note:
     return Table(
         name=reading.experiment.name,
         caption=(
-            f"{DATASETS[dataset_of(reading)]}: accuracy on {HELD_OUT:,} held-out examples at the "
+            f"{DATASETS[reading.dataset_name]}: accuracy on {HELD_OUT:,} held-out examples at the "
             f"best of its rates, {seeds} and points over the recipe's {base.mean():.2%} at an "
-            f"exponent of {recipe(dataset_of(reading)).dataset.exponent:g}"
+            f"exponent of {recipe(reading.dataset_name).dataset.exponent:g}"
             f"{how_sure}. {spent_on_fewer(*reading.finals.epsilon_pld.dropna())}"
         ),
         data=pd.DataFrame(rows),
@@ -281,12 +281,12 @@ def best_of_rates(reading: Reading) -> dict[str, pd.Series]:
 
     Of the seeds that had no part in the choice, where there are such; else of the one that chose.
     """
-    search, dataset, found = reading.experiment, dataset_of(reading), {}
+    search, dataset, found = reading.experiment, reading.dataset_name, {}
     chosen = {
         best: choice.run for (name, best), choice in search.chosen().items() if name == dataset
     }
     for best in search.groups:
-        trained = Line(reading, best).accuracy
+        trained = Variant(reading, best).accuracy
         if not search.best_seeds and best in chosen:
             own = [one for _, one in reading.found if one.run == chosen[best]][:1]
             trained = pd.Series([one.curve["test_accuracy"][-1] for one in own], dtype=float)

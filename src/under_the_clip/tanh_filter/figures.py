@@ -8,7 +8,10 @@ import numpy as np
 import pandas as pd
 
 from dpstudy.lab import records
+from dpstudy.lab.quantity import Quantity
 from dpstudy.lab.readings import Reading, read
+from dpstudy.lab.variant import Variant, finals_of
+from dpstudy.page.captions import caption
 from dpstudy.page.curves import curves
 from dpstudy.page.datasets import for_each_dataset
 from dpstudy.page.figure import (
@@ -21,12 +24,9 @@ from dpstudy.page.figure import (
     legend_below,
     not_yet_run,
 )
-from dpstudy.page.lines import Line, dataset_of, runs_of
-from dpstudy.page.quantity import ACCURACY, BATCH, EPOCHS, Quantity
+from dpstudy.page.quantity import ACCURACY, BATCH, EPOCHS, set_axis
 from dpstudy.page.results import CLAIMED_AND_PROVEN, SENSITIVITY_1, results, spread, table_of
-from dpstudy.page.search import winners
-from dpstudy.page.techniques import techniques
-from dpstudy.page.words import caption
+from dpstudy.page.search import techniques, winners
 from dpstudy.parts.data.images import DATASETS
 from dpstudy.parts.measure import EDGES
 from dpstudy.privacy import accounting
@@ -44,9 +44,9 @@ from under_the_clip.tanh_filter.experiments import (
 
 FLAT = "DP-SGD"
 STYLE = {
-    FLAT: STYLES[1],
-    **dict(zip((f"range {c:g}" for c in RANGES), (STYLES[0], *STYLES[2:4]), strict=True)),
-    **dict(zip((f"expanded by {k:g}" for k in EXPANSIONS), STYLES[2:5], strict=True)),
+    FLAT: 1,
+    **dict(zip((f"range {c:g}" for c in RANGES), (0, 2, 3), strict=True)),
+    **dict(zip((f"expanded by {k:g}" for k in EXPANSIONS), (2, 3, 4), strict=True)),
 }
 SEARCHED = (
     BATCH,
@@ -63,17 +63,17 @@ SPENT = {
 }
 
 
-def _lines(reading: Reading, *labels: str) -> list[Line]:
-    return [Line(reading, label, style=STYLE[label]) for label in labels]
+def _lines(reading: Reading, *labels: str) -> list[Variant]:
+    return [Variant(reading, label, style=STYLE[label]) for label in labels]
 
 
 def in_short() -> Figure | Note:
     """Draw the chapter in one figure: the mechanisms at one true epsilon."""
     reading = read(AT_EQUAL_EPSILON, dataset="mnist")
-    lines = [Line(reading, f"{name}, best", name) for name in MECHANISMS]
+    lines = [Variant(reading, f"{name}, best", name) for name in MECHANISMS]
     wider = further_seeds(read(EXPANDED, dataset="mnist"))
-    lines += [Line(wider, label) for label in EXPANDED.variants]
-    lines = [line for line in lines if len(line.runs)]
+    lines += [Variant(wider, label) for label in EXPANDED.variants]
+    lines = [line for line in lines if len(line.results)]
     if not lines:
         return not_yet_run("The comparison at one ε", f"dpstudy run {AT_EQUAL_EPSILON.name}")
     rows = [{"mechanism": line.name} | spread(line.accuracy) for line in lines]
@@ -84,14 +84,14 @@ def in_short() -> Figure | Note:
         mark = {"color": STYLES[0].color, "marker": STYLES[0].marker, "linestyle": "none"}
         axes.plot(data["median"], at, **mark)
         axes.set_yticks(at, data.mechanism)
-        ACCURACY.along(axes.xaxis)
+        set_axis(axes.xaxis, ACCURACY)
     said = "; ".join(f"{row.mechanism} {ACCURACY.show(row.median)}" for row in data.itertuples())
     return Figure(
         fig=figure,
         name="tanh-filter-in-short",
         caption=caption(
             "test accuracy at a true ε of 3, each at its best of a search",
-            runs_of(lines),
+            finals_of(lines),
             "With k = 1 and 10: at the settings that are best for flat clipping and for the filter "
             "with a clip, whose search ends at k = 1.",
         ),
@@ -125,18 +125,18 @@ def expansions(reading: Reading) -> Figure | Note:
 @for_each_dataset("What each run costs")
 def epsilons(reading: Reading) -> Table:
     """Return the epsilons of each run: with sensitivity 1, audited, of the longest norm, proven."""
-    lines = [Line(reading, label) for label in reading.labels]
+    lines = [Variant(reading, label) for label in reading.labels]
     rows = [
         {"technique": line.name, **spread(line.accuracy), **_spent(line)}
         for line in lines
-        if len(line.runs)
+        if len(line.results)
     ]
     return table_of(
         rows,
         "tanh-filter-epsilons",
         caption(
             "test accuracy, and what each run costs",
-            runs_of(lines),
+            finals_of(lines),
             "With sensitivity 1: by the RDP accountant of 2019; the last two by PLD. At least: "
             "shown by an audit. Longest seen: of the filtered gradients of 1,000 training examples "
             "after each epoch; no guarantee.",
@@ -144,11 +144,11 @@ def epsilons(reading: Reading) -> Table:
     )
 
 
-def _spent(line: Line) -> dict[str, object]:
-    with_1, proven = (line.value(*columns) for columns in SPENT.values())
+def _spent(line: Variant) -> dict[str, object]:
+    with_1, proven = (line.median(*columns) for columns in SPENT.values())
     longest, seen = longest_norm(line), None
     if longest is not None:
-        run = line.own.found[0][1].run
+        run = line.run
         seen = accounting.epsilon(
             noise_multiplier=run.mechanism.noise_std / longest,
             sampling_probability=run.sampling_probability,
@@ -171,11 +171,11 @@ def audited() -> float | None:
     return found["tanh-filter"]["lower_bound"] if "tanh-filter" in found else None
 
 
-def _as_audited(line: Line) -> bool:
-    return line.label == "range 1" and dataset_of(line.reading) == "mnist"
+def _as_audited(line: Variant) -> bool:
+    return line.label == "range 1" and line.reading.dataset_name == "mnist"
 
 
-def longest_norm(line: Line) -> float | None:
+def longest_norm(line: Variant) -> float | None:
     """Return the longest norm that was seen of a filtered gradient, over epochs and seeds."""
     rows = line.own.curves_from_start
     return float(rows[LARGEST].max()) if LARGEST in rows else None
@@ -184,10 +184,10 @@ def longest_norm(line: Line) -> float | None:
 @for_each_dataset("The norms of filtered gradients")
 def norms(reading: Reading) -> Figure | Note:
     """Draw how long filtered gradients are, before training, early, and at its end."""
-    line = Line(reading, "range 1")
-    if _COUNTS not in (line.own.found[0][1].curve if line.own.found else {}):
+    line = Variant(reading, "range 1")
+    if _COUNTS not in (line.results[0].curve if line.results else {}):
         return not_yet_run("The norms of filtered gradients", reading.command)
-    [_, result], *_ = line.own.found
+    result, *_ = line.results
     first, second, *_, last = result.curve["epoch"]
     shown = {first: STYLES[2], second: STYLES[1], last: STYLES[0]}
     data = pd.DataFrame({"norm from": EDGES[:-1], "norm to": EDGES[1:]})
@@ -204,7 +204,7 @@ def norms(reading: Reading) -> Figure | Note:
         fig=figure,
         name="tanh-filter-norms",
         caption=(
-            f"{DATASETS[dataset_of(reading)]}, seed 0: norms of the filtered gradients of 1,000 "
+            f"{DATASETS[reading.dataset_name]}, seed 0: norms of the filtered gradients of 1,000 "
             "training examples; the bin on the left holds all that are shorter. The line is the "
             "sensitivity that the paper computes with."
         ),
@@ -226,7 +226,7 @@ def left_out(reading: Reading, figures: Reading) -> Table:
     over = {label: f"{FLAT}, {label.removeprefix('filter, ')}" for label in reading.labels}
     over |= dict.fromkeys(("range 1", NO_CLIP), FLAT)
     return results(
-        [*_lines(figures, FLAT, "range 1"), *(Line(reading, label) for label in reading.labels)],
+        [*_lines(figures, FLAT, "range 1"), *(Variant(reading, label) for label in reading.labels)],
         "Gains: of the filter, or of the noise with a clip that no gradient reaches, over DP-SGD.",
         name="tanh-filter-left-out",
         shown="test accuracy with other rates, with tanh in place of relu, and a wider network",
@@ -251,7 +251,7 @@ def cifar_10(reading: Reading) -> Table:
 @for_each_dataset("CIFAR-10, each at its own rate")
 def own_rates(reading: Reading) -> Table | Note:
     """Return DP-SGD and the filter on CIFAR-10, each at its best rate on held-out images."""
-    lines = [Line(reading, f"{label}, own rate", label) for label in (FLAT, "range 1")]
+    lines = [Variant(reading, f"{label}, own rate", label) for label in (FLAT, "range 1")]
     return results(
         lines,
         "Gain: of the filter over DP-SGD.",
@@ -283,10 +283,10 @@ def further_seeds(reading: Reading) -> Reading:
 @for_each_dataset("As wide as published, and expanded")
 def expanded(reading: Reading, searched: Reading) -> Table:
     """Return the filter with a clip, as wide as published and expanded, beside flat clipping."""
-    flat = Line(searched, "flat clipping, best", "flat clipping")
-    narrow = Line(searched, "filter, then clipped, best", "filter, then clipped, k = 0.001")
+    flat = Variant(searched, "flat clipping, best", "flat clipping")
+    narrow = Variant(searched, "filter, then clipped, best", "filter, then clipped, k = 0.001")
     wider = further_seeds(reading)
-    lines = [narrow, *(Line(wider, label) for label in EXPANDED.variants)]
+    lines = [narrow, *(Variant(wider, label) for label in EXPANDED.variants)]
     return results(
         [flat, *lines],
         "All at the same settings, with seeds that did not choose them. Gains: over flat clipping.",
@@ -300,10 +300,10 @@ def expanded(reading: Reading, searched: Reading) -> Table:
 def active_ranges(reading: Reading, searched: Reading) -> Table:
     """Return the filter made sound over active ranges, at one batch, epochs, rate and C."""
     at = f", {TRIED}"
-    lines = [Line(searched, f"flat clipping{at}", "flat clipping")]
+    lines = [Variant(searched, f"flat clipping{at}", "flat clipping")]
     for name, ranges in ACTIVE_RANGES.items():
-        tried = {k: Line(reading, f"{name}, k = {k:g}") for k in ranges}
-        tried[0.001] = Line(searched, f"{name}{at}", f"{name}, k = 0.001")
+        tried = {k: Variant(reading, f"{name}, k = {k:g}") for k in ranges}
+        tried[0.001] = Variant(searched, f"{name}{at}", f"{name}, k = 0.001")
         lines += [tried[k] for k in sorted(tried)]
     return results(
         lines,

@@ -12,13 +12,14 @@ import numpy as np
 from scipy import stats
 
 from dpstudy.claims.claim import moment
+from dpstudy.claims.evidence import Runs
 from dpstudy.claims.rules import Rule
 from dpstudy.claims.rules.measures import BY_INTERVALS, SAME_LEVEL, best, tolerance
 from dpstudy.lab.comparison import next_seed
-from dpstudy.lab.evidence import Runs, Trained
 from dpstudy.lab.permutation import average_as_near
 from dpstudy.lab.published import Number
 from dpstudy.lab.quantity import ACCURACY, Quantity
+from dpstudy.lab.variant import Variant
 from dpstudy.lab.verdict import Outcome, UndecidedError, Verdict, graded
 from dpstudy.parts.run import setting
 
@@ -29,7 +30,7 @@ _RARELY, _PERHAPS = 0.05, 0.2
 _ROUNDED = 0.01
 
 
-def _median(variant: Trained) -> float:
+def _median(variant: Variant) -> float:
     return float(variant.values(ACCURACY.column).median())
 
 
@@ -87,7 +88,7 @@ class Cluster(Rule):
     def stated(self) -> str:
         return _shown([number.value for number in self.published])
 
-    def decide(self, *sides: Sequence[Trained]) -> Outcome:
+    def decide(self, *sides: Sequence[Variant]) -> Outcome:
         [sweep] = sides
         count = math.ceil(self.share.value * len(sweep))
         if count < 2:
@@ -142,7 +143,7 @@ class Share(Rule):
     def stated(self) -> str:
         return f"{self.published.value:.0%} or more"
 
-    def decide(self, *sides: Sequence[Trained]) -> Outcome:
+    def decide(self, *sides: Sequence[Variant]) -> Outcome:
         sweep, base = sides[0], best(sides[1])
         height = next_seed(base.values(ACCURACY.column))
         count = sum(_median(variant) > height for variant in sweep)
@@ -177,7 +178,7 @@ class Ranks(Rule):
         "20 %."
     )
 
-    def decide(self, *sides: Sequence[Trained]) -> Outcome:
+    def decide(self, *sides: Sequence[Variant]) -> Outcome:
         sweep = [variant for variant in sides[0] if not variant.finals.diverged.any()]
         if len(sweep) < 3:
             raise UndecidedError(f"{len(sweep)} variants have no order to speak of")
@@ -187,7 +188,7 @@ class Ranks(Rule):
         return Outcome(
             _by_chance(float(found.pvalue), Verdict.REPRODUCED),
             f"Over {len(sweep)} variants, the rank correlation of {self.setting.replace('_', ' ')} "
-            f"and {self.quantity.words} is {found.statistic:.2f}; chance alone brings as much in "
+            f"and {self.quantity.label} is {found.statistic:.2f}; chance alone brings as much in "
             f"{found.pvalue:.2g} of sweeps.",
             {"correlation": float(found.statistic), "chance": float(found.pvalue)},
             f"rank correlation {found.statistic:.2f}",
@@ -217,7 +218,7 @@ class BestRate(Rule):
     def numbers(self) -> tuple[Number, ...]:
         return (self.published,)
 
-    def decide(self, *sides: Sequence[Trained]) -> Outcome:
+    def decide(self, *sides: Sequence[Variant]) -> Outcome:
         [search] = sides
         chosen, accuracies = best(search), [_median(variant) for variant in search]
         ours = float(setting(chosen.run, "learning_rate"))
@@ -262,7 +263,7 @@ class RatesApart(Rule):
     def stated(self) -> str:
         return f"{self.published[0].value / self.published[1].value:.2g} times"
 
-    def decide(self, *sides: Sequence[Trained]) -> Outcome:
+    def decide(self, *sides: Sequence[Variant]) -> Outcome:
         chosen = [best(side) for side in sides]
         first, second = (float(setting(variant.run, "learning_rate")) for variant in chosen)
         return Outcome(

@@ -8,24 +8,23 @@ from datetime import datetime
 from math import inf
 from typing import ClassVar, Literal
 
-import pandas as pd
-
+from dpstudy.claims.evidence import Runs
 from dpstudy.claims.rules.measures import (
     ABOVE,
     BY_INTERVALS,
     OF_THE_GAIN,
+    Sides,
     around,
     best,
-    summaries,
     tolerance,
 )
 from dpstudy.claims.rules.rule import Rule
 from dpstudy.claims.rules.spending import require_enough_spent, require_no_more_spent
 from dpstudy.lab import wording
 from dpstudy.lab.comparison import Estimate, Region
-from dpstudy.lab.evidence import Runs, Trained
 from dpstudy.lab.published import Number
 from dpstudy.lab.quantity import ACCURACY, Quantity
+from dpstudy.lab.variant import Variant
 from dpstudy.lab.verdict import Outcome, UndecidedError, Verdict, graded
 
 # Further below the published accuracy than this, a network has not learned what it can.
@@ -61,26 +60,21 @@ class Difference(Rule):
     )
     partial: ClassVar[str] = "Not above, not below, or alike: within twice the tolerance."
 
-    def decide(self, *sides: Sequence[Trained]) -> Outcome:
-        one, other = best(sides[0], self.quantity), best(sides[1], self.quantity)
-        first, second = self.quantity.of(one, other)
-        names = self.quantity.names(one, other)
-        estimate = Estimate.difference(first, second)
-        allowed = tolerance(second.mean()) if self.quantity == ACCURACY else 0.0
-        said = " and ".join(
-            f"{name} {wording.spread(values, self.quantity)}"
-            for name, values in zip(names, (first, second), strict=True)
-        )
+    def decide(self, *sides: Sequence[Variant]) -> Outcome:
+        found = Sides.of(sides, self.quantity)
+        estimate = Estimate.difference(found.first, found.second)
+        allowed = tolerance(found.second.mean()) if self.quantity == ACCURACY else 0.0
         regions = self._regions(allowed)
         outcome = Outcome(
             estimate.verdict(*regions),
-            f"Median {self.quantity.words} of {said}: {wording.apart(estimate, self.quantity)}.",
-            estimate.summary("difference") | summaries(first, second),
-            " and ".join(self.quantity.show(values.median()) for values in (first, second)),
+            f"Median {self.quantity.label} of {found.said}: "
+            f"{wording.apart(estimate, self.quantity)}.",
+            estimate.summary("difference") | found.summary,
+            " and ".join(self.quantity.show(of.median()) for of in (found.first, found.second)),
             close=estimate.is_close(*regions),
         )
         if self.trains is not None:
-            _require_trained(first, second, said, self.trains)
+            _require_trained(found, self.trains)
         return outcome
 
     def _regions(self, allowed: float) -> tuple[Region, Region]:
@@ -93,14 +87,14 @@ class Difference(Rule):
         return (-inf, allowed), (-inf, 2 * allowed)
 
 
-def _require_trained(first: pd.Series, second: pd.Series, said: str, published: Number) -> None:
+def _require_trained(found: Sides, published: Number) -> None:
     """Hold that which of two is better says something.
 
     Raises:
         UndecidedError: both end ten points and more below what is published.
     """
-    if max(first.median(), second.median()) <= published.value - UNTRAINED:
-        raise UndecidedError(f"neither trains here: {said}, where {published} is published")
+    if max(found.first.median(), found.second.median()) <= published.value - UNTRAINED:
+        raise UndecidedError(f"neither trains here: {found.said}, where {published} is published")
 
 
 @dataclass(frozen=True)
@@ -142,25 +136,20 @@ class Gain(Rule):
     def _gain(self) -> float:
         return self.published[0].value - self.published[1].value
 
-    def decide(self, *sides: Sequence[Trained]) -> Outcome:
-        better, worse = best(sides[0]), best(sides[1])
-        for trained in (better, worse) if self.epsilon is not None else ():
-            if trained.run.private:
-                require_enough_spent(trained, self.epsilon)
-                require_no_more_spent(trained, self.epsilon)
-        first, second = ACCURACY.of(better, worse)
-        ours, allowed = Estimate.difference(first, second), OF_THE_GAIN * self._gain
-        said = " and ".join(
-            f"{trained.label} {wording.spread(values, ACCURACY)}"
-            for trained, values in ((better, first), (worse, second))
-        )
-        _require_trained(first, second, said, self.published[1])
+    def decide(self, *sides: Sequence[Variant]) -> Outcome:
+        found = Sides.of(sides)
+        for variant in found.variants if self.epsilon is not None else ():
+            if variant.run.private:
+                require_enough_spent(variant, self.epsilon)
+                require_no_more_spent(variant, self.epsilon)
+        ours, allowed = Estimate.difference(found.first, found.second), OF_THE_GAIN * self._gain
+        _require_trained(found, self.published[1])
         regions = around(self._gain, allowed, at_least=self.at_least), ABOVE
         return Outcome(
             ours.verdict(*regions),
-            f"Median test accuracy of {said}: {wording.of_accuracies(ours)} against "
+            f"Median test accuracy of {found.said}: {wording.of_accuracies(ours)} against "
             f"{wording.points(self._gain)}, tolerance {100 * allowed:.2f}.",
-            ours.summary("difference") | summaries(first, second),
+            ours.summary("difference") | found.summary,
             wording.points(ours.value),
             close=ours.is_close(*regions),
         )
@@ -184,9 +173,9 @@ class Throughout(Rule):
         "In no epoch does it lie below 0, and in most, or at the last, it lies above."
     )
 
-    def decide(self, *sides: Sequence[Trained]) -> Outcome:
+    def decide(self, *sides: Sequence[Variant]) -> Outcome:
         one, other = best(sides[0]), best(sides[1])
-        first, second = (trained.by_epoch(ACCURACY.column) for trained in (one, other))
+        first, second = (variant.by_epoch(ACCURACY.column) for variant in (one, other))
         estimates = [
             Estimate.difference(first.loc[epoch], second.loc[epoch])
             for epoch in first.index.intersection(second.index)

@@ -1,16 +1,18 @@
-"""How the rules compare: the best of several variants, tolerances, levels, medians and spreads."""
+"""How the rules compare: the best of several variants, two sides, tolerances and levels."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import datetime
 
 import pandas as pd
 
+from dpstudy.lab import wording
 from dpstudy.lab.comparison import Region
-from dpstudy.lab.evidence import Trained
 from dpstudy.lab.quantity import ACCURACY, Quantity
+from dpstudy.lab.variant import Variant
 
 SAME_LEVEL = 2.0
 # What is called the same accuracy: within a point, or a fifth of the error where that is less.
@@ -35,7 +37,7 @@ def around(value: float, allowed: float, *, at_least: bool = False) -> Region:
     return value - allowed, math.inf if at_least else value + allowed
 
 
-def best(variants: Sequence[Trained], quantity: Quantity = ACCURACY) -> Trained:
+def best(variants: Sequence[Variant], quantity: Quantity = ACCURACY) -> Variant:
     """Return the variant with the highest median over seeds of a quantity."""
     if len(variants) == 1:  # What is compared may be no column: one class of a confusion matrix.
         return variants[0]
@@ -48,6 +50,38 @@ def summary(values: pd.Series, prefix: str = "") -> dict[str, float]:
     return {f"{prefix}{name}": float(value) for name, value in found.items()}
 
 
-def summaries(first: pd.Series, second: pd.Series) -> dict[str, float]:
-    """Return the summaries of two variants, each number named after its variant."""
-    return summary(first, "first_") | summary(second, "second_")
+@dataclass(frozen=True)
+class Sides:
+    """A quantity of the two sides of a comparison, the best of each.
+
+    Attributes:
+        variants: both.
+        first: by seed.
+        second: likewise.
+        said: the median of either, from where to where it goes, and over how many seeds.
+    """
+
+    variants: tuple[Variant, Variant]
+    first: pd.Series
+    second: pd.Series
+    said: str
+
+    @classmethod
+    def of(cls, sides: Sequence[Sequence[Variant]], quantity: Quantity = ACCURACY) -> Sides:
+        """Return the two sides of what a rule decides on.
+
+        Raises:
+            UndecidedError: the runs did not record it, or one diverged and has none.
+        """
+        one, other = (best(side, quantity) for side in sides)
+        values = quantity.of(one, other)
+        said = " and ".join(
+            f"{name} {wording.spread(of, quantity)}"
+            for name, of in zip(quantity.named(one, other), values, strict=True)
+        )
+        return cls((one, other), *values, said)
+
+    @property
+    def summary(self) -> dict[str, float]:
+        """The summaries of both, for the ledger."""
+        return summary(self.first, "first_") | summary(self.second, "second_")

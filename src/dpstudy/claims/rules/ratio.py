@@ -8,22 +8,22 @@ from datetime import datetime
 from math import inf
 from typing import ClassVar
 
+from dpstudy.claims.evidence import Runs
 from dpstudy.claims.rules.measures import (
     BY_INTERVALS,
     NEAR_LEVEL,
     OF_THE_GAIN,
     ONE_LEVEL,
     SAME_LEVEL,
+    Sides,
     around,
-    best,
-    summaries,
 )
 from dpstudy.claims.rules.rule import Rule
 from dpstudy.lab import wording
 from dpstudy.lab.comparison import Estimate, Region
-from dpstudy.lab.evidence import Runs, Trained
 from dpstudy.lab.published import Number
 from dpstudy.lab.quantity import Quantity
+from dpstudy.lab.variant import Variant
 from dpstudy.lab.verdict import Outcome
 
 
@@ -66,20 +66,14 @@ class Ratio(Rule):
         first, *second = self.published
         return first.value / second[0].value if second else first.value
 
-    def decide(self, *sides: Sequence[Trained]) -> Outcome:
-        one, other = best(sides[0], self.quantity), best(sides[1], self.quantity)
-        first, second = self.quantity.of(one, other)
-        ratio = Estimate.ratio(first, second)
-        regions = self._regions()
-        said = " and ".join(
-            f"{trained.label} {wording.spread(values, self.quantity)}"
-            for trained, values in ((one, first), (other, second))
-        )
+    def decide(self, *sides: Sequence[Variant]) -> Outcome:
+        found = Sides.of(sides, self.quantity)
+        ratio, regions = Estimate.ratio(found.first, found.second), self._regions()
         against = f", against {self.stated}" if self.published else ""
         return Outcome(
             ratio.verdict(*regions),
-            f"Median {self.quantity.words} of {said}: {wording.of_times(ratio)}{against}.",
-            ratio.summary("times") | summaries(first, second),
+            f"Median {self.quantity.label} of {found.said}: {wording.of_times(ratio)}{against}.",
+            ratio.summary("times") | found.summary,
             f"{ratio.value:.2g} times",
             close=ratio.is_close(*regions),
         )

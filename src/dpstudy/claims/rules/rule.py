@@ -7,9 +7,10 @@ from dataclasses import dataclass, fields, replace
 from datetime import datetime
 from typing import ClassVar, TypeVar
 
-from dpstudy.lab.evidence import Evidence, Runs, Side, Trained
+from dpstudy.claims.evidence import Evidence, Runs, needed, oldest, stored
 from dpstudy.lab.published import Number
 from dpstudy.lab.quantity import ACCURACY
+from dpstudy.lab.variant import Variant
 from dpstudy.lab.verdict import Outcome, UndecidedError, Verdict
 
 
@@ -53,22 +54,20 @@ class Rule:
 
     def judge(self, evidence: Evidence, dataset: str) -> Outcome:
         """Return the verdict, or that it is not yet run, with how many runs are there."""
-        sides = [evidence.side(runs, dataset) for runs in self.sides]
-        counts = {
-            "found": sum(side.found for side in sides),
-            "needed": sum(side.needed for side in sides) if all(s.needed for s in sides) else 0,
-        }
-        lacking = [side for side in sides if not side.variants]
-        if lacking:
-            return not_yet_run(_lack(lacking), **counts)
+        sides = [evidence.variants(runs, dataset) for runs in self.sides]
+        named = [one for side in sides for one in side]
+        counts = {"found": stored(named), "needed": needed(named) if all(sides) else 0}
+        lacks = [evidence.lacks(runs, dataset) for runs in self.sides]
+        if any(lacks):
+            lacking = [one for side, lack in zip(sides, lacks, strict=True) if lack for one in side]
+            return not_yet_run(_lack(lacking, lacks), **counts)
         try:
-            outcome = self.decide(*(side.variants for side in sides))
+            outcome = self.decide(*sides)
         except UndecidedError as error:
             outcome = Outcome(Verdict.UNDECIDED, f"Not decided: {error}.")
-        oldest = min(filter(None, (side.oldest for side in sides)), default=None)
-        return replace(outcome, oldest=oldest, **counts)
+        return replace(outcome, oldest=oldest(named), **counts)
 
-    def decide(self, *sides: Sequence[Trained]) -> Outcome:
+    def decide(self, *sides: Sequence[Variant]) -> Outcome:
         """Return the outcome on complete runs.
 
         Raises:
@@ -140,10 +139,9 @@ def not_yet_run(finding: str, *, found: int, needed: int) -> Outcome:
     return Outcome(Verdict.NOT_YET_RUN, finding, found=found, needed=needed)
 
 
-def _lack(lacking: list[Side]) -> str:
-    needed = sum(side.needed for side in lacking)
-    count = [f"{sum(side.found for side in lacking)} of {needed} runs stored"] if needed else []
-    return f"Not yet run: {'; '.join([*count, *dict.fromkeys(side.lacks for side in lacking)])}."
+def _lack(lacking: Sequence[Variant], lacks: Iterable[str]) -> str:
+    count = [f"{stored(lacking)} of {needed(lacking)} runs stored"] if lacking else []
+    return f"Not yet run: {'; '.join([*count, *filter(None, dict.fromkeys(lacks))])}."
 
 
 About = TypeVar("About")

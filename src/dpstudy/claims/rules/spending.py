@@ -7,10 +7,11 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import ClassVar
 
+from dpstudy.claims.evidence import Evidence, Runs
 from dpstudy.claims.rules.measures import best
 from dpstudy.claims.rules.rule import Rule
-from dpstudy.lab.evidence import Evidence, Runs, Trained
 from dpstudy.lab.published import Number
+from dpstudy.lab.variant import Variant
 from dpstudy.lab.verdict import Outcome, UndecidedError, Verdict, graded
 from dpstudy.lab.wording import epsilon, rounded_down
 
@@ -67,7 +68,7 @@ class Spent(Rule):
             ours=outcome.ours | {"audited": shown},
         )
 
-    def decide(self, *sides: Sequence[Trained]) -> Outcome:
+    def decide(self, *sides: Sequence[Variant]) -> Outcome:
         trained = best(sides[0])
         proven, old = trained.epsilon(*_PROVEN), trained.epsilon(*_OF_ITS_TIME)
         if proven is None or old is None:
@@ -89,7 +90,7 @@ class Spent(Rule):
         )
 
 
-def require_enough_spent(trained: Trained, quoted: Number) -> None:
+def require_enough_spent(trained: Variant, quoted: Number) -> None:
     """Hold that a failure to reach a number is not for want of epsilon.
 
     Raises:
@@ -104,7 +105,7 @@ def require_enough_spent(trained: Trained, quoted: Number) -> None:
         )
 
 
-def require_no_more_spent(trained: Trained, quoted: Number) -> None:
+def require_no_more_spent(trained: Variant, quoted: Number) -> None:
     """Hold that a success is not bought with more epsilon than is quoted.
 
     Raises:
@@ -119,7 +120,7 @@ def require_no_more_spent(trained: Trained, quoted: Number) -> None:
         )
 
 
-def spent(trained: Trained) -> str:
+def spent(trained: Variant) -> str:
     """Say what the runs of a variant spent, as an appendix to a sentence; nothing if unknown."""
     proven, old = trained.epsilon(*_PROVEN), trained.epsilon(*_OF_ITS_TIME)
     if proven is None or old is None:

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import ClassVar
 
+from dpstudy.claims.evidence import Evidence
 from dpstudy.claims.rules.rule import Rule, not_yet_run
-from dpstudy.lab.evidence import Evidence
 from dpstudy.lab.verdict import Outcome, Verdict
 
 _FAILED = ("refuted", "corrected")

@@ -7,14 +7,15 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import ClassVar
 
+from dpstudy.claims.evidence import Runs
 from dpstudy.claims.rules.measures import BY_INTERVALS, around, best, summary, tolerance
 from dpstudy.claims.rules.rule import Rule
 from dpstudy.claims.rules.spending import require_enough_spent, require_no_more_spent, spent
 from dpstudy.lab import wording
 from dpstudy.lab.comparison import Estimate
-from dpstudy.lab.evidence import Runs, Trained
 from dpstudy.lab.published import Number
 from dpstudy.lab.quantity import ACCURACY, Quantity
+from dpstudy.lab.variant import Variant
 from dpstudy.lab.verdict import Outcome, Verdict
 
 
@@ -47,7 +48,7 @@ class Value(Rule):
     def numbers(self) -> tuple[Number, ...]:
         return (self.published,)
 
-    def decide(self, *sides: Sequence[Trained]) -> Outcome:
+    def decide(self, *sides: Sequence[Variant]) -> Outcome:
         trained = best(sides[0], self.quantity)
         values, _ = self.quantity.of(trained, trained)
         allowed = tolerance(self.published.value)
@@ -61,7 +62,7 @@ class Value(Rule):
                 require_no_more_spent(trained, self.epsilon)
         return Outcome(
             verdict,
-            f"Median {self.quantity.words} of {trained.label} "
+            f"Median {self.quantity.label} of {trained.label} "
             f"{wording.spread(values, self.quantity)}: "
             f"{wording.of_accuracies(error)} against {self.published}, tolerance "
             f"{100 * allowed:.2f}{spent(trained) if self.quantity == ACCURACY else ''}.",
@@ -101,7 +102,7 @@ class Largest(Rule):
     def numbers(self) -> tuple[Number, ...]:
         return (self.published,)
 
-    def decide(self, *sides: Sequence[Trained]) -> Outcome:
+    def decide(self, *sides: Sequence[Variant]) -> Outcome:
         [[trained]] = sides
         values, _ = self.quantity.of(trained, trained)
         allowed = tolerance(self.published.value)
@@ -109,7 +110,7 @@ class Largest(Rule):
         once, twice = (around(0, of, at_least=self.at_least) for of in (allowed, 2 * allowed))
         return Outcome(
             error.verdict(once, twice),
-            f"Largest {self.quantity.words} of {trained.label} {values.max():.2%} of "
+            f"Largest {self.quantity.label} of {trained.label} {values.max():.2%} of "
             f"{wording.seeds(values)}; of {self.of} it is expected "
             f"{wording.of_accuracies(error)} from {self.published}, tolerance "
             f"{100 * allowed:.2f}.",

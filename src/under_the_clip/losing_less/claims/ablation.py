@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dpstudy.claims.claim import Claim
+from dpstudy.claims.evidence import Runs
 from dpstudy.claims.rules import Difference, Unsupported, Untested, on
-from dpstudy.lab.evidence import Runs
-from dpstudy.lab.quantity import AfterEpoch
+from dpstudy.lab.quantity import Quantity, after
 from under_the_clip.losing_less.claims.common import (
     ALL,
     CE,
@@ -32,7 +32,7 @@ _ANOTHER_DECAY = (
 )
 _ONE_RATE = "Adam has two seeds, at one rate that nobody searched"
 # "Initial training iterations": a tenth of the epochs.
-EARLY = AfterEpoch("test_accuracy", "test accuracy after epoch 4", share=True, epoch=4)
+EARLY = Quantity("test_accuracy", "test accuracy after epoch 4", "{:.2%}", after(4))
 
 
 def _ablated(label: str) -> Runs:

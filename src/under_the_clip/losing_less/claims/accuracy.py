@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from dpstudy.claims.claim import Claim, moment
+from dpstudy.claims.evidence import Runs
 from dpstudy.claims.rules import (
     Difference,
     Gain,
@@ -16,9 +17,8 @@ from dpstudy.claims.rules import (
     Value,
     on,
 )
-from dpstudy.lab.evidence import Runs
 from dpstudy.lab.published import Number
-from dpstudy.lab.quantity import GainWithinEpsilon, WithinEpsilon
+from dpstudy.lab.quantity import Quantity, gain_within, within
 from under_the_clip.losing_less.claims.common import (
     ALL,
     CE,
@@ -39,11 +39,13 @@ FEATURES_CE, FEATURES_COMPOSITE = (
     Runs(FIGURE_4, label) for label in ("cross-entropy", "composite")
 )
 EPSILON = NUMBERS["epsilon"]
-BELOW_1_5 = WithinEpsilon(
-    "test_accuracy", "test accuracy at a true ε < 1.5", share=True, epsilon=1.5
-)
-GAIN_BELOW_1_5 = GainWithinEpsilon(
-    "test_accuracy", "gain in test accuracy", share=True, epsilon=1.5
+BELOW_1_5 = Quantity("test_accuracy", "test accuracy at a true ε < 1.5", "{:.2%}", within(1.5))
+GAIN_BELOW_1_5 = Quantity(
+    "test_accuracy",
+    "gain in test accuracy",
+    "{:.2%}",
+    gain_within(1.5),
+    names=("{0} over {1} at ε < 1.5", "at the end"),
 )
 # The paper names no accountant. How the ids of claims end, and their remarks, by accountant.
 ACCOUNTANTS = {
@@ -56,10 +58,10 @@ ACCOUNTANTS = {
 _SQUARED = "Eq. 9 is read as a square; as printed it was not run on CIFAR-10."
 
 
-def _below(epsilon: float, accountant: str) -> WithinEpsilon:
+def _below(epsilon: float, accountant: str) -> Quantity:
     named = {"rdp-2019": "RDP 2019", "rdp": "tighter RDP"}[accountant]
     words = f"test accuracy at ε < {epsilon:g} ({named})"
-    return WithinEpsilon("test_accuracy", words, share=True, epsilon=epsilon, accountant=accountant)
+    return Quantity("test_accuracy", words, "{:.2%}", within(epsilon, accountant))
 
 
 BELOW_3 = _below(3.0, "rdp-2019")

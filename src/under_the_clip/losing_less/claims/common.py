@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from dpstudy.claims.claim import moment
+from dpstudy.claims.evidence import Runs
 from dpstudy.claims.rules import Rule, Untested, on
-from dpstudy.lab.evidence import Runs
 from under_the_clip.losing_less.experiments import FIGURE_3
 
 RULED = moment("2026-11-25 00:00")

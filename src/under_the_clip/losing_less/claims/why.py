@@ -6,19 +6,17 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime
 
 from dpstudy.claims.claim import Claim
+from dpstudy.claims.evidence import Runs
 from dpstudy.claims.rules import Difference, on
-from dpstudy.lab.evidence import Runs
 from dpstudy.lab.quantity import (
-    COSINE,
-    CURVATURE,
-    FIRST_GRADIENT_NORM,
-    FIRST_SPREAD,
     GRADIENT_NORM,
-    LAST_WEIGHTS,
-    LOGITS,
-    MOST_CURVED,
-    PRE_ACTIVATIONS,
-    ClassAccuracy,
+    Quantity,
+    after,
+    class_accuracy,
+    each,
+    mean_of_layers,
+    most_in_training,
+    spread_of_norms,
 )
 from dpstudy.parts.data.images import CLASSES
 from under_the_clip.losing_less.claims.common import (
@@ -31,6 +29,29 @@ from under_the_clip.losing_less.claims.common import (
 )
 from under_the_clip.losing_less.experiments import INSIDE
 from under_the_clip.losing_less.published import CLASS_ACCURACIES
+
+FIRST_GRADIENT_NORM = Quantity("gradient_norm", "gradient norm in the first epoch", sides=after(1))
+FIRST_SPREAD = Quantity(
+    "clipping-bias.counts",
+    "spread of gradient norms after the first epoch",
+    sides=spread_of_norms(1),
+)
+LOGITS = Quantity("layer-norms.logits", "norm of the logits")
+PRE_ACTIVATIONS = Quantity(
+    "layer-norms.hidden",
+    "norm of pre-activations, mean of layers",
+    sides=each(mean_of_layers),
+)
+LAST_WEIGHTS = Quantity("layer-norms.last_weights", "norm of the last layer's weights")
+COSINE = Quantity(
+    "clipping-bias.cosine", "cosine of clipped to unclipped mean gradient", sides=after(1)
+)
+CURVATURE = Quantity("smoothness.largest", "largest singular value of the Hessian")
+MOST_CURVED = Quantity(
+    "smoothness.largest",
+    "largest singular value of the Hessian in training",
+    sides=each(most_in_training),
+)
 
 
 def _inside(label: str) -> Runs:
@@ -130,12 +151,11 @@ OF_CLASSES = tuple(
             Difference,
             _inside("composite"),
             _inside("cross-entropy"),
-            quantity=ClassAccuracy(
+            quantity=Quantity(
                 "confusion.counts",
                 f"accuracy on class {stated.name}",
-                share=True,
-                number=CLASSES[stated.dataset].index(stated.name),
-                epoch=stated.epoch,
+                "{:.2%}",
+                class_accuracy(CLASSES[stated.dataset].index(stated.name), stated.epoch),
             ),
         ),
         RULED_OF_SENTENCES,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dpstudy.claims.claim import moment
+from dpstudy.claims.evidence import Runs
 from dpstudy.claims.rules import (
     Difference,
     Gain,
@@ -14,8 +15,7 @@ from dpstudy.claims.rules import (
     Value,
     on,
 )
-from dpstudy.lab.evidence import Runs
-from dpstudy.lab.quantity import EPOCHS
+from dpstudy.lab.quantity import Quantity, epochs_to_its_end
 from under_the_clip.tempered_sigmoids.claims import runs
 from under_the_clip.tempered_sigmoids.claims.common import (
     AGAIN,
@@ -54,6 +54,9 @@ BEST_RATES = {
     name: BestRate(LEARNING_RATES[name], Runs(TABLE_4, f"{TECHNIQUES[name]}, [0-9]*"))
     for name in ("DP-Adam", "SGD", "Adam")
 } | {"DP-SGD": Untested(UNPRINTED, (LEARNING_RATES["DP-SGD"],))}
+
+
+EPOCHS = Quantity("test_accuracy", "epochs to where the first ends", sides=epochs_to_its_end)
 
 
 def _unsupported(rule: Rule) -> dict[str, Rule]:

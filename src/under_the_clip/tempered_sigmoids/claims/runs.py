@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from dpstudy.claims.evidence import Runs
 from dpstudy.claims.rules import OnDataset
-from dpstudy.lab.evidence import Runs
 from dpstudy.lab.search import Search
 from under_the_clip.tempered_sigmoids.cifar_10 import CIFAR_10_NOT_PRIVATE, CIFAR_10_RATES
 from under_the_clip.tempered_sigmoids.experiments import FIGURE_3, FIGURES_4_5, TABLE_3, TUTORIAL

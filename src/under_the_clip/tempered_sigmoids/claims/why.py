@@ -2,9 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+from dpstudy.claims.evidence import Runs
 from dpstudy.claims.rules import Difference, Ratio, Value, on
-from dpstudy.lab import quantity
-from dpstudy.lab.evidence import Runs
+from dpstudy.lab.quantity import (
+    GRADIENT_NORM,
+    Quantity,
+    class_spread,
+    each,
+    growth,
+    since_start,
+)
 from under_the_clip.tempered_sigmoids.claims import runs
 from under_the_clip.tempered_sigmoids.claims.common import (
     AGAIN,
@@ -34,6 +43,19 @@ RISE = runs.measured("relu"), runs.measured("relu")
 MEASURED = runs.measured("relu"), runs.measured("tanh")
 BOTH = runs.trained("relu"), runs.trained("tanh")
 CLASS_SPREADS = NUMBERS["class spread, relu"], NUMBERS["class spread, tanh"]
+
+# Of the same examples after an epoch: what runs with norms measure.
+GRADIENTS = Quantity("norms.gradient", "gradient norm")
+ACTIVATIONS = Quantity("norms.activation", "activation norm")
+GRADIENTS_SINCE_START, ACTIVATIONS_SINCE_START = (
+    replace(of, sides=since_start, names=("{0} after training", "before it"))
+    for of in (GRADIENTS, ACTIVATIONS)
+)
+ACTIVATION_GROWTH = Quantity(
+    "norms.activation", "growth of the activation norm", sides=each(growth)
+)
+CLIPPED = Quantity("clipped_fraction", "fraction of gradients clipped", "{:.2%}")
+CLASS_SPREAD = Quantity("class_spread", "spread of the class accuracies", sides=each(class_spread))
 
 FAMILY = (
     claim(
@@ -99,11 +121,11 @@ NORMS = (
             (M,),
             Ratio,
             *RELU,
-            quantity.GRADIENTS,
+            GRADIENTS,
             (NUMBERS["growth of relu's gradients"],),
             at_least=True,
         )
-        | on((F, C), Difference, *RELU, quantity=quantity.GRADIENTS),
+        | on((F, C), Difference, *RELU, quantity=GRADIENTS),
         headline=True,
         remark='The factor is printed for MNIST; "the same" elsewhere is read as larger.',
     ),
@@ -111,40 +133,40 @@ NORMS = (
         "figure-4-tanh-does-not",
         "text on Figure 4",
         "Under DP-SGD, the gradients of tanh are at the level of relu's without privacy.",
-        on(ALL, Ratio, *TANH, quantity.GRADIENTS),
+        on(ALL, Ratio, *TANH, GRADIENTS),
     ),
     later_claim(
         "figure-4-ordering",
         "Figure 4 and its text",
         "Under DP-SGD, gradients are larger with relu than with tanh, whose norm is nearer to C.",
-        on(ALL, Difference, *BOTH, quantity=quantity.GRADIENT_NORM),
+        on(ALL, Difference, *BOTH, quantity=GRADIENT_NORM),
         remark="The mean norm exceeds the clipping norm C with both.",
     ),
     later_claim(
         "figure-4-less-clipped",
         "Approach",
         "Clipping discards less with tanh than with relu.",
-        on(ALL, Difference, *BOTH, quantity=quantity.CLIPPED),
+        on(ALL, Difference, *BOTH, quantity=CLIPPED),
         remark="Read as clipping fewer gradients.",
     ),
     later_claim(
         "figure-5-relu-explodes",
         "Figure 5, footnote 2",
         "Under DP-SGD, relu's first activations are larger than without privacy.",
-        on(ALL, Difference, *RELU, quantity=quantity.ACTIVATIONS),
+        on(ALL, Difference, *RELU, quantity=ACTIVATIONS),
     ),
     claim(
         "temperature-norms",
         "text before and after Eq. 4",
         'T is "a knob to control the norm of the gradient" of a deep network too.',
-        on(ALL, Ranks, SWEEP, "inverse_temperature", quantity.GRADIENT_NORM),
+        on(ALL, Ranks, SWEEP, "inverse_temperature", GRADIENT_NORM),
         remark="Over the sweep of Figure 2 under DP-SGD, in which s and o vary too.",
     ),
     later_claim(
         "figure-4-relu-rises",
         "Introduction",
         "relu's gradients before clipping grow as training under DP-SGD progresses.",
-        on(ALL, Difference, *RISE, quantity=quantity.GRADIENTS_SINCE_START),
+        on(ALL, Difference, *RISE, quantity=GRADIENTS_SINCE_START),
         headline=True,
         remark="From before the first step to after the last, for any growth.",
     ),
@@ -152,21 +174,21 @@ NORMS = (
         "figure-5-relu-rises",
         "Introduction",
         "relu's activations grow as training under DP-SGD progresses.",
-        on(ALL, Difference, *RISE, quantity=quantity.ACTIVATIONS_SINCE_START),
+        on(ALL, Difference, *RISE, quantity=ACTIVATIONS_SINCE_START),
         remark="From before the first step to after the last, for any growth.",
     ),
     claim_after(
         "figure-5-growth",
         "Introduction",
         "As training under DP-SGD progresses, activations grow less with tanh than with relu.",
-        on(ALL, Difference, *MEASURED, quantity=quantity.ACTIVATION_GROWTH),
+        on(ALL, Difference, *MEASURED, quantity=ACTIVATION_GROWTH),
         remark="From before the first step to after the last.",
     ),
     later_claim(
         "fairness-ordering",
         "Broader Impact",
         "The accuracies of the classes spread less with tanh than with relu.",
-        on(ALL, Difference, *BOTH, quantity=quantity.CLASS_SPREAD),
+        on(ALL, Difference, *BOTH, quantity=CLASS_SPREAD),
         headline=True,
         remark="The paper names no dataset and no unit.",
     ),
@@ -174,7 +196,7 @@ NORMS = (
         "fairness-factor",
         "Broader Impact",
         "They spread this many times more with relu than with tanh.",
-        on(ALL, Ratio, *BOTH, quantity.CLASS_SPREAD, CLASS_SPREADS),
+        on(ALL, Ratio, *BOTH, CLASS_SPREAD, CLASS_SPREADS),
         ruled=AGAIN,
     ),
 )

@@ -5,33 +5,37 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import partial
 
+import pandas as pd
+
 from dpstudy.lab.published import Accuracy
 from dpstudy.lab.readings import Reading, read
+from dpstudy.lab.variant import Variant
 from dpstudy.page import quantity
-from dpstudy.page.classes import classes
 from dpstudy.page.curves import curves
 from dpstudy.page.datasets import for_each_dataset
-from dpstudy.page.figure import STYLES, Figure, Note, Table, not_yet_run
+from dpstudy.page.figure import Figure, Note, Table, not_yet_run
 from dpstudy.page.gains import gains, gains_of
-from dpstudy.page.lines import Line, dataset_of, lines_of
+from dpstudy.page.published import lines_of
 from dpstudy.page.results import results
-from dpstudy.page.settings import settings_of
+from dpstudy.parts.data.images import DATASETS
 from dpstudy.parts.measure import EXAMPLES
+from dpstudy.parts.run import setting
 from under_the_clip.tempered_sigmoids.cifar_10 import CIFAR_10_RATES
 from under_the_clip.tempered_sigmoids.experiments import BASE, FIGURE_3
+from under_the_clip.tempered_sigmoids.figures.classes import classes
 from under_the_clip.tempered_sigmoids.published import ACCURACIES, NUMBERS
 from under_the_clip.tempered_sigmoids.searches import TABLE_3_SEARCH
 
-STYLE = {"relu": STYLES[1], "tanh": STYLES[0]}
+STYLE = {"relu": 1, "tanh": 0}
 SCENARIOS = {
-    "relu, private": STYLES[1],
-    "tanh, private": STYLES[0],
-    "relu, not private": STYLES[4],
-    "tanh, not private": STYLES[3],
+    "relu, private": 1,
+    "tanh, private": 0,
+    "relu, not private": 4,
+    "tanh, not private": 3,
 }
 SHARED, OWN = "one setting for both", "each at its own best"
 HIGHER = "four times the rate, one seed"
-_GAINS = {"published": STYLES[2], SHARED: STYLES[1], OWN: STYLES[0], HIGHER: STYLES[4]}
+_GAINS = {"published": 2, SHARED: 1, OWN: 0, HIGHER: 4}
 # What is published for each variant of the tutorial's settings: its accuracy, epsilon, and where.
 _TUTORIAL = {
     "relu": ("mnist, DP-SGD, relu", "mnist, epsilon", "Table 3"),
@@ -39,6 +43,15 @@ _TUTORIAL = {
     "as scripted": ("baseline, in the tutorial", "epsilon of the tutorial", "tutorial"),
     "relu, later": ("relu, in the later tutorial", "epsilon of the later tutorial", "later one"),
     "tanh": ("mnist, DP-SGD, tanh", "mnist, epsilon", "text on Figure 3"),
+}
+
+_SETTINGS = {
+    "clipping norm C": "clip_norm",
+    "noise multiplier σ": "noise_multiplier",
+    "expected batch size": "batch",
+    "epochs": "epochs",
+    "learning rate": "learning_rate",
+    "momentum": "momentum",
 }
 
 relu_and_tanh = partial(lines_of, styles=STYLE, accuracies=ACCURACIES)
@@ -53,7 +66,7 @@ def all_gains() -> list[dict[str, object]]:
     return rows
 
 
-def _compared(dataset: str) -> dict[str, list[Line]]:
+def _compared(dataset: str) -> dict[str, list[Variant]]:
     """Return relu and tanh at one setting, and where each has its own, as far as that is run."""
     shared = {SHARED: relu_and_tanh(read(FIGURE_3, dataset=dataset))}
     if dataset != "cifar-10":
@@ -61,7 +74,7 @@ def _compared(dataset: str) -> dict[str, list[Line]]:
         return shared | {OWN: relu_and_tanh(search, label="{}, private, best")}
     rates = read(CIFAR_10_RATES)
     own = relu_and_tanh(rates, label="{}, best")
-    if all(len(line.runs) for line in own):
+    if all(len(line.results) for line in own):
         return shared | {OWN: own}
     return shared | {HIGHER: relu_and_tanh(rates, label="{}, rate 4")}
 
@@ -105,12 +118,12 @@ def table_3(private: Reading, not_private: Reading, calibrated: Reading) -> Tabl
 @for_each_dataset("The paper's baseline")
 def baseline(reading: Reading) -> Table:
     """Return what the settings of the tutorial come to that the paper's baseline is from."""
-    lines, on_mnist = [], dataset_of(reading) == "mnist"
+    lines, on_mnist = [], reading.dataset_name == "mnist"
     for label, (*names, where) in _TUTORIAL.items():
         accuracy, spent = (NUMBERS[name] for name in names)
         source = replace(accuracy.source, where=where)
         theirs = Accuracy("mnist", label, accuracy.value, spent.value, source)
-        lines.append(Line(reading, label, published=theirs if on_mnist else None))
+        lines.append(Variant(reading, label, published=theirs if on_mnist else None))
     return results(
         lines,
         "Gain: of tanh over relu. As scripted: without an activation, initial weights as He et al.",
@@ -137,9 +150,13 @@ def poisson_and_shuffled(shuffled: Reading, poisson: Reading) -> Table:
 
 def settings(dataset: str | None = None) -> Table:
     """Return the settings of the private runs, of all datasets or of one."""
-    return settings_of(
-        {name: BASE[name] for name in (BASE if dataset is None else (dataset,))},
+    data = pd.DataFrame({"setting": list(_SETTINGS)})
+    for name in BASE if dataset is None else (dataset,):
+        data[DATASETS[name]] = [setting(BASE[name], field) for field in _SETTINGS.values()]
+    return Table(
         name="tempered-sigmoids-settings",
+        data=data,
+        formats=dict.fromkeys(data.columns[1:], "{:g}"),
         caption=(
             "The private runs: Table 5 of Losing less, but for the noise on CIFAR-10, lowered to "
             "what costs the quoted ε by the accounting of the paper's time. Pixels are in [0, 1], "

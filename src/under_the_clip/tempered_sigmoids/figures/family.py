@@ -5,22 +5,23 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import astuple, replace
+from itertools import cycle
 
 import numpy as np
 import pandas as pd
 
 from dpstudy.lab.readings import Reading
+from dpstudy.lab.variant import Variant
+from dpstudy.page.captions import caption, seeds_of
 from dpstudy.page.curves import curves
 from dpstudy.page.datasets import for_each_dataset
-from dpstudy.page.figure import STYLES, Figure, Note, Table
-from dpstudy.page.functions import functions
-from dpstudy.page.lines import Line, dataset_of, lines_of
+from dpstudy.page.figure import STYLES, Figure, Note, Table, canvas, legend_below
+from dpstudy.page.published import lines_of
 from dpstudy.page.quantity import ACCURACY, CLIPPED, GRADIENT_NORM, Quantity
-from dpstudy.page.sweep import Mark, sweep
-from dpstudy.page.words import caption, seeds_of
 from dpstudy.parts.networks.activation import TANH, Relu, Tempered
 from under_the_clip.tempered_sigmoids.experiments import TRIPLET
 from under_the_clip.tempered_sigmoids.figures.accuracy import STYLE
+from under_the_clip.tempered_sigmoids.figures.sweep import Mark, sweep
 from under_the_clip.tempered_sigmoids.published import BEST_TRIPLETS
 from under_the_clip.tempered_sigmoids.triplets import REPEATED, AtZero, Sweep, swept
 
@@ -40,10 +41,19 @@ _SHAPE = (
 
 def family(members: tuple[tuple[float, float, float], ...] = FAMILY) -> Figure:
     """Draw members (s, T, o) of the tempered sigmoid family, with relu (Figure 1, Eq. 3)."""
+    drawn = {f"s={s:g}, T={t:g}, o={o:g}": Tempered(s, t, o) for s, t, o in members}
+    drawn["relu"] = Relu()
     bounds = [bound for s, _, o in members for bound in (-o, s - o)]
-    return functions(
-        np.linspace(-4, 4, 161, dtype=np.float32),
-        {f"s={s:g}, T={t:g}, o={o:g}": Tempered(s, t, o) for s, t, o in members} | {"relu": Relu()},
+    x = np.linspace(-4, 4, 161, dtype=np.float32)
+    data = pd.DataFrame({"x": x} | {of: np.asarray(function(x)) for of, function in drawn.items()})
+    with canvas(size=(6.4, 3.4)) as (figure, (panel,)):
+        for style, of in zip(cycle(STYLES), drawn, strict=False):
+            panel.plot(x, data[of], **style.line, markevery=len(x) // 8, label=of)
+        panel.set(xlabel="pre-activation x", ylabel="activation")
+        panel.set_ylim(min(bounds) - 0.3, max(bounds) + 0.3)
+        legend_below(figure)
+    return Figure(
+        fig=figure,
         name="tempered-sigmoid-family",
         caption="Members of the tempered sigmoid family s/(1 + exp(-T x)) - o, and relu.",
         alt=(
@@ -51,9 +61,7 @@ def family(members: tuple[tuple[float, float, float], ...] = FAMILY) -> Figure:
             f"{', '.join(f'({s:g}, {t:g}, {o:g})' for s, t, o in members)}. Every tempered sigmoid "
             "stays between -o and s - o; relu grows without bound."
         ),
-        xlabel="pre-activation x",
-        ylabel="activation",
-        ylim=(min(bounds) - 0.3, max(bounds) + 0.3),
+        data=data,
     )
 
 
@@ -69,7 +77,7 @@ def own_temperature(reading: Reading | None, inverse_temperature: float) -> Figu
         text = "This section trains in the smoke profile alone. To see T move the curves:"
         return Note("Your own T", text, HOW.format(inverse_temperature))
     return curves(
-        lines_of(reading, dict(zip(reading.labels, STYLES, strict=False))),
+        lines_of(reading, {label: at for at, label in enumerate(reading.labels)}),
         ACCURACY,
         name="tempered-sigmoids-own-temperature",
         shown="test accuracy of a T of your own beside tanh",
@@ -87,8 +95,8 @@ def family_sweep(reading: Reading, relu: Reading) -> Figure | Note:
         name="tempered-sigmoids-figure-2",
         caption=_caption(reading, f"The best {found.count} average (s, T, o) = ({mean})."),
         levels=(
-            Line(reading, "tanh", style=STYLES[3]),
-            Line(relu, "relu", style=STYLE["relu"]),
+            Variant(reading, "tanh", style=3),
+            Variant(relu, "relu", style=STYLE["relu"]),
         ),
         marks=(Mark("mean of the best tenth", found.mean, "-"), *_published(reading)),
     )
@@ -147,14 +155,14 @@ def _mark(name: str, triplet: Sequence[float], dash: object = ":") -> Mark:
 
 def _published(reading: Reading) -> list[Mark]:
     """Return the mark of the paper's average triplet on a dataset, if it has one."""
-    theirs = BEST_TRIPLETS.get(str(dataset_of(reading)))
+    theirs = BEST_TRIPLETS.get(str(reading.dataset_name))
     return [] if theirs is None else [_mark("published mean", theirs, STYLES[1].dash)]
 
 
 @for_each_dataset("The average of the best triplets", stored=swept)
 def cluster(reading: Reading) -> Table:
     """Return what the best triplets average to, how far seeds move that, and whether by chance."""
-    dataset, found = dataset_of(reading), Sweep.of(reading)
+    dataset, found = reading.dataset_name, Sweep.of(reading)
     accuracy = found.best.test_accuracy.median()
     rows = [("best tenth, ours", *found.mean, accuracy, found.by_chance())]
     if dataset in BEST_TRIPLETS:

@@ -6,13 +6,13 @@ The paper does not say by what it chose; here it is by the test accuracy of seed
 from __future__ import annotations
 
 from dpstudy.lab.readings import Reading
+from dpstudy.lab.variant import Variant
 from dpstudy.page import quantity
 from dpstudy.page.datasets import for_each_dataset
 from dpstudy.page.figure import Figure, Table
-from dpstudy.page.lines import Line, stated
+from dpstudy.page.published import stated
 from dpstudy.page.results import results
-from dpstudy.page.search import against, winners
-from dpstudy.page.techniques import techniques
+from dpstudy.page.search import against, techniques, winners
 from dpstudy.parts.run import Run
 from under_the_clip.tempered_sigmoids.experiments import BATCHES, EPOCHS
 from under_the_clip.tempered_sigmoids.figures.accuracy import STYLE, relu_and_tanh
@@ -80,7 +80,7 @@ def cifar_10_at_own_rate(private: Reading, free: Reading) -> Table:
     }
     return results(
         [
-            Line(reading, label.format(name), title.format(name))
+            Variant(reading, label.format(name), title.format(name))
             for title, (reading, label) in at.items()
             for name in STYLE
         ],
@@ -96,7 +96,7 @@ def cifar_10_changes(changed: Reading, private: Reading) -> Table:
     """Return what both activations come to on CIFAR-10, as in Figure 3 and with changes."""
     lines = relu_and_tanh(private, title="{}, as in Figure 3", method="DP-SGD, {}")
     return results(
-        [*lines, *(Line(changed, label) for label in changed.labels)],
+        [*lines, *(Variant(changed, label) for label in changed.labels)],
         name="tempered-sigmoids-changes",
         shown="test accuracy, as in Figure 3 but for what is named",
     )

@@ -6,14 +6,14 @@ from collections.abc import Sequence
 
 import pandas as pd
 
-from dpstudy.page.figure import Figure, Note, canvas, legend_below
-from dpstudy.page.lines import Line, dataset_of, runs_of
-from dpstudy.page.quantity import ACCURACY
-from dpstudy.page.words import caption
+from dpstudy.lab.variant import Variant, finals_of
+from dpstudy.page.captions import caption
+from dpstudy.page.figure import STYLES, Figure, Note, canvas, legend_below
+from dpstudy.page.quantity import ACCURACY, set_axis
 from dpstudy.parts.data.images import CLASSES
 
 
-def classes(lines: Sequence[Line], *, name: str, shown: str) -> Figure | Note:
+def classes(lines: Sequence[Variant], *, name: str, shown: str) -> Figure | Note:
     """Draw the accuracy of each class, median and range over seeds; the caption says the spreads.
 
     Args:
@@ -24,12 +24,12 @@ def classes(lines: Sequence[Line], *, name: str, shown: str) -> Figure | Note:
     found = pd.concat(map(by_class, lines), ignore_index=True)
     if found.empty:
         return Note(name, "Every stored run diverged.")
-    named = CLASSES[str(dataset_of(lines[0].reading))]
+    named = CLASSES[str(lines[0].reading.dataset_name)]
     groups = found.groupby(["label", "class"], sort=False).accuracy
     data = groups.agg(["median", "min", "max", "count"]).reset_index()
     with canvas(size=(7.2, 3.6)) as (figure, (axes,)):
         for at, line in enumerate(lines):
-            rows, style = data[data.label == line.name], line.style
+            rows, style = data[data.label == line.name], STYLES[line.style]
             axes.errorbar(
                 rows["class"] + 0.24 * (at - (len(lines) - 1) / 2),
                 rows["median"],
@@ -42,7 +42,7 @@ def classes(lines: Sequence[Line], *, name: str, shown: str) -> Figure | Note:
             )
         axes.set(xlabel="class", xticks=range(10))
         axes.set_xticklabels(named, rotation=35 if len(named[0]) > 1 else 0, ha="right")
-        ACCURACY.along(axes.yaxis)
+        set_axis(axes.yaxis, ACCURACY)
         legend_below(figure)
     worst = data.loc[data.groupby("label", sort=False)["median"].idxmin()]
     said = "; ".join(
@@ -55,17 +55,17 @@ def classes(lines: Sequence[Line], *, name: str, shown: str) -> Figure | Note:
     return Figure(
         fig=figure,
         name=name,
-        caption=caption(shown, runs_of(lines), more, fate="left out"),
+        caption=caption(shown, finals_of(lines), more, fate="left out"),
         alt=f"Ten classes, a mark a line in each: {said}.",
         data=data,
     )
 
 
-def by_class(line: Line) -> pd.DataFrame:
+def by_class(line: Variant) -> pd.DataFrame:
     """Return one row a run and class, without runs that diverged: alike at chance is not fair."""
     rows = [
         {"label": line.name, "seed": result.run.seed, "class": number, "accuracy": accuracy}
-        for _, result in line.own.found
+        for result in line.results
         if result.diverged_at is None
         for number, accuracy in enumerate(result.class_accuracy)
     ]

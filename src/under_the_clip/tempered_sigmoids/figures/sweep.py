@@ -8,9 +8,10 @@ from dataclasses import dataclass
 import pandas as pd
 from matplotlib.axes import Axes
 
+from dpstudy.lab.quantity import Quantity
+from dpstudy.lab.variant import Variant
 from dpstudy.page.figure import STYLES, Figure, Note, canvas, legend_below
-from dpstudy.page.lines import Line
-from dpstudy.page.quantity import ERROR, Quantity
+from dpstudy.page.quantity import ERROR, set_axis
 
 
 @dataclass(frozen=True)
@@ -33,7 +34,7 @@ def sweep(
     *over: Quantity,
     name: str,
     caption: str,
-    levels: Sequence[Line] = (),
+    levels: Sequence[Variant] = (),
     marks: Sequence[Mark] = (),
 ) -> Figure | Note:
     """Draw the test errors of settings, a panel a quantity, the best as diamonds.
@@ -51,7 +52,7 @@ def sweep(
     data = points.assign(error=1 - points.test_accuracy).dropna(subset=columns)
     if data.empty:
         return Note(name, "Every stored run diverged.")
-    levels = [level for level in levels if len(level.runs)]
+    levels = [level for level in levels if len(level.results)]
     data = data.sort_values("test_accuracy", ascending=False, ignore_index=True)
     with canvas(1, len(over), size=(max(6.9, 2.8 * len(over)), 3.4), sharey=True) as (
         figure,
@@ -63,7 +64,7 @@ def sweep(
                 _draw_level(axes, level)
             for mark in marks:
                 axes.axvline(mark.at[of.column], color="black", ls=mark.dash, label=mark.name)
-        ERROR.along(panels[0].yaxis)
+        set_axis(panels[0].yaxis, ERROR)
         panels[0].invert_yaxis()
         legend_below(figure)
     reached = "; ".join(
@@ -87,13 +88,13 @@ def _draw_points(axes: Axes, data: pd.DataFrame, of: Quantity) -> None:
     others, best = data[~data.best], data[data.best]
     axes.plot(others[of.column], others.error, "o", mfc="none", mec="0.45", label="a setting")
     axes.plot(best[of.column], best.error, "D", color=STYLES[0].color, label="the best tenth")
-    of.along(axes.xaxis)
+    set_axis(axes.xaxis, of)
 
 
-def _draw_level(axes: Axes, level: Line) -> None:
-    errors, color = 1 - level.accuracy, level.style.color
-    axes.axhspan(errors.min(), errors.max(), facecolor=color, alpha=0.3)
-    axes.axhline(errors.median(), color=color, ls=level.style.dash, label=level.name)
+def _draw_level(axes: Axes, level: Variant) -> None:
+    errors, style = 1 - level.accuracy, STYLES[level.style]
+    axes.axhspan(errors.min(), errors.max(), facecolor=style.color, alpha=0.3)
+    axes.axhline(errors.median(), color=style.color, ls=style.dash, label=level.name)
 
 
 def _errors(accuracy: pd.Series) -> str:

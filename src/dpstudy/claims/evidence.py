@@ -1,0 +1,102 @@
+"""The stored results that rules decide on, read once, and what is missing of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from dpstudy.lab import readings, records
+from dpstudy.lab.experiment import Experiment
+from dpstudy.lab.readings import Reading
+from dpstudy.lab.variant import Variant, variants
+
+
+@dataclass(frozen=True)
+class Runs:
+    """Which runs a rule decides on.
+
+    Attributes:
+        experiment: whose they are.
+        variant: a variant's label, or a pattern for several, as `fnmatch` reads it.
+    """
+
+    experiment: Experiment
+    variant: str
+
+
+class Evidence:
+    """All that rules may ask for, read from the results folder once.
+
+    Attributes:
+        damaged: one line for each file that cannot be trusted; what it held counts as missing.
+    """
+
+    def __init__(self) -> None:
+        self.damaged: dict[str, None] = {}
+        self._readings: dict[tuple[str, str], Reading] = {}
+        self._variants: dict[tuple[str, str, str], list[Variant]] = {}
+        self._records: dict[str, dict[str, dict[str, Any]]] = {}
+
+    def variants(self, runs: Runs, dataset: str) -> list[Variant]:
+        """Return the variants that are named, on a dataset, stored or not; none if it has none."""
+        key = runs.experiment.name, runs.variant, dataset
+        if key not in self._variants:
+            there = dataset in runs.experiment.datasets
+            self._variants[key] = (
+                variants(self._reading(runs.experiment, dataset), runs.variant) if there else []
+            )
+        return self._variants[key]
+
+    def lacks(self, runs: Runs, dataset: str) -> str:
+        """Say what is missing of the runs that are named; nothing, if all are stored."""
+        if dataset not in runs.experiment.datasets:
+            return f"{runs.experiment.name} has no runs on {dataset}"
+        found = self.variants(runs, dataset)
+        if not found:
+            return f"{runs.experiment.name} has no variant {runs.variant!r}"
+        return "" if stored(found) == needed(found) else f"for the rest, {found[0].reading.command}"
+
+    def statement(self, name: str) -> dict[str, Any] | None:
+        """Return the stored outcome of a check of a statement; None if there is none."""
+        return self._recorded("theorems").get(name)
+
+    def audit(self, name: str) -> dict[str, Any] | None:
+        """Return the stored outcome of an audit; None if there is none."""
+        return self._recorded("audits").get(name)
+
+    def _recorded(self, kind: str) -> dict[str, dict[str, Any]]:
+        if kind not in self._records:
+            self._records[kind], errors = records.read_all(records.folder(kind), kind)
+            lines = (f"{kind}/{error.path.name}: {error.reason}" for error in errors)
+            self.damaged.update(dict.fromkeys(lines))
+        return self._records[kind]
+
+    def _reading(self, experiment: Experiment, dataset: str) -> Reading:
+        key = experiment.name, dataset
+        if key not in self._readings:
+            self._readings[key] = readings.read(experiment, dataset=dataset)
+            self.damaged.update(dict.fromkeys(self._readings[key].damaged))
+        return self._readings[key]
+
+
+def stored(found: Sequence[Variant]) -> int:
+    """Count the runs of some variants that are stored."""
+    return sum(len(one.results) for one in found)
+
+
+def needed(found: Sequence[Variant]) -> int:
+    """Count the runs that their experiment asks for, stored or not."""
+    return sum(one.needed for one in found)
+
+
+def oldest(found: Sequence[Variant]) -> datetime | None:
+    """Return when the first of the runs ended; None where that is not known."""
+    ends = [
+        datetime.fromisoformat(result.provenance["finished"])
+        for one in found
+        for result in one.results
+        if "finished" in result.provenance
+    ]
+    return min(ends, default=None)
