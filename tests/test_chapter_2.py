@@ -9,6 +9,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from prose import prose_of, said_by, study_ledger
+from results_for_tests import figures_in
 from scipy import stats
 
 from dpstudy.lab import readings
@@ -18,7 +19,6 @@ from dpstudy.lab.verdict import Verdict
 from dpstudy.lab.wording import rounded_down
 from dpstudy.parts.networks.activation import TANH, Relu
 from under_the_clip.experiments import find
-from under_the_clip.tempered_sigmoids.figures import searches
 from under_the_clip.tempered_sigmoids.figures.accuracy import OWN, SHARED, all_gains
 from under_the_clip.tempered_sigmoids.figures.classes import by_class, spreads
 from under_the_clip.tempered_sigmoids.published import BEST_TRIPLETS, NUMBERS
@@ -26,7 +26,7 @@ from under_the_clip.tempered_sigmoids.searches import SEARCH_RATES
 from under_the_clip.tempered_sigmoids.triplets import NORMS, AtZero, Sweep
 
 ROOT = Path(__file__).parents[1]
-says = said_by("02_tempered_sigmoids")
+says, page = said_by("02_tempered_sigmoids"), figures_in("02_tempered_sigmoids")
 DATASETS = ("mnist", "fashion-mnist", "cifar-10")
 MNIST, FASHION, CIFAR = DATASETS
 
@@ -236,7 +236,7 @@ def test_table_3_and_its_search():
     points, low, high = (f"{100 * value:.2f}" for value in ends)
     says(f"Without privacy tanh gains {points} points ({low} to {high}), each at its best.")
     for dataset in (MNIST, FASHION):
-        edges = searches.table_3_search(reading("table-3-search", dataset)).data["at an edge"]
+        edges = page.table_3_search(reading("table-3-search", dataset)).data["at an edge"]
         assert len(edges) == 4
         assert all({"filters", "batch", "epochs"} <= set(edge.split(", ")) for edge in edges)
 

@@ -6,6 +6,7 @@ import jax
 import numpy as np
 import pytest
 from prose import said_by
+from results_for_tests import figures_in
 
 from dpstudy.lab import readings, records
 from dpstudy.lab.variant import Variant
@@ -24,7 +25,7 @@ from under_the_clip.tanh_filter.experiments import (
     TRIED,
 )
 
-says = said_by("05_tanh_filter")
+says, page = said_by("05_tanh_filter"), figures_in("05_tanh_filter")
 RANGE, FLAT = "range 1", "DP-SGD"
 
 
@@ -126,7 +127,7 @@ def test_made_sound_it_gains_nothing():
     assert all(len(best(name).results) == 5 for name in MECHANISMS)
     says(f"flat clipping ends at {percent(flat.accuracy.median())} %, at its best of {TRIED} set")
     searched = readings.read(AT_EQUAL_EPSILON, dataset="mnist")
-    shown = figures.expanded(readings.read(find("tanh-filter-expanded")), searched).data
+    shown = page.expanded(readings.read(find("tanh-filter-expanded")), searched).data
     wide, wider = (
         shown[shown.technique == f"filter, then clipped, k = {k}"].iloc[0] for k in (1, 10)
     )
@@ -183,7 +184,7 @@ def test_the_filter_loses_at_the_settings_of_flat_clipping():
         if label.startswith("filter, then clipped, ")
     }
     assert min(tried) < 0.0015 and 0.6 < max(tried) <= 1  # of 0.001 to 1, in 16 points
-    found = figures.at_equal_epsilon(readings.read(AT_EQUAL_EPSILON, dataset="mnist"))
+    found = page.at_equal_epsilon(readings.read(AT_EQUAL_EPSILON, dataset="mnist"))
     first, second = (
         percent(found.data.set_index("technique")["seed 0"][name])
         for name in ("flat clipping", "filter, then clipped")
@@ -196,7 +197,7 @@ def test_the_filter_loses_at_the_settings_of_flat_clipping():
 
 def test_with_a_wide_active_range_the_filter_and_a_clip_come_to_flat_clipping():
     reading = readings.read(find("tanh-filter-active-range"))
-    shown = figures.active_ranges(reading, readings.read(AT_EQUAL_EPSILON, dataset="mnist"))
+    shown = page.active_ranges(reading, readings.read(AT_EQUAL_EPSILON, dataset="mnist"))
     ends = shown.parts[0].data if hasattr(shown, "parts") else shown.data
     ends = ends.set_index("technique")["median"].map(percent)
     clipped, rooted = (
