@@ -20,8 +20,8 @@ from under_the_clip import cli
 from under_the_clip.claims import CLAIMS, KEYS, ledger
 from under_the_clip.experiments import EXPERIMENTS
 from under_the_clip.ledger import figures as page
+from under_the_clip.statements import STATEMENTS
 from under_the_clip.tempered_sigmoids.published import NUMBERS
-from under_the_clip.theorems import STATEMENTS
 
 ROOT = Path(__file__).parents[1]
 FIGURE_3 = EXPERIMENTS["tempered-sigmoids-figure-3"]

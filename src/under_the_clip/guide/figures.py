@@ -13,21 +13,16 @@ from dpstudy.claims.ledger import Ledger
 from dpstudy.lab.comparison import Estimate
 from dpstudy.page.figure import Note, Table
 from dpstudy.parts.data.images import DATASETS
+from under_the_clip.chapters import papers
 from under_the_clip.explorer import words
 from under_the_clip.explorer.rows import Setting
-from under_the_clip.introduction import figures as front
+from under_the_clip.verdicts import gains
 
 WANTED = (3.0, 1.0, 8.0)
 # An epsilon is about the wanted one from three quarters of it to a tenth more.
 ABOUT = (0.75, 1.1)
 LEAST_SEEDS = 3
 NOTHING = "no stored run"
-# By what is chosen, the claim that compares it with plain DP-SGD, each by its best setting.
-CHOICES = {
-    "tanh in place of relu": "table-3-gain",
-    "the composite loss in place of cross-entropy": "losing-less-better-at-equal-effort",
-    "clips inside backpropagation in place of flat clipping": "backprop-better",
-}
 
 
 def best(
@@ -102,8 +97,9 @@ def ahead_with_fewer_seeds(found: Sequence[Setting]) -> Note | None:
 def choices(judged: Ledger) -> Table:
     """Return what each choice gains in points, by dataset, where a fair comparison is stored."""
     data = pd.DataFrame(
-        {"choice": choice, "points of accuracy gained": front.gains(judged, claim)}
-        for choice, claim in CHOICES.items()
+        {"choice": choice, "points of accuracy gained": gains(judged, claim)}
+        for chapter in papers()
+        for choice, claim in chapter.choices.items()
     )
     return Table(
         name="choices",
