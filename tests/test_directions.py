@@ -68,11 +68,7 @@ READS = (
     *(
         f"under_the_clip.{paper}.{part}"
         for paper in PAPERS
-    *(
-        f"under_the_clip.{paper}.{part}"
-        for paper in PAPERS
         for part in ("claims", "figures", "propositions", "published", "summary")
-    ),
     ),
 )
 TRAINS = (
