@@ -23,7 +23,7 @@ CHAPTERS = (
 )
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Chapter:
     """What a chapter has.
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from html import escape
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -13,8 +14,9 @@ from dpstudy.claims.claim import Claim
 from dpstudy.claims.ledger import Entry, Ledger
 from dpstudy.claims.rules import Rule, Statement
 from dpstudy.lab.verdict import Verdict
-from dpstudy.page.figure import STYLES, Captioned, Figure, Note, Table, canvas
+from dpstudy.page.figure import STYLES, Captioned, Figure, Note, Shown, Table, canvas
 from dpstudy.parts.data.images import DATASETS
+from under_the_clip.chapters import Chapter, papers
 from under_the_clip.claims import KEYS, ledger
 
 # Full, half and empty: how much of the claim stands. A cross only where it cannot be true.
@@ -133,6 +135,43 @@ def _cell(entry: Entry) -> str:
         + (f'<br><span style="{_SMALL}">{numbers}</span>' if numbers else "")
         + "</td>"
     )
+
+
+@dataclass(frozen=True)
+class Headed(Shown):
+    """Tables of claims, each under its paper's name; in the book with its citation too."""
+
+    tables: Mapping[Chapter, ClaimTable]
+
+    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
+        raw = "```{{raw}} html\n{}\n```".format
+        shown = [
+            part
+            for paper, table in self.tables.items()
+            for part in (
+                raw(_heading(paper)),
+                f"{{cite}}`{','.join(paper.cited)}`",
+                raw(table._repr_html_()),
+            )
+        ]
+        return super()._repr_mimebundle_() | {"text/markdown": "\n\n".join(shown)}
+
+    def _repr_html_(self) -> str:
+        return "\n".join(f"{_heading(of)}\n{t._repr_html_()}" for of, t in self.tables.items())
+
+    @property
+    def plain(self) -> str:
+        """The tables in text."""
+        return "\n\n".join(table.plain for table in self.tables.values())
+
+
+def _heading(paper: Chapter) -> str:
+    return f'<h2 id="{paper.key}">{escape(paper.paper.capitalize())}</h2>'
+
+
+def every_paper(judged: Ledger) -> Headed:
+    """Show the claims of all papers, in the order of the book."""
+    return Headed({paper: table(paper.paper, judged) for paper in papers()})
 
 
 def chapter(key: str) -> ClaimTable:
