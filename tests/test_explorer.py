@@ -19,7 +19,6 @@ from dpstudy.parts.run import Run, vary
 from dpstudy.recipe.run import recipe
 from under_the_clip.experiments import CHAPTER_OF, EXPERIMENTS, find
 from under_the_clip.explorer import page, rows, words
-from under_the_clip.explorer.chart import chart
 from under_the_clip.losing_less.loss import Composite, Huber
 
 NOTEBOOKS = Path(__file__).parents[1] / "notebooks"
@@ -168,7 +167,7 @@ def test_the_page_loads_nothing_and_has_every_row_without_a_script(explorer, htm
 
 
 def test_the_chart_has_its_data_and_native_controls(explorer):
-    spec = chart(explorer.data).to_dict()
+    spec = page.chart(explorer.data).to_dict()
     assert list(spec["datasets"].values()) == [explorer.csv]
     assert '"url"' not in json.dumps(spec)
     numbers = {*rows.EPSILONS, "seeds", "median", "min", "max"}

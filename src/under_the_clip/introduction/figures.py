@@ -18,7 +18,7 @@ def what_is_left(judged: Ledger) -> Table:
     return Table(
         name="what-is-left",
         caption=(
-            "The four papers: what each changes and promises, and what is left of it here so far. "
+            "The papers: what each changes and promises, and what is left of it here so far. "
             "Points are means over seeds, with the 95 % interval in brackets."
         ),
         data=pd.DataFrame(rows),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from html import escape
 from typing import Any
@@ -12,7 +12,7 @@ import pandas as pd
 
 from dpstudy.claims.claim import Claim
 from dpstudy.claims.ledger import Entry, Ledger
-from dpstudy.claims.rules import Rule, Statement
+from dpstudy.claims.rules import Statement
 from dpstudy.lab.verdict import Verdict
 from dpstudy.page.figure import STYLES, Captioned, Figure, Note, Shown, Table, canvas
 from dpstudy.parts.data.images import DATASETS
@@ -37,6 +37,10 @@ _CLAIM = "flex: 1 1 18em; min-width: 0; font-weight: normal; text-align: left"
 _CELL = "flex: 0 1 9.5em; min-width: 7em; border: 0"
 
 
+# A claim with its entries.
+Judged = tuple[Claim, list[Entry]]
+
+
 @dataclass(frozen=True, kw_only=True)
 class ClaimTable(Captioned):
     """Claims with their verdicts, the headlines open and the details folded.
@@ -44,22 +48,20 @@ class ClaimTable(Captioned):
     What was measured stands folded in each row, and remarks are footnotes; the CSV has all.
 
     Attributes:
-        name: identifies it on the page and names its CSV.
-        caption: whose claims, and how many have which verdict.
-        data: one row a claim and dataset, unrounded.
-        claims: each with its entries, one a dataset.
+        headlines: claims, each with its entries, one a dataset.
+        details: likewise.
     """
 
-    claims: tuple[tuple[Claim, list[Entry]], ...]
+    headlines: list[Judged]
+    details: list[Judged]
 
     def _repr_html_(self) -> str:
-        remarks = [claim.remark for claim, _ in self._ordered if claim.remark]
+        remarks = [claim.remark for claim, _ in (*self.headlines, *self.details) if claim.remark]
         notes = list(dict.fromkeys(remarks))
-        headlines, details = self._split()
-        parts = [self._table(headlines, notes)]
-        if details:
-            summary = f"{_count(len(details))} in detail"
-            shown = self._table(details, notes)
+        parts = [self._table(self.headlines, notes)]
+        if self.details:
+            summary = f"{_count(len(self.details))} in detail"
+            shown = self._table(self.details, notes)
             parts.append(f"<details><summary>{summary}</summary>{shown}</details>")
         if notes:
             items = "".join(
@@ -71,17 +73,7 @@ class ClaimTable(Captioned):
             )
         return self._wrap("\n".join(parts))
 
-    def _split(self) -> tuple[list, list]:
-        return tuple(
-            [pair for pair in self.claims if pair[0].headline is kind] for kind in (True, False)
-        )
-
-    @property
-    def _ordered(self) -> list[tuple[Claim, list[Entry]]]:
-        headlines, details = self._split()
-        return [*headlines, *details]
-
-    def _table(self, claims: Iterable[tuple[Claim, list[Entry]]], notes: list[str]) -> str:
+    def _table(self, claims: list[Judged], notes: list[str]) -> str:
         rows = "".join(self._row(claim, entries, notes) for claim, entries in claims)
         return (
             f'<table class="table table-sm" role="table" aria-labelledby="{self.name}-caption" '
@@ -108,7 +100,7 @@ class ClaimTable(Captioned):
         """A line a verdict."""
         return "\n".join(
             " | ".join((e.id, e.rule.stated, e.outcome.shown, e.outcome.short))
-            for _, entries in self._ordered
+            for _, entries in (*self.headlines, *self.details)
             for e in entries
         )
 
@@ -189,6 +181,9 @@ def chapter(key: str) -> ClaimTable:
 def table(paper: str, judged: Ledger) -> ClaimTable:
     """Show the claims of one paper, by its short name, in a ledger that has been judged."""
     mine = judged.of(paper)
+    headlines, details = (
+        [pair for pair in mine.by_claim if pair[0].headline is wanted] for wanted in (True, False)
+    )
     counts = ", ".join(f"{count} {verdict}" for verdict, count in mine.counts.items() if count)
     late = any(entry.rule_came_first is False for entry in mine.entries)
     close = any(entry.outcome.close for entry in mine.entries)
@@ -202,7 +197,8 @@ def table(paper: str, judged: Ledger) -> ClaimTable:
             + (" † The rule is younger than one of these runs or more." if late else "")
         ),
         data=pd.DataFrame([_flat(entry) for entry in mine.entries]),
-        claims=tuple(mine.by_claim),
+        headlines=headlines,
+        details=details,
     )
 
 
@@ -212,20 +208,21 @@ def by_paper(judged: Ledger) -> Figure:
     Claims on one quantity of the same runs count once, as what stands least of them.
     """
     counted_once = judged.headlines.once
-    papers = {paper: of_one.counts for paper, of_one in _papers(counted_once)}
+    names = dict.fromkeys(entry.paper for entry in counted_once.entries)
+    counts = {paper: counted_once.of(paper).counts for paper in names}
     data = pd.DataFrame(
         {"paper": paper, "verdict": str(verdict), "count": count}
-        for paper, counted in papers.items()
+        for paper, counted in counts.items()
         for verdict, count in counted.items()
     )
     whole = ", ".join(f"{n} {verdict}" for verdict, n in counted_once.counts.items() if n)
     with canvas(size=(7.6, 2.6)) as (figure, (axes,)):
-        left = np.zeros(len(papers))
+        left = np.zeros(len(counts))
         assert not counted_once.counts[Verdict.MISPRINT], "no headline is one, so far"
         shown = [verdict for verdict in Verdict if verdict is not Verdict.MISPRINT]
         for verdict, style in zip(shown, STYLES, strict=True):
-            widths = np.array([counted[verdict] for counted in papers.values()])
-            axes.barh(list(papers), widths, left=left, **style.area, label=str(verdict))
+            widths = np.array([counted[verdict] for counted in counts.values()])
+            axes.barh(list(counts), widths, left=left, **style.area, label=str(verdict))
             left += widths
         axes.invert_yaxis()
         axes.set(xlabel="verdicts, one a claim and dataset")
@@ -233,13 +230,13 @@ def by_paper(judged: Ledger) -> Figure:
         figure.legend(loc="outside lower center", ncols=3, fontsize="small")
     said = "; ".join(
         f"{paper}: {', '.join(f'{n} {verdict}' for verdict, n in counted.items() if n)}"
-        for paper, counted in papers.items()
+        for paper, counted in counts.items()
     )
     return Figure(
         fig=figure,
         name="verdicts-by-paper",
         caption=(
-            f"The headline claims of the four papers by verdict, from what is stored now: {whole}. "
+            f"The headline claims of the papers by verdict, from what is stored now: {whole}. "
             "Claims on one quantity of the same runs count once, as what stands least of them; an "
             "accuracy and what it gains over another are two."
         ),
@@ -250,7 +247,6 @@ def by_paper(judged: Ledger) -> Figure:
 
 def rule_kinds(judged: Ledger) -> Table:
     """List the kinds of rules that judged claims, with what each asks for."""
-    kinds: dict[str, Rule] = {entry.rule.kind: entry.rule for entry in judged.entries}
     rows = [
         {
             "rule": kind,
@@ -258,7 +254,7 @@ def rule_kinds(judged: Ledger) -> Table:
             "and in part if": rule.partial,
             "last changed": f"{rule.changed:%-d %B %Y}",
         }
-        for kind, rule in kinds.items()
+        for kind, rule in {entry.rule.kind: entry.rule for entry in judged.entries}.items()
     ]
     return Table(
         name="rules-of-the-ledger",
@@ -279,11 +275,6 @@ def rules_and_runs(judged: Ledger) -> tuple[int, int]:
 def damage(judged: Ledger) -> Note | None:
     """Name the stored files that were left out; None if there are none."""
     return Note("Left out", "; ".join(judged.damaged)) if judged.damaged else None
-
-
-def _papers(judged: Ledger) -> Iterator[tuple[str, Ledger]]:
-    for paper in dict.fromkeys(entry.paper for entry in judged.entries):
-        yield paper, judged.of(paper)
 
 
 def _flat(entry: Entry) -> dict[str, object]:
