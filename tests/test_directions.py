@@ -29,7 +29,7 @@ PACKAGE = {
     "recipe": ("training", "privacy", "parts", "gradients"),
     "lab": ("recipe", "training", "privacy", "parts", "gradients"),
     "propositions": ("lab", "privacy", "parts", "gradients"),
-    "claims": ("lab", "privacy", "parts", "gradients"),
+    "claims": ("propositions", "lab", "privacy", "parts", "gradients"),
     "page": ("claims", "lab", "privacy", "parts", "gradients"),
 }
 # Each folder of the study, with those that it sees beside itself and the package.

@@ -10,6 +10,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from importlib import import_module
 from types import ModuleType
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from dpstudy.propositions.statement import Statement
 
 # In the order in which experiments are listed and trained; a paper is one line here.
 CHAPTERS = (
@@ -59,6 +63,10 @@ class Chapter:
     def module(self, name: str) -> ModuleType:
         """Import a module of its folder."""
         return import_module(f"{self.folder}.{name}")
+
+    def statements(self) -> list[Statement]:
+        """Return its propositions, as things that can fail."""
+        return [one for name in self.propositions for one in self.module(name).STATEMENTS]
 
     def section(self, experiment: str) -> str:
         """Return the heading that shows an experiment; empty where there is none."""

@@ -12,8 +12,7 @@ from under_the_clip.chapters import by_notebook, chapters
 STATEMENTS: dict[str, Statement] = {
     statement.name: statement
     for chapter in by_notebook(chapters())
-    for name in chapter.propositions
-    for statement in chapter.module(name).STATEMENTS
+    for statement in chapter.statements()
 }
 
 

@@ -10,9 +10,9 @@ CHAPTER = Chapter(
     parts=("mechanism",),
     experiments=("experiments",),
     propositions=(
-        "propositions.concentrated",
         "propositions.layer_sensitivity",
         "propositions.convolution_sensitivity",
+        "propositions.concentrated",
     ),
     sections={
         "Table 1: as published": ("table-1",),

@@ -15,17 +15,13 @@ from dpstudy.claims.claim import Claim, moment, propositions
 from dpstudy.claims.rules import Difference, Rule, Spent, Untested, Value, on
 from dpstudy.lab.evidence import Runs
 from dpstudy.lab.published import Number
+from under_the_clip.backpropagation_clipping import CHAPTER
 from under_the_clip.backpropagation_clipping.experiments import (
     AGAINST_FLAT,
     CORRECTED,
     FIGURE_5,
     TABLE_1,
     TARGETS,
-)
-from under_the_clip.backpropagation_clipping.propositions import (
-    concentrated,
-    convolution_sensitivity,
-    layer_sensitivity,
 )
 from under_the_clip.backpropagation_clipping.published import BACKPROPAGATION_CLIPPING, NUMBERS
 from under_the_clip.backpropagation_clipping.rules import Accounted
@@ -195,7 +191,7 @@ _TRAINING = (
 )
 
 _PROPOSITIONS = propositions(
-    (layer_sensitivity, convolution_sensitivity, concentrated),
+    CHAPTER.statements(),
     headlines=(
         "layer-sensitivity",
         "layer-sensitivity-mean-loss",
