@@ -91,7 +91,7 @@ family.family()
 family.own_member(T)
 
 # %% mystnb={"code_prompt_show": "What it learns, in the smoke profile"} tags=["hide-output", "remove-input"]
-from dpstudy.lab.profiles import prepare
+from dpstudy.lab.train import prepare
 from under_the_clip.experiments import find
 from under_the_clip.tempered_sigmoids.experiments import of_temperature
 

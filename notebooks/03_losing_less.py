@@ -122,7 +122,7 @@ for epoch in (1, 8, 30):
 # it costs with cross-entropy.
 
 # %% tags=["remove-input"]
-from dpstudy.lab.profiles import prepare
+from dpstudy.lab.train import prepare
 from under_the_clip.experiments import find
 
 

@@ -118,7 +118,7 @@ for size in (0.01, 1.0, 100.0):
 # published accuracies come back.
 
 # %% tags=["remove-input"]
-from dpstudy.lab.profiles import prepare
+from dpstudy.lab.train import prepare
 from under_the_clip.experiments import find
 
 

@@ -84,7 +84,7 @@ print(f"clipped to C = 1: {jnp.linalg.norm(clipped):.2f}")
 print(f"filtered:         {jnp.linalg.norm(jnp.tanh(gradient)):.2f}")
 
 # %% tags=["remove-input"]
-from dpstudy.lab.profiles import prepare
+from dpstudy.lab.train import prepare
 from under_the_clip.experiments import find
 
 

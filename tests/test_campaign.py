@@ -541,7 +541,9 @@ def test_a_checkpoint_altered_or_cut_short_anywhere_is_ignored(checkpoint, tmp_p
 
 def test_a_checkpoint_whose_state_has_another_shape_is_ignored(checkpoint):
     other = replace(RUN, optimizer=Adam())
-    assert checkpoints.load(checkpoint, [other], DATA) == checkpoints.Begun.fresh([other], DATA)
+    assert checkpoints.load(checkpoint, [other], DATA) == checkpoints.Checkpoint.fresh(
+        [other], DATA
+    )
 
 
 def test_a_checkpoint_of_other_examples_is_ignored(checkpoint):
@@ -550,7 +552,7 @@ def test_a_checkpoint_of_other_examples_is_ignored(checkpoint):
     other = replace(train, train_images=train.train_images[::-1])
     told = checkpoints.witness_of(other)
     assert told != DATA
-    assert checkpoints.load(checkpoint, [RUN], told) == checkpoints.Begun.fresh([RUN], told)
+    assert checkpoints.load(checkpoint, [RUN], told) == checkpoints.Checkpoint.fresh([RUN], told)
 
 
 def test_a_result_names_each_commit_and_device_that_it_was_trained_with(

@@ -25,19 +25,21 @@ PACKAGE = {
     # An audit runs the step that trains.
     "privacy": ("training", "parts"),
     "recipe": ("training", "privacy", "parts", "gradients"),
-    "lab": ("recipe", "training", "privacy", "parts", "gradients"),
+    "lab": ("training", "privacy", "parts", "gradients"),
     "propositions": ("lab", "privacy", "parts", "gradients"),
     "claims": ("lab", "privacy", "parts", "gradients"),
     "page": ("claims", "lab", "privacy", "parts", "gradients"),
 }
 # Each folder of the study, with those that it sees beside itself and the package.
 STUDY = {
-    **dict.fromkeys(PAPERS, ()),
+    "designs": (),
+    "forms": (),
+    **dict.fromkeys(PAPERS, ("designs",)),
     "accounting": PAPERS,
-    "audits": PAPERS,
-    "recipe": (*PAPERS, "leaderboard"),
-    "leaderboard": (*PAPERS, "recipe"),
-    "performance": (),
+    "audits": (*PAPERS, "designs"),
+    "recipe": (*PAPERS, "designs", "leaderboard"),
+    "leaderboard": (*PAPERS, "designs", "recipe"),
+    "performance": ("forms",),
     "experiments": (*PAPERS, "leaderboard", "recipe"),
     "claims": (*PAPERS, "leaderboard"),
     "theorems": (*PAPERS, "claims"),
@@ -45,8 +47,8 @@ STUDY = {
     "introduction": PAPERS,
     "explorer": ("experiments", "audits"),
     "guide": ("explorer", "introduction"),
-    "commands": ("audits",),
-    "cli": ("commands", "claims", "experiments", "theorems"),
+    "commands": ("audits", "theorems"),
+    "cli": ("commands", "claims", "experiments"),
 }
 SEES = {f"dpstudy.{name}": [f"dpstudy.{one}" for one in sees] for name, sees in PACKAGE.items()} | {
     f"under_the_clip.{name}": [

@@ -2,10 +2,10 @@
 
 import pytest
 
-from dpstudy.lab.noise import AFTER_RELEASE, NOISE, RELEASED, at_epsilon, noise_multiplier
 from dpstudy.parts.run import Run, vary
 from dpstudy.parts.sampling import steps_per_epoch
 from dpstudy.privacy import accounting
+from under_the_clip.designs import AFTER_RELEASE, NOISE, RELEASED, at_epsilon, noise_multiplier
 
 COSTS = [
     (release, examples, epsilon, batch, epochs, noise)

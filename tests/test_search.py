@@ -9,7 +9,7 @@ from results_for_tests import RUN, TINY, result_of
 from dpstudy.errors import UserError
 from dpstudy.lab import profiles, records, store, transfer
 from dpstudy.lab.readings import read
-from dpstudy.lab.search import Choice, Search, Then, accuracies, choose
+from dpstudy.lab.search import Choice, FollowUp, Search, accuracies, choose
 from dpstudy.parts.data.dataset import Images
 from dpstudy.parts.run import vary
 from under_the_clip import cli
@@ -86,7 +86,7 @@ def test_a_search_tries_what_was_proposed_then_trains_its_best_again_and_ends(re
 
 
 def test_what_follows_from_the_best_waits_for_the_choice_and_changes_it(results):
-    then = {"wide": Then("best", lambda run: vary(run, width=2.0), seeds=2)}
+    then = {"wide": FollowUp("best", lambda run: vary(run, width=2.0), seeds=2)}
     search = replace(SWEEP, then=then)
     assert search.undecided()[-2:] == [("mnist", "wide")] * 2
     keep(search, near(0.1))
@@ -230,7 +230,7 @@ def run(results, monkeypatch):
     """`dpstudy run` of a search, with trainings made up."""
     from dpstudy.lab import trainer
 
-    def train(runs, folder, *, budget, finish, report, most, hopeless):
+    def train(runs, folder, *, budget, finish, report, most, pruning):
         missing = [run for run in runs if not (folder / f"{run.identity}.json").exists()]
         trained.append(len(missing))
         for one in missing:

@@ -21,7 +21,7 @@ def shown(monkeypatch, results):
                 super().__init__(*args, **options)
                 bars.append(self)
 
-        def train_missing(runs, folder, *, finish, budget, report, most, hopeless):
+        def train_missing(runs, folder, *, finish, budget, report, most, pruning):
             for number in epochs_done:
                 report(campaign.Progress(RUN, 1, 0.5, number, 0, 0, 0, 0))
                 seen.append(dict(bars[0].format_dict))

@@ -10,8 +10,9 @@ from typing import Any
 import pandas as pd
 
 from dpstudy.lab import records
-from dpstudy.lab.forms import Contest, Contestant, Machine, Measurement, Timed, decoded
+from dpstudy.lab.forms import decoded
 from dpstudy.page.results import quartiles
+from under_the_clip.forms import Contest, Contestant, Machine, Measurement, Timed
 
 COMMAND = "make bench"
 
