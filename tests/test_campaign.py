@@ -35,7 +35,7 @@ class Campaign:
     """A campaign that ran without a break: seeds 0 and 1, where seed 2 was stored before."""
 
     folder: Path
-    outcome: campaign.Outcome
+    outcome: campaign.CampaignOutcome
     reported: list[campaign.Progress]
     before: dict[str, bytes]
     after: dict[str, bytes]
@@ -188,7 +188,7 @@ def test_a_damaged_result_is_not_overwritten(tmp_path):
 
 def test_what_another_process_stored_meanwhile_is_neither_trained_nor_replaced(tmp_path):
     first, second, third = seeds(3)
-    work = campaign.Campaign(seeds(3), tmp_path, lambda result: result, lambda _: None)
+    work = campaign.Campaign(seeds(3), tmp_path)
     cohorts = work.cohorts(1)
     assert next(cohorts) == [first]
     stored = [store.write(tmp_path, result_of(run, accuracy=0.25)) for run in (first, second)]
@@ -198,7 +198,7 @@ def test_what_another_process_stored_meanwhile_is_neither_trained_nor_replaced(t
 
 
 def test_an_empty_campaign_is_done(tmp_path):
-    assert campaign.train_missing([], tmp_path) == campaign.Outcome()
+    assert campaign.train_missing([], tmp_path) == campaign.CampaignOutcome()
 
 
 # --- divergence ----------------------------------------------------------------------------------

@@ -380,20 +380,20 @@ def test_results_are_in_the_checkout_unless_the_environment_says_otherwise(monke
 @pytest.fixture
 def prepare(results, monkeypatch):
     """`prepare`, with trainings counted and made up."""
-    from dpstudy.lab import profiles, trainer
+    from dpstudy.lab import campaign, train
 
     small_smoke_runs(monkeypatch)
 
-    def train(runs, folder, *, budget, finish, report, most, pruning):
+    def made_up(runs, folder, **options):
         trained.append(len(runs))
         for run in runs:
             store.write(folder, result_of(run))
-        return trainer.campaign.Outcome()
+        return campaign.CampaignOutcome()
 
     trained = []
-    monkeypatch.setattr(trainer.campaign, "train_missing", train)
-    profiles.prepare.trained = trained
-    return profiles.prepare
+    monkeypatch.setattr(campaign, "train_missing", made_up)
+    train.prepare.trained = trained
+    return train.prepare
 
 
 def test_the_stored_profile_trains_nothing(prepare):
@@ -408,7 +408,7 @@ import sys
 for name in ("dpstudy.training", "dpstudy.lab.campaign"):
     sys.modules[name] = None
 from under_the_clip.experiments import find
-from dpstudy.lab.profiles import prepare
+from dpstudy.lab.train import prepare
 from under_the_clip.tempered_sigmoids.figures import accuracy
 reading = prepare(find("tempered-sigmoids-figure-3"), "stored")
 print(accuracy.accuracy_against_epsilon(reading).command)

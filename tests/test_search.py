@@ -7,7 +7,7 @@ from click.testing import CliRunner
 from results_for_tests import RUN, TINY, result_of
 
 from dpstudy.errors import UserError
-from dpstudy.lab import profiles, records, store, transfer
+from dpstudy.lab import campaign, records, store, train, transfer
 from dpstudy.lab.readings import read
 from dpstudy.lab.search import Choice, FollowUp, Search, accuracies, choose
 from dpstudy.parts.data.dataset import Images
@@ -228,18 +228,17 @@ def test_smoke_runs_choose_nothing(results):
 @pytest.fixture
 def run(results, monkeypatch):
     """`dpstudy run` of a search, with trainings made up."""
-    from dpstudy.lab import trainer
 
-    def train(runs, folder, *, budget, finish, report, most, pruning):
+    def made_up(runs, folder, **options):
         missing = [run for run in runs if not (folder / f"{run.identity}.json").exists()]
         trained.append(len(missing))
         for one in missing:
             store.write(folder, result_of(one, accuracy=round(near(0.25)(one), 6), **fields))
-        return trainer.campaign.Outcome()
+        return campaign.CampaignOutcome()
 
     trained, fields = [], {}
     monkeypatch.setattr("dpstudy.lab.experiment.SMOKE", TINY)
-    monkeypatch.setattr(trainer.campaign, "train_missing", train)
+    monkeypatch.setattr(campaign, "train_missing", made_up)
     monkeypatch.setattr("dpstudy.parts.data.images.load", lambda name: None)
 
     def run(search, *options, **of_results):
@@ -283,7 +282,7 @@ def test_a_bare_node_chooses_by_results_that_have_no_epsilon_yet(run, results, m
 def test_the_full_profile_of_a_notebook_goes_on_until_the_search_has_ended(run):
     run(SWEEP)  # So that trainings are made up.
     propose()
-    reading = profiles.prepare(SEARCH, "full")
+    reading = train.prepare(SEARCH, "full")
     assert (len(reading.found), reading.lacking) == (7, 0)
 
 
@@ -291,7 +290,7 @@ def test_the_full_profile_says_why_a_search_does_not_go_on(run, monkeypatch, cap
     run(SWEEP)
     [path] = records.folder("searches").iterdir()
     path.write_text("cut short")
-    assert profiles.prepare(SWEEP, "full").lacking == 3
+    assert train.prepare(SWEEP, "full").lacking == 3
     assert "to choose again, remove this file first" in capsys.readouterr().err
 
 

@@ -30,6 +30,10 @@ def client():
         yield client
 
 
+def train_on(client, runs, folder, **options):
+    return campaign.train_missing(runs, folder, on=workers.on(client), **options)
+
+
 def accuracies(results):
     return {result.run.seed: result.curve["test_accuracy"] for result in results}
 
@@ -37,13 +41,13 @@ def accuracies(results):
 def test_workers_store_what_one_process_stores_and_nothing_twice(client, tmp_path):
     reported = []
     one = campaign.train_missing(seeds(3), tmp_path / "one")
-    many = workers.train_missing(client, seeds(3), tmp_path / "many", report=reported.append)
+    many = train_on(client, seeds(3), tmp_path / "many", report=reported.append)
     assert sorted(contents(tmp_path / "many")) == sorted(contents(tmp_path / "one"))
     for seed, expected in accuracies(one.stored).items():
         # Sums are ordered otherwise on one thread: a test example or two of 1,000 may tip.
         assert accuracies(many.stored)[seed] == pytest.approx(expected, abs=0.005)
     assert reported[-1].epochs_done == reported[-1].epochs_total == 3 * RUN.epochs
-    again = workers.train_missing(client, seeds(3), tmp_path / "many")
+    again = train_on(client, seeds(3), tmp_path / "many")
     assert (len(again.stored), again.already) == (0, 3)
 
 
@@ -76,7 +80,7 @@ def test_no_run_waits_for_a_worker_that_has_another(client, tmp_path, monkeypatc
 
     monkeypatch.setattr(client, "submit", watched)
     monkeypatch.setattr(workers, "train_on_worker", lambda *_: time.sleep(0.3) or [])
-    outcome = workers.train_missing(client, seeds(6), tmp_path)
+    outcome = train_on(client, seeds(6), tmp_path)
     assert outcome.unfinished == len(most) == 6
     assert max(most) <= 1
 
@@ -96,7 +100,7 @@ def test_the_longest_runs_are_begun_first(client, tmp_path, monkeypatch):
     # Fewer epochs of fewer examples, as in the study: colours and larger images cost more.
     mnist = replace(RUN, dataset=Images("mnist"), epochs=40)
     cifar = replace(mnist, dataset=Images("cifar-10"), network=TemperedCifar(), epochs=30)
-    workers.train_missing(client, [*short, wide, mnist, long, cifar], tmp_path)
+    train_on(client, [*short, wide, mnist, long, cifar], tmp_path)
     assert begun == [cifar, mnist, long, wide, *short]
 
 
@@ -118,7 +122,7 @@ def test_a_cluster_that_grows_is_used(tmp_path, monkeypatch):
             return nthreads()
 
         monkeypatch.setattr(client, "nthreads", then_more)
-        workers.train_missing(client, seeds(2), tmp_path)
+        train_on(client, seeds(2), tmp_path)
     assert len(os.listdir(tmp_path)) == 2
 
 
@@ -132,7 +136,7 @@ def test_a_lost_worker_loses_no_run_of_its_cohort(client, tmp_path):
             killed.append(processes[0])
             os.kill(processes[0], signal.SIGKILL)
 
-    outcome = workers.train_missing(client, runs, tmp_path, report=kill_one, most=2)
+    outcome = train_on(client, runs, tmp_path, report=kill_one, most=2)
     assert killed
     found, errors = store.read_all(tmp_path)
     assert errors == []
@@ -153,7 +157,7 @@ def test_a_run_that_diverged_is_not_lost_with_the_worker_of_its_cohort(client, t
             for process in processes:
                 os.kill(process, signal.SIGKILL)
 
-    outcome = workers.train_missing(client, [good, diverges], tmp_path, report=kill_all, most=2)
+    outcome = train_on(client, [good, diverges], tmp_path, report=kill_all, most=2)
     assert killed
     assert (len(outcome.stored), outcome.unfinished) == (2, 0)
     found, _ = store.read_all(tmp_path)
@@ -168,7 +172,7 @@ def test_a_stopped_cohort_goes_on_whole_for_one_of_its_runs(client, tmp_path):
 
     with pytest.raises(KeyboardInterrupt):
         campaign.train_missing(seeds(2), tmp_path, most=2, report=stop)
-    outcome = workers.train_missing(client, seeds(1), tmp_path)
+    outcome = train_on(client, seeds(1), tmp_path)
     assert {result.run for result in outcome.stored} == set(seeds(2))
     assert (outcome.already, outcome.unfinished) == (0, 0)
     assert set(contents(tmp_path)) == {f"{run.identity}.json" for run in seeds(2)}
@@ -181,7 +185,7 @@ def test_a_worker_that_dies_of_a_run_is_one_line(tmp_path, monkeypatch):
         workers.connect(None, workers=1) as client,
         pytest.raises(UserError) as caught,
     ):
-        workers.train_missing(client, [RUN], tmp_path)
+        train_on(client, [RUN], tmp_path)
     assert str(caught.value) == (
         f"workers died training {RUN.identity}: train fewer at once (--workers, --cohort); what "
         "was done is kept, and the same command goes on"
@@ -232,7 +236,7 @@ def test_a_lost_scheduler_is_one_line(elsewhere, tmp_path, monkeypatch, caplog):
         workers.connect(elsewhere.stdout.readline().strip()) as client,
         pytest.raises(UserError) as caught,
     ):
-        workers.train_missing(client, [RUN], tmp_path)
+        train_on(client, [RUN], tmp_path)
     assert str(caught.value) == LOST
     assert "distributed.client" not in {record.name for record in caplog.records}, "stack traces"
 
@@ -252,7 +256,7 @@ def test_a_scheduler_lost_for_good_while_a_result_is_stored_is_the_same_line(
         workers.connect(elsewhere.stdout.readline().strip()) as client,
         pytest.raises(UserError) as caught,
     ):
-        workers.train_missing(client, seeds(2), tmp_path, finish=lose)
+        train_on(client, seeds(2), tmp_path, finish=lose)
     assert str(caught.value) == LOST
     assert len(contents(tmp_path)) == 1
 
@@ -270,7 +274,7 @@ def test_workers_that_do_not_stop_in_time_hide_no_mistake(monkeypatch):
 def test_a_budget_stops_the_workers_too(client, tmp_path):
     started = time.monotonic()
     long = replace(RUN, epochs=5_000)
-    outcome = workers.train_missing(client, [long], tmp_path, budget=2.0)
+    outcome = train_on(client, [long], tmp_path, budget=2.0)
     assert (outcome.stored, outcome.unfinished) == ([], 1)
     assert time.monotonic() - started < 60
 
@@ -285,7 +289,7 @@ def test_a_mistake_on_a_worker_is_the_same_mistake_here(tmp_path, monkeypatch):
         workers.connect(None, workers=1) as client,
         pytest.raises(UserError, match="mnist"),
     ):
-        workers.train_missing(client, [vary(RUN, dataset=Images("mnist"), batch=500)], tmp_path)
+        train_on(client, [vary(RUN, dataset=Images("mnist"), batch=500)], tmp_path)
 
 
 def test_where_no_scheduler_answers_one_line_says_so():
@@ -321,7 +325,7 @@ def test_a_worker_without_the_package_is_one_line(elsewhere):
 def test_a_budget_ends_a_campaign_that_has_lost_all_its_workers(client, tmp_path, monkeypatch):
     monkeypatch.setattr(workers, "NEW_WORKERS_EVERY", 0.1)
     monkeypatch.setattr(client, "nthreads", dict)
-    outcome = workers.train_missing(client, seeds(2), tmp_path, budget=0.5)
+    outcome = train_on(client, seeds(2), tmp_path, budget=0.5)
     assert (outcome.stored, outcome.unfinished) == ([], 2)
 
 
@@ -332,4 +336,4 @@ def test_a_campaign_whose_workers_have_all_left_does_not_wait_for_ever(
     monkeypatch.setattr(workers, "FIRST_WORKER_WITHIN", 0.5)
     monkeypatch.setattr(client, "nthreads", dict)
     with pytest.raises(UserError, match=r"^no worker is left; what was done is kept"):
-        workers.train_missing(client, seeds(2), tmp_path)
+        train_on(client, seeds(2), tmp_path)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from tqdm import tqdm
 
 from dpstudy.errors import UserError, check_known
-from dpstudy.lab import readings, search, store
+from dpstudy.lab import search, store
 from dpstudy.lab.experiment import NOTEBOOK_PROFILES
 from dpstudy.parts.data.images import DATASETS
 
@@ -43,6 +43,8 @@ def prepare(
     Raises:
         UserError: an unknown profile or dataset, or seeds below 1.
     """
+    from dpstudy.lab import readings  # Only here: a bare node has no pandas.
+
     check_known("profile", profile, NOTEBOOK_PROFILES)
     if dataset in DATASETS and dataset not in experiment.datasets:
         profile, dataset = "smoke" if profile == "smoke" else "stored", None
