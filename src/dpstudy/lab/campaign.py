@@ -222,6 +222,10 @@ def train_missing(
         TrainingError: a run is void.
         UserError: the device has not the memory for so many runs at once, or no epsilon could be
             stated for one of them.
+
+    Example:
+        >>> train_missing([Run()], Path("nowhere"), budget=0)
+        CampaignOutcome(stored=[], already=0, unfinished=1)
     """
     options = {"budget": budget, "finish": finish, "report": report, "most": most}
     work = Campaign(runs, folder, **options, pruning=pruning)

@@ -35,6 +35,14 @@ class Pruning:
 
     Attributes:
         rivals: by a run's identity, those of its rivals; a run that is not here is never given up.
+
+    Example:
+        >>> from tempfile import mkdtemp
+        >>> fast, slow, folder = Run(epochs=3), Run(epochs=3, seed=1), Path(mkdtemp())
+        >>> curve = {"epoch": [1], "step": [118], "test_accuracy": [0.9]}
+        >>> _ = store.write(folder, store.Result(fast, curve, class_accuracy=[]))
+        >>> Pruning.among([[fast, slow]]).why(slow, epoch=1, accuracy=0.5, folder=folder)
+        'after 1 of 3 epochs 50.0 %, where the best of its rivals had 90.0 %'
     """
 
     rivals: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
@@ -86,6 +94,12 @@ class Experiment:
             a seed alone changes.
         rivals: groups of labels: a run far behind the others of its group is given up (`pruning`).
         in_smoke: labels of the variants in the smoke profile; empty for all of them.
+
+    Example:
+        >>> widths = {f"width {by}": (vary(Run(), width=by),) for by in (1.0, 2.0)}
+        >>> experiment = Experiment("widths", "Two widths", widths, seeds={"mnist": 5})
+        >>> [len(experiment.runs()), len(experiment.runs(seeds=3)), len(experiment.runs("smoke"))]
+        [10, 6, 4]
     """
 
     name: str

@@ -173,6 +173,15 @@ def write(folder: Path, result: Result) -> Path:
     Raises:
         StoreError: the disk is full, the folder cannot be written, or a value is not a finite
             number; nothing is left behind.
+
+    Example:
+        >>> from tempfile import mkdtemp
+        >>> curve = {"epoch": [1], "step": [118], "test_accuracy": [0.93]}
+        >>> path = write(Path(mkdtemp()), Result(Run(), curve, class_accuracy=[0.93] * 10))
+        >>> path.stem == Run().identity == "44136fa355b3678a"
+        True
+        >>> read(path).curve["test_accuracy"]
+        [0.93]
     """
     path = folder / result.name
     columns = {name: getattr(result, name) for name in COLUMNS}
@@ -226,6 +235,14 @@ def read(path: Path) -> Result:
 
     Raises:
         DamagedError: the file is cut short, altered, foreign, or named for another run.
+
+    Example:
+        >>> from tempfile import mkdtemp
+        >>> path = Path(mkdtemp()) / "44136fa355b3678a.json"
+        >>> _ = path.write_text("{")
+        >>> read(path)
+        Traceback (most recent call last):
+        dpstudy.lab.store.DamagedError: ...: not intact JSON (cut short or damaged)
     """
     return _read(path, _bytes(path))
 
@@ -266,6 +283,12 @@ def with_epsilon(result: Result) -> Result:
 
     Raises:
         ModuleNotFoundError: dp-accounting is not installed.
+
+    Example:
+        >>> curve = {"epoch": [40], "step": [40 * 117], "test_accuracy": [0.98]}
+        >>> spent = with_epsilon(Result(Run(), curve, class_accuracy=[])).epsilon
+        >>> {accountant: round(values[0], 2) for accountant, values in spent.items()}
+        {'pld': 2.36, 'rdp': 2.58, 'rdp-2019': 2.99}
     """
     from dpstudy.privacy.run_epsilon import epsilon_curve  # only here: it takes a second
 
