@@ -8,37 +8,21 @@ from typing import Any, Literal
 
 @dataclass(frozen=True)
 class Timed:
-    """What one entry of a benchmark showed: times in seconds, memory in bytes.
+    """What one entry of a benchmark showed: times in seconds, memory in bytes."""
 
-    Attributes:
-        name: its name, the same for all its variants.
-        batch: examples a step.
-        width: of the network, as a multiple of the paper's.
-        variant: its setting.
-        processes: how many ran at once.
-        pinned: whether each was kept on a core.
-        first_step: compilation included.
-        baseline: memory once the libraries are imported.
-        start_peak: the most memory up to the end of the first step.
-        peak: the most memory while it trained.
-        idle: processor time while others were timed.
-        rounds: seconds a step, by round, by process.
-        loss: of the first batch, if it was asked.
-    """
-
-    name: str
-    batch: int
-    width: float
-    variant: str
-    processes: int
-    pinned: bool
-    first_step: float
-    baseline: int
-    start_peak: int
-    peak: int
-    idle: float
-    rounds: tuple[tuple[float, ...], ...]
-    loss: float | None = None
+    name: str  # its name, the same for all its variants
+    batch: int  # examples a step
+    width: float  # of the network, as a multiple of the paper's
+    variant: str  # its setting
+    processes: int  # how many ran at once
+    pinned: bool  # whether each was kept on a core
+    first_step: float  # compilation included
+    baseline: int  # memory once the libraries are imported
+    start_peak: int  # the most memory up to the end of the first step
+    peak: int  # the most memory while it trained
+    idle: float  # processor time while others were timed
+    rounds: tuple[tuple[float, ...], ...]  # seconds a step, by round, by process
+    loss: float | None = None  # of the first batch, if it was asked
 
     def __post_init__(self) -> None:
         if {len(burst) for burst in self.rounds} != {self.processes} or self.processes < 1:
@@ -74,23 +58,14 @@ class Point(Timed):
 
 @dataclass(frozen=True)
 class Contest:
-    """All contestants on one network.
-
-    Attributes:
-        network: name of the network.
-        batch: examples a step.
-        parameters: of the network.
-        flops: operations in the matrix products of one step.
-        contestants: each in each of its variants.
-        failed: why the contestants that are missing are missing, by name.
-    """
+    """All contestants on one network."""
 
     network: Network
-    batch: int
+    batch: int  # examples a step
     parameters: int
-    flops: int
-    contestants: tuple[Contestant, ...]
-    failed: dict[str, str]
+    flops: int  # operations in the matrix products of one step
+    contestants: tuple[Contestant, ...]  # each in each of its variants
+    failed: dict[str, str]  # why the contestants that are missing are missing, by name
 
 
 @dataclass(frozen=True)
@@ -134,47 +109,30 @@ class Measurement:
 
 @dataclass(frozen=True)
 class Audited:
-    """A record of `dpstudy audit --store`: what an audit shows of a mechanism's epsilon.
-
-    Attributes:
-        audit: its name.
-        box: "white box" if noisy sums are seen, "black box" if trained models alone are.
-        mechanism: what is audited, in words.
-        setting: on what, with which canary, in words.
-        claimed: epsilon, by the accountant that its paper or its setting goes by.
-        proven: epsilon, as proven here for what was run.
-        lower_bound: epsilon, at the confidence and without assumptions on the mechanism.
-        bounds: each lower bound by its method, as in `privacy.auditing`; each at the confidence.
-        most_shown: the lower bound if all of the trials' guesses had been right.
-        delta: of all these epsilons.
-        confidence: of each bound.
-        trials: canaries in all runs together, or models.
-        seen: what was seen, in words.
-        runs: simulated, of a white box.
-        strength: the canary's gradient over the noise of a step, of a white box.
-        attained: the canary's gradient over the most that is proven possible, of a white box.
-        models: trained, of a black box.
-        loss: the poisoned example's, in the mean over models with it, "in", and without it, "out".
-    """
+    """A record of `dpstudy audit --store`: what an audit shows of a mechanism's epsilon."""
 
     audit: str
+    # "white box" if noisy sums are seen, "black box" if trained models alone are.
     box: Literal["white box", "black box"]
-    mechanism: str
-    setting: str
-    claimed: float
-    proven: float
-    lower_bound: float
+    mechanism: str  # what is audited, in words
+    setting: str  # on what, with which canary, in words
+    claimed: float  # epsilon, by the accountant that its paper or its setting goes by
+    proven: float  # epsilon, as proven here for what was run
+    lower_bound: float  # epsilon, at the confidence and without assumptions on the mechanism
+    # Each lower bound by its method, as in `privacy.auditing`; each at the confidence.
     bounds: dict[str, float]
-    most_shown: float
-    delta: float
-    confidence: float
-    trials: int
-    seen: str
+    most_shown: float  # the lower bound if all of the trials' guesses had been right
+    delta: float  # of all these epsilons
+    confidence: float  # of each bound
+    trials: int  # canaries in all runs together, or models
+    seen: str  # what was seen, in words
     provenance: dict[str, Any]
-    runs: int | None = None
-    strength: float | None = None
+    runs: int | None = None  # simulated, of a white box
+    strength: float | None = None  # the canary's gradient over the noise of a step, of a white box
+    # The canary's gradient over the most that is proven possible, of a white box.
     attained: float | None = None
-    models: int | None = None
+    models: int | None = None  # trained, of a black box
+    # The poisoned example's, in the mean over models with it, "in", and without it, "out".
     loss: dict[str, float] | None = None
 
     def __post_init__(self) -> None:
@@ -187,23 +145,15 @@ class Audited:
 
 @dataclass(frozen=True)
 class Attacked:
-    """A record of `dpstudy audit --store`: how near examples come to what is proven of layers.
-
-    Attributes:
-        attack: its name.
-        setting: on what, in words.
-        drawn: the longest gradient found over what is proven, by layer, at weights as drawn.
-        free: the same with free weights.
-        together: the same of all layers' gradients together, "drawn" and "free".
-        looked: how hard was looked, in words.
-    """
+    """A record of `dpstudy audit --store`: how near examples come to what is proven of layers."""
 
     attack: str
-    setting: str
+    setting: str  # on what, in words
+    # The longest gradient found over what is proven, by layer, at weights as drawn.
     drawn: dict[str, float]
-    free: dict[str, float]
-    together: dict[str, float]
-    looked: str
+    free: dict[str, float]  # the same with free weights
+    together: dict[str, float]  # the same of all layers' gradients together, "drawn" and "free"
+    looked: str  # how hard was looked, in words
     provenance: dict[str, Any]
 
 
@@ -217,35 +167,21 @@ class TimedMechanisms:
 
 @dataclass(frozen=True)
 class RecipeCost:
-    """A record of `benchmarks/recipe.py`: the recipe from an empty cache to a trained head.
-
-    Attributes:
-        dataset: its name.
-        epsilon: spent.
-        test_accuracy: as a fraction.
-        seconds: of everything, synthetic images and features included.
-        peak_megabytes: of memory.
-    """
+    """A record of `benchmarks/recipe.py`: the recipe from an empty cache to a trained head."""
 
     dataset: str
-    epsilon: float
-    test_accuracy: float
-    seconds: float
+    epsilon: float  # spent
+    test_accuracy: float  # as a fraction
+    seconds: float  # of everything, synthetic images and features included
     peak_megabytes: float
     provenance: dict[str, Any]
 
 
 @dataclass(frozen=True)
 class MethodCosts:
-    """A record of `benchmarks/methods.py`: what a run costs on one core, by method.
-
-    Attributes:
-        dataset: its name.
-        minutes: of all epochs, the test set after each included; without features.
-        peak_megabytes: of memory.
-    """
+    """A record of `benchmarks/methods.py`: what a run costs on one core, by method."""
 
     dataset: str
-    minutes: dict[str, float]
+    minutes: dict[str, float]  # of all epochs, the test set after each included; without features
     peak_megabytes: dict[str, float]
     provenance: dict[str, Any]

@@ -96,14 +96,9 @@ def stopped_cohorts(folder: Path) -> Iterator[list[Run]]:
 def save(path: Path, begun: Checkpoint) -> None:
     """Keep a cohort's states and curves so far, atomically."""
     leaves = {f"leaf{i}": np.asarray(leaf) for i, leaf in enumerate(jax.tree.leaves(begun.states))}
-    notes = {
+    notes = {name: getattr(begun, name) for name in _NOTES} | {
         "runs": [run.to_dict() for run in begun.runs],
-        "microbatch": begun.microbatch,
         "epochs": [[dataclasses.asdict(epoch) for epoch in epochs] for epochs in begun.epochs],
-        "ended": begun.ended,
-        "data": begun.data,
-        "seconds": begun.seconds,
-        "sittings": begun.sittings,
     }
     buffer = io.BytesIO()
     np.savez(buffer, **{name: json.dumps(value) for name, value in notes.items()}, **leaves)
@@ -125,19 +120,12 @@ def load(path: Path, runs: Sequence[Run], data: str) -> Checkpoint:
     try:
         leaves = [content[f"leaf{i}"] for i in range(len(shapes))]
         notes = {name: json.loads(str(content[name])) for name in _NOTES}
-        begun = Checkpoint(
-            list(runs),
-            notes["microbatch"],
-            [
-                [Epoch(epoch["row"], tuple(epoch["class_accuracy"])) for epoch in epochs]
-                for epochs in notes["epochs"]
-            ],
-            notes["ended"],
-            notes["data"],
-            notes["seconds"],
-            notes["sittings"],
-            jax.tree.unflatten(tree, [jax.numpy.asarray(leaf) for leaf in leaves]),
-        )
+        notes["epochs"] = [
+            [Epoch(epoch["row"], tuple(epoch["class_accuracy"])) for epoch in epochs]
+            for epochs in notes["epochs"]
+        ]
+        states = jax.tree.unflatten(tree, [jax.numpy.asarray(leaf) for leaf in leaves])
+        begun = Checkpoint(list(runs), **notes, states=states)
     except (ValueError, KeyError, TypeError):
         return Checkpoint.fresh(runs, data)
     same = [leaf.shape for leaf in leaves] == [shape.shape for shape in shapes]
