@@ -39,26 +39,23 @@ from under_the_clip.experiments import EXPERIMENTS
 
 FIGURE_3 = "tempered-sigmoids-figure-3"
 MNIST = ("--examples", "60000", "--batch", "512", "--epochs", "40")
-COMMANDS = [
-    (),
-    *(
-        (name,)
-        for name in [
-            "list",
-            "claims",
-            "run",
-            "epsilon",
-            "noise",
-            "theorems",
-            "audit",
-            "recipe",
-            "data",
-            "results",
-        ]
-    ),
-    *(("data", name) for name in ("fetch", "verify")),
-    *(("results", name) for name in ("verify", "export", "merge")),
-]
+TOP = (
+    "list",
+    "claims",
+    "run",
+    "epsilon",
+    "noise",
+    "theorems",
+    "audit",
+    "recipe",
+    "data",
+    "results",
+)
+BELOW = {"data": ("fetch", "verify"), "results": ("verify", "export", "merge")}
+COMMANDS = {
+    *((), *((name,) for name in TOP)),
+    *((group, name) for group, names in BELOW.items() for name in names),
+}
 
 pytestmark = pytest.mark.usefixtures("results")
 
@@ -120,10 +117,8 @@ MISTAKES = [
     ("results bogus", "unknown command 'bogus'; one of: export, merge, verify"),
     ("run bogus", f"unknown experiment 'bogus'; one of: {', '.join(EXPERIMENTS)}"),
     ("theorems bogus", "unknown statement 'bogus'; one of: tanh-is-tempered, scale-an"),
-    (f"run {FIGURE_3} bogus", "unknown experiment 'bogus'; one of: tempered-sigmoids-fig"),
     ("run all bogus", "unknown experiment 'bogus'; one of: tempered-sigmoids-fig"),
     (f"run {FIGURE_3} --profile tiny", "unknown profile 'tiny'; one of: smoke, full"),
-    (f"run {FIGURE_3} --profile stored", "unknown profile 'stored'; one of: smoke, full"),
     (f"run {FIGURE_3} --dataset m", f"experiment {FIGURE_3} has no dataset 'm'; one of: {NAMED}"),
     (f"run {FIGURE_3} --profile smoke --dataset m", "experiment tempered-sigmo"),
     ("run all --dataset mars", "no experiment has dataset 'mars'; one of: mnist, "),
@@ -136,7 +131,6 @@ MISTAKES = [
     ("list extra", "Got unexpected extra argument (extra) (see `dpstudy list --help`)"),
     ("--bogus", "No such option '--bogus'"),
     ("data verify mars", f"unknown dataset 'mars': choose one of {NAMED}, mnist-5k"),
-    ("data fetch mars", "unknown dataset 'mars': choose one of mnist, fashion-mnist"),
     ("data verify", "Missing argument 'mnist|fashion-mnist|cifar-10|mnist-5k'"),
     ("results merge nowhere.tar.gz", "nowhere.tar.gz: cannot be read as an archive"),
     ("results export .", "Invalid value for 'FILE': File '.' is a directory"),
@@ -179,18 +173,15 @@ NOISE, EPSILON = ["epsilon", "--noise"], ["noise", "--epsilon"]
     ("commands", "option", "value", "line"),
     [
         ([NOISE], "--noise", "0", "noise multiplier must be > 0, got 0.0"),
-        ([NOISE], "--noise", "-1.5", "noise multiplier must be > 0, got -1.5"),
         ([NOISE], "--noise", "nan", "noise multiplier must be > 0, got nan"),
         ([NOISE], "--noise", "inf", "noise multiplier must be finite, got inf"),
         ([EPSILON], "--epsilon", "0", "epsilon must be > 0 and finite, got 0.0"),
-        ([EPSILON], "--epsilon", "-3", "epsilon must be > 0 and finite, got -3.0"),
         ([EPSILON], "--epsilon", "nan", "epsilon must be > 0 and finite, got nan"),
         ([NOISE, EPSILON], "--delta", "0", "delta must be in (0, 1), got 0.0"),
         ([NOISE, EPSILON], "--delta", "1", "delta must be in (0, 1), got 1.0"),
         ([NOISE, EPSILON], "--delta", "-1e-5", "delta must be in (0, 1), got -1e-05"),
         ([NOISE, EPSILON], "--delta", "nan", "delta must be in (0, 1), got nan"),
         ([NOISE, EPSILON], "--epochs", "0", "epochs must be at least 1, got 0"),
-        ([NOISE, EPSILON], "--epochs", "-2", "epochs must be "),
         ([NOISE, EPSILON], "--epochs", "1.5", "Invalid value for '--epochs': '1.5' is not a val"),
         ([NOISE, EPSILON], "--batch", "60001", "batch must be at most the 60000 examples, got "),
         ([NOISE, EPSILON], "--batch", "0", "batch must be at least 1, got 0"),
@@ -432,7 +423,7 @@ def test_a_job_in_the_background_does_not_hear_ctrl_c(tmp_path):
 # --- help ----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
+@pytest.mark.parametrize("command", sorted(COMMANDS), ids=" ".join)
 @pytest.mark.parametrize("option", ["--help", "-h"])
 def test_every_command_has_help(command, option):
     text = succeeded(*command, option)
@@ -448,7 +439,7 @@ def test_every_option_and_every_command_is_explained():
                 yield from all_of(command, (*path, name))
 
     found = dict(all_of(cli.main))
-    assert {(), *found} == set(COMMANDS)
+    assert {(), *found} == COMMANDS
     for path, command in found.items():
         assert command.help, path
         for parameter in command.params:

@@ -298,12 +298,7 @@ def test_a_foreign_record_among_the_choices_breaks_nothing(results):
     SEARCH.keep("mnist", "try 3", Choice(RUN, "a test", (0.5,)))
     path = records.folder("searches") / f"{SEARCH.name}-mnist-other.json"
     records.write(path, "searches", {"dataset": "mnist"})
-    assert list(SEARCH.chosen()) == [("mnist", "try 3")]
+    assert SEARCH.chosen() == {("mnist", "try 3"): Choice(RUN, "a test", (0.5,))}
     [error] = SEARCH.damaged_choices()
     assert error.reason == "a choice without 'point'"
     assert SWEEP.chosen() == {} and SWEEP.damaged_choices() == []
-
-
-def test_a_choice_survives_its_file(results):
-    SEARCH.keep("mnist", "try 3", Choice(RUN, "a test", (0.5,)))
-    assert SEARCH.chosen() == {("mnist", "try 3"): Choice(RUN, "a test", (0.5,))}
