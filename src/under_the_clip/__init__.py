@@ -18,8 +18,8 @@ declared_in(
     "under_the_clip.tanh_filter.mechanism",
 )
 RECORDS |= {
-    "attacks": "under_the_clip.forms.Attacked",
-    "audits": "under_the_clip.forms.Audited",
+    "attacks": "under_the_clip.forms.AttackRecord",
+    "audits": "under_the_clip.forms.AuditRecord",
     "benchmarks": "under_the_clip.forms.Measurement",
     "mechanisms": "under_the_clip.forms.TimedMechanisms",
     "methods": "under_the_clip.forms.MethodCosts",

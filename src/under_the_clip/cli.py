@@ -162,7 +162,7 @@ def parse_budget(text: str | None) -> float:
 @click.option("--dataset", metavar="NAME", help="Only this dataset (full profile).")
 @click.option(
     "--seeds",
-    type=click.IntRange(max=1_000),
+    type=click.IntRange(1, 1_000),
     metavar="N",
     help="Seeds 0 to N-1, instead of the experiment's number.",
 )
@@ -171,13 +171,13 @@ def parse_budget(text: str | None) -> float:
 )
 @click.option(
     "--workers",
-    type=int,
+    type=click.IntRange(min=1),
     metavar="N",
     help="Train N at a time, each on a core of its own.  [default: on a CPU, its cores]",
 )
 @click.option(
     "--cohort",
-    type=int,
+    type=click.IntRange(min=1),
     metavar="N",
     help="Runs that one program trains together.  [default: on a GPU, what its memory holds]",
 )
@@ -211,9 +211,6 @@ def run(
     seconds = parse_budget(budget)
     wanted = {"profile": profile, "dataset": dataset, "seeds": seeds}
     work = [(e, e.runs(**wanted)) for e in chosen]
-    for option, value in (("workers", workers), ("cohort", cohort)):
-        if value is not None and value < 1:
-            raise UserError(f"{option} must be at least 1, got {value}")
     waiting, damaged = [], False
     for experiment, runs in work:
         stored, errors = _stored(profile, runs)

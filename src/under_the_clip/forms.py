@@ -108,7 +108,7 @@ class Measurement:
 
 
 @dataclass(frozen=True)
-class Audited:
+class AuditRecord:
     """A record of `dpstudy audit --store`: what an audit shows of a mechanism's epsilon."""
 
     audit: str
@@ -144,7 +144,7 @@ class Audited:
 
 
 @dataclass(frozen=True)
-class Attacked:
+class AttackRecord:
     """A record of `dpstudy audit --store`: how near examples come to what is proven of layers."""
 
     attack: str

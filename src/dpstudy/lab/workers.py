@@ -50,7 +50,7 @@ UNDISTURBED = {
 }
 
 
-class Pinned(WorkerPlugin):
+class PinToCore(WorkerPlugin):
     """Keeps each worker of this machine on a core of its own, where the system can."""
 
     def setup(self, worker: Any) -> None:
@@ -81,7 +81,7 @@ def connect(scheduler: str | None, workers: int | None = None) -> Iterator[Clien
             where = "on this machine" if scheduler is None else f"at {scheduler}"
             raise UserError(f"no Dask cluster is at work {where}: {error}") from error
         if scheduler is None:
-            client.register_plugin(Pinned())
+            client.register_plugin(PinToCore())
         else:
             _check_package(client)
         # Where a connection is lost Dask logs stack traces: `_lost` says it in a line.
