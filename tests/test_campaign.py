@@ -5,8 +5,8 @@ import signal
 import subprocess
 import sys
 import time
-from dataclasses import dataclass, replace
-from pathlib import Path
+from dataclasses import replace
+from types import SimpleNamespace
 
 import jax
 import pytest
@@ -29,19 +29,9 @@ DIVERGES_LATE = vary(RUN, learning_rate=7e19)
 EPSILON = {"pld": [0.0, 1.0, 2.0, 3.0]}
 
 
-@dataclass
-class Campaign:
-    """A campaign that ran without a break: seeds 0 and 1, where seed 2 was stored before."""
-
-    folder: Path
-    outcome: campaign.CampaignOutcome
-    reported: list[campaign.Progress]
-    before: dict[str, bytes]
-    after: dict[str, bytes]
-
-
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory):
+    """A campaign that ran without a break: seeds 0 and 1, where seed 2 was stored before."""
     folder = tmp_path_factory.mktemp("whole")
     store.write(folder, result_of(seeds(3)[2], accuracy=0.123))
     before, reported = contents(folder), []
@@ -51,7 +41,9 @@ def whole(tmp_path_factory):
         finish=lambda result: replace(result, epsilon=EPSILON),
         report=reported.append,
     )
-    return Campaign(folder, outcome, reported, before, contents(folder))
+    return SimpleNamespace(
+        folder=folder, outcome=outcome, reported=reported, before=before, after=contents(folder)
+    )
 
 
 @pytest.fixture(scope="module")

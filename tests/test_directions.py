@@ -67,7 +67,7 @@ READS = (
 )
 TRAINS = (
     *(f"dpstudy.{name}" for name in ("training", "parts", "gradients")),
-    *("dpstudy.lab.campaign", "dpstudy.lab.experiment"),
+    *(f"dpstudy.lab.{name}" for name in ("campaign", "experiment", "train", "transfer", "workers")),
 )
 # What a page need not load, and what a machine that trains need not have.
 UNTRAINED = ["dpstudy.training", "dpstudy.lab.campaign"]
