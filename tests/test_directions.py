@@ -56,7 +56,7 @@ SEES = {f"dpstudy.{name}": [f"dpstudy.{one}" for one in sees] for name, sees in 
     for name, sees in STUDY.items()
 }
 # What everybody may import.
-OF_ALL = ("dpstudy", "dpstudy.errors", "dpstudy.kinds", "under_the_clip")
+OF_ALL = ("dpstudy", "dpstudy.errors", "dpstudy.files", "dpstudy.kinds", "under_the_clip")
 READS = (
     *("dpstudy.page", "dpstudy.claims", "dpstudy.lab.readings"),
     *(f"under_the_clip.{name}" for name in ("claims", "explorer", "guide", "introduction")),

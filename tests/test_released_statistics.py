@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
 from dpstudy.parts.data import released_statistics as released
-from dpstudy.parts.data import scattering_transform as scattering_features
+from dpstudy.parts.data import scattering
 from dpstudy.parts.data.scattering import Scattering
 
 pytestmark = pytest.mark.usefixtures("compiled_in_haste")
@@ -25,6 +25,10 @@ def features(count=1_500, seed=0):
     return draw.gamma(0.5, [0.1, 1.0, 3.0], (count, 2, 4, 3)).astype(np.float16)
 
 
+def sums(few):
+    return released.bounded_sums(few, released.means_and_squares, BOUNDS)
+
+
 examples = arrays.arrays(
     np.float16,
     (2, 4, 3),
@@ -36,8 +40,8 @@ examples = arrays.arrays(
 @given(one=examples)
 def test_an_example_more_moves_each_sum_by_at_most_its_bound(one):
     few = features(20)
-    before = released.bounded_sums(few, BOUNDS)
-    after = released.bounded_sums(np.concatenate([few, one[None]]), BOUNDS)
+    before = sums(few)
+    after = sums(np.concatenate([few, one[None]]))
     for old, new, bound in zip(before, after, BOUNDS, strict=True):
         assert np.linalg.norm(new - old) <= bound * (1 + 1e-9)
 
@@ -53,9 +57,9 @@ def test_an_example_more_moves_the_sum_of_a_mean_by_at_most_one(one):
 
 def test_the_sensitivity_is_attained():
     none, one = np.zeros((0, 2, 4, 3), np.float16), np.full((1, 2, 4, 3), 9, np.float16)
-    for total, bound in zip(released.bounded_sums(one, BOUNDS), BOUNDS, strict=True):
+    for total, bound in zip(sums(one), BOUNDS, strict=True):
         assert np.linalg.norm(total) == pytest.approx(bound)
-    assert not np.any(released.bounded_sums(none, BOUNDS))
+    assert not np.any(sums(none))
 
 
 def test_without_noise_and_bounds_they_are_mean_and_variance():
@@ -66,7 +70,7 @@ def test_without_noise_and_bounds_they_are_mean_and_variance():
 
 def test_the_noise_is_the_multiplier_times_the_bound_over_the_number_of_examples():
     few = features(100)
-    exact = released.bounded_sums(few, BOUNDS)
+    exact = sums(few)
     drawn = [released.release(few, 8.0, BOUNDS, seed) for seed in range(2_000)]
     means = np.array([one.mean for one in drawn])
     np.testing.assert_allclose(means.std(0), 8.0 * BOUNDS[0] / 100, rtol=0.1)
@@ -87,7 +91,7 @@ def test_a_dataset_is_normalised_by_its_training_examples_alone(monkeypatch, tmp
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     # Instead of scattering, the mean of an image in every channel.
     monkeypatch.setattr(
-        scattering_features,
+        scattering,
         "transform_of",
         lambda shape: (
             lambda pixels: np.broadcast_to(
@@ -96,7 +100,7 @@ def test_a_dataset_is_normalised_by_its_training_examples_alone(monkeypatch, tmp
             )
         ),
     )
-    monkeypatch.setattr(released, "public_bounds", lambda shape: BOUNDS)
+    monkeypatch.setattr(scattering, "public_bounds", lambda shape: BOUNDS)
     one = Scattering("mnist-5k", groups=0, released=8.0, held_out=1_000)
     raw, found = replace(one, released=0.0).load(), one.load()
     by = released.release(raw.train_images, 8.0, BOUNDS)
@@ -112,5 +116,5 @@ def test_a_dataset_is_normalised_by_its_training_examples_alone(monkeypatch, tmp
 @pytest.mark.parametrize("shape", [(28, 28, 1), (32, 32, 3)])
 def test_the_bounds_are_those_of_synthetic_images(shape):
     """Found with no dataset at hand; positive, and below what white pixels have: 1 a colour."""
-    for bound in released.public_bounds(shape):
+    for bound in scattering.public_bounds(shape):
         assert 0 < bound < np.sqrt(shape[-1])

@@ -9,14 +9,12 @@ import hashlib
 import jax.numpy as jnp
 import numpy as np
 import pytest
-
-from dpstudy.parts.data import feature_cache
-from dpstudy.parts.data import scattering_transform as scattering_features
-from dpstudy.parts.data.dataset import Images
 from dpstudy.parts.data.files import DataError
+
+from dpstudy.parts.data import feature_cache, scattering
+from dpstudy.parts.data.dataset import Images
 from dpstudy.parts.data.images import Dataset
-from dpstudy.parts.data.scattering import Scattering
-from dpstudy.parts.data.scattering_transform import COEFFICIENTS, features, file_of
+from dpstudy.parts.data.scattering import COEFFICIENTS, Scattering, features, file_of
 
 pytestmark = pytest.mark.usefixtures("compiled_in_haste")
 
@@ -45,7 +43,7 @@ def counted(monkeypatch):
     calls = []
 
     def transform(image_shape):
-        shape = scattering_features.shape_of(image_shape)
+        shape = scattering.shape_of(image_shape)
 
         def of(pixels):
             calls.append(len(pixels))
@@ -54,7 +52,7 @@ def counted(monkeypatch):
 
         return of
 
-    monkeypatch.setattr(scattering_features, "transform_of", transform)
+    monkeypatch.setattr(scattering, "transform_of", transform)
     return calls
 
 
@@ -157,9 +155,7 @@ class Full:
 
 def test_a_full_disk_is_one_line_with_a_remedy(counted, monkeypatch, cache):
     opened = builtins.open
-    monkeypatch.setattr(
-        "dpstudy.parts.data.files.open", lambda *how: Full(opened(*how)), raising=False
-    )
+    monkeypatch.setattr("dpstudy.files.open", lambda *how: Full(opened(*how)), raising=False)
     line = refusal(lambda: features(dataset()))
     assert line.startswith(str(file_of(dataset())))
     assert "No space left on device" in line and "XDG_CACHE_HOME" in line
@@ -181,7 +177,7 @@ def test_without_kymatio_one_line_says_what_to_install(monkeypatch, cache):
             raise ImportError(f"No module named {name!r}")
         return within(name, *rest)
 
-    scattering_features.transform_of.cache_clear()
+    scattering.transform_of.cache_clear()
     monkeypatch.setattr(builtins, "__import__", without)
     line = refusal(lambda: features(dataset()))
     assert "pip install kymatio" in line and str(cache) in line
