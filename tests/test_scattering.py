@@ -9,8 +9,8 @@ import hashlib
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from dpstudy.parts.data.files import DataError
 
+from dpstudy.errors import DataError
 from dpstudy.parts.data import feature_cache, scattering
 from dpstudy.parts.data.dataset import Images
 from dpstudy.parts.data.images import Dataset

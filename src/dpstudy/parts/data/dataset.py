@@ -100,6 +100,12 @@ class Data(Part):
 class Images(Data):
     """Images as they are.
 
+        >>> data = Images("cifar-10", held_out=5_000)
+        >>> data.examples, data.image_shape
+        (45000, (32, 32, 3))
+        >>> float(data.prepare(np.uint8([[[[51]]]])).squeeze())  # pixels from 0 to 1
+        0.2
+
     Attributes:
         name: one of `DATASETS`.
         normalization: of pixels: "" scales them to [0, 1]; the others then take away a mean, and
