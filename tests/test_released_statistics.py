@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -11,10 +9,6 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
 from dpstudy.parts.data import released_statistics as released
-from dpstudy.parts.data import scattering
-from dpstudy.parts.data.scattering import Scattering
-
-pytestmark = pytest.mark.usefixtures("compiled_in_haste")
 
 BOUNDS = (0.5, 0.25)
 FAR = (1e9, 1e9)
@@ -85,36 +79,3 @@ def test_features_are_normalised_by_what_was_released():
     by = released.Statistics(np.array([0.1, 0.5, 2.0]), np.array([0.0, 1.0, 4.0]))
     expected = (np.float64(features()) - by.mean) / np.sqrt(by.variance + 1e-5)
     np.testing.assert_allclose(released.normalised(features(), by), expected, rtol=2e-3, atol=1e-4)
-
-
-def test_a_dataset_is_normalised_by_its_training_examples_alone(monkeypatch, tmp_path):
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    # Instead of scattering, the mean of an image in every channel.
-    monkeypatch.setattr(
-        scattering,
-        "transform_of",
-        lambda shape: (
-            lambda pixels: np.broadcast_to(
-                np.float16(pixels.mean((1, 2, 3)) / 255)[:, None, None, None],
-                (len(pixels), 7, 7, 81),
-            )
-        ),
-    )
-    monkeypatch.setattr(scattering, "public_bounds", lambda shape: BOUNDS)
-    one = Scattering("mnist-5k", groups=0, released=8.0, held_out=1_000)
-    raw, found = replace(one, released=0.0).load(), one.load()
-    by = released.release(raw.train_images, 8.0, BOUNDS)
-    for ours, stored in (
-        (found.train_images, raw.train_images),
-        (found.test_images, raw.test_images),
-    ):
-        np.testing.assert_array_equal(ours, released.normalised(stored, by))
-        assert ours.dtype == np.float16
-    np.testing.assert_array_equal(one.prepare(found.test_images[:3]), found.test_images[:3])
-
-
-@pytest.mark.parametrize("shape", [(28, 28, 1), (32, 32, 3)])
-def test_the_bounds_are_those_of_synthetic_images(shape):
-    """Found with no dataset at hand; positive, and below what white pixels have: 1 a colour."""
-    for bound in scattering.public_bounds(shape):
-        assert 0 < bound < np.sqrt(shape[-1])

@@ -103,8 +103,8 @@ class Images(Data):
         >>> data = Images("cifar-10", held_out=5_000)
         >>> data.examples, data.image_shape
         (45000, (32, 32, 3))
-        >>> float(data.prepare(np.uint8([[[[51]]]])).squeeze())  # pixels from 0 to 1
-        0.2
+        >>> data.prepare(np.uint8([[[[0, 255]]]])).tolist()
+        [[[[0.0, 1.0]]]]
 
     Attributes:
         name: one of `DATASETS`.
