@@ -48,21 +48,19 @@ def kept(
 
 
 def _read(path: Path, shape: tuple[int, ...]) -> Float16[np.ndarray, "n *features"] | None:
-    """Return the content of a file; None if it is not there, or is cut short or altered."""
-
-    def read(path: Path) -> tuple[np.ndarray, bytes]:
+    def read(path: Path) -> np.ndarray:
+        mapped = np.lib.format.open_memmap(path, mode="r")
         with path.open("rb") as stream:
-            mapped = np.lib.format.open_memmap(path, mode="r")
             stream.seek(-_DIGEST_SIZE, 2)
-            return mapped, stream.read()
+            digest = stream.read()
+        if mapped.shape != shape or mapped.dtype != np.float16:
+            raise ValueError("another array")
+        if hashlib.sha256(mapped).digest() != digest:
+            raise ValueError("altered or cut short")
+        return np.asarray(mapped)
 
-    # numpy's error of what is not its format, or shorter than it says.
-    if (found := files.found_in_cache(path, read, (ValueError,))) is None:
-        return None
-    mapped, digest = found
-    if mapped.shape != shape or mapped.dtype != np.float16:
-        return None
-    return np.asarray(mapped) if hashlib.sha256(mapped).digest() == digest else None
+    # A ValueError is numpy's too, of what is not its format or shorter than it says.
+    return files.found_in_cache(path, read, (ValueError,))
 
 
 def _write(path: Path, shape: tuple[int, ...], rows: Iterable[np.ndarray]) -> None:
