@@ -111,10 +111,8 @@ def _checked(
 ) -> list[bytes]:
     """Return each part's content, in its one order, or raise: wrong content goes no further.
 
-    Args:
-        source: of the dataset.
-        shown: what to call each file in an error.
-        raw: returns what a file holds, gzipped or not, up to so many bytes.
+    `shown` says what to call each file in an error; `raw` returns what one holds, gzipped or not,
+    up to so many bytes.
     """
     contents = []
     for part in source.parts:
