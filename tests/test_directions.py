@@ -62,7 +62,10 @@ SEES = {f"dpstudy.{name}": [f"dpstudy.{one}" for one in sees] for name, sees in 
     for name, sees in STUDY.items()
 }
 # What everybody may import.
-OF_ALL = ("dpstudy", "dpstudy.errors", "dpstudy.kinds", "under_the_clip", "under_the_clip.chapters")
+OF_ALL = (
+    *("dpstudy", "dpstudy.errors", "dpstudy.files", "dpstudy.kinds"),
+    *("under_the_clip", "under_the_clip.chapters"),
+)
 READS = (
     *("dpstudy.page", "dpstudy.claims", "dpstudy.lab.readings"),
     *(f"under_the_clip.{name}" for name in ("claims", "explorer", "guide", "introduction")),

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
+from dpstudy.errors import DataError
 from dpstudy.parts.data import images
-from dpstudy.parts.data.files import DataError
 from dpstudy.parts.part import SpecError
 from dpstudy.privacy import accounting
 from dpstudy.recipe import model as models

@@ -5,18 +5,18 @@ from __future__ import annotations
 import builtins
 import errno
 import hashlib
+from dataclasses import replace
 
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from dpstudy.parts.data import feature_cache
-from dpstudy.parts.data import scattering_transform as scattering_features
+from dpstudy.errors import DataError
+from dpstudy.parts.data import feature_cache, scattering
 from dpstudy.parts.data.dataset import Images
-from dpstudy.parts.data.files import DataError
 from dpstudy.parts.data.images import Dataset
-from dpstudy.parts.data.scattering import Scattering
-from dpstudy.parts.data.scattering_transform import COEFFICIENTS, features, file_of
+from dpstudy.parts.data.released_statistics import normalised, release
+from dpstudy.parts.data.scattering import COEFFICIENTS, Scattering, features, file_of
 
 pytestmark = pytest.mark.usefixtures("compiled_in_haste")
 
@@ -45,7 +45,7 @@ def counted(monkeypatch):
     calls = []
 
     def transform(image_shape):
-        shape = scattering_features.shape_of(image_shape)
+        shape = scattering.shape_of(image_shape)
 
         def of(pixels):
             calls.append(len(pixels))
@@ -54,7 +54,7 @@ def counted(monkeypatch):
 
         return of
 
-    monkeypatch.setattr(scattering_features, "transform_of", transform)
+    monkeypatch.setattr(scattering, "transform_of", transform)
     return calls
 
 
@@ -124,46 +124,29 @@ def test_a_damaged_file_is_computed_again(counted, damage):
     assert counted == [5, 3] * 2
 
 
-def test_what_stops_the_computation_leaves_no_file_behind(counted, monkeypatch, cache):
+@pytest.mark.parametrize(
+    ("failure", "raised"),
+    [
+        (KeyboardInterrupt(), KeyboardInterrupt),
+        (OSError(errno.ENOSPC, "No space left on device"), DataError),
+    ],
+)
+def test_what_stops_the_computation_leaves_no_file_behind(
+    failure, raised, counted, monkeypatch, cache
+):
     whole = feature_cache.of_each_image
 
     def stopping(*how):
         yield next(whole(*how))
-        raise KeyboardInterrupt
+        raise failure
 
     monkeypatch.setattr(feature_cache, "of_each_image", stopping)
-    with pytest.raises(KeyboardInterrupt):
+    with pytest.raises(raised) as caught:
         features(dataset())
     assert not list(cache.rglob("*.*"))
-
-
-class Full:
-    """A stream to a disk without room."""
-
-    def __init__(self, stream):
-        self.stream = stream
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        self.stream.close()
-
-    def write(self, content):
-        if len(content) > 1_000:
-            raise OSError(errno.ENOSPC, "No space left on device")
-        return self.stream.write(content)
-
-
-def test_a_full_disk_is_one_line_with_a_remedy(counted, monkeypatch, cache):
-    opened = builtins.open
-    monkeypatch.setattr(
-        "dpstudy.parts.data.files.open", lambda *how: Full(opened(*how)), raising=False
-    )
-    line = refusal(lambda: features(dataset()))
-    assert line.startswith(str(file_of(dataset())))
-    assert "No space left on device" in line and "XDG_CACHE_HOME" in line
-    assert not list(cache.rglob("*.*"))
+    if raised is DataError:
+        line = f"{file_of(dataset())}: cannot be written (No space left on device); make room, or"
+        assert str(caught.value).startswith(line)
 
 
 def test_a_file_that_cannot_be_read_is_one_line_that_names_it(counted):
@@ -181,7 +164,7 @@ def test_without_kymatio_one_line_says_what_to_install(monkeypatch, cache):
             raise ImportError(f"No module named {name!r}")
         return within(name, *rest)
 
-    scattering_features.transform_of.cache_clear()
+    scattering.transform_of.cache_clear()
     monkeypatch.setattr(builtins, "__import__", without)
     line = refusal(lambda: features(dataset()))
     assert "pip install kymatio" in line and str(cache) in line
@@ -227,3 +210,22 @@ def test_the_dataset_has_the_labels_of_its_images_and_the_same_held_out(counted)
             np.testing.assert_array_equal(one, other)
         assert loaded.train_images.shape[1:] == found.image_shape
     assert sum(counted) == 5_000
+
+
+def test_what_is_released_is_of_the_training_examples_alone(counted, monkeypatch):
+    bounds = (100.0, 20_000.0)
+    monkeypatch.setattr(scattering, "public_bounds", lambda shape: bounds)
+    one = Scattering("mnist-5k", groups=0, released=8.0, held_out=1_000)
+    raw, found = replace(one, released=0.0).load(), one.load()
+    by = release(raw.train_images, 8.0, bounds)
+    np.testing.assert_array_equal(found.train_images, normalised(raw.train_images, by))
+    np.testing.assert_array_equal(found.test_images, normalised(raw.test_images, by))
+    assert found.train_images.dtype == found.test_images.dtype == np.float16
+    np.testing.assert_array_equal(one.prepare(found.test_images[:3]), found.test_images[:3])
+
+
+@pytest.mark.parametrize("shape", [(28, 28, 1), (32, 32, 3)])
+def test_the_bounds_of_what_is_released_are_those_of_synthetic_images(shape):
+    """Found with no dataset at hand; positive, and below what white pixels have: 1 a colour."""
+    for bound in scattering.public_bounds(shape):
+        assert 0 < bound < np.sqrt(shape[-1])

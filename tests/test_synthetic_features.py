@@ -15,8 +15,7 @@ import numpy as np
 import pytest
 
 from dpstudy.parts.data import images, released_statistics, synthetic_images
-from dpstudy.parts.data import scattering_transform as scattering_features
-from dpstudy.parts.data.scattering import Scattering
+from dpstudy.parts.data.scattering import Scattering, transform_of
 from dpstudy.parts.mechanism import FlatClipping
 from dpstudy.parts.networks.on_features import LinearHead
 from dpstudy.parts.part import SpecError, checked
@@ -350,9 +349,7 @@ def test_scattering_is_whitened_by_synthetic_images(monkeypatch):
     small = WhitenedScattering("mnist-5k", "both", 120, 30, exponent=0.5)
     pixels = synthetic_images.draw("both", 0, 120, GREY)
     plain = Scattering("mnist-5k")
-    features = np.asarray(
-        plain.prepare(scattering_features.transform_of(GREY)(pixels)).reshape(120, -1)
-    )
+    features = np.asarray(plain.prepare(transform_of(GREY)(pixels)).reshape(120, -1))
     standard = (features - features.mean(0)) / (features.std(0) + 1e-6)
     found = np.asarray(small.components_of(small.basis(), pixels))
     # Equal to principal components by another way, up to the sign of each.

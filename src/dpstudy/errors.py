@@ -1,4 +1,4 @@
-"""The one exception that the command line turns into one line instead of a stack trace."""
+"""The exceptions that the command line turns into one line instead of a stack trace."""
 
 from __future__ import annotations
 
@@ -7,6 +7,10 @@ from collections.abc import Collection
 
 class UserError(Exception):
     """A mistake the user can mend. The command line prints it as one line and exits with 2."""
+
+
+class DataError(UserError):
+    """A dataset is missing, incomplete or altered, or cannot be stored. One line, with a remedy."""
 
 
 def check_known(

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 @click.version_option(package_name="dpstudy")
 def main() -> None:
     """Under the Clip: re-run, account for and check the study's experiments."""
-    from dpstudy.parts.data.files import given_folder
+    from dpstudy.files import given_folder
 
     given_folder("DPSTUDY_RESULTS")  # before anything else: it may be no folder
 

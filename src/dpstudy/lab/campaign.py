@@ -18,13 +18,13 @@ from typing import Any, TypeVar
 
 import jax
 
+from dpstudy import files
 from dpstudy.errors import UserError
 from dpstudy.gradients import devices
 from dpstudy.lab import checkpoints, store
 from dpstudy.lab.checkpoints import Checkpoint
 from dpstudy.lab.experiment import Pruning
 from dpstudy.lab.store import Result
-from dpstudy.parts.data import files
 from dpstudy.parts.run import Run, cohort_of
 from dpstudy.training import loop
 from dpstudy.training.loop import Divergence, Epoch

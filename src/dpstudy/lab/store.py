@@ -24,9 +24,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
+from dpstudy import files
 from dpstudy.errors import UserError
 from dpstudy.lab.forms import check_result
-from dpstudy.parts.data import files
 from dpstudy.parts.part import SpecError
 from dpstudy.parts.run import Run
 

@@ -17,9 +17,9 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
 from dpstudy.errors import UserError
+from dpstudy.files import read_at_most
 from dpstudy.lab import search, store
 from dpstudy.lab.store import DamagedError, StoreError
-from dpstudy.parts.data.files import read_at_most
 
 # What goes along, and what reads and writes it. Of records choices alone: without them another
 # machine would choose again. Benchmarks are of the machine that ran them, propositions are searched

@@ -18,8 +18,7 @@ import numpy as np
 
 # For its precision of products: an accelerator's own would lose the small components.
 import dpstudy.gradients.devices  # noqa: F401
-from dpstudy.parts.data import files
-from dpstudy.parts.data.files import DataError
+from dpstudy import files
 
 if TYPE_CHECKING:
     from jaxtyping import Array, Float, UInt8
@@ -149,17 +148,11 @@ def read(path: Path) -> Basis | None:
 
 
 def _read(path: Path, wanted: Callable[[Mapping[str, np.ndarray]], Read]) -> Read | None:
-    try:
+    def read(path: Path) -> Read:
         with np.load(path) as stored:
             return wanted(stored)
-    except FileNotFoundError:
-        return None
-    except (ValueError, KeyError, EOFError, zipfile.BadZipFile):
-        return None
-    except OSError as error:
-        raise DataError(
-            f"{path}: cannot be read ({files.brief(error)}); delete it, and it is computed again"
-        ) from error
+
+    return files.found_in_cache(path, read, (ValueError, KeyError, EOFError, zipfile.BadZipFile))
 
 
 def read_variances(path: Path) -> Float[np.ndarray, "components"] | None:

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dpstudy.parts.data import files
-from dpstudy.parts.data.files import DataError
+from dpstudy import files
+from dpstudy.errors import DataError
 from dpstudy.parts.data.images import IMAGE_SHAPE
 from dpstudy.parts.part import SpecError
 from dpstudy.recipe import basis as synthetic_basis

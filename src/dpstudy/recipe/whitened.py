@@ -20,7 +20,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dpstudy.parts.data import feature_cache, files, images, released_statistics, synthetic_images
+from dpstudy import files
+from dpstudy.parts.data import feature_cache, images, released_statistics, synthetic_images
 from dpstudy.parts.data.dataset import Data, hold_out
 from dpstudy.parts.data.images import DATASETS, IMAGE_SHAPE, TRAINING_EXAMPLES
 from dpstudy.parts.data.synthetic_images import SCENES

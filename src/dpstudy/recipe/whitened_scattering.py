@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING
 
 import jax.numpy as jnp
 
-from dpstudy.parts.data import scattering_transform as scattering_features
+from dpstudy.parts.data import scattering
 from dpstudy.parts.data.images import IMAGE_SHAPE
-from dpstudy.parts.data.scattering import group_normalised
-from dpstudy.parts.data.scattering_transform import COEFFICIENTS
+from dpstudy.parts.data.scattering import COEFFICIENTS, group_normalised
 from dpstudy.parts.part import part
 from dpstudy.recipe.whitened import Whitened
 
@@ -29,7 +28,7 @@ class WhitenedScattering(Whitened):
 
     @property
     def features(self) -> int:
-        return prod(scattering_features.shape_of(IMAGE_SHAPE[self.name]))
+        return prod(scattering.shape_of(IMAGE_SHAPE[self.name]))
 
     def features_of(self, filters: Filters, pixels: Pixels) -> Float[Array, "n features"]:
         """See `Whitened`.
@@ -38,6 +37,6 @@ class WhitenedScattering(Whitened):
             DataError: kymatio is missing.
         """
         del filters
-        found = jnp.asarray(scattering_features.transform_of(pixels.shape[1:])(pixels), jnp.float32)
+        found = jnp.asarray(scattering.transform_of(pixels.shape[1:])(pixels), jnp.float32)
         groups = _GROUPS * (found.shape[-1] // COEFFICIENTS)
         return group_normalised(found, groups).reshape(len(found), -1)

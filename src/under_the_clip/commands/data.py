@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from dpstudy.parts.data.images import NAMES
+from dpstudy.parts.data import images
 from under_the_clip.commands.shell import Group
 
 
@@ -14,19 +14,15 @@ def data() -> None:
 
 
 @data.command()
-@click.argument("name", metavar="|".join(NAMES))
+@click.argument("name", metavar="|".join(images.NAMES))
 @click.option("--force", is_flag=True, help="Download again even if it is there.")
 def fetch(name: str, force: bool) -> None:
     """Download a dataset and check its content."""
-    from dpstudy.parts.data import images as datasets
-
-    click.echo(datasets.fetch(name, force=force))
+    click.echo(images.fetch(name, force=force))
 
 
 @data.command()
-@click.argument("name", metavar="|".join(NAMES))
+@click.argument("name", metavar="|".join(images.NAMES))
 def verify(name: str) -> None:
     """Check a dataset's content against its known hashes."""
-    from dpstudy.parts.data import images as datasets
-
-    click.echo(datasets.verify(name))
+    click.echo(images.verify(name))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dpstudy.lab.readings import Reading
 from dpstudy.page.curves import curves
 from dpstudy.page.datasets import for_each_dataset
-from dpstudy.page.figure import STYLES, Figure, Note
+from dpstudy.page.figure import Figure, Note
 from dpstudy.page.published import lines_of
 from dpstudy.page.quantity import ACCURACY
 
@@ -13,5 +13,5 @@ from dpstudy.page.quantity import ACCURACY
 @for_each_dataset("Accuracy by epoch")
 def accuracy(reading: Reading) -> Figure | Note:
     """Draw the accuracy of each variant by epoch."""
-    lines = lines_of(reading, dict(zip(reading.experiment.variants, STYLES, strict=False)))
+    lines = lines_of(reading, {name: at for at, name in enumerate(reading.experiment.variants)})
     return curves(lines, ACCURACY, name="automatic-clipping", shown="flat and automatic clipping")

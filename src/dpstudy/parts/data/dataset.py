@@ -100,6 +100,12 @@ class Data(Part):
 class Images(Data):
     """Images as they are.
 
+        >>> data = Images("cifar-10", held_out=5_000)
+        >>> data.examples, data.image_shape
+        (45000, (32, 32, 3))
+        >>> data.prepare(np.uint8([[[[0, 255]]]])).tolist()
+        [[[[0.0, 1.0]]]]
+
     Attributes:
         name: one of `DATASETS`.
         normalization: of pixels: "" scales them to [0, 1]; the others then take away a mean, and

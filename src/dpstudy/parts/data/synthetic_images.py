@@ -50,14 +50,14 @@ def _batch(
     scenes: str, shape: tuple[int, int, int], key: Array, numbers: Int[Array, "count"]
 ) -> UInt8[Array, "count h w c"]:
     def one(number: Array) -> Image:
-        return SCENES[scenes](shape, number, jax.random.fold_in(key, number))
+        drawn = [scene(shape, jax.random.fold_in(key, number)) for scene in SCENES[scenes]]
+        return jnp.stack(drawn)[number % len(drawn)]
 
     return jnp.round(255 * jnp.clip(jax.vmap(one)(numbers), 0, 1)).astype(jnp.uint8)
 
 
-def dead_leaves(shape: tuple[int, int, int], number: Array, key: Array) -> Image:
+def dead_leaves(shape: tuple[int, int, int], key: Array) -> Image:
     """Draw discs of any colour, the later before the earlier, and a little noise."""
-    del number
     height, width, colours = shape
     *places, sizes, shades, tints, noise = jax.random.split(key, 6)
     largest = max(height, width) / 2
@@ -82,9 +82,8 @@ def dead_leaves(shape: tuple[int, int, int], number: Array, key: Array) -> Image
     return colour[top] + _NOISE * jax.random.normal(noise, shape)
 
 
-def strokes(shape: tuple[int, int, int], number: Array, key: Array) -> Image:
+def strokes(shape: tuple[int, int, int], key: Array) -> Image:
     """Draw one to three thick quadratic Bézier curves, white on black, with soft edges."""
-    del number
     height, width, _ = shape
     ends, thickness, how_many = jax.random.split(key, 3)
     points = jax.random.uniform(ends, (_STROKES, 3, 2), minval=0.15, maxval=0.85)
@@ -101,21 +100,15 @@ def strokes(shape: tuple[int, int, int], number: Array, key: Array) -> Image:
     return jnp.where(drawn[:, None, None], ink, 0).max(0)[..., None] * jnp.ones(shape)
 
 
-def half_of_each(shape: tuple[int, int, int], number: Array, key: Array) -> Image:
-    """Draw dead leaves for even numbers, and strokes for odd ones."""
-    both = dead_leaves(shape, number, key), strokes(shape, number, key)
-    return jnp.where(number % 2, both[1], both[0])
-
-
-def white_noise(shape: tuple[int, int, int], number: Array, key: Array) -> Image:
+def white_noise(shape: tuple[int, int, int], key: Array) -> Image:
     """Draw pixels that know nothing of each other: what is left without natural statistics."""
-    del number
     return 0.5 + 0.2 * jax.random.normal(key, shape)
 
 
+# What may be drawn; of several, each image shows the next.
 SCENES = {
-    "dead-leaves": dead_leaves,
-    "strokes": strokes,
-    "both": half_of_each,
-    "noise": white_noise,
+    "dead-leaves": (dead_leaves,),
+    "strokes": (strokes,),
+    "both": (dead_leaves, strokes),
+    "noise": (white_noise,),
 }

@@ -1,0 +1,144 @@
+"""Files: where a user keeps them; written whole or not at all, read no further than they may go."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import gzip
+import os
+import sys
+import tempfile
+import uuid
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import IO, TypeVar
+
+from dpstudy.errors import DataError, UserError
+
+Content = TypeVar("Content")
+
+
+def given_folder(variable: str) -> Path | None:
+    """Return the folder that an environment variable names, if it is set.
+
+    Raises:
+        UserError: it begins with a user's home, and there is no such user.
+    """
+    given = os.environ.get(variable)
+    try:
+        return Path(given).expanduser() if given else None
+    except RuntimeError:
+        raise UserError(f"{variable} is {given}, and no such user has a home here") from None
+
+
+def cache_folder() -> Path:
+    """Return where downloads go: XDG_CACHE_HOME on any system, else the system's own habit.
+
+    Raises:
+        UserError: none is set, and the user has no home, as in some containers.
+    """
+    if base := os.environ.get("XDG_CACHE_HOME"):
+        return Path(base) / "dpstudy"
+    if sys.platform == "win32" and (base := os.environ.get("LOCALAPPDATA")):
+        return Path(base) / "dpstudy" / "Cache"
+    try:
+        home = Path.home()
+    except RuntimeError:
+        raise UserError("this user has no home: set XDG_CACHE_HOME to a folder") from None
+    if sys.platform == "darwin":
+        return home / "Library" / "Caches" / "dpstudy"
+    return home / ".cache" / "dpstudy"
+
+
+def brief(error: Exception) -> str:
+    """Return what an error says, in one line."""
+    text = getattr(error, "strerror", None) or str(error) or type(error).__name__
+    return text.splitlines()[0]  # some libraries explain themselves over several lines
+
+
+def read_at_most(stream: IO[bytes] | gzip.GzipFile, most: int) -> bytes:
+    """Read a stream to its end.
+
+    Raises:
+        OSError: it goes on beyond `most` bytes; the rest stays unread.
+    """
+    content = stream.read(most + 1)
+    if len(content) > most:
+        raise too_large(most)
+    return content
+
+
+def too_large(most: int) -> OSError:
+    """Return the error of what holds, or unpacks to, more than `most` bytes."""
+    return OSError(errno.EFBIG, f"more than {most:,} bytes")
+
+
+def try_writing(folder: Path) -> None:
+    """Make a folder and a file in it, which is gone again.
+
+    Raises:
+        OSError: it cannot be done: known before what is to be written there is computed.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    tempfile.TemporaryFile(dir=folder).close()
+
+
+@contextlib.contextmanager
+def written_whole(path: Path) -> Iterator[IO[bytes]]:
+    """Open a file to be written whole or not at all: readers of `path` never see a part of it.
+
+    Raises:
+        OSError: it cannot be written.
+    """
+    temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        with open(temporary, "wb") as stream:
+            yield stream
+            stream.flush()
+            os.fsync(stream.fileno())  # else a power cut may leave the name without the content
+        os.replace(temporary, path)
+    finally:
+        # Ctrl-C included. Only a killed process leaves its temporary file, which is hidden.
+        with contextlib.suppress(OSError):
+            temporary.unlink()
+
+
+@contextlib.contextmanager
+def kept_in_cache(path: Path) -> Iterator[IO[bytes]]:
+    """Open a file of the cache as `written_whole`.
+
+    Raises:
+        DataError: it cannot be written.
+    """
+    try:
+        with written_whole(path) as stream:
+            yield stream
+    except OSError as error:
+        raise DataError(
+            f"{path}: cannot be written ({brief(error)}); make room, or set XDG_CACHE_HOME to "
+            "another folder"
+        ) from error
+
+
+def found_in_cache(
+    path: Path, read: Callable[[Path], Content], damage: tuple[type[Exception], ...]
+) -> Content | None:
+    """Return what is read of a file of the cache; None if it is not there.
+
+    Args:
+        path: of the file.
+        read: returns its content.
+        damage: raised by `read` of a file that is not whole: then it counts as not there.
+
+    Raises:
+        DataError: it cannot be read.
+    """
+    try:
+        return read(path)
+    except (FileNotFoundError, *damage):
+        return None
+    except OSError as error:
+        raise DataError(
+            f"{path}: cannot be read ({brief(error)}); delete it, and it is computed again"
+        ) from error

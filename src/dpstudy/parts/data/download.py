@@ -1,0 +1,249 @@
+"""Files of datasets: found on this machine or downloaded, unzipped, and used only once checked.
+
+What is checked is the SHA-256 of the uncompressed content, since mirrors gzip differently. Nothing
+is read further than a file of its pinned size goes, whatever it would unpack to.
+"""
+
+from __future__ import annotations
+
+import errno
+import gzip
+import hashlib
+import io
+import os
+import tarfile
+import threading
+import zlib
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from dpstudy.errors import DataError
+from dpstudy.files import brief, cache_folder, kept_in_cache, read_at_most, too_large
+
+UNREADABLE = (EOFError, OSError, zlib.error, tarfile.TarError)
+
+# What packing may add to a file, or an archive to its files: headers, a page of explanation.
+_PACKING = 2**20
+# A download that brings less than a chunk in so many seconds is given up.
+_CHUNK, _PATIENCE = 2**13, 40
+
+
+@dataclass(frozen=True)
+class Pinned:
+    """Files of `size` bytes each whose uncompressed contents, in one order, have one SHA-256."""
+
+    files: tuple[str, ...]
+    sha256: str
+    size: int
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where a dataset lives and how its files become arrays.
+
+    `homes` are URLs, tried in order: the address that the files' names (with `.gz`) are appended
+    to, or, if `archive`, that of one tar which holds them all. `order` joins a part's files.
+    """
+
+    name: str
+    folder: str
+    homes: tuple[str, ...]
+    parts: tuple[Pinned, ...]
+    decode: Callable[[Sequence[bytes]], Any]
+    order: Callable[[Sequence[bytes]], bytes] = b"".join
+    archive: bool = False
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        """The uncompressed size of each file, by its name without `.gz`."""
+        return {file: part.size for part in self.parts for file in part.files}
+
+    @property
+    def by_hand(self) -> str:
+        """Where a dataset that cannot be downloaded is to be put."""
+        return (
+            f"put {', '.join(self.sizes)} (each as it is or as .gz) into the folder {self.folder} "
+            "of the folder that DPSTUDY_DATA names; the smoke profile needs none of this, it uses "
+            "mnist-5k"
+        )
+
+
+def existing(folder: Path, file: str) -> Path | None:
+    """Return the path of a file in a folder, as it is or gzipped; None if there is neither."""
+    # Uncompressed first: that is what a download writes, so `fetch --force` also overrules a bad
+    # .gz that someone copied into the cache.
+    for path in (folder / file, folder / f"{file}.gz"):
+        if os.path.isfile(path):  # unlike Path.is_file, false for a folder we may not enter
+            return path
+    return None
+
+
+def read(source: Source, folder: Path) -> list[bytes]:
+    """Return the parts' checked contents, in the order of `Source.parts`.
+
+    Raises:
+        DataError: a file is unreadable, altered or cut short.
+    """
+    paths = {file: existing(folder, file) or folder / file for file in source.sizes}
+
+    def stored(file: str, most: int) -> bytes:
+        try:
+            with paths[file].open("rb") as stream:
+                return read_at_most(stream, most)
+        except OSError as error:
+            raise DataError(f"{paths[file]}: cannot be read ({brief(error)})") from error
+
+    try:
+        return _checked(source, paths, stored)
+    except DataError as error:
+        in_cache = folder == cache_folder() / source.folder
+        # A forced download goes to the cache, which a bad copy in DPSTUDY_DATA would go on hiding.
+        first = "" if in_cache else "move it out of DPSTUDY_DATA, then "
+        again = f"download it again with `dpstudy data fetch {source.name} --force`"
+        raise DataError(f"{error}; {first}{again}") from error
+
+
+def _checked(
+    source: Source, shown: Mapping[str, object], raw: Callable[[str, int], bytes]
+) -> list[bytes]:
+    """Return each part's content, in its one order, or raise: wrong content goes no further.
+
+    `shown` says what to call each file in an error; `raw` returns what one holds, gzipped or not,
+    up to so many bytes.
+    """
+    contents = []
+    for part in source.parts:
+        unzipped = {}
+        for file in part.files:
+            try:
+                unzipped[file] = _unzip(raw(file, part.size + _PACKING), part.size)
+            except UNREADABLE as error:
+                found = f"a file that cannot be unpacked ({brief(error)})"
+                raise DataError(mismatch(shown[file], part.sha256, found)) from error
+        content = source.order(list(unzipped.values()))
+        found = hashlib.sha256(content).hexdigest()
+        if found != part.sha256:
+            blamed = ", ".join(str(shown[file]) for file in _odd_ones(unzipped))
+            raise DataError(mismatch(blamed, part.sha256, f"SHA-256 {found}"))
+        contents.append(content)
+    return contents
+
+
+def _unzip(content: bytes, most: int) -> bytes:
+    # The first bytes decide, not the name: some servers unzip on the way and keep the `.gz`. No
+    # idx file (0, 0, ...) and no CIFAR-10 record (a label of 0 to 9) begins like gzip.
+    zipped = content.startswith(b"\x1f\x8b")
+    stream = io.BytesIO(content)
+    return read_at_most(gzip.GzipFile(fileobj=stream) if zipped else stream, most)
+
+
+def _odd_ones(contents: Mapping[str, bytes]) -> list[str]:
+    """Return the files whose length stands out, if any do: those to suspect among several."""
+    [(usual, _)] = Counter(map(len, contents.values())).most_common(1)
+    return [file for file, content in contents.items() if len(content) != usual] or list(contents)
+
+
+def mismatch(where: object, expected: str, found: str) -> str:
+    """Say of content that it is not what it should be."""
+    return f"{where}: altered or cut short: expected uncompressed SHA-256 {expected}, found {found}"
+
+
+def download(source: Source) -> Path:
+    """Download the dataset into the cache, from the first home that has it whole.
+
+    A download stays in memory until it is checked, so that whatever stops it leaves no file behind.
+
+    Raises:
+        DataError: no home has it whole, or it cannot be stored.
+    """
+    failures = []
+    for home in source.homes:
+        try:
+            contents = _from_home(source, home)
+        except DataError as error:
+            failures.append(str(error))
+            continue
+        folder = cache_folder() / source.folder
+        for part, content in zip(source.parts, contents, strict=True):
+            for at, file in enumerate(part.files):
+                with kept_in_cache(folder / file) as stream:
+                    stream.write(content[at * part.size : (at + 1) * part.size])
+        return folder
+    reasons = "; ".join(dict.fromkeys(failures))
+    raise DataError(f"{source.name} could not be downloaded ({reasons}): {source.by_hand}")
+
+
+def _from_home(source: Source, home: str) -> list[bytes]:
+    if source.archive:
+        members = _members(home, source.sizes)
+        shown = {file: f"{file} in {home}" for file in members}
+        return _checked(source, shown, lambda file, _: members[file])
+    shown = {file: f"{home}{file}.gz" for file in source.sizes}
+    return _checked(source, shown, lambda file, most: _get(shown[file], most))
+
+
+class _Received(io.BytesIO):
+    """Takes in a download, up to a limit."""
+
+    def __init__(self, most: int) -> None:
+        super().__init__()
+        self.most = most
+
+    def write(self, content: Any) -> int:
+        if self.tell() + len(content) > self.most:
+            raise too_large(self.most)
+        return super().write(content)
+
+
+def _get(url: str, most: int) -> bytes:
+    try:
+        import pooch
+        from tqdm import tqdm
+    except ImportError as error:
+        raise DataError("downloads need the packages pooch and tqdm") from error
+    received, failed = _Received(most), []
+    # A bar of our own, to name what it counts and to end its line if the download fails. pooch sets
+    # the total, but first asks for the bar's truth, which without one is an error.
+    with tqdm(desc=url.rpartition("/")[2], total=1, unit="B", unit_scale=True) as bar:
+
+        def fetch() -> None:
+            try:
+                pooch.HTTPDownloader(progressbar=bar, chunk_size=_CHUNK)(url, received, None)
+            except OSError as error:  # every exception of requests is one
+                failed.append(error)
+
+        # In a thread: a server that sends a byte a second is never late by the socket's timeout.
+        work = threading.Thread(target=fetch, daemon=True)
+        work.start()
+        had = -1
+        while work.is_alive() and received.tell() > had:
+            had = received.tell()
+            work.join(_PATIENCE)
+        if work.is_alive():
+            raise DataError(f"{url}: too slow, less than {_CHUNK:,} bytes in {_PATIENCE} seconds")
+    for error in failed:
+        response = getattr(error, "response", None)
+        status = "" if response is None else f" {response.status_code}"
+        reason = brief(error) if error.errno == errno.EFBIG else f"{type(error).__name__}{status}"
+        raise DataError(f"{url}: {reason}") from error
+    return received.getvalue()
+
+
+def _members(url: str, sizes: Mapping[str, int]) -> dict[str, bytes]:
+    """Download an archive, and return what it holds of some files."""
+    most, found = sum(sizes.values()) + _PACKING, {}
+    archive = _get(url, most)
+    try:
+        with tarfile.open(fileobj=io.BytesIO(_unzip(archive, most)), mode="r:") as tar:
+            for member in tar:
+                name = PurePosixPath(member.name).name
+                if name in sizes and (stream := tar.extractfile(member)):
+                    found[name] = read_at_most(stream, sizes[name])
+    except UNREADABLE as error:
+        raise DataError(f"{url}: a broken archive ({brief(error)})") from error
+    if missing := [name for name in sizes if name not in found]:
+        raise DataError(f"{url}: the archive lacks {', '.join(missing)}")
+    return found
