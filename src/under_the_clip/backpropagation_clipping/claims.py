@@ -22,11 +22,7 @@ from under_the_clip.backpropagation_clipping.experiments import (
     TABLE_1,
     TARGETS,
 )
-from under_the_clip.backpropagation_clipping.propositions import (
-    concentrated,
-    convolution_sensitivity,
-    layer_sensitivity,
-)
+from under_the_clip.backpropagation_clipping.propositions import concentrated, sensitivity
 from under_the_clip.backpropagation_clipping.published import BACKPROPAGATION_CLIPPING, NUMBERS
 from under_the_clip.backpropagation_clipping.rules import Accounted
 
@@ -194,7 +190,7 @@ _TRAINING = (
 )
 
 CLAIMS = _TRAINING + propositions(
-    (layer_sensitivity, convolution_sensitivity, concentrated),
+    (sensitivity, concentrated),
     headlines=(
         "layer-sensitivity",
         "layer-sensitivity-mean-loss",

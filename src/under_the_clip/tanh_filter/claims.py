@@ -11,8 +11,8 @@ from dpstudy.claims.claim import Claim, moment, propositions, stated
 from dpstudy.claims.rules import Difference, Untested
 from dpstudy.lab.evidence import Runs
 from dpstudy.lab.quantity import GRADIENT_NORM_FALLS, LATE_GROWTH, UNREST
+from under_the_clip.tanh_filter import propositions as searched
 from under_the_clip.tanh_filter.experiments import CIFAR_10, FIGURES, OWN_RATES
-from under_the_clip.tanh_filter.propositions import sensitivity
 
 RULED = moment("2026-11-24 23:18")
 # What the paper says of stability and norms, and then of curves: ruled after the runs.
@@ -170,7 +170,7 @@ _RECURRENT = stated(
 )
 
 _PROPOSITIONS = propositions(
-    (sensitivity,), headlines=("tanh-filter-sensitivity-one", "tanh-filter-root-n")
+    (searched,), headlines=("tanh-filter-sensitivity-one", "tanh-filter-root-n")
 )
 
 CLAIMS = (*_TRAINING, _RECURRENT, *_PROPOSITIONS)

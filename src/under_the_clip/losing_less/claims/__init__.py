@@ -11,7 +11,7 @@ from dpstudy.claims.claim import propositions
 from under_the_clip.losing_less.claims.ablation import PARTS
 from under_the_clip.losing_less.claims.accuracy import ON_FEATURES, TRAINING
 from under_the_clip.losing_less.claims.why import OF_CLASSES, WHY
-from under_the_clip.losing_less.propositions import convergence, equations, mean_value
+from under_the_clip.losing_less.propositions import convergence, equations
 
 CLAIMS = (
     TRAINING
@@ -20,7 +20,7 @@ CLAIMS = (
     + WHY
     + OF_CLASSES
     + propositions(
-        (equations, mean_value, convergence),
+        (equations, convergence),
         headlines=("gradient-norm-sum", "smoothness", "sse-exponential"),
     )
 )

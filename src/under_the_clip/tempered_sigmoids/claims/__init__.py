@@ -23,7 +23,6 @@ from under_the_clip.tempered_sigmoids.propositions import (
     family,
     gradient_norms,
     group_privacy,
-    multiclass_bias,
     never_clipped,
     printed_loss,
     temperature_and_bias,
@@ -39,7 +38,6 @@ _PROPOSITIONS = propositions(
     (
         clipping_bias,
         clipped_fields,
-        multiclass_bias,
         temperature_and_bias,
         gradient_norms,
         family,
