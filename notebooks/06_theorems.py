@@ -230,7 +230,38 @@ chapter.gradient_norms()
 # $2\Delta$ ({prf:ref}`clipping-bias`).
 
 # %% tags=["remove-input"]
-chapter.theorem_1()
+from matplotlib.scale import SymmetricalLogScale
+
+from dpstudy.page.figure import Several
+from under_the_clip.tempered_sigmoids.propositions.temperature_and_bias import (
+    compared,
+    counterexample,
+)
+
+over = counterexample()
+said = (
+    "the bias is {at_lower:.2g} at T = {lower:.3g} and {at_higher:.2g} "
+    "at T = {higher:.3g}"
+).format(**compared())
+by_temperature = functions(
+    over["temperature"],
+    {"bias": lambda _: over["bias"], "bound, Δ/2": lambda _: over["bound"]},
+    name="bias-against-temperature",
+    caption=(
+        "The bias over T on the data that the search found, at one C and "
+        f"one Θ: {said}."
+    ),
+    alt=f"Excess loss against T. The bound rises throughout; {said}.",
+    xlabel="temperature T",
+    ylabel="excess loss",
+    xscale="log",
+    yscale=SymmetricalLogScale(None, linthresh=over["bias"].max() / 3),
+    ylim=(0, None),
+)
+Several(
+    (chapter.bias_against_bound(), by_temperature),
+    ("", "A lower T with a larger bias"),
+)
 
 # %% [markdown]
 # The largest bias found is 0.5000 Δ, and Δ/2 is enough. Random problems stay at 0.3163 Δ or below.

@@ -22,10 +22,7 @@ from dpstudy.propositions import proposition
 from dpstudy.propositions.proposition import LOOSE_BELOW, VERDICTS, Proposition
 from under_the_clip.claims import CLAIMS
 from under_the_clip.losing_less.propositions import convergence
-from under_the_clip.tempered_sigmoids.propositions import (
-    clipping_bias,
-    temperature_and_bias,
-)
+from under_the_clip.tempered_sigmoids.propositions import clipping_bias
 from under_the_clip.tempered_sigmoids.propositions import gradient_norms as norms
 from under_the_clip.theorems import STATEMENTS, accountants, find
 
@@ -317,34 +314,6 @@ def bias_against_bound() -> Figure:
         ),
         data=data,
     )
-
-
-def bias_against_temperature() -> Figure:
-    """Draw the bias over T on data on which a lower T makes it larger."""
-    data = pd.DataFrame(temperature_and_bias.counterexample())
-    with canvas(size=(6.0, 3.2)) as (fig, [ax]):
-        ax.plot(data.temperature, data.bound, color="k", ls="--", label="bound, Δ/2")
-        ax.plot(data.temperature, data.bias, **STYLES[0].line, markevery=12, label="bias")
-        ax.set(xscale="log", xlabel="temperature T", ylabel="excess loss")
-        ax.set_yscale("symlog", linthresh=float(data.bias.max()) / 3)
-        ax.set_ylim(bottom=0)
-        ax.legend(fontsize="small")
-    said = (
-        "the bias is {at_lower:.2g} at T = {lower:.3g} and {at_higher:.2g} at T = {higher:.3g}"
-    ).format(**temperature_and_bias.compared())
-    return Figure(
-        name="bias-against-temperature",
-        fig=fig,
-        alt=f"Excess loss against T. The bound rises throughout; {said}.",
-        caption=f"The bias over T on the data that the search found, at one C and one Θ: {said}.",
-        data=data,
-    )
-
-
-def theorem_1() -> Several:
-    """Return the figure of Theorem 1's bound and, folded, that of the bias over T."""
-    parts = (bias_against_bound(), bias_against_temperature())
-    return Several(parts, ("", "A lower T with a larger bias"))
 
 
 def deltas() -> Figure:
