@@ -278,7 +278,7 @@ Several(
 from under_the_clip.tempered_sigmoids.propositions import clipped_fields
 
 ways = {
-    name: clipped_fields.along_the_loop(classes)
+    name: np.append(0, clipped_fields.along_the_loop(classes))
     for name, classes in {"binary": None, "three classes": 3}.items()
 }
 functions(

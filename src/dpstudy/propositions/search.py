@@ -172,6 +172,11 @@ def search_box(
 
     Random cases, then Nelder and Mead's simplex from the one with the largest ratio.
 
+    >>> box = {"x": (0.1, 2.0), "y": (0.1, 2.0)}
+    >>> found = search_box(lambda x, y: (x + y, x * y + 1), box)  # x + y ≤ x y + 1?
+    >>> round(found.ratio, 2)  # At x = 0.1, y = 2, or the other way round.
+    1.75
+
     Args:
         sides: from keyword arguments, named as in `box`, to the two sides; the right is positive.
         box: for each argument its least and greatest value, both positive; drawn evenly on a

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from functools import partial
+from functools import cache, partial
 from typing import TYPE_CHECKING
 
 import jax.numpy as jnp
 import numpy as np
+import optax
 
 from dpstudy.lab.published import MNIST_PARAMETERS
 from dpstudy.parts.mechanism import clip_coefficients
@@ -48,22 +49,24 @@ def gaussian_mechanism_classical(box: dict[str, tuple[float, float]] | None = No
     )
 
 
-def printed_tanh(x: Float[Array, ""]) -> Array:
-    """Return Eq. 4's right side."""
-    return (1 - jnp.exp(-x)) / (1 + jnp.exp(-x))
+def tanh_of_half(x: Float[Array, ""]) -> Array:
+    """Return what Eq. 4's right side is."""
+    return jnp.tanh(x / 2)
+
+
+@cache
+def _apart(left: Callable[[Array], Array]) -> Found:
+    def sides(x: Float[Array, ""]) -> tuple[Array, Array]:
+        printed = (1 - jnp.exp(-x)) / (1 + jnp.exp(-x))
+        return jnp.abs(printed - left(x)), jnp.ones(())
+
+    return search(sides, normal(scale=3), climbers=4, steps=100)
 
 
 @stated("Eq. 4", refuted_by="A number at which it is not.", instead="tanh(x/2) is.", misprint=True)
 def tanh_equation(left: Callable[[Array], Array] = jnp.tanh) -> Outcome:
     """tanh x is (1 - exp(-x)) / (1 + exp(-x))."""
-
-    def apart(other: Callable[[Array], Array]) -> Found:
-        def sides(x: Array) -> tuple[Array, Array]:
-            return jnp.abs(printed_tanh(x) - other(x)), jnp.ones(())
-
-        return search(sides, normal(scale=3), climbers=4, steps=100)
-
-    found, corrected = apart(left), apart(lambda x: jnp.tanh(x / 2))
+    found, corrected = _apart(left), _apart(tanh_of_half)
     return Outcome(
         worst=found.ratio,
         corrected=corrected.ratio,
@@ -79,16 +82,15 @@ def tanh_equation(left: Callable[[Array], Array] = jnp.tanh) -> Outcome:
 def clipped_after(gradient: Float[Array, "n"]) -> Float[Array, "n"]:
     """Return what may replace the filter: tanh of each entry, then clipped to norm 1."""
     filtered = jnp.tanh(gradient)
-    square = jnp.sum(filtered**2)
-    norm = jnp.sqrt(jnp.where(square > 0, square, 1.0))
-    return filtered * clip_coefficients(norm, 1.0)
+    return filtered * clip_coefficients(optax.safe_norm(filtered, 1e-150), 1.0)
 
 
-def longest(what: Filter, bound: float) -> Found:
-    """Search for a gradient that the filter leaves longer than the bound."""
+@cache
+def longest(what: Filter) -> Found:
+    """Search for the gradient that the filter leaves longest."""
 
     def sides(gradient: Array) -> tuple[Array, Array]:
-        return jnp.linalg.norm(what(gradient)), jnp.asarray(bound)
+        return jnp.linalg.norm(what(gradient)), jnp.ones(())
 
     def draw(rng: np.random.Generator, n: int) -> np.ndarray:
         sizes = np.exp(rng.uniform(-3, np.log(3), (n, 1)))
@@ -100,12 +102,14 @@ def longest(what: Filter, bound: float) -> Found:
 @stated("Section III.A, proof", refuted_by="A gradient that is longer when filtered.")
 def tanh_filter_root_n(bound: Callable[[int], float] = math.sqrt) -> Outcome:
     """A filtered gradient of n entries is shorter than √n."""
-    found = longest(jnp.tanh, bound(PARAMETERS))
+    found, most = longest(jnp.tanh), bound(PARAMETERS)
     return judge(
         found,
+        bound=most,
         finding=(
-            f"The longest filtered gradient of {PARAMETERS} entries comes to {found.ratio:.6f} of "
-            f"the bound, which is the limit of large entries; entries of 2 give {math.tanh(2):.4f}."
+            f"The longest filtered gradient of {PARAMETERS} entries comes to "
+            f"{found.ratio / most:.6f} of the bound, which is the limit of large entries; entries "
+            f"of 2 give {math.tanh(2):.4f}."
         ),
     )
 
@@ -117,9 +121,10 @@ def tanh_filter_root_n(bound: Callable[[int], float] = math.sqrt) -> Outcome:
 )
 def tanh_filter_sensitivity_one(bound: float = 1.0) -> Outcome:
     """The sensitivity of a filtered gradient may be taken as 1."""
-    found, corrected = longest(jnp.tanh, bound), longest(clipped_after, 1.0)
+    found, corrected = longest(jnp.tanh), longest(clipped_after)
     return judge(
         found,
+        bound=bound,
         corrected=corrected.worst,
         finding=(
             f"A filtered gradient of {PARAMETERS} entries is up to {found.ratio:.3f} long; on the "

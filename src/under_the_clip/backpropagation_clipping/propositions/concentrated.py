@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from functools import partial
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
 import dp_accounting
@@ -157,24 +157,27 @@ def _batches(slots: np.ndarray) -> np.ndarray:
 _ASSIGNED = np.arange(_EXAMPLES).reshape(BATCHES, BATCH)
 
 # From the data set of the first twelve examples to a neighbour, batch by batch.
-REMOVED = _batches([_ASSIGNED[0][1:], *_ASSIGNED[1:]])
-REPLACED = _batches([np.array([_EXAMPLES, 1, 2, 3]), *_ASSIGNED[1:]])
-# Batches cut from a list: what follows the removed example moves up by one place.
-MOVED_UP = _batches([np.arange(1, 5), np.arange(5, 9), np.arange(9, 12)])
+_NEIGHBOURS = {
+    "removed": _batches([_ASSIGNED[0][1:], *_ASSIGNED[1:]]),
+    "replaced": _batches([np.array([_EXAMPLES, 1, 2, 3]), *_ASSIGNED[1:]]),
+    # Batches cut from a list: what follows the removed example moves up by one place.
+    "moved up": _batches([np.arange(1, 5), np.arange(5, 9), np.arange(9, 12)]),
+}
 
 
-def largest_rho(neighbour: np.ndarray, releases: int = 1) -> Found:
+@cache
+def largest_rho(neighbour: str, releases: int = 1) -> Found:
     """Search for gradients that make the ρ of all batches' noisy sums largest.
 
     Args:
-        neighbour: which example is in which batch of the neighbouring data set.
+        neighbour: what the neighbouring data set does to an example; see `_NEIGHBOURS`.
         releases: how many times (epochs x layers) all batches are summed, with other gradients.
 
     Returns:
         What was found; the right side is 1, the ρ of one batch's sum when one example of norm at
         most 1 is removed from it.
     """
-    changed = jnp.asarray(_batches(_ASSIGNED) - neighbour)
+    changed = jnp.asarray(_batches(_ASSIGNED) - _NEIGHBOURS[neighbour])
 
     def sides(gradients: Float[Array, "releases n d"]) -> tuple[Array, Array]:
         squares = jnp.sum(gradients**2, axis=-1, keepdims=True)
@@ -189,7 +192,7 @@ def largest_rho(neighbour: np.ndarray, releases: int = 1) -> Found:
 _DIFFER = "Data and a neighbour whose batches' sums differ by more."
 
 
-def _in_parallel(neighbour: np.ndarray, bound: float, corrected: float | None = None) -> Outcome:
+def _in_parallel(neighbour: str, bound: float, corrected: float | None = None) -> Outcome:
     found = largest_rho(neighbour)
     return judge(
         found,
@@ -205,7 +208,7 @@ def parallel_composition(bound: float = 1.0) -> Outcome:
     """Batches that share no example cost together what one does, if which batch an example
     is in does not depend on the others.
     """
-    return _in_parallel(REMOVED, bound)
+    return _in_parallel("removed", bound)
 
 
 @stated(
@@ -216,7 +219,7 @@ def parallel_composition(bound: float = 1.0) -> Outcome:
 )
 def parallel_composition_replacing(bound: float = 1.0) -> Outcome:
     """The same for neighbours in which one example is replaced."""
-    return _in_parallel(REPLACED, bound, corrected=4.0)
+    return _in_parallel("replaced", bound, corrected=4.0)
 
 
 @stated(
@@ -227,7 +230,7 @@ def parallel_composition_replacing(bound: float = 1.0) -> Outcome:
 )
 def parallel_composition_cut(bound: float = 1.0) -> Outcome:
     """The same where batches are cut from a list and one example is removed."""
-    return _in_parallel(MOVED_UP, bound, corrected=4 * (BATCHES - 1) + 1)
+    return _in_parallel("moved up", bound, corrected=4 * (BATCHES - 1) + 1)
 
 
 EPOCHS, LAYERS = 3, 2
@@ -238,7 +241,7 @@ def privacy_of_the_run(bound: float = EPOCHS * LAYERS) -> Outcome:
     """E epochs of disjoint batches with noise on L layers give E L ρ-zCDP, under adding or
     removing, batches assigned.
     """
-    found = largest_rho(REMOVED, EPOCHS * LAYERS)
+    found = largest_rho("removed", EPOCHS * LAYERS)
     return judge(
         found,
         bound=bound,

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+import optax
 
 from dpstudy.gradients.convolution import conv2d
 from dpstudy.propositions.proposition import Outcome, judge, proposition, stated_in
@@ -40,8 +41,7 @@ def clip(x: Array, bound: Array | float, norm: Norm | None = None) -> Array:
 
 def length(x: Array) -> Array:
     """Return the l2 norm, with a gradient at 0."""
-    square = jnp.sum(x**2)
-    return jnp.sqrt(jnp.where(square > 0, square, 1e-300))
+    return optax.safe_norm(x, 1e-150)
 
 
 # --- a batch ----------------------------------------------------------------------------------
@@ -124,6 +124,7 @@ def with_bias(a: Array, b: Array) -> Array:
     return b * jnp.sqrt(a**2 + 1)
 
 
+@cache
 def _dense(bound: Callable[[Array, Array], Array], *, bias: bool) -> Found:
     def sides(case: Any) -> tuple[Array, Array]:
         weights, offset = dense_gradient(case)

@@ -61,6 +61,7 @@ def corrected_backpropagation(case: Any) -> Array:
     return jnp.outer((_residual(case) @ case["W"]) * slope, case["a"])
 
 
+@cache
 def _apart(one: Callable[[Any], Array], other: Callable[[Any], Array], draw: Any) -> Found:
     """Search for the largest distance of two functions, relative to the second."""
 
@@ -92,6 +93,14 @@ def backpropagation_equation(printed: Callable[[Any], Array] = printed_backpropa
     )
 
 
+_RESIDUAL = normal(10, scale=3)
+
+
+def half_the_squares(residual: Float[Array, "classes"]) -> Array:
+    """Return Eq. 7's right side."""
+    return jnp.sum(residual**2) / 2
+
+
 def half_norm(residual: Float[Array, "classes"]) -> Array:
     """Return Eq. 7's left side as printed."""
     return jnp.linalg.norm(residual) / 2
@@ -110,12 +119,8 @@ def half_squared_norm(residual: Float[Array, "classes"]) -> Array:
 )
 def sse_as_a_norm(printed: Callable[[Array], Array] = half_norm) -> Outcome:
     """Half the norm of h - y is half the sum of its squares."""
-
-    def right(residual: Array) -> Array:
-        return jnp.sum(residual**2) / 2
-
-    draw = normal(10, scale=3)
-    found, corrected = _apart(printed, right, draw), _apart(half_squared_norm, right, draw)
+    found = _apart(printed, half_the_squares, _RESIDUAL)
+    corrected = _apart(half_squared_norm, half_the_squares, _RESIDUAL)
     return Outcome(
         worst=found.ratio,
         corrected=corrected.ratio,
@@ -318,6 +323,7 @@ def segment(w: Float[Array, "d"], other: Float[Array, "d"], t: Array) -> Array:
     return other + t * (w - other)
 
 
+@cache
 def furthest_apart(path: Path) -> Found:
     """Search a small network's weights for the largest error of the integral, over the change."""
     nodes, weights = np.polynomial.legendre.leggauss(_NODES)

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+import optax
 
 from dpstudy.propositions.proposition import Outcome, proposition, stated_in
 from dpstudy.propositions.search import Found, in_double, normal, search, uniform
@@ -47,8 +48,7 @@ _TINY, _FLAT = 1e-300, 1e-9
 def clipped_field(loss: Loss, theta: Array, examples: Array, clip_norm: Array) -> Array:
     """Return the sum of the examples' gradients at theta, each clipped to norm C."""
     gradients = jax.vmap(jax.grad(loss), (None, 0))(theta, examples)
-    squares = jnp.sum(gradients**2, axis=1)
-    norms = jnp.sqrt(jnp.where(squares > 0, squares, 1.0))
+    norms = optax.safe_norm(gradients, 1e-150, axis=1)
     return jnp.minimum(1.0, clip_norm / norms) @ gradients
 
 
@@ -57,9 +57,7 @@ def asymmetry(field: Field, theta: Float[Array, "d"]) -> Array:
     jacobian = jax.jacfwd(field)(theta)
     twisted, straight = jacobian - jacobian.T, jacobian + jacobian.T
     # Where all is clipped the binary field is constant, and its Jacobian zero but for rounding.
-    square = jnp.sum(twisted**2)
-    twist = jnp.where(square > 0, jnp.sqrt(jnp.where(square > 0, square, 1.0)), 0.0)
-    return twist / (jnp.sqrt(jnp.sum(straight**2) + _FLAT**2))
+    return optax.safe_norm(twisted, 1e-150) / jnp.sqrt(jnp.sum(straight**2) + _FLAT**2)
 
 
 def line_integral(field: Field, centre: Array, across: Array, up: Array) -> Array:
@@ -282,13 +280,9 @@ def along_the_loop(classes: int | None) -> np.ndarray:
 
 # --- several classes: a bound on what clipping costs, without an objective ---------------------
 
-# The paper concludes that the bias of what is no gradient cannot be quantified. It can. Let
-# projected clipped descent rest at θ in a convex Θ, and let g be the clipped gradient there, G the
-# loss' own. To rest means <g, θ - θ'> <= 0 for every θ' in Θ. The loss is convex, so that its
-# excess at θ over θ' is at most <G, θ - θ'> <= <G - g, θ - θ'>. An example's gradient is no longer
-# than √2 T |z|, and clipping takes off what exceeds C. Hence, with |z| <= 1, the bias is at most
-# max(√2 T - C, 0) |Θ|. A compact Θ has such a θ, by Brouwer's theorem. That descent always comes to
-# rest is not proven.
+# The proof of the bound, max(√2 T - C, 0) |Θ| for |z| <= 1, is in the chapter's notebook. A compact
+# Θ has a θ where projected descent rests, by Brouwer's theorem; that it always gets there is not
+# proven.
 CLASSES = 3
 _DATA = 8
 _DESCENTS, _DESCENT_STEPS = 384, 2000

@@ -7,7 +7,7 @@ of its weights is ever clipped. Of relu's activations no C can say as much.
 
 from __future__ import annotations
 
-from functools import partial
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
 import jax
@@ -51,6 +51,7 @@ def _relative_growth(case: Any, sign: float) -> Array:
     return norms[1] / (growth * norms[0])
 
 
+@cache
 def furthest_from_linear(sign: float = -1.0) -> Found:
     """Search for the largest |growth of the norm / growth of T - 1|, over exp(-m)."""
 
@@ -93,6 +94,7 @@ def _member(case: Any) -> tuple[Callable[[Array], Array], Array]:
     return member, jnp.maximum(jnp.abs(offset), jnp.abs(scale - offset))
 
 
+@cache
 def longest_of_bounded(activation: Callable[[Array], Array] | None = None) -> Found:
     """Search for the longest gradient of the weights after the activations, over |T| b √d.
 
@@ -109,6 +111,7 @@ def longest_of_bounded(activation: Callable[[Array], Array] | None = None) -> Fo
     return search(sides, _NETWORK, climbers=8, rate=0.1)
 
 
+@cache
 def longest_below() -> Found:
     """Search for the longest gradient by the activations' own inputs, over the same bound."""
 

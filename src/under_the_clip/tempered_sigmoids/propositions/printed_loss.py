@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
 import jax
@@ -35,6 +35,7 @@ def _draw(rng: np.random.Generator, n: int) -> Any:
     return theta, rng.normal(size=(n, _FEATURES)), 3 * rng.normal(size=n)
 
 
+@cache
 def furthest_below_zero(loss: Loss) -> Found:
     """Search for the most negative loss."""
 
@@ -44,6 +45,7 @@ def furthest_below_zero(loss: Loss) -> Found:
     return search(sides, _draw, climbers=4)
 
 
+@cache
 def wrong_way(loss: Loss) -> Found:
     """Search for a step of descent that makes the right class less likely.
 
