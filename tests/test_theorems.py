@@ -361,19 +361,6 @@ def test_a_bias_can_fall_as_the_temperature_rises_in_one_dimension():
     assert bias(3.5) > 5 * bias(4.9) > 0
 
 
-def test_the_surrogate_is_the_integral_of_the_clipped_slope():
-    """For one example the surrogate is what integrating min(σ(-m), C/|z|) over margins gives."""
-    z, clip_norm = np.array([0.6, 0.8]), 0.3
-
-    def slope(margin):
-        return min(1 / (1 + math.exp(margin)), clip_norm)
-
-    for margin in (-4.0, -1.0, 0.5, 3.0):
-        expected = integrate.quad(slope, margin, 60, points=[math.log(1 / clip_norm - 1)])[0]
-        found = search.in_double(clipped_fields.surrogate)(margin * z, z, clip_norm)
-        assert found == pytest.approx(expected, abs=1e-7)
-
-
 def test_circulation_and_asymmetry_of_a_rotation_and_of_a_gradient():
     loop = (np.zeros(2), np.array([2.0, 0.0]), np.array([0.0, 2.0]))
     rotation, radial, shear = (
