@@ -71,16 +71,44 @@ print(statement.check().finding)
 # %% tags=["check-output"]
 import jax.numpy as jnp
 
-from under_the_clip.tanh_filter.propositions.sensitivity import (
-    clipped_after,
-)
+from under_the_clip.tanh_filter.propositions import clipped_after
 
 gradient = jnp.full(26_010, 3.0)
 for remedy in (jnp.tanh, clipped_after):
     print(f"{remedy.__name__}: {jnp.linalg.norm(remedy(gradient)):.1f}")
 
 # %% tags=["remove-input"]
-chapter.tanh_filter()
+import numpy as np
+
+from dpstudy.page.functions import functions
+
+root = 26_010**0.5
+functions(
+    np.geomspace(1e-4, 10, 60),
+    {
+        "not filtered": lambda x: root * x,
+        "filtered": lambda x: root * np.tanh(x),
+        "filtered, then clipped to 1": lambda x: np.minimum(
+            root * np.tanh(x), 1
+        ),
+        "√n": lambda x: np.full_like(x, root),
+    },
+    name="tanh-filter-length",
+    caption=(
+        "The norm of n = 26,010 equal entries, before and after the filter."
+    ),
+    alt=(
+        "Gradient norm against the size of every entry, both logarithmic. "
+        "Filtered and unfiltered gradients pass 1 at entries of "
+        f"{np.arctanh(1 / root):.4f}; the filtered ones level off at "
+        f"√n = {root:.0f}. Filtered and then clipped, they stay at 1."
+    ),
+    xlabel="size of every entry",
+    ylabel="gradient norm",
+    xscale="log",
+    yscale="log",
+    ylim=(1e-2, 3e3),
+)
 
 # %% [markdown]
 # On the MNIST network a filtered gradient is longer than 1 as soon as its entries are above 0.0062,
@@ -202,7 +230,38 @@ chapter.gradient_norms()
 # $2\Delta$ ({prf:ref}`clipping-bias`).
 
 # %% tags=["remove-input"]
-chapter.theorem_1()
+from matplotlib.scale import SymmetricalLogScale
+
+from dpstudy.page.figure import Several
+from under_the_clip.tempered_sigmoids.propositions.temperature_and_bias import (
+    compared,
+    counterexample,
+)
+
+over = counterexample()
+said = (
+    "the bias is {at_lower:.2g} at T = {lower:.3g} and {at_higher:.2g} "
+    "at T = {higher:.3g}"
+).format(**compared())
+by_temperature = functions(
+    over["temperature"],
+    {"bias": lambda _: over["bias"], "bound, Δ/2": lambda _: over["bound"]},
+    name="bias-against-temperature",
+    caption=(
+        "The bias over T on the data that the search found, at one C and "
+        f"one Θ: {said}."
+    ),
+    alt=f"Excess loss against T. The bound rises throughout; {said}.",
+    xlabel="temperature T",
+    ylabel="excess loss",
+    xscale="log",
+    yscale=SymmetricalLogScale(None, linthresh=over["bias"].max() / 3),
+    ylim=(0, None),
+)
+Several(
+    (chapter.bias_against_bound(), by_temperature),
+    ("", "A lower T with a larger bias"),
+)
 
 # %% [markdown]
 # The largest bias found is 0.5000 Δ, and Δ/2 is enough. Random problems stay at 0.3163 Δ or below.
@@ -216,7 +275,29 @@ chapter.theorem_1()
 # down: the loss, continued by its tangent where it is clipped.
 
 # %% tags=["remove-input"]
-chapter.circulation()
+from under_the_clip.tempered_sigmoids.propositions import clipped_fields
+
+ways = {
+    name: np.append(0, clipped_fields.along_the_loop(classes))
+    for name, classes in {"binary": None, "three classes": 3}.items()
+}
+functions(
+    np.linspace(0, 1, len(ways["binary"])),
+    {name: lambda _, way=way: way for name, way in ways.items()},
+    name="circulation",
+    caption=(
+        "The line integral of the clipped field once around an ellipse, "
+        "over that of its length, where a search found most. A gradient "
+        "comes back to 0."
+    ),
+    alt=(
+        "Line integral on the way around a loop. The binary loss' comes "
+        f"back to {ways['binary'][-1]:.0e}, that of three classes ends at "
+        f"{ways['three classes'][-1]:.3f}."
+    ),
+    xlabel="share of the way around",
+    ylabel="line integral / length",
+)
 
 # %% [markdown]
 # The binary loss comes back to 0; with three classes the field adds up to 11.5 % of its length
@@ -345,14 +426,10 @@ print(chapter.verdicts_in_words(profile))
 # is found as well as one that fails by far.
 
 # %% tags=["check-output"]
-from under_the_clip.tempered_sigmoids.propositions.gradient_norms import (
-    multiclass_gradient,
-)
-
+statement = find("gradient-norm-multiclass")
 for bound in (2**0.5, 1.4):
-    print(
-        f"bound {bound:.4f}: exceeded by {multiclass_gradient(lambda k, b=bound: b).worst:.4f}"
-    )
+    found = statement.check(lambda k, b=bound: b)
+    print(f"bound {bound:.4f}: exceeded by {found.worst:.4f}")
 
 # %% [markdown]
 # :::{solution-end}

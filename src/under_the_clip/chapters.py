@@ -13,7 +13,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from dpstudy.propositions.statement import Statement
+    from dpstudy.propositions.proposition import Proposition
 
 # In the order in which experiments are listed and trained; a paper is one line here.
 CHAPTERS = (
@@ -64,7 +64,7 @@ class Chapter:
         """Import a module of its folder."""
         return import_module(f"{self.folder}.{name}")
 
-    def statements(self) -> list[Statement]:
+    def statements(self) -> list[Proposition]:
         """Return its propositions, as things that can fail."""
         return [one for name in self.propositions for one in self.module(name).STATEMENTS]
 

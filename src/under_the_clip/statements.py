@@ -6,17 +6,17 @@
 from __future__ import annotations
 
 from dpstudy.errors import check_known
-from dpstudy.propositions.statement import Statement
+from dpstudy.propositions.proposition import Proposition
 from under_the_clip.chapters import by_notebook, chapters
 
-STATEMENTS: dict[str, Statement] = {
+STATEMENTS: dict[str, Proposition] = {
     statement.name: statement
     for chapter in by_notebook(chapters())
     for statement in chapter.statements()
 }
 
 
-def find(name: str) -> Statement:
+def find(name: str) -> Proposition:
     """Return the statement of that name.
 
     Raises:

@@ -11,7 +11,7 @@ from dpstudy.claims.rules.rule import Rule
 from dpstudy.claims.rules.statement import Statement
 
 if TYPE_CHECKING:
-    from dpstudy.propositions.statement import Statement as Proposition
+    from dpstudy.propositions.proposition import Proposition
 
 # The place of the rule of a claim that is about no dataset: a proposition.
 NO_DATASET = ""

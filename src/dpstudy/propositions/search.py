@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     """A tree of arrays: what one counterexample would consist of."""
     Sides = Callable[[Case], tuple[Array, Array]]
     Draw = Callable[[np.random.Generator, int], Case]
+    """From a generator and a number n to n random cases, along each array's first axis."""
 
 _SMALLEST = 1e-300
 # A search is compiled once and run once: compiling it well takes longer than running it.
@@ -52,6 +53,16 @@ class Found:
     looked: str
 
 
+def normal(*shape: int, scale: float = 1.0) -> Draw:
+    """Return the draw of arrays of that shape, normal around 0."""
+    return lambda rng, n: rng.normal(scale=scale, size=(n, *shape))
+
+
+def uniform(low: float, high: float, *shape: int) -> Draw:
+    """Return the draw of arrays of that shape, uniform."""
+    return lambda rng, n: rng.uniform(low, high, (n, *shape))
+
+
 def in_double(function: Callable[..., Any]) -> Callable[..., Any]:
     """Return `function` compiled in double precision, from and to numpy arrays."""
     options = _QUICK if jax.default_backend() == "cpu" else None
@@ -67,13 +78,12 @@ def in_double(function: Callable[..., Any]) -> Callable[..., Any]:
 
 def search(
     sides: Sides,
-    draw: Draw,
+    draw: Draw | Mapping[str, Draw],
     *,
     cases: int = 1024,
     climbers: int = 16,
     steps: int = 300,
     rate: float = 0.05,
-    seed: int = 0,
 ) -> Found:
     """Look for a case whose left side exceeds its right side.
 
@@ -83,14 +93,18 @@ def search(
 
     Args:
         sides: from one case to its two sides, in jax operations; the right side is positive.
-        draw: from a generator and a number n to n random cases, along each array's first axis.
+        draw: from a generator and a number n to n random cases, along each array's first axis; or
+            one such function for each of a case's arrays, by name.
         cases: random cases.
         climbers: how many of them are improved.
         steps: steps of Adam from each.
         rate: Adam's first step length; the last is a hundredth of it.
-        seed: of the generator.
     """
-    drawn = draw(np.random.default_rng(seed), cases)
+    rng = np.random.default_rng(0)
+    if isinstance(draw, Mapping):
+        drawn = {name: of(rng, cases) for name, of in draw.items()}
+    else:
+        drawn = draw(rng, cases)
     worst, ratios, climbed = in_double(partial(_climb, sides, climbers, steps, rate))(drawn)
     best = int(np.argmax(ratios))
     return Found(
@@ -99,13 +113,9 @@ def search(
         case=jax.tree.map(lambda x: x[best], climbed),
         ratios=ratios,
         climbed=climbed,
-        looked=_in_words(cases, climbers, steps),
+        looked=f"{cases:,} random cases"
+        + (f", then {climbers} climbs of {steps} steps" if steps else ""),
     )
-
-
-def _in_words(cases: int, climbers: int, steps: int) -> str:
-    climbs = f", then {climbers} climbs of {steps} steps" if steps else ""
-    return f"{cases:,} random cases{climbs}"
 
 
 def _climb(sides: Sides, climbers: int, steps: int, rate: float, drawn: Case) -> Any:
@@ -161,6 +171,11 @@ def search_box(
     """Look for a counterexample without gradients.
 
     Random cases, then Nelder and Mead's simplex from the one with the largest ratio.
+
+    >>> box = {"x": (0.1, 2.0), "y": (0.1, 2.0)}
+    >>> found = search_box(lambda x, y: (x + y, x * y + 1), box)  # x + y ≤ x y + 1?
+    >>> round(found.ratio, 2)  # At x = 0.1, y = 2, or the other way round.
+    1.75
 
     Args:
         sides: from keyword arguments, named as in `box`, to the two sides; the right is positive.

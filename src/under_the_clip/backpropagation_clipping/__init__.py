@@ -9,11 +9,7 @@ CHAPTER = Chapter(
     cited=("stevens2022backpropagation", "stevens2022code"),
     parts=("mechanism",),
     experiments=("experiments",),
-    propositions=(
-        "propositions.layer_sensitivity",
-        "propositions.convolution_sensitivity",
-        "propositions.concentrated",
-    ),
+    propositions=("propositions.sensitivity", "propositions.concentrated"),
     sections={
         "Table 1: as published": ("table-1",),
         "Figure 5": ("figure-5",),

@@ -190,7 +190,7 @@ _TRAINING = (
     ),
 )
 
-_PROPOSITIONS = propositions(
+CLAIMS = _TRAINING + propositions(
     CHAPTER.statements(),
     headlines=(
         "layer-sensitivity",

@@ -68,7 +68,7 @@ def theorems(names: tuple[str, ...], as_json: bool, keep: bool, list_names: bool
     What they say, and what would refute them, is in the book's chapter on propositions.
     """
     from dpstudy.lab import records, store
-    from dpstudy.propositions import storing
+    from dpstudy.propositions import proposition
     from under_the_clip.statements import STATEMENTS, find
 
     if list_names:
@@ -76,12 +76,12 @@ def theorems(names: tuple[str, ...], as_json: bool, keep: bool, list_names: bool
         return
     statements = [find(name) for name in dict.fromkeys(names or STATEMENTS)]
     if keep:
-        store.check_writable(records.folder(storing.KIND))
+        store.check_writable(records.folder(proposition.KIND))
     rows = []
-    for statement, outcome, seconds in storing.run(statements):
-        rows.append(row := storing.content(statement, outcome))
+    for statement, outcome, seconds in proposition.run(statements):
+        rows.append(row := proposition.content(statement, outcome))
         if keep:
-            storing.keep(statement, outcome, seconds)
+            proposition.keep(statement, outcome, seconds)
         if not as_json:
             say(f"{row['verdict']:12}  {row['statement']}: {row['finding']}")
     if as_json:

@@ -9,7 +9,7 @@ CHAPTER = Chapter(
     cited=("shamsabadi2023losing",),
     parts=("clipping_bias", "confusion", "layer_norms", "loss", "smoothness"),
     experiments=("experiments",),
-    propositions=("propositions.equations", "propositions.mean_value", "propositions.convergence"),
+    propositions=("propositions.equations", "propositions.convergence"),
     sections={
         "Figure 3: accuracy against ε": ("figure-3", "not-private"),
         "Figure 4: on scattering features": ("figure-4", "linear", "statistics"),

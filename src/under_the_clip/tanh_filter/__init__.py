@@ -9,7 +9,7 @@ CHAPTER = Chapter(
     cited=("amian2022tanh",),
     parts=("mechanism",),
     experiments=("experiments",),
-    propositions=("propositions.sensitivity",),
+    propositions=("propositions",),
     sections={
         "With the same noise: Figures 2 to 5": ("figures", "cifar-10"),
         "CIFAR-10: each at its own rate": ("cifar-10-rates",),

@@ -11,7 +11,6 @@ CHAPTER = Chapter(
     propositions=(
         "propositions.clipping_bias",
         "propositions.clipped_fields",
-        "propositions.multiclass_bias",
         "propositions.temperature_and_bias",
         "propositions.gradient_norms",
         "propositions.family",

@@ -3,32 +3,38 @@
 from __future__ import annotations
 
 import math
+import re
 from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
+from dpstudy.claims.rules import Statement
 from dpstudy.errors import check_known
 from dpstudy.lab import records
 from dpstudy.lab.experiment import NOTEBOOK_PROFILES
-from dpstudy.lab.published import MNIST_PARAMETERS
 from dpstudy.page.figure import STYLES, Figure, Several, Table, canvas
-from dpstudy.propositions import storing
-from dpstudy.propositions.statement import LOOSE_BELOW, VERDICTS, Statement
+from dpstudy.propositions import proposition
+from dpstudy.propositions.proposition import LOOSE_BELOW, VERDICTS, Proposition
 from under_the_clip.chapters import papers
+from under_the_clip.claims import CLAIMS
 from under_the_clip.losing_less.propositions import convergence
 from under_the_clip.statements import STATEMENTS, find
-from under_the_clip.tempered_sigmoids.propositions import (
-    clipped_fields,
-    clipping_bias,
-    temperature_and_bias,
-)
-from under_the_clip.tempered_sigmoids.propositions import gradient_norms as tempered_sigmoids
-from under_the_clip.theorems import sampled_gaussian
-from under_the_clip.theorems.numbered import Numbered
+from under_the_clip.tempered_sigmoids.propositions import clipping_bias
+from under_the_clip.tempered_sigmoids.propositions import gradient_norms as norms
+from under_the_clip.theorems import accountants
 
+_IN_LEDGER = {
+    rule.name: claim.id
+    for claims in CLAIMS.values()
+    for claim in claims
+    for rule in claim.rules.values()
+    if isinstance(rule, Statement)
+}
 # What searches came to, by statement.
 Found = dict[str, dict[str, Any]]
 
@@ -89,7 +95,7 @@ CONSEQUENCES = {
 
 @cache
 def outcomes(profile: str = "stored") -> Found:
-    """Return what the searches for counterexamples came to, by statement; see `storing.content`.
+    """Return what the searches for counterexamples came to, by name; see `proposition.content`.
 
     Args:
         profile: "stored" reads what `dpstudy theorems` stored, and searches for what it did not;
@@ -99,10 +105,10 @@ def outcomes(profile: str = "stored") -> Found:
         UserError: there is no such profile.
     """
     check_known("profile", profile, NOTEBOOK_PROFILES)
-    stored, _ = records.read_all(records.folder(storing.KIND), storing.KIND)
+    stored, _ = records.read_all(records.folder(proposition.KIND), proposition.KIND)
     kept = stored if profile == "stored" else {}
     return {
-        name: kept.get(name) or storing.content(statement, statement.check())
+        name: kept.get(name) or proposition.content(statement, statement.check())
         for name, statement in STATEMENTS.items()
     }
 
@@ -143,7 +149,7 @@ def in_short() -> Table:
 def all_statements(profile: str) -> Numbered:
     """Show every statement, folded by paper, below the number of verdicts; see `outcomes`."""
     found = outcomes(profile)
-    by_paper: dict[str, dict[str, Statement]] = {paper: {} for paper in PAPERS.values()}
+    by_paper: dict[str, dict[str, Proposition]] = {paper: {} for paper in PAPERS.values()}
     for name, statement in STATEMENTS.items():
         by_paper[PAPERS[statement.paper]][name] = statement
     tables = [_of_paper(paper, statements, found) for paper, statements in by_paper.items()]
@@ -152,7 +158,46 @@ def all_statements(profile: str) -> Numbered:
     return Numbered(parts, ("", *by_paper, "losing less: the rates of its losses"), statements=held)
 
 
-def _counted(by_paper: dict[str, dict[str, Statement]], found: Found) -> Table:
+@dataclass(frozen=True, kw_only=True)
+class Numbered(Several):
+    """Tables of statements where a notebook is read; propositions with numbers in the book.
+
+    Attributes:
+        statements: by the title of the part that they stand for, each with what was found.
+    """
+
+    statements: Mapping[str, list[tuple[Proposition, dict[str, Any]]]]
+
+    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
+        shown = []
+        for part, title in zip(self.parts, self.titles, strict=True):
+            held = [_proposition(*one) for one in self.statements.get(title, [])]
+            html = part.download() if held else part._repr_html_()
+            body = "\n\n".join([*held, f"```{{raw}} html\n{html}\n```"])
+            shown.append(f":::::{{dropdown}} {title}\n{body}\n:::::" if title else body)
+        return super()._repr_mimebundle_() | {"text/markdown": "\n\n".join(shown)}
+
+
+def _proposition(statement: Proposition, found: dict[str, Any]) -> str:
+    claim = _IN_LEDGER.get(statement.name)
+    lines = [
+        _plain(statement.says),
+        f"*{found['verdict'].capitalize()}.* {_plain(found['finding'])}",
+        f"Would fall to: {_plain(statement.refuted_by)}",
+        f"Holds instead: {_plain(statement.instead)}" if statement.instead else "",
+        f'<a href="10_claims.html#claim-{claim}">In the ledger</a>' if claim else "",
+    ]
+    body = "\n\n".join(line for line in lines if line)
+    place = _plain(statement.where)
+    return f"::::{{prf:proposition}} {place}\n:label: {statement.name}\n\n{body}\n::::"
+
+
+def _plain(text: str) -> str:
+    """Return text so that Markdown takes it as it is."""
+    return re.sub(r"([\\`*_{}\[\]<>$#~^|])", r"\\\1", text)
+
+
+def _counted(by_paper: dict[str, dict[str, Proposition]], found: Found) -> Table:
     verdicts = {
         paper: Counter(found[name]["verdict"] for name in names)
         for paper, names in by_paper.items()
@@ -172,7 +217,7 @@ def _counted(by_paper: dict[str, dict[str, Statement]], found: Found) -> Table:
     )
 
 
-def _of_paper(paper: str, statements: dict[str, Statement], found: Found) -> Table:
+def _of_paper(paper: str, statements: dict[str, Proposition], found: Found) -> Table:
     rows = [
         {
             "Statement": statement.says,
@@ -199,10 +244,10 @@ def verdicts_in_words(profile: str) -> str:
 def gradient_norms() -> Figure:
     """Draw the longest gradients found against T, with the bounds of Eq. 4 and 5."""
     temperatures = np.array([-4.0, -3, -2, -1, 0.25, 1, 2, 3, 4])
-    k = tempered_sigmoids.STUDIED_CLASSES
+    k = norms.STUDIED_CLASSES
     series = {
-        "binary": tempered_sigmoids.steepest_by_temperature(None, temperatures),
-        f"{k} classes": tempered_sigmoids.steepest_by_temperature(k, temperatures),
+        "binary": norms.steepest_by_temperature(None, temperatures),
+        f"{k} classes": norms.steepest_by_temperature(k, temperatures),
     }
     bounds = {"|T|": 1.0, "√2 |T|": math.sqrt(2), f"√{k} |T|": math.sqrt(k)}
     with canvas(size=(6.4, 3.4)) as (fig, [ax]):
@@ -267,72 +312,16 @@ def bias_against_bound() -> Figure:
     )
 
 
-def bias_against_temperature() -> Figure:
-    """Draw the bias over T on data on which a lower T makes it larger."""
-    data = pd.DataFrame(temperature_and_bias.counterexample())
-    with canvas(size=(6.0, 3.2)) as (fig, [ax]):
-        ax.plot(data.temperature, data.bound, color="k", ls="--", label="bound, Δ/2")
-        ax.plot(data.temperature, data.bias, **STYLES[0].line, markevery=12, label="bias")
-        ax.set(xscale="log", xlabel="temperature T", ylabel="excess loss")
-        ax.set_yscale("symlog", linthresh=float(data.bias.max()) / 3)
-        ax.set_ylim(bottom=0)
-        ax.legend(fontsize="small")
-    said = (
-        "the bias is {at_lower:.2g} at T = {lower:.3g} and {at_higher:.2g} at T = {higher:.3g}"
-    ).format(**temperature_and_bias.compared())
-    return Figure(
-        name="bias-against-temperature",
-        fig=fig,
-        alt=f"Excess loss against T. The bound rises throughout; {said}.",
-        caption=f"The bias over T on the data that the search found, at one C and one Θ: {said}.",
-        data=data,
-    )
-
-
-def theorem_1() -> Several:
-    """Return the figure of Theorem 1's bound and, folded, that of the bias over T."""
-    parts = (bias_against_bound(), bias_against_temperature())
-    return Several(parts, ("", "A lower T with a larger bias"))
-
-
-def circulation() -> Figure:
-    """Draw how clipped fields circulate around a loop: binary not at all, three classes so."""
-    ways = {
-        name: np.append(0, clipped_fields.along_the_loop(classes))
-        for name, classes in {"binary": None, "three classes": 3}.items()
-    }
-    with canvas(size=(6.4, 3.0)) as (fig, [ax]):
-        for style, (name, way) in zip(STYLES, ways.items(), strict=False):
-            ax.plot(np.linspace(0, 1, len(way)), way, label=name, markevery=64, **style.line)
-        ax.axhline(0, color="0.35", linewidth=1)
-        ax.set(xlabel="share of the way around", ylabel="line integral / length")
-        ax.legend()
-    most = {name: float(way[-1]) for name, way in ways.items()}
-    return Figure(
-        name="circulation",
-        fig=fig,
-        alt=(
-            "Line integral on the way around a loop. The binary loss' comes back to "
-            f"{most['binary']:.0e}, that of three classes ends at {most['three classes']:.3f}."
-        ),
-        caption=(
-            "The line integral of the clipped field once around an ellipse, over that of its "
-            "length, where a search found most. A gradient comes back to 0."
-        ),
-        data=pd.DataFrame(ways),
-    )
-
-
 def deltas() -> Figure:
     """Draw δ against ε for one small mechanism: by chance, by PLD and by RDP."""
-    case = sampled_gaussian.CASES[2]
+    case = accountants.CASES[2]
     asked = np.geomspace(1e-1, 1e-4, 10)
     curves = {
-        name: np.array([sampled_gaussian.by(name)(case._replace(delta=d)) for d in asked])
+        name: np.array([accountants.by(name)(case._replace(delta=d)) for d in asked])
         for name in ("pld", "rdp")
     }
     at = np.linspace(0.05, curves["rdp"].max(), 25)
-    drawn, error = np.array([sampled_gaussian.estimated_delta(case, e) for e in at]).T
+    drawn, error = np.array([accountants.estimated_delta(case, e) for e in at]).T
     with canvas(size=(6.4, 3.4)) as (fig, [ax]):
         for style, (name, label) in zip(STYLES, (("pld", "PLD"), ("rdp", "RDP")), strict=False):
             ax.plot(curves[name], asked, label=label, **style.line)
@@ -354,7 +343,7 @@ def deltas() -> Figure:
         ),
         caption=(
             f"{steps} steps of the sub-sampled Gaussian, q = {q:g}, σ = {sigma:g}: δ from "
-            f"{sampled_gaussian.DRAWS:,} draws in each direction, and by two accountants."
+            f"{accountants.DRAWS:,} draws in each direction, and by two accountants."
         ),
         data=pd.concat(parts),
     )
@@ -387,36 +376,4 @@ def convergence_rates() -> Figure:
             f"classes, {convergence.FEATURES} features or {convergence.FEW_FEATURES}."
         ),
         data=pd.DataFrame({"step": t[chosen]} | {k: v[chosen] for k, v in curves.items()}),
-    )
-
-
-def tanh_filter() -> Figure:
-    """Draw the length of what the tanh filter lets through."""
-    entries = np.geomspace(1e-4, 10, 60)
-    root = math.sqrt(MNIST_PARAMETERS)
-    filtered = root * np.tanh(entries)
-    series = {
-        "not filtered": root * entries,
-        "filtered": filtered,
-        "filtered, then clipped to 1": np.minimum(filtered, 1),
-    }
-    with canvas(size=(6.4, 3.2)) as (fig, [ax]):
-        for style, (name, y) in zip(STYLES, series.items(), strict=False):
-            ax.plot(entries, y, label=name, markevery=6, **style.line)
-        ax.axhline(root, color="0.35", linewidth=1)
-        ax.annotate("√n", (1e-4, root), xytext=(0, 3), textcoords="offset points")
-        ax.set(xscale="log", yscale="log", xlabel="size of every entry")
-        ax.set(ylabel="gradient norm", ylim=(1e-2, 3e3))
-        ax.legend(fontsize="small", loc="lower right")
-    above = math.atanh(1 / root)
-    return Figure(
-        name="tanh-filter-length",
-        fig=fig,
-        alt=(
-            "Gradient norm against the size of every entry, both logarithmic. Filtered and "
-            f"unfiltered gradients pass 1 at entries of {above:.4f}; the filtered ones level "
-            f"off at √n = {root:.0f}. Filtered and then clipped, they stay at 1."
-        ),
-        caption=f"The norm of n = {MNIST_PARAMETERS:,} equal entries, before and after the filter.",
-        data=pd.DataFrame({"entry": entries} | series),
     )

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
 import dp_accounting
@@ -17,13 +18,14 @@ import jax.numpy as jnp
 import numpy as np
 
 from dpstudy.privacy.conversions import gdp_epsilon, zcdp_epsilon
-from dpstudy.propositions.search import Found, search, search_box
-from dpstudy.propositions.statement import Outcome, Statement
+from dpstudy.propositions.proposition import Outcome, judge, proposition, stated_in
+from dpstudy.propositions.search import Found, normal, search, search_box
 from under_the_clip.backpropagation_clipping.published import CORRECTED_CLIPPING, CorrectedClipping
 
 if TYPE_CHECKING:
     from jaxtyping import Array, Float
 
+stated = partial(proposition, "stevens2022backpropagation")
 # Summing an integral that is nearly 1 and taking its logarithm costs digits.
 _INTEGRATED = 1e-6
 
@@ -31,8 +33,9 @@ _INTEGRATED = 1e-6
 BUDGETS = {"rho": (1e-4, 100.0), "delta": (1e-12, 1e-2)}
 
 
-def conversion(claim: Callable[[float, float], float] = zcdp_epsilon) -> Outcome:
-    """Search for a Gaussian whose exact ε is above the one that its ρ converts to (Prop. 1).
+@stated("Proposition 1", refuted_by="A ρ-zCDP mechanism with a larger ε.")
+def zcdp_conversion(claim: Callable[[float, float], float] = zcdp_epsilon) -> Outcome:
+    """ρ-zCDP gives (ρ + 2 √(ρ log(1/δ)), δ)-differential privacy.
 
     A Gaussian that is ρ-zCDP and no better is √(2ρ)-GDP, whose ε is known exactly. The same ρ
     through dp-accounting's conversion of a Rényi divergence is compared as well.
@@ -47,10 +50,10 @@ def conversion(claim: Callable[[float, float], float] = zcdp_epsilon) -> Outcome
 
     found = search_box(sides, BUDGETS, cases=150, refinements=50)
     divergence = search_box(by_divergence, BUDGETS, cases=50, refinements=0)
-    return Outcome(
-        worst=max(found.worst, divergence.worst),
-        looked=f"Exactly: {found.looked}; by dp-accounting: {divergence.looked}",
-        tightness=max(found.ratio, divergence.ratio),
+    return judge(
+        found,
+        divergence,
+        looked=f"Exactly: {{}}; by dp-accounting: {divergence.looked}",
         finding=(
             f"The exact ε comes to at most {found.ratio:.4f} of the converted one, and "
             f"dp-accounting's, from the same divergence, to {divergence.ratio:.4f}."
@@ -70,20 +73,20 @@ def _divergence(order: float, apart: float, deviation: float) -> float:
     return (top + math.log(integral)) / (order - 1)
 
 
-def gaussian_mechanism(
+@stated("Proposition 2", refuted_by="An order α at which the divergence is above αρ.")
+def zcdp_gaussian(
     deviation: Callable[[float, float], float] = lambda apart, rho: apart / math.sqrt(2 * rho),
 ) -> Outcome:
-    """Search for an order at which noise of Δ/√(2ρ) does not give ρ-zCDP (Prop. 2)."""
+    """Noise of variance Δ²/(2ρ) on a sum of sensitivity Δ gives ρ-zCDP."""
 
     def sides(order: float, apart: float, rho: float) -> tuple[float, float]:
         return _divergence(order, apart, deviation(apart, rho)), order * rho
 
     box = {"order": (1.05, 100.0), "apart": (1e-3, 1e3), "rho": (1e-4, 10.0)}
     found = search_box(sides, box, cases=400, refinements=60)
-    return Outcome(
-        worst=found.ratio - 1,
-        looked=found.looked,
-        tightness=found.ratio,
+    return judge(
+        found,
+        bound=1.0,
         finding=f"The divergence, integrated, comes to {found.ratio:.6f} of αρ.",
         tolerance=_INTEGRATED,
     )
@@ -113,8 +116,9 @@ def joint_divergence(order: Array, means: Float[Array, "k m"]) -> Array:
     return rest[0] / (order - 1)
 
 
-def composition(total: Callable[[Array], Array] = jnp.sum) -> Outcome:
-    """Search for Gaussians in sequence whose joint divergence is above that of their ρ's total."""
+@stated("Section 2", refuted_by="k mechanisms whose divergence is above that of kρ.")
+def zcdp_composition(total: Callable[[Array], Array] = jnp.sum) -> Outcome:
+    """k mechanisms of ρ-zCDP in sequence give kρ-zCDP."""
 
     def sides(case: Any) -> tuple[Array, Array]:
         rho = _LARGEST_RHO * jax.nn.sigmoid(case["rho"])
@@ -125,15 +129,12 @@ def composition(total: Callable[[Array], Array] = jnp.sum) -> Outcome:
         means = jnp.sqrt(2 * rho)[:, None] * jnp.tanh(leaning)
         return joint_divergence(order, means), order * total(rho)
 
-    def draw(rng: np.random.Generator, n: int) -> Any:
-        sizes = {"rho": (n, _IN_SEQUENCE), "lean": (n, _IN_SEQUENCE), "follow": (n, _IN_SEQUENCE)}
-        return {name: rng.normal(size=size) for name, size in (sizes | {"order": n}).items()}
-
+    draw = dict.fromkeys(("rho", "lean", "follow"), normal(_IN_SEQUENCE)) | {"order": normal()}
     found = search(sides, draw, cases=256, climbers=4, steps=150, rate=0.1)
-    return Outcome(
-        worst=found.ratio - 1,
-        looked=f"{found.looked}, {_IN_SEQUENCE} mechanisms, each free to follow the one before",
-        tightness=found.ratio,
+    return judge(
+        found,
+        bound=1.0,
+        looked=f"{{}}, {_IN_SEQUENCE} mechanisms, each free to follow the one before",
         finding=f"The divergence of all outputs together, integrated, is {found.ratio:.6f} of αΣρ.",
         tolerance=_INTEGRATED,
     )
@@ -156,24 +157,27 @@ def _batches(slots: np.ndarray) -> np.ndarray:
 _ASSIGNED = np.arange(_EXAMPLES).reshape(BATCHES, BATCH)
 
 # From the data set of the first twelve examples to a neighbour, batch by batch.
-REMOVED = _batches([_ASSIGNED[0][1:], *_ASSIGNED[1:]])
-REPLACED = _batches([np.array([_EXAMPLES, 1, 2, 3]), *_ASSIGNED[1:]])
-# Batches cut from a list: what follows the removed example moves up by one place.
-MOVED_UP = _batches([np.arange(1, 5), np.arange(5, 9), np.arange(9, 12)])
+_NEIGHBOURS = {
+    "removed": _batches([_ASSIGNED[0][1:], *_ASSIGNED[1:]]),
+    "replaced": _batches([np.array([_EXAMPLES, 1, 2, 3]), *_ASSIGNED[1:]]),
+    # Batches cut from a list: what follows the removed example moves up by one place.
+    "moved up": _batches([np.arange(1, 5), np.arange(5, 9), np.arange(9, 12)]),
+}
 
 
-def largest_rho(neighbour: np.ndarray, releases: int = 1) -> Found:
+@cache
+def largest_rho(neighbour: str, releases: int = 1) -> Found:
     """Search for gradients that make the ρ of all batches' noisy sums largest.
 
     Args:
-        neighbour: which example is in which batch of the neighbouring data set.
+        neighbour: what the neighbouring data set does to an example; see `_NEIGHBOURS`.
         releases: how many times (epochs x layers) all batches are summed, with other gradients.
 
     Returns:
         What was found; the right side is 1, the ρ of one batch's sum when one example of norm at
         most 1 is removed from it.
     """
-    changed = jnp.asarray(_batches(_ASSIGNED) - neighbour)
+    changed = jnp.asarray(_batches(_ASSIGNED) - _NEIGHBOURS[neighbour])
 
     def sides(gradients: Float[Array, "releases n d"]) -> tuple[Array, Array]:
         squares = jnp.sum(gradients**2, axis=-1, keepdims=True)
@@ -181,42 +185,67 @@ def largest_rho(neighbour: np.ndarray, releases: int = 1) -> Found:
         differences = jnp.einsum("bn,rnd->rbd", changed, clipped)
         return jnp.sum(differences**2), jnp.ones(())
 
-    def draw(rng: np.random.Generator, n: int) -> np.ndarray:
-        return rng.normal(size=(n, releases, _EXAMPLES + 1, FEATURES))
-
+    draw = normal(releases, _EXAMPLES + 1, FEATURES)
     return search(sides, draw, cases=256, climbers=8, steps=200)
 
 
-def parallel(
-    neighbour: np.ndarray = REMOVED, bound: float = 1.0, corrected: float | None = None
-) -> Outcome:
-    """Search for data whose batches together cost more than `bound` times one batch's ρ.
+_DIFFER = "Data and a neighbour whose batches' sums differ by more."
 
-    Args:
-        neighbour: which example is in which batch of the neighbouring data set.
-        bound: on the whole epoch's ρ, in units of one batch's.
-        corrected: the bound that is said to hold instead.
-    """
+
+def _in_parallel(neighbour: str, bound: float, corrected: float | None = None) -> Outcome:
     found = largest_rho(neighbour)
-    return Outcome(
-        worst=found.ratio - bound,
-        looked=f"{found.looked}, {BATCHES} batches of {BATCH}",
-        tightness=found.ratio / bound,
-        finding=f"All batches together cost up to {found.ratio:.6f} times one batch's ρ.",
+    return judge(
+        found,
+        bound=bound,
+        looked=f"{{}}, {BATCHES} batches of {BATCH}",
         corrected=None if corrected is None else found.ratio - corrected,
+        finding=f"All batches together cost up to {found.ratio:.6f} times one batch's ρ.",
     )
+
+
+@stated("Section 2, adding or removing an example", refuted_by=_DIFFER)
+def parallel_composition(bound: float = 1.0) -> Outcome:
+    """Batches that share no example cost together what one does, if which batch an example
+    is in does not depend on the others.
+    """
+    return _in_parallel("removed", bound)
+
+
+@stated(
+    "Section 2, replacing an example",
+    refuted_by=_DIFFER,
+    instead="Four times that: the sum of a batch may change by 2 Δ.",
+    ours=True,
+)
+def parallel_composition_replacing(bound: float = 1.0) -> Outcome:
+    """The same for neighbours in which one example is replaced."""
+    return _in_parallel("replaced", bound, corrected=4.0)
+
+
+@stated(
+    "Section 2, batches cut from a list",
+    refuted_by=_DIFFER,
+    instead="4 (m - 1) + 1 times that for m batches: all examples that follow move up.",
+    ours=True,
+)
+def parallel_composition_cut(bound: float = 1.0) -> Outcome:
+    """The same where batches are cut from a list and one example is removed."""
+    return _in_parallel("moved up", bound, corrected=4 * (BATCHES - 1) + 1)
 
 
 EPOCHS, LAYERS = 3, 2
 
 
-def whole_run(bound: float = EPOCHS * LAYERS) -> Outcome:
-    """Search for a run of Algorithm 2 that costs more than epochs x layers x ρ (Theorem 1)."""
-    found = largest_rho(REMOVED, EPOCHS * LAYERS)
-    return Outcome(
-        worst=found.ratio - bound,
-        looked=f"{found.looked}, {EPOCHS} epochs of {BATCHES} batches, {LAYERS} layers",
-        tightness=found.ratio / bound,
+@stated("Theorem 1", refuted_by="A run that costs more.")
+def privacy_of_the_run(bound: float = EPOCHS * LAYERS) -> Outcome:
+    """E epochs of disjoint batches with noise on L layers give E L ρ-zCDP, under adding or
+    removing, batches assigned.
+    """
+    found = largest_rho("removed", EPOCHS * LAYERS)
+    return judge(
+        found,
+        bound=bound,
+        looked=f"{{}}, {EPOCHS} epochs of {BATCHES} batches, {LAYERS} layers",
         finding=(
             f"{EPOCHS} epochs and {LAYERS} layers cost up to {found.ratio:.6f} times the ρ of one "
             "layer's gradient."
@@ -224,10 +253,15 @@ def whole_run(bound: float = EPOCHS * LAYERS) -> Outcome:
     )
 
 
-def corrected_targets(
+@proposition(
+    "stevens2022code",
+    "gdp.py, second correction of the code",
+    refuted_by="A setting whose ε, all layers of a step sampled together, is larger.",
+)
+def corrected_code_targets(
     spent: Callable[[CorrectedClipping], float] = lambda code: code.least_epsilon,
 ) -> Outcome:
-    """Compare the ε that the authors' corrected code aims at with the least that it has."""
+    """The noise that the authors' code, corrected again, chooses gives the ε it aims at."""
     pairs = [(code.target_epsilon, spent(code)) for code in CORRECTED_CLIPPING]
     return Outcome(
         worst=max(has - target for target, has in pairs),
@@ -243,80 +277,4 @@ def corrected_targets(
     )
 
 
-_KEY = "stevens2022backpropagation"
-STATEMENTS = (
-    Statement(
-        name="zcdp-conversion",
-        paper=_KEY,
-        where="Proposition 1",
-        says="ρ-zCDP gives (ρ + 2 √(ρ log(1/δ)), δ)-differential privacy.",
-        refuted_by="A ρ-zCDP mechanism with a larger ε.",
-        check=conversion,
-    ),
-    Statement(
-        name="zcdp-gaussian",
-        paper=_KEY,
-        where="Proposition 2",
-        says="Noise of variance Δ²/(2ρ) on a sum of sensitivity Δ gives ρ-zCDP.",
-        refuted_by="An order α at which the divergence is above αρ.",
-        check=gaussian_mechanism,
-    ),
-    Statement(
-        name="zcdp-composition",
-        paper=_KEY,
-        where="Section 2",
-        says="k mechanisms of ρ-zCDP in sequence give kρ-zCDP.",
-        refuted_by="k mechanisms whose divergence is above that of kρ.",
-        check=composition,
-    ),
-    Statement(
-        name="parallel-composition",
-        paper=_KEY,
-        where="Section 2, adding or removing an example",
-        says=(
-            "Batches that share no example cost together what one does, if which batch an example "
-            "is in does not depend on the others."
-        ),
-        refuted_by="Data and a neighbour whose batches' sums differ by more.",
-        check=parallel,
-    ),
-    Statement(
-        name="parallel-composition-replacing",
-        ours=True,
-        paper=_KEY,
-        where="Section 2, replacing an example",
-        says="The same for neighbours in which one example is replaced.",
-        refuted_by="Data and a neighbour whose batches' sums differ by more.",
-        check=lambda: parallel(REPLACED, corrected=4.0),
-        instead="Four times that: the sum of a batch may change by 2 Δ.",
-    ),
-    Statement(
-        name="parallel-composition-cut",
-        ours=True,
-        paper=_KEY,
-        where="Section 2, batches cut from a list",
-        says="The same where batches are cut from a list and one example is removed.",
-        refuted_by="Data and a neighbour whose batches' sums differ by more.",
-        check=lambda: parallel(MOVED_UP, corrected=4 * (BATCHES - 1) + 1),
-        instead="4 (m - 1) + 1 times that for m batches: all examples that follow move up.",
-    ),
-    Statement(
-        name="privacy-of-the-run",
-        paper=_KEY,
-        where="Theorem 1",
-        says=(
-            "E epochs of disjoint batches with noise on L layers give E L ρ-zCDP, under adding or "
-            "removing, batches assigned."
-        ),
-        refuted_by="A run that costs more.",
-        check=whole_run,
-    ),
-    Statement(
-        name="corrected-code-targets",
-        paper="stevens2022code",
-        where="gdp.py, second correction of the code",
-        says="The noise that the authors' code, corrected again, chooses gives the ε it aims at.",
-        refuted_by="A setting whose ε, all layers of a step sampled together, is larger.",
-        check=corrected_targets,
-    ),
-)
+STATEMENTS = stated_in(globals())

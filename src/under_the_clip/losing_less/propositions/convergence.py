@@ -16,12 +16,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dpstudy.propositions.search import Found, in_double, search
-from dpstudy.propositions.statement import Outcome, Statement
+from dpstudy.propositions.proposition import Outcome, judge, proposition, stated_in
+from dpstudy.propositions.search import Found, in_double, normal, search
 
 if TYPE_CHECKING:
     from jaxtyping import Array, Float
 
+stated = partial(proposition, "shamsabadi2023losing")
 EXAMPLES, FEATURES, CLASSES = 6, 10, 3
 # Fewer features than examples: labels that a linear model cannot all fit.
 FEW_FEATURES = 3
@@ -92,22 +93,23 @@ def sse_against_its_rate(features: int, excess: bool) -> Found:
         excess: measure SSE from its minimum instead of from 0.
     """
     sides = partial(_stated_and_measured, excess=excess)
-
-    def draw(rng: np.random.Generator, n: int) -> np.ndarray:
-        return rng.normal(size=(n, EXAMPLES, features))
-
     # Where the labels cannot be fitted there is no need to climb.
     steps = 150 if features >= EXAMPLES else 0
-    return search(sides, draw, cases=256, climbers=8, steps=steps)
+    return search(sides, normal(EXAMPLES, features), cases=256, climbers=8, steps=steps)
 
 
-def sse_rate(features: int = FEATURES) -> Outcome:
-    """Search for data with more features than examples on which SSE falls too slowly."""
+_DESCENT = f"{{}}, each of {_SSE_STEPS} steps of gradient descent"
+
+
+@stated("Section 4.2", refuted_by="Data on which it falls more slowly.")
+def sse_exponential(features: int = FEATURES) -> Outcome:
+    """On a linear model with more features than examples, SSE falls exponentially to 0:
+    by a factor (1 - λmin/λmax)² a step.
+    """
     found = sse_against_its_rate(features, excess=False)
-    return Outcome(
-        worst=found.worst,
-        looked=f"{found.looked}, each of {_SSE_STEPS} steps of gradient descent",
-        tightness=found.ratio,
+    return judge(
+        found,
+        looked=_DESCENT,
         finding=(
             f"The stated rate comes to at most {found.ratio:.4f} of the rate measured over "
             f"{_SSE_STEPS} steps."
@@ -115,20 +117,25 @@ def sse_rate(features: int = FEATURES) -> Outcome:
     )
 
 
+@stated(
+    "Section 4.2, with fewer features than examples",
+    refuted_by="Data on which it does not.",
+    instead="It falls exponentially to its minimum.",
+    ours=True,
+)
 def sse_to_zero() -> Outcome:
-    """Search for data with fewer features than examples on which SSE does not fall to 0."""
+    """On any linear model SSE falls exponentially to 0."""
     found = sse_against_its_rate(FEW_FEATURES, excess=False)
     corrected = sse_against_its_rate(FEW_FEATURES, excess=True)
-    return Outcome(
-        worst=found.worst,
-        looked=f"{found.looked}, each of {_SSE_STEPS} steps of gradient descent",
-        tightness=found.ratio,
+    return judge(
+        found,
+        looked=_DESCENT,
+        corrected=corrected.worst,
         finding=(
             f"With {FEW_FEATURES} features for {EXAMPLES} examples the stated rate is up to "
             f"{found.ratio:.3g} times the measured one; for the distance from SSE's minimum "
             f"it comes to at most {corrected.ratio:.4f} of it."
         ),
-        corrected=corrected.worst,
     )
 
 
@@ -140,8 +147,9 @@ def cross_entropy_exponents() -> np.ndarray:
     return np.log(curves[:, _TO] / curves[:, _FROM]) / np.log(_TO / _FROM)
 
 
+@stated("Section 4.2", refuted_by="Data on which it falls like another power.")
 def cross_entropy_rate(exponent: float = -1.0) -> Outcome:
-    """Measure how far cross-entropy's exponent is from the stated one."""
+    """On separable data the cross-entropy of a linear model falls like 1/t."""
     measured = cross_entropy_exponents()
     return Outcome(
         worst=float(np.max(np.abs(measured - exponent))) - _MEASURED,
@@ -172,35 +180,4 @@ def curves(steps: int) -> dict[str, np.ndarray]:
     return in_double(all_three)(many, few)
 
 
-_KEY = "shamsabadi2023losing"
-STATEMENTS = (
-    Statement(
-        name="sse-exponential",
-        paper=_KEY,
-        where="Section 4.2",
-        says=(
-            "On a linear model with more features than examples, SSE falls exponentially to 0: "
-            "by a factor (1 - λmin/λmax)² a step."
-        ),
-        refuted_by="Data on which it falls more slowly.",
-        check=sse_rate,
-    ),
-    Statement(
-        name="sse-to-zero",
-        paper=_KEY,
-        where="Section 4.2, with fewer features than examples",
-        says="On any linear model SSE falls exponentially to 0.",
-        refuted_by="Data on which it does not.",
-        check=sse_to_zero,
-        instead="It falls exponentially to its minimum.",
-        ours=True,
-    ),
-    Statement(
-        name="cross-entropy-rate",
-        paper=_KEY,
-        where="Section 4.2",
-        says="On separable data the cross-entropy of a linear model falls like 1/t.",
-        refuted_by="Data on which it falls like another power.",
-        check=cross_entropy_rate,
-    ),
-)
+STATEMENTS = stated_in(globals())

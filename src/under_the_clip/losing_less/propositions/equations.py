@@ -1,25 +1,27 @@
-"""Losing less: its equations for gradients (3, 7, 11) and smoothness (Lemma 1)."""
+"""Losing less: its equations for gradients (3, 7, 11) and smoothness (Lemma 1, Eq. 12)."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cache
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dpstudy.propositions.search import Found, in_double, search
-from dpstudy.propositions.statement import Outcome, Statement
+from dpstudy.propositions.proposition import Outcome, judge, proposition, stated_in
+from dpstudy.propositions.search import Found, in_double, normal, search, uniform
 
 if TYPE_CHECKING:
     from jaxtyping import Array, Float
 
+    Path = Callable[[Array, Array, Array], Array]
+    """From w, w' and t to a point."""
+
+stated = partial(proposition, "shamsabadi2023losing")
 # Widths of the network under Eq. 3 and 11: input, hidden layer M - 1, classes.
 _WIDTHS = (3, 3, 3)
-# Two ways of computing one number in double precision differ by less, relative to it.
-_EQUAL = 1e-9
 
 
 def small_network(rng: np.random.Generator, n: int) -> Any:
@@ -49,67 +51,84 @@ def _residual(case: Any) -> Float[Array, "classes"]:
 
 
 def printed_backpropagation(case: Any) -> Array:
-    """Return Eq. 3 for layer M - 1 as printed: ((p - y) W)ᵀ a."""
+    """Return Eq. 3 for layer M - 1 as printed."""
     return jnp.outer(_residual(case) @ case["W"], case["a"])
 
 
 def corrected_backpropagation(case: Any) -> Array:
-    """Return Eq. 3 with the activation's derivative: (((p - y) W) ⊙ f'(h))ᵀ a."""
+    """Return Eq. 3 with the activation's derivative."""
     slope = 1 - jnp.tanh(case["V"] @ case["a"]) ** 2
     return jnp.outer((_residual(case) @ case["W"]) * slope, case["a"])
 
 
-def _equal(one: Callable[[Any], Array], other: Callable[[Any], Array], draw: Any) -> Found:
+@cache
+def _apart(one: Callable[[Any], Array], other: Callable[[Any], Array], draw: Any) -> Found:
+    """Search for the largest distance of two functions, relative to the second."""
+
     def sides(case: Any) -> tuple[Array, Array]:
         left, right = jnp.ravel(one(case)), jnp.ravel(other(case))
-        return jnp.linalg.norm(left - right), _EQUAL * jnp.linalg.norm(right)
+        return jnp.linalg.norm(left - right), jnp.linalg.norm(right)
 
     return search(sides, draw, climbers=1, steps=0)
 
 
-def backpropagation(printed: Callable[[Any], Array] = printed_backpropagation) -> Outcome:
-    """Compare Eq. 3 as printed, and with the missing factor, with differentiation."""
-    found = _equal(printed, true_gradient, small_network)
-    corrected = _equal(corrected_backpropagation, true_gradient, small_network)
+@stated(
+    "Eq. 3, layer M - 1, for the networks of Tables 1 and 2",
+    refuted_by="Such a network whose gradient, differentiated, is another.",
+    instead="(((p - y) W) ⊙ f'(h))ᵀ a; as printed where layer M - 1 is linear.",
+    misprint=True,
+)
+def backpropagation_equation(printed: Callable[[Any], Array] = printed_backpropagation) -> Outcome:
+    """With tanh in layer M - 1 its gradient is ((p - y) W)ᵀ a."""
+    found = _apart(printed, true_gradient, small_network)
+    corrected = _apart(corrected_backpropagation, true_gradient, small_network)
     return Outcome(
-        worst=found.ratio * _EQUAL - _EQUAL,
+        worst=found.ratio,
+        corrected=corrected.ratio,
         looked=found.looked,
         finding=(
-            f"The printed gradient is off by up to {found.ratio * _EQUAL:.2g} times the true one; "
-            f"with the factor f'(h) by {corrected.ratio * _EQUAL:.1e}."
+            f"The printed gradient is off by up to {found.ratio:.2g} times the true one; "
+            f"with the factor f'(h) by {corrected.ratio:.1e}."
         ),
-        corrected=corrected.ratio * _EQUAL - _EQUAL,
     )
 
 
+_RESIDUAL = normal(10, scale=3)
+
+
+def half_the_squares(residual: Float[Array, "classes"]) -> Array:
+    """Return Eq. 7's right side."""
+    return jnp.sum(residual**2) / 2
+
+
 def half_norm(residual: Float[Array, "classes"]) -> Array:
-    """Return Eq. 7's left side as printed: half the norm."""
+    """Return Eq. 7's left side as printed."""
     return jnp.linalg.norm(residual) / 2
 
 
 def half_squared_norm(residual: Float[Array, "classes"]) -> Array:
-    """Return Eq. 7's left side, squared: half the squared norm."""
+    """Return Eq. 7's left side, squared."""
     return jnp.linalg.norm(residual) ** 2 / 2
 
 
-def sum_of_squares(printed: Callable[[Array], Array] = half_norm) -> Outcome:
-    """Compare the two sides of Eq. 7."""
-
-    def right(residual: Array) -> Array:
-        return jnp.sum(residual**2) / 2
-
-    def draw(rng: np.random.Generator, n: int) -> np.ndarray:
-        return 3 * rng.normal(size=(n, 10))
-
-    found, corrected = _equal(printed, right, draw), _equal(half_squared_norm, right, draw)
+@stated(
+    "Eq. 7",
+    refuted_by="A vector for which it is not.",
+    instead="Half the squared norm is.",
+    misprint=True,
+)
+def sse_as_a_norm(printed: Callable[[Array], Array] = half_norm) -> Outcome:
+    """Half the norm of h - y is half the sum of its squares."""
+    found = _apart(printed, half_the_squares, _RESIDUAL)
+    corrected = _apart(half_squared_norm, half_the_squares, _RESIDUAL)
     return Outcome(
-        worst=found.ratio * _EQUAL - _EQUAL,
+        worst=found.ratio,
+        corrected=corrected.ratio,
         looked=found.looked,
         finding=(
-            f"The two sides differ by up to {found.ratio * _EQUAL:.2g} of the right one; with the "
-            f"norm squared by {corrected.ratio * _EQUAL:.1e}."
+            f"The two sides differ by up to {found.ratio:.2g} of the right one; with the "
+            f"norm squared by {corrected.ratio:.1e}."
         ),
-        corrected=corrected.ratio * _EQUAL - _EQUAL,
     )
 
 
@@ -140,20 +159,23 @@ def gradient_against(bound: Callable[[Any], Array]) -> Found:
     return search(sides, small_network, climbers=8, steps=200)
 
 
-def gradient_bound(printed: Callable[[Any], Array] = sum_of_norms) -> Outcome:
-    """Search for a counterexample to Eq. 11, as printed and with the product for the sum."""
+@stated(
+    "Eq. 11",
+    refuted_by="A network with a longer gradient.",
+    instead="|p - y| |W| |a|, for an activation with |f'| ≤ 1.",
+)
+def gradient_norm_sum(printed: Callable[[Any], Array] = sum_of_norms) -> Outcome:
+    """The gradient of layer M - 1 is no longer than |p - y| + |W| + |a|."""
     found, corrected = gradient_against(printed), gradient_against(product_of_norms)
     residual, weights, inputs = map(float, in_double(norms)(found.case))
-    return Outcome(
-        worst=found.worst,
-        looked=found.looked,
-        tightness=found.ratio,
+    return judge(
+        found,
+        corrected=corrected.worst,
         finding=(
             f"A gradient {found.ratio:.3g} times the printed bound: |p - y| = {residual:.3g}, "
             f"|W| = {weights:.3g}, |a| = {inputs:.3g}. The product is reached to "
             f"{corrected.ratio:.6f}."
         ),
-        corrected=corrected.worst,
     )
 
 
@@ -197,33 +219,47 @@ def on_a_set(project: Callable[[Array], Array] = into_set) -> Found:
         distance = jnp.linalg.norm(one - other)
         return jnp.linalg.norm(gradient(one) - gradient(other)), curvature * distance + 1e-12
 
-    def draw(rng: np.random.Generator, n: int) -> Any:
-        return {"from": rng.uniform(-1, 1, (n, 2)), "to": rng.uniform(-1, 1, (n, 2))}
-
     axis = np.linspace(-1, 1, 61)
     grid = np.stack(np.meshgrid(axis, axis), axis=-1).reshape(-1, 2)
     over_set = in_double(jax.vmap(lambda w: largest_curvature(gated, project(w))))(grid)
     curvature = float(over_set.max())
+    draw = {"from": uniform(-1, 1, 2), "to": uniform(-1, 1, 2)}
     return search(sides, draw, climbers=8, rate=0.02)
 
 
 # The small network of the lemma's line form: two inputs, two tanh units, two classes.
 _SHAPES = ((2, 3), (2, 3))
-SIZE = sum(rows * columns for rows, columns in _SHAPES)
-_CLASSES, _NODES = _SHAPES[1][0], 5
+_SIZE = sum(rows * columns for rows, columns in _SHAPES)
+_CLASSES = _SHAPES[1][0]
+_NETWORK = {
+    "w": normal(_SIZE),
+    "way": normal(_SIZE),
+    "examples": normal(4, 2),
+    "share": normal(scale=2),
+}
 
 
-def network_loss(w: Float[Array, "d"], examples: Float[Array, "n 2"], share: Array) -> Array:
-    """Return share x cross-entropy + (1 - share) x SSE (Eq. 10 without its penalty), averaged."""
+def _loss_and_way(case: Any) -> tuple[Callable[[Array], Array], Array]:
+    """Return a small network's loss by its weights, and a way from the case's weights.
+
+    The loss is share x cross-entropy + (1 - share) x SSE (Eq. 10 without its penalty), averaged.
+    """
+    examples, share = case["examples"], jax.nn.sigmoid(case["share"])
     rows, columns = _SHAPES[0]
-    hidden, out = w[: rows * columns].reshape(_SHAPES[0]), w[rows * columns :].reshape(_SHAPES[1])
 
-    def one(x: Array, y: Array) -> Array:
-        logits = out[:, :-1] @ jnp.tanh(hidden[:, :-1] @ x + hidden[:, -1]) + out[:, -1]
-        entropy = jax.nn.logsumexp(logits) - logits[y]
-        return share * entropy + (1 - share) * jnp.sum((logits - jnp.eye(_CLASSES)[y]) ** 2) / 2
+    def loss(w: Float[Array, "d"]) -> Array:
+        hidden = w[: rows * columns].reshape(_SHAPES[0])
+        out = w[rows * columns :].reshape(_SHAPES[1])
 
-    return jnp.mean(jax.vmap(one)(examples, jnp.arange(len(examples)) % _CLASSES))
+        def one(x: Array, y: Array) -> Array:
+            logits = out[:, :-1] @ jnp.tanh(hidden[:, :-1] @ x + hidden[:, -1]) + out[:, -1]
+            entropy = jax.nn.logsumexp(logits) - logits[y]
+            squares = jnp.sum((logits - jnp.eye(_CLASSES)[y]) ** 2)
+            return share * entropy + (1 - share) * squares / 2
+
+        return jnp.mean(jax.vmap(one)(examples, jnp.arange(len(examples)) % _CLASSES))
+
+    return loss, case["way"] / jnp.maximum(2 * jnp.linalg.norm(case["way"]), 1)
 
 
 @cache
@@ -234,87 +270,111 @@ def on_a_line() -> Found:
     rule. The change of the gradient is the rule's average of Hessians times the way, up to the
     rule's error, so the largest of the nodes bounds it.
     """
-    nodes, _ = np.polynomial.legendre.leggauss(_NODES)
+    nodes, _ = np.polynomial.legendre.leggauss(5)
 
     def sides(case: Any) -> tuple[Array, Array]:
-        def loss(w: Array) -> Array:
-            return network_loss(w, case["examples"], jax.nn.sigmoid(case["share"]))
-
-        way = case["way"] / jnp.maximum(2 * jnp.linalg.norm(case["way"]), 1)
+        loss, way = _loss_and_way(case)
         along = (jnp.asarray(nodes)[:, None] + 1) / 2 * way + case["w"]
         curvature = jnp.max(jax.vmap(lambda w: largest_curvature(loss, w))(along))
         gradient = jax.grad(loss)
         change = gradient(case["w"] + way) - gradient(case["w"])
         return jnp.linalg.norm(change), curvature * jnp.linalg.norm(way)
 
-    def draw(rng: np.random.Generator, n: int) -> Any:
-        return {
-            "w": rng.normal(size=(n, SIZE)),
-            "way": rng.normal(size=(n, SIZE)),
-            "examples": rng.normal(size=(n, 4, 2)),
-            "share": 2 * rng.normal(size=n),
-        }
-
-    return search(sides, draw, cases=64, climbers=3, steps=60)
+    return search(sides, _NETWORK, cases=64, climbers=3, steps=60)
 
 
-def smoothness() -> Outcome:
-    """Search for counterexamples to Lemma 1: on a simply connected set, and on a line."""
-    found, line = on_a_set(), on_a_line()
-    return Outcome(
-        worst=found.worst,
-        looked=f"On a set: {found.looked}; on a line: {line.looked}",
-        tightness=found.ratio,
+@stated(
+    "Lemma 1",
+    refuted_by="A loss, such a set, and two points between which the gradient changes more.",
+    instead="The same in a convex set, or with σ_max along the line from w to w'.",
+)
+def smoothness(project: Callable[[Array], Array] = into_set) -> Outcome:
+    """If the Hessian's singular values are at most σ_max in a simply connected set, the
+    gradient changes by at most σ_max |w - w'| between its points.
+    """
+    found, line = on_a_set(project), on_a_line()
+    return judge(
+        found,
+        looked=f"On a set: {{}}; on a line: {line.looked}",
+        corrected=line.worst,
         finding=(
             f"In a simply connected set with a gap of {2 * GAP:g}, the gradient changes by "
             f"{found.ratio:.3g} times the bound. With σ_max taken along the line, which the proof "
             f"uses, a network's gradient comes to {line.ratio:.4f} of it."
         ),
-        corrected=line.worst,
     )
 
 
-_KEY = "shamsabadi2023losing"
-STATEMENTS = (
-    Statement(
-        name="backpropagation-equation",
-        misprint=True,
-        paper=_KEY,
-        where="Eq. 3, layer M - 1, for the networks of Tables 1 and 2",
-        says="With tanh in layer M - 1 its gradient is ((p - y) W)ᵀ a.",
-        refuted_by="Such a network whose gradient, differentiated, is another.",
-        check=backpropagation,
-        instead="(((p - y) W) ⊙ f'(h))ᵀ a; as printed where layer M - 1 is linear.",
+# --- Eq. 12: over which points the Hessian is integrated --------------------------------------
+
+_NODES = 16
+# The rule's error, relative to the change of the gradient.
+_INTEGRATED = 1e-6
+_TINY = 1e-12
+
+
+def printed_path(w: Float[Array, "d"], other: Float[Array, "d"], t: Array) -> Array:
+    """Return the point as printed, which starts at w and leads away from w'."""
+    return w + t * (w - other)
+
+
+def segment(w: Float[Array, "d"], other: Float[Array, "d"], t: Array) -> Array:
+    """Return the point on the segment between the two, from w' on."""
+    return other + t * (w - other)
+
+
+@cache
+def furthest_apart(path: Path) -> Found:
+    """Search a small network's weights for the largest error of the integral, over the change."""
+    nodes, weights = np.polynomial.legendre.leggauss(_NODES)
+
+    def sides(case: Any) -> tuple[Array, Array]:
+        loss, way = _loss_and_way(case)
+        other, w = case["w"], case["w"] + way
+        gradient = jax.grad(loss)
+
+        def curved(t: Array) -> Array:
+            return jax.jvp(gradient, (path(w, other, t),), (w - other,))[1]
+
+        integral = jnp.asarray(weights / 2) @ jax.vmap(curved)(jnp.asarray((nodes + 1) / 2))
+        change = gradient(w) - gradient(other)
+        return jnp.linalg.norm(integral - change), jnp.linalg.norm(change) + _TINY
+
+    return search(sides, _NETWORK, steps=0)
+
+
+def cube(path: Path) -> float:
+    """Return the integral for L(w) = w³ from w' = 0 to w = 1, whose gradient changes by 3."""
+    nodes, weights = np.polynomial.legendre.leggauss(_NODES)
+    return float(weights / 2 @ (6 * np.array([path(1.0, 0.0, t) for t in (nodes + 1) / 2])))
+
+
+@stated(
+    "Eq. 12, proof of Lemma 1",
+    refuted_by="A loss and two points between which it changes by something else.",
+    instead=(
+        "The Hessian at w' + t (w - w'): the line between the two, which the text after the "
+        "equation names, so that the proof stands where that line is in the set."
     ),
-    Statement(
-        name="sse-as-a-norm",
-        misprint=True,
-        paper=_KEY,
-        where="Eq. 7",
-        says="Half the norm of h - y is half the sum of its squares.",
-        refuted_by="A vector for which it is not.",
-        check=sum_of_squares,
-        instead="Half the squared norm is.",
-    ),
-    Statement(
-        name="gradient-norm-sum",
-        paper=_KEY,
-        where="Eq. 11",
-        says="The gradient of layer M - 1 is no longer than |p - y| + |W| + |a|.",
-        refuted_by="A network with a longer gradient.",
-        check=gradient_bound,
-        instead="|p - y| |W| |a|, for an activation with |f'| ≤ 1.",
-    ),
-    Statement(
-        name="smoothness",
-        paper=_KEY,
-        where="Lemma 1",
-        says=(
-            "If the Hessian's singular values are at most σ_max in a simply connected set, the "
-            "gradient changes by at most σ_max |w - w'| between its points."
-        ),
-        refuted_by="A loss, such a set, and two points between which the gradient changes more.",
-        check=smoothness,
-        instead="The same in a convex set, or with σ_max along the line from w to w'.",
-    ),
+    misprint=True,
 )
+def change_of_gradient_integral(path: Path = printed_path) -> Outcome:
+    """The gradient changes from w' to w by the integral over t from 0 to 1 of the Hessian
+    at w + t (w - w'), times w - w'.
+    """
+    found, mended = furthest_apart(path), furthest_apart(segment)
+    change, printed = cube(segment), cube(path)
+    return Outcome(
+        worst=max(found.ratio, abs(printed / change - 1)),
+        corrected=mended.ratio,
+        looked=f"a network: {found.looked}; and a cube",
+        finding=(
+            f"For L(w) = w³, from w' = 0 to w = 1, the gradient changes by {change:g} and Eq. 12 "
+            f"gives {printed:g}. Of a network it is off by up to {found.ratio:.2g} times the "
+            f"change; with the points of the segment by {mended.ratio:.0e}."
+        ),
+        tolerance=_INTEGRATED,
+    )
+
+
+STATEMENTS = stated_in(globals())

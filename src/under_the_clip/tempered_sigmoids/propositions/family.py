@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import cache
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
 import jax
@@ -10,12 +10,13 @@ import jax.numpy as jnp
 import numpy as np
 
 from dpstudy.parts.networks.activation import Tempered
-from dpstudy.propositions.search import Found, search
-from dpstudy.propositions.statement import Outcome, Statement
+from dpstudy.propositions.proposition import Outcome, proposition, stated_in
+from dpstudy.propositions.search import Found, normal, search
 
 if TYPE_CHECKING:
     from jaxtyping import Array
 
+stated = partial(proposition, "papernot2021tempered")
 # Two ways of computing one function in double precision differ by less.
 _EQUAL = 1e-12
 # A member counts as relu where it is nowhere further from it than this share of the interval.
@@ -26,22 +27,23 @@ _GRID = 401
 _STRAIGHT_LINE, _NEARER = 0.25, 0.01
 
 
-def family_at(point: tuple[float, float, float] = (2.0, 2.0, 1.0)) -> Outcome:
-    """Compare the family's member (s, T, o), printed and as computed here, with tanh (Eq. 3)."""
+@stated("Eq. 3", refuted_by="A number at which the two differ.")
+def tanh_is_tempered(point: tuple[float, float, float] = (2.0, 2.0, 1.0)) -> Outcome:
+    """φ with s = 2, T = 2, o = 1 is tanh, exactly.
+
+    As printed, and as computed here.
+    """
     scale, inverse_temperature, offset = point
 
     def sides(x: Array) -> tuple[Array, Array]:
         printed = scale / (1 + jnp.exp(-inverse_temperature * x)) - offset
         ours = Tempered(*point)(x)
         apart = jnp.maximum(jnp.abs(printed - jnp.tanh(x)), jnp.abs(ours - jnp.tanh(x)))
-        return apart, jnp.asarray(_EQUAL)
+        return apart, jnp.ones(())
 
-    found = search(sides, lambda rng, n: rng.normal(scale=4, size=n), steps=100)
-    return Outcome(
-        worst=found.worst,
-        looked=found.looked,
-        finding=f"The largest distance to tanh is {found.ratio * _EQUAL:.1e}.",
-    )
+    found = search(sides, normal(scale=4), steps=100)
+    said = f"The largest distance to tanh is {found.ratio:.1e}."
+    return Outcome(found.ratio, found.looked, said, tolerance=_EQUAL)
 
 
 @cache
@@ -62,16 +64,18 @@ def smaller_scale(*, offset_too: bool) -> Found:
         # Compared on the scale of the member: its activations lie between -o and s - o.
         return (jnp.abs(after) - jnp.abs(before)) / jnp.maximum(scale, offset), jnp.ones(())
 
-    def draw(rng: np.random.Generator, n: int) -> Any:
-        names = ("log_scale", "log_temperature", "log_offset", "share", "x")
-        return {name: rng.normal(size=n) for name in names}
-
-    return search(sides, draw, climbers=8)
+    names = ("log_scale", "log_temperature", "log_offset", "share", "x")
+    return search(sides, dict.fromkeys(names, normal()), climbers=8)
 
 
-def scale_and_magnitude() -> Outcome:
-    """Search for an activation whose magnitude grows as s falls (text after Eq. 3)."""
-    alone, together = smaller_scale(offset_too=False), smaller_scale(offset_too=True)
+@stated(
+    "text after Eq. 3",
+    refuted_by="s, T, o and an input whose activation grows as s falls.",
+    instead="If o shrinks in proportion to s, the activation does.",
+)
+def scale_and_magnitude(*, offset_too: bool = False) -> Outcome:
+    """A smaller s makes an activation smaller in magnitude."""
+    alone, together = smaller_scale(offset_too=offset_too), smaller_scale(offset_too=True)
     # tanh, its scale halved.
     before, after = (float(Tempered(s, 2.0, 1.0)(jnp.zeros(()))) for s in (2.0, 1.0))
     return Outcome(
@@ -117,11 +121,13 @@ def nearest_to_relu(low: float, *, shifted: bool) -> Found:
     return search(sides, draw, climbers=8)
 
 
-def as_relu(*, shifted: bool = True, low: float = 0.0) -> Outcome:
-    """Search for members that approximate relu on inputs that may occur (Introduction).
+@stated("Introduction", refuted_by="No member to be found that comes as near.")
+def relu_approximated(*, shifted: bool = True, low: float = 0.0) -> Outcome:
+    """In a limit the family has an approximation of relu on inputs that occur: as near as
+    one likes on [0, a], and on [-a, a], with a bias, nearer than any straight line.
 
-    Two are asked for: on [-1, 1] one that is nearer than any straight line, and on [low, 1] one
-    that is nowhere further away than a thousandth.
+    Two members are looked for: on [-1, 1] one that is nearer than any straight line, and on
+    [low, 1] one that is nowhere further away than a thousandth.
 
     Around 0 none is as near as that: φ(x) + φ(-x) is the same for all x, and relu(x) + relu(-x) is
     |x|. So the errors at 0, 1 and -1 cannot all be below a quarter, whatever the limit. A straight
@@ -148,34 +154,4 @@ def as_relu(*, shifted: bool = True, low: float = 0.0) -> Outcome:
     )
 
 
-_KEY = "papernot2021tempered"
-STATEMENTS = (
-    Statement(
-        name="tanh-is-tempered",
-        paper=_KEY,
-        where="Eq. 3",
-        says="φ with s = 2, T = 2, o = 1 is tanh, exactly.",
-        refuted_by="A number at which the two differ.",
-        check=family_at,
-    ),
-    Statement(
-        name="scale-and-magnitude",
-        paper=_KEY,
-        where="text after Eq. 3",
-        says="A smaller s makes an activation smaller in magnitude.",
-        refuted_by="s, T, o and an input whose activation grows as s falls.",
-        instead="If o shrinks in proportion to s, the activation does.",
-        check=scale_and_magnitude,
-    ),
-    Statement(
-        name="relu-approximated",
-        paper=_KEY,
-        where="Introduction",
-        says=(
-            "In a limit the family has an approximation of relu on inputs that occur: as near as "
-            "one likes on [0, a], and on [-a, a], with a bias, nearer than any straight line."
-        ),
-        refuted_by="No member to be found that comes as near.",
-        check=as_relu,
-    ),
-)
+STATEMENTS = stated_in(globals())

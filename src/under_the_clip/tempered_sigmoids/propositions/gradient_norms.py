@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from functools import cache
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
+from dpstudy.propositions.proposition import Outcome, judge, proposition, stated_in
 from dpstudy.propositions.search import Found, search
-from dpstudy.propositions.statement import Outcome, Statement
 
 if TYPE_CHECKING:
     from jaxtyping import Array, Float
 
+stated = partial(proposition, "papernot2021tempered")
 # Eq. 5 is searched at these numbers of classes; all data sets of the four papers have ten.
 CLASSES = (2, 10)
 STUDIED_CLASSES = 10
@@ -44,9 +45,15 @@ def _unit_gradient(case: Any) -> tuple[Array, Array]:
     return jnp.linalg.norm(gradient) / unit, jnp.ones(())
 
 
-def _draw(rng: np.random.Generator, temperatures: np.ndarray, classes: int | None) -> Any:
-    rows, n = () if classes is None else (classes,), len(temperatures)
-    return temperatures, rng.normal(size=(n, _FEATURES)), rng.normal(size=(n, *rows, _FEATURES))
+def _draw(classes: int | None, temperatures: np.ndarray | None = None) -> Any:
+    """Return the draw of T, one of those given if any are, z and theta; None: the binary loss."""
+    rows = () if classes is None else (classes,)
+
+    def draw(rng: np.random.Generator, n: int) -> Any:
+        drawn = 3 * rng.normal(size=n) if temperatures is None else np.resize(temperatures, n)
+        return drawn, rng.normal(size=(n, _FEATURES)), rng.normal(size=(n, *rows, _FEATURES))
+
+    return draw
 
 
 @cache
@@ -55,11 +62,7 @@ def steepest(classes: int | None) -> Found:
 
     Every case carries its own T, drawn over both signs and climbed with the rest.
     """
-
-    def draw(rng: np.random.Generator, n: int) -> Any:
-        return _draw(rng, 3 * rng.normal(size=n), classes)
-
-    return search(_unit_gradient, draw, climbers=8)
+    return search(_unit_gradient, _draw(classes), climbers=8)
 
 
 def steepest_by_temperature(classes: int | None, temperatures: np.ndarray) -> np.ndarray:
@@ -69,24 +72,38 @@ def steepest_by_temperature(classes: int | None, temperatures: np.ndarray) -> np
         return _unit_gradient((jax.lax.stop_gradient(case[0]), *case[1:]))
 
     climbers = 4 * len(temperatures)
-    found = search(
-        sides,
-        lambda rng, n: _draw(rng, np.resize(temperatures, n), classes),
-        cases=climbers,
-        climbers=climbers,
-    )
+    found = search(sides, _draw(classes, temperatures), cases=climbers, climbers=climbers)
     climbed = found.climbed[0]
     largest = [found.ratios[climbed == temperature].max() for temperature in temperatures]
     return np.abs(temperatures) * np.array(largest)
 
 
-def binary_gradient(bound: float = 1.0) -> Outcome:
-    """Search for a gradient of the logistic loss longer than `bound` times |T| |z| (Eq. 4)."""
+@stated("text before Eq. 4", refuted_by="T, z, θ at which the two differ.")
+def loss_of_a_member(offset: float = 0.0) -> Outcome:
+    """The tempered logistic loss is ln(1/φ), where φ has s = 1 and, which the paper leaves
+    open, o = 0.
+    """
+
+    def sides(case: Any) -> tuple[Array, Array]:
+        temperature, z, theta = case
+        loss = binary_loss(theta, z, temperature)
+        # As printed: the one used for training loses the digits of an output next to -o.
+        member = 1 / (1 + jnp.exp(-temperature * (z @ theta))) - offset
+        return jnp.abs(-jnp.log(member) - loss), jnp.maximum(loss, 1.0)
+
+    # Not climbed, which leads to where 1/φ overflows.
+    found = search(sides, _draw(None), cases=4096, steps=0)
+    said = f"The largest distance found is {found.ratio:.1e} of the larger of 1 and the loss."
+    return Outcome(found.ratio, found.looked, said, tolerance=_EQUAL)
+
+
+@stated("Eq. 4", refuted_by="T, z, θ with a longer gradient.")
+def gradient_norm_binary(bound: float = 1.0) -> Outcome:
+    """The tempered logistic loss has a gradient no longer than |T| |z|."""
     found = steepest(None)
-    return Outcome(
-        worst=found.ratio - bound,
-        looked=found.looked,
-        tightness=found.ratio / bound,
+    return judge(
+        found,
+        bound=bound,
         finding=(
             f"The longest gradient found is {found.ratio:.6f} |T| |z|, where the example is "
             "grossly misclassified."
@@ -104,39 +121,18 @@ def steepest_class() -> Found:
         longest = jnp.max(jnp.linalg.norm(gradient, axis=1))
         return longest / (jnp.abs(temperature) * jnp.linalg.norm(z)), jnp.ones(())
 
-    def draw(rng: np.random.Generator, n: int) -> Any:
-        return _draw(rng, 3 * rng.normal(size=n), STUDIED_CLASSES)
-
-    return search(sides, draw, climbers=8)
+    return search(sides, _draw(STUDIED_CLASSES), climbers=8)
 
 
-def class_gradient(bound: float = 1.0) -> Outcome:
-    """Search for one class's part of the softmax gradient longer than `bound` times |T| |z|."""
+@stated("Eq. 5 and the text around it", refuted_by="k, T, z, θ and a class with a longer one.")
+def gradient_norm_class(bound: float = 1.0) -> Outcome:
+    """The weights of any class get a gradient no longer than |T| |z|."""
     found = steepest_class()
-    return Outcome(
-        worst=found.ratio - bound,
-        looked=f"{found.looked}, for {STUDIED_CLASSES} classes",
-        tightness=found.ratio / bound,
+    return judge(
+        found,
+        bound=bound,
+        looked=f"{{}}, for {STUDIED_CLASSES} classes",
         finding=f"The longest found is {found.ratio:.6f} |T| |z|.",
-    )
-
-
-def multiclass_gradient(bound: Callable[[int], float] = math.sqrt) -> Outcome:
-    """Search for a gradient of the softmax loss longer than `bound(k)` |T| |z| (Eq. 5).
-
-    Tightness is that at ten classes.
-    """
-    found = {k: steepest(k) for k in CLASSES}
-    counts = " and ".join(map(str, CLASSES))
-    longest = ", ".join(f"{found[k].ratio:.6f} for {k}" for k in CLASSES)
-    return Outcome(
-        worst=max(found[k].ratio - bound(k) for k in CLASSES),
-        looked=f"{found[STUDIED_CLASSES].looked}, each for {counts} classes",
-        tightness=found[STUDIED_CLASSES].ratio / bound(STUDIED_CLASSES),
-        finding=(
-            f"The longest gradients found, in units of |T| |z|, are {longest} classes; the bound "
-            f"there is {', '.join(f'{bound(k):.4g}' for k in CLASSES)}."
-        ),
     )
 
 
@@ -150,15 +146,16 @@ def gradient_over_part(part: Callable[[Array], Array], classes: int) -> Found:
         of_classes = jnp.linalg.norm(gradient, axis=1)
         return jnp.linalg.norm(gradient), math.sqrt(len(theta)) * part(of_classes)
 
-    def draw(rng: np.random.Generator, n: int) -> Any:
-        return _draw(rng, 3 * rng.normal(size=n), classes)
-
     # Not climbed over the shortest: as probabilities go to 0, the ratio grows until it overflows.
-    return search(sides, draw, climbers=8, steps=0 if part is jnp.min else 300)
+    return search(sides, _draw(classes), climbers=8, steps=0 if part is jnp.min else 300)
 
 
-def gradient_by_one_class(part: Callable[[Array], Array] = jnp.max) -> Outcome:
-    """Search for a gradient longer than √k times its part for one class (text after Eq. 5).
+@stated(
+    "text after Eq. 5, which does not say of which class",
+    refuted_by="k, T, z, θ with a longer gradient.",
+)
+def gradient_norm_longest_class(part: Callable[[Array], Array] = jnp.max) -> Outcome:
+    """The whole gradient is no longer than √k times its part for one class, the longest.
 
     Tightness is that at ten classes.
 
@@ -181,89 +178,35 @@ def gradient_by_one_class(part: Callable[[Array], Array] = jnp.max) -> Outcome:
     )
 
 
-def log_of_a_member(offset: float = 0.0) -> Outcome:
-    """Compare the tempered logistic loss with ln(1/φ), φ having s = 1 and an offset."""
+@stated("Eq. 5", refuted_by="k, T, z, θ with a longer gradient.")
+def gradient_norm_multiclass(bound: Callable[[int], float] = math.sqrt) -> Outcome:
+    """The tempered softmax loss of k classes has a gradient no longer than √k |T| |z|.
 
-    def sides(case: Any) -> tuple[Array, Array]:
-        temperature, z, theta = case
-        loss = binary_loss(theta, z, temperature)
-        # As printed: the one used for training loses the digits of an output next to -o.
-        member = 1 / (1 + jnp.exp(-temperature * (z @ theta))) - offset
-        return jnp.abs(-jnp.log(member) - loss), _EQUAL * jnp.maximum(loss, 1.0)
-
-    def draw(rng: np.random.Generator, n: int) -> Any:
-        return _draw(rng, 3 * rng.normal(size=n), None)
-
-    # Not climbed, which leads to where 1/φ overflows.
-    found = search(sides, draw, cases=4096, steps=0)
+    Tightness is that at ten classes.
+    """
+    found = {k: steepest(k) for k in CLASSES}
+    counts = " and ".join(map(str, CLASSES))
+    longest = ", ".join(f"{found[k].ratio:.6f} for {k}" for k in CLASSES)
     return Outcome(
-        worst=found.worst,
-        looked=found.looked,
+        worst=max(found[k].ratio - bound(k) for k in CLASSES),
+        looked=f"{found[STUDIED_CLASSES].looked}, each for {counts} classes",
+        tightness=found[STUDIED_CLASSES].ratio / bound(STUDIED_CLASSES),
         finding=(
-            f"The largest distance found is {found.ratio * _EQUAL:.1e} of the larger of 1 and the "
-            "loss."
+            f"The longest gradients found, in units of |T| |z|, are {longest} classes; the bound "
+            f"there is {', '.join(f'{bound(k):.4g}' for k in CLASSES)}."
         ),
     )
 
 
-def root_two(classes: int) -> float:
-    """Return what holds for any number of classes: |p - y| < √2, p and y being distributions."""
-    del classes
-    return math.sqrt(2)
+@stated("Eq. 5, sharpened here", refuted_by="k, T, z, θ with a longer gradient.", ours=True)
+def gradient_norm_multiclass_sharp(
+    bound: Callable[[int], float] = lambda k: math.sqrt(2),
+) -> Outcome:
+    """Whatever the number of classes, that gradient is no longer than √2 |T| |z|.
+
+    For |p - y| < √2, p and y being distributions.
+    """
+    return gradient_norm_multiclass.check(bound)
 
 
-_KEY = "papernot2021tempered"
-STATEMENTS = (
-    Statement(
-        name="loss-of-a-member",
-        paper=_KEY,
-        where="text before Eq. 4",
-        says=(
-            "The tempered logistic loss is ln(1/φ), where φ has s = 1 and, which the paper leaves "
-            "open, o = 0."
-        ),
-        refuted_by="T, z, θ at which the two differ.",
-        check=log_of_a_member,
-    ),
-    Statement(
-        name="gradient-norm-binary",
-        paper=_KEY,
-        where="Eq. 4",
-        says="The tempered logistic loss has a gradient no longer than |T| |z|.",
-        refuted_by="T, z, θ with a longer gradient.",
-        check=binary_gradient,
-    ),
-    Statement(
-        name="gradient-norm-class",
-        paper=_KEY,
-        where="Eq. 5 and the text around it",
-        says="The weights of any class get a gradient no longer than |T| |z|.",
-        refuted_by="k, T, z, θ and a class with a longer one.",
-        check=class_gradient,
-    ),
-    Statement(
-        name="gradient-norm-longest-class",
-        paper=_KEY,
-        where="text after Eq. 5, which does not say of which class",
-        says="The whole gradient is no longer than √k times its part for one class, the longest.",
-        refuted_by="k, T, z, θ with a longer gradient.",
-        check=gradient_by_one_class,
-    ),
-    Statement(
-        name="gradient-norm-multiclass",
-        paper=_KEY,
-        where="Eq. 5",
-        says="The tempered softmax loss of k classes has a gradient no longer than √k |T| |z|.",
-        refuted_by="k, T, z, θ with a longer gradient.",
-        check=multiclass_gradient,
-    ),
-    Statement(
-        name="gradient-norm-multiclass-sharp",
-        ours=True,
-        paper=_KEY,
-        where="Eq. 5, sharpened here",
-        says="Whatever the number of classes, that gradient is no longer than √2 |T| |z|.",
-        refuted_by="k, T, z, θ with a longer gradient.",
-        check=lambda: multiclass_gradient(root_two),
-    ),
-)
+STATEMENTS = stated_in(globals())

@@ -9,17 +9,19 @@ results, δ grows with it.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy import optimize
 
 from dpstudy.privacy.conversions import gdp_delta
-from dpstudy.propositions.statement import Outcome, Statement
+from dpstudy.propositions.proposition import Outcome, proposition, stated_in
 
 if TYPE_CHECKING:
     from jaxtyping import Float
 
+stated = partial(proposition, "papernot2021tempered")
 _CHAINS, _OUTPUTS = 4_000, 6
 _MOST_RECORDS = 8
 # A chain whose steps change nothing has no loss to compare.
@@ -28,13 +30,48 @@ _NOTHING = 1e-9
 _EPSILON, _DELTA = 3.0, 1e-5
 
 
+@stated("text after Eq. 1", refuted_by="A mechanism whose loss over k records is larger.")
+def group_privacy_pure(factor: float = 1.0) -> Outcome:
+    """What is ε-private for one record is kε-private for whoever has k of them.
+
+    Args:
+        factor: the statement is that the loss is at most so many times kε.
+    """
+    rng = np.random.default_rng(0)
+    worst, tightness = -np.inf, 0.0
+    for records in range(2, _MOST_RECORDS + 1):
+        start = np.log(rng.dirichlet(np.full(_OUTPUTS, 0.3), _CHAINS) + 1e-12)
+        tilt = rng.uniform(-1, 1, (_CHAINS, records, _OUTPUTS))
+        # Half of the chains go on as they began: so a loss adds up.
+        tilt[::2] = np.sign(tilt[::2, :1])
+        tilt *= rng.uniform(0.05, 3, (_CHAINS, 1, 1))
+        logs = np.concatenate([start[:, None], start[:, None] + np.cumsum(tilt, axis=1)], axis=1)
+        logs -= np.logaddexp.reduce(logs, axis=-1, keepdims=True)
+        epsilon = np.abs(np.diff(logs, axis=1)).max(axis=(1, 2))
+        loss = np.abs(logs[:, -1] - logs[:, 0]).max(axis=1)
+        worst = max(worst, float((loss - factor * records * epsilon).max()))
+        reached = loss / np.maximum(factor * records * epsilon, _NOTHING)
+        tightness = max(tightness, float(reached.max()))
+    return Outcome(
+        worst=worst,
+        tightness=tightness,
+        looked=f"{(_MOST_RECORDS - 1) * _CHAINS:,} chains of 2 to {_MOST_RECORDS} random steps",
+        finding=f"The loss comes to {tightness:.3f} of k times that of the worst step.",
+    )
+
+
 def geometric(epsilon: Float[np.ndarray, "..."], records: Any) -> Float[np.ndarray, "..."]:
     """Return 1 + e^ε + ... + e^((k - 1) ε): by what δ grows for k records."""
     return np.expm1(records * epsilon) / np.expm1(epsilon)
 
 
-def approximate(growth: Callable[[Any, Any], Any] = lambda epsilon, records: 1) -> Outcome:
-    """Compare δ at kε with that for one record, of Gaussian mechanisms, over a grid.
+@stated(
+    "text after Eq. 1, read for its results, which have δ > 0",
+    refuted_by="A Gaussian mechanism with a larger δ at kε.",
+    instead="It is (kε, δ (e^(kε) - 1) / (e^ε - 1))-private.",
+)
+def group_privacy(growth: Callable[[Any, Any], Any] = lambda epsilon, records: 1) -> Outcome:
+    """What is (ε, δ)-private for one record is (kε, δ)-private for k of them.
 
     Args:
         growth: by what δ is said to grow, by epsilon and k.
@@ -69,52 +106,4 @@ def approximate(growth: Callable[[Any, Any], Any] = lambda epsilon, records: 1) 
     )
 
 
-def pure(factor: float = 1.0) -> Outcome:
-    """Compare the privacy loss over k steps with k times that of the worst step, at random.
-
-    Args:
-        factor: the statement is that the loss is at most so many times kε.
-    """
-    rng = np.random.default_rng(0)
-    worst, tightness = -np.inf, 0.0
-    for records in range(2, _MOST_RECORDS + 1):
-        start = np.log(rng.dirichlet(np.full(_OUTPUTS, 0.3), _CHAINS) + 1e-12)
-        tilt = rng.uniform(-1, 1, (_CHAINS, records, _OUTPUTS))
-        # Half of the chains go on as they began: so a loss adds up.
-        tilt[::2] = np.sign(tilt[::2, :1])
-        tilt *= rng.uniform(0.05, 3, (_CHAINS, 1, 1))
-        logs = np.concatenate([start[:, None], start[:, None] + np.cumsum(tilt, axis=1)], axis=1)
-        logs -= np.logaddexp.reduce(logs, axis=-1, keepdims=True)
-        epsilon = np.abs(np.diff(logs, axis=1)).max(axis=(1, 2))
-        loss = np.abs(logs[:, -1] - logs[:, 0]).max(axis=1)
-        worst = max(worst, float((loss - factor * records * epsilon).max()))
-        reached = loss / np.maximum(factor * records * epsilon, _NOTHING)
-        tightness = max(tightness, float(reached.max()))
-    return Outcome(
-        worst=worst,
-        tightness=tightness,
-        looked=f"{(_MOST_RECORDS - 1) * _CHAINS:,} chains of 2 to {_MOST_RECORDS} random steps",
-        finding=f"The loss comes to {tightness:.3f} of k times that of the worst step.",
-    )
-
-
-_KEY, _WHERE = "papernot2021tempered", "text after Eq. 1"
-STATEMENTS = (
-    Statement(
-        name="group-privacy-pure",
-        paper=_KEY,
-        where=_WHERE,
-        says="What is ε-private for one record is kε-private for whoever has k of them.",
-        refuted_by="A mechanism whose loss over k records is larger.",
-        check=pure,
-    ),
-    Statement(
-        name="group-privacy",
-        paper=_KEY,
-        where=f"{_WHERE}, read for its results, which have δ > 0",
-        says="What is (ε, δ)-private for one record is (kε, δ)-private for k of them.",
-        refuted_by="A Gaussian mechanism with a larger δ at kε.",
-        instead="It is (kε, δ (e^(kε) - 1) / (e^ε - 1))-private.",
-        check=approximate,
-    ),
-)
+STATEMENTS = stated_in(globals())

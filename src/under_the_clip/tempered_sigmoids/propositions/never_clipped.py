@@ -7,6 +7,7 @@ of its weights is ever clipped. Of relu's activations no C can say as much.
 
 from __future__ import annotations
 
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
 import jax
@@ -14,8 +15,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from dpstudy.parts.networks.activation import Tempered
-from dpstudy.propositions.search import Found, search
-from dpstudy.propositions.statement import Outcome, Statement
+from dpstudy.propositions.proposition import Outcome, judge, proposition, stated_in
+from dpstudy.propositions.search import Found, normal, search
 from under_the_clip.tempered_sigmoids.propositions.gradient_norms import binary_loss
 
 if TYPE_CHECKING:
@@ -23,72 +24,14 @@ if TYPE_CHECKING:
 
     from jaxtyping import Array
 
+stated = partial(proposition, "papernot2021tempered")
 _UNITS = 4
 # Beyond that the gradients of a point and of the same with a larger T agree to all digits.
 _MOST_MARGIN = 10.0
 _TINY, _ROUNDED = 1e-300, 1e-12
-
-
-def _member(case: Any) -> tuple[Callable[[Array], Array], Array]:
-    """Return a case's activation and its b, the largest size of its values."""
-    scale, offset = jnp.exp(case["log_scale"]), case["offset"]
-    member = Tempered(scale, jnp.exp(case["log_temperature"]), offset)
-    return member, jnp.maximum(jnp.abs(offset), jnp.abs(scale - offset))
-
-
-def _draw_network(rng: np.random.Generator, n: int) -> Any:
-    names = ("log_scale", "log_temperature", "offset", "temperature")
-    vectors = ("x", "theta")
-    return {name: rng.normal(size=n) for name in names} | {
-        name: 2 * rng.normal(size=(n, _UNITS)) for name in vectors
-    }
-
-
-def longest_of_bounded(activation: Callable[[Array], Array] | None = None) -> Found:
-    """Search for the longest gradient of the weights after the activations, over |T| b √d.
-
-    Args:
-        activation: in place of the member of the family that each case has; b stays the member's.
-    """
-
-    def sides(case: Any) -> tuple[Array, Array]:
-        member, size = _member(case)
-        z, temperature = (activation or member)(case["x"]), case["temperature"]
-        gradient = jax.grad(binary_loss)(case["theta"], z, temperature)
-        return jnp.linalg.norm(gradient), jnp.abs(temperature) * size * np.sqrt(_UNITS) + _TINY
-
-    return search(sides, _draw_network, climbers=8, rate=0.1)
-
-
-def longest_below() -> Found:
-    """Search for the longest gradient by the activations' own inputs, over the same bound."""
-
-    def sides(case: Any) -> tuple[Array, Array]:
-        member, size = _member(case)
-
-        def loss(x: Array) -> Array:
-            return binary_loss(case["theta"], member(x), case["temperature"])
-
-        bound = jnp.abs(case["temperature"]) * size * np.sqrt(_UNITS) + _TINY
-        return jnp.linalg.norm(jax.grad(loss)(case["x"])), bound
-
-    return search(sides, _draw_network, steps=0)
-
-
-def no_clipping(share: float = 1.0, activation: Callable[[Array], Array] | None = None) -> Outcome:
-    """Search for a gradient that a C of `share` |T| b √d clips (arXiv v1)."""
-    found, below = longest_of_bounded(activation), longest_below()
-    return Outcome(
-        worst=found.ratio - share,
-        tightness=found.ratio / share,
-        looked=f"{found.looked}, {_UNITS} activations",
-        finding=(
-            f"The longest gradient found is {found.ratio:.6f} |T| b √d, so that a C of |T| b √d "
-            "clips none. Read of all layers it fails, as the one below has gradients that grow "
-            f"with the weights above (by its inputs {below.ratio:.3g} |T| b √d was found); and the "
-            "noise, which grows with C, stays."
-        ),
-    )
+_NETWORK = dict.fromkeys(("log_scale", "log_temperature", "offset", "temperature"), normal())
+_NETWORK |= dict.fromkeys(("x", "theta"), normal(_UNITS, scale=2))
+_POINT = dict.fromkeys(("margin", "log_growth", "log_temperature"), normal()) | {"z": normal(3)}
 
 
 def _margin_and_growth(case: Any) -> tuple[Array, Array]:
@@ -108,11 +51,7 @@ def _relative_growth(case: Any, sign: float) -> Array:
     return norms[1] / (growth * norms[0])
 
 
-def _draw_point(rng: np.random.Generator, n: int) -> Any:
-    names = ("margin", "log_growth", "log_temperature")
-    return {name: rng.normal(size=n) for name in names} | {"z": rng.normal(size=(n, 3))}
-
-
+@cache
 def furthest_from_linear(sign: float = -1.0) -> Found:
     """Search for the largest |growth of the norm / growth of T - 1|, over exp(-m)."""
 
@@ -120,11 +59,16 @@ def furthest_from_linear(sign: float = -1.0) -> Found:
         margin, _ = _margin_and_growth(case)
         return jnp.abs(_relative_growth(case, sign) - 1), jnp.exp(-margin) + _ROUNDED
 
-    return search(sides, _draw_point, climbers=8)
+    return search(sides, _POINT, climbers=8)
 
 
-def grows_linearly(share: float = 1.0, sign: float = -1.0) -> Outcome:
-    """Search for a misclassified point whose gradient does not grow as T does (text after Eq. 4).
+@stated(
+    "text after Eq. 4",
+    refuted_by="T, a larger T, z and θ with a growth that is further from linear.",
+)
+def linear_in_temperature(share: float = 1.0, sign: float = -1.0) -> Outcome:
+    """For a grossly misclassified point the gradient grows with T as if T scaled z: up to
+    exp(-m) of it where -T y ⟨z, θ⟩ is m.
 
     Args:
         share: of exp(-m), by which growth may differ from linear.
@@ -132,10 +76,9 @@ def grows_linearly(share: float = 1.0, sign: float = -1.0) -> Outcome:
     """
     found, rightly = furthest_from_linear(sign), furthest_from_linear(1.0)
     margin = _MOST_MARGIN / (1 + np.exp(-rightly.case["margin"]))
-    return Outcome(
-        worst=found.ratio - share,
-        tightness=found.ratio / share,
-        looked=found.looked,
+    return judge(
+        found,
+        bound=share,
         finding=(
             f"Where -T y ⟨z, θ⟩ is m, growth is off by at most {found.ratio:.4f} exp(-m) of linear."
             " Of points classified rightly it is not linear: there it was off by up to "
@@ -144,28 +87,68 @@ def grows_linearly(share: float = 1.0, sign: float = -1.0) -> Outcome:
     )
 
 
-_KEY = "papernot2021tempered"
-STATEMENTS = (
-    Statement(
-        name="linear-in-temperature",
-        paper=_KEY,
-        where="text after Eq. 4",
-        says=(
-            "For a grossly misclassified point the gradient grows with T as if T scaled z: up to "
-            "exp(-m) of it where -T y ⟨z, θ⟩ is m."
-        ),
-        refuted_by="T, a larger T, z and θ with a growth that is further from linear.",
-        check=grows_linearly,
-    ),
-    Statement(
-        name="never-clipped",
-        paper=_KEY,
-        where="Introduction of arXiv v1, read for the layer that its analysis is about",
-        says=(
-            "Bounded activations eliminate clipping: of the logistic loss on d activations of size "
-            "at most b, no gradient exceeds a C of |T| b √d."
-        ),
-        refuted_by="A member of the family, T, inputs and weights with a longer gradient.",
-        check=no_clipping,
-    ),
+def _member(case: Any) -> tuple[Callable[[Array], Array], Array]:
+    """Return a case's activation and its b, the largest size of its values."""
+    scale, offset = jnp.exp(case["log_scale"]), case["offset"]
+    member = Tempered(scale, jnp.exp(case["log_temperature"]), offset)
+    return member, jnp.maximum(jnp.abs(offset), jnp.abs(scale - offset))
+
+
+@cache
+def longest_of_bounded(activation: Callable[[Array], Array] | None = None) -> Found:
+    """Search for the longest gradient of the weights after the activations, over |T| b √d.
+
+    Args:
+        activation: in place of the member of the family that each case has; b stays the member's.
+    """
+
+    def sides(case: Any) -> tuple[Array, Array]:
+        member, size = _member(case)
+        z, temperature = (activation or member)(case["x"]), case["temperature"]
+        gradient = jax.grad(binary_loss)(case["theta"], z, temperature)
+        return jnp.linalg.norm(gradient), jnp.abs(temperature) * size * np.sqrt(_UNITS) + _TINY
+
+    return search(sides, _NETWORK, climbers=8, rate=0.1)
+
+
+@cache
+def longest_below() -> Found:
+    """Search for the longest gradient by the activations' own inputs, over the same bound."""
+
+    def sides(case: Any) -> tuple[Array, Array]:
+        member, size = _member(case)
+
+        def loss(x: Array) -> Array:
+            return binary_loss(case["theta"], member(x), case["temperature"])
+
+        bound = jnp.abs(case["temperature"]) * size * np.sqrt(_UNITS) + _TINY
+        return jnp.linalg.norm(jax.grad(loss)(case["x"])), bound
+
+    return search(sides, _NETWORK, steps=0)
+
+
+@stated(
+    "Introduction of arXiv v1, read for the layer that its analysis is about",
+    refuted_by="A member of the family, T, inputs and weights with a longer gradient.",
 )
+def never_clipped(
+    share: float = 1.0, activation: Callable[[Array], Array] | None = None
+) -> Outcome:
+    """Bounded activations eliminate clipping: of the logistic loss on d activations of size
+    at most b, no gradient exceeds a C of |T| b √d.
+    """
+    found, below = longest_of_bounded(activation), longest_below()
+    return judge(
+        found,
+        bound=share,
+        looked=f"{{}}, {_UNITS} activations",
+        finding=(
+            f"The longest gradient found is {found.ratio:.6f} |T| b √d, so that a C of |T| b √d "
+            "clips none. Read of all layers it fails, as the one below has gradients that grow "
+            f"with the weights above (by its inputs {below.ratio:.3g} |T| b √d was found); and the "
+            "noise, which grows with C, stays."
+        ),
+    )
+
+
+STATEMENTS = stated_in(globals())

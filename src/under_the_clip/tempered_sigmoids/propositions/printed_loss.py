@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
+from dpstudy.propositions.proposition import Outcome, proposition, stated_in
 from dpstudy.propositions.search import Found, search
-from dpstudy.propositions.statement import Outcome, Statement
 from under_the_clip.tempered_sigmoids.propositions.gradient_norms import multiclass_loss
 
 if TYPE_CHECKING:
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     Loss = Callable[[Array, Array, Array], Array]
     """From theta, z and T to a loss, class 0 being right."""
 
+stated = partial(proposition, "papernot2021tempered")
 _CLASSES, _FEATURES = 3, 3
 _TINY = 1e-300
 
@@ -33,6 +35,7 @@ def _draw(rng: np.random.Generator, n: int) -> Any:
     return theta, rng.normal(size=(n, _FEATURES)), 3 * rng.normal(size=n)
 
 
+@cache
 def furthest_below_zero(loss: Loss) -> Found:
     """Search for the most negative loss."""
 
@@ -42,6 +45,7 @@ def furthest_below_zero(loss: Loss) -> Found:
     return search(sides, _draw, climbers=4)
 
 
+@cache
 def wrong_way(loss: Loss) -> Found:
     """Search for a step of descent that makes the right class less likely.
 
@@ -55,8 +59,16 @@ def wrong_way(loss: Loss) -> Found:
     return search(sides, _draw, steps=0)
 
 
-def is_a_loss(loss: Loss = printed_loss) -> Outcome:
-    """Search for a negative loss, and for a step of descent away from the right class."""
+@stated(
+    "text before Eq. 5, as printed",
+    refuted_by="T, z, θ where it is negative, or where descent leads away from the class.",
+    instead="Minus that logarithm is, and minus Eq. 5 its gradient.",
+    misprint=True,
+)
+def multiclass_loss_sign(loss: Loss = printed_loss) -> Outcome:
+    """ln of the right class' tempered softmax is a loss: at least 0, and descent on it
+    makes that class likelier.
+    """
     below, away = furthest_below_zero(loss), wrong_way(loss)
     mended = furthest_below_zero(multiclass_loss), wrong_way(multiclass_loss)
     return Outcome(
@@ -72,18 +84,4 @@ def is_a_loss(loss: Loss = printed_loss) -> Outcome:
     )
 
 
-STATEMENTS = (
-    Statement(
-        name="multiclass-loss-sign",
-        misprint=True,
-        paper="papernot2021tempered",
-        where="text before Eq. 5, as printed",
-        says=(
-            "ln of the right class' tempered softmax is a loss: at least 0, and descent on it "
-            "makes that class likelier."
-        ),
-        refuted_by="T, z, θ where it is negative, or where descent leads away from the class.",
-        instead="Minus that logarithm is, and minus Eq. 5 its gradient.",
-        check=is_a_loss,
-    ),
-)
+STATEMENTS = stated_in(globals())

@@ -6,26 +6,29 @@ are compared on the same data, the same Θ and at the same clipping norm C.
 
 from __future__ import annotations
 
-from functools import cache
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dpstudy.propositions.search import Found, in_double, search
-from dpstudy.propositions.statement import Outcome, Statement
+from dpstudy.propositions.proposition import Outcome, proposition, stated_in
+from dpstudy.propositions.search import Found, in_double, normal, search
 from under_the_clip.tempered_sigmoids.propositions.clipping_bias import (
+    ON_A_SEGMENT,
     SHARP,
     Problem,
     Segment,
     data_and_segment,
-    draw_on_a_segment,
     segment_bias,
 )
 
 if TYPE_CHECKING:
     from jaxtyping import Array, Float
+
+
+stated = partial(proposition, "papernot2021tempered")
 
 
 class Comparison(NamedTuple):
@@ -63,10 +66,7 @@ def falling(*, unclipped: bool = False) -> Found:
         both = comparison(case, unclipped=unclipped)
         return both.bias(both.lower) - both.bias(both.higher), both.most(both.higher)
 
-    def draw(rng: np.random.Generator, n: int) -> Any:
-        return draw_on_a_segment(rng, n) | {"log_step": rng.normal(size=n)}
-
-    return search(sides, draw, climbers=8)
+    return search(sides, ON_A_SEGMENT | {"log_step": normal()}, climbers=8)
 
 
 @cache
@@ -103,9 +103,14 @@ def compared() -> dict[str, float]:
     }
 
 
-def falls_with_temperature() -> Outcome:
-    """Search for a bias that is larger at a lower T (text after Theorem 1)."""
-    found, mended = falling(), falling(unclipped=True)
+@stated(
+    "text after Theorem 1",
+    refuted_by="Data, Θ, C and two T, the lower of which has the larger bias.",
+    instead="The bound falls with T, and the bias does where the lower T is at most C.",
+)
+def bias_falls_with_temperature(*, unclipped: bool = False) -> Outcome:
+    """A lower T makes the bias of clipped gradient descent smaller, for any C."""
+    found, mended = falling(unclipped=unclipped), falling(unclipped=True)
     return Outcome(
         worst=found.ratio,
         corrected=mended.ratio,
@@ -117,14 +122,4 @@ def falls_with_temperature() -> Outcome:
     )
 
 
-STATEMENTS = (
-    Statement(
-        name="bias-falls-with-temperature",
-        paper="papernot2021tempered",
-        where="text after Theorem 1",
-        says="A lower T makes the bias of clipped gradient descent smaller, for any C.",
-        refuted_by="Data, Θ, C and two T, the lower of which has the larger bias.",
-        instead="The bound falls with T, and the bias does where the lower T is at most C.",
-        check=falls_with_temperature,
-    ),
-)
+STATEMENTS = stated_in(globals())

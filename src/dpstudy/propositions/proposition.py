@@ -1,0 +1,193 @@
+"""What a proposition is here: something that can fail, the rule by which it is judged, its record.
+
+A proposition is written as its check: a function of its name, whose docstring it is.
+"""
+
+from __future__ import annotations
+
+import inspect
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, get_args
+
+from tqdm import tqdm
+
+from dpstudy.lab import records
+
+if TYPE_CHECKING:
+    from dpstudy.propositions.search import Found
+
+Verdict = Literal["holds", "holds, loose", "misprint", "corrected", "refuted"]
+VERDICTS: tuple[str, ...] = get_args(Verdict)
+
+# The kind of record that outcomes are stored as.
+KIND = "theorems"
+# A bound is loose where no search brings the two sides' ratio to this.
+LOOSE_BELOW = 0.95
+# How far rounding in double precision may carry one side past the other, relative to it.
+ROUNDING = 1e-9
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What looking for a counterexample came to.
+
+    Attributes:
+        worst: the largest violation found, in the proposition's own terms: how far its left side
+            exceeds its right side. Where it says that something exists: how far the best witness
+            falls short of counting as one.
+        looked: how hard was looked, in words.
+        finding: one sentence with the numbers found.
+        tightness: the largest ratio of the two sides found; None where it makes no sense.
+        corrected: the largest violation found of the corrected form, where one is given.
+        tolerance: the violation that rounding, or a stated error of measurement, accounts for.
+    """
+
+    worst: float
+    looked: str
+    finding: str
+    tightness: float | None = None
+    corrected: float | None = None
+    tolerance: float = ROUNDING
+
+    @property
+    def verdict(self) -> Verdict:
+        """The one rule for all propositions.
+
+        Without a violation one holds, and is loose if its sides' ratio stayed below `LOOSE_BELOW`.
+        With one it is refuted, or corrected if a corrected form is given in which the same search
+        finds none.
+
+        >>> Outcome(0.2, "100 cases", "The left side is up to 1.2.").verdict
+        'refuted'
+        >>> Outcome(-0.1, "100 cases", "The left side is up to 0.9.", tightness=0.9).verdict
+        'holds, loose'
+        """
+        if not self.worst <= self.tolerance:
+            mended = self.corrected is not None and self.corrected <= self.tolerance
+            return "corrected" if mended else "refuted"
+        loose = self.tightness is not None and self.tightness < LOOSE_BELOW
+        return "holds, loose" if loose else "holds"
+
+
+def judge(
+    *searches: Found,
+    finding: str,
+    bound: float | None = None,
+    looked: str = "{}",
+    corrected: float | None = None,
+    tolerance: float = ROUNDING,
+) -> Outcome:
+    """Return the outcome of searches for a left side above the right one.
+
+    Args:
+        searches: each for the same, in another space.
+        finding: one sentence with the numbers found.
+        bound: what the ratio of the sides is held to; without one, their difference is judged.
+        looked: how hard was looked, where the search's own words go in for "{}".
+        corrected: the largest violation found of the corrected form, where one is given.
+        tolerance: as that of `Outcome`.
+    """
+    ratio = max(found.ratio for found in searches)
+    return Outcome(
+        worst=max(found.worst for found in searches) if bound is None else ratio - bound,
+        looked=looked.format(searches[0].looked),
+        finding=finding,
+        tightness=ratio / (1.0 if bound is None else bound),
+        corrected=corrected,
+        tolerance=tolerance,
+    )
+
+
+@dataclass(frozen=True)
+class Proposition:
+    """One proposition of a paper, and the search that could refute it.
+
+    Attributes:
+        name: lower-case words joined by hyphens.
+        paper: a key of book/references.bib.
+        where: its place in that paper.
+        says: the proposition in our words.
+        refuted_by: what would refute it.
+        check: looks for that; without arguments always the same search, with the same result, and
+            with some that of a variant, which the proposition does not make.
+        instead: what holds where the proposition does not, if the check looks into that as well.
+        ours: whether no paper makes it: sharpened or extended here, or about what it leaves out.
+        misprint: whether it is a slip of the pen, which the paper itself does not build on.
+    """
+
+    name: str
+    paper: str
+    where: str
+    says: str
+    refuted_by: str
+    check: Callable[..., Outcome]
+    instead: str | None = None
+    ours: bool = False
+    misprint: bool = False
+
+    def verdict(self, outcome: Outcome) -> Verdict:
+        """Return what the outcome of its check makes of it."""
+        slip = self.misprint and outcome.verdict == "corrected"
+        return "misprint" if slip else outcome.verdict
+
+
+def proposition(
+    paper: str, where: str, *, refuted_by: str, **more: Any
+) -> Callable[[Callable[..., Outcome]], Proposition]:
+    """Make a proposition of its check, named as that and saying what its docstring begins with.
+
+    Args:
+        paper: a key of book/references.bib.
+        where: its place in that paper.
+        refuted_by: what would refute it.
+        **more: `instead`, `ours`, `misprint`; see `Proposition`.
+    """
+
+    def of(check: Callable[..., Outcome]) -> Proposition:
+        name = check.__name__.replace("_", "-")
+        says = " ".join(inspect.getdoc(check).split("\n\n")[0].split())
+        return Proposition(name, paper, where, says, refuted_by, check, **more)
+
+    return of
+
+
+def stated_in(module: Mapping[str, Any]) -> tuple[Proposition, ...]:
+    """Return the propositions among a module's `globals()`, in their order there."""
+    return tuple(one for one in module.values() if isinstance(one, Proposition))
+
+
+def run(propositions: Iterable[Proposition]) -> Iterator[tuple[Proposition, Outcome, float]]:
+    """Check one proposition after the other, with a bar; yield its outcome and its seconds."""
+    with tqdm(list(propositions), unit="statement", dynamic_ncols=True) as bar:
+        for one in bar:
+            bar.set_description(one.name)
+            started = time.monotonic()
+            outcome = one.check()
+            yield one, outcome, time.monotonic() - started
+
+
+def content(one: Proposition, outcome: Outcome) -> dict[str, Any]:
+    """Return an outcome as plain values, by name."""
+    return {
+        "statement": one.name,
+        "verdict": one.verdict(outcome),
+        "worst": float(outcome.worst),
+        "tightness": None if outcome.tightness is None else float(outcome.tightness),
+        "looked": outcome.looked,
+        "finding": outcome.finding,
+    }
+
+
+def keep(one: Proposition, outcome: Outcome, seconds: float) -> Path:
+    """Store an outcome with its provenance, in place of an earlier one; return the file.
+
+    Raises:
+        StoreError: the write failed, or a value is not a finite number.
+    """
+    provenance = records.provenance(seconds, "scipy", "dp-accounting")
+    path = records.folder(KIND) / f"{one.name}.json"
+    records.write(path, KIND, content(one, outcome) | {"provenance": provenance})
+    return path

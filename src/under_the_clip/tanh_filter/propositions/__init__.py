@@ -1,1 +1,0 @@
-"""The propositions of the tanh filter."""
