@@ -190,7 +190,7 @@ _TRAINING = (
     ),
 )
 
-CLAIMS = _TRAINING + propositions(
+_PROPOSITIONS = propositions(
     CHAPTER.statements(),
     headlines=(
         "layer-sensitivity",
