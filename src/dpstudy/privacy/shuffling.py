@@ -35,7 +35,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -70,23 +70,22 @@ _ROUNDING = 1e-10
 
 # The probabilities of what is looked at: with the example, and with it blanked.
 Pair = tuple["Float[np.ndarray, ' cells']", "Float[np.ndarray, ' cells']"]
+# From the batches, the share of epochs that the example takes part in, and the noise.
+Look = Callable[[int, float, float], Pair]
 
 
 def least_epsilon_curve(
-    *,
-    examples: int,
-    batch: int,
-    noise_multiplier: float,
-    epochs: Sequence[int],
-    delta: float,
+    *, examples: int, batch: int, noise_multiplier: float, epochs: Sequence[int], delta: float
 ) -> tuple[float, ...]:
     """Return a lower bound on epsilon after each of several numbers of shuffled epochs.
 
     No guarantee for all gradients that clipping permits, and for data sets of which one has an
-    example blanked, has a smaller one.
+    example blanked, has a smaller one. An epoch deals as many full batches as there are; examples
+    left over are not looked at.
 
-    An epoch deals as many full batches as there are. What the examples left over do, or the smaller
-    batch that they make, is not looked at.
+    >>> least_epsilon_curve(examples=6, batch=7, noise_multiplier=1.0, epochs=[1], delta=1e-5)
+    Traceback (most recent call last):
+    dpstudy.errors.UserError: batch must be at most the 6 examples, got 7
 
     Args:
         examples: in the data set.
@@ -106,12 +105,11 @@ def least_epsilon_curve(
     counts = tuple(accounting.whole("epochs", count) for count in epochs)
     wanted = min(delta + _ROUNDING, 1.0)
     looks = [largest_batch] + [summed_ratios] * (noise_multiplier >= _LEAST_SUMMED)
-    curves = [
-        accounting.composed_along(
-            one_epoch(look, batches, participation, noise_multiplier).self_compose, counts, wanted
-        )
-        for look in looks
-    ]
+
+    def composed(look: Look, count: int) -> pld.PrivacyLossDistribution:
+        return one_epoch(look, batches, participation, noise_multiplier).self_compose(count)
+
+    curves = [accounting.composed_along(partial(composed, look), counts, wanted) for look in looks]
     found = list(zip(counts, map(max, zip(*curves, strict=True)), strict=True))
     # With next to no noise a quotient of nearly nothing overflows now and then: what fewer epochs
     # give away stands in, since more give away no less.
@@ -123,10 +121,7 @@ def least_epsilon_curve(
 
 @lru_cache(maxsize=16)
 def one_epoch(
-    look: Callable[[int, float, float], Pair],
-    batches: int,
-    participation: float,
-    noise_multiplier: float,
+    look: Look, batches: int, participation: float, noise_multiplier: float
 ) -> pld.PrivacyLossDistribution:
     """Return the privacy loss of what is looked at of one epoch, rounded down."""
     with_example, blanked = look(batches, participation, noise_multiplier)

@@ -18,9 +18,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dpstudy.parts.mechanism import Microbatch
 from dpstudy.parts.run import Run
 from dpstudy.privacy import auditing
+from dpstudy.privacy.worst_example import CLASSES, bounded_sum
 from under_the_clip.audits.white_box import Audited
 
 if TYPE_CHECKING:
@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from jaxtyping import Array, Float
 
     from dpstudy.parts.data.images import Dataset
-
-CLASSES = 10
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,6 +88,4 @@ def _trained(run: Run, data: Dataset, weights: nnx.State | None) -> nnx.State:
 @jax.jit
 def _loss(run: Run, params: nnx.State, image: Array, label: Array) -> Float[Array, ""]:
     """Return an example's loss as training has it: with the mechanism's clips of its inputs."""
-    losses = run.losses(jnp.float32(1))
-    alone = Microbatch(run.network.graph(), losses, params, image[None], label[None])
-    return run.mechanism.sum(alone, jnp.ones(1))[1].loss
+    return bounded_sum(run, params, image[None], label[None])[1].loss
