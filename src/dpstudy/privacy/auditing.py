@@ -5,8 +5,8 @@ often than that refute the epsilon, at 95 % confidence; the bound is the largest
 bounds are computed from the same scores:
 
 - "clopper-pearson": true and false positives over many trials, with exact binomial intervals
-  (Jagielski et al. 2020; Nasr et al. 2021). It assumes independent trials and nothing else. So many
-  trials can show no more than about the logarithm of their number: see `most_shown`.
+  (Jagielski et al. 2020; Nasr et al. 2021). It assumes independent trials and nothing else, and
+  shows no more than about the logarithm of their number: see `most_shown`.
 - "gaussian": the same intervals, and the epsilon at delta of the Gaussian trade-off curve that they
   leave (Nasr et al. 2023). Tight, and a bound for mechanisms with such a curve: exactly for
   unsampled Gaussians, nearly for many sampled ones.
@@ -47,6 +47,10 @@ _PART = 2
 @dataclass(frozen=True)
 class Trials:
     """Canaries put in or left out by a fair coin, and how likely each looks to be in.
+
+    >>> two_runs = Trials(np.ones((2, 100), bool), scores=np.zeros((6, 2, 100)), strength=1.0)
+    >>> [of.shape for of in two_runs.flat]  # with six attacks
+    [(200,), (6, 200)]
 
     Attributes:
         inside: whether it was in, by run and canary.
@@ -156,6 +160,10 @@ def bounds(trials: Trials, delta: float) -> dict[str, tuple[float, Guesses]]:
 
     The bounds from one run are from the first. Each has the confidence for itself; the largest of
     several would have less.
+
+    >>> bounds(Trials(np.ones((1, 3), bool), scores=np.zeros((1, 3)), strength=1.0), delta=1e-5)
+    Traceback (most recent call last):
+    dpstudy.errors.UserError: 3 canaries are too few: none in or none out in a half
 
     Raises:
         UserError: too few canaries to have some in and out in either half.

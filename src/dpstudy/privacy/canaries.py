@@ -167,6 +167,12 @@ def trials(run: Run, example: Example, *, runs: int, canaries: int, seed: int = 
     other examples' sum is known, and canaries that are out add nothing. Within a run no canary's
     score depends on another's presence, and their noises are independent.
 
+    >>> from dpstudy.parts.mechanism import NoPrivacy
+    >>> from dpstudy.parts.run import Run
+    >>> trials(Run(mechanism=NoPrivacy()), example=None, runs=10, canaries=4_000)
+    Traceback (most recent call last):
+    dpstudy.errors.UserError: a run without noise has no epsilon to audit
+
     Args:
         run: its mechanism, sampling, epochs, network and dataset are what is simulated.
         example: the first canary, and the weights.

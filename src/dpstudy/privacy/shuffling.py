@@ -1,34 +1,30 @@
 """What shuffled batches cost at least.
 
-An epoch of shuffled training deals the examples into batches by a permutation, and releases each
-batch's clipped sum with Gaussian noise. The formula for Poisson sampling does not speak of that.
-Here is what such an epoch gives away for one choice of gradients that clipping permits (Chua et al.
-2024, "How private are DP-SGD implementations?"): all examples have a gradient of norm C in one
-direction, but for the one in question, which has it in the other. In units of C, and counted from
-minus the batch size, every batch sums to 0 but for the one with that example: it sums to 2, or to 1
-if the example is blanked. Over T batches, with noise sigma,
+An epoch deals the examples into batches by a permutation, and releases each batch's clipped sum
+with Gaussian noise. Here is what that gives away for one choice of gradients that clipping permits
+(Chua et al. 2024, "How private are DP-SGD implementations?"): all examples have a gradient of norm
+C in one direction, but for the one in question, which has it in the other. In units of C, and
+counted from minus the batch size, every batch sums to 0 but for the one with that example: it sums
+to 2, or to 1 if the example is blanked. Over T batches, with noise sigma,
 
     with the example:    P = mean over t of N(2 e_t, sigma^2 I),
     with it blanked:     Q = mean over t of N(1 e_t, sigma^2 I).
 
 Where examples are left over, both are mixed with N(0, sigma^2 I) in the same proportion.
 
-From any function of what is released one learns no more than from all of it. Two are looked at, and
-the better bound returned:
+From a function of what is released one learns no more than from all of it. The better bound of two:
 
 - the largest of the batches, as Chua et al. do, which is all there is to see with little noise;
 - the sum over batches of p(y_t) - q(y_t), where p and q are the likelihood ratios of N(2, sigma^2)
   and N(1, sigma^2) to N(0, sigma^2). It is positive exactly where P is likelier than Q. Its terms
   are independent, and rounded to a grid, so its distribution is a product of Fourier transforms.
 
-Epochs are shuffled independently of each other, and compose as privacy loss distributions, rounded
-down.
+Epochs are shuffled independently, and compose as privacy loss distributions, rounded down.
 
 So where every noisy sum is seen, as all accounting here assumes, no accountant that knows of
 clipping, noise and shuffling alone can certify a smaller epsilon. That a given network's gradients
-come near this case is not said. The neighbour has an example blanked, as in `run_epsilon.py`. The
-formula for Poisson sampling covers that neighbour too: a sampled batch does not tell a blank
-example from none.
+come near this case is not said. The neighbour has an example blanked, as in `run_epsilon.py`; the
+formula for Poisson sampling covers it too: a sampled batch does not tell a blank example from none.
 """
 
 from __future__ import annotations
