@@ -9,6 +9,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from dpstudy.lab.wording import epsilon, rounded_down
@@ -22,6 +23,8 @@ from dpstudy.privacy.worst_example import Example
 if TYPE_CHECKING:
     from flax import nnx
     from jaxtyping import Bool, Float
+
+    from dpstudy.parts.data.images import Dataset
 
 # Starts and steps of a search for the canary.
 SEARCH = {"starts": 20, "steps": 300}
@@ -263,13 +266,26 @@ def searched_after_training(run: Run) -> Example:
     return worst_example.search(run, trained_weights(run), weights=False, **SEARCH).example
 
 
-def trained_weights(run: Run) -> nnx.State:
-    """Return the weights that training ends with."""
+def trained_weights(
+    run: Run, data: Dataset | None = None, weights: nnx.State | None = None
+) -> nnx.State:
+    """Return the weights that training ends with.
+
+    Args:
+        run: alone, since one after the other share a program, on a CPU faster than side by side.
+        data: by default the run's.
+        weights: to start from, by default the run's.
+    """
     from dpstudy.training import loop  # only here: what reads trains nothing
 
-    epochs = loop.train([run], run.dataset.load(), run.network.examples_at_once())
-    *_, (_, states) = epochs
-    return loop.item(0, states.params)
+    data = run.dataset.load() if data is None else data
+    start = loop.start(run)
+    if weights is not None:
+        start = start._replace(params=jax.tree.map(jnp.copy, weights))
+    epochs = loop.train([run], data, run.network.examples_at_once(), loop.stack([start]))
+    for _, states in epochs:
+        params = states.params
+    return loop.item(0, params)
 
 
 def _one_for_all_noise(run: Run) -> Run:
