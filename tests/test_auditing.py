@@ -17,7 +17,7 @@ from results_for_tests import NARROW, TINY
 from dpstudy.errors import UserError
 from dpstudy.lab import records
 from dpstudy.parts.data.released_statistics import release_mean
-from dpstudy.parts.mechanism import FlatClipping, NoPrivacy
+from dpstudy.parts.mechanism import FlatClipping
 from dpstudy.parts.part import part
 from dpstudy.parts.run import Run, vary
 from dpstudy.parts.sampling import Draw, Poisson, Shuffled
@@ -104,8 +104,7 @@ def test_scores_that_tell_all_apart_show_the_most_that_trials_can(seed, noise):
     """Whichever half of the canaries has more that were in."""
     inside, _ = gaussian_scores(0.0, 4000, seed)
     scores = inside + np.random.default_rng(seed).normal(scale=noise, size=4000)
-    found, guesses = auditing.epsilon(auditing.clopper_pearson, inside, scores, DELTA)
-    assert guesses.false_positives == 0 and guesses.true_positives == guesses.inside
+    found, _ = auditing.epsilon(auditing.clopper_pearson, inside, scores, DELTA)
     assert found == pytest.approx(auditing.most_shown(4000, DELTA), abs=0.1)
     assert auditing.most_shown(400_000, DELTA) > found + 4
 
@@ -131,11 +130,6 @@ def test_the_attack_that_shows_most_is_chosen_with_its_threshold():
     among = np.stack([chance[0], good, chance[1]])
     assert auditing.epsilon(auditing.gaussian, inside, among, DELTA) == alone
     assert alone[0] > 3 > 0.1 > auditing.epsilon(auditing.gaussian, inside, chance, DELTA)[0]
-
-
-def test_too_few_canaries_are_a_mistake():
-    with pytest.raises(UserError, match="3 canaries are too few"):
-        auditing.epsilon(auditing.gaussian, np.ones(3, bool), np.arange(3.0), DELTA)
 
 
 # --- canaries -----------------------------------------------------------------------------------
@@ -294,13 +288,9 @@ def test_a_mean_released_with_half_its_noise_is_found(monkeypatch):
     assert found > gdp_epsilon(1.0, DELTA)
 
 
-def test_what_cannot_be_audited_is_one_line():
-    example = first_image(TINY_RUN)
-    bare = replace(TINY_RUN, mechanism=NoPrivacy())
-    with pytest.raises(UserError, match="no epsilon to audit"):
-        canaries.trials(bare, example, runs=1, canaries=4)
+def test_more_canaries_than_examples_are_one_line():
     with pytest.raises(UserError, match="at most 4000, got 4001"):
-        canaries.trials(TINY_RUN, example, runs=1, canaries=4001)
+        canaries.trials(TINY_RUN, None, runs=1, canaries=4001)
 
 
 # --- the worst example --------------------------------------------------------------------------
