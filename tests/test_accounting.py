@@ -27,7 +27,6 @@ from dpstudy.privacy.conversions import (
     gdp_delta,
     gdp_epsilon,
     gdp_mu,
-    gdp_noise_multiplier_for,
     zcdp_epsilon,
     zcdp_rho,
 )
@@ -36,49 +35,51 @@ from under_the_clip.losing_less.published import END_TO_END, SCATTERNET
 MNIST = {"sampling_probability": 512 / 60_000, "noise_multiplier": 1.23, "delta": 1e-5}
 
 
-def spent(q, sigma, steps, accountant="pld", delta=1e-5):
-    return epsilon(
-        sampling_probability=q,
-        noise_multiplier=sigma,
-        steps=steps,
-        delta=delta,
-        accountant=accountant,
+def spent(q, sigma, steps, accountant="pld", delta=1e-5, release=None):
+    run = {"sampling_probability": q, "noise_multiplier": sigma, "steps": steps, "delta": delta}
+    return epsilon(**run, accountant=accountant, release_noise=release)
+
+
+def least(q, sigma, steps, delta=1e-5):
+    return accounting.least_epsilon(
+        sampling_probability=q, noise_multiplier=sigma, steps=steps, delta=delta
     )
 
 
-def phi_delta(mu, eps):
+def log_phi_delta(mu, eps):
     """Balle & Wang 2018, Theorem 8, written out: delta of Gaussians with sensitivity/noise = mu."""
-    return stats.norm.cdf(mu / 2 - eps / mu) - math.exp(eps) * stats.norm.cdf(-mu / 2 - eps / mu)
+    more, less = stats.norm.logcdf(mu / 2 - eps / mu), stats.norm.logcdf(-mu / 2 - eps / mu)
+    return more + math.log(-math.expm1(eps + less - more))
 
 
 def phi_epsilon(mu, delta):
-    return optimize.brentq(lambda eps: phi_delta(mu, eps) - delta, 0, 200, xtol=1e-12)
+    most = mu**2 / 2 + 60 * mu  # where so rare a loss ends
+    return optimize.brentq(
+        lambda eps: log_phi_delta(mu, eps) - math.log(delta), 1e-9, most, xtol=1e-12
+    )
 
 
 # --- values published by others ---------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
-    ("examples", "batch", "sigma", "epochs", "expected", "digits"),
+    ("examples", "batch", "sigma", "epochs", "expected"),
     [
         # tensorflow/privacy, tutorials/README.md: the table of 2019 and that of the first version.
-        (60_000, 256, 1.3, 15, 1.19, 2),
-        (60_000, 256, 1.1, 60, 3.01, 2),
-        (60_000, 256, 0.7, 45, 7.10, 2),
-        (60_000, 256, 1.12, 60, 2.92, 2),
-        (60_000, 256, 1.2, 10, 1.20, 2),
+        (60_000, 256, 1.3, 15, 1.19),
+        (60_000, 256, 1.1, 60, 3.01),
+        (60_000, 256, 0.7, 45, 7.10),
+        (60_000, 256, 1.12, 60, 2.92),
+        (60_000, 256, 1.2, 10, 1.20),
         # Bu, Dong, Long & Su 2020, Figure 5: moments accountant after 70 epochs.
-        (60_000, 256, 0.7, 70, 8.68, 2),
+        (60_000, 256, 0.7, 70, 8.68),
+        # Abadi et al. 2016, Section 5.1 and Figure 2: 10,000 steps.
+        (60_000, 600, 4.0, 100, 1.26),
     ],
 )
-def test_rdp_2019_gives_the_numbers_of_its_time(examples, batch, sigma, epochs, expected, digits):
+def test_rdp_2019_gives_the_numbers_of_its_time(examples, batch, sigma, epochs, expected):
     steps = math.ceil(epochs * examples / batch)
-    assert round(spent(batch / examples, sigma, steps, "rdp-2019"), digits) == expected
-
-
-def test_rdp_2019_gives_abadi_et_al():
-    """Section 5.1 and Figure 2: q = 0.01, sigma = 4, 10,000 steps cost epsilon = 1.26."""
-    assert round(spent(0.01, 4.0, 10_000, "rdp-2019"), 2) == 1.26
+    assert round(spent(batch / examples, sigma, steps, "rdp-2019"), 2) == expected
 
 
 def test_rdp_2019_gives_losing_less_its_three():
@@ -88,10 +89,8 @@ def test_rdp_2019_gives_losing_less_its_three():
     """
     for setting in (*END_TO_END, *SCATTERNET[:2]):
         steps = setting.epochs * (setting.examples // setting.batch)
-        spent_then = spent(
-            setting.sampling_probability, setting.noise_multiplier, steps, "rdp-2019"
-        )
-        assert spent_then == pytest.approx(setting.claimed_epsilon, abs=0.01)
+        q, sigma = setting.sampling_probability, setting.noise_multiplier
+        assert spent(q, sigma, steps, "rdp-2019") == pytest.approx(3.0, abs=0.01)
 
 
 @pytest.mark.parametrize(
@@ -102,15 +101,9 @@ def test_rdp_2019_gives_losing_less_its_three():
 def test_two_releases_and_the_training_give_tramer_and_boneh_their_three(
     examples, batch, sigma, epochs
 ):
-    curve = epsilon_curve(
-        sampling_probability=batch / examples,
-        noise_multiplier=sigma,
-        steps=[epochs * (examples // batch)],
-        delta=1e-5,
-        accountant="rdp-2019",
-        release_noise=8 / math.sqrt(2),
-    )
-    assert curve[0] == pytest.approx(3.0, abs=0.01)
+    steps, release = epochs * (examples // batch), 8 / math.sqrt(2)
+    found = spent(batch / examples, sigma, steps, "rdp-2019", release=release)
+    assert found == pytest.approx(3.0, abs=0.01)
 
 
 @pytest.mark.parametrize(
@@ -136,14 +129,28 @@ def test_central_limit_gives_the_values_of_opacus_and_bu_et_al():
 
 
 @pytest.mark.parametrize(
-    ("sigma", "steps"), [(0.1, 1), (1.0, 1), (4.0, 1), (1.0, 10), (5.0, 30), (50.0, 1_000)]
+    ("sigma", "steps", "delta", "rel"),
+    [
+        *((sigma, steps, 1e-5, 2e-4) for sigma, steps in ((0.1, 1), (1, 10), (50, 1_000))),
+        # At the ends of the range.
+        *((sigma, steps, 1e-5, 1e-3) for sigma, steps in ((1e-3, 1_000), (0.1, 2_000))),
+        # Where PLD is coarse the closed form stands in; nearly no delta is needed.
+        (2e5, 4_000, 1e-6, 2e-3),
+        *((60.0, 3_000, delta, 1e-3) for delta in (3e-10, 3e-13, 3e-14, 1e-60)),
+        *((0.7, 4, delta, 1e-3) for delta in (3e-10, 1e-17)),
+    ],
 )
-def test_without_sampling_pld_is_the_analytic_gaussian(sigma, steps):
-    exact = phi_epsilon(math.sqrt(steps) / sigma, 1e-5)
-    ours = spent(1.0, sigma, steps)
-    assert ours == pytest.approx(exact, rel=2e-4)
-    assert ours >= exact * (1 - 1e-6)
-    assert gdp_epsilon(math.sqrt(steps) / sigma, 1e-5) == pytest.approx(exact, rel=1e-9)
+def test_without_sampling_all_bounds_are_the_analytic_gaussian(sigma, steps, delta, rel):
+    mu = math.sqrt(steps) / sigma
+    exact = phi_epsilon(mu, delta)
+    assert exact * (1 - 1e-6) <= spent(1.0, sigma, steps, delta=delta) <= exact * (1 + rel)
+    assert exact * 0.99 <= least(1.0, sigma, steps, delta) <= exact * (1 + 1e-6)
+    assert gdp_epsilon(mu, delta) == pytest.approx(exact, rel=1e-6)
+
+
+@pytest.mark.parametrize(("sigma", "steps"), [(1e6, 1), (1e5, 5_000)])
+def test_with_the_most_noise_next_to_nothing_is_spent(sigma, steps):
+    assert 0 <= spent(1.0, sigma, steps) < 1e-3 + gdp_epsilon(math.sqrt(steps) / sigma, 1e-5)
 
 
 @pytest.mark.parametrize(("sigma", "release"), [(1.0, 1.0), (5.0, 4.0), (4.0, 40.0), (40.0, 1.0)])
@@ -170,24 +177,13 @@ def test_a_release_composes_with_sampled_steps_as_in_dp_accounting(accountant):
     account.compose(dp_accounting.GaussianDpEvent(release))
     step = dp_accounting.PoissonSampledDpEvent(q, dp_accounting.GaussianDpEvent(sigma))
     account.compose(dp_accounting.SelfComposedDpEvent(step, steps))
-    (ours,) = epsilon_curve(
-        sampling_probability=q,
-        noise_multiplier=sigma,
-        steps=[steps],
-        delta=1e-5,
-        accountant=accountant,
-        release_noise=release,
-    )
+    ours = spent(q, sigma, steps, accountant, release=release)
     assert ours == pytest.approx(account.get_epsilon(1e-5), rel=2e-3)
 
 
-@pytest.mark.parametrize("mu", [0.3, 1.0, 5.0])
-@pytest.mark.parametrize("eps", [0.1, 1.0, 4.0])
-def test_gdp_delta_is_the_closed_form(mu, eps):
-    assert gdp_delta(mu, eps) == pytest.approx(phi_delta(mu, eps), rel=1e-9)
-
-
-def test_gdp_delta_survives_a_large_epsilon():
+def test_gdp_delta_is_the_closed_form_and_survives_a_large_epsilon():
+    for mu, eps in ((0.3, 0.1), (1.0, 1.0), (5.0, 0.1), (5.0, 4.0)):
+        assert gdp_delta(mu, eps) == pytest.approx(math.exp(log_phi_delta(mu, eps)), rel=1e-9)
     assert gdp_delta(60.0, gdp_epsilon(60.0, 1e-5)) == pytest.approx(1e-5, rel=1e-6)
 
 
@@ -204,33 +200,43 @@ def test_zcdp_is_bun_and_steinke_and_its_own_inverse():
     assert zcdp_epsilon(0.0, 1e-5) == 0
     for eps in (0.07, 0.87, 3.64):
         assert zcdp_epsilon(zcdp_rho(eps, 1e-5), 1e-5) == pytest.approx(eps, rel=1e-12)
-
-
-def test_zcdp_bounds_the_gaussian_that_it_is_made_of():
-    for rho in (1e-4, 0.01, 0.25, 10.0):
+    for rho in (1e-4, 0.01, 0.25, 10.0):  # above what a Gaussian costs that is rho-zCDP
         assert zcdp_epsilon(rho, 1e-5) > gdp_epsilon(math.sqrt(2 * rho), 1e-5)
 
 
 # --- the sampled Gaussian from its definition ---------------------------------------------------
 
 
-def hockey_stick(p, q, eps, x):
-    """The integral of max(p - exp(eps) q, 0) on a fine grid."""
-    return np.trapezoid(np.maximum(p - math.exp(eps) * q, 0), x)
+def delta_of_one_step(q, sigma, eps, removed):
+    """In closed form, from where the losses above epsilon lie."""
+    sign = 1 if removed else -1
+    with np.errstate(invalid="ignore", divide="ignore"):
+        ratio = (np.exp(sign * eps) - (1 - q)) / q
+        at = np.where(ratio > 0, 0.5 + sigma**2 * np.log(ratio), -np.inf)
+    without, included = (stats.norm.sf((at - mean) / sigma) for mean in (0, 1))
+    if removed:
+        return (1 - q) * without + q * included - np.exp(eps) * without
+    below, included_below = (stats.norm.cdf((at - mean) / sigma) for mean in (0, 1))
+    return below - np.exp(eps) * ((1 - q) * below + q * included_below)
+
+
+def delta_of_two_steps(q, sigma, eps):
+    """The second step's delta at what the first step's loss leaves of epsilon, integrated."""
+    x = np.linspace(-15 * sigma, 1 + 15 * sigma, 6_001)
+    without, included = (stats.norm.pdf(x, mean, sigma) for mean in (0, 1))
+    mixed = (1 - q) * without + q * included
+    loss = np.log1p(q * np.expm1((2 * x - 1) / (2 * sigma**2)))
+    removed = np.trapezoid(mixed * delta_of_one_step(q, sigma, eps - loss, True), x)
+    added = np.trapezoid(without * delta_of_one_step(q, sigma, eps + loss, False), x)
+    return max(removed, added)
 
 
 @pytest.mark.parametrize(
     ("q", "sigma", "delta"), [(512 / 60_000, 1.23, 1e-4), (0.1, 0.8, 1e-5), (0.5, 2.0, 1e-3)]
 )
-def test_one_sampled_step_by_numerical_integration(q, sigma, delta):
-    x = np.linspace(-12 * sigma, 1 + 12 * sigma, 200_001)
-    without = stats.norm.pdf(x, 0, sigma)
-    with_example = (1 - q) * without + q * stats.norm.pdf(x, 1, sigma)
-
+def test_one_sampled_step_by_its_closed_form(q, sigma, delta):
     def worst(eps):
-        removed = hockey_stick(with_example, without, eps, x)
-        added = hockey_stick(without, with_example, eps, x)
-        return max(removed, added)
+        return max(delta_of_one_step(q, sigma, eps, removed) for removed in (True, False))
 
     exact = optimize.brentq(lambda eps: worst(eps) - delta, 0, 20, xtol=1e-6)
     assert spent(q, sigma, 1, delta=delta) == pytest.approx(exact, rel=2e-3, abs=1e-5)
@@ -266,10 +272,7 @@ def grows(before, after):
     assert after > before or after == before == 0
 
 
-@pytest.mark.parametrize("accountant", ["rdp", "rdp-2019"])
-@settings(max_examples=12, deadline=None, derandomize=True, phases=PHASES)
-@given(q=PROBABILITIES, sigma=NOISE, steps=STEPS, delta=DELTAS, more=MORE)
-def test_rdp_is_monotone(accountant, q, sigma, steps, delta, more):
+def more_costs_more(q, sigma, steps, delta, more, accountant):
     base = spent(q, sigma, steps, accountant, delta)
     grows(base, spent(q, sigma, math.ceil(steps * more), accountant, delta))
     grows(base, spent(q * more, sigma, steps, accountant, delta))
@@ -277,32 +280,26 @@ def test_rdp_is_monotone(accountant, q, sigma, steps, delta, more):
     grows(base, spent(q, sigma, steps, accountant, delta / more))
 
 
-@settings(max_examples=3, deadline=None, derandomize=True, phases=PHASES)
+@pytest.mark.parametrize("accountant", ["rdp", "rdp-2019"])
+@settings(max_examples=6, deadline=None, derandomize=True, phases=PHASES)
+@given(q=PROBABILITIES, sigma=NOISE, steps=STEPS, delta=DELTAS, more=MORE)
+def test_rdp_is_monotone(accountant, q, sigma, steps, delta, more):
+    more_costs_more(q, sigma, steps, delta, more, accountant)
+
+
+@settings(max_examples=2, deadline=None, derandomize=True, phases=PHASES)
 @given(q=st.floats(0.01, 0.2), sigma=NOISE, steps=st.integers(100, 1_000), delta=DELTAS, more=MORE)
 def test_pld_is_monotone(q, sigma, steps, delta, more):
-    base = spent(q, sigma, steps, delta=delta)
-    grows(base, spent(q, sigma, math.ceil(steps * more), delta=delta))
-    grows(base, spent(q * more, sigma, steps, delta=delta))
-    grows(base, spent(q, sigma / more, steps, delta=delta))
-    grows(base, spent(q, sigma, steps, delta=delta / more))
+    more_costs_more(q, sigma, steps, delta, more, "pld")
 
 
-@settings(max_examples=4, deadline=None, derandomize=True, phases=PHASES)
+@settings(max_examples=3, deadline=None, derandomize=True, phases=PHASES)
 @given(q=PROBABILITIES, sigma=NOISE, steps=STEPS, delta=DELTAS)
 def test_pld_is_at_most_rdp_is_at_most_rdp_2019(q, sigma, steps, delta):
     tight, loose, old = (spent(q, sigma, steps, name, delta) for name in ACCOUNTANTS)
     assert ACCOUNTANTS == ("pld", "rdp", "rdp-2019")
     assert tight <= loose * (1 + 1e-3) + 1e-4
     assert loose <= old * (1 + 1e-9)
-
-
-def test_the_settings_of_the_study_are_strictly_ordered():
-    for setting in END_TO_END:
-        tight, loose, old = (
-            spent(setting.sampling_probability, setting.noise_multiplier, setting.steps, name)
-            for name in ACCOUNTANTS
-        )
-        assert tight < 0.95 * loose < 0.9 * old
 
 
 # --- curves and calibration ---------------------------------------------------------------------
@@ -318,9 +315,7 @@ def test_a_curve_is_its_points_in_the_order_asked_for(accountant):
 
 
 @pytest.mark.parametrize("accountant", ACCOUNTANTS)
-@pytest.mark.parametrize(
-    ("wanted", "q", "steps"), [(3.0, 0.02, 300), (0.5, 0.02, 500), (30.0, 0.01, 100)]
-)
+@pytest.mark.parametrize(("wanted", "q", "steps"), [(3.0, 0.02, 300), (30.0, 0.01, 100)])
 def test_calibrated_noise_spends_what_was_wanted_and_no_more(accountant, wanted, q, steps):
     sigma = noise_multiplier_for(
         wanted, sampling_probability=q, steps=steps, delta=1e-5, accountant=accountant
@@ -334,20 +329,11 @@ def test_calibrated_noise_without_sampling_is_the_analytic_gaussian():
     assert phi_epsilon(1 / sigma, 1e-5) == pytest.approx(1.0, rel=1e-3)
 
 
-def test_the_central_limit_s_noise_inverts_its_epsilon():
-    for wanted in (3.0, 1.0, 0.1):
-        sigma = gdp_noise_multiplier_for(
-            wanted, sampling_probability=0.004, steps=4_680, delta=1e-5
-        )
-        mu = gdp_mu(sampling_probability=0.004, noise_multiplier=sigma, steps=4_680)
-        assert gdp_epsilon(mu, 1e-5) == pytest.approx(wanted, rel=1e-6)
-
-
 def test_the_size_of_the_discretisation_does_not_matter(monkeypatch):
     """From little noise to much, a quarter of the interval moves epsilon by under one per cent."""
-    cases = [(0.0043, 0.0068, 500), (0.0085, 1.5, 500), (0.001, 10.0, 10_000), (1.0, 300.0, 25)]
+    cases = [(0.0043, 0.02, 50), (0.0085, 1.5, 500), (0.001, 10.0, 10_000)]
     coarse = [spent(*case) for case in cases]
-    caches = (accounting._epsilon, accounting._composed, accounting._one_step)
+    caches = (accounting._curve, accounting._composed, accounting._one_step)
     try:
         monkeypatch.setattr(accounting, "_INTERVAL", accounting._INTERVAL / 4)
         for cache in caches:
@@ -363,36 +349,6 @@ def test_the_size_of_the_discretisation_does_not_matter(monkeypatch):
 # --- deltas next to nothing ----------------------------------------------------------------------
 
 
-def least(q, sigma, steps, delta=1e-5):
-    return accounting.least_epsilon(
-        sampling_probability=q, noise_multiplier=sigma, steps=steps, delta=delta
-    )
-
-
-def delta_of_one_step(q, sigma, eps, removed):
-    """Of the sampled Gaussian in closed form, from where the losses above epsilon lie."""
-    sign = 1 if removed else -1
-    with np.errstate(invalid="ignore", divide="ignore"):
-        ratio = (np.exp(sign * eps) - (1 - q)) / q
-        at = np.where(ratio > 0, 0.5 + sigma**2 * np.log(ratio), -np.inf)
-    without, included = (stats.norm.sf((at - mean) / sigma) for mean in (0, 1))
-    if removed:
-        return (1 - q) * without + q * included - np.exp(eps) * without
-    below, included_below = (stats.norm.cdf((at - mean) / sigma) for mean in (0, 1))
-    return below - np.exp(eps) * ((1 - q) * below + q * included_below)
-
-
-def delta_of_two_steps(q, sigma, eps):
-    """The second step's delta at what the first step's loss leaves of epsilon, integrated."""
-    x = np.linspace(-15 * sigma, 1 + 15 * sigma, 6_001)
-    without, included = (stats.norm.pdf(x, mean, sigma) for mean in (0, 1))
-    mixed = (1 - q) * without + q * included
-    loss = np.log1p(q * np.expm1((2 * x - 1) / (2 * sigma**2)))
-    removed = np.trapezoid(mixed * delta_of_one_step(q, sigma, eps - loss, True), x)
-    added = np.trapezoid(without * delta_of_one_step(q, sigma, eps + loss, False), x)
-    return max(removed, added)
-
-
 @pytest.mark.parametrize("delta", [1e-3, 1e-12, 1e-18])
 def test_two_sampled_steps_by_integration_are_between_both_bounds(delta):
     q, sigma = 0.05, 0.9
@@ -402,6 +358,11 @@ def test_two_sampled_steps_by_integration_are_between_both_bounds(delta):
     low, high = least(q, sigma, 2, delta), spent(q, sigma, 2, delta=delta)
     assert low <= exact * (1 + 1e-6) and exact <= high * (1 + 1e-6)
     assert (low, high) == pytest.approx((exact, exact), rel=5e-3, abs=1e-3)
+
+
+def test_of_many_sampled_steps_at_least_is_below_at_most_and_close_to_it():
+    low, high = least(0.2, 3.0, 90, 1e-16), spent(0.2, 3.0, 90, delta=1e-16)
+    assert 0.99 * high < low < high
 
 
 @pytest.mark.parametrize("delta", [1e-4, 1e-11, 1e-20])
@@ -420,20 +381,6 @@ def test_both_bounds_of_a_step_with_little_noise_hold_at_losses_beyond_exp(q, si
     low, high = least(q, sigma, 1, delta), spent(q, sigma, 1, delta=delta)
     assert low <= exact * (1 + 1e-9) and exact <= high * (1 + 1e-9)
     assert (low, high) == pytest.approx((exact, exact), rel=3e-3)
-
-
-@pytest.mark.parametrize("delta", [3e-10, 3e-13, 3e-14, 1e-17, 1e-60])
-@pytest.mark.parametrize(("sigma", "steps"), [(60.0, 3_000), (0.7, 4), (3.0, 1)])
-def test_without_sampling_both_bounds_are_the_analytic_gaussian_at_any_delta(sigma, steps, delta):
-    mu = math.sqrt(steps) / sigma
-
-    def log_delta(eps):
-        more, less = stats.norm.logcdf(mu / 2 - eps / mu), stats.norm.logcdf(-mu / 2 - eps / mu)
-        return more + math.log(-math.expm1(eps + less - more))
-
-    exact = optimize.brentq(lambda eps: log_delta(eps) - math.log(delta), 1e-3, 500)
-    assert exact * (1 - 1e-7) <= spent(1.0, sigma, steps, delta=delta) <= exact * 1.001
-    assert exact * 0.99 <= least(1.0, sigma, steps, delta) <= exact * (1 + 1e-7)
 
 
 @pytest.mark.skipif(np.finfo(np.longdouble).eps > 1e-18, reason="no extended precision here")
@@ -466,19 +413,12 @@ def delta_by_extension(pmf, steps, eps):
     return float(np.sum(np.where(above > 0, -np.expm1(-above), 0) * fft.ifft(power).real))
 
 
-@pytest.mark.parametrize("delta", [1e-12, 1e-16, 1e-300])
-@pytest.mark.parametrize(
-    ("q", "sigma", "steps"), [(0.02, 1.1, 700), (2e-5, 0.5, 10**6), (0.004, 15.0, 400_000)]
-)
+@pytest.mark.parametrize("delta", [1e-12, 1e-300])
+@pytest.mark.parametrize(("q", "sigma", "steps"), [(0.02, 1.1, 700), (2e-5, 0.5, 10**6)])
 def test_no_delta_is_too_small_for_pld_which_is_at_most_rdp(q, sigma, steps, delta):
     tight, loose = spent(q, sigma, steps, delta=delta), spent(q, sigma, steps, "rdp", delta)
     assert 0 < tight <= loose < math.inf
     assert tight > spent(q, sigma, steps, delta=3 * delta)
-
-
-def test_at_least_is_below_at_most_and_close_to_it():
-    low, high = least(0.2, 3.0, 90, 1e-16), spent(0.2, 3.0, 90, delta=1e-16)
-    assert 0.99 * high < low < high
 
 
 def test_an_ordinary_delta_has_the_value_of_the_library_to_the_last_bit():
@@ -490,12 +430,6 @@ def test_an_ordinary_delta_has_the_value_of_the_library_to_the_last_bit():
         )
         theirs = step.self_compose(steps).get_epsilon_for_delta(1e-5)
         assert spent(q, sigma, steps) == theirs
-
-
-def test_where_pld_is_coarse_without_sampling_the_closed_form_stands_in():
-    sigma, steps = 2e5, 4_000
-    exact = phi_epsilon(math.sqrt(steps) / sigma, 1e-6)
-    assert spent(1.0, sigma, steps, delta=1e-6) == pytest.approx(exact, rel=2e-3)
 
 
 def test_a_curve_with_little_noise_has_no_holes():
@@ -513,7 +447,7 @@ def test_calibrated_noise_at_a_delta_next_to_nothing_is_less_than_rdp_s_and_enou
     run = {"sampling_probability": 0.2, "steps": 10, "delta": 1e-17}
     sigma, loose = (noise_multiplier_for(2.5, **run, accountant=name) for name in ("pld", "rdp"))
     assert 0.8 * loose < sigma < loose
-    assert epsilon(**run, noise_multiplier=sigma) <= 2.5
+    assert spent(0.2, sigma, 10, delta=1e-17) <= 2.5
 
 
 def test_a_release_is_paid_for_at_a_delta_next_to_nothing():
@@ -539,11 +473,7 @@ def test_a_release_is_paid_for_at_a_delta_next_to_nothing():
 @pytest.mark.parametrize("accountant", ACCOUNTANTS)
 def test_no_step_costs_nothing(accountant):
     assert epsilon(steps=0, accountant=accountant, **MNIST) == 0.0
-
-
-def test_noise_counts_over_the_proven_sensitivity():
-    assert effective_noise_multiplier(1.1, math.sqrt(100)) == pytest.approx(0.11)
-    assert sampling_probability_of(examples=60_000, batch=512) == 512 / 60_000
+    assert least(0.01, 1.0, 0) == 0.0
 
 
 @pytest.mark.parametrize(
@@ -627,12 +557,6 @@ def test_what_is_beyond_the_range_is_one_line_at_once(change, message):
             noise_multiplier_for(3.0, **given)
 
 
-@pytest.mark.parametrize(("sigma", "steps"), [(1e-3, 1_000), (0.1, 2_000), (1e6, 1), (1e5, 5_000)])
-def test_at_the_ends_of_the_range_pld_is_no_less_than_the_analytic_gaussian(sigma, steps):
-    exact = gdp_epsilon(math.sqrt(steps) / sigma, 1e-5)
-    assert exact <= spent(1.0, sigma, steps) < exact * 1.001 + 1e-3
-
-
 def calibrated(wanted, steps=100, accountant="pld"):
     return noise_multiplier_for(
         wanted, sampling_probability=0.01, steps=steps, delta=1e-5, accountant=accountant
@@ -643,36 +567,26 @@ def calibrated(wanted, steps=100, accountant="pld"):
 @pytest.mark.parametrize("accountant", accounting.ACCOUNTANTS)
 def test_a_release_without_noise_is_refused(release, accountant):
     run = {"sampling_probability": 0.01, "delta": 1e-5, "accountant": accountant}
-    with pytest.raises(UserError, match=r"^release noise must be > 0"):
-        accounting.epsilon(noise_multiplier=1.0, steps=100, **run, release_noise=release)
-    with pytest.raises(UserError, match=r"^release noise must be > 0"):
-        accounting.epsilon_curve(noise_multiplier=1.0, steps=[100], **run, release_noise=release)
-    with pytest.raises(UserError, match=r"^release noise must be > 0"):
-        accounting.noise_multiplier_for(3.0, steps=100, **run, release_noise=release)
-
-
-def test_no_steps_cost_nothing_at_least():
-    run = {"sampling_probability": 0.01, "noise_multiplier": 1.0, "delta": 1e-5}
-    assert accounting.least_epsilon(**run, steps=0) == 0.0
+    run["release_noise"] = release
+    for call in (
+        lambda: epsilon(noise_multiplier=1.0, steps=100, **run),
+        lambda: epsilon_curve(noise_multiplier=1.0, steps=[100], **run),
+        lambda: noise_multiplier_for(3.0, steps=100, **run),
+    ):
+        with pytest.raises(UserError, match=r"^release noise must be > 0"):
+            call()
 
 
 def test_noise_for_training_after_a_release_spends_the_epsilon_together_with_it():
     """The oracle composes both events by dp-accounting's own accountant."""
     q, steps, delta, release = 0.15, 60, 1e-5, 4.0
-    spent = {"sampling_probability": q, "steps": steps, "delta": delta}
-    sigma = accounting.noise_multiplier_for(3.0, **spent, release_noise=release)
-    alone = accounting.noise_multiplier_for(3.0, **spent)
-    assert sigma > 1.02 * alone
+    run = {"sampling_probability": q, "steps": steps, "delta": delta}
+    sigma = noise_multiplier_for(3.0, **run, release_noise=release)
+    assert sigma > 1.02 * noise_multiplier_for(3.0, **run)
     step = dp_accounting.PoissonSampledDpEvent(q, dp_accounting.GaussianDpEvent(sigma))
-    both = dp_accounting.ComposedDpEvent(
-        [
-            dp_accounting.GaussianDpEvent(release),
-            dp_accounting.SelfComposedDpEvent(step, steps),
-        ]
-    )
-    found = PLDAccountant().compose(both).get_epsilon(delta)
-    assert 2.995 < found < 3.005
-    released = accounting.epsilon(noise_multiplier=sigma, **spent | {"steps": 0}, release_noise=4.0)
-    assert (
-        0 < released < accounting.epsilon(noise_multiplier=sigma, **spent, release_noise=4.0) <= 3
-    )
+    steps_together = dp_accounting.SelfComposedDpEvent(step, steps)
+    released = dp_accounting.GaussianDpEvent(release)
+    both = dp_accounting.ComposedDpEvent([released, steps_together])
+    assert 2.995 < PLDAccountant().compose(both).get_epsilon(delta) < 3.005
+    alone, together = (spent(q, sigma, count, release=release) for count in (0, steps))
+    assert 0 < alone < together <= 3

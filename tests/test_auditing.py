@@ -17,7 +17,7 @@ from results_for_tests import NARROW, TINY
 from dpstudy.errors import UserError
 from dpstudy.lab import records
 from dpstudy.parts.data.released_statistics import release_mean
-from dpstudy.parts.mechanism import FlatClipping, NoPrivacy
+from dpstudy.parts.mechanism import FlatClipping
 from dpstudy.parts.part import part
 from dpstudy.parts.run import Run, vary
 from dpstudy.parts.sampling import Draw, Poisson, Shuffled
@@ -26,9 +26,7 @@ from dpstudy.privacy.auditing import Guesses
 from dpstudy.privacy.conversions import gdp_epsilon
 from dpstudy.training import loop
 from under_the_clip import audits, cli
-from under_the_clip.audits.layers import LayerAttack
-from under_the_clip.audits.released import scores_of_the_mean
-from under_the_clip.audits.white_box import Audit, first_image
+from under_the_clip.audits.white_box import Audit, LayerAttack, first_image, scores_of_the_mean
 from under_the_clip.backpropagation_clipping.experiments import as_published, corrected
 
 pytestmark = pytest.mark.usefixtures("compiled_in_haste")
@@ -73,8 +71,8 @@ def few_thresholds(monkeypatch):
 @pytest.mark.usefixtures("few_thresholds")
 def test_bounds_are_below_the_epsilon_of_a_gaussian_mechanism_and_near_it(name, mu, delta, count):
     true = gdp_epsilon(mu, delta)
-    found = repeated(ALL[name], mu, count, delta, times=40)
-    assert (found <= true).sum() >= 38
+    found = repeated(ALL[name], mu, count, delta, times=20)
+    assert (found <= true).sum() >= 19
     assert np.median(found) > 0.7 * true
 
 
@@ -91,7 +89,7 @@ def test_bounds_from_one_run_are_below_it_and_find_some_of_it(name, least, times
 
 @pytest.mark.parametrize("name", ALL)
 def test_where_canaries_leave_no_trace_nothing_is_found(name):
-    found = repeated(ALL[name], 0.0, 2000, DELTA, 10 if name == "one-run-fdp" else 100)
+    found = repeated(ALL[name], 0.0, 2000, DELTA, 5 if name == "one-run-fdp" else 40)
     assert (found <= 0.05).mean() >= 0.95
 
 
@@ -101,10 +99,12 @@ def test_half_the_noise_is_more_than_is_claimed(name):
     assert repeated(ALL[name], 2.0, 20_000, 0.1, times=20).min() > 1.3 * claimed
 
 
-def test_the_most_that_trials_can_show_is_what_they_show_of_no_noise():
-    inside, _ = gaussian_scores(0.0, 4000, 0)
-    found, guesses = auditing.epsilon(auditing.clopper_pearson, inside, 1.0 * inside, DELTA)
-    assert guesses.false_positives == 0 and guesses.true_positives == guesses.inside
+@pytest.mark.parametrize(("seed", "noise"), [(0, 0.0), (0, 0.05), (1, 0.05), (2, 0.05)])
+def test_scores_that_tell_all_apart_show_the_most_that_trials_can(seed, noise):
+    """Whichever half of the canaries has more that were in."""
+    inside, _ = gaussian_scores(0.0, 4000, seed)
+    scores = inside + np.random.default_rng(seed).normal(scale=noise, size=4000)
+    found, _ = auditing.epsilon(auditing.clopper_pearson, inside, scores, DELTA)
     assert found == pytest.approx(auditing.most_shown(4000, DELTA), abs=0.1)
     assert auditing.most_shown(400_000, DELTA) > found + 4
 
@@ -115,15 +115,6 @@ def test_a_threshold_is_tested_on_canaries_it_was_not_chosen_on():
     inside, scores = rng.random(40) < 0.5, rng.normal(size=40)
     _, guesses = auditing.epsilon(auditing.clopper_pearson, inside, scores, DELTA)
     assert guesses.inside + guesses.outside == 20
-
-
-@pytest.mark.parametrize("seed", range(4))
-def test_scores_that_tell_all_apart_show_the_most_that_trials_can(seed):
-    """Whichever half of the canaries has more that were in."""
-    inside, _ = gaussian_scores(0.0, 4000, seed)
-    scores = inside + np.random.default_rng(seed).normal(scale=0.05, size=4000)
-    found, _ = auditing.epsilon(auditing.clopper_pearson, inside, scores, DELTA)
-    assert found == pytest.approx(auditing.most_shown(4000, DELTA), abs=0.1)
 
 
 def test_guesses_of_fewer_are_no_better():
@@ -139,11 +130,6 @@ def test_the_attack_that_shows_most_is_chosen_with_its_threshold():
     among = np.stack([chance[0], good, chance[1]])
     assert auditing.epsilon(auditing.gaussian, inside, among, DELTA) == alone
     assert alone[0] > 3 > 0.1 > auditing.epsilon(auditing.gaussian, inside, chance, DELTA)[0]
-
-
-def test_too_few_canaries_are_a_mistake():
-    with pytest.raises(UserError, match="3 canaries are too few"):
-        auditing.epsilon(auditing.gaussian, np.ones(3, bool), np.arange(3.0), DELTA)
 
 
 # --- canaries -----------------------------------------------------------------------------------
@@ -195,7 +181,7 @@ def test_directions_are_at_right_angles_and_the_first_is_the_one_given():
             canaries.Frame.around(given, count)
 
 
-@pytest.mark.parametrize("sampling", [Poisson(2000), Shuffled(1000)])
+@pytest.mark.parametrize("sampling", [Poisson(2000), Shuffled(1500)])
 def test_a_step_gives_away_of_a_canary_what_the_mechanism_s_sum_adds_for_it_alone(sampling):
     """Noise, division and the others' gradients cancel, in every batch: flat clipping is sound.
 
@@ -203,7 +189,7 @@ def test_a_step_gives_away_of_a_canary_what_the_mechanism_s_sum_adds_for_it_alon
     """
     run = replace(TINY_RUN, sampling=sampling)
     example = first_image(run)
-    total = oracles.quick_jit(canaries.contribution)(run, example)
+    total = oracles.quick_jit(worst_example.contribution)(run, example)
     flat = np.concatenate([np.ravel(leaf) for leaf in jax.tree.leaves(total)])
     alone = flat / (3.0 * run.mechanism.clip_norm)
     assert np.linalg.norm(alone) == pytest.approx(1 / 3, rel=1e-4)
@@ -225,7 +211,7 @@ def test_a_canary_is_put_into_a_draw_once_and_taken_out_of_it():
             assert inside - outside == {0} and outside <= others
 
 
-@pytest.mark.parametrize("sampling", [Poisson(1000), Shuffled(1000), Poisson(4000), Shuffled(1500)])
+@pytest.mark.parametrize("sampling", [Poisson(2000), Poisson(4000), Shuffled(1500)])
 def test_scores_are_likelihood_ratios(sampling):
     """Of canaries that are out, exp(score) is 1 on average; of others exp(-score): both exactly.
 
@@ -257,40 +243,37 @@ def test_trials_are_one_program_whatever_the_noise_and_the_seed():
     assert (tried(TINY_RUN).scores[0] != second.scores[0]).all()
 
 
-@pytest.mark.parametrize("sampling", [Poisson(2000), Poisson(1000)])
-def test_flat_clipping_on_the_tiny_network_is_below_what_is_proven(sampling):
-    run = replace(TINY_RUN, sampling=sampling)
-    found = auditing.bounds(tried(run), run.delta)
+def test_flat_clipping_on_the_tiny_network_is_below_what_is_proven():
+    found = auditing.bounds(tried(TINY_RUN), DELTA)
     assert set(found) == set(ALL)
-    for bound, _ in found.values():
-        assert bound <= proven(run)
-    if sampling.batch == 2000:
-        assert found["gaussian"][0] > 0.5 * proven(run)
+    assert max(bound for bound, _ in found.values()) <= proven(TINY_RUN)
+    assert found["gaussian"][0] > 0.5 * proven(TINY_RUN)
 
 
 def test_half_the_noise_behind_its_back_is_found():
-    half = HalfTheNoise(noise_multiplier=3.0)
-    run = replace(TINY_RUN, mechanism=half)
+    run = replace(TINY_RUN, mechanism=HalfTheNoise(noise_multiplier=3.0))
     assert proven(run) == proven(TINY_RUN)
-    seen = tried(run)
-    found = auditing.of_many_runs(*seen.flat, run.delta)
+    found = auditing.of_many_runs(*tried(run).flat, DELTA)
     assert found["gaussian"][0] > 1.2 * proven(run)
 
 
 def test_of_a_mechanism_that_ignores_the_canary_nothing_is_found():
-    run = replace(TINY_RUN, mechanism=Ignores(noise_multiplier=3.0))
-    seen = tried(run)
+    seen = tried(replace(TINY_RUN, mechanism=Ignores(noise_multiplier=3.0)))
     assert seen.strength == 0
     # What is above 0 is chance: each bound errs once in twenty.
-    assert max(bound for bound, _ in auditing.bounds(seen, run.delta).values()) <= 0.05
+    assert max(bound for bound, _ in auditing.bounds(seen, DELTA).values()) <= 0.05
+
+
+def of_released_means(sigma):
+    """Coins, and what means released with that noise show of them."""
+    inside = np.random.default_rng(0).integers(0, 2, 40_000).astype(bool)
+    pieces = enumerate(np.split(inside, 80))
+    return inside, np.concatenate([scores_of_the_mean(sigma, coins, n) for n, coins in pieces])
 
 
 @pytest.mark.parametrize("sigma", [1.0, 3.0])
 def test_a_released_mean_shows_what_a_gaussian_mechanism_does(sigma):
-    inside = np.random.default_rng(0).integers(0, 2, 40_000).astype(bool)
-    scores = np.concatenate(
-        [scores_of_the_mean(sigma, coins, n) for n, coins in enumerate(np.split(inside, 20))]
-    )
+    inside, scores = of_released_means(sigma)
     for sign, of in ((1, scores[inside]), (-1, scores[~inside])):  # of ratios of likelihoods
         assert of.mean() == pytest.approx(sign / (2 * sigma**2), abs=5 / sigma / len(of) ** 0.5)
         assert of.std() == pytest.approx(1 / sigma, rel=0.03)
@@ -300,21 +283,14 @@ def test_a_released_mean_shows_what_a_gaussian_mechanism_does(sigma):
 
 def test_a_mean_released_with_half_its_noise_is_found(monkeypatch):
     halved = lambda features, sigma, seed: release_mean(features, sigma / 2, seed)  # noqa: E731
-    monkeypatch.setattr("under_the_clip.audits.released.release_mean", halved)
-    inside = np.random.default_rng(0).integers(0, 2, 40_000).astype(bool)
-    scores = np.concatenate(
-        [scores_of_the_mean(1.0, coins, n) for n, coins in enumerate(np.split(inside, 20))]
-    )
-    assert auditing.epsilon(auditing.gaussian, inside, scores, DELTA)[0] > gdp_epsilon(1.0, DELTA)
+    monkeypatch.setattr("under_the_clip.audits.white_box.release_mean", halved)
+    found, _ = auditing.epsilon(auditing.gaussian, *of_released_means(1.0), DELTA)
+    assert found > gdp_epsilon(1.0, DELTA)
 
 
-def test_what_cannot_be_audited_is_one_line():
-    example = first_image(TINY_RUN)
-    bare = replace(TINY_RUN, mechanism=NoPrivacy())
-    with pytest.raises(UserError, match="no epsilon to audit"):
-        canaries.trials(bare, example, runs=1, canaries=4)
+def test_more_canaries_than_examples_are_one_line():
     with pytest.raises(UserError, match="at most 4000, got 4001"):
-        canaries.trials(TINY_RUN, example, runs=1, canaries=4001)
+        canaries.trials(TINY_RUN, None, runs=1, canaries=4001)
 
 
 # --- the worst example --------------------------------------------------------------------------
@@ -338,19 +314,15 @@ def test_the_search_finds_examples_within_the_bound_and_far_beyond_a_common_one(
         assert found.example.image.min() >= 0 and found.example.image.max() <= 255
     assert jnp.linalg.norm(drawn.norms) > 2 * jnp.linalg.norm(common)
     assert jnp.linalg.norm(free.norms) > 5 * jnp.linalg.norm(drawn.norms)
-    for leaf, same in zip(
-        jax.tree.leaves(drawn.example.params),
-        jax.tree.leaves(worst_example.drawn_weights(run)),
-        strict=True,
-    ):
-        np.testing.assert_array_equal(leaf, same)
+    jax.tree.map(
+        np.testing.assert_array_equal, drawn.example.params, worst_example.drawn_weights(run)
+    )
 
 
 def test_weights_as_drawn_are_those_that_training_starts_from():
     run = replace(TINY_RUN, seed=3)
-    pair = worst_example.drawn_weights(run), loop.start(run).params
-    for leaf, same in zip(*map(jax.tree.leaves, pair), strict=True):
-        np.testing.assert_array_equal(leaf, same)
+    drawn = worst_example.drawn_weights(run)
+    jax.tree.map(np.testing.assert_array_equal, drawn, loop.start(run).params)
 
 
 def test_a_dense_layer_of_the_real_network_comes_to_its_bound():
@@ -406,24 +378,16 @@ def test_no_stored_bound_exceeds_what_is_proven(name):
     assert record["confidence"] == 0.95 and record["delta"] == DELTA
 
 
-def test_stored_audits_refute_the_published_claims_and_the_corrected_code_s_largest():
-    name = "backpropagation-clipping-mnist-claims-{:g}"
-    for claimed in (0.07, 0.3):
-        record = STORED[name.format(claimed)]
-        assert record["claimed"] == pytest.approx(claimed, rel=1e-4)
-        assert record["lower_bound"] > 2.5
-    fashion = STORED["backpropagation-clipping-fashion-mnist-claims-0.87"]
-    assert fashion["lower_bound"] > 2.5 > fashion["claimed"]
-    for target in (3, 1):
-        aims = STORED[f"backpropagation-clipping-corrected-aims-at-{target}"]
-        assert aims["lower_bound"] > aims["claimed"]
+@pytest.mark.parametrize("claimed", [0.07, 0.3])
+def test_stored_audits_refute_the_published_claims(claimed):
+    record = STORED[f"backpropagation-clipping-mnist-claims-{claimed}"]
+    assert record["claimed"] == pytest.approx(claimed, rel=1e-4)
+    assert record["lower_bound"] > 2.5
 
 
-def test_dense_layers_of_the_corrected_code_are_stored_as_at_their_bound():
-    free = ATTACKS["layers-mnist-corrected"]["free"]
-    assert set(free) == {"conv1", "conv2", "dense1", "dense2"}
-    assert min(free["dense1"], free["dense2"]) > 0.95
+def test_layers_are_stored_as_within_their_bound():
     for record in ATTACKS.values():
+        assert set(record["free"]) == {"conv1", "conv2", "dense1", "dense2"}
         shares = *record["free"].values(), *record["drawn"].values(), *record["together"].values()
         assert min(shares) > 0 and max(shares) <= 1 + 1e-5
 

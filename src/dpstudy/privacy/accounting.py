@@ -1,6 +1,6 @@
 """Privacy accounting: the epsilon of a run, and the noise that buys a wanted epsilon.
 
-Everything here is about one mechanism, the Poisson-sampled Gaussian of DP-SGD. At each step every
+Everything here is about the Poisson-sampled Gaussian mechanism of DP-SGD. At each step every
 example takes part independently with sampling probability q, the per-example contributions have
 l2 norm at most the sensitivity, and Gaussian noise of standard deviation sigma x sensitivity is
 added to their sum. sigma is the noise multiplier. Neighbouring data sets differ by adding or
@@ -14,7 +14,7 @@ for them is `epsilon(sampling_probability=1, steps=epochs, ...)`, since in one e
 enters one batch; and it holds for neighbours of which one has an example blanked, since adding or
 removing it would move others to other batches.
 
-Three accountants, from tight to loose:
+Three accountants, from tight to loose, all computed by Google's dp-accounting:
 
 - "pld" composes privacy loss distributions numerically (Koskela et al. 2020; Doroshenko et al.
   2022, "connect the dots"). The result is an upper bound, tight up to discretisation. A delta so
@@ -24,18 +24,16 @@ Three accountants, from tight to loose:
 - "rdp-2019" has the same divergence and the conversion of Mironov 2017, Proposition 3, minimised
   over the orders of the TensorFlow Privacy tutorials of 2019. Tempered sigmoids, losing less and
   the tanh filter report this number.
-
-The computations are those of Google's dp-accounting wherever it has them.
 """
 
 from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import lru_cache
-from typing import Literal, get_args
+from typing import NamedTuple
 
 import dp_accounting
 import numpy as np
@@ -48,8 +46,7 @@ from dpstudy.errors import UserError, check_known
 from dpstudy.parts.accountable import LEAST_NOISE, MOST_NOISE, check_range
 from dpstudy.privacy import tilted
 
-Accountant = Literal["pld", "rdp", "rdp-2019"]
-ACCOUNTANTS: tuple[str, ...] = get_args(Accountant)
+ACCOUNTANTS = ("pld", "rdp", "rdp-2019")
 
 CLAIMED_LABEL = "claimed (Poisson formula on shuffled batches)"
 
@@ -71,6 +68,16 @@ _RAREST = -600.0
 _STRIDE = 0.1
 
 
+class _Run(NamedTuple):
+    """What is accounted for, but for the number of steps; as the arguments of `epsilon`."""
+
+    q: float
+    sigma: float
+    delta: float
+    accountant: str = "pld"
+    release: float | None = None
+
+
 def epsilon(
     *,
     sampling_probability: float,
@@ -83,8 +90,12 @@ def epsilon(
     """Return the epsilon of `steps` steps of the Poisson-sampled Gaussian mechanism.
 
     The guarantee is (epsilon, delta)-differential privacy for data sets that differ by adding or
-    removing one example. It assumes that the batches were Poisson-sampled. The papers' batches
-    were shuffled: for those the same number is only what they claimed (`CLAIMED_LABEL`).
+    removing one example, if the batches were Poisson-sampled; else see the module's documentation.
+
+    >>> run = {"sampling_probability": 256 / 60_000, "noise_multiplier": 1.1, "delta": 1e-5}
+    >>> spent = epsilon(**run, steps=14_063, accountant="rdp-2019")
+    >>> round(spent, 2)  # as TensorFlow Privacy's tutorial of 2019 states
+    3.01
 
     Args:
         sampling_probability: q in (0, 1], expected batch size over number of examples.
@@ -98,13 +109,8 @@ def epsilon(
     Raises:
         UserError: an argument out of range, or an unknown accountant.
     """
-    _check_run(sampling_probability, noise_multiplier, delta, accountant, release_noise)
-    steps = whole("steps", steps)
-    check_range(sampling_probability, noise_multiplier, steps)
-    if steps == 0 and release_noise is None:
-        return 0.0
-    run = (sampling_probability, noise_multiplier, steps, delta, accountant)
-    return _epsilon(*run, release_noise)
+    run = _checked(sampling_probability, noise_multiplier, delta, accountant, release_noise)
+    return _curve(run, _counts(run, [steps]))[0]
 
 
 def epsilon_curve(
@@ -121,11 +127,14 @@ def epsilon_curve(
     Same guarantee, arguments and errors as `epsilon`; equal to calling it for each count (to about
     1e-7 for "pld"), but a privacy loss distribution is composed once along the run: 40 epochs of
     MNIST take about two seconds.
+
+    >>> run = {"sampling_probability": 256 / 60_000, "noise_multiplier": 1.1, "delta": 1e-5}
+    >>> curve = epsilon_curve(**run, steps=[0, 14_063], accountant="rdp-2019")
+    >>> [round(spent, 2) for spent in curve]
+    [0.0, 3.01]
     """
-    _check_run(sampling_probability, noise_multiplier, delta, accountant, release_noise)
-    counts = tuple(whole("steps", count) for count in steps)
-    check_range(sampling_probability, noise_multiplier, max(counts, default=0))
-    return _curve(sampling_probability, noise_multiplier, counts, delta, accountant, release_noise)
+    run = _checked(sampling_probability, noise_multiplier, delta, accountant, release_noise)
+    return _curve(run, _counts(run, steps))
 
 
 def least_epsilon(
@@ -139,19 +148,19 @@ def least_epsilon(
     Raises:
         UserError: an argument out of range, as for `epsilon`.
     """
-    _check_run(sampling_probability, noise_multiplier, delta, "pld")
-    check_range(sampling_probability, noise_multiplier, whole("steps", steps))
+    run = _checked(sampling_probability, noise_multiplier, delta)
+    _counts(run, [steps])
     if steps == 0:
         return 0.0
-    if sampling_probability == 1:
-        return _gaussian_epsilon(noise_multiplier, steps, delta)
+    if run.q == 1:
+        return _gaussian_epsilon(run, steps)
     # Optimistic rounding is coarser than what connects the dots.
     step = pld.from_gaussian_mechanism(
-        noise_multiplier,
-        sampling_prob=sampling_probability,
+        run.sigma,
+        sampling_prob=run.q,
         pessimistic_estimate=False,
         use_connect_dots=False,
-        value_discretization_interval=discretization(noise_multiplier) / 20,
+        value_discretization_interval=discretization(run.sigma) / 20,
         log_mass_truncation_bound=_rarest(delta, steps),
     )
     return tilted.lower_epsilon([(step, steps)], delta)
@@ -171,34 +180,35 @@ def noise_multiplier_for(
     It has five significant digits, the last of which may be a few units more than the least; its
     epsilon, by the same accountant, never exceeds the one wanted. Arguments as for `epsilon`.
 
+    >>> one = {"sampling_probability": 1.0, "steps": 1, "delta": 1e-5}
+    >>> noise_multiplier_for(1.0, **one, accountant="rdp")
+    4.0454
+
     Raises:
         UserError: an argument out of range, or an epsilon that the accountant cannot certify
             ("rdp-2019" has a floor of log(1/delta) / 62, its highest order being 63).
     """
     if not (epsilon > 0 and math.isfinite(epsilon)):
         raise UserError(f"epsilon must be > 0 and finite, got {epsilon}")
-    _check_run(sampling_probability, 1.0, delta, accountant, release_noise)
+    run = _checked(sampling_probability, 1.0, delta, accountant, release_noise)
     steps = whole("steps", steps, least=1)
-    check_range(sampling_probability, 1.0, steps)
-    run = sampling_probability, steps, delta, accountant, release_noise
+    check_range(run.q, run.sigma, steps)
     if release_noise and epsilon <= dp_accounting.get_epsilon_gaussian(release_noise, delta):
-        _check_reached(epsilon, *run)  # Told at once: the search for noise takes half a minute.
+        _check_reached(epsilon, run, steps)  # Told at once: the search for noise takes long.
     try:
-        found = _calibrate(epsilon, *run)
+        found = _calibrate(epsilon, run, steps)
     except UserError:
         if release_noise is not None:
-            _check_reached(epsilon, *run)
+            _check_reached(epsilon, run, steps)
         raise
-    check_range(sampling_probability, found, steps)
+    check_range(run.q, found, steps)
     return found
 
 
-def _check_reached(
-    epsilon: float, q: float, steps: int, delta: float, accountant: str, release: float
-) -> None:
+def _check_reached(epsilon: float, run: _Run, steps: int) -> None:
     """Raise UserError if what is released leaves no epsilon for the steps, however noisy."""
-    most = _most_noise(release)
-    least = _epsilon(q, most, steps, delta, accountant, release)
+    most = _most_noise(run)
+    [least] = _curve(run._replace(sigma=most), (steps,))
     if epsilon <= least:
         raise UserError(
             f"epsilon must be above {_round_up(least)}, which what is released before training "
@@ -208,6 +218,9 @@ def _check_reached(
 
 def sampling_probability_of(*, examples: int, batch: int) -> float:
     """Return q = batch / examples for an expected batch size.
+
+    >>> sampling_probability_of(examples=60_000, batch=600)
+    0.01
 
     Raises:
         UserError: a batch larger than the data set, or either below 1.
@@ -222,9 +235,11 @@ def sampling_probability_of(*, examples: int, batch: int) -> float:
 def effective_noise_multiplier(noise_std: float, sensitivity: float) -> float:
     """Return the noise multiplier that counts: noise over proven sensitivity.
 
-    A mechanism that adds noise of standard deviation sigma x C because its authors believe its
-    sensitivity to be C, while only Delta is proven, has the privacy of noise multiplier
-    sigma x C / Delta.
+    Noise of standard deviation 1.1 for a sensitivity that is believed to be 1, where only √100 is
+    proven, has the privacy of
+
+    >>> effective_noise_multiplier(1.1, 100**0.5)
+    0.11000000000000001
 
     Args:
         noise_std: standard deviation of the noise on the sum, in units of the gradient.
@@ -239,87 +254,49 @@ def effective_noise_multiplier(noise_std: float, sensitivity: float) -> float:
 
 
 @lru_cache(maxsize=4096)
-def _epsilon(
-    q: float,
-    sigma: float,
-    steps: int,
-    delta: float,
-    accountant: str,
-    release: float | None = None,
-) -> float:
-    if release is not None:
-        return _curve(q, sigma, (steps,), delta, accountant, release)[0]
-    if accountant == "pld":
-        return _pld_curve(q, sigma, (steps,), delta)[0]
-    return _rdp_epsilon(q, sigma, steps, delta, accountant)
-
-
-@lru_cache(maxsize=64)
-def _curve(
-    q: float,
-    sigma: float,
-    steps: tuple[int, ...],
-    delta: float,
-    accountant: str,
-    release: float | None,
-) -> tuple[float, ...]:
-    if accountant == "pld":
-        return _pld_curve(q, sigma, steps, delta, release)
-    return tuple(
-        _rdp_epsilon(q, sigma, count, delta, accountant, release) if count or release else 0.0
-        for count in steps
-    )
-
-
-def _pld_curve(
-    q: float, sigma: float, steps: tuple[int, ...], delta: float, release: float | None = None
-) -> tuple[float, ...]:
-    plain = [count for count in steps if delta >= _FAR_ABOVE * tilted.error_of(count + 1)]
+def _curve(run: _Run, steps: tuple[int, ...]) -> tuple[float, ...]:
+    if run.accountant != "pld":
+        return tuple(_rdp_epsilon(run, count) for count in steps)
+    plain = [count for count in steps if run.delta >= _FAR_ABOVE * tilted.error_of(count + 1)]
     # To the interval of the steps: others do not compose with them.
-    first = release and pld.from_gaussian_mechanism(
-        release, value_discretization_interval=discretization(sigma)
+    first = run.release and pld.from_gaussian_mechanism(
+        run.release, value_discretization_interval=discretization(run.sigma)
     )
-    curve = composed_along(lambda count: _composed(q, sigma, count), plain, delta, first)
+    curve = composed_along(
+        lambda count: _composed(run.q, run.sigma, count), plain, run.delta, first
+    )
     found = dict(zip(plain, curve, strict=True))
-    return tuple(
-        _least_proven(found.get(count), q, sigma, count, delta, release) for count in steps
-    )
+    return tuple(_least_proven(run, count, found.get(count)) for count in steps)
 
 
-def _least_proven(
-    plain: float | None, q: float, sigma: float, steps: int, delta: float, release: float | None
-) -> float:
+def _least_proven(run: _Run, steps: int, plain: float | None) -> float:
     """Return the least epsilon that is proven, where plain composition gives this one or none."""
-    if not steps and not release:
+    if not steps and not run.release:
         return 0.0
-    if q == 1 or not steps:
-        exact = _gaussian_epsilon(sigma, steps, delta, release)
+    if run.q == 1 or not steps:
+        exact = _gaussian_epsilon(run, steps)
         return exact if plain is None or plain > _COARSE * exact else plain
     if plain is None or math.isinf(plain):  # as it may be with next to no noise at any delta
-        plain = _tilted_epsilon(q, sigma, steps, delta, release)
-    return min(plain, _rdp_epsilon(q, sigma, steps, delta, "rdp", release))
+        plain = _tilted_epsilon(run, steps)
+    return min(plain, _rdp_epsilon(run._replace(accountant="rdp"), steps))
 
 
-def _gaussian_epsilon(
-    sigma: float, steps: int, delta: float, release: float | None = None
-) -> float:
+def _gaussian_epsilon(run: _Run, steps: int) -> float:
     """Return the epsilon of steps without sampling, and of a release before them, exactly."""
-    mu = math.hypot(math.sqrt(steps) / sigma, 1 / release if release else 0.0)
-    return float(dp_accounting.get_epsilon_gaussian(1 / mu, delta))
+    mu = math.hypot(math.sqrt(steps) / run.sigma, 1 / run.release if run.release else 0.0)
+    return float(dp_accounting.get_epsilon_gaussian(1 / mu, run.delta))
 
 
-def _tilted_epsilon(
-    q: float, sigma: float, steps: int, delta: float, release: float | None
-) -> float:
+def _tilted_epsilon(run: _Run, steps: int) -> float:
     """Return what composed losses prove at a delta too small for plain composition."""
     grid = {
-        "value_discretization_interval": discretization(sigma),
-        "log_mass_truncation_bound": _rarest(delta, steps),
+        "value_discretization_interval": discretization(run.sigma),
+        "log_mass_truncation_bound": _rarest(run.delta, steps),
     }
-    parts = [(pld.from_gaussian_mechanism(sigma, sampling_prob=q, **grid), steps)]
-    if release:
-        parts.append((pld.from_gaussian_mechanism(release, **grid), 1))
-    return tilted.upper_epsilon(parts, delta)
+    parts = [(pld.from_gaussian_mechanism(run.sigma, sampling_prob=run.q, **grid), steps)]
+    if run.release:
+        parts.append((pld.from_gaussian_mechanism(run.release, **grid), 1))
+    return tilted.upper_epsilon(parts, run.delta)
 
 
 def _rarest(delta: float, steps: int) -> float:
@@ -352,13 +329,6 @@ def composed_along(
     return tuple(at[count] for count in counts)
 
 
-@lru_cache(maxsize=4)
-def _one_step(q: float, sigma: float) -> pld.PrivacyLossDistribution:
-    return pld.from_gaussian_mechanism(
-        sigma, sampling_prob=q, value_discretization_interval=discretization(sigma)
-    )
-
-
 def discretization(noise_multiplier: float) -> float:
     """Return the interval to which privacy losses are rounded.
 
@@ -366,6 +336,13 @@ def discretization(noise_multiplier: float) -> float:
     would be too coarse for much noise and run out of memory for little.
     """
     return _INTERVAL * (1 / (2 * noise_multiplier**2) + 1 / noise_multiplier)
+
+
+@lru_cache(maxsize=4)
+def _one_step(q: float, sigma: float) -> pld.PrivacyLossDistribution:
+    return pld.from_gaussian_mechanism(
+        sigma, sampling_prob=q, value_discretization_interval=discretization(sigma)
+    )
 
 
 @lru_cache(maxsize=4)  # each may take a good part of a gigabyte
@@ -376,74 +353,62 @@ def _composed(q: float, sigma: float, steps: int) -> pld.PrivacyLossDistribution
 @lru_cache(maxsize=64)
 def _one_step_rdp(q: float, sigma: float, orders: tuple[float, ...] | None) -> RdpAccountant:
     step = dp_accounting.PoissonSampledDpEvent(q, dp_accounting.GaussianDpEvent(sigma))
-    with _without_warnings():
-        return RdpAccountant(orders).compose(step)
-
-
-@contextmanager
-def _without_warnings() -> Iterator[None]:
-    """Silence "excluding this order": leaving an order out loosens the bound, never breaks it."""
     verbosity = absl_logging.get_verbosity()
+    # Without "excluding this order": leaving an order out loosens the bound, never breaks it.
     absl_logging.set_verbosity(absl_logging.ERROR)
     try:
-        yield
+        return RdpAccountant(orders).compose(step)
     finally:
         absl_logging.set_verbosity(verbosity)
 
 
-def _rdp_epsilon(
-    q: float,
-    sigma: float,
-    steps: int,
-    delta: float,
-    accountant: str,
-    release: float | None = None,
-) -> float:
-    orders = ORDERS_2019 if accountant == "rdp-2019" else None
-    step = _one_step_rdp(q, sigma, orders)
+def _rdp_epsilon(run: _Run, steps: int) -> float:
+    if not steps and not run.release:
+        return 0.0
+    old = run.accountant == "rdp-2019"
+    step = _one_step_rdp(run.q, run.sigma, ORDERS_2019 if old else None)
     # The divergence of some orders is infinite.
     divergence = steps * step.rdp if steps else np.zeros(len(step.orders))
-    if release:
-        divergence = divergence + step.orders / (2 * release**2)  # Mironov 2017, Proposition 7
-    if accountant == "rdp-2019":
+    if run.release:
+        divergence = divergence + step.orders / (2 * run.release**2)  # Mironov 2017, Prop. 7
+    if old:
         # Mironov 2017, Proposition 3.
-        return float(np.min(divergence + math.log(1 / delta) / (step.orders - 1)))
-    return float(dp_accounting.rdp.compute_epsilon(step.orders, divergence, delta)[0])
+        return float(np.min(divergence + math.log(1 / run.delta) / (step.orders - 1)))
+    return float(dp_accounting.rdp.compute_epsilon(step.orders, divergence, run.delta)[0])
 
 
 @lru_cache(maxsize=256)
-def _calibrate(
-    wanted: float,
-    q: float,
-    steps: int,
-    delta: float,
-    accountant: str,
-    release: float | None = None,
-) -> float:
+def _calibrate(wanted: float, run: _Run, steps: int) -> float:
+    def spent(sigma: float) -> float:
+        return _curve(run._replace(sigma=sigma), (steps,))[0]
+
     def excess(log_sigma: float) -> float:
         # On logarithms the curve is almost a line, which spares half the evaluations.
-        spent = _epsilon(q, math.exp(log_sigma), steps, delta, accountant, release)
-        return math.log(max(spent, 1e-12) / wanted)
+        return math.log(max(spent(math.exp(log_sigma)), 1e-12) / wanted)
 
-    start = _first_guess(wanted, q, steps, delta) if accountant == "pld" else 2.0
-    most = _most_noise(release)
+    start = 2.0
+    if run.accountant == "pld":
+        # Renyi accounting is quick, and asks for a little more noise than the PLD.
+        with suppress(UserError):
+            start = _calibrate(wanted, run._replace(accountant="rdp", release=None), steps)
+    most = _most_noise(run)
     little, enough = _bracket(excess, math.log(min(start, most)), math.log(most))
     if enough is None:
-        raise UserError(f"epsilon {wanted} cannot be certified by {accountant} with any noise")
+        raise UserError(f"epsilon {wanted} cannot be certified by {run.accountant} with any noise")
     if little is None:
         raise UserError(f"epsilon {wanted} is too large to calibrate noise for")
     sigma = _round_up(math.exp(optimize.brentq(excess, little, enough, xtol=2e-5)))
-    while _epsilon(q, sigma, steps, delta, accountant, release) > wanted:
+    while spent(sigma) > wanted:
         sigma = _round_up(sigma * (1 + 1e-6))
     return sigma
 
 
-def _most_noise(release: float | None) -> float:
+def _most_noise(run: _Run) -> float:
     """Return the most noise of a step that is tried.
 
     The loss of a release is rounded to the interval of the steps', which must not be far smaller.
     """
-    return min(MOST_NOISE, 25 * release) if release else MOST_NOISE
+    return min(MOST_NOISE, 25 * run.release) if run.release else MOST_NOISE
 
 
 def _bracket(
@@ -460,29 +425,33 @@ def _bracket(
     return (here, None) if up else (None, here)
 
 
-def _first_guess(wanted: float, q: float, steps: int, delta: float) -> float:
-    """Renyi accounting is quick, and asks for a little more noise than the PLD."""
-    try:
-        return _calibrate(wanted, q, steps, delta, "rdp")
-    except UserError:
-        return 2.0
-
-
 def _round_up(value: float) -> float:
     """Round to five significant digits, upwards."""
     digits = 4 - math.floor(math.log10(value))
     return round(math.ceil(value * 10**digits) / 10**digits, max(digits, 0))
 
 
-def _check_run(
-    q: float, sigma: float, delta: float, accountant: str, release: float | None = None
-) -> None:
+def _checked(
+    q: float,
+    sigma: float,
+    delta: float,
+    accountant: str = "pld",
+    release: float | None = None,
+) -> _Run:
     check_probability(q)
     check_positive("noise multiplier", sigma)
     check_delta(delta)
     check_known("accountant", accountant, ACCOUNTANTS)
     if release is not None:
         check_positive("release noise", release)
+    return _Run(q, sigma, delta, accountant, release)
+
+
+def _counts(run: _Run, steps: Sequence[int]) -> tuple[int, ...]:
+    """Return numbers of steps, checked."""
+    counts = tuple(whole("steps", count) for count in steps)
+    check_range(run.q, run.sigma, max(counts, default=0))
+    return counts
 
 
 def check_probability(q: float) -> None:

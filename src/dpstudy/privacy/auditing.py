@@ -5,8 +5,8 @@ often than that refute the epsilon, at 95 % confidence; the bound is the largest
 bounds are computed from the same scores:
 
 - "clopper-pearson": true and false positives over many trials, with exact binomial intervals
-  (Jagielski et al. 2020; Nasr et al. 2021). It assumes independent trials and nothing else. So many
-  trials can show no more than about the logarithm of their number: see `most_shown`.
+  (Jagielski et al. 2020; Nasr et al. 2021). It assumes independent trials and nothing else, and
+  shows no more than about the logarithm of their number: see `most_shown`.
 - "gaussian": the same intervals, and the epsilon at delta of the Gaussian trade-off curve that they
   leave (Nasr et al. 2023). Tight, and a bound for mechanisms with such a curve: exactly for
   unsampled Gaussians, nearly for many sampled ones.
@@ -22,6 +22,7 @@ lost. All but "gaussian" are those of jax-privacy.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -34,8 +35,6 @@ from dpstudy.privacy.conversions import gdp_epsilon
 if TYPE_CHECKING:
     from jaxtyping import Bool, Float
 
-    from dpstudy.privacy.canaries import Trials
-
 CONFIDENCE = 0.95
 SIGNIFICANCE = 1 - CONFIDENCE
 # Thresholds that are tried: each has half of the canaries above it, then fewer, down to so many.
@@ -45,8 +44,37 @@ _THRESHOLDS, _FEWEST_ABOVE = 32, 4
 _PART = 2
 
 
+@dataclass(frozen=True)
+class Trials:
+    """Canaries put in or left out by a fair coin, and how likely each looks to be in.
+
+    >>> two_runs = Trials(np.ones((2, 100), bool), scores=np.zeros((6, 2, 100)), strength=1.0)
+    >>> [of.shape for of in two_runs.flat]  # with six attacks
+    [(200,), (6, 200)]
+
+    Attributes:
+        inside: whether it was in, by run and canary.
+        scores: the more it looks as if it were in, the higher; by run and canary, and before these
+            by attack where there are several (`canaries.ATTACKS`).
+        strength: the canary's gradient over the noise, what a step that it is in gives away.
+    """
+
+    inside: Bool[np.ndarray, "runs canaries"]
+    scores: np.ndarray
+    strength: float
+
+    @property
+    def flat(self) -> tuple[Bool[np.ndarray, "trials"], Float[np.ndarray, "*attacks trials"]]:
+        """Whether each canary was in, one run after the other, and its scores."""
+        return self.inside.ravel(), self.scores.reshape(*self.scores.shape[:-2], -1)
+
+
 class Guesses(NamedTuple):
-    """How often canaries were guessed to be in: of those that were, and of those that were not."""
+    """How often canaries were guessed to be in: of those that were, and of those that were not.
+
+    >>> print(Guesses(true_positives=9, inside=10, false_positives=1, outside=12))
+    9 of 10 that were in guessed to be, and 1 of 12 that were out
+    """
 
     true_positives: int
     inside: int
@@ -70,12 +98,19 @@ Bound = Callable[[Guesses, float], float]
 
 
 def clopper_pearson(guesses: Guesses, delta: float) -> float:
-    """Return the epsilon at `delta` that exact intervals of both rates refute; 0 if none."""
+    """Return the epsilon at `delta` that exact intervals of both rates refute; 0 if none.
+
+    >>> round(clopper_pearson(Guesses(500, 500, 0, 500), delta=1e-5), 2)  # all guesses right
+    4.91
+    """
     return float(_auditor(guesses).epsilon_clopper_pearson(SIGNIFICANCE, delta, **_GUESSED))
 
 
 def gaussian(guesses: Guesses, delta: float) -> float:
-    """Return the epsilon at delta of the least Gaussian trade-off curve within both intervals.
+    """Return the epsilon at `delta` of the least Gaussian trade-off curve within both intervals.
+
+    >>> round(gaussian(Guesses(500, 500, 0, 500), delta=1e-5), 1)  # more than they show alone
+    32.0
 
     Not by jax-privacy 2.0: from rates no better than chance its `epsilon_from_gdp` takes the size
     of a mu that is below 0, and so finds an epsilon where there is none (its pull request 270).
@@ -88,12 +123,20 @@ def gaussian(guesses: Guesses, delta: float) -> float:
 
 
 def one_run(guesses: Guesses, delta: float) -> float:
-    """Return the epsilon at `delta` that one run's guesses refute, for any mechanism."""
+    """Return the epsilon at `delta` that one run's guesses refute, for any mechanism.
+
+    >>> one_run(Guesses(50, 100, 50, 100), delta=1e-5)  # no better than chance
+    0.0
+    """
     return float(_auditor(guesses).epsilon_one_run(SIGNIFICANCE, delta, **_GUESSED))
 
 
 def one_run_fdp(guesses: Guesses, delta: float) -> float:
-    """Return the epsilon at `delta` that one run's guesses refute, for Gaussian curves."""
+    """Return the epsilon at `delta` that one run's guesses refute, for Gaussian curves.
+
+    >>> one_run_fdp(Guesses(50, 100, 50, 100), delta=1e-5)
+    0.0
+    """
     return float(_auditor(guesses).epsilon_one_run_fdp(SIGNIFICANCE, delta, **_GUESSED))
 
 
@@ -118,6 +161,10 @@ def bounds(trials: Trials, delta: float) -> dict[str, tuple[float, Guesses]]:
     The bounds from one run are from the first. Each has the confidence for itself; the largest of
     several would have less.
 
+    >>> bounds(Trials(np.ones((1, 3), bool), scores=np.zeros((1, 3)), strength=1.0), delta=1e-5)
+    Traceback (most recent call last):
+    dpstudy.errors.UserError: 3 canaries are too few: none in or none out in a half
+
     Raises:
         UserError: too few canaries to have some in and out in either half.
     """
@@ -134,6 +181,11 @@ def epsilon(
     delta: float,
 ) -> tuple[float, Guesses]:
     """Return a lower bound on epsilon at `CONFIDENCE`, and the guesses of the half it is from.
+
+    >>> inside = np.arange(2_000) % 2 == 0
+    >>> bound, guesses = epsilon(clopper_pearson, inside, scores=1.0 * inside, delta=1e-5)
+    >>> guesses.false_positives, round(bound, 1)
+    (0, 4.9)
 
     Args:
         bound: of `MANY_RUNS` or `ONE_RUN`.
@@ -183,7 +235,11 @@ def _thresholds(
 
 
 def most_shown(trials: int, delta: float) -> float:
-    """Return the Clopper-Pearson bound at `delta` if all guesses of so many trials were right."""
+    """Return the Clopper-Pearson bound at `delta` if all guesses of so many trials were right.
+
+    >>> [round(most_shown(trials, delta=1e-5), 2) for trials in (10_000, 100_000)]
+    [6.52, 8.82]
+    """
     half = trials // 4
     return clopper_pearson(Guesses(half, half, 0, half), delta)
 

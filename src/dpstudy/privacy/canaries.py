@@ -18,19 +18,20 @@ its gradient turned to be at right angles to all before it.
 from __future__ import annotations
 
 import dataclasses
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.flatten_util import ravel_pytree
 
 from dpstudy.errors import UserError
 from dpstudy.parts.measure import Examples
-from dpstudy.parts.mechanism import Microbatch, nothing_seen
+from dpstudy.parts.mechanism import nothing_seen
 from dpstudy.parts.optimizer import Sgd
+from dpstudy.privacy.auditing import Trials
+from dpstudy.privacy.worst_example import Example, in_units_of_noise
+from dpstudy.training import loop
 
 if TYPE_CHECKING:
     from flax import nnx
@@ -38,57 +39,11 @@ if TYPE_CHECKING:
 
     from dpstudy.parts.run import Run
     from dpstudy.parts.sampling import Draw
-    from dpstudy.training import loop
 
 # Batches of the run that the first canary is put into.
 _BATCHES = 4
 # By what share a batch has to show more of it than it shows alone: sums are rounded.
 _ROUNDING = 1e-3
-
-
-class Example(NamedTuple):
-    """An example as its dataset stores it, and the weights at which it is looked at.
-
-    Pixels may lie between the 256 values that are stored.
-    """
-
-    image: Float[Array, "h w c"]
-    label: int | Array
-    params: nnx.State
-
-
-@dataclass(frozen=True)
-class Trials:
-    """Canaries put in or left out by a fair coin, and how likely each looks to be in.
-
-    Attributes:
-        inside: whether it was in, by run and canary.
-        scores: the more it looks as if it were in, the higher; by run and canary, and before these
-            by attack where there are several (`ATTACKS`).
-        strength: the canary's gradient over the noise, what a step that it is in gives away.
-    """
-
-    inside: Bool[np.ndarray, "runs canaries"]
-    scores: np.ndarray
-    strength: float
-
-    @property
-    def flat(self) -> tuple[Bool[np.ndarray, "trials"], Float[np.ndarray, "*attacks trials"]]:
-        """Whether each canary was in, one run after the other, and its scores."""
-        return self.inside.ravel(), self.scores.reshape(*self.scores.shape[:-2], -1)
-
-
-def contribution(run: Run, example: Example) -> nnx.State:
-    """Return what an example adds to a step's sum: its gradient as the mechanism bounds it."""
-    losses = run.losses(jnp.float32(1))
-    images, labels = jnp.asarray(example.image)[None], jnp.asarray(example.label)[None]
-    alone = Microbatch(run.network.graph(), losses, example.params, images, labels)
-    return run.mechanism.sum(alone, jnp.ones(1))[0]
-
-
-def in_units_of_noise(run: Run, total: nnx.State) -> Float[Array, "numbers"]:
-    """Return a sum over its noise's standard deviation, number by number, flat."""
-    return ravel_pytree(jax.tree.map(jnp.divide, total, run.mechanism.noise(total)))[0]
 
 
 def given_away(run: Run, example: Example) -> Float[Array, "numbers"]:
@@ -111,20 +66,13 @@ def differences(run: Run, example: Example) -> Float[Array, "batches numbers"]:
     # It has each time another place in the batch, and so other examples beside it.
     places = np.append(0, np.linspace(0, 1, _BATCHES, dtype=np.float32))
     cases = np.append(steps[:1], steps), np.arange(1 + _BATCHES) == 0, places
-    start = _start(run)._replace(params=example.params)
+    start = loop.start(run)._replace(params=example.params)
     return _differences(run.of_a_step(), run.key, start, _with_first(run, example), cases)
 
 
 def _standing(run: Run) -> Run:
     """Return the run whose weights move by minus the noisy mean, and no other way."""
     return dataclasses.replace(run, optimizer=Sgd(learning_rate=1.0, momentum=0.0))
-
-
-def _start(run: Run) -> loop.State:
-    """Return the state before its first step."""
-    from dpstudy.training import loop  # only here: what reads trains nothing
-
-    return loop.start(run)
 
 
 def _with_first(run: Run, example: Example) -> Examples:
@@ -142,7 +90,6 @@ def _differences(
     run: Run, key: Array, start: loop.State, train: Examples, cases: tuple[Array, ...]
 ) -> Float[Array, "cases numbers"]:
     """Return the differences that the first example makes, at each step, alone or among others."""
-    from dpstudy.training import loop  # only here: what reads trains nothing
 
     def noisy_sum(state: loop.State, draw: Draw) -> nnx.State:
         total, seen = loop.sum_over(run, run.network.examples_at_once(), state, draw, train)
@@ -208,11 +155,9 @@ class Frame(NamedTuple):
     def along(self, vector: Float[Array, "numbers"]) -> Float[Array, "count"]:
         """Return a vector's components along the directions."""
         teeth = len(vector) // self.count
-        rows = self._mirrored(vector)[: teeth * self.count].reshape(teeth, self.count)
+        mirrored = vector - 2 * jnp.vdot(self.mirror, vector) * self.mirror
+        rows = mirrored[: teeth * self.count].reshape(teeth, self.count)
         return rows.sum(axis=0) / jnp.sqrt(teeth)
-
-    def _mirrored(self, vector: Array) -> Array:
-        return vector - 2 * jnp.vdot(self.mirror, vector) * self.mirror
 
 
 def trials(run: Run, example: Example, *, runs: int, canaries: int, seed: int = 0) -> Trials:
@@ -221,6 +166,12 @@ def trials(run: Run, example: Example, *, runs: int, canaries: int, seed: int = 
     Canary k is example number k of the dataset, with a gradient as long as the given example's; the
     other examples' sum is known, and canaries that are out add nothing. Within a run no canary's
     score depends on another's presence, and their noises are independent.
+
+    >>> from dpstudy.parts.mechanism import NoPrivacy
+    >>> from dpstudy.parts.run import Run
+    >>> trials(Run(mechanism=NoPrivacy()), example=None, runs=10, canaries=4_000)
+    Traceback (most recent call last):
+    dpstudy.errors.UserError: a run without noise has no epsilon to audit
 
     Args:
         run: its mechanism, sampling, epochs, network and dataset are what is simulated.
@@ -241,7 +192,7 @@ def trials(run: Run, example: Example, *, runs: int, canaries: int, seed: int = 
     frame = Frame.around(shown / jnp.maximum(strength, 1e-30), canaries)
     keys = jax.random.split(jax.random.key(seed), 1 + runs)
     run = _standing(run)
-    inside, scores = _simulated(canaries, run, _start(run), frame.mirror, strength, keys)
+    inside, scores = _simulated(canaries, run, loop.start(run), frame.mirror, strength, keys)
     return Trials(np.asarray(inside), np.moveaxis(np.asarray(scores), 0, 1), float(strength))
 
 
@@ -257,7 +208,6 @@ def _simulated(
 
 def _dealt(run: Run, key: Array, canaries: int) -> Bool[Array, "epochs steps canaries"]:
     """Return which canaries are drawn for which steps, by a key."""
-    from dpstudy.training import loop  # only here: what reads trains nothing
 
     def step(order: Array | None, number: Array) -> Array:
         return _drawn(loop.draw_examples(run, key, order, number), canaries)
@@ -272,8 +222,6 @@ def _dealt(run: Run, key: Array, canaries: int) -> Bool[Array, "epochs steps can
 def _one_run(
     run: Run, start: loop.State, frame: Frame, strength: Array, dealt: Array, key: Array
 ) -> tuple[Array, Array]:
-    from dpstudy.training import loop  # only here: what reads trains nothing
-
     coin_key, key = jax.random.split(key)
     inside = jax.random.bernoulli(coin_key, shape=(frame.count,))
     nothing = jax.tree.map(jnp.zeros_like, start.params)

@@ -1,12 +1,12 @@
 """The epsilon of a run: from what was sampled, bounded and noised to what its curve states.
 
 Poisson-sampled runs carry the accountants' epsilon, which composes what their dataset releases
-before the first step. Shuffled runs carry the papers' claim, the
-same formula used where its assumption does not hold, and two bounds on what all gradients within
-the clip cost at worst: the epsilon that is proven, of one unsampled step an epoch, and one that
-some gradients exceed, see `shuffling.py`. Both are for neighbours of which one has an example
-blanked, so that it contributes nothing. Adding or removing one would move others to other batches;
-replacing one has twice the sensitivity.
+before the first step. Shuffled runs carry the papers' claim, the same formula used where its
+assumption does not hold, and two bounds on what all gradients within the clip cost at worst: the
+epsilon that is proven, of one unsampled step an epoch, and one that some gradients exceed, see
+`shuffling.py`. Both are for neighbours of which one has an example blanked, so that it contributes
+nothing. Adding or removing one would move others to other batches; replacing one has twice the
+sensitivity.
 
 A mechanism whose paper accounts for it otherwise carries that claim as well.
 """
@@ -14,7 +14,7 @@ A mechanism whose paper accounts for it otherwise carries that claim as well.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 import jax
 
@@ -40,55 +40,44 @@ def epsilon_curve(run: Run, steps: list[int]) -> dict[str, list[float | None]]:
     """Return, by accountant, the run's epsilon at `run.delta` after each number of steps.
 
     Empty for a run without privacy.
+
+    >>> epsilon_curve(Run(), [])
+    {'pld': [], 'rdp': [], 'rdp-2019': []}
     """
     if not run.private:
         return {}
-    return _proven_curve(run, steps) | _claimed_curve(run, steps)
-
-
-def _proven_curve(run: Run, steps: list[int]) -> dict[str, list[float | None]]:
-    run_noise = {"noise_multiplier": run.mechanism.noise_over_sensitivity, "delta": run.delta}
+    noise = {"noise_multiplier": run.mechanism.noise_over_sensitivity, "delta": run.delta}
     if isinstance(run.sampling, Shuffled):
         examples, batch = run.dataset.examples, run.sampling.batch
-        return shuffled_curve(examples=examples, batch=batch, steps=steps, **run_noise)
-    return {
-        name: _rounded(
-            accounting.epsilon_curve(
-                sampling_probability=run.sampling_probability,
-                steps=steps,
-                accountant=name,
-                release_noise=run.dataset.release_noise,
-                **run_noise,
-            )
-        )
-        for name in accounting.ACCOUNTANTS
-    }
+        proven = shuffled_curve(examples=examples, batch=batch, steps=steps, **noise)
+    else:
+        noise |= {"sampling_probability": run.sampling_probability, "steps": steps}
+        noise["release_noise"] = run.dataset.release_noise
+        proven = {
+            name: _rounded(accounting.epsilon_curve(accountant=name, **noise))
+            for name in accounting.ACCOUNTANTS
+        }
+    claim = run.mechanism.claimed_accountant
+    return proven | ({f"claimed-{claim}": _rounded(_claimed(run, steps))} if claim else {})
 
 
-def _claimed_curve(run: Run, steps: list[int]) -> dict[str, list[float | None]]:
+def _claimed(run: Run, steps: list[int]) -> Iterable[float]:
+    """Return the run's epsilons by its paper's own accounting."""
     claim, noise = run.mechanism.claimed_accountant, run.mechanism.claimed_noise_over_sensitivity
     if claim == "zcdp":
         epochs = [-(-count // run.steps_per_epoch) for count in steps]
-        values = [zcdp_epsilon(count / (2 * noise**2), run.delta) for count in epochs]
-    elif claim == "gdp":
+        return [zcdp_epsilon(count / (2 * noise**2), run.delta) for count in epochs]
+    sampling = {"sampling_probability": run.sampling_probability}
+    if claim == "gdp":
         # Each layer as a step of its own: its noise over its sensitivity is √layers times that of
         # all together.
         layers = len(jax.tree.leaves(run.network.shapes()))
-        of_a_layer = {"noise_multiplier": noise * math.sqrt(layers)}
-        of_a_layer["sampling_probability"] = run.sampling_probability
-        mus = [gdp_mu(steps=layers * count, **of_a_layer) for count in steps]
-        values = [gdp_epsilon(mu, run.delta) for mu in mus]
-    elif claim:
-        values = accounting.epsilon_curve(
-            sampling_probability=run.sampling_probability,
-            steps=steps,
-            accountant=claim,
-            noise_multiplier=noise,
-            delta=run.delta,
-        )
-    else:
-        return {}
-    return {f"claimed-{claim}": _rounded(tuple(values))}
+        sampling["noise_multiplier"] = noise * math.sqrt(layers)
+        mus = [gdp_mu(steps=layers * count, **sampling) for count in steps]
+        return [gdp_epsilon(mu, run.delta) for mu in mus]
+    return accounting.epsilon_curve(
+        **sampling, steps=steps, accountant=claim, noise_multiplier=noise, delta=run.delta
+    )
 
 
 def shuffled_curve(
@@ -97,6 +86,10 @@ def shuffled_curve(
     """Return what is claimed of shuffled batches, and what they cost at least and at most.
 
     An epoch has as many steps as the examples fill batches, and leaves the rest out.
+
+    >>> run = {"examples": 60_000, "batch": 60_000, "noise_multiplier": 2.0, "delta": 1e-5}
+    >>> list(shuffled_curve(**run, steps=[0]).values())
+    [[0.0], [0.0], [0.0]]
 
     Args:
         examples: in the data set.
@@ -116,15 +109,9 @@ def shuffled_curve(
     )
     # In an epoch an example is in one batch at most. An epoch counts in the lower bound once it is
     # over, in the upper one as soon as it begins.
-    at_least = shuffling.least_epsilon_curve(
-        examples=examples,
-        batch=batch,
-        epochs=[count // batches for count in steps],
-        **noise,
-    )
-    at_most = accounting.epsilon_curve(
-        sampling_probability=1.0, steps=[-(-count // batches) for count in steps], **noise
-    )
+    over, begun = [count // batches for count in steps], [-(-count // batches) for count in steps]
+    at_least = shuffling.least_epsilon_curve(examples=examples, batch=batch, epochs=over, **noise)
+    at_most = accounting.epsilon_curve(sampling_probability=1.0, steps=begun, **noise)
     return {
         "claimed-rdp-2019": _rounded(claimed),
         "shuffled-at-least": [_six_digits(value, math.floor) for value in at_least],
@@ -132,7 +119,7 @@ def shuffled_curve(
     }
 
 
-def _rounded(values: tuple[float, ...]) -> list[float | None]:
+def _rounded(values: Iterable[float]) -> list[float | None]:
     """Round to six significant digits: finer than the accountants' own discretisation.
 
     None where there is no finite epsilon, since JSON has no infinity.

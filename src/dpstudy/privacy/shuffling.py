@@ -1,41 +1,37 @@
 """What shuffled batches cost at least.
 
-An epoch of shuffled training deals the examples into batches by a permutation, and releases each
-batch's clipped sum with Gaussian noise. The formula for Poisson sampling does not speak of that.
-Here is what such an epoch gives away for one choice of gradients that clipping permits (Chua et al.
-2024, "How private are DP-SGD implementations?"): all examples have a gradient of norm C in one
-direction, but for the one in question, which has it in the other. In units of C, and counted from
-minus the batch size, every batch sums to 0 but for the one with that example: it sums to 2, or to 1
-if the example is blanked. Over T batches, with noise sigma,
+An epoch deals the examples into batches by a permutation, and releases each batch's clipped sum
+with Gaussian noise. Here is what that gives away for one choice of gradients that clipping permits
+(Chua et al. 2024, "How private are DP-SGD implementations?"): all examples have a gradient of norm
+C in one direction, but for the one in question, which has it in the other. In units of C, and
+counted from minus the batch size, every batch sums to 0 but for the one with that example: it sums
+to 2, or to 1 if the example is blanked. Over T batches, with noise sigma,
 
     with the example:    P = mean over t of N(2 e_t, sigma^2 I),
     with it blanked:     Q = mean over t of N(1 e_t, sigma^2 I).
 
 Where examples are left over, both are mixed with N(0, sigma^2 I) in the same proportion.
 
-From any function of what is released one learns no more than from all of it. Two are looked at, and
-the better bound returned:
+From a function of what is released one learns no more than from all of it. The better bound of two:
 
 - the largest of the batches, as Chua et al. do, which is all there is to see with little noise;
 - the sum over batches of p(y_t) - q(y_t), where p and q are the likelihood ratios of N(2, sigma^2)
   and N(1, sigma^2) to N(0, sigma^2). It is positive exactly where P is likelier than Q. Its terms
   are independent, and rounded to a grid, so its distribution is a product of Fourier transforms.
 
-Epochs are shuffled independently of each other, and compose as privacy loss distributions, rounded
-down.
+Epochs are shuffled independently, and compose as privacy loss distributions, rounded down.
 
 So where every noisy sum is seen, as all accounting here assumes, no accountant that knows of
 clipping, noise and shuffling alone can certify a smaller epsilon. That a given network's gradients
-come near this case is not said. The neighbour has an example blanked, as in `run_epsilon.py`. The
-formula for Poisson sampling covers that neighbour too: a sampled batch does not tell a blank
-example from none.
+come near this case is not said. The neighbour has an example blanked, as in `run_epsilon.py`; the
+formula for Poisson sampling covers it too: a sampled batch does not tell a blank example from none.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -70,23 +66,22 @@ _ROUNDING = 1e-10
 
 # The probabilities of what is looked at: with the example, and with it blanked.
 Pair = tuple["Float[np.ndarray, ' cells']", "Float[np.ndarray, ' cells']"]
+# From the batches, the share of epochs that the example takes part in, and the noise.
+Look = Callable[[int, float, float], Pair]
 
 
 def least_epsilon_curve(
-    *,
-    examples: int,
-    batch: int,
-    noise_multiplier: float,
-    epochs: Sequence[int],
-    delta: float,
+    *, examples: int, batch: int, noise_multiplier: float, epochs: Sequence[int], delta: float
 ) -> tuple[float, ...]:
     """Return a lower bound on epsilon after each of several numbers of shuffled epochs.
 
     No guarantee for all gradients that clipping permits, and for data sets of which one has an
-    example blanked, has a smaller one.
+    example blanked, has a smaller one. An epoch deals as many full batches as there are; examples
+    left over are not looked at.
 
-    An epoch deals as many full batches as there are. What the examples left over do, or the smaller
-    batch that they make, is not looked at.
+    >>> least_epsilon_curve(examples=6, batch=7, noise_multiplier=1.0, epochs=[1], delta=1e-5)
+    Traceback (most recent call last):
+    dpstudy.errors.UserError: batch must be at most the 6 examples, got 7
 
     Args:
         examples: in the data set.
@@ -106,12 +101,11 @@ def least_epsilon_curve(
     counts = tuple(accounting.whole("epochs", count) for count in epochs)
     wanted = min(delta + _ROUNDING, 1.0)
     looks = [largest_batch] + [summed_ratios] * (noise_multiplier >= _LEAST_SUMMED)
-    curves = [
-        accounting.composed_along(
-            one_epoch(look, batches, participation, noise_multiplier).self_compose, counts, wanted
-        )
-        for look in looks
-    ]
+
+    def composed(look: Look, count: int) -> pld.PrivacyLossDistribution:
+        return one_epoch(look, batches, participation, noise_multiplier).self_compose(count)
+
+    curves = [accounting.composed_along(partial(composed, look), counts, wanted) for look in looks]
     found = list(zip(counts, map(max, zip(*curves, strict=True)), strict=True))
     # With next to no noise a quotient of nearly nothing overflows now and then: what fewer epochs
     # give away stands in, since more give away no less.
@@ -123,10 +117,7 @@ def least_epsilon_curve(
 
 @lru_cache(maxsize=16)
 def one_epoch(
-    look: Callable[[int, float, float], Pair],
-    batches: int,
-    participation: float,
-    noise_multiplier: float,
+    look: Look, batches: int, participation: float, noise_multiplier: float
 ) -> pld.PrivacyLossDistribution:
     """Return the privacy loss of what is looked at of one epoch, rounded down."""
     with_example, blanked = look(batches, participation, noise_multiplier)

@@ -17,8 +17,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -41,7 +39,7 @@ _TILTS = (-25.0, 4.0)
 _PRECISION = 1e-10
 _LARGEST_EXPONENT = 700.0
 
-# Privacy losses, and how many times they are composed.
+# Privacy losses on one grid, and how many times each is composed.
 Parts = Sequence[tuple[pld.PrivacyLossDistribution, int]]
 
 
@@ -51,70 +49,46 @@ def error_of(steps: int) -> float:
 
 
 def upper_epsilon(parts: Parts, delta: float) -> float:
-    """Return an epsilon that is at least that of some losses, each rounded up, composed.
+    """Return an epsilon that is at least that of losses, each rounded up, composed.
 
     Infinite where delta is hardly above the probability of an infinite loss.
-
-    Args:
-        parts: the losses, on one grid, and how many times each is composed.
-        delta: in (0, 1).
     """
     return max(_Composed(losses, delta).bracket(1)[1] for losses in _directions(parts))
 
 
 def lower_epsilon(parts: Parts, delta: float) -> float:
-    """Return an epsilon that is at most that of some losses, each rounded down, composed.
-
-    Args:
-        parts: the losses, on one grid, and how many times each is composed.
-        delta: in (0, 1).
-    """
+    """Return an epsilon that is at most that of losses, each rounded down, composed."""
     return max(_Composed(losses, delta).bracket(-1)[0] for losses in _directions(parts))
 
 
-@dataclass(frozen=True)
 class _Losses:
-    """Losses for one of a pair of neighbours, and how many times they are composed."""
+    """Losses for one of a pair of neighbours, in intervals, and how many times they compose."""
 
-    lowest: int  # of the finite ones, in intervals
-    probabilities: Float[np.ndarray, " losses"]
-    infinite: float  # the probability of an infinite loss
-    interval: float
-    times: int
-
-    @cached_property
-    def values(self) -> Float[np.ndarray, " losses"]:
-        """The finite losses, in intervals."""
-        return self.lowest + np.arange(len(self.probabilities), dtype=float)
-
-    @cached_property
-    def logarithms(self) -> Float[np.ndarray, " losses"]:
-        """Of the probabilities."""
-        with np.errstate(divide="ignore"):  # where there is none
-            return np.log(np.maximum(self.probabilities, 0))
+    def __init__(self, pmf: pld.pld_pmf.DensePLDPmf, times: int):
+        self.times, self.interval, self.infinite = times, pmf._discretization, pmf._infinity_mass
+        self._lowest = pmf._lower_loss
+        self._values = self._lowest + np.arange(len(pmf._probs), dtype=float)
+        with np.errstate(divide="ignore"):  # where there is no probability
+            self._logarithms = np.log(np.maximum(pmf._probs, 0))
 
     def log_moment(self, tilt: float) -> float:
-        return float(special.logsumexp(tilt * self.values + self.logarithms))
+        return float(special.logsumexp(tilt * self._values + self._logarithms))
 
     def composed(self, tilt: float) -> tuple[int, Float[np.ndarray, " losses"]]:
-        """Return the lowest tilted loss after all times, in intervals, and the probabilities."""
-        tilted = np.exp(tilt * self.values + self.logarithms - self.log_moment(tilt))
+        """Return the lowest tilted loss after all times, and the probabilities from there on."""
+        tilted = np.exp(tilt * self._values + self._logarithms - self.log_moment(tilt))
         if self.times == 1:
-            return self.lowest, tilted
+            return self._lowest, tilted
         with np.errstate(over="ignore"):  # in a bound of what to cut off, which is left out then
             above, composed = common.self_convolve(tilted, self.times, _CUT_OFF)
-        return self.times * self.lowest + above, np.asarray(composed)
+        return self.times * self._lowest + above, np.asarray(composed)
 
 
 def _directions(parts: Parts) -> Iterable[list[_Losses]]:
     """Return the losses of an example removed, and of one added where those are others."""
     symmetric = all(losses._symmetric for losses, _ in parts)
     for name in ("_pmf_remove",) if symmetric else ("_pmf_remove", "_pmf_add"):
-        yield [_losses(getattr(losses, name).to_dense_pmf(), times) for losses, times in parts]
-
-
-def _losses(pmf: pld.pld_pmf.DensePLDPmf, times: int) -> _Losses:
-    return _Losses(pmf._lower_loss, pmf._probs, pmf._infinity_mass, pmf._discretization, times)
+        yield [_Losses(getattr(losses, name).to_dense_pmf(), times) for losses, times in parts]
 
 
 class _Composed:

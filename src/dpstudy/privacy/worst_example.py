@@ -8,14 +8,15 @@ every label, and weights either as they are drawn or free.
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import optax
+from jax.flatten_util import ravel_pytree
 
+from dpstudy.parts.mechanism import Microbatch
 from dpstudy.parts.run import stream
-from dpstudy.privacy.canaries import Example, contribution
 
 if TYPE_CHECKING:
     from flax import nnx
@@ -32,6 +33,17 @@ _LEAST_SCALE, _MOST_SCALE = 1.0, 16.0
 _CONTRAST = 4.0
 
 
+class Example(NamedTuple):
+    """An example as its dataset stores it, and the weights at which it is looked at.
+
+    Pixels may lie between the 256 values that are stored.
+    """
+
+    image: Float[Array, "h w c"]
+    label: int | Array
+    params: nnx.State
+
+
 class Found(NamedTuple):
     """The best of a search.
 
@@ -42,6 +54,31 @@ class Found(NamedTuple):
 
     example: Example
     norms: Float[Array, "leaves"]
+
+
+def bounded_sum(
+    run: Run,
+    params: nnx.State,
+    images: Array,
+    labels: Array,
+    weights: Float[Array, "batch"] | None = None,
+) -> tuple[nnx.State, Any]:
+    """Return what the mechanism makes of some examples: their weighted sum, and what it saw."""
+    weights = jnp.ones(len(labels)) if weights is None else weights
+    losses = run.losses(jnp.float32(1))
+    batch = Microbatch(run.network.graph(), losses, params, images, labels)
+    return run.mechanism.sum(batch, weights)
+
+
+def contribution(run: Run, example: Example) -> nnx.State:
+    """Return what an example adds to a step's sum: its gradient as the mechanism bounds it."""
+    image, label = jnp.asarray(example.image), jnp.asarray(example.label)
+    return bounded_sum(run, example.params, image[None], label[None])[0]
+
+
+def in_units_of_noise(run: Run, total: nnx.State) -> Float[Array, "numbers"]:
+    """Return a sum over its noise's standard deviation, number by number, flat."""
+    return ravel_pytree(jax.tree.map(jnp.divide, total, run.mechanism.noise(total)))[0]
 
 
 def norms(run: Run, example: Example) -> Float[Array, "leaves"]:

@@ -1,8 +1,7 @@
 """Chapter 1: what the four papers' settings cost, by their own accounting and by today's."""
 
 from under_the_clip.accounting.costs import cost_table, in_short
-from under_the_clip.accounting.curves import calibration_table, curves_figure
-from under_the_clip.accounting.profiles import resolution
+from under_the_clip.accounting.curves import calibration_table, curves_figure, resolution
 from under_the_clip.accounting.sensitivities import (
     backpropagation_table,
     corrected_table,

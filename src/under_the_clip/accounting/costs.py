@@ -12,11 +12,10 @@ from dpstudy.lab.published import DELTA, MNIST_PARAMETERS, Setting
 from dpstudy.page.figure import STYLES, Figure, Table, canvas
 from dpstudy.parts.data.images import DATASETS
 from dpstudy.parts.sampling import steps_per_epoch
-from dpstudy.privacy.accounting import epsilon
 from dpstudy.privacy.conversions import gdp_epsilon
 from dpstudy.privacy.shuffling import least_epsilon_curve
-from under_the_clip.accounting.profiles import AT_DELTA, NAMES
-from under_the_clip.accounting.sensitivities import TANH_FILTER_EPOCHS, tanh_epsilon
+from under_the_clip.accounting.curves import AT_DELTA, NAMES, spent
+from under_the_clip.accounting.sensitivities import TANH_FILTER_EPOCHS
 from under_the_clip.backpropagation_clipping.published import (
     BACKPROPAGATION_CLIPPING,
     CORRECTED_CLIPPING,
@@ -52,7 +51,7 @@ def in_short() -> Figure:
         "Proven, Poisson": corrected.epsilon(),
     }
     columns = ["Paper", "Data set", "Claimed ε", "PLD", *PROVEN]
-    known = [*ours[columns].to_dict("records")]
+    known = ours[columns].to_dict("records")
     after = max(at for at, row in enumerate(known) if row["Paper"] == "backprop clipping") + 1
     data = pd.DataFrame([*known[:after], mended, *known[after:]], columns=columns)
     # The tanh filter states no ε; by the sensitivity that it claims its settings give PLD's.
@@ -113,101 +112,86 @@ def cost_table() -> Table:
     )
 
 
-def _least_epsilon(
-    setting: Setting | BackpropagationClipping | TanhFilter, noise_multiplier: float, epochs: int
-) -> float:
-    [least] = least_epsilon_curve(
-        examples=setting.examples,
-        batch=setting.batch,
-        noise_multiplier=noise_multiplier,
-        epochs=[epochs],
-        delta=DELTA,
-    )
-    return least
-
-
-def _cost_row(
+def _row(
+    setting: Setting | BackpropagationClipping | TanhFilter,
     *,
     paper: str,
-    dataset: str,
+    features: str = "",
     q: float,
     sigma: float,
+    epochs: int,
     steps: int,
-    claimed: float | None,
-    poisson: float | None,
-    at_most: float | None,
-    at_least: float | None = None,
+    proven: float | None,
     accountants: tuple[str, ...] = ("rdp-2019", "pld"),
 ) -> dict[str, object]:
-    accounted = {"RDP 2019": None} | {
-        NAMES[accountant]: epsilon(
-            sampling_probability=q,
-            noise_multiplier=sigma,
-            steps=steps,
-            delta=DELTA,
-            accountant=accountant,
-        )
-        for accountant in accountants
+    """Return a row of `cost_rows`.
+
+    Args:
+        setting: its data, batch and claim.
+        paper: its short name.
+        features: what the network is trained on, if not on pixels.
+        q: the sampling probability that the paper accounts with.
+        sigma: the noise over the sensitivity that it accounts with.
+        epochs: passes over the data.
+        steps: as it accounts for them.
+        proven: the noise over the proven sensitivity; None where that is not computable.
+        accountants: those of `NAMES` that are asked.
+    """
+    bounds: tuple[float | None, ...] = (None, None, None)
+    if proven is not None:
+        data = {"examples": setting.examples, "batch": setting.batch}
+        sampled = spent(setting.batch / setting.examples, proven, epochs * steps_per_epoch(**data))
+        [least] = least_epsilon_curve(**data, noise_multiplier=proven, epochs=[epochs], delta=DELTA)
+        bounds = sampled, least, gdp_epsilon(math.sqrt(epochs) / proven, DELTA)
+    return {
+        "Paper": paper,
+        "Data set": DATASETS[setting.dataset] + features,
+        "q": q,
+        "σ": sigma,
+        "Steps": steps,
+        "Claimed ε": setting.claimed_epsilon,
+        "RDP 2019": None,
+        **{NAMES[name]: spent(q, sigma, steps, name) for name in accountants},
+        **dict(zip(PROVEN, bounds, strict=True)),
     }
-    row = {"Paper": paper, "Data set": dataset, "q": q, "σ": sigma, "Steps": steps}
-    proven = dict(zip(PROVEN, (poisson, at_least, at_most), strict=True))
-    return row | {"Claimed ε": claimed} | accounted | proven
 
 
 def _setting_row(setting: Setting) -> dict[str, object]:
-    public = "" if setting.network == "end-to-end" else f", {setting.network}"
-    return _cost_row(
+    return _row(
+        setting,
         paper=setting.paper,
-        dataset=DATASETS[setting.dataset] + public,
+        features="" if setting.network == "end-to-end" else f", {setting.network}",
         q=setting.sampling_probability,
         sigma=setting.noise_multiplier,
+        epochs=setting.epochs,
         steps=setting.steps,
-        claimed=setting.claimed_epsilon,
-        poisson=epsilon(
-            sampling_probability=setting.sampling_probability,
-            noise_multiplier=setting.noise_multiplier,
-            steps=setting.steps,
-            delta=DELTA,
-        ),
-        at_most=gdp_epsilon(math.sqrt(setting.epochs) / setting.noise_multiplier, DELTA),
-        at_least=_least_epsilon(setting, setting.noise_multiplier, setting.epochs),
+        proven=setting.noise_multiplier,
     )
 
 
 def _backpropagation_row(setting: BackpropagationClipping) -> dict[str, object]:
     """One row a run: an example enters one batch an epoch, so an epoch is one unsampled step."""
-    sigma = setting.claimed_noise_multiplier / math.sqrt(setting.layers)
-    proven = setting.proven_noise_multiplier / math.sqrt(setting.layers)
-    return _cost_row(
+    together = math.sqrt(setting.layers)
+    return _row(
+        setting,
         paper="backprop clipping",
-        dataset=DATASETS[setting.dataset],
         q=1.0,
-        sigma=sigma,
+        sigma=setting.claimed_noise_multiplier / together,
+        epochs=setting.epochs,
         steps=setting.epochs,
-        claimed=setting.claimed_epsilon,
-        poisson=epsilon(
-            sampling_probability=setting.batch / setting.examples,
-            noise_multiplier=proven,
-            steps=setting.epochs * steps_per_epoch(setting.examples, setting.batch),
-            delta=DELTA,
-        ),
-        at_most=gdp_epsilon(math.sqrt(2 * setting.proven_rho), DELTA),
-        at_least=_least_epsilon(setting, proven, setting.epochs),
+        proven=setting.proven_noise_multiplier / together,
         accountants=("pld",),  # the paper itself converts from zCDP
     )
 
 
 def _tanh_row(setting: TanhFilter) -> dict[str, object]:
     known = setting.dataset == "mnist"
-    sigma = setting.noise_multiplier(MNIST_PARAMETERS)
-    return _cost_row(
+    return _row(
+        setting,
         paper="tanh filter",
-        dataset=DATASETS[setting.dataset],
         q=setting.sampling_probability,
         sigma=setting.noise_std / setting.claimed_sensitivity,
+        epochs=TANH_FILTER_EPOCHS,
         steps=TANH_FILTER_EPOCHS * steps_per_epoch(setting.examples, setting.batch),
-        claimed=setting.claimed_epsilon,
-        poisson=tanh_epsilon(setting, MNIST_PARAMETERS, TANH_FILTER_EPOCHS) if known else None,
-        at_most=gdp_epsilon(math.sqrt(TANH_FILTER_EPOCHS) / sigma, DELTA) if known else None,
-        at_least=_least_epsilon(setting, sigma, TANH_FILTER_EPOCHS) if known else None,
+        proven=setting.noise_multiplier(MNIST_PARAMETERS) if known else None,
     )

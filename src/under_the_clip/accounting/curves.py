@@ -3,22 +3,73 @@
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 import pandas as pd
 from matplotlib.axes import Axes
 
-from dpstudy.lab.published import DELTA, Setting
+from dpstudy.errors import check_known
+from dpstudy.lab.published import DELTA, MNIST_PARAMETERS, Setting
 from dpstudy.page.figure import STYLES, Figure, Table, canvas
 from dpstudy.parts.data.images import DATASETS
 from dpstudy.parts.sampling import steps_per_epoch
 from dpstudy.privacy.accounting import epsilon, epsilon_curve, noise_multiplier_for
-from under_the_clip.accounting.profiles import AT_DELTA, NAMES, Resolution
-from under_the_clip.losing_less.published import END_TO_END
+from under_the_clip.losing_less.published import END_TO_END, SCATTERNET
+
+NAMES = {"rdp-2019": "RDP 2019", "rdp": "RDP", "pld": "PLD"}
+_SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+AT_DELTA = "δ = 10" + f"{math.log10(DELTA):.0f}".translate(_SUPERSCRIPTS)
+
+
+class Resolution(NamedTuple):
+    """How finely a profile draws this chapter; the numbers do not depend on it.
+
+    Attributes:
+        stride: epochs between two points of a curve.
+        parameters: numbers of parameters n at which the tanh filter is accounted for.
+        calibrated: settings for which noise is calibrated.
+    """
+
+    stride: int
+    parameters: tuple[int, ...]
+    calibrated: tuple[Setting, ...]
+
+
+PROFILES = {
+    "stored": Resolution(2, (1, 10, 100, 1_000, 10_000, MNIST_PARAMETERS), END_TO_END),
+    "smoke": Resolution(10, (1, 1_000, MNIST_PARAMETERS), END_TO_END[:1]),
+    "full": Resolution(
+        1,
+        (1, 3, 10, 30, 100, 300, 1_000, 3_000, 10_000, MNIST_PARAMETERS),
+        END_TO_END + SCATTERNET,
+    ),
+}
 
 # What the papers quote, and what noise is calibrated to.
 TARGET = 3.0
 # Curves go on past the end of the papers' runs, to where the PLD accountant reaches TARGET.
 _CURVE_LENGTH = 1.75
+
+
+def resolution(profile: str) -> Resolution:
+    """Return how finely a profile draws this chapter.
+
+    Raises:
+        UserError: there is no such profile; the message names those that exist.
+    """
+    check_known("profile", profile, PROFILES)
+    return PROFILES[profile]
+
+
+def spent(q: float, sigma: float, steps: int, accountant: str = "pld") -> float:
+    """Return the ε of a sampled Gaussian at the papers' δ."""
+    return epsilon(
+        sampling_probability=q,
+        noise_multiplier=sigma,
+        steps=steps,
+        delta=DELTA,
+        accountant=accountant,
+    )
 
 
 def curves_figure(drawn: Resolution) -> Figure:
@@ -144,11 +195,7 @@ def _affordable_epochs(setting: Setting, stride: int) -> int:
     beyond = int(curve.query("epsilon > @TARGET")["epoch"].min())
     while beyond - within > 1:
         middle = (within + beyond) // 2
-        spent = epsilon(
-            sampling_probability=setting.sampling_probability,
-            noise_multiplier=setting.noise_multiplier,
-            steps=middle * steps_per_epoch(setting.examples, setting.batch),
-            delta=DELTA,
-        )
-        within, beyond = (middle, beyond) if spent <= TARGET else (within, middle)
+        steps = middle * steps_per_epoch(setting.examples, setting.batch)
+        enough = spent(setting.sampling_probability, setting.noise_multiplier, steps) <= TARGET
+        within, beyond = (middle, beyond) if enough else (within, middle)
     return within

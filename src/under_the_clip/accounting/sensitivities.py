@@ -11,9 +11,8 @@ from dpstudy.lab.published import DELTA, MNIST_PARAMETERS
 from dpstudy.page.figure import STYLES, Figure, Table, canvas
 from dpstudy.parts.data.images import DATASETS
 from dpstudy.parts.sampling import steps_per_epoch
-from dpstudy.privacy.accounting import epsilon
 from dpstudy.privacy.conversions import zcdp_epsilon
-from under_the_clip.accounting.profiles import AT_DELTA
+from under_the_clip.accounting.curves import AT_DELTA, Resolution, spent
 from under_the_clip.backpropagation_clipping.published import (
     BACKPROPAGATION_CLIPPING,
     CORRECTED_CLIPPING,
@@ -127,12 +126,8 @@ def corrected_table() -> Table:
 
 def tanh_epsilon(setting: TanhFilter, parameters: int, epochs: int) -> float:
     """Return the epsilon that follows from the proven sensitivity, for a number of parameters."""
-    return epsilon(
-        sampling_probability=setting.sampling_probability,
-        noise_multiplier=setting.noise_multiplier(parameters),
-        steps=epochs * steps_per_epoch(setting.examples, setting.batch),
-        delta=DELTA,
-    )
+    steps = epochs * steps_per_epoch(setting.examples, setting.batch)
+    return spent(setting.sampling_probability, setting.noise_multiplier(parameters), steps)
 
 
 def _tanh_frame(setting: TanhFilter, counts: tuple[int, ...]) -> pd.DataFrame:
@@ -155,11 +150,8 @@ def _corrected_row(setting: CorrectedClipping) -> dict[str, object]:
         "Target ε": setting.target_epsilon,
         "Accuracy": setting.accuracy,
         "σ a layer": setting.noise_multiplier,
-        "ε, layers apart": epsilon(
-            sampling_probability=setting.sampling_probability,
-            noise_multiplier=setting.noise_multiplier,
-            steps=setting.steps * setting.layers,
-            delta=DELTA,
+        "ε, layers apart": spent(
+            setting.sampling_probability, setting.noise_multiplier, setting.steps * setting.layers
         ),
         "σ of a step": setting.joint_noise_multiplier,
         **dict(zip(PROVEN, map(setting.epsilon, (1.0, 2.0)), strict=True)),

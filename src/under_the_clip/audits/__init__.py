@@ -12,15 +12,14 @@ from tqdm.auto import tqdm
 
 from dpstudy.errors import check_known
 from under_the_clip.audits import mechanisms
-from under_the_clip.audits.layers import LayerAttack
-from under_the_clip.audits.white_box import Audit
+from under_the_clip.audits.white_box import Audited, LayerAttack
 
-AUDITS: dict[str, Audit | LayerAttack] = {
+AUDITS: dict[str, Audited | LayerAttack] = {
     audit.name: audit for audit in (*mechanisms.AUDITS, *mechanisms.LAYER_ATTACKS)
 }
 
 
-def find(name: str) -> Audit | LayerAttack:
+def find(name: str) -> Audited | LayerAttack:
     """Return the audit of that name.
 
     Raises:
@@ -31,8 +30,8 @@ def find(name: str) -> Audit | LayerAttack:
 
 
 def carry_out(
-    audits: Iterable[Audit | LayerAttack],
-) -> Iterator[tuple[Audit | LayerAttack, dict[str, Any]]]:
+    audits: Iterable[Audited | LayerAttack],
+) -> Iterator[tuple[Audited | LayerAttack, dict[str, Any]]]:
     """Carry out one audit after the other, with a bar; yield each with what it came to."""
     with tqdm(list(audits), unit="audit", dynamic_ncols=True) as bar:
         for audit in bar:

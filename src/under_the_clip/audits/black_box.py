@@ -18,18 +18,16 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dpstudy.parts.mechanism import Microbatch
 from dpstudy.parts.run import Run
 from dpstudy.privacy import auditing
-from under_the_clip.audits.white_box import Audited
+from dpstudy.privacy.worst_example import CLASSES, bounded_sum
+from under_the_clip.audits.white_box import Audited, trained_weights
 
 if TYPE_CHECKING:
     from flax import nnx
     from jaxtyping import Array, Float
 
     from dpstudy.parts.data.images import Dataset
-
-CLASSES = 10
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,10 +55,10 @@ class BlackBoxAudit(Audited):
         data = self.run.dataset.load()
         image, label = data.train_images[0], (int(data.train_labels[0]) + 1) % CLASSES
         poisoned, blanked = _first(data, image, label), _first(data, 0 * image, label)
-        weights = _trained(self.start, blanked, None)
+        weights = trained_weights(self.start, blanked)
         for seed, coin in enumerate(inside):
             run = replace(self.run, seed=seed)
-            trained = _trained(run, poisoned if coin else blanked, weights)
+            trained = trained_weights(run, poisoned if coin else blanked, weights)
             yield float(_loss(run.of_a_step(), trained, jnp.asarray(image), jnp.int32(label)))
 
 
@@ -74,22 +72,7 @@ def _first(data: Dataset, image: np.ndarray, label: int) -> Dataset:
     return replace(data, train_images=images, train_labels=labels)
 
 
-def _trained(run: Run, data: Dataset, weights: nnx.State | None) -> nnx.State:
-    """Return the weights that training ends with, from those given or from its own."""
-    from dpstudy.training import loop  # only here: what reads trains nothing
-
-    start = loop.start(run)
-    start = start if weights is None else start._replace(params=jax.tree.map(jnp.copy, weights))
-    microbatch = run.network.examples_at_once()
-    # One after the other: on a CPU they share a program so, and faster than side by side.
-    for _, states in loop.train([run], data, microbatch, loop.stack([start])):
-        final = states.params
-    return loop.item(0, final)
-
-
 @jax.jit
 def _loss(run: Run, params: nnx.State, image: Array, label: Array) -> Float[Array, ""]:
     """Return an example's loss as training has it: with the mechanism's clips of its inputs."""
-    losses = run.losses(jnp.float32(1))
-    alone = Microbatch(run.network.graph(), losses, params, image[None], label[None])
-    return run.mechanism.sum(alone, jnp.ones(1))[1].loss
+    return bounded_sum(run, params, image[None], label[None])[1].loss

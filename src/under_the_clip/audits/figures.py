@@ -10,24 +10,17 @@ import pandas as pd
 from dpstudy.lab import records
 from dpstudy.lab.wording import epsilon, rounded_down
 from dpstudy.page.figure import STYLES, Figure, Note, Table, canvas, not_yet_run
-from under_the_clip.audits import AUDITS
-from under_the_clip.audits.white_box import (
-    equal_features,
-    first_image,
-    searched,
-    searched_after_training,
-    searched_with_weights,
-)
+from under_the_clip.audits import AUDITS, white_box
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 CANARIES = {
-    searched_with_weights: "weights searched",
-    searched: "weights as drawn",
-    searched_after_training: "weights as its training leaves them",
-    first_image: "the first training image, clipped",
-    equal_features: "features that are all equal, clipped",
+    white_box.searched_with_weights: "weights searched",
+    white_box.searched: "weights as drawn",
+    white_box.searched_after_training: "weights as its training leaves them",
+    white_box.first_image: "the first training image, clipped",
+    white_box.equal_features: "features that are all equal, clipped",
 }
 # The figure's rows by group: the worst canary that was found for each mechanism and setting.
 GROUPS = {
@@ -73,6 +66,7 @@ _KINDS = {
     "proven": ("proven: at most", STYLES[2]),
 }
 _BOUNDS = {"audited ε": rounded_down, "proven ε": epsilon}
+_COMMAND = "dpstudy audit --store"
 
 
 def stored(kind: str = "audits") -> dict[str, dict[str, Any]]:
@@ -94,7 +88,7 @@ def claimed_proven_audited() -> Figure | Note:
         if name in found
     ]
     if not rows:
-        return not_yet_run("The audits", "dpstudy audit --store")
+        return not_yet_run("The audits", _COMMAND)
     data = pd.DataFrame(rows)
     with canvas(size=(7.4, 6.8)) as (figure, (axes,)):
         _three_of_each(axes, data)
@@ -134,45 +128,42 @@ def _three_of_each(axes: Axes, data: pd.DataFrame) -> None:
     axes.grid(visible=False, axis="y")
 
 
+def _table(
+    name: str, caption: str, rows: list[dict[str, Any]], formats: dict[str, Any], missing: str
+) -> Table | Note:
+    """Return rows as a table, or what stands in its place where there are none."""
+    if not rows:
+        return not_yet_run(missing, _COMMAND)
+    data = pd.DataFrame(rows)
+    return Table(name=name, caption=caption, data=data, formats=formats)
+
+
 def by_canary(group: str) -> Table | Note:
     """Return what each canary shows of a group of `GROUPS`, by where the weights are."""
-    rows, most_shown = [], []
+    rows, most_shown = {}, []
     for name, record in stored().items():
         base = name.removesuffix("-drawn-weights").removesuffix("-trained-weights")
         if base in GROUPS[group]:
             canary = AUDITS[name].canary
             most_shown.append(record["most_shown"])
-            rows.append(
-                {
-                    "setting": SHOWN[base],
-                    "canary": CANARIES[canary],
-                    "gradient": record["attained"],
-                    "claimed ε": record["claimed"],
-                    "audited ε": record["lower_bound"],
-                    "if Gaussian": record["bounds"]["gaussian"],
-                    "proven ε": record["proven"],
-                    "order": (list(SHOWN).index(base), list(CANARIES).index(canary)),
-                }
-            )
-    if not rows:
-        return not_yet_run("The audits", "dpstudy audit --store")
-    data = pd.DataFrame(rows).sort_values("order").drop(columns="order")
-    most = max(most_shown)
-    return Table(
-        name=f"audits-{group.partition(',')[0].lower().replace(' ', '-')}",
-        caption=(
-            f"{group}: audits. Claimed: what its source's accounting gives. Gradient: the "
-            "canary's, as a share of what is proven possible. If Gaussian: what the same trials "
-            "show, granted that the trade-off curve is that of a Gaussian. Without that they can "
-            f"show no more than {most:.2f}."
-        ),
-        data=data,
-        formats={
-            "gradient": "{:.1%}",
-            "claimed ε": "{:.3g}",
-            "if Gaussian": rounded_down,
-            **_BOUNDS,
-        },
+            rows[list(SHOWN).index(base), list(CANARIES).index(canary)] = {
+                "setting": SHOWN[base],
+                "canary": CANARIES[canary],
+                "gradient": record["attained"],
+                "claimed ε": record["claimed"],
+                "audited ε": record["lower_bound"],
+                "if Gaussian": record["bounds"]["gaussian"],
+                "proven ε": record["proven"],
+            }
+    return _table(
+        f"audits-{group.partition(',')[0].lower().replace(' ', '-')}",
+        f"{group}: audits. Claimed: what its source's accounting gives. Gradient: the canary's, as "
+        "a share of what is proven possible. If Gaussian: what the same trials show, granted that "
+        "the trade-off curve is that of a Gaussian. Without that they can show no more than "
+        f"{max(most_shown, default=0):.2f}.",
+        [rows[place] for place in sorted(rows)],
+        {"gradient": "{:.1%}", "claimed ε": "{:.3g}", "if Gaussian": rounded_down, **_BOUNDS},
+        "The audits",
     )
 
 
@@ -194,16 +185,13 @@ def shuffled() -> Table | Note:
         for name, record in stored().items()
         if name in kinds
     ]
-    if not rows:
-        return not_yet_run("Shuffled batches", "dpstudy audit --store")
-    return Table(
-        name="audits-shuffled",
-        caption=(
-            "Audits of shuffled batches on MNIST at σ = 1.23. Stated: by the formula for Poisson "
-            "sampling, as the papers use it."
-        ),
-        data=pd.DataFrame(sorted(rows, key=lambda row: -row["audited ε"])),
-        formats={"trials": "{:,}", "stated ε": "{:.2f}", **_BOUNDS},
+    return _table(
+        "audits-shuffled",
+        "Audits of shuffled batches on MNIST at σ = 1.23. Stated: by the formula for Poisson "
+        "sampling, as the papers use it.",
+        sorted(rows, key=lambda row: -row["audited ε"]),
+        {"trials": "{:,}", "stated ε": "{:.2f}", **_BOUNDS},
+        "Shuffled batches",
     )
 
 
@@ -222,37 +210,28 @@ def black_box() -> Table | Note:
         for record in stored().values()
         if record["box"] == "black box"
     ]
-    if not rows:
-        return not_yet_run("Black-box audits", "dpstudy audit --store")
-    return Table(
-        name="audits-black-box",
-        caption=(
-            "Black-box audits: the mean loss of the poisoned example, in models trained with it "
-            "and without."
-        ),
-        data=pd.DataFrame(rows),
-        formats=dict.fromkeys(("loss with it", "without"), "{:.2f}")
-        | {"claimed ε": "{:.3g}", **_BOUNDS},
+    return _table(
+        "audits-black-box",
+        "Black-box audits: the mean loss of the poisoned example, in models trained with it and "
+        "without.",
+        rows,
+        {"loss with it": "{:.2f}", "without": "{:.2f}", "claimed ε": "{:.3g}", **_BOUNDS},
+        "Black-box audits",
     )
 
 
 def layers() -> Table | Note:
     """Return how near one example comes to the bound of each layer, by attack."""
-    found = stored("attacks")
-    if not found:
-        return not_yet_run("The layers' bounds", "dpstudy audit --store")
     rows = [
         {"setting": record["setting"], "weights": weights, **record[key]}
-        for record in found.values()
+        for record in stored("attacks").values()
         for key, weights in (("free", "searched"), ("drawn", "as drawn"))
     ]
-    data = pd.DataFrame(rows)
-    return Table(
-        name="layers-attacked",
-        caption=(
-            "The longest gradient found of one example in each layer, as a share of the proven "
-            "bound ab, over images, labels and, where searched, weights."
-        ),
-        data=data,
-        formats=dict.fromkeys(data.columns[2:], "{:.1%}"),
+    return _table(
+        "layers-attacked",
+        "The longest gradient found of one example in each layer, as a share of the proven bound "
+        "ab, over images, labels and, where searched, weights.",
+        rows,
+        dict.fromkeys(list(rows[0])[2:], "{:.1%}") if rows else {},
+        "The layers' bounds",
     )

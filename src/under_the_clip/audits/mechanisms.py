@@ -15,18 +15,10 @@ from dpstudy.parts.per_layer_clipping import PerLayerClipping
 from dpstudy.parts.run import Run, vary
 from dpstudy.parts.sampling import Poisson, Shuffled
 from dpstudy.recipe.run import recipe
+from under_the_clip.audits import white_box
 from under_the_clip.audits.black_box import BlackBoxAudit
-from under_the_clip.audits.layers import LayerAttack
-from under_the_clip.audits.released import ReleasedAudit
-from under_the_clip.audits.shuffled import ShuffledAudit
-from under_the_clip.audits.white_box import (
-    Audit,
-    equal_features,
-    first_image,
-    searched,
-    searched_after_training,
-    searched_with_weights,
-)
+from under_the_clip.audits.shuffled_batches import ShuffledAudit
+from under_the_clip.audits.white_box import Audit, LayerAttack, ReleasedAudit
 from under_the_clip.backpropagation_clipping.experiments import (
     SOUND_NOISE,
     TARGETS,
@@ -46,15 +38,40 @@ SMALL = TRAINING_EXAMPLES["mnist-5k"]
 
 # How the canary is found, by what that adds to an audit's name.
 _SEARCHES = {
-    "": (searched_with_weights, "image, label and weights searched for the longest gradient"),
-    "-drawn-weights": (searched, "image and label searched, weights as drawn"),
-    "-trained-weights": (searched_after_training, "image and label searched, weights as trained"),
+    "": (
+        white_box.searched_with_weights,
+        "image, label and weights searched for the longest gradient",
+    ),
+    "-drawn-weights": (white_box.searched, "image and label searched, weights as drawn"),
+    "-trained-weights": (
+        white_box.searched_after_training,
+        "image and label searched, weights as trained",
+    ),
 }
-_WORST = {"": _SEARCHES[""]}
+
+
+def _searched(
+    name: str,
+    mechanism: str,
+    setting: str,
+    run: Run,
+    claimed_by: str,
+    searches: tuple[str, ...] = ("",),
+) -> Iterator[Audit]:
+    """Yield the audits of a run whose canary is searched for, one for each of `_SEARCHES`."""
+    for suffix in searches:
+        canary, in_words = _SEARCHES[suffix]
+        yield Audit(
+            name=name + suffix,
+            mechanism=mechanism,
+            setting=f"{setting}; {in_words}",
+            run=run,
+            canary=canary,
+            claimed_by=claimed_by,
+        )
 
 
 def _flat() -> Iterator[Audit]:
-    setting = "MNIST, batch 512, 40 epochs, σ {:g}; the first training image, weights as drawn"
     for name, run, claimed_by in (
         ("flat-clipping", Run(), "rdp-2019"),
         ("flat-clipping-epsilon-1", at_epsilon(1.0, Run()), "pld"),
@@ -63,9 +80,10 @@ def _flat() -> Iterator[Audit]:
         yield Audit(
             name=name,
             mechanism=name.removesuffix("-epsilon-1").replace("-", " "),
-            setting=setting.format(run.mechanism.noise_multiplier),
+            setting=f"MNIST, batch 512, 40 epochs, σ {run.mechanism.noise_multiplier:g}; the first "
+            "training image, weights as drawn",
             run=run,
-            canary=first_image,
+            canary=white_box.first_image,
             claimed_by=claimed_by,
         )
 
@@ -78,82 +96,52 @@ def _recipe() -> Iterator[Audit]:
         setting=f"MNIST, mean at σ {run.dataset.release_noise:g}, batch 8,192, 60 epochs at σ "
         f"{run.mechanism.noise_multiplier:.3g}; equal features",
         run=run,
-        canary=equal_features,
+        canary=white_box.equal_features,
         claimed_by="pld",
         canaries=run.dataset.components,
     )
 
 
-def _as_published() -> Iterator[Audit]:
+def _backpropagation_clipping() -> Iterator[Audit]:
+    start, what = "backpropagation-clipping", "backpropagation clipping"
+    every = tuple(_SEARCHES)
     for dataset, claimed in (("mnist", 0.07), ("mnist", 0.3), ("fashion-mnist", 0.87)):
-        run = as_published(dataset, claimed)
-        for suffix, (canary, in_words) in _SEARCHES.items():
-            yield Audit(
-                name=f"backpropagation-clipping-{dataset}-claims-{claimed:g}{suffix}",
-                mechanism="backpropagation clipping, as published",
-                setting=f"{DATASETS[dataset]}, batch 4,096, {run.epochs} epochs; {in_words}",
-                run=run,
-                canary=canary,
-                claimed_by="claimed-zcdp",
-            )
-
-
-def _corrected() -> Iterator[Audit]:
+        name, run = f"{start}-{dataset}-claims-{claimed:g}", as_published(dataset, claimed)
+        setting = f"{DATASETS[dataset]}, batch 4,096, {run.epochs} epochs"
+        yield from _searched(name, f"{what}, as published", setting, run, "claimed-zcdp", every)
+    setting = "MNIST, batch 256, 5 epochs"
     for target in TARGETS:
+        name, run = f"{start}-corrected-aims-at-{target:g}", corrected(target)
         # Where less is given away, no canary but the worst shows anything.
-        for suffix, (canary, in_words) in _SEARCHES.items() if target >= 1 else _WORST.items():
-            yield Audit(
-                name=f"backpropagation-clipping-corrected-aims-at-{target:g}{suffix}",
-                mechanism="backpropagation clipping, corrected code",
-                setting=f"MNIST, batch 256, 5 epochs; {in_words}",
-                run=corrected(target),
-                canary=canary,
-                claimed_by="claimed-gdp",
-            )
-
-
-def _sound() -> Iterator[Audit]:
-    canary, in_words = _SEARCHES[""]
+        searches = every if target >= 1 else ("",)
+        yield from _searched(name, f"{what}, corrected code", setting, run, "claimed-gdp", searches)
     for target in TARGETS:
-        yield Audit(
-            name=f"backpropagation-clipping-sound-spends-{target:g}",
-            mechanism="backpropagation clipping, sound noise",
-            setting=f"MNIST, batch 256, 5 epochs; {in_words}",
-            run=corrected(target, SOUND_NOISE[target]),
-            canary=canary,
-            claimed_by="pld",
-        )
+        name, run = f"{start}-sound-spends-{target:g}", corrected(target, SOUND_NOISE[target])
+        yield from _searched(name, f"{what}, sound noise", setting, run, "pld")
 
 
 def _tanh_filter() -> Iterator[Audit]:
-    setting = "MNIST, batch 256, 60 epochs, σ 1.1; {}"
+    setting = "MNIST, batch 256, 60 epochs, σ 1.1"
     published = vary(TUTORIAL, mechanism=TanhFilter(noise_std=SIGMA))
-    for suffix in ("", "-drawn-weights"):
-        canary, in_words = _SEARCHES[suffix]
-        yield Audit(
-            name=f"tanh-filter{suffix}",
-            mechanism="tanh filter, as published",
-            setting=setting.format(in_words),
-            run=published,
-            canary=canary,
-            claimed_by="claimed-rdp-2019",
-        )
+    yield from _searched(
+        "tanh-filter",
+        "tanh filter, as published",
+        setting,
+        published,
+        "claimed-rdp-2019",
+        ("", "-drawn-weights"),
+    )
     # Sound with the noise that the paper has for a sensitivity of 1: they have it.
-    bounded = {"clip_norm": 1.0, "noise_multiplier": SIGMA}
-    canary, in_words = _SEARCHES["-drawn-weights"]
     for name, kind in (
         ("tanh-filter-then-clipped", FilteredThenClipped),
         ("tanh-filter-scaled-to-a-norm", FilteredToNorm),
         ("automatic-clipping", AutomaticClipping),
     ):
-        yield Audit(
-            name=name,
-            mechanism=name.replace("-", " ").replace("filter", "filter,", 1),
-            setting=setting.format(in_words),
-            run=vary(TUTORIAL, mechanism=kind(**bounded)),
-            canary=canary,
-            claimed_by="pld",
-        )
+        mechanism = name.replace("-", " ").replace("filter", "filter,", 1)
+        run = vary(TUTORIAL, mechanism=kind(clip_norm=1.0, noise_multiplier=SIGMA))
+        # At weights as drawn, though their names do not say so.
+        [audit] = _searched("", mechanism, setting, run, "pld", ("-drawn-weights",))
+        yield replace(audit, name=name)
 
 
 def _shuffled() -> Iterator[ShuffledAudit]:
@@ -178,39 +166,30 @@ def _black_box() -> Iterator[BlackBoxAudit]:
     """On the embedded images, with a start that the other examples are fitted at."""
     small = {"dataset": Images("mnist-5k"), "network": BackpropMnist(Relu())}
     fitting = Run(**small, sampling=Shuffled(200), optimizer=Adam(0.01), epochs=20)
-    clips = {"input_bound": 1.0, "upstream_bound": 0.01 * SMALL}
     published = BackpropagationClipping(
-        **clips,
+        input_bound=1.0,
+        upstream_bound=0.01 * SMALL,
         noise_multiplier=joint_noise(0.3, 8) / SMALL,
         claimed_factor=float(SMALL),
         claimed_accountant="zcdp",
     )
+    run = {"sampling": Shuffled(SMALL), "optimizer": Adam(0.01), "epochs": 8}
     yield BlackBoxAudit(
         name="black-box-backpropagation-clipping",
         mechanism="backpropagation clipping, as published",
         setting="4,000 images of MNIST in one batch, 8 epochs; the first image, wrongly labelled",
-        run=Run(
-            **small,
-            mechanism=published,
-            sampling=Shuffled(SMALL),
-            optimizer=Adam(0.01),
-            epochs=8,
-        ),
+        run=Run(**small, **run, mechanism=published),
         claimed_by="claimed-zcdp",
         start=replace(fitting, mechanism=ClippedWithoutNoise(1.0, 0.01 * 200)),
         models=300,
     )
+    clipping = FlatClipping(noise_multiplier=1.0)
     yield BlackBoxAudit(
         name="black-box-flat-clipping",
         mechanism="flat clipping",
         setting="4,000 images of MNIST, batch 2,000, 5 epochs, σ 1; the first image, "
         "wrongly labelled",
-        run=Run(
-            **small,
-            mechanism=FlatClipping(noise_multiplier=1.0),
-            sampling=Poisson(2000),
-            epochs=5,
-        ),
+        run=Run(**small, mechanism=clipping, sampling=Poisson(2000), epochs=5),
         claimed_by="pld",
         start=replace(fitting, mechanism=NoPrivacy()),
         models=300,
@@ -220,9 +199,7 @@ def _black_box() -> Iterator[BlackBoxAudit]:
 AUDITS = (
     *_flat(),
     *_recipe(),
-    *_as_published(),
-    *_corrected(),
-    *_sound(),
+    *_backpropagation_clipping(),
     *_tanh_filter(),
     *_shuffled(),
     *_black_box(),

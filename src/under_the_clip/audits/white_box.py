@@ -1,4 +1,4 @@
-"""One audit: a mechanism in its setting, the canary that it is given, and what that shows."""
+"""White box: who sees every noisy sum of the step that trains, and looks for a canary in them."""
 
 from __future__ import annotations
 
@@ -8,18 +8,23 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, ClassVar
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 
 from dpstudy.lab.wording import epsilon, rounded_down
-from dpstudy.parts.mechanism import Mechanism
+from dpstudy.parts.data.released_statistics import release_mean
 from dpstudy.parts.run import Run
 from dpstudy.privacy import auditing, worst_example
-from dpstudy.privacy import canaries as simulated
-from dpstudy.privacy.canaries import Example, Trials
+from dpstudy.privacy.auditing import Trials
 from dpstudy.privacy.run_epsilon import epsilon_curve
+from dpstudy.privacy.worst_example import Example
 
 if TYPE_CHECKING:
     from flax import nnx
+    from jaxtyping import Bool, Float
+
+    from dpstudy.parts.data.images import Dataset
 
 # Starts and steps of a search for the canary.
 SEARCH = {"starts": 20, "steps": 300}
@@ -30,9 +35,11 @@ _BESIDE_THE_BOUND = {
     "claimed_factor": 1.0,
     "claimed_accountant": "",
 }
+# Layers' norms are sums of float32 squares.
+_ROUNDING = 1e-4
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Audited:
     """A mechanism in its setting, whatever it is audited by.
 
@@ -83,6 +90,16 @@ class Audited:
             "seen": f"{guesses}.",
         }
 
+    def record_of_trials(
+        self, found: dict[str, tuple[float, auditing.Guesses]], seen: Trials
+    ) -> dict[str, Any]:
+        """Return what the records of all white boxes hold; see `record`."""
+        return self.record("white box", found, seen.inside.size) | {
+            "runs": len(seen.inside),
+            "strength": rounded(seen.strength),
+            "attained": rounded(seen.strength * self.run.mechanism.noise_over_sensitivity),
+        }
+
     @staticmethod
     def line(record: dict[str, Any]) -> str:
         """Return a record as one line."""
@@ -102,7 +119,7 @@ class Audited:
 
 @dataclass(frozen=True, kw_only=True)
 class Audit(Audited):
-    """White box: canaries in simulated runs, told by the noisy sums of the step that trains.
+    """Canaries in simulated runs, told by the noisy sums of the step that trains.
 
     Attributes:
         canary: finds the first canary, and the weights that stand still.
@@ -116,18 +133,105 @@ class Audit(Audited):
 
     def carry_out(self) -> dict[str, Any]:
         """Return what the record of the audit holds, but for its provenance."""
-        run, seen = self.run, self.trials()
-        found = auditing.bounds(seen, run.delta)
-        return self.record("white box", found, seen.inside.size) | {
-            "runs": self.runs,
-            "strength": rounded(seen.strength),
-            "attained": rounded(seen.strength * run.mechanism.noise_over_sensitivity),
-        }
+        seen = self.trials()
+        return self.record_of_trials(auditing.bounds(seen, self.run.delta), seen)
 
     def trials(self) -> Trials:
         """Simulate the runs."""
+        from dpstudy.privacy import canaries  # only here: it trains
+
         canary = self.canary(self.run)
-        return simulated.trials(self.run, canary, runs=self.runs, canaries=self.canaries)
+        return canaries.trials(self.run, canary, runs=self.runs, canaries=self.canaries)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReleasedAudit(Audit):
+    """The mean that a run's features lack is seen too, which was released with noise.
+
+    A canary is one example in both: features of norm 1 at right angles to those of all others, and
+    a gradient likewise. There are at most as many canaries as features.
+    """
+
+    def trials(self) -> Trials:
+        """See `Audit`."""
+        seen = super().trials()
+        noise = self.run.dataset.release_noise
+        scores = [
+            scores_of_the_mean(noise, inside, seed) for seed, inside in enumerate(seen.inside)
+        ]
+        return dataclasses.replace(seen, scores=seen.scores + np.stack(scores))
+
+
+def scores_of_the_mean(
+    noise_multiplier: float, inside: Bool[np.ndarray, "canaries"], seed: int
+) -> Float[np.ndarray, "canaries"]:
+    """Return by how much a released mean speaks for each canary: logarithms of likelihood ratios.
+
+    Canary k has feature k alone, and the other examples have none.
+
+    Args:
+        noise_multiplier: noise over sensitivity, as it is claimed.
+        inside: whether each canary was in.
+        seed: of the noise.
+    """
+    features = np.diag(inside.astype(np.float16))
+    total = len(features) * release_mean(features, noise_multiplier, seed)
+    return (total - 1 / 2) / noise_multiplier**2
+
+
+@dataclass(frozen=True, kw_only=True)
+class LayerAttack:
+    """A search for the example that adds most to each layer's sum: proven is at most a b.
+
+    Attributes:
+        name: lower-case words joined by hyphens.
+        setting: on what, in words.
+        run: its mechanism clips within backpropagation.
+        starts: random starts of each search.
+        steps: of Adam from each.
+    """
+
+    name: str
+    setting: str
+    run: Run
+    starts: int = 10
+    steps: int = 300
+
+    kind: ClassVar[str] = "attacks"
+
+    def carry_out(self) -> dict[str, Any]:
+        """Return what the record of the attack holds, but for its provenance."""
+        paths = jax.tree_util.tree_leaves_with_path(self.run.network.shapes())
+        layers = [path[0].key for path, _ in paths]
+        found, together = {}, {}
+        for name, weights in (("drawn", False), ("free", True)):
+            of_layer = [self._longest(weights, leaf)[leaf] for leaf in range(len(layers))]
+            found[name] = dict(zip(layers, map(rounded, of_layer), strict=True))
+            together[name] = rounded(np.sqrt(np.mean(self._longest(weights, None) ** 2)))
+        return {
+            "attack": self.name,
+            "setting": self.setting,
+            **found,
+            "together": together,
+            "looked": f"for each, {self.starts} random starts and {self.steps} steps from each",
+        }
+
+    def _longest(self, weights: bool, leaf: int | None) -> np.ndarray:
+        """Return the longest gradient's norms over a b, by layer."""
+        options = {"weights": weights, "starts": self.starts, "steps": self.steps}
+        norms = worst_example.search(self.run, leaf=leaf, **options).norms
+        return np.asarray(norms) / self.run.mechanism.sensitivity
+
+    @staticmethod
+    def line(record: dict[str, Any]) -> str:
+        """Return a record as one line."""
+        shown = ", ".join(f"{layer} {share:.1%}" for layer, share in record["free"].items())
+        return f"{record['attack']}: of what is proven possible, {shown}"
+
+    @staticmethod
+    def refuted(record: dict[str, Any]) -> bool:
+        """Return whether a layer was found beyond what is proven of it, but for rounding."""
+        return max(*record["free"].values(), *record["drawn"].values()) > 1 + _ROUNDING
 
 
 def first_image(run: Run) -> Example:
@@ -159,24 +263,37 @@ def searched_with_weights(run: Run) -> Example:
 
 def searched_after_training(run: Run) -> Example:
     """Return the example with the longest gradient found, at the weights that the run ends with."""
-    params = trained_weights(run)
-    return worst_example.search(run, params, weights=False, **SEARCH).example
+    return worst_example.search(run, trained_weights(run), weights=False, **SEARCH).example
 
 
-def trained_weights(run: Run) -> nnx.State:
-    """Return the weights that training ends with."""
+def trained_weights(
+    run: Run, data: Dataset | None = None, weights: nnx.State | None = None
+) -> nnx.State:
+    """Return the weights that training ends with.
+
+    Args:
+        run: alone, since one after the other share a program, on a CPU faster than side by side.
+        data: by default the run's.
+        weights: to start from, by default the run's.
+    """
     from dpstudy.training import loop  # only here: what reads trains nothing
 
-    epochs = loop.train([run], run.dataset.load(), run.network.examples_at_once())
-    *_, (_, states) = epochs
-    return loop.item(0, states.params)
+    data = run.dataset.load() if data is None else data
+    start = loop.start(run)
+    if weights is not None:
+        start = start._replace(params=jax.tree.map(jnp.copy, weights))
+    epochs = loop.train([run], data, run.network.examples_at_once(), loop.stack([start]))
+    for _, states in epochs:
+        params = states.params
+    return loop.item(0, params)
 
 
 def _one_for_all_noise(run: Run) -> Run:
     """Return the run whose search serves all that differ in noise, length and claims alone."""
     its = {field.name for field in dataclasses.fields(run.mechanism)} & set(_BESIDE_THE_BOUND)
-    changes = {name: _BESIDE_THE_BOUND[name] for name in its}
-    mechanism: Mechanism = dataclasses.replace(run.mechanism, **changes)
+    mechanism = dataclasses.replace(
+        run.mechanism, **{name: _BESIDE_THE_BOUND[name] for name in its}
+    )
     return dataclasses.replace(run.of_a_step(), mechanism=mechanism)
 
 

@@ -1,10 +1,10 @@
-"""Shuffled batches, seen by who knows everything but the deal, the noise and the coin.
+"""Shuffled batches: who sees every noisy sum and knows all but the order, the noise and the coin.
 
-An epoch deals the examples into batches at random and releases each batch's noisy sum. The canary
-takes part or is blanked; its place is then filled by nothing. Unlike in `canaries`, the others add
-their own gradients, which are known to whoever looks: not known is which batch each is in. Their
-sums hide the canary as far as they vary, and give its batch away as far as they do not: that batch
-has one of the others less. In the bad case of `shuffling`, all of them have the opposite gradient.
+An epoch deals the examples into batches at random. The canary takes part or is blanked; its place
+is then filled by nothing. Unlike in `privacy.canaries` the others add their own gradients, known
+but for the batch that each is in. Their sums hide the canary as far as they vary, and give its
+batch away as far as they do not: that batch has one of the others less. In the bad case of
+`privacy.shuffling` all of them have the opposite gradient.
 
 All is in units of the noise. A batch's sum is looked at along two directions at right angles: those
 of the canary's gradient u and of A^-1 u, where A is the covariance of a batch's sum, which is where
@@ -15,42 +15,63 @@ noise alone.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.flatten_util import ravel_pytree
+from scipy.sparse import linalg
 
-from dpstudy.parts.mechanism import Microbatch
-from dpstudy.privacy.canaries import Trials, in_units_of_noise
+from dpstudy.parts.run import Run
+from dpstudy.privacy import auditing
+from dpstudy.privacy.auditing import Trials
+from dpstudy.privacy.worst_example import bounded_sum, in_units_of_noise
+from under_the_clip.audits.white_box import Audited, trained_weights
 
 if TYPE_CHECKING:
     from flax import nnx
     from jaxtyping import Array, Float, Int
-
-    from dpstudy.parts.run import Run
 
 # Solving for A^-1 u: after so many passes over the data the rest is below 3 % on MNIST.
 _PASSES = 10
 _MOST_AT_ONCE = 128  # Examples whose gradients are held at once.
 
 
-class Gradients(NamedTuple):
-    """What examples add to a step's sum along two directions, in units of the noise.
+@dataclass(frozen=True, kw_only=True)
+class ShuffledAudit(Audited):
+    """One canary in shuffled batches: every gradient is known too, but not the order.
 
     Attributes:
-        others: of each of the other examples.
-        canary: of the canary.
+        trained: epochs after which the examples' gradients are taken; 0 for those of the proof.
+        runs: simulated, each with a coin of its own.
     """
+
+    trained: int
+    runs: int
+
+    def carry_out(self) -> dict[str, Any]:
+        """Return what the record of the audit holds, but for its provenance."""
+        if self.trained:
+            weights = trained_weights(replace(self.run, epochs=self.trained))
+            gradients = of_training(self.run, weights)
+        else:
+            gradients = of_the_proof(self.run)
+        seen = trials(self.run, gradients, self.runs)
+        return self.record_of_trials(auditing.of_many_runs(*seen.flat, self.run.delta), seen)
+
+
+class Gradients(NamedTuple):
+    """What examples add to a step's sum along two directions, in units of the noise."""
 
     others: Float[np.ndarray, "others 2"]
     canary: Float[np.ndarray, "2"]
 
 
 def of_the_proof(run: Run) -> Gradients:
-    """Return the gradients of `shuffling`: the canary's, and its opposite of all others."""
+    """Return the gradients of `privacy.shuffling`: the canary's, and its opposite of all others."""
     longest = 1 / run.mechanism.noise_over_sensitivity
     others = np.tile([-longest, 0.0], (run.dataset.examples - 1, 1))
     return Gradients(others.astype(np.float32), np.array([longest, 0.0], np.float32))
@@ -70,8 +91,15 @@ def of_training(run: Run, params: nnx.State) -> Gradients:
     mean = weighted(jnp.ones(count)) / count
     index = int(jnp.argmin(along(mean)))
     canary = weighted(jnp.arange(count) == index)
-    matched = _matched(run, params, chunks, mean, canary)
-    directions, _ = jnp.linalg.qr(jnp.stack([canary, matched], axis=1))
+
+    def covariance(v: Float[np.ndarray, "numbers"]) -> Float[Array, "numbers"]:
+        moment = weighted(along(v)) / count
+        return v + run.sampling.batch * (moment - jnp.vdot(mean, v) * mean)
+
+    # Not by JAX's conjugate gradients, which would compile a pass twice.
+    solved = linalg.LinearOperator((canary.size, canary.size), covariance, dtype=canary.dtype)
+    best, _ = linalg.cg(solved, np.asarray(canary), rtol=0.0, maxiter=_PASSES)
+    directions, _ = jnp.linalg.qr(jnp.stack([canary, best], axis=1))
     each = np.stack([np.asarray(along(one)) for one in directions.T], axis=1)
     return Gradients(np.delete(each, index, axis=0), each[index])
 
@@ -123,9 +151,8 @@ def _dealer(
     pairs = np.ascontiguousarray(others).view(np.complex64)[:, 0]
 
     def deal(sizes: np.ndarray) -> np.ndarray:
-        starts = np.cumsum(sizes) - sizes
         dealt = rng.permutation(pairs)[: sizes.sum()]
-        return np.add.reduceat(dealt, starts)[:, None].view(np.float32)
+        return np.add.reduceat(dealt, np.cumsum(sizes) - sizes)[:, None].view(np.float32)
 
     return deal
 
@@ -162,18 +189,11 @@ def _attacker(
     return score
 
 
-def _sum_of(
-    run: Run, params: nnx.State, images: Array, labels: Array
-) -> Callable[[Float[Array, "chunk"]], Float[Array, "numbers"]]:
-    """Return the function from examples' weights to their sum, flat, in units of the noise."""
-    graph, losses = run.network.graph(), run.losses(jnp.float32(1))
-
-    def total(weights: Float[Array, "chunk"]) -> Float[Array, "numbers"]:
-        batch = Microbatch(graph, losses, params, images, labels)
-        summed, _ = run.mechanism.sum(batch, weights)
-        return in_units_of_noise(run, summed)
-
-    return total
+def _total(
+    run: Run, params: nnx.State, chunk: tuple[Array, Array], weights: Float[Array, "chunk"]
+) -> Float[Array, "numbers"]:
+    """Return a weighted sum of examples, flat, in units of the noise."""
+    return in_units_of_noise(run, bounded_sum(run, params, *chunk, weights)[0])
 
 
 @jax.jit
@@ -183,7 +203,7 @@ def _along(
     """Return what each example adds along a direction."""
 
     def one(chunk: tuple[Array, Array]) -> Array:
-        _, transposed = jax.vjp(_sum_of(run, params, *chunk), jnp.ones(len(chunk[1])))
+        _, transposed = jax.vjp(partial(_total, run, params, chunk), jnp.ones(len(chunk[1])))
         return transposed(direction)[0]
 
     return jax.lax.map(one, chunks).reshape(-1)
@@ -195,49 +215,9 @@ def _weighted(
 ) -> Float[Array, "numbers"]:
     """Return the weighted sum of what examples add."""
 
-    def add(so_far: Array, case: tuple[Array, ...]) -> tuple[Array, None]:
-        *chunk, w = case
-        return so_far + _sum_of(run, params, *chunk)(w.astype(jnp.float32)), None
+    def add(so_far: Array, case: tuple[tuple[Array, Array], Array]) -> tuple[Array, None]:
+        return so_far + _total(run, params, *case), None
 
-    weights = weights.reshape(chunks[1].shape)
+    weights = weights.reshape(chunks[1].shape).astype(jnp.float32)
     zero = ravel_pytree(jax.tree.map(jnp.zeros_like, params))[0]
-    return jax.lax.scan(add, zero, (*chunks, weights))[0]
-
-
-@jax.jit
-def _moment(
-    run: Run, params: nnx.State, chunks: tuple[Array, Array], direction: Float[Array, "numbers"]
-) -> Float[Array, "numbers"]:
-    """Return the sum of what examples add, each weighted by what it adds along a direction."""
-
-    def add(so_far: Array, chunk: tuple[Array, Array]) -> tuple[Array, None]:
-        total = _sum_of(run, params, *chunk)
-        _, transposed = jax.vjp(total, jnp.ones(len(chunk[1])))
-        return so_far + total(transposed(direction)[0]), None
-
-    return jax.lax.scan(add, jnp.zeros_like(direction), chunks)[0]
-
-
-def _matched(
-    run: Run,
-    params: nnx.State,
-    chunks: tuple[Array, Array],
-    mean: Float[Array, "numbers"],
-    canary: Float[Array, "numbers"],
-) -> Float[Array, "numbers"]:
-    """Return A^-1 u by conjugate gradients; not by JAX's, which would compile a pass twice."""
-    batch, count = run.sampling.batch, chunks[1].size
-
-    def covariance(v: Array) -> Array:
-        moment = _moment(run, params, chunks, v)
-        return v + batch * (moment / count - jnp.vdot(mean, v) * mean)
-
-    found, left = jnp.zeros_like(canary), canary
-    ahead, square = left, jnp.vdot(left, left)
-    for _ in range(_PASSES):
-        image = covariance(ahead)
-        step = square / jnp.vdot(ahead, image)
-        found, left = found + step * ahead, left - step * image
-        square, before = jnp.vdot(left, left), square
-        ahead = left + square / before * ahead
-    return found
+    return jax.lax.scan(add, zero, (chunks, weights))[0]

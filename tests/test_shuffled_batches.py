@@ -13,7 +13,8 @@ from results_for_tests import TINY
 from dpstudy.gradients import per_example
 from dpstudy.parts.run import Run, vary
 from dpstudy.parts.sampling import Shuffled
-from dpstudy.privacy import accounting, auditing, dealing, worst_example
+from dpstudy.privacy import accounting, auditing, worst_example
+from under_the_clip.audits import shuffled_batches
 
 RUN = replace(Run(), sampling=Shuffled(512))
 SMALL = vary(replace(Run(), sampling=Shuffled(900)), dataset=TINY["dataset"], width=0.125)
@@ -21,7 +22,7 @@ SMALL = vary(replace(Run(), sampling=Shuffled(900)), dataset=TINY["dataset"], wi
 
 @cache
 def gradients():
-    return dealing.of_training(SMALL, worst_example.drawn_weights(SMALL))
+    return shuffled_batches.of_training(SMALL, worst_example.drawn_weights(SMALL))
 
 
 @cache
@@ -38,7 +39,7 @@ def by_hand():
 
 
 def found(gradients, run=RUN, count=4000):
-    seen = dealing.trials(run, gradients, count)
+    seen = shuffled_batches.trials(run, gradients, count)
     return auditing.epsilon(
         auditing.clopper_pearson, seen.inside[:, 0], seen.scores[:, 0], run.delta
     )[0]
@@ -70,7 +71,7 @@ def test_gradients_are_those_of_the_examples_along_the_canary_s_and_the_best_dir
 def test_deals_have_the_mean_and_the_covariance_that_the_attacker_takes_them_to_have():
     rng = np.random.default_rng(0)
     others = rng.normal(size=(60, 2)).astype(np.float32)
-    deal = dealing._dealer(rng, others)
+    deal = shuffled_batches._dealer(rng, others)
     sums = np.array([deal(np.full(5, 10)) for _ in range(40_000)])
     spread = np.cov(others.T, bias=True) / 59
     np.testing.assert_allclose(sums.mean(axis=(0, 1)), 10 * others.mean(axis=0), atol=0.02)
@@ -83,8 +84,8 @@ def test_deals_have_the_mean_and_the_covariance_that_the_attacker_takes_them_to_
 def test_scores_are_likelihood_ratios(others):
     """Of runs without the canary exp(score) is 1 on average, of others exp(-score)."""
     run = replace(RUN, epochs=2)
-    proof = dealing.of_the_proof(run)
-    seen = dealing.trials(
+    proof = shuffled_batches.of_the_proof(run)
+    seen = shuffled_batches.trials(
         run, proof if others == "of the proof" else proof._replace(others=0 * proof.others), 5000
     )
     for ratios in (np.exp(seen.scores[~seen.inside]), np.exp(-seen.scores[seen.inside])):
@@ -93,17 +94,17 @@ def test_scores_are_likelihood_ratios(others):
 
 
 def test_the_proof_s_gradients_show_more_than_the_formula_states_and_silent_ones_less():
-    proof = dealing.of_the_proof(RUN)
+    proof = shuffled_batches.of_the_proof(RUN)
     silent = proof._replace(others=0 * proof.others)
     assert found(silent, count=1000) < by_the_formula() < found(proof)
 
 
 def test_a_trained_network_s_scores_tell_the_canary_and_half_the_noise_tells_it_better():
     mine, run = gradients(), replace(SMALL, epochs=10)
-    twice = dealing.Gradients(2 * mine.others, 2 * mine.canary)
+    twice = shuffled_batches.Gradients(2 * mine.others, 2 * mine.canary)
     apart = []
     for one in (mine, twice):
-        seen = dealing.trials(run, one, 2000)
+        seen = shuffled_batches.trials(run, one, 2000)
         inside, outside = seen.scores[seen.inside], seen.scores[~seen.inside]
         apart.append((inside.mean() - outside.mean()) / outside.std())
     assert 0.1 < apart[0] < 0.8 * apart[1]
