@@ -122,8 +122,35 @@ for epoch in (1, 8, 30):
 # it costs with cross-entropy.
 
 # %% tags=["remove-input"]
+from functools import partial
+
 from dpstudy.lab.profiles import prepare
+from dpstudy.lab.variant import Variant
+from dpstudy.page.curves import curves
+from dpstudy.page.datasets import for_each_dataset
+from dpstudy.page.published import lines_of
+from dpstudy.page.quantity import (
+    ACCURACY,
+    CLIPPED,
+    EPSILON,
+    GRADIENT_NORM,
+    LEARNING_RATE,
+    Quantity,
+)
+from dpstudy.page.results import results
+from dpstudy.page.search import against, techniques
 from under_the_clip.experiments import find
+from under_the_clip.losing_less.figures import (
+    CE,
+    COMPOSITE,
+    INSIDE,
+    STYLE,
+    both,
+)
+from under_the_clip.losing_less.published import (
+    ACCURACIES,
+    ACCURACIES_ON_FEATURES,
+)
 
 
 def runs(name):
@@ -173,11 +200,44 @@ on_features, linear, released = (
 # last epoch spends 3.03, and the one before is the last below 3. All networks have tanh, as in the
 # paper.
 
-# %% tags=["remove-input"]
-chapter.figure_3(whole)
 
-# %% tags=["remove-input"]
-chapter.section_4_1(whole, not_private)
+# %% mystnb={"code_prompt_show": "How it is made"} tags=["hide-input"]
+@for_each_dataset("Figure 3")
+def figure_3(reading):
+    return curves(
+        both(reading, method="{}"),
+        ACCURACY,
+        along=EPSILON,
+        name="losing-less-figure-3",
+        shown="test accuracy against ε",
+    )
+
+
+figure_3(whole)
+
+
+# %% mystnb={"code_prompt_show": "How it is made"} tags=["hide-input"]
+@for_each_dataset("Section 4.1")
+def section_4_1(reading, not_private):
+    return results(
+        [
+            *lines_of(
+                not_private,
+                {"not private": 0},
+                ACCURACIES,
+                method="{}",
+                label=CE,
+            ),
+            *both(reading, method="{}"),
+        ],
+        "Gain: of the composite loss over cross-entropy.",
+        name="losing-less-section-4-1",
+        shown="test accuracy at the last epoch",
+        over={COMPOSITE: CE},
+    )
+
+
+section_4_1(whole, not_private)
 
 # %% [markdown]
 # The paper tests its gain with three tests on five seeds, and prints p-values of 0.24, 0.86 and
@@ -211,11 +271,51 @@ chapter.significance(whole)
 # gains on MNIST too, 0.34 points (0.17 to 0.51), and 0.10 on Fashion-MNIST (-0.20 to 0.41). On
 # CIFAR-10 they were not run: whether they bring the paper's 66.8 % is open.
 
-# %% tags=["remove-input"]
-chapter.figure_4(on_features)
+# %% mystnb={"code_prompt_show": "How it is made"} tags=["hide-input"]
+both_on_features = partial(
+    lines_of, styles=STYLE, accuracies=ACCURACIES_ON_FEATURES
+)
 
-# %% tags=["remove-input"]
-chapter.on_features(on_features, linear, released)
+
+@for_each_dataset("Figure 4")
+def figure_4(reading):
+    return curves(
+        both_on_features(reading, method="{}"),
+        ACCURACY,
+        along=EPSILON,
+        name="losing-less-figure-4",
+        shown="test accuracy against ε on scattering features",
+    )
+
+
+figure_4(on_features)
+
+
+# %% mystnb={"code_prompt_show": "How it is made"} tags=["hide-input"]
+@for_each_dataset("On scattering features")
+def features_table(reading, linear, released):
+    of = {
+        "{}": (reading, "{}", ACCURACIES_ON_FEATURES),
+        "{}, linear": (linear, "{}", ()),
+        "{}, released statistics": (released, "{}", ()),
+        "{}, linear, released statistics": (released, "{}, linear", ()),
+    }
+    return results(
+        [
+            line
+            for title, (found, label, published) in of.items()
+            for line in lines_of(
+                found, STYLE, published, title=title, label=label
+            )
+        ],
+        "Gains: of the composite loss over cross-entropy.",
+        name="losing-less-on-features",
+        shown="test accuracy on scattering features at the last epoch",
+        over={title.format(COMPOSITE): title.format(CE) for title in of},
+    )
+
+
+features_table(on_features, linear, released)
 
 # %% [markdown]
 # ## What the paper does not print, and what we took
@@ -247,11 +347,45 @@ chapter.on_features(on_features, linear, released)
 # penalty is worth 1.35 points on Fashion-MNIST (0.47 to 2.22), about half of what the whole loss
 # gains with the same seeds, 2.38. Focusing is not seen to matter there, nor either part on MNIST.
 
-# %% tags=["remove-input"]
-chapter.equal_effort(effort)
 
-# %% tags=["remove-input"]
-chapter.at_own_rate(effort)
+# %% mystnb={"code_prompt_show": "How it is made"} tags=["hide-input"]
+@for_each_dataset("Each loss at its own best rate")
+def by_rate(reading):
+    return against(
+        techniques(reading, {}),
+        LEARNING_RATE,
+        name="losing-less-rates",
+        shown="accuracy on held-out training examples against the learning rate",
+    )
+
+
+by_rate(effort)
+
+
+# %% mystnb={"code_prompt_show": "How it is made"} tags=["hide-input"]
+@for_each_dataset("Each loss at its own best rate, trained on all examples")
+def at_own_rate(reading):
+    labels = [label for label in reading.labels if "rate x" not in label]
+    over = {
+        label: label.replace(COMPOSITE, CE)
+        for label in labels
+        if COMPOSITE in label
+    }
+    over |= {
+        label: f"{COMPOSITE}, {label.rpartition(', ')[-1]}"
+        for label in labels
+        if "with" in label
+    }
+    return results(
+        [Variant(reading, label) for label in labels],
+        "Gains: of the composite loss over cross-entropy, and of a part left out over all.",
+        name="losing-less-equal-effort",
+        shown="test accuracy, each at the rate that is best on held-out examples",
+        over=over,
+    )
+
+
+at_own_rate(effort)
 
 # %% [markdown]
 # ## Which part does it? Figures 10 to 14
@@ -298,26 +432,72 @@ chapter.at_own_rate(effort)
 # With Adam at a rate of 0.001, which was not searched, two seeds each, the composite loss ends at
 # 84.89 % on Fashion-MNIST and cross-entropy at 81.82 %. On MNIST both end at 98.0 %.
 
-# %% tags=["remove-input"]
-chapter.ablation_curves(ablation, whole)
 
-# %% tags=["remove-input"]
-chapter.ablation(ablation, whole)
+# %% mystnb={"code_prompt_show": "How it is made"} tags=["hide-input"]
+ABLATED = {
+    "squared error": 2,
+    "focal": 3,
+    "squared error and cross-entropy": 4,
+    "squared error and focal": 5,
+}
+
+
+@for_each_dataset("The parts of the loss, by ε")
+def parts_by_epsilon(reading, whole):
+    return curves(
+        [*both(whole), *lines_of(reading, ABLATED)],
+        ACCURACY,
+        along=EPSILON,
+        name="losing-less-ablation-curves",
+        shown="test accuracy of the loss and of its parts against ε",
+    )
+
+
+parts_by_epsilon(ablation, whole)
+
+
+# %% mystnb={"code_prompt_show": "How it is made"} tags=["hide-input"]
+@for_each_dataset("The parts of the loss")
+def parts_of_the_loss(reading, whole):
+    lines = [*both(whole), *lines_of(reading, ABLATED)]
+    return results(
+        lines,
+        "Gains: over cross-entropy.",
+        name="losing-less-ablation",
+        shown="test accuracy of the loss and of its parts",
+        over={line.name: CE for line in lines if line.name != CE},
+    )
+
+
+parts_of_the_loss(ablation, whole)
+
 
 # %% mystnb={"code_prompt_show": "Figure 12: absolute and Huber's errors in place of squared error"} tags=["hide-output", "remove-input"]
-chapter.changed(errors, whole)
+@for_each_dataset("What is changed")
+def changed(reading, whole):
+    return results(
+        [
+            *both(whole),
+            *(Variant(reading, label) for label in reading.labels),
+        ],
+        name=reading.experiment.name,
+        shown="test accuracy, with what is named in place of the composite loss of Table 5",
+    )
+
+
+changed(errors, whole)
 
 # %% mystnb={"code_prompt_show": "Beside Figure 13: another weight decay in place of the penalty"} tags=["hide-output", "remove-input"]
-chapter.changed(decayed, whole)
+changed(decayed, whole)
 
 # %% mystnb={"code_prompt_show": "Figure 14: other values of the three parameters"} tags=["hide-output", "remove-input"]
-chapter.changed(sensitivity, whole)
+changed(sensitivity, whole)
 
 # %% mystnb={"code_prompt_show": "Eq. 9 with its norm as printed"} tags=["hide-output", "remove-input"]
-chapter.changed(printed, whole)
+changed(printed, whole)
 
 # %% mystnb={"code_prompt_show": "Appendix A: Adam in place of SGD"} tags=["hide-output", "remove-input"]
-chapter.changed(adam, whole)
+changed(adam, whole)
 
 # %% [markdown]
 # ## Why: Figures 1, 2, 5 to 9 and 15
@@ -353,22 +533,70 @@ chapter.changed(adam, whole)
 # The paper argues with Eq. 11, which adds norms that have to be multiplied;
 # {prf:ref}`gradient-norm-sum` has the bound that holds.
 
-# %% tags=["remove-input"]
+# %% mystnb={"code_prompt_show": "How it is made"} tags=["hide-input"]
 from under_the_clip.losing_less import diagnostics as looked_into
 
-chapter.norms(inside)
+LOGITS = Quantity("layer-norms.logits", "mean norm of the logits", log=True)
+LAST_WEIGHTS = Quantity(
+    "layer-norms.last_weights", "norm of the last weights", log=True
+)
+
+
+@for_each_dataset("Norms of logits and weights")
+def norms(reading):
+    return curves(
+        lines_of(reading, INSIDE),
+        LOGITS,
+        LAST_WEIGHTS,
+        name="losing-less-norms",
+        shown="norms of what the loss sees, and of the last layer",
+    )
+
+
+norms(inside)
 
 # %% mystnb={"code_prompt_show": "Layer by layer: Figures 5 and 6"} tags=["hide-output", "remove-input"]
 looked_into.by_layer(inside)
 
-# %% tags=["remove-input"]
-chapter.clipped(inside)
+
+# %% mystnb={"code_prompt_show": "How it is made"} tags=["hide-input"]
+@for_each_dataset("Gradients, and how many of them are clipped")
+def clipped(reading):
+    return curves(
+        lines_of(reading, INSIDE),
+        GRADIENT_NORM,
+        CLIPPED,
+        name="losing-less-clipped",
+        shown="the mean norm of an epoch's gradients, and the fraction of them that is clipped",
+    )
+
+
+clipped(inside)
 
 # %% tags=["remove-input"]
 looked_into.gradient_norms(inside)
 
-# %% tags=["remove-input"]
-chapter.bias_and_curvature(inside)
+# %% mystnb={"code_prompt_show": "How it is made"} tags=["hide-input"]
+COSINE = Quantity(
+    "clipping-bias.cosine", "cosine, clipped to unclipped", "{:.3f}"
+)
+CURVATURE = Quantity(
+    "smoothness.largest", "largest singular value", log=True
+)
+
+
+@for_each_dataset("What clipping turns, and how curved the loss is")
+def bias_and_curvature(reading):
+    return curves(
+        lines_of(reading, INSIDE),
+        COSINE,
+        CURVATURE,
+        name="losing-less-bias-and-curvature",
+        shown="the mean gradient after clipping against before, and the loss' Hessian",
+    )
+
+
+bias_and_curvature(inside)
 
 # %% [markdown]
 # Of CIFAR-10 the paper prints numbers of three classes. The composite loss has more right of two:

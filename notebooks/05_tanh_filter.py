@@ -85,7 +85,25 @@ print(f"filtered:         {jnp.linalg.norm(jnp.tanh(gradient)):.2f}")
 
 # %% tags=["remove-input"]
 from dpstudy.lab.profiles import prepare
+from dpstudy.lab.quantity import Quantity
+from dpstudy.lab.variant import Variant
+from dpstudy.page.curves import curves
+from dpstudy.page.datasets import for_each_dataset
+from dpstudy.page.quantity import ACCURACY, BATCH, EPOCHS
+from dpstudy.page.results import results
+from dpstudy.page.search import techniques, winners
 from under_the_clip.experiments import find
+from under_the_clip.tanh_filter.experiments import (
+    ACTIVE_RANGES,
+    ENDS,
+    EXPANDED,
+    EXPANSIONS,
+    MECHANISMS,
+    NO_CLIP,
+    RANGES,
+    TRIED,
+)
+from under_the_clip.tanh_filter.figures import SPENT, further_seeds
 
 
 def runs(name):
@@ -121,8 +139,36 @@ wider = runs("expanded")
 # rate of 0.75 with a fifth of the noise. The rate may be what breaks it: at 0.5, with all of the
 # noise, one seed of two fails.
 
-# %% tags=["remove-input"]
-chapter.ranges(figures)
+# %% mystnb={"code_prompt_show": "How it is made"} tags=["hide-input"]
+FLAT = "DP-SGD"
+STYLE = {
+    FLAT: 1,
+    **dict(zip((f"range {c:g}" for c in RANGES), (0, 2, 3), strict=True)),
+    **dict(
+        zip(
+            (f"expanded by {k:g}" for k in EXPANSIONS),
+            (2, 3, 4),
+            strict=True,
+        )
+    ),
+}
+
+
+def _lines(reading, *labels):
+    return [Variant(reading, label, style=STYLE[label]) for label in labels]
+
+
+@for_each_dataset("Output ranges")
+def ranges(reading):
+    return curves(
+        _lines(reading, FLAT, *(f"range {c:g}" for c in RANGES)),
+        ACCURACY,
+        name="tanh-filter-ranges",
+        shown="test accuracy by epoch with the same σ, the filter's outputs multiplied by a range",
+    )
+
+
+ranges(figures)
 
 # %% [markdown]
 # The paper finds that larger expansions cost accuracy. Here none is seen to: by a factor of 2 the
@@ -132,14 +178,43 @@ chapter.ranges(figures)
 # Whether the filter is less steady five seeds do not tell: over the last 20 epochs its accuracy
 # changes by 0.16 points from one to the next, expanded by 2 by 0.10, and that of DP-SGD by 0.06.
 
-# %% tags=["remove-input"]
-chapter.expansions(figures)
+
+# %% mystnb={"code_prompt_show": "How it is made"} tags=["hide-input"]
+@for_each_dataset("Active ranges")
+def expansions(reading):
+    return curves(
+        _lines(
+            reading,
+            FLAT,
+            "range 1",
+            *(f"expanded by {k:g}" for k in EXPANSIONS),
+        ),
+        ACCURACY,
+        name="tanh-filter-expansions",
+        shown="test accuracy by epoch with the same σ, the active range expanded by a factor",
+    )
+
+
+expansions(figures)
 
 # %% [markdown]
 # On CIFAR-10 the filter swings: seed 1 reads 57.21, 31.82 and 59.23 % after its last three epochs.
 
-# %% tags=["remove-input"]
-chapter.cifar_10(on_cifar_10)
+
+# %% mystnb={"code_prompt_show": "How it is made"} tags=["hide-input"]
+@for_each_dataset("CIFAR-10")
+def cifar_10(reading):
+    return results(
+        _lines(reading, FLAT, "range 1"),
+        "Gain: of the filter over DP-SGD.",
+        name="tanh-filter-cifar-10",
+        shown="test accuracy with the same σ",
+        over={"range 1": FLAT},
+        spent=SPENT,
+    )
+
+
+cifar_10(on_cifar_10)
 
 # %% [markdown]
 # ### CIFAR-10: each at its own rate
@@ -149,8 +224,26 @@ chapter.cifar_10(on_cifar_10)
 # ({doc}`03_losing_less`), as much as the filter. So each gets its own rate, the best of three or
 # more on held-out images, with the paper's noise.
 
-# %% tags=["remove-input"]
-chapter.own_rates(rates)
+
+# %% mystnb={"code_prompt_show": "How it is made"} tags=["hide-input"]
+@for_each_dataset("CIFAR-10, each at its own rate")
+def own_rates(reading):
+    lines = [
+        Variant(reading, f"{label}, own rate", label)
+        for label in (FLAT, "range 1")
+    ]
+    return results(
+        lines,
+        "Gain: of the filter over DP-SGD.",
+        name="tanh-filter-own-rates",
+        shown="test accuracy with the same σ, each at its own rate",
+        over={"range 1": FLAT},
+        settings=(Quantity("learning_rate", "learning rate", "{:.2g}"),),
+        spent=SPENT,
+    )
+
+
+own_rates(rates)
 
 # %% [markdown]
 # ### How much hangs on what is not printed
@@ -164,8 +257,29 @@ chapter.own_rates(rates)
 # which no gradient reaches, ends at 98.37 and 98.94 %, where the filter's five seeds have 98.46 %
 # in the median. It has no ε of use either.
 
+
 # %% mystnb={"code_prompt_show": "Other rates, another activation, a wider network, and no clip"} tags=["hide-output", "remove-input"]
-chapter.left_out(left_out, figures)
+@for_each_dataset("What the text leaves out")
+def what_is_left_out(reading, figures):
+    over = {
+        label: f"{FLAT}, {label.removeprefix('filter, ')}"
+        for label in reading.labels
+    }
+    over |= dict.fromkeys(("range 1", NO_CLIP), FLAT)
+    return results(
+        [
+            *_lines(figures, FLAT, "range 1"),
+            *(Variant(reading, label) for label in reading.labels),
+        ],
+        "Gains: of the filter, or of the noise with a clip that no gradient reaches, over DP-SGD.",
+        name="tanh-filter-left-out",
+        shown="test accuracy with other rates, with tanh in place of relu, and a wider network",
+        over={name: other for name, other in over.items() if name != other},
+        spent=SPENT,
+    )
+
+
+what_is_left_out(left_out, figures)
 
 # %% [markdown]
 # ## What each run costs
@@ -219,8 +333,28 @@ chapter.norms(on_cifar_10)
 # difference is seen between automatic and flat clipping: 0.06 points (-0.15 to 0.27). Four of the
 # five winners take 40 epochs, the most that were tried: more might help them.
 
-# %% tags=["remove-input"]
-chapter.at_equal_epsilon(equal)
+# %% mystnb={"code_prompt_show": "How it is made"} tags=["hide-input"]
+SEARCHED = (
+    BATCH,
+    EPOCHS,
+    Quantity("learning_rate", "learning rate", "rate {:.2g}"),
+    Quantity("clip_norm", "clipping norm", "C = {:.2g}"),
+    Quantity("active_range", "active range", "k = {:.2g}"),
+)
+
+
+@for_each_dataset("At an equal ε")
+def at_equal_epsilon(reading):
+    return winners(
+        techniques(reading, dict.fromkeys(MECHANISMS)),
+        settings=SEARCHED,
+        name="tanh-filter-at-equal-epsilon",
+        shown=f"the best of {TRIED} settings each at ε = 3, by seed 0, trained again",
+        ranges=lambda _: ENDS,
+    )
+
+
+at_equal_epsilon(equal)
 
 # %% [markdown]
 # The search tried one $k$ with each combination. At the best of them $k$ alone is changed here.
@@ -229,11 +363,53 @@ chapter.at_equal_epsilon(equal)
 # comes to flat clipping. All this is one seed; the table below it has five. With noise for
 # $\sqrt n$ it ends at 97.25, 97.20, 97.44 and 96.71 % with $k$ from 0.0001 to 0.1.
 
-# %% tags=["remove-input"]
-chapter.active_ranges(active_range, equal)
 
-# %% tags=["remove-input"]
-chapter.expanded(wider, equal)
+# %% mystnb={"code_prompt_show": "How it is made"} tags=["hide-input"]
+@for_each_dataset("Active ranges apart from other settings")
+def active_ranges(reading, searched):
+    at = f", {TRIED}"
+    lines = [Variant(searched, f"flat clipping{at}", "flat clipping")]
+    for name, ranges in ACTIVE_RANGES.items():
+        tried = {k: Variant(reading, f"{name}, k = {k:g}") for k in ranges}
+        tried[0.001] = Variant(
+            searched, f"{name}{at}", f"{name}, k = 0.001"
+        )
+        lines += [tried[k] for k in sorted(tried)]
+    return results(
+        lines,
+        "Batch, epochs, rate and C are those of the best of the search.",
+        name="tanh-filter-active-ranges",
+        shown="test accuracy at ε = 3 over active ranges k, seed 0",
+    )
+
+
+active_ranges(active_range, equal)
+
+
+# %% mystnb={"code_prompt_show": "How it is made"} tags=["hide-input"]
+@for_each_dataset("As wide as published, and expanded")
+def expanded(reading, searched):
+    flat = Variant(searched, "flat clipping, best", "flat clipping")
+    narrow = Variant(
+        searched,
+        "filter, then clipped, best",
+        "filter, then clipped, k = 0.001",
+    )
+    wider = further_seeds(reading)
+    lines = [
+        narrow,
+        *(Variant(wider, label) for label in EXPANDED.variants),
+    ]
+    return results(
+        [flat, *lines],
+        "All at the same settings, with seeds that did not choose them. Gains: over flat clipping.",
+        name="tanh-filter-expanded",
+        shown="test accuracy at ε = 3 of the filter with a clip, by its active range k",
+        over=dict.fromkeys((line.name for line in lines), flat.name),
+    )
+
+
+expanded(wider, equal)
 
 # %% [markdown]
 # ## The runs behind this page

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import ast
 import hashlib
 import json
 import os
 from dataclasses import astuple, replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import dpstudy
 from dpstudy.lab.experiment import Experiment
@@ -93,3 +95,16 @@ def environment() -> dict[str, str]:
     """The environment of a process that is to import this package and this file."""
     package, tests = Path(dpstudy.__file__).parents[1], Path(__file__).parent
     return os.environ | {"PYTHONPATH": os.pathsep.join((str(package), str(tests)))}
+
+
+def figures_in(notebook):
+    """Return what the cells of a notebook that make figures define, without running it."""
+    found = {}
+    path = Path(__file__).parents[1] / "notebooks" / f"{notebook}.py"
+    for cell in path.read_text().split("\n# %%"):
+        kinds = ast.Import | ast.ImportFrom | ast.FunctionDef
+        if "@for_each_dataset" in cell:
+            kinds |= ast.Assign
+        defined = [node for node in ast.parse(f"# {cell}").body if isinstance(node, kinds)]
+        exec(compile(ast.Module(defined, []), str(path), "exec"), found)
+    return SimpleNamespace(**found)

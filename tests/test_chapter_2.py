@@ -24,20 +24,20 @@ from prose import (
 )
 from prose import percent as hundredths
 from prose import reading as reading_of
+from results_for_tests import figures_in
 from scipy import stats
 
 from dpstudy.lab.comparison import Estimate
 from dpstudy.lab.verdict import Verdict
 from dpstudy.lab.wording import rounded_down
 from dpstudy.parts.networks.activation import TANH, Relu
-from under_the_clip.tempered_sigmoids.figures import searches
 from under_the_clip.tempered_sigmoids.figures.accuracy import OWN, SHARED, all_gains
 from under_the_clip.tempered_sigmoids.figures.classes import by_class, spreads
 from under_the_clip.tempered_sigmoids.published import BEST_TRIPLETS, NUMBERS
 from under_the_clip.tempered_sigmoids.searches import SEARCH_RATES
 from under_the_clip.tempered_sigmoids.triplets import NORMS, AtZero, Sweep
 
-says = said_by("02_tempered_sigmoids")
+says, page = said_by("02_tempered_sigmoids"), figures_in("02_tempered_sigmoids")
 BOTH = "relu", "tanh"
 
 pytestmark = pytest.mark.usefixtures("of_the_study")
@@ -205,7 +205,7 @@ def test_table_3_and_its_search():
     )
     says("Without privacy tanh gains {} points ({} to {}), each at its best.", *points(without))
     for dataset in SMALL:
-        edges = searches.table_3_search(reading("table-3-search", dataset)).data["at an edge"]
+        edges = page.table_3_search(reading("table-3-search", dataset)).data["at an edge"]
         assert len(edges) == 4
         assert all({"filters", "batch", "epochs"} <= set(edge.split(", ")) for edge in edges)
 
@@ -384,10 +384,10 @@ def test_how_to_read_says_what_the_runs_were_trained_on():
 
 
 def test_how_to_rerun_says_how_much_faster_an_accelerator_is():
-    page = page_of("book/how_to_rerun.md")
+    shown = page_of("book/how_to_rerun.md")
     taken = "took a minute or two for its 30 epochs on an NVIDIA H200 that other programs shared"
-    assert taken in page
-    assert "and an hour or two on a CPU core." in page
+    assert taken in shown
+    assert "and an hour or two on a CPU core." in shown
     minutes = {"H200": [], "1 x CPU": []}
     for one in stored():
         network = one["run"].get("network", {}).get("kind")

@@ -4,6 +4,7 @@ import jax
 import numpy as np
 import pytest
 from prose import MNIST, median, over, percent, points, reading, said_by, variant
+from results_for_tests import figures_in
 
 from dpstudy.lab import records
 from dpstudy.lab.wording import rounded_down
@@ -19,7 +20,7 @@ from under_the_clip.tanh_filter.experiments import (
     TRIED,
 )
 
-says = said_by("05_tanh_filter")
+says, page = said_by("05_tanh_filter"), figures_in("05_tanh_filter")
 RANGE, FLAT = "range 1", "DP-SGD"
 CLIPPED = "filter, then clipped"
 
@@ -113,7 +114,7 @@ def test_made_sound_it_gains_nothing():
     flat, clipped, rooted = map(best, ("flat clipping", CLIPPED, "filter, noise for root n"))
     assert all(len(best(name).results) == 5 for name in MECHANISMS)
     says(f"flat clipping ends at {median(flat)} %, at its best of {TRIED} set")
-    shown = figures.expanded(stored("expanded"), stored("at-equal-epsilon")).data
+    shown = page.expanded(stored("expanded"), stored("at-equal-epsilon")).data
     ends, more = [], []
     for k in (1, 10):
         of = shown[shown.technique == f"{CLIPPED}, k = {k}"].iloc[0]
@@ -162,7 +163,7 @@ def test_the_filter_loses_at_the_settings_of_flat_clipping():
         ranges = [run.mechanism.active_range for run in runs]
         assert clipped.run.mechanism.active_range == min(ranges) < 0.0015
         assert 0.6 < max(ranges) < 1
-    found = figures.at_equal_epsilon(stored("at-equal-epsilon")).data.set_index("technique")
+    found = page.at_equal_epsilon(stored("at-equal-epsilon")).data.set_index("technique")
     says("are best at the same one, where they end at {} and {} % with seed 0.",
          *(percent(found["seed 0"][name]) for name in ("flat clipping", CLIPPED)))  # fmt: skip
     says("between automatic and flat clipping: {} points ({} to {})",
@@ -170,7 +171,7 @@ def test_the_filter_loses_at_the_settings_of_flat_clipping():
 
 
 def test_with_a_wide_active_range_the_filter_and_a_clip_come_to_flat_clipping():
-    shown = figures.active_ranges(stored("active-range"), stored("at-equal-epsilon"))
+    shown = page.active_ranges(stored("active-range"), stored("at-equal-epsilon"))
     [table, *_] = getattr(shown, "parts", [shown])
     ends = table.data.set_index("technique")["median"].map(percent)
     clipped, rooted = (

@@ -408,9 +408,9 @@ for name in ("dpstudy.training", "dpstudy.lab.campaign"):
     sys.modules[name] = None
 from under_the_clip.experiments import find
 from dpstudy.lab.profiles import prepare
-from under_the_clip.tempered_sigmoids.figures import accuracy
+from under_the_clip.tempered_sigmoids.figures import family
 reading = prepare(find("tempered-sigmoids-figure-3"), "stored")
-print(accuracy.accuracy_against_epsilon(reading).command)
+print(family.cluster(reading).command)
 """
 
 

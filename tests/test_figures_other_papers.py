@@ -6,51 +6,51 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from results_for_tests import result_of
+from results_for_tests import figures_in, result_of
 from scipy import stats
 
 from dpstudy.lab import readings, records, store
 from dpstudy.lab.search import Choice, Search
 from dpstudy.page.figure import Figure, Note, Table
-from under_the_clip.backpropagation_clipping import figures as backprop
 from under_the_clip.experiments import find
 from under_the_clip.losing_less import diagnostics as inside
-from under_the_clip.losing_less import figures as losing_less
-from under_the_clip.tanh_filter import figures as tanh_filter
 
+losing_less, backprop, tanh_filter = map(
+    figures_in, ("03_losing_less", "04_backpropagation_clipping", "05_tanh_filter")
+)
 B, T, L = "backpropagation-clipping", "tanh-filter", "losing-less"
 DRAWN = {
     backprop.table_1: (f"{B}-table-1",),
     backprop.figure_5: (f"{B}-figure-5",),
-    backprop.left_out: (f"{B}-left-out", f"{B}-table-1"),
-    backprop.corrected: (f"{B}-corrected",),
+    backprop.what_is_left_out: (f"{B}-left-out", f"{B}-table-1"),
+    backprop.corrected_code: (f"{B}-corrected",),
     backprop.against_flat: (f"{B}-against-flat",),
     backprop.shared_out: (f"{B}-against-flat",),
     tanh_filter.ranges: (f"{T}-figures",),
     tanh_filter.expansions: (f"{T}-figures",),
-    tanh_filter.epsilons: (f"{T}-figures",),
-    tanh_filter.norms: (f"{T}-figures",),
-    tanh_filter.left_out: (f"{T}-left-out", f"{T}-figures"),
+    tanh_filter.chapter.epsilons: (f"{T}-figures",),
+    tanh_filter.chapter.norms: (f"{T}-figures",),
+    tanh_filter.what_is_left_out: (f"{T}-left-out", f"{T}-figures"),
     tanh_filter.cifar_10: (f"{T}-cifar-10",),
     tanh_filter.at_equal_epsilon: (f"{T}-at-equal-epsilon",),
     losing_less.figure_3: (f"{L}-figure-3",),
     losing_less.figure_4: (f"{L}-figure-4",),
-    losing_less.on_features: (f"{L}-figure-4", f"{L}-linear", f"{L}-statistics"),
+    losing_less.features_table: (f"{L}-figure-4", f"{L}-linear", f"{L}-statistics"),
     losing_less.section_4_1: (f"{L}-figure-3", f"{L}-not-private"),
-    losing_less.significance: (f"{L}-figure-3",),
+    losing_less.chapter.significance: (f"{L}-figure-3",),
     losing_less.norms: (f"{L}-inside",),
     losing_less.clipped: (f"{L}-inside",),
     losing_less.bias_and_curvature: (f"{L}-inside",),
     inside.gradient_norms: (f"{L}-inside",),
     inside.by_layer: (f"{L}-inside",),
     inside.confusion: (f"{L}-inside", f"{L}-not-private"),
-    losing_less.ablation: (f"{L}-ablation", f"{L}-figure-3"),
-    losing_less.ablation_curves: (f"{L}-ablation", f"{L}-figure-3"),
+    losing_less.parts_of_the_loss: (f"{L}-ablation", f"{L}-figure-3"),
+    losing_less.parts_by_epsilon: (f"{L}-ablation", f"{L}-figure-3"),
     losing_less.changed: (f"{L}-other-errors", f"{L}-figure-3"),
-    losing_less.equal_effort: (f"{L}-equal-effort",),
+    losing_less.by_rate: (f"{L}-equal-effort",),
     losing_less.at_own_rate: (f"{L}-equal-effort",),
 }
-IN_SHORT = (backprop.in_short, tanh_filter.in_short, losing_less.in_short)
+IN_SHORT = (backprop.chapter.in_short, tanh_filter.chapter.in_short, losing_less.chapter.in_short)
 EACH = pytest.mark.parametrize(
     ("draw", "names"), DRAWN.items(), ids=lambda x: getattr(x, "__name__", "")
 )
@@ -127,7 +127,7 @@ def test_the_paper_s_tests_are_of_the_seeds_that_both_losses_have(results):
             gain = gains[run.seed] if label == "composite" else 0
             accuracy = 0.9 + 0.01 * run.seed + gain
             store.write(store.runs_folder(), stored(run, accuracy))
-    table = losing_less.significance(readings.read(experiment, dataset="mnist"))
+    table = losing_less.chapter.significance(readings.read(experiment, dataset="mnist"))
     assert "over 4 seeds" in table.caption and "+0.25 points" in table.caption
     p = table.data.set_index("test").p["t-test, paired by seed"]
     assert p == pytest.approx(stats.ttest_1samp(gains, 0).pvalue)
@@ -162,7 +162,7 @@ def test_what_measures_cost_is_told_within_a_round(results):
 
 
 def test_times_are_told_beside_flat_clipping(results):
-    assert isinstance(backprop.times(), Note)
+    assert isinstance(backprop.chapter.times(), Note)
     seconds = {"no privacy": [1.0, 1.1], "flat clipping": [3.0, 2.0],
                "backpropagation clipping": [1.5, 2.0]}  # fmt: skip
     folder = records.folder("mechanisms")
@@ -172,7 +172,7 @@ def test_times_are_told_beside_flat_clipping(results):
         "provenance": {"device": "one abacus"},
     }
     records.write(folder / "mnist.json", "mechanisms", content)
-    rows = backprop.times().data.set_index("gradients")
+    rows = backprop.chapter.times().data.set_index("gradients")
     assert rows["times as fast"].to_dict() == pytest.approx(
         {"no privacy": np.median([3, 2 / 1.1]), "flat clipping": 1, "backpropagation clipping": 1.5}
     )

@@ -6,7 +6,7 @@ from dataclasses import replace
 import jax
 import numpy as np
 import pytest
-from results_for_tests import result_of, triplet_of
+from results_for_tests import figures_in, result_of, triplet_of
 
 from dpstudy.lab import readings, store
 from dpstudy.lab.search import Choice, Search
@@ -15,25 +15,26 @@ from dpstudy.parts.networks.activation import Tempered
 from dpstudy.parts.run import vary
 from under_the_clip.experiments import find
 from under_the_clip.tempered_sigmoids.experiments import TRIPLET, TRIPLETS, of_temperature
-from under_the_clip.tempered_sigmoids.figures import accuracy, family, searches
+from under_the_clip.tempered_sigmoids.figures import accuracy, family
 from under_the_clip.tempered_sigmoids.published import BEST_TRIPLETS
 from under_the_clip.tempered_sigmoids.triplets import AtZero, Sweep
 
+page = figures_in("02_tempered_sigmoids")
 # What each figure is about, and what stands beside that.
 DRAWN = {
-    accuracy.table_3: ("figure-3", "table-3-not-private", "calibrated"),
-    accuracy.baseline: ("tutorial",),
-    accuracy.poisson_and_shuffled: ("shuffled", "figure-3"),
-    accuracy.accuracy_against_epsilon: ("figure-3",),
-    accuracy.gradient_norms: ("figure-3",),
-    accuracy.norms: ("figures-4-5",),
-    accuracy.class_accuracy: ("figure-3",),
-    searches.table_3_search: ("table-3-search",),
-    searches.cifar_10_rates: ("cifar-10-rates",),
-    searches.cifar_10_at_own_rate: ("cifar-10-rates", "cifar-10-not-private"),
-    searches.cifar_10_changes: ("cifar-10-changes", "figure-3"),
-    searches.learning_rates: ("table-4",),
-    searches.layer_wise: ("layer-wise",),
+    page.table_3: ("figure-3", "table-3-not-private", "calibrated"),
+    page.baseline: ("tutorial",),
+    page.poisson_and_shuffled: ("shuffled", "figure-3"),
+    page.figure_3: ("figure-3",),
+    page.gradient_norms: ("figure-3",),
+    page.norms: ("figures-4-5",),
+    page.class_accuracy: ("figure-3",),
+    page.table_3_search: ("table-3-search",),
+    page.cifar_10_rates: ("cifar-10-rates",),
+    page.cifar_10_at_own_rate: ("cifar-10-rates", "cifar-10-not-private"),
+    page.cifar_10_changes: ("cifar-10-changes", "figure-3"),
+    page.learning_rates: ("table-4",),
+    page.layer_wise: ("layer-wise",),
     family.family_sweep: ("figure-2", "figure-3"),
     family.around_zero: ("figure-2",),
     family.errors_by_norm: ("figure-2",),
@@ -113,7 +114,7 @@ def test_tiny_runs_are_drawn_without_published_values(results, draw, names):
         for run in experiment(name).runs("smoke"):
             store.write(store.runs_folder("smoke"), measured(result_of(run)))
     shown = draw(*(readings.read(experiment(name), "smoke") for name in names))
-    if draw is searches.cifar_10_at_own_rate:  # no rate is chosen by tiny runs
+    if draw is page.cifar_10_at_own_rate:  # no rate is chosen by tiny runs
         assert isinstance(shown, Note)
         return
     assert isinstance(shown, Figure | Table) and shown.caption.startswith("MNIST-5k")
@@ -125,13 +126,13 @@ def test_table_3_stands_beside_what_is_published_and_less_noise_beside_both(resu
     keep("figure-3", lambda label, run: ends[label] + 0.001 * (run.seed % 2))
     keep("table-3-not-private", lambda label, run: 0.99)
     keep("calibrated", lambda label, run: ends[label] + 0.004 + 0.001 * (run.seed % 2))
-    table = accuracy.table_3(read("figure-3"), read("table-3-not-private"), read("calibrated"))
+    table = page.table_3(read("figure-3"), read("table-3-not-private"), read("calibrated"))
     rows = table.data.set_index("technique")
     assert rows.published.tolist()[:4] == [0.99, 0.99, 0.966, 0.98]
     gained = {"SGD, tanh": 0, "DP-SGD, tanh": 0.02} | dict.fromkeys(rows.index[4:], 0.004)
     assert rows.points.dropna().to_dict() == pytest.approx(gained)
     keep("shuffled")
-    table = accuracy.poisson_and_shuffled(read("shuffled"), read("figure-3"))
+    table = page.poisson_and_shuffled(read("shuffled"), read("figure-3"))
     assert table.data.published.tolist() == [0.966, 0.98, 0.966, 0.98]
 
 
@@ -152,7 +153,7 @@ def test_the_chapter_in_short_has_what_is_published_and_found(results):
 def test_the_baseline_is_shown_beside_what_is_published_for_its_settings(results):
     ends = {"relu": 0.95, "relu, He": 0.94, "as scripted": 0.966, "relu, later": 0.96, "tanh": 0.98}
     keep("tutorial", lambda label, run: ends[label])
-    rows = accuracy.baseline(read("tutorial")).data.set_index("technique")
+    rows = page.baseline(read("tutorial")).data.set_index("technique")
     assert rows["median"].to_dict() == ends
     assert rows.published.to_dict() == dict.fromkeys(ends, 0.966) | {"tanh": 0.98}
     assert rows["published ε"].tolist() == [2.93, 2.93, 2.92, 3.01, 2.93]
@@ -169,7 +170,7 @@ def test_on_cifar_10_rates_that_were_given_up_are_told_from_those_that_ended(res
         else:
             continue
         store.write(store.runs_folder(), result)
-    figure = searches.cifar_10_rates(read("cifar-10-rates", None))
+    figure = page.cifar_10_rates(read("cifar-10-rates", None))
     names = [text.get_text() for text in figure.fig.legends[0].get_texts()]
     assert names == ["relu", "relu, published", "tanh", "tanh, given up", "tanh, published"]
     assert figure.caption.endswith("one seed each. Given up on their way: 1.")
@@ -178,13 +179,13 @@ def test_on_cifar_10_rates_that_were_given_up_are_told_from_those_that_ended(res
 
 def test_learning_rates_stand_beside_the_published_ones(results):
     keep("table-4", dataset="fashion-mnist")
-    alt = searches.learning_rates(read("table-4", "fashion-mnist")).alt
+    alt = page.learning_rates(read("table-4", "fashion-mnist")).alt
     assert "Adam, private: best 90.0% at 0.000165" in alt and "published 86.0% at 0.00132" in alt
 
 
 def test_the_search_s_best_is_told_by_setting_and_edge(results):
     keep("table-3-search", lambda label, run: 0.9 - 0.001 * run.seed)
-    rows = searches.table_3_search(read("table-3-search")).data.set_index("technique")
+    rows = page.table_3_search(read("table-3-search")).data.set_index("technique")
     assert rows.tried.tolist() == [24, 12, 24, 12]
     assert rows.published.tolist() == [0.966, 0.990, 0.981, 0.990]
     assert rows["median"].tolist() == pytest.approx([0.897] * 4)

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import pandas as pd
 from matplotlib.axes import Axes
 
 from dpstudy.lab import records
-from dpstudy.lab.published import Accuracy
-from dpstudy.lab.quantity import Quantity
-from dpstudy.lab.readings import Reading, read
+from dpstudy.lab.readings import read
 from dpstudy.lab.variant import Variant
-from dpstudy.page.datasets import for_each_dataset
 from dpstudy.page.figure import (
     STYLES,
     Figure,
@@ -24,31 +21,16 @@ from dpstudy.page.figure import (
     legend_below,
     not_yet_run,
 )
-from dpstudy.page.published import lines_of
-from dpstudy.page.quantity import ACCURACY, BATCH, EPOCHS, set_axis
-from dpstudy.page.results import CLAIMED_AND_PROVEN, quartiles, results
-from dpstudy.page.search import techniques, winners
+from dpstudy.page.quantity import ACCURACY, set_axis
+from dpstudy.page.results import quartiles
 from dpstudy.parts.data.images import DATASETS
 from under_the_clip.backpropagation_clipping.experiments import (
     AGAINST_FLAT,
-    ENDS,
     EPSILONS,
     FIGURE_5,
-    MECHANISMS,
-    SHARES,
-    TARGETS,
 )
-from under_the_clip.backpropagation_clipping.published import ACCURACIES, CORRECTED_CLIPPING
 
 BACKPROP, FLAT = "backpropagation clipping", "flat clipping"
-SEARCHED = (
-    BATCH,
-    EPOCHS,
-    Quantity("learning_rate", "learning rate", "rate {:.2g}"),
-    Quantity("clip_norm", "clipping norm", "C = {:.2g}"),
-    Quantity("input_bound", "input bound", "a = {:.2g}"),
-    Quantity("upstream_bound", "upstream bound", "b = {:.2g}"),
-)
 _CLAIMED, _PROVEN = "epsilon_claimed-zcdp", "epsilon_shuffled-pld"
 
 
@@ -137,104 +119,6 @@ def _draw(axes: Axes, one: Series, points: list[dict[str, object]]) -> None:
     at = pd.DataFrame(points, columns=["epsilon", "accuracy", "lowest", "highest"])
     axes.plot(at.epsilon, at.accuracy, **one.style.line, label=one.name, linewidth=1)
     axes.vlines(at.epsilon, at.lowest, at.highest, color=one.style.color)
-
-
-@for_each_dataset("Table 1")
-def table_1(reading: Reading) -> Table:
-    """Return Table 1: without privacy, with clips alone, and with the published noise."""
-    labels = "no privacy", "clips without noise", "as published"
-    return results(
-        lines_of(reading, dict.fromkeys(labels, 0), ACCURACIES, method="{}"),
-        "Gains: over the row above. At least: some gradients within the clips give away as much; "
-        "with so little noise that is the most that the computation can show.",
-        name="backpropagation-clipping-table-1",
-        shown="test accuracy at the last epoch, published and ours",
-        over=dict(zip(labels[1:], labels, strict=False)),
-        spent=CLAIMED_AND_PROVEN,
-    )
-
-
-@for_each_dataset("Figure 5")
-def figure_5(reading: Reading) -> Table:
-    """Return what the runs behind Figure 5 come to, and what their epsilons are."""
-    return results(
-        [
-            Variant(reading, f"claims {epsilon:g}", f"claims ε = {epsilon:g}")
-            for epsilon in EPSILONS
-        ],
-        name="backpropagation-clipping-figure-5",
-        shown="test accuracy of the runs of Figure 5, whose values are not printed",
-        spent=CLAIMED_AND_PROVEN,
-    )
-
-
-@for_each_dataset("What the text leaves out")
-def left_out(reading: Reading, table_1: Reading) -> Table:
-    """Return what other learning rates and initial weights come to."""
-    return results(
-        [Variant(table_1, "as published"), *(Variant(reading, label) for label in reading.labels)],
-        "Gains: over the first row.",
-        name="backpropagation-clipping-left-out",
-        shown="test accuracy as published, with one thing changed that the text leaves out",
-        over=dict.fromkeys(reading.labels, "as published"),
-        spent=CLAIMED_AND_PROVEN,
-    )
-
-
-@for_each_dataset("The corrected code")
-def corrected(reading: Reading) -> Table:
-    """Return what the corrected code comes to, and the same with the noise its aims ask for."""
-    theirs = {
-        f"aims at {one.target_epsilon:g}": Accuracy(
-            one.dataset, "", one.accuracy, one.target_epsilon, replace(one.source, where="its code")
-        )
-        for one in CORRECTED_CLIPPING
-    }
-    lines, over = [], {}
-    for target in TARGETS:
-        aims, spends = f"aims at {target:g}", f"spends {target:g}"
-        lines += [Variant(reading, aims, published=theirs[aims]), Variant(reading, spends)]
-        over[spends] = aims
-    return results(
-        lines,
-        "Aims at: the noise of the corrected code. Spends: the noise that PLD asks for at that ε. "
-        "Gains: of spends over aims.",
-        name="backpropagation-clipping-corrected",
-        shown="test accuracy of the corrected code",
-        over=over,
-        spent=CLAIMED_AND_PROVEN,
-    )
-
-
-@for_each_dataset("Against flat clipping")
-def against_flat(reading: Reading) -> Table:
-    """Return the best settings of either mechanism at a true epsilon of 3, trained again."""
-    return winners(
-        techniques(reading, dict.fromkeys(MECHANISMS)),
-        settings=SEARCHED,
-        name="backpropagation-clipping-against-flat",
-        shown="the best of 16 settings each at ε = 3, by seed 0, trained again",
-        ranges=lambda _: ENDS,
-    )
-
-
-@for_each_dataset("Less ε, and noise shared out otherwise")
-def shared_out(reading: Reading) -> Table:
-    """Return either mechanism at epsilon 1, and noise that is not shared out equally."""
-    best = {name: Variant(reading, f"{name}, best", f"{name}, ε = 3") for name in (FLAT, BACKPROP)}
-    at_1 = {
-        name: Variant(reading, f"{name}, epsilon 1", f"{name}, ε = 1") for name in (FLAT, BACKPROP)
-    }
-    over = {of[BACKPROP].name: of[FLAT].name for of in (best, at_1)}
-    over |= dict.fromkeys(SHARES, best[BACKPROP].name)
-    return results(
-        [*best.values(), *at_1.values(), *(Variant(reading, name) for name in SHARES)],
-        "Gains: of backpropagation clipping over flat clipping, and of other shares over equal "
-        "ones. Shares: ε = 3, at the best settings with equal shares.",
-        name="backpropagation-clipping-shared-out",
-        shown="test accuracy at a true ε",
-        over=over,
-    )
 
 
 def times() -> Table | Note:

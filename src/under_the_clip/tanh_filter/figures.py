@@ -8,11 +8,9 @@ import numpy as np
 import pandas as pd
 
 from dpstudy.lab import records
-from dpstudy.lab.quantity import Quantity
 from dpstudy.lab.readings import Reading, read
 from dpstudy.lab.variant import Variant, finals_of
 from dpstudy.page.captions import caption
-from dpstudy.page.curves import curves
 from dpstudy.page.datasets import for_each_dataset
 from dpstudy.page.figure import (
     STYLES,
@@ -24,47 +22,23 @@ from dpstudy.page.figure import (
     legend_below,
     not_yet_run,
 )
-from dpstudy.page.quantity import ACCURACY, BATCH, EPOCHS, set_axis
-from dpstudy.page.results import CLAIMED_AND_PROVEN, SENSITIVITY_1, results, spread, table_of
-from dpstudy.page.search import techniques, winners
+from dpstudy.page.quantity import ACCURACY, set_axis
+from dpstudy.page.results import CLAIMED_AND_PROVEN, SENSITIVITY_1, spread, table_of
 from dpstudy.parts.data.images import DATASETS
 from dpstudy.parts.measure import EDGES
 from dpstudy.privacy import accounting
 from under_the_clip.tanh_filter.experiments import (
-    ACTIVE_RANGES,
     AT_EQUAL_EPSILON,
-    ENDS,
     EXPANDED,
-    EXPANSIONS,
     MECHANISMS,
-    NO_CLIP,
-    RANGES,
-    TRIED,
 )
 
-FLAT = "DP-SGD"
-STYLE = {
-    FLAT: 1,
-    **dict(zip((f"range {c:g}" for c in RANGES), (0, 2, 3), strict=True)),
-    **dict(zip((f"expanded by {k:g}" for k in EXPANSIONS), (2, 3, 4), strict=True)),
-}
-SEARCHED = (
-    BATCH,
-    EPOCHS,
-    Quantity("learning_rate", "learning rate", "rate {:.2g}"),
-    Quantity("clip_norm", "clipping norm", "C = {:.2g}"),
-    Quantity("active_range", "active range", "k = {:.2g}"),
-)
 _COUNTS, LARGEST = "bounded-norms.counts", "bounded-norms.largest"
 # The paper prints no ε. This is what its accounting gives, of the filter as of DP-SGD.
 SPENT = {
     SENSITIVITY_1: ("epsilon_claimed-rdp-2019", "epsilon_rdp-2019"),
     "ε proven": CLAIMED_AND_PROVEN["ε proven"],
 }
-
-
-def _lines(reading: Reading, *labels: str) -> list[Variant]:
-    return [Variant(reading, label, style=STYLE[label]) for label in labels]
 
 
 def in_short() -> Figure | Note:
@@ -97,28 +71,6 @@ def in_short() -> Figure | Note:
         ),
         alt=f"A row for each mechanism. {said}.",
         data=data,
-    )
-
-
-@for_each_dataset("Output ranges")
-def ranges(reading: Reading) -> Figure | Note:
-    """Draw DP-SGD beside the filter with several output ranges c (Figures 2 and 3)."""
-    return curves(
-        _lines(reading, FLAT, *(f"range {c:g}" for c in RANGES)),
-        ACCURACY,
-        name="tanh-filter-ranges",
-        shown="test accuracy by epoch with the same σ, the filter's outputs multiplied by a range",
-    )
-
-
-@for_each_dataset("Active ranges")
-def expansions(reading: Reading) -> Figure | Note:
-    """Draw the filter with several expansions k of its active range (Figures 4 and 5)."""
-    return curves(
-        _lines(reading, FLAT, "range 1", *(f"expanded by {k:g}" for k in EXPANSIONS)),
-        ACCURACY,
-        name="tanh-filter-expansions",
-        shown="test accuracy by epoch with the same σ, the active range expanded by a factor",
     )
 
 
@@ -220,94 +172,6 @@ def _outline(axes: object, counts: list[int], style: Style, name: str) -> None:
     axes.stairs(counts, EDGES, color=style.color, linestyle=style.dash, label=name, linewidth=1.5)
 
 
-@for_each_dataset("What the text leaves out")
-def left_out(reading: Reading, figures: Reading) -> Table:
-    """Return what other rates, another activation and a wider network come to."""
-    over = {label: f"{FLAT}, {label.removeprefix('filter, ')}" for label in reading.labels}
-    over |= dict.fromkeys(("range 1", NO_CLIP), FLAT)
-    return results(
-        [*_lines(figures, FLAT, "range 1"), *(Variant(reading, label) for label in reading.labels)],
-        "Gains: of the filter, or of the noise with a clip that no gradient reaches, over DP-SGD.",
-        name="tanh-filter-left-out",
-        shown="test accuracy with other rates, with tanh in place of relu, and a wider network",
-        over={name: other for name, other in over.items() if name != other},
-        spent=SPENT,
-    )
-
-
-@for_each_dataset("CIFAR-10")
-def cifar_10(reading: Reading) -> Table:
-    """Return DP-SGD and the filter on CIFAR-10 (Figure 3)."""
-    return results(
-        _lines(reading, FLAT, "range 1"),
-        "Gain: of the filter over DP-SGD.",
-        name="tanh-filter-cifar-10",
-        shown="test accuracy with the same σ",
-        over={"range 1": FLAT},
-        spent=SPENT,
-    )
-
-
-@for_each_dataset("CIFAR-10, each at its own rate")
-def own_rates(reading: Reading) -> Table | Note:
-    """Return DP-SGD and the filter on CIFAR-10, each at its best rate on held-out images."""
-    lines = [Variant(reading, f"{label}, own rate", label) for label in (FLAT, "range 1")]
-    return results(
-        lines,
-        "Gain: of the filter over DP-SGD.",
-        name="tanh-filter-own-rates",
-        shown="test accuracy with the same σ, each at its own rate",
-        over={"range 1": FLAT},
-        settings=(Quantity("learning_rate", "learning rate", "{:.2g}"),),
-        spent=SPENT,
-    )
-
-
-@for_each_dataset("At an equal ε")
-def at_equal_epsilon(reading: Reading) -> Table:
-    """Return the best settings of each mechanism at a true epsilon of 3, trained again."""
-    return winners(
-        techniques(reading, dict.fromkeys(MECHANISMS)),
-        settings=SEARCHED,
-        name="tanh-filter-at-equal-epsilon",
-        shown=f"the best of {TRIED} settings each at ε = 3, by seed 0, trained again",
-        ranges=lambda _: ENDS,
-    )
-
-
 def further_seeds(reading: Reading) -> Reading:
     """Return the part of the seeds that had no part in the choice of the settings."""
     return replace(reading, found=[pair for pair in reading.found if pair[1].run.seed])
-
-
-@for_each_dataset("As wide as published, and expanded")
-def expanded(reading: Reading, searched: Reading) -> Table:
-    """Return the filter with a clip, as wide as published and expanded, beside flat clipping."""
-    flat = Variant(searched, "flat clipping, best", "flat clipping")
-    narrow = Variant(searched, "filter, then clipped, best", "filter, then clipped, k = 0.001")
-    wider = further_seeds(reading)
-    lines = [narrow, *(Variant(wider, label) for label in EXPANDED.variants)]
-    return results(
-        [flat, *lines],
-        "All at the same settings, with seeds that did not choose them. Gains: over flat clipping.",
-        name="tanh-filter-expanded",
-        shown="test accuracy at ε = 3 of the filter with a clip, by its active range k",
-        over=dict.fromkeys((line.name for line in lines), flat.name),
-    )
-
-
-@for_each_dataset("Active ranges apart from other settings")
-def active_ranges(reading: Reading, searched: Reading) -> Table:
-    """Return the filter made sound over active ranges, at one batch, epochs, rate and C."""
-    at = f", {TRIED}"
-    lines = [Variant(searched, f"flat clipping{at}", "flat clipping")]
-    for name, ranges in ACTIVE_RANGES.items():
-        tried = {k: Variant(reading, f"{name}, k = {k:g}") for k in ranges}
-        tried[0.001] = Variant(searched, f"{name}{at}", f"{name}, k = 0.001")
-        lines += [tried[k] for k in sorted(tried)]
-    return results(
-        lines,
-        "Batch, epochs, rate and C are those of the best of the search.",
-        name="tanh-filter-active-ranges",
-        shown="test accuracy at ε = 3 over active ranges k, seed 0",
-    )
