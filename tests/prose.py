@@ -23,23 +23,22 @@ SMALL = MNIST, FASHION
 
 
 @cache
-def prose_of(name: str) -> str:
-    """Return the lines of the notebook of a name as one, without comment signs."""
-    lines = (ROOT / f"notebooks/{name}.py").read_text().splitlines()
-    return " ".join(" ".join(line.removeprefix("#") for line in lines).split())
+def prose_of(page: str) -> str:
+    """Return the lines of a page in Markdown, or without comment signs of a notebook, as one."""
+    if page.endswith(".md"):
+        lines = (ROOT / page).read_text().splitlines()
+    else:
+        script = (ROOT / f"notebooks/{page}.py").read_text()
+        lines = (line.removeprefix("#") for line in script.splitlines())
+    return " ".join(" ".join(lines).split())
 
 
-def page_of(path: str) -> str:
-    """Return the lines of a page in Markdown as one."""
-    return " ".join((ROOT / path).read_text().split())
-
-
-def said_by(name: str) -> Callable[..., None]:
-    """Return an assertion that the notebook of a name says a fragment, with values filled in."""
+def said_by(page: str) -> Callable[..., None]:
+    """Return an assertion that a page says a fragment, with values filled in."""
 
     def says(fragment: str, *values: object) -> None:
         wanted = fragment.format(*values) if values else fragment
-        assert wanted in prose_of(name), wanted
+        assert wanted in prose_of(page), wanted
 
     return says
 

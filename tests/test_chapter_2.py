@@ -16,7 +16,6 @@ from prose import (
     SMALL,
     judged,
     over,
-    page_of,
     points,
     prose_of,
     said_by,
@@ -248,7 +247,7 @@ def test_accuracy_against_epsilon():
 
 
 def test_the_family():
-    sweeps = mnist, fashion = [Sweep.of(reading("figure-2", dataset)) for dataset in SMALL]
+    sweeps = mnist, _ = [Sweep.of(reading("figure-2", dataset)) for dataset in SMALL]
     says(f"on MNIST {mnist.rivals} others come within two standard deviations of a seed")
     says("and the best, trained again, is not better than tanh.")
     assert mnist.again.median() < median("figure-2", MNIST, "tanh")
@@ -354,8 +353,8 @@ def test_layers_and_classes():
     )
     plain = median("figure-3", MNIST, "tanh")
     assert each < shared < plain
-    says("for each layer ends at {}, the best of 25 shared by all at {}", *map(percent, (each, shared))
-         )  # fmt: skip
+    says("for each layer ends at {}, the best of 25 shared by all at {}",
+         percent(each), percent(shared))  # fmt: skip
     says(f"Neither is above plain tanh, {percent(plain)}.")
     stated = (published(f"class spread, {name}") for name in ("tanh", "relu"))
     says("The paper reports {} against {}, and names", *stated)
@@ -376,18 +375,17 @@ def stored():
 
 
 def test_how_to_read_says_what_the_runs_were_trained_on():
-    said = "A run was trained on CPU cores or on an NVIDIA H100 or H200;"
-    assert said in page_of("book/how_to_read.md")
+    told = said_by("book/how_to_read.md")
+    told("A run was trained on CPU cores or on an NVIDIA H100 or H200;")
     devices = {one["provenance"]["device"] for one in stored()}
     others = {device for device in devices if "cpu" not in device.lower()}
     assert devices > others == {"1 x NVIDIA H200 (gpu)", "1 x NVIDIA H100 80GB HBM3 (gpu)"}
 
 
 def test_how_to_rerun_says_how_much_faster_an_accelerator_is():
-    shown = page_of("book/how_to_rerun.md")
-    taken = "took a minute or two for its 30 epochs on an NVIDIA H200 that other programs shared"
-    assert taken in shown
-    assert "and an hour or two on a CPU core." in shown
+    told = said_by("book/how_to_rerun.md")
+    told("took a minute or two for its 30 epochs on an NVIDIA H200 that other programs shared")
+    told("and an hour or two on a CPU core.")
     minutes = {"H200": [], "1 x CPU": []}
     for one in stored():
         network = one["run"].get("network", {}).get("kind")

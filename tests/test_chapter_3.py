@@ -509,7 +509,7 @@ def from_not_private(dataset, epoch):
 def test_classes_are_nearer_to_those_without_privacy():
     early, late = ([from_not_private(of, epoch) for of in SMALL] for epoch in (2, 20))
     says("by {} points on MNIST, with cross-entropy by {}, and by {} and {} on Fashion-MNIST; "
-         "after 20 by {} and {}, and by {} and {}.", *sum(early + late, []))  # fmt: skip
+         "after 20 by {} and {}, and by {} and {}.", *(end for of in early + late for end in of))  # fmt: skip
     stated = percent(NUMBERS["cifar-10, not private"].value, 1)
     says(f"where the paper has {stated} % without privacy")
     assert stored("not-private", CIFAR).finals.empty
@@ -517,10 +517,9 @@ def test_classes_are_nearer_to_those_without_privacy():
 
 def test_of_the_classes_that_the_paper_calls_hard():
     def right(name, loss):
-        at, found = CLASSES[CIFAR].index(name), runs("inside", CIFAR, loss)
-        return pd.Series(
-            {seed: of[at, at] / of[at].sum() for seed, of in found.arrays("confusion.counts", 20).items()}
-        )  # fmt: skip
+        at = CLASSES[CIFAR].index(name)
+        found = runs("inside", CIFAR, loss).arrays("confusion.counts", 20)
+        return pd.Series({seed: of[at, at] / of[at].sum() for seed, of in found.items()})
 
     deer, deer_plain, dog, dog_plain = (right(*of) for of in product(("deer", "dog"), LOSSES))
     assert len(deer) == len(dog_plain) == 5

@@ -8,6 +8,7 @@ from prose import (
     FASHION,
     MNIST,
     SMALL,
+    inside_and_flat,
     judged,
     median,
     open_,
@@ -76,7 +77,8 @@ def test_what_is_published():
          f"Fashion-MNIST at ε = {claimed[1]:g}")  # fmt: skip
     says(f"noise was {BATCH:,} times too small. That the tables come from this code is inferred,")
     sensitivity = BACKPROPAGATION_CLIPPING[0].proven_sensitivity
-    says(f"a sensitivity of {sensitivity:g} is that of a mean, {BATCH * sensitivity:g} of a sum.")
+    says(f"sensitivity of {sensitivity:g} is")
+    says(f"that of a mean, {BATCH * sensitivity:g} of a sum.")
     says(f"$B$ = {BATCH:,} times too small, and the $\\rho$ spent is $B^2$, 17 million times,")
     assert round(BATCH**2 / 1e6) == 17
 
@@ -96,8 +98,8 @@ def test_what_attacks_show():
     def audit(name):
         return records.read(records.folder("audits") / f"{name}.json", "audits")
 
-    names = [f"backpropagation-clipping-{of}" for of in ("mnist-claims-0.07", "fashion-mnist-claims-0.87")]  # fmt: skip
-    found = [audit(name) for name in names]
+    claims = "mnist-claims-0.07", "fashion-mnist-claims-0.87"
+    found = [audit(f"backpropagation-clipping-{of}") for of in claims]
     trained = [audit(f"{one['audit']}-trained-weights") for one in found]
     shown, there = ({rounded_down(one["lower_bound"]) for one in of} for of in (found, trained))
     assert shown == there
@@ -265,10 +267,7 @@ def test_tempered_sigmoids_are_ahead_and_adam_may_be_why_clips_inside_gain():
 
 
 def test_with_sgd_for_both_the_clips_lose_on_one_dataset_and_gain_on_the_other():
-    mnist, fashion = (
-        [variant("factorial", name, f"relu / cross-entropy / {side}") for side in ("inside", "flat")]
-        for name in SMALL
-    )  # fmt: skip
+    mnist, fashion = map(inside_and_flat, SMALL)
     runs = [result.run for one in (*mnist, *fashion) for result in one.results]
     assert len(runs) == 2 * 2 * 3
     assert {(run.optimizer.kind, run.network.kind, run.epochs) for run in runs} == {

@@ -267,8 +267,9 @@ def test_on_cifar_10_the_filter_swings():
 def test_norms_fall_on_mnist_and_rise_on_cifar_10():
     filtered = line("figures", RANGE), on_cifar_10(RANGE)
     norms = [of.by_epoch("gradient_norm").median(axis=1) for of in filtered]
-    says("norm of filtered gradients is {:.2f} on MNIST and {:.1f} on CIFAR-10, where $\\sqrt n$ "
-         "is {:.0f} and {:.0f}.", *(of.iloc[-1] for of in norms), *roots(filtered))  # fmt: skip
+    says("norm of filtered gradients is {:.2f} on MNIST and {:.1f} on CIFAR-10, medians of the "
+         "seeds, where $\\sqrt n$ is {:.0f} and {:.0f}.",
+         *(of.iloc[-1] for of in norms), *roots(filtered))  # fmt: skip
     says(f"On MNIST it fell from {norms[0][1]:.2f} in the first epoch.")
     mnist, cifar = (at_seed(0, of).curve for of in filtered)
     longer = [sum(curve["bounded-norms.counts"][-1][30:]) for curve in (mnist, cifar)]
