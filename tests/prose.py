@@ -82,6 +82,12 @@ def variant(experiment: str, dataset: str | None, label: str) -> Variant:
     return Variant(reading(experiment, dataset), label)
 
 
+def inside_and_flat(dataset: str) -> list[Variant]:
+    """Return clips inside backpropagation and flat clipping, with SGD for both."""
+    labels = (f"relu / cross-entropy / {side}" for side in ("inside", "flat"))
+    return [variant("factorial", dataset, label) for label in labels]
+
+
 def over(first: Variant, second: Variant) -> Estimate:
     """Return what a variant gains over another."""
     return Estimate.difference(first.accuracy, second.accuracy)

@@ -509,7 +509,8 @@ def from_not_private(dataset, epoch):
 def test_classes_are_nearer_to_those_without_privacy():
     early, late = ([from_not_private(of, epoch) for of in SMALL] for epoch in (2, 20))
     says("by {} points on MNIST, with cross-entropy by {}, and by {} and {} on Fashion-MNIST; "
-         "after 20 by {} and {}, and by {} and {}.", *(end for of in early + late for end in of))  # fmt: skip
+         "after 20 by {} and {}, and by {} and {}.",
+         *(end for of in early + late for end in of))  # fmt: skip
     stated = percent(NUMBERS["cifar-10, not private"].value, 1)
     says(f"where the paper has {stated} % without privacy")
     assert stored("not-private", CIFAR).finals.empty
