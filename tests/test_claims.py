@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
+from prose import study_ledger
 from results_for_tests import environment, result_of, rewrite
 
 from dpstudy.claims.claim import NO_DATASET
@@ -158,9 +159,8 @@ def test_every_number_of_tempered_sigmoids_is_claimed():
     assert set(NUMBERS) <= used
 
 
-def test_every_statement_of_a_paper_is_in_the_ledger_with_its_stored_outcome(monkeypatch):
-    monkeypatch.delenv("DPSTUDY_RESULTS", raising=False)
-    judged = [entry for entry in ledger().entries if entry.rule.kind == "statement"]
+def test_every_statement_of_a_paper_is_in_the_ledger_with_its_stored_outcome():
+    judged = [entry for entry in study_ledger().entries if entry.rule.kind == "statement"]
     assert {entry.rule.name for entry in judged} == {
         name for name, statement in STATEMENTS.items() if not statement.ours
     }
