@@ -51,7 +51,7 @@ profile = "stored"  # or "smoke" or "full": run all searches, some minutes
 # breaks.
 
 # %%
-from under_the_clip.theorems import find
+from under_the_clip.statements import find
 
 statement = find("gradient-norm-sum")
 print(statement.says)

@@ -139,9 +139,7 @@ chapter.growth(measured)
 # by at most 0.04 points after any epoch, over 11 runs: sums round in another order.
 
 # %% mystnb={"code_prompt_show": "Every repeat"} tags=["remove-input", "hide-output"]
-from under_the_clip.performance.repeats import repeats
-
-repeats()
+chapter.repeats()
 
 # %% [markdown]
 # Not measured here: language models, other networks than the two of the study, and GPUs, where a

@@ -35,37 +35,9 @@ page.damage(ledger)
 # %% [markdown]
 # A claim has one verdict for each dataset that it is made for. Headlines are open: what a paper's
 # abstract, tables and figures stand for. Details are folded, and so is what was measured.
-#
-# ## Tempered sigmoids
-#
-# {cite}`papernot2021tempered`
 
 # %% tags=["remove-input"]
-page.table("tempered sigmoids", ledger)
-
-# %% [markdown]
-# ## Losing less
-#
-# {cite}`shamsabadi2023losing`
-
-# %% tags=["remove-input"]
-page.table("losing less", ledger)
-
-# %% [markdown]
-# ## Backpropagation clipping
-#
-# {cite}`stevens2022backpropagation,stevens2022code`
-
-# %% tags=["remove-input"]
-page.table("backpropagation clipping", ledger)
-
-# %% [markdown]
-# ## Tanh filter
-#
-# {cite}`amian2022tanh`
-
-# %% tags=["remove-input"]
-page.table("tanh filter", ledger)
+page.every_paper(ledger)
 
 # %% [markdown]
 # ## How a verdict is reached

@@ -1,12 +1,18 @@
-"""What adding a part costs: under forty lines in a file of one's own, and no edit of the package.
+"""What adding a part costs, and what adding a paper.
 
-The files are those that the page "Add a remedy of your own" shows.
+A part is under forty lines in a file of one's own, and no edit of the package: the files are those
+that the page "Add a remedy of your own" shows. A paper is a folder, a notebook and a line in the
+list of chapters: those of `fifth_paper`.
 """
 
 from __future__ import annotations
 
+import json
 import re
 import runpy
+import shutil
+import subprocess
+import sys
 from importlib import import_module
 from pathlib import Path
 from unittest import mock
@@ -17,6 +23,7 @@ import numpy as np
 import oracles
 import pytest
 from flax import nnx
+from results_for_tests import environment
 
 from dpstudy.lab import store
 from dpstudy.parts import measure
@@ -189,3 +196,59 @@ def test_the_histogram_counts_every_example_by_its_norm(trained):
     norms = np.linalg.norm(oracles.flat(gradients), axis=1)
     expected, _ = np.histogram(norms, np.logspace(-3, 3, 31))
     np.testing.assert_array_equal(found(params)["counts"], expected)
+
+
+FIFTH = Path(__file__).parent / "fifth_paper"
+FIFTH_NAME = "automatic_clipping"
+MOST_LINES = 250
+
+
+@pytest.fixture(scope="module")
+def study_of_five(tmp_path_factory):
+    """A copy of the study with a fifth paper, and what its lists and pages then have of it."""
+    folder = tmp_path_factory.mktemp("five")
+    study = folder / "under_the_clip"
+    shutil.copytree(BOOK.parent / "src" / "under_the_clip", study)
+    shutil.copytree(FIFTH / FIFTH_NAME, study / FIFTH_NAME)
+    chapters = study / "chapters.py"
+    listed = chapters.read_text().replace("CHAPTERS = (\n", f'CHAPTERS = (\n    "{FIFTH_NAME}",\n')
+    chapters.write_text(listed)
+    given = environment()
+    given |= {"PYTHONPATH": f"{folder}:{given['PYTHONPATH']}", "DPSTUDY_RESULTS": str(folder / "r")}
+    notebook = FIFTH / f"11_{FIFTH_NAME}.py"
+    command = [sys.executable, FIFTH / "pages.py", notebook]
+    done = subprocess.run(command, env=given, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def test_a_fifth_paper_is_a_folder_a_notebook_and_a_line():
+    files = [*(FIFTH / FIFTH_NAME).glob("*.py"), FIFTH / f"11_{FIFTH_NAME}.py"]
+    # With the line of the list of chapters, and that of the table of contents.
+    assert sum(len(path.read_text().splitlines()) for path in files) + 2 <= MOST_LINES
+
+
+def test_the_lists_have_the_fifth_paper(study_of_five):
+    [listed] = study_of_five["list"]
+    assert (listed["stored"], listed["needed"]) == (9, 9)
+    verdicts = {one["id"]: one["verdict"] for one in study_of_five["claims"]}
+    assert verdicts == {
+        "automatic-not-below-flat": "reproduced",
+        "automatic-needs-no-norm": "reproduced",
+        "automatic-on-language": "not tested",
+    }
+
+
+def test_the_pages_have_the_fifth_paper(study_of_five):
+    name = "automatic clipping"
+    shown = [one for one in study_of_five["verdicts"] if one["paper"] == name and one["count"]]
+    assert [(one["verdict"], one["count"]) for one in shown] == [("reproduced", 1)]
+    assert "{cite}`bu2023automatic`" in study_of_five["ledger"]
+    assert 'id="claim-automatic-needs-no-norm"' in study_of_five["ledger"]
+    link = "11_automatic_clipping.html#flat-and-automatic-clipping"
+    assert (name, link) in {(one["paper"], one["link"]) for one in study_of_five["explorer"]}
+    assert [one["paper"] for one in study_of_five["front page"]][4:] == [name]
+    gain = "+1.00 points (1.00 to 1.00) on MNIST."
+    assert study_of_five["front page"][4]["what is left"] == f"Against flat clipping: {gain}"
+    assert study_of_five["guide"][-1]["points of accuracy gained"] == gain
+    assert "automatic, C = 1" in study_of_five["figure"]

@@ -13,7 +13,7 @@ import nbformat
 import pytest
 import yaml
 
-from under_the_clip.theorems import STATEMENTS
+from under_the_clip.statements import STATEMENTS
 
 ROOT = Path(__file__).parents[1]
 RELEASE = (ROOT / ".github/workflows/release.yml").read_text()

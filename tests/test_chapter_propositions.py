@@ -19,7 +19,7 @@ from dpstudy.propositions.statement import VERDICTS
 from under_the_clip import claims
 from under_the_clip.backpropagation_clipping.propositions.layer_sensitivity import BATCH
 from under_the_clip.ledger import figures as ledger
-from under_the_clip.theorems import STATEMENTS
+from under_the_clip.statements import STATEMENTS
 from under_the_clip.theorems import figures as chapter
 
 ROOT = Path(__file__).parents[1]

@@ -117,7 +117,7 @@ def tiny(monkeypatch):
         (["data", "bogus"], "unknown command 'bogus'; one of: fetch, verify"),
         (["results", "bogus"], "unknown command 'bogus'; one of: export, merge, verify"),
         (["run", "bogus"], f"unknown experiment 'bogus'; one of: {', '.join(EXPERIMENTS)}"),
-        (["theorems", "bogus"], "unknown statement 'bogus'; one of: tanh-is-tempered, scale-an"),
+        (["theorems", "bogus"], "unknown statement 'bogus'; one of: surrogate-gradient, surrog"),
         (["run", FIGURE_3, "bogus"], "unknown experiment 'bogus'; one of: tempered-sigmoids-fig"),
         (["run", "all", "bogus"], "unknown experiment 'bogus'; one of: tempered-sigmoids-fig"),
         (["run", FIGURE_3, "--profile", "tiny"], "unknown profile 'tiny'; one of: smoke, full"),

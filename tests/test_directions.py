@@ -11,12 +11,14 @@ from typing import NamedTuple
 
 import pytest
 
+from under_the_clip.chapters import papers
+
 SRC = Path(__file__).parents[1] / "src"
 PATHS = {
     ".".join(path.relative_to(SRC).with_suffix("").parts).removesuffix(".__init__"): path
     for path in sorted(SRC.rglob("*.py"))
 }
-PAPERS = ("tempered_sigmoids", "losing_less", "backpropagation_clipping", "tanh_filter")
+PAPERS = tuple(chapter.folder.removeprefix("under_the_clip.") for chapter in papers())
 # Each layer of the package, with those that it sees beside itself.
 PACKAGE = {
     "gradients": (),
@@ -27,26 +29,28 @@ PACKAGE = {
     "recipe": ("training", "privacy", "parts", "gradients"),
     "lab": ("recipe", "training", "privacy", "parts", "gradients"),
     "propositions": ("lab", "privacy", "parts", "gradients"),
-    "claims": ("lab", "privacy", "parts", "gradients"),
+    "claims": ("propositions", "lab", "privacy", "parts", "gradients"),
     "page": ("claims", "lab", "privacy", "parts", "gradients"),
 }
 # Each folder of the study, with those that it sees beside itself and the package.
 STUDY = {
-    **dict.fromkeys(PAPERS, ()),
+    **dict.fromkeys(PAPERS, ("verdicts",)),
+    # A paper that is compared with another one sees it.
+    "backpropagation_clipping": ("verdicts", "tempered_sigmoids"),
+    "tanh_filter": ("verdicts", "losing_less"),
     "accounting": PAPERS,
     "audits": PAPERS,
     "recipe": (*PAPERS, "leaderboard"),
     "leaderboard": (*PAPERS, "recipe"),
     "performance": (),
-    "experiments": (*PAPERS, "leaderboard", "recipe"),
-    "claims": (*PAPERS, "leaderboard"),
-    "theorems": (*PAPERS, "claims"),
+    # What follows finds the chapters by their list.
+    **dict.fromkeys(("experiments", "claims", "statements", "verdicts", "introduction"), ()),
+    "theorems": (*PAPERS, "claims", "statements"),
     "ledger": ("claims",),
-    "introduction": PAPERS,
     "explorer": ("experiments", "audits"),
-    "guide": ("explorer", "introduction"),
+    "guide": ("explorer", "verdicts"),
     "commands": ("audits",),
-    "cli": ("commands", "claims", "experiments", "theorems"),
+    "cli": ("commands", "claims", "experiments", "statements"),
 }
 SEES = {f"dpstudy.{name}": [f"dpstudy.{one}" for one in sees] for name, sees in PACKAGE.items()} | {
     f"under_the_clip.{name}": [
@@ -56,12 +60,16 @@ SEES = {f"dpstudy.{name}": [f"dpstudy.{one}" for one in sees] for name, sees in 
     for name, sees in STUDY.items()
 }
 # What everybody may import.
-OF_ALL = ("dpstudy", "dpstudy.errors", "dpstudy.kinds", "under_the_clip")
+OF_ALL = ("dpstudy", "dpstudy.errors", "dpstudy.kinds", "under_the_clip", "under_the_clip.chapters")
 READS = (
     *("dpstudy.page", "dpstudy.claims", "dpstudy.lab.readings"),
     *(f"under_the_clip.{name}" for name in ("claims", "explorer", "guide", "introduction")),
     *(f"under_the_clip.{name}" for name in ("ledger", "leaderboard", "performance", "theorems")),
-    *(f"under_the_clip.{paper}.{part}" for paper in PAPERS for part in ("figures", "published")),
+    *(
+        f"under_the_clip.{paper}.{part}"
+        for paper in PAPERS
+        for part in ("claims", "figures", "propositions", "published", "summary")
+    ),
 )
 TRAINS = (
     *(f"dpstudy.{name}" for name in ("training", "parts", "gradients")),

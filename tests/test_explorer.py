@@ -17,9 +17,8 @@ from dpstudy.parts.networks.activation import LayerWise, Relu, Tempered
 from dpstudy.parts.part import KINDS
 from dpstudy.parts.run import Run, vary
 from dpstudy.recipe.run import recipe
-from under_the_clip.experiments import EXPERIMENTS, find
-from under_the_clip.explorer import page, rows, sections, words
-from under_the_clip.explorer.chart import chart
+from under_the_clip.experiments import CHAPTER_OF, EXPERIMENTS, find
+from under_the_clip.explorer import page, rows, words
 from under_the_clip.losing_less.loss import Composite, Huber
 
 NOTEBOOKS = Path(__file__).parents[1] / "notebooks"
@@ -134,11 +133,10 @@ def test_the_data_is_one_file_of_less_than_a_megabyte(explorer):
 
 @pytest.mark.parametrize("name", EXPERIMENTS)
 def test_a_link_leads_to_a_heading_of_its_chapter(name):
-    chapter, heading = sections.section(name)
-    lines = (NOTEBOOKS / f"{chapter}.py").read_text().splitlines()
+    chapter = CHAPTER_OF[name]
+    lines = (NOTEBOOKS / f"{chapter.notebook}.py").read_text().splitlines()
     headings = {line.lstrip("# ") for line in lines if re.match(r"# #+ ", line)}
-    assert heading in headings
-    assert re.fullmatch(rf"{chapter}\.html#[a-z0-9-]*", sections.link(name))
+    assert chapter.section(name) in headings
 
 
 class _Loads(HTMLParser):
@@ -163,12 +161,13 @@ def test_the_page_loads_nothing_and_has_every_row_without_a_script(explorer, htm
     datasets = explorer.data.dataset.nunique()
     assert page_of.rows == len(explorer.data) + datasets
     assert page_of.links[: len(explorer.data)].count("") == 0
+    assert explorer.data.link.str.fullmatch(r"\d\d_\w+\.html#[a-z0-9-]+").all()
     assert html.count("<details>") == datasets and "<noscript>" in html
     assert not re.search(r"@import|url\(\s*['\"]?http", html)
 
 
 def test_the_chart_has_its_data_and_native_controls(explorer):
-    spec = chart(explorer.data).to_dict()
+    spec = page.chart(explorer.data).to_dict()
     assert list(spec["datasets"].values()) == [explorer.csv]
     assert '"url"' not in json.dumps(spec)
     numbers = {*rows.EPSILONS, "seeds", "median", "min", "max"}

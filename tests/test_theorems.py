@@ -34,6 +34,7 @@ from under_the_clip.backpropagation_clipping.propositions import (
 )
 from under_the_clip.losing_less.propositions import convergence, mean_value
 from under_the_clip.losing_less.propositions import equations as losing_less
+from under_the_clip.statements import STATEMENTS, find
 from under_the_clip.tanh_filter.propositions import sensitivity as tanh_filter
 from under_the_clip.tempered_sigmoids.propositions import (
     clipped_fields,
@@ -46,7 +47,7 @@ from under_the_clip.tempered_sigmoids.propositions import (
     temperature_and_bias,
 )
 from under_the_clip.tempered_sigmoids.propositions import gradient_norms as tempered_sigmoids
-from under_the_clip.theorems import STATEMENTS, find, sampled_gaussian, shuffled_batches
+from under_the_clip.theorems import sampled_gaussian, shuffled_batches
 
 ROOT = Path(__file__).parents[1]
 BIBLIOGRAPHY = (ROOT / "book/references.bib").read_text()

@@ -7,13 +7,6 @@ known, so that the study's stored runs can be read.
 from __future__ import annotations
 
 from dpstudy.kinds import declared_in
+from under_the_clip.chapters import chapters
 
-declared_in(
-    "under_the_clip.backpropagation_clipping.mechanism",
-    "under_the_clip.losing_less.clipping_bias",
-    "under_the_clip.losing_less.confusion",
-    "under_the_clip.losing_less.layer_norms",
-    "under_the_clip.losing_less.loss",
-    "under_the_clip.losing_less.smoothness",
-    "under_the_clip.tanh_filter.mechanism",
-)
+declared_in(*(f"{one.folder}.{name}" for one in chapters() for name in one.parts))

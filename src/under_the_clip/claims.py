@@ -10,24 +10,14 @@ from collections.abc import Mapping
 from dpstudy.claims.claim import Claim
 from dpstudy.claims.ledger import Ledger, judge
 from dpstudy.errors import check_known
-from under_the_clip.backpropagation_clipping import claims as backpropagation_clipping
-from under_the_clip.leaderboard import claims as across
-from under_the_clip.losing_less import claims as losing_less
-from under_the_clip.tanh_filter import claims as tanh_filter
-from under_the_clip.tempered_sigmoids import claims as tempered_sigmoids
+from under_the_clip.chapters import papers
 
-# By paper, in the order in which they are listed everywhere.
+# By paper, in the order of the book.
 CLAIMS: Mapping[str, tuple[Claim, ...]] = {
-    "tempered sigmoids": tempered_sigmoids.CLAIMS,
-    "losing less": losing_less.CLAIMS,
-    "backpropagation clipping": (
-        *backpropagation_clipping.CLAIMS,
-        *across.BACKPROPAGATION_CLIPPING,
-    ),
-    "tanh filter": tanh_filter.CLAIMS,
+    chapter.paper: chapter.module("claims").CLAIMS for chapter in papers()
 }
 # By their key on the command line.
-KEYS = {name.replace(" ", "-"): name for name in CLAIMS}
+KEYS = {chapter.key: chapter.paper for chapter in papers()}
 
 
 def ledger(key: str | None = None) -> Ledger:

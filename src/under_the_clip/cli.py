@@ -375,7 +375,7 @@ def theorems(names: tuple[str, ...], as_json: bool, keep: bool, list_names: bool
     """
     from dpstudy.lab import records, store
     from dpstudy.propositions import storing
-    from under_the_clip.theorems import STATEMENTS, find
+    from under_the_clip.statements import STATEMENTS, find
 
     if list_names:
         click.echo("\n".join(STATEMENTS))

@@ -4,31 +4,17 @@ from __future__ import annotations
 
 from dpstudy.errors import check_known
 from dpstudy.lab.experiment import Experiment
-from under_the_clip.backpropagation_clipping.experiments import EXPERIMENTS as CLIPPING
-from under_the_clip.leaderboard import experiments as leaderboard
-from under_the_clip.leaderboard import factorial
-from under_the_clip.losing_less.experiments import EXPERIMENTS as LOSS
-from under_the_clip.recipe import ablation as recipe_parts
-from under_the_clip.recipe import search as recipe_search
-from under_the_clip.tanh_filter.experiments import EXPERIMENTS as FILTER
-from under_the_clip.tempered_sigmoids import cifar_10, searches
-from under_the_clip.tempered_sigmoids.experiments import EXPERIMENTS as SIGMOIDS
+from under_the_clip.chapters import Chapter, chapters
 
-EXPERIMENTS: dict[str, Experiment] = {
-    experiment.name: experiment
-    for experiment in (
-        *SIGMOIDS,
-        *cifar_10.EXPERIMENTS,
-        *searches.SEARCHES,
-        *CLIPPING,
-        *FILTER,
-        *LOSS,
-        *leaderboard.EXPERIMENTS,
-        *factorial.EXPERIMENTS,
-        *recipe_search.EXPERIMENTS,
-        *recipe_parts.EXPERIMENTS,
-    )
-}
+_ALL: list[tuple[Experiment, Chapter]] = [
+    (experiment, chapter)
+    for chapter in chapters()
+    for name in chapter.experiments
+    for experiment in chapter.module(name).EXPERIMENTS
+]
+EXPERIMENTS = {experiment.name: experiment for experiment, _ in _ALL}
+# By the experiment's name.
+CHAPTER_OF = {experiment.name: chapter for experiment, chapter in _ALL}
 
 
 def find(name: str) -> Experiment:

@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from types import ModuleType
+from typing import TYPE_CHECKING
 
 from dpstudy.claims.rules.rule import Rule
 from dpstudy.claims.rules.statement import Statement
+
+if TYPE_CHECKING:
+    from dpstudy.propositions.statement import Statement as Proposition
 
 # The place of the rule of a claim that is about no dataset: a proposition.
 NO_DATASET = ""
@@ -49,12 +52,11 @@ def stated(name: str, where: str, says: str, rule: Rule, **options: object) -> C
 
 
 def propositions(
-    modules: Iterable[ModuleType], headlines: Collection[str] = ()
+    statements: Iterable[Proposition], headlines: Collection[str] = ()
 ) -> tuple[Claim, ...]:
-    """Return a claim for each `Statement` in modules' `STATEMENTS` that a paper makes."""
+    """Return a claim for each of some statements that a paper makes."""
     return tuple(
         stated(one.name, one.where, one.says, Statement(one.name), headline=one.name in headlines)
-        for module in modules
-        for one in module.STATEMENTS
+        for one in statements
         if not one.ours
     )

@@ -1,4 +1,9 @@
-"""The explorer on its page: controls, chart, and a table of the same rows that needs no script."""
+"""The explorer: accuracy against epsilon, with controls of the browser's own, and a table.
+
+What is picked is declared here and done by Vega in the page. Colours are `currentColor` where the
+theme decides, so that the chart reads on light and on dark. The table has the same rows and needs
+no script.
+"""
 
 from __future__ import annotations
 
@@ -6,14 +11,65 @@ import json
 from dataclasses import dataclass
 from html import escape
 
+import altair as alt
 import pandas as pd
 import vl_convert
 
 from dpstudy.lab import wording
-from dpstudy.page.figure import MISSING, Captioned
+from dpstudy.page.figure import MISSING, STYLES, Captioned
 from under_the_clip.explorer import rows
-from under_the_clip.explorer.chart import chart
 
+# By what a control shows, what it picks: columns of epsilon, and the least number of seeds.
+EPSILONS = {"true, as proven here": "proven", "claimed, by the accounting of the time": "claimed"}
+SEEDS = {"3 or more": 3, "any": 1}
+MOST = {"10": 10, "3.1": 3.1, "1.1": 1.1, "any": 1e99}
+# Of the styles that figures have, with the theme's own colour of text for black.
+_COLORS = [style.color.replace("#000000", "currentColor") for style in STYLES]
+# One less than colours, so that thirty methods differ in one or the other.
+_SHAPES = ["circle", "square", "triangle-up", "diamond", "cross"]
+_ERRORS = [0.005, 0.01, 0.015, 0.02, 0.03, 0.05, 0.07, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.6, 0.9]
+_TICKS = [0.01, 0.03, 0.1, 0.3, 1, 3, 10, 30, 100, *(10**power for power in range(3, 8))]
+_OF_THE_THEME = ("labelColor", "titleColor", "tickColor", "domainColor", "gridColor")
+_THEME = {
+    "background": "transparent",
+    "axis": dict.fromkeys(_OF_THE_THEME, "currentColor")
+    | {"gridOpacity": 0.15, "labelFontSize": 12, "titleFontSize": 13},
+    "legend": {
+        "labelColor": "currentColor",
+        "labelFontSize": 12,
+        "columns": alt.ExprRef("width < 500 ? 1 : 2"),
+        "labelLimit": 320,
+        "orient": "bottom",
+        "symbolOpacity": 1,
+        "title": None,
+    },
+    "text": {"align": "left", "color": "currentColor", "fontSize": 12},
+    "rule": {"color": "currentColor"},
+    "view": {"stroke": None},
+}
+# What every layer is drawn from: error and epsilon, as picked, and the words of the tooltip.
+_WORDS = {
+    "epsilon": "datum[which_epsilon]",
+    "error": "1 - datum.median",
+    "low": "1 - datum.min",
+    "high": "1 - datum.max",
+    "accuracy": "format(datum.median, '.2%') + (datum.seeds > 1 ? ' (' + format(datum.min, '.2%') "
+    "+ ' to ' + format(datum.max, '.2%') + ')' : '') + ', seeds: ' + datum.seeds",
+    **{
+        f"{column} ε": f"datum.{column} === null ? 'none' : format({shown}, ',.3~f')"
+        for column, shown in (
+            ("claimed", "datum.claimed"),
+            ("proven", "datum.proven"),
+            ("audited", "floor(1000 * datum.audited) / 1000"),
+        )
+    },
+}
+_SPENT = ["claimed ε", "proven ε", "audited ε"]
+_TOOLTIP = ["method", "network", "settings", "accuracy", *_SPENT, "experiment", "variant"]
+_WITHIN = "datum.epsilon > 0 && datum.epsilon <= which_most"
+_OF = "(which_{0} == 'all' || datum.{0} == which_{0})"
+_PICKED = " && ".join([_WITHIN, *map(_OF.format, ("paper", "method", "network"))])
+_FREE = " && ".join(["!(datum.proven > 0)", *map(_OF.format, ("paper", "network"))])
 _EMBED = {
     "mode": "vega-lite",
     "renderer": "svg",
@@ -90,3 +146,104 @@ def _row(row: dict) -> str:
 def _epsilon(name: str, value: float) -> str:
     shown = wording.rounded_down if name == "audited" else wording.epsilon
     return MISSING if pd.isna(value) else shown(value)
+
+
+def chart(data: pd.DataFrame) -> alt.LayerChart:
+    """Return the chart of rows, as `rows.table` has them, with its data and its controls in it."""
+    # Else all are words to Vega, and a missing number is an empty one.
+    numbers = dict.fromkeys(data.select_dtypes("number"), "number")
+    form = alt.CsvDataFormat(type="csv", parse=numbers)
+    source = alt.InlineData(values=data.to_csv(index=False), format=form)
+    drawn = alt.layer(_others(), _free(), *_picked(), _best(), data=source)
+    drawn = drawn.transform_calculate(**_WORDS)
+    drawn = drawn.transform_filter("datum.dataset == which_dataset && datum.seeds >= which_seeds")
+    drawn = drawn.add_params(*_controls(data))
+    said = (
+        f"Test accuracy against ε of {len(data)} stored settings, one mark each, by dataset, ε, "
+        "paper, method and network as picked above. The table below has the same rows."
+    )
+    return drawn.properties(width="container", height=400, description=said).configure(**_THEME)
+
+
+def _controls(data: pd.DataFrame) -> list[alt.Parameter]:
+    datasets = data.dataset.unique()
+    radios = {
+        "dataset": ("Dataset", dict(zip(datasets, datasets, strict=True))),
+        "epsilon": ("ε", EPSILONS),
+        "most": ("ε at most", MOST),
+        "seeds": ("Seeds", SEEDS),
+    }
+    selects = {
+        "paper": ("Paper", data.paper.unique()),
+        "method": ("Method", sorted(data.method[data.proven.notna()].unique())),
+        "network": ("Network", sorted(data.network.unique())),
+    }
+    bound = {
+        name: alt.binding_radio(options=list(of.values()), labels=list(of), name=f"{title} ")
+        for name, (title, of) in radios.items()
+    } | {
+        name: alt.binding_select(options=["all", *options], name=f"{title} ")
+        for name, (title, options) in selects.items()
+    }
+    return [
+        alt.param(f"which_{name}", value=control.options[0], bind=control)
+        for name, control in bound.items()
+    ]
+
+
+def _x() -> alt.X:
+    shown = "datum.value < 1 ? toString(datum.value) : format(datum.value, ',')"
+    axis = alt.Axis(values=_TICKS, labelExpr=shown, labelOverlap="parity")
+    domain = alt.DomainUnionWith(unionWith=[1, 3])
+    scale = alt.Scale(type="log", domain=domain, nice=False, padding=8)
+    return alt.X("epsilon:Q", title="ε", scale=scale, axis=axis)
+
+
+def _y() -> alt.Y:
+    axis = alt.Axis(values=_ERRORS, labelExpr="format(1 - datum.value, '~%')", labelOverlap=True)
+    scale = alt.Scale(type="log", reverse=True, nice=False, padding=8)
+    return alt.Y("error:Q", title="test accuracy at the last epoch", scale=scale, axis=axis)
+
+
+def _others() -> alt.Chart:
+    """Return what is not picked, too: the axes stay where they are."""
+    marks = alt.Chart().mark_point(filled=True, size=18, color="currentColor", opacity=0.2)
+    return marks.transform_filter(_WITHIN).encode(_x(), _y())
+
+
+def _picked() -> tuple[alt.Chart, alt.Chart]:
+    """Return the range over seeds, and the median, which leads to the section that it is from."""
+    picked = alt.Chart().transform_filter(_PICKED)
+    ranges = picked.mark_rule(opacity=0.6).encode(_x(), alt.Y("low:Q"), alt.Y2("high:Q"))
+    medians = picked.mark_point(filled=True, size=70, opacity=0.9).encode(
+        _x(),
+        _y(),
+        alt.Color("method:N", scale=alt.Scale(range=_COLORS)),
+        alt.Shape("method:N", scale=alt.Scale(range=_SHAPES)),
+        tooltip=[alt.Tooltip(name, type="nominal") for name in _TOOLTIP],
+        href="link:N",
+    )
+    return ranges, medians
+
+
+def _free() -> alt.LayerChart:
+    """Return a line at the best that is stored without privacy."""
+    best = alt.Chart().transform_filter(_FREE)
+    best = best.transform_aggregate(error="min(error)")
+    words = best.mark_text(baseline="top", dy=3).encode(
+        _y(), x=alt.value(4), text=alt.value("best without privacy")
+    )
+    return best.mark_rule(strokeDash=[4, 3]).encode(_y()) + words
+
+
+def _best() -> alt.Chart:
+    """Return the best of what is picked, in words above the chart, or that there is nothing."""
+    best = alt.Chart().transform_calculate(picked=f"{_PICKED} ? datum.median : 0")
+    best = best.transform_window(
+        rank="row_number()", sort=[alt.SortField("picked", order="descending")]
+    ).transform_filter("datum.rank == 1")
+    said = "'best: ' + format(datum.median, '.2%') + ' at ε ' + format(datum.epsilon, ',.3~f')"
+    best = best.transform_calculate(
+        said=f"datum.picked > 0 ? [{said}, datum.method] : ['no stored run']"
+    )
+    return best.mark_text(baseline="top").encode(x=alt.value(4), y=alt.value(-36), text="said:N")

@@ -10,17 +10,17 @@ from dataclasses import dataclass, replace
 from functools import cache
 
 import pandas as pd
+from docutils.nodes import make_id
 
 from dpstudy.lab import readings, records
 from dpstudy.lab.experiment import Experiment
-from dpstudy.lab.store import Result
 from dpstudy.page.results import CLAIMED_AND_PROVEN
 from dpstudy.parts.data.images import DATASETS
 from dpstudy.parts.mechanism import FlatClipping
 from dpstudy.parts.run import Run
 from under_the_clip.audits.mechanisms import AUDITS
-from under_the_clip.experiments import EXPERIMENTS
-from under_the_clip.explorer import sections, words
+from under_the_clip.experiments import CHAPTER_OF, EXPERIMENTS
+from under_the_clip.explorer import words
 
 EPSILONS = ("claimed", "proven", "audited")
 
@@ -34,14 +34,12 @@ class Setting:
         variant: its label in the experiment.
         run: what was trained, at seed 0 and without measures.
         runs: one row a seed, as in `Reading.finals`: a run that diverged counts as a guess.
-        results: the same runs, epoch by epoch.
     """
 
     experiment: str
     variant: str
     run: Run
     runs: pd.DataFrame
-    results: tuple[Result, ...]
 
     @property
     def accuracy(self) -> pd.Series:
@@ -70,9 +68,10 @@ class Setting:
 
     def row(self) -> dict[str, object]:
         """Return the setting in words and numbers; see `table`."""
+        chapter = CHAPTER_OF[self.experiment]
         return {
             "dataset": DATASETS[self.run.dataset.name],
-            "paper": sections.paper(self.experiment),
+            "paper": chapter.paper or self.experiment.partition("-")[0],
             "experiment": self.experiment,
             "variant": self.variant,
             "method": words.method(self.run),
@@ -83,7 +82,7 @@ class Setting:
             "audited": self.audited,
             "seeds": len(self.runs),
             **self.accuracy.agg(["median", "min", "max"]).round(6),
-            "link": sections.link(self.experiment),
+            "link": f"{chapter.notebook}.html#{make_id(chapter.section(self.experiment))}",
         }
 
     def _epsilon(self, columns: Iterable[str]) -> float | None:
@@ -121,12 +120,11 @@ def _of(experiment: Experiment) -> Iterator[Setting]:
     reading = readings.read(experiment)
     if not reading.found:
         return
-    alone = [_alone(result.run) for _, result in reading.found]
-    finals = reading.finals.assign(run=alone, result=[result for _, result in reading.found])
+    finals = reading.finals.assign(run=[_alone(result.run) for _, result in reading.found])
     # A run that was given up has no accuracy of its last epoch.
     whole = finals[~finals.stopped]
     for (label, run), runs in whole.groupby(["label", "run"], sort=False):
-        yield Setting(experiment.name, str(label), run, runs, tuple(runs.result))
+        yield Setting(experiment.name, str(label), run, runs)
 
 
 def _alone(run: Run) -> Run:

@@ -13,21 +13,15 @@ from dpstudy.claims.ledger import Ledger
 from dpstudy.lab.comparison import Estimate
 from dpstudy.page.figure import Note, Table
 from dpstudy.parts.data.images import DATASETS
-from under_the_clip.explorer import words
+from under_the_clip.chapters import papers
 from under_the_clip.explorer.rows import Setting
-from under_the_clip.introduction import figures as front
+from under_the_clip.verdicts import gains
 
 WANTED = (3.0, 1.0, 8.0)
 # An epsilon is about the wanted one from three quarters of it to a tenth more.
 ABOUT = (0.75, 1.1)
 LEAST_SEEDS = 3
 NOTHING = "no stored run"
-# By what is chosen, the claim that compares it with plain DP-SGD, each by its best setting.
-CHOICES = {
-    "tanh in place of relu": "table-3-gain",
-    "the composite loss in place of cross-entropy": "losing-less-better-at-equal-effort",
-    "clips inside backpropagation in place of flat clipping": "backprop-better",
-}
 
 
 def best(
@@ -70,14 +64,8 @@ def starting_points(found: Sequence[Setting]) -> Table:
             "owes a part to chance."
         ),
         data=data,
-        formats={
-            "wanted ε": "about {:g}",
-            "true ε": "{:.2f}",
-            "seeds": "{:.0f}",
-            "mean": "{:.2%}",
-            "low": "{:.2%}",
-            "high": "{:.2%}",
-        },
+        formats={"wanted ε": "about {:g}", "true ε": "{:.2f}", "seeds": "{:.0f}"}
+        | dict.fromkeys(("mean", "low", "high"), "{:.2%}"),
         merged={
             "accuracy": "{mean} ({low} to {high})",
             "setting": "{method}, {network}, {settings}",
@@ -93,8 +81,11 @@ def ahead_with_fewer_seeds(found: Sequence[Setting]) -> Note | None:
             sure, other = (best(found, dataset, epsilon, seeds) for seeds in (LEAST_SEEDS, 1))
             floor = sure.accuracy.mean() if sure else 0
             if other is not None and other.accuracy.mean() > floor + 0.01:
-                accuracy = f"{other.accuracy.mean():.1%} with {_in_words(other)}"
-                said.append(f"{DATASETS[dataset]}, about {epsilon:g}: {accuracy}")
+                row = other.row()
+                said.append(
+                    f"{row['dataset']}, about {epsilon:g}: {other.accuracy.mean():.1%} with "
+                    f"{row['network']}, {row['method']} ({other.experiment}: {other.variant})"
+                )
     title = f"Fewer than {LEAST_SEEDS} seeds, and ahead by more than a point so far"
     return Note(title, "; ".join(said) + ".") if said else None
 
@@ -102,8 +93,9 @@ def ahead_with_fewer_seeds(found: Sequence[Setting]) -> Note | None:
 def choices(judged: Ledger) -> Table:
     """Return what each choice gains in points, by dataset, where a fair comparison is stored."""
     data = pd.DataFrame(
-        {"choice": choice, "points of accuracy gained": front.gains(judged, claim)}
-        for choice, claim in CHOICES.items()
+        {"choice": choice, "points of accuracy gained": gains(judged, claim)}
+        for chapter in papers()
+        for choice, claim in chapter.choices.items()
     )
     return Table(
         name="choices",
@@ -119,23 +111,10 @@ def _row(one: Setting | None) -> dict[str, object]:
     if one is None:
         return {"method": NOTHING}
     mean = Estimate.mean(one.accuracy)
-    return {
-        "true ε": one.proven,
-        "mean": mean.value,
-        "low": mean.low,
-        "high": mean.high,
-        "seeds": len(one.runs),
-        "method": words.method(one.run),
-        "network": words.kind(one.run.network),
-        "settings": words.settings(one.run),
-        "experiment": one.experiment,
-    }
+    ends = {"mean": mean.value, "low": mean.low, "high": mean.high}
+    said = ("seeds", "method", "network", "settings", "experiment")
+    return {"true ε": one.proven} | ends | {name: one.row()[name] for name in said}
 
 
 def _datasets(found: Iterable[Setting]) -> list[str]:
     return list(dict.fromkeys(one.run.dataset.name for one in found))
-
-
-def _in_words(one: Setting) -> str:
-    said = words.kind(one.run.network), words.method(one.run)
-    return f"{', '.join(said)} ({one.experiment}: {one.variant})"

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Mapping
 from dataclasses import dataclass
 from html import escape
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from dpstudy.claims.claim import Claim
 from dpstudy.claims.ledger import Entry, Ledger
-from dpstudy.claims.rules import Rule, Statement
+from dpstudy.claims.rules import Statement
 from dpstudy.lab.verdict import Verdict
-from dpstudy.page.figure import STYLES, Captioned, Figure, Note, Table, canvas
+from dpstudy.page.figure import STYLES, Captioned, Figure, Note, Shown, Table, canvas
 from dpstudy.parts.data.images import DATASETS
+from under_the_clip.chapters import Chapter, papers
 from under_the_clip.claims import KEYS, ledger
 
 # Full, half and empty: how much of the claim stands. A cross only where it cannot be true.
@@ -35,6 +37,10 @@ _CLAIM = "flex: 1 1 18em; min-width: 0; font-weight: normal; text-align: left"
 _CELL = "flex: 0 1 9.5em; min-width: 7em; border: 0"
 
 
+# A claim with its entries.
+Judged = tuple[Claim, list[Entry]]
+
+
 @dataclass(frozen=True, kw_only=True)
 class ClaimTable(Captioned):
     """Claims with their verdicts, the headlines open and the details folded.
@@ -42,22 +48,20 @@ class ClaimTable(Captioned):
     What was measured stands folded in each row, and remarks are footnotes; the CSV has all.
 
     Attributes:
-        name: identifies it on the page and names its CSV.
-        caption: whose claims, and how many have which verdict.
-        data: one row a claim and dataset, unrounded.
-        claims: each with its entries, one a dataset.
+        headlines: claims, each with its entries, one a dataset.
+        details: likewise.
     """
 
-    claims: tuple[tuple[Claim, list[Entry]], ...]
+    headlines: list[Judged]
+    details: list[Judged]
 
     def _repr_html_(self) -> str:
-        remarks = [claim.remark for claim, _ in self._ordered if claim.remark]
+        remarks = [claim.remark for claim, _ in (*self.headlines, *self.details) if claim.remark]
         notes = list(dict.fromkeys(remarks))
-        headlines, details = self._split()
-        parts = [self._table(headlines, notes)]
-        if details:
-            summary = f"{_count(len(details))} in detail"
-            shown = self._table(details, notes)
+        parts = [self._table(self.headlines, notes)]
+        if self.details:
+            summary = f"{_count(len(self.details))} in detail"
+            shown = self._table(self.details, notes)
             parts.append(f"<details><summary>{summary}</summary>{shown}</details>")
         if notes:
             items = "".join(
@@ -69,17 +73,7 @@ class ClaimTable(Captioned):
             )
         return self._wrap("\n".join(parts))
 
-    def _split(self) -> tuple[list, list]:
-        return tuple(
-            [pair for pair in self.claims if pair[0].headline is kind] for kind in (True, False)
-        )
-
-    @property
-    def _ordered(self) -> list[tuple[Claim, list[Entry]]]:
-        headlines, details = self._split()
-        return [*headlines, *details]
-
-    def _table(self, claims: Iterable[tuple[Claim, list[Entry]]], notes: list[str]) -> str:
+    def _table(self, claims: list[Judged], notes: list[str]) -> str:
         rows = "".join(self._row(claim, entries, notes) for claim, entries in claims)
         return (
             f'<table class="table table-sm" role="table" aria-labelledby="{self.name}-caption" '
@@ -106,7 +100,7 @@ class ClaimTable(Captioned):
         """A line a verdict."""
         return "\n".join(
             " | ".join((e.id, e.rule.stated, e.outcome.shown, e.outcome.short))
-            for _, entries in self._ordered
+            for _, entries in (*self.headlines, *self.details)
             for e in entries
         )
 
@@ -135,6 +129,43 @@ def _cell(entry: Entry) -> str:
     )
 
 
+@dataclass(frozen=True)
+class Headed(Shown):
+    """Tables of claims, each under its paper's name; in the book with its citation too."""
+
+    tables: Mapping[Chapter, ClaimTable]
+
+    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
+        raw = "```{{raw}} html\n{}\n```".format
+        shown = [
+            part
+            for paper, table in self.tables.items()
+            for part in (
+                raw(_heading(paper)),
+                f"{{cite}}`{','.join(paper.cited)}`",
+                raw(table._repr_html_()),
+            )
+        ]
+        return super()._repr_mimebundle_() | {"text/markdown": "\n\n".join(shown)}
+
+    def _repr_html_(self) -> str:
+        return "\n".join(f"{_heading(of)}\n{t._repr_html_()}" for of, t in self.tables.items())
+
+    @property
+    def plain(self) -> str:
+        """The tables in text."""
+        return "\n\n".join(table.plain for table in self.tables.values())
+
+
+def _heading(paper: Chapter) -> str:
+    return f'<h2 id="{paper.key}">{escape(paper.paper.capitalize())}</h2>'
+
+
+def every_paper(judged: Ledger) -> Headed:
+    """Show the claims of all papers, in the order of the book."""
+    return Headed({paper: table(paper.paper, judged) for paper in papers()})
+
+
 def chapter(key: str) -> ClaimTable:
     """Show the claims of one paper, for the end of its chapter.
 
@@ -150,6 +181,9 @@ def chapter(key: str) -> ClaimTable:
 def table(paper: str, judged: Ledger) -> ClaimTable:
     """Show the claims of one paper, by its short name, in a ledger that has been judged."""
     mine = judged.of(paper)
+    headlines, details = (
+        [pair for pair in mine.by_claim if pair[0].headline is wanted] for wanted in (True, False)
+    )
     counts = ", ".join(f"{count} {verdict}" for verdict, count in mine.counts.items() if count)
     late = any(entry.rule_came_first is False for entry in mine.entries)
     close = any(entry.outcome.close for entry in mine.entries)
@@ -163,7 +197,8 @@ def table(paper: str, judged: Ledger) -> ClaimTable:
             + (" † The rule is younger than one of these runs or more." if late else "")
         ),
         data=pd.DataFrame([_flat(entry) for entry in mine.entries]),
-        claims=tuple(mine.by_claim),
+        headlines=headlines,
+        details=details,
     )
 
 
@@ -173,20 +208,21 @@ def by_paper(judged: Ledger) -> Figure:
     Claims on one quantity of the same runs count once, as what stands least of them.
     """
     counted_once = judged.headlines.once
-    papers = {paper: of_one.counts for paper, of_one in _papers(counted_once)}
+    names = dict.fromkeys(entry.paper for entry in counted_once.entries)
+    counts = {paper: counted_once.of(paper).counts for paper in names}
     data = pd.DataFrame(
         {"paper": paper, "verdict": str(verdict), "count": count}
-        for paper, counted in papers.items()
+        for paper, counted in counts.items()
         for verdict, count in counted.items()
     )
     whole = ", ".join(f"{n} {verdict}" for verdict, n in counted_once.counts.items() if n)
     with canvas(size=(7.6, 2.6)) as (figure, (axes,)):
-        left = np.zeros(len(papers))
+        left = np.zeros(len(counts))
         assert not counted_once.counts[Verdict.MISPRINT], "no headline is one, so far"
         shown = [verdict for verdict in Verdict if verdict is not Verdict.MISPRINT]
         for verdict, style in zip(shown, STYLES, strict=True):
-            widths = np.array([counted[verdict] for counted in papers.values()])
-            axes.barh(list(papers), widths, left=left, **style.area, label=str(verdict))
+            widths = np.array([counted[verdict] for counted in counts.values()])
+            axes.barh(list(counts), widths, left=left, **style.area, label=str(verdict))
             left += widths
         axes.invert_yaxis()
         axes.set(xlabel="verdicts, one a claim and dataset")
@@ -194,13 +230,13 @@ def by_paper(judged: Ledger) -> Figure:
         figure.legend(loc="outside lower center", ncols=3, fontsize="small")
     said = "; ".join(
         f"{paper}: {', '.join(f'{n} {verdict}' for verdict, n in counted.items() if n)}"
-        for paper, counted in papers.items()
+        for paper, counted in counts.items()
     )
     return Figure(
         fig=figure,
         name="verdicts-by-paper",
         caption=(
-            f"The headline claims of the four papers by verdict, from what is stored now: {whole}. "
+            f"The headline claims of the papers by verdict, from what is stored now: {whole}. "
             "Claims on one quantity of the same runs count once, as what stands least of them; an "
             "accuracy and what it gains over another are two."
         ),
@@ -211,7 +247,6 @@ def by_paper(judged: Ledger) -> Figure:
 
 def rule_kinds(judged: Ledger) -> Table:
     """List the kinds of rules that judged claims, with what each asks for."""
-    kinds: dict[str, Rule] = {entry.rule.kind: entry.rule for entry in judged.entries}
     rows = [
         {
             "rule": kind,
@@ -219,7 +254,7 @@ def rule_kinds(judged: Ledger) -> Table:
             "and in part if": rule.partial,
             "last changed": f"{rule.changed:%-d %B %Y}",
         }
-        for kind, rule in kinds.items()
+        for kind, rule in {entry.rule.kind: entry.rule for entry in judged.entries}.items()
     ]
     return Table(
         name="rules-of-the-ledger",
@@ -240,11 +275,6 @@ def rules_and_runs(judged: Ledger) -> tuple[int, int]:
 def damage(judged: Ledger) -> Note | None:
     """Name the stored files that were left out; None if there are none."""
     return Note("Left out", "; ".join(judged.damaged)) if judged.damaged else None
-
-
-def _papers(judged: Ledger) -> Iterator[tuple[str, Ledger]]:
-    for paper in dict.fromkeys(entry.paper for entry in judged.entries):
-        yield paper, judged.of(paper)
 
 
 def _flat(entry: Entry) -> dict[str, object]:

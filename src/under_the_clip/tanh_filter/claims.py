@@ -17,8 +17,8 @@ from dpstudy.lab.quantity import (
     first_to_last,
     late_growth,
 )
+from under_the_clip.tanh_filter import CHAPTER
 from under_the_clip.tanh_filter.experiments import CIFAR_10, FIGURES, OWN_RATES
-from under_the_clip.tanh_filter.propositions import sensitivity
 
 RULED = moment("2026-11-24 23:18")
 # What the paper says of stability and norms, and then of curves: ruled after the runs.
@@ -183,7 +183,7 @@ _RECURRENT = stated(
 )
 
 _PROPOSITIONS = propositions(
-    (sensitivity,), headlines=("tanh-filter-sensitivity-one", "tanh-filter-root-n")
+    CHAPTER.statements(), headlines=("tanh-filter-sensitivity-one", "tanh-filter-root-n")
 )
 
 CLAIMS = (*_TRAINING, _RECURRENT, *_PROPOSITIONS)

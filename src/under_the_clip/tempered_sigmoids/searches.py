@@ -100,4 +100,4 @@ TABLE_3_SEARCH = Search(
     groups={f"{technique}, best": labels for technique, labels in SEARCH_TRIED.items()},
 )
 
-SEARCHES = (LAYER_WISE, TABLE_3_SEARCH)
+EXPERIMENTS = (LAYER_WISE, TABLE_3_SEARCH)

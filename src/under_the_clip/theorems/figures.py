@@ -17,29 +17,25 @@ from dpstudy.lab.published import MNIST_PARAMETERS
 from dpstudy.page.figure import STYLES, Figure, Several, Table, canvas
 from dpstudy.propositions import storing
 from dpstudy.propositions.statement import LOOSE_BELOW, VERDICTS, Statement
+from under_the_clip.chapters import papers
 from under_the_clip.losing_less.propositions import convergence
+from under_the_clip.statements import STATEMENTS, find
 from under_the_clip.tempered_sigmoids.propositions import (
     clipped_fields,
     clipping_bias,
     temperature_and_bias,
 )
 from under_the_clip.tempered_sigmoids.propositions import gradient_norms as tempered_sigmoids
-from under_the_clip.theorems import STATEMENTS, find, sampled_gaussian
+from under_the_clip.theorems import sampled_gaussian
 from under_the_clip.theorems.numbered import Numbered
 
 # What searches came to, by statement.
 Found = dict[str, dict[str, Any]]
 
-PAPERS = {
-    "papernot2021tempered": "tempered sigmoids",
-    "shamsabadi2023losing": "losing less",
-    "stevens2022backpropagation": "backprop clipping",
-    "stevens2022code": "backprop clipping",
-    "amian2022tanh": "tanh filter",
-    "koskela2020computing": "accountants",
-    "mironov2019renyi": "accountants",
-    "abadi2016deep": "accountants",
-}
+# By what is cited, under whose name it is shown.
+PAPERS = {key: chapter.paper for chapter in papers() for key in chapter.cited} | dict.fromkeys(
+    ("koskela2020computing", "mironov2019renyi", "abadi2016deep"), "accountants"
+)
 # What matters to someone who trains with privacy, by consequence: the statement in short, and what
 # follows from what became of it.
 CONSEQUENCES = {

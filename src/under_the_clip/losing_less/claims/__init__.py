@@ -8,10 +8,10 @@ Section 4 says of its own search.
 from __future__ import annotations
 
 from dpstudy.claims.claim import propositions
+from under_the_clip.losing_less import CHAPTER
 from under_the_clip.losing_less.claims.ablation import PARTS
 from under_the_clip.losing_less.claims.accuracy import ON_FEATURES, TRAINING
 from under_the_clip.losing_less.claims.why import OF_CLASSES, WHY
-from under_the_clip.losing_less.propositions import convergence, equations, mean_value
 
 CLAIMS = (
     TRAINING
@@ -20,7 +20,7 @@ CLAIMS = (
     + WHY
     + OF_CLASSES
     + propositions(
-        (equations, mean_value, convergence),
+        CHAPTER.statements(),
         headlines=("gradient-norm-sum", "smoothness", "sse-exponential"),
     )
 )

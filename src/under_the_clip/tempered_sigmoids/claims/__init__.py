@@ -15,19 +15,9 @@ from __future__ import annotations
 
 from dpstudy.claims.claim import propositions, stated
 from dpstudy.claims.rules import Statement
+from under_the_clip.tempered_sigmoids import CHAPTER
 from under_the_clip.tempered_sigmoids.claims.accuracy import OPTIMIZERS, SPENDING, TRAINING
 from under_the_clip.tempered_sigmoids.claims.why import FAMILY, NORMS
-from under_the_clip.tempered_sigmoids.propositions import (
-    clipped_fields,
-    clipping_bias,
-    family,
-    gradient_norms,
-    group_privacy,
-    multiclass_bias,
-    never_clipped,
-    printed_loss,
-    temperature_and_bias,
-)
 
 _MONOTONE = stated(
     "epsilon-monotone",
@@ -36,17 +26,7 @@ _MONOTONE = stated(
     Statement("epsilon-monotone"),
 )
 _PROPOSITIONS = propositions(
-    (
-        clipping_bias,
-        clipped_fields,
-        multiclass_bias,
-        temperature_and_bias,
-        gradient_norms,
-        family,
-        never_clipped,
-        printed_loss,
-        group_privacy,
-    ),
+    CHAPTER.statements(),
     headlines=("clipping-bias", "gradient-norm-multiclass"),
 )
 

@@ -1,0 +1,26 @@
+"""The propositions of all chapters, as things that can fail: the list of all.
+
+`dpstudy theorems` searches them for counterexamples; `notebooks/06_theorems` shows what it finds.
+"""
+
+from __future__ import annotations
+
+from dpstudy.errors import check_known
+from dpstudy.propositions.statement import Statement
+from under_the_clip.chapters import by_notebook, chapters
+
+STATEMENTS: dict[str, Statement] = {
+    statement.name: statement
+    for chapter in by_notebook(chapters())
+    for statement in chapter.statements()
+}
+
+
+def find(name: str) -> Statement:
+    """Return the statement of that name.
+
+    Raises:
+        UserError: there is none; the message lists the names.
+    """
+    check_known("statement", name, STATEMENTS)
+    return STATEMENTS[name]

@@ -1,0 +1,17 @@
+"""The figure of automatic clipping's chapter."""
+
+from __future__ import annotations
+
+from dpstudy.lab.readings import Reading
+from dpstudy.page.curves import curves
+from dpstudy.page.datasets import for_each_dataset
+from dpstudy.page.figure import STYLES, Figure, Note
+from dpstudy.page.published import lines_of
+from dpstudy.page.quantity import ACCURACY
+
+
+@for_each_dataset("Accuracy by epoch")
+def accuracy(reading: Reading) -> Figure | Note:
+    """Draw the accuracy of each variant by epoch."""
+    lines = lines_of(reading, dict(zip(reading.experiment.variants, STYLES, strict=False)))
+    return curves(lines, ACCURACY, name="automatic-clipping", shown="flat and automatic clipping")
