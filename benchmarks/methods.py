@@ -18,8 +18,8 @@ from tqdm import tqdm
 
 from dpstudy.lab import records
 from dpstudy.lab.campaign import train_missing
-from dpstudy.lab.rate_search import EPSILON, on_all
 from dpstudy.parts.run import vary
+from under_the_clip.designs import EPSILON, on_all
 from under_the_clip.leaderboard.experiments import EPSILONS, methods
 
 _EPOCHS = 4

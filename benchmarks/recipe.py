@@ -15,6 +15,7 @@ from pathlib import Path
 
 import click
 
+import under_the_clip  # noqa: F401 - its kinds of record
 from dpstudy.lab import records
 
 _KEPT = ("dataset", "epsilon", "test_accuracy", "seconds", "peak_megabytes")

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 import click
 from tqdm import tqdm
 
+import under_the_clip  # noqa: F401 - its kinds of record
 from dpstudy.lab import records
 
 

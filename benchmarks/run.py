@@ -23,6 +23,7 @@ from problem import BATCH, NETWORKS, Problem, flops
 from roster import LESSONS, OURS, PEERS, PRODUCTS
 from tqdm import tqdm
 
+import under_the_clip  # noqa: F401 - its kinds of record
 from dpstudy.errors import UserError
 from dpstudy.lab import records
 

@@ -5,7 +5,7 @@ from pathlib import Path
 from own_activation import Softsign
 
 from dpstudy.lab.experiment import Experiment
-from dpstudy.lab.profiles import prepare
+from dpstudy.lab.train import prepare
 from dpstudy.page.curves import curves
 from dpstudy.page.published import lines_of
 from dpstudy.page.quantity import ACCURACY

@@ -92,8 +92,8 @@ family.own_member(T)
 # %% mystnb={"code_prompt_show": "What it learns, in the smoke profile"} tags=["hide-output", "remove-input"]
 from dataclasses import replace
 
-from dpstudy.lab.profiles import prepare
 from dpstudy.lab.published import Accuracy
+from dpstudy.lab.train import prepare
 from dpstudy.lab.variant import Variant
 from dpstudy.page import quantity
 from dpstudy.page.curves import curves

@@ -124,7 +124,7 @@ for epoch in (1, 8, 30):
 # %% tags=["remove-input"]
 from functools import partial
 
-from dpstudy.lab.profiles import prepare
+from dpstudy.lab.train import prepare
 from dpstudy.lab.variant import Variant
 from dpstudy.page.curves import curves
 from dpstudy.page.datasets import for_each_dataset

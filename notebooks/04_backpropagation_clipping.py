@@ -120,9 +120,9 @@ for size in (0.01, 1.0, 100.0):
 # %% tags=["remove-input"]
 from dataclasses import replace
 
-from dpstudy.lab.profiles import prepare
 from dpstudy.lab.published import Accuracy
 from dpstudy.lab.quantity import Quantity
+from dpstudy.lab.train import prepare
 from dpstudy.lab.variant import Variant
 from dpstudy.page.datasets import for_each_dataset
 from dpstudy.page.published import lines_of

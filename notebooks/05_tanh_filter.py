@@ -84,8 +84,8 @@ print(f"clipped to C = 1: {jnp.linalg.norm(clipped):.2f}")
 print(f"filtered:         {jnp.linalg.norm(jnp.tanh(gradient)):.2f}")
 
 # %% tags=["remove-input"]
-from dpstudy.lab.profiles import prepare
 from dpstudy.lab.quantity import Quantity
+from dpstudy.lab.train import prepare
 from dpstudy.lab.variant import Variant
 from dpstudy.page.curves import curves
 from dpstudy.page.datasets import for_each_dataset

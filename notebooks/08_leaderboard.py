@@ -95,7 +95,7 @@ seeds = None  # the experiment's own number
 # alone, and tested once.
 
 # %% tags=["remove-input"]
-from dpstudy.lab.profiles import prepare
+from dpstudy.lab.train import prepare
 from under_the_clip.experiments import find
 from under_the_clip.recipe import figures as recipe
 

@@ -4,6 +4,7 @@ import dataclasses
 import errno
 import itertools
 import json
+import math
 import os
 import re
 import signal
@@ -29,7 +30,7 @@ from results_for_tests import (
 )
 
 from dpstudy.errors import UserError
-from dpstudy.lab import store
+from dpstudy.lab import campaign, store
 from dpstudy.parts.data import images as data
 from dpstudy.parts.run import Run, vary
 from dpstudy.privacy import accounting
@@ -38,24 +39,23 @@ from under_the_clip.experiments import EXPERIMENTS
 
 FIGURE_3 = "tempered-sigmoids-figure-3"
 MNIST = ("--examples", "60000", "--batch", "512", "--epochs", "40")
-COMMANDS = (
-    (),
-    ("list",),
-    ("claims",),
-    ("run",),
-    ("epsilon",),
-    ("noise",),
-    ("theorems",),
-    ("audit",),
-    ("recipe",),
-    ("data",),
-    ("data", "fetch"),
-    ("data", "verify"),
-    ("results",),
-    ("results", "verify"),
-    ("results", "export"),
-    ("results", "merge"),
+TOP = (
+    "list",
+    "claims",
+    "run",
+    "epsilon",
+    "noise",
+    "theorems",
+    "audit",
+    "recipe",
+    "data",
+    "results",
 )
+BELOW = {"data": ("fetch", "verify"), "results": ("verify", "export", "merge")}
+COMMANDS = {
+    *((), *((name,) for name in TOP)),
+    *((group, name) for group, names in BELOW.items() for name in names),
+}
 
 pytestmark = pytest.mark.usefixtures("results")
 
@@ -106,87 +106,57 @@ def tiny(monkeypatch):
 # --- mistakes ------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("arguments", "line"),
-    [
-        (
-            ["bogus"],
-            "unknown command 'bogus'; one of: audit, claims, data, epsilon, list, noise, recipe, "
-            "results, run, theorems",
-        ),
-        (["data", "bogus"], "unknown command 'bogus'; one of: fetch, verify"),
-        (["results", "bogus"], "unknown command 'bogus'; one of: export, merge, verify"),
-        (["run", "bogus"], f"unknown experiment 'bogus'; one of: {', '.join(EXPERIMENTS)}"),
-        (["theorems", "bogus"], "unknown statement 'bogus'; one of: surrogate-gradient, surrog"),
-        (["run", FIGURE_3, "bogus"], "unknown experiment 'bogus'; one of: tempered-sigmoids-fig"),
-        (["run", "all", "bogus"], "unknown experiment 'bogus'; one of: tempered-sigmoids-fig"),
-        (["run", FIGURE_3, "--profile", "tiny"], "unknown profile 'tiny'; one of: smoke, full"),
-        (["run", FIGURE_3, "--profile", "stored"], "unknown profile 'stored'; one of: smoke, full"),
-        (
-            ["run", FIGURE_3, "--dataset", "mars"],
-            f"experiment {FIGURE_3} has no dataset 'mars'; one of: mnist, fashion-mnist, cifar-10",
-        ),
-        (["run", FIGURE_3, "--profile", "smoke", "--dataset", "mars"], "experiment tempered-sigmo"),
-        (["run", "all", "--dataset", "mars"], "no experiment has dataset 'mars'; one of: mnist, "),
-        (["run", FIGURE_3, "--seeds", "0"], "seeds must be at least 1, got 0"),
-        (
-            ["run", FIGURE_3, "--seeds", "1000000"],
-            "Invalid value for '--seeds': 1000000 is not in ",
-        ),
-        (["run", FIGURE_3, "--seeds", "few"], "Invalid value for '--seeds': 'few' is not a valid "),
-        (["run", FIGURE_3, "--sedes", "3"], "No such option '--sedes'. "),
-        (["run", FIGURE_3, "--budget", "soon"], "budget must be a time such as 90s, 9m or 1.5h, "),
-        (["run"], "name an EXPERIMENT (see `dpstudy list`), or give --missing"),
-        (["list", "extra"], "Got unexpected extra argument (extra) (see `dpstudy list --help`)"),
-        (["--bogus"], "No such option '--bogus'"),
-        (
-            ["data", "verify", "mars"],
-            "unknown dataset 'mars': choose one of mnist, fashion-mnist, cifar-10, mnist-5k",
-        ),
-        (["data", "fetch", "mars"], "unknown dataset 'mars': choose one of mnist, fashion-mnist"),
-        (["data", "verify"], "Missing argument 'mnist|fashion-mnist|cifar-10|mnist-5k'"),
-        (["results", "merge", "nowhere.tar.gz"], "nowhere.tar.gz: cannot be read as an archive"),
-        (["results", "export", "."], "Invalid value for 'FILE': File '.' is a directory"),
-        (["epsilon", *MNIST], "Missing option '--noise' (see `dpstudy epsilon --help`)"),
-    ],
-    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
-)
-def test_a_mistake_is_one_line_that_says_what_is_valid(arguments, line):
-    assert mistake(*arguments).startswith(line)
+NAMED = "mnist, fashion-mnist, cifar-10"
+MISTAKES = [
+    (
+        "bogus",
+        "unknown command 'bogus'; one of: audit, claims, data, epsilon, list, noise, recipe, "
+        "results, run, theorems",
+    ),
+    ("data bogus", "unknown command 'bogus'; one of: fetch, verify"),
+    ("results bogus", "unknown command 'bogus'; one of: export, merge, verify"),
+    ("run bogus", f"unknown experiment 'bogus'; one of: {', '.join(EXPERIMENTS)}"),
+    ("theorems bogus", "unknown statement 'bogus'; one of: surrogate-gradient, surrog"),
+    ("run all bogus", "unknown experiment 'bogus'; one of: tempered-sigmoids-fig"),
+    (f"run {FIGURE_3} --profile tiny", "unknown profile 'tiny'; one of: smoke, full"),
+    (f"run {FIGURE_3} --dataset m", f"experiment {FIGURE_3} has no dataset 'm'; one of: {NAMED}"),
+    (f"run {FIGURE_3} --profile smoke --dataset m", "experiment tempered-sigmo"),
+    ("run all --dataset mars", "no experiment has dataset 'mars'; one of: mnist, "),
+    (f"run {FIGURE_3} --seeds 0", "Invalid value for '--seeds': 0 is not in the range 1<=x<=1000"),
+    (f"run {FIGURE_3} --seeds 1000000", "Invalid value for '--seeds': 1000000 is not in "),
+    (f"run {FIGURE_3} --workers 0", "Invalid value for '--workers': 0 is not in the range x>=1"),
+    (f"run {FIGURE_3} --seeds few", "Invalid value for '--seeds': 'few' is not a valid "),
+    (f"run {FIGURE_3} --sedes 3", "No such option '--sedes'. "),
+    (f"run {FIGURE_3} --budget soon", "budget must be a time such as 90s, 9m or 1.5h, "),
+    ("run", "name an EXPERIMENT (see `dpstudy list`), or give --missing"),
+    ("list extra", "Got unexpected extra argument (extra) (see `dpstudy list --help`)"),
+    ("--bogus", "No such option '--bogus'"),
+    ("data verify mars", f"unknown dataset 'mars': choose one of {NAMED}, mnist-5k"),
+    ("data verify", "Missing argument 'mnist|fashion-mnist|cifar-10|mnist-5k'"),
+    ("results merge nowhere.tar.gz", "nowhere.tar.gz: cannot be read as an archive"),
+    ("results export .", "Invalid value for 'FILE': File '.' is a directory"),
+    (f"epsilon {' '.join(MNIST)}", "Missing option '--noise' (see `dpstudy epsilon --help`)"),
+]
+
+
+@pytest.mark.parametrize(("command", "line"), MISTAKES, ids=[command for command, _ in MISTAKES])
+def test_a_mistake_is_one_line_that_says_what_is_valid(command, line):
+    assert mistake(*command.split()).startswith(line)
+
+
+STEPS = "steps must be at most 1,000,000 to be accounted for, got"
+PASSES = "passes over the data must be at most 5,000 to be accounted for"
+MULTIPLIER = "noise multiplier must be between 0.001 and 1,000,000 to be"
 
 
 @pytest.mark.parametrize(
     ("examples", "batch", "epochs", "noise", "line"),
     [
-        (
-            "60000",
-            "512",
-            "1000000000",
-            "1",
-            "steps must be at most 1,000,000 to be accounted for, go",
-        ),
-        (
-            f"1{'0' * 32}",
-            "512",
-            "1",
-            "1",
-            "steps must be at most 1,000,000 to be accounted for, got",
-        ),
-        (
-            "600",
-            "300",
-            "5001",
-            "1",
-            "passes over the data must be at most 5,000 to be accounted for",
-        ),
-        ("60000", "512", "40", "1e-300", "noise multiplier must be between 0.001 and 1,000,000 to"),
-        (
-            "60000",
-            "512",
-            "40",
-            "1e300",
-            "noise multiplier must be between 0.001 and 1,000,000 to be",
-        ),
+        ("60000", "512", "1000000000", "1", STEPS),
+        (f"1{'0' * 32}", "512", "1", "1", STEPS),
+        ("600", "300", "5001", "1", PASSES),
+        ("60000", "512", "40", "1e-300", MULTIPLIER),
+        ("60000", "512", "40", "1e300", MULTIPLIER),
     ],
 )
 def test_what_is_beyond_accounting_is_one_line(examples, batch, epochs, noise, line):
@@ -204,18 +174,15 @@ NOISE, EPSILON = ["epsilon", "--noise"], ["noise", "--epsilon"]
     ("commands", "option", "value", "line"),
     [
         ([NOISE], "--noise", "0", "noise multiplier must be > 0, got 0.0"),
-        ([NOISE], "--noise", "-1.5", "noise multiplier must be > 0, got -1.5"),
         ([NOISE], "--noise", "nan", "noise multiplier must be > 0, got nan"),
         ([NOISE], "--noise", "inf", "noise multiplier must be finite, got inf"),
         ([EPSILON], "--epsilon", "0", "epsilon must be > 0 and finite, got 0.0"),
-        ([EPSILON], "--epsilon", "-3", "epsilon must be > 0 and finite, got -3.0"),
         ([EPSILON], "--epsilon", "nan", "epsilon must be > 0 and finite, got nan"),
         ([NOISE, EPSILON], "--delta", "0", "delta must be in (0, 1), got 0.0"),
         ([NOISE, EPSILON], "--delta", "1", "delta must be in (0, 1), got 1.0"),
         ([NOISE, EPSILON], "--delta", "-1e-5", "delta must be in (0, 1), got -1e-05"),
         ([NOISE, EPSILON], "--delta", "nan", "delta must be in (0, 1), got nan"),
         ([NOISE, EPSILON], "--epochs", "0", "epochs must be at least 1, got 0"),
-        ([NOISE, EPSILON], "--epochs", "-2", "epochs must be "),
         ([NOISE, EPSILON], "--epochs", "1.5", "Invalid value for '--epochs': '1.5' is not a val"),
         ([NOISE, EPSILON], "--batch", "60001", "batch must be at most the 60000 examples, got "),
         ([NOISE, EPSILON], "--batch", "0", "batch must be at least 1, got 0"),
@@ -261,10 +228,8 @@ def test_a_data_folder_that_is_not_there_is_one_line(monkeypatch, tmp_path):
 
 
 def test_a_full_disk_is_one_line(tiny, results, monkeypatch):
-    def full(*arguments):
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-    monkeypatch.setattr("dpstudy.lab.store.os.replace", full)
+    full = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+    monkeypatch.setattr("dpstudy.lab.store.os.replace", mock.Mock(side_effect=full))
     line = mistake("run", "tiny", "--profile", "smoke")
     assert line.startswith(f"could not store {results}")
     assert line.endswith("No space left on device")
@@ -278,33 +243,36 @@ def test_a_results_folder_below_no_user_s_home_is_one_line(monkeypatch):
 
 
 def test_an_unreadable_results_folder_is_one_line(results, monkeypatch):
-    def denied(*arguments, **options):
-        raise PermissionError(errno.EACCES, "Permission denied", str(results))
-
-    monkeypatch.setattr("dpstudy.lab.readings.read", denied)
+    denied = PermissionError(errno.EACCES, "Permission denied", str(results))
+    monkeypatch.setattr("dpstudy.lab.readings.read", mock.Mock(side_effect=denied))
     assert mistake("list") == f"cannot use {results}: Permission denied"
 
 
-def test_a_mistake_beyond_a_line_is_put_into_one(monkeypatch):
-    def fail(name):
-        raise UserError("the first line\nand the second")
+@pytest.fixture
+def verify(monkeypatch):
+    """`dpstudy data verify`, in which an error is raised."""
 
-    monkeypatch.setattr("dpstudy.parts.data.images.verify", fail)
-    assert mistake("data", "verify", "mnist") == "the first line and the second"
+    def verify(error):
+        monkeypatch.setattr("dpstudy.parts.data.images.verify", mock.Mock(side_effect=error))
+        return dpstudy("data", "verify", "mnist")
 
-
-def test_a_defect_of_the_package_is_not_dressed_up_as_a_mistake(monkeypatch):
-    monkeypatch.setattr("dpstudy.parts.data.images.verify", lambda name: 1 / 0)
-    assert isinstance(dpstudy("data", "verify", "mnist").exception, ZeroDivisionError)
+    return verify
 
 
-def test_ctrl_c_anywhere_is_one_line(monkeypatch):
-    def interrupt(name):
-        raise KeyboardInterrupt
+@pytest.mark.parametrize(
+    ("error", "code", "line"),
+    [
+        (UserError("the first line\nand the second"), 2, "the first line and the second"),
+        (KeyboardInterrupt(), 130, "stopped"),
+    ],
+)
+def test_a_mistake_beyond_a_line_and_ctrl_c_are_one_line(verify, error, code, line):
+    done = verify(error)
+    assert (done.exit_code, done.stderr.strip()) == (code, f"dpstudy: {line}")
 
-    monkeypatch.setattr("dpstudy.parts.data.images.verify", interrupt)
-    done = dpstudy("data", "verify", "mnist")
-    assert (done.exit_code, done.stderr.strip()) == (130, "dpstudy: stopped")
+
+def test_a_defect_of_the_package_is_not_dressed_up_as_a_mistake(verify):
+    assert isinstance(verify(ZeroDivisionError()).exception, ZeroDivisionError)
 
 
 @pytest.mark.parametrize(
@@ -318,13 +286,7 @@ def test_ctrl_c_anywhere_is_one_line(monkeypatch):
 def test_a_process_of_its_own_says_one_line_quickly(arguments, line, slow):
     """Without pandas or an accountant: they take seconds to import."""
     start = time.perf_counter()
-    done = subprocess.run(
-        [sys.executable, "-X", "importtime", "-m", "under_the_clip.cli", *arguments],
-        env=environment(),
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = process(*arguments, env={"PYTHONPROFILEIMPORTTIME": "1"})
     assert time.perf_counter() - start < 60
     lines = done.stderr.splitlines()
     imported = {one.rpartition("|")[2].strip() for one in lines if one.startswith("import time")}
@@ -337,30 +299,29 @@ def test_a_process_of_its_own_says_one_line_quickly(arguments, line, slow):
 
 # --- the terminal --------------------------------------------------------------------------------
 
-THE_COMMAND = [sys.executable, "-m", "under_the_clip.cli"]
+
+def process(*arguments, before=(), first=None, **options):
+    """A process of its own: the command line, in which modules are looked for in `first`."""
+    environ = environment() | options.pop("env", {})
+    if first is not None:
+        environ["PYTHONPATH"] = os.pathsep.join((str(first), environ["PYTHONPATH"]))
+    options = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True} | options
+    command = [sys.executable, "-m", "under_the_clip.cli", *arguments]
+    return subprocess.run([*before, *command], env=environ, check=False, timeout=100, **options)
 
 
-@pytest.mark.parametrize("arguments", [["-h"], ["claims"], ["epsilon", "-h"]], ids=" ".join)
-def test_a_terminal_that_knows_no_greek_is_spared_it(arguments, results):
-    results.mkdir()
-    latin = environment() | {"PYTHONIOENCODING": "latin-1", "LC_ALL": "C"}
-    done = subprocess.run([*THE_COMMAND, *arguments], env=latin, capture_output=True, check=False)
+@pytest.mark.parametrize("arguments", [["-h"], ["epsilon", "-h"]], ids=" ".join)
+def test_a_terminal_that_knows_no_greek_is_spared_it(arguments):
+    done = process(*arguments, env={"PYTHONIOENCODING": "latin-1", "LC_ALL": "C"}, text=False)
     assert (done.returncode, done.stderr) == (0, b"")
     assert b"?" in done.stdout
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="this system has no device always full")
-@pytest.mark.parametrize("arguments", [["-h"], ["list"]])
+@pytest.mark.parametrize("arguments", [["-h"], ["data", "verify", "mnist-5k"]])
 def test_output_that_cannot_be_written_is_one_line(arguments):
     with open("/dev/full", "w") as full:
-        done = subprocess.run(
-            [*THE_COMMAND, *arguments],
-            env=environment(),
-            stdout=full,
-            stderr=subprocess.PIPE,
-            text=True,
-            check=False,
-        )
+        done = process(*arguments, stdout=full)
     assert done.stderr == "dpstudy: cannot use the output: No space left on device\n"
     assert done.returncode == 2
 
@@ -369,14 +330,8 @@ def test_a_broken_pipe_is_silent():
     reading, writing = os.pipe()
     os.close(reading)
     with open(writing, "w") as nobody_reads:
-        done = subprocess.run(
-            [*THE_COMMAND, "list"],
-            env=environment(),
-            stdout=nobody_reads,
-            stderr=subprocess.PIPE,
-            check=False,
-        )
-    assert (done.returncode, done.stderr) == (1, b"")
+        done = process("data", "verify", "mnist-5k", stdout=nobody_reads)
+    assert (done.returncode, done.stderr) == (1, "")
 
 
 CTRL_C = """
@@ -449,24 +404,12 @@ def test_a_second_ctrl_c_ends_a_computation_that_hears_none(tmp_path):
 
 
 def started(*arguments, first, interrupt="SIG_DFL"):
-    """A process of its own that finds modules in `first`, and hears of Ctrl-C as asked for.
-
-    Not as these tests do: who starts them may have had it ignored.
-    """
+    """A process that hears of Ctrl-C as asked for, and not as whoever starts these tests does."""
     anew = (
         "import os, signal, sys; signal.signal(signal.SIGINT, getattr(signal, sys.argv[1])); "
         "os.execv(sys.executable, sys.argv[2:])"
     )
-    environ = environment()
-    environ["PYTHONPATH"] = os.pathsep.join((str(first), environ["PYTHONPATH"]))
-    return subprocess.run(
-        [sys.executable, "-c", anew, interrupt, *THE_COMMAND, *arguments],
-        env=environ,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=50,
-    )
+    return process(*arguments, before=[sys.executable, "-c", anew, interrupt], first=first)
 
 
 def test_a_job_in_the_background_does_not_hear_ctrl_c(tmp_path):
@@ -481,7 +424,7 @@ def test_a_job_in_the_background_does_not_hear_ctrl_c(tmp_path):
 # --- help ----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
+@pytest.mark.parametrize("command", sorted(COMMANDS), ids=" ".join)
 @pytest.mark.parametrize("option", ["--help", "-h"])
 def test_every_command_has_help(command, option):
     text = succeeded(*command, option)
@@ -497,7 +440,7 @@ def test_every_option_and_every_command_is_explained():
                 yield from all_of(command, (*path, name))
 
     found = dict(all_of(cli.main))
-    assert {(), *found} == set(COMMANDS)
+    assert {(), *found} == COMMANDS
     for path, command in found.items():
         assert command.help, path
         for parameter in command.params:
@@ -579,9 +522,10 @@ def test_epsilon_states_what_each_accountant_says():
     assert [float(line.split()[0]) for line in lines] == [2.3615, 2.5788, 2.9924]
 
 
-def test_epsilon_as_json_is_the_same_in_full():
-    said = json.loads(succeeded("epsilon", *MNIST, "--noise", "1.23", "--json"))
-    given = {**WHAT, "noise_multiplier": 1.23, "delta": 1e-5}
+@pytest.mark.parametrize("delta", [1e-5, 1e-7])
+def test_epsilon_as_json_is_the_same_in_full(delta):
+    said = json.loads(succeeded("epsilon", *MNIST, "--noise=1.23", f"--delta={delta}", "--json"))
+    given = {**WHAT, "noise_multiplier": 1.23, "delta": delta}
     assert said == given | {
         name: accounting.epsilon(**given, accountant=name) for name in accounting.ACCOUNTANTS
     }
@@ -590,7 +534,8 @@ def test_epsilon_as_json_is_the_same_in_full():
 def test_a_delta_next_to_nothing_has_an_epsilon_too():
     said = json.loads(succeeded("epsilon", *MNIST, "--noise", "1.23", "--delta=1e-19", "--json"))
     assert said["pld"] < said["rdp"] < said["rdp-2019"] < 7
-    said = json.loads(succeeded("noise", *MNIST, "--epsilon", "3", "--delta=1e-19", "--json"))
+    asked = ("--examples", "60000", "--batch", "512", "--epochs", "1", "--delta=1e-19")
+    said = json.loads(succeeded("noise", *asked, "--epsilon", "3", "--json"))
     assert said["pld"] < said["rdp"] < said["rdp-2019"] < 3
 
 
@@ -609,53 +554,47 @@ def test_an_epsilon_without_end_is_none_with_its_reason(form):
     )
 
 
+@pytest.mark.parametrize("command", ["epsilon --noise 2", "noise --epsilon 2"])
 @pytest.mark.parametrize(
     ("examples", "delta", "inverse", "instead"),
     [
-        ("200000", [], "5e-06", "1e-06"),
-        ("100000", [], "1e-05", "1e-06"),  # as much as one over them is too much
-        ("3000", ["--delta", "1e-3"], "0.000333", "1e-04"),
-        ("12000000", ["--delta", "1e-7"], "8.33e-08", "1e-08"),
+        (200_000, 1e-5, "5e-06", "1e-06"),
+        (100_000, 1e-5, "1e-05", "1e-06"),  # as much as one over them is too much
+        (3_000, 1e-3, "0.000333", "1e-04"),
+        (12_000_000, 1e-7, "8.33e-08", "1e-08"),
     ],
 )
-@pytest.mark.parametrize("asked", [["epsilon", "--noise"], ["noise", "--epsilon"]])
-@pytest.mark.parametrize("form", [[], ["--json"]])
 def test_a_delta_that_is_not_below_one_over_the_examples_is_warned_of(
-    asked, examples, delta, inverse, instead, form
+    monkeypatch, command, examples, delta, inverse, instead
 ):
-    what = ["--examples", examples, "--batch", "1000", "--epochs", "1"]
-    done = dpstudy(*asked, "2", *what, *delta, *form)
-    assert done.exit_code == 0
-    (line,) = done.stderr.splitlines()
-    given = delta[1].replace("1e-3", "0.001").replace("1e-7", "1e-07") if delta else "1e-05"
-    assert line.startswith(f"dpstudy: warning: δ = {given} is not below 1/n = {inverse}, n = ")
-    assert line.endswith(f"take δ = {instead} or less")
-    assert float(instead) * int(examples) < 1
-    if form:
-        assert json.loads(done.stdout)["delta"] == float(given)
+    monkeypatch.setattr(accounting, "epsilon", lambda **_: 1.0)
+    monkeypatch.setattr(accounting, "noise_multiplier_for", lambda *_, **__: 1.0)
+    asked = [*command.split(), "--examples", str(examples), "--batch", "1000", "--epochs", "1"]
+    for form in ([], ["--json"]):
+        done = dpstudy(*asked, "--delta", str(delta), *form)
+        assert done.exit_code == 0
+        (line,) = done.stderr.splitlines()
+        assert line.startswith(f"dpstudy: warning: δ = {delta:g} is not below 1/n = {inverse}, n =")
+        assert line.endswith(f"take δ = {instead} or less")
+    assert json.loads(done.stdout)["delta"] == delta
     # What is said instead is not warned of.
-    assert dpstudy(*asked, "2", *what, "--delta", instead).stderr == ""
+    assert float(instead) * examples < 1
+    assert dpstudy(*asked, "--delta", instead).stderr == ""
 
 
 def test_a_delta_is_warned_of_for_shuffled_batches_and_for_a_recipe(monkeypatch):
-    what = ["--examples", "150000", "--batch", "5000", "--epochs", "1"]
+    what = ["--examples", "150000", "--batch", "50000", "--epochs", "1"]
     done = dpstudy("epsilon", "--noise", "2", *what, "--shuffled")
     assert (done.exit_code, done.stderr.count("warning: δ = 1e-05")) == (0, 1)
 
-    def stopped(run):
-        raise UserError("trained enough")
-
+    stopped = mock.Mock(side_effect=UserError("trained enough"))
     monkeypatch.setattr("under_the_clip.commands.recipe._train", stopped)
-    assert "warning" not in dpstudy("recipe", "mnist-5k", "--epsilon", "3").stderr
-    monkeypatch.setattr("dpstudy.recipe.settings.recipe_at", lambda *_: vary(RUN, delta=1e-3))
-    first, _ = dpstudy("recipe", "mnist-5k", "--epsilon", "3").stderr.splitlines()
-    assert first.startswith("dpstudy: warning: δ = 0.001 is not below 1/n = 0.00025, n = 4,000 ")
-
-
-def test_delta_can_be_chosen():
-    strict = json.loads(succeeded("epsilon", *MNIST, "--noise", "1.23", "--delta=1e-7", "--json"))
-    assert strict["delta"] == 1e-7
-    assert strict["rdp"] > 2.5788
+    for delta, warned in ((1e-5, 0), (1e-3, 1)):
+        run = vary(RUN, delta=delta)
+        monkeypatch.setattr("dpstudy.recipe.settings.recipe_at", lambda *_, run=run: run)
+        *lines, _ = dpstudy("recipe", "mnist-5k", "--epsilon", "3").stderr.splitlines()
+        assert len(lines) == warned
+    assert lines[0].startswith("dpstudy: warning: δ = 0.001 is not below 1/n = 0.00025, n = 4,000 ")
 
 
 def test_shuffled_batches_have_a_bound_on_either_side():
@@ -734,24 +673,19 @@ def test_every_damaged_foreign_or_edited_file_is_named_and_the_exit_code_is_1(tw
     edited.write_text(edited.read_text().replace("0.9,", "0.99,", 1))
     foreign.write_text("{}")
     good = store.write(results / "runs", result_of(Run()))
+    trained_twice = [store.write(results / "repeats", result_of(run)) for run in seeds(2)]
+    trained_twice[1].write_text("{")
     done = dpstudy("results", "verify")
     assert done.exit_code == 1
-    assert done.stdout == f"1 results in {results} are intact, 3 are not\n"
+    assert done.stdout == f"2 results in {results} are intact, 4 are not\n"
     lines = dict(line.removeprefix("dpstudy: ").split(": ", 1) for line in done.stderr.splitlines())
     assert lines == {
         str(cut): "not intact JSON (cut short or damaged)",
+        str(trained_twice[1]): "not intact JSON (cut short or damaged)",
         str(edited): "changed after it was stored (its checksum does not match)",
         str(foreign): "not a result of this study",
     }
     assert str(good) not in done.output
-
-
-def test_what_was_trained_twice_is_verified_too(two_results, results):
-    path = store.write(results / "repeats", result_of())
-    assert succeeded("results", "verify").startswith("3 results in ")
-    path.write_text("{")
-    done = dpstudy("results", "verify")
-    assert (done.exit_code, str(path) in done.stderr) == (1, True)
 
 
 def test_a_folder_without_results_and_an_archive_without_any_are_one_line(results, tmp_path):
@@ -774,21 +708,15 @@ def test_results_travel_from_one_folder_to_another(two_results, results, tmp_pat
     assert succeeded(*merge) == "0 results added, 2 already there\n"
 
 
-def test_what_is_left_out_of_a_merge_is_named(two_results, results, tmp_path):
-    archive = tmp_path / "results.tar.gz"
-    succeeded("results", "export", str(archive))
+@pytest.mark.parametrize("command", ["export", "merge"])
+def test_what_is_left_out_of_an_archive_or_of_a_merge_is_named(two_results, tmp_path, command):
+    archives = [str(tmp_path / f"{name}.tar.gz") for name in ("export", "merge")]
+    succeeded("results", "export", archives[1])
     two_results[0].write_text("{")
-    done = dpstudy("results", "merge", str(archive))
+    done = dpstudy("results", command, archives[command == "merge"])
     assert done.exit_code == 1
-    assert done.stdout == "0 results added, 1 already there\n"
-    assert done.stderr.startswith(f"dpstudy: left out: {two_results[0]}: not intact JSON")
-
-
-def test_a_damaged_result_is_left_out_of_an_archive_and_named(two_results, results, tmp_path):
-    two_results[0].write_text("{")
-    done = dpstudy("results", "export", str(tmp_path / "results.tar.gz"))
-    assert done.exit_code == 1
-    assert done.stdout.startswith("1 results packed into")
+    said = {"export": "1 results packed into ", "merge": "0 results added, 1 already there\n"}
+    assert done.stdout.startswith(said[command])
     assert done.stderr.startswith(f"dpstudy: left out: {two_results[0]}: not intact JSON")
 
 
@@ -854,16 +782,14 @@ def test_a_damaged_file_in_the_way_of_a_run_is_named_with_the_remedy(tiny, resul
 @pytest.fixture
 def trained(monkeypatch):
     """What would be trained, by experiment: (runs, profile, budget)."""
-    from dpstudy.lab import trainer
-
     asked = {}
 
-    def train(experiment, runs, profile, *, budget, client=None, most=None):
+    def made_up(experiment, runs, profile, *, budget, **options):
         asked[experiment.name] = (runs, profile, budget)
         time.sleep(0.01)
-        return trainer.campaign.Outcome()
+        return campaign.CampaignOutcome()
 
-    monkeypatch.setattr(trainer, "train_with_bar", train)
+    monkeypatch.setattr("dpstudy.lab.train.train_with_bar", made_up)
     monkeypatch.setattr(cli, "_workers_for", lambda runs, profile: 1)
     monkeypatch.setattr("dpstudy.parts.data.images.load", lambda name: None)
     return asked
@@ -878,16 +804,12 @@ def test_on_a_cpu_each_core_trains_a_run_unless_there_is_a_minute_of_work(monkey
     assert cli._workers_for(20, "smoke") == 1
 
 
-def test_all_names_every_experiment(trained):
-    succeeded("run", "all")
+@pytest.mark.parametrize("every", ["all", "--missing"])
+def test_all_and_missing_without_a_name_stand_for_every_experiment(trained, every):
+    succeeded("run", every)
     assert {name: runs for name, (runs, *_) in trained.items()} == {
         name: experiment.runs() for name, experiment in EXPERIMENTS.items()
     }
-
-
-def test_missing_without_a_name_stands_for_every_experiment(trained):
-    succeeded("run", "--missing")
-    assert set(trained) == set(EXPERIMENTS)
 
 
 def test_all_of_one_dataset_leaves_out_the_experiments_without_it(trained, monkeypatch):
@@ -915,20 +837,9 @@ def test_a_budget_is_shared_by_the_experiments(trained):
     assert all(later < earlier - 0.01 for earlier, later in itertools.pairwise(budgets))
 
 
-@pytest.mark.parametrize(
-    ("text", "seconds"),
-    [
-        (None, float("inf")),
-        ("90", 90),
-        ("90s", 90),
-        ("9m", 540),
-        ("1.5h", 5400),
-        ("0.5m", 30),
-        (" 9m ", 540),
-    ],
-)
-def test_a_budget_is_a_time(text, seconds):
-    assert cli.parse_budget(text) == seconds
+def test_a_budget_is_a_time():
+    texts = ("90", "90s", "9m", "1.5h", "0.5m", " 9m ", None)
+    assert [cli.parse_budget(text) for text in texts] == [90, 90, 540, 5400, 30, 540, math.inf]
 
 
 @pytest.mark.parametrize("text", ["", "0", "0m", "-9m", "9 m", "9d", "m", "1e3", "nan", "inf"])
@@ -946,26 +857,18 @@ def test_a_budget_that_is_up_says_what_is_left(tiny, results):
     assert contents(results) == {}
 
 
-def ctrl_c():
-    raise KeyboardInterrupt
-
-
-def terminate():
-    os.kill(os.getpid(), signal.SIGTERM)
-    time.sleep(5)
-
-
-@pytest.mark.parametrize("stop", [ctrl_c, terminate])
+@pytest.mark.parametrize("stop", [signal.SIGINT, signal.SIGTERM])
 def test_stopped_while_training_is_one_line_and_keeps_what_is_done(
     tiny, results, monkeypatch, stop
 ):
-    from dpstudy.lab import trainer
-
     def interrupt(runs, folder, **options):
         store.write(folder, result_of(runs[0]))
-        stop()
+        if stop is signal.SIGINT:
+            raise KeyboardInterrupt
+        os.kill(os.getpid(), stop)
+        time.sleep(5)
 
-    monkeypatch.setattr(trainer.campaign, "train_missing", interrupt)
+    monkeypatch.setattr(campaign, "train_missing", interrupt)
     done = dpstudy("run", "tiny", "--profile", "smoke")
     assert done.exit_code == 130
     assert done.stderr.splitlines()[-1] == (
@@ -977,14 +880,9 @@ def test_stopped_while_training_is_one_line_and_keeps_what_is_done(
 
 
 def test_a_diverged_run_is_named(tiny, monkeypatch):
-    from dpstudy.lab import trainer
-
     bad = result_of(vary(RUN, learning_rate=1e9), epochs=0)
-    monkeypatch.setattr(
-        trainer.campaign,
-        "train_missing",
-        lambda *_, **__: trainer.campaign.Outcome(stored=[result_of(), bad]),
-    )
+    outcome = campaign.CampaignOutcome(stored=[result_of(), bad])
+    monkeypatch.setattr(campaign, "train_missing", lambda *_, **__: outcome)
     text = succeeded("run", "tiny", "--profile", "smoke")
     assert text.startswith("tiny: 2 stored, 0 already there, 0 left, in ")
     assert text.endswith(f", diverged: {bad.run.identity}\n")

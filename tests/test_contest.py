@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from dpstudy.lab.forms import Product, decoded
+from dpstudy.lab.forms import decoded
+from under_the_clip.forms import Product
 
 ROOT = Path(__file__).parents[1]
 BENCHMARKS = ROOT / "benchmarks"

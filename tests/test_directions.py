@@ -27,30 +27,32 @@ PACKAGE = {
     # An audit runs the step that trains.
     "privacy": ("training", "parts"),
     "recipe": ("training", "privacy", "parts", "gradients"),
-    "lab": ("recipe", "training", "privacy", "parts", "gradients"),
+    "lab": ("training", "privacy", "parts", "gradients"),
     "propositions": ("lab", "privacy", "parts", "gradients"),
     "claims": ("propositions", "lab", "privacy", "parts", "gradients"),
     "page": ("claims", "lab", "privacy", "parts", "gradients"),
 }
 # Each folder of the study, with those that it sees beside itself and the package.
 STUDY = {
-    **dict.fromkeys(PAPERS, ("verdicts",)),
+    "designs": (),
+    "forms": (),
+    **dict.fromkeys(PAPERS, ("designs", "verdicts")),
     # A paper that is compared with another one sees it.
-    "backpropagation_clipping": ("verdicts", "tempered_sigmoids"),
-    "tanh_filter": ("verdicts", "losing_less"),
+    "backpropagation_clipping": ("designs", "verdicts", "tempered_sigmoids"),
+    "tanh_filter": ("designs", "verdicts", "losing_less"),
     "accounting": PAPERS,
-    "audits": PAPERS,
-    "recipe": (*PAPERS, "leaderboard"),
-    "leaderboard": (*PAPERS, "recipe"),
-    "performance": (),
+    "audits": (*PAPERS, "designs"),
+    "recipe": (*PAPERS, "designs", "leaderboard"),
+    "leaderboard": (*PAPERS, "designs", "recipe"),
+    "performance": ("forms",),
     # What follows finds the chapters by their list.
     **dict.fromkeys(("experiments", "claims", "statements", "verdicts", "introduction"), ()),
     "theorems": (*PAPERS, "claims", "statements"),
     "ledger": ("claims",),
     "explorer": ("experiments", "audits"),
     "guide": ("explorer", "verdicts"),
-    "commands": ("audits",),
-    "cli": ("commands", "claims", "experiments", "statements"),
+    "commands": ("audits", "statements"),
+    "cli": ("commands", "claims", "experiments"),
 }
 SEES = {f"dpstudy.{name}": [f"dpstudy.{one}" for one in sees] for name, sees in PACKAGE.items()} | {
     f"under_the_clip.{name}": [
@@ -73,7 +75,7 @@ READS = (
 )
 TRAINS = (
     *(f"dpstudy.{name}" for name in ("training", "parts", "gradients")),
-    *("dpstudy.lab.campaign", "dpstudy.lab.experiment"),
+    *(f"dpstudy.lab.{name}" for name in ("campaign", "experiment", "train", "transfer", "workers")),
 )
 # What a page need not load, and what a machine that trains need not have.
 UNTRAINED = ["dpstudy.training", "dpstudy.lab.campaign"]

@@ -21,10 +21,9 @@ from results_for_tests import (
 from scipy.stats import qmc
 
 from dpstudy.errors import UserError
-from dpstudy.lab import design, store
 from dpstudy.lab import experiment as experiments
+from dpstudy.lab import store
 from dpstudy.lab.experiment import NOTEBOOK_PROFILES
-from dpstudy.lab.noise import at_epsilon
 from dpstudy.lab.store import results_folder, runs_folder
 from dpstudy.parts.data.dataset import Images
 from dpstudy.parts.data.scattering import Scattering
@@ -37,6 +36,8 @@ from dpstudy.parts.optimizer import Sgd
 from dpstudy.parts.run import Run, cohort_of, setting, vary
 from dpstudy.parts.sampling import Poisson
 from dpstudy.privacy import accounting
+from under_the_clip import designs
+from under_the_clip.designs import at_epsilon
 from under_the_clip.experiments import EXPERIMENTS, find
 from under_the_clip.losing_less.experiments import FIGURE_4, ON_FEATURES_LINEAR
 from under_the_clip.losing_less.published import END_TO_END, SCATTERNET
@@ -248,7 +249,7 @@ def test_the_sweep_is_one_cohort_a_dataset_and_differs_from_figure_3_in_the_trip
 
 @pytest.mark.parametrize(("count", "dimensions"), [(64, 3), (25, 3), (25, 9), (8, 5)])
 def test_a_design_fills_its_space_more_evenly_than_chance(count, dimensions):
-    points = np.array(design.fill(count, dimensions))
+    points = np.array(designs.fill(count, dimensions))
     assert points.shape == (count, dimensions)
     assert points.min() >= 0 and points.max() < 1
     rng = np.random.default_rng(0)
@@ -259,13 +260,13 @@ def test_a_design_fills_its_space_more_evenly_than_chance(count, dimensions):
 def test_the_golden_ratio_is_the_design_in_one_dimension():
     golden = (5**0.5 - 1) / 2
     expected = [((0.5 + n * golden) % 1,) for n in range(1, 9)]
-    assert np.allclose(design.fill(8, 1), expected)
+    assert np.allclose(designs.fill(8, 1), expected)
 
 
 def test_positions_become_settings():
-    assert design.between(0.5, (1.0, 3.0)) == 2.0
-    assert design.between_in_log(0.5, (0.01, 1.0)) == 0.1
-    assert [design.among(x, "abc") for x in (0, 0.32, 0.34, 0.67, 0.999)] == list("aabcc")
+    assert designs.between(0.5, (1.0, 3.0)) == 2.0
+    assert designs.between_in_log(0.5, (0.01, 1.0)) == 0.1
+    assert [designs.among(x, "abc") for x in (0, 0.32, 0.34, 0.67, 0.999)] == list("aabcc")
 
 
 @pytest.mark.parametrize("dataset", tempered.EPOCHS)
@@ -379,20 +380,20 @@ def test_results_are_in_the_checkout_unless_the_environment_says_otherwise(monke
 @pytest.fixture
 def prepare(results, monkeypatch):
     """`prepare`, with trainings counted and made up."""
-    from dpstudy.lab import profiles, trainer
+    from dpstudy.lab import campaign, train
 
     small_smoke_runs(monkeypatch)
 
-    def train(runs, folder, *, budget, finish, report, most, hopeless):
+    def made_up(runs, folder, **options):
         trained.append(len(runs))
         for run in runs:
             store.write(folder, result_of(run))
-        return trainer.campaign.Outcome()
+        return campaign.CampaignOutcome()
 
     trained = []
-    monkeypatch.setattr(trainer.campaign, "train_missing", train)
-    profiles.prepare.trained = trained
-    return profiles.prepare
+    monkeypatch.setattr(campaign, "train_missing", made_up)
+    train.prepare.trained = trained
+    return train.prepare
 
 
 def test_the_stored_profile_trains_nothing(prepare):
@@ -407,7 +408,7 @@ import sys
 for name in ("dpstudy.training", "dpstudy.lab.campaign"):
     sys.modules[name] = None
 from under_the_clip.experiments import find
-from dpstudy.lab.profiles import prepare
+from dpstudy.lab.train import prepare
 from under_the_clip.tempered_sigmoids.figures import family
 reading = prepare(find("tempered-sigmoids-figure-3"), "stored")
 print(family.cluster(reading).command)

@@ -15,13 +15,13 @@ from scipy import stats
 
 from dpstudy.lab import readings
 from dpstudy.lab.comparison import Estimate
-from dpstudy.lab.noise import noise_multiplier
 from dpstudy.lab.variant import Variant
 from dpstudy.page.results import gain
 from dpstudy.parts.data.dataset import Images
 from dpstudy.parts.data.images import DATASETS
 from dpstudy.parts.run import vary
 from dpstudy.recipe.settings import recipe_at
+from under_the_clip.designs import noise_multiplier
 from under_the_clip.experiments import find
 from under_the_clip.explorer import rows
 from under_the_clip.guide import figures as guide

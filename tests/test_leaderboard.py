@@ -12,7 +12,6 @@ import pandas as pd
 import pytest
 from results_for_tests import result_of
 
-from dpstudy.lab import rate_search as rates
 from dpstudy.lab import records, store
 from dpstudy.lab.readings import read
 from dpstudy.lab.search import Choice, choose, read_choices
@@ -20,6 +19,7 @@ from dpstudy.parts.data.images import DATASETS as DATASETS_IN_WORDS
 from dpstudy.parts.run import setting, vary
 from dpstudy.privacy import accounting
 from dpstudy.recipe.run import recipe
+from under_the_clip import designs as rates
 from under_the_clip.experiments import find
 from under_the_clip.leaderboard import board, factorial
 from under_the_clip.leaderboard import effects as crossed

@@ -127,7 +127,7 @@ def test_what_is_measured_is_a_column_of_the_stored_curve_after_those_of_every_r
              "clipped_fraction")  # fmt: skip
     row = dict.fromkeys(plain, 1) | ({"norms.gradient": 2.5} if measures else {})
     epoch = loop.Epoch(row, class_accuracy=(0.5,) * 10)
-    begun = checkpoints.Begun([replace(RUN, measures=measures)], 32, [[epoch]], [{}], "data")
+    begun = checkpoints.Checkpoint([replace(RUN, measures=measures)], 32, [[epoch]], [{}], "data")
     stored = campaign._result(begun, 0, "a fingerprint").curve
     assert tuple(stored) == plain + (("norms.gradient",) if measures else ())
     assert stored.get("norms.gradient") == ([2.5] if measures else None)

@@ -67,22 +67,13 @@ def of_kind(base):
 BAD = [
     # The table: sigma <= 0, C <= 0, batch > examples, delta outside (0, 1), epochs < 1.
     ({"noise_multiplier": 0.0}, "noise_multiplier", "0.0"),
-    ({"noise_multiplier": -1.23}, "noise_multiplier", "-1.23"),
-    ({"clip_norm": 0}, "clip_norm", "0"),
     ({"clip_norm": -0.1}, "clip_norm", "-0.1"),
     ({"batch": 60_001}, "batch", "60001"),
     ({"dataset": Images("mnist-5k"), "batch": 4_001}, "batch", "4001"),
-    (
-        {"dataset": Images("cifar-10"), "network": TemperedCifar(), "batch": 50_001},
-        "batch",
-        "50001",
-    ),
     ({"delta": 0.0}, "delta", "0.0"),
     ({"delta": 1}, "delta", "1"),
     ({"delta": -1e-5}, "delta", "-1e-05"),
-    ({"delta": 1.5}, "delta", "1.5"),
     ({"epochs": 0}, "epochs", "0"),
-    ({"epochs": -3}, "epochs", "-3"),
     # Numbers that are none, or are of the wrong kind.
     ({"noise_multiplier": float("nan")}, "noise_multiplier", "nan"),
     ({"clip_norm": float("inf")}, "clip_norm", "inf"),
@@ -98,7 +89,6 @@ BAD = [
     # The other ranges.
     ({"batch": 0}, "batch", "0"),
     ({"sampling": Shuffled(0)}, "batch", "0"),
-    ({"learning_rate": 0}, "learning_rate", "0"),
     ({"learning_rate": -0.5}, "learning_rate", "-0.5"),
     ({"optimizer": Adam(0.0)}, "learning_rate", "0.0"),
     ({"momentum": 1.0}, "momentum", "1.0"),
@@ -109,7 +99,6 @@ BAD = [
     ({"scale": 0}, "scale", "0"),
     ({"inverse_temperature": -2}, "inverse_temperature", "-2"),
     ({"width": 0}, "width", "0"),
-    ({"width": -1}, "width", "-1"),
     ({"width": 0.3}, "width", "0.3"),
     # Parts.
     ({"activation": LayerWise((TANH, TANH, Tempered(scale=0.0)))}, "scale", "0.0"),
@@ -125,7 +114,7 @@ BAD = [
     ({"measures": (Norms(), Norms())}, "a measure is taken once", "norms, norms"),
     # Mechanisms of the papers.
     ({"mechanism": BACKPROP, "input_bound": 0.0}, "input_bound", "0.0"),
-    ({"mechanism": BACKPROP, "upstream_bound": -1.0}, "upstream_bound", "-1.0"),
+    ({"mechanism": BACKPROP, "upstream_bound": 0.0}, "upstream_bound", "0.0"),
     ({"mechanism": BACKPROP, "claimed_factor": 0.0}, "claimed_factor", "0.0"),
     ({"mechanism": BACKPROP, "claimed_accountant": "rumour"}, "unknown claimed_accountant", "zcdp"),
     ({"mechanism": BACKPROP, "shares": (0.5, 0.4)}, "shares", "(0.5, 0.4)"),
@@ -147,11 +136,9 @@ BAD = [
     ({"held_out": 50}, "held_out", "50"),
     # Scattering features.
     ({**ON_FEATURES, "groups": 10}, "groups", "10"),
-    ({**ON_FEATURES, "groups": -27}, "groups", "-27"),
     ({**ON_FEATURES, "held_out": 7_000}, "held_out", "7000"),
     ({**ON_FEATURES, "released": 8.0}, "groups", "27"),
     ({**ON_FEATURES, "groups": 0, "released": 0.5}, "released", "0.5"),
-    ({**ON_FEATURES, "groups": 0, "released": -1.0}, "released", "-1.0"),
     ({**RELEASED, "sampling": Shuffled()}, "what a dataset releases", "Poisson"),
     ({**ON_FEATURES, "name": "tahn"}, "unknown dataset", "'tahn'"),
     ({**ON_FEATURES, "network": ScatteringLinearMnist(), "width": 2.0}, "width", "2.0"),
@@ -587,6 +574,8 @@ def test_no_step_depends_on_length_delta_or_measures():
     assert cohort_of(OTHER["epochs"]) != cohort_of(Run()) == cohort_of(OTHER["scale"])
 
 
+PAPERS = ("mnist", "fashion-mnist", "cifar-10")
+
 # --- agreement with the data --------------------------------------------------------------------
 
 
@@ -596,14 +585,7 @@ def test_datasets_are_those_there_are():
 
 
 @pytest.mark.parametrize(
-    "name",
-    [
-        "mnist-5k",
-        *(
-            pytest.param(name, marks=pytest.mark.data)
-            for name in ("mnist", "fashion-mnist", "cifar-10")
-        ),
-    ],
+    "name", ["mnist-5k", *(pytest.param(one, marks=pytest.mark.data) for one in PAPERS)]
 )
 def test_the_number_and_shape_of_examples_are_those_of_the_data(name):
     if name != "mnist-5k" and data.find(name) is None:

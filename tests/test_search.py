@@ -7,9 +7,9 @@ from click.testing import CliRunner
 from results_for_tests import RUN, TINY, result_of
 
 from dpstudy.errors import UserError
-from dpstudy.lab import profiles, records, store, transfer
+from dpstudy.lab import campaign, records, store, train, transfer
 from dpstudy.lab.readings import read
-from dpstudy.lab.search import Choice, Search, Then, accuracies, choose
+from dpstudy.lab.search import Choice, FollowUp, Search, accuracies, choose
 from dpstudy.parts.data.dataset import Images
 from dpstudy.parts.run import vary
 from under_the_clip import cli
@@ -86,7 +86,7 @@ def test_a_search_tries_what_was_proposed_then_trains_its_best_again_and_ends(re
 
 
 def test_what_follows_from_the_best_waits_for_the_choice_and_changes_it(results):
-    then = {"wide": Then("best", lambda run: vary(run, width=2.0), seeds=2)}
+    then = {"wide": FollowUp("best", lambda run: vary(run, width=2.0), seeds=2)}
     search = replace(SWEEP, then=then)
     assert search.undecided()[-2:] == [("mnist", "wide")] * 2
     keep(search, near(0.1))
@@ -228,18 +228,17 @@ def test_smoke_runs_choose_nothing(results):
 @pytest.fixture
 def run(results, monkeypatch):
     """`dpstudy run` of a search, with trainings made up."""
-    from dpstudy.lab import trainer
 
-    def train(runs, folder, *, budget, finish, report, most, hopeless):
+    def made_up(runs, folder, **options):
         missing = [run for run in runs if not (folder / f"{run.identity}.json").exists()]
         trained.append(len(missing))
         for one in missing:
             store.write(folder, result_of(one, accuracy=round(near(0.25)(one), 6), **fields))
-        return trainer.campaign.Outcome()
+        return campaign.CampaignOutcome()
 
     trained, fields = [], {}
     monkeypatch.setattr("dpstudy.lab.experiment.SMOKE", TINY)
-    monkeypatch.setattr(trainer.campaign, "train_missing", train)
+    monkeypatch.setattr(campaign, "train_missing", made_up)
     monkeypatch.setattr("dpstudy.parts.data.images.load", lambda name: None)
 
     def run(search, *options, **of_results):
@@ -283,7 +282,7 @@ def test_a_bare_node_chooses_by_results_that_have_no_epsilon_yet(run, results, m
 def test_the_full_profile_of_a_notebook_goes_on_until_the_search_has_ended(run):
     run(SWEEP)  # So that trainings are made up.
     propose()
-    reading = profiles.prepare(SEARCH, "full")
+    reading = train.prepare(SEARCH, "full")
     assert (len(reading.found), reading.lacking) == (7, 0)
 
 
@@ -291,7 +290,7 @@ def test_the_full_profile_says_why_a_search_does_not_go_on(run, monkeypatch, cap
     run(SWEEP)
     [path] = records.folder("searches").iterdir()
     path.write_text("cut short")
-    assert profiles.prepare(SWEEP, "full").lacking == 3
+    assert train.prepare(SWEEP, "full").lacking == 3
     assert "to choose again, remove this file first" in capsys.readouterr().err
 
 
@@ -299,12 +298,7 @@ def test_a_foreign_record_among_the_choices_breaks_nothing(results):
     SEARCH.keep("mnist", "try 3", Choice(RUN, "a test", (0.5,)))
     path = records.folder("searches") / f"{SEARCH.name}-mnist-other.json"
     records.write(path, "searches", {"dataset": "mnist"})
-    assert list(SEARCH.chosen()) == [("mnist", "try 3")]
+    assert SEARCH.chosen() == {("mnist", "try 3"): Choice(RUN, "a test", (0.5,))}
     [error] = SEARCH.damaged_choices()
     assert error.reason == "a choice without 'point'"
     assert SWEEP.chosen() == {} and SWEEP.damaged_choices() == []
-
-
-def test_a_choice_survives_its_file(results):
-    SEARCH.keep("mnist", "try 3", Choice(RUN, "a test", (0.5,)))
-    assert SEARCH.chosen() == {("mnist", "try 3"): Choice(RUN, "a test", (0.5,))}

@@ -2,23 +2,26 @@
 
 import errno
 import importlib.metadata
+import itertools
 import json
 import math
+import multiprocessing
 import os
 import random
 import re
 import resource
 import signal
-import subprocess
 import sys
 import time
 from dataclasses import replace
+from unittest import mock
 
+import numpy as np
 import pytest
 from click.testing import CliRunner
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from results_for_tests import RUN, contents, environment, result_of, rewrite, seeds
+from results_for_tests import RUN, contents, result_of, rewrite, seeds
 
 from dpstudy.lab import readings, store
 from dpstudy.lab.store import DamagedError, StoreError
@@ -63,31 +66,23 @@ def assert_left_out(path, reason):
 # --- what is written is what is read -------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    "result",
-    [
-        result_of(),
-        result_of(Run()),
-        result_of(vary(Run(), mechanism=NoPrivacy())),
-        result_of(epochs=1),
-        result_of(epochs=0),
-        result_of(curve=LOSSES | {"test_loss": [None]}, epsilon={}),
-        result_of(curve=LOSSES | {"norms.angles": [[0.5, [None, 1]]]}, epsilon={}),
-        result_of(stopped="far behind", curve=LOSSES, epsilon={}),
-    ],
-    ids=[
-        "private",
-        "all defaults",
-        "not private",
-        "diverged",
-        "diverged at once",
-        "no finite loss",
-        "a measure of many numbers",
-        "stopped",
-    ],
-)
+WRITTEN = {
+    "private": result_of(),
+    "all defaults": result_of(Run()),
+    "not private": result_of(vary(Run(), mechanism=NoPrivacy())),
+    "diverged": result_of(epochs=1),
+    "diverged at once": result_of(epochs=0),
+    "no finite loss": result_of(curve=LOSSES | {"test_loss": [None]}, epsilon={}),
+    "of many numbers": result_of(curve=LOSSES | {"norms.angles": [[0.5, [None, 1]]]}, epsilon={}),
+    "stopped": result_of(stopped="far behind", curve=LOSSES, epsilon={}),
+}
+
+
+@pytest.mark.parametrize("result", WRITTEN.values(), ids=WRITTEN)
 def test_a_result_is_read_as_it_was_written(tmp_path, result):
-    assert store.read(store.write(tmp_path, result)) == result
+    path = store.write(tmp_path, result)
+    assert store.read(path) == result
+    assert path == tmp_path / f"{result.run.identity}.json"
 
 
 @settings(max_examples=30, deadline=None)
@@ -113,14 +108,6 @@ def test_every_number_and_text_survives_and_is_written_the_same_again(
     again = store.read(path)
     assert again == result
     assert store.write(folder, again).read_bytes() == written
-
-
-def test_the_file_is_named_by_the_run_s_identity(tmp_path):
-    for run in (*seeds(3), Run()):
-        path = store.write(tmp_path, result_of(run))
-        assert path == tmp_path / f"{run.identity}.json"
-        assert store.read_all(tmp_path)[0][run.identity].run == run
-    assert len(list(tmp_path.iterdir())) == 4
 
 
 def test_a_file_is_a_few_lines_of_small_text(tmp_path):
@@ -152,10 +139,10 @@ def test_provenance_says_where_with_what_and_how_long():
 # --- what cannot be trusted ----------------------------------------------------------------------
 
 
-def test_a_file_cut_short_at_any_byte_is_left_out(intact, path):
+def test_a_file_cut_short_anywhere_is_left_out(intact, path):
     whole = intact.read_bytes()
     # Without its last newline it is still complete.
-    for length in range(len(whole) - 1):
+    for length in [*range(0, len(whole) - 1, 7), len(whole) - 2]:
         path.write_bytes(whole[:length])
         assert_left_out(path, "not intact JSON (cut short or damaged)")
 
@@ -169,46 +156,28 @@ def test_a_file_that_was_read_and_then_altered_is_left_out_whatever_its_time_and
     assert_left_out(path, "changed after it was stored (its checksum does not match)")
 
 
-@settings(max_examples=200, deadline=None)
-@given(data=st.data())
-def test_a_file_with_any_byte_altered_is_left_out(intact, tmp_path_factory, data):
-    whole = bytearray(intact.read_bytes())
-    position = data.draw(st.integers(0, len(whole) - 1), label="position")
-    whole[position] ^= data.draw(st.integers(1, 255), label="change")
-    path = tmp_path_factory.getbasetemp() / "altered" / intact.name
-    path.parent.mkdir(exist_ok=True)
-    path.write_bytes(whole)
-    found, errors = store.read_all(path.parent)
-    if found:
-        # White space between the values, or another way to write the same value.
-        assert errors == []
-        assert found == {RUN.identity: store.read(intact)}
-    else:
-        assert [error.path for error in errors] == [path]
-
-
-def test_no_digit_letter_or_bracket_can_be_altered(intact, path):
-    whole = intact.read_bytes()
+@pytest.mark.parametrize("change", [1, 2, 64, 128])
+def test_a_file_with_any_byte_altered_is_left_out_or_says_the_same(intact, path, change):
+    """White space between the values may be altered, and nothing else."""
+    whole, result = intact.read_bytes(), store.read(intact)
     for position, byte in enumerate(whole):
-        if chr(byte).isalnum() or chr(byte) in "[]{},:.-_":
-            other = b"7" if byte == ord("3") else b"3"
-            path.write_bytes(whole[:position] + other + whole[position + 1 :])
-            with pytest.raises(DamagedError):
-                store.read(path)
+        path.write_bytes(whole[:position] + bytes([byte ^ change]) + whole[position + 1 :])
+        found, errors = store.read_all(path.parent)
+        assert ([error.path for error in errors], found) == ([path], {}) or (
+            (errors, found) == ([], {RUN.identity: result}) and chr(byte).isspace()
+        )
 
 
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
         ("", "not intact JSON"),
+        ("\udcff\udcfe\0", "not intact JSON"),
         ("\0" * 500, "not intact JSON"),
-        ("hello", "not intact JSON"),
         ("[" * 100_000, "not intact JSON"),
         ("9" * 5_000, "not intact JSON"),
         ('{"run": {}, "run": {}, "checksum": ""}', "not intact JSON"),
-        ("3", "not a result of this study"),
         ("null", "not a result of this study"),
-        ("[]", "not a result of this study"),
         ("{}", "not a result of this study"),
         ('"run checksum"', "not a result of this study"),
         ('["run", "checksum"]', "not a result of this study"),
@@ -222,13 +191,8 @@ def test_no_digit_letter_or_bracket_can_be_altered(intact, path):
     ],
 )
 def test_a_foreign_file_is_left_out(path, text, reason):
-    path.write_text(text)
+    path.write_bytes(text.encode(errors="surrogateescape"))
     assert_left_out(path, reason)
-
-
-def test_what_is_not_text_is_left_out(path):
-    path.write_bytes(b"\xff\xfe\x00")
-    assert_left_out(path, "not intact JSON")
 
 
 def test_what_is_not_a_file_is_left_out(path):
@@ -240,122 +204,115 @@ def test_what_is_not_a_file_is_left_out(path):
     assert_left_out(path, "cannot be read: No such file")
 
 
-def test_a_number_edited_by_hand_is_left_out(path):
-    path.write_text(path.read_text().replace("0.9,", "0.99,", 1))
-    assert_left_out(path, "changed after it was stored (its checksum does not match)")
-
-
 def test_a_renamed_file_is_left_out(path):
     other = path.with_name(f"{replace(RUN, seed=1).identity}.json")
     path.rename(other)
     assert_left_out(other, f"holds the run {RUN.identity}, which its name does not say")
 
 
-def _set(*keys, to):
+def set_to(value, *keys):
     def change(content):
         for key in keys[:-1]:
             content = content[key]
-        content[keys[-1]] = to
+        content[keys[-1]] = value
 
     return change
+
+
+def without(name, *keys):
+    def change(content):
+        for key in keys:
+            content = content[key]
+        del content[name]
+
+    return change
+
+
+OTHER = "is not what this version stores there"
+CURVE, SAID = "field 'curve.", "field 'provenance."
 
 
 @pytest.mark.parametrize(
     ("change", "reason"),
     [
-        (_set("run", "flavour", to="mint"), "unknown field 'flavour' in a run"),
-        (_set("run", "sampling", "batch", to=-1), "batch must be at least 1, got -1"),
-        (_set("run", "sampling", "batch", to="many"), "batch must be a whole number"),
-        (_set("run", "sampling", "kind", to="tasting"), "unknown sampling 'tasting'; one of: "),
-        (_set("run", "dataset", to=["mnist"]), "not a run of this version"),
-        (_set("run", to=[]), "not a run of this version"),
-        (_set("run", to=None), "not a run of this version"),
-        (_set("run", "seed", to=1), "which its name does not say"),
-        (_set("format", to=1), "format 1"),
-        (_set("flavour", to="mint"), "unknown field 'flavour'"),
-        (lambda content: content.pop("curve"), "no field 'curve'"),
-        (lambda content: content.pop("provenance"), "no field 'provenance'"),
-        (lambda content: content.pop("stopped"), "no field 'stopped'"),
-        (_set("curve", to=[]), "curve is not a table"),
-        (_set("epsilon", to=None), "epsilon is not a table"),
-        (_set("provenance", to="here"), "provenance is not a table"),
-        (_set("curve", "test_accuracy", to=0.9), "curve column 'test_accuracy' is not a list"),
-        (_set("curve", "test_accuracy", to=[0.9]), "differ in length"),
-        (_set("epsilon", "pld", to=[1.0, 2.0]), "differ in length"),
+        (set_to("mint", "run", "flavour"), "unknown field 'flavour' in a run"),
+        (set_to(-1, "run", "sampling", "batch"), "batch must be at least 1, got -1"),
+        (set_to("many", "run", "sampling", "batch"), "batch must be a whole number"),
+        (set_to("tasting", "run", "sampling", "kind"), "unknown sampling 'tasting'; one of: "),
+        (set_to(["mnist"], "run", "dataset"), "not a run of this version"),
+        (set_to([], "run"), "not a run of this version"),
+        (set_to(None, "run"), "not a run of this version"),
+        (set_to(1, "run", "seed"), "which its name does not say"),
+        (set_to(1, "format"), "format 1"),
+        (set_to("mint", "flavour"), "unknown field 'flavour'"),
+        (without("curve"), "no field 'curve'"),
+        (without("provenance"), "no field 'provenance'"),
+        (without("stopped"), "no field 'stopped'"),
+        (without("step", "curve"), "no field 'curve.step'"),
+        (set_to([], "curve"), f"field 'curve' {OTHER}: []"),
+        (set_to(None, "epsilon"), f"field 'epsilon' {OTHER}: None"),
+        (set_to("here", "provenance"), f"field 'provenance' {OTHER}: 'here'"),
+        (set_to([0.9], "curve", "test_accuracy"), "differ in length"),
+        (set_to([1.0, 2.0], "epsilon", "pld"), "differ in length"),
+        (set_to(0.9, "curve", "test_accuracy"), f"{CURVE}test_accuracy' {OTHER}: 0.9"),
+        (set_to(["high"] * 3, "curve", "test_accuracy"), f"{CURVE}test_accuracy[0]' {OTHER}: 'hi"),
+        (set_to([0.5, None, 0.5], "curve", "test_accuracy"), f"{CURVE}test_accuracy[1]' {OTHER}"),
+        (set_to([1.5, 2, 3], "curve", "step"), f"{CURVE}step[0]' {OTHER}: 1.5"),
+        (set_to([True, 2, 3], "curve", "epoch"), f"{CURVE}epoch[0]' {OTHER}: True"),
+        (set_to([[1.0]] * 3, "curve", "gradient_norm"), f"{CURVE}gradient_norm[0]' {OTHER}: [1.0]"),
+        (set_to([[1, "2"]] * 3, "curve", "norms.gradient"), f"{CURVE}norms.gradient' {OTHER}: [[1"),
+        (set_to([{}] * 3, "curve", "norms.gradient"), f"{CURVE}norms.gradient' {OTHER}: [{{}}"),
+        (set_to({"0": 0.9}, "class_accuracy"), f"field 'class_accuracy' {OTHER}"),
+        (set_to([0.9, None], "class_accuracy"), f"field 'class_accuracy[1]' {OTHER}: None"),
+        (set_to([1.0, 2.0, 3.0], "epsilon"), f"field 'epsilon' {OTHER}"),
+        (set_to(["1", "2", "3"], "epsilon", "pld"), f"field 'epsilon.pld[0]' {OTHER}: '1'"),
+        (set_to(3.0, "epsilon", "pld"), f"field 'epsilon.pld' {OTHER}: 3.0"),
+        (set_to("early", "diverged_at"), f"field 'diverged_at' {OTHER}: 'early'"),
+        (set_to(3, "stopped"), f"field 'stopped' {OTHER}: 3"),
+        # A value too long to print is cut short.
+        (set_to([8] * 999, "stopped"), f"field 'stopped' {OTHER}: [{'8, ' * 13}…"),
+        (set_to(5, "provenance", "device"), f"{SAID}device' {OTHER}: 5"),
+        (set_to(["jax"], "provenance", "packages"), f"{SAID}packages' {OTHER}: ['jax']"),
+        (set_to(1.2, "provenance", "packages", "jax"), f"{SAID}packages.jax' {OTHER}: 1.2"),
+        (set_to("long", "provenance", "wall_seconds"), f"{SAID}wall_seconds' {OTHER}: 'long'"),
+        (set_to("a lot", "provenance", "peak_megabytes"), f"{SAID}peak_megabytes' {OTHER}: 'a lo"),
     ],
+    ids=lambda value: value if isinstance(value, str) else "",
 )
 def test_a_file_that_is_sealed_but_not_a_result_is_left_out(path, change, reason):
     rewrite(path, change)
     assert_left_out(path, reason)
 
 
-@pytest.mark.parametrize(
-    ("change", "reason"),
-    [
-        (
-            _set("curve", "test_accuracy", to=["high"] * 3),
-            "curve column 'test_accuracy' holds 'high'",
-        ),
-        (
-            _set("curve", "test_accuracy", to=[0.5, None, 0.5]),
-            "curve column 'test_accuracy' holds None",
-        ),
-        (lambda content: content["curve"].pop("step"), "curve has no column 'step'"),
-        (_set("curve", "step", to=[1.5, 2, 3]), "curve column 'step' holds 1.5"),
-        (_set("curve", "epoch", to=[True, 2, 3]), "curve column 'epoch' holds True"),
-        (_set("curve", "gradient_norm", to=[[1.0]] * 3), "curve column 'gradient_norm' holds [1."),
-        (_set("curve", "norms.gradient", to=[[1.0, "2"]] * 3), "column 'norms.gradient' holds [1."),
-        (_set("curve", "norms.gradient", to=[{}] * 3), "curve column 'norms.gradient' holds {}"),
-        (_set("class_accuracy", to={"0": 0.9}), "class_accuracy is not a list"),
-        (_set("class_accuracy", to=[0.9, None]), "class_accuracy holds None"),
-        (_set("epsilon", to=[1.0, 2.0, 3.0]), "epsilon is not a table"),
-        (_set("epsilon", "pld", to=["1", "2", "3"]), "epsilon column 'pld' holds '1'"),
-        (_set("epsilon", "pld", to=3.0), "epsilon column 'pld' is not a list"),
-        (_set("diverged_at", to="early"), "diverged_at is 'early'"),
-        (_set("stopped", to=3), "stopped is 3"),
-        (_set("provenance", "device", to=5), "device of its provenance is 5"),
-        (_set("provenance", "packages", to=["jax"]), "packages of its provenance is ['jax']"),
-        (_set("provenance", "packages", "jax", to=1.2), "jax of its provenance is 1.2"),
-        (_set("provenance", "wall_seconds", to="long"), "wall_seconds of its provenance is 'long'"),
-        (
-            _set("provenance", "peak_megabytes", to="a lot"),
-            "peak_megabytes of its provenance is 'a",
-        ),
-    ],
-    ids=lambda value: value if isinstance(value, str) else "",
-)
-def test_a_sealed_value_of_another_type_is_named_wherever_results_are_read(results, change, reason):
+def test_a_damaged_file_is_named_wherever_results_are_read(results):
     experiment = find("tempered-sigmoids-figure-3")
     bad, good = experiment.runs(dataset="mnist", seeds=1)
     paths = [store.write(store.runs_folder(), result_of(run, epochs=3)) for run in (bad, good)]
-    rewrite(paths[0], change)
-    with pytest.raises(DamagedError, match=re.escape(f"{paths[0]}: ") + ".*" + re.escape(reason)):
-        store.read(paths[0])
+    rewrite(paths[0], set_to(["high"] * 3, "curve", "test_accuracy"))
+    reason = f"field 'curve.test_accuracy[0]' {OTHER}: 'high'"
 
     done = CliRunner().invoke(main, ["results", "verify"])
     assert done.exit_code == 1 and isinstance(done.exception, SystemExit)
     assert done.stdout == f"1 results in {results} are intact, 1 are not\n"
-    [line] = done.stderr.splitlines()
-    assert line.startswith(f"dpstudy: {paths[0]}: ") and reason in line
+    assert done.stderr == f"dpstudy: {paths[0]}: {reason}\n"
 
     reading = readings.read(experiment, dataset="mnist", seeds=1)
     assert [result.run for _, result in reading.found] == [good]
     assert reading.missing == [bad]
-    [line] = reading.damaged
-    assert line.startswith(f"runs/{paths[0].name}: ") and reason in line
+    assert reading.damaged == [f"runs/{paths[0].name}: {reason}"]
     assert reading.finals.label.tolist() == ["tanh"]
     assert set(reading.curves.label) == {"tanh"}
 
     done = CliRunner().invoke(main, ["claims"])
     assert (done.exit_code, done.exception) == (0, None)
-    assert f"dpstudy: left out: runs/{paths[0].name}: " in done.stderr and reason in done.stderr
+    assert f"dpstudy: left out: runs/{paths[0].name}: {reason}" in done.stderr
 
 
-def test_a_value_too_long_to_print_is_cut_short(path):
-    rewrite(path, _set("stopped", to=list(range(1_000))))
-    with pytest.raises(DamagedError) as caught:
-        store.read(path)
-    assert caught.value.reason == "stopped is [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 1…"
+def test_a_node_without_pydantic_trusts_the_checksum(path, monkeypatch):
+    """It only trains, and whoever merges its results looks closer."""
+    monkeypatch.setitem(sys.modules, "pydantic", None)
+    again = store.read(path)
+    assert store.write(path.parent / "mine", again).read_bytes() == path.read_bytes()
 
 
 def test_the_files_beside_a_damaged_one_are_read(tmp_path):
@@ -416,13 +373,6 @@ def test_what_could_not_be_read_again_never_gets_in(tmp_path):
     assert contents(tmp_path) == {}
 
 
-def _fails(code):
-    def call(*args, **kwargs):
-        raise OSError(code, os.strerror(code))
-
-    return call
-
-
 @pytest.mark.parametrize("code", [errno.ENOSPC, errno.EDQUOT, errno.EIO])
 @pytest.mark.parametrize("call", ["fsync", "replace"])
 @pytest.mark.parametrize("before", [True, False], ids=["over an old file", "a new file"])
@@ -430,7 +380,8 @@ def test_a_full_disk_leaves_everything_as_it_was(tmp_path, monkeypatch, call, co
     if before:
         store.write(tmp_path, result_of(accuracy=0.5))
     was = contents(tmp_path)
-    monkeypatch.setattr(f"dpstudy.lab.store.os.{call}", _fails(code))
+    error = OSError(code, os.strerror(code))
+    monkeypatch.setattr(f"dpstudy.lab.store.os.{call}", mock.Mock(side_effect=error))
     with pytest.raises(StoreError) as caught:
         store.write(tmp_path, result_of())
     message = f"could not store {tmp_path / result_of().name}: {os.strerror(code)}"
@@ -453,10 +404,7 @@ def test_a_write_that_the_system_stops_halfway_leaves_everything_as_it_was(tmp_p
 
 
 def test_ctrl_c_while_storing_leaves_everything_as_it_was(tmp_path, monkeypatch):
-    def interrupt(_):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr("dpstudy.lab.store.os.fsync", interrupt)
+    monkeypatch.setattr("dpstudy.lab.store.os.fsync", mock.Mock(side_effect=KeyboardInterrupt))
     with pytest.raises(KeyboardInterrupt):
         store.write(tmp_path, result_of())
     assert contents(tmp_path) == {}
@@ -483,41 +431,45 @@ def test_the_content_is_on_the_disk_before_the_name_is(tmp_path, monkeypatch):
     assert calls[:2] == ["fsync", "replace"]
 
 
-WRITER = """
-import sys
-from dataclasses import replace
-from pathlib import Path
-from dpstudy.lab import store
-from dpstudy.parts.run import Run
-from dpstudy.lab.store import Result
-
-count = 0
-while True:
-    # Over and over the same four files, large enough that a write takes a while.
-    count += 1
-    column = [count] * 20_000
-    run = Run(seed=count % 4)
-    curve = dict.fromkeys(("epoch", "step", "test_accuracy"), column)
-    store.write(Path(sys.argv[1]), Result(run, curve, [], epsilon={"pld": column}))
-    print(count, flush=True)
-"""
+def write_for_ever(folder, writing):
+    """Over and over the same four files, large enough that a write takes a while."""
+    for count in itertools.count(1):
+        column = [count] * 20_000
+        curve = dict.fromkeys(("epoch", "step", "test_accuracy"), column)
+        run = Run(seed=count % 4)
+        store.write(folder, store.Result(run, curve, [], epsilon={"pld": column}))
+        writing.set()
 
 
 def test_killing_the_writer_at_any_moment_leaves_no_partial_file(tmp_path):
-    chance = random.Random(0)
+    chance, system = random.Random(0), multiprocessing.get_context("fork")
     for _ in range(3):
-        writer = subprocess.Popen(
-            [sys.executable, "-c", WRITER, str(tmp_path)],
-            stdout=subprocess.PIPE,
-            env=environment(),
-        )
-        assert writer.stdout.readline() == b"1\n"
+        writing = system.Event()
+        writer = system.Process(target=write_for_ever, args=(tmp_path, writing))
+        writer.start()
+        assert writing.wait(60)
         time.sleep(chance.uniform(0, 0.05))
-        writer.send_signal(signal.SIGKILL)
-        assert writer.wait() == -signal.SIGKILL
-        writer.stdout.close()
+        writer.kill()
+        writer.join()
+        assert writer.exitcode == -signal.SIGKILL
         found, errors = store.read_all(tmp_path)
         assert errors == []
         assert 1 <= len(found) <= 4
         for result in found.values():
             assert len(set(result.curve["epoch"])) == 1, "two writes in one file"
+
+
+# --- what was held in memory ---------------------------------------------------------------------
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux counts it")
+def test_what_was_held_and_given_back_before_does_not_count(monkeypatch, tmp_path):
+    store.forget_peak()
+    before = store.peak_megabytes()
+    np.ones(40_000_000).sum()
+    with_array = store.peak_megabytes()
+    store.forget_peak()
+    assert 250 < with_array - before < 400
+    assert with_array - store.peak_megabytes() > 250
+    monkeypatch.setattr(store, "_PROCESS", tmp_path)
+    assert store.peak_megabytes() is None, "elsewhere nothing is known"

@@ -30,6 +30,10 @@ def client():
         yield client
 
 
+def train_on(client, runs, folder, **options):
+    return campaign.train_missing(runs, folder, on=workers.on(client), **options)
+
+
 def accuracies(results):
     return {result.run.seed: result.curve["test_accuracy"] for result in results}
 
@@ -37,32 +41,30 @@ def accuracies(results):
 def test_workers_store_what_one_process_stores_and_nothing_twice(client, tmp_path):
     reported = []
     one = campaign.train_missing(seeds(3), tmp_path / "one")
-    many = workers.train_missing(client, seeds(3), tmp_path / "many", report=reported.append)
+    many = train_on(client, seeds(3), tmp_path / "many", report=reported.append)
     assert sorted(contents(tmp_path / "many")) == sorted(contents(tmp_path / "one"))
     for seed, expected in accuracies(one.stored).items():
         # Sums are ordered otherwise on one thread: a test example or two of 1,000 may tip.
         assert accuracies(many.stored)[seed] == pytest.approx(expected, abs=0.005)
     assert reported[-1].epochs_done == reported[-1].epochs_total == 3 * RUN.epochs
-    again = workers.train_missing(client, seeds(3), tmp_path / "many")
+    again = train_on(client, seeds(3), tmp_path / "many")
     assert (len(again.stored), again.already) == (0, 3)
 
 
-def test_nothing_else_works_on_a_worker_s_core(client):
+def test_a_worker_has_its_core_to_itself_and_hears_no_ctrl_c(client):
+    """A terminal sends Ctrl-C to all processes: each worker would print a stack trace."""
+
     def settings():
         import dask
 
-        return dask.config.get("distributed.worker.profile.enabled"), dict(os.environ)
+        profiled = dask.config.get("distributed.worker.profile.enabled")
+        return profiled, dict(os.environ), signal.getsignal(signal.SIGINT)
 
-    profiled, environment = client.submit(settings).result()
-    assert not profiled
-    assert "MALLOC_TRIM_THRESHOLD_" not in environment
-    assert environment["OMP_NUM_THREADS"] == "1"
-
-
-def test_ctrl_c_is_for_the_campaign_alone(client):
-    """A terminal sends it to all processes: each worker would print a stack trace."""
-    handlers = client.run(lambda: signal.getsignal(signal.SIGINT)).values()
-    assert set(handlers) == {signal.SIG_IGN}
+    for profiled, environ, handler in client.run(settings).values():
+        assert not profiled
+        assert "MALLOC_TRIM_THRESHOLD_" not in environ
+        assert environ["OMP_NUM_THREADS"] == "1"
+        assert handler is signal.SIG_IGN
 
 
 def test_no_run_waits_for_a_worker_that_has_another(client, tmp_path, monkeypatch):
@@ -76,7 +78,7 @@ def test_no_run_waits_for_a_worker_that_has_another(client, tmp_path, monkeypatc
 
     monkeypatch.setattr(client, "submit", watched)
     monkeypatch.setattr(workers, "train_on_worker", lambda *_: time.sleep(0.3) or [])
-    outcome = workers.train_missing(client, seeds(6), tmp_path)
+    outcome = train_on(client, seeds(6), tmp_path)
     assert outcome.unfinished == len(most) == 6
     assert max(most) <= 1
 
@@ -96,7 +98,7 @@ def test_the_longest_runs_are_begun_first(client, tmp_path, monkeypatch):
     # Fewer epochs of fewer examples, as in the study: colours and larger images cost more.
     mnist = replace(RUN, dataset=Images("mnist"), epochs=40)
     cifar = replace(mnist, dataset=Images("cifar-10"), network=TemperedCifar(), epochs=30)
-    workers.train_missing(client, [*short, wide, mnist, long, cifar], tmp_path)
+    train_on(client, [*short, wide, mnist, long, cifar], tmp_path)
     assert begun == [cifar, mnist, long, wide, *short]
 
 
@@ -118,48 +120,33 @@ def test_a_cluster_that_grows_is_used(tmp_path, monkeypatch):
             return nthreads()
 
         monkeypatch.setattr(client, "nthreads", then_more)
-        workers.train_missing(client, seeds(2), tmp_path)
+        train_on(client, seeds(2), tmp_path)
     assert len(os.listdir(tmp_path)) == 2
 
 
-def test_a_lost_worker_loses_no_run_of_its_cohort(client, tmp_path):
-    runs, killed = seeds(4, replace(RUN, epochs=12)), []
-    processes = list(client.run(os.getpid).values())
-
-    def kill_one(progress):
-        if progress.epoch == 3 and not killed:
-            # Of the worker's process alone: its nanny starts another.
-            killed.append(processes[0])
-            os.kill(processes[0], signal.SIGKILL)
-
-    outcome = workers.train_missing(client, runs, tmp_path, report=kill_one, most=2)
-    assert killed
-    found, errors = store.read_all(tmp_path)
-    assert errors == []
-    assert set(found) == {run.identity for run in runs}
-    assert len(outcome.stored) == 4
-    assert all(result.curve["epoch"] == list(range(13)) for result in found.values())
-
-
-def test_a_run_that_diverged_is_not_lost_with_the_worker_of_its_cohort(client, tmp_path):
-    """Its result was still to come back, with those of the rest."""
-    # The update overflows in the third epoch.
-    good, diverges = replace(RUN, epochs=12), vary(RUN, epochs=12, learning_rate=7e19)
-    processes, killed = list(client.run(os.getpid).values()), []
+def test_lost_workers_lose_no_run_of_their_cohorts(client, tmp_path):
+    """Nor the result, still to come back, of one that diverged: in the third epoch."""
+    good, processes, killed = replace(RUN, epochs=8), list(client.run(os.getpid).values()), []
+    diverges = vary(good, learning_rate=7e19)
+    runs = [good, diverges, *seeds(3, good)[1:]]
 
     def kill_all(progress):
         if progress.epoch == 5 and not killed:
+            # Of the workers' processes alone: their nannies start others.
             killed.extend(processes)
             for process in processes:
                 os.kill(process, signal.SIGKILL)
 
-    outcome = workers.train_missing(client, [good, diverges], tmp_path, report=kill_all, most=2)
+    outcome = train_on(client, runs, tmp_path, report=kill_all, most=2)
     assert killed
-    assert (len(outcome.stored), outcome.unfinished) == (2, 0)
-    found, _ = store.read_all(tmp_path)
-    assert found[diverges.identity].diverged_at in (5, 6)
-    assert found[diverges.identity].curve["epoch"] == [0, 1, 2]
-    assert found[good.identity].curve["epoch"] == list(range(13))
+    assert (len(outcome.stored), outcome.unfinished) == (4, 0)
+    found, errors = store.read_all(tmp_path)
+    assert errors == []
+    diverged = found.pop(diverges.identity)
+    assert diverged.diverged_at in (5, 6)
+    assert diverged.curve["epoch"] == [0, 1, 2]
+    assert set(found) == {run.identity for run in runs if run != diverges}
+    assert all(result.curve["epoch"] == list(range(9)) for result in found.values())
 
 
 def test_a_stopped_cohort_goes_on_whole_for_one_of_its_runs(client, tmp_path):
@@ -168,7 +155,7 @@ def test_a_stopped_cohort_goes_on_whole_for_one_of_its_runs(client, tmp_path):
 
     with pytest.raises(KeyboardInterrupt):
         campaign.train_missing(seeds(2), tmp_path, most=2, report=stop)
-    outcome = workers.train_missing(client, seeds(1), tmp_path)
+    outcome = train_on(client, seeds(1), tmp_path)
     assert {result.run for result in outcome.stored} == set(seeds(2))
     assert (outcome.already, outcome.unfinished) == (0, 0)
     assert set(contents(tmp_path)) == {f"{run.identity}.json" for run in seeds(2)}
@@ -181,7 +168,7 @@ def test_a_worker_that_dies_of_a_run_is_one_line(tmp_path, monkeypatch):
         workers.connect(None, workers=1) as client,
         pytest.raises(UserError) as caught,
     ):
-        workers.train_missing(client, [RUN], tmp_path)
+        train_on(client, [RUN], tmp_path)
     assert str(caught.value) == (
         f"workers died training {RUN.identity}: train fewer at once (--workers, --cohort); what "
         "was done is kept, and the same command goes on"
@@ -214,7 +201,10 @@ LOST = (
 
 @pytest.fixture(params=[1])
 def elsewhere(request):
-    """A process that is a scheduler and its workers, one unless told otherwise."""
+    """A process that is a scheduler and its workers, one unless told otherwise; or nothing."""
+    if request.param is None:
+        yield None
+        return
     with subprocess.Popen(
         [sys.executable, "-c", ELSEWHERE, *str(request.param).split()],
         stdout=subprocess.PIPE,
@@ -226,21 +216,17 @@ def elsewhere(request):
         process.kill()
 
 
-def test_a_lost_scheduler_is_one_line(elsewhere, tmp_path, monkeypatch, caplog):
-    monkeypatch.setattr(workers, "train_on_worker", lambda *_: os.kill(os.getpid(), signal.SIGKILL))
-    with (
-        workers.connect(elsewhere.stdout.readline().strip()) as client,
-        pytest.raises(UserError) as caught,
-    ):
-        workers.train_missing(client, [RUN], tmp_path)
-    assert str(caught.value) == LOST
-    assert "distributed.client" not in {record.name for record in caplog.records}, "stack traces"
-
-
-def test_a_scheduler_lost_for_good_while_a_result_is_stored_is_the_same_line(
-    elsewhere, tmp_path, monkeypatch
+@pytest.mark.parametrize(
+    ("train", "kept"),
+    [
+        (lambda *_: os.kill(os.getpid(), signal.SIGKILL), 0),
+        (lambda cohort, *_: [result_of(cohort[0])], 1),
+    ],
+)
+def test_a_lost_scheduler_is_one_line_also_while_a_result_is_stored(
+    elsewhere, tmp_path, monkeypatch, caplog, train, kept
 ):
-    monkeypatch.setattr(workers, "train_on_worker", lambda cohort, *_: [result_of(cohort[0])])
+    monkeypatch.setattr(workers, "train_on_worker", train)
 
     def lose(result):
         elsewhere.kill()
@@ -252,9 +238,10 @@ def test_a_scheduler_lost_for_good_while_a_result_is_stored_is_the_same_line(
         workers.connect(elsewhere.stdout.readline().strip()) as client,
         pytest.raises(UserError) as caught,
     ):
-        workers.train_missing(client, seeds(2), tmp_path, finish=lose)
+        train_on(client, seeds(2), tmp_path, finish=lose)
     assert str(caught.value) == LOST
-    assert len(contents(tmp_path)) == 1
+    assert len(contents(tmp_path)) == kept
+    assert "distributed.client" not in {record.name for record in caplog.records}, "stack traces"
 
 
 def test_workers_that_do_not_stop_in_time_hide_no_mistake(monkeypatch):
@@ -270,7 +257,7 @@ def test_workers_that_do_not_stop_in_time_hide_no_mistake(monkeypatch):
 def test_a_budget_stops_the_workers_too(client, tmp_path):
     started = time.monotonic()
     long = replace(RUN, epochs=5_000)
-    outcome = workers.train_missing(client, [long], tmp_path, budget=2.0)
+    outcome = train_on(client, [long], tmp_path, budget=2.0)
     assert (outcome.stored, outcome.unfinished) == ([], 1)
     assert time.monotonic() - started < 60
 
@@ -285,51 +272,35 @@ def test_a_mistake_on_a_worker_is_the_same_mistake_here(tmp_path, monkeypatch):
         workers.connect(None, workers=1) as client,
         pytest.raises(UserError, match="mnist"),
     ):
-        workers.train_missing(client, [vary(RUN, dataset=Images("mnist"), batch=500)], tmp_path)
+        train_on(client, [vary(RUN, dataset=Images("mnist"), batch=500)], tmp_path)
 
 
-def test_where_no_scheduler_answers_one_line_says_so():
-    with (
-        pytest.raises(UserError, match=r"^no Dask cluster is at work at tcp://127\.0\.0\.1:1: "),
-        workers.connect("tcp://127.0.0.1:1"),
-    ):
-        pass
-
-
-@pytest.mark.parametrize("elsewhere", [0], indirect=True)
-def test_a_scheduler_that_no_worker_joins_is_one_line(elsewhere, monkeypatch):
-    monkeypatch.setattr(workers, "FIRST_WORKER_WITHIN", 0.5)
-    with (
-        pytest.raises(
-            UserError, match=r"^no Dask cluster is at work at tcp://.*: Only 0/1 workers "
+@pytest.mark.parametrize(
+    ("elsewhere", "line"),
+    [
+        (None, r"no Dask cluster is at work at tcp://127\.0\.0\.1:1: "),
+        (0, r"no Dask cluster is at work at tcp://.*: Only 0/1 workers "),
+        (
+            "1 foreign",
+            rf"the worker at tcp://.* has no dpstudy: install {version('dpstudy')} where it runs$",
         ),
-        workers.connect(elsewhere.stdout.readline().strip()),
-    ):
+    ],
+    ids=["no scheduler", "no worker", "no package"],
+    indirect=["elsewhere"],
+)
+def test_a_cluster_that_is_of_no_use_is_one_line(elsewhere, line, monkeypatch):
+    monkeypatch.setattr(workers, "FIRST_WORKER_WITHIN", 10 if "package" in line else 0.5)
+    address = elsewhere.stdout.readline().strip() if elsewhere else "tcp://127.0.0.1:1"
+    with pytest.raises(UserError, match=f"^{line}"), workers.connect(address):
         pass
 
 
-@pytest.mark.parametrize("elsewhere", ["1 foreign"], indirect=True)
-def test_a_worker_without_the_package_is_one_line(elsewhere):
-    line = rf"^the worker at tcp://.* has no dpstudy: install {version('dpstudy')} where it runs$"
-    with (
-        pytest.raises(UserError, match=line),
-        workers.connect(elsewhere.stdout.readline().strip()),
-    ):
-        pass
-
-
-def test_a_budget_ends_a_campaign_that_has_lost_all_its_workers(client, tmp_path, monkeypatch):
+def test_a_campaign_whose_workers_have_all_left_ends(client, tmp_path, monkeypatch):
+    """By its budget, or when none has come back for a while."""
     monkeypatch.setattr(workers, "NEW_WORKERS_EVERY", 0.1)
     monkeypatch.setattr(client, "nthreads", dict)
-    outcome = workers.train_missing(client, seeds(2), tmp_path, budget=0.5)
+    outcome = train_on(client, seeds(2), tmp_path, budget=0.5)
     assert (outcome.stored, outcome.unfinished) == ([], 2)
-
-
-def test_a_campaign_whose_workers_have_all_left_does_not_wait_for_ever(
-    client, tmp_path, monkeypatch
-):
-    monkeypatch.setattr(workers, "NEW_WORKERS_EVERY", 0.1)
     monkeypatch.setattr(workers, "FIRST_WORKER_WITHIN", 0.5)
-    monkeypatch.setattr(client, "nthreads", dict)
     with pytest.raises(UserError, match=r"^no worker is left; what was done is kept"):
-        workers.train_missing(client, seeds(2), tmp_path)
+        train_on(client, seeds(2), tmp_path)

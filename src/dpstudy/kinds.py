@@ -1,6 +1,6 @@
-"""Which modules declare kinds of part: known by name, and imported when a part is read.
+"""Which modules declare kinds of part, and kinds of record: known by name, imported when read.
 
-So the command line starts without them, and stored runs read back whatever they are made of.
+So the command line starts without them, and what is stored reads back whatever it is made of.
 """
 
 from __future__ import annotations
@@ -14,6 +14,8 @@ _DECLARED_IN = [
     "dpstudy.recipe.synthetic_features",
     "dpstudy.recipe.whitened_scattering",
 ]
+# By kind of record, the type of what it holds.
+RECORDS = {"theorems": "dpstudy.lab.forms.Checked"}
 
 
 def declared_in(*modules: str) -> None:
@@ -25,3 +27,9 @@ def declare_all() -> None:
     """Import every module that declares kinds of part."""
     for module in _DECLARED_IN:
         import_module(module)
+
+
+def form_of(kind: str) -> type:
+    """Return the type of what a kind of record holds."""
+    module, _, name = RECORDS[kind].rpartition(".")
+    return getattr(import_module(module), name)

@@ -19,15 +19,15 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from dpstudy.errors import UserError
-from under_the_clip.commands import audit, data, privacy, recipe, results
+from under_the_clip.commands import checks, data, privacy, recipe, results
 from under_the_clip.commands.shell import (
     EXIT_DAMAGED,
     EXIT_INTERRUPTED,
     EXIT_MISTAKE,
+    JSON,
     Group,
     complain,
     one_line,
-    say,
 )
 
 if TYPE_CHECKING:
@@ -48,7 +48,8 @@ def main() -> None:
 
 
 for _command in (
-    audit.audit,
+    checks.audit,
+    checks.theorems,
     privacy.epsilon,
     privacy.noise,
     data.data,
@@ -59,7 +60,7 @@ for _command in (
 
 
 @main.command("list")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@JSON
 def list_experiments(as_json: bool) -> None:
     """List each experiment: runs stored, runs needed."""
     from dpstudy.lab import readings
@@ -161,7 +162,7 @@ def parse_budget(text: str | None) -> float:
 @click.option("--dataset", metavar="NAME", help="Only this dataset (full profile).")
 @click.option(
     "--seeds",
-    type=click.IntRange(max=1_000),
+    type=click.IntRange(1, 1_000),
     metavar="N",
     help="Seeds 0 to N-1, instead of the experiment's number.",
 )
@@ -170,13 +171,13 @@ def parse_budget(text: str | None) -> float:
 )
 @click.option(
     "--workers",
-    type=int,
+    type=click.IntRange(min=1),
     metavar="N",
     help="Train N at a time, each on a core of its own.  [default: on a CPU, its cores]",
 )
 @click.option(
     "--cohort",
-    type=int,
+    type=click.IntRange(min=1),
     metavar="N",
     help="Runs that one program trains together.  [default: on a GPU, what its memory holds]",
 )
@@ -210,9 +211,6 @@ def run(
     seconds = parse_budget(budget)
     wanted = {"profile": profile, "dataset": dataset, "seeds": seeds}
     work = [(e, e.runs(**wanted)) for e in chosen]
-    for option, value in (("workers", workers), ("cohort", cohort)):
-        if value is not None and value < 1:
-            raise UserError(f"{option} must be at least 1, got {value}")
     waiting, damaged = [], False
     for experiment, runs in work:
         stored, errors = _stored(profile, runs)
@@ -233,7 +231,7 @@ def run(
         devices.one_device_a_core()
         workers = workers or _workers_for(sum(len(runs) for _, runs in work), profile)
     if scheduler is None and (workers == 1 or not (waiting or later)):
-        _train(chosen, wanted, seconds, most=cohort)
+        _train(chosen, wanted, seconds, None, cohort)
     else:
         from dpstudy.lab import workers as cluster
 
@@ -295,24 +293,25 @@ def _train(
     work: list[Experiment],
     wanted: dict[str, Any],
     seconds: float,
-    client: Client | None = None,
-    most: int | None = None,
+    client: Client | None,
+    most: int | None,
 ) -> None:
     """Train what the experiments still need; `wanted` is what `Experiment.runs` takes."""
     import time
+
+    from dpstudy.lab.train import train
 
     unfinished, refused = 0, False
     end = time.monotonic() + seconds
     try:
         for experiment in work:
-            choosing = True
-            while choosing:
-                unfinished += _train_one(experiment, wanted, end, client, most)
-                try:
-                    choosing = not unfinished and _choose(experiment, wanted)
-                except UserError as error:
-                    complain(one_line(error))
-                    choosing, refused = False, True
+            left, refusal = train(
+                experiment, **wanted, end=end, client=client, most=most, tell=click.echo
+            )
+            unfinished += left
+            if refusal is not None:
+                complain(one_line(refusal))
+                refused = True
     except KeyboardInterrupt:
         complain("stopped; what was done is kept, the same command goes on from there")
         raise SystemExit(EXIT_INTERRUPTED) from None
@@ -322,76 +321,8 @@ def _train(
         raise SystemExit(EXIT_MISTAKE)
 
 
-def _choose(experiment: Experiment, wanted: dict[str, Any]) -> bool:
-    """Have a search choose its next settings; whether there are any."""
-    from dpstudy.lab import search
-
-    chosen = search.choose(experiment, wanted["profile"], wanted["dataset"])
-    if chosen:
-        click.echo(f"{experiment.name}: {_count(chosen, 'setting')} more to try")
-    return chosen > 0
-
-
-def _train_one(
-    experiment: Experiment,
-    wanted: dict[str, Any],
-    end: float,
-    client: Client | None,
-    most: int | None,
-) -> int:
-    """Train what one experiment needs, as far as is known, and return how many runs are left."""
-    import time
-
-    from dpstudy.lab import store
-    from dpstudy.lab.trainer import train_with_bar
-
-    runs, profile = experiment.runs(**wanted), wanted["profile"]
-    budget = end - time.monotonic()
-    outcome = train_with_bar(experiment, runs, profile, budget=budget, client=client, most=most)
-    diverged = [r.run.identity for r in outcome.stored if r.diverged_at is not None]
-    click.echo(
-        f"{experiment.name}: {len(outcome.stored)} stored, {outcome.already} already "
-        f"there, {outcome.unfinished} left, in {store.runs_folder(profile)}"
-        + (f", diverged: {', '.join(diverged)}" if diverged else "")
-    )
-    return outcome.unfinished
-
-
 def _count(number: int, noun: str) -> str:
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
-
-
-@main.command()
-@click.argument("names", nargs=-1, metavar="[NAME…]")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-@click.option("--store", "keep", is_flag=True, help="Store the outcomes with the results.")
-@click.option("--list", "list_names", is_flag=True, help="Print the names of all, and stop.")
-@stopping.terminated_as_by_ctrl_c()
-def theorems(names: tuple[str, ...], as_json: bool, keep: bool, list_names: bool) -> None:
-    """Search the papers' propositions for counterexamples.
-
-    Each NAME is one statement; without a name all of them are searched, in some minutes.
-    What they say, and what would refute them, is in the book's chapter on propositions.
-    """
-    from dpstudy.lab import records, store
-    from dpstudy.propositions import storing
-    from under_the_clip.statements import STATEMENTS, find
-
-    if list_names:
-        click.echo("\n".join(STATEMENTS))
-        return
-    statements = [find(name) for name in dict.fromkeys(names or STATEMENTS)]
-    if keep:
-        store.check_writable(records.folder(storing.KIND))
-    rows = []
-    for statement, outcome, seconds in storing.run(statements):
-        rows.append(row := storing.content(statement, outcome))
-        if keep:
-            storing.keep(statement, outcome, seconds)
-        if not as_json:
-            say(f"{row['verdict']:12}  {row['statement']}: {row['finding']}")
-    if as_json:
-        click.echo(json.dumps(rows, indent=2))
 
 
 stopping.loaded()

@@ -23,7 +23,7 @@ profile = "stored"  # or "smoke", tiny runs in a minute; or "full"
 # ## Flat and automatic clipping
 
 # %% tags=["remove-input"]
-from dpstudy.lab.profiles import prepare
+from dpstudy.lab.train import prepare
 from under_the_clip.automatic_clipping import figures as chapter
 from under_the_clip.experiments import find
 

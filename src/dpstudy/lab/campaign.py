@@ -20,9 +20,9 @@ import jax
 
 from dpstudy.errors import UserError
 from dpstudy.gradients import devices
-from dpstudy.lab import checkpoints, memory, store
-from dpstudy.lab.checkpoints import Begun
-from dpstudy.lab.pruning import Hopeless
+from dpstudy.lab import checkpoints, store
+from dpstudy.lab.checkpoints import Checkpoint
+from dpstudy.lab.experiment import Pruning
 from dpstudy.lab.store import Result
 from dpstudy.parts.data import files
 from dpstudy.parts.run import Run, cohort_of
@@ -30,11 +30,11 @@ from dpstudy.training import loop
 from dpstudy.training.loop import Divergence, Epoch
 
 Seen = TypeVar("Seen")
-NEVER = Hopeless()
+NEVER = Pruning()
 
 
 @dataclass
-class Outcome:
+class CampaignOutcome:
     """What became of the runs of a campaign.
 
     Attributes:
@@ -73,67 +73,38 @@ class Progress:
     runs_waiting: int
 
 
-def train_missing(
-    runs: Iterable[Run],
-    folder: Path,
-    *,
-    budget: float = math.inf,
-    finish: Callable[[Result], Result] = lambda result: result,
-    report: Callable[[Progress], None] = lambda progress: None,
-    most: int | None = None,
-    hopeless: Hopeless = NEVER,
-) -> Outcome:
-    """Train the runs that `folder` does not hold yet, one cohort after the other, and store them.
-
-    Args:
-        runs: the runs wanted.
-        folder: where results are stored, and checkpoints under `.checkpoints`.
-        budget: seconds; no epoch is started that would, by the slowest one's time, end later.
-        finish: completes a result before it is stored, such as by its epsilon.
-        report: called after every epoch of every run.
-        most: how many runs to train at once; by default one on a CPU, and on an accelerator as
-            many as its memory holds.
-        hopeless: which runs to give up.
-
-    Raises:
-        StoreError: a result could not be written.
-        DataError: a dataset is missing or damaged.
-        TrainingError: a run is void.
-        UserError: the device has not the memory for so many runs at once, or no epsilon could be
-            stated for one of them.
-    """
-    work = Campaign(runs, folder, finish, report)
-    deadline = time.time() + budget
-    for cohort in work.cohorts(most):
-        for run, seen in train_cohort(cohort, folder, deadline, hopeless):
-            if isinstance(seen, Epoch):
-                work.progress(run.identity, seen.number, seen.row["test_accuracy"])
-            else:
-                work.settle(seen)
-        work.close(cohort)
-    return work.outcome()
-
-
 class Campaign:
     """What is to be trained, how far it is, and what came of it: told by whoever trains.
 
     A cohort that was stopped goes on as a whole. It may hold runs that are not wanted here, which
     are stored all the same, and runs that are stored already, which stay as they are.
+
+    Attributes:
+        folder: where results are stored.
+        deadline: by `time.time()`.
+        most: how many runs to train at once, if that is given.
+        pruning: which runs to give up.
     """
 
     def __init__(
         self,
         runs: Iterable[Run],
         folder: Path,
-        finish: Callable[[Result], Result],
-        report: Callable[[Progress], None],
+        *,
+        budget: float = math.inf,
+        finish: Callable[[Result], Result] = lambda result: result,
+        report: Callable[[Progress], None] = lambda progress: None,
+        most: int | None = None,
+        pruning: Pruning = NEVER,
     ) -> None:
         """Compare the runs wanted with what `folder` holds; see `train_missing`.
 
         Raises:
             UserError: no epsilon could be stated for a run that is missing.
         """
-        self._folder, self._finish, self._report = folder, finish, report
+        self.folder, self.deadline = folder, time.time() + budget
+        self.most, self.pruning = most, pruning
+        self._finish, self._report = finish, report
         self._wanted = {run.identity: run for run in runs}
         self._held: set[str] = set()
         # The epochs done of each run wanted.
@@ -143,17 +114,20 @@ class Campaign:
             run.check_accountable()
         self._stored: list[Result] = []
 
-    def cohorts(self, most: int | None) -> Iterator[list[Run]]:
-        """Yield the runs to train next, together, until all that are missing had their turn."""
+    def cohorts(self, most: int | None = None) -> Iterator[list[Run]]:
+        """Yield the runs to train next, together, until all that are missing had their turn.
+
+        As many at once as the campaign says, else `most`, else as many as this device holds.
+        """
         tried: set[str] = set()
         while waiting := [run for run in self._missing() if run.identity not in tried]:
-            cohort = next_cohort(waiting, self._folder, most)
+            cohort = next_cohort(waiting, self.folder, self.most or most)
             yield cohort
             tried |= {run.identity for run in cohort}
 
     def _missing(self) -> list[Run]:
         """Return the runs wanted that are not stored by now: another process may train as well."""
-        for path in store.stored_files(self._folder):
+        for path in store.stored_files(self.folder):
             self._hold(path.stem)
         return [run for identity, run in self._wanted.items() if identity not in self._held]
 
@@ -189,22 +163,74 @@ class Campaign:
 
         What another process has stored meanwhile, or a damaged file in its place, stays.
         """
-        if result.run.identity not in self._held and not (self._folder / result.name).exists():
+        if result.run.identity not in self._held and not (self.folder / result.name).exists():
             result = self._finish(result)
-            store.write(self._folder, result)
+            store.write(self.folder, result)
             self._stored.append(result)
         self._hold(result.run.identity)
 
     def close(self, cohort: Sequence[Run]) -> None:
         """Forget how far a cohort is, once all its runs are stored."""
         if all(run.identity in self._held for run in cohort):
-            checkpoints.path_of(self._folder, cohort).unlink(missing_ok=True)
+            checkpoints.path_of(self.folder, cohort).unlink(missing_ok=True)
 
-    def outcome(self) -> Outcome:
+    def outcome(self) -> CampaignOutcome:
         """Return what became of the runs."""
         held = self._wanted.keys() & self._held
         mine = {result.run.identity for result in self._stored}
-        return Outcome(self._stored, len(held - mine), len(self._wanted.keys() - held))
+        return CampaignOutcome(self._stored, len(held - mine), len(self._wanted.keys() - held))
+
+
+def in_this_process(work: Campaign) -> None:
+    """Train a campaign's cohorts one after the other, on all devices of this process."""
+    for cohort in work.cohorts():
+        for run, seen in train_cohort(cohort, work.folder, work.deadline, work.pruning):
+            if isinstance(seen, Epoch):
+                work.progress(run.identity, seen.number, seen.row["test_accuracy"])
+            else:
+                work.settle(seen)
+        work.close(cohort)
+
+
+def train_missing(
+    runs: Iterable[Run],
+    folder: Path,
+    *,
+    budget: float = math.inf,
+    finish: Callable[[Result], Result] = lambda result: result,
+    report: Callable[[Progress], None] = lambda progress: None,
+    most: int | None = None,
+    pruning: Pruning = NEVER,
+    on: Callable[[Campaign], None] = in_this_process,
+) -> CampaignOutcome:
+    """Train the runs that `folder` does not hold yet, one cohort after the other, and store them.
+
+    Args:
+        runs: the runs wanted.
+        folder: where results are stored, and checkpoints under `.checkpoints`.
+        budget: seconds; no epoch is started that would, by the slowest one's time, end later.
+        finish: completes a result before it is stored, such as by its epsilon.
+        report: called after every epoch of every run.
+        most: how many runs to train at once; by default one on a CPU, and on an accelerator as
+            many as its memory holds.
+        pruning: which runs to give up.
+        on: what trains the cohorts: this process, or `workers.on` a cluster.
+
+    Raises:
+        StoreError: a result could not be written.
+        DataError: a dataset is missing or damaged.
+        TrainingError: a run is void.
+        UserError: the device has not the memory for so many runs at once, or no epsilon could be
+            stated for one of them.
+
+    Example:
+        >>> train_missing([Run()], Path("nowhere"), budget=0)
+        CampaignOutcome(stored=[], already=0, unfinished=1)
+    """
+    options = {"budget": budget, "finish": finish, "report": report, "most": most}
+    work = Campaign(runs, folder, **options, pruning=pruning)
+    on(work)
+    return work.outcome()
 
 
 def next_cohort(waiting: Sequence[Run], folder: Path, most: int | None = None) -> list[Run]:
@@ -232,7 +258,7 @@ def next_cohort(waiting: Sequence[Run], folder: Path, most: int | None = None) -
 
 
 def train_cohort(
-    runs: Sequence[Run], folder: Path, deadline: float, hopeless: Hopeless = NEVER
+    runs: Sequence[Run], folder: Path, deadline: float, pruning: Pruning = NEVER
 ) -> Iterator[tuple[Run, Epoch | Result]]:
     """Yield each run's epochs and its result, unless the deadline (`time.time()`) came first.
 
@@ -241,11 +267,11 @@ def train_cohort(
     if time.time() >= deadline:
         return
     _keep_compiled_programs()
-    memory.count_anew()
+    store.forget_peak()
     dataset = runs[0].dataset.load()
     data = checkpoints.witness_of(dataset)
     begun = checkpoints.load(checkpoints.path_of(folder, runs), runs, data)
-    begun.sit_down(store.commit(), devices.name())
+    begun.note_sitting(store.commit(), devices.name())
     yield from _so_far(begun, dataset.fingerprint)
     slowest, start = 0.0, time.monotonic()
     epochs = loop.train(runs, dataset, begun.microbatch, begun.states)
@@ -255,7 +281,7 @@ def train_cohort(
         begun.seconds += seconds / len(runs)
         begun.states = states
         before = [end is not None for end in begun.ended]
-        reached = _note(begun, seen, hopeless, folder)
+        reached = _note(begun, seen, pruning, folder)
         results = [
             (run, _result(begun, index, dataset.fingerprint))
             for index, run in enumerate(runs)
@@ -288,7 +314,7 @@ def _in_memory(epochs: Iterator[Seen], kept: Path, runs: int) -> Iterator[Seen]:
         ) from error
 
 
-def _so_far(begun: Begun, fingerprint: str) -> Iterator[tuple[Run, Epoch | Result]]:
+def _so_far(begun: Checkpoint, fingerprint: str) -> Iterator[tuple[Run, Epoch | Result]]:
     """Yield what a checkpoint knows: the last epochs, and what the runs that diverged came to.
 
     Whoever trained before may have been killed before those results were stored.
@@ -300,7 +326,7 @@ def _so_far(begun: Begun, fingerprint: str) -> Iterator[tuple[Run, Epoch | Resul
 
 
 def _note(
-    begun: Begun, seen: list[Epoch | Divergence], hopeless: Hopeless, folder: Path
+    begun: Checkpoint, seen: list[Epoch | Divergence], pruning: Pruning, folder: Path
 ) -> list[tuple[Run, Epoch]]:
     """Add an epoch of a cohort to its curves, and how runs end; return the epochs reached."""
     reached = []
@@ -312,7 +338,7 @@ def _note(
             continue
         begun.epochs[index].append(what)
         reached += [(run, what)] if what.number else []
-        why = hopeless.why(run, what.number, what.row["test_accuracy"], folder)
+        why = pruning.why(run, what.number, what.row["test_accuracy"], folder)
         if what.number == run.epochs or why is not None:
             begun.ended[index] = {"diverged_at": None, "stopped": why}
     return reached
@@ -329,7 +355,7 @@ def _keep_compiled_programs() -> None:
             jax.config.update("jax_compilation_cache_dir", str(files.cache_folder() / "compiled"))
 
 
-def _result(begun: Begun, index: int, fingerprint: str) -> Result:
+def _result(begun: Checkpoint, index: int, fingerprint: str) -> Result:
     epochs = begun.epochs[index]
     provenance = store.provenance(
         wall_seconds=begun.seconds, fingerprint=fingerprint, device=devices.name()
@@ -343,7 +369,7 @@ def _result(begun: Begun, index: int, fingerprint: str) -> Result:
         **begun.ended[index],
         provenance=provenance
         | {"microbatch": begun.microbatch, "cohort": len(begun.runs)}
-        | {"peak_megabytes": memory.peak_megabytes()},
+        | {"peak_megabytes": store.peak_megabytes()},
     )
 
 

@@ -28,7 +28,7 @@ _NOTES = ("microbatch", "epochs", "ended", "data", "seconds", "sittings")
 
 
 @dataclass
-class Begun:
+class Checkpoint:
     """A cohort that is not finished: its curves so far, and from where to go on.
 
     Attributes:
@@ -53,12 +53,12 @@ class Begun:
     states: State | None = None
 
     @classmethod
-    def fresh(cls, runs: Sequence[Run], data: str) -> Begun:
+    def fresh(cls, runs: Sequence[Run], data: str) -> Checkpoint:
         """Return a cohort at its beginning."""
         microbatch = runs[0].network.examples_at_once()
         return cls(list(runs), microbatch, [[] for _ in runs], [None] * len(runs), data)
 
-    def sit_down(self, commit: str, device: str) -> None:
+    def note_sitting(self, commit: str, device: str) -> None:
         """Note where and with what a sitting begins."""
         sitting = {"commit": commit, "device": device}
         if self.sittings[-1:] != [sitting]:
@@ -93,17 +93,12 @@ def stopped_cohorts(folder: Path) -> Iterator[list[Run]]:
                 yield [Run.from_dict(fields) for fields in json.loads(str(content["runs"]))]
 
 
-def save(path: Path, begun: Begun) -> None:
+def save(path: Path, begun: Checkpoint) -> None:
     """Keep a cohort's states and curves so far, atomically."""
     leaves = {f"leaf{i}": np.asarray(leaf) for i, leaf in enumerate(jax.tree.leaves(begun.states))}
-    notes = {
+    notes = {name: getattr(begun, name) for name in _NOTES} | {
         "runs": [run.to_dict() for run in begun.runs],
-        "microbatch": begun.microbatch,
         "epochs": [[dataclasses.asdict(epoch) for epoch in epochs] for epochs in begun.epochs],
-        "ended": begun.ended,
-        "data": begun.data,
-        "seconds": begun.seconds,
-        "sittings": begun.sittings,
     }
     buffer = io.BytesIO()
     np.savez(buffer, **{name: json.dumps(value) for name, value in notes.items()}, **leaves)
@@ -111,7 +106,7 @@ def save(path: Path, begun: Begun) -> None:
     store.write_atomically(path, hashlib.sha256(sealed).digest() + sealed)
 
 
-def load(path: Path, runs: Sequence[Run], data: str) -> Begun:
+def load(path: Path, runs: Sequence[Run], data: str) -> Checkpoint:
     """Return how far a cohort is: at its beginning, where there is no usable checkpoint.
 
     A checkpoint is a cache: one that is damaged, is of other examples, or was written by a version
@@ -119,29 +114,22 @@ def load(path: Path, runs: Sequence[Run], data: str) -> Begun:
     """
     content = _unsealed(path)
     if content is None:
-        return Begun.fresh(runs, data)
+        return Checkpoint.fresh(runs, data)
     # Not by jax.eval_shape: the compiler options of `Network.initial` forbid tracing through it.
     shapes, tree = jax.tree.flatten(loop.stack([loop.start(run) for run in runs]))
     try:
         leaves = [content[f"leaf{i}"] for i in range(len(shapes))]
         notes = {name: json.loads(str(content[name])) for name in _NOTES}
-        begun = Begun(
-            list(runs),
-            notes["microbatch"],
-            [
-                [Epoch(epoch["row"], tuple(epoch["class_accuracy"])) for epoch in epochs]
-                for epochs in notes["epochs"]
-            ],
-            notes["ended"],
-            notes["data"],
-            notes["seconds"],
-            notes["sittings"],
-            jax.tree.unflatten(tree, [jax.numpy.asarray(leaf) for leaf in leaves]),
-        )
+        notes["epochs"] = [
+            [Epoch(epoch["row"], tuple(epoch["class_accuracy"])) for epoch in epochs]
+            for epochs in notes["epochs"]
+        ]
+        states = jax.tree.unflatten(tree, [jax.numpy.asarray(leaf) for leaf in leaves])
+        begun = Checkpoint(list(runs), **notes, states=states)
     except (ValueError, KeyError, TypeError):
-        return Begun.fresh(runs, data)
+        return Checkpoint.fresh(runs, data)
     same = [leaf.shape for leaf in leaves] == [shape.shape for shape in shapes]
-    return begun if same and begun.data == data else Begun.fresh(runs, data)
+    return begun if same and begun.data == data else Checkpoint.fresh(runs, data)
 
 
 def _unsealed(path: Path) -> dict[str, np.ndarray] | None:

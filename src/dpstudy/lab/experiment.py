@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 
 from dpstudy.errors import UserError, check_known
-from dpstudy.lab.pruning import Hopeless
+from dpstudy.lab import store
 from dpstudy.lab.store import DamagedError
 from dpstudy.parts.data.dataset import Images
 from dpstudy.parts.data.scattering import Scattering
@@ -20,6 +21,64 @@ NOTEBOOK_PROFILES = ("stored", *PROFILES)
 # that gives each epoch 20 steps.
 SMOKE = {"dataset": Images("mnist-5k"), "batch": 200, "epochs": 5}
 SMOKE_SEEDS = 2
+# After what share of its epochs a run is given up, and how far behind.
+_SHARE, _BEHIND = 1 / 3, 0.1
+
+
+@dataclass(frozen=True)
+class Pruning:
+    """When a run is given up: a rule stated beforehand, for the runs of an experiment.
+
+    After a third of its epochs a run that is ten points of accuracy behind the best of its rivals
+    at that epoch is stopped, and stored as stopped, with the reason. Rivals are other settings of
+    the same thing, stored already.
+
+    Attributes:
+        rivals: by a run's identity, those of its rivals; a run that is not here is never given up.
+
+    Example:
+        >>> from tempfile import mkdtemp
+        >>> fast, slow, folder = Run(epochs=3), Run(epochs=3, seed=1), Path(mkdtemp())
+        >>> curve = {"epoch": [1], "step": [118], "test_accuracy": [0.9]}
+        >>> _ = store.write(folder, store.Result(fast, curve, class_accuracy=[]))
+        >>> Pruning.among([[fast, slow]]).why(slow, epoch=1, accuracy=0.5, folder=folder)
+        'after 1 of 3 epochs 50.0 %, where the best of its rivals had 90.0 %'
+    """
+
+    rivals: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+    @classmethod
+    def among(cls, groups: Iterable[Iterable[Run]]) -> Pruning:
+        """Return the rule for groups of runs, each the rivals of all others of its group."""
+        named = [tuple(run.identity for run in group) for group in groups]
+        return cls({one: group for group in named for one in group})
+
+    def why(self, run: Run, epoch: int, accuracy: float, folder: Path) -> str | None:
+        """Say why a run is given up after an epoch; None if it is not.
+
+        Args:
+            run: the run.
+            epoch: the number of epochs done.
+            accuracy: its test accuracy.
+            folder: where results are stored.
+        """
+        if run.identity not in self.rivals or epoch != max(1, round(_SHARE * run.epochs)):
+            return None
+        stored, _ = store.read_all(folder, self.rivals[run.identity])
+        best = max(
+            (
+                rival.curve["test_accuracy"][rival.curve["epoch"].index(epoch)]
+                for rival in stored.values()
+                if epoch in rival.curve["epoch"]
+            ),
+            default=0.0,
+        )
+        if best - accuracy < _BEHIND:
+            return None
+        return (
+            f"after {epoch} of {run.epochs} epochs {100 * accuracy:.1f} %, where the best of its "
+            f"rivals had {100 * best:.1f} %"
+        )
 
 
 @dataclass(frozen=True)
@@ -33,8 +92,14 @@ class Experiment:
         seeds: by dataset, how many seeds (0 to n - 1) each variant is trained with.
         repeated: by label, how many seeds instead, for the variants of a sweep that show how much
             a seed alone changes.
-        rivals: groups of labels: a run far behind the others of its group is given up (`hopeless`).
+        rivals: groups of labels: a run far behind the others of its group is given up (`pruning`).
         in_smoke: labels of the variants in the smoke profile; empty for all of them.
+
+    Example:
+        >>> widths = {f"width {by}": (vary(Run(), width=by),) for by in (1.0, 2.0)}
+        >>> experiment = Experiment("widths", "Two widths", widths, seeds={"mnist": 5})
+        >>> [len(experiment.runs()), len(experiment.runs(seeds=3)), len(experiment.runs("smoke"))]
+        [10, 6, 4]
     """
 
     name: str
@@ -91,10 +156,10 @@ class Experiment:
             if run.dataset.name == name
         ]
 
-    def hopeless(self, profile: str = "full") -> Hopeless:
+    def pruning(self, profile: str = "full") -> Pruning:
         """Return which of the runs are to be given up on their way; arguments as for `runs`."""
         labelled = self.labelled(profile)
-        return Hopeless.among(
+        return Pruning.among(
             [run for label, run in labelled if label in group] for group in self.rivals
         )
 

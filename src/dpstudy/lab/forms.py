@@ -1,11 +1,11 @@
-"""What a record of each kind holds, as types, and how JSON is read into them."""
+"""What stored JSON holds, as types, and what is wrong with JSON that holds something else."""
 
 from __future__ import annotations
 
 import functools
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
@@ -13,129 +13,38 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Timed:
-    """What one entry of a benchmark showed: times in seconds, memory in bytes.
+class Trained:
+    """What a stored run came to: the columns of `store.Result`."""
 
-    Attributes:
-        name: its name, the same for all its variants.
-        batch: examples a step.
-        width: of the network, as a multiple of the paper's.
-        variant: its setting.
-        processes: how many ran at once.
-        pinned: whether each was kept on a core.
-        first_step: compilation included.
-        baseline: memory once the libraries are imported.
-        start_peak: the most memory up to the end of the first step.
-        peak: the most memory while it trained.
-        idle: processor time while others were timed.
-        rounds: seconds a step, by round, by process.
-        loss: of the first batch, if it was asked.
-    """
-
-    name: str
-    batch: int
-    width: float
-    variant: str
-    processes: int
-    pinned: bool
-    first_step: float
-    baseline: int
-    start_peak: int
-    peak: int
-    idle: float
-    rounds: tuple[tuple[float, ...], ...]
-    loss: float | None = None
-
-    def __post_init__(self) -> None:
-        if {len(burst) for burst in self.rounds} != {self.processes} or self.processes < 1:
-            raise ValueError("not the seconds of each process in each round")
-        if self.batch < 1 or min(map(min, self.rounds)) <= 0:
-            raise ValueError("a batch or a time that is not above 0")
-
-
-@dataclass(frozen=True, kw_only=True)
-class Product(Timed):
-    """A matrix product: a step is one, of that many operations."""
-
-    flops: int
-
-
-@dataclass(frozen=True, kw_only=True)
-class Contestant(Timed):
-    """An entry of a comparison, private if it clips and adds noise."""
-
-    private: bool
-
-
-Network = Literal["mnist", "cifar-10"]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Point(Timed):
-    """An entry of a series in which our step varies, with the operations in its products."""
-
-    network: Network
-    flops: int
+    curve: dict[str, list[Any]]
+    class_accuracy: list[float]
+    diverged_at: int | None
+    stopped: str | None
+    epsilon: dict[str, list[float | None]]
+    provenance: dict[str, Any]
 
 
 @dataclass(frozen=True)
-class Contest:
-    """All contestants on one network.
+class Curve:
+    """The columns that every curve has."""
 
-    Attributes:
-        network: name of the network.
-        batch: examples a step.
-        parameters: of the network.
-        flops: operations in the matrix products of one step.
-        contestants: each in each of its variants.
-        failed: why the contestants that are missing are missing, by name.
-    """
-
-    network: Network
-    batch: int
-    parameters: int
-    flops: int
-    contestants: tuple[Contestant, ...]
-    failed: dict[str, str]
+    epoch: list[int]
+    step: list[int]
+    test_accuracy: list[float]
 
 
 @dataclass(frozen=True)
-class Machine:
-    """What the numbers of a benchmark depend on."""
+class Provenance:
+    """What a provenance says, where it does; it may say more."""
 
-    processor: str
-    cores: int
-    memory: int
-    system: str
-    python: str
-    versions: dict[str, str]
-    commit: str
-    date: str
-
-    def __str__(self) -> str:
-        return f"{self.cores} cores of {self.processor}, {self.date}"
-
-
-@dataclass(frozen=True)
-class Settings:
-    """How long was measured."""
-
-    rounds: int
-    burst_seconds: float
-
-
-@dataclass(frozen=True)
-class Measurement:
-    """A record of `make bench`."""
-
-    machine: Machine
-    settings: Settings
-    products: tuple[Product, ...]
-    comparisons: tuple[Contest, ...]
-    by_batch: tuple[Point, ...] = ()
-    by_width: tuple[Point, ...] = ()
-    side_by_side: tuple[Point, ...] = ()
-    undone: tuple[Point, ...] = ()
+    packages: dict[str, str] = field(default_factory=dict)
+    python: str = ""
+    device: str = ""
+    commit: str = ""
+    finished: str = ""
+    dataset_fingerprint: str = ""
+    wall_seconds: float = 0.0
+    peak_megabytes: float | None = None  # a machine that is not Linux does not know it
 
 
 @dataclass(frozen=True)
@@ -151,149 +60,54 @@ class Checked:
     provenance: dict[str, Any]
 
 
-@dataclass(frozen=True)
-class Audited:
-    """A record of `dpstudy audit --store`: what an audit shows of a mechanism's epsilon.
+def check_result(columns: Mapping[str, Any]) -> None:
+    """Check what a stored run came to.
 
-    Attributes:
-        audit: its name.
-        box: "white box" if noisy sums are seen, "black box" if trained models alone are.
-        mechanism: what is audited, in words.
-        setting: on what, with which canary, in words.
-        claimed: epsilon, by the accountant that its paper or its setting goes by.
-        proven: epsilon, as proven here for what was run.
-        lower_bound: epsilon, at the confidence and without assumptions on the mechanism.
-        bounds: each lower bound by its method, as in `privacy.auditing`; each at the confidence.
-        most_shown: the lower bound if all of the trials' guesses had been right.
-        delta: of all these epsilons.
-        confidence: of each bound.
-        trials: canaries in all runs together, or models.
-        seen: what was seen, in words.
-        runs: simulated, of a white box.
-        strength: the canary's gradient over the noise of a step, of a white box.
-        attained: the canary's gradient over the most that is proven possible, of a white box.
-        models: trained, of a black box.
-        loss: the poisoned example's, in the mean over models with it, "in", and without it, "out".
+    Raises:
+        ValueError: it is not as `Trained` says; the message names the first field that is not.
     """
-
-    audit: str
-    box: Literal["white box", "black box"]
-    mechanism: str
-    setting: str
-    claimed: float
-    proven: float
-    lower_bound: float
-    bounds: dict[str, float]
-    most_shown: float
-    delta: float
-    confidence: float
-    trials: int
-    seen: str
-    provenance: dict[str, Any]
-    runs: int | None = None
-    strength: float | None = None
-    attained: float | None = None
-    models: int | None = None
-    loss: dict[str, float] | None = None
-
-    def __post_init__(self) -> None:
-        seen = {"white box": (self.runs, self.strength, self.attained)}
-        if None in seen.get(self.box, (self.models, self.loss)):
-            raise ValueError(f"what a {self.box} shows is missing")
-        if not 0 < self.delta < 1 or not 0 < self.confidence < 1:
-            raise ValueError("a delta or a confidence outside (0, 1)")
+    decoded(Trained, columns)
+    curve = columns["curve"]
+    decoded(Curve, curve, "curve", extra="ignore")
+    decoded(Provenance, columns["provenance"], "provenance", extra="ignore")
+    # A measure's column, such as `norms.gradient`, may hold nested lists.
+    flat = {name: column for name, column in curve.items() if "." not in name}
+    decoded(dict[str, list[float | None]], flat, "curve")
+    for name in curve.keys() - flat.keys():
+        if not _numbers(curve[name]):
+            raise ValueError(_unlike(f"curve.{name}", curve[name]))
+    if len({len(column) for column in (*curve.values(), *columns["epsilon"].values())}) > 1:
+        raise ValueError("the columns of its curve differ in length")
 
 
-@dataclass(frozen=True)
-class Attacked:
-    """A record of `dpstudy audit --store`: how near examples come to what is proven of layers.
-
-    Attributes:
-        attack: its name.
-        setting: on what, in words.
-        drawn: the longest gradient found over what is proven, by layer, at weights as drawn.
-        free: the same with free weights.
-        together: the same of all layers' gradients together, "drawn" and "free".
-        looked: how hard was looked, in words.
-    """
-
-    attack: str
-    setting: str
-    drawn: dict[str, float]
-    free: dict[str, float]
-    together: dict[str, float]
-    looked: str
-    provenance: dict[str, Any]
+def _numbers(value: Any) -> bool:
+    """Whether a value is a number, None where it was not finite, or a nested list of these."""
+    if isinstance(value, list):
+        return all(map(_numbers, value))
+    return value is None or (isinstance(value, int | float) and not isinstance(value, bool))
 
 
-@dataclass(frozen=True)
-class TimedMechanisms:
-    """A record of `benchmarks/mechanisms.py`: seconds an epoch, by mechanism and round."""
-
-    epoch_seconds: dict[str, tuple[float, ...]]
-    provenance: dict[str, Any]
-
-
-@dataclass(frozen=True)
-class RecipeCost:
-    """A record of `benchmarks/recipe.py`: the recipe from an empty cache to a trained head.
-
-    Attributes:
-        dataset: its name.
-        epsilon: spent.
-        test_accuracy: as a fraction.
-        seconds: of everything, synthetic images and features included.
-        peak_megabytes: of memory.
-    """
-
-    dataset: str
-    epsilon: float
-    test_accuracy: float
-    seconds: float
-    peak_megabytes: float
-    provenance: dict[str, Any]
-
-
-@dataclass(frozen=True)
-class MethodCosts:
-    """A record of `benchmarks/methods.py`: what a run costs on one core, by method.
-
-    Attributes:
-        dataset: its name.
-        minutes: of all epochs, the test set after each included; without features.
-        peak_megabytes: of memory.
-    """
-
-    dataset: str
-    minutes: dict[str, float]
-    peak_megabytes: dict[str, float]
-    provenance: dict[str, Any]
-
-
-FORMS: dict[str, type] = {
-    "attacks": Attacked,
-    "audits": Audited,
-    "benchmarks": Measurement,
-    "mechanisms": TimedMechanisms,
-    "methods": MethodCosts,
-    "recipes": RecipeCost,
-    "theorems": Checked,
-}
-
-
-def decoded(form: Any, value: Any) -> Any:
+def decoded(
+    form: Any, value: Any, within: str = "", extra: Literal["forbid", "ignore"] = "forbid"
+) -> Any:
     """Return plain JSON values as the type `form`.
+
+    Args:
+        form: a type that pydantic knows, such as a dataclass.
+        value: what JSON holds.
+        within: the field that holds the value, for the message.
+        extra: what to do about fields that the type has not.
 
     Raises:
         ValueError: they are not of that type; the message names the first field that is not.
     """
-    from pydantic import ValidationError  # Only here: training reads no records.
+    from pydantic import ValidationError  # Only here: a bare node has none.
 
     try:
-        return _adapter(form).validate_json(json.dumps(value), strict=True, extra="forbid")
+        return _adapter(form).validate_json(json.dumps(value), strict=True, extra=extra)
     except ValidationError as error:
         first, *_ = error.errors(include_url=False)
-        raise ValueError(_said(first)) from error
+        raise ValueError(_said(first, within)) from error
 
 
 @functools.cache
@@ -303,8 +117,9 @@ def _adapter(form: Any) -> TypeAdapter:
     return TypeAdapter(form)
 
 
-def _said(error: Mapping[str, Any]) -> str:
-    where = "".join(f"[{at}]" if isinstance(at, int) else f".{at}" for at in error["loc"])[1:]
+def _said(error: Mapping[str, Any], within: str) -> str:
+    at = "".join(f"[{at}]" if isinstance(at, int) else f".{at}" for at in error["loc"])
+    where = f"{within}{at}".removeprefix(".")
     match error["type"]:
         case "missing":
             return f"no field {where!r} (stored by another version?)"
@@ -312,4 +127,10 @@ def _said(error: Mapping[str, Any]) -> str:
             return f"unknown field {where!r} (stored by another version?)"
         case "value_error":
             return f"field {where!r}: {error['ctx']['error']}"
-    return f"field {where!r} is not what this version stores there"
+    return _unlike(where, error["input"])
+
+
+def _unlike(where: str, value: Any) -> str:
+    shown = repr(value)
+    shown = shown if len(shown) <= 40 else f"{shown[:40]}…"
+    return f"field {where!r} is not what this version stores there: {shown}"

@@ -12,12 +12,17 @@ from typing import Any
 
 from dpstudy.errors import check_known
 from dpstudy.gradients import devices
+from dpstudy.kinds import RECORDS, form_of
 from dpstudy.lab import store
-from dpstudy.lab.forms import FORMS, decoded
+from dpstudy.lab.forms import decoded
 from dpstudy.lab.store import DamagedError
 
 FORMAT = 1
-KINDS = (*FORMS, "searches")
+
+
+def kinds() -> list[str]:
+    """Return the kinds of record there are."""
+    return sorted((*RECORDS, "searches"))
 
 
 def folder(kind: str) -> Path:
@@ -26,7 +31,7 @@ def folder(kind: str) -> Path:
     Raises:
         UserError: there is no such kind.
     """
-    check_known("kind of record", kind, KINDS)
+    check_known("kind of record", kind, kinds())
     return store.results_folder() / kind
 
 
@@ -52,15 +57,15 @@ def read(path: Path, kind: str) -> dict[str, Any]:
 
     Raises:
         DamagedError: the file is cut short, altered, foreign, or of another kind, or a field is
-            missing or of another type than `forms` says.
+            missing or of another type than its kind has.
     """
     content = store.read_sealed(path, "record", FORMAT)
     if content["record"] != kind:
         raise DamagedError(path, f"a record of {content['record']}, not of {kind}")
     content = {k: v for k, v in content.items() if k not in ("format", "record", "checksum")}
     try:
-        if kind in FORMS:
-            decoded(FORMS[kind], content)
+        if kind in RECORDS:
+            decoded(form_of(kind), content)
     except ValueError as error:
         raise DamagedError(path, str(error)) from error
     return content

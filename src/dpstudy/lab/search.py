@@ -116,7 +116,7 @@ def read_choices(folder: Path, search: str = "") -> tuple[list[Kept], list[Damag
 
 
 @dataclass(frozen=True)
-class Then:
+class FollowUp:
     """What is trained once the best of a group is known: the same with something changed.
 
     Attributes:
@@ -149,7 +149,7 @@ class Search(Experiment):
 
     groups: Mapping[str, tuple[str, ...]]
     best_seeds: int = 5
-    then: Mapping[str, Then] = field(default_factory=dict)
+    then: Mapping[str, FollowUp] = field(default_factory=dict)
     beyond: float = 0.0
 
     def labelled(

@@ -15,6 +15,7 @@ import os
 import signal
 import time
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -27,8 +28,8 @@ from distributed.scheduler import KilledWorker
 from dpstudy.errors import UserError
 from dpstudy.gradients import devices
 from dpstudy.lab import campaign
-from dpstudy.lab.campaign import NEVER, Campaign, Outcome, Progress
-from dpstudy.lab.pruning import Hopeless
+from dpstudy.lab.campaign import Campaign
+from dpstudy.lab.experiment import Pruning
 from dpstudy.lab.store import Result
 from dpstudy.parts.run import Run
 
@@ -49,7 +50,7 @@ UNDISTURBED = {
 }
 
 
-class Pinned(WorkerPlugin):
+class PinToCore(WorkerPlugin):
     """Keeps each worker of this machine on a core of its own, where the system can."""
 
     def setup(self, worker: Any) -> None:
@@ -80,7 +81,7 @@ def connect(scheduler: str | None, workers: int | None = None) -> Iterator[Clien
             where = "on this machine" if scheduler is None else f"at {scheduler}"
             raise UserError(f"no Dask cluster is at work {where}: {error}") from error
         if scheduler is None:
-            client.register_plugin(Pinned())
+            client.register_plugin(PinToCore())
         else:
             _check_package(client)
         # Where a connection is lost Dask logs stack traces: `_lost` says it in a line.
@@ -112,28 +113,19 @@ def _this_machine(workers: int | None) -> Iterator[LocalCluster]:
                 cluster.close()
 
 
-def train_missing(
-    client: Client,
-    runs: Iterable[Run],
-    folder: Path,
-    *,
-    budget: float = math.inf,
-    finish: Callable[[Result], Result] = lambda result: result,
-    report: Callable[[Progress], None] = lambda progress: None,
-    most: int | None = None,
-    hopeless: Hopeless = NEVER,
-) -> Outcome:
-    """Train the runs that `folder` does not hold yet on a cluster; see `campaign.train_missing`.
+def on(client: Client) -> Callable[[Campaign], None]:
+    """Return what trains a campaign on a cluster; see `campaign.train_missing`.
 
-    `most` is how many runs a worker trains at once, by default one: this process cannot know what
-    the workers' devices hold. What a worker raises is raised here.
-
-    Raises:
-        UserError: the workers died or left, or the scheduler was lost.
+    A worker trains one run at once unless the campaign says how many: this process cannot know what
+    the workers' devices hold. What a worker raises is raised here; and UserError where the workers
+    died or left, or the scheduler was lost.
     """
-    work, deadline = Campaign(runs, folder, finish, report), time.time() + budget
+    return partial(_train, client)
+
+
+def _train(client: Client, work: Campaign) -> None:
     # The longest first: one begun late is waited for by all other workers.
-    waiting = sorted(work.cohorts(most or 1), key=lambda runs: -sum(map(_cost, runs)))
+    waiting = sorted(work.cohorts(1), key=lambda runs: -sum(map(_cost, runs)))
     running: dict[Future, list[Run]] = {}
     seen = time.monotonic()  # a worker, last
     client.subscribe_topic(TOPIC, lambda event: work.progress(*event[1]))
@@ -142,7 +134,7 @@ def train_missing(
             threads = _threads(client)
             if threads:
                 seen = time.monotonic()
-            elif time.time() >= deadline:
+            elif time.time() >= work.deadline:
                 break  # Nobody is left to stop at the deadline.
             elif time.monotonic() - seen > FIRST_WORKER_WITHIN:
                 raise UserError(
@@ -152,7 +144,7 @@ def train_missing(
             # and has left workers idle for minutes while runs waited for another.
             while waiting and len(running) < threads:
                 cohort = waiting.pop(0)
-                what = cohort, folder.resolve(), deadline, hopeless
+                what = cohort, work.folder.resolve(), work.deadline, work.pruning
                 key = "-".join(run.identity for run in cohort)
                 running[client.submit(train_on_worker, *what, key=key)] = cohort
             for future in _ended(running):
@@ -166,7 +158,6 @@ def train_missing(
         if client.status == "running":  # Else there is nobody to tell.
             client.cancel(list(running), force=True)
             client.unsubscribe_topic(TOPIC)
-    return work.outcome()
 
 
 def _cost(run: Run) -> float:
@@ -201,11 +192,11 @@ def _lost(error: Exception) -> UserError:
 
 
 def train_on_worker(
-    cohort: list[Run], folder: Path, deadline: float, hopeless: Hopeless
+    cohort: list[Run], folder: Path, deadline: float, pruning: Pruning
 ) -> list[Result]:
     """Train a cohort to its end or to the deadline, telling of each epoch; return what ended."""
     results = []
-    for run, seen in campaign.train_cohort(cohort, folder, deadline, hopeless):
+    for run, seen in campaign.train_cohort(cohort, folder, deadline, pruning):
         if isinstance(seen, Result):
             results.append(seen)
         else:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from dpstudy.lab.noise import at_epsilon
 from dpstudy.parts.data.dataset import Images
 from dpstudy.parts.data.images import DATASETS, TRAINING_EXAMPLES
 from dpstudy.parts.mechanism import AutomaticClipping, FlatClipping, NoPrivacy
@@ -39,6 +38,7 @@ from under_the_clip.backpropagation_clipping.mechanism import (
     BackpropagationClipping,
     ClippedWithoutNoise,
 )
+from under_the_clip.designs import at_epsilon
 from under_the_clip.tanh_filter.experiments import SIGMA, TUTORIAL
 from under_the_clip.tanh_filter.mechanism import FilteredThenClipped, FilteredToNorm, TanhFilter
 

@@ -12,10 +12,8 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import partial
 
-from dpstudy.lab import design
 from dpstudy.lab.experiment import Experiment
-from dpstudy.lab.noise import at_epsilon
-from dpstudy.lab.search import Search, Then
+from dpstudy.lab.search import FollowUp, Search
 from dpstudy.parts.data.dataset import Images
 from dpstudy.parts.mechanism import FlatClipping, NoPrivacy
 from dpstudy.parts.networks.activation import Relu
@@ -23,10 +21,12 @@ from dpstudy.parts.networks.network import BackpropMnist
 from dpstudy.parts.optimizer import Adam, Sgd
 from dpstudy.parts.run import Run, vary
 from dpstudy.parts.sampling import Poisson, Shuffled
+from under_the_clip import designs
 from under_the_clip.backpropagation_clipping.mechanism import (
     BackpropagationClipping,
     ClippedWithoutNoise,
 )
+from under_the_clip.designs import at_epsilon
 
 BATCH = 4096
 # Epochs, input clip and gradient clip (Figure 2), claimed epsilon (Table 1).
@@ -175,7 +175,7 @@ SHARES = {
 }
 
 
-def searched(mechanism: str, dataset: str, point: design.Point) -> Run:
+def searched(mechanism: str, dataset: str, point: designs.Point) -> Run:
     """Return the run at a point of the search: batch, epochs, rate, then the bounds.
 
     Flat clipping has SGD with momentum, whose rate is that of a gradient clipped to 0.1;
@@ -183,22 +183,22 @@ def searched(mechanism: str, dataset: str, point: design.Point) -> Run:
     """
     batch, epochs, rate, *bounds = point
     if mechanism == "flat clipping":
-        clip = design.between_in_log(bounds[0], (0.03, 3.0))
-        steps = design.between_in_log(rate, (0.1, 10.0))
+        clip = designs.between_in_log(bounds[0], (0.03, 3.0))
+        steps = designs.between_in_log(rate, (0.1, 10.0))
         optimizer, bounded = Sgd(float(f"{steps * 0.1 / clip:.3g}")), FlatClipping(clip_norm=clip)
     else:
-        optimizer = Adam(design.between_in_log(rate, (1e-3, 3e-2)))
+        optimizer = Adam(designs.between_in_log(rate, (1e-3, 3e-2)))
         bounded = BackpropagationClipping(
-            input_bound=design.between_in_log(bounds[0], (0.3, 10.0)),
-            upstream_bound=design.between_in_log(bounds[1], (1e-3, 1.0)),
+            input_bound=designs.between_in_log(bounds[0], (0.3, 10.0)),
+            upstream_bound=designs.between_in_log(bounds[1], (1e-3, 1.0)),
         )
     run = Run(
         dataset=Images(dataset),
         network=BackpropMnist(Relu()),
         mechanism=bounded,
-        sampling=Poisson(design.among(batch, BATCHES)),
+        sampling=Poisson(designs.among(batch, BATCHES)),
         optimizer=optimizer,
-        epochs=design.among(epochs, EPOCHS),
+        epochs=designs.among(epochs, EPOCHS),
     )
     return at_epsilon(3.0, run)
 
@@ -210,7 +210,7 @@ def _shared_out(shares: tuple[float, ...], best: Run) -> Run:
 _TRIED = {
     f"{mechanism}, {number:02d}": (mechanism, point)
     for mechanism, dimensions in zip(MECHANISMS, (4, 5), strict=True)
-    for number, point in enumerate(design.fill(TRIED, dimensions), start=1)
+    for number, point in enumerate(designs.fill(TRIED, dimensions), start=1)
 }
 AGAINST_FLAT = Search(
     name="backpropagation-clipping-against-flat",
@@ -227,11 +227,11 @@ AGAINST_FLAT = Search(
     best_seeds=5,
     then={
         **{
-            f"{one}, epsilon 1": Then(f"{one}, best", partial(at_epsilon, 1.0), seeds=5)
+            f"{one}, epsilon 1": FollowUp(f"{one}, best", partial(at_epsilon, 1.0), seeds=5)
             for one in MECHANISMS
         },
         **{
-            name: Then("backpropagation clipping, best", partial(_shared_out, shares), seeds=5)
+            name: FollowUp("backpropagation clipping, best", partial(_shared_out, shares), seeds=5)
             for name, shares in SHARES.items()
         },
     },

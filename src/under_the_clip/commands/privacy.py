@@ -9,28 +9,21 @@ from typing import Any
 import click
 
 from dpstudy.errors import UserError
-from under_the_clip.commands.shell import complain
+from under_the_clip.commands.shell import JSON, complain, options
 
-
-def privacy_options(command: Any) -> Any:
-    """Add the options that say what is accounted for."""
-    for option in reversed(
-        [
-            click.option("--examples", type=int, required=True, help="Training examples."),
-            click.option("--batch", type=int, required=True, help="Expected batch size."),
-            click.option("--epochs", type=int, required=True, help="Passes over the data."),
-            click.option(
-                "--delta",
-                type=float,
-                default=1e-5,
-                show_default=True,
-                help="The δ of (ε, δ), below one over the number of examples.",
-            ),
-            click.option("--json", "as_json", is_flag=True, help="Print JSON."),
-        ]
-    ):
-        command = option(command)
-    return command
+privacy_options = options(
+    click.option("--examples", type=int, required=True, help="Training examples."),
+    click.option("--batch", type=int, required=True, help="Expected batch size."),
+    click.option("--epochs", type=int, required=True, help="Passes over the data."),
+    click.option(
+        "--delta",
+        type=float,
+        default=1e-5,
+        show_default=True,
+        help="The δ of (ε, δ), below one over the number of examples.",
+    ),
+    JSON,
+)
 
 
 def _steps(examples: int, batch: int, epochs: int) -> dict[str, Any]:

@@ -11,6 +11,7 @@ import numpy as np
 
 from under_the_clip.commands import stopping
 from under_the_clip.commands.privacy import warn_of_delta
+from under_the_clip.commands.shell import JSON
 
 if TYPE_CHECKING:
     from dpstudy.parts.run import Run
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
     metavar="FILE",
     help="Keep the model, as a .npz file. It holds the seed, by which its noise is drawn.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@JSON
 @stopping.terminated_as_by_ctrl_c()
 def recipe(dataset: str, epsilon: float, seed: int, path: Path | None, as_json: bool) -> None:
     """Train a linear head on features of synthetic images, by DP-SGD.
@@ -46,7 +47,7 @@ def recipe(dataset: str, epsilon: float, seed: int, path: Path | None, as_json: 
     """
     import time
 
-    from dpstudy.lab import memory
+    from dpstudy.lab import store
     from dpstudy.privacy.run_epsilon import epsilon_curve
     from dpstudy.recipe import model
     from dpstudy.recipe.settings import recipe_at
@@ -64,7 +65,7 @@ def recipe(dataset: str, epsilon: float, seed: int, path: Path | None, as_json: 
         "delta": run.delta,
         "noise_multiplier": run.mechanism.noise_multiplier,
         "seconds": round(time.monotonic() - started, 1),
-        "peak_megabytes": memory.peak_megabytes(),
+        "peak_megabytes": store.peak_megabytes(),
     }
     click.echo(json.dumps(said) if as_json else _in_words(said))
     if path is not None:

@@ -39,7 +39,7 @@ def verify_results() -> None:
         found, damaged = store.read_all(place)
         good += len(found)
         errors += damaged
-    for kind in records.KINDS:
+    for kind in records.kinds():
         place = records.folder(kind)
         chosen = kind == search.KIND
         kept, damaged = search.read_choices(place) if chosen else records.read_all(place, kind)

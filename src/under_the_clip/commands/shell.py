@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import io
 import os
 import sys
 import traceback
+from collections.abc import Callable
 from typing import Any
 
 import click
@@ -15,7 +17,13 @@ from tqdm import tqdm
 from dpstudy.errors import UserError
 from under_the_clip.commands import stopping
 
+JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 EXIT_MISTAKE, EXIT_INTERRUPTED, EXIT_DAMAGED = 2, stopping.EXIT_INTERRUPTED, 1
+
+
+def options(*added: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """Return a decorator that gives a command several options, as if they stood above it."""
+    return lambda command: functools.reduce(lambda one, add: add(one), reversed(added), command)
 
 
 class Group(click.Group):

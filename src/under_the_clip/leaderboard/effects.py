@@ -13,12 +13,12 @@ import pandas as pd
 from scipy import stats
 
 from dpstudy.lab.comparison import CONFIDENCE
-from dpstudy.lab.rate_search import EPSILON
 from dpstudy.lab.readings import Reading
 from dpstudy.lab.verdict import UndecidedError
 from dpstudy.page.datasets import for_each_dataset
 from dpstudy.page.figure import Note, Table
 from dpstudy.parts.data.images import DATASETS
+from under_the_clip.designs import EPSILON
 from under_the_clip.leaderboard.factorial import ACTIVATIONS, CELLS, LOSSES, MECHANISMS, label_of
 
 Factors: TypeAlias = Mapping[str, tuple[str, ...]]

@@ -14,9 +14,7 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import partial
 
-from dpstudy.lab.noise import at_epsilon
-from dpstudy.lab.rate_search import EPSILON, on_all, rate_search, with_rate
-from dpstudy.lab.search import Search, Then
+from dpstudy.lab.search import FollowUp, Search
 from dpstudy.parts.data.dataset import Images
 from dpstudy.parts.data.scattering import Scattering
 from dpstudy.parts.mechanism import AutomaticClipping, FlatClipping, Mechanism
@@ -28,6 +26,7 @@ from dpstudy.parts.run import Run, vary
 from dpstudy.parts.sampling import Poisson
 from dpstudy.recipe.run import recipe
 from under_the_clip.backpropagation_clipping.mechanism import BackpropagationClipping
+from under_the_clip.designs import EPSILON, at_epsilon, on_all, rate_search, with_rate
 from under_the_clip.losing_less.experiments import COMPOSITE
 from under_the_clip.losing_less.loss import Composite
 from under_the_clip.tanh_filter.mechanism import FilteredThenClipped
@@ -122,7 +121,7 @@ def _leaderboard(dataset: str) -> Search:
         title="Every method at one true epsilon, each at its own best rate",
         best_seeds=0,
         then={
-            label: Then(f"{label}, best", partial(on_all, epsilon), seeds=5)
+            label: FollowUp(f"{label}, best", partial(on_all, epsilon), seeds=5)
             for label, (_, epsilon, _) in at.items()
         },
         in_smoke=(

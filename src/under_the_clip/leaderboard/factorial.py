@@ -11,13 +11,13 @@ from __future__ import annotations
 from functools import partial
 from itertools import product
 
-from dpstudy.lab.rate_search import EPSILON, on_all, rate_search, with_rate
-from dpstudy.lab.search import Then
+from dpstudy.lab.search import FollowUp
 from dpstudy.parts.loss import CrossEntropy
 from dpstudy.parts.mechanism import AutomaticClipping, FlatClipping
 from dpstudy.parts.networks.activation import TANH, Relu
 from dpstudy.parts.networks.network import BackpropMnist
 from dpstudy.parts.run import Run, vary
+from under_the_clip.designs import EPSILON, on_all, rate_search, with_rate
 from under_the_clip.leaderboard.experiments import (
     BEST_TEMPERED,
     CLIPS,
@@ -65,7 +65,7 @@ FACTORIAL = rate_search(
     title="Activation, loss and mechanism crossed, each cell at its best rate, ε = 3",
     best_seeds=0,
     then={
-        label_of(cell): Then(f"{label_of(cell)}, best", partial(on_all, EPSILON), seeds=3)
+        label_of(cell): FollowUp(f"{label_of(cell)}, best", partial(on_all, EPSILON), seeds=3)
         for cell in CELLS
     },
     in_smoke=("relu / cross-entropy / flat, rate x 1", "tanh / composite / filter, rate x 1"),

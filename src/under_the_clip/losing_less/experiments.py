@@ -10,7 +10,7 @@ from dataclasses import replace
 from functools import partial
 
 from dpstudy.lab.experiment import Experiment
-from dpstudy.lab.search import Search, Then
+from dpstudy.lab.search import FollowUp, Search
 from dpstudy.parts.data.dataset import Images
 from dpstudy.parts.data.scattering import Scattering
 from dpstudy.parts.loss import CrossEntropy, Loss
@@ -349,12 +349,12 @@ EQUAL_EFFORT = Search(
     best_seeds=0,
     then={
         **{
-            f"{name}, {activation}": Then(f"{name}, {activation}, best", _on_all, seeds=5)
+            f"{name}, {activation}": FollowUp(f"{name}, {activation}, best", _on_all, seeds=5)
             for name in LOSSES
             for activation in ACTIVATIONS
         },
         **{
-            f"{part}, {activation}": Then(
+            f"{part}, {activation}": FollowUp(
                 f"composite, {activation}, best", partial(_with_parts, changes), seeds=3
             )
             for part, changes in (

@@ -11,8 +11,9 @@ import math
 import pandas as pd
 
 from dpstudy.lab import records
-from dpstudy.lab.forms import Contest, Contestant, Measurement, Timed, decoded
+from dpstudy.lab.forms import decoded
 from dpstudy.page.results import quartiles
+from under_the_clip.forms import Contest, Contestant, Measurement, Timed
 
 COMMAND = "make bench"
 

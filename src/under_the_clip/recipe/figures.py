@@ -6,7 +6,6 @@ import pandas as pd
 
 from dpstudy.lab import records
 from dpstudy.lab.comparison import Estimate
-from dpstudy.lab.rate_search import HELD_OUT
 from dpstudy.lab.readings import Reading
 from dpstudy.lab.variant import Variant
 from dpstudy.page.datasets import for_each_dataset
@@ -21,6 +20,7 @@ from dpstudy.page.figure import (
 )
 from dpstudy.parts.data.images import DATASETS
 from dpstudy.recipe.run import recipe
+from under_the_clip.designs import HELD_OUT
 from under_the_clip.leaderboard.published import DISPUTED, NOT_READ, PUBLISHED, RUN_AGAIN
 from under_the_clip.recipe.ablation import PLAIN
 from under_the_clip.recipe.search import EPSILONS, SETTINGS

@@ -21,10 +21,10 @@ from __future__ import annotations
 from functools import partial
 from itertools import product
 
-from dpstudy.lab.rate_search import BEYOND, EPSILON, MULTIPLES, on_all, with_rate
-from dpstudy.lab.search import Search, Then
+from dpstudy.lab.search import FollowUp, Search
 from dpstudy.parts.run import Run, vary
 from dpstudy.recipe.run import EPSILONS, recipe
+from under_the_clip.designs import BEYOND, EPSILON, MULTIPLES, on_all, with_rate
 
 DATASETS = ("cifar-10", "fashion-mnist", "mnist")
 EXPONENTS = (0.0, 0.2, 0.3, 0.4, 0.5, 0.6, 1.0)
@@ -80,7 +80,7 @@ def _search(name: str, title: str, starts: dict[str, Run]) -> Search:
         best_seeds=0,
         beyond=BEYOND,
         then={
-            f"epsilon {epsilon:g}": Then(
+            f"epsilon {epsilon:g}": FollowUp(
                 f"best at epsilon {epsilon:g}", partial(on_all, epsilon), seeds=5
             )
             for epsilon in EPSILONS

@@ -11,10 +11,8 @@ from dataclasses import replace
 
 import jax
 
-from dpstudy.lab import design
 from dpstudy.lab.experiment import Experiment
-from dpstudy.lab.noise import noise_multiplier
-from dpstudy.lab.search import Search, Then
+from dpstudy.lab.search import FollowUp, Search
 from dpstudy.parts.data.dataset import Images
 from dpstudy.parts.measure import BoundedNorms
 from dpstudy.parts.mechanism import AutomaticClipping, FlatClipping
@@ -23,6 +21,8 @@ from dpstudy.parts.networks.network import LosingLessCifar, TemperedMnist
 from dpstudy.parts.optimizer import Sgd
 from dpstudy.parts.run import Run, vary
 from dpstudy.parts.sampling import Poisson
+from under_the_clip import designs
+from under_the_clip.designs import noise_multiplier
 from under_the_clip.tanh_filter.mechanism import FilteredThenClipped, FilteredToNorm, TanhFilter
 
 # The figures' legends are not in the text that we have: ranges and expansions are chosen here.
@@ -107,7 +107,9 @@ OWN_RATES = Search(
     },
     best_seeds=0,
     beyond=2.0,
-    then={f"{label}, own rate": Then(f"{label}, best", _on_all, seeds=3) for label in TRIED_RATES},
+    then={
+        f"{label}, own rate": FollowUp(f"{label}, best", _on_all, seeds=3) for label in TRIED_RATES
+    },
     in_smoke=("DP-SGD, rate 0.6",),
 )
 
@@ -149,15 +151,15 @@ MECHANISMS = {
 }
 
 
-def searched(name: str, dataset: str, point: design.Point) -> Run:
+def searched(name: str, dataset: str, point: designs.Point) -> Run:
     """Return the run at a point of the search: batch, epochs, rate, bound, active range.
 
     The rate is that of a gradient bounded to 0.1: it scales with the inverse of the bound.
     """
-    batch, epochs = design.among(point[0], BATCHES), design.among(point[1], EPOCHS)
+    batch, epochs = designs.among(point[0], BATCHES), designs.among(point[1], EPOCHS)
     noise = noise_multiplier(3.0, Images(dataset).examples, batch, epochs)
-    bound = design.between_in_log(point[3], (0.03, 3.0))
-    active = design.between_in_log(point[4], (0.001, 1.0))
+    bound = designs.between_in_log(point[3], (0.03, 3.0))
+    active = designs.between_in_log(point[4], (0.001, 1.0))
     if name == "filter, noise for root n":
         mechanism = TanhFilter(active_range=active)
         bound = float(f"{mechanism.sensitivity:.4g}")
@@ -165,7 +167,7 @@ def searched(name: str, dataset: str, point: design.Point) -> Run:
     else:
         ranges = {"active_range": active} if name.startswith("filter") else {}
         mechanism = MECHANISMS[name](clip_norm=bound, noise_multiplier=noise, **ranges)
-    rate = design.between_in_log(point[2], (0.1, 10.0))
+    rate = designs.between_in_log(point[2], (0.1, 10.0))
     return Run(
         dataset=Images(dataset),
         network=TemperedMnist(TANH),
@@ -182,7 +184,7 @@ AT_EQUAL_EPSILON = Search(
     variants={
         f"{name}, {number:02d}": (searched(name, "mnist", point),)
         for name in MECHANISMS
-        for number, point in enumerate(design.fill(TRIED, 5), start=1)
+        for number, point in enumerate(designs.fill(TRIED, 5), start=1)
     },
     seeds={"mnist": 1},
     groups={
@@ -194,7 +196,7 @@ AT_EQUAL_EPSILON = Search(
 
 # The search tries one active range with each of its other settings. Here the range alone changes,
 # at the batch, epochs, rate and C that it found best for flat clipping and two forms of the filter.
-FOUND_BEST = design.fill(TRIED, 5)[15]
+FOUND_BEST = designs.fill(TRIED, 5)[15]
 ACTIVE_RANGES = {
     "filter, then clipped": (0.0001, 0.01, 0.1, 1.0, 10.0),
     "filter, noise for root n": (0.0001, 0.01, 0.1),

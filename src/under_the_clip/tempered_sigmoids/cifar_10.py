@@ -10,12 +10,12 @@ from __future__ import annotations
 from functools import partial
 
 from dpstudy.lab.experiment import Experiment
-from dpstudy.lab.noise import at_epsilon
-from dpstudy.lab.search import Search, Then
+from dpstudy.lab.search import FollowUp, Search
 from dpstudy.parts.measure import Norms
 from dpstudy.parts.networks.network import LosingLessCifar
 from dpstudy.parts.optimizer import Sgd
 from dpstudy.parts.run import Run, vary
+from under_the_clip.designs import at_epsilon
 from under_the_clip.tempered_sigmoids.experiments import ACTIVATIONS, KINDS, calibrated
 
 _BASE = KINDS["private"]["cifar-10"]
@@ -91,7 +91,7 @@ CIFAR_10_RATES = Search(
     groups=_each_rate(RATES),
     best_seeds=3,
     then={
-        f"{activation}, {label}": Then(f"{activation}, best", change, seeds=2)
+        f"{activation}, {label}": FollowUp(f"{activation}, best", change, seeds=2)
         for label, change in {
             "epsilon 3": partial(at_epsilon, 3.0),
             "epsilon 3, network of Losing less": _of_losing_less,

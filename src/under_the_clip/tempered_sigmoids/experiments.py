@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from dpstudy.lab import design, noise
 from dpstudy.lab.experiment import Experiment
 from dpstudy.lab.search import Search
 from dpstudy.parts.data.dataset import Images
@@ -20,6 +19,7 @@ from dpstudy.parts.networks.network import TemperedCifar
 from dpstudy.parts.optimizer import Adam, Sgd
 from dpstudy.parts.run import Run, vary
 from dpstudy.parts.sampling import Poisson, Shuffled
+from under_the_clip import designs
 
 BASE = {
     "mnist": Run(),
@@ -125,7 +125,7 @@ BEST_TRIPLETS = {
 # The paper does not print its ranges. These hold its averages, away from their own middle.
 TRIPLET_RANGES = ((0.5, 5.0), (0.5, 6.0), (0.0, 3.0))
 TRIPLETS = tuple(
-    tuple(map(design.between, point, TRIPLET_RANGES)) for point in design.fill(64, dimensions=3)
+    tuple(map(designs.between, point, TRIPLET_RANGES)) for point in designs.fill(64, dimensions=3)
 )
 
 
@@ -161,7 +161,7 @@ EPOCHS = {"mnist": (20, 40, 60), "fashion-mnist": (20, 40, 60), "cifar-10": (15,
 
 def calibrated(run: Run) -> Run:
     """Return the run at the noise multiplier that costs the epsilon quoted for its dataset."""
-    return noise.at_epsilon(EPSILONS[run.dataset.name], run)
+    return designs.at_epsilon(EPSILONS[run.dataset.name], run)
 
 
 CALIBRATED = Experiment(

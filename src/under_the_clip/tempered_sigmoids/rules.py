@@ -16,12 +16,12 @@ from dpstudy.claims.evidence import Runs
 from dpstudy.claims.rules import Rule
 from dpstudy.claims.rules.measures import BY_INTERVALS, SAME_LEVEL, best, tolerance
 from dpstudy.lab.comparison import next_seed
-from dpstudy.lab.permutation import average_as_near
 from dpstudy.lab.published import Number
 from dpstudy.lab.quantity import ACCURACY, Quantity
 from dpstudy.lab.variant import Variant
 from dpstudy.lab.verdict import Outcome, UndecidedError, Verdict, graded
 from dpstudy.parts.run import setting
+from under_the_clip.tempered_sigmoids.permutation import average_as_near
 
 # What chance alone brings in no more than this share of cases, it brings rarely; up to the second
 # share nobody can tell: another seed might take it to either side of the first.

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dpstudy.lab import design
 from dpstudy.lab.search import Search
 from dpstudy.parts.networks.activation import LayerWise, Tempered
 from dpstudy.parts.optimizer import Adam, Sgd
 from dpstudy.parts.run import Run, vary
+from under_the_clip import designs
 from under_the_clip.tempered_sigmoids.experiments import (
     ACTIVATIONS,
     BASE,
@@ -23,9 +23,9 @@ from under_the_clip.tempered_sigmoids.experiments import (
 NEAR_RANGES = ((1.0, 3.0), (1.0, 4.0), (0.5, 1.5))
 
 
-def _activation(point: design.Point) -> Tempered | LayerWise:
+def _activation(point: designs.Point) -> Tempered | LayerWise:
     """Return the activation at a point: of one triplet, or of three, one a layer."""
-    numbers = list(map(design.between, point, 3 * NEAR_RANGES))
+    numbers = list(map(designs.between, point, 3 * NEAR_RANGES))
     layers = tuple(Tempered(*numbers[at : at + 3]) for at in range(0, len(point), 3))
     return LayerWise(layers) if len(layers) > 1 else layers[0]
 
@@ -33,7 +33,7 @@ def _activation(point: design.Point) -> Tempered | LayerWise:
 _LAYER_WISE = {
     kind: {
         f"{kind} {number:02d}": (vary(BASE["mnist"], activation=_activation(point)),)
-        for number, point in enumerate(design.fill(25, dimensions), start=1)
+        for number, point in enumerate(designs.fill(25, dimensions), start=1)
     }
     for kind, dimensions in (("shared", 3), ("layer-wise", 9))
 }
@@ -68,19 +68,19 @@ SEARCH_TRIED = {
 }
 
 
-def searched(label: str, dataset: str, point: design.Point) -> Run:
+def searched(label: str, dataset: str, point: designs.Point) -> Run:
     """Return the run at a point: (filters, learning rate, optimizer, batch, epochs)."""
     activation, kind, _ = label.split(", ")
     width, rate, optimizer, batch, epochs = point
-    chosen = design.among(optimizer, tuple(OPTIMIZERS))
-    rate = design.between_in_log(rate, SEARCH_RATES[chosen, kind == "private"])
+    chosen = designs.among(optimizer, tuple(OPTIMIZERS))
+    rate = designs.between_in_log(rate, SEARCH_RATES[chosen, kind == "private"])
     run = vary(
         KINDS[kind][dataset],
         activation=ACTIVATIONS[activation],
-        width=design.among(width, WIDTHS),
+        width=designs.among(width, WIDTHS),
         optimizer=OPTIMIZERS[chosen](rate),
-        batch=design.among(batch, BATCHES),
-        epochs=design.among(epochs, EPOCHS[dataset]),
+        batch=designs.among(batch, BATCHES),
+        epochs=designs.among(epochs, EPOCHS[dataset]),
     )
     return calibrated(run) if run.private else run
 
@@ -93,7 +93,7 @@ TABLE_3_SEARCH = Search(
     variants={
         label: tuple(searched(label, dataset, point) for dataset in BASE)
         for labels in SEARCH_TRIED.values()
-        for label, point in zip(labels, design.fill(len(labels) // 2, dimensions=5), strict=False)
+        for label, point in zip(labels, designs.fill(len(labels) // 2, dimensions=5), strict=False)
     },
     seeds=dict.fromkeys(BASE, 1),
     in_smoke=("relu, private, 02", "tanh, private, 02"),

@@ -18,11 +18,11 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
-from dpstudy.lab.permutation import as_bunched, average_as_near
 from dpstudy.lab.readings import Reading
 from dpstudy.parts.networks.activation import TANH
 from under_the_clip.tempered_sigmoids import published
 from under_the_clip.tempered_sigmoids.experiments import TRIPLET
+from under_the_clip.tempered_sigmoids.permutation import as_bunched, average_as_near
 
 # Of the gradients before clipping, in the last epoch.
 NORMS = ("gradient_norm", "clipped_fraction")

@@ -6,7 +6,7 @@ import pytest
 from results_for_tests import EXPERIMENT, RUN, contents, result_of, seeds
 from tqdm import tqdm
 
-from dpstudy.lab import campaign, store, trainer
+from dpstudy.lab import campaign, store, train
 
 
 @pytest.fixture
@@ -21,15 +21,15 @@ def shown(monkeypatch, results):
                 super().__init__(*args, **options)
                 bars.append(self)
 
-        def train_missing(runs, folder, *, finish, budget, report, most, hopeless):
+        def train_missing(runs, folder, *, report, **options):
             for number in epochs_done:
                 report(campaign.Progress(RUN, 1, 0.5, number, 0, 0, 0, 0))
                 seen.append(dict(bars[0].format_dict))
-            return campaign.Outcome(unfinished=unfinished)
+            return campaign.CampaignOutcome(unfinished=unfinished)
 
-        monkeypatch.setattr(trainer, "tqdm", Watched)
+        monkeypatch.setattr(train, "tqdm", Watched)
         monkeypatch.setattr(campaign, "train_missing", train_missing)
-        trainer.train_with_bar(EXPERIMENT, seeds(4), "full")
+        train.train_with_bar(EXPERIMENT, seeds(4), "full")
         return seen, bars[0]
 
     return watch
@@ -55,6 +55,6 @@ def test_what_another_experiment_stored_of_the_same_run_is_not_trained_again(res
     for run in runs:
         store.write(store.runs_folder(), result_of(run))
     was = contents(results)
-    outcome = trainer.train_with_bar(replace(EXPERIMENT, name="another"), runs, "full")
+    outcome = train.train_with_bar(replace(EXPERIMENT, name="another"), runs, "full")
     assert (outcome.stored, outcome.already, outcome.unfinished) == ([], 2, 0)
     assert contents(results) == was

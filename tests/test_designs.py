@@ -2,15 +2,14 @@
 
 import pytest
 
-from dpstudy.lab.noise import AFTER_RELEASE, NOISE, RELEASED, at_epsilon, noise_multiplier
 from dpstudy.parts.run import Run, vary
 from dpstudy.parts.sampling import steps_per_epoch
 from dpstudy.privacy import accounting
+from under_the_clip.designs import NOISE, at_epsilon, noise_multiplier
 
 COSTS = [
     (release, examples, epsilon, batch, epochs, noise)
-    for release, table in {None: NOISE, RELEASED: AFTER_RELEASE}.items()
-    for (examples, epsilon), batches in table.items()
+    for (examples, epsilon, release), batches in NOISE.items()
     for batch, row in batches.items()
     for epochs, noise in row.items()
 ]
