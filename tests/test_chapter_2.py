@@ -3,72 +3,74 @@
 import json
 import re
 from functools import cache
-from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from prose import prose_of, said_by, study_ledger
+from prose import (
+    CIFAR,
+    DATASETS,
+    FASHION,
+    MNIST,
+    ROOT,
+    SMALL,
+    judged,
+    over,
+    points,
+    prose_of,
+    said_by,
+    variant,
+)
+from prose import percent as hundredths
+from prose import reading as reading_of
 from results_for_tests import figures_in
 from scipy import stats
 
-from dpstudy.lab import readings
 from dpstudy.lab.comparison import Estimate
-from dpstudy.lab.variant import Variant
 from dpstudy.lab.verdict import Verdict
 from dpstudy.lab.wording import rounded_down
 from dpstudy.parts.networks.activation import TANH, Relu
-from under_the_clip.experiments import find
 from under_the_clip.tempered_sigmoids.figures.accuracy import OWN, SHARED, all_gains
 from under_the_clip.tempered_sigmoids.figures.classes import by_class, spreads
 from under_the_clip.tempered_sigmoids.published import BEST_TRIPLETS, NUMBERS
 from under_the_clip.tempered_sigmoids.searches import SEARCH_RATES
 from under_the_clip.tempered_sigmoids.triplets import NORMS, AtZero, Sweep
 
-ROOT = Path(__file__).parents[1]
 says, page = said_by("02_tempered_sigmoids"), figures_in("02_tempered_sigmoids")
-DATASETS = ("mnist", "fashion-mnist", "cifar-10")
-MNIST, FASHION, CIFAR = DATASETS
-
+BOTH = "relu", "tanh"
 
 pytestmark = pytest.mark.usefixtures("of_the_study")
 
 
 def percent(value, digits=2):
-    return f"{100 * value:.{digits}f} %"
+    return f"{hundredths(value, digits)} %"
 
 
-@cache
 def reading(name, dataset):
-    return readings.read(find(f"tempered-sigmoids-{name}"), dataset=dataset)
+    return reading_of(f"tempered-sigmoids-{name}", dataset)
+
+
+def line(name, dataset, label):
+    return variant(f"tempered-sigmoids-{name}", dataset, label)
 
 
 def median(name, dataset, label, column="test_accuracy"):
-    finals = reading(name, dataset).finals
-    return finals[finals.label == label][column].median()
+    return line(name, dataset, label).median(column)
+
+
+def rates(of):
+    return {one.run.optimizer.learning_rate for one in of.results}
 
 
 @cache
 def gain(dataset, comparison):
-    """What tanh gains over relu: points, low, high, seeds, and both medians."""
+    """What tanh gains over relu: an estimate, its seeds, and both medians."""
     [row] = [
         row for row in all_gains() if (row["dataset"], row["comparison"]) == (dataset, comparison)
     ]
-    return SimpleNamespace(**row, tanh=row.get("median"), relu=row.get("median of the other"))
-
-
-@cache
-def outcomes():
-    return {entry.id: entry.outcome for entry in study_ledger().entries}
-
-
-def judged(claim, dataset):
-    """What a claim's rule came to on a dataset."""
-    return outcomes()[f"{claim}-{dataset}"]
-
-
-def line(name, dataset, label):
-    return Variant(reading(name, dataset), label)
+    of = Estimate(*(row.get(end) for end in ("points", "low", "high")), "")
+    medians = {"tanh": row.get("median"), "relu": row.get("median of the other")}
+    return SimpleNamespace(of=of, seeds=row.get("seeds"), **medians)
 
 
 def published(name):
@@ -76,71 +78,66 @@ def published(name):
 
 
 def test_what_is_published_and_found_on_mnist():
-    apart = [100 * gain(dataset, "published").points for dataset in DATASETS]
-    says(f"reports {apart[0]:.1f}, {apart[1]:.1f} and {apart[2]:.1f} points more accuracy")
+    apart = (hundredths(gain(dataset, "published").of.value, 1) for dataset in DATASETS)
+    says("reports {}, {} and {} points more accuracy", *apart)
     own = gain(MNIST, OWN)
-    says(f"at the quoted ε of {published('mnist, epsilon')}, tanh ends at {percent(own.tanh)} and")
-    says(f"tanh ends at {percent(own.tanh)} and relu at {percent(own.relu)}: tanh gains")
-    interval = f"{100 * own.low:.2f} to {100 * own.high:.2f}"
-    says(f"tanh gains {100 * own.points:.2f} points (95 % interval {interval})")
-    assert own.low > 0
+    says("at the quoted ε of {}, tanh ends at {} and relu at {}: tanh gains {} points (95 % "
+         "interval {} to {})", published("mnist, epsilon"), percent(own.tanh), percent(own.relu),
+         *points(own.of))  # fmt: skip
+    assert own.of.low > 0
 
 
 def test_what_is_left_on_fashion_mnist():
     shared, own = gain(FASHION, SHARED), gain(FASHION, OWN)
-    says(f"One setting for both gives it {100 * shared.points:.2f} points, five rates for each")
-    interval = f"{100 * own.low:.2f} to {100 * own.high:.2f}"
-    says(f"a search of 24 settings each {100 * own.points:.2f} ({interval}).")
+    gained, low, high = points(own.of)
+    left = over(
+        *(variant("losing-less-equal-effort", FASHION, f"cross-entropy, {name}")
+          for name in ("tanh", "relu"))
+    )  # fmt: skip
+    says(f"One setting for both gives it {points(shared.of)[0]} points, five rates for each")
+    says(f"five rates for each {hundredths(left.value, 1)} (")
+    says(f"a search of 24 settings each {gained} ({low} to {high}).")
     known = median("calibrated", FASHION, "tanh")
-    says(
-        f"best setting known of tanh: {percent(known)}, {100 * (known - own.relu):.1f} points "
-        f"above the best of relu, {percent(own.relu)}."
-    )
-    assert own.low > 0
-    finals = reading("table-3-search", FASHION).finals_with("learning_rate")
-    [rate] = set(finals[finals.label == "relu, private, best"].learning_rate)
+    says(f"best setting known of tanh: {percent(known)}, {hundredths(known - own.relu, 1)} points "
+         f"above the best of relu, {percent(own.relu)}.")  # fmt: skip
+    assert own.of.low > 0
+    [rate] = rates(line("table-3-search", FASHION, "relu, private, best"))
     says(f"relu on Fashion-MNIST in its rate too, {rate:g}: either may have better settings.")
     assert rate == SEARCH_RATES["sgd", True][1]
-    of_five = readings.read(find("losing-less-equal-effort"), dataset=FASHION)
-    left = Estimate.difference(
-        *(Variant(of_five, f"cross-entropy, {name}").accuracy for name in ("tanh", "relu"))
-    )
-    says(f"five rates for each {100 * left.value:.1f} (")
 
 
 def test_the_order_turns_round_on_cifar_10():
     shared, own = gain(CIFAR, SHARED), gain(CIFAR, OWN)
     stated = [
-        100 * published(f"cifar-10, {name}")
-        for name in ("DP-SGD, relu", "DP-SGD, tempered sigmoid")
+        hundredths(published(f"cifar-10, DP-SGD, {name}"), 1)
+        for name in ("relu", "tempered sigmoid")
     ]
-    says(
-        f"relu ends at {percent(own.relu, 1)} and tanh at {percent(own.tanh, 1)} at ε = 7.53, "
-        f"where the paper's Table 3 has {stated[0]:.1f} and {stated[1]:.1f} %: relu is "
-        f"{-100 * own.points:.2f} points ahead "
-        f"({-100 * own.high:.2f} to {-100 * own.low:.2f}, {own.seeds} seeds; accuracies are"
-    )
+    lost, low, high = points(own.of, -1)
+    says(f"relu ends at {percent(own.relu, 1)} and tanh at {percent(own.tanh, 1)} at ε = 7.53, "
+         f"where the paper's Table 3 has {stated[0]} and {stated[1]} %: relu is {lost} points "
+         f"ahead ({low} to {high}, {own.seeds} seeds; accuracies are")  # fmt: skip
+    assert own.of.high < 0
     spent = median("figure-3", CIFAR, "tanh", "epsilon_pld")
-    says(
-        f"At the shared setting, at ε = {spent:.2f}, neither learns well, relu to "
-        f"{percent(shared.relu, 1)} and tanh to {percent(shared.tanh, 1)}."
-    )
-    assert own.high < 0
-    finals = reading("cifar-10-rates", CIFAR).finals.pivot_table(
-        index="seed", columns="label", values="test_accuracy"
-    )
-    assert (finals["relu, best"] > finals["tanh, best"]).sum() == own.seeds == 3
-    tried = [
-        one.run.mechanism.noise_multiplier
-        for label, one in reading("cifar-10-rates", CIFAR).found
-        if ", rate " in label
-    ]
-    least, most = min(tried), max(tried)
-    assert (len(tried), tried.count(least), tried.count(most)) == (10, 7, 3)
-    own_rate = Variant(reading("cifar-10-rates", CIFAR), "relu, best").median("epsilon_pld")
-    says(f"with three more seeds at ε = {own_rate:.2f}, relu leads in each.")
-    says("Of the ten runs three have the noise of the shared setting and end at ε = 6.11, and")
+    says(f"At the shared setting, at ε = {spent:.2f}, neither learns well, relu to "
+         f"{percent(shared.relu, 1)} and tanh to {percent(shared.tanh, 1)}.")  # fmt: skip
+    relu, tanh = (line("cifar-10-rates", CIFAR, f"{name}, best") for name in BOTH)
+    assert (relu.accuracy > tanh.accuracy).sum() == own.seeds == 3
+    says(f"with three more seeds at ε = {relu.median('epsilon_pld'):.2f}, relu leads in each.")
+    changes = [line("cifar-10-changes", CIFAR, f"{name}, four times the rate") for name in BOTH]
+    assert all(len(one.accuracy) == 1 for one in changes)
+    ends = [percent(one.accuracy[0], 1) for one in changes]
+    says(f"At the same noise four times the rate takes relu from {percent(shared.relu, 1)} to "
+         f"{ends[0]} and tanh from {percent(shared.tanh, 1)} to {ends[1]} (one seed)."
+         )  # fmt: skip
+
+
+def test_the_rates_that_were_tried_on_cifar_10():
     runs = [one for label, one in reading("cifar-10-rates", CIFAR).found if ", rate " in label]
+    noises = [one.run.mechanism.noise_multiplier for one in runs]
+    least, most = min(noises), max(noises)
+    assert (len(noises), noises.count(least), noises.count(most)) == (10, 7, 3)
+    assert 1.09 < most / least < 1.11
+    assert median("figure-3", CIFAR, "tanh", "epsilon_pld") == pytest.approx(6.11, abs=5e-3)
     for activation in (Relu(), TANH):
         ends = {
             one.run.optimizer.learning_rate: one.curve["test_accuracy"][-1]
@@ -151,166 +148,129 @@ def test_the_order_turns_round_on_cifar_10():
     given_up = [one for one in runs if one.stopped]
     assert [(one.curve["epoch"][-1], one.run.epochs) for one in given_up] == [(10, 30)] * 3
     assert {one.run.mechanism.noise_multiplier for one in given_up} == {least}
-    says("and three others were given up after 10 of 30 epochs, ten points behind.")
-    assert 1.09 < most / least < 1.11 and spent == pytest.approx(6.11, abs=5e-3)
-    changes = {
-        name: Variant(reading("cifar-10-changes", CIFAR), f"{name}, four times the rate")
-        for name in ("relu", "tanh")
-    }
-    assert all(len(line.accuracy) == 1 for line in changes.values())
-    ends = {name: percent(line.accuracy[0], 1) for name, line in changes.items()}
-    says(
-        f"At the same noise four times the rate takes relu from {percent(shared.relu, 1)} to "
-        f"{ends['relu']} and tanh from {percent(shared.tanh, 1)} to {ends['tanh']} (one seed)."
-    )
+    says("Of the ten runs three have the noise of the shared setting and end at ε = 6.11, and "
+         "three others were given up after 10 of 30 epochs, ten points behind.")  # fmt: skip
 
 
 def test_the_network_matters_more_on_cifar_10():
-    ends = {}
-    for name in ("relu", "tanh"):
-        at_3 = line("cifar-10-rates", CIFAR, f"{name}, epsilon 3")
-        assert len(at_3.accuracy) == 2 and at_3.median("epsilon_pld") == pytest.approx(3, abs=1e-3)
-        ends[name] = f"{100 * at_3.accuracy.median():.2f}"
-    says(f"it ends at {ends['relu']} % and tanh at {ends['tanh']} %, with two seeds each.")
-    elsewhere = {
-        name: line("cifar-10-rates", CIFAR, f"{name}, epsilon 3, network of Losing less")
-        for name in ("relu", "tanh")
-    }
-    for one in elsewhere.values():
-        assert len(one.accuracy) == 2 and one.median("epsilon_pld") == pytest.approx(3, abs=1e-3)
-        assert {result.run.optimizer.learning_rate for result in one.results} == {4}
-    says(
-        f"the rate of 4 takes relu to {percent(elsewhere['relu'].accuracy.median())} and tanh to "
-        f"{percent(elsewhere['tanh'].accuracy.median())} at ε = 3; at rate 1,"
+    here, elsewhere = (
+        [line("cifar-10-rates", CIFAR, f"{name}, epsilon 3{network}") for name in BOTH]
+        for network in ("", ", network of Losing less")
     )
-    there = Variant(readings.read(find("losing-less-figure-3"), dataset=CIFAR), "cross-entropy")
-    assert {result.run.network.activation for result in there.results} == {TANH}
-    assert {result.run.optimizer.learning_rate for result in there.results} == {1}
-    says(f"tanh has {percent(there.accuracy.median())} at ε = {there.median('epsilon_pld'):.2f}, ")
-    assert there.accuracy.min() > float(ends["relu"]) / 100
-    says(f"has {percent(there.accuracy.median())} with tanh at ε = ")
+    for one in (*here, *elsewhere):
+        assert len(one.accuracy) == 2 and one.median("epsilon_pld") == pytest.approx(3, abs=1e-3)
+    assert [rates(one) for one in elsewhere] == [{4}, {4}]
+    relu, tanh, *there = (percent(one.accuracy.median()) for one in (*here, *elsewhere))
+    says(f"it ends at {relu} and tanh at {tanh}, with two seeds each.")
+    says(f"the rate of 4 takes relu to {there[0]} and tanh to {there[1]} at ε = 3; at rate 1,")
+    shown = variant("losing-less-figure-3", CIFAR, "cross-entropy")
+    assert {one.run.network.activation for one in shown.results} == {TANH} and rates(shown) == {1}
+    assert shown.accuracy.min() > here[0].accuracy.median()
+    ends = percent(shown.accuracy.median())
+    says(f"tanh has {ends} at ε = {shown.median('epsilon_pld'):.2f}, ")
+    says(f"has {ends} with tanh at ε = ")
 
 
 def test_without_privacy_on_cifar_10():
-    found = {
-        name: line("cifar-10-not-private", CIFAR, f"{name}, best") for name in ("relu", "tanh")
-    }
-    for one in found.values():
-        assert len(one.accuracy) == 2
-        assert {result.run.optimizer.learning_rate for result in one.results} == {0.05}
-    relu, tanh = (one.accuracy.median() for one in found.values())
+    lines = [line("cifar-10-not-private", CIFAR, f"{name}, best") for name in BOTH]
+    assert [(len(one.accuracy), rates(one)) for one in lines] == 2 * [(2, {0.05})]
+    relu, tanh = (one.accuracy.median() for one in lines)
     says(f"relu ends at {percent(relu)} and tanh at {percent(tanh)}, each at 0.05,")
-    assert relu - tanh > -gain(CIFAR, OWN).points
-    theirs = outcomes()["table-3-not-private-cifar-10"]
-    assert theirs.verdict is Verdict.UNDECIDED
-    says(f"The paper has {100 * published('cifar-10, SGD, relu'):.1f} % with relu.")
+    assert relu - tanh > -gain(CIFAR, OWN).of.value
+    assert judged("table-3-not-private-cifar-10").verdict is Verdict.UNDECIDED
+    says(f"The paper has {percent(published('cifar-10, SGD, relu'), 1)} with relu.")
 
 
 def test_table_3_and_its_search():
-    shared = [100 * gain(dataset, SHARED).points for dataset in (MNIST, FASHION)]
-    says(f"tanh gains {shared[0]:.2f} points on MNIST and {shared[1]:.2f} on Fashion-MNIST")
-    spent, quoted = median("figure-3", MNIST, "tanh", "epsilon_pld"), published("mnist, epsilon")
-    says(f"costs ε = {spent:.2f} on MNIST; the paper quotes {quoted}.")
-    alike = outcomes()
-    there = -100 * alike["text-alike-fashion-mnist"].ours["difference"]
-    assert alike["text-alike-mnist"].verdict is Verdict.REPRODUCED
-    says(f"alike on MNIST, and tanh gains {there:.2f} points on Fashion-MNIST.")
-    best = {
-        (dataset, label): median("table-3-search", dataset, f"{label}, private, best")
-        for dataset in (MNIST, FASHION)
+    says("tanh gains {} points on MNIST and {} on Fashion-MNIST",
+         *(points(gain(dataset, SHARED).of)[0] for dataset in SMALL))  # fmt: skip
+    spent = median("figure-3", MNIST, "tanh", "epsilon_pld")
+    says(f"costs ε = {spent:.2f} on MNIST; the paper quotes {published('mnist, epsilon')}.")
+    there = -judged("text-alike-fashion-mnist").ours["difference"]
+    assert judged("text-alike-mnist").verdict is Verdict.REPRODUCED
+    says(f"alike on MNIST, and tanh gains {hundredths(there)} points on Fashion-MNIST.")
+    best = [
+        median("table-3-search", dataset, f"{label}, private, best")
         for label in ("tanh", "relu")
-    }
-    says(
-        f"tanh ends at {percent(best[MNIST, 'tanh'])} on MNIST and at "
-        f"{percent(best[FASHION, 'tanh'])} on Fashion-MNIST; relu at "
-        f"{percent(best[MNIST, 'relu'])} and {percent(best[FASHION, 'relu'])}"
-    )
+        for dataset in SMALL
+    ]
+    says("tanh ends at {} on MNIST and at {} on Fashion-MNIST; relu at {} and {}",
+         *map(percent, best))  # fmt: skip
     more = median("calibrated", FASHION, "tanh")
     says(f"with the noise of the quoted ε, {percent(more)}: the search of 24 did not find")
-    assert more > best[FASHION, "tanh"]
-    without = Estimate.difference(
-        *(line("table-3-search", FASHION, f"{of}, not private, best").accuracy
-          for of in ("tanh", "relu"))
-    )  # fmt: skip
-    ends = without.value, without.low, without.high
-    points, low, high = (f"{100 * value:.2f}" for value in ends)
-    says(f"Without privacy tanh gains {points} points ({low} to {high}), each at its best.")
-    for dataset in (MNIST, FASHION):
+    assert more > best[1]
+    without = over(
+        *(line("table-3-search", FASHION, f"{of}, not private, best") for of in ("tanh", "relu"))
+    )
+    says("Without privacy tanh gains {} points ({} to {}), each at its best.", *points(without))
+    for dataset in SMALL:
         edges = page.table_3_search(reading("table-3-search", dataset)).data["at an edge"]
         assert len(edges) == 4
         assert all({"filters", "batch", "epochs"} <= set(edge.split(", ")) for edge in edges)
 
 
 def test_the_baseline_in_its_own_settings():
-    ends = {
-        label: percent(median("tutorial", MNIST, label), 1)
+    scripted, relu, later, tanh = (
+        percent(median("tutorial", MNIST, label), 1)
         for label in ("as scripted", "relu", "relu, later", "tanh")
-    }
+    )
     says(f"On MNIST it is {percent(published('baseline, in the tutorial'), 1)}, what the tutorial")
-    says(f"give {ends['as scripted']} without one, {ends['relu']} with relu and {ends['tanh']}")
-    says(f"there relu reaches {ends['relu, later']}")
+    says(f"give {scripted} without one, {relu} with relu and {tanh}")
+    says(f"there relu reaches {later}")
 
 
 def epochs_to_the_end_of_relu(dataset):
-    medians = reading("figure-3", dataset).curves.groupby(["label", "epoch"]).test_accuracy.median()
-    tanh = medians["tanh"]
-    return tanh.index[tanh >= medians["relu"].iloc[-1]][0]
+    relu, tanh = (
+        line("figure-3", dataset, name).by_epoch("test_accuracy").median(axis=1) for name in BOTH
+    )
+    return tanh.index[tanh >= relu.iloc[-1]][0]
 
 
 def test_accuracy_against_epsilon():
-    mnist, fashion = map(epochs_to_the_end_of_relu, (MNIST, FASHION))
+    mnist, fashion = map(epochs_to_the_end_of_relu, SMALL)
     says(f"from epoch {mnist} of 40 on MNIST, at half the ε, and from epoch {fashion} on Fashion")
-    curves = reading("figure-3", MNIST).curves
-    spent = curves[curves.label == "tanh"].groupby("epoch").epsilon_pld.max()
+    spent = line("figure-3", MNIST, "tanh").by_epoch("epsilon_pld").max(axis=1)
     assert spent[mnist] / spent.iloc[-1] == pytest.approx(0.5, abs=0.05)
-    added = [
-        100
-        * Estimate.difference(
-            line("calibrated", dataset, "tanh").accuracy, line("figure-3", dataset, "tanh").accuracy
-        ).value
-        for dataset in (MNIST, FASHION)
-    ]
-    says(f"it adds {added[0]:.2f} points to tanh on MNIST and {added[1]:.2f} on Fashion-MNIST")
-    least = median("shuffled", MNIST, "tanh", "epsilon_shuffled-at-least")
-    folder = ROOT / "results" / "audits"
-    worst, trained = (
-        rounded_down(json.loads((folder / f"shuffled-{of}.json").read_text())["lower_bound"])
-        for of in ("proof", "trained-weights")
+    added = (
+        over(line("calibrated", dataset, "tanh"), line("figure-3", dataset, "tanh"))
+        for dataset in SMALL
     )
-    says(f"at least {worst} on such gradients, and {trained} on those of a trained network.")
-    quoted = published("mnist, epsilon")
+    says("it adds {} points to tanh on MNIST and {} on Fashion-MNIST",
+         *(hundredths(of.value) for of in added))  # fmt: skip
+    least = median("shuffled", MNIST, "tanh", "epsilon_shuffled-at-least")
+    audits = (ROOT / f"results/audits/shuffled-{of}.json" for of in ("proof", "trained-weights"))
+    says("at least {} on such gradients, and {} on those of a trained network.",
+         *(rounded_down(json.loads(path.read_text())["lower_bound"]) for path in audits)
+         )  # fmt: skip
     says(f"can certify less than ε = {int(least * 100) / 100} on MNIST at the settings trained")
-    says(f"the paper quotes {quoted}, for settings that it does not print.")
+    says(f"the paper quotes {published('mnist, epsilon')}, for settings that it does not print.")
 
 
 def test_the_family():
-    mnist, fashion = (Sweep.of(reading("figure-2", dataset)) for dataset in (MNIST, FASHION))
+    sweeps = mnist, _ = [Sweep.of(reading("figure-2", dataset)) for dataset in SMALL]
     says(f"on MNIST {mnist.rivals} others come within two standard deviations of a seed")
     says("and the best, trained again, is not better than tanh.")
     assert mnist.again.median() < median("figure-2", MNIST, "tanh")
     chances = (
         sweep.by_chance(BEST_TRIPLETS[dataset])
-        for sweep, dataset in ((mnist, MNIST), (fashion, FASHION))
+        for sweep, dataset in zip(sweeps, SMALL, strict=True)
     )
-    says("in {} of draws on MNIST and in {} on".format(*(percent(one, 1) for one in chances)))
-    [tied] = re.findall(r" or ([\d.]+)% of choices", judged("figure-2-triplet", MNIST).finding)
+    says("in {} of draws on MNIST and in {} on", *(percent(one, 1) for one in chances))
+    [tied] = re.findall(r" or ([\d.]+)% of choices", judged("figure-2-triplet-mnist").finding)
     says(f"two triplets tie for the last place of the tenth; with the other it is {tied} %.")
     for relu, text in (("", "setting, {} on MNIST and {} on Fashion"), ("-own", "are {} and {}.")):
-        counts = (
-            round(judged(f"figure-2-many{relu}", dataset).ours["share"] * 64)
-            for dataset in (MNIST, FASHION)
-        )
-        says(text.format(*counts))
+        shares = (judged(f"figure-2-many{relu}-{dataset}").ours["share"] for dataset in SMALL)
+        says(text, *(round(64 * share) for share in shares))
     below = []
-    for dataset in (MNIST, FASHION):
+    for dataset in SMALL:
         finals = reading("figure-2", dataset).finals
         members = finals[finals.label.str.startswith("s=")].test_accuracy
         assert len(members) == 64
         below.append((members < line("figure-3", dataset, "relu").accuracy.min()).sum())
-    says("one setting {} of 64 members on MNIST and {} on Fashion-MNIST end below".format(*below))
-    ranks = [sweep.rank_with_errors(name) for name in NORMS for sweep in (mnist, fashion)]
-    says(f"of {ranks[2]:.2f} on MNIST and {ranks[3]:.2f} on Fashion-MNIST, and less with the mean")
-    says(f"and less with the mean norm, {ranks[0]:.2f} and {ranks[1]:.2f}.")
+    says("one setting {} of 64 members on MNIST and {} on Fashion-MNIST end below", *below)
+    ranks = (sweep.rank_with_errors(name) for name in NORMS[::-1] for sweep in sweeps)
+    says("of {:.2f} on MNIST and {:.2f} on Fashion-MNIST, and less with the mean norm, {:.2f} and "
+         "{:.2f}.", *ranks)  # fmt: skip
 
 
 def ranks_by_slope(sweep):
@@ -324,74 +284,66 @@ def ranks_by_slope(sweep):
 
 def test_what_the_best_have_in_common():
     assert AtZero.of((2.0, 2.0, 1.0)) == (1, 0)
-    sweeps = [Sweep.of(reading("figure-2", dataset)) for dataset in (MNIST, FASHION)]
+    sweeps = [Sweep.of(reading("figure-2", dataset)) for dataset in SMALL]
     (near, settings), (near_2, settings_2) = (sweep.ranks_by_distance() for sweep in sweeps)
-    says(
-        f"from there is {near:.2f} on MNIST and {near_2:.2f} on Fashion-MNIST; with the distance "
-        f"from tanh's $(s, T, o)$ it is {settings:.2f} and {settings_2:.2f}."
-    )
+    says(f"from there is {near:.2f} on MNIST and {near_2:.2f} on Fashion-MNIST; with the distance "
+         f"from tanh's $(s, T, o)$ it is {settings:.2f} and {settings_2:.2f}.")  # fmt: skip
     by_slope, plain = zip(*map(ranks_by_slope, sweeps), strict=True)
-    says("With the slope itself the correlation is less, {:.2f} and {:.2f}, and".format(*by_slope))
-    says("and without these units too, {:.2f} and {:.2f}.".format(*plain))
+    says("With the slope itself the correlation is less, {:.2f} and {:.2f}, and", *by_slope)
+    says("and without these units too, {:.2f} and {:.2f}.", *plain)
     # As predicted.
     says("as near to tanh's slope and value as the best in less than 5 % of choices")
     assert sweeps[1].near_tanh_at_zero() < 0.05 and near_2 > settings_2
 
 
 def test_gradients_before_clipping():
-    curves = reading("figure-3", MNIST).curves
-    columns = ["gradient_norm", "clipped_fraction"]
-    medians = curves.groupby(["label", "epoch"])[columns].median()
-    relu, tanh = (medians.loc[label].gradient_norm for label in ("relu", "tanh"))
-    says(
-        f"that an epoch draws, peaks at {relu.max():.2g} in epoch {relu.idxmax()} and ends "
-        f"at {relu.iloc[-1]:.2g}, that of tanh falls from {tanh.iloc[0]:.2g} to {tanh.iloc[-1]:.2g}"
+    (relu, tanh), clipped = (
+        [line("figure-3", MNIST, name).by_epoch(of).median(axis=1) for name in BOTH]
+        for of in ("gradient_norm", "clipped_fraction")
     )
-    lost = [f"{np.floor(1000 * (1 - 0.1 / norms.iloc[-1])) / 10} %" for norms in (relu, tanh)]
+    says(f"that an epoch draws, peaks at {relu.max():.2g} in epoch {relu.idxmax()} and ends "
+         f"at {relu.iloc[-1]:.2g}, that of tanh falls from {tanh.iloc[0]:.2g} to "
+         f"{tanh.iloc[-1]:.2g}")  # fmt: skip
+    lost = (f"{np.floor(1000 * (1 - 0.1 / norms.iloc[-1])) / 10} %" for norms in (relu, tanh))
     assert {one.run.mechanism.clip_norm for _, one in reading("figure-3", MNIST).found} == {0.1}
-    says("at least {} is lost with relu and {} with tanh".format(*lost))
-    last = medians.xs(40, level="epoch").clipped_fraction
-    says(f"at the end, {last['relu']:.0%} and {last['tanh']:.0%}".replace("%", " %"))
-    for dataset in (MNIST, FASHION):
-        assert judged("figure-4-ordering", dataset).verdict is Verdict.REPRODUCED
-        assert gain(dataset, SHARED).low > 0
-    norms = judged("figure-4-ordering", CIFAR).ours
-    ends = (f"{norms[f'{side}_median']:.0f}" for side in ("first", "second"))
-    says("with a mean norm of {} against {} in the last epoch, and relu is better.".format(*ends))
-    assert gain(CIFAR, OWN).high < 0
+    says("at least {} is lost with relu and {} with tanh", *lost)
+    says("at the end, {} and {}", *(percent(of[40], 0) for of in clipped))
+    for dataset in SMALL:
+        assert judged(f"figure-4-ordering-{dataset}").verdict is Verdict.REPRODUCED
+        assert gain(dataset, SHARED).of.low > 0
+    norms = judged("figure-4-ordering-cifar-10").ours
+    says("with a mean norm of {first_median:.0f} against {second_median:.0f} in the last epoch, "
+         "and relu is better.".format(**norms))  # fmt: skip
+    assert gain(CIFAR, OWN).of.high < 0
 
 
 def test_four_scenarios():
     curves = reading("figures-4-5", MNIST).curves_from_start
     norms = curves.groupby(["label", "epoch"])["norms.gradient"].median()
-    base = norms["relu, not private"]
+    base, relu = norms["relu, not private"], norms["relu, private"]
     explodes, does_not = (
-        judged(f"figure-4-{name}", MNIST).ours for name in ("relu-explodes", "tanh-does-not")
+        judged(f"figure-4-{name}-mnist").ours for name in ("relu-explodes", "tanh-does-not")
     )
-    times, low, high = (f"{explodes[f'times{of}']:.1f}" for of in ("", "_low", "_high"))
-    says(f"{times} times those of relu without privacy ({low} to {high}), where the paper")
+    says("{times:.1f} times those of relu without privacy ({times_low:.1f} to {times_high:.1f}), "
+         "where the paper".format(**explodes))  # fmt: skip
     says(f"Those of tanh with privacy are {does_not['times']:.1f} times")
-    relu = norms["relu, private"]
-    says(f"grow from {relu[0]:.1f} before training to {relu[1]:.1f} after one epoch and end at")
-    says(f"and end at {relu.iloc[-1]:.1f}, ")
+    says(f"grow from {relu[0]:.1f} before training to {relu[1]:.1f} after one epoch and end at "
+         f"{relu.iloc[-1]:.1f}, ")  # fmt: skip
     says(f"whose gradients fall from {base.iloc[0]:.1f} to {base.iloc[-1]:.1f}")
     for dataset, text in (
-        (MNIST, "grows by {} with relu and by {} with tanh."),
-        (CIFAR, "it is the other way, by {} with relu and {} with tanh"),
-    ):
-        growth = judged("figure-5-growth", dataset).ours
-        says(text.format(*(f"{growth[f'{side}_median']:.0f}" for side in ("first", "second"))))
+        (MNIST, "grows by {first_median:.0f} with relu and by {second_median:.0f} with tanh."),
+        (CIFAR, "it is the other way, by {first_median:.0f} with relu and {second_median:.0f} with "
+                "tanh"),
+    ):  # fmt: skip
+        says(text.format(**judged(f"figure-5-growth-{dataset}").ours))
 
 
 def test_table_4():
-    best = {name: median("table-4", FASHION, f"{name}, private, best") for name in ("SGD", "Adam")}
-    stated = [100 * published(f"fashion-mnist, DP-{name}, searched") for name in ("SGD", "Adam")]
-    says(
-        f"{percent(best['SGD'])} and {percent(best['Adam'])}, where {stated[0]:.1f} and "
-        f"{stated[1]:.1f} % are published"
-    )
-    finals = reading("table-4", FASHION).finals_with("learning_rate")
-    [rate] = set(finals[finals.label == "SGD, private, best"].learning_rate)
+    best = (median("table-4", FASHION, f"{name}, private, best") for name in ("SGD", "Adam"))
+    stated = (published(f"fashion-mnist, DP-{name}, searched") for name in ("SGD", "Adam"))
+    says("{} and {}, where {} and {} % are published",
+         *map(percent, best), *(hundredths(one, 1) for one in stated))  # fmt: skip
+    [rate] = rates(line("table-4", FASHION, "SGD, private, best"))
     says(f"of SGD is {rate:g} here and {published('learning rate, DP-SGD')} there")
 
 
@@ -399,24 +351,21 @@ def test_layers_and_classes():
     each, shared = (
         median("layer-wise", MNIST, f"{kind}, best") for kind in ("layer-wise", "shared")
     )
-    says(
-        f"for each layer ends at {percent(each)}, the best of 25 shared by all at {percent(shared)}"
-    )
     plain = median("figure-3", MNIST, "tanh")
     assert each < shared < plain
+    says("for each layer ends at {}, the best of 25 shared by all at {}",
+         percent(each), percent(shared))  # fmt: skip
     says(f"Neither is above plain tanh, {percent(plain)}.")
-    stated = [published(f"class spread, {name}") for name in ("tanh", "relu")]
-    says(f"The paper reports {stated[0]} against {stated[1]}, and names")
-    spread, over_errors = {}, {}
+    stated = (published(f"class spread, {name}") for name in ("tanh", "relu"))
+    says("The paper reports {} against {}, and names", *stated)
+    spread, over_errors = [], []
     for name in ("tanh", "relu"):
         of_classes = by_class(line("figure-3", MNIST, name))
         errors = 1 - of_classes.groupby(["label", "seed"], sort=False).accuracy.mean()
-        spread[name] = spreads(of_classes).median()
-        over_errors[name] = (spreads(of_classes) / errors).median()
-    says(f"spread less with tanh, {spread['tanh']:.4f} against {spread['relu']:.4f} on MNIST")
-    says(
-        f"the spread is {over_errors['tanh']:.2f} with tanh and {over_errors['relu']:.2f} with relu"
-    )
+        spread.append(spreads(of_classes).median())
+        over_errors.append((spreads(of_classes) / errors).median())
+    says("spread less with tanh, {:.4f} against {:.4f} on MNIST", *spread)
+    says("the spread is {:.2f} with tanh and {:.2f} with relu", *over_errors)
 
 
 @cache
@@ -426,18 +375,17 @@ def stored():
 
 
 def test_how_to_read_says_what_the_runs_were_trained_on():
-    page = (ROOT / "book" / "how_to_read.md").read_text()
-    assert "A run was trained on CPU cores or on an NVIDIA H100 or H200;" in page
+    told = said_by("book/how_to_read.md")
+    told("A run was trained on CPU cores or on an NVIDIA H100 or H200;")
     devices = {one["provenance"]["device"] for one in stored()}
     others = {device for device in devices if "cpu" not in device.lower()}
     assert devices > others == {"1 x NVIDIA H200 (gpu)", "1 x NVIDIA H100 80GB HBM3 (gpu)"}
 
 
 def test_how_to_rerun_says_how_much_faster_an_accelerator_is():
-    page = " ".join((ROOT / "book" / "how_to_rerun.md").read_text().split())
-    taken = "took a minute or two for its 30 epochs on an NVIDIA H200 that other programs shared"
-    assert taken in page
-    assert "and an hour or two on a CPU core." in page
+    told = said_by("book/how_to_rerun.md")
+    told("took a minute or two for its 30 epochs on an NVIDIA H200 that other programs shared")
+    told("and an hour or two on a CPU core.")
     minutes = {"H200": [], "1 x CPU": []}
     for one in stored():
         network = one["run"].get("network", {}).get("kind")
@@ -450,5 +398,6 @@ def test_how_to_rerun_says_how_much_faster_an_accelerator_is():
     assert 50 < taken_by_core < 130
 
 
-def test_nothing_is_to_be_looked_at():
-    assert "ook at" not in prose_of("02_tempered_sigmoids")
+@pytest.mark.parametrize("notebook", ["02_tempered_sigmoids", "09_performance"])
+def test_nothing_is_to_be_looked_at(notebook):
+    assert "ook at" not in prose_of(notebook)

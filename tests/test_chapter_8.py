@@ -1,18 +1,24 @@
 """What the leaderboard's chapter says of the recipe is what is stored."""
 
-from functools import cache
-from pathlib import Path
-
 import numpy as np
 import pytest
-from prose import said_by
+from prose import (
+    CIFAR,
+    FASHION,
+    MNIST,
+    ROOT,
+    inside_and_flat,
+    over,
+    percent,
+    points,
+    reading,
+    said_by,
+    variant,
+)
 
-from dpstudy.lab import readings, records
-from dpstudy.lab.variant import Variant
+from dpstudy.lab import records
 from dpstudy.lab.wording import rounded_down
-from dpstudy.page.results import gain
 from dpstudy.recipe.run import recipe as study_recipe
-from under_the_clip.experiments import find
 from under_the_clip.leaderboard import board
 from under_the_clip.leaderboard import effects as crossed
 from under_the_clip.leaderboard.experiments import RECIPE
@@ -24,23 +30,19 @@ from under_the_clip.recipe.search import EPSILONS, FIRST_TESTED, SETTINGS, label
 pytestmark = pytest.mark.usefixtures("of_the_study")
 
 says = said_by("08_leaderboard")
-ROOT = Path(__file__).parents[1]
-CIFAR, FASHION, MNIST = "cifar-10", "fashion-mnist", "mnist"
 
 # Medians of five seeds that the recipe was built to reach.
 FLOORS = {
-    ("cifar-10", 3.0): 0.76,
-    ("cifar-10", 1.0): 0.70,
-    ("fashion-mnist", 3.0): 0.905,
-    ("mnist", 3.0): 0.988,
+    (CIFAR, 3.0): 0.76,
+    (CIFAR, 1.0): 0.70,
+    (FASHION, 3.0): 0.905,
+    (MNIST, 3.0): 0.988,
 }
 
 
-@cache
-def reached(dataset, epsilon):
+def reached(dataset, epsilon, search="recipe-search"):
     """The recipe's test accuracies, by seed."""
-    search = readings.read(find("recipe-search"), dataset=dataset)
-    return Variant(search, f"epsilon {epsilon:g}").accuracy
+    return variant(search, dataset, f"epsilon {epsilon:g}").accuracy
 
 
 @pytest.mark.parametrize(("dataset", "epsilon"), FLOORS)
@@ -50,10 +52,6 @@ def test_the_recipe_reaches_its_floors(dataset, epsilon):
     assert accuracy.median() >= FLOORS[dataset, epsilon]
 
 
-def percent(accuracy):
-    return f"{100 * accuracy:.2f}"
-
-
 def stated(dataset, epsilon, authors, among=PUBLISHED):
     """What authors have at an ε, in percent."""
     [one] = [
@@ -61,7 +59,7 @@ def stated(dataset, epsilon, authors, among=PUBLISHED):
         for one in among
         if (one.dataset, one.claimed_epsilon) == (dataset, epsilon) and authors in one.method
     ]
-    return f"{100 * one:.1f}"
+    return percent(one, 1)
 
 
 def medians(dataset):
@@ -112,10 +110,7 @@ def test_what_the_recipe_reaches_on_fashion_mnist():
 
 
 def test_what_the_recipe_reaches_on_mnist():
-    at, slanted = (
-        medians(MNIST),
-        Variant(readings.read(find("recipe-slanted")), "epsilon 3").accuracy,
-    )
+    at, slanted = medians(MNIST), reached(None, 3, "recipe-slanted")
     says(f"on Fashion-MNIST and {at[3.0]} % on MNIST, medians of five seeds.")
     says(f"On MNIST it has {at[1.0]}, {at[2.0]} and {at[8.0]} % at 1, 2 and 8.")
     says(f"{{cite:t}}`tramer2021code` have {stated(MNIST, 3.0, 'Tramèr')} %, and "
@@ -131,8 +126,7 @@ def test_what_was_tested_before_the_recipe_was_changed():
          " 8, before rates in proportion to ε and the three grids came;")  # fmt: skip
     assert sorted(FIRST_TESTED) == sorted(EPSILONS) == [1, 2, 3, 8]
     assert len(study_recipe(CIFAR).dataset.grids) == 3
-    slanted = readings.read(find("recipe-slanted"))
-    at = {epsilon: Variant(slanted, f"epsilon {epsilon:g}").accuracy for epsilon in EPSILONS}
+    at = {epsilon: reached(None, epsilon, "recipe-slanted") for epsilon in EPSILONS}
     assert {len(accuracy) for accuracy in at.values()} == {5}
     floor = FLOORS[MNIST, 3.0]
     says(f"missed our floor of {100 * floor:.1f} % at 3, by {percent(floor - at[3.0].median())} "
@@ -149,105 +143,94 @@ def test_what_the_recipe_costs():
 
 def test_what_whitening_adds():
     def best(dataset, exponent):
-        search = readings.read(find("recipe-search"), dataset=dataset)
-        lines = [
-            Variant(search, label_of(exponent, multiple)) for multiple in multiples_of(exponent)
+        tried = [
+            variant("recipe-search", dataset, label_of(exponent, multiple)).accuracy
+            for multiple in multiples_of(exponent)
         ]
-        assert all(len(line.accuracy) == 1 for line in lines)
-        return percent(max(line.accuracy[0] for line in lines))
+        assert {len(accuracy) for accuracy in tried} == {1}
+        return percent(max(accuracy[0] for accuracy in tried))
 
-    points = float(best(CIFAR, 0.4)) - float(best(CIFAR, 0.0))
-    says(
-        f"Whitening adds {points:.1f} points on CIFAR-10: {best(CIFAR, 0.4)} % are right with each"
-    )
+    more = float(best(CIFAR, 0.4)) - float(best(CIFAR, 0.0))
+    says(f"Whitening adds {more:.1f} points on CIFAR-10: {best(CIFAR, 0.4)} % are right with each")
     says(f"to the power 0.4, and {best(CIFAR, 0.0)} % without.")
     for dataset, spent in ((CIFAR, "3.48"), (FASHION, "3.38")):
-        search = readings.read(find("recipe-search"), dataset=dataset)
-        found = search.finals[search.finals.label.isin(SETTINGS)].epsilon_pld
+        finals = reading("recipe-search", dataset).finals
+        found = finals[finals.label.isin(SETTINGS)].epsilon_pld
         assert {f"{one:.2f}" for one in found} == {spent}, set(found)
     says("Trained on fewer, their ε is 3.48 and 3.38.")
-    says(f"it adds less: {best(FASHION, 0.3)} % with the power 0.3, and")
-    says(f"and {best(FASHION, 0.0)} % without.")
+    says(f"it adds less: {best(FASHION, 0.3)} % with the power 0.3, and {best(FASHION, 0.0)} % "
+         "without.")  # fmt: skip
 
 
 def test_what_carries_it():
-    search = find("recipe-parts")
-    cifar, fashion = (
-        recipe.changed(readings.read(search, dataset=dataset)).data.set_index("change").points
-        for dataset in (CIFAR, FASHION)
-    )
-    less = [
+    shown, elsewhere = (recipe.changed(reading("recipe-parts", of)) for of in (CIFAR, FASHION))
+    cifar, fashion = (one.data.set_index("change").points for one in (shown, elsewhere))
+    less = noise, mirrored, components, filters = [
         "white noise for images",
         "no mirror images",
         "2,000 components",
         "a quarter of the filters",
     ]
-    noise, mirrored, components, filters = less
     says(f"With white noise in place of the drawn images it loses {-cifar[noise]:.2f} points,")
     says(f"without mirror images {-cifar[mirrored]:.2f},")
-    says(f"with 2,000 components for 8,000 it loses {-cifar[components]:.2f}, and")
-    says(
-        f"with a quarter of the filters {-cifar[filters]:.2f}, where less than 1.2 could be chance."
-    )
-    caption = recipe.changed(readings.read(search, dataset=CIFAR)).caption
-    assert "less than 1.2 points could be chance" in caption
+    says(f"with 2,000 components for 8,000 it loses {-cifar[components]:.2f}, and with a quarter "
+         f"of the filters {-cifar[filters]:.2f}, where less than 1.2 could be chance.")  # fmt: skip
+    assert "less than 1.2 points could be chance" in shown.caption
     assert cifar[noise] < cifar[mirrored] < cifar[components] < -1.2
     says(f"none of these changes costs more than {-fashion[less].min():.2f}.")
     [own] = [change for change in cifar.index if change.startswith("the private images")]
     says(f"are worth {-cifar[own]:.2f} points less on CIFAR-10 and {fashion[own]:.2f} more on")
-    shown = recipe.changed(readings.read(search, dataset=CIFAR)).data
-    held_out = shown.set_index("change").accuracy
+    held_out = shown.data.set_index("change").accuracy
     plain, whitened = (held_out[f"scattering, {of}"] for of in ("not whitened", "whitened"))
-    says(f"in place of these have {percent(plain)} % on CIFAR-10, and whitening does not rescue")
-    says(f"rescue them: {percent(whitened)} %.")
+    says(f"in place of these have {percent(plain)} % on CIFAR-10, and whitening does not rescue "
+         f"them: {percent(whitened)} %.")  # fmt: skip
     assert whitened < plain + 0.01
 
 
-def test_no_remedy_is_seen_to_help():
-    shown = recipe.changed(readings.read(find("recipe-remedies"), dataset=CIFAR))
+def remedies(dataset):
+    """What each remedy gains, held out, and what the recipe has without."""
+    shown = recipe.changed(reading("recipe-remedies", dataset))
     assert "seeds 1 to 4, which did not choose the rate," in shown.caption
     gained = shown.data.set_index("change")
-    assert len(gained) == 7 and (gained.low <= 0).all()
+    assert len(gained) == 7
+    return gained, percent(gained.accuracy.iloc[0] - gained.points.iloc[0] / 100)
+
+
+def test_no_remedy_is_seen_to_help():
+    gained, base = remedies(CIFAR)
+    assert (gained.low <= 0).all()
     text = {}
     for name, of in gained.iterrows():
         ends = sorted((abs(of.low), abs(of.high)) if of.high < 0 else (of.low, of.high))
-        points = abs(of.points) if of.high < 0 else of.points
-        text[name] = f"{points:.2f} ({ends[0]:.2f} to {ends[1]:.2f})"
-    turned = text["squared error, then cross-entropy"]
-    in_points = turned.replace(" (", " points (")
-    says(f"gains {in_points} on CIFAR-10, held out, with four seeds, and")
-    base = gained.accuracy.iloc[0] - gained.points.iloc[0] / 100
-    says(f"On CIFAR-10, over the recipe's {percent(base)} %, held out, squared error that turns to "
-         f"cross-entropy gains {turned.replace(' (', ' points (')}, automatic clipping "
-         f"{text['automatic clipping']}, and a hidden layer with tanh "
-         f"{text['a hidden layer, tanh']}. The others lose: the composite loss "
-         f"{text['composite loss']}, the filter {text['tanh filter, then clipped']}, a hidden "
+        shown = abs(of.points) if of.high < 0 else of.points
+        text[name] = f"{shown:.2f} ({ends[0]:.2f} to {ends[1]:.2f})"
+    turned = text["squared error, then cross-entropy"].replace(" (", " points (")
+    says(f"gains {turned} on CIFAR-10, held out, with four seeds, and")
+    says(f"On CIFAR-10, over the recipe's {base} %, held out, squared error that turns to "
+         f"cross-entropy gains {turned}, automatic clipping {text['automatic clipping']}, and a "
+         f"hidden layer with tanh {text['a hidden layer, tanh']}. The others lose: the composite "
+         f"loss {text['composite loss']}, the filter {text['tanh filter, then clipped']}, a hidden "
          f"layer with relu {text['a hidden layer, relu']}, and with a tempered sigmoid "
          f"{text['a hidden layer, tempered']}.")  # fmt: skip
 
 
 def test_no_remedy_is_told_apart_on_fashion_mnist():
-    shown = recipe.changed(readings.read(find("recipe-remedies"), dataset=FASHION))
-    assert "seeds 1 to 4, which did not choose the rate," in shown.caption
-    gained = shown.data.set_index("change")
-    assert len(gained) == 7 and (gained.low < 0).all() and (gained.high > 0).all()
-    base = gained.accuracy.iloc[0] - gained.points.iloc[0] / 100
+    gained, base = remedies(FASHION)
+    assert (gained.low < 0).all() and (gained.high > 0).all()
     most, least = gained.loc[gained.points.idxmax()], gained.loc[gained.points.idxmin()]
-    assert (most.name, least.name) == (
-        "squared error, then cross-entropy",
-        "a hidden layer, tempered",
-    )
+    assert most.name == "squared error, then cross-entropy"
+    assert least.name == "a hidden layer, tempered"
     ends = f"({most.low:.2f} to {most.high:.2f})"
     says(f"and {most.points:.2f} {ends} on Fashion-MNIST.")
-    says(f"told apart from the recipe, which has {percent(base)} %: squared error that turns to "
+    says(f"told apart from the recipe, which has {base} %: squared error that turns to "
          f"cross-entropy gains most, {most.points:.2f} points {ends}, and")  # fmt: skip
     says(f"loses most, {-least.points:.2f} ({-least.high:.2f} to {-least.low:.2f}).")
 
 
 def ranked(dataset, epsilon):
     """The board of a dataset at an ε, by method."""
-    reading = readings.read(find(f"leaderboard-{dataset}"))
-    [table] = [one for one in board.board(reading).parts if one.name.endswith(f"-{epsilon}")]
+    shown = board.board(reading(f"leaderboard-{dataset}"))
+    [table] = [one for one in shown.parts if one.name.endswith(f"-{epsilon}")]
     assert (table.data.seeds == 5).all()
     assert table.caption.endswith("Runs that diverged: 0.")
     return table.data.set_index("method")
@@ -310,9 +293,9 @@ def test_the_ranking_of_mnist():
 
 
 def test_which_remedies_add_up():
-    reading = readings.read(find("factorial"), dataset=FASHION)
-    gained = crossed.under_each_mechanism(reading).data.set_index("remedy")
-    shown = crossed.accuracy(reading).data.set_index(["loss", "activation"])
+    factorial = reading("factorial", FASHION)
+    gained = crossed.under_each_mechanism(factorial).data.set_index("remedy")
+    shown = crossed.accuracy(factorial).data.set_index(["loss", "activation"])
 
     def flat(remedy, sign=1):
         of = gained.loc[remedy]
@@ -339,7 +322,7 @@ def test_which_remedies_add_up():
     says(f"Clips inside backpropagation lose {lost.inside['relu']:.1f} with relu,")
     says(f"with the tempered sigmoid they have {shown.inside[entropy, 'tempered']:.2f} %.")
     assert (lost[["filter", "inside"]] > 0).all(axis=None)
-    spread = crossed.cells(reading).groupby(list(crossed.FACTORS)).points.std()
+    spread = crossed.cells(factorial).groupby(list(crossed.FACTORS)).points.std()
     spread = spread.groupby("mechanism").max()
     says(f"at most {spread.flat:.1f} points apart in standard deviation under flat clipping,")
     says(f"and up to {spread.inside:.0f} with clips inside.")
@@ -348,21 +331,17 @@ def test_which_remedies_add_up():
 
 def test_what_is_stored_of_mnist_s_factorial():
     """Once it is whole, its own section takes the place of this."""
-    found = crossed.cells(readings.read(find("factorial"), dataset=MNIST))
+    found = crossed.cells(reading("factorial", MNIST))
     assert (found.activation == "relu").sum() == 3 * len(CELLS) / 3
     assert not crossed.is_whole(found)
-    inside, flat = (
-        Variant(readings.read(find("factorial"), dataset=MNIST), f"relu / cross-entropy / {of}")
-        for of in ("inside", "flat")
-    )
-    points, low, high = (100 * value for value in gain(inside, flat).values())
-    says("Of MNIST's factorial relu's cells are whole. There, with cross-entropy, clips")
-    says(f"inside gain {points:.2f} points over flat clipping ({low:.2f} to {high:.2f}).")
-    assert low > 0
+    of = over(*inside_and_flat(MNIST))
+    says("Of MNIST's factorial relu's cells are whole. There, with cross-entropy, clips inside "
+         "gain {} points over flat clipping ({} to {}).", *points(of))  # fmt: skip
+    assert of.low > 0
 
 
 def test_what_it_costs_to_choose_on_the_other_dataset():
-    held_out = recipe.transferred(readings.read(find("recipe-search"))).data.set_index("trained on")
+    held_out = recipe.transferred(reading("recipe-search")).data.set_index("trained on")
     own = np.diag(held_out)
     lost = 100 * (own[:, None] - held_out.to_numpy()).max()
     says(f"On none of the three it costs more than {lost:.2f} points, whichever of the others")
@@ -373,9 +352,8 @@ def test_a_seed_trained_twice_differs_by_as_much_as_is_said():
     assert cost["dataset"] == "CIFAR-10"
     stored, _ = records.read_all(ROOT / "results" / "recipes", "recipes")
     one, two = reached(CIFAR, 3.0)[0], stored["cifar-10"]["test_accuracy"]
-    text = " ".join((ROOT / "book" / "how_to_rerun.md").read_text().split())
-    said = f"a training on one core and one on two reached {percent(one)} and {percent(two)} % on"
-    assert said in text
+    told = said_by("book/how_to_rerun.md")
+    told(f"a training on one core and one on two reached {percent(one)} and {percent(two)} % on")
 
 
 def test_its_steps_are_what_it_is_made_of():

@@ -1,7 +1,7 @@
 """Every number that the chapter on performance says in prose is what the benchmark stored."""
 
 import pytest
-from prose import prose_of, said_by
+from prose import said_by
 
 from under_the_clip.backpropagation_clipping import figures as backpropagation_clipping
 from under_the_clip.performance import figures as chapter
@@ -110,7 +110,3 @@ def test_repeats():
     data = chapter.repeats().data
     most = 100 * data["most apart"].max()
     says(f"differ by at most {most:.2f} points after any epoch, over {len(data)} runs")
-
-
-def test_nothing_is_to_be_looked_at():
-    assert "ook at" not in prose_of("09_performance")

@@ -3,14 +3,12 @@
 import fnmatch
 import json
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 from prose import study_ledger
-from results_for_tests import environment, result_of, rewrite
+from results_for_tests import result_of, rewrite
 
 from dpstudy.claims.claim import NO_DATASET
 from dpstudy.claims.ledger import Ledger
@@ -159,9 +157,8 @@ def test_every_number_of_tempered_sigmoids_is_claimed():
     assert set(NUMBERS) <= used
 
 
-def test_every_statement_of_a_paper_is_in_the_ledger_with_its_stored_outcome(monkeypatch):
-    monkeypatch.delenv("DPSTUDY_RESULTS", raising=False)
-    judged = [entry for entry in ledger().entries if entry.rule.kind == "statement"]
+def test_every_statement_of_a_paper_is_in_the_ledger_with_its_stored_outcome():
+    judged = [entry for entry in study_ledger().entries if entry.rule.kind == "statement"]
     assert {entry.rule.name for entry in judged} == {
         name for name, statement in STATEMENTS.items() if not statement.ours
     }
@@ -305,22 +302,3 @@ def test_damage_is_a_note_and_no_damage_is_none(results):
     (_, path) = fill_figure_3()[0]
     path.write_text("{")
     assert path.name in page.damage(ledger()).text
-
-
-def test_the_ledger_is_read_without_what_trains(results):
-    fill_figure_3()
-    code = (
-        "import sys\n"
-        "from under_the_clip.ledger import figures as claims\n"
-        "claims.chapter('tempered-sigmoids')\n"
-        "training = {'dpstudy.training.loop', 'dpstudy.lab.campaign'}\n"
-        "print(sorted(training & set(sys.modules)))\n"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        env=environment(),
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert (done.stdout, done.stderr) == ("[]\n", "")

@@ -3,6 +3,7 @@
 import os
 import re
 import tomllib
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -13,13 +14,15 @@ from packaging.utils import canonicalize_name
 from packaging.version import Version
 
 ROOT = Path(__file__).parents[1]
-PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
+PROJECT = PYPROJECT["project"]
 LOCK = (ROOT / "requirements.lock").read_text()
 CONDA = yaml.safe_load((ROOT / "environment.yml").read_text())
 # The lock is for every machine. The GPU libraries are chosen by the installed JAX itself.
 LOCKED_EXTRAS = ("book", "test", "build")
 
 
+@cache
 def locked() -> list[tuple[Requirement, list[str]]]:
     """Each entry of the lock, with its hashes."""
     text = re.sub(r"^\s*#.*\n", "", LOCK, flags=re.MULTILINE).replace("\\\n", " ")
@@ -31,42 +34,28 @@ def locked() -> list[tuple[Requirement, list[str]]]:
 
 
 def direct() -> list[Requirement]:
-    """What pyproject.toml asks for by name."""
+    """What pyproject.toml asks for by name, to run and to build."""
     extras = PROJECT["optional-dependencies"]
-    lines = [*PROJECT["dependencies"], *(line for name in LOCKED_EXTRAS for line in extras[name])]
+    asked = (PROJECT["dependencies"], *map(extras.get, LOCKED_EXTRAS))
+    lines = dict.fromkeys(
+        line for of in (*asked, PYPROJECT["build-system"]["requires"]) for line in of
+    )
     return [Requirement(line) for line in lines]
 
 
-def versions(name: str) -> list[Version]:
-    """Every version that the lock holds for a name; more than one if markers tell them apart."""
-    return [
-        Version(str(r.specifier).removeprefix("=="))
-        for r, _ in locked()
-        if canonicalize_name(r.name) == canonicalize_name(name)
-    ]
+def held(name: str) -> list[Requirement]:
+    """What the lock holds for a name: more than one entry if markers tell them apart."""
+    return [r for r, _ in locked() if canonicalize_name(r.name) == canonicalize_name(name)]
 
 
 @pytest.mark.parametrize("requirement", direct(), ids=lambda r: r.name)
-def test_direct_dependency_is_locked_at_a_version_it_accepts(requirement):
-    found = versions(requirement.name)
+def test_direct_dependency_is_locked_for_every_machine_at_a_version_it_accepts(requirement):
+    found = held(requirement.name)
     assert found, f"{requirement.name} is not in requirements.lock: make lock"
-    for version in found:
+    for one in found:
+        version = Version(str(one.specifier).removeprefix("=="))
         assert requirement.specifier.contains(version), f"lock has {version}: make lock"
-
-
-def test_direct_dependencies_are_locked_without_markers():
-    wanted = {canonicalize_name(r.name) for r in direct()}
-    for requirement, _ in locked():
-        if canonicalize_name(requirement.name) in wanted:
-            assert requirement.marker is None, f"{requirement} is not for every machine"
-
-
-def test_build_backend_is_locked():
-    build = tomllib.loads((ROOT / "pyproject.toml").read_text())["build-system"]["requires"]
-    for line in build:
-        requirement = Requirement(line)
-        assert versions(requirement.name)
-        assert all(requirement.specifier.contains(v) for v in versions(requirement.name))
+        assert one.marker is None, f"{one} is not for every machine"
 
 
 def test_every_entry_is_pinned_and_has_hashes():
@@ -98,7 +87,7 @@ def test_conda_environment_installs_python_and_the_lock_and_nothing_else():
 
 @pytest.mark.parametrize("name", ["torch", "torchvision", "opacus", "tensorflow"])
 def test_heavy_peers_stay_out(name):
-    assert not versions(name)
+    assert not held(name)
     assert name not in {r.name for r in direct()}
 
 

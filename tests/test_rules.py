@@ -90,22 +90,15 @@ def judged(rule, dataset="mnist"):
     return one.outcome
 
 
-def keep(label, values, *, column="test_accuracy", experiment=TINY, **fields):
-    """Store one result a seed of a variant, with a quantity that ends at each of `values`."""
+def keep(label, ends, *, column="test_accuracy", experiment=TINY, **fields):
+    """Store one result a seed of a variant: a column that is so throughout, or by epoch."""
     run = experiment.variants[label][0]
-    for seed, value in enumerate(values):
+    for seed, end in enumerate(ends):
         result = result_of(replace(run, seed=seed), **(QUOTED if run.private else {}) | fields)
         if column == "class_accuracy":
-            result = replace(result, class_accuracy=value)
+            result = replace(result, class_accuracy=end)
         else:
-            result.curve[column] = [value] * len(result.curve["epoch"])
-        store.write(store.runs_folder(), result)
-
-
-def keep_curves(label, curves, column="test_accuracy"):
-    for seed, curve in enumerate(curves):
-        result = result_of(replace(VARIANTS[label], seed=seed), **QUOTED)
-        result.curve[column] = curve
+            result.curve[column] = end if isinstance(end, list) else [end] * run.epochs
         store.write(store.runs_folder(), result)
 
 
@@ -340,7 +333,7 @@ def test_ranks_of_a_sweep_that_rise_with_a_setting(results, norm, verdict):
 
 def test_the_most_in_training_is_that_of_any_epoch_from_the_first_on(results):
     for label, highest in (("tanh", 9.0), ("relu", 5.0)):
-        keep_curves(label, [[highest + seed, 1, 2, 3] for seed in range(3)], "gradient_norm")
+        keep(label, [[highest + seed, 1, 2, 3] for seed in range(3)], column="gradient_norm")
     most = replace(GRADIENT_NORM, sides=each(most_in_training))
     outcome = judged(replace(ABOVE, quantity=most))
     assert outcome.verdict == REPRODUCED
@@ -386,7 +379,7 @@ def test_what_rises_since_the_start_is_judged_from_before_the_first_step(results
 )
 def test_throughout_looks_at_every_epoch(results, epochs, verdict):
     keep("relu", [0.8] * 3)
-    keep_curves("tanh", epochs)
+    keep("tanh", epochs)
     outcome = judged(Throughout(of("tanh"), of("relu")))
     assert outcome.verdict == verdict, outcome.finding
 
@@ -395,7 +388,7 @@ def test_throughout_looks_at_every_epoch(results, epochs, verdict):
 def test_throughout_is_close_where_one_redrawn_seed_would_turn_an_epoch(results, last, close):
     """See the leads of `test_a_verdict_that_one_redrawn_seed_would_turn_is_close`."""
     keep("relu", [0.95] * 3)
-    keep_curves("tanh", [[end] * 4 for end in (0.96, 0.962 if close else 0.961, last)])
+    keep("tanh", [[end] * 4 for end in (0.96, 0.962 if close else 0.961, last)])
     outcome = judged(Throughout(of("tanh"), of("relu")))
     assert (outcome.verdict, outcome.close) == (REPRODUCED, close)
 
@@ -404,10 +397,8 @@ def test_a_gain_within_an_epsilon_is_compared_with_that_at_the_end(results):
     """ε = 1 is spent after the second of four epochs; the gain is 0.2 there, and 0.1 at the end."""
     spent = {"pld": [0.5, 1.0, 1.5, 2.5]}
     for label, curve in (("tanh", [0.5, 0.8, 0.8, 0.9]), ("relu", [0.5, 0.6, 0.7, 0.8])):
-        for seed in range(3):
-            result = result_of(replace(VARIANTS[label], seed=seed), epsilon=spent)
-            result.curve["test_accuracy"] = [value + 0.01 * seed for value in curve]
-            store.write(store.runs_folder(), result)
+        rising = [[value + 0.01 * seed for value in curve] for seed in range(3)]
+        keep(label, rising, epsilon=spent)
     names = ("{0} over {1} at ε < 1", "at the end")
     gained = Quantity("test_accuracy", "gain", "{:.2%}", gain_within(1.0), names)
     outcome = judged(replace(ABOVE, quantity=gained))
@@ -422,7 +413,7 @@ def test_the_spread_of_norms_is_that_of_the_middles_of_their_bins(results):
     for label, second in (("relu", 40), ("tanh", 30)):
         counts = np.zeros(len(EDGES) - 1)
         np.add.at(counts, [30, second], 500)
-        keep(label, [counts.tolist()] * 3, column="clipping-bias.counts")
+        keep(label, [[counts.tolist()] * 4] * 3, column="clipping-bias.counts")
     spread = Quantity("clipping-bias.counts", "spread", sides=spread_of_norms(1))
     outcome = judged(Difference(of("relu"), of("tanh"), quantity=spread))
     assert outcome.verdict == REPRODUCED
@@ -440,8 +431,8 @@ def test_the_spread_of_norms_is_that_of_the_middles_of_their_bins(results):
     ],
 )
 def test_epochs_are_counted_to_where_the_first_ends(results, accuracies, took, verdict):
-    keep_curves("relu", [[0.1, 0.2, 0.7, 0.8], [0.1, 0.2, 0.8, 0.82], [0.1, 0.2, 0.3, 0.5]])
-    keep_curves("tanh", accuracies)
+    keep("relu", [[0.1, 0.2, 0.7, 0.8], [0.1, 0.2, 0.8, 0.82], [0.1, 0.2, 0.3, 0.5]])
+    keep("tanh", accuracies)
     outcome = judged(Difference(of("relu"), of("tanh"), quantity=EPOCHS))
     assert outcome.verdict == verdict, outcome.finding
     assert outcome.ours["second_median"] == took
@@ -559,10 +550,7 @@ def test_a_number_published_at_less_than_the_whole_epsilon_is_tested_there(
 ):
     """By PLD after the third of four epochs, by the paper's accounting after the first."""
     spent = {"pld": [0.5, 1.0, 1.5, 2.5], "rdp-2019": [1.5, 2.5, 3.5, 4.5]}
-    for seed in range(3):
-        result = result_of(replace(VARIANTS["tanh"], seed=seed), epsilon=spent)
-        result.curve["test_accuracy"] = [0.93, 0.95, 0.98, 0.99]
-        store.write(store.runs_folder(), result)
+    keep("tanh", [[0.93, 0.95, 0.98, 0.99]] * 3, epsilon=spent)
     below = Quantity("test_accuracy", "accuracy at ε < 2", "{:.2%}", within(2.0, accountant))
     outcome = judged(replace(VALUE, quantity=below))
     assert (outcome.verdict, outcome.shown) == (verdict, shown)

@@ -22,6 +22,7 @@ import pandas as pd
 import seaborn as sns
 from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
+from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure as Canvas
 
 MISSING = "—"
@@ -206,17 +207,18 @@ class Figure(Captioned):
     @property
     def svg(self) -> bytes:
         """The image as SVG; the same figure gives the same bytes."""
-        return self._save("svg", metadata={"Date": None, "Creator": None})
+        buffer = io.BytesIO()
+        with mpl.rc_context(_RENDERING):
+            # `savefig` draws all of it once more, for the bounds that it need not cut.
+            FigureCanvasSVG(self.fig).print_svg(buffer, metadata={"Date": None, "Creator": None})
+        return buffer.getvalue()
 
     @property
     def png(self) -> bytes:
         """The image as PNG, at 150 dots an inch."""
-        return self._save("png", dpi=150, metadata={"Software": None})
-
-    def _save(self, form: str, **options: Any) -> bytes:
         buffer = io.BytesIO()
         with mpl.rc_context(_RENDERING):
-            self.fig.savefig(buffer, format=form, **options)
+            self.fig.savefig(buffer, format="png", dpi=150, metadata={"Software": None})
         return buffer.getvalue()
 
     def _repr_html_(self) -> str:
