@@ -11,17 +11,17 @@ from flax import nnx
 from results_for_tests import TINY
 
 from dpstudy.gradients import devices
-from dpstudy.gradients.clipped_layers import clip_layers, l2, l15
 from dpstudy.gradients.layers import Conv, Dense
 from dpstudy.parts.mechanism import Microbatch
 from dpstudy.parts.networks.activation import Relu
-from dpstudy.parts.networks.network import BackpropMnist, TemperedMnist
+from dpstudy.parts.networks.network import SmallCnn
 from dpstudy.parts.optimizer import Adam
 from dpstudy.parts.part import SpecError, checked
 from dpstudy.parts.run import Run, vary
 from dpstudy.privacy import accounting
 from dpstudy.privacy.run_epsilon import epsilon_curve
 from dpstudy.training import loop
+from under_the_clip.backpropagation_clipping.clipped_layers import clip_layers, l2, l15
 from under_the_clip.backpropagation_clipping.experiments import (
     CORRECTED,
     SOUND_NOISE,
@@ -36,6 +36,7 @@ from under_the_clip.backpropagation_clipping.published import (
     BACKPROPAGATION_CLIPPING,
     CORRECTED_CLIPPING,
 )
+from under_the_clip.networks import BackpropMnist
 
 MECHANISM = BackpropagationClipping(input_bound=1.5, upstream_bound=0.05, noise_multiplier=2.0)
 RUN = vary(Run(network=BackpropMnist(Relu()), mechanism=MECHANISM), **TINY)
@@ -222,7 +223,7 @@ def test_a_network_of_which_no_bound_is_proven_is_refused():
     clip_layers(network, 1.0, 1.0, 1)
     with pytest.raises(ValueError, match="applied twice"):
         network(jnp.ones((1, 4)))
-    biased = vary(RUN, network=TemperedMnist())
+    biased = vary(RUN, network=SmallCnn())
     pixels, labels = images(2)
     params = biased.network.initial(jax.random.key(0))
     graph, losses = biased.network.graph(), biased.losses(jnp.float32(1))

@@ -647,7 +647,7 @@ def test_a_delta_is_warned_of_for_shuffled_batches_and_for_a_recipe(monkeypatch)
 
     monkeypatch.setattr("under_the_clip.commands.recipe._train", stopped)
     assert "warning" not in dpstudy("recipe", "mnist-5k", "--epsilon", "3").stderr
-    monkeypatch.setattr("dpstudy.recipe.settings.recipe_at", lambda *_: vary(RUN, delta=1e-3))
+    monkeypatch.setattr("dpstudy.recipe.run.recipe_at", lambda *_: vary(RUN, delta=1e-3))
     first, _ = dpstudy("recipe", "mnist-5k", "--epsilon", "3").stderr.splitlines()
     assert first.startswith("dpstudy: warning: δ = 0.001 is not below 1/n = 0.00025, n = 4,000 ")
 

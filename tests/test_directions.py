@@ -32,11 +32,12 @@ PACKAGE = {
 }
 # Each folder of the study, with those that it sees beside itself and the package.
 STUDY = {
-    **dict.fromkeys(PAPERS, ()),
+    "networks": (),
+    **dict.fromkeys(PAPERS, ("networks",)),
     "accounting": PAPERS,
-    "audits": PAPERS,
+    "audits": (*PAPERS, "networks"),
     "recipe": (*PAPERS, "leaderboard"),
-    "leaderboard": (*PAPERS, "recipe"),
+    "leaderboard": (*PAPERS, "networks", "recipe"),
     "performance": (),
     "experiments": (*PAPERS, "leaderboard", "recipe"),
     "claims": (*PAPERS, "leaderboard"),

@@ -11,10 +11,10 @@ from flax import nnx
 from dpstudy.gradients import devices
 from dpstudy.parts.data.dataset import AT_ONCE, Images
 from dpstudy.parts.measure import Examples
-from dpstudy.parts.networks.network import LosingLessCifar
 from dpstudy.parts.run import Run, vary
 from dpstudy.training import evaluation
 from dpstudy.training import loop as training
+from under_the_clip.networks import LosingLessCifar
 
 RUN = vary(Run(), dataset=Images("mnist-5k"))
 

@@ -24,8 +24,7 @@ from dpstudy import gaussian_noise, poisson, private_gradient
 from dpstudy.errors import UserError
 from dpstudy.gradients import applicability, devices, layer_rules, layers, per_example
 from dpstudy.gradients.layers import Conv, Dense
-from dpstudy.parts.mechanism import AutomaticClipping, FlatClipping, Microbatch
-from dpstudy.parts.per_layer_clipping import PerLayerClipping
+from dpstudy.parts.mechanism import AutomaticClipping, FlatClipping, Microbatch, PerLayerClipping
 from dpstudy.parts.run import Run
 from dpstudy.parts.sampling import Draw
 from dpstudy.training import loop

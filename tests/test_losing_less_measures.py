@@ -12,15 +12,17 @@ import pytest
 from flax import nnx
 
 from dpstudy.parts.measure import CHUNK, Examples
-from dpstudy.parts.mechanism import FlatClipping, NoPrivacy
-from dpstudy.parts.networks.network import LosingLessMnist
+from dpstudy.parts.mechanism import FlatClipping, NoPrivacy, PerLayerClipping
 from dpstudy.parts.part import SpecError, checked
-from dpstudy.parts.per_layer_clipping import PerLayerClipping
 from dpstudy.parts.run import Run, vary
-from under_the_clip.losing_less.clipping_bias import ClippingBias
-from under_the_clip.losing_less.confusion import Confusion
-from under_the_clip.losing_less.layer_norms import LayerNorms
-from under_the_clip.losing_less.smoothness import Smoothness, largest_eigenvalue
+from under_the_clip.losing_less.measures import (
+    ClippingBias,
+    Confusion,
+    LayerNorms,
+    Smoothness,
+    largest_eigenvalue,
+)
+from under_the_clip.networks import LosingLessMnist
 from under_the_clip.tanh_filter.mechanism import FilteredThenClipped
 
 CLIP = 2.0
@@ -58,7 +60,7 @@ def test_what_clips_otherwise_than_by_norm_has_no_clipping_bias(mechanism):
 
 def measured(measure, params):
     def found(params):
-        return measure(RUN.moment(params, jnp.float32(1), EXAMPLES))
+        return measure(RUN.snapshot(params, jnp.float32(1), EXAMPLES))
 
     return oracles.quick_jit(found)(params)
 

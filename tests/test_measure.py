@@ -19,7 +19,7 @@ from dpstudy.parts.data import images as data
 from dpstudy.parts.data.dataset import Images
 from dpstudy.parts.measure import Examples, Norms
 from dpstudy.parts.mechanism import NoPrivacy
-from dpstudy.parts.networks.network import TemperedMnist
+from dpstudy.parts.networks.network import SmallCnn
 from dpstudy.parts.run import Run, vary
 from dpstudy.training import evaluation, loop
 
@@ -29,7 +29,7 @@ COUNT = 2 * measure.CHUNK
 @pytest.mark.parametrize("activation", ACTIVATIONS)
 def test_norms_are_those_of_vmap_grad_and_of_the_first_convolution(activation):
     mine, by_hand = ACTIVATIONS[activation]
-    run = Run(network=TemperedMnist(mine), measures=(Norms(),))
+    run = Run(network=SmallCnn(mine), measures=(Norms(),))
     _, params = parts(run.network.kind)
     examples = Examples(*oracles.random_images(run.network.kind, COUNT))
 
@@ -73,8 +73,8 @@ def test_norms_can_be_taken_of_every_network_on_images_by_its_first_convolution_
     sides = {"tempered-mnist": (14, 14, 16), "losing-less-mnist": (13, 13, 16)}
     sides |= {"backprop-mnist": (11, 11, 16)}
     assert jax.eval_shape(first, params).shape == (COUNT, *sides.get(model, (32, 32, 32)))
-    moment = run.moment(params, jnp.float32(0), examples)
-    found = jax.eval_shape(lambda params: Norms()(moment._replace(params=params)), params)
+    snapshot = run.snapshot(params, jnp.float32(0), examples)
+    found = jax.eval_shape(lambda params: Norms()(snapshot._replace(params=params)), params)
     assert {name: array.shape for name, array in found.items()} == {
         "gradient": (),
         "activation": (),

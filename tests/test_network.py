@@ -14,10 +14,10 @@ from flax import nnx
 
 from dpstudy.gradients.layers import LayerInput, OutputZero, PreActivation
 from dpstudy.kinds import declare_all
-from dpstudy.parts.networks import on_features as feature_networks  # noqa: F401 - so that their kinds are known
 from dpstudy.parts.networks.activation import LayerWise, Relu, Tempered
-from dpstudy.parts.networks.network import Network, TemperedCifar, TemperedMnist
+from dpstudy.parts.networks.network import Network, SmallCnn
 from dpstudy.parts.part import KINDS
+from under_the_clip.networks import TemperedCifar
 
 BATCH = 3
 PARAMETERS = {
@@ -157,7 +157,7 @@ def test_structure_is_the_network_without_its_weights(model):
 
 def test_weights_start_as_glorot_normal_and_biases_at_zero():
     """Whose deviation is sqrt(2 / (fan in + fan out)), truncated at two of its own."""
-    params, other = (TemperedMnist().initial(jax.random.key(seed)) for seed in (3, 4))
+    params, other = (SmallCnn().initial(jax.random.key(seed)) for seed in (3, 4))
     for path, value in nnx.to_flat_state(params):
         value = np.asarray(value[...])
         if path[-1] == "bias":
@@ -174,7 +174,7 @@ def test_the_width_multiplies_the_filters_of_every_convolution():
     """By hand: kernels, biases, and a dense layer on what the convolutions leave."""
     for width, k in ((0.5, 8), (1.0, 16), (2.0, 32)):
         mnist = (64 + 1) * k + (16 * k + 1) * 2 * k + (16 * 2 * k + 1) * 32 + 33 * 10
-        assert size(TemperedMnist(width=width)) == mnist
+        assert size(SmallCnn(width=width)) == mnist
         filters = [3, *(2 * k * times for times in (1, 1, 2, 2, 4, 4, 8)), 10]
         expected = sum((9 * a + 1) * b for a, b in pairwise(filters))
         assert size(TemperedCifar(width=width)) == expected
@@ -186,7 +186,7 @@ def test_each_hidden_layer_can_have_an_activation_of_its_own():
     images, _ = oracles.random_images(model, BATCH)
     x = np.float32(images / 255)
     steps = [lambda x, by=by: jnp.tanh(by * x) for by in (0.5, 1.0, 3.0)]
-    network = TemperedMnist(LayerWise(tuple(Tempered(2.0, 2 * by, 1.0) for by in (0.5, 1.0, 3.0))))
+    network = SmallCnn(LayerWise(tuple(Tempered(2.0, 2 * by, 1.0) for by in (0.5, 1.0, 3.0))))
     found = oracles.quick_jit(lambda p, x: network.outputs(nnx.merge(graph, p), x).logits)(
         params, x
     )
@@ -214,6 +214,6 @@ def test_outside_a_capture_the_taps_do_nothing():
 @pytest.mark.parametrize(("init", "fans"), [("glorot", 384), ("he", 128)])
 def test_initial_weights_have_the_variance_that_their_name_says(init, fans):
     """One over the mean of the fans, of inputs 256 and outputs 512; of half the inputs by He."""
-    params = TemperedMnist(init=init).initial(jax.random.key(0))
+    params = SmallCnn(init=init).initial(jax.random.key(0))
     kernel = np.asarray(params["conv2"]["kernel"][...])  # 4 x 4 positions, 16 channels to 32
     assert kernel.std() == pytest.approx(fans**-0.5, rel=0.05)

@@ -18,12 +18,12 @@ from flax import nnx
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+import under_the_clip.networks  # noqa: F401 - so that its kinds are known
 from dpstudy.gradients import applicability, layer_rules, per_example
 from dpstudy.gradients.convolution import conv_general_dilated
 from dpstudy.gradients.layers import Conv, Dense, tap, tapped
 from dpstudy.kinds import declare_all
 from dpstudy.parts.loss import CrossEntropy
-from dpstudy.parts.networks import on_features as feature_networks  # noqa: F401 - so that their kinds are known
 from dpstudy.parts.networks.activation import TANH
 from dpstudy.parts.networks.network import Network
 from dpstudy.parts.part import KINDS

@@ -7,14 +7,14 @@ import oracles
 import pytest
 from flax import nnx
 
-from dpstudy.parts.mechanism import Microbatch
-from dpstudy.parts.networks.network import BackpropMnist, TemperedMnist
+from dpstudy.parts.mechanism import Microbatch, PerLayerClipping
+from dpstudy.parts.networks.network import SmallCnn
 from dpstudy.parts.part import KINDS, SpecError, checked
-from dpstudy.parts.per_layer_clipping import PerLayerClipping
 from dpstudy.parts.run import Run
+from under_the_clip.networks import BackpropMnist
 
 MASK = np.array([1, 0, 1, 1, 1], np.float32)
-NETWORKS = {"tempered-mnist": TemperedMnist(), "backprop-mnist": BackpropMnist()}
+NETWORKS = {"tempered-mnist": SmallCnn(), "backprop-mnist": BackpropMnist()}
 
 
 def norms_by_layer(gradients):

@@ -17,7 +17,7 @@ from dpstudy.parts.data.files import DataError
 from dpstudy.parts.part import SpecError
 from dpstudy.privacy import accounting
 from dpstudy.recipe import model as models
-from dpstudy.recipe.settings import recipe_at
+from dpstudy.recipe.run import recipe_at
 from under_the_clip.cli import main
 
 

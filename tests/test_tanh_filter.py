@@ -52,8 +52,8 @@ def flat(tree):
 
 def test_norms_of_what_examples_add_are_counted(step, each):
     params, pixels, labels = step
-    moment = RUN.moment(params, jnp.float32(0), Examples(pixels, labels))
-    found = jax.jit(lambda: BoundedNorms()(moment))()
+    snapshot = RUN.snapshot(params, jnp.float32(0), Examples(pixels, labels))
+    found = jax.jit(lambda: BoundedNorms()(snapshot))()
     norms = np.linalg.norm(np.tanh(each), axis=1)
     expected, _ = np.histogram(norms, np.logspace(-3, 3, 61))
     assert found["counts"].tolist() == expected.tolist()

@@ -10,10 +10,8 @@ from dpstudy.kinds import declared_in
 
 declared_in(
     "under_the_clip.backpropagation_clipping.mechanism",
-    "under_the_clip.losing_less.clipping_bias",
-    "under_the_clip.losing_less.confusion",
-    "under_the_clip.losing_less.layer_norms",
     "under_the_clip.losing_less.loss",
-    "under_the_clip.losing_less.smoothness",
+    "under_the_clip.losing_less.measures",
+    "under_the_clip.networks",
     "under_the_clip.tanh_filter.mechanism",
 )

@@ -15,7 +15,6 @@ from flax import nnx
 from jax.extend.core import Literal
 
 from dpstudy.gradients import convolution
-from dpstudy.gradients.backward import at_layers
 from dpstudy.gradients.dependence import FIXED, OF_EXAMPLES, Value, follow
 from dpstudy.gradients.layer_rules import RULES
 from dpstudy.gradients.layers import (
@@ -23,6 +22,7 @@ from dpstudy.gradients.layers import (
     Dense,
     LayerInput,
     PreActivation,
+    at_layers,
     capturing,
     examples_in,
     names_of,

@@ -1,7 +1,7 @@
 """Per-example gradients: their norms and weighted sums, without a pass per example.
 
 The network is differentiated once, for a whole microbatch, with respect to its layers' outputs
-(`backward.py`): no weight gradient is taken. One rule a layer type (`layer_rules.py`) then turns a
+(`at_layers`): no weight gradient is taken. One rule a layer type (`layer_rules.py`) then turns a
 layer's input and output gradient into its per-example gradients. `by_vmap` is the plain way, which
 sees each example alone: against it the rules are tested, and it serves networks beyond them
 (`applicability.py`).
@@ -21,9 +21,14 @@ import jax.numpy as jnp
 from flax import nnx
 
 from dpstudy.gradients.applicability import why_not_by_rules
-from dpstudy.gradients.backward import at_layers
 from dpstudy.gradients.layer_rules import RULES, LayerGradients, WrittenOut, blanked
-from dpstudy.gradients.layers import examples_in, names_of, summed_in, with_flax_convolutions
+from dpstudy.gradients.layers import (
+    at_layers,
+    examples_in,
+    names_of,
+    summed_in,
+    with_flax_convolutions,
+)
 from dpstudy.gradients.shared_state import losses_shape
 
 if TYPE_CHECKING:

@@ -42,7 +42,7 @@ class Examples(NamedTuple):
     labels: Array
 
 
-class Moment(NamedTuple):
+class Snapshot(NamedTuple):
     """What a measure may look at: a run in training, before its first step or after an epoch."""
 
     network: Network
@@ -56,13 +56,13 @@ class Moment(NamedTuple):
 
 
 class Measure(Part):
-    """A function of a moment in training."""
+    """A function of a snapshot in training."""
 
     def check_mechanism(self, mechanism: Mechanism) -> None:
         """Raise SpecError unless it can be taken of runs with that mechanism."""
 
-    def __call__(self, moment: Moment) -> dict[str, Array]:
-        """Return named arrays, of the same shapes at every moment."""
+    def __call__(self, snapshot: Snapshot) -> dict[str, Array]:
+        """Return named arrays, of the same shapes at every snapshot."""
         raise NotImplementedError
 
 
@@ -74,18 +74,18 @@ class Norms(Measure):
     what the first layer's activation puts out for an example, before pooling.
     """
 
-    def __call__(self, moment: Moment) -> dict[str, Float[Array, ""]]:
-        network, params = moment.network, moment.params
+    def __call__(self, snapshot: Snapshot) -> dict[str, Float[Array, ""]]:
+        network, params = snapshot.network, snapshot.params
         graph, first = network.graph(), network.activation.of_layer(0)
 
         def of_chunk(chunk: Examples) -> tuple[Array, Array]:
-            _, gradients = per_example.gradients(graph, moment.losses, params, *chunk)
-            prepared = moment.dataset.prepare(chunk.images)
+            _, gradients = per_example.gradients(graph, snapshot.losses, params, *chunk)
+            prepared = snapshot.dataset.prepare(chunk.images)
             _, hidden = network.outputs(nnx.merge(graph, params), prepared)
             active = first(hidden[0]).reshape(CHUNK, -1)
             return gradients.norms(), jnp.linalg.norm(active, axis=1)
 
-        norms = jax.lax.map(of_chunk, in_chunks(moment.train))
+        norms = jax.lax.map(of_chunk, in_chunks(snapshot.train))
         gradient, activation = jax.tree.map(jnp.mean, norms)
         return {"gradient": gradient, "activation": activation}
 
@@ -98,16 +98,16 @@ class BoundedNorms(Measure):
     `largest`: of those norms.
     """
 
-    def __call__(self, moment: Moment) -> dict[str, Array]:
-        graph, bounded = moment.network.graph(), moment.mechanism.sum
+    def __call__(self, snapshot: Snapshot) -> dict[str, Array]:
+        graph, bounded = snapshot.network.graph(), snapshot.mechanism.sum
 
         def of_one(one: Examples) -> Float[Array, ""]:
             alone = jax.tree.map(lambda x: x[None], one)
-            batch = Microbatch(graph, moment.losses, moment.params, *alone)
+            batch = Microbatch(graph, snapshot.losses, snapshot.params, *alone)
             total, _ = bounded(batch, jnp.ones(1))
             return optax.tree.norm(total)
 
-        norms = jax.lax.map(of_one, moment.train, batch_size=CHUNK)
+        norms = jax.lax.map(of_one, snapshot.train, batch_size=CHUNK)
         return {"counts": counts_by_norm(norms), "largest": norms.max()}
 
 

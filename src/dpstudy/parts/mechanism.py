@@ -201,7 +201,7 @@ class ByNorm(Bounded):
 
 @part("flat")
 class FlatClipping(ByNorm):
-    """Clipping in l2 (tempered sigmoids, Eq. 2).
+    """Clipping in l2 (Abadi et al. 2016).
 
     Attributes:
         clip_norm: C, in units of the gradient's l2 norm.
@@ -236,6 +236,38 @@ class AutomaticClipping(ByNorm):
         return self.clip_norm / (norms + self.stability)
 
 
+@part("per-layer")
+class PerLayerClipping(Bounded):
+    """Each of L layers clipped in l2 to C / √L: together no longer than √(L C² / L) = C.
+
+    With equal shares of the bound, as in McMahan et al. (2018, section 2.1). A layer is its kernel
+    and, where it has one, its bias.
+
+    Attributes:
+        clip_norm: C, in units of the whole gradient's l2 norm.
+        noise_multiplier: sigma; the noise on the sum has standard deviation sigma C.
+    """
+
+    clip_norm: float = 0.1
+    noise_multiplier: float = 1.23
+
+    def sum(self, batch: Microbatch, mask: Float[Array, "batch"]) -> tuple[nnx.State, Seen]:
+        """See `Mechanism`. An example with any layer clipped is seen as clipped."""
+        each, gradients = batch.gradients()
+        norms = {path: jnp.sqrt(square) for path, square in gradients.squared_norms.items()}
+        bound = self.clip_norm / len(norms) ** 0.5
+        by_layer = jnp.stack(list(norms.values()))
+        whole = jnp.linalg.norm(by_layer, axis=0)
+        counts = counted(mask, whole)
+        total = gradients.weighted_sum_by_layer(
+            {
+                p: jnp.where(counts, mask * clip_coefficients(norm, bound), 0.0)
+                for p, norm in norms.items()
+            }
+        )
+        return total, Seen.of(mask, each, whole, by_layer.max(axis=0) > bound)
+
+
 @part("no-privacy")
 class NoPrivacy(Mechanism):
     """The plain sum: no clipping, no noise, no privacy."""
@@ -267,7 +299,7 @@ def counted(mask: Float[Array, "batch"], norms: Float[Array, "batch"]) -> Bool[A
 
 
 def clip_coefficients(norms: Float[Array, "batch"], clip_norm: Scalar) -> Float[Array, "batch"]:
-    """Return min(1, C / norm), the factors of flat l2 clipping (tempered sigmoids, Eq. 2)."""
+    """Return min(1, C / norm), the factors of flat l2 clipping."""
     # Written so that a zero gradient keeps the factor 1 without dividing by it.
     return clip_norm / jnp.maximum(norms, clip_norm)
 

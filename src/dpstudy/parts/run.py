@@ -19,9 +19,9 @@ import optax
 from dpstudy.parts.accountable import check_range
 from dpstudy.parts.data.dataset import Data, Images
 from dpstudy.parts.loss import CrossEntropy, Loss
-from dpstudy.parts.measure import Examples, Measure, Moment
+from dpstudy.parts.measure import Examples, Measure, Snapshot
 from dpstudy.parts.mechanism import FlatClipping, Mechanism, gaussian_noise
-from dpstudy.parts.networks.network import Network, TemperedMnist
+from dpstudy.parts.networks.network import Network, SmallCnn
 from dpstudy.parts.optimizer import Optimizer, Sgd
 from dpstudy.parts.part import Part, SpecError, at_least, checked, number, part
 from dpstudy.parts.sampling import Poisson, Sampling
@@ -59,7 +59,7 @@ class Run(Part):
     """
 
     dataset: Data = Images()
-    network: Network = TemperedMnist()
+    network: Network = SmallCnn()
     loss: Loss = CrossEntropy()
     mechanism: Mechanism = FlatClipping()
     sampling: Sampling = Poisson()
@@ -154,10 +154,10 @@ class Run(Part):
 
         return losses
 
-    def moment(self, params: nnx.State, epoch: Float[Array, ""], train: Examples) -> Moment:
-        """Return what a measure may look at after that many epochs; see `Moment`."""
+    def snapshot(self, params: nnx.State, epoch: Float[Array, ""], train: Examples) -> Snapshot:
+        """Return what a measure may look at after that many epochs; see `Snapshot`."""
         parts = self.network, self.dataset, self.mechanism, self.losses(epoch)
-        return Moment(*parts, params, train)
+        return Snapshot(*parts, params, train)
 
     def epoch_of(self, step: Int[Array, ""]) -> Float[Array, ""]:
         """Return the number of the epoch that a step, the first being 0, belongs to, from 1."""

@@ -20,12 +20,12 @@ import numpy as np
 import optax
 from flax import nnx
 
+from dpstudy.errors import UserError
 from dpstudy.gradients import devices
 from dpstudy.parts import mechanism
 from dpstudy.parts.measure import Examples, probe
 from dpstudy.parts.run import cohort_of, stream
 from dpstudy.training import accumulate, evaluation, shares
-from dpstudy.training.flags import check_flags
 
 if TYPE_CHECKING:
     from jax.sharding import Mesh
@@ -34,6 +34,16 @@ if TYPE_CHECKING:
     from dpstudy.parts.data.images import Dataset
     from dpstudy.parts.run import Run
     from dpstudy.parts.sampling import Draw
+
+
+# JAX's settings that a run's numbers depend on: stored under one identity, they must be one.
+_WANTED = {
+    "jax_enable_x64": False,
+    "jax_default_prng_impl": "threefry2x32",
+    "jax_threefry_partitionable": True,
+    "jax_random_seed_offset": 0,
+    "jax_default_matmul_precision": "highest",  # as importing `devices` sets it
+}
 
 
 class TrainingError(RuntimeError):
@@ -107,7 +117,7 @@ def train(
 
     Raises:
         ValueError: the runs are no cohort.
-        UserError: JAX is set so that the runs would have other numbers; see `flags`.
+        UserError: JAX is set so that the runs would have other numbers; see `check_flags`.
         TrainingError: a Poisson draw exceeded the sampler's capacity (probability below 1e-15).
     """
     check_flags()
@@ -134,6 +144,20 @@ def train(
         yield _look(mesh, cohort, states, seen, *others), states
         if (states.diverged_at >= 0).all():
             return
+
+
+def check_flags() -> None:
+    """Refuse to train a run where it would have other numbers than on other machines.
+
+    Raises:
+        UserError: a setting of JAX, of the environment or of the program, is another.
+    """
+    for name, wanted in _WANTED.items():
+        found = getattr(jax.config, name)
+        if found != wanted:
+            raise UserError(
+                f"runs are trained with {name} = {wanted}, got {found}: their numbers depend on it"
+            )
 
 
 def stack(trees: Sequence[Any]) -> Any:

@@ -8,11 +8,9 @@ from dataclasses import replace
 from dpstudy.lab.noise import at_epsilon
 from dpstudy.parts.data.dataset import Images
 from dpstudy.parts.data.images import DATASETS, TRAINING_EXAMPLES
-from dpstudy.parts.mechanism import AutomaticClipping, FlatClipping, NoPrivacy
+from dpstudy.parts.mechanism import AutomaticClipping, FlatClipping, NoPrivacy, PerLayerClipping
 from dpstudy.parts.networks.activation import Relu
-from dpstudy.parts.networks.network import BackpropMnist
 from dpstudy.parts.optimizer import Adam
-from dpstudy.parts.per_layer_clipping import PerLayerClipping
 from dpstudy.parts.run import Run, vary
 from dpstudy.parts.sampling import Poisson, Shuffled
 from dpstudy.recipe.run import recipe
@@ -39,6 +37,7 @@ from under_the_clip.backpropagation_clipping.mechanism import (
     BackpropagationClipping,
     ClippedWithoutNoise,
 )
+from under_the_clip.networks import BackpropMnist
 from under_the_clip.tanh_filter.experiments import SIGMA, TUTORIAL
 from under_the_clip.tanh_filter.mechanism import FilteredThenClipped, FilteredToNorm, TanhFilter
 

@@ -17,11 +17,10 @@ from dpstudy.lab.rate_search import rate_search, with_rate
 from dpstudy.lab.search import Search
 from dpstudy.parts.mechanism import AutomaticClipping
 from dpstudy.parts.networks.activation import TANH, Relu
-from dpstudy.parts.networks.on_features import HiddenHead, LinearHead
+from dpstudy.parts.networks.network import HiddenHead, LinearHead
 from dpstudy.parts.run import Run, vary
+from dpstudy.recipe.features import OWN, WhitenedScattering
 from dpstudy.recipe.run import recipe
-from dpstudy.recipe.whitened import OWN
-from dpstudy.recipe.whitened_scattering import WhitenedScattering
 from under_the_clip.leaderboard.experiments import BEST_TEMPERED
 from under_the_clip.losing_less.experiments import COMPOSITE_ON_FEATURES
 from under_the_clip.tanh_filter.mechanism import FilteredThenClipped
