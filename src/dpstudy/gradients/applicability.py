@@ -52,6 +52,12 @@ def why_not_by_rules(
     output's gradient and of the losses depends on one example, that of its place. All is read off
     the traced program: a penalty on weights is found whatever its factor, even 0, and so are
     examples that are mixed, whatever the values.
+
+    >>> from dpstudy.gradients.layers import tap
+    >>> graph, params = nnx.split(tap(nnx.Linear(2, 1, rngs=nnx.Rngs(0))))
+    >>> penalised = lambda net, x, _: net(x)[:, 0] + jnp.sum(net.kernel[...] ** 2)
+    >>> why_not_by_rules(graph, penalised, params, jnp.ones((4, 2)), jnp.zeros(4))
+    'kernel is used outside its layer'
     """
     capture = capturing(losses, LayerInput, PreActivation)
     try:
@@ -97,6 +103,12 @@ def why_rows_are_no_examples(
 
     Rows are those of the losses, of what layers are applied to, and of the gradients by what they
     put out.
+
+    >>> from dpstudy.gradients.layers import tap
+    >>> graph, params = nnx.split(tap(nnx.Linear(2, 1, rngs=nnx.Rngs(0))))
+    >>> centred = lambda net, x, _: net(x - x.mean(axis=0))[:, 0]
+    >>> why_rows_are_no_examples(graph, centred, params, jnp.ones((4, 2)), jnp.zeros(4))
+    'a loss may depend on other examples than its own'
     """
     examples = examples_in(images)
     if examples == 1:

@@ -62,6 +62,10 @@ def tapped(layer: nnx.Module, inputs: Array, outputs: Array) -> Array:
 
     `inputs` and `outputs` have any shapes with examples first. A layer type of one's own that ends
     so can have a rule in `layer_rules.RULES`.
+
+    >>> outputs = jnp.ones((2, 3))
+    >>> tapped(nnx.Dropout(0.5), outputs, outputs) is outputs  # outside of `nnx.capture`
+    True
     """
     if not hasattr(layer, "__captures__"):
         return outputs
@@ -76,6 +80,10 @@ def tap(model: nnx.Module) -> nnx.Module:
 
     The copy computes the same function of the same parameters. Other layers stay as they are, and
     so do layers with weights that are no parameters: they have no gradient that a rule could give.
+
+    >>> model = nnx.Sequential(nnx.Linear(2, 3, rngs=nnx.Rngs(0)), nnx.relu)
+    >>> type(tap(model).layers[0]).__name__
+    'Dense'
     """
     copy = nnx.clone(model)
     for _, layer in nnx.iter_modules(copy):

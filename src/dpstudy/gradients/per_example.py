@@ -115,6 +115,13 @@ def gradients(
     A network that falls back says so once, as a `FallbackWarning`: the result is the same, at
     several times the cost.
 
+    >>> from dpstudy.gradients.layers import tap
+    >>> graph, params = nnx.split(tap(nnx.Linear(2, 1, rngs=nnx.Rngs(0), use_bias=False)))
+    >>> x = jnp.array([[3.0, 4.0], [0.0, 2.0]])
+    >>> each, found = gradients(graph, lambda net, x, _: net(x)[:, 0], params, x, jnp.zeros(2))
+    >>> found.norms().tolist()  # the gradient of w·x by w is x
+    [5.0, 2.0]
+
     Args:
         graph: the network without its states.
         losses: one an example.
@@ -135,18 +142,10 @@ def gradients(
         return _gradients(with_flax_convolutions(graph, params, *rest), *network[1:])
 
 
-def _gradients(
-    graph: nnx.GraphDef,
-    losses: Losses,
-    params: nnx.State,
-    images: Any,
-    labels: Any,
-    *rest: nnx.State,
-) -> tuple[Float[Array, "batch"], Gradients]:
-    network = (graph, losses, params, images, labels, *rest)
+def _gradients(*network: Any) -> tuple[Float[Array, "batch"], Gradients]:
+    _, _, params, images, labels, *_ = network
     summed_in(params)
-    examples = examples_in((images, labels))
-    check_losses(losses_shape(*network), examples)
+    check_losses(losses_shape(*network), examples_in((images, labels)))
     reason = why_not_by_rules(*network)
     if reason is None:
         return by_rules(*network)
@@ -187,6 +186,13 @@ def by_rules(
 
     Only for networks that `why_not_by_rules` has nothing against: on others the result is wrong
     without a word. `gradients` asks first.
+
+    >>> from dpstudy.gradients.layers import tap
+    >>> graph, params = nnx.split(tap(nnx.Linear(2, 1, rngs=nnx.Rngs(0))))
+    >>> x = jnp.array([[2.0, 2.0]])
+    >>> of = lambda params: by_rules(graph, lambda net, x, _: net(x)[:, 0], params, x, jnp.zeros(1))
+    >>> jax.jit(lambda params: of(params)[1].norms())(params).tolist()  # that of (2, 2, 1)
+    [3.0]
     """
     each, inputs, output_gradients = at_layers(graph, losses, params, images, labels, *rest)
     modules = dict(nnx.iter_modules(nnx.merge(graph, params, *rest, copy=True)))
@@ -208,6 +214,12 @@ def by_vmap(
     *rest: nnx.State,
 ) -> tuple[Float[Array, "batch"], Gradients]:
     """Return each example's loss and gradient by `jax.vmap(jax.grad(...))`; each is a batch of one.
+
+    >>> graph, params = nnx.split(nnx.Linear(2, 1, rngs=nnx.Rngs(0)))
+    >>> x = jnp.array([[2.0, 2.0]])
+    >>> _, found = by_vmap(graph, lambda net, x, _: net(x)[:, 0], params, x, jnp.zeros(1))
+    >>> found.norms().tolist()
+    [3.0]
 
     Raises:
         ValueError: there is not one loss an example.

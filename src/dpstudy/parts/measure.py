@@ -68,7 +68,7 @@ class Measure(Part):
 
 @part("norms")
 class Norms(Measure):
-    """Mean l2 norms, as in Figures 4 and 5 of tempered sigmoids.
+    """Mean l2 norms.
 
     `gradient`: of an example's gradient over all parameters, before any clipping. `activation`: of
     what the first layer's activation puts out for an example, before pooling.

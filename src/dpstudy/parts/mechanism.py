@@ -203,6 +203,11 @@ class ByNorm(Bounded):
 class FlatClipping(ByNorm):
     """Clipping in l2 (Abadi et al. 2016).
 
+    >>> FlatClipping(clip_norm=1.0).coefficients(jnp.array([0.5, 4.0])).tolist()
+    [1.0, 0.25]
+    >>> FlatClipping(clip_norm=0.5, noise_multiplier=2.0).noise({"w": 0, "b": 0})
+    {'b': 1.0, 'w': 1.0}
+
     Attributes:
         clip_norm: C, in units of the gradient's l2 norm.
         noise_multiplier: sigma; the noise on the sum has standard deviation sigma C.
@@ -218,6 +223,10 @@ class FlatClipping(ByNorm):
 @part("automatic")
 class AutomaticClipping(ByNorm):
     """Automatic clipping: g times C / (norm + gamma), smooth in the norm (Bu et al. 2023).
+
+    >>> clip = AutomaticClipping(clip_norm=1.0, stability=0.25)
+    >>> clip.coefficients(jnp.array([0.25, 3.75])).tolist()
+    [2.0, 0.25]
 
     Attributes:
         clip_norm: C; an example adds less than this.
@@ -242,6 +251,9 @@ class PerLayerClipping(Bounded):
 
     With equal shares of the bound, as in McMahan et al. (2018, section 2.1). A layer is its kernel
     and, where it has one, its bias.
+
+    >>> PerLayerClipping(clip_norm=0.1).sensitivity  # of all layers together
+    0.1
 
     Attributes:
         clip_norm: C, in units of the whole gradient's l2 norm.
@@ -270,7 +282,11 @@ class PerLayerClipping(Bounded):
 
 @part("no-privacy")
 class NoPrivacy(Mechanism):
-    """The plain sum: no clipping, no noise, no privacy."""
+    """The plain sum: no clipping, no noise, no privacy.
+
+    >>> print(NoPrivacy().noise_over_sensitivity)
+    None
+    """
 
     @property
     def noise_over_sensitivity(self) -> None:
@@ -299,7 +315,11 @@ def counted(mask: Float[Array, "batch"], norms: Float[Array, "batch"]) -> Bool[A
 
 
 def clip_coefficients(norms: Float[Array, "batch"], clip_norm: Scalar) -> Float[Array, "batch"]:
-    """Return min(1, C / norm), the factors of flat l2 clipping."""
+    """Return min(1, C / norm), the factors of flat l2 clipping.
+
+    >>> clip_coefficients(jnp.array([0.0, 2.0, 8.0]), 2.0).tolist()
+    [1.0, 1.0, 0.25]
+    """
     # Written so that a zero gradient keeps the factor 1 without dividing by it.
     return clip_norm / jnp.maximum(norms, clip_norm)
 
@@ -315,6 +335,12 @@ def gaussian_noise(
 
     Noise and what comes out are float32, or float64 where a leaf is. Sums of half that precision
     are widened: noise in bfloat16 has some hundred values, and none beyond three deviations.
+
+    >>> noise = gaussian_noise(0.5, jax.random.key(0))
+    >>> total = {"w": jnp.zeros(10_000)}
+    >>> noisy, _ = noise.update(total, noise.init(total))
+    >>> round(float(noisy["w"].std()), 2)
+    0.5
 
     Args:
         standard_deviation: one for all parameters, or a tree of one a leaf.

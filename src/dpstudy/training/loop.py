@@ -149,6 +149,12 @@ def train(
 def check_flags() -> None:
     """Refuse to train a run where it would have other numbers than on other machines.
 
+    >>> check_flags()
+    >>> with jax.enable_x64(True):
+    ...     check_flags()
+    Traceback (most recent call last):
+    dpstudy.errors.UserError: runs are trained with jax_enable_x64 = False, got True: ...
+
     Raises:
         UserError: a setting of JAX, of the environment or of the program, is another.
     """

@@ -174,6 +174,14 @@ def private_gradient(
     outside `jax.jit`. Put the training set and the parameters on all devices once, by
     `devices.everywhere`, or every step copies them.
 
+    >>> from dpstudy import poisson
+    >>> model = nnx.Linear(2, 1, use_bias=False, rngs=nnx.Rngs(0))
+    >>> gradient, params = private_gradient(model, lambda net, x, y: net(x)[:, 0], clip_norm=1.0)
+    >>> x, y = jnp.array([[3.0, 4.0]]), jnp.zeros(1)  # its gradient by the weights is x, of norm 5
+    >>> draw = poisson(jax.random.key(0), examples=1, batch=1)
+    >>> jax.jit(gradient)(params, x, y, draw)["kernel"][...].ravel()
+    Array([0.6, 0.8], dtype=float32)
+
     Args:
         model: the network.
         losses: from a network, inputs and labels to one loss an example.

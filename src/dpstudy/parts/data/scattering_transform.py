@@ -1,7 +1,7 @@
 """Scattering coefficients of images: computed once a dataset, and kept in the user's cache.
 
 A coefficient is an average of |x * ψ| or ||x * ψ1| * ψ2| over wavelets ψ that are fixed, so that no
-one's data is in the features ("Losing less", Section 4, after Tramèr and Boneh 2021). With J = 2
+one's data is in the features (Tramèr and Boneh 2021). With J = 2
 scales and L = 8 angles a colour has 1 + 16 + 64 of them, at every fourth pixel.
 
 Stored as float16, which moves a coefficient by at most 1 in 2048. Another processor may round one

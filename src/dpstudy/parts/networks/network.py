@@ -156,6 +156,9 @@ class LinearHead(DenseOnly):
     would give it half of a gradient's squared norm, and where classes are balanced it has nothing
     to say.
 
+    >>> LinearHead(inputs=4).shapes()["dense1"]["kernel"].shape
+    (4, 10)
+
     Attributes:
         inputs: the number of features of an example.
     """
@@ -178,6 +181,9 @@ class LinearHead(DenseOnly):
 @part("hidden-head")
 class HiddenHead(LinearHead):
     """Two dense layers without biases on any features, one hidden.
+
+    >>> HiddenHead(inputs=4, units=3).shapes()["dense2"]["kernel"].shape
+    (3, 10)
 
     Attributes:
         inputs: the number of features of an example.
