@@ -1,11 +1,11 @@
 """Clips inside backpropagation: what they do to one example, and what bound they keep."""
 
 from dataclasses import replace
-from functools import partial
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+import oracles
 import pytest
 from flax import nnx
 from results_for_tests import TINY
@@ -48,7 +48,7 @@ def images(count, seed=0):
     return jnp.asarray(pixels), jnp.asarray(rng.integers(0, 10, count))
 
 
-@partial(jax.jit, compiler_options={"xla_backend_optimization_level": 0})
+@oracles.quick_jit
 def sum_of(mechanism, params, pixels, labels, mask):
     graph, losses = RUN.network.graph(), RUN.losses(jnp.float32(1))
     return mechanism.sum(Microbatch(graph, losses, params, pixels, labels), mask)
@@ -131,9 +131,14 @@ def test_wide_bounds_leave_the_gradient_and_the_sum_is_over_the_mask(params):
     wide = BackpropagationClipping(1e6, 1e6)
     graph, losses = RUN.network.graph(), RUN.losses(jnp.float32(1))
     mask = jnp.array([1.0, 0.0, 1.0, 0.0])
-    plain = jax.grad(lambda p: jnp.vdot(mask, losses(nnx.merge(graph, p), pixels, labels)))(params)
+
+    @oracles.quick_jit
+    @jax.grad
+    def plain(params):
+        return jnp.vdot(mask, losses(nnx.merge(graph, params), pixels, labels))
+
     total, seen = summed(wide, params, pixels, labels, mask)
-    for leaf, other in zip(jax.tree.leaves(total), jax.tree.leaves(plain), strict=True):
+    for leaf, other in zip(jax.tree.leaves(total), jax.tree.leaves(plain(params)), strict=True):
         np.testing.assert_allclose(leaf, other, rtol=1e-4, atol=1e-5)
     assert float(seen.examples) == 2
 
@@ -284,7 +289,7 @@ def test_weights_that_training_left_on_a_mesh_are_clipped_as_others_are():
     params = loop.start(run).params
     images, labels = jnp.ones((4, 28, 28, 1)), jnp.zeros(4, jnp.int32)
 
-    @jax.jit
+    @oracles.quick_jit
     def summed(params):
         losses = run.losses(jnp.float32(1))
         batch = Microbatch(run.network.graph(), losses, params, images, labels)

@@ -140,10 +140,10 @@ def test_an_example_s_gradient_has_the_penalty_in_it():
 
 
 def test_what_cannot_be_is_refused():
-    for loss, said in (
+    for loss, field in (
         (Focal(-1.0), "focusing"),
         (Composite(divisor=0.0), "divisor"),
         (Huber(0.0), "bound"),
     ):
-        with pytest.raises(SpecError, match=said):
+        with pytest.raises(SpecError, match=field):
             checked(loss)

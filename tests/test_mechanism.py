@@ -89,13 +89,6 @@ def test_the_sum_is_vmap_grad_clipped_by_hand(mask, clip_norm):
     np.testing.assert_allclose(seen.norm, norms[mask].sum(), rtol=1e-5)
 
 
-@quickly
-@given(masks, clip_norms)
-def test_the_sum_is_never_longer_than_its_examples_times_the_clipping_norm(mask, clip_norm):
-    total, _ = sum_of(mask, clip_norm)
-    assert np.linalg.norm(total) <= mask.sum() * clip_norm * (1 + 1e-5)
-
-
 @settings(max_examples=6, deadline=None, derandomize=True)
 @given(clip_norms)
 @example(MIDDLE)

@@ -9,7 +9,6 @@ from flax import nnx
 
 from dpstudy.parts.mechanism import Microbatch, PerLayerClipping
 from dpstudy.parts.networks.network import SmallCnn
-from dpstudy.parts.part import KINDS, SpecError, checked
 from dpstudy.parts.run import Run
 from under_the_clip.networks import BackpropMnist
 
@@ -90,9 +89,3 @@ def test_the_whole_has_the_sensitivity_that_its_layers_share():
     assert np.linalg.norm(by_layer) == pytest.approx(mechanism.sensitivity, rel=1e-5)
     assert mechanism.noise_over_sensitivity == 2.0
     assert set(jax.tree.leaves(mechanism.noise(params))) == {0.02}
-
-
-def test_it_is_a_part_by_name_and_refuses_what_cannot_be():
-    assert KINDS["per-layer"] is PerLayerClipping
-    with pytest.raises(SpecError, match="clip_norm must be > 0"):
-        checked(PerLayerClipping(clip_norm=0.0))

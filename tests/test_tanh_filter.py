@@ -1,11 +1,11 @@
 """The tanh filter, as published and made sound, against vmap(grad) number by number."""
 
 from dataclasses import replace
-from functools import partial
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+import oracles
 import pytest
 from results_for_tests import TINY
 from test_backpropagation_clipping import images
@@ -36,11 +36,13 @@ def step():
 def each(step):
     """The examples' gradients, flat, by vmap(grad)."""
     network = RUN.network.graph(), RUN.losses(jnp.float32(1))
-    written = per_example.by_vmap(*network, *step)[1].written_out()
+    written = oracles.quick_jit(
+        lambda *step: per_example.by_vmap(*network, *step)[1].written_out()
+    )(*step)
     return np.concatenate([np.reshape(leaf, (4, -1)) for leaf in jax.tree.leaves(written)], axis=1)
 
 
-@partial(jax.jit, compiler_options={"xla_backend_optimization_level": 0})
+@oracles.quick_jit
 def sum_of(mechanism, params, pixels, labels, mask):
     graph, losses = RUN.network.graph(), RUN.losses(jnp.float32(1))
     return mechanism.sum(Microbatch(graph, losses, params, pixels, labels), mask)
@@ -53,7 +55,7 @@ def flat(tree):
 def test_norms_of_what_examples_add_are_counted(step, each):
     params, pixels, labels = step
     snapshot = RUN.snapshot(params, jnp.float32(0), Examples(pixels, labels))
-    found = jax.jit(lambda: BoundedNorms()(snapshot))()
+    found = oracles.quick_jit(lambda: BoundedNorms()(snapshot))()
     norms = np.linalg.norm(np.tanh(each), axis=1)
     expected, _ = np.histogram(norms, np.logspace(-3, 3, 61))
     assert found["counts"].tolist() == expected.tolist()
@@ -124,11 +126,10 @@ def test_the_claimed_epsilon_is_that_of_dp_sgd_with_the_same_noise():
     assert spent["pld"] is None or spent["pld"] > 1000 * claimed
 
 
-def test_each_trains():
-    for mechanism in (FilteredThenClipped(noise_multiplier=0.5), TanhFilter(noise_std=0.5)):
-        run = replace(RUN, mechanism=mechanism)
-        looks = [look[0] for look, _ in loop.train([run], run.dataset.load(), 100)]
-        assert looks[-1].row["test_loss"] != looks[0].row["test_loss"]
+def test_it_trains():
+    run = replace(RUN, mechanism=TanhFilter(noise_std=0.5))
+    looks = [look[0] for look, _ in loop.train([run], run.dataset.load(), 100)]
+    assert looks[-1].row["test_loss"] != looks[0].row["test_loss"]
 
 
 @pytest.mark.parametrize("name", MECHANISMS)

@@ -280,8 +280,8 @@ def test_the_second_epoch_uses_the_program_of_the_first(caplog):
     trained(FREE, epochs=1)
     with jax.log_compiles():
         trained(FREE, epochs=2)
-    said = " ".join(record.getMessage() for record in caplog.records)
-    assert not re.search(r"XLA compilation of jit\((train_epoch|_order|_share|_finish)\)", said)
+    messages = " ".join(record.getMessage() for record in caplog.records)
+    assert not re.search(r"XLA compilation of jit\((train_epoch|_order|_share|_finish)\)", messages)
 
 
 # --- cohorts and devices ------------------------------------------------------------------------

@@ -1,8 +1,8 @@
 """How training is laid over this machine's devices.
 
 The runs of a cohort are spread over the devices, each device training its own; a run that is
-alone has its examples spread instead (`shares`). On a CPU all cores are one device, unless each is
-made one (`one_device_a_core`).
+alone has its examples spread instead (`training/accumulate.py`). On a CPU all cores are one device,
+unless each is made one (`one_device_a_core`).
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ import jax
 import jax.numpy as jnp
 from flax import nnx
 
-from dpstudy.gradients.applicability import why_not_by_rules
+from dpstudy.gradients.applicability import losses_shape, why_not_by_rules
 from dpstudy.gradients.layer_rules import RULES, LayerGradients, WrittenOut, blanked
 from dpstudy.gradients.layers import (
     at_layers,
@@ -29,7 +29,6 @@ from dpstudy.gradients.layers import (
     summed_in,
     with_flax_convolutions,
 )
-from dpstudy.gradients.shared_state import losses_shape
 
 if TYPE_CHECKING:
     from collections.abc import Callable

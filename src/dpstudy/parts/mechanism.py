@@ -60,15 +60,8 @@ class Seen(NamedTuple):
     @classmethod
     def of_losses(cls, mask: Float[Array, "batch"], losses: Float[Array, "batch"]) -> Seen:
         """Return the sums where no gradient of one example is formed: by the losses alone."""
-        finite = counted(mask, losses)
-        nothing = nothing_seen()
-        return cls(
-            _over(finite, losses),
-            nothing.norm,
-            nothing.clipped,
-            mask.sum(),
-            (mask - finite.astype(mask.dtype)).sum(),
-        )
+        none = jnp.zeros(len(losses), bool)
+        return cls.of(mask, losses, losses, none)._replace(norm=jnp.zeros(()))
 
 
 def _over(which: Bool[Array, "batch"], each: Array) -> Float[Array, ""]:

@@ -25,7 +25,7 @@ from dpstudy.gradients import devices
 from dpstudy.parts import mechanism
 from dpstudy.parts.measure import Examples, probe
 from dpstudy.parts.run import cohort_of, stream
-from dpstudy.training import accumulate, evaluation, shares
+from dpstudy.training import accumulate, evaluation
 
 if TYPE_CHECKING:
     from jax.sharding import Mesh
@@ -284,13 +284,13 @@ def train_epoch_in_shares(
 ) -> tuple[State, mechanism.Seen]:
     """Do as `train_epoch`, with the examples of a run that is alone shared out among devices.
 
-    The devices are sent off step by step, and exchange their sums in between (see `shares`).
+    The devices are sent off step by step, and exchange their sums in between (see `accumulate`).
     """
     order = _order(mesh, runs, keys, states)
     seen = devices.of_each_run(stack([mechanism.nothing_seen()]), mesh)
     for _ in range(runs.steps_per_epoch):
         parts = _share(mesh, microbatch, runs, keys, order, states, train)
-        parts = shares.exchanged(parts, mesh)
+        parts = accumulate.exchanged(parts, mesh)
         states, seen = _finish(mesh, runs, keys, states, seen, parts)
     return states, seen
 
@@ -319,8 +319,8 @@ def _share(
 
     def one(run: Run, key: Array, order: Array, state: State, train: Examples) -> Array:
         draw = draw_examples(run, key, order, state.step)
-        sums = sum_over(run, microbatch, state, shares.mine(draw, mesh), train)
-        return shares.flat((*sums, draw.overflow.astype(jnp.float32)))
+        sums = sum_over(run, microbatch, state, accumulate.mine(draw, mesh), train)
+        return accumulate.flat((*sums, draw.overflow.astype(jnp.float32)))
 
     mapped = devices.over_runs(one, mesh, data=1, out=devices.EACH_SHARE)
     return mapped(runs, keys, order, states, train)
@@ -341,7 +341,7 @@ def _finish(
         run: Run, key: Array, state: State, so_far: mechanism.Seen, parts: Any
     ) -> tuple[State, mechanism.Seen]:
         like = (state.params, so_far, jnp.float32(0))
-        total, seen, overflow = shares.added(parts, like)
+        total, seen, overflow = accumulate.added(parts, like)
         state = updated(run, key, state, overflow > 0, total, seen)
         return state, jax.tree.map(jnp.add, so_far, seen)
 

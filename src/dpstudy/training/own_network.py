@@ -20,7 +20,7 @@ from jax.sharding import PartitionSpec
 
 from dpstudy.gradients import devices, layers
 from dpstudy.parts.mechanism import FlatClipping, Microbatch
-from dpstudy.training import accumulate, shares
+from dpstudy.training import accumulate
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -91,7 +91,7 @@ class PrivateGradient:
         if isinstance(draw.count, jax.core.Tracer):
             raise ValueError("devices that share examples are sent off from outside jax.jit")
         share, added = self._programs
-        parts = shares.exchanged(share(params, inputs, labels, draw), self.mesh)
+        parts = accumulate.exchanged(share(params, inputs, labels, draw), self.mesh)
         total, not_finite = added(params, parts)
         _report(not_finite)
         return total
@@ -114,11 +114,13 @@ class PrivateGradient:
         """What each device computes alone, and how the parts are added up."""
 
         def share(params: nnx.State, inputs: Any, labels: Any, draw: Draw) -> Array:
-            part = shares.flat(self._sum(params, inputs, labels, shares.mine(draw, self.mesh)))
+            part = accumulate.flat(
+                self._sum(params, inputs, labels, accumulate.mine(draw, self.mesh))
+            )
             return jnp.where(draw.overflow, jnp.nan, part)
 
         def added(params: nnx.State, parts: tuple[Array, ...]) -> tuple[nnx.State, Array]:
-            return shares.added(parts, (_zeros(params), jnp.float32(0)))
+            return accumulate.added(parts, (_zeros(params), jnp.float32(0)))
 
         each_its_own = PartitionSpec(devices.EXAMPLES)
         return devices.on_each(share, self.mesh, each_its_own), devices.on_each(added, self.mesh)
@@ -139,8 +141,8 @@ def _report(count: Float[Array, ""]) -> None:
 
     def warn(count: Array) -> None:
         if count > 0:  # Also asked for where a condition is computed for many at once.
-            said = f"{int(count)} of a step's examples had no finite gradient, and counted as 0"
-            warnings.warn(said, NotFiniteWarning, stacklevel=2)
+            message = f"{int(count)} of a step's examples had no finite gradient, and counted as 0"
+            warnings.warn(message, NotFiniteWarning, stacklevel=2)
 
     jax.lax.cond(count > 0, lambda: jax.debug.callback(warn, count), lambda: None)
 
