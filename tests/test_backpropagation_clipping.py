@@ -143,16 +143,6 @@ def test_wide_bounds_leave_the_gradient_and_the_sum_is_over_the_mask(params):
     assert float(seen.examples) == 2
 
 
-def test_a_sum_is_that_of_its_examples_and_a_masked_one_adds_nothing(params):
-    pixels, labels = images(4)
-    mask = jnp.array([1.0, 1.0, 0.0, 1.0])
-    whole, _ = summed(MECHANISM, params, pixels, labels, mask)
-    each = [summed(MECHANISM, params, pixels[i : i + 1], labels[i : i + 1])[0] for i in (0, 1, 3)]
-    added = jax.tree.map(lambda *leaves: sum(leaves), *each)
-    for leaf, other in zip(jax.tree.leaves(whole), jax.tree.leaves(added), strict=True):
-        np.testing.assert_allclose(leaf, other, rtol=1e-4, atol=1e-6)
-
-
 def test_no_example_s_gradient_is_longer_than_a_b_in_any_layer(params):
     """Of images, weights and labels at random, and of images that fill the clips."""
     for seed in range(8):
