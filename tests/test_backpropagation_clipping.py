@@ -8,7 +8,7 @@ import numpy as np
 import oracles
 import pytest
 from flax import nnx
-from results_for_tests import TINY
+from results_for_tests import NARROW, TINY
 
 from dpstudy.gradients import devices
 from dpstudy.gradients.layers import Conv, Dense
@@ -228,7 +228,7 @@ def test_a_network_of_which_no_bound_is_proven_is_refused():
 
 def test_it_trains_and_its_bounds_are_traced():
     """Adam does not mind how small the gradients are that the clips leave."""
-    run = vary(RUN, optimizer=Adam(0.01), noise_multiplier=0.5)
+    run = vary(RUN, optimizer=Adam(0.01), noise_multiplier=0.5, width=NARROW)
     other = vary(run, upstream_bound=0.1)
     looks = [look for look, _ in loop.train([run, other], run.dataset.load(), 100)]
     first, second = looks[-1]

@@ -10,6 +10,7 @@ import numpy as np
 import oracles
 import pytest
 from flax import nnx
+from results_for_tests import NARROW
 from test_network import ACTIVATIONS, NETWORKS, parts
 
 from dpstudy.gradients import devices
@@ -88,7 +89,9 @@ def test_the_same_thousand_examples_are_seen_spread_over_the_training_set():
         np.testing.assert_array_equal(probed.images, probed.labels)
 
 
-RUN = vary(Run(), dataset=Images("mnist-5k"), batch=2_000, epochs=1, measures=(Norms(),))
+RUN = vary(
+    Run(), dataset=Images("mnist-5k"), batch=2_000, epochs=1, measures=(Norms(),), width=NARROW
+)
 
 
 def test_a_measured_run_trains_as_one_that_is_not_and_is_measured_from_before_the_first_step():

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import oracles
 import pytest
-from results_for_tests import TINY
+from results_for_tests import NARROW, TINY
 from test_backpropagation_clipping import images
 
 from dpstudy.gradients import per_example
@@ -118,7 +118,7 @@ def test_the_claimed_epsilon_is_that_of_dp_sgd_with_the_same_noise():
 
 
 def test_it_trains():
-    run = replace(RUN, mechanism=TanhFilter(noise_std=0.5))
+    run = vary(RUN, mechanism=FilteredThenClipped(noise_multiplier=0.5), width=NARROW)
     looks = [look[0] for look, _ in loop.train([run], run.dataset.load(), 100)]
     assert looks[-1].row["test_loss"] != looks[0].row["test_loss"]
 
