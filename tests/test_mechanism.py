@@ -379,7 +379,7 @@ def test_products_keep_float32_wherever_they_are_computed():
     """An accelerator's faster formats would round the norm that clipping bounds by."""
     run = Run()
     images, labels = map(jnp.asarray, oracles.random_images("tempered-mnist", 2))
-    params = run.network.initial(jax.random.key(0))
+    params = oracles.random_like(run.network.shapes())
     batch = Microbatch(run.network.graph(), run.losses(1), params, images, labels)
     shown = str(jax.make_jaxpr(lambda: FlatClipping().sum(batch, jnp.ones(2))[0])())
     products = shown.count("dot_general[") + shown.count("conv_general_dilated[")

@@ -5,7 +5,7 @@ Taken on training and test examples without noise: no epsilon covers these numbe
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -18,12 +18,14 @@ from dpstudy.parts.mechanism import Microbatch
 from dpstudy.parts.part import Part, part
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from jaxtyping import Array, Float, Int
 
     from dpstudy.gradients.layers import Losses
     from dpstudy.parts.data.dataset import Data
     from dpstudy.parts.mechanism import Mechanism
-    from dpstudy.parts.networks.network import Network
+    from dpstudy.parts.networks.network import Network, Outputs
 
 # Training examples that a measure is given: the same every time, evenly spread over the set.
 EXAMPLES = 1_000
@@ -54,6 +56,17 @@ class Snapshot(NamedTuple):
     train: Examples
     """`EXAMPLES` of the training set."""
 
+    def outputs(self, images: Array) -> Outputs:
+        """Return what the network makes of `images`, as stored."""
+        module = nnx.merge(self.network.graph(), self.params)
+        return self.network.outputs(module, self.dataset.prepare(images))
+
+    def in_chunks(self, function: Callable[[Examples], Any]) -> Any:
+        """Return what a function makes of each `CHUNK` of the examples, one chunk after another."""
+        return jax.lax.map(
+            function, jax.tree.map(lambda x: x.reshape(-1, CHUNK, *x.shape[1:]), self.train)
+        )
+
 
 class Measure(Part):
     """A function of a snapshot in training."""
@@ -75,18 +88,14 @@ class Norms(Measure):
     """
 
     def __call__(self, snapshot: Snapshot) -> dict[str, Float[Array, ""]]:
-        network, params = snapshot.network, snapshot.params
-        graph, first = network.graph(), network.activation.of_layer(0)
+        graph, first = snapshot.network.graph(), snapshot.network.activation.of_layer(0)
 
         def of_chunk(chunk: Examples) -> tuple[Array, Array]:
-            _, gradients = per_example.gradients(graph, snapshot.losses, params, *chunk)
-            prepared = snapshot.dataset.prepare(chunk.images)
-            _, hidden = network.outputs(nnx.merge(graph, params), prepared)
-            active = first(hidden[0]).reshape(CHUNK, -1)
+            _, gradients = per_example.gradients(graph, snapshot.losses, snapshot.params, *chunk)
+            active = first(snapshot.outputs(chunk.images).hidden[0]).reshape(CHUNK, -1)
             return gradients.norms(), jnp.linalg.norm(active, axis=1)
 
-        norms = jax.lax.map(of_chunk, in_chunks(snapshot.train))
-        gradient, activation = jax.tree.map(jnp.mean, norms)
+        gradient, activation = jax.tree.map(jnp.mean, snapshot.in_chunks(of_chunk))
         return {"gradient": gradient, "activation": activation}
 
 
@@ -109,11 +118,6 @@ class BoundedNorms(Measure):
 
         norms = jax.lax.map(of_one, snapshot.train, batch_size=CHUNK)
         return {"counts": counts_by_norm(norms), "largest": norms.max()}
-
-
-def in_chunks(examples: Examples) -> Examples:
-    """Return examples in chunks of `CHUNK`, for `jax.lax.map`."""
-    return jax.tree.map(lambda x: x.reshape(-1, CHUNK, *x.shape[1:]), examples)
 
 
 def counts_by_norm(norms: Float[Array, "..."]) -> Int[Array, "bins"]:

@@ -12,7 +12,7 @@ from jax.flatten_util import ravel_pytree
 
 from dpstudy.gradients import per_example
 from dpstudy.gradients.layers import names_of
-from dpstudy.parts.measure import Examples, Measure, Snapshot, counts_by_norm, in_chunks
+from dpstudy.parts.measure import Examples, Measure, Snapshot, counts_by_norm
 from dpstudy.parts.mechanism import ByNorm
 from dpstudy.parts.part import SpecError, part, positive
 
@@ -49,7 +49,7 @@ class ClippingBias(Measure):
             clipped = gradients.weighted_sum(snapshot.mechanism.coefficients(norms))
             return norms, clipped, gradients.weighted_sum(jnp.ones_like(norms))
 
-        norms, *means = jax.lax.map(of_chunk, in_chunks(snapshot.train))
+        norms, *means = snapshot.in_chunks(of_chunk)
         clipped, plain = jax.tree.map(lambda sums: sums.sum(axis=0), tuple(means))
         lengths = optax.tree.norm(clipped) * optax.tree.norm(plain)
         cosine = optax.tree.vdot(clipped, plain) / jnp.maximum(lengths, 1e-30)
@@ -64,13 +64,10 @@ class Confusion(Measure):
     """
 
     def __call__(self, snapshot: Snapshot) -> dict[str, Int[Array, "classes classes"]]:
-        module = nnx.merge(snapshot.network.graph(), snapshot.params)
-
         def of_chunk(chunk: Examples) -> Array:
-            prepared = snapshot.dataset.prepare(chunk.images)
-            return snapshot.network.outputs(module, prepared).logits.argmax(axis=1)
+            return snapshot.outputs(chunk.images).logits.argmax(axis=1)
 
-        taken_for = jax.lax.map(of_chunk, in_chunks(snapshot.train)).reshape(-1)
+        taken_for = snapshot.in_chunks(of_chunk).reshape(-1)
         cells = snapshot.train.labels.astype(int) * CLASSES + taken_for
         return {"counts": jnp.bincount(cells, length=CLASSES**2).reshape(CLASSES, CLASSES)}
 
@@ -84,14 +81,11 @@ class LayerNorms(Measure):
     """
 
     def __call__(self, snapshot: Snapshot) -> dict[str, Float[Array, "..."]]:
-        module = nnx.merge(snapshot.network.graph(), snapshot.params)
-
         def of_chunk(chunk: Examples) -> tuple[Array, list[Array]]:
-            prepared = snapshot.dataset.prepare(chunk.images)
-            logits, hidden = snapshot.network.outputs(module, prepared)
+            logits, hidden = snapshot.outputs(chunk.images)
             return _norms(logits), [_norms(layer) for layer in hidden]
 
-        logits, hidden = jax.tree.map(jnp.mean, jax.lax.map(of_chunk, in_chunks(snapshot.train)))
+        logits, hidden = jax.tree.map(jnp.mean, snapshot.in_chunks(of_chunk))
         layers: dict[tuple, list[Array]] = {}
         for path, leaf in jax.tree.leaves_with_path(snapshot.params):
             layers.setdefault(names_of(path)[:-1], []).append(jnp.sum(leaf**2))
@@ -126,10 +120,8 @@ class Smoothness(Measure):
         positive(self, "examples", "steps")
 
     def __call__(self, snapshot: Snapshot) -> dict[str, Float[Array, ""]]:
-        graph, seen = (
-            snapshot.network.graph(),
-            jax.tree.map(lambda x: x[: self.examples], snapshot.train),
-        )
+        graph = snapshot.network.graph()
+        seen = jax.tree.map(lambda x: x[: self.examples], snapshot.train)
         flat, shaped = ravel_pytree(snapshot.params)
 
         def slope(flat: Vector) -> Vector:
