@@ -11,8 +11,8 @@ from dpstudy.parts.data import images
 from dpstudy.parts.data.released_statistics import release_mean
 from dpstudy.parts.sampling import steps_per_epoch
 from dpstudy.privacy.accounting import noise_multiplier_for
+from dpstudy.recipe.features import centre
 from dpstudy.recipe.run import recipe
-from dpstudy.recipe.whitened import centre
 
 data = images.load("mnist-5k")  # your arrays in place of its four
 # For tens of thousands: "cifar-10" for 32 x 32 colours, "mnist" for digits, which it makes upright,

@@ -1,10 +1,9 @@
 """A measure of your own, which returns a histogram."""
 
-import jax
 import jax.numpy as jnp
 
 from dpstudy.gradients import per_example
-from dpstudy.parts.measure import CHUNK, Measure
+from dpstudy.parts.measure import Measure
 from dpstudy.parts.part import SpecError, part
 
 
@@ -18,13 +17,12 @@ class GradientNorms(Measure):
         if self.bins < 1:
             raise SpecError(f"bins must be at least 1, got {self.bins}")
 
-    def __call__(self, moment):
-        graph, losses = moment.network.graph(), moment.losses
+    def __call__(self, snapshot):
+        graph, losses = snapshot.network.graph(), snapshot.losses
 
         def norms(chunk):
-            return per_example.gradients(graph, losses, moment.params, *chunk)[1].norms()
+            return per_example.gradients(graph, losses, snapshot.params, *chunk)[1].norms()
 
-        chunks = jax.tree.map(lambda x: x.reshape(-1, CHUNK, *x.shape[1:]), moment.train)
         edges = jnp.logspace(-3, 3, self.bins + 1)
-        within = jnp.clip(jax.lax.map(norms, chunks), edges[0], edges[-1])
+        within = jnp.clip(snapshot.in_chunks(norms), edges[0], edges[-1])
         return {"counts": jnp.histogram(within, edges)[0]}

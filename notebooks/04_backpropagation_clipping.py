@@ -77,7 +77,9 @@ import jax
 import jax.numpy as jnp
 from flax import nnx
 
-from dpstudy.gradients.clipped_layers import clip_layers
+from under_the_clip.backpropagation_clipping.clipped_layers import (
+    clip_layers,
+)
 
 graph, params = nnx.split(
     nnx.Linear(5, 3, use_bias=False, rngs=nnx.Rngs(0))
@@ -466,7 +468,11 @@ for layers in (1, 4, 10):
 # input. The bound is $b \sqrt{a^2 + 1}$.
 
 # %% tags=["check-output"]
-from dpstudy.gradients.clipped_layers import clip_upstream, l2, scaled_to
+from under_the_clip.backpropagation_clipping.clipped_layers import (
+    clip_upstream,
+    l2,
+    scaled_to,
+)
 
 
 def with_bias(weights, bias, x):

@@ -229,7 +229,7 @@ print(
 # %% tags=["check-output"]
 import math
 
-from dpstudy.parts.networks.network import LosingLessCifar, LosingLessMnist
+from under_the_clip.networks import LosingLessCifar, LosingLessMnist
 
 for network, *counts in (
     (LosingLessMnist(), 512, 64),

@@ -9,11 +9,11 @@ from results_for_tests import TINY
 from dpstudy.lab import records
 from dpstudy.parts.mechanism import FlatClipping
 from dpstudy.parts.networks.activation import Relu
-from dpstudy.parts.networks.network import BackpropMnist
 from dpstudy.parts.part import part
 from dpstudy.parts.run import Run
 from dpstudy.parts.sampling import Poisson
 from under_the_clip.audits.black_box import BlackBoxAudit
+from under_the_clip.networks import BackpropMnist
 
 
 @part()

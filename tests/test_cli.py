@@ -591,7 +591,7 @@ def test_a_delta_is_warned_of_for_shuffled_batches_and_for_a_recipe(monkeypatch)
     monkeypatch.setattr("under_the_clip.commands.recipe._train", stopped)
     for delta, warned in ((1e-5, 0), (1e-3, 1)):
         run = vary(RUN, delta=delta)
-        monkeypatch.setattr("dpstudy.recipe.settings.recipe_at", lambda *_, run=run: run)
+        monkeypatch.setattr("dpstudy.recipe.run.recipe_at", lambda *_, run=run: run)
         *lines, _ = dpstudy("recipe", "mnist-5k", "--epsilon", "3").stderr.splitlines()
         assert len(lines) == warned
     assert lines[0].startswith("dpstudy: warning: δ = 0.001 is not below 1/n = 0.00025, n = 4,000 ")

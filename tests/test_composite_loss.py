@@ -31,6 +31,11 @@ RNG = np.random.default_rng(0)
 HIDDEN = tuple(RNG.normal(size=(BATCH, *units)).astype(np.float32) for units in ((3, 3, 2), (5,)))
 
 
+@oracles.quick_jit
+def losses_of(loss, z, hidden, y, epoch):
+    return loss(z, hidden, y, epoch)
+
+
 def by_formula(z, y, hidden, epoch, *, gamma, turning, beta, squared):
     """Eq. 7 to 10, written down once more."""
     one_hot = np.eye(CLASSES)[y]
@@ -53,7 +58,7 @@ def test_it_is_what_the_equations_say(z, y, epoch, squared):
     expected = by_formula(
         z.astype(np.float64), y, HIDDEN, epoch, gamma=2.0, turning=3.0, beta=11.0, squared=squared
     )
-    np.testing.assert_allclose(loss(z, HIDDEN, y, epoch), expected, rtol=3e-5, atol=1e-5)
+    np.testing.assert_allclose(losses_of(loss, z, HIDDEN, y, epoch), expected, rtol=3e-5, atol=1e-5)
 
 
 @settings(max_examples=60, deadline=None, derandomize=True)
@@ -97,11 +102,13 @@ def test_gradients_are_finite_differences(loss):
     z, y = 2 * rng.normal(size=(BATCH, CLASSES)), np.arange(BATCH)
     hidden = tuple(layer.astype(np.float64) for layer in HIDDEN)
 
-    def total(z, hidden):
+    def summed(z, hidden):
         return loss(z, hidden, y, jnp.float64(2.0)).sum()
 
+    total = oracles.quick_jit(summed)
     with jax.enable_x64(True):
-        found = jax.grad(total, argnums=(0, 1))(jnp.asarray(z), tuple(map(jnp.asarray, hidden)))
+        slopes = oracles.quick_jit(jax.grad(summed, argnums=(0, 1)))
+        found = slopes(jnp.asarray(z), tuple(map(jnp.asarray, hidden)))
         for _ in range(5):
             to = [rng.normal(size=x.shape) for x in (z, *hidden)]
             step = [1e-6 * x for x in to]
@@ -116,9 +123,9 @@ def test_gradients_are_finite_where_an_answer_is_certain_and_where_nothing_is_hi
     z[:, 3] = 1e4
     for loss in (Composite(), Composite(squared=False), Focal(5.0), Focal(0.0)):
         hidden = (np.zeros((2, 4), np.float32),)
-        slopes = jax.grad(lambda *of, loss=loss: loss(*of, np.array([3, 5]), 1.0).sum(), (0, 1))(
-            z, hidden
-        )
+        slopes = oracles.quick_jit(
+            jax.grad(lambda *of, loss=loss: loss(*of, np.array([3, 5]), 1.0).sum(), (0, 1))
+        )(z, hidden)
         assert all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(slopes))
 
 
@@ -140,10 +147,10 @@ def test_an_example_s_gradient_has_the_penalty_in_it():
 
 
 def test_what_cannot_be_is_refused():
-    for loss, said in (
+    for loss, field in (
         (Focal(-1.0), "focusing"),
         (Composite(divisor=0.0), "divisor"),
         (Huber(0.0), "bound"),
     ):
-        with pytest.raises(SpecError, match=said):
+        with pytest.raises(SpecError, match=field):
             checked(loss)

@@ -5,6 +5,7 @@ Every import counts, those in functions and for type checkers alone too; only wh
 """
 
 import ast
+import re
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple
@@ -19,6 +20,12 @@ PATHS = {
     for path in sorted(SRC.rglob("*.py"))
 }
 PAPERS = tuple(chapter.folder.removeprefix("under_the_clip.") for chapter in papers())
+# What the papers and their authors are called: in the study alone.
+NAMES = re.compile(
+    "|".join(PAPERS).replace("_", r"[-_\s]+").replace("sigmoids", "sigmoids?")
+    + "|papernot|shamsabadi|stevens|amian",
+    re.IGNORECASE,
+)
 # Each layer of the package, with those that it sees beside itself.
 PACKAGE = {
     "gradients": (),
@@ -36,14 +43,15 @@ PACKAGE = {
 STUDY = {
     "designs": (),
     "forms": (),
-    **dict.fromkeys(PAPERS, ("designs", "verdicts")),
+    "networks": (),
+    **dict.fromkeys(PAPERS, ("designs", "networks", "verdicts")),
     # A paper that is compared with another one sees it.
-    "backpropagation_clipping": ("designs", "verdicts", "tempered_sigmoids"),
-    "tanh_filter": ("designs", "verdicts", "losing_less"),
+    "backpropagation_clipping": ("designs", "networks", "verdicts", "tempered_sigmoids"),
+    "tanh_filter": ("designs", "networks", "verdicts", "losing_less"),
     "accounting": PAPERS,
-    "audits": (*PAPERS, "designs"),
+    "audits": (*PAPERS, "designs", "networks"),
     "recipe": (*PAPERS, "designs", "leaderboard"),
-    "leaderboard": (*PAPERS, "designs", "recipe"),
+    "leaderboard": (*PAPERS, "designs", "networks", "recipe"),
     "performance": ("forms",),
     # What follows finds the chapters by their list.
     **dict.fromkeys(("experiments", "claims", "statements", "verdicts", "introduction"), ()),
@@ -192,6 +200,20 @@ def test_every_module_is_in_a_layer():
 def test_the_package_does_not_know_the_study():
     theirs = [path for name, path in PATHS.items() if within(name, ["dpstudy"])]
     assert [path for path in theirs if "under_the_clip" in path.read_text()] == []
+
+
+@pytest.mark.parametrize(
+    "text", ["Losing less, Eq. 2", "tempered-sigmoids", "Shamsabadi & Papernot", "a tanh_filter"]
+)
+def test_a_paper_that_is_named_is_found(text):
+    assert NAMES.search(text)
+
+
+def test_the_package_names_no_paper():
+    theirs = {name: path for name, path in PATHS.items() if within(name, ["dpstudy"])}
+    assert {
+        name: found for name, path in theirs.items() if (found := NAMES.findall(path.read_text()))
+    } == {}
 
 
 def test_no_modules_import_each_other():

@@ -30,8 +30,7 @@ from dpstudy.parts.data.scattering import Scattering
 from dpstudy.parts.measure import Norms
 from dpstudy.parts.mechanism import FlatClipping
 from dpstudy.parts.networks.activation import TANH, LayerWise, Linear, Relu, Tempered
-from dpstudy.parts.networks.network import TemperedMnist
-from dpstudy.parts.networks.on_features import ScatteringCifar, ScatteringMnist
+from dpstudy.parts.networks.network import SmallCnn
 from dpstudy.parts.optimizer import Sgd
 from dpstudy.parts.run import Run, cohort_of, setting, vary
 from dpstudy.parts.sampling import Poisson
@@ -41,6 +40,7 @@ from under_the_clip.designs import at_epsilon
 from under_the_clip.experiments import EXPERIMENTS, find
 from under_the_clip.losing_less.experiments import FIGURE_4, ON_FEATURES_LINEAR
 from under_the_clip.losing_less.published import END_TO_END, SCATTERNET
+from under_the_clip.networks import ScatteringCifar, ScatteringMnist
 from under_the_clip.tempered_sigmoids import experiments as tempered
 from under_the_clip.tempered_sigmoids import searches
 from under_the_clip.tempered_sigmoids.experiments import BASE
@@ -180,7 +180,7 @@ def test_a_small_run_on_features_is_on_those_of_mnist_5k_where_its_network_fits(
     assert (small.dataset, small.network) == (Scattering("mnist-5k", groups=9), run.network)
     large = Run(dataset=Scattering("cifar-10"), network=ScatteringCifar(Relu()))
     small = experiments._small(large)
-    assert (small.dataset, small.network) == (Images("mnist-5k"), TemperedMnist(Relu()))
+    assert (small.dataset, small.network) == (Images("mnist-5k"), SmallCnn(Relu()))
     assert all(isinstance(run.dataset, Scattering) for run in FIGURE_4.runs("smoke"))
 
 
@@ -199,7 +199,7 @@ def test_the_baseline_has_the_settings_of_its_tutorial():
         settings = LATER_TUTORIAL if label == "relu, later" else TUTORIAL
         assert {name: setting(run, name) for name in settings} == settings
         assert (run.dataset.name, run.optimizer.momentum) == ("mnist", 0.0)
-        assert isinstance(run.network, TemperedMnist)
+        assert isinstance(run.network, SmallCnn)
         assert (run.network.activation == Linear()) == (label == "as scripted")
         assert (run.network.init == "he") == (label in ("as scripted", "relu, He"))
 

@@ -7,7 +7,7 @@ most the stated sensitivity.
 from __future__ import annotations
 
 import warnings
-from functools import partial
+from functools import cache, partial
 from typing import NamedTuple
 
 import jax
@@ -24,8 +24,7 @@ from dpstudy import gaussian_noise, poisson, private_gradient
 from dpstudy.errors import UserError
 from dpstudy.gradients import applicability, devices, layer_rules, layers, per_example
 from dpstudy.gradients.layers import Conv, Dense
-from dpstudy.parts.mechanism import AutomaticClipping, FlatClipping, Microbatch
-from dpstudy.parts.per_layer_clipping import PerLayerClipping
+from dpstudy.parts.mechanism import AutomaticClipping, FlatClipping, Microbatch, PerLayerClipping
 from dpstudy.parts.run import Run
 from dpstudy.parts.sampling import Draw
 from dpstudy.training import loop
@@ -213,18 +212,31 @@ MECHANISMS = {
 }
 
 
+@cache
+def summed_by(name):
+    """A mechanism's sum over images, as a function of these and a mask: compiled once."""
+    mechanism, _ = MECHANISMS[name]
+    graph, params = nnx.split(Small(nnx.Rngs(0)), nnx.Param)
+
+    @oracles.quick_jit
+    def summed(x, mask):
+        batch = Microbatch(graph, cross_entropy, params, x, jnp.arange(COUNT) % 4)
+        return mechanism.sum(batch, mask)
+
+    return summed
+
+
+def some_images():
+    return np.random.default_rng(0).normal(size=(COUNT, 4, 4, 1)).astype(np.float32)
+
+
 @pytest.mark.parametrize("odd", [1e-30, 255.0, 1e19, np.inf, np.nan])
 @pytest.mark.parametrize("name", MECHANISMS)
 def test_so_it_does_whatever_the_mechanism(name, odd):
-    mechanism, sensitivity = MECHANISMS[name]
-    graph, params = nnx.split(Small(nnx.Rngs(0)), nnx.Param)
-    x = np.random.default_rng(0).normal(size=(COUNT, 4, 4, 1)).astype(np.float32)
+    _, sensitivity = MECHANISMS[name]
+    x = some_images()
     x[[0, 3], 1, 1] = odd
-    y = jnp.arange(COUNT) % 4
-
-    @oracles.quick_jit
-    def summed(mask):
-        return mechanism.sum(Microbatch(graph, cross_entropy, params, jnp.asarray(x), y), mask)
+    summed = partial(summed_by(name), x)
 
     def total(chosen):
         return flat(summed(jnp.zeros(COUNT).at[jnp.asarray(list(chosen))].set(1))[0])
@@ -240,19 +252,11 @@ def test_so_it_does_whatever_the_mechanism(name, odd):
 @pytest.mark.parametrize("name", sorted(MECHANISMS.keys() - {"clips inside"}))
 def test_a_mask_may_weigh_examples(name):
     """As in an audit, of mechanisms that bound examples one by one. Clips inside see the weight."""
-    mechanism, _ = MECHANISMS[name]
-    graph, params = nnx.split(Small(nnx.Rngs(0)), nnx.Param)
-    x = jnp.asarray(np.random.default_rng(0).normal(size=(3, 4, 4, 1)), jnp.float32)
-
-    @oracles.quick_jit
-    def summed(mask):
-        batch = Microbatch(graph, cross_entropy, params, x, jnp.arange(3))
-        return mechanism.sum(batch, mask)[0]
-
-    weights = np.float32([0.25, -2.0, 0.0])
-    each = [flat(summed(jnp.zeros(3).at[k].set(1))) for k in range(3)]
+    summed = partial(summed_by(name), some_images())
+    weights = np.float32([0.25, -2.0, 0.0, 1.0, 0.0, 3.0, 0.0])
+    each = [flat(summed(one)[0]) for one in np.eye(COUNT, dtype=np.float32)]
     expected = np.tensordot(weights, np.stack(each), 1)
-    np.testing.assert_allclose(flat(summed(weights)), expected, rtol=1e-4, atol=1e-6)
+    np.testing.assert_allclose(flat(summed(weights)[0]), expected, rtol=1e-4, atol=1e-6)
 
 
 @pytest.mark.parametrize(

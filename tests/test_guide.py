@@ -20,7 +20,7 @@ from dpstudy.page.results import gain
 from dpstudy.parts.data.dataset import Images
 from dpstudy.parts.data.images import DATASETS
 from dpstudy.parts.run import vary
-from dpstudy.recipe.settings import recipe_at
+from dpstudy.recipe.run import recipe_at
 from under_the_clip.designs import noise_multiplier
 from under_the_clip.experiments import find
 from under_the_clip.explorer import rows

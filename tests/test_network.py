@@ -1,4 +1,4 @@
-"""The networks against the same networks in stock `lax` operations, activation before pooling."""
+"""The networks against the same in stock `lax` operations, activations against their formulas."""
 
 from __future__ import annotations
 
@@ -11,13 +11,16 @@ import numpy as np
 import oracles
 import pytest
 from flax import nnx
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.special import expit
 
 from dpstudy.gradients.layers import LayerInput, OutputZero, PreActivation
 from dpstudy.kinds import declare_all
-from dpstudy.parts.networks import on_features as feature_networks  # noqa: F401 - so that their kinds are known
-from dpstudy.parts.networks.activation import LayerWise, Relu, Tempered
-from dpstudy.parts.networks.network import Network, TemperedCifar, TemperedMnist
+from dpstudy.parts.networks.activation import TANH, LayerWise, Linear, Relu, Tempered
+from dpstudy.parts.networks.network import Network, SmallCnn
 from dpstudy.parts.part import KINDS
+from under_the_clip.networks import TemperedCifar
 
 BATCH = 3
 PARAMETERS = {
@@ -32,18 +35,6 @@ PARAMETERS = {
     "scattering-linear-cifar": 155_530,
     "linear-head": 80_000,
     "hidden-head": 801_000,
-}
-FLAT_FEATURES = {
-    "tempered-mnist": 512,
-    "losing-less-mnist": 512,
-    "backprop-mnist": 288,
-    "losing-less-cifar": 2_048,
-    "scattering-mnist": 128,
-    "scattering-cifar": 256,
-    "scattering-linear-mnist": 3_969,
-    "scattering-linear-cifar": 15_552,
-    "linear-head": 8_000,
-    "hidden-head": 8_000,
 }
 declare_all()
 NETWORKS = {kind: one for kind, one in KINDS.items() if issubclass(one, Network)}
@@ -92,30 +83,13 @@ def oracle(model, activation):
 
 @every_model
 def test_the_networks_have_the_papers_parameters(model):
-    assert size(NETWORKS[model]()) == PARAMETERS[model]
+    network = NETWORKS[model]()
+    assert size(network) == PARAMETERS[model]
+    assert oracles.random_images(model, 1)[0].shape[1:] == network.image_shape
 
 
 def test_no_network_is_left_untested():
     assert set(PARAMETERS) == set(NETWORKS) == set(oracles.NETWORKS)
-
-
-@every_model
-def test_a_batch_of_images_becomes_ten_logits_each(model):
-    images, _ = oracles.random_images(model, 7)
-    network = NETWORKS[model]()
-    assert images.shape[1:] == network.image_shape
-    found = nnx.eval_shape(network.outputs, untrained(network), np.float32(images))
-    assert (found.logits.shape, found.logits.dtype) == ((7, 10), jnp.float32)
-    assert len(found.hidden) == network.hidden
-
-
-@pytest.mark.parametrize("model", FLAT_FEATURES)
-def test_the_convolutions_leave_the_papers_features(model):
-    images, _ = oracles.random_images(model, 2)
-    graph, params = parts(model)
-    tapped = nnx.capture(lambda module: module(np.float32(images), Relu()), LayerInput)
-    seen = jax.eval_shape(lambda p: tapped(nnx.merge(graph, p))[1], params)
-    assert seen["dense1"]["input"].get_value()[0].shape == (2, FLAT_FEATURES[model])
 
 
 @pytest.mark.parametrize(
@@ -157,7 +131,7 @@ def test_structure_is_the_network_without_its_weights(model):
 
 def test_weights_start_as_glorot_normal_and_biases_at_zero():
     """Whose deviation is sqrt(2 / (fan in + fan out)), truncated at two of its own."""
-    params, other = (TemperedMnist().initial(jax.random.key(seed)) for seed in (3, 4))
+    params, other = (SmallCnn().initial(jax.random.key(seed)) for seed in (3, 4))
     for path, value in nnx.to_flat_state(params):
         value = np.asarray(value[...])
         if path[-1] == "bias":
@@ -174,7 +148,7 @@ def test_the_width_multiplies_the_filters_of_every_convolution():
     """By hand: kernels, biases, and a dense layer on what the convolutions leave."""
     for width, k in ((0.5, 8), (1.0, 16), (2.0, 32)):
         mnist = (64 + 1) * k + (16 * k + 1) * 2 * k + (16 * 2 * k + 1) * 32 + 33 * 10
-        assert size(TemperedMnist(width=width)) == mnist
+        assert size(SmallCnn(width=width)) == mnist
         filters = [3, *(2 * k * times for times in (1, 1, 2, 2, 4, 4, 8)), 10]
         expected = sum((9 * a + 1) * b for a, b in pairwise(filters))
         assert size(TemperedCifar(width=width)) == expected
@@ -186,7 +160,7 @@ def test_each_hidden_layer_can_have_an_activation_of_its_own():
     images, _ = oracles.random_images(model, BATCH)
     x = np.float32(images / 255)
     steps = [lambda x, by=by: jnp.tanh(by * x) for by in (0.5, 1.0, 3.0)]
-    network = TemperedMnist(LayerWise(tuple(Tempered(2.0, 2 * by, 1.0) for by in (0.5, 1.0, 3.0))))
+    network = SmallCnn(LayerWise(tuple(Tempered(2.0, 2 * by, 1.0) for by in (0.5, 1.0, 3.0))))
     found = oracles.quick_jit(lambda p, x: network.outputs(nnx.merge(graph, p), x).logits)(
         params, x
     )
@@ -214,6 +188,68 @@ def test_outside_a_capture_the_taps_do_nothing():
 @pytest.mark.parametrize(("init", "fans"), [("glorot", 384), ("he", 128)])
 def test_initial_weights_have_the_variance_that_their_name_says(init, fans):
     """One over the mean of the fans, of inputs 256 and outputs 512; of half the inputs by He."""
-    params = TemperedMnist(init=init).initial(jax.random.key(0))
+    params = SmallCnn(init=init).initial(jax.random.key(0))
     kernel = np.asarray(params["conv2"]["kernel"][...])  # 4 x 4 positions, 16 channels to 32
     assert kernel.std() == pytest.approx(fans**-0.5, rel=0.05)
+
+
+# --- activations -------------------------------------------------------------------------------
+
+X = np.linspace(-12, 12, 601, dtype=np.float32)
+EXTREME = np.array([-1e4, -1e30, 1e4, 1e30, -np.inf, np.inf], np.float32)
+positive = st.floats(2**-6, 10, width=32)
+
+
+@jax.jit
+def value_and_slope(x, s, t, o):
+    return jax.vmap(jax.value_and_grad(Tempered(s, t, o)))(x)
+
+
+@settings(max_examples=200, deadline=None, derandomize=True)
+@given(s=positive, t=positive, o=st.floats(-10, 10, width=32))
+def test_the_value_is_equation_3_and_the_slope_its_derivative(s, t, o):
+    value, slope = value_and_slope(X, np.float32(s), np.float32(t), np.float32(o))
+    assert value.dtype == slope.dtype == np.float32
+    gate = expit(t * X.astype(np.float64))
+    np.testing.assert_allclose(value, s * gate - o, rtol=0, atol=1e-6 * (s + abs(o)))
+    np.testing.assert_allclose(slope, s * t * gate * (1 - gate), rtol=0, atol=1e-6 * s * t)
+
+
+def test_two_two_one_is_tanh_itself():
+    assert Tempered(2.0, 2.0, 1.0) == TANH
+    mine = TANH(jnp.asarray(X))
+    np.testing.assert_array_equal(mine, jnp.tanh(jnp.asarray(X)))
+    np.testing.assert_allclose(mine, np.tanh(X.astype(np.float64)), rtol=1e-6, atol=1e-7)
+
+
+def test_it_stays_between_minus_o_and_s_minus_o_and_reaches_both():
+    values, slopes = value_and_slope(EXTREME, np.float32(3), np.float32(5), np.float32(0.5))
+    low, high = EXTREME < 0, EXTREME > 0
+    np.testing.assert_array_equal(values[low], np.float32(-0.5))
+    np.testing.assert_array_equal(values[high], np.float32(2.5))
+    np.testing.assert_array_equal(slopes[np.isfinite(EXTREME)], 0)
+
+
+@pytest.mark.parametrize("o", [-1.0, 0.0, 1.0])
+def test_it_increases_so_that_pooling_may_come_first(o):
+    values, _ = value_and_slope(X, np.float32(1.5), np.float32(0.7), np.float32(o))
+    assert np.all(np.diff(values) >= 0)
+    assert np.all(np.diff(values[np.abs(X) < 5]) > 0)
+
+
+def test_relu_is_the_positive_part_and_its_slope_at_zero_is_zero():
+    x = jnp.asarray([-1e4, -1.5, 0.0, 1e-30, 1.5, 1e4], jnp.float32)
+    np.testing.assert_array_equal(Relu()(x), np.maximum(np.asarray(x), 0))
+    np.testing.assert_array_equal(jax.vmap(jax.grad(Relu()))(x), [0, 0, 0, 1, 1, 1])
+
+
+def test_without_an_activation_a_layer_hands_on_what_it_computes():
+    x = jnp.linspace(-3, 3, 7)
+    assert Linear()(x) is x
+
+
+def test_each_layer_has_the_same_activation_or_its_own():
+    each = (Tempered(1.7), Relu(), Tempered(offset=0.0))
+    assert tuple(map(LayerWise(each).of_layer, range(3))) == each
+    for shared in (TANH, Relu(), Linear()):
+        assert shared.of_layer(0) == shared.of_layer(6) == shared

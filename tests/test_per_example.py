@@ -18,12 +18,12 @@ from flax import nnx
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+import under_the_clip.networks  # noqa: F401 - so that its kinds are known
 from dpstudy.gradients import applicability, layer_rules, per_example
 from dpstudy.gradients.convolution import conv_general_dilated
 from dpstudy.gradients.layers import Conv, Dense, tap, tapped
 from dpstudy.kinds import declare_all
 from dpstudy.parts.loss import CrossEntropy
-from dpstudy.parts.networks import on_features as feature_networks  # noqa: F401 - so that their kinds are known
 from dpstudy.parts.networks.activation import TANH
 from dpstudy.parts.networks.network import Network
 from dpstudy.parts.part import KINDS
@@ -400,7 +400,6 @@ def call(network, x):
 
 
 def assert_falls_back(reason, *network):
-    """By the rules its norms would come out wrong, and with them its privacy."""
     per_example._warn_once.cache_clear()
     with pytest.warns(per_example.FallbackWarning, match=reason):
         found = norms_and_sum(per_example.gradients, *network)
@@ -443,15 +442,6 @@ def assert_falls_back(reason, *network):
             lambda: OneConv(padding="CIRCULAR"), call, "not an ordinary", id="a wrapped convolution"
         ),
         pytest.param(OneConv, along_time, "not an ordinary", id="a convolution of films"),
-    ],
-)
-def test_a_network_beyond_the_rules_falls_back_to_vmap_and_says_so(make, apply, reason):
-    assert_falls_back(reason, make, apply)
-
-
-@pytest.mark.parametrize(
-    ("make", "apply", "reason"),
-    [
         pytest.param(lambda: tied("kernel"), call, "second is not simply", id="a shared kernel"),
         pytest.param(
             lambda: tied("kernel", "bias"), call, r"first\.bias is used outside", id="both shared"
@@ -485,8 +475,14 @@ def test_a_network_beyond_the_rules_falls_back_to_vmap_and_says_so(make, apply, 
         ),
     ],
 )
-def test_weights_used_otherwise_than_by_their_layer_are_beyond_the_rules(make, apply, reason):
+def test_what_is_beyond_the_rules_is_said_by_name(make, apply, reason):
     assert re.search(reason, why_not_by_rules(make, apply))
+
+
+def test_a_layer_applied_twice_falls_back_to_vmap_and_says_so():
+    """By the rules its norms would come out wrong, and with them its privacy."""
+    twice = lambda n, x: n.second(n.first(jnp.tanh(n.first(x))))  # noqa: E731
+    assert_falls_back("first is applied 2 times", Small, twice)
 
 
 def test_a_penalty_on_weights_falls_back():

@@ -12,13 +12,13 @@ from dpstudy.lab.store import with_epsilon
 from dpstudy.parts import sampling
 from dpstudy.parts.data.scattering import Scattering
 from dpstudy.parts.mechanism import FlatClipping, NoPrivacy
-from dpstudy.parts.networks.on_features import ScatteringMnist
 from dpstudy.parts.run import Run, vary
 from dpstudy.parts.sampling import Shuffled
 from dpstudy.privacy import accounting, shuffling
 from dpstudy.privacy import run_epsilon as privacy
 from dpstudy.privacy.conversions import gdp_epsilon
 from dpstudy.privacy.run_epsilon import LABELS, epsilon_curve
+from under_the_clip.networks import ScatteringMnist
 
 STEPS = [2, 4, 6]
 SHUFFLED = replace(RUN, sampling=Shuffled(2000))

@@ -17,7 +17,7 @@ from dpstudy.parts.data import images
 from dpstudy.parts.part import SpecError
 from dpstudy.privacy import accounting
 from dpstudy.recipe import model as models
-from dpstudy.recipe.settings import recipe_at
+from dpstudy.recipe.run import recipe_at
 from under_the_clip.cli import main
 
 
@@ -32,12 +32,12 @@ def trained(tmp_path_factory):
 
 
 def test_the_script_of_the_book_trains_it_on_arrays_as_the_command_does(trained, capsys):
-    said, _ = trained
+    report, _ = trained
     script = Path(__file__).parents[1] / "book" / "own_images.py"
     made = runpy.run_path(str(script))
     accuracy = float(re.search(r"test accuracy (\d\.\d+)", capsys.readouterr().out)[1])
     # Of 1,000 images; the two draw other noise.
-    assert accuracy == pytest.approx(said["test_accuracy"], abs=0.012)
+    assert accuracy == pytest.approx(report["test_accuracy"], abs=0.012)
     run = recipe_at("mnist-5k", 3.0)
     assert made["spent"] == {
         "sampling_probability": run.sampling_probability,
@@ -50,25 +50,25 @@ def test_the_script_of_the_book_trains_it_on_arrays_as_the_command_does(trained,
 
 
 def test_a_saved_model_classifies_images_as_accurately_as_was_said(trained):
-    said, path = trained
+    report, path = trained
     data = images.load("mnist-5k")
     right = models.load(path).classify(data.test_images) == data.test_labels
     # A logit is rounded otherwise here: at most an image in a thousand may change sides.
-    assert np.mean(right) == pytest.approx(said["test_accuracy"], abs=0.0011)
-    assert said["test_accuracy"] > 0.96
-    assert said["seconds"] < 300  # Where it has the machine for itself, half a minute.
+    assert np.mean(right) == pytest.approx(report["test_accuracy"], abs=0.0011)
+    assert report["test_accuracy"] > 0.96
+    assert report["seconds"] < 300  # Where it has the machine for itself, half a minute.
 
 
 def test_its_epsilon_is_that_of_its_noise_and_batches(trained):
-    said, _ = trained
+    report, _ = trained
     spent = accounting.epsilon(
-        noise_multiplier=said["noise_multiplier"],
+        noise_multiplier=report["noise_multiplier"],
         sampling_probability=1_024 / 4_000,
         steps=60 * 4,
         delta=1e-5,
         release_noise=20.0,
     )
-    assert said["epsilon"] == pytest.approx(spent, rel=1e-5)
+    assert report["epsilon"] == pytest.approx(spent, rel=1e-5)
     assert 2.99 < spent <= 3
 
 
@@ -85,7 +85,7 @@ def test_steps_are_shorter_where_there_is_more_noise(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (["mnist-6k", "--epsilon", "3"], "mnist-6k"),
         (["mnist-5k", "--epsilon", "0"], "epsilon must be > 0"),
@@ -95,11 +95,11 @@ def test_steps_are_shorter_where_there_is_more_noise(monkeypatch):
         (["mnist-5k", "--epsilon", "3", "--save", ""], "cannot be written (it is a folder)"),
     ],
 )
-def test_mistakes_are_one_line_before_anything_is_trained(arguments, said, monkeypatch):
+def test_mistakes_are_one_line_before_anything_is_trained(arguments, message, monkeypatch):
     monkeypatch.delattr("under_the_clip.commands.recipe._train")
     done = CliRunner().invoke(main, ["recipe", *arguments])
     assert done.exit_code == 2
-    assert said in done.stderr
+    assert message in done.stderr
     assert done.stderr.count("\n") == 1
 
 

@@ -25,22 +25,16 @@ from dpstudy.parts.loss import CrossEntropy, Loss
 from dpstudy.parts.measure import Norms
 from dpstudy.parts.mechanism import AutomaticClipping, FlatClipping, Mechanism, NoPrivacy
 from dpstudy.parts.networks.activation import TANH, LayerWise, Linear, Relu, Tempered
-from dpstudy.parts.networks.network import INITS, Network, TemperedCifar, TemperedMnist
-from dpstudy.parts.networks.on_features import (
-    HiddenHead,
-    LinearHead,
-    ScatteringLinearMnist,
-    ScatteringMnist,
-)
+from dpstudy.parts.networks.network import INITS, HiddenHead, LinearHead, Network, SmallCnn
 from dpstudy.parts.optimizer import Adam, Optimizer, Sgd, SgdWithDecay
 from dpstudy.parts.part import KINDS, Part, SpecError, part
 from dpstudy.parts.run import Run, cohort_of, setting, vary
 from dpstudy.parts.sampling import Poisson, Sampling, Shuffled
-from dpstudy.recipe.synthetic_features import SyntheticFeatures
-from dpstudy.recipe.whitened import OWN
+from dpstudy.recipe.features import OWN, SyntheticFeatures
 from under_the_clip.backpropagation_clipping.mechanism import BackpropagationClipping
 from under_the_clip.losing_less.loss import Composite, Focal, Huber
-from under_the_clip.losing_less.smoothness import Smoothness
+from under_the_clip.losing_less.measures import Smoothness
+from under_the_clip.networks import ScatteringLinearMnist, ScatteringMnist, TemperedCifar
 from under_the_clip.tanh_filter.mechanism import TanhFilter
 
 RUNS = Path(__file__).parents[1] / "results" / "runs"
@@ -252,9 +246,7 @@ def test_a_run_cannot_be_changed():
 
 def test_fields_are_changed_and_read_by_name_wherever_they_are():
     run = vary(Run(), learning_rate=8.0, activation=Relu(), batch=200, seed=3)
-    assert run == Run(
-        network=TemperedMnist(Relu()), sampling=Poisson(200), optimizer=Sgd(8.0), seed=3
-    )
+    assert run == Run(network=SmallCnn(Relu()), sampling=Poisson(200), optimizer=Sgd(8.0), seed=3)
     # In the order given: a field of a part that has just been put in.
     assert vary(run, optimizer=Adam(), learning_rate=0.1).optimizer == Adam(0.1)
     names = ("learning_rate", "activation", "batch", "seed", "name")

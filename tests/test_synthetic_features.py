@@ -17,16 +17,15 @@ import pytest
 from dpstudy.parts.data import images, released_statistics, synthetic_images
 from dpstudy.parts.data.scattering import Scattering, transform_of
 from dpstudy.parts.mechanism import FlatClipping
-from dpstudy.parts.networks.on_features import LinearHead
+from dpstudy.parts.networks.network import LinearHead
 from dpstudy.parts.part import SpecError, checked
 from dpstudy.parts.run import Run, stream, vary
 from dpstudy.privacy.run_epsilon import epsilon_curve
 from dpstudy.recipe import basis as synthetic_basis
-from dpstudy.recipe import patch_features, whitened
-from dpstudy.recipe.deskew import upright
-from dpstudy.recipe.synthetic_features import SyntheticFeatures
-from dpstudy.recipe.whitened import OWN
-from dpstudy.recipe.whitened_scattering import WhitenedScattering
+from dpstudy.recipe import features as whitened
+from dpstudy.recipe import patch_features
+from dpstudy.recipe.features import OWN, SyntheticFeatures, WhitenedScattering
+from dpstudy.recipe.patch_features import deskewed
 
 SMALL = SyntheticFeatures("mnist-5k", "both", 300, 40, small=12, large=6)
 GREY, COLOUR = (28, 28, 1), (32, 32, 3)
@@ -161,7 +160,7 @@ def leaning(by, colours=1):
 
 @pytest.mark.parametrize("by", [-0.7, 0.0, 0.4])
 def test_a_leaning_digit_is_made_upright_and_stays_where_it_is(by):
-    found = np.asarray(upright(leaning(by, colours=2)))
+    found = np.asarray(deskewed(leaning(by, colours=2)))
     assert slant(leaning(by)) == pytest.approx(by, abs=0.02)
     assert slant(found) == pytest.approx(0, abs=0.02)
     np.testing.assert_allclose(found, leaning(0.0, colours=2), atol=0.1)
@@ -169,17 +168,17 @@ def test_a_leaning_digit_is_made_upright_and_stays_where_it_is(by):
 
 def test_a_slant_is_each_image_s_own_and_at_most_45_degrees():
     flat = np.swapaxes(leaning(0.0), 0, 1)  # a bar that lies: hardly any row to lean by
-    tilted = np.asarray(upright(leaning(1.5)))
+    tilted = np.asarray(deskewed(leaning(1.5)))
     assert slant(tilted) == pytest.approx(0.5, abs=0.05)
     for image in (flat, np.zeros((28, 28, 1), np.float32)):
-        np.testing.assert_allclose(upright(image), image, atol=1e-4)
+        np.testing.assert_allclose(deskewed(image), image, atol=1e-4)
 
 
 @pytest.mark.parametrize("shape", [GREY, COLOUR], ids=["grey", "colour"])
 def test_deslanted_features_are_those_of_upright_images(shape):
     pixels = np.stack([np.uint8(255 * leaning(by, shape[-1])) for by in (0.5, -0.3)])
     straight = np.uint8(
-        np.round(255 * np.stack([upright(one / np.float32(255)) for one in pixels]))
+        np.round(255 * np.stack([deskewed(one / np.float32(255)) for one in pixels]))
     )
     bank = np.random.default_rng(0).normal(size=(5, 5, shape[-1], 4)).astype(np.float32)
     plain, deslanted = (

@@ -1,13 +1,13 @@
 """The tanh filter, as published and made sound, against vmap(grad) number by number."""
 
 from dataclasses import replace
-from functools import partial
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+import oracles
 import pytest
-from results_for_tests import TINY
+from results_for_tests import NARROW, TINY
 from test_backpropagation_clipping import images
 
 from dpstudy.gradients import per_example
@@ -36,11 +36,13 @@ def step():
 def each(step):
     """The examples' gradients, flat, by vmap(grad)."""
     network = RUN.network.graph(), RUN.losses(jnp.float32(1))
-    written = per_example.by_vmap(*network, *step)[1].written_out()
+    written = oracles.quick_jit(
+        lambda *step: per_example.by_vmap(*network, *step)[1].written_out()
+    )(*step)
     return np.concatenate([np.reshape(leaf, (4, -1)) for leaf in jax.tree.leaves(written)], axis=1)
 
 
-@partial(jax.jit, compiler_options={"xla_backend_optimization_level": 0})
+@oracles.quick_jit
 def sum_of(mechanism, params, pixels, labels, mask):
     graph, losses = RUN.network.graph(), RUN.losses(jnp.float32(1))
     return mechanism.sum(Microbatch(graph, losses, params, pixels, labels), mask)
@@ -52,8 +54,8 @@ def flat(tree):
 
 def test_norms_of_what_examples_add_are_counted(step, each):
     params, pixels, labels = step
-    moment = RUN.moment(params, jnp.float32(0), Examples(pixels, labels))
-    found = jax.jit(lambda: BoundedNorms()(moment))()
+    snapshot = RUN.snapshot(params, jnp.float32(0), Examples(pixels, labels))
+    found = oracles.quick_jit(lambda: BoundedNorms()(snapshot))()
     norms = np.linalg.norm(np.tanh(each), axis=1)
     expected, _ = np.histogram(norms, np.logspace(-3, 3, 61))
     assert found["counts"].tolist() == expected.tolist()
@@ -90,15 +92,6 @@ def test_a_sum_is_that_of_each_example_filtered_by_itself(step, each, mechanism)
     assert float(seen.examples) == 3
 
 
-@pytest.mark.parametrize("mechanism", CASES, ids=lambda m: f"{m.kind}")
-def test_no_example_adds_more_than_the_sensitivity(step, each, mechanism):
-    params, pixels, labels = step
-    large = jax.tree.map(lambda x: 5 * x, params)
-    for one in jnp.eye(4):
-        total, _ = sum_of(mechanism, large, pixels, labels, one)
-        assert np.linalg.norm(flat(total)) <= mechanism.sensitivity * (1 + 1e-5)
-
-
 def test_the_published_filter_claims_1_and_is_proven_for_root_n(step):
     published = TanhFilter(output_range=2.0)
     assert published.claimed_noise_over_sensitivity == 1.1
@@ -124,11 +117,10 @@ def test_the_claimed_epsilon_is_that_of_dp_sgd_with_the_same_noise():
     assert spent["pld"] is None or spent["pld"] > 1000 * claimed
 
 
-def test_each_trains():
-    for mechanism in (FilteredThenClipped(noise_multiplier=0.5), TanhFilter(noise_std=0.5)):
-        run = replace(RUN, mechanism=mechanism)
-        looks = [look[0] for look, _ in loop.train([run], run.dataset.load(), 100)]
-        assert looks[-1].row["test_loss"] != looks[0].row["test_loss"]
+def test_it_trains():
+    run = vary(RUN, mechanism=FilteredThenClipped(noise_multiplier=0.5), width=NARROW)
+    looks = [look[0] for look, _ in loop.train([run], run.dataset.load(), 100)]
+    assert looks[-1].row["test_loss"] != looks[0].row["test_loss"]
 
 
 @pytest.mark.parametrize("name", MECHANISMS)

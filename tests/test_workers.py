@@ -16,8 +16,8 @@ from results_for_tests import RUN, contents, environment, result_of, seeds
 from dpstudy.errors import UserError
 from dpstudy.lab import campaign, store, workers
 from dpstudy.parts.data.dataset import Images
-from dpstudy.parts.networks.network import TemperedCifar
 from dpstudy.parts.run import vary
+from under_the_clip.networks import TemperedCifar
 
 
 @pytest.fixture(scope="module")

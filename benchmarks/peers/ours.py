@@ -14,13 +14,14 @@ from problem import Problem
 
 from dpstudy.gradients import convolution, devices, layers, pooling
 from dpstudy.parts.networks.activation import TANH
-from dpstudy.parts.networks.network import LosingLessCifar, TemperedMnist
+from dpstudy.parts.networks.network import SmallCnn
 from dpstudy.parts.sampling import Draw
 from dpstudy.training.own_network import private_gradient
 from peers.jax_training import FlaxNetwork, JaxContestant, loss_with, optimizer
+from under_the_clip.networks import LosingLessCifar
 
 losses = loss_with(TANH)
-STUDY_NETWORK = {"mnist": TemperedMnist(), "cifar-10": LosingLessCifar()}
+STUDY_NETWORK = {"mnist": SmallCnn(), "cifar-10": LosingLessCifar()}
 
 
 def network_of(problem: Problem) -> nnx.Module:

@@ -11,7 +11,7 @@ from problem import Problem
 from dpstudy.gradients import devices
 from dpstudy.parts.mechanism import Microbatch, NoPrivacy
 from dpstudy.parts.sampling import Draw
-from dpstudy.training import accumulate, shares
+from dpstudy.training import accumulate
 from peers.jax_training import JaxContestant, optimizer
 from peers.ours import fixed, layout, losses, network_of
 
@@ -32,8 +32,8 @@ def build(problem: Problem, variant: str) -> JaxContestant:
         return accumulate.over_examples(part, nothing, draw, arrays, size)
 
     def share(params: nnx.State, indices: jax.Array, *arrays: jax.Array) -> jax.Array:
-        mine = shares.mine(fixed(problem, indices), mesh)
-        return shares.flat(sum_of(params, mine, *arrays))
+        mine = accumulate.mine(fixed(problem, indices), mesh)
+        return accumulate.flat(sum_of(params, mine, *arrays))
 
     def alone(params: nnx.State, indices: jax.Array, *arrays: jax.Array) -> nnx.State:
         return sum_of(params, fixed(problem, indices), *arrays)
@@ -42,9 +42,9 @@ def build(problem: Problem, variant: str) -> JaxContestant:
     if mesh is None:
         return JaxContestant(problem, network, alone, update, losses)
     each = devices.on_each(share, mesh, PartitionSpec(devices.EXAMPLES))
-    added = devices.on_each(lambda params, parts: shares.added(parts, params), mesh)
+    added = devices.on_each(lambda params, parts: accumulate.added(parts, params), mesh)
 
     def total(params: nnx.State, indices: jax.Array, *arrays: jax.Array) -> nnx.State:
-        return added(params, shares.exchanged(each(params, indices, *arrays), mesh))
+        return added(params, accumulate.exchanged(each(params, indices, *arrays), mesh))
 
     return JaxContestant(problem, network, total, update, losses, mesh=mesh)

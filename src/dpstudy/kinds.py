@@ -7,13 +7,7 @@ from __future__ import annotations
 
 from importlib import import_module
 
-_DECLARED_IN = [
-    "dpstudy.parts.data.scattering",
-    "dpstudy.parts.networks.on_features",
-    "dpstudy.parts.per_layer_clipping",
-    "dpstudy.recipe.synthetic_features",
-    "dpstudy.recipe.whitened_scattering",
-]
+_DECLARED_IN = ["dpstudy.parts.data.scattering", "dpstudy.recipe.features"]
 # By kind of record, the type of what it holds.
 RECORDS = {"theorems": "dpstudy.lab.forms.Checked"}
 

@@ -9,7 +9,10 @@ from __future__ import annotations
 from dpstudy.kinds import RECORDS, declared_in
 from under_the_clip.chapters import chapters
 
-declared_in(*(f"{one.folder}.{name}" for one in chapters() for name in one.parts))
+declared_in(
+    "under_the_clip.networks",
+    *(f"{one.folder}.{name}" for one in chapters() for name in one.parts),
+)
 RECORDS |= {
     "attacks": "under_the_clip.forms.AttackRecord",
     "audits": "under_the_clip.forms.AuditRecord",

@@ -2,20 +2,22 @@
 
 The rules (`layer_rules.py`) take a layer's gradient from its input and its output's gradient. That
 is the whole gradient only if the layer's parameters do nothing else, and an example's only if each
-row that the layer sees is one example's (`dependence.py`).
+row that the layer sees is one example's (`dependence.py`). What a network holds besides its
+parameters all examples share, and none may change it (`losses_shape`).
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import jax
 import jax.numpy as jnp
 from flax import nnx
 from jax.extend.core import Literal
+from jax.interpreters import partial_eval as pe
 
 from dpstudy.gradients import convolution
-from dpstudy.gradients.backward import at_layers
 from dpstudy.gradients.dependence import FIXED, OF_EXAMPLES, Value, follow
 from dpstudy.gradients.layer_rules import RULES
 from dpstudy.gradients.layers import (
@@ -23,6 +25,7 @@ from dpstudy.gradients.layers import (
     Dense,
     LayerInput,
     PreActivation,
+    at_layers,
     capturing,
     examples_in,
     names_of,
@@ -33,6 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Sequence
 
     from jax.extend.core import ClosedJaxpr, Var
+    from jaxtyping import Array
 
     from dpstudy.gradients.layers import Losses
 
@@ -52,6 +56,12 @@ def why_not_by_rules(
     output's gradient and of the losses depends on one example, that of its place. All is read off
     the traced program: a penalty on weights is found whatever its factor, even 0, and so are
     examples that are mixed, whatever the values.
+
+    >>> from dpstudy.gradients.layers import tap
+    >>> graph, params = nnx.split(tap(nnx.Linear(2, 1, rngs=nnx.Rngs(0))))
+    >>> penalised = lambda net, x, _: net(x)[:, 0] + jnp.sum(net.kernel[...] ** 2)
+    >>> why_not_by_rules(graph, penalised, params, jnp.ones((4, 2)), jnp.zeros(4))
+    'kernel is used outside its layer'
     """
     capture = capturing(losses, LayerInput, PreActivation)
     try:
@@ -97,6 +107,12 @@ def why_rows_are_no_examples(
 
     Rows are those of the losses, of what layers are applied to, and of the gradients by what they
     put out.
+
+    >>> from dpstudy.gradients.layers import tap
+    >>> graph, params = nnx.split(tap(nnx.Linear(2, 1, rngs=nnx.Rngs(0))))
+    >>> centred = lambda net, x, _: net(x - x.mean(axis=0))[:, 0]
+    >>> why_rows_are_no_examples(graph, centred, params, jnp.ones((4, 2)), jnp.zeros(4))
+    'a loss may depend on other examples than its own'
     """
     examples = examples_in(images)
     if examples == 1:
@@ -175,3 +191,64 @@ def _needed(program: ClosedJaxpr, losses: Var, calls: list[tuple[Var, Var]]) -> 
         if not needed.isdisjoint(equation.outvars):
             needed |= variables(equation.invars) - cut
     return needed
+
+
+# --- what a network holds besides its parameters ----------------------------------------------
+
+
+def losses_shape(
+    graph: nnx.GraphDef,
+    losses: Losses,
+    params: nnx.State,
+    images: Any,
+    labels: Any,
+    *rest: nnx.State,
+) -> Any:
+    """Return the shape of a network's losses; refuse one that changes `rest`.
+
+    Examples would mix through it. Counts of random numbers may go on, as in the first state of a
+    recurrent layer, if no random number reaches the losses.
+
+    Raises:
+        ValueError: the network changes `rest`, or draws what its losses depend on.
+    """
+    counts: list[str] = []
+
+    def run(params: nnx.State, *rest: nnx.State) -> Array:
+        is_variable = lambda leaf: isinstance(leaf, nnx.Variable)  # noqa: E731
+        read_only = jax.tree.map_with_path(partial(_read_only, counts), rest, is_leaf=is_variable)
+        return losses(nnx.merge(graph, params, *read_only), images, labels)
+
+    program, shape = jax.make_jaxpr(run, return_shape=True)(params, *rest)
+    if counts and _random_numbers_matter(program, (params, *rest)):
+        _refuse(counts[0])
+    return shape
+
+
+def _random_numbers_matter(program: ClosedJaxpr, arguments: Any) -> bool:
+    """Whether a program's results depend on a key among its arguments."""
+    _, used = pe.dce_jaxpr(program.jaxpr, [True] * len(program.jaxpr.outvars))
+    paths = jax.tree.leaves_with_path(arguments, is_leaf=lambda x: isinstance(x, nnx.Variable))
+    keys = [isinstance(leaf, nnx.RngState) for _, leaf in paths for _ in jax.tree.leaves(leaf)]
+    return any(key and needed for key, needed in zip(keys, used, strict=True))
+
+
+def _read_only(counts: list[str], path: tuple, leaf: Any) -> Any:
+    if not isinstance(leaf, nnx.Variable):
+        return leaf
+    name = f"{'.'.join(map(str, names_of(path)))} ({type(leaf).__name__})"
+    if isinstance(leaf, nnx.RngCount):
+        return leaf.copy(on_set_value=partial(_note, counts, name))
+    return leaf.copy(on_set_value=partial(_refuse, name))
+
+
+def _note(counts: list[str], name: str, _: nnx.Variable, value: Array) -> Array:
+    counts.append(name)
+    return value
+
+
+def _refuse(name: str, *_: object) -> NoReturn:
+    raise ValueError(
+        f"{name} changes in the forward pass, and all examples share it: call eval() on the "
+        "network first, or use a layer without such state (GroupNorm, not BatchNorm)"
+    )

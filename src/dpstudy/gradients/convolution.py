@@ -232,11 +232,11 @@ def _windows_by_product(x: Float[Array, "batch h w c"], size: int, count: int) -
 
 def kernel_matrix(kernel: Float[Array, "kh kw c o"], window: Window) -> Float[Array, "nc mo"]:
     """Return the kernel as the matrix that takes what `gather` gives to what `fold_rows` adds."""
-    (down, across), (inside, folded) = window.strides, window.rows
+    (down, across), (gathered, folded) = window.strides, window.rows
     missing = [(0, n * s - k) for n, s, k in zip(window.tiles, window.strides, kernel.shape[:2],
                strict=True)]  # fmt: skip
     kernel = jnp.pad(kernel, (*missing, (0, 0), (0, 0)))
-    kernel = kernel.reshape(folded, inside, down, -1, across, *window.kernel[2:])
+    kernel = kernel.reshape(folded, gathered, down, -1, across, *window.kernel[2:])
     return kernel.transpose(1, 3, 2, 4, 5, 0, 6).reshape(-1, folded * window.kernel[3])
 
 
@@ -244,11 +244,11 @@ def kernel_from_matrix(
     matrix: Float[Array, "*batch nc mo"], window: Window
 ) -> Float[Array, "*batch kh kw c o"]:
     """Undo `kernel_matrix`, for one matrix or many."""
-    (down, across), (inside, folded) = window.strides, window.rows
+    (down, across), (gathered, folded) = window.strides, window.rows
     height, width, channels, outputs = window.kernel
-    many = matrix.reshape(-1, inside, window.tiles[1], down, across, channels, folded, outputs)
+    many = matrix.reshape(-1, gathered, window.tiles[1], down, across, channels, folded, outputs)
     many = many.transpose(0, 6, 1, 3, 2, 4, 5, 7)
-    many = many.reshape(len(many), folded * inside * down, -1, channels, outputs)
+    many = many.reshape(len(many), folded * gathered * down, -1, channels, outputs)
     return many[:, :height, :width].reshape(*matrix.shape[:-2], *window.kernel)
 
 

@@ -1,8 +1,8 @@
 """How training is laid over this machine's devices.
 
 The runs of a cohort are spread over the devices, each device training its own; a run that is
-alone has its examples spread instead (`shares`). On a CPU all cores are one device, unless each is
-made one (`one_device_a_core`).
+alone has its examples spread instead (`training/accumulate.py`). On a CPU all cores are one device,
+unless each is made one (`one_device_a_core`).
 """
 
 from __future__ import annotations
@@ -64,14 +64,23 @@ def core_each() -> bool:
 
 
 def one_device_a_core() -> None:
-    """Have JAX take each core of this process as a device; without effect once JAX has started."""
+    """Have JAX take each core of this process as a device; without effect once JAX has started.
+
+    >>> one_device_a_core()  # before JAX starts; then
+    >>> jax.local_device_count() >= 1
+    True
+    """
     if jax.config.jax_num_cpu_devices < 1:
         with contextlib.suppress(RuntimeError):
             jax.config.update("jax_num_cpu_devices", available_cores())
 
 
 def mesh_for(runs: int, devices: Sequence[jax.Device] | None = None) -> Mesh:
-    """Return the devices (by default all local ones) as a grid of runs x examples."""
+    """Return the devices (by default all local ones) as a grid of runs x examples.
+
+    >>> dict(mesh_for(1, jax.devices()[:1]).shape)
+    {'runs': 1, 'examples': 1}
+    """
     devices = jax.local_devices() if devices is None else devices
     if runs == 1:
         return Mesh(np.array(devices)[None], (RUNS, EXAMPLES))
@@ -81,7 +90,11 @@ def mesh_for(runs: int, devices: Sequence[jax.Device] | None = None) -> Mesh:
 
 
 def everywhere(tree: Any, mesh: Mesh) -> Any:
-    """Return the arrays, whole on each device of the mesh."""
+    """Return the arrays, whole on each device of the mesh.
+
+    >>> everywhere(np.arange(3), mesh_for(1)).is_fully_replicated
+    True
+    """
     return jax.device_put(tree, jax.NamedSharding(mesh, EVERYWHERE))
 
 

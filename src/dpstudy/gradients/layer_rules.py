@@ -62,7 +62,7 @@ def squared(rows: Float[Array, "batch n"]) -> Float[Array, "batch"]:
 
 
 @dataclass(frozen=True)
-class DenseGradients:
+class DenseGradients(LayerGradients):
     """x g^T for each example: its norm is |x| |g|, and the weighted sum is one product."""
 
     inputs: Float[Array, "batch m"]
@@ -70,38 +70,32 @@ class DenseGradients:
     use_bias: bool
 
     def squared_norms(self) -> Float[Array, "batch"]:
-        """See `LayerGradients`."""
         inputs = squared(self.inputs) + float(self.use_bias)
         return inputs * squared(self.outputs)
 
     def weighted_sum(self, weights: Float[Array, "batch"]) -> dict[str, Array]:
-        """See `LayerGradients`."""
         weighted = weights[:, None] * self.outputs
         total = {"kernel": self.inputs.T @ weighted}
         return total | ({"bias": weighted.sum(axis=0)} if self.use_bias else {})
 
     def written_out(self) -> dict[str, Array]:
-        """See `LayerGradients`."""
         each = {"kernel": self.inputs[:, :, None] * self.outputs[:, None, :]}
         return each | ({"bias": self.outputs} if self.use_bias else {})
 
 
 @dataclass(frozen=True)
-class WrittenOut:
+class WrittenOut(LayerGradients):
     """Per-example gradients as arrays, examples first: cheap while a microbatch stays in cache."""
 
     gradients: dict[str, Float[Array, "batch *parameter"]]
 
     def squared_norms(self) -> Float[Array, "batch"]:
-        """See `LayerGradients`."""
         return sum(jnp.sum(_flat(g) ** 2, axis=1) for g in jax.tree.leaves(self.gradients))
 
     def weighted_sum(self, weights: Float[Array, "batch"]) -> dict[str, Array]:
-        """See `LayerGradients`."""
         return jax.tree.map(lambda g: (weights @ _flat(g)).reshape(g.shape[1:]), self.gradients)
 
     def written_out(self) -> dict[str, Array]:
-        """See `LayerGradients`."""
         return self.gradients
 
 
@@ -110,7 +104,7 @@ def _flat(gradients: Array) -> Array:
 
 
 @dataclass(frozen=True)
-class ConvGradients:
+class ConvGradients(LayerGradients):
     """A convolution's per-example gradients, written out in the order they were computed in.
 
     Attributes:
@@ -126,25 +120,22 @@ class ConvGradients:
     exact: bool
 
     def squared_norms(self) -> Float[Array, "batch"]:
-        """See `LayerGradients`."""
         kernels = self.computed if self.exact else self.kernels(self.computed)
         norms = jnp.sum(_flat(kernels) ** 2, axis=1)
         return norms if self.bias is None else norms + jnp.sum(self.bias**2, axis=1)
 
     def weighted_sum(self, weights: Float[Array, "batch"]) -> dict[str, Array]:
-        """See `LayerGradients`."""
         computed = (weights @ _flat(self.computed)).reshape(self.computed.shape[1:])
         total = {"kernel": self.kernels(computed)}
         return total if self.bias is None else total | {"bias": weights @ self.bias}
 
     def written_out(self) -> dict[str, Array]:
-        """See `LayerGradients`."""
         each = {"kernel": self.kernels(self.computed)}
         return each if self.bias is None else each | {"bias": self.bias}
 
 
 @dataclass(frozen=True)
-class ConvByGram:
+class ConvByGram(LayerGradients):
     """A convolution's per-example gradients, not written out: each is added^T seen.
 
     Its squared norm is the inner product of two Gram matrices over positions, and the weighted
@@ -158,7 +149,6 @@ class ConvByGram:
     window: convolution.Window
 
     def squared_norms(self) -> Float[Array, "batch"]:
-        """See `LayerGradients`."""
         added = jnp.einsum("bpo,bqo->bpq", self.added, self.added)
         seen = jnp.einsum("bpk,bqk->bpq", self.seen, self.seen)
         # If all positions were aligned, and so with the squares that are too small for the type.
@@ -171,14 +161,12 @@ class ConvByGram:
         return norms if self.bias is None else norms + jnp.sum(self.bias**2, axis=1)
 
     def weighted_sum(self, weights: Float[Array, "batch"]) -> dict[str, Array]:
-        """See `LayerGradients`."""
         weighted = weights[:, None, None] * self.added
         matrix = jnp.einsum("bpo,bpk->ko", weighted, self.seen)
         total = {"kernel": convolution.kernel_from_matrix(matrix, self.window)}
         return total if self.bias is None else total | {"bias": weights @ self.bias}
 
     def written_out(self) -> dict[str, Array]:
-        """See `LayerGradients`."""
         matrices = jnp.einsum("bpo,bpk->bko", self.added, self.seen)
         each = {"kernel": convolution.kernel_from_matrix(matrices, self.window)}
         return each if self.bias is None else each | {"bias": self.bias}

@@ -9,6 +9,7 @@ two alone (`per_example.py`), and diagnostics read the pre-activations.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import jax
@@ -61,6 +62,10 @@ def tapped(layer: nnx.Module, inputs: Array, outputs: Array) -> Array:
 
     `inputs` and `outputs` have any shapes with examples first. A layer type of one's own that ends
     so can have a rule in `layer_rules.RULES`.
+
+    >>> outputs = jnp.ones((2, 3))
+    >>> tapped(nnx.Dropout(0.5), outputs, outputs) is outputs  # outside of `nnx.capture`
+    True
     """
     if not hasattr(layer, "__captures__"):
         return outputs
@@ -75,6 +80,10 @@ def tap(model: nnx.Module) -> nnx.Module:
 
     The copy computes the same function of the same parameters. Other layers stay as they are, and
     so do layers with weights that are no parameters: they have no gradient that a rule could give.
+
+    >>> model = nnx.Sequential(nnx.Linear(2, 3, rngs=nnx.Rngs(0)), nnx.relu)
+    >>> type(tap(model).layers[0]).__name__
+    'Dense'
     """
     copy = nnx.clone(model)
     for _, layer in nnx.iter_modules(copy):
@@ -168,6 +177,36 @@ def capturing(
         return losses(network, images, labels)
 
     return nnx.capture(run, *kinds, init=init)
+
+
+def at_layers(
+    graph: nnx.GraphDef,
+    losses: Losses,
+    params: nnx.State,
+    images: Any,
+    labels: Any,
+    *rest: nnx.State,
+) -> tuple[Float[Array, "batch"], nnx.State, nnx.State]:
+    """Return each example's loss, each layer's input, and the loss' gradient by its output.
+
+    One differentiation of a microbatch, with respect to zeros added to the layers' outputs: no
+    weight gradient is taken.
+
+    Arguments as of `per_example.gradients`.
+    """
+    capture = capturing(losses, LayerInput, OutputZero)
+    # Copies: flax's transformations write to a network's variables, which no outer ones allow.
+    network = partial(nnx.merge, graph, params, *rest, copy=True)
+    shapes = jax.eval_shape(lambda: capture(network(), images, labels)[2])
+    zeros = jax.tree.map(lambda z: jnp.zeros(z.shape, z.dtype), shapes)
+
+    def summed(zeros: nnx.State) -> tuple[Array, tuple[Array, nnx.State]]:
+        run = capturing(losses, LayerInput, init=zeros)
+        each, inputs = run(network(), images, labels)
+        return each.sum(), (each, inputs)
+
+    output_gradients, (each, inputs) = jax.grad(summed, has_aux=True)(zeros)
+    return each, inputs, output_gradients
 
 
 def names_of(path: tuple) -> tuple:

@@ -1,7 +1,7 @@
 """Per-example gradients: their norms and weighted sums, without a pass per example.
 
 The network is differentiated once, for a whole microbatch, with respect to its layers' outputs
-(`backward.py`): no weight gradient is taken. One rule a layer type (`layer_rules.py`) then turns a
+(`at_layers`): no weight gradient is taken. One rule a layer type (`layer_rules.py`) then turns a
 layer's input and output gradient into its per-example gradients. `by_vmap` is the plain way, which
 sees each example alone: against it the rules are tested, and it serves networks beyond them
 (`applicability.py`).
@@ -20,11 +20,15 @@ import jax
 import jax.numpy as jnp
 from flax import nnx
 
-from dpstudy.gradients.applicability import why_not_by_rules
-from dpstudy.gradients.backward import at_layers
+from dpstudy.gradients.applicability import losses_shape, why_not_by_rules
 from dpstudy.gradients.layer_rules import RULES, LayerGradients, WrittenOut, blanked
-from dpstudy.gradients.layers import examples_in, names_of, summed_in, with_flax_convolutions
-from dpstudy.gradients.shared_state import losses_shape
+from dpstudy.gradients.layers import (
+    at_layers,
+    examples_in,
+    names_of,
+    summed_in,
+    with_flax_convolutions,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -110,6 +114,13 @@ def gradients(
     A network that falls back says so once, as a `FallbackWarning`: the result is the same, at
     several times the cost.
 
+    >>> from dpstudy.gradients.layers import tap
+    >>> graph, params = nnx.split(tap(nnx.Linear(2, 1, rngs=nnx.Rngs(0), use_bias=False)))
+    >>> x = jnp.array([[3.0, 4.0], [0.0, 2.0]])
+    >>> each, found = gradients(graph, lambda net, x, _: net(x)[:, 0], params, x, jnp.zeros(2))
+    >>> found.norms().tolist()  # the gradient of w·x by w is x
+    [5.0, 2.0]
+
     Args:
         graph: the network without its states.
         losses: one an example.
@@ -130,18 +141,10 @@ def gradients(
         return _gradients(with_flax_convolutions(graph, params, *rest), *network[1:])
 
 
-def _gradients(
-    graph: nnx.GraphDef,
-    losses: Losses,
-    params: nnx.State,
-    images: Any,
-    labels: Any,
-    *rest: nnx.State,
-) -> tuple[Float[Array, "batch"], Gradients]:
-    network = (graph, losses, params, images, labels, *rest)
+def _gradients(*network: Any) -> tuple[Float[Array, "batch"], Gradients]:
+    _, _, params, images, labels, *_ = network
     summed_in(params)
-    examples = examples_in((images, labels))
-    check_losses(losses_shape(*network), examples)
+    check_losses(losses_shape(*network), examples_in((images, labels)))
     reason = why_not_by_rules(*network)
     if reason is None:
         return by_rules(*network)
@@ -182,6 +185,13 @@ def by_rules(
 
     Only for networks that `why_not_by_rules` has nothing against: on others the result is wrong
     without a word. `gradients` asks first.
+
+    >>> from dpstudy.gradients.layers import tap
+    >>> graph, params = nnx.split(tap(nnx.Linear(2, 1, rngs=nnx.Rngs(0))))
+    >>> x = jnp.array([[2.0, 2.0]])
+    >>> of = lambda params: by_rules(graph, lambda net, x, _: net(x)[:, 0], params, x, jnp.zeros(1))
+    >>> jax.jit(lambda params: of(params)[1].norms())(params).tolist()  # that of (2, 2, 1)
+    [3.0]
     """
     each, inputs, output_gradients = at_layers(graph, losses, params, images, labels, *rest)
     modules = dict(nnx.iter_modules(nnx.merge(graph, params, *rest, copy=True)))
@@ -203,6 +213,12 @@ def by_vmap(
     *rest: nnx.State,
 ) -> tuple[Float[Array, "batch"], Gradients]:
     """Return each example's loss and gradient by `jax.vmap(jax.grad(...))`; each is a batch of one.
+
+    >>> graph, params = nnx.split(nnx.Linear(2, 1, rngs=nnx.Rngs(0)))
+    >>> x = jnp.array([[2.0, 2.0]])
+    >>> _, found = by_vmap(graph, lambda net, x, _: net(x)[:, 0], params, x, jnp.zeros(1))
+    >>> found.norms().tolist()
+    [3.0]
 
     Raises:
         ValueError: there is not one loss an example.

@@ -11,7 +11,7 @@ from dpstudy.lab import store
 from dpstudy.lab.store import DamagedError
 from dpstudy.parts.data.dataset import Images
 from dpstudy.parts.data.scattering import Scattering
-from dpstudy.parts.networks.network import TemperedMnist
+from dpstudy.parts.networks.network import SmallCnn
 from dpstudy.parts.run import Run, vary
 
 PROFILES = ("smoke", "full")
@@ -192,5 +192,5 @@ def _small(run: Run) -> Run:
         small = replace(run.dataset, name=small.name, held_out=0)
     if network.image_shape != small.image_shape:
         small = SMOKE["dataset"]
-        network = TemperedMnist(network.activation, network.width, network.init)
+        network = SmallCnn(network.activation, network.width, network.init)
     return vary(run, network=network, **SMOKE | {"dataset": small})

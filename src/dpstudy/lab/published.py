@@ -16,7 +16,7 @@ from dpstudy.parts.sampling import steps_per_epoch
 DELTA = 1e-5  # all four papers
 
 # Trainable parameters of the papers' network for MNIST. No paper prints the number: it follows from
-# the layers (tempered sigmoids, Table 1; padding and strides of pooling in losing less, Table 1).
+# the layers, and the padding and strides of pooling.
 MNIST_PARAMETERS = 26_010
 
 
@@ -43,9 +43,9 @@ class Setting:
         clip_norm: C, l2 bound on a per-example gradient.
         learning_rate: of SGD, for the averaged gradient.
         momentum: of SGD.
-        curriculum_epoch: e_t of losing less, Equation 10.
-        beta: divisor of losing less' regulariser, Equation 10.
-        gamma: focusing parameter of the focal loss, Equation 8.
+        curriculum_epoch: e_t, at which a curriculum turns.
+        beta: divisor of a regulariser.
+        gamma: focusing parameter of the focal loss.
         claimed_epsilon: as quoted, at `DELTA`.
         source: where all of these are printed.
     """
@@ -79,13 +79,7 @@ class Setting:
 
 @dataclass(frozen=True)
 class Accuracy:
-    """A published test accuracy, as a fraction, at the claimed epsilon (None: not private).
-
-    Figure 3 of tempered sigmoids has the epsilons of its Table 3: "we fix the configuration of
-    DP-SGD to achieve these guarantees in all of our experiments". For Fashion-MNIST the text names
-    the epsilon of MNIST ("in the same privacy-preserving settings"), and Tables 3 and 4 print a
-    smaller one, which is used here.
-    """
+    """A published test accuracy, as a fraction, at the claimed epsilon (None: not private)."""
 
     dataset: str
     method: str

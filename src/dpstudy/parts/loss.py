@@ -12,17 +12,16 @@ from dpstudy.parts.part import Part, part
 if TYPE_CHECKING:
     from jaxtyping import Array, Float, Int
 
+    Logits = Float[Array, "batch classes"]
+    Hidden = tuple[Float[Array, "batch *units"], ...]
+    Labels = Int[Array, "batch"]
+    Each = Float[Array, "batch"]
+
 
 class Loss(Part):
     """A training loss."""
 
-    def __call__(
-        self,
-        logits: Float[Array, "batch classes"],
-        hidden: tuple[Float[Array, "batch *units"], ...],
-        labels: Int[Array, "batch"],
-        epoch: Float[Array, ""],
-    ) -> Float[Array, "batch"]:
+    def __call__(self, logits: Logits, hidden: Hidden, labels: Labels, epoch: Array) -> Each:
         """Return each example's loss, which must depend on that example alone.
 
         Args:
@@ -36,15 +35,13 @@ class Loss(Part):
 
 @part("cross-entropy")
 class CrossEntropy(Loss):
-    """-log softmax(z)_y, in nats (losing less, Eq. 2)."""
+    """-log softmax(z)_y, in nats.
 
-    def __call__(
-        self,
-        logits: Float[Array, "batch classes"],
-        hidden: tuple[Float[Array, "batch *units"], ...],
-        labels: Int[Array, "batch"],
-        epoch: Float[Array, ""],
-    ) -> Float[Array, "batch"]:
-        del hidden, epoch
+    >>> logits, labels = jnp.zeros((1, 4)), jnp.array([2])  # four classes, all as likely: log 4
+    >>> CrossEntropy()(logits, (), labels, epoch=1).round(3)
+    Array([1.386], dtype=float32)
+    """
+
+    def __call__(self, logits: Logits, hidden: Hidden, labels: Labels, epoch: Array) -> Each:
         log_probabilities = jax.nn.log_softmax(logits)
         return -jnp.take_along_axis(log_probabilities, labels[:, None], axis=1)[:, 0]

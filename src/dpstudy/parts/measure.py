@@ -5,7 +5,7 @@ Taken on training and test examples without noise: no epsilon covers these numbe
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -18,12 +18,14 @@ from dpstudy.parts.mechanism import Microbatch
 from dpstudy.parts.part import Part, part
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from jaxtyping import Array, Float, Int
 
     from dpstudy.gradients.layers import Losses
     from dpstudy.parts.data.dataset import Data
     from dpstudy.parts.mechanism import Mechanism
-    from dpstudy.parts.networks.network import Network
+    from dpstudy.parts.networks.network import Network, Outputs
 
 # Training examples that a measure is given: the same every time, evenly spread over the set.
 EXAMPLES = 1_000
@@ -42,7 +44,7 @@ class Examples(NamedTuple):
     labels: Array
 
 
-class Moment(NamedTuple):
+class Snapshot(NamedTuple):
     """What a measure may look at: a run in training, before its first step or after an epoch."""
 
     network: Network
@@ -54,39 +56,46 @@ class Moment(NamedTuple):
     train: Examples
     """`EXAMPLES` of the training set."""
 
+    def outputs(self, images: Array) -> Outputs:
+        """Return what the network makes of `images`, as stored."""
+        module = nnx.merge(self.network.graph(), self.params)
+        return self.network.outputs(module, self.dataset.prepare(images))
+
+    def in_chunks(self, function: Callable[[Examples], Any]) -> Any:
+        """Return what a function makes of each `CHUNK` of the examples, one chunk after another."""
+        return jax.lax.map(
+            function, jax.tree.map(lambda x: x.reshape(-1, CHUNK, *x.shape[1:]), self.train)
+        )
+
 
 class Measure(Part):
-    """A function of a moment in training."""
+    """A function of a snapshot in training."""
 
     def check_mechanism(self, mechanism: Mechanism) -> None:
         """Raise SpecError unless it can be taken of runs with that mechanism."""
 
-    def __call__(self, moment: Moment) -> dict[str, Array]:
-        """Return named arrays, of the same shapes at every moment."""
+    def __call__(self, snapshot: Snapshot) -> dict[str, Array]:
+        """Return named arrays, of the same shapes at every snapshot."""
         raise NotImplementedError
 
 
 @part("norms")
 class Norms(Measure):
-    """Mean l2 norms, as in Figures 4 and 5 of tempered sigmoids.
+    """Mean l2 norms.
 
     `gradient`: of an example's gradient over all parameters, before any clipping. `activation`: of
     what the first layer's activation puts out for an example, before pooling.
     """
 
-    def __call__(self, moment: Moment) -> dict[str, Float[Array, ""]]:
-        network, params = moment.network, moment.params
-        graph, first = network.graph(), network.activation.of_layer(0)
+    def __call__(self, snapshot: Snapshot) -> dict[str, Float[Array, ""]]:
+        graph, first = snapshot.network.graph(), snapshot.network.activation.of_layer(0)
 
         def of_chunk(chunk: Examples) -> tuple[Array, Array]:
-            _, gradients = per_example.gradients(graph, moment.losses, params, *chunk)
-            prepared = moment.dataset.prepare(chunk.images)
-            _, hidden = network.outputs(nnx.merge(graph, params), prepared)
-            active = first(hidden[0]).reshape(CHUNK, -1)
+            _, gradients = per_example.gradients(graph, snapshot.losses, snapshot.params, *chunk)
+            active = first(snapshot.outputs(chunk.images).hidden[0]).reshape(CHUNK, -1)
             return gradients.norms(), jnp.linalg.norm(active, axis=1)
 
-        norms = jax.lax.map(of_chunk, in_chunks(moment.train))
-        gradient, activation = jax.tree.map(jnp.mean, norms)
+        gradient, activation = jax.tree.map(jnp.mean, snapshot.in_chunks(of_chunk))
         return {"gradient": gradient, "activation": activation}
 
 
@@ -98,22 +107,17 @@ class BoundedNorms(Measure):
     `largest`: of those norms.
     """
 
-    def __call__(self, moment: Moment) -> dict[str, Array]:
-        graph, bounded = moment.network.graph(), moment.mechanism.sum
+    def __call__(self, snapshot: Snapshot) -> dict[str, Array]:
+        graph, bounded = snapshot.network.graph(), snapshot.mechanism.sum
 
         def of_one(one: Examples) -> Float[Array, ""]:
             alone = jax.tree.map(lambda x: x[None], one)
-            batch = Microbatch(graph, moment.losses, moment.params, *alone)
+            batch = Microbatch(graph, snapshot.losses, snapshot.params, *alone)
             total, _ = bounded(batch, jnp.ones(1))
             return optax.tree.norm(total)
 
-        norms = jax.lax.map(of_one, moment.train, batch_size=CHUNK)
+        norms = jax.lax.map(of_one, snapshot.train, batch_size=CHUNK)
         return {"counts": counts_by_norm(norms), "largest": norms.max()}
-
-
-def in_chunks(examples: Examples) -> Examples:
-    """Return examples in chunks of `CHUNK`, for `jax.lax.map`."""
-    return jax.tree.map(lambda x: x.reshape(-1, CHUNK, *x.shape[1:]), examples)
 
 
 def counts_by_norm(norms: Float[Array, "..."]) -> Int[Array, "bins"]:

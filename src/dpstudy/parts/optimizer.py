@@ -25,6 +25,10 @@ class Optimizer(Part):
 class Sgd(Optimizer):
     """Stochastic gradient descent, with momentum.
 
+    >>> rule = Sgd(learning_rate=0.5, momentum=0.0).transformation()
+    >>> float(rule.update(2.0, rule.init(1.0))[0])
+    -1.0
+
     Attributes:
         learning_rate: of the mean gradient.
         momentum: in [0, 1).
@@ -44,10 +48,10 @@ class Sgd(Optimizer):
 
 @part("sgd-weight-decay")
 class SgdWithDecay(Sgd):
-    """The same with weight decay ("Losing less", Eq. 15), on kernels alone.
+    """The same with weight decay, on kernels alone.
 
     Its gradient looks at no data: it is added to the noisy mean, outside the clipping, and costs no
-    privacy. The paper weighs each layer by its size as well.
+    privacy.
 
     Attributes:
         decay: what the squared l2 norm of the weights is multiplied by in the loss.
@@ -71,6 +75,10 @@ def _kernels(params: nnx.State) -> nnx.State:
 @part("adam")
 class Adam(Optimizer):
     """Adam, with optax's defaults but for the rate.
+
+    >>> rule = Adam(0.001).transformation()  # so long is its first step, whatever the gradient
+    >>> round(float(rule.update(5.0, rule.init(1.0))[0]), 6)
+    -0.001
 
     Attributes:
         learning_rate: of the mean gradient.

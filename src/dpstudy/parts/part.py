@@ -67,18 +67,38 @@ AnyPart = TypeVar("AnyPart", bound=Part)
 
 
 def static(default: Any) -> Any:
-    """Declare a number, with its `default`, on which the compiled program's shape depends."""
+    """Declare a number, with its `default`, on which the compiled program's shape depends.
+
+    >>> @part("squared-width")
+    ... class SquaredWidth(Part):
+    ...     width: float = static(1.0)
+    >>> jax.tree.leaves(SquaredWidth())  # not traced: another width is another program
+    []
+    """
     return dataclasses.field(default=default, metadata={"static": True})
 
 
 def number(default: int) -> Any:
-    """Declare a whole number, with its `default`, on which no compiled program depends."""
+    """Declare a whole number, with its `default`, on which no compiled program depends.
+
+    >>> @part("seeded")
+    ... class Seeded(Part):
+    ...     seed: int = number(7)
+    >>> jax.tree.leaves(Seeded())  # traced: another seed is the same program
+    [7]
+    """
     return dataclasses.field(default=default, metadata={"number": True})
 
 
 @dataclass_transform(frozen_default=True)
 def part(kind: str = "") -> Callable[[type[AnyPart]], type[AnyPart]]:
     """Return the decorator that makes a class a part, known by its `kind`.
+
+    >>> @part("doubled")
+    ... class Doubled(Part):
+    ...     factor: float = 2.0
+    >>> Part.from_dict({"kind": "doubled", "factor": 3.0})
+    Doubled(factor=3.0)
 
     Raises:
         ValueError: another class is of that kind.
@@ -132,6 +152,11 @@ def _type_name(field: dataclasses.Field) -> str:
 def checked(value: AnyPart) -> AnyPart:
     """Return the part if all of its fields, and theirs, are of their types and in their ranges.
 
+    >>> from dpstudy.parts.optimizer import Sgd
+    >>> checked(Sgd(learning_rate=-1.0))
+    Traceback (most recent call last):
+    dpstudy.parts.part.SpecError: learning_rate must be > 0, got -1.0
+
     Raises:
         SpecError: one is not.
     """
@@ -139,12 +164,23 @@ def checked(value: AnyPart) -> AnyPart:
 
 
 def choose(field: str, value: object, valid: typing.Iterable[str]) -> None:
-    """Raise SpecError, naming the `field`, unless `value` is one of the names in `valid`."""
+    """Raise SpecError, naming the `field`, unless `value` is one of the names in `valid`.
+
+    >>> choose("init", "ones", ["glorot", "he"])
+    Traceback (most recent call last):
+    dpstudy.parts.part.SpecError: unknown init 'ones'; one of: glorot, he
+    """
     check_known(field, value, tuple(valid), SpecError)
 
 
 def positive(of: Part, *names: str) -> None:
-    """Raise SpecError unless the fields of a part with these `names` are above 0."""
+    """Raise SpecError unless the fields of a part with these `names` are above 0.
+
+    >>> from dpstudy.parts.optimizer import Adam
+    >>> positive(Adam(0.0), "learning_rate")
+    Traceback (most recent call last):
+    dpstudy.parts.part.SpecError: learning_rate must be > 0, got 0.0
+    """
     for name in names:
         if getattr(of, name) <= 0:
             raise SpecError(f"{name} must be > 0, got {getattr(of, name)}")

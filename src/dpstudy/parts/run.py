@@ -19,9 +19,9 @@ import optax
 from dpstudy.parts.accountable import check_range
 from dpstudy.parts.data.dataset import Data, Images
 from dpstudy.parts.loss import CrossEntropy, Loss
-from dpstudy.parts.measure import Examples, Measure, Moment
+from dpstudy.parts.measure import Examples, Measure, Snapshot
 from dpstudy.parts.mechanism import FlatClipping, Mechanism, gaussian_noise
-from dpstudy.parts.networks.network import Network, TemperedMnist
+from dpstudy.parts.networks.network import Network, SmallCnn
 from dpstudy.parts.optimizer import Optimizer, Sgd
 from dpstudy.parts.part import Part, SpecError, at_least, checked, number, part
 from dpstudy.parts.sampling import Poisson, Sampling
@@ -41,9 +41,12 @@ _TRAINING = 2**32 - 1
 class Run(Part):
     """One training run, complete.
 
-    The defaults are the MNIST row of Table 5 of "Losing less", the common configuration of the
-    study. Runs form a cohort, which one program trains together, when their parts have the same
-    tree structure.
+    The defaults are a common configuration for MNIST, at an epsilon of about 3. Runs form a cohort,
+    which one program trains together, when their parts have the same tree structure.
+
+    >>> run = Run(epochs=2)
+    >>> run.to_dict(), run.identity, run.steps_per_epoch
+    ({'epochs': 2}, 'e2826b0417c39ae7', 117)
 
     Attributes:
         dataset: training and test set.
@@ -59,7 +62,7 @@ class Run(Part):
     """
 
     dataset: Data = Images()
-    network: Network = TemperedMnist()
+    network: Network = SmallCnn()
     loss: Loss = CrossEntropy()
     mechanism: Mechanism = FlatClipping()
     sampling: Sampling = Poisson()
@@ -154,10 +157,10 @@ class Run(Part):
 
         return losses
 
-    def moment(self, params: nnx.State, epoch: Float[Array, ""], train: Examples) -> Moment:
-        """Return what a measure may look at after that many epochs; see `Moment`."""
+    def snapshot(self, params: nnx.State, epoch: Float[Array, ""], train: Examples) -> Snapshot:
+        """Return what a measure may look at after that many epochs; see `Snapshot`."""
         parts = self.network, self.dataset, self.mechanism, self.losses(epoch)
-        return Moment(*parts, params, train)
+        return Snapshot(*parts, params, train)
 
     def epoch_of(self, step: Int[Array, ""]) -> Float[Array, ""]:
         """Return the number of the epoch that a step, the first being 0, belongs to, from 1."""
@@ -180,7 +183,12 @@ class Run(Part):
 def vary(run: Run, **changes: Any) -> Run:
     """Return the run with fields changed, each given by name: its own, or that of one part.
 
-    `vary(run, learning_rate=8.0, batch=1024, activation=Relu())`
+    >>> run = vary(Run(), learning_rate=8.0, batch=1024)
+    >>> run.optimizer, run.sampling
+    (Sgd(learning_rate=8.0, momentum=0.9), Poisson(batch=1024))
+    >>> vary(Run(), speed=1.0)
+    Traceback (most recent call last):
+    dpstudy.parts.part.SpecError: no parts of the run have a field 'speed'
 
     Raises:
         SpecError: no part of the run, or more than one, has a field of that name.
@@ -221,12 +229,21 @@ def _replaced(of: Any, path: tuple[str, ...], value: Any) -> Any:
 
 
 def cohort_of(run: Run) -> Any:
-    """Return what the runs of one cohort share: the structure of their parts, and the data."""
+    """Return what the runs of one cohort share: the structure of their parts, and the data.
+
+    >>> cohort_of(Run()) == cohort_of(vary(Run(), seed=1, learning_rate=2.0))
+    True
+    >>> cohort_of(Run()) == cohort_of(vary(Run(), batch=256))
+    False
+    """
     return jax.tree.structure(run), run.dataset
 
 
 def setting(run: Run, name: str) -> Any:
     """Return the field of that name, of the run or of one of its parts; see `vary`.
+
+    >>> setting(Run(), "noise_multiplier")
+    1.23
 
     Raises:
         SpecError: no part of the run, or more than one, has a field of that name.

@@ -20,6 +20,8 @@ from dpstudy.parts.part import Part, at_least, part
 if TYPE_CHECKING:
     from jaxtyping import Array, Bool, Int
 
+    Order = Int[Array, "examples"] | None
+
 OVERFLOW_PROBABILITY = 1e-15
 # Sampling probabilities below which 23 random bits are too few; none of the study's is.
 _SMALL = 2**-10
@@ -60,9 +62,7 @@ class Sampling(Part):
         """Return the number of steps in one epoch of so many `examples`."""
         raise NotImplementedError
 
-    def order(
-        self, key: Array, examples: int, epoch: Int[Array, ""]
-    ) -> Int[Array, "examples"] | None:
+    def order(self, key: Array, examples: int, epoch: Int[Array, ""]) -> Order:
         """Return the permutation of `examples` that `key` draws for an epoch; None for none.
 
         The first epoch is 0. Drawn once an epoch: to permute MNIST takes as long as the rest of a
@@ -70,16 +70,18 @@ class Sampling(Part):
         """
         raise NotImplementedError
 
-    def draw(
-        self, key: Array, examples: int, order: Int[Array, "examples"] | None, step: Int[Array, ""]
-    ) -> Draw:
+    def draw(self, key: Array, examples: int, order: Order, step: Int[Array, ""]) -> Draw:
         """Return which `examples` `key` draws for a step, the first being 0, in that order."""
         raise NotImplementedError
 
 
 @part("poisson")
 class Poisson(Sampling):
-    """Each example is kept with probability batch / examples, independently, at every step."""
+    """Each example is kept with probability batch / examples, independently, at every step.
+
+    >>> Poisson(300).steps_per_epoch(1_100)  # rounded
+    4
+    """
 
     batch: int = 512
 
@@ -89,18 +91,17 @@ class Poisson(Sampling):
 
     def order(self, key: Array, examples: int, epoch: Int[Array, ""]) -> None:
         """See `Sampling`: every step draws anew."""
-        del key, examples, epoch
 
-    def draw(
-        self, key: Array, examples: int, order: Int[Array, "examples"] | None, step: Int[Array, ""]
-    ) -> Draw:
-        del order
+    def draw(self, key: Array, examples: int, order: Order, step: Int[Array, ""]) -> Draw:
         return poisson(jax.random.fold_in(key, step), examples, self.batch)
 
 
 @part("shuffled")
 class Shuffled(Sampling):
-    """A fresh permutation an epoch, cut into batches, as the papers did; the rest is left out.
+    """A fresh permutation an epoch, cut into batches; the rest is left out.
+
+    >>> Shuffled(300).steps_per_epoch(1_100)  # as many as are whole
+    3
 
     Attributes:
         batch: examples in each.
@@ -115,10 +116,7 @@ class Shuffled(Sampling):
     def order(self, key: Array, examples: int, epoch: Int[Array, ""]) -> Int[Array, "examples"]:
         return jax.random.permutation(jax.random.fold_in(key, epoch), examples)
 
-    def draw(
-        self, key: Array, examples: int, order: Int[Array, "examples"] | None, step: Int[Array, ""]
-    ) -> Draw:
-        del key
+    def draw(self, key: Array, examples: int, order: Order, step: Int[Array, ""]) -> Draw:
         return shuffled(order, self.batch, step % self.steps_per_epoch(examples))
 
 
@@ -129,6 +127,10 @@ def steps_per_epoch(examples: int, batch: int) -> int:
 
 def poisson(key: Array, examples: int, batch: int, capacity: int | None = None) -> Draw:
     """Keep each example with probability batch / examples, independently.
+
+    >>> draw = jax.jit(lambda key: poisson(key, examples=1_000, batch=100))(jax.random.key(0))
+    >>> int(draw.count), len(draw.indices), bool(draw.overflow)
+    (107, 188, False)
 
     Args:
         key: of `jax.random`.
@@ -163,6 +165,10 @@ def _check(examples: int, batch: int) -> None:
 def shuffled(order: Int[Array, "examples"], batch: int, step_in_epoch: Array) -> Draw:
     """Return one of the batches that an epoch's permutation of the examples is cut into.
 
+    >>> order = jnp.array([3, 1, 4, 0, 5, 2])
+    >>> shuffled(order, batch=2, step_in_epoch=1).indices.tolist()
+    [4, 0]
+
     Args:
         order: the permutation.
         batch: examples in each.
@@ -179,6 +185,9 @@ def capacity_for(examples: int, batch: int) -> int:
 
     By the Chernoff bound P(X >= c) <= exp(-n KL(c/n || q)) for X binomial(n, q). A study of a
     thousand runs of ten thousand steps overflows with probability below 1e-8.
+
+    >>> capacity_for(examples=60_000, batch=512)
+    712
 
     Raises:
         ValueError: a batch below 1, or of more than there are.

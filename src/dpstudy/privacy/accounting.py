@@ -22,8 +22,7 @@ Three accountants, from tight to loose, all computed by Google's dp-accounting:
   accountant proves less, or a closed form without sampling does, that is the result.
 - "rdp" bounds the Renyi divergence (Mironov et al. 2019) and converts it by Balle et al. 2020.
 - "rdp-2019" has the same divergence and the conversion of Mironov 2017, Proposition 3, minimised
-  over the orders of the TensorFlow Privacy tutorials of 2019. Tempered sigmoids, losing less and
-  the tanh filter report this number.
+  over the orders of the TensorFlow Privacy tutorials of 2019. Papers of those years report it.
 """
 
 from __future__ import annotations

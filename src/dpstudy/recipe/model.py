@@ -17,8 +17,7 @@ from dpstudy.errors import DataError
 from dpstudy.parts.data.images import IMAGE_SHAPE
 from dpstudy.parts.part import SpecError
 from dpstudy.recipe import basis as synthetic_basis
-from dpstudy.recipe.synthetic_features import SyntheticFeatures
-from dpstudy.recipe.whitened import centre
+from dpstudy.recipe.features import SyntheticFeatures, centre
 
 if TYPE_CHECKING:
     from jaxtyping import Float, Int, UInt8

@@ -16,7 +16,6 @@ import jax.numpy as jnp
 import numpy as np
 
 from dpstudy.parts.part import SpecError
-from dpstudy.recipe.deskew import upright
 
 if TYPE_CHECKING:
     from jaxtyping import Array, Float, UInt8
@@ -28,6 +27,8 @@ if TYPE_CHECKING:
 PATCHES = 50_000
 # Added to the variance of a patch's pixels; and, as a share of their mean, to those of whitening.
 _CONTRAST, _WHITENING = 10 / 255**2, 0.1
+# Beyond 45 degrees a slant is no writer's; and what is added to sums of light, which may be 0.
+_MOST_SLANT, _DARK = 1.0, 1e-6
 # Filters whose cosine is above this, up to sign, are near duplicates.
 _ALIKE = 0.9
 
@@ -87,6 +88,27 @@ def _unlike(candidates: Float[np.ndarray, "n pixels"], count: int) -> np.ndarray
     return chosen
 
 
+def deskewed(image: Float[Array, "h w c"]) -> Float[Array, "h w c"]:
+    """Return an image with its rows shifted so that its light leans neither left nor right.
+
+    Its slant is the slope of the line that predicts, of where light is, the column from the row.
+    Rows are shifted about the centre of light, interpolated linearly, with black from outside
+    ("deslanted" in LeCun et al. 1998, Section III).
+    """
+    light = image.mean(-1) / (image.mean(-1).sum() + _DARK)
+    rows, columns = (jnp.arange(size, dtype=image.dtype) for size in image.shape[:2])
+    below = rows - light.sum(1) @ rows
+    aside = columns - light.sum(0) @ columns
+    slant = (below @ light @ aside) / (light.sum(1) @ below**2 + _DARK)
+    source = columns + jnp.clip(slant, -_MOST_SLANT, _MOST_SLANT) * below[:, None]
+
+    def shifted(row: Float[Array, "w"], at: Float[Array, "w"]) -> Float[Array, "w"]:
+        return jnp.interp(at, columns, row, left=0, right=0)
+
+    of_each_colour = jax.vmap(shifted, (1, None), 1)
+    return jax.vmap(of_each_colour)(image, source)
+
+
 @partial(jax.jit, static_argnames=("mirrored", "grids", "deslanted"))
 def features(
     pixels: UInt8[Array, "n h w c"],
@@ -105,7 +127,7 @@ def features(
         threshold: what a response must exceed, on either side.
         mirrored: whether an image's mirror image is a view of it too.
         grids: into how many regions a side an image is divided, each time by itself.
-        deslanted: whether an image is made `upright` first.
+        deslanted: whether an image is made `deskewed` first.
     """
 
     def of_view(image: Float[Array, "h w c"]) -> Float[Array, "features"]:
@@ -114,7 +136,7 @@ def features(
 
     def of_one(image: UInt8[Array, "h w c"]) -> Float[Array, "features"]:
         view = image.astype(jnp.float32) / 255
-        view = upright(view) if deslanted else view
+        view = deskewed(view) if deslanted else view
         views = [view, view[:, ::-1]] if mirrored else [view]
         return jnp.sqrt(sum(map(of_view, views)) / len(views))
 

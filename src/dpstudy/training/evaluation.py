@@ -70,11 +70,11 @@ def measure(
     """Take each run's measures; named "norms.gradient" and so on, by the measure's kind."""
 
     def one(run: Run, params: nnx.State, epoch: Array, train: Examples) -> dict[str, Array]:
-        moment = run.moment(params, epoch, train)
+        snapshot = run.snapshot(params, epoch, train)
         return {
             f"{each.kind}.{name}": array
             for each in run.measures
-            for name, array in each(moment).items()
+            for name, array in each(snapshot).items()
         }
 
     return devices.over_runs(one, mesh, data=1)(runs, params, epochs, train)

@@ -20,12 +20,12 @@ import numpy as np
 import optax
 from flax import nnx
 
+from dpstudy.errors import UserError
 from dpstudy.gradients import devices
 from dpstudy.parts import mechanism
 from dpstudy.parts.measure import Examples, probe
 from dpstudy.parts.run import cohort_of, stream
-from dpstudy.training import accumulate, evaluation, shares
-from dpstudy.training.flags import check_flags
+from dpstudy.training import accumulate, evaluation
 
 if TYPE_CHECKING:
     from jax.sharding import Mesh
@@ -34,6 +34,16 @@ if TYPE_CHECKING:
     from dpstudy.parts.data.images import Dataset
     from dpstudy.parts.run import Run
     from dpstudy.parts.sampling import Draw
+
+
+# JAX's settings that a run's numbers depend on: stored under one identity, they must be one.
+_WANTED = {
+    "jax_enable_x64": False,
+    "jax_default_prng_impl": "threefry2x32",
+    "jax_threefry_partitionable": True,
+    "jax_random_seed_offset": 0,
+    "jax_default_matmul_precision": "highest",  # as importing `devices` sets it
+}
 
 
 class TrainingError(RuntimeError):
@@ -107,7 +117,7 @@ def train(
 
     Raises:
         ValueError: the runs are no cohort.
-        UserError: JAX is set so that the runs would have other numbers; see `flags`.
+        UserError: JAX is set so that the runs would have other numbers; see `check_flags`.
         TrainingError: a Poisson draw exceeded the sampler's capacity (probability below 1e-15).
     """
     check_flags()
@@ -134,6 +144,26 @@ def train(
         yield _look(mesh, cohort, states, seen, *others), states
         if (states.diverged_at >= 0).all():
             return
+
+
+def check_flags() -> None:
+    """Refuse to train a run where it would have other numbers than on other machines.
+
+    >>> check_flags()
+    >>> with jax.enable_x64(True):
+    ...     check_flags()
+    Traceback (most recent call last):
+    dpstudy.errors.UserError: runs are trained with jax_enable_x64 = False, got True: ...
+
+    Raises:
+        UserError: a setting of JAX, of the environment or of the program, is another.
+    """
+    for name, wanted in _WANTED.items():
+        found = getattr(jax.config, name)
+        if found != wanted:
+            raise UserError(
+                f"runs are trained with {name} = {wanted}, got {found}: their numbers depend on it"
+            )
 
 
 def stack(trees: Sequence[Any]) -> Any:
@@ -254,13 +284,13 @@ def train_epoch_in_shares(
 ) -> tuple[State, mechanism.Seen]:
     """Do as `train_epoch`, with the examples of a run that is alone shared out among devices.
 
-    The devices are sent off step by step, and exchange their sums in between (see `shares`).
+    The devices are sent off step by step, and exchange their sums in between (see `accumulate`).
     """
     order = _order(mesh, runs, keys, states)
     seen = devices.of_each_run(stack([mechanism.nothing_seen()]), mesh)
     for _ in range(runs.steps_per_epoch):
         parts = _share(mesh, microbatch, runs, keys, order, states, train)
-        parts = shares.exchanged(parts, mesh)
+        parts = accumulate.exchanged(parts, mesh)
         states, seen = _finish(mesh, runs, keys, states, seen, parts)
     return states, seen
 
@@ -289,8 +319,8 @@ def _share(
 
     def one(run: Run, key: Array, order: Array, state: State, train: Examples) -> Array:
         draw = draw_examples(run, key, order, state.step)
-        sums = sum_over(run, microbatch, state, shares.mine(draw, mesh), train)
-        return shares.flat((*sums, draw.overflow.astype(jnp.float32)))
+        sums = sum_over(run, microbatch, state, accumulate.mine(draw, mesh), train)
+        return accumulate.flat((*sums, draw.overflow.astype(jnp.float32)))
 
     mapped = devices.over_runs(one, mesh, data=1, out=devices.EACH_SHARE)
     return mapped(runs, keys, order, states, train)
@@ -311,7 +341,7 @@ def _finish(
         run: Run, key: Array, state: State, so_far: mechanism.Seen, parts: Any
     ) -> tuple[State, mechanism.Seen]:
         like = (state.params, so_far, jnp.float32(0))
-        total, seen, overflow = shares.added(parts, like)
+        total, seen, overflow = accumulate.added(parts, like)
         state = updated(run, key, state, overflow > 0, total, seen)
         return state, jax.tree.map(jnp.add, so_far, seen)
 

@@ -20,7 +20,7 @@ from jax.sharding import PartitionSpec
 
 from dpstudy.gradients import devices, layers
 from dpstudy.parts.mechanism import FlatClipping, Microbatch
-from dpstudy.training import accumulate, shares
+from dpstudy.training import accumulate
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -91,7 +91,7 @@ class PrivateGradient:
         if isinstance(draw.count, jax.core.Tracer):
             raise ValueError("devices that share examples are sent off from outside jax.jit")
         share, added = self._programs
-        parts = shares.exchanged(share(params, inputs, labels, draw), self.mesh)
+        parts = accumulate.exchanged(share(params, inputs, labels, draw), self.mesh)
         total, not_finite = added(params, parts)
         _report(not_finite)
         return total
@@ -114,11 +114,13 @@ class PrivateGradient:
         """What each device computes alone, and how the parts are added up."""
 
         def share(params: nnx.State, inputs: Any, labels: Any, draw: Draw) -> Array:
-            part = shares.flat(self._sum(params, inputs, labels, shares.mine(draw, self.mesh)))
+            part = accumulate.flat(
+                self._sum(params, inputs, labels, accumulate.mine(draw, self.mesh))
+            )
             return jnp.where(draw.overflow, jnp.nan, part)
 
         def added(params: nnx.State, parts: tuple[Array, ...]) -> tuple[nnx.State, Array]:
-            return shares.added(parts, (_zeros(params), jnp.float32(0)))
+            return accumulate.added(parts, (_zeros(params), jnp.float32(0)))
 
         each_its_own = PartitionSpec(devices.EXAMPLES)
         return devices.on_each(share, self.mesh, each_its_own), devices.on_each(added, self.mesh)
@@ -139,8 +141,8 @@ def _report(count: Float[Array, ""]) -> None:
 
     def warn(count: Array) -> None:
         if count > 0:  # Also asked for where a condition is computed for many at once.
-            said = f"{int(count)} of a step's examples had no finite gradient, and counted as 0"
-            warnings.warn(said, NotFiniteWarning, stacklevel=2)
+            message = f"{int(count)} of a step's examples had no finite gradient, and counted as 0"
+            warnings.warn(message, NotFiniteWarning, stacklevel=2)
 
     jax.lax.cond(count > 0, lambda: jax.debug.callback(warn, count), lambda: None)
 
@@ -173,6 +175,14 @@ def private_gradient(
     `devices.one_device_a_core()` before JAX starts makes each core one. The gradient is then called
     outside `jax.jit`. Put the training set and the parameters on all devices once, by
     `devices.everywhere`, or every step copies them.
+
+    >>> from dpstudy import poisson
+    >>> model = nnx.Linear(2, 1, use_bias=False, rngs=nnx.Rngs(0))
+    >>> gradient, params = private_gradient(model, lambda net, x, y: net(x)[:, 0], clip_norm=1.0)
+    >>> x, y = jnp.array([[3.0, 4.0]]), jnp.zeros(1)  # its gradient by the weights is x, of norm 5
+    >>> draw = poisson(jax.random.key(0), examples=1, batch=1)
+    >>> jax.jit(gradient)(params, x, y, draw)["kernel"][...].ravel()
+    Array([0.6, 0.8], dtype=float32)
 
     Args:
         model: the network.

@@ -7,11 +7,9 @@ from dataclasses import replace
 
 from dpstudy.parts.data.dataset import Images
 from dpstudy.parts.data.images import DATASETS, TRAINING_EXAMPLES
-from dpstudy.parts.mechanism import AutomaticClipping, FlatClipping, NoPrivacy
+from dpstudy.parts.mechanism import AutomaticClipping, FlatClipping, NoPrivacy, PerLayerClipping
 from dpstudy.parts.networks.activation import Relu
-from dpstudy.parts.networks.network import BackpropMnist
 from dpstudy.parts.optimizer import Adam
-from dpstudy.parts.per_layer_clipping import PerLayerClipping
 from dpstudy.parts.run import Run, vary
 from dpstudy.parts.sampling import Poisson, Shuffled
 from dpstudy.recipe.run import recipe
@@ -31,6 +29,7 @@ from under_the_clip.backpropagation_clipping.mechanism import (
     ClippedWithoutNoise,
 )
 from under_the_clip.designs import at_epsilon
+from under_the_clip.networks import BackpropMnist
 from under_the_clip.tanh_filter.experiments import SIGMA, TUTORIAL
 from under_the_clip.tanh_filter.mechanism import FilteredThenClipped, FilteredToNorm, TanhFilter
 

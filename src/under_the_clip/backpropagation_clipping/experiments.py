@@ -17,7 +17,6 @@ from dpstudy.lab.search import FollowUp, Search
 from dpstudy.parts.data.dataset import Images
 from dpstudy.parts.mechanism import FlatClipping, NoPrivacy
 from dpstudy.parts.networks.activation import Relu
-from dpstudy.parts.networks.network import BackpropMnist
 from dpstudy.parts.optimizer import Adam, Sgd
 from dpstudy.parts.run import Run, vary
 from dpstudy.parts.sampling import Poisson, Shuffled
@@ -27,6 +26,7 @@ from under_the_clip.backpropagation_clipping.mechanism import (
     ClippedWithoutNoise,
 )
 from under_the_clip.designs import at_epsilon
+from under_the_clip.networks import BackpropMnist
 
 BATCH = 4096
 # Epochs, input clip and gradient clip (Figure 2), claimed epsilon (Table 1).

@@ -16,10 +16,10 @@ import jax
 import jax.numpy as jnp
 from flax import nnx
 
-from dpstudy.gradients.clipped_layers import clip_layers
 from dpstudy.gradients.layers import examples_in
 from dpstudy.parts.mechanism import CLAIMED_ACCOUNTANTS, Mechanism, Seen
 from dpstudy.parts.part import SpecError, choose, part, positive
+from under_the_clip.backpropagation_clipping.clipped_layers import clip_layers
 
 if TYPE_CHECKING:
     from jaxtyping import Array, Float

@@ -50,7 +50,7 @@ def recipe(dataset: str, epsilon: float, seed: int, path: Path | None, as_json: 
     from dpstudy.lab import store
     from dpstudy.privacy.run_epsilon import epsilon_curve
     from dpstudy.recipe import model
-    from dpstudy.recipe.settings import recipe_at
+    from dpstudy.recipe.run import recipe_at
 
     started = time.monotonic()
     if path is not None:

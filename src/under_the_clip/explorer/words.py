@@ -14,8 +14,8 @@ from dpstudy.parts.loss import CrossEntropy
 from dpstudy.parts.networks.activation import TANH
 from dpstudy.parts.part import Part
 from dpstudy.parts.run import Run
+from dpstudy.recipe.features import SyntheticFeatures
 from dpstudy.recipe.run import recipe
-from dpstudy.recipe.synthetic_features import SyntheticFeatures
 
 KINDS = {
     "flat": "flat clipping",

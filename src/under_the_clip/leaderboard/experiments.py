@@ -19,8 +19,7 @@ from dpstudy.parts.data.dataset import Images
 from dpstudy.parts.data.scattering import Scattering
 from dpstudy.parts.mechanism import AutomaticClipping, FlatClipping, Mechanism
 from dpstudy.parts.networks.activation import TANH, Relu, Tempered
-from dpstudy.parts.networks.network import BackpropMnist, TemperedMnist
-from dpstudy.parts.networks.on_features import ScatteringLinearMnist, ScatteringMnist
+from dpstudy.parts.networks.network import SmallCnn
 from dpstudy.parts.optimizer import Adam, Sgd
 from dpstudy.parts.run import Run, vary
 from dpstudy.parts.sampling import Poisson
@@ -29,6 +28,7 @@ from under_the_clip.backpropagation_clipping.mechanism import BackpropagationCli
 from under_the_clip.designs import EPSILON, at_epsilon, on_all, rate_search, with_rate
 from under_the_clip.losing_less.experiments import COMPOSITE
 from under_the_clip.losing_less.loss import Composite
+from under_the_clip.networks import BackpropMnist, ScatteringLinearMnist, ScatteringMnist
 from under_the_clip.tanh_filter.mechanism import FilteredThenClipped
 
 EPSILONS = {"mnist": (3.0, 1.0), "fashion-mnist": (3.0, 1.0, 8.0)}
@@ -52,7 +52,7 @@ def end_to_end(dataset: str, mechanism: Mechanism | None = None) -> Run:
     """Return plain DP-SGD on pixels with tanh: C = 0.1, momentum 0.9."""
     return Run(
         dataset=Images(dataset),
-        network=TemperedMnist(TANH),
+        network=SmallCnn(TANH),
         mechanism=mechanism or FlatClipping(clip_norm=0.1),
         sampling=Poisson(1024),
         optimizer=Sgd(RATES[dataset]),

@@ -15,7 +15,6 @@ from dpstudy.lab.search import FollowUp
 from dpstudy.parts.loss import CrossEntropy
 from dpstudy.parts.mechanism import AutomaticClipping, FlatClipping
 from dpstudy.parts.networks.activation import TANH, Relu
-from dpstudy.parts.networks.network import BackpropMnist
 from dpstudy.parts.run import Run, vary
 from under_the_clip.designs import EPSILON, on_all, rate_search, with_rate
 from under_the_clip.leaderboard.experiments import (
@@ -26,6 +25,7 @@ from under_the_clip.leaderboard.experiments import (
     end_to_end,
 )
 from under_the_clip.losing_less.experiments import COMPOSITE
+from under_the_clip.networks import BackpropMnist
 
 ACTIVATIONS = ("relu", "tanh", "tempered")
 LOSSES = ("cross-entropy", "composite")

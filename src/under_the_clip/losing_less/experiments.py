@@ -16,21 +16,19 @@ from dpstudy.parts.data.scattering import Scattering
 from dpstudy.parts.loss import CrossEntropy, Loss
 from dpstudy.parts.mechanism import FlatClipping, NoPrivacy
 from dpstudy.parts.networks.activation import Relu
-from dpstudy.parts.networks.network import LosingLessCifar, LosingLessMnist
-from dpstudy.parts.networks.on_features import (
+from dpstudy.parts.optimizer import Adam, Sgd, SgdWithDecay
+from dpstudy.parts.run import Run, vary
+from dpstudy.parts.sampling import Poisson
+from under_the_clip.losing_less.loss import AbsoluteError, Composite, Focal, Huber, SquaredError
+from under_the_clip.losing_less.measures import ClippingBias, Confusion, LayerNorms, Smoothness
+from under_the_clip.networks import (
+    LosingLessCifar,
+    LosingLessMnist,
     ScatteringCifar,
     ScatteringLinearCifar,
     ScatteringLinearMnist,
     ScatteringMnist,
 )
-from dpstudy.parts.optimizer import Adam, Sgd, SgdWithDecay
-from dpstudy.parts.run import Run, vary
-from dpstudy.parts.sampling import Poisson
-from under_the_clip.losing_less.clipping_bias import ClippingBias
-from under_the_clip.losing_less.confusion import Confusion
-from under_the_clip.losing_less.layer_norms import LayerNorms
-from under_the_clip.losing_less.loss import AbsoluteError, Composite, Focal, Huber, SquaredError
-from under_the_clip.losing_less.smoothness import Smoothness
 
 # Table 5, end-to-end; the loss is set below.
 BASE = {

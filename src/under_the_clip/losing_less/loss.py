@@ -15,20 +15,17 @@ from dpstudy.parts.loss import Loss
 from dpstudy.parts.part import at_least, part, positive
 
 if TYPE_CHECKING:
-    from jaxtyping import Array, Float, Int
+    from jaxtyping import Array, Float
 
-    Logits = Float[Array, "batch classes"]
-    Hidden = tuple[Float[Array, "batch *units"], ...]
-    Labels = Int[Array, "batch"]
-    Losses = Float[Array, "batch"]
+    from dpstudy.parts.loss import Each, Hidden, Labels, Logits
 
 
-def squared_error(logits: Logits, labels: Labels) -> Losses:
+def squared_error(logits: Logits, labels: Labels) -> Each:
     """Return half the squared distance from logits to the one-hot label (Eq. 7)."""
     return 0.5 * jnp.sum(_errors(logits, labels) ** 2, axis=1)
 
 
-def focal(logits: Logits, labels: Labels, focusing: float) -> Losses:
+def focal(logits: Logits, labels: Labels, focusing: float) -> Each:
     """Return -(1 - p)^γ log p, with p the probability of the label (Eq. 8)."""
     log_p = jnp.take_along_axis(jax.nn.log_softmax(logits), labels[:, None], axis=1)[:, 0]
     # 1 - p is what the other classes have, and so without cancellation. Where nothing is left of
@@ -38,7 +35,7 @@ def focal(logits: Logits, labels: Labels, focusing: float) -> Losses:
     return -jnp.exp(focusing * jnp.maximum(log_rest, -50.0)) * log_p
 
 
-def penalty(hidden: Hidden, *, squared: bool) -> Losses:
+def penalty(hidden: Hidden, *, squared: bool) -> Each:
     """Return the sum over hidden layers of the pre-activations' l2 norm over their number (Eq. 9).
 
     Args:
@@ -48,7 +45,7 @@ def penalty(hidden: Hidden, *, squared: bool) -> Losses:
     return sum(_norm(layer, squared) / layer[0].size for layer in hidden)
 
 
-def _norm(layer: Float[Array, "batch *units"], squared: bool) -> Losses:
+def _norm(layer: Float[Array, "batch *units"], squared: bool) -> Each:
     squares = jnp.sum(layer.reshape(len(layer), -1) ** 2, axis=1)
     # With a gradient at 0.
     return squares if squared else jnp.sqrt(jnp.maximum(squares, 1e-12))
@@ -66,7 +63,7 @@ def _errors(logits: Logits, labels: Labels) -> Logits:
 class SquaredError(Loss):
     """Eq. 7 alone (Figure 11)."""
 
-    def __call__(self, logits: Logits, hidden: Hidden, labels: Labels, epoch: Array) -> Losses:
+    def __call__(self, logits: Logits, hidden: Hidden, labels: Labels, epoch: Array) -> Each:
         return squared_error(logits, labels)
 
 
@@ -74,7 +71,7 @@ class SquaredError(Loss):
 class AbsoluteError(Loss):
     """The sum of absolute errors of the logits (Eq. 13)."""
 
-    def __call__(self, logits: Logits, hidden: Hidden, labels: Labels, epoch: Array) -> Losses:
+    def __call__(self, logits: Logits, hidden: Hidden, labels: Labels, epoch: Array) -> Each:
         return jnp.sum(jnp.abs(_errors(logits, labels)), axis=1)
 
 
@@ -91,7 +88,7 @@ class Huber(Loss):
     def check(self) -> None:
         positive(self, "bound")
 
-    def __call__(self, logits: Logits, hidden: Hidden, labels: Labels, epoch: Array) -> Losses:
+    def __call__(self, logits: Logits, hidden: Hidden, labels: Labels, epoch: Array) -> Each:
         error = jnp.abs(_errors(logits, labels))
         small, large = 0.5 * error**2 / self.bound, error - 0.5 * self.bound
         return jnp.sum(jnp.where(error < self.bound, small, large), axis=1)
@@ -110,7 +107,7 @@ class Focal(Loss):
     def check(self) -> None:
         at_least(self, 0, "focusing")
 
-    def __call__(self, logits: Logits, hidden: Hidden, labels: Labels, epoch: Array) -> Losses:
+    def __call__(self, logits: Logits, hidden: Hidden, labels: Labels, epoch: Array) -> Each:
         return focal(logits, labels, self.focusing)
 
 
@@ -138,7 +135,7 @@ class Composite(Focal):
         super().check()
         positive(self, "divisor")
 
-    def __call__(self, logits: Logits, hidden: Hidden, labels: Labels, epoch: Array) -> Losses:
+    def __call__(self, logits: Logits, hidden: Hidden, labels: Labels, epoch: Array) -> Each:
         alpha = jax.nn.sigmoid(jnp.maximum(epoch - 1, 0.0) - self.turning_epoch)
         early = squared_error(logits, labels)
         if self.penalised:

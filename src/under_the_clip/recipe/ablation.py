@@ -16,11 +16,10 @@ from dataclasses import replace
 from dpstudy.lab.search import Search
 from dpstudy.parts.mechanism import AutomaticClipping
 from dpstudy.parts.networks.activation import TANH, Relu
-from dpstudy.parts.networks.on_features import HiddenHead, LinearHead
+from dpstudy.parts.networks.network import HiddenHead, LinearHead
 from dpstudy.parts.run import Run, vary
+from dpstudy.recipe.features import OWN, WhitenedScattering
 from dpstudy.recipe.run import recipe
-from dpstudy.recipe.whitened import OWN
-from dpstudy.recipe.whitened_scattering import WhitenedScattering
 from under_the_clip.designs import rate_search, with_rate
 from under_the_clip.leaderboard.experiments import BEST_TEMPERED
 from under_the_clip.losing_less.experiments import COMPOSITE_ON_FEATURES

@@ -185,7 +185,7 @@ def whitening(reading: Reading) -> Figure | Note:
             axes.plot(rows.exponent, 100 * rows.accuracy, label=DATASETS[dataset], **style.line)
         axes.set(xlabel="exponent of a component's variance", ylabel="held-out accuracy, %")
         legend_below(figure)
-    said = "; ".join(
+    accuracies = "; ".join(
         f"{DATASETS[row.dataset]}, {row.exponent:g}: {row.accuracy:.1%}"
         for row in best.itertuples()
     )
@@ -197,7 +197,7 @@ def whitening(reading: Reading) -> Figure | Note:
             "against the power of its variance that a component is divided by: 0 leaves variances "
             f"as they are, 1/2 makes them equal. {spent_on_fewer(*data['true ε'].dropna())}"
         ),
-        alt=f"Held-out accuracy by exponent. {said}.",
+        alt=f"Held-out accuracy by exponent. {accuracies}.",
         data=best,
     )
 
@@ -269,11 +269,11 @@ def changed(reading: Reading) -> Table | Note:
 def _gained(accuracy: pd.Series, base: pd.Series) -> dict[str, float]:
     """Return a mean accuracy, and the points over another, with an interval if it has seeds."""
     first, second = 100 * accuracy, 100 * base
-    said = {"accuracy": accuracy.mean(), "points": (first - second).mean()}
+    found = {"accuracy": accuracy.mean(), "points": (first - second).mean()}
     if len(first) == 1:
-        return said
+        return found
     gain = Estimate.difference(first, second)
-    return said | {"low": gain.low, "high": gain.high}
+    return found | {"low": gain.low, "high": gain.high}
 
 
 def best_of_rates(reading: Reading) -> dict[str, pd.Series]:

@@ -17,12 +17,13 @@ from dpstudy.parts.data.dataset import Images
 from dpstudy.parts.measure import BoundedNorms
 from dpstudy.parts.mechanism import AutomaticClipping, FlatClipping
 from dpstudy.parts.networks.activation import TANH, Relu
-from dpstudy.parts.networks.network import LosingLessCifar, TemperedMnist
+from dpstudy.parts.networks.network import SmallCnn
 from dpstudy.parts.optimizer import Sgd
 from dpstudy.parts.run import Run, vary
 from dpstudy.parts.sampling import Poisson
 from under_the_clip import designs
 from under_the_clip.designs import noise_multiplier
+from under_the_clip.networks import LosingLessCifar
 from under_the_clip.tanh_filter.mechanism import FilteredThenClipped, FilteredToNorm, TanhFilter
 
 # The figures' legends are not in the text that we have: ranges and expansions are chosen here.
@@ -30,7 +31,7 @@ RANGES, EXPANSIONS = (1.0, 2.0, 5.0), (2.0, 5.0, 10.0)
 SIGMA = 1.1
 
 TUTORIAL = Run(
-    network=TemperedMnist(Relu()),
+    network=SmallCnn(Relu()),
     mechanism=FlatClipping(clip_norm=1.0, noise_multiplier=SIGMA),
     sampling=Poisson(256),
     optimizer=Sgd(0.15, momentum=0.0),
@@ -170,7 +171,7 @@ def searched(name: str, dataset: str, point: designs.Point) -> Run:
     rate = designs.between_in_log(point[2], (0.1, 10.0))
     return Run(
         dataset=Images(dataset),
-        network=TemperedMnist(TANH),
+        network=SmallCnn(TANH),
         mechanism=mechanism,
         sampling=Poisson(batch),
         optimizer=Sgd(float(f"{rate * 0.1 / bound:.3g}")),

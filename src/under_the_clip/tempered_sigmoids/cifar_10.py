@@ -12,10 +12,10 @@ from functools import partial
 from dpstudy.lab.experiment import Experiment
 from dpstudy.lab.search import FollowUp, Search
 from dpstudy.parts.measure import Norms
-from dpstudy.parts.networks.network import LosingLessCifar
 from dpstudy.parts.optimizer import Sgd
 from dpstudy.parts.run import Run, vary
 from under_the_clip.designs import at_epsilon
+from under_the_clip.networks import LosingLessCifar
 from under_the_clip.tempered_sigmoids.experiments import ACTIVATIONS, KINDS, calibrated
 
 _BASE = KINDS["private"]["cifar-10"]

@@ -15,11 +15,11 @@ from dpstudy.parts.data.dataset import Images
 from dpstudy.parts.measure import Norms
 from dpstudy.parts.mechanism import FlatClipping, NoPrivacy
 from dpstudy.parts.networks.activation import TANH, Linear, Relu, Tempered
-from dpstudy.parts.networks.network import TemperedCifar
 from dpstudy.parts.optimizer import Adam, Sgd
 from dpstudy.parts.run import Run, vary
 from dpstudy.parts.sampling import Poisson, Shuffled
 from under_the_clip import designs
+from under_the_clip.networks import TemperedCifar
 
 BASE = {
     "mnist": Run(),

@@ -45,11 +45,11 @@ _SYNTHETIC = 500
 
 @part("scattering")
 class Scattering(Data):
-    """Images as their scattering coefficients ("Losing less", Section 4 and Figure 4).
+    """Images as their scattering coefficients (Tramèr and Boneh 2021).
 
     With groups, an example's features are a function of that example alone, and cost no privacy.
     Statistics of all examples are released once, with the same noise for all seeds, and what that
-    costs is composed with the training (Tramèr and Boneh 2021).
+    costs is composed with the training.
 
         >>> Scattering("cifar-10").image_shape  # 81 coefficients of each colour
         (8, 8, 243)

@@ -1,4 +1,4 @@
-"""Activations: the tempered sigmoid family, relu, and one of its own for each layer."""
+"""Activations: scaled and shifted sigmoids, relu, and one of its own for each layer."""
 
 from __future__ import annotations
 
@@ -32,7 +32,11 @@ class Activation(Part):
 
 @part("tempered")
 class Tempered(Activation):
-    """s / (1 + exp(-T x)) - o (tempered sigmoids, Eq. 3); (s, T, o) = (2, 2, 1) is tanh.
+    """s / (1 + exp(-T x)) - o, a sigmoid scaled and shifted; (s, T, o) = (2, 2, 1) is tanh.
+
+    >>> x = jnp.array([0.0, 1.0])
+    >>> Tempered()(x), Tempered(scale=1.0, inverse_temperature=1.0, offset=0.0)(x)
+    (Array([0.       , 0.7615942], dtype=float32), Array([0.5      , 0.7310586], dtype=float32))
 
     Attributes:
         scale: s.
@@ -59,7 +63,11 @@ class Tempered(Activation):
 
 @part("relu")
 class Relu(Activation):
-    """max(x, 0), with gradient 0 at 0."""
+    """max(x, 0), with gradient 0 at 0.
+
+    >>> Relu()(jnp.array([-1.0, 2.0])).tolist()
+    [0.0, 2.0]
+    """
 
     def __call__(self, x: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
         """Return the positive part."""
@@ -68,7 +76,11 @@ class Relu(Activation):
 
 @part("linear")
 class Linear(Activation):
-    """No activation at all."""
+    """No activation at all.
+
+    >>> Linear()(jnp.array([-1.0, 2.0])).tolist()
+    [-1.0, 2.0]
+    """
 
     def __call__(self, x: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
         """Return x."""
@@ -78,6 +90,9 @@ class Linear(Activation):
 @part("layer-wise")
 class LayerWise(Activation):
     """An activation of its own for each hidden layer.
+
+    >>> LayerWise((Relu(), Linear())).of_layer(1)
+    Linear()
 
     Attributes:
         layers: one a hidden layer, the first first.

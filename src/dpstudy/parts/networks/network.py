@@ -1,4 +1,4 @@
-"""The papers' networks: each with its activation, its width and how its weights are drawn.
+"""Networks: each with its activation, its width and how its weights are drawn.
 
 A network takes a batch of images, prepared as the dataset says, and returns logits, and the hidden
 pre-activations from which losses and measures may be computed. Max-pooling comes before the
@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from itertools import pairwise
+from math import prod
 from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 import jax
@@ -19,14 +20,14 @@ from flax import nnx
 from dpstudy.gradients import devices
 from dpstudy.gradients.convolution import conv_general_dilated
 from dpstudy.gradients.layers import Conv, Dense
-from dpstudy.gradients.pooling import average_pool, max_pool
+from dpstudy.gradients.pooling import max_pool
 from dpstudy.parts.networks.activation import TANH, Activation, LayerWise
-from dpstudy.parts.part import Part, SpecError, choose, part, static
+from dpstudy.parts.part import Part, SpecError, at_least, choose, part, static
 
 if TYPE_CHECKING:
     from jaxtyping import Array, Float
 
-# Biases are zero. "glorot" is the default of the tempered sigmoids' own framework.
+# Biases are zero. "glorot" is the default of Keras.
 INITS = {"glorot": nnx.initializers.glorot_normal(), "he": nnx.initializers.he_normal()}
 
 
@@ -44,7 +45,7 @@ class Network(Part):
 
     Attributes:
         activation: of the hidden layers.
-        width: filters of each convolution, as a multiple of the paper's: a multiple of 1/8.
+        width: filters of each convolution, as a multiple of what its class has: a multiple of 1/8.
         init: what weights are drawn from, "glorot" or "he": a normal distribution, truncated, whose
             variance follows from a layer's inputs and outputs, or from its inputs alone.
         image_shape: height, width and channels of the images it takes.
@@ -113,64 +114,91 @@ def _initial(network: Network, key: Array) -> nnx.State:
     return nnx.state(network.module(nnx.Rngs(params=key)), nnx.Param)
 
 
-class _OnMnist(Network):
+class OnMnist(Network):
+    """A network on images of 28 x 28 grey pixels."""
+
     image_shape = (28, 28, 1)
     hidden = 3
     microbatch: ClassVar[Mapping[str, int]] = {"core": 32, "cores": 64, "accelerator": 1024}
     cohort = 32
 
 
-class _OnCifar(Network):
-    image_shape = (32, 32, 3)
-    microbatch: ClassVar[Mapping[str, int]] = {"core": 16, "cores": 16, "accelerator": 256}
-    cohort = 8
+@part("tempered-mnist")  # kinds name stored runs, and stay as they are
+class SmallCnn(OnMnist):
+    """Two convolutions and two dense layers, as in the tutorial of TensorFlow Privacy.
 
-
-@part("tempered-mnist")
-class TemperedMnist(_OnMnist):
-    """Two convolutions and two dense layers (tempered sigmoids, Table 1); 26,010 parameters."""
+    >>> import jax
+    >>> sum(leaf.size for leaf in jax.tree.leaves(SmallCnn().shapes()))
+    26010
+    """
 
     def module(self, rngs: nnx.Rngs) -> nnx.Module:
         return MnistModule(self, padding="SAME", use_bias=True, side=4, rngs=rngs)
 
 
-@part("losing-less-mnist")
-class LosingLessMnist(_OnMnist):
-    """The same with 2 pixels of padding before the first convolution (losing less, Table 1)."""
+class DenseOnly(Network):
+    """A network without convolutions."""
 
-    def module(self, rngs: nnx.Rngs) -> nnx.Module:
-        return MnistModule(self, padding=2, use_bias=True, side=4, rngs=rngs)
+    microbatch: ClassVar[Mapping[str, int]] = {"core": 64, "cores": 128, "accelerator": 1024}
+    cohort = 32
+
+    def check(self) -> None:
+        super().check()
+        if self.width != 1:
+            raise SpecError(f"width must be 1 where there are no convolutions, got {self.width}")
 
 
-@part("backprop-mnist")
-class BackpropMnist(_OnMnist):
-    """The same without padding and biases (backpropagation clipping).
+@part("linear-head")
+class LinearHead(DenseOnly):
+    """One dense layer on any features, without a bias. It has no use for an activation.
 
-    As in the paper and in the last version of its code; the first pads the first convolution by 3.
+    Beside features of norm 1 a bias would be as large a feature as all others together: clipping
+    would give it half of a gradient's squared norm, and where classes are balanced it has nothing
+    to say.
+
+    >>> LinearHead(inputs=4).shapes()["dense1"]["kernel"].shape
+    (4, 10)
+
+    Attributes:
+        inputs: the number of features of an example.
     """
 
-    def module(self, rngs: nnx.Rngs) -> nnx.Module:
-        return MnistModule(self, padding="VALID", use_bias=False, side=3, rngs=rngs)
+    inputs: int = 8_000
+    hidden = 0
 
+    @property
+    def image_shape(self) -> tuple[int, ...]:
+        return (self.inputs,)
 
-@part("tempered-cifar")
-class TemperedCifar(_OnCifar):
-    """Eight convolutions and a spatial mean (tempered sigmoids, Table 2)."""
-
-    hidden = 7
-
-    def module(self, rngs: nnx.Rngs) -> nnx.Module:
-        return TemperedCifarModule(self, rngs)
-
-
-@part("losing-less-cifar")
-class LosingLessCifar(_OnCifar):
-    """Six convolutions and two dense layers (losing less, Table 2); 550,570 parameters."""
-
-    hidden = 7
+    def check(self) -> None:
+        super().check()
+        at_least(self, 1, "inputs")
 
     def module(self, rngs: nnx.Rngs) -> nnx.Module:
-        return LosingLessCifarModule(self, rngs)
+        return LinearModule(self, rngs, use_bias=False)
+
+
+@part("hidden-head")
+class HiddenHead(LinearHead):
+    """Two dense layers without biases on any features, one hidden.
+
+    >>> HiddenHead(inputs=4, units=3).shapes()["dense2"]["kernel"].shape
+    (3, 10)
+
+    Attributes:
+        inputs: the number of features of an example.
+        units: of the hidden layer.
+    """
+
+    units: int = 100
+    hidden = 1
+
+    def check(self) -> None:
+        super().check()
+        at_least(self, 1, "units")
+
+    def module(self, rngs: nnx.Rngs) -> nnx.Module:
+        return HiddenModule(self, rngs)
 
 
 class MnistModule(nnx.Module):
@@ -197,43 +225,28 @@ class MnistModule(nnx.Module):
         return Outputs(self.dense2(activation.of_layer(2)(third)), (first, second, third))
 
 
-class TemperedCifarModule(nnx.Module):
-    """Eight convolutions and a spatial mean."""
+class LinearModule(nnx.Module):
+    """One dense layer."""
 
-    def __init__(self, network: Network, rngs: nnx.Rngs):
-        """Build the module."""
-        filters = scaled((32, 32, 64, 64, 128, 128, 256), network.width)
-        self.convs = nnx.List(convolutions((3, *filters, 10), network.init, rngs))
+    def __init__(self, network: Network, rngs: nnx.Rngs, *, use_bias: bool):
+        common = {"rngs": rngs, "kernel_init": INITS[network.init], "use_bias": use_bias}
+        self.dense1 = Dense(prod(network.image_shape), 10, **common)
 
-    def __call__(self, images: Float[Array, "batch 32 32 3"], activation: Activation) -> Outputs:
-        x, hidden = images, []
-        for index, conv in enumerate(self.convs[:-1]):
-            hidden.append(conv(x))
-            x = activation.of_layer(index)(hidden[-1])
-            if index in (1, 3, 5):
-                x = average_pool(x)
-        return Outputs(self.convs[-1](x).mean(axis=(1, 2)), tuple(hidden))
+    def __call__(self, images: Float[Array, "batch *image"], activation: Activation) -> Outputs:
+        return Outputs(self.dense1(images.reshape(len(images), -1)), ())
 
 
-class LosingLessCifarModule(nnx.Module):
-    """Six convolutions and two dense layers."""
+class HiddenModule(nnx.Module):
+    """Two dense layers."""
 
-    def __init__(self, network: Network, rngs: nnx.Rngs):
-        """Build the module."""
-        filters = scaled((32, 32, 64, 64, 128, 128), network.width)
-        common = {"rngs": rngs, "kernel_init": INITS[network.init]}
-        self.convs = nnx.List(convolutions((3, *filters), network.init, rngs))
-        self.dense1 = Dense(4 * 4 * filters[-1], 128, **common)
-        self.dense2 = Dense(128, 10, **common)
+    def __init__(self, network: HiddenHead, rngs: nnx.Rngs):
+        common = {"rngs": rngs, "kernel_init": INITS[network.init], "use_bias": False}
+        self.dense1 = Dense(network.inputs, network.units, **common)
+        self.dense2 = Dense(network.units, 10, **common)
 
-    def __call__(self, images: Float[Array, "batch 32 32 3"], activation: Activation) -> Outputs:
-        x, hidden = images, []
-        for index, conv in enumerate(self.convs):
-            hidden.append(conv(x))
-            x = max_pool(hidden[-1], stride=2) if index % 2 else hidden[-1]
-            x = activation.of_layer(index)(x)
-        hidden.append(self.dense1(x.reshape(len(x), -1)))
-        return Outputs(self.dense2(activation.of_layer(len(self.convs))(hidden[-1])), tuple(hidden))
+    def __call__(self, features: Float[Array, "batch inputs"], activation: Activation) -> Outputs:
+        hidden = self.dense1(features)
+        return Outputs(self.dense2(activation.of_layer(0)(hidden)), (hidden,))
 
 
 def scaled(filters: tuple[int, ...], width: float) -> tuple[int, ...]:

@@ -1,4 +1,4 @@
-"""Features whitened by images that are nobody's.
+"""Features whitened by images that are nobody's: responses to patches of them, and scattering.
 
 The noise of DP-SGD is as large in each direction of a linear head: features whose energy sits in a
 few directions waste it. Whitening spreads it, at no cost in privacy, since the images that it is
@@ -13,6 +13,7 @@ import json
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
+from math import prod
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,12 +22,20 @@ import jax.numpy as jnp
 import numpy as np
 
 from dpstudy import files
-from dpstudy.parts.data import feature_cache, images, released_statistics, synthetic_images
+from dpstudy.parts.data import (
+    feature_cache,
+    images,
+    released_statistics,
+    scattering,
+    synthetic_images,
+)
 from dpstudy.parts.data.dataset import Data, hold_out
 from dpstudy.parts.data.images import DATASETS, IMAGE_SHAPE, TRAINING_EXAMPLES
+from dpstudy.parts.data.scattering import group_normalised
 from dpstudy.parts.data.synthetic_images import SCENES
 from dpstudy.parts.part import SpecError, at_least, choose, part, static
 from dpstudy.recipe import basis as synthetic_basis
+from dpstudy.recipe import patch_features
 
 if TYPE_CHECKING:
     from jaxtyping import Array, Float, Float16, UInt8
@@ -38,6 +47,10 @@ if TYPE_CHECKING:
 
 # In place of scenes: the private images themselves, without noise. A diagnostic with no epsilon.
 OWN = "own"
+# The sides of filters, in pixels.
+_SIDES = (5, 8)
+# Groups of a colour's coefficients that an example is normalised in, as of `Scattering`.
+_GROUPS = 27
 # Examples that are written out in single precision together.
 _AT_ONCE = 1_000
 
@@ -261,3 +274,77 @@ def _of_norm_one(
         norm = np.linalg.norm(part, axis=1, keepdims=True)
         sound = np.isfinite(norm) & (norm > 0)
         into[start : start + _AT_ONCE] = np.where(sound, part / np.where(sound, norm, 1), 0)
+
+
+@part("synthetic-features")
+class SyntheticFeatures(Whitened):
+    """Images as whitened responses to patches of synthetic images.
+
+    Attributes:
+        small: the number of filters of 5 x 5 pixels.
+        large: and of 8 x 8.
+        threshold: of a response, on either side.
+        mirrored: whether features are averages over an image and its mirror image.
+        grids: into how many regions a side the image is divided, each time by itself.
+        deslanted: whether an image, synthetic or not, is first `deskewed`.
+    """
+
+    small: int = 1_000
+    large: int = 250
+    threshold: float = static(0.6)
+    mirrored: bool = True
+    grids: tuple[int, ...] = static((3,))
+    deslanted: bool = False
+
+    def check(self) -> None:
+        at_least(self, 1, "small", "large")
+        if max(self.small, self.large) > patch_features.PATCHES // 10:
+            raise SpecError(
+                f"small and large must be at most {patch_features.PATCHES // 10:,}, a tenth of the "
+                f"patches that filters are chosen from, got {self.small} and {self.large}"
+            )
+        at_least(self, 0, "threshold")
+        if not self.grids or not all(1 <= grid <= 10 for grid in self.grids):
+            raise SpecError(f"grids must be one or more, each 1 to 10, got {self.grids}")
+        super().check()
+
+    @property
+    def features(self) -> int:
+        return 2 * sum(grid**2 for grid in self.grids) * (self.small + self.large)
+
+    def filters(self, pixels: Pixels) -> Filters:
+        draw = np.random.default_rng(self.drawn)
+        return tuple(
+            patch_features.choose_filters(pixels, side, count, draw)
+            for side, count in zip(_SIDES, (self.small, self.large), strict=True)
+        )
+
+    def features_of(self, filters: Filters, pixels: Pixels) -> Float[Array, "n features"]:
+        return patch_features.features(
+            pixels,
+            filters,
+            self.threshold,
+            mirrored=self.mirrored,
+            grids=self.grids,
+            deslanted=self.deslanted,
+        )
+
+
+@part("whitened-scattering")
+class WhitenedScattering(Whitened):
+    """Coefficients as of `Scattering`, normalised in 27 groups a colour, and whitened."""
+
+    @property
+    def features(self) -> int:
+        return prod(scattering.shape_of(IMAGE_SHAPE[self.name]))
+
+    def features_of(self, filters: Filters, pixels: Pixels) -> Float[Array, "n features"]:
+        """See `Whitened`.
+
+        Raises:
+            DataError: kymatio is missing.
+        """
+        del filters
+        found = jnp.asarray(scattering.transform_of(pixels.shape[1:])(pixels), jnp.float32)
+        groups = _GROUPS * (found.shape[-1] // scattering.COEFFICIENTS)
+        return group_normalised(found, groups).reshape(len(found), -1)
