@@ -5,13 +5,13 @@ from functools import cache
 import pytest
 from prose import prose_of, said_by
 
-from dpstudy.lab.published import MNIST_PARAMETERS
 from dpstudy.lab.wording import rounded_down
 from under_the_clip import accounting as chapter
 from under_the_clip.accounting.costs import cost_rows
 from under_the_clip.accounting.sensitivities import PROVEN, TANH_FILTER_EPOCHS
 from under_the_clip.backpropagation_clipping.published import BACKPROPAGATION_CLIPPING
 from under_the_clip.losing_less.published import END_TO_END
+from under_the_clip.published import MNIST_PARAMETERS
 from under_the_clip.tanh_filter.published import TANH_FILTER
 from under_the_clip.tempered_sigmoids.published import EPSILONS
 

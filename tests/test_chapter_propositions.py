@@ -13,12 +13,12 @@ from prose import prose_of, said_by
 
 from dpstudy.claims.rules import Statement
 from dpstudy.lab import records
-from dpstudy.lab.published import MNIST_PARAMETERS
 from dpstudy.page.figure import Note
 from dpstudy.propositions.proposition import VERDICTS
 from under_the_clip import claims
 from under_the_clip.backpropagation_clipping.propositions.sensitivity import BATCH
 from under_the_clip.ledger import figures as ledger
+from under_the_clip.published import MNIST_PARAMETERS
 from under_the_clip.statements import STATEMENTS
 from under_the_clip.theorems import figures as chapter
 

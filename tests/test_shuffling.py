@@ -7,7 +7,6 @@ import pytest
 from scipy import optimize, special, stats
 
 from dpstudy.errors import UserError
-from dpstudy.lab.published import DELTA
 from dpstudy.privacy import conversions
 from dpstudy.privacy.shuffling import (
     largest_batch,
@@ -16,6 +15,7 @@ from dpstudy.privacy.shuffling import (
     summed_ratios,
 )
 from under_the_clip.losing_less.published import END_TO_END, SCATTERNET
+from under_the_clip.published import DELTA
 
 COMMON = {"examples": 6, "batch": 2, "noise_multiplier": 1.0, "delta": 1e-3, "epochs": [1]}
 

@@ -22,13 +22,13 @@ from click.testing import CliRunner
 from scipy import integrate, optimize
 
 from dpstudy.lab import records
-from dpstudy.lab.published import DELTA
 from dpstudy.privacy import conversions
 from dpstudy.propositions import search
 from dpstudy.propositions.proposition import LOOSE_BELOW, ROUNDING, Outcome
 from under_the_clip import cli
 from under_the_clip.backpropagation_clipping.propositions import concentrated, sensitivity
 from under_the_clip.losing_less.propositions import convergence, equations
+from under_the_clip.published import DELTA
 from under_the_clip.statements import STATEMENTS, find
 from under_the_clip.tempered_sigmoids.propositions import (
     clipped_fields,

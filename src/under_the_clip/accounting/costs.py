@@ -8,7 +8,6 @@ from functools import cache
 import pandas as pd
 
 from dpstudy.lab import wording
-from dpstudy.lab.published import DELTA, MNIST_PARAMETERS, Setting
 from dpstudy.page.figure import STYLES, Figure, Table, canvas
 from dpstudy.parts.data.images import DATASETS
 from dpstudy.parts.sampling import steps_per_epoch
@@ -22,6 +21,7 @@ from under_the_clip.backpropagation_clipping.published import (
     BackpropagationClipping,
 )
 from under_the_clip.losing_less.published import END_TO_END, SCATTERNET
+from under_the_clip.published import DELTA, MNIST_PARAMETERS, Configuration
 from under_the_clip.tanh_filter.published import TANH_FILTER, TanhFilter
 
 PROVEN = ("Proven, Poisson", "At least, shuffled", "Proven, shuffled")
@@ -113,7 +113,7 @@ def cost_table() -> Table:
 
 
 def _row(
-    setting: Setting | BackpropagationClipping | TanhFilter,
+    setting: Configuration | BackpropagationClipping | TanhFilter,
     *,
     paper: str,
     features: str = "",
@@ -156,7 +156,7 @@ def _row(
     }
 
 
-def _setting_row(setting: Setting) -> dict[str, object]:
+def _setting_row(setting: Configuration) -> dict[str, object]:
     return _row(
         setting,
         paper=setting.paper,

@@ -9,12 +9,12 @@ import pandas as pd
 from matplotlib.axes import Axes
 
 from dpstudy.errors import check_known
-from dpstudy.lab.published import DELTA, MNIST_PARAMETERS, Setting
 from dpstudy.page.figure import STYLES, Figure, Table, canvas
 from dpstudy.parts.data.images import DATASETS
 from dpstudy.parts.sampling import steps_per_epoch
 from dpstudy.privacy.accounting import epsilon, epsilon_curve, noise_multiplier_for
 from under_the_clip.losing_less.published import END_TO_END, SCATTERNET
+from under_the_clip.published import DELTA, MNIST_PARAMETERS, Configuration
 
 NAMES = {"rdp-2019": "RDP 2019", "rdp": "RDP", "pld": "PLD"}
 _SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
@@ -32,7 +32,7 @@ class Resolution(NamedTuple):
 
     stride: int
     parameters: tuple[int, ...]
-    calibrated: tuple[Setting, ...]
+    calibrated: tuple[Configuration, ...]
 
 
 PROFILES = {
@@ -118,7 +118,7 @@ def calibration_table(drawn: Resolution) -> Table:
     )
 
 
-def _curve_frame(setting: Setting, stride: int) -> pd.DataFrame:
+def _curve_frame(setting: Configuration, stride: int) -> pd.DataFrame:
     length = math.ceil(_CURVE_LENGTH * setting.epochs)
     # The papers' last epoch is always a point.
     epochs = sorted({*range(stride, length + 1, stride), setting.epochs})
@@ -144,7 +144,7 @@ def _curve_frame(setting: Setting, stride: int) -> pd.DataFrame:
     return pd.concat(frames, ignore_index=True)
 
 
-def _draw_curves(ax: Axes, setting: Setting, frame: pd.DataFrame) -> None:
+def _draw_curves(ax: Axes, setting: Configuration, frame: pd.DataFrame) -> None:
     for style, (accountant, name) in zip(STYLES, NAMES.items(), strict=False):
         curve = frame[frame["accountant"] == accountant]
         every = max(1, len(curve) // 7)
@@ -154,19 +154,19 @@ def _draw_curves(ax: Axes, setting: Setting, frame: pd.DataFrame) -> None:
     ax.set(title=DATASETS[setting.dataset], xlabel="epochs", xlim=(0, None), ylim=(0, None))
 
 
-def _label_lines(ax: Axes, setting: Setting) -> None:
+def _label_lines(ax: Axes, setting: Configuration) -> None:
     small = {"fontsize": "small", "color": "0.2", "textcoords": "offset points"}
     level, last = setting.claimed_epsilon, setting.epochs
     ax.annotate(f"ε = {level:g}, as quoted", (0, level), xytext=(5, 4), **small)
     ax.annotate("last epoch", (last, 0), xytext=(5, 6), **small)
 
 
-def _ends(setting: Setting, frame: pd.DataFrame) -> list[str]:
+def _ends(setting: Configuration, frame: pd.DataFrame) -> list[str]:
     last = frame[frame["epoch"] == setting.epochs].set_index("accountant")["epsilon"]
     return [f"{last[accountant]:.2f} ({name})" for accountant, name in NAMES.items()]
 
 
-def _calibration_row(setting: Setting, stride: int) -> dict[str, object]:
+def _calibration_row(setting: Configuration, stride: int) -> dict[str, object]:
     noise = {
         name: noise_multiplier_for(
             TARGET,
@@ -188,7 +188,7 @@ def _calibration_row(setting: Setting, stride: int) -> dict[str, object]:
     }
 
 
-def _affordable_epochs(setting: Setting, stride: int) -> int:
+def _affordable_epochs(setting: Configuration, stride: int) -> int:
     """Return the last epoch at which the PLD is within TARGET: from the curve, then bisection."""
     curve = _curve_frame(setting, stride).query("accountant == 'pld'")
     within = int(curve.query("epsilon <= @TARGET")["epoch"].max())

@@ -7,7 +7,6 @@ import math
 import pandas as pd
 
 from dpstudy.lab import wording
-from dpstudy.lab.published import DELTA, MNIST_PARAMETERS
 from dpstudy.page.figure import STYLES, Figure, Table, canvas
 from dpstudy.parts.data.images import DATASETS
 from dpstudy.parts.sampling import steps_per_epoch
@@ -18,6 +17,7 @@ from under_the_clip.backpropagation_clipping.published import (
     CORRECTED_CLIPPING,
     CorrectedClipping,
 )
+from under_the_clip.published import DELTA, MNIST_PARAMETERS
 from under_the_clip.tanh_filter.published import TANH_FILTER, TanhFilter
 
 # The tanh filter's paper states no epochs. Its other settings are those of TensorFlow Privacy's

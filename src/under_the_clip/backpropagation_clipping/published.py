@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 
-from dpstudy.lab.published import DELTA, Accuracy, Number, Source, by_name
+from dpstudy.lab.published import Accuracy, Number, Source, by_name
 from dpstudy.privacy.accounting import effective_noise_multiplier, epsilon, least_epsilon
 from dpstudy.privacy.conversions import gdp_noise_multiplier_for, zcdp_rho
+from under_the_clip.published import DELTA
 
 _BACKPROP = Source("stevens2022backpropagation", "Figure 2 and Table 1")
 _CORRECTED = Source(

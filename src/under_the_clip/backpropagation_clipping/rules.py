@@ -11,11 +11,12 @@ from typing import ClassVar
 from dpstudy.claims.claim import moment
 from dpstudy.claims.evidence import Evidence
 from dpstudy.claims.rules import Rule
-from dpstudy.lab.published import DELTA, Number
+from dpstudy.lab.published import Number
 from dpstudy.lab.verdict import Outcome, graded
 from dpstudy.lab.wording import epsilon
 from dpstudy.privacy.conversions import gdp_epsilon
 from under_the_clip.backpropagation_clipping.published import BackpropagationClipping
+from under_the_clip.published import DELTA
 
 
 @dataclass(frozen=True)

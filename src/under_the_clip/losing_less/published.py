@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from dpstudy.lab.published import Accuracy, Number, Setting, Source, by_name
+from dpstudy.lab.published import Accuracy, Number, Source, by_name
+from under_the_clip.published import Configuration
 
 _TABLE_5 = Source(
     "shamsabadi2023losing", "Table 5; ε = 3 in the abstract, of CIFAR-10; ε < 3 in Section 4.1"
@@ -15,10 +16,10 @@ _TABLE_5_SCATTERNET = Source(
 )
 
 
-def _table_5(dataset: str, network: str, examples: int, row: tuple[float, ...]) -> Setting:
+def _table_5(dataset: str, network: str, examples: int, row: tuple[float, ...]) -> Configuration:
     source = _TABLE_5 if network == "end-to-end" else _TABLE_5_SCATTERNET
     rate, momentum, batch, epochs, noise, clip, e_t, beta, gamma = row
-    return Setting(
+    return Configuration(
         paper="losing less",
         dataset=dataset,
         network=network,

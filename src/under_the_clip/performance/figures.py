@@ -9,10 +9,10 @@ from matplotlib.axis import Axis
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
 from dpstudy.lab import store
-from dpstudy.lab.forms import Measurement
 from dpstudy.lab.store import Result
 from dpstudy.page.figure import STYLES, Figure, Note, Several, Table, canvas, not_yet_run
 from dpstudy.parts.data.images import DATASETS
+from under_the_clip.forms import Measurement
 from under_the_clip.performance import timings
 from under_the_clip.performance.timings import COMMAND, OURS
 

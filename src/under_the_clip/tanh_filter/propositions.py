@@ -11,11 +11,11 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 
-from dpstudy.lab.published import MNIST_PARAMETERS
 from dpstudy.parts.mechanism import clip_coefficients
 from dpstudy.privacy.conversions import gdp_delta
 from dpstudy.propositions.proposition import Outcome, judge, proposition, stated_in
 from dpstudy.propositions.search import Found, normal, search, search_box
+from under_the_clip.published import MNIST_PARAMETERS
 
 if TYPE_CHECKING:
     from jaxtyping import Array, Float

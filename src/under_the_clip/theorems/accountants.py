@@ -23,13 +23,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dpstudy.lab.published import DELTA, Setting
 from dpstudy.parts.data.images import DATASETS
 from dpstudy.privacy.accounting import epsilon
 from dpstudy.privacy.conversions import gdp_epsilon
 from dpstudy.propositions.proposition import Outcome, judge, proposition, stated_in
 from dpstudy.propositions.search import search_box
 from under_the_clip.losing_less.published import END_TO_END
+from under_the_clip.published import DELTA, Configuration
 
 DRAWS = 300_000
 # A δ is taken as exceeded when the estimate is above it by so many standard errors.
@@ -194,13 +194,13 @@ _SEEN = (0.5, 0.1, 0.01)
 
 
 @cache
-def drawn_losses(setting: Setting, sampled: bool = False) -> np.ndarray:
+def drawn_losses(setting: Configuration, sampled: bool = False) -> np.ndarray:
     """Draw the privacy loss of a setting's epochs, shuffled or Poisson-sampled."""
     draw = partial(_losses, np.random.default_rng(0), setting, sampled)
     return np.concatenate([draw() for _ in range(_RUNS // _AT_ONCE)])
 
 
-def _losses(rng: np.random.Generator, setting: Setting, sampled: bool) -> np.ndarray:
+def _losses(rng: np.random.Generator, setting: Configuration, sampled: bool) -> np.ndarray:
     """Draw the privacy loss of a whole run some thousand times, with the example in it."""
     batches, sigma = setting.examples // setting.batch, setting.noise_multiplier
     total = np.zeros(_AT_ONCE)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import astuple, replace
-from itertools import cycle
 
 import numpy as np
 import pandas as pd
@@ -15,7 +14,8 @@ from dpstudy.lab.variant import Variant
 from dpstudy.page.captions import caption, seeds_of
 from dpstudy.page.curves import curves
 from dpstudy.page.datasets import for_each_dataset
-from dpstudy.page.figure import STYLES, Figure, Note, Table, canvas, legend_below
+from dpstudy.page.figure import STYLES, Figure, Note, Table
+from dpstudy.page.functions import functions
 from dpstudy.page.published import lines_of
 from dpstudy.page.quantity import ACCURACY, CLIPPED, GRADIENT_NORM, Quantity
 from dpstudy.parts.networks.activation import TANH, Relu, Tempered
@@ -44,16 +44,9 @@ def family(members: tuple[tuple[float, float, float], ...] = FAMILY) -> Figure:
     drawn = {f"s={s:g}, T={t:g}, o={o:g}": Tempered(s, t, o) for s, t, o in members}
     drawn["relu"] = Relu()
     bounds = [bound for s, _, o in members for bound in (-o, s - o)]
-    x = np.linspace(-4, 4, 161, dtype=np.float32)
-    data = pd.DataFrame({"x": x} | {of: np.asarray(function(x)) for of, function in drawn.items()})
-    with canvas(size=(6.4, 3.4)) as (figure, (panel,)):
-        for style, of in zip(cycle(STYLES), drawn, strict=False):
-            panel.plot(x, data[of], **style.line, markevery=len(x) // 8, label=of)
-        panel.set(xlabel="pre-activation x", ylabel="activation")
-        panel.set_ylim(min(bounds) - 0.3, max(bounds) + 0.3)
-        legend_below(figure)
-    return Figure(
-        fig=figure,
+    return functions(
+        np.linspace(-4, 4, 161, dtype=np.float32),
+        drawn,
         name="tempered-sigmoid-family",
         caption="Members of the tempered sigmoid family s/(1 + exp(-T x)) - o, and relu.",
         alt=(
@@ -61,7 +54,9 @@ def family(members: tuple[tuple[float, float, float], ...] = FAMILY) -> Figure:
             f"{', '.join(f'({s:g}, {t:g}, {o:g})' for s, t, o in members)}. Every tempered sigmoid "
             "stays between -o and s - o; relu grows without bound."
         ),
-        data=data,
+        xlabel="pre-activation x",
+        ylabel="activation",
+        ylim=(min(bounds) - 0.3, max(bounds) + 0.3),
     )
 
 
