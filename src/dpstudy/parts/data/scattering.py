@@ -1,7 +1,7 @@
 """Images as their scattering coefficients, normalised by example or by released statistics.
 
 A coefficient is an average of |x * ψ| or ||x * ψ1| * ψ2| over wavelets ψ that are fixed, so that no
-one's data is in the features ("Losing less", Section 4, after Tramèr and Boneh 2021). With J = 2
+one's data is in the features (Tramèr and Boneh 2021). With J = 2
 scales and L = 8 angles a colour has 1 + 16 + 64 of them, at every fourth pixel.
 
 They are computed once a dataset and kept in the user's cache, as float16, which moves a coefficient
