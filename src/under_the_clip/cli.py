@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from dpstudy.errors import UserError
-from under_the_clip.commands import checks, data, privacy, recipe, results
+from under_the_clip.commands import checks, privacy, results
 from under_the_clip.commands.shell import (
     EXIT_DAMAGED,
     EXIT_INTERRUPTED,
@@ -52,8 +52,8 @@ for _command in (
     checks.theorems,
     privacy.epsilon,
     privacy.noise,
-    data.data,
-    recipe.recipe,
+    results.data,
+    privacy.recipe,
     results.results,
 ):
     main.add_command(_command)
@@ -70,16 +70,9 @@ def list_experiments(as_json: bool) -> None:
     for experiment in EXPERIMENTS.values():
         for dataset in experiment.datasets:
             reading = readings.read(experiment, dataset=dataset)
-            rows.append(
-                {
-                    "experiment": experiment.name,
-                    "dataset": dataset,
-                    "stored": len(reading.found),
-                    "needed": reading.needed,
-                    "damaged": reading.damaged,
-                    "title": experiment.title,
-                }
-            )
+            row = {"experiment": experiment.name, "dataset": dataset}
+            row |= {"stored": len(reading.found), "needed": reading.needed}
+            rows.append(row | {"damaged": reading.damaged, "title": experiment.title})
     if as_json:
         click.echo(json.dumps(rows, indent=2))
         return
@@ -251,11 +244,8 @@ def _print_missing(experiment: Experiment, runs: list[Run], wanted: dict[str, An
 
 
 def _workers_for(runs: int, profile: str) -> int:
-    """Choose how many runs to train side by side on this machine.
-
-    By all runs of the campaign, also those stored before: a run that was stopped goes on as it
-    began, on a core or on all of them, and so ends with the same bits.
-    """
+    # By all runs of the campaign, also those stored before: a run that was stopped goes on as it
+    # began, on a core or on all of them, and so ends with the same bits.
     if profile != "full":
         return 1  # A minute's work: starting workers would be a good part of it.
     import jax
@@ -296,7 +286,6 @@ def _train(
     client: Client | None,
     most: int | None,
 ) -> None:
-    """Train what the experiments still need; `wanted` is what `Experiment.runs` takes."""
     import time
 
     from dpstudy.lab.train import train

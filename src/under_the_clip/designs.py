@@ -109,11 +109,10 @@ def on_all(epsilon: float, best: Run) -> Run:
 
 
 def rate_search(starts: Mapping[str, tuple[Run, ...]], **others: Any) -> Search:
-    """Return the search of the best rate of each start.
+    """Return the search of the best rate about that of each start.
 
     Args:
-        starts: by label a run for each dataset, from `with_rate`, about whose rate others are
-            tried.
+        starts: by label a run for each dataset, from `with_rate`.
         others: of a `Search`.
     """
     tried = {
@@ -156,10 +155,7 @@ def between(position: float, bounds: Range) -> float:
 
 
 def between_in_log(position: float, bounds: Range) -> float:
-    """Return the number at a position in [0, 1) between two bounds, spaced evenly in log.
-
-    Rounded to three significant digits.
-    """
+    """Return the same spaced evenly in log, rounded to three significant digits."""
     low, high = bounds
     return float(f"{low * (high / low) ** position:.3g}")
 
