@@ -71,14 +71,6 @@ def test_only_the_dataset_asked_for_is_read(results):
     assert only.run.dataset.name == "fashion-mnist"
 
 
-def test_as_many_seeds_are_read_as_are_asked_for(results):
-    for seed in range(5):
-        keep(TWO, "tanh", seed=seed)
-    found = {n: len(readings.read(TWO, dataset="mnist", seeds=n).found) for n in (1, 3, 5)}
-    assert found == {1: 1, 3: 3, 5: 5}
-    assert len(readings.read(TWO, dataset="mnist").found) == 3
-
-
 def test_results_of_other_runs_in_the_folder_are_not_used(results):
     store.write(store.runs_folder(), result_of(vary(BASE, learning_rate=9.0)))
     reading = readings.read(TWO)

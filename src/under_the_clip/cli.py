@@ -180,15 +180,13 @@ def parse_budget(text: str | None) -> float:
 @stopping.terminated_as_by_ctrl_c()
 def run(
     experiments: tuple[str, ...],
-    profile: str,
-    dataset: str | None,
-    seeds: int | None,
     budget: str | None,
     workers: int | None,
     cohort: int | None,
     scheduler: str | None,
     missing: bool,
     dry_run: bool,
+    **wanted: Any,  # profile, dataset and seeds, as `Experiment.runs` takes them
 ) -> None:
     """Train what each EXPERIMENT still needs, and store it.
 
@@ -196,18 +194,20 @@ def run(
     without a name. Runs already stored are not trained again, and a run that was interrupted goes
     on at its last epoch.
     """
+    from dpstudy.lab import store
     from dpstudy.parts.data import images as datasets
 
     if not (experiments or missing or dry_run):
         raise click.UsageError("name an EXPERIMENT (see `dpstudy list`), or give --missing")
-    chosen = _chosen(experiments or ("all",), dataset)
-    seconds = parse_budget(budget)
-    wanted = {"profile": profile, "dataset": dataset, "seeds": seeds}
+    chosen = _chosen(experiments or ("all",), wanted["dataset"])
+    seconds, profile = parse_budget(budget), wanted["profile"]
     work = [(e, e.runs(**wanted)) for e in chosen]
     waiting, damaged = [], False
     for experiment, runs in work:
-        stored, errors = _stored(profile, runs)
-        damaged |= errors > 0
+        stored, errors = store.read_all(store.runs_folder(profile), [one.identity for one in runs])
+        for error in errors:
+            complain(f"{error}; to train the run again, remove this file first")
+        damaged |= bool(errors)
         left = [one for one in runs if one.identity not in stored]
         waiting += left
         if dry_run:
@@ -267,16 +267,6 @@ def _chosen(names: tuple[str, ...], dataset: str | None) -> list[Experiment]:
         valid = dict.fromkeys(name for e in EXPERIMENTS.values() for name in e.datasets)
         raise UserError(f"no experiment has dataset {dataset!r}; one of: {', '.join(valid)}")
     return having
-
-
-def _stored(profile: str, runs: list[Run]) -> tuple[set[str], int]:
-    """Return the identities of intact results, and name and count those that are damaged."""
-    from dpstudy.lab import store
-
-    good, errors = store.read_all(store.runs_folder(profile), [run.identity for run in runs])
-    for error in errors:
-        complain(f"{error}; to train the run again, remove this file first")
-    return set(good), len(errors)
 
 
 def _train(

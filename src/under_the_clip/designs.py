@@ -1,12 +1,7 @@
 """How the chapters lay experiments out: the noise for an ε, points that fill a space, rates tried.
 
-Noise multipliers are the least that cost a given ε, by PLD with Poisson sampling, at δ = 1e-5:
-`accounting.noise_multiplier_for` computed them, and a test computes them again. Typed in because
-machines that train have no accounting.
-
 A learning rate is chosen the same way wherever methods are compared: three tried, and more beyond
-them until the best rate is not the outermost; with 10,000 training examples held out, and the noise
-of the ε in question.
+them until the best rate is not the outermost; with 10,000 training examples held out.
 """
 
 from __future__ import annotations
@@ -28,7 +23,9 @@ EPSILON, HELD_OUT = 3.0, 10_000
 # Multiples of a learning rate that are tried, and the factor of further ones: see `Search.beyond`.
 MULTIPLES, BEYOND = (0.5, 1.0, 2.0), 2.0
 
-# By training examples, ε, and the noise of a release before them; then by batch size and epochs.
+# The least noise multipliers for an ε, by PLD with Poisson sampling, at δ = 1e-5: typed in, as
+# machines that train have no accounting. By training examples, ε, and the noise of a release before
+# them; then by batch size and epochs.
 NOISE = {
     (60_000, 1.0, None): {
         256: {10: 1.05, 20: 1.3058, 40: 1.7042},

@@ -34,12 +34,10 @@ NEVER = Pruning()
 
 @dataclass
 class CampaignOutcome:
-    """What became of the runs of a campaign.
+    """What became of a campaign: the results `stored`, and how many runs were not trained.
 
-    Attributes:
-        stored: the results of this campaign.
-        already: how many runs were stored before, or by another process meanwhile.
-        unfinished: how many the time budget did not reach, or stopped at an epoch.
+    `already` of them were stored before, or by another process; the time budget did not reach
+    `unfinished`, or stopped them at an epoch.
     """
 
     stored: list[Result] = field(default_factory=list)
@@ -322,19 +320,21 @@ def _keep_compiled_programs() -> None:
 
 def _result(begun: Checkpoint, index: int, fingerprint: str) -> Result:
     epochs = begun.epochs[index]
-    provenance = store.provenance(
-        wall_seconds=begun.seconds, fingerprint=fingerprint, device=devices.name()
-    )
-    if len(begun.sittings) > 1:
-        provenance["sittings"] = begun.sittings
+    sittings = {"sittings": begun.sittings} if len(begun.sittings) > 1 else {}
     return Result(
         run=begun.runs[index],
         curve={name: [_plain(epoch.row[name]) for epoch in epochs] for name in epochs[0].row},
         class_accuracy=_plain(list(epochs[-1].class_accuracy)),
         **begun.ended[index],
-        provenance=provenance
-        | {"microbatch": begun.microbatch, "cohort": len(begun.runs)}
-        | {"peak_megabytes": store.peak_megabytes()},
+        provenance=store.provenance(
+            begun.seconds,
+            devices.name(),
+            dataset_fingerprint=fingerprint,
+            **sittings,
+            microbatch=begun.microbatch,
+            cohort=len(begun.runs),
+            peak_megabytes=store.peak_megabytes(),
+        ),
     )
 
 

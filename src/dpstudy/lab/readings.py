@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import pandas as pd
 
 from dpstudy.lab import store
-from dpstudy.lab.store import CHANCE
-from dpstudy.parts.run import setting
-
-if TYPE_CHECKING:
-    from dpstudy.lab.experiment import Experiment
-    from dpstudy.lab.store import Result
-    from dpstudy.parts.run import Run
+from dpstudy.lab.experiment import Experiment
+from dpstudy.lab.store import CHANCE, Result
+from dpstudy.parts.run import Run, setting
 
 
 @dataclass(frozen=True)

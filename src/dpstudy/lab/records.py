@@ -32,8 +32,7 @@ def folder(kind: str) -> Path:
 
 def provenance(seconds: float, *packages: str) -> dict[str, Any]:
     """Return where and with what a record was computed, further packages' versions included."""
-    found = store.provenance(wall_seconds=seconds, fingerprint="", device=devices.name())
-    del found["dataset_fingerprint"]
+    found = store.provenance(seconds, devices.name())
     found["packages"] |= {name: importlib.metadata.version(name) for name in packages}
     return found
 

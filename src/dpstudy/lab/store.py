@@ -32,8 +32,6 @@ FORMAT = 2
 
 # What a file holds beside its format, its run and its checksum: `Result`'s fields, in file order.
 COLUMNS = ("curve", "class_accuracy", "diverged_at", "stopped", "epsilon", "provenance")
-
-
 # The accuracy of a run that diverged: that of a network which guesses one of the ten classes.
 CHANCE = 0.1
 
@@ -115,8 +113,8 @@ def runs_folder(profile: str = "full") -> Path:
     return results_folder(profile) / "runs"
 
 
-def provenance(*, wall_seconds: float, fingerprint: str, device: str) -> dict[str, Any]:
-    """Return where and with what a result was computed."""
+def provenance(wall_seconds: float, device: str, **more: Any) -> dict[str, Any]:
+    """Return where and with what a result was computed, and what more is to be said."""
     packages = ("jax", "jaxlib", "flax", "optax", "numpy")
     return {
         "packages": {name: importlib.metadata.version(name) for name in packages},
@@ -125,7 +123,7 @@ def provenance(*, wall_seconds: float, fingerprint: str, device: str) -> dict[st
         "commit": commit(),
         "finished": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         "wall_seconds": round(wall_seconds, 1),
-        "dataset_fingerprint": fingerprint,
+        **more,
     }
 
 

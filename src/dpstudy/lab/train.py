@@ -13,17 +13,16 @@ from tqdm import tqdm
 
 from dpstudy.errors import UserError, check_known
 from dpstudy.lab import search, store
-from dpstudy.lab.experiment import NOTEBOOK_PROFILES
+from dpstudy.lab.experiment import NOTEBOOK_PROFILES, Experiment
+from dpstudy.lab.store import Result
 from dpstudy.parts.data.images import DATASETS
+from dpstudy.parts.run import Run
 
 if TYPE_CHECKING:
     from distributed import Client
 
     from dpstudy.lab.campaign import CampaignOutcome, Progress
-    from dpstudy.lab.experiment import Experiment
     from dpstudy.lab.readings import Reading
-    from dpstudy.lab.store import Result
-    from dpstudy.parts.run import Run
 
 
 def prepare(
@@ -40,7 +39,6 @@ def prepare(
         UserError: an unknown profile or dataset, or seeds below 1.
 
     Example:
-        >>> from dpstudy.lab.experiment import Experiment
         >>> prepare(Experiment("none", "No runs", {}, {}), "draft")
         Traceback (most recent call last):
         dpstudy.errors.UserError: unknown profile 'draft'; one of: stored, smoke, full

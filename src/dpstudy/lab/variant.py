@@ -111,14 +111,6 @@ class Variant:
             found[result.run.seed] = np.asarray(curve[column][curve["epoch"].index(last)])
         return found
 
-    def class_spreads(self) -> pd.Series:
-        """Return the standard deviation of the accuracies of the classes, by seed."""
-        # Alike at chance is not fair.
-        if self.finals.diverged.any():
-            raise UndecidedError(f"stored runs of {self.label} diverged, and have no class_spread")
-        spreads = {result.run.seed: np.std(result.class_accuracy) for result in self.results}
-        return pd.Series(spreads, dtype=float)
-
     def epsilon(self, *accountants: str) -> float | None:
         """Return the most that a run spent by the first of `accountants` stored; None without."""
         for name in accountants:
