@@ -10,11 +10,12 @@ from types import SimpleNamespace
 
 import jax
 import pytest
-from results_for_tests import RUN, contents, environment, result_of, seeds
+from results_for_tests import EXPERIMENT, RUN, contents, environment, result_of, seeds
+from tqdm import tqdm
 
 from dpstudy.errors import UserError
 from dpstudy.gradients import devices
-from dpstudy.lab import campaign, checkpoints, store
+from dpstudy.lab import campaign, checkpoints, store, train
 from dpstudy.lab.store import StoreError
 from dpstudy.parts.data import images as data
 from dpstudy.parts.measure import Norms
@@ -183,6 +184,7 @@ def test_what_another_process_stored_meanwhile_is_neither_trained_nor_replaced(t
     work.settle(result_of(first, accuracy=0.75))
     assert next(cohorts) == [third]
     assert [store.read(path).curve["test_accuracy"][-1] for path in stored] == [0.25, 0.25]
+    assert work.outcome() == campaign.CampaignOutcome(already=2, unfinished=1)
 
 
 def test_an_empty_campaign_is_done(tmp_path):
@@ -230,26 +232,6 @@ def test_a_budget_stops_cleanly_and_a_second_call_changes_no_number(tmp_path, un
         assert_same_training(result, undisturbed[identity])
     # A display shows the epochs of both sittings.
     assert [p.epochs_done for p in seen] == [1, 2, 3, 4, 5, 6]
-
-
-@pytest.mark.parametrize("budget", [0.0, -1.0])
-def test_no_time_trains_nothing(tmp_path, budget):
-    outcome = campaign.train_missing(seeds(2), tmp_path, budget=budget)
-    assert (outcome.stored, outcome.unfinished) == ([], 2)
-    assert contents(tmp_path) == {}
-
-
-def test_ctrl_c_keeps_what_is_done(tmp_path, undisturbed):
-    first, second = seeds(2)
-    with pytest.raises(KeyboardInterrupt):
-        campaign.train_missing([first, second], tmp_path, report=stop_at(second, 2))
-    assert set(stored(tmp_path)) == {first.identity}
-    assert len(kept_checkpoints(tmp_path)) == 1
-    was = contents(tmp_path)[f"{first.identity}.json"]
-    outcome = campaign.train_missing([first, second], tmp_path)
-    assert (len(outcome.stored), outcome.already) == (1, 1)
-    assert contents(tmp_path)[f"{first.identity}.json"] == was
-    assert_same_training(outcome.stored[0], undisturbed[second.identity])
 
 
 DISTURBED = """
@@ -385,19 +367,6 @@ def test_a_run_that_diverged_and_whose_result_was_lost_is_stored_after_all(stopp
     assert_same_training(stored(stopped)[DIVERGED.identity], result)
 
 
-def test_runs_that_another_process_stores_meanwhile_are_already_there(tmp_path):
-    mine, other = seeds(2)
-    elsewhere = tmp_path / "elsewhere"
-    campaign.train_missing([other], elsewhere)
-
-    def bring_in(progress):
-        for path in elsewhere.glob("*.json"):
-            (tmp_path / path.name).write_bytes(path.read_bytes())
-
-    outcome = campaign.train_missing([mine, other], tmp_path, report=bring_in, most=1)
-    assert (len(outcome.stored), outcome.already, outcome.unfinished) == (1, 1, 0)
-
-
 def test_a_stopped_cohort_goes_on_whole_for_one_of_its_runs(tmp_path):
     mine, other = seeds(2)
     with pytest.raises(KeyboardInterrupt):
@@ -406,11 +375,8 @@ def test_a_stopped_cohort_goes_on_whole_for_one_of_its_runs(tmp_path):
     outcome = campaign.train_missing([mine], tmp_path, report=seen.append)
     assert {result.run for result in outcome.stored} == {mine, other} == runs_stored(tmp_path)
     assert (outcome.already, outcome.unfinished, kept_checkpoints(tmp_path)) == (0, 0, [])
-    assert [(p.run, p.epochs_done, p.epochs_total) for p in seen] == [
-        (mine, 1, 3),
-        (mine, 2, 3),
-        (mine, 3, 3),
-    ]
+    said = [(p.run, p.epochs_done, p.epochs_total) for p in seen]
+    assert said == [(mine, 1, 3), (mine, 2, 3), (mine, 3, 3)]
 
 
 def test_a_checkpoint_is_kept_for_the_runs_that_another_campaign_wants(stopped, monkeypatch):
@@ -459,18 +425,6 @@ def begun(checkpoint, tmp_path):
     return mine
 
 
-def test_a_checkpoint_holds_the_curve_so_far(checkpoint, undisturbed):
-    begun = checkpoints.load(checkpoint, [RUN], DATA)
-    whole = undisturbed[RUN.identity].curve
-    [seen] = begun.epochs
-    assert [epoch.number for epoch in seen] == [0, 1]
-    assert [epoch.row["test_loss"] for epoch in seen] == pytest.approx(
-        whole["test_loss"][:2], rel=1e-6
-    )
-    assert begun.seconds > 0
-    assert begun.states.step.tolist() == [2]
-
-
 def test_a_checkpoint_altered_or_cut_short_anywhere_is_ignored(checkpoint, tmp_path):
     whole = checkpoint.read_bytes()
     path = tmp_path / checkpoint.name
@@ -482,20 +436,14 @@ def test_a_checkpoint_altered_or_cut_short_anywhere_is_ignored(checkpoint, tmp_p
         assert checkpoints.load(path, [RUN], DATA).states is None
 
 
-def test_a_checkpoint_whose_state_has_another_shape_is_ignored(checkpoint):
-    other = replace(RUN, optimizer=Adam())
-    assert checkpoints.load(checkpoint, [other], DATA) == checkpoints.Checkpoint.fresh(
-        [other], DATA
-    )
-
-
-def test_a_checkpoint_of_other_examples_is_ignored(checkpoint):
+def test_a_checkpoint_of_another_shape_or_of_other_examples_is_ignored(checkpoint):
     """Weights learned on the features of one machine are nothing on those of another."""
-    train = RUN.dataset.load()
-    other = replace(train, train_images=train.train_images[::-1])
-    told = checkpoints.witness_of(other)
+    given = RUN.dataset.load()
+    told = checkpoints.witness_of(replace(given, train_images=given.train_images[::-1]))
     assert told != DATA
-    assert checkpoints.load(checkpoint, [RUN], told) == checkpoints.Checkpoint.fresh([RUN], told)
+    for run, examples in ((replace(RUN, optimizer=Adam()), DATA), (RUN, told)):
+        fresh = checkpoints.Checkpoint.fresh([run], examples)
+        assert checkpoints.load(checkpoint, [run], examples) == fresh
 
 
 @pytest.mark.usefixtures("begun")
@@ -531,11 +479,11 @@ def test_a_result_that_cannot_be_stored_costs_an_epoch_and_no_number(
 
 
 def failing(message):
-    def train(*_):
+    def broken(*_):
         raise jax.errors.JaxRuntimeError(message)
         yield
 
-    return train
+    return broken
 
 
 @pytest.mark.parametrize("begun_before", [False, True])
@@ -555,3 +503,47 @@ def test_other_errors_of_a_device_are_not_called_a_want_of_memory(tmp_path, monk
     monkeypatch.setattr(campaign.loop, "train", failing("INTERNAL: a bug"))
     with pytest.raises(jax.errors.JaxRuntimeError, match="a bug"):
         campaign.train_missing(seeds(1), tmp_path)
+
+
+# --- the bar: what is left is judged by the epochs of this sitting alone -------------------------
+
+
+@pytest.fixture
+def shown(monkeypatch, results):
+    """What the bar shows after each report, of a campaign that reports these epochs as done."""
+
+    def watch(epochs_done, unfinished=0):
+        seen, bars = [], []
+
+        class Watched(tqdm):
+            def __init__(self, *args, **options):
+                super().__init__(*args, **options)
+                bars.append(self)
+
+        def train_missing(runs, folder, *, report, **options):
+            for number in epochs_done:
+                report(campaign.Progress(RUN, 1, 0.5, number, 0, 0, 0, 0))
+                seen.append(dict(bars[0].format_dict))
+            return campaign.CampaignOutcome(unfinished=unfinished)
+
+        monkeypatch.setattr(train, "tqdm", Watched)
+        monkeypatch.setattr(campaign, "train_missing", train_missing)
+        train.train_with_bar(EXPERIMENT, seeds(4), "full")
+        return seen, bars[0]
+
+    return watch
+
+
+def test_epochs_stored_or_reached_before_do_not_count_as_speed(shown):
+    # 31: after a run of 30. 52: a run went on from its 20th epoch. 52 again: one was repeated.
+    # 82: one that diverged at its beginning, and an epoch of another.
+    seen, _ = shown([31, 32, 52, 52, 53, 82], unfinished=1)
+    assert [now["n"] for now in seen] == [31, 32, 52, 52, 53, 82]
+    assert [now["n"] - now["initial"] for now in seen] == [1, 2, 3, 3, 4, 5]
+    assert all(now["rate"] is None for now in seen)  # so that tqdm takes the mean since the start
+
+
+def test_a_bar_ends_full_unless_runs_are_left(shown):
+    total = 4 * RUN.epochs
+    assert shown([1])[1].n == total
+    assert shown([1], unfinished=1)[1].n == 1

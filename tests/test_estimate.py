@@ -1,4 +1,4 @@
-"""Estimates over seeds against scipy's tests, and the verdict that an interval gives."""
+"""Estimates over seeds against scipy's tests, the verdict of an interval, and bounds as shown."""
 
 import math
 
@@ -11,6 +11,7 @@ from scipy import stats
 
 from dpstudy.lab.comparison import Estimate, next_seed
 from dpstudy.lab.verdict import UndecidedError, Verdict
+from dpstudy.lab.wording import rounded_down, rounded_up
 
 FIRST = pd.Series([0.981, 0.979, 0.984, 0.977, 0.980])
 SECOND = pd.Series([0.975, 0.976, 0.978, 0.970, 0.971])
@@ -131,3 +132,17 @@ def test_a_small_move_never_turns_reproduced_into_its_opposite(value, half, move
 
     if move < 2 * half:
         assert {verdict(value), verdict(value + move)} != opposite
+
+
+@pytest.mark.parametrize(
+    ("value", "down", "up"),
+    [
+        (2.3615, "2.36", "2.37"),
+        (1.1, "1.10", "1.10"),  # A little more than 1.1 in binary.
+        (2.93, "2.93", "2.93"),
+        (2034.18, "2,034", "2,040"),
+        (268_500.5, "268,500", "269,000"),
+    ],
+)
+def test_what_is_shown_of_a_bound_is_one(value, down, up):
+    assert (rounded_down(value), rounded_up(value)) == (down, up)

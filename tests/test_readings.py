@@ -6,7 +6,6 @@ from dataclasses import replace
 import pytest
 from results_for_tests import EXPERIMENT, result_of, rewrite, small_smoke_runs
 
-from dpstudy.errors import UserError
 from dpstudy.lab import readings, store
 from dpstudy.lab.experiment import Experiment
 from dpstudy.lab.readings import CHANCE
@@ -72,14 +71,6 @@ def test_only_the_dataset_asked_for_is_read(results):
     assert only.run.dataset.name == "fashion-mnist"
 
 
-def test_as_many_seeds_are_read_as_are_asked_for(results):
-    for seed in range(5):
-        keep(TWO, "tanh", seed=seed)
-    found = {n: len(readings.read(TWO, dataset="mnist", seeds=n).found) for n in (1, 3, 5)}
-    assert found == {1: 1, 3: 3, 5: 5}
-    assert len(readings.read(TWO, dataset="mnist").found) == 3
-
-
 def test_results_of_other_runs_in_the_folder_are_not_used(results):
     store.write(store.runs_folder(), result_of(vary(BASE, learning_rate=9.0)))
     reading = readings.read(TWO)
@@ -91,28 +82,6 @@ def test_the_smoke_profile_s_results_are_kept_apart(results, monkeypatch):
     keep(EXPERIMENT, "tanh", profile="smoke")
     assert readings.read(EXPERIMENT).found == []
     assert len(readings.read(EXPERIMENT, "smoke").found) == 1
-
-
-def test_a_damaged_file_is_named_left_out_and_missing(results):
-    path = keep(TWO, "tanh")
-    whole = readings.read(TWO).finals
-    path.write_text(path.read_text()[:300])
-    reading = readings.read(TWO)
-    assert len(whole) == 1 and reading.finals.empty
-    assert TWO.runs()[1] in reading.missing
-    assert reading.damaged == [f"runs/{path.name}: not intact JSON (cut short or damaged)"]
-
-
-def test_a_line_about_a_damaged_file_says_nothing_of_this_machine(results):
-    keep(TWO, "tanh").write_text("{")
-    assert str(results) not in readings.read(TWO).damaged[0]
-
-
-def test_an_unknown_profile_or_dataset_is_named(results):
-    with pytest.raises(UserError, match=r"unknown profile 'tiny'; one of: smoke, full"):
-        readings.read(TWO, "tiny")
-    with pytest.raises(UserError, match=r"'cifar-10'; one of: mnist, fashion-mnist"):
-        readings.read(TWO, dataset="cifar-10")
 
 
 @pytest.mark.parametrize(
@@ -147,16 +116,6 @@ def test_the_final_accuracy_is_that_of_the_last_epoch_not_of_the_best(results):
     keep(TWO, "tanh", curve=best_first, epsilon={})
     final = readings.read(TWO).finals.iloc[0]
     assert final.test_accuracy == 0.9
-
-
-def test_the_median_over_seeds_is_that_of_the_stored_runs(results):
-    for seed, accuracy in enumerate((0.97, 0.91, 0.96)):
-        keep(TWO, "tanh", seed=seed, accuracy=accuracy)
-    finals = readings.read(TWO).finals
-    assert finals.test_accuracy.tolist() == [0.97, 0.91, 0.96]
-    assert finals.test_accuracy.median() == 0.96
-    assert finals.epsilon_pld.tolist() == [0.3] * 3
-    assert not finals.diverged.any()
 
 
 def test_a_diverged_run_is_at_chance_from_there_on(results):

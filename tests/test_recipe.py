@@ -96,7 +96,7 @@ def test_steps_are_shorter_where_there_is_more_noise(monkeypatch):
     ],
 )
 def test_mistakes_are_one_line_before_anything_is_trained(arguments, message, monkeypatch):
-    monkeypatch.delattr("under_the_clip.commands.recipe._train")
+    monkeypatch.delattr("under_the_clip.commands.privacy._train_head")
     done = CliRunner().invoke(main, ["recipe", *arguments])
     assert done.exit_code == 2
     assert message in done.stderr

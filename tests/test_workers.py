@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 from dataclasses import replace
+from functools import partial
 from importlib.metadata import version
 from unittest import mock
 
@@ -31,7 +32,7 @@ def client():
 
 
 def train_on(client, runs, folder, **options):
-    return campaign.train_missing(runs, folder, on=workers.on(client), **options)
+    return campaign.train_missing(runs, folder, on=partial(workers.train, client), **options)
 
 
 def accuracies(results):

@@ -16,13 +16,6 @@ class DataError(UserError):
 def check_known(
     what: str, name: object, known: Collection[str], error: type[UserError] = UserError
 ) -> None:
-    """Raise `error`, listing the names that are known, unless `name` is one of them.
-
-    Args:
-        what: is named, such as "experiment".
-        name: that was given.
-        known: names.
-        error: to raise.
-    """
+    """Raise `error`, listing the names that are known of `what`, unless `name` is one of them."""
     if name not in known:
         raise error(f"unknown {what} {name!r}; one of: {', '.join(known)}")

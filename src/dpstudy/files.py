@@ -57,11 +57,7 @@ def brief(error: Exception) -> str:
 
 
 def read_at_most(stream: IO[bytes] | gzip.GzipFile, most: int) -> bytes:
-    """Read a stream to its end.
-
-    Raises:
-        OSError: it goes on beyond `most` bytes; the rest stays unread.
-    """
+    """Read a stream to its end; raise OSError where it goes on beyond `most` bytes."""
     content = stream.read(most + 1)
     if len(content) > most:
         raise too_large(most)
@@ -74,22 +70,14 @@ def too_large(most: int) -> OSError:
 
 
 def try_writing(folder: Path) -> None:
-    """Make a folder and a file in it, which is gone again.
-
-    Raises:
-        OSError: it cannot be done: known before what is to be written there is computed.
-    """
+    """Raise OSError where no file can be made in a folder, before its content is computed."""
     folder.mkdir(parents=True, exist_ok=True)
     tempfile.TemporaryFile(dir=folder).close()
 
 
 @contextlib.contextmanager
 def written_whole(path: Path) -> Iterator[IO[bytes]]:
-    """Open a file to be written whole or not at all: readers of `path` never see a part of it.
-
-    Raises:
-        OSError: it cannot be written.
-    """
+    """Open a file to be written whole or not at all: readers of `path` never see a part of it."""
     temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
     path.parent.mkdir(parents=True, exist_ok=True)
     try:
@@ -106,11 +94,7 @@ def written_whole(path: Path) -> Iterator[IO[bytes]]:
 
 @contextlib.contextmanager
 def kept_in_cache(path: Path) -> Iterator[IO[bytes]]:
-    """Open a file of the cache as `written_whole`.
-
-    Raises:
-        DataError: it cannot be written.
-    """
+    """Open a file of the cache as `written_whole`; raise DataError where it cannot be written."""
     try:
         with written_whole(path) as stream:
             yield stream
@@ -126,10 +110,7 @@ def found_in_cache(
 ) -> Content | None:
     """Return what is read of a file of the cache; None if it is not there.
 
-    Args:
-        path: of the file.
-        read: returns its content.
-        damage: raised by `read` of a file that is not whole: then it counts as not there.
+    Nor is it where `read` raises an error of `damage`.
 
     Raises:
         DataError: it cannot be read.

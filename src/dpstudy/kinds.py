@@ -1,7 +1,4 @@
-"""Which modules declare kinds of part, and kinds of record: known by name, imported when read.
-
-So the command line starts without them, and what is stored reads back whatever it is made of.
-"""
+"""Which modules declare kinds of part, and of record: known by name, imported when first read."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from dpstudy.errors import UserError
-from under_the_clip.commands import checks, data, privacy, recipe, results
+from under_the_clip.commands import checks, privacy, results
 from under_the_clip.commands.shell import (
     EXIT_DAMAGED,
     EXIT_INTERRUPTED,
@@ -52,8 +52,8 @@ for _command in (
     checks.theorems,
     privacy.epsilon,
     privacy.noise,
-    data.data,
-    recipe.recipe,
+    results.data,
+    privacy.recipe,
     results.results,
 ):
     main.add_command(_command)
@@ -70,16 +70,9 @@ def list_experiments(as_json: bool) -> None:
     for experiment in EXPERIMENTS.values():
         for dataset in experiment.datasets:
             reading = readings.read(experiment, dataset=dataset)
-            rows.append(
-                {
-                    "experiment": experiment.name,
-                    "dataset": dataset,
-                    "stored": len(reading.found),
-                    "needed": reading.needed,
-                    "damaged": reading.damaged,
-                    "title": experiment.title,
-                }
-            )
+            row = {"experiment": experiment.name, "dataset": dataset}
+            row |= {"stored": len(reading.found), "needed": reading.needed}
+            rows.append(row | {"damaged": reading.damaged, "title": experiment.title})
     if as_json:
         click.echo(json.dumps(rows, indent=2))
         return
@@ -187,15 +180,13 @@ def parse_budget(text: str | None) -> float:
 @stopping.terminated_as_by_ctrl_c()
 def run(
     experiments: tuple[str, ...],
-    profile: str,
-    dataset: str | None,
-    seeds: int | None,
     budget: str | None,
     workers: int | None,
     cohort: int | None,
     scheduler: str | None,
     missing: bool,
     dry_run: bool,
+    **wanted: Any,  # profile, dataset and seeds, as `Experiment.runs` takes them
 ) -> None:
     """Train what each EXPERIMENT still needs, and store it.
 
@@ -203,18 +194,20 @@ def run(
     without a name. Runs already stored are not trained again, and a run that was interrupted goes
     on at its last epoch.
     """
+    from dpstudy.lab import store
     from dpstudy.parts.data import images as datasets
 
     if not (experiments or missing or dry_run):
         raise click.UsageError("name an EXPERIMENT (see `dpstudy list`), or give --missing")
-    chosen = _chosen(experiments or ("all",), dataset)
-    seconds = parse_budget(budget)
-    wanted = {"profile": profile, "dataset": dataset, "seeds": seeds}
+    chosen = _chosen(experiments or ("all",), wanted["dataset"])
+    seconds, profile = parse_budget(budget), wanted["profile"]
     work = [(e, e.runs(**wanted)) for e in chosen]
     waiting, damaged = [], False
     for experiment, runs in work:
-        stored, errors = _stored(profile, runs)
-        damaged |= errors > 0
+        stored, errors = store.read_all(store.runs_folder(profile), [one.identity for one in runs])
+        for error in errors:
+            complain(f"{error}; to train the run again, remove this file first")
+        damaged |= bool(errors)
         left = [one for one in runs if one.identity not in stored]
         waiting += left
         if dry_run:
@@ -251,11 +244,8 @@ def _print_missing(experiment: Experiment, runs: list[Run], wanted: dict[str, An
 
 
 def _workers_for(runs: int, profile: str) -> int:
-    """Choose how many runs to train side by side on this machine.
-
-    By all runs of the campaign, also those stored before: a run that was stopped goes on as it
-    began, on a core or on all of them, and so ends with the same bits.
-    """
+    # By all runs of the campaign, also those stored before: a run that was stopped goes on as it
+    # began, on a core or on all of them, and so ends with the same bits.
     if profile != "full":
         return 1  # A minute's work: starting workers would be a good part of it.
     import jax
@@ -279,16 +269,6 @@ def _chosen(names: tuple[str, ...], dataset: str | None) -> list[Experiment]:
     return having
 
 
-def _stored(profile: str, runs: list[Run]) -> tuple[set[str], int]:
-    """Return the identities of intact results, and name and count those that are damaged."""
-    from dpstudy.lab import store
-
-    good, errors = store.read_all(store.runs_folder(profile), [run.identity for run in runs])
-    for error in errors:
-        complain(f"{error}; to train the run again, remove this file first")
-    return set(good), len(errors)
-
-
 def _train(
     work: list[Experiment],
     wanted: dict[str, Any],
@@ -296,7 +276,6 @@ def _train(
     client: Client | None,
     most: int | None,
 ) -> None:
-    """Train what the experiments still need; `wanted` is what `Experiment.runs` takes."""
     import time
 
     from dpstudy.lab.train import train

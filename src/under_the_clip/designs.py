@@ -1,12 +1,7 @@
 """How the chapters lay experiments out: the noise for an ε, points that fill a space, rates tried.
 
-Noise multipliers are the least that cost a given ε, by PLD with Poisson sampling, at δ = 1e-5:
-`accounting.noise_multiplier_for` computed them, and a test computes them again. Typed in because
-machines that train have no accounting.
-
 A learning rate is chosen the same way wherever methods are compared: three tried, and more beyond
-them until the best rate is not the outermost; with 10,000 training examples held out, and the noise
-of the ε in question.
+them until the best rate is not the outermost; with 10,000 training examples held out.
 """
 
 from __future__ import annotations
@@ -28,7 +23,9 @@ EPSILON, HELD_OUT = 3.0, 10_000
 # Multiples of a learning rate that are tried, and the factor of further ones: see `Search.beyond`.
 MULTIPLES, BEYOND = (0.5, 1.0, 2.0), 2.0
 
-# By training examples, ε, and the noise of a release before them; then by batch size and epochs.
+# The least noise multipliers for an ε, by PLD with Poisson sampling, at δ = 1e-5: typed in, as
+# machines that train have no accounting. By training examples, ε, and the noise of a release before
+# them; then by batch size and epochs.
 NOISE = {
     (60_000, 1.0, None): {
         256: {10: 1.05, 20: 1.3058, 40: 1.7042},
@@ -109,11 +106,10 @@ def on_all(epsilon: float, best: Run) -> Run:
 
 
 def rate_search(starts: Mapping[str, tuple[Run, ...]], **others: Any) -> Search:
-    """Return the search of the best rate of each start.
+    """Return the search of the best rate about that of each start.
 
     Args:
-        starts: by label a run for each dataset, from `with_rate`, about whose rate others are
-            tried.
+        starts: by label a run for each dataset, from `with_rate`.
         others: of a `Search`.
     """
     tried = {
@@ -156,10 +152,7 @@ def between(position: float, bounds: Range) -> float:
 
 
 def between_in_log(position: float, bounds: Range) -> float:
-    """Return the number at a position in [0, 1) between two bounds, spaced evenly in log.
-
-    Rounded to three significant digits.
-    """
+    """Return the same spaced evenly in log, rounded to three significant digits."""
     low, high = bounds
     return float(f"{low * (high / low) ** position:.3g}")
 

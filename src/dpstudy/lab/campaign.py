@@ -1,8 +1,7 @@
-"""Train what is missing and store it: many runs, each safe from being cut off.
+"""Train what is missing and store it.
 
-After every epoch a run's state is kept as a checkpoint beside the results, so that a run stopped
-by a time budget, Ctrl-C or a killed process goes on where it was, with the same numbers as if it
-had never stopped. A finished run is stored at once and its checkpoint removed.
+A run's state is kept after every epoch, so that one stopped by a time budget, Ctrl-C or a killed
+process goes on where it was, with the same numbers as if it had never stopped.
 """
 
 from __future__ import annotations
@@ -35,12 +34,10 @@ NEVER = Pruning()
 
 @dataclass
 class CampaignOutcome:
-    """What became of the runs of a campaign.
+    """What became of a campaign: the results `stored`, and how many runs were not trained.
 
-    Attributes:
-        stored: the results of this campaign.
-        already: how many runs were stored before, or by another process meanwhile.
-        unfinished: how many the time budget did not reach, or stopped at an epoch.
+    `already` of them were stored before, or by another process; the time budget did not reach
+    `unfinished`, or stopped them at an epoch.
     """
 
     stored: list[Result] = field(default_factory=list)
@@ -52,15 +49,9 @@ class CampaignOutcome:
 class Progress:
     """One epoch of one run is done: what a progress display needs to know.
 
-    Attributes:
-        run: of which.
-        epoch: which, from 1 on.
-        accuracy: its test accuracy, 0 to 1.
-        epochs_done: over all runs of the campaign, those found finished included.
-        epochs_total: how many the campaign has.
-        runs_done: how many are finished, those found so included.
-        runs_running: how many are being trained.
-        runs_waiting: how many are still to start.
+    `epoch` counts from 1 on, and `accuracy` is its test accuracy, 0 to 1. The rest is of the whole
+    campaign, `epochs_done` of `epochs_total` and `runs_done` with those found finished, besides
+    `runs_running` and `runs_waiting`.
     """
 
     run: Run
@@ -78,12 +69,6 @@ class Campaign:
 
     A cohort that was stopped goes on as a whole. It may hold runs that are not wanted here, which
     are stored all the same, and runs that are stored already, which stay as they are.
-
-    Attributes:
-        folder: where results are stored.
-        deadline: by `time.time()`.
-        most: how many runs to train at once, if that is given.
-        pruning: which runs to give up.
     """
 
     def __init__(
@@ -97,12 +82,8 @@ class Campaign:
         most: int | None = None,
         pruning: Pruning = NEVER,
     ) -> None:
-        """Compare the runs wanted with what `folder` holds; see `train_missing`.
-
-        Raises:
-            UserError: no epsilon could be stated for a run that is missing.
-        """
-        self.folder, self.deadline = folder, time.time() + budget
+        """Compare the runs wanted with what `folder` holds; arguments as for `train_missing`."""
+        self.folder, self.deadline = folder, time.time() + budget  # by `time.time()`
         self.most, self.pruning = most, pruning
         self._finish, self._report = finish, report
         self._wanted = {run.identity: run for run in runs}
@@ -115,10 +96,7 @@ class Campaign:
         self._stored: list[Result] = []
 
     def cohorts(self, most: int | None = None) -> Iterator[list[Run]]:
-        """Yield the runs to train next, together, until all that are missing had their turn.
-
-        As many at once as the campaign says, else `most`, else as many as this device holds.
-        """
+        """Yield the runs to train next, together, as many as the campaign or `most` says."""
         tried: set[str] = set()
         while waiting := [run for run in self._missing() if run.identity not in tried]:
             cohort = next_cohort(waiting, self.folder, self.most or most)
@@ -126,7 +104,7 @@ class Campaign:
             tried |= {run.identity for run in cohort}
 
     def _missing(self) -> list[Run]:
-        """Return the runs wanted that are not stored by now: another process may train as well."""
+        # Another process may train as well.
         for path in store.stored_files(self.folder):
             self._hold(path.stem)
         return [run for identity, run in self._wanted.items() if identity not in self._held]
@@ -159,10 +137,8 @@ class Campaign:
         )
 
     def settle(self, result: Result) -> None:
-        """Store what a run came to, once: a cohort that goes on tells of it again.
-
-        What another process has stored meanwhile, or a damaged file in its place, stays.
-        """
+        """Store what a run came to, once: a cohort that goes on tells of it again."""
+        # What another process has stored meanwhile, or a damaged file in its place, stays.
         if result.run.identity not in self._held and not (self.folder / result.name).exists():
             result = self._finish(result)
             store.write(self.folder, result)
@@ -214,7 +190,7 @@ def train_missing(
         most: how many runs to train at once; by default one on a CPU, and on an accelerator as
             many as its memory holds.
         pruning: which runs to give up.
-        on: what trains the cohorts: this process, or `workers.on` a cluster.
+        on: what trains the cohorts: this process, or `workers.train` on a cluster.
 
     Raises:
         StoreError: a result could not be written.
@@ -227,31 +203,28 @@ def train_missing(
         >>> train_missing([Run()], Path("nowhere"), budget=0)
         CampaignOutcome(stored=[], already=0, unfinished=1)
     """
-    options = {"budget": budget, "finish": finish, "report": report, "most": most}
-    work = Campaign(runs, folder, **options, pruning=pruning)
+    options = {"finish": finish, "report": report, "most": most, "pruning": pruning}
+    work = Campaign(runs, folder, budget=budget, **options)
     on(work)
     return work.outcome()
 
 
 def next_cohort(waiting: Sequence[Run], folder: Path, most: int | None = None) -> list[Run]:
-    """Return the runs to train next, together.
-
-    A cohort that was stopped goes on as it was, so that its numbers are the same. Else it is the
-    first run, and as many as can be trained with it.
-    """
+    """Return the first run's cohort that was stopped, or it and what can be trained with it."""
     first = waiting[0]
     begun = list(checkpoints.stopped_cohorts(folder))
     for cohort in begun:
         if first in cohort:
-            return cohort
-    like = [
-        run
-        for run in waiting
-        if cohort_of(run) == cohort_of(first) and not any(run in cohort for cohort in begun)
-    ]
+            return cohort  # As it was, so that its numbers are the same.
     if checkpoints.path_of(folder, [first]).exists():
         return [first]
-    fresh = [run for run in like if not checkpoints.path_of(folder, [run]).exists()]
+    fresh = [
+        run
+        for run in waiting
+        if cohort_of(run) == cohort_of(first)
+        and not any(run in cohort for cohort in begun)
+        and not checkpoints.path_of(folder, [run]).exists()
+    ]
     if most is None:
         most = 1 if jax.default_backend() == "cpu" else first.network.cohort
     return fresh[:most]
@@ -260,22 +233,22 @@ def next_cohort(waiting: Sequence[Run], folder: Path, most: int | None = None) -
 def train_cohort(
     runs: Sequence[Run], folder: Path, deadline: float, pruning: Pruning = NEVER
 ) -> Iterator[tuple[Run, Epoch | Result]]:
-    """Yield each run's epochs and its result, unless the deadline (`time.time()`) came first.
-
-    Of a cohort that goes on, first the epochs that its runs had reached.
-    """
+    """Yield each run's epochs and its result, unless the deadline (`time.time()`) came first."""
     if time.time() >= deadline:
         return
     _keep_compiled_programs()
     store.forget_peak()
     dataset = runs[0].dataset.load()
     data = checkpoints.witness_of(dataset)
-    begun = checkpoints.load(checkpoints.path_of(folder, runs), runs, data)
-    begun.note_sitting(store.commit(), devices.name())
+    path = checkpoints.path_of(folder, runs)
+    begun = checkpoints.load(path, runs, data)
+    sitting = {"commit": store.commit(), "device": devices.name()}
+    if begun.sittings[-1:] != [sitting]:
+        begun.sittings.append(sitting)
     yield from _so_far(begun, dataset.fingerprint)
     slowest, start = 0.0, time.monotonic()
     epochs = loop.train(runs, dataset, begun.microbatch, begun.states)
-    for seen, states in _in_memory(epochs, checkpoints.path_of(folder, runs), len(runs)):
+    for seen, states in _in_memory(epochs, path, len(runs)):
         seconds = time.monotonic() - start
         slowest, start = max(slowest, seconds), time.monotonic()
         begun.seconds += seconds / len(runs)
@@ -290,18 +263,14 @@ def train_cohort(
         # Results first: no checkpoint has the last epoch's.
         yield from results
         if None in begun.ended:
-            checkpoints.save(checkpoints.path_of(folder, runs), begun)
+            checkpoints.save(path, begun)
         yield from reached
         if None not in begun.ended or time.time() + slowest > deadline:
             return
 
 
 def _in_memory(epochs: Iterator[Seen], kept: Path, runs: int) -> Iterator[Seen]:
-    """Yield the epochs; say in one line that the memory of the device does not hold them.
-
-    Raises:
-        UserError: it does not.
-    """
+    """Yield the epochs; raise UserError where the memory of the device does not hold them."""
     try:
         yield from epochs
     except jax.errors.JaxRuntimeError as error:
@@ -315,10 +284,7 @@ def _in_memory(epochs: Iterator[Seen], kept: Path, runs: int) -> Iterator[Seen]:
 
 
 def _so_far(begun: Checkpoint, fingerprint: str) -> Iterator[tuple[Run, Epoch | Result]]:
-    """Yield what a checkpoint knows: the last epochs, and what the runs that diverged came to.
-
-    Whoever trained before may have been killed before those results were stored.
-    """
+    # Whoever trained before may have been killed before results of diverged runs were stored.
     for index, run in enumerate(begun.runs):
         yield from ((run, epoch) for epoch in begun.epochs[index][-1:] if epoch.number)
         if begun.ended[index] is not None:
@@ -346,10 +312,7 @@ def _note(
 
 @functools.cache
 def _keep_compiled_programs() -> None:
-    """Have later processes find what this one compiles, in the user's cache.
-
-    `$JAX_COMPILATION_CACHE_DIR` names another place.
-    """
+    """Keep them in the user's cache; `$JAX_COMPILATION_CACHE_DIR` names another place."""
     if jax.config.jax_compilation_cache_dir is None:
         with contextlib.suppress(UserError):  # This user has no home, and no cache.
             jax.config.update("jax_compilation_cache_dir", str(files.cache_folder() / "compiled"))
@@ -357,19 +320,21 @@ def _keep_compiled_programs() -> None:
 
 def _result(begun: Checkpoint, index: int, fingerprint: str) -> Result:
     epochs = begun.epochs[index]
-    provenance = store.provenance(
-        wall_seconds=begun.seconds, fingerprint=fingerprint, device=devices.name()
-    )
-    if len(begun.sittings) > 1:
-        provenance["sittings"] = begun.sittings
+    sittings = {"sittings": begun.sittings} if len(begun.sittings) > 1 else {}
     return Result(
         run=begun.runs[index],
         curve={name: [_plain(epoch.row[name]) for epoch in epochs] for name in epochs[0].row},
         class_accuracy=_plain(list(epochs[-1].class_accuracy)),
         **begun.ended[index],
-        provenance=provenance
-        | {"microbatch": begun.microbatch, "cohort": len(begun.runs)}
-        | {"peak_megabytes": store.peak_megabytes()},
+        provenance=store.provenance(
+            begun.seconds,
+            devices.name(),
+            dataset_fingerprint=fingerprint,
+            **sittings,
+            microbatch=begun.microbatch,
+            cohort=len(begun.runs),
+            peak_megabytes=store.peak_megabytes(),
+        ),
     )
 
 

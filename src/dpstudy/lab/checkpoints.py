@@ -29,28 +29,19 @@ _NOTES = ("microbatch", "epochs", "ended", "data", "seconds", "sittings")
 
 @dataclass
 class Checkpoint:
-    """A cohort that is not finished: its curves so far, and from where to go on.
-
-    Attributes:
-        runs: the cohort.
-        microbatch: examples in one pass of the inner loop.
-        epochs: what was seen of each epoch, by run.
-        ended: how a run came to its end, by run: the fields `diverged_at` and `stopped` of its
-            result; None while it goes on. One that diverged or is given up ends before the others.
-        data: what tells the examples that it is trained on from others; see `witness_of`.
-        seconds: spent on each run over all sittings: its share of the cohort's time.
-        sittings: commit and device of each that had another than the one before.
-        states: of training, stacked, or None before the first step.
-    """
+    """A cohort that is not finished: its curves so far, and from where to go on."""
 
     runs: list[Run]
-    microbatch: int
-    epochs: list[list[Epoch]]
+    microbatch: int  # examples in one pass of the inner loop
+    epochs: list[list[Epoch]]  # by run
+    # By run the fields `diverged_at` and `stopped` of its result; None while it goes on. One that
+    # diverged or is given up ends before the others.
     ended: list[dict[str, Any] | None]
-    data: str
-    seconds: float = 0.0
+    data: str  # see `witness_of`
+    seconds: float = 0.0  # over all sittings, each run's share of the cohort's time
+    # Commit and device of each that had another than the one before.
     sittings: list[dict[str, str]] = field(default_factory=list)
-    states: State | None = None
+    states: State | None = None  # stacked; None before the first step
 
     @classmethod
     def fresh(cls, runs: Sequence[Run], data: str) -> Checkpoint:
@@ -58,19 +49,11 @@ class Checkpoint:
         microbatch = runs[0].network.examples_at_once()
         return cls(list(runs), microbatch, [[] for _ in runs], [None] * len(runs), data)
 
-    def note_sitting(self, commit: str, device: str) -> None:
-        """Note where and with what a sitting begins."""
-        sitting = {"commit": commit, "device": device}
-        if self.sittings[-1:] != [sitting]:
-            self.sittings.append(sitting)
-
 
 def witness_of(dataset: Dataset) -> str:
-    """Return what tells a dataset's examples from others.
-
-    Features of the same images differ by the machine that they are fitted on: weights learned on
-    the one are nothing on the other.
-    """
+    """Return what tells a dataset's examples from others."""
+    # Features of the same images differ by the machine that they are fitted on: weights learned on
+    # the one are nothing on the other.
     first = np.ascontiguousarray(dataset.train_images[:_WITNESSES])
     return hashlib.sha256(first).hexdigest()[:16]
 
@@ -133,7 +116,6 @@ def load(path: Path, runs: Sequence[Run], data: str) -> Checkpoint:
 
 
 def _unsealed(path: Path) -> dict[str, np.ndarray] | None:
-    """Return a checkpoint's content; None if there is none, or it is damaged."""
     try:
         sealed = path.read_bytes()
         if hashlib.sha256(sealed[32:]).digest() != sealed[:32]:

@@ -28,28 +28,19 @@ _PAIRED_FROM = 3
 class Estimate:
     """A mean over seeds with its interval, by Student's t.
 
-    Attributes:
-        value: the mean.
-        low: the lower end of the interval.
-        high: the upper end.
-        seeds: in words, how many.
-        redrawn: the same with one seed redrawn, seed by seed, as far from the mean as seeds are,
-            above it and below.
+    Of one seed alone there is none: whatever estimates raises UndecidedError.
     """
 
     value: float
     low: float
     high: float
-    seeds: str
+    seeds: str  # in words, how many
+    # The same with one seed redrawn, seed by seed, as far from the mean as seeds are, either side.
     redrawn: Callable[[], Iterator[Estimate]] = field(default=lambda: iter(()), compare=False)
 
     @classmethod
     def mean(cls, values: pd.Series) -> Estimate:
-        """Return the estimate of a mean.
-
-        Raises:
-            UndecidedError: there is one seed alone, which has no interval.
-        """
+        """Return the estimate of a mean."""
         return _with_redrawn(_mean, values)
 
     @classmethod
@@ -58,9 +49,6 @@ class Estimate:
 
         For normal values it is the mean and c standard deviations, with c = 1.16 for five; the
         interval is exact, by the noncentral t distribution.
-
-        Raises:
-            UndecidedError: there is one seed alone.
         """
         return _with_redrawn(partial(_largest, of=of), values)
 
@@ -72,9 +60,6 @@ class Estimate:
         series are indexed by seed, and runs with one seed start alike and draw alike. With fewer in
         common all seeds count, by Welch's approximation. Where it is one `of` several differences,
         their intervals hold together with the confidence of one (Bonferroni).
-
-        Raises:
-            UndecidedError: one of them has one seed alone.
         """
         common = first.index.intersection(second.index)
         if set(first.index) == set(second.index) or len(common) >= _PAIRED_FROM:
@@ -84,10 +69,10 @@ class Estimate:
 
     @classmethod
     def ratio(cls, first: pd.Series, second: pd.Series) -> Estimate:
-        """Return the estimate of a ratio, by the difference of logarithms; see `difference`.
+        """Return the estimate of a ratio by the `difference` of logarithms.
 
         Raises:
-            UndecidedError: one of them has one seed alone, or a value that is not above 0.
+            UndecidedError: a value is not above 0.
         """
         if min(first.min(), second.min()) <= 0:
             # Runs without clipping store norms of 0 unless asked to measure them.
@@ -99,7 +84,7 @@ class Estimate:
         return self._changed(lambda value: value - by)
 
     def _changed(self, by: Callable[[float], float]) -> Estimate:
-        """Return the estimate of the same under an increasing function."""
+        # Increasing.
         ends = (by(end) for end in (self.value, self.low, self.high))
         return Estimate(*ends, self.seeds, lambda: (one._changed(by) for one in self.redrawn()))
 
@@ -131,11 +116,7 @@ class Estimate:
 
 
 def next_seed(values: pd.Series) -> float:
-    """Return what one more seed is below, with 95 % confidence: Student's prediction interval.
-
-    Raises:
-        UndecidedError: there is one seed alone.
-    """
+    """Return what one more seed is below, with 95 % confidence: Student's prediction interval."""
     spread = _error(values) * math.sqrt(len(values) + 1)
     return float(values.mean() + stats.t.ppf(CONFIDENCE, len(values) - 1) * spread)
 
@@ -165,7 +146,7 @@ def _largest(values: pd.Series, of: int) -> Estimate:
 
 @cache
 def _expected_largest(of: int) -> float:
-    """Return the expected largest of so many standard normal values."""
+    """Of so many standard normal values."""
     return float(stats.norm.expect(lambda x: of * x * stats.norm.cdf(x) ** (of - 1)))
 
 
@@ -175,8 +156,6 @@ def _around(value: float, error: float, freedom: float, seeds: str, of: int) -> 
 
 
 def _with_redrawn(estimated: Callable[..., Estimate], *series: pd.Series) -> Estimate:
-    """Return what is estimated of some series, with what it is where one seed is redrawn."""
-
     def redrawn() -> Iterator[Estimate]:
         for number, values in enumerate(series):
             away = float(values.std(ddof=1))

@@ -29,9 +29,8 @@ _SHARE, _BEHIND = 1 / 3, 0.1
 class Pruning:
     """When a run is given up: a rule stated beforehand, for the runs of an experiment.
 
-    After a third of its epochs a run that is ten points of accuracy behind the best of its rivals
-    at that epoch is stopped, and stored as stopped, with the reason. Rivals are other settings of
-    the same thing, stored already.
+    After a third of its epochs a run that is ten points of accuracy behind the best stored one of
+    its rivals, other settings of the same thing, is stored as stopped, with the reason.
 
     Attributes:
         rivals: by a run's identity, those of its rivals; a run that is not here is never given up.
@@ -54,25 +53,16 @@ class Pruning:
         return cls({one: group for group in named for one in group})
 
     def why(self, run: Run, epoch: int, accuracy: float, folder: Path) -> str | None:
-        """Say why a run is given up after an epoch; None if it is not.
+        """Say why a run is given up; None if it is not.
 
-        Args:
-            run: the run.
-            epoch: the number of epochs done.
-            accuracy: its test accuracy.
-            folder: where results are stored.
+        `epoch` counts those done, and `accuracy` is its test accuracy, 0 to 1.
         """
         if run.identity not in self.rivals or epoch != max(1, round(_SHARE * run.epochs)):
             return None
         stored, _ = store.read_all(folder, self.rivals[run.identity])
-        best = max(
-            (
-                rival.curve["test_accuracy"][rival.curve["epoch"].index(epoch)]
-                for rival in stored.values()
-                if epoch in rival.curve["epoch"]
-            ),
-            default=0.0,
-        )
+        curves = [one.curve for one in stored.values() if epoch in one.curve["epoch"]]
+        then = (curve["test_accuracy"][curve["epoch"].index(epoch)] for curve in curves)
+        best = max(then, default=0.0)
         if best - accuracy < _BEHIND:
             return None
         return (
@@ -120,10 +110,8 @@ class Experiment:
     ) -> list[Run]:
         """Return the runs, seed by seed, so that an interrupted campaign compares like with like.
 
-        Args:
-            profile: "full" for paper scale, "smoke" for tiny runs, always on MNIST-5k.
-            dataset: only this one, at paper scale; by default all.
-            seeds: that many instead of the experiment's own number.
+        The profile is "full" for paper scale, or "smoke" for tiny runs on MNIST-5k; `seeds` is how
+        many, instead of the experiment's own number.
 
         Raises:
             UserError: an unknown profile or dataset, or seeds below 1.
@@ -144,7 +132,13 @@ class Experiment:
                 f"{', '.join(self.seeds)}"
             )
         if profile == "smoke":
-            return self._smoke(seeds or SMOKE_SEEDS)
+            return [
+                (label, _small(run).at_seed(seed))
+                for seed in range(seeds or SMOKE_SEEDS)
+                for label in self.in_smoke or self.variants
+                for run in self.variants[label]
+                if run.dataset.name == self.datasets[0]
+            ]
         datasets = self.datasets if dataset is None else (dataset,)
         return [
             (label, run.at_seed(seed))
@@ -175,15 +169,6 @@ class Experiment:
     def damaged_choices(self) -> list[DamagedError]:
         """Return what is wrong with stored choices that cannot be read: see `Search`."""
         return []
-
-    def _smoke(self, seeds: int) -> list[tuple[str, Run]]:
-        return [
-            (label, _small(run).at_seed(seed))
-            for seed in range(seeds)
-            for label in self.in_smoke or self.variants
-            for run in self.variants[label]
-            if run.dataset.name == self.datasets[0]
-        ]
 
 
 def _small(run: Run) -> Run:

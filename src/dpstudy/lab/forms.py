@@ -61,11 +61,7 @@ class Checked:
 
 
 def check_result(columns: Mapping[str, Any]) -> None:
-    """Check what a stored run came to.
-
-    Raises:
-        ValueError: it is not as `Trained` says; the message names the first field that is not.
-    """
+    """Raise ValueError, naming the first field, where what a run came to is not as `Trained`."""
     decoded(Trained, columns)
     curve = columns["curve"]
     decoded(Curve, curve, "curve", extra="ignore")
@@ -90,16 +86,11 @@ def _numbers(value: Any) -> bool:
 def decoded(
     form: Any, value: Any, within: str = "", extra: Literal["forbid", "ignore"] = "forbid"
 ) -> Any:
-    """Return plain JSON values as the type `form`.
-
-    Args:
-        form: a type that pydantic knows, such as a dataclass.
-        value: what JSON holds.
-        within: the field that holds the value, for the message.
-        extra: what to do about fields that the type has not.
+    """Return plain JSON values as a type that pydantic knows, such as a dataclass.
 
     Raises:
-        ValueError: they are not of that type; the message names the first field that is not.
+        ValueError: they are not of that type; the message names the first field, `within` another,
+            that is not.
     """
     from pydantic import ValidationError  # Only here: a bare node has none.
 

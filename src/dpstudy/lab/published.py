@@ -1,9 +1,6 @@
 """What a paper publishes: numbers and accuracies, each with its source.
 
-The values stand with each paper, in its `published.py`: the only places where they are typed in,
-but for the settings of runs, which stand with the experiments too; a test compares the two. `None`
-means that the paper does not state the value; nothing is filled in for it. Accuracies are fractions
-of the test set.
+`None` means that the paper does not state the value. Accuracies are fractions of the test set.
 """
 
 from __future__ import annotations
@@ -33,21 +30,13 @@ class Accuracy:
 
 @dataclass(frozen=True)
 class Number:
-    """One printed number under a name, for the ledger of claims.
+    """One printed number under a name, for the ledger of claims."""
 
-    Attributes:
-        name: unique within the paper.
-        value: as printed; accuracies as fractions.
-        source: where it is printed.
-        accuracy: whether it is a test accuracy, a fraction of the test set.
-        exact: whether it was set, as an aim is, and not measured and rounded.
-    """
-
-    name: str
-    value: float
+    name: str  # unique within the paper
+    value: float  # as printed
     source: Source
-    accuracy: bool = False
-    exact: bool = False
+    accuracy: bool = False  # whether it is a test accuracy
+    exact: bool = False  # whether it was set, as an aim is, and not measured and rounded
 
     @property
     def decimals(self) -> int:

@@ -37,25 +37,16 @@ def at_end(first: Variant, second: Variant, column: str) -> tuple[pd.Series, pd.
 
 @dataclass(frozen=True)
 class Quantity:
-    """A number of each run, or a setting of it.
+    """A number of each run, or a setting of it."""
 
-    Attributes:
-        column: its name in `Reading.curves` or `Reading.finals`, or in a run.
-        label: its name in a sentence and at an axis.
-        form: how a number is shown, as for `str.format`.
-        sides: what of it is compared.
-        names: what a sentence calls the two sides, as templates with their labels, first and other.
-        log: whether its axis is logarithmic.
-        tick: how a number is shown on an axis.
-    """
-
-    column: str
-    label: str
-    form: str = "{:.3g}"
-    sides: Sides = at_end
+    column: str  # its name in `Reading.curves` or `Reading.finals`, or in a run
+    label: str  # in a sentence and at an axis
+    form: str = "{:.3g}"  # how a number is shown, as for `str.format`
+    sides: Sides = at_end  # what of it is compared
+    # What a sentence calls the two sides, as templates with their labels, first and other.
     names: tuple[str, str] = ("{0}", "{1}")
-    log: bool = False
-    tick: Callable[[float], str] = "{:g}".format
+    log: bool = False  # whether its axis is logarithmic
+    tick: Callable[[float], str] = "{:g}".format  # how a number is shown on an axis
 
     @property
     def share(self) -> bool:
@@ -67,11 +58,7 @@ class Quantity:
         return self.form.format(value)
 
     def of(self, first: Variant, second: Variant) -> tuple[pd.Series, pd.Series]:
-        """Return the two sides of a comparison, each indexed by seed.
-
-        Raises:
-            UndecidedError: the runs did not record it, or one diverged and has none.
-        """
+        """Return the two sides of a comparison, each indexed by seed, or raise UndecidedError."""
         return self.sides(first, second, self.column)
 
     def named(self, first: Variant, second: Variant) -> tuple[str, str]:
@@ -91,14 +78,12 @@ def first_to_last(first: Variant, second: Variant, column: str) -> tuple[pd.Seri
 
 
 def epochs_to_its_end(first: Variant, second: Variant, column: str) -> tuple[pd.Series, pd.Series]:
-    """Return the epochs that each takes to the median at which the first ends.
-
-    A seed that never reaches it takes one epoch more than there are.
-    """
+    """Return the epochs that each takes to the median at which the first ends."""
     level = first.values(column).median()
 
     def epochs(variant: Variant, column: str) -> pd.Series:
         curves = variant.curves
+        # A seed that never reaches it takes one epoch more than there are.
         reached = curves.epoch.where(curves[column] >= level, curves.epoch.max() + 1)
         return reached.groupby(curves.seed).min()
 
@@ -136,10 +121,7 @@ def late_growth(epochs: int = 10, before: int = 20) -> Sides:
 
 
 def within(epsilon: float, accountant: str = "pld") -> Sides:
-    """Return the comparison after the last epoch that has spent no more than an epsilon.
-
-    It raises UndecidedError where the first epoch spends more.
-    """
+    """Return the comparison after the last epoch that has spent no more than an epsilon."""
 
     def then(variant: Variant, column: str) -> pd.Series:
         spent = variant.by_epoch(f"epsilon_{accountant}").max(axis=1)
@@ -165,17 +147,13 @@ def spread_of_norms(epoch: int) -> Sides:
     """Return the standard deviation over examples of a norm that is stored as a histogram."""
 
     def spread(variant: Variant, column: str) -> pd.Series:
-        counts = variant.arrays(column, epoch)
-        return pd.Series({seed: _deviation(of) for seed, of in counts.items()})
+        middles, found = np.sqrt(EDGES[:-1] * EDGES[1:]), {}  # of bins
+        for seed, counts in variant.arrays(column, epoch).items():
+            mean = np.average(middles, weights=counts)
+            found[seed] = float(np.sqrt(np.average((middles - mean) ** 2, weights=counts)))
+        return pd.Series(found)
 
     return each(spread)
-
-
-def _deviation(counts: np.ndarray) -> float:
-    """Return the standard deviation of norms, each taken at the middle of its bin."""
-    middles = np.sqrt(EDGES[:-1] * EDGES[1:])
-    mean = np.average(middles, weights=counts)
-    return float(np.sqrt(np.average((middles - mean) ** 2, weights=counts)))
 
 
 def mean_of_layers(variant: Variant, column: str) -> pd.Series:
@@ -195,7 +173,11 @@ def class_accuracy(number: int, epoch: int) -> Sides:
 
 def class_spread(variant: Variant, column: str) -> pd.Series:
     """Return the standard deviation of the test accuracies of the classes, whatever the column."""
-    return variant.class_spreads()
+    # Alike at chance is not fair.
+    if variant.finals.diverged.any():
+        raise UndecidedError(f"stored runs of {variant.label} diverged, and have no class_spread")
+    spreads = {result.run.seed: np.std(result.class_accuracy) for result in variant.results}
+    return pd.Series(spreads, dtype=float)
 
 
 ACCURACY = Quantity("test_accuracy", "test accuracy", "{:.2%}", tick=percent)

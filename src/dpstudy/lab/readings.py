@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import pandas as pd
 
 from dpstudy.lab import store
-from dpstudy.lab.store import CHANCE
-from dpstudy.parts.run import setting
-
-if TYPE_CHECKING:
-    from dpstudy.lab.experiment import Experiment
-    from dpstudy.lab.store import Result
-    from dpstudy.parts.run import Run
+from dpstudy.lab.experiment import Experiment
+from dpstudy.lab.store import CHANCE, Result
+from dpstudy.parts.run import Run, setting
 
 
 @dataclass(frozen=True)
@@ -28,9 +23,9 @@ class Reading:
         found: (variant label, result) pairs, in the experiment's order.
         missing: runs that are needed and not stored.
         damaged: one line for each file that cannot be trusted; such files are left out.
-        seeds: the number of seeds asked for, or None for the experiment's own.
+        seeds: the number asked for, or None for the experiment's own.
         undecided: dataset and label of each run that a search has yet to choose.
-        wanted: dataset and label of each run that the experiment asks for, stored or not.
+        wanted: the same of each run that the experiment asks for, stored or not.
     """
 
     experiment: Experiment
@@ -83,9 +78,8 @@ class Reading:
     def curves(self) -> pd.DataFrame:
         """Of each run a row an epoch, with label, dataset, seed, the curve, epsilon by accountant.
 
-        From the first epoch on, and of the curve what is one number an epoch.
-
-        After the epoch in which it diverged a run is at chance, and its other columns are empty.
+        Of the curve what is one number. After the epoch in which it diverged a run is at chance,
+        and its other columns are empty.
         """
         rows = self.curves_from_start
         return rows if rows.empty else rows[rows.epoch > 0].reset_index(drop=True)
@@ -94,10 +88,8 @@ class Reading:
     def curves_from_start(self) -> pd.DataFrame:
         """The same with epoch 0, from before the first step, of the runs that have it."""
         frames = [
-            _curve(result).assign(
-                label=label, dataset=result.run.dataset.name, seed=result.run.seed
-            )
-            for label, result in self.found
+            _curve(one).assign(label=label, dataset=one.run.dataset.name, seed=one.run.seed)
+            for label, one in self.found
         ]
         return pd.concat(frames, ignore_index=True) if frames else pd.DataFrame()
 
@@ -128,14 +120,11 @@ class Reading:
 
     def finals_with(self, *settings: str) -> pd.DataFrame:
         """Return `finals` with settings of each run, by name; of a part that is one, its kind."""
-        runs = [result.run for _, result in self.found]
-        columns = {name: [setting(run, name) for run in runs] for name in settings}
-        return self.finals.assign(
-            **{
-                name: [getattr(value, "kind", value) for value in of]
-                for name, of in columns.items()
-            }
-        )
+        columns = {
+            name: [setting(result.run, name) for _, result in self.found] for name in settings
+        }
+        kinds = {n: [getattr(one, "kind", one) for one in of] for n, of in columns.items()}
+        return self.finals.assign(**kinds)
 
 
 def _epsilon(result: Result) -> dict[str, list[float]]:
@@ -144,7 +133,11 @@ def _epsilon(result: Result) -> dict[str, list[float]]:
 
 def _curve(result: Result) -> pd.DataFrame:
     # As floats: a column in which nothing was finite holds None alone, which is not numeric.
-    plain = {name: values for name, values in result.curve.items() if not _nested(values)}
+    plain = {
+        name: values
+        for name, values in result.curve.items()
+        if not any(isinstance(value, list) for value in values)
+    }
     curve = pd.DataFrame(plain | _epsilon(result), dtype=float)
     if result.diverged_at is not None:
         curve = curve.set_index("epoch")
@@ -155,21 +148,13 @@ def _curve(result: Result) -> pd.DataFrame:
     return curve.astype({"epoch": int, "step": int})
 
 
-def _nested(values: list) -> bool:
-    return any(isinstance(value, list) for value in values)
-
-
 def read(
     experiment: Experiment,
     profile: str = "full",
     dataset: str | None = None,
     seeds: int | None = None,
 ) -> Reading:
-    """Return what is stored of an experiment; damaged files are named, never used.
-
-    Raises:
-        UserError: an unknown profile or dataset, or seeds below 1.
-    """
+    """Return what is stored of an experiment; arguments and errors as `Experiment.runs`."""
     wanted = experiment.labelled(profile, dataset=dataset, seeds=seeds)
     folder = store.runs_folder(profile)
     results, errors = store.read_all(folder, [run.identity for _, run in wanted])

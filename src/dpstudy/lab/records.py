@@ -1,7 +1,6 @@
-"""Stored records: what was computed and is no training run.
+"""Stored records: what was computed and is no training run, as `results/KIND/NAME.json`.
 
-Benchmarks, the outcomes of theorem checks and audits, and what searches chose are kept beside the
-results, `results/KIND/NAME.json`, with the same checksum and the same care in writing.
+Benchmarks, the outcomes of theorem checks and audits, and what searches chose.
 """
 
 from __future__ import annotations
@@ -26,39 +25,25 @@ def kinds() -> list[str]:
 
 
 def folder(kind: str) -> Path:
-    """Return where records of that kind are stored.
-
-    Raises:
-        UserError: there is no such kind.
-    """
+    """Return where records of that kind are stored, or raise UserError."""
     check_known("kind of record", kind, kinds())
     return store.results_folder() / kind
 
 
 def provenance(seconds: float, *packages: str) -> dict[str, Any]:
     """Return where and with what a record was computed, further packages' versions included."""
-    found = store.provenance(wall_seconds=seconds, fingerprint="", device=devices.name())
-    del found["dataset_fingerprint"]
+    found = store.provenance(seconds, devices.name())
     found["packages"] |= {name: importlib.metadata.version(name) for name in packages}
     return found
 
 
 def write(path: Path, kind: str, content: dict[str, Any]) -> None:
-    """Store a record, atomically and with its checksum.
-
-    Raises:
-        StoreError: the write failed, or a value is not a finite number.
-    """
+    """Store a record, atomically and with its checksum; errors as `store.write_sealed`."""
     store.write_sealed(path, {"format": FORMAT, "record": kind, **content})
 
 
 def read(path: Path, kind: str) -> dict[str, Any]:
-    """Read one record.
-
-    Raises:
-        DamagedError: the file is cut short, altered, foreign, or of another kind, or a field is
-            missing or of another type than its kind has.
-    """
+    """Read one record, or raise DamagedError: also where a field is not as its kind has it."""
     content = store.read_sealed(path, "record", FORMAT)
     if content["record"] != kind:
         raise DamagedError(path, f"a record of {content['record']}, not of {kind}")

@@ -1,12 +1,9 @@
 """A search: an experiment in which the best of several settings is chosen, and trained again.
 
 The settings of a group are tried with seed 0; the best is then trained with seeds 1 to n, since the
-best of many owes part of its lead to the seed that it was chosen by. Each choice is stored as a
-record, so that a search goes on where it was. A label of a group that is no variant is that of a
-setting that was proposed in view of earlier results: it is found through its stored choice. So are
-learning rates beyond those of a group, where the best has the smallest of them or the largest.
-
-Choosing needs no accounting, so that a bare GPU node goes on by itself.
+best of many owes part of its lead to the seed that it was chosen by. A label of a group that is no
+variant is that of a setting that was proposed in view of earlier results: it is found through its
+stored choice. So are learning rates beyond those of a group, where the best is at their edge.
 """
 
 from __future__ import annotations
@@ -27,29 +24,16 @@ KIND = "searches"
 
 @dataclass(frozen=True)
 class Choice:
-    """What a search chose to run.
+    """What a search chose to run."""
 
-    Attributes:
-        run: at seed 0.
-        by: what chose it, in words.
-        point: of the unit cube, if it was proposed.
-    """
-
-    run: Run
-    by: str
-    point: tuple[float, ...] | None = None
+    run: Run  # at seed 0
+    by: str  # what chose it, in words
+    point: tuple[float, ...] | None = None  # of the unit cube, if it was proposed
 
 
 @dataclass(frozen=True)
 class Kept:
-    """A choice with its place.
-
-    Attributes:
-        experiment: the name of the search.
-        dataset: the dataset it was chosen for.
-        label: the variant's.
-        choice: what was chosen.
-    """
+    """A choice with its place."""
 
     experiment: str
     dataset: str
@@ -64,29 +48,14 @@ class Kept:
 
 
 def write_choice(folder: Path, kept: Kept) -> None:
-    """Store a choice in a folder of such records.
-
-    Raises:
-        StoreError: it could not be written.
-    """
-    choice = kept.choice
-    content = {
-        "experiment": kept.experiment,
-        "dataset": kept.dataset,
-        "label": kept.label,
-        "run": choice.run.to_dict(),
-        "by": choice.by,
-        "point": choice.point and list(choice.point),
-    }
-    records.write(folder / kept.name, KIND, content)
+    """Store a choice in a folder of such records, or raise StoreError."""
+    place = {name: getattr(kept, name) for name in ("experiment", "dataset", "label")}
+    choice = vars(kept.choice) | {"run": kept.choice.run.to_dict()}
+    records.write(folder / kept.name, KIND, place | choice)
 
 
 def read_choice(path: Path) -> Kept:
-    """Read a stored choice.
-
-    Raises:
-        DamagedError: the file is cut short, altered, foreign, or named for another choice.
-    """
+    """Read a stored choice; DamagedError if it is cut short, altered, foreign or misnamed."""
     content = records.read(path, KIND)
     try:
         point = content["point"] and tuple(map(float, content["point"]))
@@ -103,12 +72,7 @@ def read_choice(path: Path) -> Kept:
 
 
 def read_choices(folder: Path, search: str = "") -> tuple[list[Kept], list[DamagedError]]:
-    """Return the choices in a folder, and what is wrong with the other files.
-
-    Args:
-        folder: of such records.
-        search: the name of one, to read no more than its own; by default all.
-    """
+    """Return the choices in a folder, of one search alone if named, and what else is wrong."""
     start = f"{search}-" if search else ""
     paths = (path for path in store.stored_files(folder) if path.name.startswith(start))
     kept, errors = store.read_each(paths, read_choice)
@@ -117,17 +81,11 @@ def read_choices(folder: Path, search: str = "") -> tuple[list[Kept], list[Damag
 
 @dataclass(frozen=True)
 class FollowUp:
-    """What is trained once the best of a group is known: the same with something changed.
+    """What is trained once the best of a group is known: the same with something changed."""
 
-    Attributes:
-        best: the label of the best of the group.
-        change: from the best run to this one.
-        seeds: how many, from 0.
-    """
-
-    best: str
-    change: Callable[[Run], Run]
-    seeds: int
+    best: str  # the label of the best of the group
+    change: Callable[[Run], Run]  # from the best run to this one
+    seeds: int  # how many, from 0
 
 
 def further_rate(best: str, rate: str) -> str:
@@ -137,19 +95,13 @@ def further_rate(best: str, rate: str) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class Search(Experiment):
-    """An experiment with choices to make on its way.
+    """An experiment with choices to make on its way."""
 
-    Attributes:
-        groups: by label of the best of a group, the labels of all that are tried.
-        best_seeds: how many seeds the best of a group is trained with, besides the one it won by.
-        then: by label, what follows from the best of a group.
-        beyond: the factor by which a further learning rate is smaller or larger, where the best of
-            a group has the smallest or the largest; 0 tries none.
-    """
-
-    groups: Mapping[str, tuple[str, ...]]
-    best_seeds: int = 5
-    then: Mapping[str, FollowUp] = field(default_factory=dict)
+    groups: Mapping[str, tuple[str, ...]]  # by label of the best, the labels of all tried
+    best_seeds: int = 5  # of the best of a group, besides the one it won by
+    then: Mapping[str, FollowUp] = field(default_factory=dict)  # by label
+    # The factor by which a further learning rate is smaller or larger, where the best of a group
+    # has the smallest or the largest; 0 tries none.
     beyond: float = 0.0
 
     def labelled(
@@ -217,11 +169,7 @@ class Search(Experiment):
         return read_choices(records.folder(KIND), self.name)[1]
 
     def keep(self, dataset: str, label: str, choice: Choice) -> None:
-        """Store a choice.
-
-        Raises:
-            StoreError: it could not be written.
-        """
+        """Store a choice; errors as `write_choice`."""
         write_choice(records.folder(KIND), Kept(self.name, dataset, label, choice))
 
 
@@ -232,10 +180,8 @@ _MOST_BEYOND = 6
 def choose(search: Experiment, profile: str = "full", dataset: str | None = None) -> int:
     """Choose what a search trains next, and store it; return how many.
 
-    Of each group the best; or, where the search goes beyond, a further learning rate.
-
-    0 if nothing is to be chosen now: it waits for results, or it is at its end. Nor does an
-    experiment that is no search choose, or any in the smoke profile.
+    Of each group the best, or a further learning rate. 0 where it waits for results or is at its
+    end, where the experiment is no search, and in the smoke profile.
 
     Raises:
         StoreError: an earlier choice is damaged, or one could not be stored.
@@ -252,7 +198,6 @@ def choose(search: Experiment, profile: str = "full", dataset: str | None = None
 
 
 def _choose(search: Search, dataset: str, best: str, at_seed_0: Mapping[str, float]) -> int:
-    """Choose the best of one group, once all of its labels are tried, or a rate beyond them."""
     if (dataset, best) in search.chosen():
         return 0
     labels = search.tried(dataset, best)
@@ -284,10 +229,7 @@ def _rate_beyond(runs: Sequence[Run], winner: Run, factor: float) -> float | Non
 
 
 def accuracies(search: Search, dataset: str) -> dict[str, float]:
-    """Return the accuracy at seed 0 of what is stored, by label: test, or held-out where asked.
-
-    A run that was given up counts as 0: it was far behind, and what went on may have diverged.
-    """
+    """Return the accuracy at seed 0 of what is stored, by label: test, or held-out where asked."""
     labelled = search.labelled(dataset=dataset, seeds=1)
     tried = {label: run.identity for label, run in labelled if run.seed == 0}
     found, _ = store.read_all(store.runs_folder(), list(tried.values()))
@@ -296,5 +238,5 @@ def accuracies(search: Search, dataset: str) -> dict[str, float]:
 
 def _accuracy(result: Result) -> float:
     if result.stopped is not None:
-        return 0.0
+        return 0.0  # It was far behind, and what went on may have diverged.
     return CHANCE if result.diverged_at is not None else result.curve["test_accuracy"][-1]

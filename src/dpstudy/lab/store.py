@@ -1,11 +1,7 @@
-"""Read and write stored results: one small JSON file a run, named by the run's identity.
+"""Read and write stored results: one small JSON file a run, `results/runs/IDENTITY.json`.
 
-A run is stored once, whichever experiments ask for it: `results/runs/IDENTITY.json`.
-
-A file holds the run's spec, its curve, its provenance, and a checksum over all of it. Files are
-written under a temporary name, flushed, and renamed, so that a killed process or a full disk
-leaves no partial file under a final name. What cannot be trusted is named and left out, never
-repaired and never overwritten unasked.
+A file is there whole or not at all, under a checksum. What cannot be trusted is named and left out,
+never repaired and never overwritten unasked.
 """
 
 from __future__ import annotations
@@ -36,8 +32,6 @@ FORMAT = 2
 
 # What a file holds beside its format, its run and its checksum: `Result`'s fields, in file order.
 COLUMNS = ("curve", "class_accuracy", "diverged_at", "stopped", "epsilon", "provenance")
-
-
 # The accuracy of a run that diverged: that of a network which guesses one of the ten classes.
 CHANCE = 0.1
 
@@ -96,10 +90,10 @@ class Result:
 
 
 def results_folder(profile: str = "full") -> Path:
-    """Return the folder of what is stored, or of the smoke profile's own.
+    """Return the folder of what is stored, or of the smoke profile's own, which git ignores.
 
-    `$DPSTUDY_RESULTS`, else `results/` of the checkout the package is installed from, else
-    `results/` of the current folder. Smoke results go to a folder that git ignores.
+    `$DPSTUDY_RESULTS`, else `results/` of the checkout the package is installed from, or of the
+    current folder.
 
     Raises:
         UserError: `$DPSTUDY_RESULTS` names the home of a user that there is not.
@@ -110,7 +104,6 @@ def results_folder(profile: str = "full") -> Path:
 
 
 def _checkout() -> Path | None:
-    """Return the checkout that the package is installed from, if it is."""
     root = Path(__file__).resolve().parents[3]
     return root if (root / "pyproject.toml").exists() else None
 
@@ -120,8 +113,8 @@ def runs_folder(profile: str = "full") -> Path:
     return results_folder(profile) / "runs"
 
 
-def provenance(*, wall_seconds: float, fingerprint: str, device: str) -> dict[str, Any]:
-    """Return where and with what a result was computed."""
+def provenance(wall_seconds: float, device: str, **more: Any) -> dict[str, Any]:
+    """Return where and with what a result was computed, and what more is to be said."""
     packages = ("jax", "jaxlib", "flax", "optax", "numpy")
     return {
         "packages": {name: importlib.metadata.version(name) for name in packages},
@@ -130,7 +123,7 @@ def provenance(*, wall_seconds: float, fingerprint: str, device: str) -> dict[st
         "commit": commit(),
         "finished": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         "wall_seconds": round(wall_seconds, 1),
-        "dataset_fingerprint": fingerprint,
+        **more,
     }
 
 
@@ -193,11 +186,7 @@ def write(folder: Path, result: Result) -> Path:
 
 
 def check_writable(folder: Path) -> None:
-    """Make sure that results can be stored in a folder, before they are computed.
-
-    Raises:
-        StoreError: they cannot.
-    """
+    """Raise StoreError where results cannot be stored in a folder, before they are computed."""
     try:
         files.try_writing(folder)
     except OSError as error:
@@ -211,18 +200,17 @@ def write_sealed(path: Path, content: dict[str, Any]) -> None:
         StoreError: the write failed, or a value is not a finite number.
     """
     try:
-        text = _dump(content | {"checksum": _checksum(content)})
+        lines = [  # One key a line: small, and a change shows in a diff.
+            f"{json.dumps(key)}: {json.dumps(value, separators=(',', ':'), allow_nan=False)}"
+            for key, value in (content | {"checksum": _checksum(content)}).items()
+        ]
     except ValueError as error:
         raise StoreError(f"could not store {path}: a value is not a finite number") from error
-    write_atomically(path, text.encode())
+    write_atomically(path, ("{\n" + ",\n".join(lines) + "\n}\n").encode())
 
 
 def write_atomically(path: Path, content: bytes) -> None:
-    """Write `content` to `path`: either all of it is there under that name, or nothing changes.
-
-    Raises:
-        StoreError: the write failed.
-    """
+    """Write all of `content` to `path`, or raise StoreError and change nothing."""
     try:
         with files.written_whole(path) as file:
             file.write(content)
@@ -262,11 +250,7 @@ def _read(path: Path, stored: bytes) -> Result:
 
 
 def completed(result: Result) -> Result:
-    """Return the result with the epsilon that a machine without accounting could not state.
-
-    Raises:
-        StoreError: this machine cannot either.
-    """
+    """Return the result with its epsilon; StoreError where this machine cannot state it."""
     if not result.lacks_epsilon:
         return result
     try:
@@ -296,21 +280,25 @@ def with_epsilon(result: Result) -> Result:
 
 
 def read_sealed(path: Path, mark: str, form: int) -> dict[str, Any]:
-    """Read what `write_sealed` wrote: `mark` is a field that only such files have, in that form.
-
-    Raises:
-        DamagedError: the file is cut short, altered or foreign.
-    """
+    """Read what `write_sealed` wrote, known by a field `mark`, or raise DamagedError."""
     return _unsealed(path, _bytes(path), mark, form)
 
 
 def _unsealed(path: Path, stored: bytes, mark: str, form: int) -> dict[str, Any]:
-    content = _parse(path, stored)
+    try:
+        content = json.loads(stored.decode(), object_pairs_hook=_without_twins)
+    except (ValueError, RecursionError) as error:
+        raise DamagedError(path, "not intact JSON (cut short or damaged)") from error
     if not isinstance(content, dict) or "checksum" not in content or mark not in content:
         raise DamagedError(path, "not a result of this study")
     if content.get("format") != form:
         raise DamagedError(path, f"format {content.get('format')!r}; this version reads {form}")
-    if not _checksum_matches(content):
+    try:
+        intact = content["checksum"] == _checksum(content)
+    except (ValueError, RecursionError):
+        # Python reads NaN, and 1e999 as infinity; neither was ever stored.
+        intact = False
+    if not intact:
         raise DamagedError(path, "changed after it was stored (its checksum does not match)")
     return content
 
@@ -322,13 +310,6 @@ def _bytes(path: Path) -> bytes:
         raise DamagedError(path, f"cannot be read: {error.strerror or error}") from error
 
 
-def _parse(path: Path, stored: bytes) -> Any:
-    try:
-        return json.loads(stored.decode(), object_pairs_hook=_without_twins)
-    except (ValueError, RecursionError) as error:
-        raise DamagedError(path, "not intact JSON (cut short or damaged)") from error
-
-
 def _without_twins(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """Refuse a key given twice: a reader would see the first, JSON keeps the last."""
     content = dict(pairs)
@@ -337,17 +318,7 @@ def _without_twins(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return content
 
 
-def _checksum_matches(content: dict[str, Any]) -> bool:
-    stated = content["checksum"]
-    try:
-        return stated == _checksum({k: v for k, v in content.items() if k != "checksum"})
-    except (ValueError, RecursionError):
-        # Python reads NaN, and 1e999 as infinity; neither was ever stored.
-        return False
-
-
 def _problem(content: dict[str, Any]) -> str | None:
-    """Say what the reading side could not use in a file's content; None if there is nothing."""
     columns = {name: content[name] for name in content if name not in ("format", "run", "checksum")}
     try:
         check_result(columns)
@@ -361,13 +332,7 @@ def _problem(content: dict[str, Any]) -> str | None:
 def read_all(
     folder: Path, wanted: Iterable[str] | None = None
 ) -> tuple[dict[str, Result], list[DamagedError]]:
-    """Return the results in `folder` by identity, and what is wrong with the other files.
-
-    Of `wanted` identities alone, if they are given.
-
-    Raises:
-        StoreError: the folder cannot be read.
-    """
+    """Return the results in `folder`, or those `wanted`, by identity, and what is wrong."""
     names = None if wanted is None else {f"{name}.json" for name in wanted}
     return read_each(stored_files(folder, names), read)
 
@@ -376,8 +341,7 @@ def read_each(
     paths: Iterable[Path], read_one: Callable[[Path], Read]
 ) -> tuple[dict[str, Read], list[DamagedError]]:
     """Return what `read_one` makes of files, by name, and what is wrong with the others."""
-    found: dict[str, Read] = {}
-    errors: list[DamagedError] = []
+    found, errors = {}, []
     for path in paths:
         try:
             found[path.stem] = read_one(path)
@@ -387,13 +351,7 @@ def read_each(
 
 
 def stored_files(folder: Path, wanted: Collection[str] | None = None) -> list[Path]:
-    """Return the files in `folder` that should be results, in a fixed order; none hidden.
-
-    Of `wanted` names alone, if they are given.
-
-    Raises:
-        StoreError: the folder cannot be read.
-    """
+    """Return the files in `folder` that should be results, or those `wanted` of them, by name."""
     try:
         names = sorted(os.listdir(folder))
     except FileNotFoundError:
@@ -406,14 +364,6 @@ def stored_files(folder: Path, wanted: Collection[str] | None = None) -> list[Pa
 
 
 def _checksum(content: dict[str, Any]) -> str:
+    content = {name: value for name, value in content.items() if name != "checksum"}
     canonical = json.dumps(content, sort_keys=True, separators=(",", ":"), allow_nan=False)
     return hashlib.sha256(canonical.encode()).hexdigest()
-
-
-def _dump(content: dict[str, Any]) -> str:
-    """One key a line: small, and a change shows in a diff."""
-    lines = (
-        f"{json.dumps(key)}: {json.dumps(value, separators=(',', ':'), allow_nan=False)}"
-        for key, value in content.items()
-    )
-    return "{\n" + ",\n".join(lines) + "\n}\n"

@@ -6,23 +6,23 @@ import math
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING
 
 from tqdm import tqdm
 
 from dpstudy.errors import UserError, check_known
 from dpstudy.lab import search, store
-from dpstudy.lab.experiment import NOTEBOOK_PROFILES
+from dpstudy.lab.experiment import NOTEBOOK_PROFILES, Experiment
+from dpstudy.lab.store import Result
 from dpstudy.parts.data.images import DATASETS
+from dpstudy.parts.run import Run
 
 if TYPE_CHECKING:
     from distributed import Client
 
     from dpstudy.lab.campaign import CampaignOutcome, Progress
-    from dpstudy.lab.experiment import Experiment
     from dpstudy.lab.readings import Reading
-    from dpstudy.lab.store import Result
-    from dpstudy.parts.run import Run
 
 
 def prepare(
@@ -33,18 +33,12 @@ def prepare(
     "stored" reads and trains nothing; "smoke" and "full" train what is missing first. Where a
     search cannot choose what it trains next, a line on standard error says why. Of an experiment
     that has no runs on `dataset`, what is stored of others is read; "smoke" trains its tiny runs.
-
-    Args:
-        experiment: whose runs.
-        profile: "stored", "smoke" or "full".
-        dataset: only this one, at paper scale; by default all.
-        seeds: that many, 0 to seeds - 1, instead of the experiment's own number.
+    With `seeds`, that many instead of the experiment's own number.
 
     Raises:
         UserError: an unknown profile or dataset, or seeds below 1.
 
     Example:
-        >>> from dpstudy.lab.experiment import Experiment
         >>> prepare(Experiment("none", "No runs", {}, {}), "draft")
         Traceback (most recent call last):
         dpstudy.errors.UserError: unknown profile 'draft'; one of: stored, smoke, full
@@ -77,25 +71,16 @@ def train(
 ) -> tuple[int, UserError | None]:
     """Train what an experiment needs, have it choose what it needs then, and train that.
 
-    Args:
-        experiment: whose runs.
-        profile: "smoke" or "full".
-        dataset: as for `Experiment.runs`, and so are `seeds`.
-        seeds: see there.
-        end: when no further epoch is started, by `time.monotonic()`.
-        client: of the Dask cluster to train on; by default this process does.
-        most: how many runs to train at once, as for `campaign.train_missing`.
-        tell: is given a line whenever runs are trained or settings are chosen.
+    No epoch is started after `end`, by `time.monotonic()`. `most` runs are trained at once, as for
+    `campaign.train_missing`, on the `client`'s Dask cluster or by this process.
 
     Returns:
         How many runs are left, and why a search could not choose, if it could not.
     """
     chosen = 1
     while chosen:
-        runs, budget = (
-            experiment.runs(profile, dataset=dataset, seeds=seeds),
-            end - time.monotonic(),
-        )
+        runs = experiment.runs(profile, dataset=dataset, seeds=seeds)
+        budget = end - time.monotonic()
         done = train_with_bar(experiment, runs, profile, budget=budget, client=client, most=most)
         diverged = [r.run.identity for r in done.stored if r.diverged_at is not None]
         tell(
@@ -123,11 +108,7 @@ def train_with_bar(
     client: Client | None = None,
     most: int | None = None,
 ) -> CampaignOutcome:
-    """Train and store those of `runs` that are missing, with a bar over all their epochs.
-
-    The bar shows the runs done, running and waiting, and the time left for all of them from the
-    speed measured so far.
-    """
+    """Train and store those of `runs` that are missing, with a bar over all their epochs."""
     # Only here: reading loads nothing of what trains.
     from dpstudy.lab import campaign
 
@@ -153,7 +134,7 @@ def train_with_bar(
             # Dask takes a second to import, and a bare node has none.
             from dpstudy.lab import workers
 
-            on = workers.on(client)
+            on = partial(workers.train, client)
         outcome = campaign.train_missing(
             runs,
             store.runs_folder(profile),
@@ -171,12 +152,9 @@ def train_with_bar(
 
 
 def finisher() -> Callable[[Result], Result]:
-    """Return what completes a result: its epsilon, where dp-accounting is installed.
-
-    A bare training node has none; `dpstudy results merge` completes what comes from there.
-    """
+    """Return what completes a result: its epsilon, where dp-accounting is installed."""
     try:
         import dpstudy.privacy.run_epsilon  # noqa: F401
     except ModuleNotFoundError:
-        return lambda result: result
+        return lambda result: result  # Completed by `dpstudy results merge`.
     return store.with_epsilon

@@ -1,7 +1,6 @@
 """Carry stored results, and what searches chose to run, between machines, as one archive.
 
-Packing needs no accounting, so that a bare GPU node can send its results without their epsilon;
-merging completes them.
+A bare GPU node packs its results without their epsilon; merging completes them.
 """
 
 from __future__ import annotations
@@ -38,27 +37,16 @@ _MOST_IN_ALL = 2**26
 
 @dataclass
 class Merged:
-    """What became of an archive's results, one line for each that is refused.
-
-    `ignored` entries are at no result's place, runs/RUN.json or searches/CHOICE.json.
-    """
+    """What became of an archive's results."""
 
     added: int = 0
     already: int = 0
-    refused: list[str] = field(default_factory=list)
-    ignored: int = 0
+    refused: list[str] = field(default_factory=list)  # a line each
+    ignored: int = 0  # at no result's place, runs/RUN.json or searches/CHOICE.json
 
 
-@dataclass
-class Exported:
-    """What became of a folder's results: how many are packed, and those left out, as damaged."""
-
-    packed: int = 0
-    damaged: list[DamagedError] = field(default_factory=list)
-
-
-def export(folder: Path, archive: Path) -> Exported:
-    """Pack the intact results below `folder` into a .tar.gz.
+def export(folder: Path, archive: Path) -> tuple[int, list[DamagedError]]:
+    """Pack the intact results below `folder` into a .tar.gz; return how many, and those left out.
 
     The same results give the same bytes: an entry says neither who packed it nor when.
 
@@ -66,7 +54,7 @@ def export(folder: Path, archive: Path) -> Exported:
         StoreError: there are no results, something is at the archive's place, or it cannot be
             written.
     """
-    files, packed, done = _files(folder), io.BytesIO(), Exported()
+    files, packed, damaged = _files(folder), io.BytesIO(), []
     if not files:
         raise StoreError(f"there are no results to pack in {folder}")
     if os.path.lexists(archive):
@@ -77,15 +65,14 @@ def export(folder: Path, archive: Path) -> Exported:
                 PACKED[path.parent.name][0](path)
             except DamagedError as error:
                 # Elsewhere it would be refused, and by then what could train it again may be gone.
-                done.damaged.append(error)
+                damaged.append(error)
                 continue
             entry = tarfile.TarInfo(path.relative_to(folder).as_posix())
             content = path.read_bytes()
             entry.size = len(content)
             tar.addfile(entry, io.BytesIO(content))
-            done.packed += 1
     store.write_atomically(archive, gzip.compress(packed.getvalue(), mtime=0))
-    return done
+    return len(files) - len(damaged), damaged
 
 
 def _files(folder: Path) -> list[Path]:
@@ -119,12 +106,7 @@ def merge(folder: Path, archive: Path) -> Merged:
 
 
 def _add(given: Path, place: Path) -> bool:
-    """Store what was given at its place; return False if the same is stored there already.
-
-    Raises:
-        DamagedError: it is not intact, or what is stored is not, or is another.
-        UserError: no epsilon can be stated for it.
-    """
+    """Store what was given at its place; return False if the same is stored there already."""
     (read, write), run = PACKED[given.parent.name], given.parent.name == "runs"
     new = read(given)
     if not place.exists():

@@ -20,20 +20,12 @@ from dpstudy.parts.run import Run, setting
 
 @dataclass(frozen=True, eq=False)
 class Variant:
-    """A variant on one dataset; perhaps not all of its seeds are stored, or none.
+    """A variant on one dataset; perhaps not all of its seeds are stored, or none."""
 
-    Attributes:
-        reading: what is stored of its experiment there.
-        label: in its experiment.
-        title: on a page; the label, if it is empty.
-        style: its number among the styles of figures.
-        published: what a paper states for it.
-    """
-
-    reading: Reading
-    label: str
-    title: str = ""
-    style: int = 0
+    reading: Reading  # of its experiment there
+    label: str  # in its experiment
+    title: str = ""  # on a page; the label, if it is empty
+    style: int = 0  # among the styles of figures
     published: Accuracy | None = None
 
     @property
@@ -84,11 +76,7 @@ class Variant:
         return float(self.finals[stored[0]].median()) if stored else None
 
     def values(self, column: str) -> pd.Series:
-        """Return a quantity after the last epoch, indexed by seed.
-
-        Raises:
-            UndecidedError: the runs did not record it, or one diverged and has none.
-        """
+        """Return a quantity after the last epoch, by seed; UndecidedError where there is none."""
         # A run that diverged is at chance; of all else it has no last value.
         if column != "test_accuracy" and self.finals.diverged.any():
             raise UndecidedError(f"stored runs of {self.label} diverged, and have no {column}")
@@ -97,11 +85,7 @@ class Variant:
         return self.finals.set_index("seed")[column].astype(float)
 
     def at_start(self, column: str) -> pd.Series:
-        """Return a quantity from before the first step, indexed by seed.
-
-        Raises:
-            UndecidedError: the runs did not record it then.
-        """
+        """Return a quantity from before the first step, by seed, or raise UndecidedError."""
         curves = {result.run.seed: result.curve for result in self.results}
         if any(curve["epoch"][0] != 0 or column not in curve for curve in curves.values()):
             raise UndecidedError(f"{column} of {self.label} is not stored from before training")
@@ -117,11 +101,7 @@ class Variant:
         return self.curves.pivot(index="epoch", columns="seed", values=column)
 
     def arrays(self, column: str, epoch: int | None = None) -> dict[int, np.ndarray]:
-        """Return by seed what a measure stored after an epoch, the last by default.
-
-        Raises:
-            UndecidedError: the runs did not record it then.
-        """
+        """Return what a measure stored after an epoch, by default the last, by seed."""
         found = {}
         for result in self.results:
             curve = result.curve
@@ -131,24 +111,11 @@ class Variant:
             found[result.run.seed] = np.asarray(curve[column][curve["epoch"].index(last)])
         return found
 
-    def class_spreads(self) -> pd.Series:
-        """Return the standard deviation of the accuracies of the classes, indexed by seed.
-
-        Raises:
-            UndecidedError: a run diverged: alike at chance is not fair.
-        """
-        if self.finals.diverged.any():
-            raise UndecidedError(f"stored runs of {self.label} diverged, and have no class_spread")
-        spreads = {result.run.seed: np.std(result.class_accuracy) for result in self.results}
-        return pd.Series(spreads, dtype=float)
-
     def epsilon(self, *accountants: str) -> float | None:
-        """Return the most that a run spent by the first of `accountants` stored; None without.
-
-        Infinity where an accountant could not bound it.
-        """
+        """Return the most that a run spent by the first of `accountants` stored; None without."""
         for name in accountants:
             stored = [result.epsilon.get(name) for result in self.results]
+            # Infinite where an accountant could not bound it.
             spent = [math.inf if curve[-1] is None else curve[-1] for curve in stored if curve]
             if spent:
                 return max(spent)

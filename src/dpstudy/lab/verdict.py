@@ -22,28 +22,17 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True)
 class Outcome:
-    """A verdict with what it rests on.
+    """A verdict with what it rests on."""
 
-    Attributes:
-        verdict: computed by the claim's rule.
-        finding: one sentence with what was measured, over how many seeds, with what spread; or
-            why there is no verdict yet.
-        ours: the measured values by name, unrounded; empty where nothing was measured.
-        shown: what stands in a table's column for ours.
-        found: runs, or stored outcomes, that the rule needs and that are stored.
-        needed: all that it needs; 0 where that is not known.
-        oldest: when the first of the runs that decide it ended; None where none do.
-        close: whether one seed, redrawn, would turn the verdict.
-    """
-
-    verdict: Verdict
+    verdict: Verdict  # computed by the claim's rule
+    # One sentence: what was measured, over how many seeds, or why there is no verdict yet.
     finding: str
-    ours: dict[str, float] = field(default_factory=dict)
-    shown: str = ""
-    found: int = 0
-    needed: int = 0
-    oldest: datetime | None = None
-    close: bool = False
+    ours: dict[str, float] = field(default_factory=dict)  # by name, unrounded
+    shown: str = ""  # in a table's column for ours
+    found: int = 0  # runs, or stored outcomes, that the rule needs and that are stored
+    needed: int = 0  # all that it needs; 0 where that is not known
+    oldest: datetime | None = None  # when the first of the runs that decide it ended
+    close: bool = False  # whether one seed, redrawn, would turn the verdict
 
     @property
     def short(self) -> str:

@@ -1,9 +1,8 @@
 """Many runs side by side: a pinned single-threaded process a core, or any Dask cluster.
 
-Small networks do not fill several cores: a pinned process a core gets more done than one process
-with all of them. Each worker trains one cohort at a time; results come back to the caller, who
-stores them. When a worker is lost Dask gives its cohort to another, which goes on from the last
-checkpoint where the two share a file system.
+Each worker trains one cohort at a time; results come back to the caller, who stores them. When a
+worker is lost Dask gives its cohort to another, which goes on from the last checkpoint where the
+two share a file system.
 """
 
 from __future__ import annotations
@@ -14,8 +13,7 @@ import math
 import os
 import signal
 import time
-from collections.abc import Callable, Iterable, Iterator
-from functools import partial
+from collections.abc import Iterable, Iterator
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -64,9 +62,7 @@ class PinToCore(WorkerPlugin):
 
 @contextlib.contextmanager
 def connect(scheduler: str | None, workers: int | None = None) -> Iterator[Client]:
-    """Open the Dask cluster at an address, such as "tcp://host:8786", or one of this machine.
-
-    That has as many `workers`, by default one a core.
+    """Open the Dask cluster at an address, "tcp://host:8786", or one of this machine's `workers`.
 
     Raises:
         UserError: nothing answers at that address, no worker joins it, or one that is there has
@@ -90,7 +86,6 @@ def connect(scheduler: str | None, workers: int | None = None) -> Iterator[Clien
 
 
 def _check_package(client: Client) -> None:
-    """Raise UserError unless each worker that is there has the package as it is here."""
     here = metadata.version("dpstudy")
     for worker, there in client.run(metadata.version, "dpstudy", on_error="return").items():
         if there != here:
@@ -113,17 +108,15 @@ def _this_machine(workers: int | None) -> Iterator[LocalCluster]:
                 cluster.close()
 
 
-def on(client: Client) -> Callable[[Campaign], None]:
-    """Return what trains a campaign on a cluster; see `campaign.train_missing`.
+def train(client: Client, work: Campaign) -> None:
+    """Train a campaign on a cluster.
 
     A worker trains one run at once unless the campaign says how many: this process cannot know what
-    the workers' devices hold. What a worker raises is raised here; and UserError where the workers
-    died or left, or the scheduler was lost.
+    the workers' devices hold. What a worker raises is raised here.
+
+    Raises:
+        UserError: the workers died or left, or the scheduler was lost.
     """
-    return partial(_train, client)
-
-
-def _train(client: Client, work: Campaign) -> None:
     # The longest first: one begun late is waited for by all other workers.
     waiting = sorted(work.cohorts(1), key=lambda runs: -sum(map(_cost, runs)))
     running: dict[Future, list[Run]] = {}
@@ -161,7 +154,7 @@ def _train(client: Client, work: Campaign) -> None:
 
 
 def _cost(run: Run) -> float:
-    """Return what a run costs next to others: both ends of a convolution have the width."""
+    # Both ends of a convolution have the width.
     numbers = run.dataset.examples * math.prod(run.dataset.image_shape)
     return run.epochs * numbers * run.network.width**2
 
@@ -175,7 +168,6 @@ def _threads(client: Client) -> int:
 
 
 def _ended(running: Iterable[Future]) -> list[Future]:
-    """Return those that are done, or lost, after a while at most."""
     if not running:
         time.sleep(NEW_WORKERS_EVERY)
     with contextlib.suppress(TimeoutError, CancelledError):
@@ -184,7 +176,6 @@ def _ended(running: Iterable[Future]) -> list[Future]:
 
 
 def _lost(error: Exception) -> UserError:
-    """Return what Dask lost, in one line."""
     why = f"the Dask cluster dropped the work ({getattr(error, 'reason', error)})"
     if isinstance(error, KilledWorker):
         why = f"workers died training {error.task}: train fewer at once (--workers, --cohort)"

@@ -1,15 +1,23 @@
-"""`dpstudy epsilon` and `dpstudy noise`."""
+"""`dpstudy epsilon`, `dpstudy noise` and `dpstudy recipe`: what an ε is spent on."""
 
 from __future__ import annotations
 
 import json
 import math
-from typing import Any
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
+import numpy as np
 
 from dpstudy.errors import UserError
+from under_the_clip.commands import stopping
 from under_the_clip.commands.shell import JSON, complain, options
+
+if TYPE_CHECKING:
+    from dpstudy.parts.run import Run
+    from dpstudy.recipe.model import Model
 
 privacy_options = options(
     click.option("--examples", type=int, required=True, help="Training examples."),
@@ -45,11 +53,24 @@ def warn_of_delta(delta: float, examples: int) -> None:
         )
 
 
-def _say_why(name: str, reason: object) -> None:
-    """Say in a line why an accountant has no value."""
+def _state(
+    said: dict[str, Any],
+    values: dict[str, float | None],
+    reasons: dict[str, object],
+    shown: Callable[[str, float], str],
+    as_json: bool,
+) -> None:
+    """Print a value by accountant, and on standard error why one has none."""
     from dpstudy.privacy.run_epsilon import LABELS
 
-    complain(f"none by {LABELS[name]}: {reason}")
+    for name, reason in reasons.items():
+        complain(f"none by {LABELS[name]}: {reason}")
+    if as_json:
+        click.echo(json.dumps(said | values))
+        return
+    for name, value in values.items():
+        text = "none" if value is None else shown(name, value)
+        click.echo(f"{text:>8}  {LABELS[name]}")
 
 
 @click.command()
@@ -84,7 +105,7 @@ def epsilon(
     """
     from dpstudy.lab.wording import rounded_down, rounded_up
     from dpstudy.privacy import accounting
-    from dpstudy.privacy.run_epsilon import LABELS, shuffled_curve
+    from dpstudy.privacy.run_epsilon import shuffled_curve
 
     what = _steps(examples, batch, epochs)
     values: dict[str, float | None]
@@ -106,15 +127,14 @@ def epsilon(
         # JSON has no infinity.
         values = {name: value if math.isfinite(value) else None for name, value in values.items()}
     warn_of_delta(delta, examples)
-    for name in (name for name, value in values.items() if value is None):
-        _say_why(name, f"its bound is infinite at δ = {delta:g}")
-    if as_json:
-        click.echo(json.dumps({**what, "noise_multiplier": noise, "delta": delta, **values}))
-        return
-    for name, value in values.items():
-        rounded = rounded_down if name == "shuffled-at-least" else rounded_up
-        shown = "none" if value is None else rounded(value, 4)
-        click.echo(f"{shown:>8}  {LABELS[name]}")
+    infinite = f"its bound is infinite at δ = {delta:g}"
+    _state(
+        what | {"noise_multiplier": noise, "delta": delta},
+        values,
+        {name: infinite for name, value in values.items() if value is None},
+        lambda name, value: (rounded_down if name == "shuffled-at-least" else rounded_up)(value, 4),
+        as_json,
+    )
 
 
 @click.command()
@@ -131,11 +151,10 @@ def noise(
     dpstudy noise --epsilon 3 --examples 60000 --batch 512 --epochs 40
     """
     from dpstudy.privacy import accounting
-    from dpstudy.privacy.run_epsilon import LABELS
 
     what = _steps(examples, batch, epochs)
     values: dict[str, float | None] = {}
-    reasons = {}
+    reasons: dict[str, object] = {}
     for name in accounting.ACCOUNTANTS:
         try:
             values[name] = accounting.noise_multiplier_for(
@@ -148,11 +167,90 @@ def noise(
     if len(reasons) == len(values):
         raise next(iter(reasons.values()))
     warn_of_delta(delta, examples)
-    for name, reason in reasons.items():
-        _say_why(name, reason)
-    if as_json:
-        click.echo(json.dumps({**what, "epsilon": wanted, "delta": delta, **values}))
-        return
-    for name, value in values.items():
-        # All of its digits: fewer might be less noise than is needed.
-        click.echo(f"{'none' if value is None else f'{value:.5g}':>8}  {LABELS[name]}")
+    said = what | {"epsilon": wanted, "delta": delta}
+    # All of its digits: fewer might be less noise than is needed.
+    _state(said, values, reasons, lambda _, value: f"{value:.5g}", as_json)
+
+
+@click.command()
+@click.argument("dataset")
+@click.option("--epsilon", type=float, required=True, help="The ε to spend, at δ = 1e-5.")
+@click.option(
+    "--seed",
+    type=click.IntRange(0, 2**31 - 1),
+    default=0,
+    show_default=True,
+    help="Of features, batches and noise. Keep it secret where the images are: it draws the noise.",
+)
+@click.option(
+    "--save",
+    "path",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Keep the model, as a .npz file. It holds the seed, by which its noise is drawn.",
+)
+@JSON
+@stopping.terminated_as_by_ctrl_c()
+def recipe(dataset: str, epsilon: float, seed: int, path: Path | None, as_json: bool) -> None:
+    """Train a linear head on features of synthetic images, by DP-SGD.
+
+    DATASET is mnist, fashion-mnist, cifar-10, or mnist-5k, which needs no download and half a
+    minute. Features of the others take minutes, once: they are kept in the user's cache.
+
+    dpstudy recipe mnist-5k --epsilon 3 --save digits.npz
+    """
+    import time
+
+    from dpstudy.lab import store
+    from dpstudy.privacy.run_epsilon import epsilon_curve
+    from dpstudy.recipe import model
+    from dpstudy.recipe.run import recipe_at
+
+    started = time.monotonic()
+    if path is not None:
+        model.check_place(path)
+    run = recipe_at(dataset, epsilon, seed)
+    warn_of_delta(run.delta, run.dataset.examples)
+    trained, accuracy = _train_head(run)
+    said = {
+        "dataset": dataset,
+        "test_accuracy": accuracy,
+        "epsilon": epsilon_curve(run, [run.epochs * run.steps_per_epoch])["pld"][0],
+        "delta": run.delta,
+        "noise_multiplier": run.mechanism.noise_multiplier,
+        "seconds": round(time.monotonic() - started, 1),
+        "peak_megabytes": store.peak_megabytes(),
+    }
+    click.echo(json.dumps(said) if as_json else _in_words(said))
+    if path is not None:
+        trained.save(path)
+        click.echo(f"the model is in {path}", err=as_json)
+
+
+def _in_words(said: dict[str, Any]) -> str:
+    from dpstudy.lab.wording import rounded_up
+
+    peak = said["peak_megabytes"]
+    held = f" and {peak / 1000:.1f} GB" if peak is not None else ""
+    spent = rounded_up(said["epsilon"], 3)
+    return (
+        f"{said['dataset']}: test accuracy {said['test_accuracy']:.2%} at ε = "
+        f"{spent}, δ = {said['delta']:g}, in {said['seconds']:.0f} s{held}"
+    )
+
+
+def _train_head(run: Run) -> tuple[Model, float]:
+    """Return the trained model and its test accuracy, with a bar over the epochs."""
+    from tqdm import tqdm
+
+    from dpstudy.recipe.model import Model, witness_of
+    from dpstudy.training import loop
+
+    # Before the examples are in memory, which take as much.
+    witness = witness_of(run.dataset, run.dataset.basis())
+    data, mean = run.dataset.load_with_mean()
+    epochs = loop.train([run], data, run.network.examples_at_once())
+    for seen, states in tqdm(epochs, desc="head", total=run.epochs + 1, unit="epoch"):
+        last, params = seen[0], states.params
+        kernel = np.asarray(loop.item(0, params)["dense1"]["kernel"][...])
+    return Model(run.dataset, kernel, mean, witness), last.row["test_accuracy"]

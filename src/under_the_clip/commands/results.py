@@ -1,4 +1,4 @@
-"""`dpstudy results`."""
+"""`dpstudy data` and `dpstudy results`: what is kept on this machine."""
 
 from __future__ import annotations
 
@@ -6,7 +6,11 @@ from pathlib import Path
 
 import click
 
+from dpstudy.parts.data import images
 from under_the_clip.commands.shell import EXIT_DAMAGED, Group, complain
+
+_NAME = click.argument("name", metavar="|".join(images.NAMES))
+_FILE = click.argument("file", type=click.Path(dir_okay=False, path_type=Path))
 
 
 def say_where_they_are() -> None:
@@ -19,6 +23,26 @@ def say_where_they_are() -> None:
             f"no results in {folder}: they come with the repository and its releases, and "
             "DPSTUDY_RESULTS names their folder"
         )
+
+
+@click.group(cls=Group)
+def data() -> None:
+    """Fetch and verify datasets."""
+
+
+@data.command()
+@_NAME
+@click.option("--force", is_flag=True, help="Download again even if it is there.")
+def fetch(name: str, force: bool) -> None:
+    """Download a dataset and check its content."""
+    click.echo(images.fetch(name, force=force))
+
+
+@data.command("verify")
+@_NAME
+def verify_data(name: str) -> None:
+    """Check a dataset's content against its known hashes."""
+    click.echo(images.verify(name))
 
 
 @click.group(cls=Group)
@@ -53,21 +77,21 @@ def verify_results() -> None:
 
 
 @results.command()
-@click.argument("file", type=click.Path(dir_okay=False, path_type=Path))
+@_FILE
 def export(file: Path) -> None:
     """Pack all results, and what searches chose, into FILE, a .tar.gz."""
     from dpstudy.lab import store, transfer
 
-    done = transfer.export(store.results_folder(), file)
-    for error in done.damaged:
+    packed, damaged = transfer.export(store.results_folder(), file)
+    for error in damaged:
         complain(f"left out: {error}")
-    click.echo(f"{done.packed} results packed into {file}")
-    if done.damaged:
+    click.echo(f"{packed} results packed into {file}")
+    if damaged:
         raise SystemExit(EXIT_DAMAGED)
 
 
 @results.command()
-@click.argument("file", type=click.Path(dir_okay=False, path_type=Path))
+@_FILE
 def merge(file: Path) -> None:
     """Add the results packed in FILE; nothing stored is replaced."""
     from dpstudy.lab import store, transfer
