@@ -39,8 +39,6 @@ AUDITS = {
 
 
 def _each(rule: type[Rule], name: str, runs: Runs) -> dict[str, Rule]:
-    """Return the rule on MNIST and Fashion-MNIST, and on CIFAR-10 that no run tests the number."""
-
     def number(dataset: str) -> Number:
         return NUMBERS[f"{dataset}, {name}"]
 
@@ -52,7 +50,6 @@ def _table_1(name: str) -> dict[str, Rule]:
 
 
 def _epsilon() -> dict[str, Rule]:
-    """Return the rules on the epsilon of Table 1: of runs where there are any, else of settings."""
     return {
         published.dataset: (
             Spent(number, Runs(TABLE_1, "as published"), AUDITS[published.dataset])

@@ -35,10 +35,7 @@ def l15(x: Float[Array, "batch h w c"]) -> Float[Array, "batch"]:
 
 
 def scaled_to(x: Float[Array, "batch *shape"], bound: Scalar, norm: Norm) -> Array:
-    """Return x with each example scaled down to a norm of `bound` where it is longer.
-
-    An example whose norm is not finite is 0.
-    """
+    """Scale each example of x down to `bound` where it is longer; to 0 where it is not finite."""
     norms = norm(x)
     rows = (-1, *[1] * (x.ndim - 1))
     scaled = x * (bound / jnp.maximum(norms, bound)).reshape(rows)
@@ -117,10 +114,7 @@ def _clipped(
 def _once(
     name: str, product: Callable[..., Array], wanted: tuple[int, int]
 ) -> Callable[..., Array]:
-    """Return the product, that may be taken once: a layer applied twice has two gradients.
-
-    An example that a layer sees as several rows, such as frames or patches, is clipped row by row.
-    """
+    """Let a product be taken once, of one row an example: all that the bounds are proven of."""
     applied = []
 
     def apply(inputs: Array, *args: Any, **options: Any) -> Array:

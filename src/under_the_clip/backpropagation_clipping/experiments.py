@@ -39,8 +39,7 @@ LOG_DELTA = 11.512925464970229  # ln(1 / δ) at δ = 1e-5
 def joint_noise(epsilon: float, epochs: int) -> float:
     """Return the noise over sensitivity of a step that zCDP asks for at an epsilon (Prop. 1).
 
-    Batches of an epoch are disjoint and cost together what one does; the four layers of a step are
-    one Gaussian.
+    An epoch's disjoint batches cost together what one does; a step's four layers are one Gaussian.
     """
     rho = ((LOG_DELTA + epsilon) ** 0.5 - LOG_DELTA**0.5) ** 2
     return (epochs / (2 * rho)) ** 0.5
@@ -126,12 +125,7 @@ CORRECTED_BATCH = 256
 
 
 def corrected(target: float, noise: float | None = None) -> Run:
-    """Return the run of the authors' corrected code for an epsilon that it aims at.
-
-    Args:
-        target: the epsilon.
-        noise: over the sensitivity of a whole step, instead of the code's.
-    """
+    """Return the run of the authors' corrected code, with its noise or another over sensitivity."""
     mechanism = BackpropagationClipping(
         input_bound=3.0,
         upstream_bound=1e-7 * CORRECTED_BATCH,

@@ -36,13 +36,7 @@ _CLAIMED, _PROVEN = "epsilon_claimed-zcdp", "epsilon_shuffled-pld"
 
 @dataclass(frozen=True)
 class Series:
-    """Points of one kind in the chapter's first figure.
-
-    Attributes:
-        name: in the legend.
-        style: in the figure.
-        lines: with their column of epsilon.
-    """
+    """Points of one kind in the chapter's first figure: lines with their column of epsilon."""
 
     name: str
     style: Style

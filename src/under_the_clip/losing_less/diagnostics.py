@@ -256,13 +256,11 @@ def _summed(line: Variant, column: str, epoch: int) -> np.ndarray | None:
 
 
 def _median(counts: np.ndarray) -> float:
-    """Return the middle of the bin that the median norm is in."""
     at = np.searchsorted(np.cumsum(counts), counts.sum() / 2)
     return float(np.sqrt(EDGES[at] * EDGES[at + 1]))
 
 
 def _of_layers(line: Variant) -> pd.DataFrame:
-    """Return median, minimum and maximum over seeds of each layer's norms, one row an epoch."""
     rows = [
         {"quantity": quantity, "layer": layer, "epoch": epoch, "norm": norm}
         for result in _results(line)

@@ -47,13 +47,11 @@ ON_CIFAR_10 = replace(
 
 
 def _filtered(run: Run, **changes: float) -> Run:
-    """Return the run with the filter in place of the clip."""
     parameters = sum(leaf.size for leaf in jax.tree.leaves(run.network.shapes()))
     return vary(run, mechanism=TanhFilter(parameters=parameters, **changes))
 
 
 def _measured(run: Run, **changes: float) -> Run:
-    """Return the run with the filter, and the norms that it leaves."""
     return vary(_filtered(run, **changes), measures=(BoundedNorms(),))
 
 

@@ -48,13 +48,7 @@ EPSILONS = {"mnist": 2.93, "fashion-mnist": 2.7, "cifar-10": 7.53}
 def with_both(
     runs: Iterable[Run], label: str = "{}", **changes: object
 ) -> dict[str, tuple[Run, ...]]:
-    """Return the runs with relu, and with tanh: the tempered sigmoid (2, 2, 1).
-
-    Args:
-        runs: one a dataset.
-        label: of the variants, as a template with the activation.
-        **changes: from the runs, as for `vary`.
-    """
+    """Return the runs, changed, with relu and with tanh, by label."""
     runs = tuple(runs)
     return {
         label.format(name): tuple(vary(run, activation=activation, **changes) for run in runs)
@@ -63,7 +57,6 @@ def with_both(
 
 
 def _on_digits_and_clothes(runs: Mapping[str, Run]) -> tuple[Run, Run]:
-    """Return the runs on MNIST and Fashion-MNIST: CIFAR-10 has settings of its own, `cifar_10`."""
     return runs["mnist"], runs["fashion-mnist"]
 
 

@@ -29,15 +29,8 @@ def as_bunched(
 ) -> float:
     """Return the chance that blind choice is bunched as closely around a centre as the chosen are.
 
-    By the mean squared distance of the points. Small where the chosen are bunched around the
-    centre, wherever in the sweep that is. Around a given centre all choices are counted; around
-    their own average some are drawn.
-
-    Args:
-        settings: one row a point of the sweep.
-        chosen: the rows that were chosen.
-        centre: one number an axis; None for the chosen points' own average, so that only how
-            closely they are bunched counts.
+    By the mean squared distance of the points. Around a given centre all choices are counted;
+    around their own average (no centre) some are drawn.
     """
     scaled, middle = _scaled(settings, centre)
     if middle is None:
@@ -50,13 +43,7 @@ def average_as_near(
     chosen: Int[np.ndarray, "count"],
     centre: Float[np.ndarray, "axes"],
 ) -> float:
-    """Return the chance that blind choice averages as near to a centre as the chosen points do.
-
-    Args:
-        settings: one row a point of the sweep.
-        chosen: the rows that were chosen.
-        centre: one number an axis.
-    """
+    """Return the chance that blind choice averages as near to a centre as the chosen points do."""
     scaled, middle = _scaled(settings, centre)
 
     def distance(points: Float[np.ndarray, "draws count axes"]) -> Float[np.ndarray, "draws"]:
@@ -77,8 +64,7 @@ def _scaled(
 def _counted(squares: Float[np.ndarray, "n"], chosen: Int[np.ndarray, "count"]) -> float:
     """Return the share of all choices of as many whose squared distances add up to no more.
 
-    Counted as subset sums, in steps of a hundred thousandth of the chosen points' sum. Each
-    distance is rounded down, so that none as near is missed.
+    Counted as subset sums, each distance rounded down, so that none as near is missed.
     """
     count, total = len(chosen), squares[chosen].sum()
     if total == 0:
@@ -101,7 +87,6 @@ def _share(
     chosen: Int[np.ndarray, "count"],
     distance: Callable[[np.ndarray], np.ndarray],
 ) -> float:
-    """Return the share of draws of as many points whose distance is no larger."""
     most = distance(scaled[chosen][None])[0] * (1 + 1e-9)
     near = int((distance(scaled[_drawn(len(scaled), len(chosen))]) <= most).sum())
     # The choice itself is one of the draws, so that no chance is 0.
@@ -110,7 +95,6 @@ def _share(
 
 @lru_cache(maxsize=4)
 def _drawn(points: int, count: int) -> Int[np.ndarray, "draws count"]:
-    """Return the rows of blind choices."""
     rng, parts = np.random.default_rng(0), []
     for _ in range(_DRAWS // _AT_ONCE):
         mixed = rng.random((_AT_ONCE, points)).argpartition(count - 1, axis=1)

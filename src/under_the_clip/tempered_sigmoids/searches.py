@@ -24,7 +24,6 @@ NEAR_RANGES = ((1.0, 3.0), (1.0, 4.0), (0.5, 1.5))
 
 
 def _activation(point: designs.Point) -> Tempered | LayerWise:
-    """Return the activation at a point: of one triplet, or of three, one a layer."""
     numbers = list(map(designs.between, point, 3 * NEAR_RANGES))
     layers = tuple(Tempered(*numbers[at : at + 3]) for at in range(0, len(point), 3))
     return LayerWise(layers) if len(layers) > 1 else layers[0]

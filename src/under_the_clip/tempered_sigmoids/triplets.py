@@ -50,8 +50,8 @@ class Sweep:
     """What is stored of a sweep on one dataset.
 
     Attributes:
-        triplets: one row a triplet: s, T, o under their names in a run, `slope` and `value` at 0,
-            `test_accuracy`, what `NORMS` names, and whether it is among the `best`.
+        triplets: one row a triplet: s, T, o, `slope` and `value` at 0, `test_accuracy`, `NORMS`,
+            and whether it is among the `best`.
         repeated: one row a run of the triplets with several seeds.
     """
 
@@ -104,19 +104,13 @@ class Sweep:
 
     @property
     def rivals(self) -> int:
-        """How many other triplets come within two seeds' standard deviations of the best.
-
-        Of its median with other seeds, where they are stored: it was chosen by one.
-        """
+        """How many others come within two seeds' deviations of the best."""
         others = self.triplets.test_accuracy.drop(self.best.index[0])
         height = self.again.median() if len(self.again) else self.triplets.test_accuracy.max()
         return int((others >= height - 2 * self.noise).sum())
 
     def under_noise(self) -> np.ndarray:
-        """Return roughly what the best triplets average to with other seeds: draws x 3.
-
-        A seed's noise is added to accuracies that have one in them already.
-        """
+        """Return roughly what the best triplets average to with more noise of a seed: draws x 3."""
         rng = np.random.default_rng(0)
         accuracy = self.triplets.test_accuracy.to_numpy()
         drawn = accuracy + self.noise * rng.standard_normal((DRAWS, len(accuracy)))
@@ -126,8 +120,7 @@ class Sweep:
     def by_chance(self, centre: Sequence[float] | None = None) -> float | None:
         """Return how often as many triplets, chosen blindly, average as near to a centre.
 
-        Without one, how often they lie as near to each other. None of one alone, which is no tenth
-        of a sweep yet.
+        Without one, how often they lie as near to each other; None of one triplet alone.
         """
         if self.count < 2:
             return None
@@ -137,20 +130,12 @@ class Sweep:
         return average_as_near(settings, chosen, np.array(centre))
 
     def rank_with_errors(self, column: str) -> float:
-        """Return Spearman's correlation of a column with the error, without what diverged.
-
-        NaN where either is the same for all.
-        """
+        """Return Spearman's correlation of a column with the error, without what diverged."""
         lived = self.triplets.dropna(subset=column)
         return _spearman(lived[column], -lived.test_accuracy)
 
     def near_tanh_at_zero(self) -> float | None:
-        """Return how often as many triplets, chosen blindly, are as near to tanh's slope and value.
-
-        By the distances of the triplets, as it was predicted, not by that of their average.
-
-        None of one alone.
-        """
+        """Return how often triplets, chosen blindly, are as near to tanh's slope and value at 0."""
         if self.count < 2:
             return None
         return as_bunched(self._shapes, self.best.index.to_numpy(), _shape(astuple(TANH)))
@@ -158,8 +143,7 @@ class Sweep:
     def ranks_by_distance(self) -> tuple[float, float]:
         """Return Spearman's correlation of the error with two distances from tanh.
 
-        By slope and value at 0, and by (s, T, o); axes in standard deviations of the sweep. NaN
-        where all errors are the same, and of one triplet alone.
+        By slope and value at 0, and by (s, T, o); axes in standard deviations of the sweep.
         """
         if self.count < 2:
             return math.nan, math.nan

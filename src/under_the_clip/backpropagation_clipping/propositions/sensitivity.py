@@ -334,10 +334,7 @@ def convolution_sensitivity_padding(shapes: Shapes = PADDED) -> Outcome:
 
 
 def padding_norm(shape: Shape) -> float:
-    """Return the factor by which padding can lengthen an image: its matrix' largest singular value.
-
-    An entry copied m times gives √m, and no more.
-    """
+    """Return the largest singular value of padding as a matrix: √m for an entry copied m times."""
     identity = np.eye(shape.image**2).reshape(-1, shape.image, shape.image)
     edge = (shape.padding, shape.padding)
     mode: Any = shape.mode

@@ -40,7 +40,6 @@ def _ablated(label: str) -> Runs:
 
 
 def _better(name: str, says: str, other: Runs) -> Claim:
-    """Return the claim that the composite loss ends above another, by its parts."""
     where = "Section 4.3, Figure 10"
     return Claim(name, where, says, on_small(Difference, COMPOSITE, other), RULED_WITH_MORE)
 

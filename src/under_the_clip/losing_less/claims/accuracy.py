@@ -72,7 +72,6 @@ def _of(name: str) -> OnDataset[Number]:
 
 
 def _at_1_5(accountant: str) -> Iterator[Claim]:
-    """Yield the claims on both accuracies before half of the ε is spent, by an accountant."""
     suffix, remark = ACCOUNTANTS[accountant]
     for name, words, runs, promised in (
         ("composite", "the composite loss", COMPOSITE, True),
@@ -96,7 +95,6 @@ def _at_1_5(accountant: str) -> Iterator[Claim]:
 
 
 def _on_features_at_2(accountant: str) -> Iterator[Claim]:
-    """Yield the claims on scattering features before all of the ε is spent, by an accountant."""
     suffix, remark = ACCOUNTANTS[accountant]
     below = _below(2.0, accountant)
     ruled = RULED_AGAIN if suffix else RULED_ON_FEATURES

@@ -66,10 +66,7 @@ def descend(loss: Any, data: Array, steps: int) -> Float[Array, "steps"]:
 
 
 def _stated_and_measured(data: Array, *, excess: bool) -> tuple[Array, Array]:
-    """Return the rate that SSE is said to fall with at least, and its own, in nats a step.
-
-    With `excess` it is measured from SSE's minimum, otherwise from 0.
-    """
+    """Return the rate SSE is said to fall with at least, and its own, in nats a step."""
     values = jnp.linalg.eigvalsh(data @ data.T / EXAMPLES)
     slowest = values[-min(data.shape)] / values[-1]
     fitted = data @ jnp.linalg.lstsq(data, labels())[0] if excess else labels()
@@ -86,11 +83,8 @@ def _stated_and_measured(data: Array, *, excess: bool) -> tuple[Array, Array]:
 def sse_against_its_rate(features: int, excess: bool) -> Found:
     """Search for data on which SSE falls more slowly than by (1 - λmin/λmax)² a step.
 
-    λ are the eigenvalues of the data's second moment that are not zero.
-
-    Args:
-        features: of the data; with as many as `EXAMPLES` or more, every label can be fitted.
-        excess: measure SSE from its minimum instead of from 0.
+    λ are the eigenvalues of the data's second moment that are not zero; `excess` measures SSE from
+    its minimum instead of from 0.
     """
     sides = partial(_stated_and_measured, excess=excess)
     # Where the labels cannot be fitted there is no need to climb.

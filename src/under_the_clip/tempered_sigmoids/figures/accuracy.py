@@ -45,7 +45,6 @@ def all_gains() -> list[dict[str, object]]:
 
 
 def _compared(dataset: str) -> dict[str, list[Variant]]:
-    """Return relu and tanh at one setting, and where each has its own, as far as that is run."""
     shared = {SHARED: relu_and_tanh(read(FIGURE_3, dataset=dataset))}
     if dataset != "cifar-10":
         search = read(TABLE_3_SEARCH, dataset=dataset)

@@ -14,13 +14,7 @@ from dpstudy.parts.data.images import CLASSES
 
 
 def classes(lines: Sequence[Variant], *, name: str, shown: str) -> Figure | Note:
-    """Draw the accuracy of each class, median and range over seeds; the caption says the spreads.
-
-    Args:
-        lines: of one dataset.
-        name: of the figure.
-        shown: what is shown, for the caption.
-    """
+    """Draw the accuracy of each class, median and range over seeds."""
     found = pd.concat(map(by_class, lines), ignore_index=True)
     if found.empty:
         return Note(name, "Every stored run diverged.")

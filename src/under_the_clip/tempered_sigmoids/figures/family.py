@@ -143,13 +143,11 @@ def _caption(reading: Reading, *more: str) -> str:
 
 
 def _mark(name: str, triplet: Sequence[float], dash: object = ":") -> Mark:
-    """Return the mark of a triplet, by s, T and o, and by its slope and value at 0."""
     at_zero = AtZero.of(triplet)._asdict()
     return Mark(name, dict(zip(TRIPLET, triplet, strict=True)) | at_zero, dash)
 
 
 def _published(reading: Reading) -> list[Mark]:
-    """Return the mark of the paper's average triplet on a dataset, if it has one."""
     theirs = BEST_TRIPLETS.get(str(reading.dataset_name))
     return [] if theirs is None else [_mark("published mean", theirs, STYLES[1].dash)]
 

@@ -16,13 +16,7 @@ from dpstudy.page.quantity import ERROR, set_axis
 
 @dataclass(frozen=True)
 class Mark:
-    """A vertical line in the panels of a sweep.
-
-    Attributes:
-        name: on the page.
-        at: by column, where.
-        dash: of the line.
-    """
+    """A vertical line in the panels of a sweep: where, by column."""
 
     name: str
     at: Mapping[str, float]

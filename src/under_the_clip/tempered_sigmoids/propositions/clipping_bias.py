@@ -79,11 +79,7 @@ def surrogate_gradient(bound: float = 1.0) -> Outcome:
 
 @cache
 def furthest_from_loss(*, shifted: bool = False) -> Found:
-    """Search for the largest |ℓ̂ - ℓ| over Δ, Θ being a segment along z.
-
-    Args:
-        shifted: compare ℓ with ℓ̂ moved by a constant, so that they agree at one end of Θ.
-    """
+    """Search for the largest |ℓ̂ - ℓ| over Δ on a segment along z; shifted: equal at one end."""
 
     def sides(case: Any) -> tuple[Array, Array]:
         temperature, length = jnp.exp(case["log_temperature"]), jax.nn.sigmoid(case["length"])
@@ -169,14 +165,9 @@ def _into_unit_ball(points: Float[Array, "n d"]) -> Float[Array, "n d"]:
 
 @cache
 def drawn(sign: float = 1.0) -> dict[str, np.ndarray]:
-    """Run gradient descent with and without clipping on random data, T, C and balls.
+    """Run gradient descent with and without clipping on random data, T (of a sign), C and balls.
 
-    Args:
-        sign: of every T.
-
-    Returns:
-        By name, one number a problem: "dimension", "temperature", "clip_norm", "radius" (of the
-        ball), "bias" (the excess loss where clipped descent ends) and "delta" (max(T - C, 0) |Θ|).
+    "bias" is the excess loss where clipped descent ends, "delta" max(T - C, 0) |Θ|.
     """
     rng = np.random.default_rng(0)
 
@@ -315,9 +306,8 @@ def _camps_case(values: dict[str, float]) -> Any:
 def camps() -> Found:
     """Search for the largest bias over Δ with two examples alone, on opposite sides.
 
-    It ends far from all that is classified rightly. Just under half of the data have norm 1, so
-    that clipping takes T - C from each of their gradients; the others have norm C / T and lose
-    nothing. Clipped, the smaller camp has as much to say as the larger one.
+    It ends far from all that is classified rightly: just under half of the data lose T - C, the
+    others, of norm C / T, nothing, so that the smaller camp has as much to say.
     """
     both = in_double(on_a_segment)
 

@@ -48,11 +48,7 @@ def tanh_is_tempered(point: tuple[float, float, float] = (2.0, 2.0, 1.0)) -> Out
 
 @cache
 def smaller_scale(*, offset_too: bool) -> Found:
-    """Search for an activation that a smaller s makes larger, as far as it can be; T > 0.
-
-    Args:
-        offset_too: shrink o in proportion to s, instead of leaving it.
-    """
+    """Search for an activation that a smaller s, o left or shrunk too, makes larger; T > 0."""
 
     def sides(case: Any) -> tuple[Array, Array]:
         scale, inverse_temperature = jnp.exp(case["log_scale"]), jnp.exp(case["log_temperature"])
@@ -92,13 +88,9 @@ def scale_and_magnitude(*, offset_too: bool = False) -> Outcome:
 
 @cache
 def nearest_to_relu(low: float, *, shifted: bool) -> Found:
-    """Search for the member nearest to relu on [low, 1]: its ratio is one over the distance.
+    """Search for the member nearest to relu on [low, 1], `shifted` by a bias of its input or not.
 
-    The distance is that at the point where the two are furthest apart.
-
-    Args:
-        low: 0, or the negative of the other end.
-        shifted: let the member have a bias as well, which moves its input.
+    The ratio is one over the distance at the point where the two are furthest apart.
     """
     x = np.linspace(low, 1, _GRID)
 

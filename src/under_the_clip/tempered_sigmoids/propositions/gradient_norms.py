@@ -46,7 +46,7 @@ def _unit_gradient(case: Any) -> tuple[Array, Array]:
 
 
 def _draw(classes: int | None, temperatures: np.ndarray | None = None) -> Any:
-    """Return the draw of T, one of those given if any are, z and theta; None: the binary loss."""
+    """Return the draw of T (one of those given, if any are), z and theta; None: the binary loss."""
     rows = () if classes is None else (classes,)
 
     def draw(rng: np.random.Generator, n: int) -> Any:
@@ -58,10 +58,7 @@ def _draw(classes: int | None, temperatures: np.ndarray | None = None) -> Any:
 
 @cache
 def steepest(classes: int | None) -> Found:
-    """Search for the largest gradient of the loss over |T| |z|; None: the binary loss.
-
-    Every case carries its own T, drawn over both signs and climbed with the rest.
-    """
+    """Search for the largest gradient of the loss over |T| |z|; None: the binary loss."""
     return search(_unit_gradient, _draw(classes), climbers=8)
 
 

@@ -40,7 +40,6 @@ def _margin_and_growth(case: Any) -> tuple[Array, Array]:
 
 
 def _relative_growth(case: Any, sign: float) -> Array:
-    """Return the growth of the gradient's norm over that of T, T y <z, θ> being `sign` times m."""
     margin, growth = _margin_and_growth(case)
     temperature, z = jnp.exp(case["log_temperature"]), case["z"]
     theta = sign * margin / temperature * z / jnp.sum(z**2)
@@ -96,11 +95,7 @@ def _member(case: Any) -> tuple[Callable[[Array], Array], Array]:
 
 @cache
 def longest_of_bounded(activation: Callable[[Array], Array] | None = None) -> Found:
-    """Search for the longest gradient of the weights after the activations, over |T| b √d.
-
-    Args:
-        activation: in place of the member of the family that each case has; b stays the member's.
-    """
+    """Search for the longest gradient of the weights after the activations, over |T| b √d."""
 
     def sides(case: Any) -> tuple[Array, Array]:
         member, size = _member(case)

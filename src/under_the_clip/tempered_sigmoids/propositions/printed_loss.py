@@ -47,10 +47,7 @@ def furthest_below_zero(loss: Loss) -> Found:
 
 @cache
 def wrong_way(loss: Loss) -> Found:
-    """Search for a step of descent that makes the right class less likely.
-
-    The ratio is the cosine between the gradients of the loss and of that class' logarithmic share.
-    """
+    """Search for the largest cosine of the gradients of the loss and of the class' log share."""
 
     def sides(case: Any) -> tuple[Array, Array]:
         ours, share = jax.grad(loss)(*case), -jax.grad(multiclass_loss)(*case)

@@ -71,10 +71,7 @@ def falling(*, unclipped: bool = False) -> Found:
 
 @cache
 def counterexample() -> dict[str, np.ndarray]:
-    """Return T, and the bias and its bound at each, on the data that the search found.
-
-    From where clipping begins, T = C, to twice the higher T of the two compared.
-    """
+    """Return T from C to twice the higher, and bias and bound at each, on the case found."""
     case = falling().case
 
     def over(shares: Array) -> tuple[Array, Array, Array]:
