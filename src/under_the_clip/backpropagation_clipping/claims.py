@@ -25,7 +25,7 @@ from under_the_clip.backpropagation_clipping.experiments import (
 )
 from under_the_clip.backpropagation_clipping.published import BACKPROPAGATION_CLIPPING, NUMBERS
 from under_the_clip.backpropagation_clipping.rules import Accounted
-from under_the_clip.tempered_sigmoids.searches import TABLE_3_SEARCH
+from under_the_clip.tempered_sigmoids.experiments import TABLE_3_SEARCH
 
 RULED = moment("2026-11-24 20:50")
 RULED_ONE_SIDED = moment("2026-11-28 14:30")  # since then more is approached too

@@ -17,7 +17,7 @@ from dpstudy.claims.rules import (
 )
 from dpstudy.lab.quantity import Quantity, epochs_to_its_end
 from under_the_clip.tempered_sigmoids.claims import runs
-from under_the_clip.tempered_sigmoids.claims.common import (
+from under_the_clip.tempered_sigmoids.claims.runs import (
     AGAIN,
     ALL,
     EPSILON,

@@ -15,7 +15,7 @@ from dpstudy.lab.quantity import (
     since_start,
 )
 from under_the_clip.tempered_sigmoids.claims import runs
-from under_the_clip.tempered_sigmoids.claims.common import (
+from under_the_clip.tempered_sigmoids.claims.runs import (
     AGAIN,
     ALL,
     EPSILON,
@@ -27,10 +27,9 @@ from under_the_clip.tempered_sigmoids.claims.common import (
     later_claim,
     of,
 )
-from under_the_clip.tempered_sigmoids.experiments import ACTIVATIONS, FIGURE_2, TRIPLET
+from under_the_clip.tempered_sigmoids.experiments import ACTIVATIONS, FIGURE_2, LAYER_WISE, TRIPLET
 from under_the_clip.tempered_sigmoids.published import NUMBERS
 from under_the_clip.tempered_sigmoids.rules import Cluster, Ranks, Share
-from under_the_clip.tempered_sigmoids.searches import LAYER_WISE
 
 SWEEP, BEST_TRIPLET = Runs(FIGURE_2, "s=*"), Runs(FIGURE_2, "best")
 BEST_TENTH = NUMBERS["share of best triplets"]
