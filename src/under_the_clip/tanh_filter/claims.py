@@ -6,6 +6,7 @@ Its figures have no numbers in the text; their legends are not in the text that 
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 from dpstudy.claims.claim import Claim, moment, propositions, stated
 from dpstudy.claims.evidence import Runs
@@ -20,10 +21,10 @@ from dpstudy.lab.quantity import (
 from under_the_clip.tanh_filter import CHAPTER
 from under_the_clip.tanh_filter.experiments import CIFAR_10, FIGURES, OWN_RATES
 
-RULED = moment("2026-11-24 23:18")
+_claim = partial(Claim, ruled=moment("2026-11-24 23:18"))
 # What the paper says of stability and norms, and then of curves: ruled after the runs.
-RULED_AFTER = moment("2026-11-26 15:50")
-RULED_OF_CURVES = moment("2026-11-27 15:50")
+_claim_after = partial(Claim, ruled=moment("2026-11-26 15:50"))
+_claim_of_curves = partial(Claim, ruled=moment("2026-11-27 15:50"))
 RULED_OF_RATES = moment("2026-11-28 14:20")  # before its runs
 SETTINGS = "In the tutorial's settings, since the paper prints neither network, rate nor epochs."
 
@@ -53,7 +54,7 @@ def _runs(label: str) -> Runs:
 
 
 _TRAINING = (
-    Claim(
+    _claim(
         "tanh-filter-better",
         "Section IV, Figures 2 and 3",
         "With the same noise, the filter is more accurate than DP-SGD.",
@@ -61,7 +62,6 @@ _TRAINING = (
             dataset: Difference(Runs(runs, "range 1"), Runs(runs, "DP-SGD"))
             for dataset, runs in (("mnist", FIGURES), ("cifar-10", CIFAR_10))
         },
-        RULED,
         headline=True,
         remark=f"{SETTINGS} On CIFAR-10 nobody searched DP-SGD's rate there: with searched "
         "settings and tanh it reaches on that network as much as the filter.",
@@ -79,47 +79,42 @@ _TRAINING = (
         headline=True,
         remark="Chosen on held-out training examples, of three rates or more.",
     ),
-    Claim(
+    _claim(
         "tanh-filter-range",
         "Section IV, Figures 2 and 3",
         "The range of the filter's output has no significant effect on accuracy.",
         {"mnist": Difference(_runs("range 5"), _runs("range 1"), "alike")} | ALONE,
-        RULED,
         remark="Five times the range against the range as it is, with the same noise and rate.",
     ),
-    Claim(
+    _claim_of_curves(
         "tanh-filter-range-doubled",
         "Section IV, Figures 2 and 3",
         "Twice the range of the filter's output has no significant effect on accuracy.",
         {"mnist": Difference(_runs("range 2"), _runs("range 1"), "alike")} | ALONE,
-        RULED_OF_CURVES,
         remark="With the same noise and rate.",
     ),
-    Claim(
+    _claim(
         "tanh-filter-expansion",
         "Section IV, Figures 4 and 5",
         "A larger expansion of the active range lowers the accuracy.",
         {"mnist": Difference(_runs("expanded by 2"), _runs("expanded by 10"))} | ALONE,
-        RULED,
         remark="Expanded by 2 against by 10.",
     ),
-    Claim(
+    _claim_after(
         "tanh-filter-expansion-cost",
         "Section V",
         "Expanding the active range costs accuracy.",
         {"mnist": Difference(_runs("range 1"), _runs("expanded by 10"))} | ALONE,
-        RULED_AFTER,
         remark="The filter as it is against expanded by 10.",
     ),
-    Claim(
+    _claim_of_curves(
         "tanh-filter-saturates",
         "Section IV",
         "With the filter, accuracy saturates over training.",
         {"mnist": Difference(_runs("range 1"), _runs("range 1"), "alike", LATE_GROWTH)},
-        RULED_OF_CURVES,
         remark=LATE,
     ),
-    Claim(
+    _claim_of_curves(
         "tanh-filter-expansion-ascends",
         "Section IV, Figures 4 and 5",
         "With an expanded active range, accuracy still rises late in training.",
@@ -129,10 +124,9 @@ _TRAINING = (
             )
         }
         | ALONE,
-        RULED_OF_CURVES,
         remark=f"Expanded by 10. {LATE}",
     ),
-    Claim(
+    _claim_after(
         "tanh-filter-instability",
         "Section IV, Figures 2 and 3",
         "With the filter accuracy is less stable than with DP-SGD.",
@@ -140,27 +134,24 @@ _TRAINING = (
             dataset: Difference(Runs(runs, "range 1"), Runs(runs, "DP-SGD"), quantity=unrest)
             for dataset, runs, unrest in (("mnist", FIGURES, UNREST), ("cifar-10", CIFAR_10, LAST))
         },
-        RULED_AFTER,
         remark=f"{STABILITY} On CIFAR-10, which has 15, the last 5.",
     ),
-    Claim(
+    _claim_after(
         "tanh-filter-expansion-stabilises",
         "Section IV, Figures 4 and 5",
         "Expanding the active range makes accuracy more stable.",
         {"mnist": Difference(_runs("range 1"), _runs("expanded by 2"), quantity=UNREST)} | ALONE,
-        RULED_AFTER,
         remark=STABILITY,
     ),
-    Claim(
+    _claim_after(
         "tanh-filter-expansion-stabilises-further",
         "Section IV, Figures 4 and 5",
         "A larger expansion makes it more stable still.",
         {"mnist": Difference(_runs("expanded by 2"), _runs("expanded by 10"), quantity=UNREST)}
         | ALONE,
-        RULED_AFTER,
         remark=f"Expanded by 2 against by 10. {STABILITY}",
     ),
-    Claim(
+    _claim_after(
         "tanh-filter-norms-fall",
         "Section III.A",
         "Filtered gradients turn short as training proceeds.",
@@ -170,7 +161,6 @@ _TRAINING = (
             )
             for dataset, runs in (("mnist", FIGURES), ("cifar-10", CIFAR_10))
         },
-        RULED_AFTER,
         remark="The mean over examples, in the first epoch and in the last. It bounds no example. "
         "On CIFAR-10 the last is the fifteenth: the paper prints no number.",
     ),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 
 from dpstudy.claims.claim import Claim, moment
 from dpstudy.claims.evidence import Runs
@@ -23,7 +24,7 @@ from dpstudy.lab.quantity import Quantity, gain_within, within
 from under_the_clip.losing_less.experiments import EQUAL_EFFORT, FIGURE_3, FIGURE_4, FREE
 from under_the_clip.losing_less.published import NUMBERS
 
-RULED = moment("2026-11-25 00:00")
+RULED, RULED_ON_FEATURES = moment("2026-11-25 00:00"), moment("2026-11-25 00:20")
 RULED_OF_SENTENCES = moment("2026-11-26 03:58")
 RULED_OF_THE_MOST = moment("2026-11-26 22:10")
 # After a second reading of the paper.
@@ -31,6 +32,13 @@ RULED_AGAIN = moment("2026-11-27 15:35")
 # After the study was recomputed from outside; since then variants are paired by the seeds that both
 # have.
 RULED_WITH_MORE = moment("2026-11-28 14:30")
+claim, claim_on_features, claim_of_sentences, claim_of_the_most, claim_again, claim_with_more = (
+    partial(Claim, ruled=ruled)
+    for ruled in (
+        *(RULED, RULED_ON_FEATURES, RULED_OF_SENTENCES),
+        *(RULED_OF_THE_MOST, RULED_AGAIN, RULED_WITH_MORE),
+    )
+)
 SMALL, ALL = ("mnist", "fashion-mnist"), ("mnist", "fashion-mnist", "cifar-10")
 CE, COMPOSITE = (Runs(FIGURE_3, label) for label in ("cross-entropy", "composite"))
 
@@ -41,7 +49,6 @@ def on_small(rule: type[Rule], *about: object, **options: object) -> dict[str, R
     return on(SMALL, rule, *about, **options) | lacking
 
 
-RULED_ON_FEATURES = moment("2026-11-25 00:20")
 FEATURES_CE, FEATURES_COMPOSITE = (
     Runs(FIGURE_4, label) for label in ("cross-entropy", "composite")
 )
@@ -135,16 +142,15 @@ def _on_features_at_2(accountant: str) -> Iterator[Claim]:
 
 
 TRAINING = (
-    Claim(
+    claim(
         "losing-less-better",
         "Abstract, Figure 3",
         "The composite loss ends at a higher accuracy than cross-entropy at the same ε.",
         on(ALL, Difference, COMPOSITE, CE),
-        RULED,
         headline=True,
         remark=f"At the settings of Table 5, which were searched with cross-entropy. {_SQUARED}",
     ),
-    Claim(
+    claim(
         "losing-less-better-at-equal-effort",
         "Abstract, Figure 3",
         "It ends higher than cross-entropy, each at its own best learning rate.",
@@ -153,11 +159,10 @@ TRAINING = (
             Runs(EQUAL_EFFORT, "composite, tanh"),
             Runs(EQUAL_EFFORT, "cross-entropy, tanh"),
         ),
-        RULED,
         headline=True,
         remark="Of five, chosen on held-out training examples.",
     ),
-    Claim(
+    claim(
         "losing-less-better-with-relu",
         "Abstract, Figure 3",
         "It ends higher than cross-entropy with relu in place of tanh.",
@@ -166,62 +171,55 @@ TRAINING = (
             Runs(EQUAL_EFFORT, "composite, relu"),
             Runs(EQUAL_EFFORT, "cross-entropy, relu"),
         ),
-        RULED,
     ),
-    Claim(
+    claim(
         "losing-less-throughout",
         "Figure 3",
         "It is ahead whatever ε has been spent.",
         on(ALL, Throughout, COMPOSITE, CE),
-        RULED,
         remark='The words "across the entire ε regime" are about scattering features.',
     ),
-    Claim(
+    claim(
         "losing-less-early",
         "Section 4.1",
         "It is ahead early on, at half the ε.",
         on(ALL, Difference, COMPOSITE, CE, quantity=BELOW_1_5),
-        RULED,
         remark="At the ε of that sentence, by PLD, so that more epochs than the paper's fit in.",
     ),
-    Claim(
+    claim_again(
         "losing-less-early-most",
         "Section 4.1",
         "It gains more in the initial epochs, at half the ε, than at the end.",
         on(ALL, Difference, COMPOSITE, CE, quantity=GAIN_BELOW_1_5),
-        RULED_AGAIN,
         remark="At the ε of the paper's example, by PLD.",
     ),
-    Claim(
+    claim_again(
         "losing-less-epsilon",
         "Abstract, Section 4.1",
         "Training costs at most this ε.",
         on(ALL, Spent, EPSILON, COMPOSITE),
-        RULED_AGAIN,
         headline=True,
     ),
-    Claim(
+    claim_of_the_most(
         "losing-less-composite-accuracy",
         "Section 4.1",
         "The accuracy of the composite loss: the most over five runs at ε < 3.",
         on(("cifar-10",), Largest, _of("composite"), COMPOSITE, at_least=True, quantity=BELOW_3),
-        RULED_OF_THE_MOST,
         headline=True,
         remark=(
             "The paper says that of cross-entropy's; it is taken to hold of both. "
             f"{ACCOUNTANTS['rdp-2019'][1]} {_SQUARED}"
         ),
     ),
-    Claim(
+    claim_of_the_most(
         "losing-less-cross-entropy-accuracy",
         "Section 4.1",
         "The accuracy of cross-entropy: the most over five runs at ε < 3.",
         on(ALL, Largest, _of("cross-entropy"), CE, quantity=BELOW_3),
-        RULED_OF_THE_MOST,
         headline=True,
         remark=ACCOUNTANTS["rdp-2019"][1],
     ),
-    Claim(
+    claim_of_sentences(
         "losing-less-gain",
         "Abstract, Section 4.1",
         "What the composite loss gains over cross-entropy.",
@@ -234,13 +232,12 @@ TRAINING = (
             EPSILON,
             at_least=True,
         ),
-        RULED_OF_SENTENCES,
         headline=True,
         remark="By the accuracies that the text gives; the abstract rounds their difference up. "
         f"{_SQUARED}",
     ),
     *(claim for accountant in ACCOUNTANTS for claim in _at_1_5(accountant)),
-    Claim(
+    claim(
         "losing-less-not-private",
         "Section 4.1",
         "The accuracy without privacy.",
@@ -251,33 +248,29 @@ TRAINING = (
             "it was not run on CIFAR-10",
             published=lambda dataset: (_of("not private")(dataset),),
         ),
-        RULED,
     ),
 )
 
 ON_FEATURES = (
-    Claim(
+    claim_on_features(
         "losing-less-features-better",
         "Section 4.1, Figure 4",
         "On scattering features, too, the composite loss ends above cross-entropy.",
         on(ALL, Difference, FEATURES_COMPOSITE, FEATURES_CE),
-        RULED_ON_FEATURES,
         headline=True,
         remark="At the settings of Table 5, which were searched with cross-entropy.",
     ),
-    Claim(
+    claim_with_more(
         "losing-less-features-above-pixels",
         "Section 4.1",
         "With cross-entropy a network on scattering features ends above one on pixels.",
         on(ALL, Difference, FEATURES_CE, CE),
-        RULED_WITH_MORE,
     ),
-    Claim(
+    claim_on_features(
         "losing-less-features-throughout",
         "Section 4.1, Figure 4",
         "On scattering features it is ahead whatever ε has been spent.",
         on(ALL, Throughout, FEATURES_COMPOSITE, FEATURES_CE),
-        RULED_ON_FEATURES,
     ),
     *(claim for accountant in ACCOUNTANTS for claim in _on_features_at_2(accountant)),
 )

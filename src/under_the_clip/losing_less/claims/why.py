@@ -27,8 +27,12 @@ from under_the_clip.losing_less.claims.accuracy import (
     RULED_AGAIN,
     RULED_OF_SENTENCES,
     RULED_OF_THE_MOST,
-    RULED_WITH_MORE,
     SMALL,
+    claim,
+    claim_again,
+    claim_of_sentences,
+    claim_of_the_most,
+    claim_with_more,
     on_small,
 )
 from under_the_clip.losing_less.experiments import (
@@ -58,7 +62,7 @@ def _ablated(label: str) -> Runs:
 
 def _better(name: str, says: str, other: Runs) -> Claim:
     where = "Section 4.3, Figure 10"
-    return Claim(name, where, says, on_small(Difference, COMPOSITE, other), RULED_WITH_MORE)
+    return claim_with_more(name, where, says, on_small(Difference, COMPOSITE, other))
 
 
 PARTS = (
@@ -77,45 +81,40 @@ PARTS = (
         "It ends above itself without the penalty.",
         _ablated("squared error and focal"),
     ),
-    Claim(
+    claim_again(
         "losing-less-parts-on-features",
         "Section 4.3, Figure 10, second row",
         "On scattering features, too, none of its parts can be left out.",
         on(ALL, Untested, "no part of the loss was trained alone on scattering features"),
-        RULED_AGAIN,
     ),
-    Claim(
+    claim_with_more(
         "losing-less-squared-error-early",
         "Section 4.3, Figure 11",
         "Squared error is ahead of cross-entropy in initial iterations.",
         on_small(Difference, _ablated("squared error"), CE, quantity=EARLY),
-        RULED_WITH_MORE,
         remark="After a tenth of the epochs.",
     ),
-    Claim(
+    claim_with_more(
         "losing-less-focal-late",
         "Section 4.3, Figure 11",
         "Focal loss is ahead of cross-entropy in later iterations.",
         on_small(Difference, _ablated("focal"), CE),
-        RULED_WITH_MORE,
         remark="At the end.",
     ),
-    Claim(
+    claim(
         "losing-less-absolute-error",
         "Section 4.3, Figure 12",
         "Squared error ends above absolute error.",
         on_small(Difference, _ablated("squared error"), Runs(OTHER_ERRORS, "absolute error")),
-        RULED,
     ),
-    Claim(
+    claim_of_the_most(
         "losing-less-above-huber",
         "Section 4.3, Figure 12",
         "Squared error ends above Huber's.",
         on_small(Difference, _ablated("squared error"), Runs(OTHER_ERRORS, "Huber, 1")),
-        RULED_OF_THE_MOST,
         remark="With the largest β of the figure.",
     ),
-    Claim(
+    claim(
         "losing-less-huber",
         "Section 4.3, Figure 12",
         "A larger β in Huber's error, nearer to squared error, ends higher.",
@@ -123,25 +122,22 @@ PARTS = (
             Difference,
             *(Runs(OTHER_ERRORS, f"Huber, {HUBER_BOUNDS[end]:g}") for end in (-1, 0)),
         ),
-        RULED,
         remark="The largest β of the figure against the smallest.",
     ),
-    Claim(
+    claim_again(
         "losing-less-above-weight-decay",
         "Section 4.3, Figure 13",
         "The penalty ends above weight decay in its place.",
         on(ALL, Untested, _ANOTHER_DECAY),
-        RULED_AGAIN,
     ),
-    Claim(
+    claim_again(
         "losing-less-weight-decay-helps",
         "Section 4.3, Figure 13",
         "Weight decay ends above no penalty at all.",
         on(ALL, Untested, _ANOTHER_DECAY),
-        RULED_AGAIN,
     ),
     *(
-        Claim(
+        claim_with_more(
             f"losing-less-insensitive-{name.replace('_', '-')}",
             "Section 4.3, Figure 14",
             f"Its {symbol} has a negligible influence.",
@@ -151,7 +147,6 @@ PARTS = (
                 Runs(SENSITIVITY, f"{name} {GRID[name][end]:g}"),
                 "alike",
             ),
-            RULED_WITH_MORE,
             remark=(
                 "The end of the grid that is furthest from Table 5. The tolerance is more than the "
                 "loss gains with tanh."
@@ -163,7 +158,7 @@ PARTS = (
             ("focusing", "γ", 0),
         )
     ),
-    Claim(
+    claim_with_more(
         "losing-less-adam",
         "Appendix A",
         "Adam does not do better than SGD, with cross-entropy.",
@@ -173,14 +168,12 @@ PARTS = (
                 Difference, Runs(ADAM, "cross-entropy, Adam"), CE, "not above"
             ).items()
         },
-        RULED_WITH_MORE,
     ),
-    Claim(
+    claim_with_more(
         "losing-less-equation-9",
         "Eq. 9",
         "Its norm as printed, or squared as Eq. 7 means it, makes no difference.",
         on(("mnist",), Difference, Runs(EQUATION_9, "as printed"), COMPOSITE, "alike"),
-        RULED_WITH_MORE,
         remark="A question of this study's, which decides how the loss is read.",
     ),
 )
@@ -288,17 +281,16 @@ def _why(
 WHY = (
     *_why(SMALL),
     *_why(["cifar-10"], "-cifar-10", RULED_OF_THE_MOST),
-    Claim(
+    claim_of_the_most(
         "losing-less-most-curved",
         "Section 3.2, Figure 2",
         "The largest of these singular values in training is smaller with the composite loss.",
         on(ALL, Difference, _inside("cross-entropy"), _inside("composite"), quantity=MOST_CURVED),
-        RULED_OF_THE_MOST,
     ),
 )
 
 OF_CLASSES = tuple(
-    Claim(
+    claim_of_sentences(
         f"losing-less-class-{stated.name}",
         "Section 4.2, Figure 9",
         f"The composite loss has more of class {stated.name} right after epoch {stated.epoch}.",
@@ -314,7 +306,6 @@ OF_CLASSES = tuple(
                 class_accuracy(CLASSES[stated.dataset].index(stated.name), stated.epoch),
             ),
         ),
-        RULED_OF_SENTENCES,
     )
     for stated in CLASS_ACCURACIES
 )

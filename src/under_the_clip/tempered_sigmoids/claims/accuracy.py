@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dpstudy.claims.claim import moment
+from functools import partial
+
+from dpstudy.claims.claim import Claim, moment
 from dpstudy.claims.evidence import Runs
 from dpstudy.claims.rules import (
     Difference,
@@ -18,7 +20,6 @@ from dpstudy.claims.rules import (
 from dpstudy.lab.quantity import Quantity, epochs_to_its_end
 from under_the_clip.tempered_sigmoids.claims import runs
 from under_the_clip.tempered_sigmoids.claims.runs import (
-    AGAIN,
     ALL,
     EPSILON,
     RELU,
@@ -28,6 +29,7 @@ from under_the_clip.tempered_sigmoids.claims.runs import (
     F,
     M,
     claim,
+    claim_again,
     later_claim,
     of,
 )
@@ -35,7 +37,7 @@ from under_the_clip.tempered_sigmoids.experiments import SHUFFLED, TABLE_4
 from under_the_clip.tempered_sigmoids.published import NUMBERS, TECHNIQUES
 from under_the_clip.tempered_sigmoids.rules import BestRate, RatesApart
 
-RATES = moment("2026-11-22 02:15")
+claim_of_rates = partial(Claim, ruled=moment("2026-11-22 02:15"))
 EPSILON_3 = NUMBERS["epsilon of the introduction"]
 BELOW_3 = TEMPERED, of("DP-SGD, relu, in the introduction")
 BASELINE, LATER = NUMBERS["baseline, in the tutorial"], NUMBERS["relu, in the later tutorial"]
@@ -87,22 +89,20 @@ TRAINING = (
         headline=True,
         remark="The best of a search, as in the paper.",
     ),
-    claim(
+    claim_again(
         "figure-3-tanh",
         "text on Figure 3",
         "The accuracy of tanh, with everything else as for relu.",
         on(TWO, Value, of("DP-SGD, tanh"), runs.shared("tanh"), EPSILON, at_least=True)
         | _unsupported(Value(of("DP-SGD, tanh")(C), runs.shared("tanh"), EPSILON(C), True)),
-        ruled=AGAIN,
         remark="At one setting for both activations, that of our Figure 3.",
     ),
-    claim(
+    claim_again(
         "introduction-epsilon",
         "Introduction",
         "Tempered sigmoids reach the accuracy of Table 3 at an ε below 3.",
         on(TWO, Value, TEMPERED, runs.shared("tanh"), EPSILON_3, at_least=True)
         | on((C,), Value, TEMPERED, runs.own("tanh"), EPSILON, at_least=True),
-        ruled=AGAIN,
         remark=SLIP,
     ),
     later_claim(
@@ -113,13 +113,12 @@ TRAINING = (
         headline=True,
         remark="The best of a search, as in the paper.",
     ),
-    claim(
+    claim_again(
         "table-3-relu-shared",
         "Table 3",
         "The accuracy of relu at one setting for both activations.",
         on(TWO, Value, RELU, runs.shared("relu"), EPSILON)
         | _unsupported(Value(RELU(C), runs.shared("relu"), EPSILON(C))),
-        ruled=AGAIN,
         remark="That of our Figure 3.",
     ),
     claim(
@@ -157,22 +156,20 @@ TRAINING = (
         on(ALL, Gain, (TEMPERED, RELU), runs.shared("tanh"), runs.shared("relu"), EPSILON, True),
         remark="That of our Figure 3.",
     ),
-    claim(
+    claim_again(
         "introduction-gain",
         "Introduction",
         "Tempered sigmoids gain this much at an ε below 3.",
         on(TWO, Gain, BELOW_3, runs.shared("tanh"), runs.shared("relu"), EPSILON_3, at_least=True)
         | on((C,), Gain, BELOW_3, runs.own("tanh"), runs.own("relu"), EPSILON, at_least=True),
-        ruled=AGAIN,
         remark=SLIP,
     ),
-    claim(
+    claim_again(
         "table-3-no-search",
         "text on Table 3",
         'The results "do not call for large-scale hyperparameter finetuning".',
         on(TWO, Difference, runs.own("tanh"), runs.shared("tanh"), "alike")
         | _unsupported(Difference(runs.own("tanh")(C), runs.shared("tanh"), "alike")),
-        ruled=AGAIN,
         remark="tanh at the one setting of our Figure 3 against the best of a search. That setting "
         'is the best of another search, Tramèr and Boneh\'s, which "Losing less" prints.',
     ),
@@ -257,21 +254,19 @@ OPTIMIZERS = (
         for promised in [(EPSILON, True) if name.startswith("DP") else ()]
     ),
     *(
-        claim(
+        claim_of_rates(
             f"table-4-learning-rate-{name.lower()}",
             "Table 4",
             f"The best learning rate of {name}.",
             {F: rule},
-            ruled=RATES,
         )
         for name, rule in BEST_RATES.items()
     ),
-    claim(
+    claim_of_rates(
         "table-4-rates-differ",
         "text on Table 4",
         "The best learning rates differ with privacy and without, here those of Adam.",
         {F: RatesApart((LEARNING_RATES["DP-Adam"], LEARNING_RATES["Adam"]), *ADAM)},
-        ruled=RATES,
         remark="The paper's own are less far apart than this rule asks.",
     ),
 )

@@ -31,7 +31,7 @@ later_claim = partial(Claim, ruled=moment("2026-11-24 20:10"))
 claim_after = partial(Claim, ruled=moment("2026-11-26 18:20"))
 # Judged anew when the study was recomputed from outside; so are variants that are since then paired
 # by the seeds that both have.
-AGAIN = moment("2026-11-28 14:30")
+claim_again = partial(Claim, ruled=moment("2026-11-28 14:30"))
 
 
 def of(name: str) -> OnDataset[Number]:
