@@ -22,6 +22,8 @@ from dpstudy.parts.sampling import Poisson, Shuffled
 from under_the_clip import designs
 from under_the_clip.designs import at_epsilon
 from under_the_clip.networks import LosingLessCifar, TemperedCifar
+from under_the_clip.tempered_sigmoids import published
+from under_the_clip.tempered_sigmoids.published import BEST_TRIPLETS, EPSILONS
 
 BASE = {
     "mnist": Run(),
@@ -43,8 +45,6 @@ BASE = {
     ),
 }
 ACTIVATIONS = {"relu": Relu(), "tanh": TANH}
-# What the paper quotes.
-EPSILONS = {"mnist": 2.93, "fashion-mnist": 2.7, "cifar-10": 7.53}
 
 
 def with_both(
@@ -72,12 +72,7 @@ FIGURE_3 = Experiment(
 # The paper's baseline for MNIST is the accuracy and the epsilon that TensorFlow Privacy's tutorial
 # reported first, of this network with these settings: batch, epochs, rate, C and sigma. The script
 # with these settings names no activation, and draws its weights as He et al.: a later one has relu.
-_TUTORIAL = Run(
-    mechanism=FlatClipping(clip_norm=1.0, noise_multiplier=1.12),
-    sampling=Poisson(256),
-    optimizer=Sgd(0.08, momentum=0.0),
-    epochs=60,
-)
+_TUTORIAL = vary(Run(), momentum=0.0, **published.TUTORIAL)
 TUTORIAL = Experiment(
     name="tempered-sigmoids-tutorial",
     title="relu and tanh in the settings of the paper's baseline (tempered sigmoids, Table 3)",
@@ -85,9 +80,7 @@ TUTORIAL = Experiment(
         **with_both([_TUTORIAL]),
         "relu, He": (vary(_TUTORIAL, activation=Relu(), init="he"),),
         "as scripted": (vary(_TUTORIAL, activation=Linear(), init="he"),),
-        "relu, later": (
-            vary(_TUTORIAL, activation=Relu(), learning_rate=0.15, noise_multiplier=1.1),
-        ),
+        "relu, later": (vary(_TUTORIAL, activation=Relu(), **published.LATER_TUTORIAL),),
     },
     seeds={"mnist": 10},
     repeated={"relu, He": 5, "as scripted": 5, "relu, later": 5},
@@ -111,12 +104,6 @@ TABLE_3 = Experiment(
 # --- Figure 2: the family -----------------------------------------------------------------------
 
 TRIPLET = ("scale", "inverse_temperature", "offset")
-# The average of the best tenth of the paper's triplets (text on Figure 2).
-BEST_TRIPLETS = {
-    "mnist": (1.97, 2.27, 1.15),
-    "fashion-mnist": (2.27, 2.61, 1.28),
-    "cifar-10": (1.58, 3.0, 0.71),
-}
 # The paper does not print its ranges. These hold its averages, away from their own middle.
 TRIPLET_RANGES = ((0.5, 5.0), (0.5, 6.0), (0.0, 3.0))
 TRIPLETS = tuple(

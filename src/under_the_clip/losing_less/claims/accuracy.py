@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import datetime
 from functools import partial
 
 from dpstudy.claims.claim import Claim, moment
@@ -85,60 +86,59 @@ def _of(name: str) -> OnDataset[Number]:
     return lambda dataset: NUMBERS[f"{dataset}, {name}"]
 
 
-def _at_1_5(accountant: str) -> Iterator[Claim]:
+def _accuracies(
+    accountant: str,
+    epsilon: float,
+    name: str,
+    says: str,
+    number: str,
+    runs: tuple[Runs, Runs],
+    ruled: datetime,
+) -> Iterator[Claim]:
+    """Yield the claims on both losses' accuracies before an ε is spent, by an accountant."""
     suffix, remark = ACCOUNTANTS[accountant]
-    for name, words, runs, promised in (
-        ("composite", "the composite loss", COMPOSITE, True),
-        ("cross-entropy", "cross-entropy", CE, False),
+    below = _below(epsilon, accountant)
+    for loss, words, run, more in (
+        ("composite", "the composite loss", runs[0], f" {_SQUARED}"),
+        ("cross-entropy", "cross-entropy", runs[1], ""),
     ):
         yield Claim(
-            f"losing-less-early-{name}-accuracy{suffix}",
+            f"losing-less-{name.format(loss)}{suffix}",
             "Section 4.1",
-            f"The accuracy of {words} before half of the ε is spent.",
+            f"The accuracy of {words} {says}.",
             on(
                 ("cifar-10",),
                 Value,
-                _of(f"{name}, ε < 1.5"),
-                runs,
-                at_least=promised,
-                quantity=_below(1.5, accountant),
+                _of(number.format(loss)),
+                run,
+                at_least=bool(more),
+                quantity=below,
             ),
-            RULED_AGAIN if suffix else RULED_OF_SENTENCES,
-            remark=f"{remark} {_SQUARED}" if promised else remark,
+            RULED_AGAIN if suffix else ruled,
+            remark=f"{remark}{more}",
         )
 
 
 def _on_features_at_2(accountant: str) -> Iterator[Claim]:
     suffix, remark = ACCOUNTANTS[accountant]
     below = _below(2.0, accountant)
-    ruled = RULED_AGAIN if suffix else RULED_ON_FEATURES
     yield Claim(
         f"losing-less-features-early{suffix}",
         "Section 4.1",
         "On scattering features it is ahead before all of the ε is spent.",
         on(("cifar-10",), Difference, FEATURES_COMPOSITE, FEATURES_CE, quantity=below),
-        ruled,
+        RULED_AGAIN if suffix else RULED_ON_FEATURES,
         remark=remark,
     )
-    for name, words, runs, promised in (
-        ("composite", "the composite loss", FEATURES_COMPOSITE, True),
-        ("cross-entropy", "cross-entropy", FEATURES_CE, False),
-    ):
-        yield Claim(
-            f"losing-less-features-{name}-accuracy{suffix}",
-            "Section 4.1",
-            f"The accuracy of {words} on scattering features.",
-            on(
-                ("cifar-10",),
-                Value,
-                _of(f"features, {name}, ε < 2"),
-                runs,
-                at_least=promised,
-                quantity=below,
-            ),
-            ruled,
-            remark=f"{remark} {_SQUARED}" if promised else remark,
-        )
+    yield from _accuracies(
+        accountant,
+        2.0,
+        "features-{}-accuracy",
+        "on scattering features",
+        "features, {}, ε < 2",
+        (FEATURES_COMPOSITE, FEATURES_CE),
+        RULED_ON_FEATURES,
+    )
 
 
 TRAINING = (
@@ -236,7 +236,19 @@ TRAINING = (
         remark="By the accuracies that the text gives; the abstract rounds their difference up. "
         f"{_SQUARED}",
     ),
-    *(claim for accountant in ACCOUNTANTS for claim in _at_1_5(accountant)),
+    *(
+        one
+        for accountant in ACCOUNTANTS
+        for one in _accuracies(
+            accountant,
+            1.5,
+            "early-{}-accuracy",
+            "before half of the ε is spent",
+            "{}, ε < 1.5",
+            (COMPOSITE, CE),
+            RULED_OF_SENTENCES,
+        )
+    ),
     claim(
         "losing-less-not-private",
         "Section 4.1",
@@ -272,5 +284,5 @@ ON_FEATURES = (
         "On scattering features it is ahead whatever ε has been spent.",
         on(ALL, Throughout, FEATURES_COMPOSITE, FEATURES_CE),
     ),
-    *(claim for accountant in ACCOUNTANTS for claim in _on_features_at_2(accountant)),
+    *(one for accountant in ACCOUNTANTS for one in _on_features_at_2(accountant)),
 )
