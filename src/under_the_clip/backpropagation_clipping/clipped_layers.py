@@ -1,9 +1,7 @@
 """Layers whose inputs and upstream gradients are clipped, example by example.
 
-Backpropagation clipping (Stevens et al. 2022, Algorithm 2) bounds what an example adds to a layer's
-gradient by two norms: that of the layer's input, and that of the loss' gradient by its output. Both
-are clipped on the way, so that one backward pass over a batch gives the bounded sum, and no
-per-example gradient is ever formed.
+Backpropagation clipping (Stevens et al. 2022, Algorithm 2): one backward pass over a batch gives
+the bounded sum, and no per-example gradient is ever formed.
 """
 
 from __future__ import annotations
@@ -64,8 +62,8 @@ def clip_layers(
 ) -> None:
     """Have a network's layers clip: every convolution and dense layer, from now on.
 
-    The l2 norm of a layer's gradient over one example is then at most the product of the bounds: of
-    a dense layer by Theorem 2, of a convolution by Theorem 3, with or without zeros as padding.
+    The l2 norm of a layer's gradient over one example is then at most the product of the bounds, by
+    Theorem 2 and, with or without zeros as padding, Theorem 3.
 
     Args:
         network: changed in place; made for one use, inside the function that is differentiated.

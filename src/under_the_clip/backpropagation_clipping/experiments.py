@@ -1,10 +1,8 @@
 """Backpropagation clipping (Stevens et al. 2022): the runs behind its figures and tables.
 
-As published: clips, batch and epochs of its Figure 2, and the noise that its accounting asks for at
-each claimed epsilon. The paper's text, as this study has it, has lost Adam's rate; its code has
-0.01. As everywhere in this study batches are shuffled and weights drawn by Glorot: the first code
-takes its batches in the file's order and its weights from PyTorch. The network is the paper's,
-without padding, which the first code has.
+Clips, batch and epochs of its Figure 2, the noise of its accounting; Adam's rate, which our text
+has lost, from its code. Batches are shuffled, weights drawn by Glorot: the first code takes batches
+in the file's order and weights from PyTorch, and pads, which the paper does not.
 """
 
 from __future__ import annotations
@@ -60,8 +58,7 @@ def _base(dataset: str) -> Run:
 def as_published(dataset: str, epsilon: float | None = None) -> Run:
     """Return the run that claims an epsilon, by default that of Table 1.
 
-    Its noise is that of the claim over the batch size: the sensitivity was divided by the batch
-    although the clipped gradients already were those of a mean loss.
+    Its noise is that of the claim over the batch size, by which the sensitivity was divided.
     """
     epochs, input_clip, gradient_clip, claimed = SETTINGS[dataset]
     mechanism = BackpropagationClipping(

@@ -1,8 +1,7 @@
 """The tanh filter (Amian 2022): the runs behind its figures, and the filter made sound.
 
-Table I prints sigma 1.1 and batches of 256, no network, rate or epochs. With these two goes the
-tutorial of TensorFlow Privacy, with relu, a rate of 0.15 and C = 1: its other settings are taken.
-How much hangs on network and rate is shown once.
+Table I prints sigma 1.1 and batches of 256; the other settings are of TensorFlow Privacy's tutorial
+that has these two. How much hangs on network and rate is shown once.
 """
 
 from __future__ import annotations
@@ -151,10 +150,7 @@ MECHANISMS = {
 
 
 def searched(name: str, dataset: str, point: designs.Point) -> Run:
-    """Return the run at a point of the search: batch, epochs, rate, bound, active range.
-
-    The rate is that of a gradient bounded to 0.1: it scales with the inverse of the bound.
-    """
+    """Return the run at a point: batch, epochs, rate (for a bound of 0.1), bound, active range."""
     batch, epochs = designs.among(point[0], BATCHES), designs.among(point[1], EPOCHS)
     noise = noise_multiplier(3.0, Images(dataset).examples, batch, epochs)
     bound = designs.between_in_log(point[3], (0.03, 3.0))

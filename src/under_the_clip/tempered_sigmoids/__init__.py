@@ -14,8 +14,7 @@ CHAPTER = Chapter(
         "propositions.temperature_and_bias",
         "propositions.gradient_norms",
         "propositions.family",
-        "propositions.printed_loss",
-        "propositions.group_privacy",
+        "propositions.text",
     ),
     sections={
         "Figure 3: accuracy against ε": ("figure-3",),

@@ -21,7 +21,7 @@ from dpstudy.lab.quantity import ACCURACY, Quantity
 from dpstudy.lab.variant import Variant
 from dpstudy.lab.verdict import Outcome, UndecidedError, Verdict, graded
 from dpstudy.parts.run import setting
-from under_the_clip.tempered_sigmoids.permutation import average_as_near
+from under_the_clip.tempered_sigmoids.triplets import average_as_near
 
 # What chance alone brings in no more than this share of cases, it brings rarely; up to the second
 # share nobody can tell: another seed might take it to either side of the first.

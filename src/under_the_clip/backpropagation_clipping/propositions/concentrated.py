@@ -1,8 +1,6 @@
 """Backpropagation clipping's accounting: zCDP, its composition, and batches in parallel.
 
-Zero-concentrated differential privacy with ρ says that the Rényi divergence of order α between the
-outputs on neighbouring data sets is at most αρ, for every α > 1. Between Gaussians of one
-deviation s whose means are v apart it is α|v|²/(2s²), so a Gaussian's ρ is that over α.
+With ρ-zCDP the Rényi divergence of order α > 1 is at most αρ; a Gaussian's is α|v|²/(2s²).
 """
 
 from __future__ import annotations
@@ -37,8 +35,7 @@ BUDGETS = {"rho": (1e-4, 100.0), "delta": (1e-12, 1e-2)}
 def zcdp_conversion(claim: Callable[[float, float], float] = zcdp_epsilon) -> Outcome:
     """ρ-zCDP gives (ρ + 2 √(ρ log(1/δ)), δ)-differential privacy.
 
-    A Gaussian that is ρ-zCDP and no better is √(2ρ)-GDP, whose ε is known exactly. The same ρ
-    through dp-accounting's conversion of a Rényi divergence is compared as well.
+    A Gaussian that is ρ-zCDP and no better is √(2ρ)-GDP, whose ε is known exactly.
     """
 
     def sides(rho: float, delta: float) -> tuple[float, float]:

@@ -1,10 +1,7 @@
 """Losing less, Section 4.2: how fast SSE and cross-entropy fall under gradient descent.
 
-On a linear model, from zero, with the step length 1/β of a β-smooth loss. For SSE the error in
-each eigendirection of the data's second moment shrinks by a constant factor a step. So the loss
-falls exponentially, to 0 if the model can fit every label, as it can with more features than
-examples, and else to its minimum. Cross-entropy on separable data has no minimum, and falls like
-1/t (Soudry et al. 2018).
+On a linear model, from zero, with step length 1/β: SSE falls exponentially to its minimum, 0 with
+more features than examples; cross-entropy on separable data like 1/t (Soudry et al. 2018).
 """
 
 from __future__ import annotations
@@ -51,10 +48,7 @@ def cross_entropy(weights: Float[Array, "d k"], data: Float[Array, "n d"]) -> Ar
 
 
 def descend(loss: Any, data: Array, steps: int) -> Float[Array, "steps"]:
-    """Return the loss before each step of gradient descent with step length 1/β, from zero.
-
-    β is that of SSE, the largest eigenvalue of the second moment; cross-entropy's is half of it.
-    """
+    """Return the loss before each step of gradient descent from zero, step length 1/β of SSE."""
     rate = 1 / jnp.linalg.eigvalsh(data @ data.T / EXAMPLES)[-1]
     weights = jnp.zeros((data.shape[1], CLASSES), data.dtype)
 

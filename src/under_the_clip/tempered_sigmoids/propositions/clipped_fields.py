@@ -1,9 +1,7 @@
 """Tempered sigmoids: what clipped gradients are the gradient of, and whether of anything.
 
-A smooth vector field is a gradient if and only if its Jacobian is symmetric, and if and only if
-its line integral around every loop is zero. For the binary logistic loss the clipped field is the
-gradient of a surrogate that goes on linearly where the loss is clipped; for three classes or more
-it is the gradient of nothing.
+A smooth field is a gradient if and only if its Jacobian is symmetric, and its line integral around
+every loop zero. The clipped field is one for the binary logistic loss, not for three classes.
 """
 
 from __future__ import annotations
@@ -226,11 +224,7 @@ def _on_the_way(objective: Objective, case: Any, points: int) -> Float[Array, "p
     refuted_by="Two points between which its gradient points back, or a jump of its gradient.",
 )
 def surrogate_convex(objective: Objective = surrogate) -> Outcome:
-    """That surrogate is differentiable and convex.
-
-    Args:
-        objective: from theta, one example and C, in place of the surrogate.
-    """
+    """That surrogate is differentiable and convex."""
     back, turn = falling_along(objective), steepest_turn(objective)
     return Outcome(
         worst=max(back.ratio, turn.ratio - 1),
@@ -356,11 +350,7 @@ def at_rest() -> dict[str, np.ndarray]:
     instead="Where projected descent comes to rest, it is at most max(√2 T - C, 0) |Θ|.",
 )
 def clipping_bias_multiclass(share: float = 1.0) -> Outcome:
-    """With more than two classes, the bias of clipped gradient descent has no bound.
-
-    Args:
-        share: of the bound above, which is held against the bias of random problems.
-    """
+    """With more than two classes, the bias of clipped gradient descent has no bound."""
     found = at_rest()
     bias, delta = found["bias"], share * found["delta"]
     clipping = delta > 0

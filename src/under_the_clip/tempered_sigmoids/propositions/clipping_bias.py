@@ -1,14 +1,9 @@
 """Tempered sigmoids, Theorem 1: how much clipping costs logistic regression.
 
-Let Δ = max(T - C, 0) |Θ|. The theorem says that clipped gradient descent ends within O(Δ) of the
-best θ in Θ, and its proof gives 2 Δ.
-
-Half of Δ is enough: the proof is in the chapter's notebook.
-
-Searched in three ways: gradient descent itself on data drawn at random, in balls; data climbed by
-gradients for the worst bias, where Θ is a segment and the clipped optimum the root of a function
-of one variable; and the same for two examples by a simplex, which comes to data that make every
-step of the argument above an equality.
+Clipped gradient descent ends within O(Δ) of the best θ in Θ, Δ = max(T - C, 0) |Θ|: the proof gives
+2 Δ, the chapter's notebook half of Δ. Searched by descent on random data in balls; by gradients,
+where Θ is a segment and the clipped optimum the root of a function of one variable; and for two
+examples by a simplex, which comes to data that make every step of the argument an equality.
 """
 
 from __future__ import annotations

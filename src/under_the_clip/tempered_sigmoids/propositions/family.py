@@ -1,8 +1,7 @@
 """Tempered sigmoids: members of the family (Eq. 3), and what bounded activations do to clipping.
 
-A unit's activation is at most b = max(|o|, |s - o|) in size. The logistic loss on d such
-activations has a gradient no longer than |T| b √d (Eq. 4), so that with C at least that no gradient
-of its weights is ever clipped. Of relu's activations no C can say as much.
+With activations of size at most b = max(|o|, |s - o|), a C of |T| b √d clips no gradient of the
+logistic loss' weights (Eq. 4). Of relu's activations no C can say as much.
 """
 
 from __future__ import annotations
@@ -126,17 +125,9 @@ def relu_approximated(*, shifted: bool = True, low: float = 0.0) -> Outcome:
     """In a limit the family has an approximation of relu on inputs that occur: as near as
     one likes on [0, a], and on [-a, a], with a bias, nearer than any straight line.
 
-    Two members are looked for: on [-1, 1] one that is nearer than any straight line, and on
-    [low, 1] one that is nowhere further away than a thousandth.
-
-    Around 0 none is as near as that: φ(x) + φ(-x) is the same for all x, and relu(x) + relu(-x) is
-    |x|. So the errors at 0, 1 and -1 cannot all be below a quarter, whatever the limit. A straight
-    line of slope 1/2, which the family has in the limit, attains it. A bias, which every unit of
-    these networks has, breaks the symmetry.
-
-    Args:
-        shifted: let the member around 0 have a bias.
-        low: where the interval of the second one begins.
+    Around 0 none is as near without a bias: φ(x) + φ(-x) is the same for all x, and relu(x) +
+    relu(-x) is |x|, so that the errors at 0, 1 and -1 cannot all be below a quarter. A straight
+    line of slope 1/2 attains it.
     """
     around = 1 / nearest_to_relu(-1.0, shifted=shifted).ratio
     found = nearest_to_relu(low, shifted=False)
@@ -197,10 +188,6 @@ def furthest_from_linear(sign: float = -1.0) -> Found:
 def linear_in_temperature(share: float = 1.0, sign: float = -1.0) -> Outcome:
     """For a grossly misclassified point the gradient grows with T as if T scaled z: up to
     exp(-m) of it where -T y ⟨z, θ⟩ is m.
-
-    Args:
-        share: of exp(-m), by which growth may differ from linear.
-        sign: of the margin; positive: of points classified rightly.
     """
     found, rightly = furthest_from_linear(sign), furthest_from_linear(1.0)
     margin = _MOST_MARGIN / (1 + np.exp(-rightly.case["margin"]))

@@ -154,10 +154,7 @@ def gradient_over_part(part: Callable[[Array], Array], classes: int) -> Found:
 def gradient_norm_longest_class(part: Callable[[Array], Array] = jnp.max) -> Outcome:
     """The whole gradient is no longer than √k times its part for one class, the longest.
 
-    Tightness is that at ten classes.
-
-    Args:
-        part: from the norms of all classes' parts to that of the one.
+    `part` goes from the norms of all classes' parts to that of the one.
     """
     found = {k: gradient_over_part(part, k) for k in CLASSES}
     shortest = gradient_over_part(jnp.min, STUDIED_CLASSES)

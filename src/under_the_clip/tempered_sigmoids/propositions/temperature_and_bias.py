@@ -1,7 +1,6 @@
 """Tempered sigmoids, what Theorem 1 "essentially shows": less temperature, less bias.
 
-The theorem bounds the bias, and its bound falls with T. The bias itself need not. Two temperatures
-are compared on the same data, the same Θ and at the same clipping norm C.
+The bound falls with T; the bias itself need not, all else equal.
 """
 
 from __future__ import annotations
