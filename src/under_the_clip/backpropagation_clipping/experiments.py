@@ -194,10 +194,6 @@ def searched(mechanism: str, dataset: str, point: designs.Point) -> Run:
     return at_epsilon(3.0, run)
 
 
-def _shared_out(shares: tuple[float, ...], best: Run) -> Run:
-    return vary(best, shares=shares)
-
-
 _TRIED = {
     f"{mechanism}, {number:02d}": (mechanism, point)
     for mechanism, dimensions in zip(MECHANISMS, (4, 5), strict=True)
@@ -222,7 +218,7 @@ AGAINST_FLAT = Search(
             for one in MECHANISMS
         },
         **{
-            name: FollowUp("backpropagation clipping, best", partial(_shared_out, shares), seeds=5)
+            name: FollowUp("backpropagation clipping, best", partial(vary, shares=shares), seeds=5)
             for name, shares in SHARES.items()
         },
     },

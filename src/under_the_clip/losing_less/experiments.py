@@ -291,12 +291,8 @@ def _at_rate(loss: Loss | None, activation: str, multiple: float) -> tuple[Run, 
     )
 
 
-def _on_all(best: Run) -> Run:
-    return vary(best, held_out=0)
-
-
 def _with_parts(changes: dict[str, object], best: Run) -> Run:
-    return vary(_on_all(best), loss=replace(best.loss, **changes))
+    return vary(best, held_out=0, loss=replace(best.loss, **changes))
 
 
 EQUAL_EFFORT = Search(
@@ -319,7 +315,9 @@ EQUAL_EFFORT = Search(
     best_seeds=0,
     then={
         **{
-            f"{name}, {activation}": FollowUp(f"{name}, {activation}, best", _on_all, seeds=5)
+            f"{name}, {activation}": FollowUp(
+                f"{name}, {activation}, best", partial(vary, held_out=0), seeds=5
+            )
             for name in LOSSES
             for activation in ACTIVATIONS
         },

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import partial
 from itertools import product
 
@@ -15,7 +15,6 @@ from dpstudy.lab import records
 from dpstudy.lab.comparison import Estimate
 from dpstudy.lab.quantity import Quantity
 from dpstudy.lab.readings import Reading, read
-from dpstudy.lab.store import Result
 from dpstudy.lab.variant import Variant, finals_of
 from dpstudy.page.captions import LEFT_OUT, caption
 from dpstudy.page.curves import draw_curve
@@ -331,18 +330,14 @@ def _caption(shown: str, lines: Sequence[Variant], over: str, *more: str) -> str
 
 
 def _holds(line: Variant, column: str) -> bool:
-    return any(column in result.curve for result in _results(line))
-
-
-def _results(line: Variant) -> Iterator[Result]:
-    return line.results
+    return any(column in result.curve for result in line.results)
 
 
 def _summed(line: Variant, column: str, epoch: int) -> np.ndarray | None:
     """Return counts after an epoch, summed over the seeds that finished it; None if none did."""
     found = [
         result.curve[column][result.curve["epoch"].index(epoch)]
-        for result in _results(line)
+        for result in line.results
         if column in result.curve and epoch in result.curve["epoch"]
     ]
     return np.sum(found, axis=0) if found else None
@@ -356,20 +351,15 @@ def _median(counts: np.ndarray) -> float:
 def _of_layers(line: Variant) -> pd.DataFrame:
     rows = [
         {"quantity": quantity, "layer": layer, "epoch": epoch, "norm": norm}
-        for result in _results(line)
+        for result in line.results
         for at, epoch in enumerate(result.curve["epoch"])
-        for quantity, norms in _norms_of(result, at).items()
+        for quantity, norms in (
+            ("weights", result.curve[_WEIGHTS][at]),
+            ("pre-activations", [*result.curve[_HIDDEN][at], result.curve[_LOGITS][at]]),
+        )
         for layer, norm in enumerate(norms, start=1)
     ]
     groups = pd.DataFrame(rows).groupby(["quantity", "layer", "epoch"], sort=False).norm
     spread = groups.agg(["median", "min", "max", "count"]).reset_index()
     names = {"min": "minimum", "max": "maximum", "count": "seeds"}
     return spread.rename(columns=names).assign(line=line.name)
-
-
-def _norms_of(result: Result, at: int) -> dict[str, list[float]]:
-    curve = result.curve
-    return {
-        "weights": curve[_WEIGHTS][at],
-        "pre-activations": [*curve[_HIDDEN][at], curve[_LOGITS][at]],
-    }

@@ -7,6 +7,7 @@ that has these two. How much hangs on network and rate is shown once.
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 import jax
 
@@ -86,10 +87,6 @@ def _at_rate(label: str, rate: float) -> Run:
     return vary(run, learning_rate=rate, held_out=HELD_OUT)
 
 
-def _on_all(best: Run) -> Run:
-    return vary(best, held_out=0)
-
-
 OWN_RATES = Search(
     name="tanh-filter-cifar-10-rates",
     title="The filter and DP-SGD on CIFAR-10, each at its own best rate, with the same noise",
@@ -106,7 +103,8 @@ OWN_RATES = Search(
     best_seeds=0,
     beyond=2.0,
     then={
-        f"{label}, own rate": FollowUp(f"{label}, best", _on_all, seeds=3) for label in TRIED_RATES
+        f"{label}, own rate": FollowUp(f"{label}, best", partial(vary, held_out=0), seeds=3)
+        for label in TRIED_RATES
     },
     in_smoke=("DP-SGD, rate 0.6",),
 )

@@ -8,7 +8,6 @@ from dataclasses import astuple, dataclass, replace
 
 import numpy as np
 import pandas as pd
-from matplotlib.axes import Axes
 
 from dpstudy.lab.readings import Reading
 from dpstudy.lab.variant import Variant
@@ -65,9 +64,17 @@ def sweep(
         panels,
     ):
         for axes, of in zip(panels, over, strict=True):
-            _draw_points(axes, data, of)
+            others, best = data[~data.best], data[data.best]
+            axes.plot(
+                others[of.column], others.error, "o", mfc="none", mec="0.45", label="a setting"
+            )
+            mark = {"color": STYLES[0].color, "label": "the best tenth"}
+            axes.plot(best[of.column], best.error, "D", **mark)
+            set_axis(axes.xaxis, of)
             for level in levels:
-                _draw_level(axes, level)
+                errors, style = 1 - level.accuracy, STYLES[level.style]
+                axes.axhspan(errors.min(), errors.max(), facecolor=style.color, alpha=0.3)
+                axes.axhline(errors.median(), color=style.color, ls=style.dash, label=level.name)
             for mark in marks:
                 axes.axvline(mark.at[of.column], color="black", ls=mark.dash, label=mark.name)
         set_axis(panels[0].yaxis, ERROR)
@@ -88,19 +95,6 @@ def sweep(
         alt=f"Panels of {len(data)} points each: {'; '.join(said)}.",
         data=data,
     )
-
-
-def _draw_points(axes: Axes, data: pd.DataFrame, of: Quantity) -> None:
-    others, best = data[~data.best], data[data.best]
-    axes.plot(others[of.column], others.error, "o", mfc="none", mec="0.45", label="a setting")
-    axes.plot(best[of.column], best.error, "D", color=STYLES[0].color, label="the best tenth")
-    set_axis(axes.xaxis, of)
-
-
-def _draw_level(axes: Axes, level: Variant) -> None:
-    errors, style = 1 - level.accuracy, STYLES[level.style]
-    axes.axhspan(errors.min(), errors.max(), facecolor=style.color, alpha=0.3)
-    axes.axhline(errors.median(), color=style.color, ls=style.dash, label=level.name)
 
 
 def _errors(accuracy: pd.Series) -> str:
