@@ -10,10 +10,11 @@ from functools import partial
 
 from dpstudy.claims.claim import Claim, moment, propositions, stated
 from dpstudy.claims.evidence import Runs
-from dpstudy.claims.rules import Difference, Untested
+from dpstudy.claims.rules import Difference, Rule, Untested, on
 from dpstudy.lab.quantity import (
     ACCURACY,
     GRADIENT_NORM,
+    Quantity,
     change_by_epoch,
     first_to_last,
     late_growth,
@@ -49,8 +50,17 @@ GRADIENT_NORM_FALLS = replace(
 )
 
 
-def _runs(label: str) -> Runs:
-    return Runs(FIGURES, label)
+def _on_mnist(
+    first: str, second: str, wanted: str = "above", quantity: Quantity = ACCURACY
+) -> dict[str, Rule]:
+    return on(("mnist",), Difference, Runs(FIGURES, first), Runs(FIGURES, second), wanted, quantity)
+
+
+def _on_both(second: str, quantity: Quantity, on_cifar_10: Quantity) -> dict[str, Rule]:
+    """Return the rules on the filter as it is against others, on either dataset."""
+    sides = Runs(CIFAR_10, "range 1"), Runs(CIFAR_10, second)
+    there = {"cifar-10": Difference(*sides, quantity=on_cifar_10)}
+    return _on_mnist("range 1", second, quantity=quantity) | there
 
 
 _TRAINING = (
@@ -58,10 +68,7 @@ _TRAINING = (
         "tanh-filter-better",
         "Section IV, Figures 2 and 3",
         "With the same noise, the filter is more accurate than DP-SGD.",
-        {
-            dataset: Difference(Runs(runs, "range 1"), Runs(runs, "DP-SGD"))
-            for dataset, runs in (("mnist", FIGURES), ("cifar-10", CIFAR_10))
-        },
+        _on_both("DP-SGD", ACCURACY, ACCURACY),
         headline=True,
         remark=f"{SETTINGS} On CIFAR-10 nobody searched DP-SGD's rate there: with searched "
         "settings and tanh it reaches on that network as much as the filter.",
@@ -83,84 +90,70 @@ _TRAINING = (
         "tanh-filter-range",
         "Section IV, Figures 2 and 3",
         "The range of the filter's output has no significant effect on accuracy.",
-        {"mnist": Difference(_runs("range 5"), _runs("range 1"), "alike")} | ALONE,
+        _on_mnist("range 5", "range 1", "alike") | ALONE,
         remark="Five times the range against the range as it is, with the same noise and rate.",
     ),
     _claim_of_curves(
         "tanh-filter-range-doubled",
         "Section IV, Figures 2 and 3",
         "Twice the range of the filter's output has no significant effect on accuracy.",
-        {"mnist": Difference(_runs("range 2"), _runs("range 1"), "alike")} | ALONE,
+        _on_mnist("range 2", "range 1", "alike") | ALONE,
         remark="With the same noise and rate.",
     ),
     _claim(
         "tanh-filter-expansion",
         "Section IV, Figures 4 and 5",
         "A larger expansion of the active range lowers the accuracy.",
-        {"mnist": Difference(_runs("expanded by 2"), _runs("expanded by 10"))} | ALONE,
+        _on_mnist("expanded by 2", "expanded by 10") | ALONE,
         remark="Expanded by 2 against by 10.",
     ),
     _claim_after(
         "tanh-filter-expansion-cost",
         "Section V",
         "Expanding the active range costs accuracy.",
-        {"mnist": Difference(_runs("range 1"), _runs("expanded by 10"))} | ALONE,
+        _on_mnist("range 1", "expanded by 10") | ALONE,
         remark="The filter as it is against expanded by 10.",
     ),
     _claim_of_curves(
         "tanh-filter-saturates",
         "Section IV",
         "With the filter, accuracy saturates over training.",
-        {"mnist": Difference(_runs("range 1"), _runs("range 1"), "alike", LATE_GROWTH)},
+        _on_mnist("range 1", "range 1", "alike", LATE_GROWTH),
         remark=LATE,
     ),
     _claim_of_curves(
         "tanh-filter-expansion-ascends",
         "Section IV, Figures 4 and 5",
         "With an expanded active range, accuracy still rises late in training.",
-        {
-            "mnist": Difference(
-                _runs("expanded by 10"), _runs("expanded by 10"), quantity=LATE_GROWTH
-            )
-        }
-        | ALONE,
+        _on_mnist("expanded by 10", "expanded by 10", quantity=LATE_GROWTH) | ALONE,
         remark=f"Expanded by 10. {LATE}",
     ),
     _claim_after(
         "tanh-filter-instability",
         "Section IV, Figures 2 and 3",
         "With the filter accuracy is less stable than with DP-SGD.",
-        {
-            dataset: Difference(Runs(runs, "range 1"), Runs(runs, "DP-SGD"), quantity=unrest)
-            for dataset, runs, unrest in (("mnist", FIGURES, UNREST), ("cifar-10", CIFAR_10, LAST))
-        },
+        _on_both("DP-SGD", UNREST, LAST),
         remark=f"{STABILITY} On CIFAR-10, which has 15, the last 5.",
     ),
     _claim_after(
         "tanh-filter-expansion-stabilises",
         "Section IV, Figures 4 and 5",
         "Expanding the active range makes accuracy more stable.",
-        {"mnist": Difference(_runs("range 1"), _runs("expanded by 2"), quantity=UNREST)} | ALONE,
+        _on_mnist("range 1", "expanded by 2", quantity=UNREST) | ALONE,
         remark=STABILITY,
     ),
     _claim_after(
         "tanh-filter-expansion-stabilises-further",
         "Section IV, Figures 4 and 5",
         "A larger expansion makes it more stable still.",
-        {"mnist": Difference(_runs("expanded by 2"), _runs("expanded by 10"), quantity=UNREST)}
-        | ALONE,
+        _on_mnist("expanded by 2", "expanded by 10", quantity=UNREST) | ALONE,
         remark=f"Expanded by 2 against by 10. {STABILITY}",
     ),
     _claim_after(
         "tanh-filter-norms-fall",
         "Section III.A",
         "Filtered gradients turn short as training proceeds.",
-        {
-            dataset: Difference(
-                Runs(runs, "range 1"), Runs(runs, "range 1"), quantity=GRADIENT_NORM_FALLS
-            )
-            for dataset, runs in (("mnist", FIGURES), ("cifar-10", CIFAR_10))
-        },
+        _on_both("range 1", GRADIENT_NORM_FALLS, GRADIENT_NORM_FALLS),
         remark="The mean over examples, in the first epoch and in the last. It bounds no example. "
         "On CIFAR-10 the last is the fifteenth: the paper prints no number.",
     ),

@@ -60,26 +60,25 @@ def _ablated(label: str) -> Runs:
     return Runs(ABLATION, label)
 
 
-def _better(name: str, says: str, other: Runs) -> Claim:
-    where = "Section 4.3, Figure 10"
-    return claim_with_more(name, where, says, on_small(Difference, COMPOSITE, other))
-
-
 PARTS = (
-    _better(
-        "losing-less-above-squared-error",
-        "None of its parts can be left out: it ends above squared error alone.",
-        _ablated("squared error"),
-    ),
-    _better(
-        "losing-less-above-squared-error-and-cross-entropy",
-        "It ends above squared error and cross-entropy under the curriculum.",
-        _ablated("squared error and cross-entropy"),
-    ),
-    _better(
-        "losing-less-above-squared-error-and-focal",
-        "It ends above itself without the penalty.",
-        _ablated("squared error and focal"),
+    *(
+        claim_with_more(
+            f"losing-less-above-{parts.replace(' ', '-')}",
+            "Section 4.3, Figure 10",
+            says,
+            on_small(Difference, COMPOSITE, _ablated(parts)),
+        )
+        for parts, says in (
+            (
+                "squared error",
+                "None of its parts can be left out: it ends above squared error alone.",
+            ),
+            (
+                "squared error and cross-entropy",
+                "It ends above squared error and cross-entropy under the curriculum.",
+            ),
+            ("squared error and focal", "It ends above itself without the penalty."),
+        )
     ),
     claim_again(
         "losing-less-parts-on-features",
