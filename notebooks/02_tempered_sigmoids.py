@@ -107,19 +107,20 @@ from under_the_clip.experiments import find
 from under_the_clip.tempered_sigmoids.experiments import (
     BATCHES,
     EPOCHS,
+    SEARCH_RATES,
+    WIDTHS,
     of_temperature,
 )
 from under_the_clip.tempered_sigmoids.figures.accuracy import (
     STYLE,
+    classes,
     relu_and_tanh,
 )
-from under_the_clip.tempered_sigmoids.figures.classes import classes
 from under_the_clip.tempered_sigmoids.published import (
     ACCURACIES,
     NUMBERS,
     TECHNIQUES,
 )
-from under_the_clip.tempered_sigmoids.searches import SEARCH_RATES, WIDTHS
 
 own = (
     prepare(of_temperature(T), profile, seeds=seeds)

@@ -534,7 +534,7 @@ changed(adam, whole)
 # {prf:ref}`gradient-norm-sum` has the bound that holds.
 
 # %% mystnb={"code_prompt_show": "How it is made"} tags=["hide-input"]
-from under_the_clip.losing_less import diagnostics as looked_into
+from under_the_clip.losing_less import figures as looked_into
 
 LOGITS = Quantity("layer-norms.logits", "mean norm of the logits", log=True)
 LAST_WEIGHTS = Quantity(

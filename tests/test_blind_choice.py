@@ -6,7 +6,7 @@ from math import comb
 import numpy as np
 import pytest
 
-from under_the_clip.tempered_sigmoids.permutation import as_bunched, average_as_near
+from under_the_clip.tempered_sigmoids.triplets import as_bunched, average_as_near
 
 RNG = np.random.default_rng(3)
 SETTINGS = RNG.uniform(0, (1, 10), size=(12, 2))

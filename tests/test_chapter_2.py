@@ -30,10 +30,15 @@ from dpstudy.lab.comparison import Estimate
 from dpstudy.lab.verdict import Verdict
 from dpstudy.lab.wording import rounded_down
 from dpstudy.parts.networks.activation import TANH, Relu
-from under_the_clip.tempered_sigmoids.figures.accuracy import OWN, SHARED, all_gains
-from under_the_clip.tempered_sigmoids.figures.classes import by_class, spreads
+from under_the_clip.tempered_sigmoids.experiments import SEARCH_RATES
+from under_the_clip.tempered_sigmoids.figures.accuracy import (
+    OWN,
+    SHARED,
+    all_gains,
+    by_class,
+    spreads,
+)
 from under_the_clip.tempered_sigmoids.published import BEST_TRIPLETS, NUMBERS
-from under_the_clip.tempered_sigmoids.searches import SEARCH_RATES
 from under_the_clip.tempered_sigmoids.triplets import NORMS, AtZero, Sweep
 
 says, page = said_by("02_tempered_sigmoids"), figures_in("02_tempered_sigmoids")

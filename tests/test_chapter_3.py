@@ -31,8 +31,8 @@ from dpstudy.lab.comparison import Estimate
 from dpstudy.lab.verdict import Verdict
 from dpstudy.parts.data.images import CLASSES
 from dpstudy.parts.loss import CrossEntropy
-from under_the_clip.losing_less import diagnostics as inside
 from under_the_clip.losing_less import figures
+from under_the_clip.losing_less import figures as inside
 from under_the_clip.losing_less.loss import Composite
 from under_the_clip.losing_less.published import NUMBERS
 

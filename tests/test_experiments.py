@@ -40,7 +40,6 @@ from under_the_clip.losing_less.experiments import FIGURE_4, ON_FEATURES_LINEAR
 from under_the_clip.losing_less.published import END_TO_END, SCATTERNET
 from under_the_clip.networks import ScatteringCifar, ScatteringMnist
 from under_the_clip.tempered_sigmoids import experiments as tempered
-from under_the_clip.tempered_sigmoids import searches
 from under_the_clip.tempered_sigmoids.experiments import BASE
 from under_the_clip.tempered_sigmoids.published import (
     BEST_TRIPLETS,
@@ -293,9 +292,9 @@ def test_the_search_is_the_same_for_both_activations_and_within_its_budget():
             twin = runs[f"tanh, {kind}, {number}"]
             if activation == "relu":
                 assert vary(run, activation=TANH) == twin
-            low, high = searches.SEARCH_RATES[run.optimizer.kind, run.private]
+            low, high = tempered.SEARCH_RATES[run.optimizer.kind, run.private]
             assert low <= run.optimizer.learning_rate <= high
-        for kind, budget in searches.SEARCH_BUDGET.items():
+        for kind, budget in tempered.SEARCH_BUDGET.items():
             found = [run for label, run in runs.items() if label.startswith(f"relu, {kind}")]
             later = [label for _, label in search.undecided(dataset=dataset)]
             proposed = [label for label in later if label.startswith(f"relu, {kind}, ")]
@@ -337,7 +336,7 @@ def test_layer_wise_runs_are_as_many_as_shared_ones_from_the_same_ranges():
         assert isinstance(activation, LayerWise) == label.startswith("layer-wise")
         layers = activation.layers if isinstance(activation, LayerWise) else (activation,)
         for name in tempered.TRIPLET:
-            low, high = dict(zip(tempered.TRIPLET, searches.NEAR_RANGES, strict=True))[name]
+            low, high = dict(zip(tempered.TRIPLET, tempered.NEAR_RANGES, strict=True))[name]
             assert all(low <= getattr(layer, name) <= high for layer in layers)
 
 

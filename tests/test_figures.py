@@ -17,7 +17,7 @@ from dpstudy.page.figure import Figure, Note, Table
 from dpstudy.parts.networks.activation import Tempered
 from dpstudy.parts.run import vary
 from under_the_clip.experiments import find
-from under_the_clip.losing_less import diagnostics as inside
+from under_the_clip.losing_less import figures as inside
 from under_the_clip.tempered_sigmoids.experiments import TRIPLET, TRIPLETS, of_temperature
 from under_the_clip.tempered_sigmoids.figures import accuracy, family
 from under_the_clip.tempered_sigmoids.published import BEST_TRIPLETS

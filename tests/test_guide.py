@@ -28,7 +28,7 @@ from under_the_clip.guide import figures as guide
 from under_the_clip.leaderboard.published import PUBLISHED, RUN_AGAIN
 from under_the_clip.losing_less.published import END_TO_END
 from under_the_clip.recipe import figures as recipe_page
-from under_the_clip.tempered_sigmoids.searches import SEARCH_BUDGET
+from under_the_clip.tempered_sigmoids.experiments import SEARCH_BUDGET
 
 ROOT = Path(__file__).parents[1]
 PAGE = (ROOT / "notebooks" / "guide.py").read_text()

@@ -35,7 +35,7 @@ from under_the_clip.tempered_sigmoids.propositions import (
     clipping_bias,
     family,
     gradient_norms,
-    group_privacy,
+    text,
 )
 from under_the_clip.theorems import accountants
 
@@ -107,7 +107,7 @@ TWINS = {
     # That a hundredth of the bound is none.
     "clipping-bias-multiclass": twin(0.01),
     "group-privacy-pure": twin(0.9),
-    "group-privacy": twin(group_privacy.geometric),
+    "group-privacy": twin(text.geometric),
     "pld-covers-delta": twin(lambda case: 0.95 * accountants.PLD(case)),
     "rdp-covers-delta": twin(lambda case: 0.5 * accountants.RDP(case)),
     "pld-below-rdp": twin("rdp", "pld"),
@@ -480,7 +480,7 @@ def test_the_norm_of_a_wrapped_convolution_is_that_of_its_fourier_transform():
 
 
 def test_delta_grows_by_a_geometric_sum():
-    sums = group_privacy.geometric(np.float64(2.0), 3)
+    sums = text.geometric(np.float64(2.0), 3)
     assert sums == pytest.approx(1 + math.exp(2) + math.exp(4))
 
 

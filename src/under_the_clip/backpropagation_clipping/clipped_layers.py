@@ -1,9 +1,7 @@
 """Layers whose inputs and upstream gradients are clipped, example by example.
 
-Backpropagation clipping (Stevens et al. 2022, Algorithm 2) bounds what an example adds to a layer's
-gradient by two norms: that of the layer's input, and that of the loss' gradient by its output. Both
-are clipped on the way, so that one backward pass over a batch gives the bounded sum, and no
-per-example gradient is ever formed.
+Backpropagation clipping (Stevens et al. 2022, Algorithm 2): one backward pass over a batch gives
+the bounded sum, and no per-example gradient is ever formed.
 """
 
 from __future__ import annotations
@@ -35,10 +33,7 @@ def l15(x: Float[Array, "batch h w c"]) -> Float[Array, "batch"]:
 
 
 def scaled_to(x: Float[Array, "batch *shape"], bound: Scalar, norm: Norm) -> Array:
-    """Return x with each example scaled down to a norm of `bound` where it is longer.
-
-    An example whose norm is not finite is 0.
-    """
+    """Scale each example of x down to `bound` where it is longer; to 0 where it is not finite."""
     norms = norm(x)
     rows = (-1, *[1] * (x.ndim - 1))
     scaled = x * (bound / jnp.maximum(norms, bound)).reshape(rows)
@@ -67,8 +62,8 @@ def clip_layers(
 ) -> None:
     """Have a network's layers clip: every convolution and dense layer, from now on.
 
-    The l2 norm of a layer's gradient over one example is then at most the product of the bounds: of
-    a dense layer by Theorem 2, of a convolution by Theorem 3, with or without zeros as padding.
+    The l2 norm of a layer's gradient over one example is then at most the product of the bounds, by
+    Theorem 2 and, with or without zeros as padding, Theorem 3.
 
     Args:
         network: changed in place; made for one use, inside the function that is differentiated.
@@ -117,10 +112,7 @@ def _clipped(
 def _once(
     name: str, product: Callable[..., Array], wanted: tuple[int, int]
 ) -> Callable[..., Array]:
-    """Return the product, that may be taken once: a layer applied twice has two gradients.
-
-    An example that a layer sees as several rows, such as frames or patches, is clipped row by row.
-    """
+    """Let a product be taken once, of one row an example: all that the bounds are proven of."""
     applied = []
 
     def apply(inputs: Array, *args: Any, **options: Any) -> Array:

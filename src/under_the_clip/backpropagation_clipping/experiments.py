@@ -1,10 +1,8 @@
 """Backpropagation clipping (Stevens et al. 2022): the runs behind its figures and tables.
 
-As published: clips, batch and epochs of its Figure 2, and the noise that its accounting asks for at
-each claimed epsilon. The paper's text, as this study has it, has lost Adam's rate; its code has
-0.01. As everywhere in this study batches are shuffled and weights drawn by Glorot: the first code
-takes its batches in the file's order and its weights from PyTorch. The network is the paper's,
-without padding, which the first code has.
+Clips, batch and epochs of its Figure 2, the noise of its accounting; Adam's rate, which our text
+has lost, from its code. Batches are shuffled, weights drawn by Glorot: the first code takes batches
+in the file's order and weights from PyTorch, and pads, which the paper does not.
 """
 
 from __future__ import annotations
@@ -39,8 +37,7 @@ LOG_DELTA = 11.512925464970229  # ln(1 / δ) at δ = 1e-5
 def joint_noise(epsilon: float, epochs: int) -> float:
     """Return the noise over sensitivity of a step that zCDP asks for at an epsilon (Prop. 1).
 
-    Batches of an epoch are disjoint and cost together what one does; the four layers of a step are
-    one Gaussian.
+    An epoch's disjoint batches cost together what one does; a step's four layers are one Gaussian.
     """
     rho = ((LOG_DELTA + epsilon) ** 0.5 - LOG_DELTA**0.5) ** 2
     return (epochs / (2 * rho)) ** 0.5
@@ -61,8 +58,7 @@ def _base(dataset: str) -> Run:
 def as_published(dataset: str, epsilon: float | None = None) -> Run:
     """Return the run that claims an epsilon, by default that of Table 1.
 
-    Its noise is that of the claim over the batch size: the sensitivity was divided by the batch
-    although the clipped gradients already were those of a mean loss.
+    Its noise is that of the claim over the batch size, by which the sensitivity was divided.
     """
     epochs, input_clip, gradient_clip, claimed = SETTINGS[dataset]
     mechanism = BackpropagationClipping(
@@ -126,12 +122,7 @@ CORRECTED_BATCH = 256
 
 
 def corrected(target: float, noise: float | None = None) -> Run:
-    """Return the run of the authors' corrected code for an epsilon that it aims at.
-
-    Args:
-        target: the epsilon.
-        noise: over the sensitivity of a whole step, instead of the code's.
-    """
+    """Return the run of the authors' corrected code, with its noise or another over sensitivity."""
     mechanism = BackpropagationClipping(
         input_bound=3.0,
         upstream_bound=1e-7 * CORRECTED_BATCH,
@@ -203,10 +194,6 @@ def searched(mechanism: str, dataset: str, point: designs.Point) -> Run:
     return at_epsilon(3.0, run)
 
 
-def _shared_out(shares: tuple[float, ...], best: Run) -> Run:
-    return vary(best, shares=shares)
-
-
 _TRIED = {
     f"{mechanism}, {number:02d}": (mechanism, point)
     for mechanism, dimensions in zip(MECHANISMS, (4, 5), strict=True)
@@ -231,7 +218,7 @@ AGAINST_FLAT = Search(
             for one in MECHANISMS
         },
         **{
-            name: FollowUp("backpropagation clipping, best", partial(_shared_out, shares), seeds=5)
+            name: FollowUp("backpropagation clipping, best", partial(vary, shares=shares), seeds=5)
             for name, shares in SHARES.items()
         },
     },

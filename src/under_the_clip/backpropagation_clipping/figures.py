@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import pandas as pd
-from matplotlib.axes import Axes
 
 from dpstudy.lab import records
 from dpstudy.lab.readings import read
@@ -34,15 +33,8 @@ BACKPROP, FLAT = "backpropagation clipping", "flat clipping"
 _CLAIMED, _PROVEN = "epsilon_claimed-zcdp", "epsilon_shuffled-pld"
 
 
-@dataclass(frozen=True)
-class Series:
-    """Points of one kind in the chapter's first figure.
-
-    Attributes:
-        name: in the legend.
-        style: in the figure.
-        lines: with their column of epsilon.
-    """
+class Series(NamedTuple):
+    """Points of one kind in the chapter's first figure: lines with their column of epsilon."""
 
     name: str
     style: Style
@@ -92,7 +84,9 @@ def in_short() -> Figure | Note:
     with canvas(1, len(found), size=(8.2, 3.9)) as (figure, panels):
         for axes, (dataset, of) in zip(panels, found.items(), strict=True):
             for one, points in of:
-                _draw(axes, one, points)
+                at = pd.DataFrame(points, columns=["epsilon", "accuracy", "lowest", "highest"])
+                axes.plot(at.epsilon, at.accuracy, **one.style.line, label=one.name, linewidth=1)
+                axes.vlines(at.epsilon, at.lowest, at.highest, color=one.style.color)
             axes.set_xscale("log")
             axes.set(title=DATASETS[dataset], xlabel="ε")
             set_axis(axes.yaxis, ACCURACY)
@@ -113,12 +107,6 @@ def in_short() -> Figure | Note:
         alt=f"Points in two panels, ε on a logarithmic axis. {said}.",
         data=pd.DataFrame(rows),
     )
-
-
-def _draw(axes: Axes, one: Series, points: list[dict[str, object]]) -> None:
-    at = pd.DataFrame(points, columns=["epsilon", "accuracy", "lowest", "highest"])
-    axes.plot(at.epsilon, at.accuracy, **one.style.line, label=one.name, linewidth=1)
-    axes.vlines(at.epsilon, at.lowest, at.highest, color=one.style.color)
 
 
 def times() -> Table | Note:

@@ -21,18 +21,10 @@ _CORRECTED = Source(
 class BackpropagationClipping:
     """Backpropagation clipping as published: layer inputs and upstream gradients clipped.
 
-    The published code (announced by its authors to have a bug that invalidates the experiments)
-    scaled the noise to input clip x gradient clip / batch. But the upstream gradients that it
-    clipped were those of a mean loss, the clip was not divided by the batch, and nothing
-    divided the sum afterwards: one example contributes up to input clip x gradient clip. The
-    noise was too small by the batch size.
-
     The paper gives sensitivity 0.01 for MNIST (Section 8), input clip x gradient clip. Its code
-    divided that by the batch size: the line is kept, beside two repairs, in the fork
-    github.com/davidslater/backpropagation-clipping.
-
-    The paper does not print its noise parameter. It follows from the claimed epsilon: the total
-    rho by inverting its conversion from zCDP, and one share of it for each layer and epoch.
+    divided that by the batch (the line is kept in github.com/davidslater/backpropagation-clipping),
+    although the clipped gradients already were those of a mean loss: the noise was too small by the
+    batch size. The noise parameter is not printed: it follows from the claimed epsilon.
 
     Attributes:
         input_clip: l2 bound on one example's input to a layer.
@@ -87,18 +79,12 @@ class BackpropagationClipping:
 class CorrectedClipping:
     """Backpropagation clipping as the second correction of the authors' code has it, with gdp.py.
 
-    The first correction (270964a) divides the clip by the batch as well, in batches that are
-    the same in every epoch, and keeps the paper's accounting, which then holds for an example
-    blanked. It states no accuracy.
+    The first correction (270964a) divides the clip by the batch as well, keeps batches and
+    accounting, which then holds for an example blanked, and states no accuracy.
 
-    The noise is calibrated by the central limit theorem of Gaussian differential privacy, an
-    approximation and not a bound, over steps x layers as if each layer had drawn its own batch.
-    All layers see the same batch: they are one Gaussian with sqrt(layers) times the
-    sensitivity, and sampling amplifies that one less. The mean loss also divides by the size of
-    the drawn batch, which depends on the data.
-
-    Attributes:
-        target_epsilon: what the code calibrates its noise to.
+    The noise is calibrated by the central limit theorem of Gaussian differential privacy, no bound,
+    over steps x layers as if each layer had drawn its own batch. All see the same batch: they are
+    one Gaussian with sqrt(layers) times the sensitivity, which sampling amplifies less.
     """
 
     target_epsilon: float
@@ -141,10 +127,9 @@ class CorrectedClipping:
         """Return the proven epsilon, the layers of a step being one sampled Gaussian.
 
         Args:
-            shift: how far an example moves a layer's sum, in units of the product of the clips: 1
-                where the mean loss divides by a constant. It divides by the size of the drawn
-                batch, which moves the others too: by less than 2 together (Proposition
-                `layer-sensitivity-mean-loss`), whatever else is drawn.
+            shift: how far an example moves a layer's sum, over the product of the clips: 1 where
+                the divisor is constant, less than 2 where it is the size of the drawn batch
+                (`layer-sensitivity-mean-loss`).
         """
         return epsilon(
             sampling_probability=self.sampling_probability,

@@ -21,12 +21,7 @@ from under_the_clip.published import DELTA
 
 @dataclass(frozen=True)
 class Accounted(Rule):
-    """What published settings are proven to cost, without a run, is at most the quoted ε.
-
-    Attributes:
-        published: the quoted ε.
-        setting: whose clips, noise, epochs and layers are accounted for.
-    """
+    """What published settings are proven to cost, without a run, is at most the quoted ε."""
 
     published: Number
     setting: BackpropagationClipping
@@ -56,5 +51,4 @@ class Accounted(Rule):
 
 @lru_cache
 def _proven(setting: BackpropagationClipping) -> float:
-    """Return the exact ε of an example that is in one batch an epoch, all layers together."""
     return gdp_epsilon(math.sqrt(2 * setting.proven_rho), DELTA)

@@ -32,7 +32,7 @@ from under_the_clip.leaderboard.published import DISPUTED, OF_METHODS, PUBLISHED
 from under_the_clip.losing_less.experiments import FIGURE_3, FIGURE_4, ON_FEATURES_LINEAR
 from under_the_clip.recipe.search import EPSILONS as SEARCHED
 from under_the_clip.recipe.search import RECIPE_SEARCH
-from under_the_clip.tempered_sigmoids.cifar_10 import CIFAR_10_RATES
+from under_the_clip.tempered_sigmoids.experiments import CIFAR_10_RATES
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

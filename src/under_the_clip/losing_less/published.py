@@ -16,38 +16,21 @@ _TABLE_5_SCATTERNET = Source(
 )
 
 
-def _table_5(dataset: str, network: str, examples: int, row: tuple[float, ...]) -> Configuration:
+def _table_5(network: str, dataset: str, examples: int, *row: float) -> Configuration:
     source = _TABLE_5 if network == "end-to-end" else _TABLE_5_SCATTERNET
-    rate, momentum, batch, epochs, noise, clip, e_t, beta, gamma = row
-    return Configuration(
-        paper="losing less",
-        dataset=dataset,
-        network=network,
-        examples=examples,
-        batch=int(batch),
-        epochs=int(epochs),
-        noise_multiplier=noise,
-        clip_norm=clip,
-        learning_rate=rate,
-        momentum=momentum,
-        curriculum_epoch=int(e_t),
-        beta=beta,
-        gamma=gamma,
-        claimed_epsilon=3.0,
-        source=source,
-    )
+    return Configuration("losing less", dataset, network, examples, *row, 3.0, source)
 
 
-# Learning rate, momentum, batch, epochs, sigma, C, e_t, beta, gamma.
+# Examples, batch, epochs, sigma, C, learning rate, momentum, e_t, beta, gamma.
 END_TO_END = (
-    _table_5("mnist", "end-to-end", 60_000, (0.5, 0.9, 512, 40, 1.23, 0.1, 0, 1, 5)),
-    _table_5("fashion-mnist", "end-to-end", 60_000, (4, 0.9, 2048, 40, 2.15, 0.1, 0, 1, 5)),
-    _table_5("cifar-10", "end-to-end", 50_000, (1, 0.9, 1024, 30, 1.54, 0.1, 7, 11, 5)),
+    _table_5("end-to-end", "mnist", 60_000, 512, 40, 1.23, 0.1, 0.5, 0.9, 0, 1, 5),
+    _table_5("end-to-end", "fashion-mnist", 60_000, 2048, 40, 2.15, 0.1, 4, 0.9, 0, 1, 5),
+    _table_5("end-to-end", "cifar-10", 50_000, 1024, 30, 1.54, 0.1, 1, 0.9, 7, 11, 5),
 )
 SCATTERNET = (
-    _table_5("mnist", "ScatterNet", 60_000, (1, 0.9, 1024, 25, 1.35, 0.1, 2, 11, 2)),
-    _table_5("fashion-mnist", "ScatterNet", 60_000, (4, 0.9, 2048, 40, 2.15, 0.1, 2, 51, 2)),
-    _table_5("cifar-10", "ScatterNet", 50_000, (4, 0.9, 8192, 60, 5.67, 0.1, 2, 1, 2)),
+    _table_5("ScatterNet", "mnist", 60_000, 1024, 25, 1.35, 0.1, 1, 0.9, 2, 11, 2),
+    _table_5("ScatterNet", "fashion-mnist", 60_000, 2048, 40, 2.15, 0.1, 4, 0.9, 2, 51, 2),
+    _table_5("ScatterNet", "cifar-10", 50_000, 8192, 60, 5.67, 0.1, 4, 0.9, 2, 1, 2),
 )
 
 _SECTION_4_1 = Source("shamsabadi2023losing", "Section 4.1")

@@ -6,13 +6,15 @@ Its figures have no numbers in the text; their legends are not in the text that 
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 from dpstudy.claims.claim import Claim, moment, propositions, stated
 from dpstudy.claims.evidence import Runs
-from dpstudy.claims.rules import Difference, Untested
+from dpstudy.claims.rules import Difference, Rule, Untested, on
 from dpstudy.lab.quantity import (
     ACCURACY,
     GRADIENT_NORM,
+    Quantity,
     change_by_epoch,
     first_to_last,
     late_growth,
@@ -20,10 +22,10 @@ from dpstudy.lab.quantity import (
 from under_the_clip.tanh_filter import CHAPTER
 from under_the_clip.tanh_filter.experiments import CIFAR_10, FIGURES, OWN_RATES
 
-RULED = moment("2026-11-24 23:18")
+_claim = partial(Claim, ruled=moment("2026-11-24 23:18"))
 # What the paper says of stability and norms, and then of curves: ruled after the runs.
-RULED_AFTER = moment("2026-11-26 15:50")
-RULED_OF_CURVES = moment("2026-11-27 15:50")
+_claim_after = partial(Claim, ruled=moment("2026-11-26 15:50"))
+_claim_of_curves = partial(Claim, ruled=moment("2026-11-27 15:50"))
 RULED_OF_RATES = moment("2026-11-28 14:20")  # before its runs
 SETTINGS = "In the tutorial's settings, since the paper prints neither network, rate nor epochs."
 
@@ -48,20 +50,25 @@ GRADIENT_NORM_FALLS = replace(
 )
 
 
-def _runs(label: str) -> Runs:
-    return Runs(FIGURES, label)
+def _on_mnist(
+    first: str, second: str, wanted: str = "above", quantity: Quantity = ACCURACY
+) -> dict[str, Rule]:
+    return on(("mnist",), Difference, Runs(FIGURES, first), Runs(FIGURES, second), wanted, quantity)
+
+
+def _on_both(second: str, quantity: Quantity, on_cifar_10: Quantity) -> dict[str, Rule]:
+    """Return the rules on the filter as it is against others, on either dataset."""
+    sides = Runs(CIFAR_10, "range 1"), Runs(CIFAR_10, second)
+    there = {"cifar-10": Difference(*sides, quantity=on_cifar_10)}
+    return _on_mnist("range 1", second, quantity=quantity) | there
 
 
 _TRAINING = (
-    Claim(
+    _claim(
         "tanh-filter-better",
         "Section IV, Figures 2 and 3",
         "With the same noise, the filter is more accurate than DP-SGD.",
-        {
-            dataset: Difference(Runs(runs, "range 1"), Runs(runs, "DP-SGD"))
-            for dataset, runs in (("mnist", FIGURES), ("cifar-10", CIFAR_10))
-        },
-        RULED,
+        _on_both("DP-SGD", ACCURACY, ACCURACY),
         headline=True,
         remark=f"{SETTINGS} On CIFAR-10 nobody searched DP-SGD's rate there: with searched "
         "settings and tanh it reaches on that network as much as the filter.",
@@ -79,98 +86,74 @@ _TRAINING = (
         headline=True,
         remark="Chosen on held-out training examples, of three rates or more.",
     ),
-    Claim(
+    _claim(
         "tanh-filter-range",
         "Section IV, Figures 2 and 3",
         "The range of the filter's output has no significant effect on accuracy.",
-        {"mnist": Difference(_runs("range 5"), _runs("range 1"), "alike")} | ALONE,
-        RULED,
+        _on_mnist("range 5", "range 1", "alike") | ALONE,
         remark="Five times the range against the range as it is, with the same noise and rate.",
     ),
-    Claim(
+    _claim_of_curves(
         "tanh-filter-range-doubled",
         "Section IV, Figures 2 and 3",
         "Twice the range of the filter's output has no significant effect on accuracy.",
-        {"mnist": Difference(_runs("range 2"), _runs("range 1"), "alike")} | ALONE,
-        RULED_OF_CURVES,
+        _on_mnist("range 2", "range 1", "alike") | ALONE,
         remark="With the same noise and rate.",
     ),
-    Claim(
+    _claim(
         "tanh-filter-expansion",
         "Section IV, Figures 4 and 5",
         "A larger expansion of the active range lowers the accuracy.",
-        {"mnist": Difference(_runs("expanded by 2"), _runs("expanded by 10"))} | ALONE,
-        RULED,
+        _on_mnist("expanded by 2", "expanded by 10") | ALONE,
         remark="Expanded by 2 against by 10.",
     ),
-    Claim(
+    _claim_after(
         "tanh-filter-expansion-cost",
         "Section V",
         "Expanding the active range costs accuracy.",
-        {"mnist": Difference(_runs("range 1"), _runs("expanded by 10"))} | ALONE,
-        RULED_AFTER,
+        _on_mnist("range 1", "expanded by 10") | ALONE,
         remark="The filter as it is against expanded by 10.",
     ),
-    Claim(
+    _claim_of_curves(
         "tanh-filter-saturates",
         "Section IV",
         "With the filter, accuracy saturates over training.",
-        {"mnist": Difference(_runs("range 1"), _runs("range 1"), "alike", LATE_GROWTH)},
-        RULED_OF_CURVES,
+        _on_mnist("range 1", "range 1", "alike", LATE_GROWTH),
         remark=LATE,
     ),
-    Claim(
+    _claim_of_curves(
         "tanh-filter-expansion-ascends",
         "Section IV, Figures 4 and 5",
         "With an expanded active range, accuracy still rises late in training.",
-        {
-            "mnist": Difference(
-                _runs("expanded by 10"), _runs("expanded by 10"), quantity=LATE_GROWTH
-            )
-        }
-        | ALONE,
-        RULED_OF_CURVES,
+        _on_mnist("expanded by 10", "expanded by 10", quantity=LATE_GROWTH) | ALONE,
         remark=f"Expanded by 10. {LATE}",
     ),
-    Claim(
+    _claim_after(
         "tanh-filter-instability",
         "Section IV, Figures 2 and 3",
         "With the filter accuracy is less stable than with DP-SGD.",
-        {
-            dataset: Difference(Runs(runs, "range 1"), Runs(runs, "DP-SGD"), quantity=unrest)
-            for dataset, runs, unrest in (("mnist", FIGURES, UNREST), ("cifar-10", CIFAR_10, LAST))
-        },
-        RULED_AFTER,
+        _on_both("DP-SGD", UNREST, LAST),
         remark=f"{STABILITY} On CIFAR-10, which has 15, the last 5.",
     ),
-    Claim(
+    _claim_after(
         "tanh-filter-expansion-stabilises",
         "Section IV, Figures 4 and 5",
         "Expanding the active range makes accuracy more stable.",
-        {"mnist": Difference(_runs("range 1"), _runs("expanded by 2"), quantity=UNREST)} | ALONE,
-        RULED_AFTER,
+        _on_mnist("range 1", "expanded by 2", quantity=UNREST) | ALONE,
         remark=STABILITY,
     ),
-    Claim(
+    _claim_after(
         "tanh-filter-expansion-stabilises-further",
         "Section IV, Figures 4 and 5",
         "A larger expansion makes it more stable still.",
-        {"mnist": Difference(_runs("expanded by 2"), _runs("expanded by 10"), quantity=UNREST)}
-        | ALONE,
-        RULED_AFTER,
+        _on_mnist("expanded by 2", "expanded by 10", quantity=UNREST) | ALONE,
         remark=f"Expanded by 2 against by 10. {STABILITY}",
     ),
-    Claim(
+    _claim_after(
         "tanh-filter-norms-fall",
         "Section III.A",
         "Filtered gradients turn short as training proceeds.",
-        {
-            dataset: Difference(
-                Runs(runs, "range 1"), Runs(runs, "range 1"), quantity=GRADIENT_NORM_FALLS
-            )
-            for dataset, runs in (("mnist", FIGURES), ("cifar-10", CIFAR_10))
-        },
-        RULED_AFTER,
+        _on_both("range 1", GRADIENT_NORM_FALLS, GRADIENT_NORM_FALLS),
         remark="The mean over examples, in the first epoch and in the last. It bounds no example. "
         "On CIFAR-10 the last is the fifteenth: the paper prints no number.",
     ),

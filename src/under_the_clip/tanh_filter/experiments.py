@@ -1,13 +1,13 @@
 """The tanh filter (Amian 2022): the runs behind its figures, and the filter made sound.
 
-Table I prints sigma 1.1 and batches of 256, no network, rate or epochs. With these two goes the
-tutorial of TensorFlow Privacy, with relu, a rate of 0.15 and C = 1: its other settings are taken.
-How much hangs on network and rate is shown once.
+Table I prints sigma 1.1 and batches of 256; the other settings are of TensorFlow Privacy's tutorial
+that has these two. How much hangs on network and rate is shown once.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 import jax
 
@@ -47,13 +47,11 @@ ON_CIFAR_10 = replace(
 
 
 def _filtered(run: Run, **changes: float) -> Run:
-    """Return the run with the filter in place of the clip."""
     parameters = sum(leaf.size for leaf in jax.tree.leaves(run.network.shapes()))
     return vary(run, mechanism=TanhFilter(parameters=parameters, **changes))
 
 
 def _measured(run: Run, **changes: float) -> Run:
-    """Return the run with the filter, and the norms that it leaves."""
     return vary(_filtered(run, **changes), measures=(BoundedNorms(),))
 
 
@@ -89,10 +87,6 @@ def _at_rate(label: str, rate: float) -> Run:
     return vary(run, learning_rate=rate, held_out=HELD_OUT)
 
 
-def _on_all(best: Run) -> Run:
-    return vary(best, held_out=0)
-
-
 OWN_RATES = Search(
     name="tanh-filter-cifar-10-rates",
     title="The filter and DP-SGD on CIFAR-10, each at its own best rate, with the same noise",
@@ -109,7 +103,8 @@ OWN_RATES = Search(
     best_seeds=0,
     beyond=2.0,
     then={
-        f"{label}, own rate": FollowUp(f"{label}, best", _on_all, seeds=3) for label in TRIED_RATES
+        f"{label}, own rate": FollowUp(f"{label}, best", partial(vary, held_out=0), seeds=3)
+        for label in TRIED_RATES
     },
     in_smoke=("DP-SGD, rate 0.6",),
 )
@@ -153,10 +148,7 @@ MECHANISMS = {
 
 
 def searched(name: str, dataset: str, point: designs.Point) -> Run:
-    """Return the run at a point of the search: batch, epochs, rate, bound, active range.
-
-    The rate is that of a gradient bounded to 0.1: it scales with the inverse of the bound.
-    """
+    """Return the run at a point: batch, epochs, rate (for a bound of 0.1), bound, active range."""
     batch, epochs = designs.among(point[0], BATCHES), designs.among(point[1], EPOCHS)
     noise = noise_multiplier(3.0, Images(dataset).examples, batch, epochs)
     bound = designs.between_in_log(point[3], (0.03, 3.0))

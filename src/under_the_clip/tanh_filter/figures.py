@@ -16,7 +16,6 @@ from dpstudy.page.figure import (
     STYLES,
     Figure,
     Note,
-    Style,
     Table,
     canvas,
     legend_below,
@@ -98,7 +97,7 @@ def epsilons(reading: Reading) -> Table:
 
 def _spent(line: Variant) -> dict[str, object]:
     with_1, proven = (line.median(*columns) for columns in SPENT.values())
-    longest, seen = longest_norm(line), None
+    longest, seen, of = longest_norm(line), None, (line.label, line.reading.dataset_name)
     if longest is not None:
         run = line.run
         seen = accounting.epsilon(
@@ -110,7 +109,7 @@ def _spent(line: Variant) -> dict[str, object]:
         )
     return {
         SENSITIVITY_1: with_1,
-        "ε at least": audited() if _as_audited(line) else None,
+        "ε at least": audited() if of == ("range 1", "mnist") else None,
         "longest norm seen": longest,
         "ε if none is longer": seen,
         "ε proven": proven,
@@ -121,10 +120,6 @@ def audited() -> float | None:
     """Return what the audit of the published filter shows at least, if it is stored."""
     found, _ = records.read_all(records.folder("audits"), "audits")
     return found["tanh-filter"]["lower_bound"] if "tanh-filter" in found else None
-
-
-def _as_audited(line: Variant) -> bool:
-    return line.label == "range 1" and line.reading.dataset_name == "mnist"
 
 
 def longest_norm(line: Variant) -> float | None:
@@ -147,7 +142,9 @@ def norms(reading: Reading) -> Figure | Note:
         for epoch, style in shown.items():
             counts = result.curve[_COUNTS][result.curve["epoch"].index(epoch)]
             data[f"after epoch {epoch}"] = counts
-            _outline(axes, counts, style, f"after epoch {epoch}" if epoch else "before training")
+            name = f"after epoch {epoch}" if epoch else "before training"
+            how = {"color": style.color, "linestyle": style.dash, "linewidth": 1.5}
+            axes.stairs(counts, EDGES, label=name, **how)
         axes.axvline(1, color="0.4", linewidth=1)
         axes.set(xscale="log", xlabel="norm of an example's filtered gradient", ylabel="examples")
         legend_below(figure)
@@ -166,10 +163,6 @@ def norms(reading: Reading) -> Figure | Note:
         ),
         data=data,
     )
-
-
-def _outline(axes: object, counts: list[int], style: Style, name: str) -> None:
-    axes.stairs(counts, EDGES, color=style.color, linestyle=style.dash, label=name, linewidth=1.5)
 
 
 def further_seeds(reading: Reading) -> Reading:

@@ -15,15 +15,12 @@ class TanhFilter:
     """The tanh filter's setting: each gradient entry through tanh, no clipping, then noise.
 
     The paper proves an l2 sensitivity of sqrt(n) for n parameters (Section III.A) and accounts
-    with 1, because gradients turn small in practice. Differential privacy bounds the worst
-    case, and the noise was never raised to it. For small gradients tanh(g) is about g: the
-    filter then bounds nothing that clipping would have.
+    with 1, because gradients turn small in practice; its epsilon and steps are not stated.
 
     Attributes:
-        noise_std: standard deviation of the noise on the sum. Table I prints σ as "noise
-            covariance"; read as a standard deviation, which σ is in the paper's algorithm.
+        noise_std: of the noise on the sum. Table I prints σ as "noise covariance"; read as a
+            standard deviation, which σ is in the paper's algorithm.
         claimed_sensitivity: the l2 sensitivity that the paper's epsilon is computed with.
-        claimed_epsilon: not stated, and neither are the steps.
     """
 
     dataset: str

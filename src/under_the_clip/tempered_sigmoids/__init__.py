@@ -7,16 +7,14 @@ CHAPTER = Chapter(
     notebook="02_tempered_sigmoids",
     paper="tempered sigmoids",
     cited=("papernot2021tempered",),
-    experiments=("experiments", "cifar_10", "searches"),
+    experiments=("experiments",),
     propositions=(
         "propositions.clipping_bias",
         "propositions.clipped_fields",
         "propositions.temperature_and_bias",
         "propositions.gradient_norms",
         "propositions.family",
-        "propositions.never_clipped",
-        "propositions.printed_loss",
-        "propositions.group_privacy",
+        "propositions.text",
     ),
     sections={
         "Figure 3: accuracy against ε": ("figure-3",),

@@ -21,7 +21,7 @@ from dpstudy.lab.quantity import ACCURACY, Quantity
 from dpstudy.lab.variant import Variant
 from dpstudy.lab.verdict import Outcome, UndecidedError, Verdict, graded
 from dpstudy.parts.run import setting
-from under_the_clip.tempered_sigmoids.permutation import average_as_near
+from under_the_clip.tempered_sigmoids.triplets import average_as_near
 
 # What chance alone brings in no more than this share of cases, it brings rarely; up to the second
 # share nobody can tell: another seed might take it to either side of the first.
@@ -54,14 +54,7 @@ def _shown(values: Sequence[float]) -> str:
 
 @dataclass(frozen=True)
 class Cluster(Rule):
-    """The best share of a sweep has the published settings on average.
-
-    Attributes:
-        published: the averages, in the order of the settings.
-        share: of the sweep that counts as best.
-        sweep: its variants.
-        settings: fields of the run.
-    """
+    """The best share of a sweep has the published settings on average."""
 
     published: tuple[Number, ...]
     share: Number
@@ -116,13 +109,7 @@ class Cluster(Rule):
 
 @dataclass(frozen=True)
 class Share(Rule):
-    """At least the published share of a sweep is above a variant.
-
-    Attributes:
-        published: the share.
-        sweep: its variants.
-        base: the variant; the best of several.
-    """
+    """At least the published share of a sweep is above a variant, the best of several."""
 
     published: Number
     sweep: Runs
@@ -159,13 +146,7 @@ class Share(Rule):
 
 @dataclass(frozen=True)
 class Ranks(Rule):
-    """A quantity of a sweep's variants rises with a setting.
-
-    Attributes:
-        sweep: its variants; those that diverged have no quantity, and are left out.
-        setting: a field of the run.
-        quantity: of the last epoch.
-    """
+    """A quantity of a sweep's variants at the last epoch rises with a setting."""
 
     sweep: Runs
     setting: str
@@ -197,12 +178,7 @@ class Ranks(Rule):
 
 @dataclass(frozen=True)
 class BestRate(Rule):
-    """The best learning rate of a search is at the published level.
-
-    Attributes:
-        published: the rate.
-        search: its variants.
-    """
+    """The best learning rate of a search is at the published level."""
 
     published: Number
     search: Runs
@@ -237,13 +213,7 @@ class BestRate(Rule):
 
 @dataclass(frozen=True)
 class RatesApart(Rule):
-    """The best learning rates of two searches differ.
-
-    Attributes:
-        published: both.
-        first: the first search.
-        second: the other.
-    """
+    """The best learning rates of two searches differ."""
 
     published: tuple[Number, Number]
     first: Runs

@@ -1,8 +1,6 @@
 """Backpropagation clipping's accounting: zCDP, its composition, and batches in parallel.
 
-Zero-concentrated differential privacy with ρ says that the Rényi divergence of order α between the
-outputs on neighbouring data sets is at most αρ, for every α > 1. Between Gaussians of one
-deviation s whose means are v apart it is α|v|²/(2s²), so a Gaussian's ρ is that over α.
+With ρ-zCDP the Rényi divergence of order α > 1 is at most αρ; a Gaussian's is α|v|²/(2s²).
 """
 
 from __future__ import annotations
@@ -37,8 +35,7 @@ BUDGETS = {"rho": (1e-4, 100.0), "delta": (1e-12, 1e-2)}
 def zcdp_conversion(claim: Callable[[float, float], float] = zcdp_epsilon) -> Outcome:
     """ρ-zCDP gives (ρ + 2 √(ρ log(1/δ)), δ)-differential privacy.
 
-    A Gaussian that is ρ-zCDP and no better is √(2ρ)-GDP, whose ε is known exactly. The same ρ
-    through dp-accounting's conversion of a Rényi divergence is compared as well.
+    A Gaussian that is ρ-zCDP and no better is √(2ρ)-GDP, whose ε is known exactly.
     """
 
     def sides(rho: float, delta: float) -> tuple[float, float]:
@@ -101,10 +98,8 @@ _LARGEST_ORDER, _LARGEST_RHO = 4.0, 0.5
 def joint_divergence(order: Array, means: Float[Array, "k m"]) -> Array:
     """Return the Rényi divergence of a sequence of noisy outputs from that on a neighbour.
 
-    Every output is a mean plus noise of deviation 1; on the neighbour all means are 0. A mean may
-    depend on the output before: `means[i, j]` is the (i+1)-th output's after the j-th value on the
-    grid, and the first output's mean does not depend on j. The joint density is integrated over
-    all outputs, the last one first, which uses no rule of composition.
+    Noise has deviation 1, and the neighbour's means are 0. `means[i, j]` is the (i+1)-th output's
+    after the j-th value on the grid. Integrated over all outputs, by no rule of composition.
     """
     outputs = jnp.asarray(_OUTPUTS)
     rest = jnp.zeros(len(_OUTPUTS))
@@ -147,7 +142,6 @@ _EXAMPLES = BATCHES * BATCH
 
 
 def _batches(slots: np.ndarray) -> np.ndarray:
-    """Return which example (column) is in which batch (row), from each batch's examples."""
     members = np.zeros((BATCHES, _EXAMPLES + 1))
     for batch, examples in enumerate(slots):
         members[batch, examples] = 1
@@ -167,15 +161,11 @@ _NEIGHBOURS = {
 
 @cache
 def largest_rho(neighbour: str, releases: int = 1) -> Found:
-    """Search for gradients that make the ρ of all batches' noisy sums largest.
+    """Search for gradients that make the ρ of all batches' noisy sums largest, over one batch's.
 
     Args:
         neighbour: what the neighbouring data set does to an example; see `_NEIGHBOURS`.
-        releases: how many times (epochs x layers) all batches are summed, with other gradients.
-
-    Returns:
-        What was found; the right side is 1, the ρ of one batch's sum when one example of norm at
-        most 1 is removed from it.
+        releases: epochs x layers, each with other gradients.
     """
     changed = jnp.asarray(_batches(_ASSIGNED) - _NEIGHBOURS[neighbour])
 

@@ -1,11 +1,8 @@
 """Backpropagation clipping: what clipping a layer's input and upstream gradient bounds.
 
 a bounds one example's input, b its upstream gradient; here a = b = 1 but where they are searched.
-A dense layer's gradient is the outer product of the two. A convolution's, for one output channel,
-is the input correlated with that channel's upstream gradient, and by Young's inequality no longer
-than the input's l2 norm times the gradient's l1 norm. Over channels that is the norm called l15 in
-the paper: l1 over positions, l2 over channels. Nothing in this asks how the input is padded, as
-long as the padding adds nothing to its norm.
+A convolution's gradient is, by Young's inequality, no longer than the input's l2 norm times the
+upstream gradient's norm called l15: l1 over positions, l2 over channels.
 """
 
 from __future__ import annotations
@@ -312,12 +309,7 @@ def conv_gradient(shape: Shape, norm: Norm = l15, *, bias: bool = False) -> Foun
 
 @stated("Theorem 3", refuted_by=_LONGER)
 def convolution_sensitivity(shapes: Shapes = PLAIN, norm: Norm = l15) -> Outcome:
-    """A convolution's gradient is no longer than a b, b bounding the l15 norm.
-
-    Args:
-        shapes: the convolutions.
-        norm: by which the upstream gradient is clipped.
-    """
+    """A convolution's gradient is no longer than a b, b bounding the l15 norm."""
     found = [conv_gradient(shape, norm) for shape in shapes]
     ratios = ", ".join(f"{one.ratio:.4f}" for one in found)
     return judge(
@@ -334,10 +326,7 @@ def convolution_sensitivity_padding(shapes: Shapes = PADDED) -> Outcome:
 
 
 def padding_norm(shape: Shape) -> float:
-    """Return the factor by which padding can lengthen an image: its matrix' largest singular value.
-
-    An entry copied m times gives √m, and no more.
-    """
+    """Return the largest singular value of padding as a matrix: √m for an entry copied m times."""
     identity = np.eye(shape.image**2).reshape(-1, shape.image, shape.image)
     edge = (shape.padding, shape.padding)
     mode: Any = shape.mode

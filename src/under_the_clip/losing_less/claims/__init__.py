@@ -9,9 +9,8 @@ from __future__ import annotations
 
 from dpstudy.claims.claim import propositions
 from under_the_clip.losing_less import CHAPTER
-from under_the_clip.losing_less.claims.ablation import PARTS
 from under_the_clip.losing_less.claims.accuracy import ON_FEATURES, TRAINING
-from under_the_clip.losing_less.claims.why import OF_CLASSES, WHY
+from under_the_clip.losing_less.claims.why import OF_CLASSES, PARTS, WHY
 
 CLAIMS = (
     TRAINING

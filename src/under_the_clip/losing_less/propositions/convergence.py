@@ -1,10 +1,7 @@
 """Losing less, Section 4.2: how fast SSE and cross-entropy fall under gradient descent.
 
-On a linear model, from zero, with the step length 1/β of a β-smooth loss. For SSE the error in
-each eigendirection of the data's second moment shrinks by a constant factor a step. So the loss
-falls exponentially, to 0 if the model can fit every label, as it can with more features than
-examples, and else to its minimum. Cross-entropy on separable data has no minimum, and falls like
-1/t (Soudry et al. 2018).
+On a linear model, from zero, with step length 1/β: SSE falls exponentially to its minimum, 0 with
+more features than examples; cross-entropy on separable data like 1/t (Soudry et al. 2018).
 """
 
 from __future__ import annotations
@@ -51,10 +48,7 @@ def cross_entropy(weights: Float[Array, "d k"], data: Float[Array, "n d"]) -> Ar
 
 
 def descend(loss: Any, data: Array, steps: int) -> Float[Array, "steps"]:
-    """Return the loss before each step of gradient descent with step length 1/β, from zero.
-
-    β is that of SSE, the largest eigenvalue of the second moment; cross-entropy's is half of it.
-    """
+    """Return the loss before each step of gradient descent from zero, step length 1/β of SSE."""
     rate = 1 / jnp.linalg.eigvalsh(data @ data.T / EXAMPLES)[-1]
     weights = jnp.zeros((data.shape[1], CLASSES), data.dtype)
 
@@ -66,10 +60,7 @@ def descend(loss: Any, data: Array, steps: int) -> Float[Array, "steps"]:
 
 
 def _stated_and_measured(data: Array, *, excess: bool) -> tuple[Array, Array]:
-    """Return the rate that SSE is said to fall with at least, and its own, in nats a step.
-
-    With `excess` it is measured from SSE's minimum, otherwise from 0.
-    """
+    """Return the rate SSE is said to fall with at least, and its own, in nats a step."""
     values = jnp.linalg.eigvalsh(data @ data.T / EXAMPLES)
     slowest = values[-min(data.shape)] / values[-1]
     fitted = data @ jnp.linalg.lstsq(data, labels())[0] if excess else labels()
@@ -86,11 +77,8 @@ def _stated_and_measured(data: Array, *, excess: bool) -> tuple[Array, Array]:
 def sse_against_its_rate(features: int, excess: bool) -> Found:
     """Search for data on which SSE falls more slowly than by (1 - λmin/λmax)² a step.
 
-    λ are the eigenvalues of the data's second moment that are not zero.
-
-    Args:
-        features: of the data; with as many as `EXAMPLES` or more, every label can be fitted.
-        excess: measure SSE from its minimum instead of from 0.
+    λ are the eigenvalues of the data's second moment that are not zero; `excess` measures SSE from
+    its minimum instead of from 0.
     """
     sides = partial(_stated_and_measured, excess=excess)
     # Where the labels cannot be fitted there is no need to climb.

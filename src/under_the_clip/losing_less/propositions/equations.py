@@ -46,7 +46,6 @@ def true_gradient(case: Any) -> Float[Array, "hidden inputs"]:
 
 
 def _residual(case: Any) -> Float[Array, "classes"]:
-    """Return p - y."""
     return jax.nn.softmax(case["W"] @ jnp.tanh(case["V"] @ case["a"])).at[0].add(-1)
 
 
@@ -63,8 +62,6 @@ def corrected_backpropagation(case: Any) -> Array:
 
 @cache
 def _apart(one: Callable[[Any], Array], other: Callable[[Any], Array], draw: Any) -> Found:
-    """Search for the largest distance of two functions, relative to the second."""
-
     def sides(case: Any) -> tuple[Array, Array]:
         left, right = jnp.ravel(one(case)), jnp.ravel(other(case))
         return jnp.linalg.norm(left - right), jnp.linalg.norm(right)
@@ -207,11 +204,7 @@ def largest_curvature(loss: Callable[[Array], Array], w: Array) -> Array:
 
 @cache
 def on_a_set(project: Callable[[Array], Array] = into_set) -> Found:
-    """Search two points of a set for a gradient that changes faster than the curvature in it.
-
-    Args:
-        project: onto the set; the curvature's maximum is taken over it, on a grid.
-    """
+    """Search a set for a gradient that changes faster than its curvature there, on a grid."""
 
     def sides(case: Any) -> tuple[Array, Array]:
         one, other = project(case["from"]), project(case["to"])
@@ -240,10 +233,7 @@ _NETWORK = {
 
 
 def _loss_and_way(case: Any) -> tuple[Callable[[Array], Array], Array]:
-    """Return a small network's loss by its weights, and a way from the case's weights.
-
-    The loss is share x cross-entropy + (1 - share) x SSE (Eq. 10 without its penalty), averaged.
-    """
+    """Return a small network's loss (Eq. 10, no penalty), and a way from the case's weights."""
     examples, share = case["examples"], jax.nn.sigmoid(case["share"])
     rows, columns = _SHAPES[0]
 
@@ -266,9 +256,8 @@ def _loss_and_way(case: Any) -> tuple[Callable[[Array], Array], Array]:
 def on_a_line() -> Found:
     """Search a small network's weights for a gradient that changes faster than the curvature.
 
-    The curvature is taken along the line between the two points, at the nodes of a Gauss-Legendre
-    rule. The change of the gradient is the rule's average of Hessians times the way, up to the
-    rule's error, so the largest of the nodes bounds it.
+    That is taken along the line between the points, at the nodes of a Gauss-Legendre rule, whose
+    average of Hessians times the way is the change: the largest of the nodes bounds it.
     """
     nodes, _ = np.polynomial.legendre.leggauss(5)
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import astuple, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import astuple, dataclass, replace
 
 import numpy as np
 import pandas as pd
@@ -14,16 +14,93 @@ from dpstudy.lab.variant import Variant
 from dpstudy.page.captions import caption, seeds_of
 from dpstudy.page.curves import curves
 from dpstudy.page.datasets import for_each_dataset
-from dpstudy.page.figure import STYLES, Figure, Note, Table
+from dpstudy.page.figure import STYLES, Figure, Note, Table, canvas, legend_below
 from dpstudy.page.functions import functions
 from dpstudy.page.published import lines_of
-from dpstudy.page.quantity import ACCURACY, CLIPPED, GRADIENT_NORM, Quantity
+from dpstudy.page.quantity import ACCURACY, CLIPPED, ERROR, GRADIENT_NORM, Quantity, set_axis
 from dpstudy.parts.networks.activation import TANH, Relu, Tempered
 from under_the_clip.tempered_sigmoids.experiments import TRIPLET
 from under_the_clip.tempered_sigmoids.figures.accuracy import STYLE
-from under_the_clip.tempered_sigmoids.figures.sweep import Mark, sweep
 from under_the_clip.tempered_sigmoids.published import BEST_TRIPLETS
 from under_the_clip.tempered_sigmoids.triplets import REPEATED, AtZero, Sweep, swept
+
+
+@dataclass(frozen=True)
+class Mark:
+    """A vertical line in the panels of a sweep: where, by column."""
+
+    name: str
+    at: Mapping[str, float]
+    dash: object = ":"
+
+
+def sweep(
+    points: pd.DataFrame,
+    *over: Quantity,
+    name: str,
+    caption: str,
+    levels: Sequence[Variant] = (),
+    marks: Sequence[Mark] = (),
+) -> Figure | Note:
+    """Draw the test errors of settings, a panel a quantity, the best as diamonds.
+
+    Args:
+        points: one row a setting: `test_accuracy`, whether it is among the `best`, and the
+            columns of all quantities; a setting without one of these is left out.
+        over: the quantities.
+        name: of the figure.
+        caption: of the figure.
+        levels: what the errors are compared with: a band of its seeds each, and their median.
+        marks: vertical lines.
+    """
+    columns = [of.column for of in over]
+    data = points.assign(error=1 - points.test_accuracy).dropna(subset=columns)
+    if data.empty:
+        return Note(name, "Every stored run diverged.")
+    levels = [level for level in levels if len(level.results)]
+    data = data.sort_values("test_accuracy", ascending=False, ignore_index=True)
+    with canvas(1, len(over), size=(max(6.9, 2.8 * len(over)), 3.4), sharey=True) as (
+        figure,
+        panels,
+    ):
+        for axes, of in zip(panels, over, strict=True):
+            others, best = data[~data.best], data[data.best]
+            axes.plot(
+                others[of.column], others.error, "o", mfc="none", mec="0.45", label="a setting"
+            )
+            mark = {"color": STYLES[0].color, "label": "the best tenth"}
+            axes.plot(best[of.column], best.error, "D", **mark)
+            set_axis(axes.xaxis, of)
+            for level in levels:
+                errors, style = 1 - level.accuracy, STYLES[level.style]
+                axes.axhspan(errors.min(), errors.max(), facecolor=style.color, alpha=0.3)
+                axes.axhline(errors.median(), color=style.color, ls=style.dash, label=level.name)
+            for mark in marks:
+                axes.axvline(mark.at[of.column], color="black", ls=mark.dash, label=mark.name)
+        set_axis(panels[0].yaxis, ERROR)
+        panels[0].invert_yaxis()
+        legend_below(figure)
+    reached = "; ".join(
+        f"{of.label} from {of.show(best.min())} to {of.show(best.max())}"
+        for of in over
+        for best in [data[data.best][of.column]]
+    )
+    said = [f"{_errors(data.test_accuracy)}. The best {data.best.sum()} have {reached}"]
+    said += [f"{level.name}, {_errors(level.accuracy)}" for level in levels]
+    said += [f"lines at {mark.name}" for mark in marks]
+    return Figure(
+        fig=figure,
+        name=name,
+        caption=caption,
+        alt=f"Panels of {len(data)} points each: {'; '.join(said)}.",
+        data=data,
+    )
+
+
+def _errors(accuracy: pd.Series) -> str:
+    low, high = 1 - accuracy.max(), 1 - accuracy.min()
+    return f"test errors from {ERROR.show(low)} to {ERROR.show(high)}"
+
 
 # Representative members: tanh, then each of s, T and o moved by itself.
 FAMILY = ((2.0, 2.0, 1.0), (1.0, 2.0, 1.0), (2.0, 0.5, 1.0), (2.0, 8.0, 1.0), (2.0, 2.0, 0.0))
@@ -143,13 +220,11 @@ def _caption(reading: Reading, *more: str) -> str:
 
 
 def _mark(name: str, triplet: Sequence[float], dash: object = ":") -> Mark:
-    """Return the mark of a triplet, by s, T and o, and by its slope and value at 0."""
     at_zero = AtZero.of(triplet)._asdict()
     return Mark(name, dict(zip(TRIPLET, triplet, strict=True)) | at_zero, dash)
 
 
 def _published(reading: Reading) -> list[Mark]:
-    """Return the mark of the paper's average triplet on a dataset, if it has one."""
     theirs = BEST_TRIPLETS.get(str(reading.dataset_name))
     return [] if theirs is None else [_mark("published mean", theirs, STYLES[1].dash)]
 

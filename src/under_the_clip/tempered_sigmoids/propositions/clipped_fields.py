@@ -1,9 +1,7 @@
 """Tempered sigmoids: what clipped gradients are the gradient of, and whether of anything.
 
-A smooth vector field is a gradient if and only if its Jacobian is symmetric, and if and only if
-its line integral around every loop is zero. For the binary logistic loss the clipped field is the
-gradient of a surrogate that goes on linearly where the loss is clipped; for three classes or more
-it is the gradient of nothing.
+A smooth field is a gradient if and only if its Jacobian is symmetric, and its line integral around
+every loop zero. The clipped field is one for the binary logistic loss, not for three classes.
 """
 
 from __future__ import annotations
@@ -62,11 +60,9 @@ def asymmetry(field: Field, theta: Float[Array, "d"]) -> Array:
 
 
 def line_integral(field: Field, centre: Array, across: Array, up: Array) -> Array:
-    """Return the field's line integral on the way around an ellipse, over that of its length.
+    """Return the field's line integral around the ellipse centre + across cos t + up sin t.
 
-    The ellipse is centre + across cos t + up sin t. The last of the values is 0 for a gradient.
-    The trapezoidal rule is used, whose error falls with the square of the number of points where
-    the field has a kink, and faster elsewhere.
+    Relative to that of its length; the last value is 0 for a gradient, by the trapezoidal rule.
     """
     angles = 2 * jnp.pi * jnp.arange(_POINTS_ON_LOOP) / _POINTS_ON_LOOP
     cos, sin = jnp.cos(angles)[:, None], jnp.sin(angles)[:, None]
@@ -131,9 +127,8 @@ def most_circulating(classes: int | None) -> Found:
 def surrogate(theta: Array, z: Array, clip_norm: Array, steepness: float = 1.0) -> Array:
     """Return the loss whose gradient is the binary loss' clipped one, at T = 1.
 
-    Where the gradient |z| σ(-m) at margin m exceeds C, the loss is continued by its tangent. With
-    a line of another steepness, relative to that, the gradient jumps where the two meet. A steeper
-    one leaves the whole convex, a flatter one does not.
+    Where the gradient |z| σ(-m) at margin m exceeds C, the loss is continued by its tangent, or by
+    a line of another steepness: there its gradient jumps, and a flatter one is not convex.
     """
     norm, margin = jnp.linalg.norm(z), z @ theta
     share = jnp.minimum(clip_norm / norm, 1 - 1e-12)
@@ -193,11 +188,7 @@ _TWO_POINTS = {
 
 @cache
 def falling_along(objective: Objective = surrogate) -> Found:
-    """Search for two points between which an objective's gradient points back.
-
-    The ratio is what it loses on the way from one to the other, over the most that it could: above
-    0, the objective is not convex.
-    """
+    """Search for points between which the gradient points back: above 0, not convex."""
 
     def sides(case: Any) -> tuple[Array, Array]:
         before, after = _on_the_way(objective, case, 2)
@@ -211,8 +202,7 @@ def falling_along(objective: Objective = surrogate) -> Found:
 def steepest_turn(objective: Objective = surrogate) -> Found:
     """Search for the largest change of an objective's gradient, over |z|²/4 a unit of way.
 
-    So fast the binary loss' own gradient changes where it changes fastest, at T = 1; a jump would
-    exceed every such bound. Looked at in small steps on the way, any of which could hold a jump.
+    The binary loss' own changes no faster at T = 1; a jump would exceed every such bound.
     """
 
     def sides(case: Any) -> tuple[Array, Array]:
@@ -224,7 +214,6 @@ def steepest_turn(objective: Objective = surrogate) -> Found:
 
 
 def _on_the_way(objective: Objective, case: Any, points: int) -> Float[Array, "points d"]:
-    """Return the objective's gradients at evenly spaced points on the case's way, ends included."""
     at = case["theta"] + jnp.linspace(0, 1, points)[:, None] * case["way"]
     gradient = jax.vmap(jax.grad(objective), (0, None, None))
     return gradient(at, case["example"], jnp.exp(case["log_clip"]))
@@ -235,11 +224,7 @@ def _on_the_way(objective: Objective, case: Any, points: int) -> Float[Array, "p
     refuted_by="Two points between which its gradient points back, or a jump of its gradient.",
 )
 def surrogate_convex(objective: Objective = surrogate) -> Outcome:
-    """That surrogate is differentiable and convex.
-
-    Args:
-        objective: from theta, one example and C, in place of the surrogate.
-    """
+    """That surrogate is differentiable and convex."""
     back, turn = falling_along(objective), steepest_turn(objective)
     return Outcome(
         worst=max(back.ratio, turn.ratio - 1),
@@ -343,11 +328,9 @@ def _end(problem: Problem) -> tuple[Array, Array]:
 
 @cache
 def at_rest() -> dict[str, np.ndarray]:
-    """Run descent with and without clipping on random data, T, C and balls.
+    """Return where descent with and without clipping came to rest on random data, T, C and balls.
 
-    Returns:
-        By name, one number for each problem in which clipped descent came to rest: "bias" (the
-        excess loss there) and "delta" (max(√2 T - C, 0) |Θ|).
+    "bias" is the excess loss there, "delta" max(√2 T - C, 0) |Θ|.
     """
     rng = np.random.default_rng(0)
     temperature, clip_norm, radius = np.exp(rng.uniform(-2, 2, (3, _DESCENTS)))
@@ -367,11 +350,7 @@ def at_rest() -> dict[str, np.ndarray]:
     instead="Where projected descent comes to rest, it is at most max(√2 T - C, 0) |Θ|.",
 )
 def clipping_bias_multiclass(share: float = 1.0) -> Outcome:
-    """With more than two classes, the bias of clipped gradient descent has no bound.
-
-    Args:
-        share: of the bound above, which is held against the bias of random problems.
-    """
+    """With more than two classes, the bias of clipped gradient descent has no bound."""
     found = at_rest()
     bias, delta = found["bias"], share * found["delta"]
     clipping = delta > 0

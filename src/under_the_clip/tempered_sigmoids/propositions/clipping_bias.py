@@ -1,14 +1,9 @@
 """Tempered sigmoids, Theorem 1: how much clipping costs logistic regression.
 
-Let Δ = max(T - C, 0) |Θ|. The theorem says that clipped gradient descent ends within O(Δ) of the
-best θ in Θ, and its proof gives 2 Δ.
-
-Half of Δ is enough: the proof is in the chapter's notebook.
-
-Searched in three ways: gradient descent itself on data drawn at random, in balls; data climbed by
-gradients for the worst bias, where Θ is a segment and the clipped optimum the root of a function
-of one variable; and the same for two examples by a simplex, which comes to data that make every
-step of the argument above an equality.
+Clipped gradient descent ends within O(Δ) of the best θ in Θ, Δ = max(T - C, 0) |Θ|: the proof gives
+2 Δ, the chapter's notebook half of Δ. Searched by descent on random data in balls; by gradients,
+where Θ is a segment and the clipped optimum the root of a function of one variable; and for two
+examples by a simplex, which comes to data that make every step of the argument an equality.
 """
 
 from __future__ import annotations
@@ -79,11 +74,7 @@ def surrogate_gradient(bound: float = 1.0) -> Outcome:
 
 @cache
 def furthest_from_loss(*, shifted: bool = False) -> Found:
-    """Search for the largest |ℓ̂ - ℓ| over Δ, Θ being a segment along z.
-
-    Args:
-        shifted: compare ℓ with ℓ̂ moved by a constant, so that they agree at one end of Θ.
-    """
+    """Search for the largest |ℓ̂ - ℓ| over Δ on a segment along z; shifted: equal at one end."""
 
     def sides(case: Any) -> tuple[Array, Array]:
         temperature, length = jnp.exp(case["log_temperature"]), jax.nn.sigmoid(case["length"])
@@ -169,14 +160,9 @@ def _into_unit_ball(points: Float[Array, "n d"]) -> Float[Array, "n d"]:
 
 @cache
 def drawn(sign: float = 1.0) -> dict[str, np.ndarray]:
-    """Run gradient descent with and without clipping on random data, T, C and balls.
+    """Run gradient descent with and without clipping on random data, T (of a sign), C and balls.
 
-    Args:
-        sign: of every T.
-
-    Returns:
-        By name, one number a problem: "dimension", "temperature", "clip_norm", "radius" (of the
-        ball), "bias" (the excess loss where clipped descent ends) and "delta" (max(T - C, 0) |Θ|).
+    "bias" is the excess loss where clipped descent ends, "delta" max(T - C, 0) |Θ|.
     """
     rng = np.random.default_rng(0)
 
@@ -315,9 +301,8 @@ def _camps_case(values: dict[str, float]) -> Any:
 def camps() -> Found:
     """Search for the largest bias over Δ with two examples alone, on opposite sides.
 
-    It ends far from all that is classified rightly. Just under half of the data have norm 1, so
-    that clipping takes T - C from each of their gradients; the others have norm C / T and lose
-    nothing. Clipped, the smaller camp has as much to say as the larger one.
+    It ends far from all that is classified rightly: just under half of the data lose T - C, the
+    others, of norm C / T, nothing, so that the smaller camp has as much to say.
     """
     both = in_double(on_a_segment)
 

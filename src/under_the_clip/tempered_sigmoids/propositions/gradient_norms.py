@@ -46,7 +46,7 @@ def _unit_gradient(case: Any) -> tuple[Array, Array]:
 
 
 def _draw(classes: int | None, temperatures: np.ndarray | None = None) -> Any:
-    """Return the draw of T, one of those given if any are, z and theta; None: the binary loss."""
+    """Return the draw of T (one of those given, if any are), z and theta; None: the binary loss."""
     rows = () if classes is None else (classes,)
 
     def draw(rng: np.random.Generator, n: int) -> Any:
@@ -58,10 +58,7 @@ def _draw(classes: int | None, temperatures: np.ndarray | None = None) -> Any:
 
 @cache
 def steepest(classes: int | None) -> Found:
-    """Search for the largest gradient of the loss over |T| |z|; None: the binary loss.
-
-    Every case carries its own T, drawn over both signs and climbed with the rest.
-    """
+    """Search for the largest gradient of the loss over |T| |z|; None: the binary loss."""
     return search(_unit_gradient, _draw(classes), climbers=8)
 
 
@@ -157,10 +154,7 @@ def gradient_over_part(part: Callable[[Array], Array], classes: int) -> Found:
 def gradient_norm_longest_class(part: Callable[[Array], Array] = jnp.max) -> Outcome:
     """The whole gradient is no longer than √k times its part for one class, the longest.
 
-    Tightness is that at ten classes.
-
-    Args:
-        part: from the norms of all classes' parts to that of the one.
+    `part` goes from the norms of all classes' parts to that of the one.
     """
     found = {k: gradient_over_part(part, k) for k in CLASSES}
     shortest = gradient_over_part(jnp.min, STUDIED_CLASSES)

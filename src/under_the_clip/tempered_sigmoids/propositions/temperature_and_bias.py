@@ -1,7 +1,6 @@
 """Tempered sigmoids, what Theorem 1 "essentially shows": less temperature, less bias.
 
-The theorem bounds the bias, and its bound falls with T. The bias itself need not. Two temperatures
-are compared on the same data, the same Θ and at the same clipping norm C.
+The bound falls with T; the bias itself need not, all else equal.
 """
 
 from __future__ import annotations
@@ -71,10 +70,7 @@ def falling(*, unclipped: bool = False) -> Found:
 
 @cache
 def counterexample() -> dict[str, np.ndarray]:
-    """Return T, and the bias and its bound at each, on the data that the search found.
-
-    From where clipping begins, T = C, to twice the higher T of the two compared.
-    """
+    """Return T from C to twice the higher, and bias and bound at each, on the case found."""
     case = falling().case
 
     def over(shares: Array) -> tuple[Array, Array, Array]:

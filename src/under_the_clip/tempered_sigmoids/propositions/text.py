@@ -1,27 +1,92 @@
-"""Several records a person: what a guarantee for one record becomes for k of them.
+"""Tempered sigmoids: two statements of its text, on a loss of several classes and on groups.
 
-From a dataset to one that differs in k records are k steps. For each, Pr[A(D) in S] is at most
-e^ε Pr[A(D') in S] + δ; one after the other, that makes kε, and δ times 1 + e^ε + ... +
-e^((k - 1) ε). With δ = 0, of which the paper speaks, kε is all. With δ > 0, as in all of its
-results, δ grows with it.
+Before Eq. 5 the loss is printed without a minus. After Eq. 1, each of k records multiplies by e^ε
+and adds δ: kε, and δ times 1 + e^ε + ... + e^((k - 1) ε).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 from scipy import optimize
 
 from dpstudy.privacy.conversions import gdp_delta
 from dpstudy.propositions.proposition import Outcome, proposition, stated_in
+from dpstudy.propositions.search import Found, search
+from under_the_clip.tempered_sigmoids.propositions.gradient_norms import multiclass_loss
 
 if TYPE_CHECKING:
-    from jaxtyping import Float
+    from jaxtyping import Array, Float
+
+    Loss = Callable[[Array, Array, Array], Array]
+    """From theta, z and T to a loss, class 0 being right."""
 
 stated = partial(proposition, "papernot2021tempered")
+_CLASSES, _FEATURES = 3, 3
+_TINY = 1e-300
+
+
+def printed_loss(theta: Float[Array, "k d"], z: Float[Array, "d"], temperature: Array) -> Array:
+    """Return ln of the right class' share, as printed."""
+    return -multiclass_loss(theta, z, temperature)
+
+
+def _draw(rng: np.random.Generator, n: int) -> Any:
+    theta = rng.normal(size=(n, _CLASSES, _FEATURES))
+    return theta, rng.normal(size=(n, _FEATURES)), 3 * rng.normal(size=n)
+
+
+@cache
+def furthest_below_zero(loss: Loss) -> Found:
+    """Search for the most negative loss."""
+
+    def sides(case: Any) -> tuple[Array, Array]:
+        return -loss(*case), jnp.ones(())
+
+    return search(sides, _draw, climbers=4)
+
+
+@cache
+def wrong_way(loss: Loss) -> Found:
+    """Search for the largest cosine of the gradients of the loss and of the class' log share."""
+
+    def sides(case: Any) -> tuple[Array, Array]:
+        ours, share = jax.grad(loss)(*case), -jax.grad(multiclass_loss)(*case)
+        return jnp.sum(ours * share), jnp.linalg.norm(ours) * jnp.linalg.norm(share) + _TINY
+
+    return search(sides, _draw, steps=0)
+
+
+@stated(
+    "text before Eq. 5, as printed",
+    refuted_by="T, z, θ where it is negative, or where descent leads away from the class.",
+    instead="Minus that logarithm is, and minus Eq. 5 its gradient.",
+    misprint=True,
+)
+def multiclass_loss_sign(loss: Loss = printed_loss) -> Outcome:
+    """ln of the right class' tempered softmax is a loss: at least 0, and descent on it
+    makes that class likelier.
+    """
+    below, away = furthest_below_zero(loss), wrong_way(loss)
+    mended = furthest_below_zero(multiclass_loss), wrong_way(multiclass_loss)
+    return Outcome(
+        worst=max(below.ratio, away.ratio),
+        corrected=max(found.ratio for found in mended),
+        looked=f"below 0: {below.looked}; descent: {away.looked}, for {_CLASSES} classes",
+        finding=(
+            f"The printed loss falls to {-below.ratio:.4g} and further the longer it is climbed; "
+            f"the cosine between it and the right class' share is {away.ratio:.3f}, so that "
+            f"descent leads away from that class. With a minus in front it is {mended[1].ratio:.3f}"
+            ". Eq. 5 is the gradient of what is printed; no norm depends on the sign."
+        ),
+    )
+
+
 _CHAINS, _OUTPUTS = 4_000, 6
 _MOST_RECORDS = 8
 # A chain whose steps change nothing has no loss to compare.
@@ -32,11 +97,7 @@ _EPSILON, _DELTA = 3.0, 1e-5
 
 @stated("text after Eq. 1", refuted_by="A mechanism whose loss over k records is larger.")
 def group_privacy_pure(factor: float = 1.0) -> Outcome:
-    """What is ε-private for one record is kε-private for whoever has k of them.
-
-    Args:
-        factor: the statement is that the loss is at most so many times kε.
-    """
+    """What is ε-private for one record is kε-private for whoever has k of them."""
     rng = np.random.default_rng(0)
     worst, tightness = -np.inf, 0.0
     for records in range(2, _MOST_RECORDS + 1):
@@ -71,11 +132,7 @@ def geometric(epsilon: Float[np.ndarray, "..."], records: Any) -> Float[np.ndarr
     instead="It is (kε, δ (e^(kε) - 1) / (e^ε - 1))-private.",
 )
 def group_privacy(growth: Callable[[Any, Any], Any] = lambda epsilon, records: 1) -> Outcome:
-    """What is (ε, δ)-private for one record is (kε, δ)-private for k of them.
-
-    Args:
-        growth: by what δ is said to grow, by epsilon and k.
-    """
+    """What is (ε, δ)-private for one record is (kε, δ)-private for k of them."""
     epsilon, shift, records = np.meshgrid(
         np.geomspace(0.05, 8, 40),
         np.geomspace(0.05, 5, 60),
