@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from dpstudy.errors import DataError
-from dpstudy.parts.data import feature_cache, scattering
+from dpstudy.parts.data import scattering
 from dpstudy.parts.data.dataset import Images
 from dpstudy.parts.data.images import Dataset
 from dpstudy.parts.data.released_statistics import normalised, release
@@ -134,13 +134,13 @@ def test_a_damaged_file_is_computed_again(counted, damage):
 def test_what_stops_the_computation_leaves_no_file_behind(
     failure, raised, counted, monkeypatch, cache
 ):
-    whole = feature_cache.of_each_image
+    whole = scattering.of_each_image
 
     def stopping(*how):
         yield next(whole(*how))
         raise failure
 
-    monkeypatch.setattr(feature_cache, "of_each_image", stopping)
+    monkeypatch.setattr(scattering, "of_each_image", stopping)
     with pytest.raises(raised) as caught:
         features(dataset())
     assert not list(cache.rglob("*.*"))

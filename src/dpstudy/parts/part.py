@@ -57,8 +57,7 @@ class Part:
         """Build the part that `to_dict` describes.
 
         Raises:
-            SpecError: an unknown kind or field, a field missing, or a value of the wrong type or
-                out of range.
+            SpecError: an unknown kind or field, one missing, or a value of the wrong type or range.
         """
         return _checked_as(cls, _read(cls, written), cls.__name__.lower())
 
@@ -124,7 +123,7 @@ def _register(cls: type[Part]) -> None:
 
     Not by `jax.tree_util.register_dataclass`: to JAX 0.10 the structures of two dataclasses with
     as many leaves and equal static fields are equal, whatever their classes, and now and then
-    `jax.jit` then runs for one class what was compiled for the other.
+    `jax.jit` runs for one class what was compiled for the other.
     """
     traced = [field.name for field in dataclasses.fields(cls) if _is_traced(field)]
     rest = [field.name for field in dataclasses.fields(cls) if not _is_traced(field)]
@@ -244,7 +243,7 @@ def _plain(value: Any, field: dataclasses.Field | None = None) -> Any:
 
 
 def _read(cls: type[Part], written: Any) -> Part:
-    """Build a part, unchecked, from what was written down of it."""
+    """Build a part, unchecked."""
     if not isinstance(written, Mapping):
         raise SpecError(f"{cls.__name__.lower()} must be an object with fields, got {written!r}")
     fields, actual = dict(written), cls

@@ -155,7 +155,7 @@ def _responses(image: Float[Array, "h w c"], bank: Filters) -> Float[Array, "i j
 def _pooled(
     responses: Float[Array, "i j filters"], threshold: Array, grids: tuple[int, ...]
 ) -> Float[Array, "features"]:
-    """Return the means of both sides' responses over regions: by region, side, filter."""
+    """Return the means of both sides' responses: by region, side, filter."""
     mean_over = _regions(responses.shape[:2], grids)
     responses = responses.reshape(-1, responses.shape[-1])
     # As products: XLA would read all responses once for each region and side.

@@ -96,10 +96,7 @@ def remedies(dataset: str) -> dict[str, Run]:
 
 
 def _search(name: str, title: str, seeds: int, changes: dict[str, dict[str, Run]]) -> Search:
-    """Return the search of the best rate of each change, by dataset and label.
-
-    The best is trained with so many further `seeds`.
-    """
+    """Return the search of the best rate of each change, trained with so many further `seeds`."""
     return rate_search(
         {
             label: tuple(with_rate(changes[dataset][label], 1.0) for dataset in DATASETS)

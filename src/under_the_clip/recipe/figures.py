@@ -74,10 +74,7 @@ def reached(reading: Reading) -> Table | Note:
 
 
 def _of_others(dataset: str, epsilon: float) -> dict[str, object]:
-    """Return what others have at an ε: the highest published, and what bears on it.
-
-    What spends less is as private: it counts at each larger ε too.
-    """
+    """Return what others have at that ε or less: the highest published, and what bears on it."""
     found = [one for one in PUBLISHED if one.dataset == dataset and one.claimed_epsilon <= epsilon]
     sound, disputed = (
         max(
@@ -110,7 +107,6 @@ def _of_others(dataset: str, epsilon: float) -> dict[str, object]:
 
 
 def _interval(accuracy: pd.Series) -> dict[str, float | None]:
-    """Return a mean and its interval, which one seed alone does not have."""
     if len(accuracy) < 2:
         return {"accuracy": accuracy.mean(), "low": None, "high": None}
     mean = Estimate.mean(accuracy)
@@ -145,7 +141,7 @@ def cost() -> Table | Note:
 
 
 def _searched(reading: Reading) -> pd.DataFrame:
-    """Return the held-out accuracy of each setting that is stored, a row a dataset and setting."""
+    """Return the held-out accuracy of each setting that is stored."""
     finals = reading.finals
     rows = finals[finals.label.isin(SETTINGS)] if len(finals) else finals
     return pd.DataFrame(
