@@ -193,8 +193,6 @@ def test_initial_weights_have_the_variance_that_their_name_says(init, fans):
     assert kernel.std() == pytest.approx(fans**-0.5, rel=0.05)
 
 
-# --- activations -------------------------------------------------------------------------------
-
 X = np.linspace(-12, 12, 601, dtype=np.float32)
 EXTREME = np.array([-1e4, -1e30, 1e4, 1e30, -np.inf, np.inf], np.float32)
 positive = st.floats(2**-6, 10, width=32)
@@ -241,11 +239,6 @@ def test_relu_is_the_positive_part_and_its_slope_at_zero_is_zero():
     x = jnp.asarray([-1e4, -1.5, 0.0, 1e-30, 1.5, 1e4], jnp.float32)
     np.testing.assert_array_equal(Relu()(x), np.maximum(np.asarray(x), 0))
     np.testing.assert_array_equal(jax.vmap(jax.grad(Relu()))(x), [0, 0, 0, 1, 1, 1])
-
-
-def test_without_an_activation_a_layer_hands_on_what_it_computes():
-    x = jnp.linspace(-3, 3, 7)
-    assert Linear()(x) is x
 
 
 def test_each_layer_has_the_same_activation_or_its_own():

@@ -65,9 +65,6 @@ def refusal(act) -> str:
     return line
 
 
-# --- the features -----------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(("colours", "shape"), [(1, (7, 7, 81)), (3, (8, 8, 243))])
 def test_features_are_those_of_kymatio_in_numpy_colour_by_colour(colours, shape):
     from kymatio.scattering2d.frontend.numpy_frontend import ScatteringNumPy2D
@@ -82,9 +79,6 @@ def test_features_are_those_of_kymatio_in_numpy_colour_by_colour(colours, shape)
         expected = np.moveaxis(by_hand(np.ascontiguousarray(pixels[..., colour])), 1, -1)
         found = np.concatenate([train, test])[..., COEFFICIENTS * colour :][..., :COEFFICIENTS]
         np.testing.assert_allclose(found, expected, rtol=2**-10, atol=1e-5)
-
-
-# --- the cache --------------------------------------------------------------------------------
 
 
 def test_features_are_computed_once_a_dataset_and_are_read_only(counted, cache, capsys):
@@ -169,9 +163,6 @@ def test_without_kymatio_one_line_says_what_to_install(monkeypatch, cache):
     line = refusal(lambda: features(dataset()))
     assert "pip install kymatio" in line and str(cache) in line
     assert not list(cache.rglob("*.*"))
-
-
-# --- the part ---------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("colours", "groups"), [(1, 27), (3, 27), (3, 9), (1, 81)])

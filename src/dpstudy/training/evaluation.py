@@ -55,11 +55,7 @@ def evaluate(
 
 @partial(jax.jit, static_argnames="mesh")
 def measure(
-    mesh: Mesh,
-    runs: Run,
-    params: nnx.State,
-    epochs: Float[Array, "runs"],
-    train: Examples,
+    mesh: Mesh, runs: Run, params: nnx.State, epochs: Float[Array, "runs"], train: Examples
 ) -> dict[str, Array]:
     """Take each run's measures; named "norms.gradient" and so on, by the measure's kind."""
 

@@ -9,15 +9,7 @@ from dpstudy.lab.comparison import Estimate
 from dpstudy.lab.readings import Reading
 from dpstudy.lab.variant import Variant
 from dpstudy.page.datasets import for_each_dataset
-from dpstudy.page.figure import (
-    STYLES,
-    Figure,
-    Note,
-    Table,
-    canvas,
-    legend_below,
-    not_yet_run,
-)
+from dpstudy.page.figure import STYLES, Figure, Note, Table, canvas, legend_below, not_yet_run
 from dpstudy.parts.data.images import DATASETS
 from dpstudy.recipe.run import recipe
 from under_the_clip.designs import HELD_OUT

@@ -292,8 +292,7 @@ SOURCES = {
                 *(f"data_batch_{i}.bin" for i in range(1, 6)),
             ),
             _batches(
-                "c601bf85e16d3df5ce4a9a274bdaa4475e7a92eb0939ca63c602ccc780548819",
-                "test_batch.bin",
+                "c601bf85e16d3df5ce4a9a274bdaa4475e7a92eb0939ca63c602ccc780548819", "test_batch.bin"
             ),
         ),
         _images_and_labels,
