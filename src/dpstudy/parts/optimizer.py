@@ -57,12 +57,11 @@ class SgdWithDecay(Sgd):
         positive(self, "decay")
 
     def transformation(self) -> optax.GradientTransformation:
-        decay = optax.add_decayed_weights(2 * self.decay, mask=_kernels)
+        def kernels(params: nnx.State) -> nnx.State:
+            return jax.tree.map(lambda leaf: leaf.ndim > 1, params)
+
+        decay = optax.add_decayed_weights(2 * self.decay, mask=kernels)
         return optax.chain(decay, super().transformation())
-
-
-def _kernels(params: nnx.State) -> nnx.State:
-    return jax.tree.map(lambda leaf: leaf.ndim > 1, params)
 
 
 @part("adam")

@@ -79,7 +79,7 @@ class Epoch:
 
     @property
     def number(self) -> int:
-        """The number of epochs done."""
+        """Of epochs done."""
         return self.row["epoch"]
 
 
@@ -143,7 +143,6 @@ def train(
 def check_flags() -> None:
     """Refuse to train a run where it would have other numbers than on other machines.
 
-    >>> check_flags()
     >>> with jax.enable_x64(True):
     ...     check_flags()
     Traceback (most recent call last):

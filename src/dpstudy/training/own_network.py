@@ -46,7 +46,6 @@ class PrivateGradient:
     Attributes:
         graph: the network without its states.
         losses: from a network, inputs and labels to one loss an example.
-        mechanism: how the examples' gradients are bounded.
         microbatch: examples in one pass.
         mesh: the devices that share the examples; None for one device.
         rest: what the network holds besides its parameters, the same for all examples.

@@ -98,14 +98,10 @@ def bounded_sums(
     vectors_of: Callable[[np.ndarray], Sequence[Vectors]],
     bounds: Sequence[float],
 ) -> Float[np.ndarray, "bounds c"]:
-    """Return the sums over examples of their vectors, those longer than a bound scaled down to it.
+    """Return the sums of examples' vectors, those longer than a bound scaled down to it.
 
-    A vector whose length is not finite counts as 0: it would show through any noise.
-
-    Args:
-        features: of the examples.
-        vectors_of: from features to as many vectors of each example as there are bounds.
-        bounds: on their lengths.
+    A vector whose length is not finite counts as 0: it would show through any noise. `vectors_of`
+    makes of features as many vectors of each example as there are `bounds` on their lengths.
     """
     totals = np.zeros((len(bounds), features.shape[-1]))
     for start in range(0, len(features), _CHUNK):

@@ -122,8 +122,7 @@ class Scattering(Data):
 def group_normalised(x: Float[Array, "batch h w c"], groups: int) -> Float[Array, "batch h w c"]:
     """Return each example with mean 0 and variance 1 in each group of neighbouring channels.
 
-    As `torch.nn.GroupNorm(groups, c, affine=False)`: over positions and a group's channels, with
-    1e-5 added to the variance.
+    As `torch.nn.GroupNorm(groups, c, affine=False)`: over positions and a group's channels.
     """
     apart = x.reshape(*x.shape[:-1], groups, -1)
     axes = (1, 2, 4)
