@@ -1,5 +1,5 @@
-"""Scattering features are computed once, kept whole or not at all, and normalised: by example, or by
-released statistics, whose sums an example moves by its bound at most, with the noise as stated."""
+"""Scattering features are computed once, kept whole or not at all, and normalised: by example, or
+by released statistics, whose sums an example moves by its bound at most, with noise as stated."""
 
 from __future__ import annotations
 
