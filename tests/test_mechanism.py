@@ -79,9 +79,6 @@ clip_norms = st.one_of(st.floats(-4, 4), st.floats(0.7, 1.2)).map(
 quickly = settings(max_examples=25, deadline=None, derandomize=True)
 
 
-# --- the sum ----------------------------------------------------------------------------------
-
-
 def test_the_batch_has_gradients_to_clip_and_gradients_to_leave():
     norms = np.linalg.norm(study()[3], axis=1)
     assert 2 <= (norms > MIDDLE).sum() <= BATCH - 2
@@ -167,9 +164,7 @@ def sum_of_rows(mechanism, rows, mask):
 @settings(max_examples=60, deadline=None, derandomize=True)
 @given(
     hnp.arrays(
-        np.float32,
-        (4, 3),
-        elements=st.sampled_from([0.0, -1e-12, 1e-6, 0.5, -2.0, 3e3, 1e12]),
+        np.float32, (4, 3), elements=st.sampled_from([0.0, -1e-12, 1e-6, 0.5, -2.0, 3e3, 1e12])
     ),
     st.sampled_from([1e-8, 0.1, 1.0, 1e8]),
 )
@@ -182,8 +177,6 @@ def test_gradients_that_vanish_or_explode_are_clipped_like_any_other(rows, clip_
     assert np.linalg.norm(total - expected.sum(axis=0)) <= 1e-5 * scale
     assert np.linalg.norm(total) <= 4 * clip_norm * (1 + 1e-6)
 
-
-# --- the noise --------------------------------------------------------------------------------
 
 STEPS, LIKE = 5_000, {"bias": np.zeros(4, np.float32), "kernel": np.zeros((2, 3), np.float32)}
 DEVIATION = 0.123
@@ -209,12 +202,6 @@ def test_the_noise_is_gaussian_with_the_stated_covariance_and_mean_zero():
     assert not oracles.suspicious(oracles.gaussian_p_values(drawn(seed=0), DEVIATION))
 
 
-@pytest.mark.parametrize("factor", [0.95, 1.05])
-def test_noise_five_percent_off_is_caught(factor):
-    wrong = drawn(seed=0, deviation=factor * DEVIATION)
-    assert "variance" in oracles.suspicious(oracles.gaussian_p_values(wrong, DEVIATION))
-
-
 def one_for_all_steps(noise):
     return np.repeat(noise[:1], STEPS, axis=0)
 
@@ -231,6 +218,8 @@ def uniform(noise):
 @pytest.mark.parametrize(
     ("spoil", "complaint"),
     [
+        (lambda noise: 0.95 * noise, "variance"),
+        (lambda noise: 1.05 * noise, "variance"),
         (one_for_all_steps, "between steps"),
         (one_for_both_layers, "between coordinates"),
         (uniform, "shape"),
@@ -238,7 +227,7 @@ def uniform(noise):
         (lambda noise: noise + 0.1 * DEVIATION * (np.arange(10) == 3), "means"),
     ],
 )
-def test_other_flaws_of_noise_are_caught(spoil, complaint):
+def test_flaws_of_noise_are_caught(spoil, complaint):
     p_values = oracles.gaussian_p_values(spoil(drawn(seed=0)), DEVIATION)
     assert complaint in oracles.suspicious(p_values)
 
@@ -299,8 +288,6 @@ def test_without_privacy_there_is_no_noise_and_none_is_stated():
     assert mechanism.noise_over_sensitivity is mechanism.claimed_noise_over_sensitivity is None
     assert not Run(mechanism=mechanism).private
 
-
-# --- from the sum to the parameters -------------------------------------------------------------
 
 WIDE = {"kernel": np.zeros((300, 100), np.float32)}
 RUN = vary(Run(), dataset=Images("mnist-5k"), batch=250, learning_rate=0.3, momentum=0.8)
@@ -385,9 +372,6 @@ def test_products_keep_float32_wherever_they_are_computed():
     products = shown.count("dot_general[") + shown.count("conv_general_dilated[")
     assert products and shown.count("HIGHEST") >= products
     assert "DEFAULT" not in shown and "precision=None" not in shown
-
-
-# --- layer by layer ----------------------------------------------------------------------------
 
 
 def norms_by_layer(gradients):

@@ -17,7 +17,7 @@ from scipy.special import expit
 
 from dpstudy.gradients.layers import LayerInput, OutputZero, PreActivation
 from dpstudy.kinds import declare_all
-from dpstudy.parts.networks.activation import TANH, LayerWise, Linear, Relu, Tempered
+from dpstudy.parts.networks.activation import TANH, LayerWise, Relu, Tempered
 from dpstudy.parts.networks.network import Network, SmallCnn
 from dpstudy.parts.part import KINDS
 from under_the_clip.networks import TemperedCifar
@@ -193,8 +193,6 @@ def test_initial_weights_have_the_variance_that_their_name_says(init, fans):
     assert kernel.std() == pytest.approx(fans**-0.5, rel=0.05)
 
 
-# --- activations -------------------------------------------------------------------------------
-
 X = np.linspace(-12, 12, 601, dtype=np.float32)
 EXTREME = np.array([-1e4, -1e30, 1e4, 1e30, -np.inf, np.inf], np.float32)
 positive = st.floats(2**-6, 10, width=32)
@@ -230,26 +228,7 @@ def test_it_stays_between_minus_o_and_s_minus_o_and_reaches_both():
     np.testing.assert_array_equal(slopes[np.isfinite(EXTREME)], 0)
 
 
-@pytest.mark.parametrize("o", [-1.0, 0.0, 1.0])
-def test_it_increases_so_that_pooling_may_come_first(o):
-    values, _ = value_and_slope(X, np.float32(1.5), np.float32(0.7), np.float32(o))
-    assert np.all(np.diff(values) >= 0)
-    assert np.all(np.diff(values[np.abs(X) < 5]) > 0)
-
-
 def test_relu_is_the_positive_part_and_its_slope_at_zero_is_zero():
     x = jnp.asarray([-1e4, -1.5, 0.0, 1e-30, 1.5, 1e4], jnp.float32)
     np.testing.assert_array_equal(Relu()(x), np.maximum(np.asarray(x), 0))
     np.testing.assert_array_equal(jax.vmap(jax.grad(Relu()))(x), [0, 0, 0, 1, 1, 1])
-
-
-def test_without_an_activation_a_layer_hands_on_what_it_computes():
-    x = jnp.linspace(-3, 3, 7)
-    assert Linear()(x) is x
-
-
-def test_each_layer_has_the_same_activation_or_its_own():
-    each = (Tempered(1.7), Relu(), Tempered(offset=0.0))
-    assert tuple(map(LayerWise(each).of_layer, range(3))) == each
-    for shared in (TANH, Relu(), Linear()):
-        assert shared.of_layer(0) == shared.of_layer(6) == shared

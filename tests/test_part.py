@@ -131,11 +131,7 @@ def test_two_kinds_cannot_have_one_name_but_a_cell_may_run_twice():
 def output_of(*arguments):
     """What a process of its own says."""
     done = subprocess.run(
-        [sys.executable, *arguments],
-        env=environment(),
-        capture_output=True,
-        text=True,
-        check=True,
+        [sys.executable, *arguments], env=environment(), capture_output=True, text=True, check=True
     )
     return done.stdout + done.stderr
 

@@ -161,10 +161,6 @@ def gradients_by_hand(model, x, y, losses=losses):
     return oracles.flat(oracles.quick_jit(jax.vmap(gradient))(x, y))
 
 
-def flat(tree):
-    return np.concatenate([np.asarray(leaf, float).ravel() for leaf in jax.tree.leaves(tree)])
-
-
 def assert_same_as_by_hand(build, losses=losses, shared=False):
     """Norms, and clipped sums on one device; if shared, on the two of conftest.py, unevenly."""
     x, y = examples()
@@ -177,7 +173,7 @@ def assert_same_as_by_hand(build, losses=losses, shared=False):
             build(), losses, clip_norm=CLIP, microbatch=2, mesh=mesh
         )
         run = gradient if mesh else oracles.quick_jit(gradient)
-        total = flat(run(params, x, y, draw))
+        total = oracles.flat_sum(run(params, x, y, draw))
         assert np.linalg.norm(total - expected) < 1e-5 * np.linalg.norm(expected), mesh
 
     @oracles.quick_jit
@@ -244,7 +240,7 @@ def test_an_overflowing_draw_poisons_the_sum():
     x, y = examples()
     gradient, params = private_gradient(small_network(), losses, clip_norm=CLIP)
     draw = poisson(jax.random.key(0), examples=9, batch=6, capacity=1)
-    assert np.isnan(flat(gradient(params, x, y, draw))).all()
+    assert np.isnan(oracles.flat_sum(gradient(params, x, y, draw))).all()
 
 
 @pytest.mark.parametrize(
@@ -292,7 +288,7 @@ def test_devices_that_share_a_step_see_an_overflow_and_are_sent_off_from_outside
     gradient, params = private_gradient(
         small_network(), losses, clip_norm=CLIP, microbatch=2, mesh=mesh
     )
-    assert np.isnan(flat(gradient(params, x, y, drawn))).all()
+    assert np.isnan(oracles.flat_sum(gradient(params, x, y, drawn))).all()
     with pytest.raises(ValueError, match=r"outside jax\.jit"):
         jax.jit(gradient)(params, x, y, drawn)
 

@@ -44,9 +44,6 @@ def included(draws):
     return table
 
 
-# --- Poisson ----------------------------------------------------------------------------------
-
-
 def test_each_example_is_drawn_with_the_stated_probability_independently_of_all_others():
     p_values = oracles.poisson_p_values(included(poisson_draws()), PROBABILITY)
     assert not oracles.suspicious(p_values)
@@ -74,11 +71,7 @@ def favouring_some(table):
 
 @pytest.mark.parametrize(
     ("spoil", "complaint"),
-    [
-        (fixed_size, "variance of the count"),
-        (in_pairs, "pairs"),
-        (favouring_some, "rate of each"),
-    ],
+    [(fixed_size, "variance of the count"), (in_pairs, "pairs"), (favouring_some, "rate of each")],
 )
 def test_other_samplers_with_the_same_rate_are_caught(spoil, complaint):
     p_values = oracles.poisson_p_values(spoil(included(poisson_draws())), PROBABILITY)
@@ -132,9 +125,6 @@ def test_a_batch_of_everyone_is_everyone():
     assert (draw.count, draw.overflow) == (50, False)
 
 
-# --- capacity ---------------------------------------------------------------------------------
-
-
 def check_capacity(examples, batch):
     capacity = sampling.capacity_for(examples, batch)
     assert batch <= capacity <= examples
@@ -155,9 +145,6 @@ def test_the_capacity_costs_little(examples, batch):
     """A third more room than the exact quantile at the most: padding is not free."""
     exact = stats.binom.isf(1e-15, examples, batch / examples)
     assert check_capacity(examples, batch) < batch + 4 / 3 * (exact - batch)
-
-
-# --- the parts, as the training loop draws with them --------------------------------------------
 
 
 def run_of(sampling):

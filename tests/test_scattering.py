@@ -1,4 +1,5 @@
-"""Scattering features are computed once, kept whole or not at all, and normalised by example."""
+"""Scattering features are computed once, kept whole or not at all, and normalised: by example, or
+by released statistics, whose sums an example moves by its bound at most, with noise as stated."""
 
 from __future__ import annotations
 
@@ -10,12 +11,15 @@ from dataclasses import replace
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
 
 from dpstudy.errors import DataError
-from dpstudy.parts.data import feature_cache, scattering
+from dpstudy.parts.data import released_statistics as released
+from dpstudy.parts.data import scattering
 from dpstudy.parts.data.dataset import Images
 from dpstudy.parts.data.images import Dataset
-from dpstudy.parts.data.released_statistics import normalised, release
 from dpstudy.parts.data.scattering import COEFFICIENTS, Scattering, features, file_of
 
 pytestmark = pytest.mark.usefixtures("compiled_in_haste")
@@ -65,9 +69,6 @@ def refusal(act) -> str:
     return line
 
 
-# --- the features -----------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(("colours", "shape"), [(1, (7, 7, 81)), (3, (8, 8, 243))])
 def test_features_are_those_of_kymatio_in_numpy_colour_by_colour(colours, shape):
     from kymatio.scattering2d.frontend.numpy_frontend import ScatteringNumPy2D
@@ -82,9 +83,6 @@ def test_features_are_those_of_kymatio_in_numpy_colour_by_colour(colours, shape)
         expected = np.moveaxis(by_hand(np.ascontiguousarray(pixels[..., colour])), 1, -1)
         found = np.concatenate([train, test])[..., COEFFICIENTS * colour :][..., :COEFFICIENTS]
         np.testing.assert_allclose(found, expected, rtol=2**-10, atol=1e-5)
-
-
-# --- the cache --------------------------------------------------------------------------------
 
 
 def test_features_are_computed_once_a_dataset_and_are_read_only(counted, cache, capsys):
@@ -134,13 +132,13 @@ def test_a_damaged_file_is_computed_again(counted, damage):
 def test_what_stops_the_computation_leaves_no_file_behind(
     failure, raised, counted, monkeypatch, cache
 ):
-    whole = feature_cache.of_each_image
+    whole = scattering.of_each_image
 
     def stopping(*how):
         yield next(whole(*how))
         raise failure
 
-    monkeypatch.setattr(feature_cache, "of_each_image", stopping)
+    monkeypatch.setattr(scattering, "of_each_image", stopping)
     with pytest.raises(raised) as caught:
         features(dataset())
     assert not list(cache.rglob("*.*"))
@@ -169,9 +167,6 @@ def test_without_kymatio_one_line_says_what_to_install(monkeypatch, cache):
     line = refusal(lambda: features(dataset()))
     assert "pip install kymatio" in line and str(cache) in line
     assert not list(cache.rglob("*.*"))
-
-
-# --- the part ---------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("colours", "groups"), [(1, 27), (3, 27), (3, 9), (1, 81)])
@@ -217,9 +212,9 @@ def test_what_is_released_is_of_the_training_examples_alone(counted, monkeypatch
     monkeypatch.setattr(scattering, "public_bounds", lambda shape: bounds)
     one = Scattering("mnist-5k", groups=0, released=8.0, held_out=1_000)
     raw, found = replace(one, released=0.0).load(), one.load()
-    by = release(raw.train_images, 8.0, bounds)
-    np.testing.assert_array_equal(found.train_images, normalised(raw.train_images, by))
-    np.testing.assert_array_equal(found.test_images, normalised(raw.test_images, by))
+    by = released.release(raw.train_images, 8.0, bounds)
+    np.testing.assert_array_equal(found.train_images, released.normalised(raw.train_images, by))
+    np.testing.assert_array_equal(found.test_images, released.normalised(raw.test_images, by))
     assert found.train_images.dtype == found.test_images.dtype == np.float16
     np.testing.assert_array_equal(one.prepare(found.test_images[:3]), found.test_images[:3])
 
@@ -229,3 +224,79 @@ def test_the_bounds_of_what_is_released_are_those_of_synthetic_images(shape):
     """Found with no dataset at hand; positive, and below what white pixels have: 1 a colour."""
     for bound in scattering.public_bounds(shape):
         assert 0 < bound < np.sqrt(shape[-1])
+
+
+BOUNDS = (0.5, 0.25)
+FAR = (1e9, 1e9)
+
+
+def drawn_features(count=1_500, seed=0):
+    draw = np.random.default_rng(seed)
+    return draw.gamma(0.5, [0.1, 1.0, 3.0], (count, 2, 4, 3)).astype(np.float16)
+
+
+def sums(few):
+    return released.bounded_sums(few, released.means_and_squares, BOUNDS)
+
+
+examples = hnp.arrays(
+    np.float16,
+    (2, 4, 3),
+    elements=st.floats(-200, 200, width=16, allow_subnormal=False) | st.floats(width=16),
+)
+
+
+@settings(max_examples=200)
+@given(one=examples)
+def test_an_example_more_moves_each_sum_by_at_most_its_bound(one):
+    few = drawn_features(20)
+    before = sums(few)
+    after = sums(np.concatenate([few, one[None]]))
+    for old, new, bound in zip(before, after, BOUNDS, strict=True):
+        assert np.linalg.norm(new - old) <= bound * (1 + 1e-9)
+
+
+@settings(max_examples=100)
+@given(one=hnp.arrays(np.float16, 6, elements=st.floats(width=16)))
+def test_an_example_more_moves_the_sum_of_a_mean_by_at_most_one(one):
+    few = np.float16(np.random.default_rng(0).normal(size=(9, 6)))
+    before, after = few, np.concatenate([few, one[None]])
+    sums = [len(some) * released.release_mean(some, 2.0, 0) for some in (before, after)]
+    assert np.linalg.norm(sums[1] - sums[0]) <= 1 + 1e-9
+
+
+def test_the_sensitivity_is_attained():
+    none, one = np.zeros((0, 2, 4, 3), np.float16), np.full((1, 2, 4, 3), 9, np.float16)
+    for total, bound in zip(sums(one), BOUNDS, strict=True):
+        assert np.linalg.norm(total) == pytest.approx(bound)
+    assert not np.any(sums(none))
+
+
+def test_without_noise_and_bounds_they_are_mean_and_variance():
+    found, flat = (
+        released.release(drawn_features(), 0.0, FAR),
+        np.float64(drawn_features()).reshape(-1, 3),
+    )
+    np.testing.assert_allclose(found.mean, flat.mean(0), rtol=1e-9)
+    np.testing.assert_allclose(found.variance, flat.var(0), rtol=1e-7)
+
+
+def test_the_noise_is_the_multiplier_times_the_bound_over_the_number_of_examples():
+    few = drawn_features(100)
+    exact = sums(few)
+    drawn = [released.release(few, 8.0, BOUNDS, seed) for seed in range(2_000)]
+    means = np.array([one.mean for one in drawn])
+    np.testing.assert_allclose(means.std(0), 8.0 * BOUNDS[0] / 100, rtol=0.1)
+    np.testing.assert_allclose(means.mean(0), exact[0] / 100, atol=0.004)
+    # The noise of the squares is drawn apart from that of the means.
+    squares = np.array([one.variance + one.mean**2 for one in drawn if one.variance.all()])
+    np.testing.assert_allclose(squares[:, 2].std(), 8.0 * BOUNDS[1] / 100, rtol=0.15)
+    assert all((one.variance >= 0).all() for one in drawn)
+
+
+def test_features_are_normalised_by_what_was_released():
+    by = released.Statistics(np.array([0.1, 0.5, 2.0]), np.array([0.0, 1.0, 4.0]))
+    expected = (np.float64(drawn_features()) - by.mean) / np.sqrt(by.variance + 1e-5)
+    np.testing.assert_allclose(
+        released.normalised(drawn_features(), by), expected, rtol=2e-3, atol=1e-4
+    )

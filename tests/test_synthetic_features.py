@@ -54,9 +54,6 @@ def kept(cache, fitted):
     return shutil.copytree(fitted, cache)
 
 
-# --- the images -------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("scenes", synthetic_images.SCENES)
 @pytest.mark.parametrize("shape", [GREY, COLOUR], ids=["grey", "colour"])
 def test_images_follow_from_their_seed_and_differ(scenes, shape):
@@ -84,9 +81,6 @@ def test_dead_leaves_have_the_spectrum_of_photographs_and_noise_has_none():
     )
     assert -2.5 < leaves < -1.2
     assert abs(noise) < 0.2
-
-
-# --- filters and features ---------------------------------------------------------------------
 
 
 def leaves(count=100, shape=GREY):
@@ -189,9 +183,6 @@ def test_deslanted_features_are_those_of_upright_images(shape):
     assert np.abs(plain - deslanted).mean() < 0.005
 
 
-# --- the basis --------------------------------------------------------------------------------
-
-
 @pytest.mark.usefixtures("kept")
 def test_components_of_the_synthetic_images_are_uncorrelated_with_the_stated_variances():
     basis = SMALL.basis()
@@ -241,9 +232,6 @@ def test_nothing_of_the_private_images_is_in_the_basis(monkeypatch):
     one = SMALL.basis()
     other = replace(SMALL, name="fashion-mnist", exponent=0.1, held_out=0).basis()
     jax.tree.map(np.testing.assert_array_equal, one, other)
-
-
-# --- the part ---------------------------------------------------------------------------------
 
 
 @pytest.mark.usefixtures("kept")
@@ -319,20 +307,6 @@ def test_what_examples_have_in_common_is_released_and_taken_away():
     assert np.linalg.norm(own) > 0.3 > np.linalg.norm(np.float32(centred.train_images).mean(0))
 
 
-def test_one_example_moves_the_sum_behind_a_released_mean_by_at_most_one():
-    draw = np.random.default_rng(0)
-    features = draw.normal(size=(6, 9))
-    features = np.float16(features / np.linalg.norm(features, axis=1, keepdims=True) * 1.001)
-    whole, less_one = (
-        len(some) * released_statistics.release_mean(some, 3.0, seed=1)
-        for some in (features, features[1:])
-    )
-    assert 0.999 < np.linalg.norm(whole - less_one) <= 1 + 1e-9
-
-
-# --- whitened by the private images themselves, and other features ----------------------------
-
-
 def test_features_fitted_to_private_images_have_no_epsilon():
     own = replace(SMALL, scenes=OWN)
     run = Run(dataset=own, network=LinearHead(inputs=40), mechanism=FlatClipping())
@@ -360,9 +334,6 @@ def test_scattering_is_whitened_by_synthetic_images(monkeypatch):
     few = {name: getattr(some, name)[:120] for name in names}
     monkeypatch.setattr(images, "load", lambda _: replace(some, **few))
     assert small.load().train_images.shape == (120, 30)
-
-
-# --- what is drawn by one seed ----------------------------------------------------------------
 
 
 def test_training_draws_by_no_key_that_images_are_drawn_by():

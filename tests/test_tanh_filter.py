@@ -39,17 +39,13 @@ def each(step):
     written = oracles.quick_jit(
         lambda *step: per_example.by_vmap(*network, *step)[1].written_out()
     )(*step)
-    return np.concatenate([np.reshape(leaf, (4, -1)) for leaf in jax.tree.leaves(written)], axis=1)
+    return oracles.flat(written)
 
 
 @oracles.quick_jit
 def sum_of(mechanism, params, pixels, labels, mask):
     graph, losses = RUN.network.graph(), RUN.losses(jnp.float32(1))
     return mechanism.sum(Microbatch(graph, losses, params, pixels, labels), mask)
-
-
-def flat(tree):
-    return np.concatenate([np.ravel(leaf) for leaf in jax.tree.leaves(tree)])
 
 
 def test_norms_of_what_examples_add_are_counted(step, each):
@@ -88,7 +84,7 @@ CASES = {
 def test_a_sum_is_that_of_each_example_filtered_by_itself(step, each, mechanism):
     total, seen = sum_of(mechanism, *step, MASK)
     expected = CASES[mechanism](each)
-    np.testing.assert_allclose(flat(total), expected, rtol=2e-4, atol=2e-5)
+    np.testing.assert_allclose(oracles.flat_sum(total), expected, rtol=2e-4, atol=2e-5)
     assert float(seen.examples) == 3
 
 

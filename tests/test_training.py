@@ -23,7 +23,7 @@ from dpstudy.parts.data.dataset import AT_ONCE, Images
 from dpstudy.parts.measure import Examples, Norms
 from dpstudy.parts.mechanism import NoPrivacy, nothing_seen
 from dpstudy.parts.networks.activation import Relu
-from dpstudy.parts.run import Run, stream, vary
+from dpstudy.parts.run import Run, vary
 from dpstudy.parts.sampling import Draw, Shuffled
 from dpstudy.training import evaluation
 from dpstudy.training import loop as training
@@ -105,9 +105,6 @@ def by_hand(params, chosen, clip_norm):
     return np.concatenate(losses), np.concatenate(norms), total
 
 
-# --- learning ---------------------------------------------------------------------------------
-
-
 def test_a_private_run_learns():
     curve = [seen for seen, _ in whole_run()]
     assert [seen.number for seen in curve] == list(range(1, EPOCHS + 1))
@@ -153,9 +150,6 @@ def test_accuracies_and_loss_are_those_of_a_recount():
     assert seen.row["test_loss"] == pytest.approx(losses.mean(), rel=1e-5)
 
 
-# --- the same numbers, always -------------------------------------------------------------------
-
-
 def same(one, other):
     jax.tree.map(np.testing.assert_array_equal, one, other)
 
@@ -195,15 +189,6 @@ def test_the_same_seed_gives_the_same_run_and_another_seed_another():
     ((other, elsewhere),) = trained(vary(PRIVATE, seed=1), epochs=1)
     assert other != first
     assert oracles.distance(elsewhere.params, state.params) > 0.1
-
-
-def test_initialisation_sampling_and_noise_have_streams_of_their_own():
-    key = jax.random.key(0)
-    streams = [stream(key, name) for name in ("initial", "sampling", "noise")]
-    assert len({jax.random.key_data(s).tobytes() for s in streams}) == 3
-
-
-# --- against loops by hand ----------------------------------------------------------------------
 
 
 def test_without_privacy_it_is_an_optax_loop_over_the_same_examples():
@@ -286,9 +271,6 @@ def test_the_second_epoch_uses_the_program_of_the_first(caplog):
     assert not re.search(r"XLA compilation of jit\((train_epoch|_order|_share|_finish)\)", messages)
 
 
-# --- cohorts and devices ------------------------------------------------------------------------
-
-
 def assert_as_close_as_rounding(one, other):
     (seen, state), (seen_other, state_other) = one, other
     assert oracles.distance(state.params, state_other.params) < 1e-4
@@ -338,9 +320,6 @@ def test_runs_that_differ_in_more_than_numbers_are_no_cohort():
         next(training.train(runs, images(), MICROBATCH))
 
 
-# --- runs that end badly ------------------------------------------------------------------------
-
-
 def test_a_run_whose_loss_overflows_ends_with_the_step_at_which_it_did():
     """Parameters of 1e10 in four relu layers make logits beyond float32 at the step after."""
     exploding = vary(SHUFFLED, learning_rate=1e10)
@@ -372,8 +351,6 @@ def test_a_draw_beyond_the_capacity_voids_the_run(monkeypatch):
     with pytest.raises(training.TrainingError, match="capacity by step"):
         trained(run)
 
-
-# --- scores on the test set --------------------------------------------------------------------
 
 RUN = vary(Run(), dataset=Images("mnist-5k"))
 

@@ -1,8 +1,8 @@
 """The papers' networks, beside `SmallCnn`, which is that of tempered sigmoids for MNIST.
 
 Tables 3 and 4 of losing less are followed as printed. The code of Tramèr and Boneh, which it names
-as their source, has less: no pooling for MNIST (so 512 numbers before the dense layers, and 33,066
-parameters), and for CIFAR-10 one convolution on each side of one pooling (187,210 parameters).
+as their source, has less: no pooling for MNIST (33,066 parameters), and for CIFAR-10 one
+convolution on each side of one pooling (187,210 parameters).
 """
 
 from __future__ import annotations

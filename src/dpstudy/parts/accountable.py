@@ -1,8 +1,7 @@
 """What is accounted for: the noise, the steps and the passes for which an epsilon can be stated.
 
-Within, an answer was measured to take seconds and under 1 GB, and to be no less than the exact one
-where that is known. Beyond, memory and rounding know no bounds. No accountant is needed to tell, so
-that a machine that trains without one refuses what no other could account for.
+Within, an answer takes seconds and under 1 GB, and was no less than the exact one where that is
+known. No accountant is needed to tell, so that a machine without one refuses the same runs.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ def check_range(q: float, sigma: float, steps: int) -> None:
     Args:
         q: the probability with which an example takes part in a step.
         sigma: noise over proven sensitivity.
-        steps: all of them.
+        steps: of the run.
     """
     if not LEAST_NOISE <= sigma <= MOST_NOISE:
         raise UserError(

@@ -28,7 +28,7 @@ class Loss(Part):
             logits: the network's outputs.
             hidden: its hidden pre-activations, layer by layer.
             labels: the examples' classes.
-            epoch: the number of the epoch that is under way, the first being 1; 0 before it.
+            epoch: under way, the first being 1; 0 before it.
         """
         raise NotImplementedError
 

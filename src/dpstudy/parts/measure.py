@@ -62,7 +62,7 @@ class Snapshot(NamedTuple):
         return self.network.outputs(module, self.dataset.prepare(images))
 
     def in_chunks(self, function: Callable[[Examples], Any]) -> Any:
-        """Return what a function makes of each `CHUNK` of the examples, one chunk after another."""
+        """Return what a function makes of each `CHUNK` of the examples."""
         return jax.lax.map(
             function, jax.tree.map(lambda x: x.reshape(-1, CHUNK, *x.shape[1:]), self.train)
         )
@@ -83,8 +83,8 @@ class Measure(Part):
 class Norms(Measure):
     """Mean l2 norms.
 
-    `gradient`: of an example's gradient over all parameters, before any clipping. `activation`: of
-    what the first layer's activation puts out for an example, before pooling.
+    `gradient`: of an example's unclipped gradient over all parameters. `activation`: of what the
+    first layer's activation puts out for an example, before pooling.
     """
 
     def __call__(self, snapshot: Snapshot) -> dict[str, Float[Array, ""]]:
@@ -103,8 +103,7 @@ class Norms(Measure):
 class BoundedNorms(Measure):
     """How long an example's gradient is once the mechanism has bounded it: what noise has to cover.
 
-    `counts`: examples by the norm of what they add to a step's sum, see `counts_by_norm`.
-    `largest`: of those norms.
+    `counts`: examples by that norm, see `counts_by_norm`. `largest`: of those norms.
     """
 
     def __call__(self, snapshot: Snapshot) -> dict[str, Array]:

@@ -1,14 +1,15 @@
 """Mechanisms: from the examples of a step to one noisy sum of gradients.
 
 A mechanism bounds what one example can add to the sum, and adds Gaussian noise to it. It states the
-noise it adds, leaf by leaf, and what that is over the sensitivity of the whole step (neighbouring
-datasets differ by adding or removing one example): as it is proven here, and as its paper claims.
-The epsilon follows from that number, the sampling and the number of steps alone.
+noise, and what that is over the sensitivity of the whole step to adding or removing one example: as
+it is proven here, and as its paper claims. Epsilon follows from that number, the sampling and the
+number of steps alone.
 """
 
 from __future__ import annotations
 
 import zlib
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 import jax
@@ -65,7 +66,6 @@ class Seen(NamedTuple):
 
 
 def _over(which: Bool[Array, "batch"], each: Array) -> Float[Array, ""]:
-    """Return the sum over some examples, whatever the others have."""
     numbers = each.astype(jnp.float32)
     return jnp.vdot(which.astype(jnp.float32), jnp.where(which, numbers, 0.0))
 
@@ -76,10 +76,9 @@ class Microbatch(NamedTuple):
     Attributes:
         graph: the network without its parameters.
         losses: from network, images and labels to one loss an example.
-        params: the parameters.
         images: as `losses` takes them: an array or a tree of arrays, examples first.
-        labels: their labels, likewise.
-        rest: what the network holds beside its parameters, shared by all examples.
+        labels: likewise.
+        rest: what the network holds beside its `params`, shared by all examples.
     """
 
     graph: nnx.GraphDef
@@ -94,10 +93,7 @@ class Microbatch(NamedTuple):
         return per_example.gradients(*self[:-1], *self.rest)
 
     def why_not_by_rules(self) -> str | None:
-        """Return what a layer does beside what its rule says, or where examples may be mixed.
-
-        None if nowhere; see `applicability.why_not_by_rules`.
-        """
+        """Return why no rules hold, or None; see `applicability.why_not_by_rules`."""
         graph = nnx.graphdef(tap(self.network(self.params, copy=True)))
         return applicability.why_not_by_rules(graph, *self[1:-1], *self.rest)
 
@@ -135,12 +131,7 @@ class Mechanism(Part):
         return ""
 
     def sum(self, batch: Microbatch, mask: Float[Array, "batch"]) -> tuple[nnx.State, Seen]:
-        """Return the bounded sum over the examples in `mask`, without noise, and what was seen.
-
-        Args:
-            batch: the examples, with network and loss.
-            mask: 1 for an example that counts, else 0.
-        """
+        """Return the bounded sum over examples with `mask` 1, without noise, and what was seen."""
         raise NotImplementedError
 
     def noise(self, params: nnx.State) -> nnx.State | None:
@@ -148,6 +139,7 @@ class Mechanism(Part):
         raise NotImplementedError
 
 
+@dataclass(frozen=True)
 class Bounded(Mechanism):
     """No example adds more than C to the sum, in l2; every number gets the same noise.
 
@@ -156,8 +148,8 @@ class Bounded(Mechanism):
         noise_multiplier: sigma; the noise on the sum has standard deviation sigma C.
     """
 
-    clip_norm: float
-    noise_multiplier: float
+    clip_norm: float = 0.1
+    noise_multiplier: float = 1.23
 
     def check(self) -> None:
         positive(self, "noise_multiplier", "clip_norm")
@@ -200,14 +192,7 @@ class FlatClipping(ByNorm):
     [1.0, 0.25]
     >>> FlatClipping(clip_norm=0.5, noise_multiplier=2.0).noise({"w": 0, "b": 0})
     {'b': 1.0, 'w': 1.0}
-
-    Attributes:
-        clip_norm: C, in units of the gradient's l2 norm.
-        noise_multiplier: sigma; the noise on the sum has standard deviation sigma C.
     """
-
-    clip_norm: float = 0.1
-    noise_multiplier: float = 1.23
 
     def coefficients(self, norms: Float[Array, "batch"]) -> Float[Array, "batch"]:
         return clip_coefficients(norms, self.clip_norm)
@@ -222,17 +207,14 @@ class AutomaticClipping(ByNorm):
     [2.0, 0.25]
 
     Attributes:
-        clip_norm: C; an example adds less than this.
-        noise_multiplier: sigma; the noise on the sum has standard deviation sigma C.
         stability: gamma, in units of the gradient's norm: far shorter gradients keep their order.
     """
 
-    clip_norm: float = 0.1
-    noise_multiplier: float = 1.23
     stability: float = 0.01
 
     def check(self) -> None:
-        positive(self, "noise_multiplier", "clip_norm", "stability")
+        super().check()
+        positive(self, "stability")
 
     def coefficients(self, norms: Float[Array, "batch"]) -> Float[Array, "batch"]:
         return self.clip_norm / (norms + self.stability)
@@ -247,14 +229,7 @@ class PerLayerClipping(Bounded):
 
     >>> PerLayerClipping(clip_norm=0.1).sensitivity  # of all layers together
     0.1
-
-    Attributes:
-        clip_norm: C, in units of the whole gradient's l2 norm.
-        noise_multiplier: sigma; the noise on the sum has standard deviation sigma C.
     """
-
-    clip_norm: float = 0.1
-    noise_multiplier: float = 1.23
 
     def sum(self, batch: Microbatch, mask: Float[Array, "batch"]) -> tuple[nnx.State, Seen]:
         """See `Mechanism`. An example with any layer clipped is seen as clipped."""
@@ -326,8 +301,8 @@ def gaussian_noise(
     the leaves: the groups of `optax.multi_transform` get noise of their own from one key. The same
     names, key and number give the same noise, so that a resumed run repeats an undisturbed one.
 
-    Noise and what comes out are float32, or float64 where a leaf is. Sums of half that precision
-    are widened: noise in bfloat16 has some hundred values, and none beyond three deviations.
+    Noise and what comes out are float32, or float64 where a leaf is: noise in bfloat16 would have
+    some hundred values, and none beyond three deviations.
 
     >>> noise = gaussian_noise(0.5, jax.random.key(0))
     >>> total = {"w": jnp.zeros(10_000)}
@@ -366,13 +341,12 @@ def gaussian_noise(
 
 
 def _names(tree: optax.Params) -> int:
-    """Return a checksum of the names of a tree's leaves."""
     paths = (jax.tree_util.keystr(path) for path, _ in jax.tree.leaves_with_path(tree))
     return zlib.crc32("\n".join(paths).encode())
 
 
 def _by_number(deviation: Scalar | optax.Params, updates: optax.Params) -> Array:
-    """Return the standard deviation of each number of the flat updates, or one for all."""
+    """Return the deviation of each number of the flat updates, or one for all."""
     leaves = jax.tree.leaves(deviation)
     if all(leaf is leaves[0] for leaf in leaves):
         return leaves[0]

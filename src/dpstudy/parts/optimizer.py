@@ -23,15 +23,11 @@ class Optimizer(Part):
 
 @part("sgd")
 class Sgd(Optimizer):
-    """Stochastic gradient descent, with momentum.
+    """Stochastic gradient descent: `learning_rate` times the mean gradient, `momentum` in [0, 1).
 
     >>> rule = Sgd(learning_rate=0.5, momentum=0.0).transformation()
     >>> float(rule.update(2.0, rule.init(1.0))[0])
     -1.0
-
-    Attributes:
-        learning_rate: of the mean gradient.
-        momentum: in [0, 1).
     """
 
     learning_rate: float = 0.5
@@ -48,13 +44,10 @@ class Sgd(Optimizer):
 
 @part("sgd-weight-decay")
 class SgdWithDecay(Sgd):
-    """The same with weight decay, on kernels alone.
+    """With weight decay, of kernels alone: `decay` times their squared l2 norm in the loss.
 
     Its gradient looks at no data: it is added to the noisy mean, outside the clipping, and costs no
     privacy.
-
-    Attributes:
-        decay: what the squared l2 norm of the weights is multiplied by in the loss.
     """
 
     decay: float = 0.001
@@ -64,24 +57,20 @@ class SgdWithDecay(Sgd):
         positive(self, "decay")
 
     def transformation(self) -> optax.GradientTransformation:
-        decay = optax.add_decayed_weights(2 * self.decay, mask=_kernels)
+        def kernels(params: nnx.State) -> nnx.State:
+            return jax.tree.map(lambda leaf: leaf.ndim > 1, params)
+
+        decay = optax.add_decayed_weights(2 * self.decay, mask=kernels)
         return optax.chain(decay, super().transformation())
-
-
-def _kernels(params: nnx.State) -> nnx.State:
-    return jax.tree.map(lambda leaf: leaf.ndim > 1, params)
 
 
 @part("adam")
 class Adam(Optimizer):
-    """Adam, with optax's defaults but for the rate.
+    """Adam, with optax's defaults but for the `learning_rate`.
 
     >>> rule = Adam(0.001).transformation()  # so long is its first step, whatever the gradient
     >>> round(float(rule.update(5.0, rule.init(1.0))[0]), 6)
     -0.001
-
-    Attributes:
-        learning_rate: of the mean gradient.
     """
 
     learning_rate: float = 0.001

@@ -57,8 +57,7 @@ class Part:
         """Build the part that `to_dict` describes.
 
         Raises:
-            SpecError: an unknown kind or field, a field missing, or a value of the wrong type or
-                out of range.
+            SpecError: an unknown kind or field, one missing, or a value of the wrong type or range.
         """
         return _checked_as(cls, _read(cls, written), cls.__name__.lower())
 
@@ -124,7 +123,7 @@ def _register(cls: type[Part]) -> None:
 
     Not by `jax.tree_util.register_dataclass`: to JAX 0.10 the structures of two dataclasses with
     as many leaves and equal static fields are equal, whatever their classes, and now and then
-    `jax.jit` then runs for one class what was compiled for the other.
+    `jax.jit` runs for one class what was compiled for the other.
     """
     traced = [field.name for field in dataclasses.fields(cls) if _is_traced(field)]
     rest = [field.name for field in dataclasses.fields(cls) if not _is_traced(field)]
@@ -210,24 +209,27 @@ def _checked_as(kind: Any, value: Any, name: str) -> Any:
     return value
 
 
+# What the values of a field of plain type may be, and what they are called.
+_PLAIN = {
+    float: (int | float, "a number"),
+    int: (int, "a whole number"),
+    str: (str, "a name"),
+    bool: (bool, "true or false"),
+}
+
+
 def _check_value(name: str, value: Any, expected: Any) -> None:
     if typing.get_origin(expected) is tuple:
         if not isinstance(value, tuple):
             raise SpecError(f"{name} must be a tuple of parts, got {value!r}")
         for one in value:
             _check_value(name, one, typing.get_args(expected)[0])
-    elif expected is float:
-        if isinstance(value, bool) or not isinstance(value, int | float):
-            raise SpecError(f"{name} must be a number, got {value!r}")
-        if not abs(value) <= sys.float_info.max:
-            raise SpecError(f"{name} must be finite, got {value!r}")
-    elif expected is int:
-        if isinstance(value, bool) or not isinstance(value, int):
-            raise SpecError(f"{name} must be a whole number, got {value!r}")
-    elif expected is str or expected is bool:
-        if not isinstance(value, expected):
-            what = "a name" if expected is str else "true or false"
+    elif expected in _PLAIN:
+        types, what = _PLAIN[expected]
+        if not isinstance(value, types) or (isinstance(value, bool) and expected is not bool):
             raise SpecError(f"{name} must be {what}, got {value!r}")
+        if expected is float and not abs(value) <= sys.float_info.max:
+            raise SpecError(f"{name} must be finite, got {value!r}")
     else:
         _checked_as(expected, value, name)
 
@@ -244,7 +246,7 @@ def _plain(value: Any, field: dataclasses.Field | None = None) -> Any:
 
 
 def _read(cls: type[Part], written: Any) -> Part:
-    """Build a part, unchecked, from what was written down of it."""
+    """Build a part, unchecked."""
     if not isinstance(written, Mapping):
         raise SpecError(f"{cls.__name__.lower()} must be an object with fields, got {written!r}")
     fields, actual = dict(written), cls

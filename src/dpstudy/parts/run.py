@@ -1,7 +1,6 @@
 """Run: the parts that determine one training run, and what they make together.
 
-The content hash of a run is its identity: it names its result file, so the same run asked for twice
-is stored once.
+The content hash of a run is its identity: it names its result file.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from dpstudy.parts.measure import Examples, Measure, Snapshot
 from dpstudy.parts.mechanism import FlatClipping, Mechanism, gaussian_noise
 from dpstudy.parts.networks.network import Network, SmallCnn
 from dpstudy.parts.optimizer import Optimizer, Sgd
-from dpstudy.parts.part import Part, SpecError, at_least, checked, number, part
+from dpstudy.parts.part import Part, SpecError, at_least, checked, number, part, static
 from dpstudy.parts.sampling import Poisson, Sampling
 
 if TYPE_CHECKING:
@@ -39,26 +38,21 @@ _TRAINING = 2**32 - 1
 
 @part()
 class Run(Part):
-    """One training run, complete.
+    """One training run, complete; by default a common one for MNIST, at an epsilon of about 3.
 
-    The defaults are a common configuration for MNIST, at an epsilon of about 3. Runs form a cohort,
-    which one program trains together, when their parts have the same tree structure.
+    Runs form a cohort, which one program trains together, when their parts have the same tree
+    structure.
 
     >>> run = Run(epochs=2)
     >>> run.to_dict(), run.identity, run.steps_per_epoch
     ({'epochs': 2}, 'e2826b0417c39ae7', 117)
 
     Attributes:
-        dataset: training and test set.
-        network: with its activation.
-        loss: of an example.
-        mechanism: what bounds the examples' gradients, and the noise.
-        sampling: of the examples of a step.
         optimizer: of the gradient divided by the expected batch size.
         epochs: passes over the data; an epoch is `steps_per_epoch` steps.
         seed: of initialisation, sampling and noise together.
         measures: taken before the first step and after each epoch, beside accuracy and loss.
-        delta: the delta at which epsilon is reported.
+        delta: at which epsilon is reported.
     """
 
     dataset: Data = Images()
@@ -70,7 +64,7 @@ class Run(Part):
     epochs: int = 40
     seed: int = number(0)
     measures: tuple[Measure, ...] = ()
-    delta: float = dataclasses.field(default=1e-5, metadata={"static": True})
+    delta: float = static(1e-5)
 
     def check(self) -> None:
         if self.network.image_shape != self.dataset.image_shape:
@@ -113,15 +107,15 @@ class Run(Part):
 
     @property
     def sampling_probability(self) -> float:
-        """Probability q with which an example takes part in one step."""
+        """The probability q with which an example takes part in one step."""
         return self.sampling.batch / self.dataset.examples
 
     @property
     def key(self) -> Array:
         """The key by which training draws weights, batches and noise.
 
-        Where the dataset draws as well, by the key of a seed, it is another: epsilon is that of
-        noise which the features tell nothing of.
+        Another where the dataset draws by that of the seed: epsilon is that of noise which the
+        features tell nothing of.
         """
         key = jax.random.key(self.seed)
         return jax.random.fold_in(key, _TRAINING) if self.dataset.draws else key
@@ -142,10 +136,7 @@ class Run(Part):
         return dataclasses.replace(self, seed=seed, dataset=self.dataset.at_seed(seed))
 
     def of_a_step(self) -> Run:
-        """Return the run without its length, its delta and its measures.
-
-        No step depends on them: what compiles for this compiles for all runs that differ in them.
-        """
+        """Return the run without length, delta and measures: no step's program depends on them."""
         return dataclasses.replace(self, epochs=1, measures=(), delta=0.5)
 
     def losses(self, epoch: Float[Array, ""]) -> Losses:
@@ -167,12 +158,7 @@ class Run(Part):
         return (step // self.steps_per_epoch + 1).astype(jnp.float32)
 
     def update_rule(self, params: nnx.State, noise_key: Array) -> optax.GradientTransformation:
-        """Return what becomes of a sum: noise, division by the expected batch, the optimizer.
-
-        Args:
-            params: the parameters, for their shapes.
-            noise_key: of `jax.random`.
-        """
+        """Return what becomes of a sum: noise by `noise_key`, the mean, the optimizer."""
         mean, rule = optax.scale(1 / self.sampling.batch), self.optimizer.transformation()
         deviations = self.mechanism.noise(params)
         if deviations is None:
@@ -206,7 +192,7 @@ def _path_to(run: Run, name: str) -> tuple[str, ...]:
 
 
 def _paths_to(of: Part, name: str) -> list[tuple[str, ...]]:
-    fields = _field_names(type(of))
+    fields = [field.name for field in dataclasses.fields(of)]
     if name in fields:
         return [(name,)]
     return [
@@ -215,11 +201,6 @@ def _paths_to(of: Part, name: str) -> list[tuple[str, ...]]:
         if isinstance(inner := getattr(of, field), Part)
         for rest in _paths_to(inner, name)
     ]
-
-
-@functools.cache
-def _field_names(of: type[Part]) -> tuple[str, ...]:
-    return tuple(field.name for field in dataclasses.fields(of))
 
 
 def _replaced(of: Any, path: tuple[str, ...], value: Any) -> Any:

@@ -44,6 +44,7 @@ class Draw(NamedTuple):
     among: Among = Among()
 
 
+@dataclass(frozen=True)
 class Sampling(Part):
     """How the examples of a step are chosen.
 
@@ -53,7 +54,7 @@ class Sampling(Part):
         batch: examples in a step, expected.
     """
 
-    batch: int
+    batch: int = 512
 
     def check(self) -> None:
         at_least(self, 1, "batch")
@@ -63,10 +64,9 @@ class Sampling(Part):
         raise NotImplementedError
 
     def order(self, key: Array, examples: int, epoch: Int[Array, ""]) -> Order:
-        """Return the permutation of `examples` that `key` draws for an epoch; None for none.
+        """Return the permutation of `examples` that `key` draws for an epoch, from 0, or None.
 
-        The first epoch is 0. Drawn once an epoch: to permute MNIST takes as long as the rest of a
-        step.
+        Once an epoch: to permute MNIST takes as long as the rest of a step.
         """
         raise NotImplementedError
 
@@ -83,10 +83,7 @@ class Poisson(Sampling):
     4
     """
 
-    batch: int = 512
-
     def steps_per_epoch(self, examples: int) -> int:
-        """See `Sampling`: steps whose expected batches cover the data once, rounded."""
         return steps_per_epoch(examples, self.batch)
 
     def order(self, key: Array, examples: int, epoch: Int[Array, ""]) -> None:
@@ -102,15 +99,9 @@ class Shuffled(Sampling):
 
     >>> Shuffled(300).steps_per_epoch(1_100)  # as many as are whole
     3
-
-    Attributes:
-        batch: examples in each.
     """
 
-    batch: int = 512
-
     def steps_per_epoch(self, examples: int) -> int:
-        """See `Sampling`: as many as there are whole batches. None sees an example twice."""
         return examples // self.batch
 
     def order(self, key: Array, examples: int, epoch: Int[Array, ""]) -> Int[Array, "examples"]:
@@ -126,17 +117,14 @@ def steps_per_epoch(examples: int, batch: int) -> int:
 
 
 def poisson(key: Array, examples: int, batch: int, capacity: int | None = None) -> Draw:
-    """Keep each example with probability batch / examples, independently.
+    """Keep each of so many `examples` with probability `batch` / `examples`, independently.
+
+    `key` is of `jax.random`; `capacity` is the room for drawn examples, by default that of
+    `capacity_for`.
 
     >>> draw = jax.jit(lambda key: poisson(key, examples=1_000, batch=100))(jax.random.key(0))
     >>> int(draw.count), len(draw.indices), bool(draw.overflow)
     (107, 188, False)
-
-    Args:
-        key: of `jax.random`.
-        examples: how many there are.
-        batch: how many are kept, expected.
-        capacity: the room for drawn examples; by default, `capacity_for` the batch.
 
     Raises:
         ValueError: a batch below 1, or of more than there are; no room.
@@ -157,31 +145,23 @@ def poisson(key: Array, examples: int, batch: int, capacity: int | None = None) 
 
 
 def _check(examples: int, batch: int) -> None:
-    """Raise ValueError unless a batch of so many can be drawn."""
     if not 1 <= batch <= examples:
         raise ValueError(f"batch must be from 1 to the {examples} examples, got {batch}")
 
 
 def shuffled(order: Int[Array, "examples"], batch: int, step_in_epoch: Array) -> Draw:
-    """Return one of the batches that an epoch's permutation of the examples is cut into.
+    """Return batch number `step_in_epoch`, from 0, of those that a permutation is cut into.
 
     >>> order = jnp.array([3, 1, 4, 0, 5, 2])
     >>> shuffled(order, batch=2, step_in_epoch=1).indices.tolist()
     [4, 0]
-
-    Args:
-        order: the permutation.
-        batch: examples in each.
-        step_in_epoch: which batch, the first being 0.
     """
     indices = jax.lax.dynamic_slice_in_dim(order, step_in_epoch * batch, batch)
     return Draw(indices, jnp.int32(batch), jnp.bool_(False), Among(len(order)))
 
 
 def capacity_for(examples: int, batch: int) -> int:
-    """Return a capacity that one Poisson draw of `batch` of `examples` hardly ever exceeds.
-
-    The probability is below 1e-15.
+    """Return a capacity that one Poisson draw of `batch` of `examples` exceeds with P below 1e-15.
 
     By the Chernoff bound P(X >= c) <= exp(-n KL(c/n || q)) for X binomial(n, q). A study of a
     thousand runs of ten thousand steps overflows with probability below 1e-8.

@@ -1,7 +1,7 @@
 """The basis that whitened features are written in, fitted to images that are nobody's.
 
-Each feature is standardised by these images, and the basis is that of their features' principal
-components. It is kept in the user's cache: fitting takes minutes.
+Each feature is standardised, and the basis is that of the principal components. It is kept in the
+user's cache: fitting takes minutes.
 """
 
 from __future__ import annotations
@@ -45,14 +45,10 @@ class Basis(NamedTuple):
     variances: Float[np.ndarray, "components"]
     """Of the images' components, the largest first."""
 
+    @jax.jit
     def components(self, features: Float[Array, "n features"]) -> Float[Array, "n components"]:
         """Return the principal components of features."""
-        return _centred_product(features, self.mean, self.directions)
-
-
-@jax.jit
-def _centred_product(found: Array, mean: Array, directions: Array) -> Array:
-    return (found - mean) @ directions
+        return (features - self.mean) @ self.directions
 
 
 def fit(
@@ -61,13 +57,9 @@ def fit(
     features: Callable[[Pixels], Float[Array, "n features"]],
     components: int,
 ) -> Basis:
-    """Fit a basis to the features of images.
+    """Fit a basis of `components`, fewer than there are images, to the features of images.
 
-    Args:
-        pixels: of the images.
-        filters: that the features are computed with.
-        features: from images to features.
-        components: how many, at most one less than there are images.
+    `filters` are what the features are computed with.
     """
     found = _of_all(pixels, features)
     # In place, where it can be: the features alone take a gigabyte.
@@ -83,7 +75,7 @@ def fit(
 def _of_all(
     pixels: Pixels, features: Callable[[Pixels], Float[Array, "n features"]]
 ) -> Float[np.ndarray, "images features"]:
-    """Return the features of images, with a progress bar that stays while components are fitted."""
+    """With a progress bar that stays while components are fitted."""
     from tqdm import tqdm
 
     first = np.asarray(features(pixels[:BATCH]))
@@ -124,7 +116,7 @@ def _principal(
 def _principal_on_accelerator(
     found: Float[np.ndarray, "images features"], components: int
 ) -> tuple[Float[np.ndarray, "features components"], Float[np.ndarray, "components"]]:
-    """Return the same, computed on the accelerator: in seconds instead of minutes."""
+    """Return the same in seconds instead of minutes."""
     rows = jnp.asarray(found)
     values, weights = jnp.linalg.eigh(rows @ rows.T / len(rows))
     values = jnp.maximum(values[: -components - 1 : -1], np.finfo(np.float32).tiny)
@@ -133,31 +125,23 @@ def _principal_on_accelerator(
     return np.array(directions), np.array(values)
 
 
-def read(path: Path) -> Basis | None:
-    """Return the basis of a file of the cache; None if it is not there, or is damaged.
+def _whole(stored: Mapping[str, np.ndarray]) -> Basis:
+    banks = sorted(set(stored) - set(_FIELDS))
+    return Basis(tuple(stored[bank] for bank in banks), *(stored[one] for one in _FIELDS))
+
+
+def read(path: Path, wanted: Callable[[Mapping[str, np.ndarray]], Read] = _whole) -> Read | None:
+    """Return the basis of a file of the cache, or what is wanted of it; None if it is not whole.
 
     Raises:
         DataError: it cannot be read.
     """
 
-    def whole(stored: Mapping[str, np.ndarray]) -> Basis:
-        banks = sorted(set(stored) - set(_FIELDS))
-        return Basis(tuple(stored[bank] for bank in banks), *(stored[one] for one in _FIELDS))
-
-    return _read(path, whole)
-
-
-def _read(path: Path, wanted: Callable[[Mapping[str, np.ndarray]], Read]) -> Read | None:
     def read(path: Path) -> Read:
         with np.load(path) as stored:
             return wanted(stored)
 
     return files.found_in_cache(path, read, (ValueError, KeyError, EOFError, zipfile.BadZipFile))
-
-
-def read_variances(path: Path) -> Float[np.ndarray, "components"] | None:
-    """Return the variances alone of the basis of a file; None as `read`."""
-    return _read(path, lambda stored: stored["variances"])
 
 
 def write(path: Path, basis: Basis) -> None:

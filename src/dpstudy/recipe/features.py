@@ -22,14 +22,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from dpstudy import files
-from dpstudy.parts.data import (
-    feature_cache,
-    images,
-    released_statistics,
-    scattering,
-    synthetic_images,
-)
-from dpstudy.parts.data.dataset import Data, hold_out
+from dpstudy.parts.data import images, released_statistics, scattering, synthetic_images
+from dpstudy.parts.data.dataset import Data, hold_out, kept, of_each_image
 from dpstudy.parts.data.images import DATASETS, IMAGE_SHAPE, TRAINING_EXAMPLES
 from dpstudy.parts.data.scattering import group_normalised
 from dpstudy.parts.data.synthetic_images import SCENES
@@ -87,7 +81,7 @@ class Whitened(Data):
         raise NotImplementedError
 
     def filters(self, pixels: Pixels) -> Filters:
-        """Return what the features are computed with, if anything, made of synthetic images."""
+        """Return what the features are computed with, if anything."""
         del pixels
         return ()
 
@@ -126,7 +120,6 @@ class Whitened(Data):
 
     @property
     def draws(self) -> bool:
-        """See `Data`: synthetic images and filters."""
         return True
 
     @property
@@ -134,23 +127,16 @@ class Whitened(Data):
         return (self.components,)
 
     def at_seed(self, seed: int) -> Whitened:
-        """See `Data`: images and filters are drawn by the seed."""
         return replace(self, drawn=seed)
 
     def load(self) -> images.Dataset:
-        """See `Data`. The first time that a user loads these takes minutes.
-
-        Raises:
-            DataError: see `Data`; or the features cannot be kept in the cache.
-            SpecError: the synthetic images have fewer filters that differ.
-        """
+        """See `Data`; the first time takes minutes. Errors as `basis`."""
         return self.load_with_mean()[0]
 
     def load_with_mean(self) -> tuple[images.Dataset, Float[np.ndarray, "k"]]:
         """Return the arrays, and what was taken away of each example before it had norm 1 again.
 
-        The mean is released, and costs what `release_noise` says; 0 where nothing is released.
-        Errors as `load`.
+        The mean costs what `release_noise` says; 0 where nothing is released. Errors as `load`.
         """
         data = self._whitened()
         if not self.released:
@@ -169,10 +155,11 @@ class Whitened(Data):
         path = self._file(whole.fingerprint, "npy")
         # Of the basis these alone: all of it is a gigabyte. First, since without a basis there are
         # no components in it either.
-        variances = synthetic_basis.read_variances(self._file("basis", "npz"))
+        path_of_basis = self._file("basis", "npz")
+        variances = synthetic_basis.read(path_of_basis, lambda stored: stored["variances"])
         if variances is None:
             variances = self.basis().variances
-        components = feature_cache.kept(path, shape, lambda: self._components(whole))
+        components = kept(path, shape, lambda: self._components(whole))
         # JAX holds what it was given until this: of the basis, nearly two gigabytes.
         gc.collect()
         found = self.scaled(components, variances)
@@ -203,11 +190,7 @@ class Whitened(Data):
         return found
 
     def check_images(self, pixels: Pixels) -> None:
-        """Refuse images that these features are not of.
-
-        Raises:
-            SpecError: images of another type or shape than the dataset's.
-        """
+        """Raise SpecError unless images have the type and shape of the dataset's."""
         shape = IMAGE_SHAPE[self.name]
         if pixels.dtype != np.uint8 or pixels.shape[1:] != shape:
             raise SpecError(
@@ -216,11 +199,7 @@ class Whitened(Data):
             )
 
     def components_of(self, basis: Basis, pixels: Pixels) -> Float[Array, "n components"]:
-        """Return the principal components of images, by `basis()`.
-
-        Raises:
-            SpecError: images of another type or shape than the dataset's.
-        """
+        """Return the principal components of images, by `basis()`; errors as `check_images`."""
         self.check_images(pixels)
         return basis.components(self.features_of(basis.filters, pixels))
 
@@ -244,7 +223,7 @@ class Whitened(Data):
         # Once: at each call JAX would copy the basis, a gigabyte.
         basis = jax.tree.map(jnp.asarray, self.basis())
         of = partial(self.components_of, basis)
-        return feature_cache.of_each_image(whole, of, "features", synthetic_basis.BATCH)
+        return of_each_image(whole, of, "features", synthetic_basis.BATCH)
 
     def _file(self, what: str, ending: str) -> Path:
         """Return a file of the cache, named by all settings that its content depends on."""
@@ -320,14 +299,8 @@ class SyntheticFeatures(Whitened):
         )
 
     def features_of(self, filters: Filters, pixels: Pixels) -> Float[Array, "n features"]:
-        return patch_features.features(
-            pixels,
-            filters,
-            self.threshold,
-            mirrored=self.mirrored,
-            grids=self.grids,
-            deslanted=self.deslanted,
-        )
+        options = {"mirrored": self.mirrored, "grids": self.grids, "deslanted": self.deslanted}
+        return patch_features.features(pixels, filters, self.threshold, **options)
 
 
 @part("whitened-scattering")
@@ -339,11 +312,6 @@ class WhitenedScattering(Whitened):
         return prod(scattering.shape_of(IMAGE_SHAPE[self.name]))
 
     def features_of(self, filters: Filters, pixels: Pixels) -> Float[Array, "n features"]:
-        """See `Whitened`.
-
-        Raises:
-            DataError: kymatio is missing.
-        """
         del filters
         found = jnp.asarray(scattering.transform_of(pixels.shape[1:])(pixels), jnp.float32)
         groups = _GROUPS * (found.shape[-1] // scattering.COEFFICIENTS)

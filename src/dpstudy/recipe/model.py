@@ -37,9 +37,9 @@ class Model:
 
     Its file holds the head, and of the features only their settings: the basis is computed from
     these again where the user's cache does not have it, which takes minutes. Another processor may
-    round to other principal components; what it classifies by would be noise, so that it is
-    refused. One of the settings is the seed, by which noise was drawn: of private images such a
-    file is nothing to publish.
+    round to other principal components; what it classifies by would be noise, and is refused.
+    One of the settings is the seed, by which noise was drawn: of private images such a file is
+    nothing to publish.
 
     Attributes:
         features: that the head was trained on.
@@ -54,10 +54,7 @@ class Model:
     witness: Float[np.ndarray, "components"]
 
     def classify(self, images: UInt8[np.ndarray, "n h w c"]) -> Int[np.ndarray, "n"]:
-        """Return the class of each image.
-
-        Args:
-            images: uint8, values 0 to 255, of the shape that the model was trained on.
+        """Return the class of each image: uint8, 0 to 255, of the shape that was trained on.
 
         Raises:
             SpecError: images of another type or shape.
@@ -110,7 +107,6 @@ def check_place(path: Path) -> None:
 
 @contextlib.contextmanager
 def _writing(path: Path) -> Iterator[None]:
-    """Say in one line that a model cannot be written there."""
     try:
         yield
     except OSError as error:

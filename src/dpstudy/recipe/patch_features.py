@@ -36,8 +36,7 @@ _ALIKE = 0.9
 def choose_filters(images: Pixels, side: int, count: int, draw: np.random.Generator) -> Filters:
     """Choose patches of images as filters: whitened, of norm one, without near duplicates.
 
-    The inner product of a filter with a normalised patch is the cosine of both, whitened, times the
-    norm of the whitened patch.
+    A filter with a normalised patch makes the cosine of both, whitened, times the patch's norm.
 
     Raises:
         SpecError: the images do not have as many patches that differ.
@@ -75,7 +74,7 @@ def normalised(patches: Float[Array, "*n pixels"]) -> Float[Array, "*n pixels"]:
 
 
 def _unlike(candidates: Float[np.ndarray, "n pixels"], count: int) -> np.ndarray:
-    """Return the first candidates, scaled to norm one, that are no near duplicates."""
+    """Return the first candidates, of norm one, that are no near duplicates."""
     candidates = candidates / np.linalg.norm(candidates, axis=1, keepdims=True)
     chosen = candidates[:1]
     for start in range(1, len(candidates), count):
@@ -155,7 +154,7 @@ def _responses(image: Float[Array, "h w c"], bank: Filters) -> Float[Array, "i j
 def _pooled(
     responses: Float[Array, "i j filters"], threshold: Array, grids: tuple[int, ...]
 ) -> Float[Array, "features"]:
-    """Return the means of both sides' responses over regions: by region, side, filter."""
+    """Return the means of both sides' responses: by region, side, filter."""
     mean_over = _regions(responses.shape[:2], grids)
     responses = responses.reshape(-1, responses.shape[-1])
     # As products: XLA would read all responses once for each region and side.
@@ -175,7 +174,7 @@ def _regions(shape: tuple[int, int], grids: tuple[int, ...]) -> Float[np.ndarray
 
 
 def _parts(size: int, grid: int) -> list[Float[np.ndarray, "size"]]:
-    """Return for each of so many parts of a side which of its places are in it."""
+    """Return for each of so many parts of a side which places are in it."""
     part = np.searchsorted(
         [round(at * size / grid) for at in range(1, grid)], np.arange(size), "right"
     )

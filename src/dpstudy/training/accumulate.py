@@ -1,14 +1,12 @@
 """Sums over a step's examples: one microbatch after the other, and shared out among devices.
 
 A microbatch is small enough for its patches, activations and per-example gradients to stay in
-cache, and as many are taken as the drawn examples need: the sum is exact for a logical batch of
-any size.
+cache, and as many are taken as the drawn examples need: the sum is exact for any logical batch.
 
-Where devices share one run's examples, none waits for another. Each sums over its share of a step
-in a program of its own. The sums, flat, are then copied to every device, and each adds them up in
-the same order. The usual way, a collective operation within one program, makes the devices of a CPU
-wait for each other on the threads that they compute with, and XLA (jaxlib 0.10) was seen to wait
-there for ever.
+Where devices share one run's examples, none waits for another: each sums over its share in a
+program of its own, the sums, flat, are copied to every device, and each adds them up in the same
+order. A collective operation within one program makes the devices of a CPU wait for each other on
+the threads that they compute with, and XLA (jaxlib 0.10) was seen to wait there for ever.
 """
 
 from __future__ import annotations
@@ -79,10 +77,7 @@ def over_examples(
 
 
 def mine(draw: Draw, mesh: Mesh) -> Draw:
-    """Return every n-th drawn example, for the n devices that share a run's examples.
-
-    Only within a function that is mapped over `mesh`.
-    """
+    """Return every n-th drawn example, where the caller is mapped over `mesh`'s n devices."""
     count = mesh.shape[EXAMPLES]
     if count == 1:
         return draw

@@ -34,13 +34,7 @@ def evaluate(
     """Evaluate each run on the test set, which must be a multiple of `AT_ONCE`.
 
     Devices that share a run share the test set, where it can be shared evenly in batches.
-
-    Args:
-        mesh: the devices.
-        runs: the cohort, stacked.
-        params: their parameters.
-        epochs: the number of epochs done, by run.
-        test: the test set.
+    `epochs` are those done, by run.
     """
 
     def one(run: Run, params: nnx.State, epoch: Array, test: Examples) -> Scores:
@@ -61,11 +55,7 @@ def evaluate(
 
 @partial(jax.jit, static_argnames="mesh")
 def measure(
-    mesh: Mesh,
-    runs: Run,
-    params: nnx.State,
-    epochs: Float[Array, "runs"],
-    train: Examples,
+    mesh: Mesh, runs: Run, params: nnx.State, epochs: Float[Array, "runs"], train: Examples
 ) -> dict[str, Array]:
     """Take each run's measures; named "norms.gradient" and so on, by the measure's kind."""
 

@@ -1,9 +1,8 @@
 """The one training loop, for a cohort: runs that differ only in numbers, trained together.
 
 `train` is a generator: it yields after every epoch what was seen and the states from which the runs
-go on, so that its caller can show progress, store checkpoints, and stop at any epoch. The same
-run on the same devices always gives the same numbers, resumed or not: all randomness comes from
-the seed and the step.
+go on. The same run on the same devices always gives the same numbers, resumed or not: all
+randomness comes from the seed and the step.
 """
 
 from __future__ import annotations
@@ -80,17 +79,13 @@ class Epoch:
 
     @property
     def number(self) -> int:
-        """The number of epochs done."""
+        """Of epochs done."""
         return self.row["epoch"]
 
 
 @dataclass(frozen=True)
 class Divergence:
-    """The end of a run whose parameters, or all of whose gradients, ceased to be finite.
-
-    Attributes:
-        step: after which they were not, the first being 1.
-    """
+    """The end of a run: its parameters, or all its gradients, were not finite after `step`."""
 
     step: int
 
@@ -110,8 +105,7 @@ def train(
     Args:
         runs: the cohort: runs whose parts differ only in numbers.
         data: their dataset.
-        microbatch: examples in one pass of the inner loop. It changes the time that a sum takes,
-            and how it rounds, no more.
+        microbatch: examples in one pass. It changes the time, and how a sum rounds, no more.
         states: states yielded before, to go on from.
         mesh: the devices to train on; by default all of this machine.
 
@@ -149,7 +143,6 @@ def train(
 def check_flags() -> None:
     """Refuse to train a run where it would have other numbers than on other machines.
 
-    >>> check_flags()
     >>> with jax.enable_x64(True):
     ...     check_flags()
     Traceback (most recent call last):
@@ -197,7 +190,6 @@ def _look(
     probed: Examples,
     test_set: Examples,
 ) -> list[Epoch | Divergence]:
-    """Evaluate and measure each run of a stacked cohort."""
     epochs = (states.step // cohort.steps_per_epoch).astype(jnp.float32)
     test = evaluation.evaluate(mesh, cohort.of_a_step(), states.params, epochs, test_set)
     measured = {}
@@ -218,7 +210,6 @@ def _look(
 
 
 def _warn_of_not_finite(count: float) -> None:
-    """Warn, after an epoch, of examples that counted as 0 in runs that go on."""
     if count > 0:
         warnings.warn(
             f"{int(count)} times an example's gradient was not finite, and counted as 0",
@@ -297,8 +288,6 @@ def train_epoch_in_shares(
 
 @partial(jax.jit, static_argnames="mesh")
 def _order(mesh: Mesh, runs: Run, keys: Array, states: State) -> Array | None:
-    """Return the order of an epoch's examples."""
-
     def one(run: Run, key: Array, step: Array, _: None) -> Array | None:
         return order_of_epoch(run, key, step)
 

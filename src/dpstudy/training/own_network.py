@@ -46,7 +46,6 @@ class PrivateGradient:
     Attributes:
         graph: the network without its states.
         losses: from a network, inputs and labels to one loss an example.
-        mechanism: how the examples' gradients are bounded.
         microbatch: examples in one pass.
         mesh: the devices that share the examples; None for one device.
         rest: what the network holds besides its parameters, the same for all examples.
@@ -99,8 +98,6 @@ class PrivateGradient:
     def _sum(
         self, params: nnx.State, inputs: Any, labels: Any, draw: Draw
     ) -> tuple[nnx.State, Float[Array, ""]]:
-        """Return the sum, and how many examples were not finite."""
-
         def part(inputs: Any, labels: Any, mask: Array) -> tuple[nnx.State, Array]:
             batch = Microbatch(self.graph, self.losses, params, inputs, labels, (self.rest,))
             total, seen = self.mechanism.sum(batch, mask)
@@ -137,8 +134,6 @@ class NotFiniteWarning(UserWarning):
 
 
 def _report(count: Float[Array, ""]) -> None:
-    """Warn, after the step, of examples that were not finite."""
-
     def warn(count: Array) -> None:
         if count > 0:  # Also asked for where a condition is computed for many at once.
             message = f"{int(count)} of a step's examples had no finite gradient, and counted as 0"

@@ -10,6 +10,7 @@ loss, which are smaller by the batch size: its b is `upstream_bound` over the ba
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import jax
@@ -28,11 +29,13 @@ if TYPE_CHECKING:
     from dpstudy.parts.mechanism import Microbatch, Scalar
 
 
+@dataclass(frozen=True)
 class _Clips(Mechanism):
-    """What both variants do."""
+    input_bound: float = 1.0
+    upstream_bound: float = 1.0
 
-    input_bound: float
-    upstream_bound: float
+    def check(self) -> None:
+        positive(self, "input_bound", "upstream_bound")
 
     @property
     def sensitivity(self) -> Scalar:
@@ -53,8 +56,6 @@ class _Clips(Mechanism):
         return total, Seen.of_losses(mask, each)
 
     def _clipping(self, batch: Microbatch) -> Losses:
-        """Return the losses, of a network that is changed to clip."""
-
         def losses(network: nnx.Module, images: Any, labels: Any) -> Array:
             examples = examples_in(images)
             clip_layers(network, self.input_bound, self.upstream_bound, examples)
@@ -71,24 +72,23 @@ class BackpropagationClipping(_Clips):
         input_bound: a, on the l2 norm of a layer's input.
         upstream_bound: b, on the gradient of an example's own loss by a layer's output: in l2, of
             a convolution in l1 over positions and l2 over channels.
-        noise_multiplier: noise over sensitivity of a whole step, as proven here.
         claimed_factor: how many times larger the paper takes noise over sensitivity to be. As
             published it is the batch size, by which the code divided the sensitivity a second time.
         claimed_accountant: by what the paper accounts for it: "zcdp", or "gdp" as its corrected
             code does; empty for no claim.
+        noise_multiplier: noise over sensitivity of a whole step, as proven here.
         shares: of each layer in the budget, in the order of the parameters; equal if empty. A layer
             with share s gets noise of noise_multiplier a b / √s.
     """
 
-    input_bound: float = 1.0
-    upstream_bound: float = 1.0
     noise_multiplier: float = 1.0
     claimed_factor: float = 1.0
     claimed_accountant: str = ""
     shares: tuple[float, ...] = ()
 
     def check(self) -> None:
-        positive(self, "input_bound", "upstream_bound", "noise_multiplier", "claimed_factor")
+        super().check()
+        positive(self, "noise_multiplier", "claimed_factor")
         choose("claimed_accountant", self.claimed_accountant, ("", *CLAIMED_ACCOUNTANTS))
         if self.shares and (min(self.shares) <= 0 or abs(sum(self.shares) - 1) > 1e-6):
             raise SpecError(f"shares must be above 0 and add up to 1, got {self.shares}")
@@ -113,18 +113,7 @@ class BackpropagationClipping(_Clips):
 
 @part("backpropagation-clipping-without-noise")
 class ClippedWithoutNoise(_Clips):
-    """The same clips without noise, and without privacy: what clipping alone costs.
-
-    Attributes:
-        input_bound: a.
-        upstream_bound: b.
-    """
-
-    input_bound: float = 1.0
-    upstream_bound: float = 1.0
-
-    def check(self) -> None:
-        positive(self, "input_bound", "upstream_bound")
+    """The same clips without noise, and without privacy: what clipping alone costs."""
 
     @property
     def noise_over_sensitivity(self) -> None:

@@ -38,9 +38,7 @@ def focal(logits: Logits, labels: Labels, focusing: float) -> Each:
 def penalty(hidden: Hidden, *, squared: bool) -> Each:
     """Return the sum over hidden layers of the pre-activations' l2 norm over their number (Eq. 9).
 
-    Args:
-        hidden: pre-activations, layer by layer.
-        squared: whether the norm is squared, as that of Eq. 7 is meant to be, or as printed.
+    `squared` as that of Eq. 7 is meant to be; else as printed.
     """
     return sum(_norm(layer, squared) / layer[0].size for layer in hidden)
 
@@ -77,11 +75,7 @@ class AbsoluteError(Loss):
 
 @part("huber")
 class Huber(Loss):
-    """Squared errors of the logits below a bound, absolute ones above it, summed (Eq. 14).
-
-    Attributes:
-        bound: β of Eq. 14.
-    """
+    """Squared errors of the logits below the `bound` β, absolute ones above it, summed (Eq. 14)."""
 
     bound: float = 1.0
 
@@ -96,11 +90,7 @@ class Huber(Loss):
 
 @part("focal")
 class Focal(Loss):
-    """Eq. 8 alone (Figure 11).
-
-    Attributes:
-        focusing: γ; with 0 it is cross-entropy.
-    """
+    """Eq. 8 alone (Figure 11); with γ, `focusing`, 0 it is cross-entropy."""
 
     focusing: float = 5.0
 
@@ -118,14 +108,12 @@ class Composite(Focal):
     The current epoch e_c counts from 0: the first has α = 1/2 where e_t is 0 (Section 4).
 
     Attributes:
-        focusing: γ.
         turning_epoch: e_t.
-        divisor: β; the paper's ablation leaves the penalty out, which an infinite one would do.
-        penalised: whether the penalty is in.
+        divisor: β.
+        penalised: whether the penalty is in, which the paper's ablation leaves out.
         squared: whether its norm is squared; see `penalty`.
     """
 
-    focusing: float = 5.0
     turning_epoch: float = 0.0
     divisor: float = 1.0
     penalised: bool = True

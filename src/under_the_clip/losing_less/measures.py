@@ -76,8 +76,8 @@ class Confusion(Measure):
 class LayerNorms(Measure):
     """l2 norms by layer, in the order of the network (Figures 1, 5 and 6).
 
-    `weights`: of a layer's kernel and bias together; `last_weights`: of the last. `hidden`: of
-    a hidden layer's pre-activations, mean over examples. `logits`: likewise.
+    `weights`: of kernel and bias together; `last_weights`: of the last. `hidden`: of a hidden
+    layer's pre-activations, mean over examples. `logits`: likewise.
     """
 
     def __call__(self, snapshot: Snapshot) -> dict[str, Float[Array, "..."]]:
@@ -106,11 +106,7 @@ def _norms(of: Float[Array, "batch *units"]) -> Float[Array, "batch"]:
 class Smoothness(Measure):
     """`largest`: the largest absolute eigenvalue of the mean loss' Hessian (Figure 2), by Lanczos.
 
-    A lower bound that is near it: after k steps, the largest within a space of k dimensions.
-
-    Attributes:
-        examples: of the training examples that measures are given, so many.
-        steps: products of the Hessian with a vector.
+    A lower bound that is near it: the largest within a space of so many dimensions as `steps`.
     """
 
     examples: int = 200
@@ -142,10 +138,7 @@ def largest_eigenvalue(
 ) -> Float[Array, ""]:
     """Return the largest absolute eigenvalue of a symmetric matrix, by `steps` of Lanczos.
 
-    Args:
-        product: of the matrix with a vector.
-        size: of the vector.
-        steps: at most `size`.
+    `product` is of the matrix with a vector of that `size`, which `steps` do not exceed.
     """
     first = jax.random.normal(jax.random.key(0), (size,))
     basis = jnp.zeros((steps + 1, size)).at[0].set(first / jnp.linalg.norm(first))

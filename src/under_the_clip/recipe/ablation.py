@@ -1,9 +1,9 @@
 """What carries the recipe, one change at a time; and whether the papers' remedies still help it.
 
 Each change is tried at three learning rates with 10,000 training examples held out, with the noise
-of ε = 3, and at rates beyond them until the best is not the outermost. It counts with its best, as
-the recipe does. Where C is smaller, the rate is as much larger. The best of each remedy, and of the
-recipe, is trained with four further seeds, which had no part in the choice.
+of ε = 3, and at rates beyond them until the best is not the outermost; where C is smaller, the rate
+is as much larger. The best of each remedy, and of the recipe, is trained with four further seeds,
+which had no part in the choice.
 
 Backpropagation clipping is no remedy of the linear head: one layer whose inputs have norm 1 is
 clipped flat.
@@ -96,10 +96,7 @@ def remedies(dataset: str) -> dict[str, Run]:
 
 
 def _search(name: str, title: str, seeds: int, changes: dict[str, dict[str, Run]]) -> Search:
-    """Return the search of the best rate of each change, by dataset and label.
-
-    The best is trained with so many further `seeds`.
-    """
+    """Return the search of the best rate of each change, trained with so many further `seeds`."""
     return rate_search(
         {
             label: tuple(with_rate(changes[dataset][label], 1.0) for dataset in DATASETS)

@@ -9,15 +9,7 @@ from dpstudy.lab.comparison import Estimate
 from dpstudy.lab.readings import Reading
 from dpstudy.lab.variant import Variant
 from dpstudy.page.datasets import for_each_dataset
-from dpstudy.page.figure import (
-    STYLES,
-    Figure,
-    Note,
-    Table,
-    canvas,
-    legend_below,
-    not_yet_run,
-)
+from dpstudy.page.figure import STYLES, Figure, Note, Table, canvas, legend_below, not_yet_run
 from dpstudy.parts.data.images import DATASETS
 from dpstudy.recipe.run import recipe
 from under_the_clip.designs import HELD_OUT
@@ -74,10 +66,7 @@ def reached(reading: Reading) -> Table | Note:
 
 
 def _of_others(dataset: str, epsilon: float) -> dict[str, object]:
-    """Return what others have at an ε: the highest published, and what bears on it.
-
-    What spends less is as private: it counts at each larger ε too.
-    """
+    """Return what others have at that ε or less: the highest published, and what bears on it."""
     found = [one for one in PUBLISHED if one.dataset == dataset and one.claimed_epsilon <= epsilon]
     sound, disputed = (
         max(
@@ -110,7 +99,6 @@ def _of_others(dataset: str, epsilon: float) -> dict[str, object]:
 
 
 def _interval(accuracy: pd.Series) -> dict[str, float | None]:
-    """Return a mean and its interval, which one seed alone does not have."""
     if len(accuracy) < 2:
         return {"accuracy": accuracy.mean(), "low": None, "high": None}
     mean = Estimate.mean(accuracy)
@@ -145,20 +133,16 @@ def cost() -> Table | Note:
 
 
 def _searched(reading: Reading) -> pd.DataFrame:
-    """Return the held-out accuracy of each setting that is stored, a row a dataset and setting."""
+    """Return the held-out accuracy of each setting that is stored."""
     finals = reading.finals
     rows = finals[finals.label.isin(SETTINGS)] if len(finals) else finals
+    columns = ("dataset", "label", "exponent", "true ε", "accuracy")
     return pd.DataFrame(
         [
-            {
-                "dataset": row.dataset,
-                "label": row.label,
-                "exponent": SETTINGS[row.label][0],
-                "true ε": row.epsilon_pld,
-                "accuracy": row.test_accuracy,
-            }
+            (row.dataset, row.label, SETTINGS[row.label][0], row.epsilon_pld, row.test_accuracy)
             for row in rows.itertuples()
-        ]
+        ],
+        columns=columns,
     )
 
 
@@ -243,15 +227,15 @@ def changed(reading: Reading) -> Table | Note:
     rows = [{"change": name} | _gained(accuracy, base) for name, accuracy in found.items()]
     if not rows:
         return not_yet_run("The recipe, changed", reading.command)
-    several = reading.experiment.best_seeds
-    seeds = f"seeds 1 to {several}, which did not choose the rate," if several else "one seed,"
-    chance = 200 * (2 * base.mean() * (1 - base.mean()) / HELD_OUT) ** 0.5
-    how_sure = (
-        ", with their 95 % interval"
-        if several
-        else f"; less than {chance:.1f} points could be chance"
-    )
-    points = dict.fromkeys(("points", "low", "high") if several else ("points",), "{:+.2f}")
+    points, merged = {"points": "{:+.2f}"}, {}
+    if several := reading.experiment.best_seeds:
+        seeds = f"seeds 1 to {several}, which did not choose the rate,"
+        how_sure = ", with their 95 % interval"
+        points |= dict.fromkeys(("low", "high"), "{:+.2f}")
+        merged = {"points": "{points} ({low} to {high})"}
+    else:
+        chance = 200 * (2 * base.mean() * (1 - base.mean()) / HELD_OUT) ** 0.5
+        seeds, how_sure = "one seed,", f"; less than {chance:.1f} points could be chance"
     return Table(
         name=reading.experiment.name,
         caption=(
@@ -262,17 +246,16 @@ def changed(reading: Reading) -> Table | Note:
         ),
         data=pd.DataFrame(rows),
         formats=points | {"accuracy": "{:.2%}"},
-        merged={"points": "{points} ({low} to {high})"} if several else {},
+        merged=merged,
     )
 
 
 def _gained(accuracy: pd.Series, base: pd.Series) -> dict[str, float]:
     """Return a mean accuracy, and the points over another, with an interval if it has seeds."""
-    first, second = 100 * accuracy, 100 * base
-    found = {"accuracy": accuracy.mean(), "points": (first - second).mean()}
-    if len(first) == 1:
+    found = {"accuracy": accuracy.mean(), "points": (100 * accuracy - 100 * base).mean()}
+    if len(accuracy) == 1:
         return found
-    gain = Estimate.difference(first, second)
+    gain = Estimate.difference(100 * accuracy, 100 * base)
     return found | {"low": gain.low, "high": gain.high}
 
 

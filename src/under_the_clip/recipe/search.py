@@ -1,12 +1,11 @@
 """The recipe's settings, searched on each dataset, and what it reaches at four ε.
 
 Seven exponents of whitening, from none to all, at three learning rates each, with 10,000 training
-examples held out, with the noise of ε = 3. Without whitening the largest of the three is the best,
-so that two larger ones are tried there. So the search also says what whitening is worth, and
-what the settings that one dataset chooses are worth on another. At the other ε the three exponents
-in the middle are searched, at rates in proportion to ε, as noise is in inverse proportion. Where
-the best has the smallest rate, smaller ones are tried. The best at each ε is trained on all
-examples with five seeds, of synthetic images, filters, sampling and noise together.
+examples held out, with the noise of ε = 3; without whitening the largest of the three is the best,
+so that two larger ones are tried. At the other ε the three exponents in the middle are searched, at
+rates in proportion to ε, as noise is in inverse proportion. Where the best has the smallest rate,
+smaller ones are tried. The best at each ε is trained on all examples with five seeds, of synthetic
+images, filters, sampling and noise together.
 
 The recipe was changed twice after its test accuracy had been seen: a first version, with one rate
 for every ε and one grid of regions for three, was tested on CIFAR-10 at four ε (`FIRST_TESTED`),
@@ -63,7 +62,7 @@ SETTINGS = _SEARCHED[EPSILON]
 
 
 def _search(name: str, title: str, starts: dict[str, Run]) -> Search:
-    """Return the search from a run on each dataset, by name, before exponent and rate are set."""
+    """Return the search from a run on each dataset, before exponent and rate are set."""
     return Search(
         name=name,
         title=title,

@@ -1,8 +1,7 @@
 """The tanh filter: every number of an example's gradient through tanh, then noise (Amian 2022).
 
 The paper's own proof bounds the l2 norm of a filtered gradient of n numbers by √n; its epsilon is
-computed with 1. Beside the filter as published stand two that bound the norm: the filter followed
-by clipping, and the filter scaled to a norm.
+computed with 1. Two variants bound the norm: the filter followed by clipping, or scaled to a norm.
 """
 
 from __future__ import annotations
@@ -96,20 +95,13 @@ class TanhFilter(_Filter):
 
 @part("tanh-filter-clipped")
 class FilteredThenClipped(_Filter, Bounded):
-    """The filter made sound: tanh(g / k), then clipped in l2.
-
-    Attributes:
-        active_range: k.
-        clip_norm: C, on the filtered gradient.
-        noise_multiplier: sigma; the noise on the sum has standard deviation sigma C.
-    """
+    """The filter made sound: tanh(g / k), with k the `active_range`, then clipped in l2."""
 
     active_range: float = 1.0
-    clip_norm: float = 0.1
-    noise_multiplier: float = 1.23
 
     def check(self) -> None:
-        positive(self, "active_range", "clip_norm", "noise_multiplier")
+        super().check()
+        positive(self, "active_range")
 
     def coefficients(self, norms: Float[Array, "batch"]) -> Float[Array, "batch"]:
         return clip_coefficients(norms, self.clip_norm)
@@ -117,22 +109,18 @@ class FilteredThenClipped(_Filter, Bounded):
 
 @part("tanh-filter-normalised")
 class FilteredToNorm(_Filter, Bounded):
-    """The filter made sound: tanh(g / k), then scaled to a norm of nearly C.
+    """The filter made sound: tanh(g / k), with k the `active_range`, scaled to a norm below C.
 
     Attributes:
-        active_range: k.
-        clip_norm: C; an example adds less than this.
-        noise_multiplier: sigma; the noise on the sum has standard deviation sigma C.
         stability: gamma, as of automatic clipping.
     """
 
     active_range: float = 1.0
-    clip_norm: float = 0.1
-    noise_multiplier: float = 1.23
     stability: float = 0.01
 
     def check(self) -> None:
-        positive(self, "active_range", "clip_norm", "noise_multiplier", "stability")
+        super().check()
+        positive(self, "active_range", "stability")
 
     def coefficients(self, norms: Float[Array, "batch"]) -> Float[Array, "batch"]:
         return self.clip_norm / (norms + self.stability)

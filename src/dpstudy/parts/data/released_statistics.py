@@ -1,11 +1,10 @@
 """Means and variances of private features, released with noise once, before the first step.
 
 `release_mean` is for vectors of norm 1. The rest is as Tramèr and Boneh (2021) normalise scattering
-coefficients for MNIST and CIFAR-10. Of an example two vectors count: the mean of each channel over
-positions, and the mean of its square. A vector that is longer than a bound is scaled down to it, so
-that one example more or less moves the sum of either by at most its bound, and Gaussian noise of σ
-times the bound is added to each sum. That is two releases with noise multiplier σ, which together
-cost what one with σ/√2 does.
+coefficients. Of an example two vectors count: the mean of each channel over positions, and that of
+its square. A vector longer than a bound is scaled down to it, so that one example more or less
+moves the sum of either by at most its bound, and Gaussian noise of σ times the bound is added to
+each sum: two releases with noise multiplier σ, which together cost what one with σ/√2 does.
 
 Their code takes the medians of the private vectors' lengths for bounds, "technically a small
 privacy leak". Here they are the medians of synthetic images, which are nobody's.
@@ -51,7 +50,7 @@ def check_noise(released: float) -> None:
 def release(
     features: Features, noise_multiplier: float, bounds: tuple[float, float], seed: int = 0
 ) -> Statistics:
-    """Release the statistics of features, each of two sums with noise; see the module.
+    """Release the statistics of the training examples' features, each of two sums with noise.
 
     Args:
         features: of the training examples, whose number is public.
@@ -75,11 +74,6 @@ def release_mean(
         >>> features = np.float16([[1, 0], [0, 1], [0, 2], [np.inf, 0]])
         >>> release_mean(features, 0.0, seed=0)  # the third counts as [0, 1], the last not at all
         array([0.25, 0.5 ])
-
-    Args:
-        features: of the training examples, whose number is public.
-        noise_multiplier: noise over sensitivity.
-        seed: of the noise.
     """
     [mean] = _noisy_means(features, lambda part: [np.float64(part)], [1.0], noise_multiplier, seed)
     return mean
@@ -104,14 +98,10 @@ def bounded_sums(
     vectors_of: Callable[[np.ndarray], Sequence[Vectors]],
     bounds: Sequence[float],
 ) -> Float[np.ndarray, "bounds c"]:
-    """Return the sums over examples of their vectors, those longer than a bound scaled down to it.
+    """Return the sums of examples' vectors, those longer than a bound scaled down to it.
 
-    A vector whose length is not finite counts as 0: it would show through any noise.
-
-    Args:
-        features: of the examples.
-        vectors_of: from features to as many vectors of each example as there are bounds.
-        bounds: on their lengths.
+    A vector whose length is not finite counts as 0: it would show through any noise. `vectors_of`
+    makes of features as many vectors of each example as there are `bounds` on their lengths.
     """
     totals = np.zeros((len(bounds), features.shape[-1]))
     for start in range(0, len(features), _CHUNK):

@@ -1,12 +1,11 @@
 """Images as their scattering coefficients, normalised by example or by released statistics.
 
 A coefficient is an average of |x * ψ| or ||x * ψ1| * ψ2| over wavelets ψ that are fixed, so that no
-one's data is in the features (Tramèr and Boneh 2021). With J = 2
-scales and L = 8 angles a colour has 1 + 16 + 64 of them, at every fourth pixel.
+one's data is in the features (Tramèr and Boneh 2021). With J = 2 scales and L = 8 angles a colour
+has 1 + 16 + 64 of them, at every fourth pixel.
 
-They are computed once a dataset and kept in the user's cache, as float16, which moves a coefficient
-by at most 1 in 2048. Another processor may round one otherwise: unlike pixels, features are equal
-between machines only to that.
+They are computed once a dataset and kept as float16, which moves a coefficient by at most 1 in
+2048: only to that are features equal between machines.
 """
 
 from __future__ import annotations
@@ -24,8 +23,8 @@ import numpy as np
 
 from dpstudy import files
 from dpstudy.errors import DataError
-from dpstudy.parts.data import feature_cache, images, released_statistics, synthetic_images
-from dpstudy.parts.data.dataset import Data, hold_out
+from dpstudy.parts.data import images, released_statistics, synthetic_images
+from dpstudy.parts.data.dataset import Data, hold_out, kept, of_each_image
 from dpstudy.parts.data.images import DATASETS, IMAGE_SHAPE
 from dpstudy.parts.part import SpecError, choose, part, static
 
@@ -61,8 +60,7 @@ class Scattering(Data):
         groups: that the coefficients of each colour are normalised in, together over positions: 27
             make 27 of MNIST's 81 channels, and 81 of CIFAR-10's 243. With 0 there are none.
         released: the noise multiplier with which the mean and the mean square of each channel over
-            the training set are released, to normalise by; see `released_statistics`. With 0 they
-            are not.
+            the training set are released, to normalise by. With 0 they are not.
         held_out: see `Data`.
     """
 
@@ -93,15 +91,13 @@ class Scattering(Data):
 
     @property
     def draws(self) -> bool:
-        """See `Data`: the images that bound what is released."""
         return self.released > 0
 
     def load(self) -> images.Dataset:
-        """See `Data`. The first time that a user loads a dataset takes minutes.
+        """See `Data`; the first time takes minutes.
 
         Raises:
-            DataError: see `Data`; or the features are neither kept on this machine, nor can they be
-                computed and kept.
+            DataError: also where the features can neither be computed nor kept.
         """
         whole = images.load(self.name)
         train, test = features(whole)
@@ -126,8 +122,7 @@ class Scattering(Data):
 def group_normalised(x: Float[Array, "batch h w c"], groups: int) -> Float[Array, "batch h w c"]:
     """Return each example with mean 0 and variance 1 in each group of neighbouring channels.
 
-    As `torch.nn.GroupNorm(groups, c, affine=False)`: over positions and a group's channels, with
-    1e-5 added to the variance.
+    As `torch.nn.GroupNorm(groups, c, affine=False)`: over positions and a group's channels.
     """
     apart = x.reshape(*x.shape[:-1], groups, -1)
     axes = (1, 2, 4)
@@ -158,9 +153,9 @@ def features(dataset: images.Dataset) -> tuple[Features, Features]:
 
     def compute() -> Iterator[Features]:
         transform = transform_of(image_shape)
-        return feature_cache.of_each_image(dataset, transform, "scattering", _BATCH)
+        return of_each_image(dataset, transform, "scattering", _BATCH)
 
-    found = feature_cache.kept(file_of(dataset), shape, compute)
+    found = kept(file_of(dataset), shape, compute)
     return found[:count], found[count:]
 
 
@@ -202,8 +197,6 @@ def transform_of(image_shape: tuple[int, int, int]) -> Callable[[Pixels], Featur
 @cache
 def public_bounds(image_shape: tuple[int, int, int]) -> tuple[float, float]:
     """Return the median lengths of what `release` bounds, of synthetic images' scattering.
-
-    Dead leaves, and for grey images as many strokes: see `synthetic_images`.
 
     Raises:
         DataError: kymatio is missing.

@@ -29,14 +29,7 @@ _STROKES, _POINTS = 3, 24
 def draw(
     scenes: str, seed: int, count: int, shape: tuple[int, int, int]
 ) -> UInt8[np.ndarray, "count h w c"]:
-    """Draw images.
-
-    Args:
-        scenes: one of `SCENES`.
-        seed: equal seeds draw equal images.
-        count: how many.
-        shape: height, width and channels.
-    """
+    """Draw images of one of `SCENES`, of a height, width and channels."""
     key = jax.random.key(seed)
     batches = [
         np.asarray(_batch(scenes, shape, key, jnp.arange(start, start + _BATCH)))
@@ -101,7 +94,7 @@ def strokes(shape: tuple[int, int, int], key: Array) -> Image:
 
 
 def white_noise(shape: tuple[int, int, int], key: Array) -> Image:
-    """Draw pixels that know nothing of each other: what is left without natural statistics."""
+    """Draw pixels that know nothing of each other."""
     return 0.5 + 0.2 * jax.random.normal(key, shape)
 
 

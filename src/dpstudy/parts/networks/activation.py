@@ -14,18 +14,14 @@ if TYPE_CHECKING:
 
 
 class Activation(Part):
-    """A hidden activation: an increasing function, applied to each number.
-
-    Increasing, since the networks pool before they activate: the result is the same, on fewer
-    values.
-    """
+    """An increasing function of each number: networks pool before they activate."""
 
     def __call__(self, x: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
         """Return the activation of pre-activations of any shape."""
         raise NotImplementedError
 
     def of_layer(self, layer: int) -> Activation:
-        """Return the activation of one hidden layer, counted from 0."""
+        """Return the activation of one hidden `layer`, counted from 0."""
         del layer
         return self
 
@@ -37,11 +33,6 @@ class Tempered(Activation):
     >>> x = jnp.array([0.0, 1.0])
     >>> Tempered()(x), Tempered(scale=1.0, inverse_temperature=1.0, offset=0.0)(x)
     (Array([0.       , 0.7615942], dtype=float32), Array([0.5      , 0.7310586], dtype=float32))
-
-    Attributes:
-        scale: s.
-        inverse_temperature: T.
-        offset: o.
     """
 
     scale: float = 2.0
@@ -53,10 +44,7 @@ class Tempered(Activation):
         positive(self, "scale", "inverse_temperature")
 
     def __call__(self, x: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
-        """Return s/2 (tanh(T x / 2) + 1) - o, the same function.
-
-        It is exact for tanh, does not overflow, and is cheap where tanh is a vector instruction.
-        """
+        """Return s/2 (tanh(T x / 2) + 1) - o: exact for tanh, no overflow, cheap as vectors."""
         half = self.scale / 2
         return half * jnp.tanh(x * (self.inverse_temperature / 2)) + (half - self.offset)
 
@@ -70,7 +58,6 @@ class Relu(Activation):
     """
 
     def __call__(self, x: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
-        """Return the positive part."""
         return jax.nn.relu(x)
 
 
@@ -83,19 +70,15 @@ class Linear(Activation):
     """
 
     def __call__(self, x: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
-        """Return x."""
         return x
 
 
 @part("layer-wise")
 class LayerWise(Activation):
-    """An activation of its own for each hidden layer.
+    """An activation of its own for each of the hidden `layers`.
 
     >>> LayerWise((Relu(), Linear())).of_layer(1)
     Linear()
-
-    Attributes:
-        layers: one a hidden layer, the first first.
     """
 
     layers: tuple[Activation, ...]
@@ -105,7 +88,6 @@ class LayerWise(Activation):
             raise SpecError("an activation of one layer cannot itself be layer-wise")
 
     def of_layer(self, layer: int) -> Activation:
-        """Return the activation of one hidden layer, counted from 0."""
         return self.layers[layer]
 
 

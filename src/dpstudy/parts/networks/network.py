@@ -1,8 +1,7 @@
 """Networks: each with its activation, its width and how its weights are drawn.
 
-A network takes a batch of images, prepared as the dataset says, and returns logits, and the hidden
-pre-activations from which losses and measures may be computed. Max-pooling comes before the
-activation: for an increasing one the result is the same, on fewer values.
+A network takes a batch of prepared images, and returns logits and the hidden pre-activations.
+Max-pooling comes before the activation: for an increasing one the result is the same.
 """
 
 from __future__ import annotations
@@ -76,7 +75,7 @@ class Network(Part):
     def module(self, rngs: nnx.Rngs) -> nnx.Module:
         """Return the network as a flax module, with weights drawn from `rngs`.
 
-        It is called with images and the activations of its hidden layers, and returns `Outputs`.
+        It is called with images and an activation, and returns `Outputs`.
         """
         raise NotImplementedError
 
@@ -88,9 +87,11 @@ class Network(Part):
         """Return the shapes of the weights."""
         return _shapes(self)
 
+    # Compiled without optimisation: it runs once, and drawing normals takes seconds to optimise.
+    @partial(jax.jit, compiler_options={"xla_backend_optimization_level": 0})
     def initial(self, key: Array) -> nnx.State:
         """Draw the initial weights from `key`, of `jax.random`."""
-        return _initial(self, key)
+        return nnx.state(self.module(nnx.Rngs(params=key)), nnx.Param)
 
     def outputs(self, module: nnx.Module, images: Float[Array, "batch *image"]) -> Outputs:
         """Return what the module makes of prepared images."""
@@ -106,12 +107,6 @@ class Network(Part):
 @lru_cache(maxsize=64)  # Each takes a tenth of a second, and every import asks for some.
 def _shapes(network: Network) -> nnx.State:
     return nnx.state(nnx.eval_shape(lambda: network.module(nnx.Rngs(params=0))), nnx.Param)
-
-
-# Compiled without optimisation: it runs once, and drawing normals takes seconds to optimise.
-@partial(jax.jit, compiler_options={"xla_backend_optimization_level": 0})
-def _initial(network: Network, key: Array) -> nnx.State:
-    return nnx.state(network.module(nnx.Rngs(params=key)), nnx.Param)
 
 
 class OnMnist(Network):
@@ -150,7 +145,7 @@ class DenseOnly(Network):
 
 @part("linear-head")
 class LinearHead(DenseOnly):
-    """One dense layer on any features, without a bias. It has no use for an activation.
+    """One dense layer on `inputs` features, without a bias. It has no use for an activation.
 
     Beside features of norm 1 a bias would be as large a feature as all others together: clipping
     would give it half of a gradient's squared norm, and where classes are balanced it has nothing
@@ -158,9 +153,6 @@ class LinearHead(DenseOnly):
 
     >>> LinearHead(inputs=4).shapes()["dense1"]["kernel"].shape
     (4, 10)
-
-    Attributes:
-        inputs: the number of features of an example.
     """
 
     inputs: int = 8_000
@@ -180,14 +172,10 @@ class LinearHead(DenseOnly):
 
 @part("hidden-head")
 class HiddenHead(LinearHead):
-    """Two dense layers without biases on any features, one hidden.
+    """Two dense layers without biases on `inputs` features, with `units` hidden ones.
 
     >>> HiddenHead(inputs=4, units=3).shapes()["dense2"]["kernel"].shape
     (3, 10)
-
-    Attributes:
-        inputs: the number of features of an example.
-        units: of the hidden layer.
     """
 
     units: int = 100
@@ -202,12 +190,11 @@ class HiddenHead(LinearHead):
 
 
 class MnistModule(nnx.Module):
-    """Two convolutions and two dense layers."""
+    """Two convolutions, which leave `side` x `side` positions, and two dense layers."""
 
     def __init__(
         self, network: Network, *, padding: str | int, use_bias: bool, side: int, rngs: nnx.Rngs
     ):
-        """Build the module; its convolutions leave `side` x `side` positions."""
         common = {"use_bias": use_bias, "rngs": rngs, "kernel_init": INITS[network.init]}
         convolution = common | {"conv_general_dilated": conv_general_dilated}
         first, second = scaled((16, 32), network.width)
@@ -255,7 +242,7 @@ def scaled(filters: tuple[int, ...], width: float) -> tuple[int, ...]:
 
 
 def convolutions(widths: tuple[int, ...], init: str, rngs: nnx.Rngs) -> list[Conv]:
-    """Return 3x3 convolutions, padded to keep the size of their images, between those widths."""
+    """Return 3x3 convolutions between those widths, padded to keep the size of their images."""
     options = {"kernel_init": INITS[init], "conv_general_dilated": conv_general_dilated}
     return [
         Conv(fan_in, fan_out, (3, 3), 1, padding="SAME", rngs=rngs, **options)
