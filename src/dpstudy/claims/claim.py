@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from dpstudy.claims.rules.rule import Rule
-from dpstudy.claims.rules.statement import Statement
+from dpstudy.claims.rules.rule import Rule, Statement
 
 if TYPE_CHECKING:
     from dpstudy.propositions.proposition import Proposition

@@ -17,10 +17,9 @@ from dpstudy.lab.published import Accuracy
 from dpstudy.lab.quantity import Quantity
 from dpstudy.lab.readings import Reading
 from dpstudy.lab.variant import Variant, finals_of
-from dpstudy.page.captions import caption, seeds_of
 from dpstudy.page.figure import STYLES, Figure, Table, canvas, legend_below, star
 from dpstudy.page.quantity import ACCURACY, set_axis
-from dpstudy.page.results import epsilons, of_published, spread, table_of
+from dpstudy.page.results import caption, epsilons, of_published, seeds_of, spread, table_of
 from dpstudy.parts.part import SpecError
 from dpstudy.parts.run import Run, setting
 

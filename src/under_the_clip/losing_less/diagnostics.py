@@ -14,13 +14,11 @@ from dpstudy.lab.quantity import Quantity
 from dpstudy.lab.readings import Reading
 from dpstudy.lab.store import Result
 from dpstudy.lab.variant import Variant, finals_of
-from dpstudy.page.captions import LEFT_OUT, caption
 from dpstudy.page.curves import draw_curve
 from dpstudy.page.datasets import for_each_dataset
 from dpstudy.page.figure import STYLES, Figure, Note, Table, canvas, legend_below, not_yet_run
-from dpstudy.page.published import lines_of
 from dpstudy.page.quantity import EPOCH, set_axis
-from dpstudy.page.results import quartiles
+from dpstudy.page.results import LEFT_OUT, caption, lines_of, quartiles
 from dpstudy.parts.data.images import CLASSES
 from dpstudy.parts.measure import EDGES
 from under_the_clip.losing_less.figures import INSIDE

@@ -13,7 +13,7 @@ from dpstudy.lab.variant import Variant
 from dpstudy.page.datasets import for_each_dataset
 from dpstudy.page.figure import Figure, Note, Table, not_yet_run
 from dpstudy.page.gains import gains, gains_of
-from dpstudy.page.published import lines_of
+from dpstudy.page.results import lines_of
 from dpstudy.parts.data.images import DATASETS
 from under_the_clip.losing_less.experiments import ABLATION, EQUAL_EFFORT, FIGURE_3
 from under_the_clip.losing_less.published import ACCURACIES, NUMBERS

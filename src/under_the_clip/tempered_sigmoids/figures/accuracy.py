@@ -10,7 +10,7 @@ from dpstudy.lab.readings import read
 from dpstudy.lab.variant import Variant
 from dpstudy.page.figure import Figure, Note, Table, not_yet_run
 from dpstudy.page.gains import gains, gains_of
-from dpstudy.page.published import lines_of
+from dpstudy.page.results import lines_of
 from dpstudy.parts.data.images import DATASETS
 from dpstudy.parts.run import setting
 from under_the_clip.tempered_sigmoids.cifar_10 import CIFAR_10_RATES

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 import pandas as pd
 
 from dpstudy.lab.variant import Variant, finals_of
-from dpstudy.page.captions import caption
 from dpstudy.page.figure import STYLES, Figure, Note, canvas, legend_below
 from dpstudy.page.quantity import ACCURACY, set_axis
+from dpstudy.page.results import caption
 from dpstudy.parts.data.images import CLASSES
 
 
