@@ -15,14 +15,7 @@ from dpstudy.lab.verdict import Outcome, Verdict
 
 @dataclass(frozen=True)
 class Entry:
-    """A claim on one dataset and what is made of it.
-
-    Attributes:
-        paper: its short name.
-        claim: the claim.
-        dataset: on which; "" for statements.
-        outcome: what its rule says.
-    """
+    """A claim on one dataset ("" for statements) and what its rule makes of it."""
 
     paper: str
     claim: Claim
@@ -93,7 +86,7 @@ class Ledger:
 
     Attributes:
         entries: in the order of the papers and of their claims.
-        damaged: one line for each file that cannot be trusted; what it held counts as missing.
+        damaged: one line for each file that cannot be trusted; see `Evidence`.
     """
 
     entries: tuple[Entry, ...]

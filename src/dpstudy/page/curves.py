@@ -27,16 +27,10 @@ def curves(
     shown: str,
     along: Quantity = EPOCH,
 ) -> Figure | Note:
-    """Draw the median over seeds and its range, a panel a quantity, a curve a line.
+    """Draw the median over seeds and its range, a panel a quantity, a curve a line of one dataset.
 
-    Published accuracies are stars, at the published epsilon.
-
-    Args:
-        lines: of one dataset; those of which nothing is stored are left out.
-        quantities: columns of `Reading.curves`.
-        name: of the figure.
-        shown: what is shown, for the caption.
-        along: the horizontal axis: `EPOCH`, or an epsilon spent, such as `EPSILON`.
+    Lines of which nothing is stored are left out. Published accuracies are stars, at the published
+    epsilon; the axis is `EPOCH`, or an epsilon spent, such as `EPSILON`.
     """
     parts = {(line, of): over_seeds(line, of, along) for of in quantities for line in lines}
     parts = {which: rows for which, rows in parts.items() if len(rows)}
@@ -150,16 +144,7 @@ def functions(
     alt: str,
     **axes: object,
 ) -> Figure:
-    """Draw functions, a curve each.
-
-    Args:
-        x: where they are computed.
-        drawn: by name.
-        name: of the figure.
-        caption: of the figure.
-        alt: its text alternative.
-        **axes: labels and limits, as for `Axes.set`.
-    """
+    """Draw functions of `x`, a curve each; `axes` are labels and limits, as for `Axes.set`."""
     data = pd.DataFrame({"x": x, **{of: np.asarray(function(x)) for of, function in drawn.items()}})
     with canvas(size=(6.4, 3.4)) as (figure, (panel,)):
         for style, of in zip(cycle(STYLES), drawn, strict=False):

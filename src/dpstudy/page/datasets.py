@@ -26,14 +26,9 @@ def for_each_dataset(
 ) -> Callable[[Draw], Callable[..., Shown | Several]]:
     """Have a function of readings of one dataset called for each dataset of the first.
 
-    The name of what it returns is extended by the dataset's.
-
-    The first dataset is open, the others are folded. Where the first reading has nothing to show,
-    a note with its command stands; of several datasets, one note.
-
-    Args:
-        title: what is shown, for that note, and for one that the function returns.
-        stored: whether the first reading has enough to draw; the others stand beside it.
+    The name of what it returns is extended by the dataset's; the first is open, the others are
+    folded. Where the first reading does not have enough `stored` to draw, a note with its command
+    stands, under the title; of several datasets, one note.
     """
 
     def decorate(draw: Draw) -> Callable[..., Shown | Several]:

@@ -34,15 +34,10 @@ def caption(
     over: str = "median and range over",
     seeds: str = "",
 ) -> str:
-    """Return the caption of what shows some runs.
+    """Return the caption of what shows some runs of one dataset, as in `Reading.finals`.
 
-    Args:
-        shown: what is shown, from a small letter on: the dataset comes before it, seeds after.
-        runs: one row a run on one dataset, as in `Reading.finals`.
-        more: sentences to add; empty ones are none.
-        fate: what became of runs that diverged.
-        over: what is shown of several seeds.
-        seeds: how many, in words, where only some of the runs are shown.
+    Dataset, what is shown and over how many seeds, more sentences, and the fate of runs that
+    diverged. `seeds` says how many, in words, where only some of the runs are shown.
     """
     seeds = seeds or seeds_of(runs)
     on = DATASETS[runs.dataset.iloc[0]]
@@ -65,7 +60,7 @@ def seeds_of(runs: pd.DataFrame) -> str:
 def stated(
     accuracies: Sequence[Accuracy], reading: Reading, methods: Mapping[str, str]
 ) -> dict[str, Accuracy | None]:
-    """Return what a paper states on a reading's dataset; None where it states nothing.
+    """Return what a paper states on a reading's dataset, by label; None where it states nothing.
 
     Args:
         accuracies: of the paper.
@@ -85,16 +80,7 @@ def lines_of(
     method: str = "",
     label: str = "{}",
 ) -> list[Variant]:
-    """Return a variant a style.
-
-    Args:
-        reading: of one dataset.
-        styles: by name.
-        accuracies: that the paper states.
-        title: of a variant, as a template with its name.
-        method: under what name its accuracy is published, likewise; of none, if it is empty.
-        label: of the variant in its experiment, likewise.
-    """
+    """Return a variant a style; title, published method and label are templates with its name."""
     theirs = stated(accuracies, reading, {name: method.format(name) for name in styles})
     return [
         Variant(reading, label.format(name), title.format(name), style, theirs[name])
@@ -161,7 +147,7 @@ def results(
             and is left out if nothing is.
         more: sentences for the caption.
         name: of the table.
-        shown: what is shown, for the caption.
+        shown: for the caption.
         over: by the name of a line, the one that its gain is over; the caption is to say so.
         settings: fields of the runs to show.
         spent: columns of epsilon, each the first stored of some of `Reading.finals`.

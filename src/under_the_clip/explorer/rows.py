@@ -36,8 +36,6 @@ class Setting:
     """The runs of one variant that differ in their seed alone.
 
     Attributes:
-        experiment: its name.
-        variant: its label in the experiment.
         run: what was trained, at seed 0 and without measures.
         runs: one row a seed, as in `Reading.finals`: a run that diverged counts as a guess.
     """
@@ -116,11 +114,7 @@ def best(
 ) -> Setting | None:
     """Return the setting with the best mean accuracy at about a proven epsilon.
 
-    Args:
-        found: to choose from; of those whose accuracy is on held-out examples none is taken.
-        dataset: its name, such as "mnist".
-        epsilon: about which; see `ABOUT`.
-        seeds: the least that count.
+    At least so many seeds count, and none whose accuracy is on held-out examples.
     """
     low, high = (share * epsilon for share in ABOUT)
     fit = [

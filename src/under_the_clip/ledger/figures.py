@@ -46,10 +46,6 @@ class ClaimTable(Captioned):
     """Claims with their verdicts, the headlines open and the details folded.
 
     What was measured stands folded in each row, and remarks are footnotes; the CSV has all.
-
-    Attributes:
-        headlines: claims, each with its entries, one a dataset.
-        details: likewise.
     """
 
     headlines: list[Judged]
@@ -167,10 +163,7 @@ def every_paper(judged: Ledger) -> Headed:
 
 
 def chapter(key: str) -> ClaimTable:
-    """Show the claims of one paper, for the end of its chapter.
-
-    Args:
-        key: such as "tempered-sigmoids".
+    """Show the claims of one paper, such as "tempered-sigmoids", for the end of its chapter.
 
     Raises:
         UserError: there is no such paper.

@@ -79,11 +79,7 @@ def series(measured: Measurement, kind: str) -> pd.DataFrame:
     """Return one of the series in which our step grows: one row a point.
 
     Columns: network, batch, width, processes, seconds, and examples_per_second of all processes
-    together.
-
-    Args:
-        measured: the record.
-        kind: "by_batch", "by_width" or "side_by_side".
+    together. The kinds are those of `SERIES`.
     """
     rows = []
     for one in getattr(measured, kind):

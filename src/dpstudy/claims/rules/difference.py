@@ -41,9 +41,6 @@ class Difference(Rule):
     Attributes:
         first: the best of several.
         second: the best of several.
-        wanted: that the first is above, that it is not above, or not below, or that both are
-            alike.
-        quantity: what is compared.
         trains: a published accuracy; where the better of the two ends ten points and more below
             it, neither has learned, and which is better says nothing.
     """
@@ -105,9 +102,7 @@ class Gain(Rule):
     """One variant is better than another by the difference of two published accuracies.
 
     Attributes:
-        published: both, the better one first.
-        first: the better one; the best of several.
-        second: the other.
+        published: both, the better one first; each side is the best of several.
         epsilon: at which both are published; None without privacy.
         at_least: for a promised improvement: more than published is agreement too.
     """
@@ -156,12 +151,7 @@ class Gain(Rule):
 
 @dataclass(frozen=True)
 class Throughout(Rule):
-    """One variant's accuracy is above another's in every epoch, whatever ε it cost.
-
-    Attributes:
-        first: the higher one.
-        second: the lower one.
-    """
+    """One variant's accuracy is above another's in every epoch, whatever ε it cost."""
 
     first: Runs
     second: Runs
@@ -205,9 +195,6 @@ class Ratio(Rule):
     """A quantity is at one level in two variants, or larger by the published factor.
 
     Attributes:
-        first: where it is larger.
-        second: where it is smaller.
-        quantity: what is compared.
         published: the factor, or two numbers whose ratio it is; none where both are at one level.
         at_least: whether more than the factor is agreement too.
     """

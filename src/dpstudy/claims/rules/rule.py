@@ -79,11 +79,7 @@ class Rule:
 
 @dataclass(frozen=True)
 class Untested(Rule):
-    """No run of this study can decide the claim.
-
-    Attributes:
-        reason: why.
-    """
+    """No run of this study can decide the claim, for a reason."""
 
     reason: str
     published: tuple[Number, ...] = ()
@@ -97,12 +93,7 @@ class Untested(Rule):
 
 @dataclass(frozen=True)
 class Unsupported(Rule):
-    """Runs look at the claim, and cannot support a verdict, whatever they show.
-
-    Attributes:
-        rule: what they would be judged by.
-        reason: why they cannot.
-    """
+    """Runs look at the claim, and for a reason cannot support a verdict, whatever they show."""
 
     rule: Rule
     reason: str
@@ -149,13 +140,9 @@ OnDataset = Callable[[str], About]
 def on(
     datasets: Iterable[str], rule: Callable[..., Rule], *about: object, **options: object
 ) -> dict[str, Rule]:
-    """Return by dataset a rule.
+    """Return by dataset a rule of a class, about what that takes.
 
-    Args:
-        datasets: their names.
-        rule: its class.
-        about: what the class takes; functions, alone or in tuples, give it from the dataset.
-        **options: what the class takes by name, likewise.
+    Functions among it, alone or in tuples, give it from the dataset.
     """
     return {
         dataset: rule(
@@ -183,11 +170,7 @@ _VERDICTS = {
 
 @dataclass(frozen=True)
 class Statement(Rule):
-    """A stated bound or proposition, searched for counterexamples.
-
-    Attributes:
-        name: of the stored outcome.
-    """
+    """A stated bound or proposition, searched for counterexamples under its name."""
 
     name: str
     kind: ClassVar[str] = "statement"

@@ -34,8 +34,6 @@ class Spent(Rule):
     """What a run spent, proven for the sampling it performed, is at most the quoted ε.
 
     Attributes:
-        published: the quoted ε.
-        runs: whose runs.
         audit: the name of an audit of the same mechanism, if there is one.
     """
 
@@ -132,8 +130,7 @@ class Value(Rule):
     """A variant's mean test accuracy over seeds, at its end or earlier, is the published one.
 
     Attributes:
-        published: the accuracy.
-        runs: whose; the best of several.
+        runs: the best of several.
         epsilon: at which it is published; None without privacy.
         at_least: for what a paper promises to reach: more than published is agreement too.
         quantity: the test accuracy, or that within an epsilon, which then is not asked for again.
@@ -181,8 +178,6 @@ class Largest(Rule):
     """The published accuracy is the largest of several runs, as many further seeds would have it.
 
     Attributes:
-        published: the accuracy.
-        runs: whose.
         of: how many runs the paper has.
         at_least: for what a paper promises to reach: more than published is agreement too.
         quantity: the test accuracy, at the end or within an epsilon.
