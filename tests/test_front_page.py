@@ -28,8 +28,8 @@ from dpstudy.lab.verdict import Verdict
 from dpstudy.lab.wording import rounded_down
 from under_the_clip.backpropagation_clipping.published import CORRECTED_CLIPPING
 from under_the_clip.claims import CLAIMS
-from under_the_clip.introduction.figures import what_is_left
 from under_the_clip.recipe.figures import cost
+from under_the_clip.verdicts import what_is_left
 
 PAGE = "book/introduction.md"
 says = said_by(PAGE)

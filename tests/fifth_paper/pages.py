@@ -11,8 +11,8 @@ from dpstudy.lab import store
 from under_the_clip import claims, cli
 from under_the_clip.automatic_clipping.experiments import NORMS
 from under_the_clip.explorer import rows
-from under_the_clip.introduction.figures import what_is_left
 from under_the_clip.ledger import figures as page
+from under_the_clip.verdicts import what_is_left
 
 ENDS = {"flat": 0.96, "automatic": 0.97, "automatic, C = 1": 0.97}
 for label, run in NORMS.labelled():
