@@ -109,8 +109,7 @@ class Ledger:
     @property
     def headlines(self) -> Ledger:
         """The part about what the papers stand for."""
-        mine = tuple(entry for entry in self.entries if entry.claim.headline)
-        return Ledger(mine, self.damaged)
+        return self._part(entry for entry in self.entries if entry.claim.headline)
 
     @property
     def once(self) -> Ledger:
@@ -125,12 +124,14 @@ class Ledger:
                 or _STANDS[least[key].outcome.verdict] < _STANDS[entry.outcome.verdict]
             ):
                 least[key] = entry
-        return Ledger(tuple(least.values()), self.damaged)
+        return self._part(least.values())
 
     def of(self, paper: str) -> Ledger:
         """Return the part about one paper, by its short name."""
-        mine = tuple(entry for entry in self.entries if entry.paper == paper)
-        return Ledger(mine, self.damaged)
+        return self._part(entry for entry in self.entries if entry.paper == paper)
+
+    def _part(self, entries: Iterable[Entry]) -> Ledger:
+        return Ledger(tuple(entries), self.damaged)
 
 
 def judge(claims: Mapping[str, Iterable[Claim]]) -> Ledger:
