@@ -1,7 +1,7 @@
 """The factorial: activation, loss and mechanism crossed, at a true ε of 3.
 
-All on one network, that of backpropagation clipping, which has no biases, by SGD. A cell's best rate
-is searched on held-out examples, and trained on all with three seeds.
+All on one network, that of backpropagation clipping, which has no biases, by SGD. A cell's best
+rate is searched on held-out examples, and trained on all with three seeds.
 """
 
 from __future__ import annotations
