@@ -7,8 +7,8 @@ from own_activation import Softsign
 from dpstudy.lab.experiment import Experiment
 from dpstudy.lab.train import prepare
 from dpstudy.page.curves import curves
-from dpstudy.page.published import lines_of
 from dpstudy.page.quantity import ACCURACY
+from dpstudy.page.results import lines_of
 from dpstudy.parts.run import Run, vary
 
 experiment = Experiment(

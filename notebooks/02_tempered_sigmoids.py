@@ -98,8 +98,7 @@ from dpstudy.lab.variant import Variant
 from dpstudy.page import quantity
 from dpstudy.page.curves import curves
 from dpstudy.page.datasets import for_each_dataset
-from dpstudy.page.published import lines_of, stated
-from dpstudy.page.results import results
+from dpstudy.page.results import lines_of, results, stated
 from dpstudy.page.search import against, techniques, winners
 from dpstudy.parts.measure import EXAMPLES
 from dpstudy.parts.run import Run
@@ -715,7 +714,7 @@ class_accuracy(private)
 # ## The runs behind this page
 
 # %% mystnb={"code_prompt_show": "Every experiment: its name, what is stored of it, what a run takes"} tags=["hide-output", "remove-input"]
-from dpstudy.page.behind import behind
+from dpstudy.page.datasets import behind
 
 behind(
     private,

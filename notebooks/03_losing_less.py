@@ -128,7 +128,6 @@ from dpstudy.lab.train import prepare
 from dpstudy.lab.variant import Variant
 from dpstudy.page.curves import curves
 from dpstudy.page.datasets import for_each_dataset
-from dpstudy.page.published import lines_of
 from dpstudy.page.quantity import (
     ACCURACY,
     CLIPPED,
@@ -137,7 +136,7 @@ from dpstudy.page.quantity import (
     LEARNING_RATE,
     Quantity,
 )
-from dpstudy.page.results import results
+from dpstudy.page.results import lines_of, results
 from dpstudy.page.search import against, techniques
 from under_the_clip.experiments import find
 from under_the_clip.losing_less.figures import (
@@ -619,7 +618,7 @@ looked_into.cost()
 # ## The runs behind this page
 
 # %% mystnb={"code_prompt_show": "Every experiment: its name, what is stored of it, what a run takes"} tags=["hide-output", "remove-input"]
-from dpstudy.page.behind import behind
+from dpstudy.page.datasets import behind
 
 behind(
     whole,

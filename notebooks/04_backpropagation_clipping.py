@@ -127,9 +127,8 @@ from dpstudy.lab.quantity import Quantity
 from dpstudy.lab.train import prepare
 from dpstudy.lab.variant import Variant
 from dpstudy.page.datasets import for_each_dataset
-from dpstudy.page.published import lines_of
 from dpstudy.page.quantity import BATCH, EPOCHS
-from dpstudy.page.results import CLAIMED_AND_PROVEN, results
+from dpstudy.page.results import CLAIMED_AND_PROVEN, lines_of, results
 from dpstudy.page.search import techniques, winners
 from under_the_clip.backpropagation_clipping.experiments import (
     ENDS,
@@ -405,7 +404,7 @@ chapter.times()
 # sum.
 
 # %% mystnb={"code_prompt_show": "Every experiment: its name, what is stored of it, what a run takes"} tags=["hide-output", "remove-input"]
-from dpstudy.page.behind import behind
+from dpstudy.page.datasets import behind
 
 behind(as_published, of_figure_5, corrected, left_out, against)
 

@@ -415,7 +415,7 @@ expanded(wider, equal)
 # ## The runs behind this page
 
 # %% mystnb={"code_prompt_show": "Every experiment: its name, what is stored of it, what a run takes"} tags=["hide-output", "remove-input"]
-from dpstudy.page.behind import behind
+from dpstudy.page.datasets import behind
 
 behind(figures, on_cifar_10, rates, left_out, equal, active_range, wider)
 

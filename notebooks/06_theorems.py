@@ -80,7 +80,7 @@ for remedy in (jnp.tanh, clipped_after):
 # %% tags=["remove-input"]
 import numpy as np
 
-from dpstudy.page.functions import functions
+from dpstudy.page.curves import functions
 
 root = 26_010**0.5
 functions(

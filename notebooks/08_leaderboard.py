@@ -52,9 +52,164 @@
 #   cross-entropy.
 
 # %% tags=["remove-input"]
-from under_the_clip.leaderboard import board as chapter
+import numpy as np
+import pandas as pd
 
-chapter.in_short()
+from dpstudy.lab import records
+from dpstudy.lab.comparison import Estimate
+from dpstudy.lab.readings import read
+from dpstudy.lab.variant import Variant
+from dpstudy.page.figure import (
+    STYLES,
+    Figure,
+    Several,
+    Table,
+    canvas,
+    legend_below,
+    not_yet_run,
+)
+from dpstudy.page.results import results
+from dpstudy.parts.data.images import DATASETS
+from under_the_clip.leaderboard.board import (
+    cost,
+    lines_at,
+    lines_on_cifar_10,
+    others,
+    ranks,
+)
+from under_the_clip.leaderboard.experiments import (
+    EPSILONS,
+    EXPERIMENTS,
+    RECIPE,
+)
+from under_the_clip.recipe.search import EPSILONS as SEARCHED
+from under_the_clip.recipe.search import RECIPE_SEARCH
+from under_the_clip.tempered_sigmoids.cifar_10 import CIFAR_10_RATES
+
+
+def draw_ours(axes, data, dataset):
+    for number, name in enumerate(dict.fromkeys(data.method)):
+        rows = data[
+            (data.dataset == dataset) & (data.method == name)
+        ].sort_values("epsilon")
+        style = STYLES[number % len(STYLES)]
+        fill = style.color if number < len(STYLES) else "white"
+        apart = 100 * np.stack(
+            [rows.accuracy - rows.minimum, rows.maximum - rows.accuracy]
+        )
+        mark = style.line | {
+            "markerfacecolor": fill,
+            "label": name,
+            "yerr": apart,
+        }
+        axes.errorbar(rows.epsilon, 100 * rows.accuracy, **mark)
+
+
+def draw_theirs(axes, theirs, dataset):
+    for number, method in enumerate(
+        dict.fromkeys(one.method for one in theirs)
+    ):
+        found = [
+            one
+            for one in theirs
+            if (one.dataset, one.method) == (dataset, method)
+        ]
+        axes.plot(
+            [one.claimed_epsilon for one in found],
+            [100 * one.accuracy for one in found],
+            "*PXdph"[number % 6],
+            color="black",
+            markerfacecolor="none",  # two of them may lie on each other
+            markersize=13 - number,
+            label=method,
+        )
+
+
+def drawn(data):
+    datasets = list(dict.fromkeys(data.dataset))
+    theirs = [one for one in others() if one.dataset in datasets]
+    with canvas(1, len(datasets), size=(6.9, 5.2)) as (figure, panels):
+        for axes, dataset in zip(panels, datasets, strict=True):
+            draw_ours(axes, data, dataset)
+            draw_theirs(axes, theirs, dataset)
+            axes.set(xscale="log", xlabel="true ε", title=DATASETS[dataset])
+            axes.set_xticks(
+                (1, 2, 3, 8),
+                [f"{one:g}" for one in (1, 2, 3, 8)],
+                minor=False,
+            )
+            axes.set_xticks([], minor=True)
+        panels[0].set(ylabel="test accuracy, %")
+        legend_below(figure)
+    said = "; ".join(
+        f"{DATASETS[row.dataset]}, ε = {row.epsilon:.3g}, {row.method}: {row.accuracy:.2%}"
+        for row in data.itertuples()
+    )
+    published = "; ".join(
+        f"{DATASETS[one.dataset]}, ε = {one.claimed_epsilon:g}, {one.method}: {one.accuracy:.1%}"
+        for one in theirs
+    )
+    return Figure(
+        fig=figure,
+        name="leaderboard",
+        caption=(
+            "Median test accuracy against the true ε, and the range over "
+            f"{data.seeds.min()} to {data.seeds.max()} seeds. Black outlines: published, at the ε "
+            "that is stated. *: whether that ε holds is disputed."
+        ),
+        alt=f"Accuracy against ε. {said}. Published: {published}.",
+        data=data,
+    )
+
+
+def in_short():
+    readings = {one.datasets[0]: read(one) for one in EXPERIMENTS}
+    lines = [
+        (dataset, line)
+        for dataset, reading in readings.items()
+        for epsilon in EPSILONS[dataset]
+        for line in lines_at(reading, epsilon)
+        if line.name != RECIPE  # Its own search has it at each of its ε.
+    ]
+    search = read(RECIPE_SEARCH)
+    for dataset in RECIPE_SEARCH.datasets:
+        at_each = (f"epsilon {epsilon:g}" for epsilon in sorted(SEARCHED))
+        lines += [
+            (dataset, Variant(search.on(dataset), label, "recipe"))
+            for label in at_each
+        ]
+    rates = read(CIFAR_10_RATES)
+    lines += [
+        ("cifar-10", Variant(rates, f"{name}, best", name))
+        for name in ("relu", "tanh")
+    ]
+    lines += [
+        ("cifar-10", line)
+        for line in lines_on_cifar_10()
+        if line.name != "recipe"
+    ]
+    rows = [
+        {
+            "dataset": dataset,
+            "method": line.name,
+            "epsilon": line.median("epsilon_pld"),
+            "accuracy": line.accuracy.median(),
+            "minimum": line.accuracy.min(),
+            "maximum": line.accuracy.max(),
+            "seeds": len(line.accuracy),
+        }
+        for dataset, line in lines
+        if len(line.results)
+    ]
+    if not rows:
+        commands = "\n".join(
+            reading.command for reading in readings.values()
+        )
+        return not_yet_run("The leaderboard", commands)
+    return drawn(pd.DataFrame(rows))
+
+
+in_short()
 
 # %% tags=["parameters"]
 profile = "stored"  # or "smoke", tiny runs in a minute; or "full"
@@ -191,8 +346,19 @@ mnist, fashion, factorial = (
 # test accuracy, and the others have their papers' settings. The best tempered sigmoid, automatic
 # clipping, the filter and clips inside backpropagation were not run at this ε.
 
+
 # %% tags=["remove-input"]
-chapter.on_cifar_10()
+def on_cifar_10():
+    return results(
+        lines_on_cifar_10(),
+        "The recipe's rate was searched at this ε, those of relu and tanh at 7.53; the others have "
+        "their papers' settings.",
+        name="leaderboard-cifar-10",
+        shown="test accuracy at an ε of at most 3",
+    )
+
+
+on_cifar_10()
 
 # %% [markdown]
 # ### Fashion-MNIST
@@ -206,8 +372,85 @@ chapter.on_cifar_10()
 # clipping are nowhere ahead of tanh, and the filter is behind it. Clips inside backpropagation,
 # made sound, are last at each ε, 2.3 to 4.0 points behind relu, whether by Adam or by SGD.
 
+
 # %% tags=["remove-input"]
-chapter.board(fashion)
+def table_at(reading, epsilon):
+    lines = lines_at(reading, epsilon)
+    if not lines:
+        return None
+    [dataset] = reading.experiment.datasets
+    costs = records.read_all(records.folder("methods"), "methods")[0].get(
+        dataset
+    )
+    rows = [
+        {
+            "rank": rank,
+            "method": line.name,
+            **Estimate.mean(line.accuracy).summary("accuracy"),
+            "seeds": len(line.accuracy),
+            "true ε": line.median("epsilon_pld"),
+            "published": line.published and line.published.accuracy,
+            "published ε": line.published
+            and line.published.claimed_epsilon,
+            **cost(costs, line.name),
+        }
+        for line, rank in zip(
+            lines, ranks([line.accuracy for line in lines]), strict=True
+        )
+    ]
+    diverged = sum(int(line.finals.diverged.sum()) for line in lines)
+    return Table(
+        name=f"leaderboard-epsilon-{epsilon:g}",
+        caption=(
+            f"{DATASETS[dataset]} at a true ε of {epsilon:g}: mean test accuracy over seeds with "
+            "its 95 % interval. A method's rank is one more than the number of those whose lead "
+            "over it has an interval above 0, wide enough for all pairs together, and no smaller "
+            "than that of a method with a larger mean. Published: at the ε that the paper states, "
+            "where of this page's this is the nearest. Minutes of one core and memory are of a run "
+            "that was timed, without the features, which are computed once. "
+            f"Runs that diverged: {diverged}."
+        ),
+        data=pd.DataFrame(rows).sort_values(
+            ["rank", "accuracy"], ascending=[True, False]
+        ),
+        formats={
+            **dict.fromkeys(
+                ("accuracy", "accuracy_low", "accuracy_high"), "{:.2%}"
+            ),
+            "true ε": "{:.2f}",
+            "published": "{:.1%}",
+            "published ε": "{:g}",
+            "minutes": "{:.1f}",
+            "GB": "{:.1f}",
+        },
+        merged={
+            "accuracy": "{accuracy} ({accuracy_low} to {accuracy_high})",
+            "published": "{published}, ε = {published ε}",
+        },
+    )
+
+
+def board(reading):
+    [dataset] = reading.experiment.datasets
+    tables = {
+        epsilon: table_at(reading, epsilon) for epsilon in EPSILONS[dataset]
+    }
+    shown = {
+        epsilon: table
+        for epsilon, table in tables.items()
+        if table is not None
+    }
+    if not shown:
+        return not_yet_run(
+            f"The leaderboard on {DATASETS[dataset]}", reading.command
+        )
+    return Several(
+        tuple(shown.values()),
+        tuple(f"ε = {epsilon:g}" for epsilon in shown),
+    )
+
+
+board(fashion)
 
 # %% [markdown]
 # ### MNIST
@@ -220,7 +463,7 @@ chapter.board(fashion)
 # relu, whether by Adam or by SGD.
 
 # %% tags=["remove-input"]
-chapter.board(mnist)
+board(mnist)
 
 # %% [markdown]
 # ### Which remedies add up?
@@ -243,21 +486,105 @@ chapter.board(mnist)
 # most 0.4 points apart in standard deviation under flat clipping, and up to 12 with clips inside.
 
 # %% tags=["remove-input"]
-from under_the_clip.leaderboard import effects as crossed
+from itertools import product
 
-crossed.accuracy(factorial)
+from dpstudy.lab.verdict import UndecidedError
+from dpstudy.page.datasets import for_each_dataset
+from dpstudy.page.figure import Note
+from under_the_clip.designs import EPSILON
+from under_the_clip.leaderboard.effects import cells, effects, under, whole
+from under_the_clip.leaderboard.factorial import (
+    ACTIVATIONS,
+    LOSSES,
+    MECHANISMS,
+)
+
+
+@for_each_dataset("The factorial: accuracy", whole)
+def accuracy(reading):
+    data = cells(reading)
+    rows = ["loss", "activation"]
+    means = (
+        data.groupby([*rows, "mechanism"])
+        .points.mean()
+        .unstack()[list(MECHANISMS)]
+    )
+    return Table(
+        name="factorial-accuracy",
+        caption=(
+            f"{DATASETS[reading.dataset_name]}: test accuracy in percent at a true ε of "
+            f"{EPSILON:g}, means of {data.seed.nunique()} seeds, by activation, loss and "
+            "mechanism. Inside: clips inside backpropagation."
+        ),
+        data=means.loc[list(product(LOSSES, ACTIVATIONS))]
+        .rename_axis(columns=None)
+        .reset_index(),
+        formats=dict.fromkeys(MECHANISMS, "{:.2f}"),
+    )
+
+
+accuracy(factorial)
+
 
 # %% tags=["remove-input"]
-crossed.under_each_mechanism(factorial)
+@for_each_dataset("The factorial: under each mechanism", whole)
+def under_each_mechanism(reading):
+    data = cells(reading)
+    try:
+        found = [under(data, mechanism) for mechanism in MECHANISMS]
+    except UndecidedError as error:
+        return Note("The factorial", f"No effects: {error}.")
+    columns = (
+        f"{mechanism}{end}"
+        for mechanism in MECHANISMS
+        for end in ("", "_low", "_high")
+    )
+    return Table(
+        name="factorial-under-each-mechanism",
+        caption=(
+            f"{DATASETS[reading.dataset_name]}: points gained under each mechanism over relu with "
+            "cross-entropy, each a mean over the other factor's levels; of two together, beyond "
+            "the sum of both. The intervals of a mechanism hold together with 95 % confidence."
+        ),
+        data=pd.concat(found, axis=1).reset_index(),
+        formats=dict.fromkeys(columns, "{:+.2f}"),
+        merged={
+            name: f"{{{name}}} ({{{name}_low}} to {{{name}_high}})"
+            for name in MECHANISMS
+        },
+    )
+
+
+under_each_mechanism(factorial)
+
 
 # %% mystnb={"code_prompt_show": "One model of all mechanisms at once"} tags=["hide-output", "remove-input"]
-crossed.at_once(factorial)
+@for_each_dataset("The factorial: at once", whole)
+def at_once(reading):
+    try:
+        found = effects(cells(reading))
+    except UndecidedError as error:
+        return Note("The factorial", f"No effects: {error}.")
+    return Table(
+        name="factorial-at-once",
+        caption=(
+            f"{DATASETS[reading.dataset_name]}: points gained over relu, cross-entropy and flat "
+            "clipping, each a mean over the other factors; of two together, beyond the sum of "
+            "both. The intervals of all effects hold together with 95 % confidence."
+        ),
+        data=found[found.remedy.str.count("×") < 2],
+        formats=dict.fromkeys(("points", "low", "high"), "{:+.2f}"),
+        merged={"points": "{points} ({low} to {high})"},
+    )
+
+
+at_once(factorial)
 
 # %% [markdown]
 # ## The runs behind this page
 
 # %% mystnb={"code_prompt_show": "Every experiment: its name, what is stored of it, what a run takes"} tags=["hide-output", "remove-input"]
-from dpstudy.page.behind import behind
+from dpstudy.page.datasets import behind
 
 behind(mnist, fashion, factorial, search, slanted, parts, remedies)
 
@@ -278,7 +605,6 @@ behind(mnist, fashion, factorial, search, slanted, parts, remedies)
 # With five seeds they do: the interval of the difference reaches below 0. With twenty they do not.
 
 # %% tags=["check-output"]
-import numpy as np
 from scipy import stats
 
 for count in (5, 20):

@@ -36,16 +36,94 @@
 # minute later, on the same machine, can take twice as long.
 
 # %% tags=["remove-input"]
-from under_the_clip.performance import figures as chapter
+import numpy as np
+import pandas as pd
+from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
-measured = chapter.stored()
-chapter.in_short(measured)
+from dpstudy.lab import store
+from dpstudy.page.figure import (
+    Figure,
+    Note,
+    Several,
+    Table,
+    canvas,
+    not_yet_run,
+)
+from dpstudy.parts.data.images import DATASETS
+from under_the_clip.performance import timings
+from under_the_clip.performance.timings import (
+    COMMAND,
+    NETWORKS,
+    OURS,
+    SERIES,
+    STYLE,
+)
+
+
+def name_ticks(axis):
+    axis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,g}"))
+    axis.set_minor_formatter(NullFormatter())
+
+
+def in_short(measured):
+    if measured is None:
+        return not_yet_run("The comparison of steps", COMMAND)
+    data = timings.contestants(measured)
+    data = data[(data.name != OURS) & data.ratio.notna()]
+    if data.empty:
+        return Note(
+            "No ratios", "The stored measurement lacks our own step."
+        )
+    names = list(data.groupby("name").ratio.median().sort_values().index)
+    with canvas(size=(7.2, 3.0)) as (figure, [axes]):
+        of_each = data.groupby("network", sort=False)
+        for shift, (network, rows) in zip(
+            (0.12, -0.12), of_each, strict=False
+        ):
+            style = STYLE[network]
+            at = [shift - names.index(name) for name in rows.name]
+            mark = {
+                "color": style.color,
+                "marker": style.marker,
+                "linestyle": "none",
+            }
+            axes.plot(rows.ratio, at, label=NETWORKS[network], **mark)
+            axes.hlines(
+                at, rows.ratio_low, rows.ratio_high, color=style.color
+            )
+        axes.axvline(1, color="0.4", linewidth=1)
+        axes.set(
+            xscale="log",
+            xlabel="time of a step over that of our private step",
+        )
+        name_ticks(axes.xaxis)
+        axes.set_yticks([-at for at in range(len(names))], names)
+        axes.legend(fontsize="small", loc="upper right")
+    said = "; ".join(
+        f"{row.name}, {NETWORKS[row.network]}: {row.ratio:.2f}"
+        for row in data.itertuples()
+    )
+    return Figure(
+        fig=figure,
+        name="performance-in-short",
+        caption=(
+            "Times our private step: median and quartiles of ratios within "
+            f"{measured.settings.rounds} rounds. {measured.machine}."
+        ),
+        alt=f"Times as long as our private step. {said}.",
+        data=data,
+    )
+
+
+measured = timings.stored()
+in_short(measured)
 
 # %% tags=["parameters"]
 profile = "stored"  # nothing is timed here: `make bench` does that
 
 # %% tags=["remove-input"]
-chapter.warnings_of(measured)
+timings.warnings_of(measured)
 
 # %% [markdown]
 # ## Every contestant
@@ -56,8 +134,60 @@ chapter.warnings_of(measured)
 # same batches, clipping, noise and optimiser. A test takes them through the same steps before
 # anything is timed, and compares our per-example gradients with those of Opacus.
 
+
 # %% tags=["remove-input"]
-chapter.times(measured)
+def times_of(measured, network, table):
+    data = pd.DataFrame(
+        {
+            "": [
+                f"{r.name} ({r.variant})" if r.variant else r.name
+                for r in table.itertuples()
+            ],
+            "private": table.private.map({True: "yes", False: "no"}),
+            "ms a step": table.seconds * 1e3,
+            "low": table.seconds_low * 1e3,
+            "high": table.seconds_high * 1e3,
+            "times ours": table.ratio,
+            "of the machine's rate": table.rate,
+            "peak MB": table.peak / 1e6,
+            "of it libraries": table.baseline / 1e6,
+            "first step, s": table.first_step,
+        }
+    )
+    megabytes = dict.fromkeys(("peak MB", "of it libraries"), "{:,.0f}")
+    seconds = dict.fromkeys(
+        ("ms a step", "low", "high", "first step, s"), "{:.1f}"
+    )
+    return Table(
+        name=f"performance-{network}",
+        caption=(
+            f"{NETWORKS[network]}, batch {table.batch.iloc[0]}: median and quartiles over "
+            f"{measured.settings.rounds} rounds, each contestant in its best setting (in brackets: "
+            "a microbatch's examples, or the like). Times ours: the median of ratios within a "
+            f"round, and not the ratio of two medians. The first step compiles. {measured.machine}."
+        ),
+        data=data,
+        formats=megabytes
+        | seconds
+        | {"times ours": "{:.2f}", "of the machine's rate": "{:.0%}"},
+        merged={"quartiles": "{low}–{high}"},
+    )
+
+
+def times(measured):
+    if measured is None:
+        return not_yet_run("The contest", COMMAND)
+    found = dict(
+        list(timings.contestants(measured).groupby("network", sort=False))
+    )
+    tables = tuple(
+        times_of(measured, network, table)
+        for network, table in found.items()
+    )
+    return Several(tables, tuple(NETWORKS[network] for network in found))
+
+
+times(measured)
 
 # %% [markdown]
 # On the CIFAR-10 network our private step reaches 43 % of the machine's rate for large matrix
@@ -109,8 +239,36 @@ print(jnp.allclose(clipped_sum, expected, atol=1e-4))
 #
 # The table undoes one thing at a time, in a process pinned to one core, as the study trains.
 
+
 # %% tags=["remove-input"]
-chapter.undone(measured)
+def undone(measured):
+    if measured is None or not measured.undone:
+        return not_yet_run("The table of what each part is worth", COMMAND)
+    rows = {}
+    for row in timings.undone(measured).itertuples():
+        told = f"{row.ratio:.2f} ({row.ratio_low:.2f}–{row.ratio_high:.2f})"
+        rows.setdefault(row.name, {})[f"{NETWORKS[row.network]}, times"] = (
+            told
+        )
+        rows[row.name][f"{NETWORKS[row.network]}, ms"] = (
+            f"{row.seconds * 1e3:.1f}"
+        )
+    data = (
+        pd.DataFrame.from_dict(rows, orient="index")
+        .rename_axis("undone")
+        .reset_index()
+    )
+    return Table(
+        name="performance-undone",
+        caption=(
+            "Our private step on one core, with one thing undone at a time: times as long as with "
+            f"nothing undone in the same round, median and quartiles. {measured.machine}."
+        ),
+        data=data,
+    )
+
+
+undone(measured)
 
 # %% [markdown]
 # On MNIST three things are worth a factor of three or more: our convolution 5.64, our pooling 3.58,
@@ -123,8 +281,85 @@ chapter.undone(measured)
 #
 # ## How cost grows
 
+
 # %% tags=["remove-input"]
-chapter.growth(measured)
+def draw_growth(axes, kind, rows):
+    column, label = SERIES[kind]
+    for network, points in rows.groupby("network", sort=False):
+        points, style = points.sort_values(column), STYLE[network]
+        speed = points.examples_per_second
+        axes.errorbar(
+            points[column],
+            speed,
+            yerr=[
+                speed - points.examples_per_second_low,
+                points.examples_per_second_high - speed,
+            ],
+            **style.line,
+            capsize=2,
+            label=NETWORKS[network],
+        )
+    axes.set(xlabel=label, ylabel="examples/s", yscale="log")
+    name_ticks(axes.yaxis)
+    if kind == "side_by_side":
+        axes.set_xticks(sorted(rows[column].unique()))
+        axes.margins(x=0.2)
+    else:
+        axes.set_xscale("log", base=2)
+        axes.xaxis.set_major_formatter(
+            FuncFormatter(lambda value, _: f"{value:g}")
+        )
+
+
+def describe_growth(kind, rows):
+    column, label = SERIES[kind]
+    parts = []
+    for network, points in rows.groupby("network", sort=False):
+        first, last = (
+            points.sort_values(column).iloc[at] for at in (0, -1)
+        )
+        parts.append(
+            f"{NETWORKS[network]} from {first.examples_per_second:.0f} examples a second "
+            f"at {first[column]:g} to {last.examples_per_second:.0f} at {last[column]:g}"
+        )
+    return f"By {label}: {'; '.join(parts)}."
+
+
+def growth(measured):
+    series = (
+        {kind: timings.series(measured, kind) for kind in SERIES}
+        if measured
+        else {}
+    )
+    series = {kind: rows for kind, rows in series.items() if not rows.empty}
+    if measured is None or not series:
+        return not_yet_run("The figure of growth", COMMAND)
+    with canvas(1, len(series), size=(3.6 * len(series), 3.4)) as (
+        figure,
+        panels,
+    ):
+        for axes, (kind, rows) in zip(panels, series.items(), strict=True):
+            draw_growth(axes, kind, rows)
+        panels[0].legend(fontsize="small")
+    data = pd.concat(
+        [r.assign(series=k) for k, r in series.items()], ignore_index=True
+    )
+    return Figure(
+        fig=figure,
+        name="performance-growth",
+        caption=(
+            "Examples a second in our private step, median and quartiles: by batch size and by "
+            "width with all cores in one process; and of all runs together, each in a "
+            f"single-threaded process pinned to a core of its own. {measured.machine}."
+        ),
+        alt=" ".join(
+            describe_growth(kind, rows) for kind, rows in series.items()
+        ),
+        data=data,
+    )
+
+
+growth(measured)
 
 # %% [markdown]
 # Small batches waste what is paid once a step: the MNIST network trains 11,070 examples a second at
@@ -138,8 +373,58 @@ chapter.growth(measured)
 # Accuracies of a run that is trained again, at a later commit and mostly on another machine, differ
 # by at most 0.04 points after any epoch, over 11 runs: sums round in another order.
 
+
 # %% mystnb={"code_prompt_show": "Every repeat"} tags=["remove-input", "hide-output"]
-chapter.repeats()
+def repeat(first, again):
+    curves = (
+        np.array(one.curve["test_accuracy"]) for one in (first, again)
+    )
+    run = first.run
+    return {
+        "dataset": DATASETS[run.dataset.name],
+        "private": "yes" if run.private else "no",
+        "seed": run.seed,
+        "first": first.curve["test_accuracy"][-1],
+        "again": again.curve["test_accuracy"][-1],
+        "most apart": float(np.max(np.abs(np.subtract(*curves)))),
+        "machines": " and ".join(
+            dict.fromkeys(
+                one.provenance["device"] for one in (first, again)
+            )
+        ),
+    }
+
+
+def repeats():
+    again, _ = store.read_all(store.results_folder() / "repeats")
+    first, _ = store.read_all(store.runs_folder(), again)
+    rows = [
+        repeat(first[name], again[name])
+        for name in sorted(again)
+        if name in first
+    ]
+    if not rows:
+        return Note("Repeats", "No run is stored twice.")
+    data = pd.DataFrame(rows).sort_values(
+        ["dataset", "private", "seed"], ignore_index=True
+    )
+    most = 100 * data["most apart"].max()
+    return Table(
+        name="repeats",
+        caption=(
+            f"{len(data)} runs trained twice, from the same seed: test accuracy at the last epoch, "
+            f"and the most that the two differ after any epoch. At most {most:.2f} points."
+        ),
+        data=data,
+        formats={
+            "first": "{:.2%}",
+            "again": "{:.2%}",
+            "most apart": lambda apart: f"{100 * apart:.2f} points",
+        },
+    )
+
+
+repeats()
 
 # %% [markdown]
 # Not measured here: language models, other networks than the two of the study, and GPUs, where a

@@ -23,14 +23,26 @@
 profile = "stored"  # of what is stored, whatever the profile
 
 # %% tags=["remove-input"]
+import pandas as pd
+
+from dpstudy.page.figure import Note, Table
 from under_the_clip import claims
 from under_the_clip.ledger import figures as page
 
 ledger = claims.ledger()
 page.by_paper(ledger)
 
+
 # %% tags=["remove-input"]
-page.damage(ledger)
+def damage(judged):
+    return (
+        Note("Left out", "; ".join(judged.damaged))
+        if judged.damaged
+        else None
+    )
+
+
+damage(ledger)
 
 # %% [markdown]
 # A claim has one verdict for each dataset that it is made for. Headlines are open: what a paper's
@@ -55,11 +67,44 @@ page.every_paper(ledger)
 #   to them; † marks the others, and the cell below counts both. All rules about seeds were restated
 #   by intervals on 24 November 2026, when most of the first papers' runs were there.
 
+
 # %% tags=["remove-input"]
-younger, decided = page.rules_and_runs(ledger)
+def rules_and_runs(judged):
+    decided = [
+        e.rule_came_first
+        for e in judged.entries
+        if e.rule_came_first is not None
+    ]
+    return sum(decided), len(decided)
+
+
+younger, decided = rules_and_runs(ledger)
 print(
     f"Rules older than all of their runs: {younger} of {decided} verdicts that rest on runs."
 )
 
+
 # %% tags=["remove-input"]
-page.rule_kinds(ledger)
+def rule_kinds(judged):
+    rows = [
+        {
+            "rule": kind,
+            "the claim stands if": rule.full,
+            "and in part if": rule.partial,
+            "last changed": f"{rule.changed:%-d %B %Y}",
+        }
+        for kind, rule in {
+            entry.rule.kind: entry.rule for entry in judged.entries
+        }.items()
+    ]
+    return Table(
+        name="rules-of-the-ledger",
+        caption=(
+            "The rules. Interval: 95 %, by Student's t over seeds. Tolerance of an accuracy: a "
+            "point, or a fifth of the error where that is less."
+        ),
+        data=pd.DataFrame(rows),
+    )
+
+
+rule_kinds(ledger)

@@ -62,12 +62,6 @@ def test_buttons_and_address_follow_from_the_repository():
     assert config.html_theme_options["launch_buttons"]["colab_url"]
 
 
-@pytest.mark.parametrize("page", PAGES)
-def test_page_exists(page):
-    suffix = "ipynb" if page in CHAPTERS else "md"
-    assert (ROOT / f"{page}.{suffix}").is_file()
-
-
 def test_every_page_and_every_notebook_is_in_the_table_of_contents():
     notebooks = {
         f"notebooks/{path.stem}"

@@ -15,11 +15,11 @@ from prose import (
     said_by,
     variant,
 )
+from results_for_tests import figures_in
 
 from dpstudy.lab import records
 from dpstudy.lab.wording import rounded_down
 from dpstudy.recipe.run import recipe as study_recipe
-from under_the_clip.leaderboard import board
 from under_the_clip.leaderboard import effects as crossed
 from under_the_clip.leaderboard.experiments import RECIPE
 from under_the_clip.leaderboard.factorial import CELLS
@@ -29,7 +29,7 @@ from under_the_clip.recipe.search import EPSILONS, FIRST_TESTED, SETTINGS, label
 
 pytestmark = pytest.mark.usefixtures("of_the_study")
 
-says = said_by("08_leaderboard")
+says, page = said_by("08_leaderboard"), figures_in("08_leaderboard")
 
 # Medians of five seeds that the recipe was built to reach.
 FLOORS = {
@@ -229,7 +229,7 @@ def test_no_remedy_is_told_apart_on_fashion_mnist():
 
 def ranked(dataset, epsilon):
     """The board of a dataset at an ε, by method."""
-    shown = board.board(reading(f"leaderboard-{dataset}"))
+    shown = page.board(reading(f"leaderboard-{dataset}"))
     [table] = [one for one in shown.parts if one.name.endswith(f"-{epsilon}")]
     assert (table.data.seeds == 5).all()
     assert table.caption.endswith("Runs that diverged: 0.")
@@ -294,8 +294,8 @@ def test_the_ranking_of_mnist():
 
 def test_which_remedies_add_up():
     factorial = reading("factorial", FASHION)
-    gained = crossed.under_each_mechanism(factorial).data.set_index("remedy")
-    shown = crossed.accuracy(factorial).data.set_index(["loss", "activation"])
+    gained = page.under_each_mechanism(factorial).data.set_index("remedy")
+    shown = page.accuracy(factorial).data.set_index(["loss", "activation"])
 
     def flat(remedy, sign=1):
         of = gained.loc[remedy]

@@ -2,13 +2,13 @@
 
 import pytest
 from prose import said_by
+from results_for_tests import figures_in
 
 from under_the_clip.backpropagation_clipping import figures as backpropagation_clipping
-from under_the_clip.performance import figures as chapter
 from under_the_clip.performance import timings
 from under_the_clip.performance.timings import OURS
 
-says = said_by("09_performance")
+says, chapter = said_by("09_performance"), figures_in("09_performance")
 MNIST, CIFAR = "mnist", "cifar-10"
 OPACUS = ("Opacus, hooks", "Opacus, ghost clipping")
 
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.usefixtures("of_the_study")
 
 def column(name, of):
     """A column of one contestant, on MNIST and on CIFAR-10."""
-    data = timings.contestants(chapter.stored()).set_index(["network", "name"])[of]
+    data = timings.contestants(timings.stored()).set_index(["network", "name"])[of]
     return data[MNIST, name], data[CIFAR, name]
 
 
@@ -43,7 +43,7 @@ def test_clipping_is_nearly_free():
 
 
 def test_how_long_the_others_take():
-    data = timings.contestants(chapter.stored())
+    data = timings.contestants(timings.stored())
     modes = data[data.name.isin(OPACUS)].sort_values("seconds").groupby("network").ratio.first()
     faster = modes[[MNIST, CIFAR]]
     says("of Opacus takes {:.2f} and {:.2f} times as long as our private step".format(*faster))
@@ -70,7 +70,7 @@ def test_the_machine_s_rate_and_memory():
 
 
 def test_what_is_undone():
-    undone = timings.undone(chapter.stored()).set_index(["network", "name"]).ratio
+    undone = timings.undone(timings.stored()).set_index(["network", "name"]).ratio
     whole, convolution, pooling = (
         "the whole batch in one pass",
         "the library's convolution",
@@ -88,18 +88,18 @@ def test_what_is_undone():
 
 
 def test_growth():
-    batches = timings.series(chapter.stored(), "by_batch")
+    batches = timings.series(timings.stored(), "by_batch")
     speeds = batches.set_index(["network", "batch"]).examples_per_second
     says(
         f"{speeds[MNIST, 64]:,.0f} examples a second at batch 64 and {speeds[MNIST, 2048]:,.0f} at"
     )
     assert speeds[CIFAR].max() / speeds[CIFAR].min() < 1.15
-    side = timings.series(chapter.stored(), "side_by_side").set_index(["network", "processes"])
+    side = timings.series(timings.stored(), "side_by_side").set_index(["network", "processes"])
     together = side.examples_per_second[MNIST, 2]
     says(f"{together:,.0f} examples a second on MNIST, where one run has {speeds[MNIST, 512]:,.0f}")
     assert together > speeds[MNIST, 512]
     together = side.examples_per_second[CIFAR, 2]
-    widths = timings.series(chapter.stored(), "by_width").set_index(["network", "width"])
+    widths = timings.series(timings.stored(), "by_width").set_index(["network", "width"])
     alone = sorted((widths.examples_per_second[CIFAR, 1.0], speeds[CIFAR, 256]))
     said = "it is open: two have {:,.0f}, and one had {:,.0f} and {:,.0f} at two times."
     says(said.format(together, *alone))

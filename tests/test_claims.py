@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 from prose import study_ledger
-from results_for_tests import result_of, rewrite
+from results_for_tests import figures_in, result_of, rewrite
 
 from dpstudy.claims.claim import NO_DATASET
 from dpstudy.claims.ledger import Ledger
@@ -291,14 +291,14 @@ def test_one_quantity_of_the_same_runs_counts_once_as_what_stands_least(results)
 
 
 def test_every_rule_is_explained_on_the_page(results):
-    shown = page.rule_kinds(ledger())
+    shown = figures_in("10_claims").rule_kinds(ledger())
     assert isinstance(shown, Captioned)
     kinds = {rule.kind for _, claim in EVERY for rule in claim.rules.values()}
     assert set(shown.data["rule"]) == kinds
 
 
 def test_damage_is_a_note_and_no_damage_is_none(results):
-    assert page.damage(ledger()) is None
+    assert figures_in("10_claims").damage(ledger()) is None
     (_, path) = fill_figure_3()[0]
     path.write_text("{")
-    assert path.name in page.damage(ledger()).text
+    assert path.name in figures_in("10_claims").damage(ledger()).text

@@ -54,11 +54,10 @@ STUDY = {
     "leaderboard": (*PAPERS, "designs", "networks", "recipe"),
     "performance": ("forms",),
     # What follows finds the chapters by their list.
-    **dict.fromkeys(("experiments", "claims", "statements", "verdicts", "introduction"), ()),
+    **dict.fromkeys(("experiments", "claims", "statements", "verdicts"), ()),
     "theorems": (*PAPERS, "claims", "statements"),
     "ledger": ("claims",),
     "explorer": ("experiments", "audits"),
-    "guide": ("explorer", "verdicts"),
     "commands": ("audits", "statements"),
     "cli": ("commands", "claims", "experiments"),
 }
@@ -76,7 +75,7 @@ OF_ALL = (
 )
 READS = (
     *("dpstudy.page", "dpstudy.claims", "dpstudy.lab.readings"),
-    *(f"under_the_clip.{name}" for name in ("claims", "explorer", "guide", "introduction")),
+    *(f"under_the_clip.{name}" for name in ("claims", "explorer", "verdicts")),
     *(f"under_the_clip.{name}" for name in ("ledger", "leaderboard", "performance", "theorems")),
     *(
         f"under_the_clip.{paper}.{part}"

@@ -20,6 +20,7 @@ from prose import (
     study_ledger,
     variant,
 )
+from results_for_tests import figures_in
 
 from dpstudy.claims.ledger import Ledger
 from dpstudy.lab import records
@@ -27,9 +28,8 @@ from dpstudy.lab.verdict import Verdict
 from dpstudy.lab.wording import rounded_down
 from under_the_clip.backpropagation_clipping.published import CORRECTED_CLIPPING
 from under_the_clip.claims import CLAIMS
-from under_the_clip.introduction.figures import what_is_left
-from under_the_clip.ledger import figures as page
 from under_the_clip.recipe.figures import cost
+from under_the_clip.verdicts import what_is_left
 
 PAGE = "book/introduction.md"
 says = said_by(PAGE)
@@ -119,7 +119,7 @@ def test_what_the_recipe_reaches():
 
 
 def test_how_many_rules_are_older_than_their_runs():
-    younger, decided = page.rules_and_runs(study_ledger())
+    younger, decided = figures_in("10_claims").rules_and_runs(study_ledger())
     says("Of the verdicts that rest on runs, less than half have a rule that is older")
     assert 0.25 < younger / decided < 0.5
 

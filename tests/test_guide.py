@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from prose import said_by, study_ledger
+from results_for_tests import figures_in
 from scipy import stats
 
 from dpstudy.lab import readings
@@ -24,7 +25,6 @@ from dpstudy.recipe.run import recipe_at
 from under_the_clip.designs import noise_multiplier
 from under_the_clip.experiments import find
 from under_the_clip.explorer import rows
-from under_the_clip.guide import figures as guide
 from under_the_clip.leaderboard.published import PUBLISHED, RUN_AGAIN
 from under_the_clip.losing_less.published import END_TO_END
 from under_the_clip.recipe import figures as recipe_page
@@ -36,6 +36,7 @@ SCRIPT = ROOT / "book" / "first_private_run.py"
 NAMED = re.findall(r"`tests/(test_\w+\.py)`:\s*(?:# +)?`(test_\w+)`", PAGE)
 
 
+guide = figures_in("guide")
 pytestmark = pytest.mark.usefixtures("of_the_study")
 
 
@@ -72,7 +73,7 @@ def test_every_mistake_has_its_test():
 def test_starting_points_are_the_best_of_what_is_stored():
     data = guide.starting_points(stored()).data
     shown, found = {name: dataset for dataset, name in DATASETS.items()}, stored()
-    assert len(data) == len(guide.WANTED) * data.dataset.nunique()
+    assert len(data) == len(rows.WANTED) * data.dataset.nunique()
     for row in data.to_dict("records"):
         about = row["wanted ε"]
         fit = [
@@ -99,7 +100,7 @@ def test_fewer_seeds_are_named_where_they_are_ahead():
     said, found = "" if note is None else note.text, stored()
     for row in guide.starting_points(stored()).data.to_dict("records"):
         name = next(key for key, shown in DATASETS.items() if shown == row["dataset"])
-        any_number = guide.best(found, name, row["wanted ε"], seeds=1)
+        any_number = rows.best(found, name, row["wanted ε"], seeds=1)
         sure = 0 if pd.isna(row["mean"]) else row["mean"]
         ahead = any_number is not None and any_number.accuracy.mean() > sure + 0.01
         begins = f"{row['dataset']}, about {row['wanted ε']:g}: "
@@ -117,7 +118,7 @@ def test_gains_are_those_of_the_ledger():
 def test_the_recipe_s_command_sets_what_its_rows_list_but_the_exponent():
     ours = [one for one in stored() if one.experiment == "recipe-search"]
     for dataset in ("mnist", "fashion-mnist", "cifar-10"):
-        best = guide.best(ours, dataset, 3.0).run
+        best = rows.best(ours, dataset, 3.0).run
         assert recipe_at(dataset, 3.0, best.seed).dataset.exponent == 0.4
         command = vary(recipe_at(dataset, 3.0, best.seed), exponent=best.dataset.exponent)
         assert vary(command, noise_multiplier=best.mechanism.noise_multiplier) == best
@@ -131,7 +132,7 @@ def test_the_recipe_s_command_takes_a_rate_in_proportion_to_epsilon(monkeypatch)
         rate = recipe_at(dataset, epsilon).optimizer.learning_rate
         assert f"{rate / epsilon:.1f}" == "13.3"
         twice = dataset == "mnist" and epsilon == 8
-        best = guide.best(ours, dataset, epsilon).run.optimizer.learning_rate
+        best = rows.best(ours, dataset, epsilon).run.optimizer.learning_rate
         assert rate == pytest.approx((1 + twice) * best, rel=1e-3)
 
 
@@ -161,7 +162,7 @@ def test_how_to_choose():
     assert {len(one) for one in at_3} == {2}
     assert f"{said} {there.median('epsilon_pld'):.2f}." in page
     of_each = ("cifar-10", "fashion-mnist", "mnist")
-    reached = [guide.best(stored(), of, 3.0).accuracy for of in of_each]
+    reached = [rows.best(stored(), of, 3.0).accuracy for of in of_each]
     [took] = recipe_page.cost().data.to_dict("records")
     assert took["dataset"] == "CIFAR-10"
     assert (
@@ -172,7 +173,7 @@ def test_how_to_choose():
         max(one.accuracy for one in of if (one.dataset, one.claimed_epsilon) == ("cifar-10", 8))
         for of in (PUBLISHED, RUN_AGAIN)
     )
-    at_8 = guide.best(stored(), "cifar-10", 8.0).accuracy.mean()
+    at_8 = rows.best(stored(), "cifar-10", 8.0).accuracy.mean()
     assert f"CIFAR-10: {100 * deep:.1f} % are published" in page and again < at_8 < deep
     assert f"and {100 * again:.1f} % where others ran it again" in page
     assert f"{{cite}}`bao2024reliable`; the recipe has {100 * at_8:.1f} %." in page
@@ -181,9 +182,9 @@ def test_how_to_choose():
     assert said.format(*(100 * one.mean() for one in reached)) in page
     on_pixels = [one for one in stored() if isinstance(one.run.dataset, Images)]
     for dataset, ahead in (("cifar-10", 0.02), ("fashion-mnist", 0.02), ("mnist", 0.005)):
-        best = guide.best(stored(), dataset, 3.0)
+        best = rows.best(stored(), dataset, 3.0)
         assert best.experiment == "recipe-search"
-        pixels = guide.best(on_pixels, dataset, 3.0, seeds=1)
+        pixels = rows.best(on_pixels, dataset, 3.0, seeds=1)
         assert best.accuracy.mean() > pixels.accuracy.mean() + ahead
     at = f"{100 * pixels.accuracy.mean():.1f} % at ε = {pixels.proven:.2f}"
     assert f"the best of these has {at}, where it has {100 * best.accuracy.mean():.1f}." in page

@@ -10,7 +10,7 @@ import jax
 import numpy as np
 import pandas as pd
 import pytest
-from results_for_tests import result_of
+from results_for_tests import figures_in, result_of
 
 from dpstudy.lab import records, store
 from dpstudy.lab.readings import read
@@ -35,6 +35,7 @@ from under_the_clip.recipe import ablation as recipe_parts
 from under_the_clip.recipe import figures as recipe_page
 from under_the_clip.recipe import search as recipe_search
 
+page = figures_in("08_leaderboard")
 DATASETS = tuple(leaderboard.EPSILONS)
 RESULTS = Path(__file__).parents[1] / "results"
 
@@ -104,7 +105,7 @@ def test_a_seed_draws_the_recipe_s_images_too():
 
 
 def test_on_cifar_10_no_network_of_the_chapters_comes_near_the_recipe(of_the_study):
-    shown = board.on_cifar_10().data
+    shown = page.on_cifar_10().data
     assert list(shown["median"]) == sorted(shown["median"], reverse=True)
     assert set(shown.technique) <= set(board.ON_CIFAR_10)
     assert shown.technique[0] == "recipe"
@@ -144,7 +145,7 @@ def test_the_board_has_a_row_a_method_in_the_order_of_ranks(results):
             one = leaderboard.on_all(3.0, best).at_seed(seed)
             result = result_of(one, accuracy=accuracy + seed / 1e4)
             store.write(store.runs_folder(), result)
-    [table] = board.board(read(search)).parts
+    [table] = page.board(read(search)).parts
     assert list(table.data.method) == [leaderboard.RECIPE, "tanh", "relu"]
     assert list(table.data["rank"]) == [1, 2, 3] and table.caption.endswith(
         "Runs that diverged: 0."
@@ -152,7 +153,7 @@ def test_the_board_has_a_row_a_method_in_the_order_of_ranks(results):
     stated = [row[table._columns().index("published")] for row in table.shown()]
     assert stated == ["—", "98.0%, ε = 2.93", "96.6%, ε = 2.93"]
     assert table.data.minutes.isna().all()
-    figure = board.in_short()
+    figure = page.in_short()
     assert "MNIST, ε = 4, tanh: 98.02%" in figure.alt and leaderboard.RECIPE not in figure.alt
     for one in PUBLISHED:
         star = " *" * (one.method in DISPUTED)
@@ -182,7 +183,7 @@ def test_what_a_method_costs_is_read_from_its_benchmark(results):
     path.parent.mkdir(parents=True)
     records.write(path, "methods", {"dataset": "mnist", **costs, "provenance": {}})
     [stored] = records.read_all(path.parent, "methods")[0].values()
-    assert board._cost(stored, "tanh") == {"minutes": 3.2, "GB": 0.45}
+    assert board.cost(stored, "tanh") == {"minutes": 3.2, "GB": 0.45}
 
 
 def invented(gains, pairs=(), noise=0.0):
@@ -230,7 +231,7 @@ def test_a_remedy_that_is_the_other_one_twice_shows_as_their_pair():
 def test_under_one_mechanism_two_factors_are_left():
     pair = ("tanh", "composite")
     data = invented({"tanh": 2.0, "composite": 1.0, "filter": 9.0}, [(pair, -1.0)], noise=0.02)
-    found = crossed._under(data, "filter")
+    found = crossed.under(data, "filter")
     wanted = {"tanh": 1.5, "tempered": 0, "composite": 2 / 3, "tanh × composite": -1}
     for remedy, points in (wanted | {"tempered × composite": 0}).items():
         assert found.loc[remedy, "filter"] == pytest.approx(points, abs=0.1)

@@ -14,13 +14,11 @@ from dpstudy.lab.readings import Reading
 from dpstudy.lab.search import Search
 from dpstudy.lab.store import CHANCE
 from dpstudy.lab.variant import Variant
-from dpstudy.page.behind import behind
-from dpstudy.page.captions import caption
 from dpstudy.page.curves import curves
-from dpstudy.page.datasets import for_each_dataset
+from dpstudy.page.datasets import behind, for_each_dataset
 from dpstudy.page.figure import MISSING, STYLES, Note
 from dpstudy.page.quantity import ACCURACY, CLIPPED, EPSILON, GRADIENT_NORM, LEARNING_RATE, Quantity
-from dpstudy.page.results import results
+from dpstudy.page.results import caption, results
 from dpstudy.page.search import against, techniques, winners
 from dpstudy.parts.data.dataset import Images
 from dpstudy.parts.run import Run, vary

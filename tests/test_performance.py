@@ -5,14 +5,14 @@ from operator import getitem
 
 import pytest
 from click.testing import CliRunner
-from results_for_tests import rewrite
+from results_for_tests import figures_in, rewrite
 
 from dpstudy.lab import records
 from dpstudy.page.figure import Figure, Note
 from under_the_clip import cli
-from under_the_clip.performance import figures as chapter
 from under_the_clip.performance import timings
 
+chapter = figures_in("09_performance")
 FIGURES = (chapter.in_short, chapter.growth)
 
 
@@ -108,7 +108,7 @@ def keep(tmp_path, monkeypatch):
         folder = records.folder("benchmarks")
         folder.mkdir(parents=True, exist_ok=True)
         records.write(folder / f"{name}.json", "benchmarks", content(**fields))
-        return chapter.stored()
+        return timings.stored()
 
     return store
 
@@ -192,8 +192,8 @@ def test_growth_is_told_from_the_smallest_to_the_largest(keep):
 
 @pytest.mark.parametrize("make", [chapter.times, chapter.undone, *FIGURES])
 def test_nothing_stored_is_said_with_the_command(keep, make):
-    assert chapter.stored() is None
-    note = make(chapter.stored())
+    assert timings.stored() is None
+    note = make(timings.stored())
     assert isinstance(note, Note)
     assert note.title == "Not yet run"
     assert note.command == "make bench"
@@ -202,7 +202,7 @@ def test_nothing_stored_is_said_with_the_command(keep, make):
 def test_what_failed_is_named_and_the_rest_is_shown(keep):
     without = [one for one in CONTESTANTS if not one["name"].startswith("Opacus")]
     benchmark = keep(contestants=without, failed={"Opacus, hooks": "killed (exit status -9)"})
-    assert "MNIST network: Opacus, hooks, killed" in chapter.warnings_of(benchmark).text
+    assert "MNIST network: Opacus, hooks, killed" in timings.warnings_of(benchmark).text
     shown = set(chapter.in_short(benchmark).data.name)
     assert "jax-privacy" in shown
     assert not any("Opacus" in name for name in shown)
@@ -225,8 +225,8 @@ def test_a_damaged_record_is_named_and_not_used(keep):
     benchmark = keep("good")
     path = records.folder("benchmarks") / "bad.json"
     path.write_text("{")
-    assert chapter.stored().machine == benchmark.machine
-    assert chapter.warnings_of(benchmark).text.startswith("Left out: bad.json")
+    assert timings.stored().machine == benchmark.machine
+    assert timings.warnings_of(benchmark).text.startswith("Left out: bad.json")
 
 
 def places(content, path=()):
@@ -257,8 +257,8 @@ def test_a_record_with_a_field_missing_or_of_another_type_is_named_with_the_fiel
         rewrite(
             records.folder("benchmarks") / "later.json", lambda record: change(at(record, before))
         )
-        assert chapter.stored().machine.date == "2026-01-02"
-        assert said in chapter.warnings_of(None).text
+        assert timings.stored().machine.date == "2026-01-02"
+        assert said in timings.warnings_of(None).text
 
     for one in wrong:
         if not (last == "loss" and one is None):  # It need not be asked.
@@ -279,7 +279,7 @@ def test_results_verify_finds_such_a_record(keep):
 @pytest.mark.parametrize("rounds", [[], [[]], [[0.1], [0.1, 0.2]], [[0.0]]], ids=str)
 def test_seconds_that_no_process_took_are_named(keep, rounds):
     keep(contestants=[contestant("ours", ()) | {"rounds": rounds}])
-    assert "field 'comparisons[0].contestants[0]': " in chapter.warnings_of(None).text
+    assert "field 'comparisons[0].contestants[0]': " in timings.warnings_of(None).text
 
 
 def test_the_stored_measurement_is_read(of_the_study):
@@ -288,4 +288,4 @@ def test_the_stored_measurement_is_read(of_the_study):
 
 
 def test_nothing_wrong_is_not_mentioned(keep):
-    assert chapter.warnings_of(keep()) is None
+    assert timings.warnings_of(keep()) is None

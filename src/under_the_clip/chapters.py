@@ -33,7 +33,7 @@ class Chapter:
 
     Attributes:
         folder: the package of its code; experiments of a paper begin with its name.
-        notebook: the name of its page.
+        notebook: its page.
         paper: the short name of the paper that it is about; of one paper, its folder has modules
             `claims`, with `CLAIMS`, and `summary`, with the front page's `what_is_left`.
         cited: the paper in the bibliography, with what belongs to it.

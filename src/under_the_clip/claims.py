@@ -21,10 +21,7 @@ KEYS = {chapter.key: chapter.paper for chapter in papers()}
 
 
 def ledger(key: str | None = None) -> Ledger:
-    """Return the judged claims of all papers, or of one.
-
-    Args:
-        key: of a paper, such as "tempered-sigmoids".
+    """Return the judged claims of all papers, or of one, such as "tempered-sigmoids".
 
     Raises:
         UserError: there is no such paper.

@@ -19,21 +19,14 @@ class Configuration:
     """One published configuration of DP-SGD.
 
     Attributes:
-        paper: its short name.
-        dataset: name as in `dpstudy.parts.data.images`.
         network: "end-to-end", or "ScatterNet" for a CNN on public features.
-        examples: training examples.
         batch: batch size; shuffled in the paper, expected under Poisson sampling.
-        epochs: passes over the data.
         noise_multiplier: sigma, noise standard deviation over clipping norm.
         clip_norm: C, l2 bound on a per-example gradient.
-        learning_rate: of SGD, for the averaged gradient.
-        momentum: of SGD.
         curriculum_epoch: e_t, at which a curriculum turns.
         beta: divisor of a regulariser.
         gamma: focusing parameter of the focal loss.
         claimed_epsilon: as quoted, at `DELTA`.
-        source: where all of these are printed.
     """
 
     paper: str

@@ -1,11 +1,15 @@
-"""Verdicts in a sentence: what summaries say of the ledger, so that it changes with it."""
+"""Verdicts in a sentence, and what is left of each paper: summaries that follow the ledger."""
 
 from __future__ import annotations
+
+import pandas as pd
 
 from dpstudy.claims.ledger import Ledger
 from dpstudy.lab.verdict import Verdict
 from dpstudy.lab.wording import points
+from dpstudy.page.figure import Table
 from dpstudy.parts.data.images import DATASETS
+from under_the_clip.chapters import papers
 
 
 def holds(judged: Ledger, name: str) -> bool:
@@ -35,3 +39,19 @@ def gain_in_words(value: float, low: float, high: float) -> str:
     """Return a gain in points with its interval, given as shares: "+0.54 points (0.01 to 1.08)"."""
     interval = f"{100 * low:.2f} to {100 * high:.2f}".replace("-", "−")
     return f"{points(value)} ({interval})"
+
+
+def what_is_left(judged: Ledger) -> Table:
+    """Return a row a paper, by its chapter's `summary`: what it claimed, and what is left."""
+    rows = []
+    for chapter in papers():
+        claimed, left = chapter.module("summary").what_is_left(judged)
+        rows.append({"paper": chapter.paper, "claimed": claimed, "what is left": left})
+    return Table(
+        name="what-is-left",
+        caption=(
+            "The papers: what each changes and promises, and what is left of it here so far. "
+            "Points are means over seeds, with the 95 % interval in brackets."
+        ),
+        data=pd.DataFrame(rows),
+    )

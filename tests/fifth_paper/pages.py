@@ -5,15 +5,14 @@ import runpy
 import sys
 
 from click.testing import CliRunner
-from results_for_tests import result_of
+from results_for_tests import figures_in, result_of
 
 from dpstudy.lab import store
 from under_the_clip import claims, cli
 from under_the_clip.automatic_clipping.experiments import NORMS
 from under_the_clip.explorer import rows
-from under_the_clip.guide import figures as guide
-from under_the_clip.introduction.figures import what_is_left
 from under_the_clip.ledger import figures as page
+from under_the_clip.verdicts import what_is_left
 
 ENDS = {"flat": 0.96, "automatic": 0.97, "automatic, C = 1": 0.97}
 for label, run in NORMS.labelled():
@@ -38,7 +37,7 @@ found = {
     "ledger": page.every_paper(judged)._repr_mimebundle_()["text/markdown"],
     "explorer": rows.table(rows.settings()).to_dict("records"),
     "front page": records(what_is_left(judged)),
-    "guide": records(guide.choices(judged)),
+    "guide": records(figures_in("guide").choices(judged)),
     "figure": runpy.run_path(notebook)["figure"].alt,
 }
 print(json.dumps(found))

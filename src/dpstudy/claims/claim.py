@@ -7,13 +7,12 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from dpstudy.claims.rules.rule import Rule
-from dpstudy.claims.rules.statement import Statement
+from dpstudy.claims.rules.rule import Rule, Statement
 
 if TYPE_CHECKING:
     from dpstudy.propositions.proposition import Proposition
 
-# The place of the rule of a claim that is about no dataset: a proposition.
+# Where the rule of a claim about no dataset stands: a proposition.
 NO_DATASET = ""
 
 
@@ -24,7 +23,7 @@ class Claim:
     Attributes:
         id: lower-case words joined by hyphens, unique in the ledger.
         where: the place in the paper.
-        says: what it says, in the study's words.
+        says: in the study's words.
         rules: by dataset, what turns stored results into a verdict; under "" that of a statement.
         ruled: when these rules were written, or their numbers last changed.
         headline: whether it is what the paper's abstract, tables and figures stand for; the others

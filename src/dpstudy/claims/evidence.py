@@ -15,12 +15,7 @@ from dpstudy.lab.variant import Variant, variants
 
 @dataclass(frozen=True)
 class Runs:
-    """Which runs a rule decides on.
-
-    Attributes:
-        experiment: whose they are.
-        variant: a variant's label, or a pattern for several, as `fnmatch` reads it.
-    """
+    """Which runs a rule decides on, by a variant's label or a pattern, as `fnmatch` reads it."""
 
     experiment: Experiment
     variant: str

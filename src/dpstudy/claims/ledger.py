@@ -15,14 +15,7 @@ from dpstudy.lab.verdict import Outcome, Verdict
 
 @dataclass(frozen=True)
 class Entry:
-    """A claim on one dataset and what is made of it.
-
-    Attributes:
-        paper: its short name.
-        claim: the claim.
-        dataset: on which; "" for statements.
-        outcome: what its rule says.
-    """
+    """A claim on one dataset ("" for statements) and what its rule makes of it."""
 
     paper: str
     claim: Claim
@@ -93,7 +86,7 @@ class Ledger:
 
     Attributes:
         entries: in the order of the papers and of their claims.
-        damaged: one line for each file that cannot be trusted; what it held counts as missing.
+        damaged: one line for each file that cannot be trusted; see `Evidence`.
     """
 
     entries: tuple[Entry, ...]
@@ -116,8 +109,7 @@ class Ledger:
     @property
     def headlines(self) -> Ledger:
         """The part about what the papers stand for."""
-        mine = tuple(entry for entry in self.entries if entry.claim.headline)
-        return Ledger(mine, self.damaged)
+        return self._part(entry for entry in self.entries if entry.claim.headline)
 
     @property
     def once(self) -> Ledger:
@@ -132,12 +124,14 @@ class Ledger:
                 or _STANDS[least[key].outcome.verdict] < _STANDS[entry.outcome.verdict]
             ):
                 least[key] = entry
-        return Ledger(tuple(least.values()), self.damaged)
+        return self._part(least.values())
 
     def of(self, paper: str) -> Ledger:
         """Return the part about one paper, by its short name."""
-        mine = tuple(entry for entry in self.entries if entry.paper == paper)
-        return Ledger(mine, self.damaged)
+        return self._part(entry for entry in self.entries if entry.paper == paper)
+
+    def _part(self, entries: Iterable[Entry]) -> Ledger:
+        return Ledger(tuple(entries), self.damaged)
 
 
 def judge(claims: Mapping[str, Iterable[Claim]]) -> Ledger:

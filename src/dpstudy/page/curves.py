@@ -1,17 +1,20 @@
-"""Curves: how measured columns go, by epoch or by the epsilon spent, over seeds."""
+"""Curves: measured columns by epoch or by the epsilon spent, over seeds; functions of a number."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import cycle
 
+import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
+from numpy.typing import ArrayLike
 
 from dpstudy.lab.quantity import Quantity
 from dpstudy.lab.variant import Variant, finals_of
-from dpstudy.page.captions import AT_CHANCE, LEFT_OUT, caption
 from dpstudy.page.figure import STYLES, Figure, Note, canvas, legend_below, star
 from dpstudy.page.quantity import ACCURACY, EPOCH, set_axis
+from dpstudy.page.results import AT_CHANCE, LEFT_OUT, caption
 
 # An axis of accuracies leaves out the climb of the first epochs, which would flatten all the rest.
 CLIMB = 1 / 5
@@ -24,16 +27,10 @@ def curves(
     shown: str,
     along: Quantity = EPOCH,
 ) -> Figure | Note:
-    """Draw the median over seeds and its range, a panel a quantity, a curve a line.
+    """Draw the median over seeds and its range, a panel a quantity, a curve a line of one dataset.
 
-    Published accuracies are stars, at the published epsilon.
-
-    Args:
-        lines: of one dataset; those of which nothing is stored are left out.
-        quantities: columns of `Reading.curves`.
-        name: of the figure.
-        shown: what is shown, for the caption.
-        along: the horizontal axis: `EPOCH`, or an epsilon spent, such as `EPSILON`.
+    Lines of which nothing is stored are left out. Published accuracies are stars, at the published
+    epsilon; the axis is `EPOCH`, or an epsilon spent, such as `EPSILON`.
     """
     parts = {(line, of): over_seeds(line, of, along) for of in quantities for line in lines}
     parts = {which: rows for which, rows in parts.items() if len(rows)}
@@ -136,3 +133,22 @@ def _course(line: Variant, of: Quantity, rows: pd.DataFrame) -> str:
     if last.epoch < line.setting("epochs"):
         said += f" after epoch {last.epoch:g}, the last that any of its runs finished"
     return said
+
+
+def functions(
+    x: np.ndarray,
+    drawn: Mapping[str, Callable[[np.ndarray], ArrayLike]],
+    *,
+    name: str,
+    caption: str,
+    alt: str,
+    **axes: object,
+) -> Figure:
+    """Draw functions of `x`, a curve each; `axes` are labels and limits, as for `Axes.set`."""
+    data = pd.DataFrame({"x": x, **{of: np.asarray(function(x)) for of, function in drawn.items()}})
+    with canvas(size=(6.4, 3.4)) as (figure, (panel,)):
+        for style, of in zip(cycle(STYLES), drawn, strict=False):
+            panel.plot(x, data[of], **style.line, markevery=len(x) // 8, label=of)
+        panel.set(**axes)
+        legend_below(figure)
+    return Figure(fig=figure, name=name, caption=caption, alt=alt, data=data)

@@ -1,10 +1,12 @@
-"""Have what shows one dataset shown for each, and say what is not run in its place."""
+"""What shows one dataset, shown for each, and what is stored of the experiments behind a page."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
 from functools import wraps
+
+import pandas as pd
 
 from dpstudy.lab.readings import Reading
 from dpstudy.page.figure import Figure, Note, Several, Table, not_yet_run
@@ -24,14 +26,9 @@ def for_each_dataset(
 ) -> Callable[[Draw], Callable[..., Shown | Several]]:
     """Have a function of readings of one dataset called for each dataset of the first.
 
-    The name of what it returns is extended by the dataset's.
-
-    The first dataset is open, the others are folded. Where the first reading has nothing to show,
-    a note with its command stands; of several datasets, one note.
-
-    Args:
-        title: what is shown, for that note, and for one that the function returns.
-        stored: whether the first reading has enough to draw; the others stand beside it.
+    The name of what it returns is extended by the dataset's; the first is open, the others are
+    folded. Where the first reading does not have enough `stored` to draw, a note with its command
+    stands, under the title; of several datasets, one note.
     """
 
     def decorate(draw: Draw) -> Callable[..., Shown | Several]:
@@ -75,3 +72,49 @@ def _together(notes: list[Note]) -> list[Note]:
         commands = filter(None, (before.command, note.command))
         kept[note.text] = replace(note, command="\n".join(commands))
     return list(kept.values())
+
+
+def behind(*readings: Reading) -> Table:
+    """Return a row an experiment and dataset: what is stored, and what a run takes.
+
+    The caption names files that were left out because they are damaged.
+    """
+    rows = [_row(reading.on(dataset)) for reading in readings for dataset in _datasets(reading)]
+    damaged = dict.fromkeys(line for reading in readings for line in reading.damaged)
+    left_out = [f"Left out: {line}." for line in damaged]
+    return Table(
+        name="behind",
+        caption=" ".join(
+            [
+                "The experiments behind this page. What is missing is trained by: dpstudy run",
+                "EXPERIMENT --dataset DATASET. To train all of it yourself, let DPSTUDY_RESULTS",
+                "name an empty folder. Minutes: the median of runs that had one CPU core each; the",
+                "features that some are trained on take more, once.",
+                *left_out,
+            ]
+        ),
+        data=pd.DataFrame(rows),
+        formats={"minutes a run": "{:.1f}"},
+    )
+
+
+def _datasets(reading: Reading) -> list[str]:
+    runs = [*(result.run for _, result in reading.found), *reading.missing]
+    names = [*(run.dataset.name for run in runs), *(name for name, _ in reading.undecided)]
+    return list(dict.fromkeys(names))
+
+
+def _row(reading: Reading) -> dict[str, object]:
+    took = [
+        result.provenance["wall_seconds"] / 60
+        for _, result in reading.found
+        if "CPU core " in result.provenance["device"] and result.provenance.get("cohort", 1) == 1
+    ]
+    return {
+        "experiment": reading.experiment.name,
+        "what it trains": reading.experiment.title,
+        "dataset": DATASETS[reading.dataset],
+        "stored": len(reading.found),
+        "of": reading.needed,
+        "minutes a run": pd.Series(took, dtype=float).median(),
+    }

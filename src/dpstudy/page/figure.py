@@ -89,13 +89,9 @@ _THEME = {
 def canvas(
     rows: int = 1, columns: int = 1, *, size: tuple[float, float], **axes: Any
 ) -> Iterator[tuple[Canvas, list[Axes]]]:
-    """Open a themed matplotlib figure and a flat list of its axes.
+    """Open a themed matplotlib figure, its size in inches, and a flat list of its axes.
 
-    Args:
-        rows: rows of axes.
-        columns: columns of axes.
-        size: width and height in inches.
-        **axes: passed to `Figure.subplots`, for instance `sharey=True`.
+    What else is given goes to `Figure.subplots`, for instance `sharey=True`.
     """
     with mpl.rc_context(_THEME):
         # Not made by pyplot, so that no notebook shows it a second time.
@@ -133,7 +129,10 @@ class Shown:
 
 @dataclass(frozen=True, kw_only=True)
 class Captioned(Shown):
-    """What figures and tables share: a name, a caption, and numbers to download."""
+    """What figures and tables share: a name, a caption, and numbers to download.
+
+    The name, lower-case words joined by hyphens, identifies it on the page and names its CSV.
+    """
 
     name: str
     caption: str
@@ -185,9 +184,6 @@ class Figure(Captioned):
     """A figure: an image with its text alternative, a caption and the numbers it was drawn from.
 
     Attributes:
-        name: identifies it on the page and names its CSV; lower-case words joined by hyphens.
-        caption: what is shown, with seeds and device where something was trained.
-        data: the numbers drawn.
         fig: the matplotlib figure; closed for pyplot, so that it is shown once.
         alt: the text alternative: what a reader who cannot see the figure needs to know.
 
@@ -238,12 +234,9 @@ class Figure(Captioned):
 
 @dataclass(frozen=True, kw_only=True)
 class Table(Captioned):
-    """A table whose first column heads its rows; the CSV has the numbers unrounded.
+    """A table whose first column heads its rows, with dashes for missing values.
 
     Attributes:
-        name: identifies it on the page and names its CSV; lower-case words joined by hyphens.
-        caption: what is shown.
-        data: one row a row; missing values are shown as a dash.
         formats: for a column, how its values are shown: as for `str.format`, "{:.2f}", or by a
             function from value to text.
         merged: columns shown as one, in the place of the first of them, each by a template with
@@ -270,7 +263,6 @@ class Table(Captioned):
         return [list(row) for row in zip(*columns, strict=True)]
 
     def _columns(self) -> list[str]:
-        """Return the names of the columns shown."""
         whole = {part: name for name, form in self.merged.items() for part in fields(form)}
         return list(dict.fromkeys(whole.get(column, column) for column in self.data.columns))
 
@@ -332,12 +324,7 @@ class Note(Shown):
 
 @dataclass(frozen=True)
 class Several(Shown):
-    """Figures, tables or notes one below the other, such as one a dataset.
-
-    Attributes:
-        parts: what is shown.
-        titles: of the parts, the dataset for instance; all with a title but the first are folded.
-    """
+    """Figures, tables or notes one below the other; those with a title but the first are folded."""
 
     parts: tuple[Figure | Table | Note, ...]
     titles: tuple[str, ...] = ()
@@ -355,12 +342,7 @@ class Several(Shown):
 
 
 def not_yet_run(name: str, command: str) -> Note:
-    """Return what stands in place of a figure or table whose runs are not stored.
-
-    Args:
-        name: what is missing, as the reader knows it.
-        command: the command that runs it.
-    """
+    """Return what stands in place of a figure or table whose runs are not stored."""
     return Note("Not yet run", f"{name}: not all of its runs are stored. To run them:", command)
 
 

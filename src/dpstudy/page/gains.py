@@ -23,7 +23,7 @@ def gains_of(
 
     Args:
         dataset: its name.
-        published: both accuracies, the one that gains second; None if none is published.
+        published: both accuracies, the one that gains second.
         found: by comparison, both lines, in the same order.
     """
     rows = []
@@ -59,7 +59,7 @@ def gains(
         styles: by comparison, their numbers, in the order in which they stand.
         name: of the figure.
         caption: of the figure.
-        axis: what the horizontal axis shows.
+        axis: the label of the horizontal axis.
     """
     data = pd.DataFrame(rows).astype({"low": float, "high": float})
     datasets = list(dict.fromkeys(data.dataset))

@@ -1,4 +1,7 @@
-"""Results: a table of what is published and what was found, one row a line."""
+"""Variants with what papers state, their captions, and the table of both: one row a line.
+
+What holds of every figure, such as what its epsilon is true for, is said in "How to read".
+"""
 
 from __future__ import annotations
 
@@ -7,13 +10,83 @@ from collections.abc import Mapping, Sequence
 import pandas as pd
 
 from dpstudy.lab.comparison import Estimate
+from dpstudy.lab.published import Accuracy
+from dpstudy.lab.readings import Reading
+from dpstudy.lab.store import CHANCE
 from dpstudy.lab.variant import Variant, finals_of
 from dpstudy.lab.verdict import UndecidedError
 from dpstudy.lab.wording import epsilon, points, rounded_down
-from dpstudy.page.captions import caption
 from dpstudy.page.figure import Note, Table, fields
 from dpstudy.page.quantity import Quantity
+from dpstudy.parts.data.images import DATASETS
 from dpstudy.parts.mechanism import CLAIMED_ACCOUNTANTS
+
+# What becomes of a run that diverged: where accuracies are shown, and where norms are.
+AT_CHANCE = f"at chance ({CHANCE:.0%}) from there on"
+LEFT_OUT = "left out from there on"
+
+
+def caption(
+    shown: str,
+    runs: pd.DataFrame,
+    *more: str,
+    fate: str = AT_CHANCE,
+    over: str = "median and range over",
+    seeds: str = "",
+) -> str:
+    """Return the caption of what shows some runs of one dataset, as in `Reading.finals`.
+
+    Dataset, what is shown and over how many seeds, more sentences, and the fate of runs that
+    diverged. `seeds` says how many, in words, where only some of the runs are shown.
+    """
+    seeds = seeds or seeds_of(runs)
+    on = DATASETS[runs.dataset.iloc[0]]
+    of = ", one seed each" if seeds == "1 seed" else f", {over} {seeds}"
+    said = [f"{on}: {shown}{of}.", *more]
+    said += [f"Diverged, and {fate}: {count}." for count in [int(runs.diverged.sum())] if count]
+    said += [f"Given up on their way: {count}." for count in [int(runs.stopped.sum())] if count]
+    return " ".join(filter(None, said))
+
+
+def seeds_of(runs: pd.DataFrame) -> str:
+    """Count the seeds behind each label, in words."""
+    counts = runs.groupby("label").seed.nunique()
+    low, high = counts.min(), counts.max()
+    if low != high:
+        return f"{low} to {high} seeds"
+    return "1 seed" if low == 1 else f"{low} seeds"
+
+
+def stated(
+    accuracies: Sequence[Accuracy], reading: Reading, methods: Mapping[str, str]
+) -> dict[str, Accuracy | None]:
+    """Return what a paper states on a reading's dataset, by label; None where it states nothing.
+
+    Args:
+        accuracies: of the paper.
+        reading: of one dataset.
+        methods: by label, under what name the paper states it.
+    """
+    by_name = {one.method: one for one in accuracies if one.dataset == reading.dataset_name}
+    return {label: by_name.get(method) for label, method in methods.items()}
+
+
+def lines_of(
+    reading: Reading,
+    styles: Mapping[str, int],
+    accuracies: Sequence[Accuracy] = (),
+    *,
+    title: str = "{}",
+    method: str = "",
+    label: str = "{}",
+) -> list[Variant]:
+    """Return a variant a style; title, published method and label are templates with its name."""
+    theirs = stated(accuracies, reading, {name: method.format(name) for name in styles})
+    return [
+        Variant(reading, label.format(name), title.format(name), style, theirs[name])
+        for name, style in styles.items()
+    ]
+
 
 # Columns of epsilon, as "How to read" explains them, by what accountants fill them in: those of
 # Poisson sampling, and those of shuffled batches.
@@ -74,7 +147,7 @@ def results(
             and is left out if nothing is.
         more: sentences for the caption.
         name: of the table.
-        shown: what is shown, for the caption.
+        shown: for the caption.
         over: by the name of a line, the one that its gain is over; the caption is to say so.
         settings: fields of the runs to show.
         spent: columns of epsilon, each the first stored of some of `Reading.finals`.

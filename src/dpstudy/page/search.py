@@ -17,10 +17,9 @@ from dpstudy.lab.published import Accuracy
 from dpstudy.lab.quantity import Quantity
 from dpstudy.lab.readings import Reading
 from dpstudy.lab.variant import Variant, finals_of
-from dpstudy.page.captions import caption, seeds_of
 from dpstudy.page.figure import STYLES, Figure, Table, canvas, legend_below, star
 from dpstudy.page.quantity import ACCURACY, set_axis
-from dpstudy.page.results import epsilons, of_published, spread, table_of
+from dpstudy.page.results import caption, epsilons, of_published, seeds_of, spread, table_of
 from dpstudy.parts.part import SpecError
 from dpstudy.parts.run import Run, setting
 
@@ -68,13 +67,9 @@ def techniques(
     at: Mapping[str, float] | None = None,
     styles: Mapping[str, int] | None = None,
 ) -> list[Technique]:
-    """Return the techniques of a search of which something is stored.
+    """Return the techniques of a search of which something is stored, on one dataset.
 
-    Args:
-        reading: of a `Search`, on one dataset.
-        published: by technique, what is published.
-        at: by technique, the published setting.
-        styles: by technique, their numbers.
+    Published accuracies, the published settings `at` which, and styles are by technique.
     """
     finals = reading.finals.assign(run=[result.run for _, result in reading.found])
     found = []
@@ -100,13 +95,8 @@ def winners(
 ) -> Table:
     """Return the best setting of each technique, and what it comes to with other seeds.
 
-    Args:
-        found: the techniques.
-        more: sentences for the caption.
-        settings: what was searched, shown as one column.
-        name: of the table.
-        shown: what is shown, for the caption.
-        ranges: from the best run, between what numbers each setting was searched, by field.
+    `settings` were searched, and are shown as one column; `ranges` says from the best run between
+    what numbers each was searched, by field.
     """
     rows = [
         {
@@ -137,13 +127,6 @@ def against(found: Sequence[Technique], of: Quantity, *more: str, name: str, sho
 
     Dashes are the best with other seeds, hollow marks are settings that were given up, where they
     then were. What is published is a star at its setting; a line, if that is not published.
-
-    Args:
-        found: the techniques.
-        of: the setting.
-        more: sentences for the caption.
-        name: of the figure.
-        shown: what is shown, for the caption.
     """
     data = pd.concat(
         one.tried.assign(**{of.column: [_value(run, of) for run in one.tried.run]}) for one in found

@@ -82,13 +82,8 @@ def judge(
 ) -> Outcome:
     """Return the outcome of searches for a left side above the right one.
 
-    Args:
-        searches: each for the same, in another space.
-        finding: one sentence with the numbers found.
-        bound: what the ratio of the sides is held to; without one, their difference is judged.
-        looked: how hard was looked, where the search's own words go in for "{}".
-        corrected: the largest violation found of the corrected form, where one is given.
-        tolerance: as that of `Outcome`.
+    Each search is for the same, in another space; their own words go into `looked` for "{}". The
+    ratio of the sides is held to `bound`; without one, their difference is judged.
     """
     ratio = max(found.ratio for found in searches)
     return Outcome(
@@ -137,14 +132,7 @@ class Proposition:
 def proposition(
     paper: str, where: str, *, refuted_by: str, **more: Any
 ) -> Callable[[Callable[..., Outcome]], Proposition]:
-    """Make a proposition of its check, named as that and saying what its docstring begins with.
-
-    Args:
-        paper: a key of book/references.bib.
-        where: its place in that paper.
-        refuted_by: what would refute it.
-        **more: `instead`, `ours`, `misprint`; see `Proposition`.
-    """
+    """Make a `Proposition` of its check, named as that, saying what its docstring begins with."""
 
     def of(check: Callable[..., Outcome]) -> Proposition:
         name = check.__name__.replace("_", "-")

@@ -97,7 +97,7 @@ def search(
             one such function for each of a case's arrays, by name.
         cases: random cases.
         climbers: how many of them are improved.
-        steps: steps of Adam from each.
+        steps: of Adam, from each.
         rate: Adam's first step length; the last is a hundredth of it.
     """
     rng = np.random.default_rng(0)

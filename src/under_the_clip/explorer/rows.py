@@ -23,6 +23,12 @@ from under_the_clip.experiments import CHAPTER_OF, EXPERIMENTS
 from under_the_clip.explorer import words
 
 EPSILONS = ("claimed", "proven", "audited")
+# Of the guide: about which ε a best setting is wanted, and of how many seeds.
+WANTED = (3.0, 1.0, 8.0)
+# An epsilon is about the wanted one from three quarters of it to a tenth more.
+ABOUT = (0.75, 1.1)
+LEAST_SEEDS = 3
+NOTHING = "no stored run"
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,8 +36,6 @@ class Setting:
     """The runs of one variant that differ in their seed alone.
 
     Attributes:
-        experiment: its name.
-        variant: its label in the experiment.
         run: what was trained, at seed 0 and without measures.
         runs: one row a seed, as in `Reading.finals`: a run that diverged counts as a guess.
     """
@@ -103,6 +107,25 @@ def table(found: Iterable[Setting]) -> pd.DataFrame:
     the accuracy over them, as shares; link, the address of the section that shows it.
     """
     return pd.DataFrame([setting.row() for setting in found])
+
+
+def best(
+    found: Iterable[Setting], dataset: str, epsilon: float, seeds: int = LEAST_SEEDS
+) -> Setting | None:
+    """Return the setting with the best mean accuracy at about a proven epsilon.
+
+    At least so many seeds count, and none whose accuracy is on held-out examples.
+    """
+    low, high = (share * epsilon for share in ABOUT)
+    fit = [
+        one
+        for one in found
+        if one.run.dataset.name == dataset
+        and not one.run.dataset.held_out
+        and len(one.runs) >= seeds
+        and low <= (one.proven or 0) <= high
+    ]
+    return max(fit, key=lambda one: one.accuracy.mean(), default=None)
 
 
 @cache

@@ -15,10 +15,6 @@ from scipy import stats
 from dpstudy.lab.comparison import CONFIDENCE
 from dpstudy.lab.readings import Reading
 from dpstudy.lab.verdict import UndecidedError
-from dpstudy.page.datasets import for_each_dataset
-from dpstudy.page.figure import Note, Table
-from dpstudy.parts.data.images import DATASETS
-from under_the_clip.designs import EPSILON
 from under_the_clip.leaderboard.factorial import ACTIVATIONS, CELLS, LOSSES, MECHANISMS, label_of
 
 Factors: TypeAlias = Mapping[str, tuple[str, ...]]
@@ -117,72 +113,9 @@ def _design(data: pd.DataFrame, factors: Factors) -> pd.DataFrame:
     )
 
 
-@for_each_dataset("The factorial: accuracy", whole)
-def accuracy(reading: Reading) -> Table:
-    """Return the mean accuracy of each cell: a row an activation and loss, a column a mechanism."""
-    data = cells(reading)
-    rows = ["loss", "activation"]
-    means = data.groupby([*rows, "mechanism"]).points.mean().unstack()[list(MECHANISMS)]
-    return Table(
-        name="factorial-accuracy",
-        caption=(
-            f"{DATASETS[reading.dataset_name]}: test accuracy in percent at a true ε of "
-            f"{EPSILON:g}, means of {data.seed.nunique()} seeds, by activation, loss and "
-            "mechanism. Inside: clips inside backpropagation."
-        ),
-        data=means.loc[list(product(LOSSES, ACTIVATIONS))].rename_axis(columns=None).reset_index(),
-        formats=dict.fromkeys(MECHANISMS, "{:.2f}"),
-    )
-
-
-@for_each_dataset("The factorial: under each mechanism", whole)
-def under_each_mechanism(reading: Reading) -> Table | Note:
-    """Return what activation and loss gain under each mechanism, and together beyond their sum.
-
-    A model for each mechanism, since their seeds do not vary alike.
-    """
-    data = cells(reading)
-    try:
-        found = [_under(data, mechanism) for mechanism in MECHANISMS]
-    except UndecidedError as error:
-        return Note("The factorial", f"No effects: {error}.")
-    columns = (f"{mechanism}{end}" for mechanism in MECHANISMS for end in ("", "_low", "_high"))
-    return Table(
-        name="factorial-under-each-mechanism",
-        caption=(
-            f"{DATASETS[reading.dataset_name]}: points gained under each mechanism over relu with "
-            "cross-entropy, each a mean over the other factor's levels; of two together, beyond "
-            "the sum of both. The intervals of a mechanism hold together with 95 % confidence."
-        ),
-        data=pd.concat(found, axis=1).reset_index(),
-        formats=dict.fromkeys(columns, "{:+.2f}"),
-        merged={name: f"{{{name}}} ({{{name}_low}} to {{{name}_high}})" for name in MECHANISMS},
-    )
-
-
-def _under(data: pd.DataFrame, mechanism: str) -> pd.DataFrame:
+def under(data: pd.DataFrame, mechanism: str) -> pd.DataFrame:
     """Return the effects under one mechanism, its columns named by it."""
     others = {name: levels for name, levels in FACTORS.items() if name != "mechanism"}
     found = effects(data[data.mechanism == mechanism].reset_index(drop=True), others)
     ends = {"points": mechanism, "low": f"{mechanism}_low", "high": f"{mechanism}_high"}
     return found.set_index("remedy").rename(columns=ends)
-
-
-@for_each_dataset("The factorial: at once", whole)
-def at_once(reading: Reading) -> Table | Note:
-    """Return what each remedy gains over all that it is crossed with, and each pair beyond it."""
-    try:
-        found = effects(cells(reading))
-    except UndecidedError as error:
-        return Note("The factorial", f"No effects: {error}.")
-    return Table(
-        name="factorial-at-once",
-        caption=(
-            f"{DATASETS[reading.dataset_name]}: points gained over relu, cross-entropy and flat "
-            "clipping, each a mean over the other factors; of two together, beyond the sum of "
-            "both. The intervals of all effects hold together with 95 % confidence."
-        ),
-        data=found[found.remedy.str.count("×") < 2],
-        formats=dict.fromkeys(("points", "low", "high"), "{:+.2f}"),
-        merged={"points": "{points} ({low} to {high})"},
-    )

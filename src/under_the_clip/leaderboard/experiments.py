@@ -1,12 +1,8 @@
 """The leaderboard: every method at one true ε, each at its own best rate.
 
-Networks on pixels have 1,024 expected examples a step and 40 epochs; features have larger batches.
-Where an example's whole gradient is clipped, it is to 0.1, the recipe's to 0.25. What a remedy adds
-is set as its chapter found best, by test accuracy, or as its paper prints it; the filter's active
-range so that it still filters. At each ε three learning rates are tried with 10,000 training
-examples held out, with the noise of that ε, and rates beyond them until the best is not the
-outermost. The best is trained on all examples with five seeds. Rates are tried in inverse
-proportion to the noise; the recipe's as in its own search, whose runs these are.
+What a remedy adds is set as its chapter found best, by test accuracy, or as its paper prints it;
+the filter's active range so that it still filters. Rates are tried with the noise of each ε and in
+inverse proportion to it; the recipe's as in its own search, whose runs these are.
 """
 
 from __future__ import annotations

@@ -1,9 +1,7 @@
 """The factorial: activation, loss and mechanism crossed, at a true ε of 3.
 
-All on one network, that of backpropagation clipping, which has no biases, by SGD; 1,024 expected
-examples a step and 20 epochs. Each cell tries three learning rates with 10,000 training examples
-held out, and rates beyond them until the best is not the outermost. The best is trained on all with
-three seeds.
+All on one network, that of backpropagation clipping, which has no biases, by SGD. A cell's best
+rate is searched on held-out examples, and trained on all with three seeds.
 """
 
 from __future__ import annotations

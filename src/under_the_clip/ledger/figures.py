@@ -14,7 +14,7 @@ from dpstudy.claims.claim import Claim
 from dpstudy.claims.ledger import Entry, Ledger
 from dpstudy.claims.rules import Statement
 from dpstudy.lab.verdict import Verdict
-from dpstudy.page.figure import STYLES, Captioned, Figure, Note, Shown, Table, canvas
+from dpstudy.page.figure import STYLES, Captioned, Figure, Shown, canvas
 from dpstudy.parts.data.images import DATASETS
 from under_the_clip.chapters import Chapter, papers
 from under_the_clip.claims import KEYS, ledger
@@ -46,10 +46,6 @@ class ClaimTable(Captioned):
     """Claims with their verdicts, the headlines open and the details folded.
 
     What was measured stands folded in each row, and remarks are footnotes; the CSV has all.
-
-    Attributes:
-        headlines: claims, each with its entries, one a dataset.
-        details: likewise.
     """
 
     headlines: list[Judged]
@@ -167,10 +163,7 @@ def every_paper(judged: Ledger) -> Headed:
 
 
 def chapter(key: str) -> ClaimTable:
-    """Show the claims of one paper, for the end of its chapter.
-
-    Args:
-        key: such as "tempered-sigmoids".
+    """Show the claims of one paper, such as "tempered-sigmoids", for the end of its chapter.
 
     Raises:
         UserError: there is no such paper.
@@ -243,38 +236,6 @@ def by_paper(judged: Ledger) -> Figure:
         alt=f"A bar for each paper, divided by verdict. {said}.",
         data=data,
     )
-
-
-def rule_kinds(judged: Ledger) -> Table:
-    """List the kinds of rules that judged claims, with what each asks for."""
-    rows = [
-        {
-            "rule": kind,
-            "the claim stands if": rule.full,
-            "and in part if": rule.partial,
-            "last changed": f"{rule.changed:%-d %B %Y}",
-        }
-        for kind, rule in {entry.rule.kind: entry.rule for entry in judged.entries}.items()
-    ]
-    return Table(
-        name="rules-of-the-ledger",
-        caption=(
-            "The rules. Interval: 95 %, by Student's t over seeds. Tolerance of an accuracy: a "
-            "point, or a fifth of the error where that is less."
-        ),
-        data=pd.DataFrame(rows),
-    )
-
-
-def rules_and_runs(judged: Ledger) -> tuple[int, int]:
-    """Return how many verdicts rest on runs all younger than their rule, and how many on runs."""
-    decided = [e.rule_came_first for e in judged.entries if e.rule_came_first is not None]
-    return sum(decided), len(decided)
-
-
-def damage(judged: Ledger) -> Note | None:
-    """Name the stored files that were left out; None if there are none."""
-    return Note("Left out", "; ".join(judged.damaged)) if judged.damaged else None
 
 
 def _flat(entry: Entry) -> dict[str, object]:

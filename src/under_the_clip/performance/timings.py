@@ -12,6 +12,7 @@ import pandas as pd
 
 from dpstudy.lab import records
 from dpstudy.lab.forms import decoded
+from dpstudy.page.figure import STYLES, Note
 from dpstudy.page.results import quartiles
 from under_the_clip.forms import Contest, Contestant, Measurement, Timed
 
@@ -19,6 +20,14 @@ COMMAND = "make bench"
 
 # The contestant that the others are compared with, by its name in the record.
 OURS = "ours"
+NETWORKS = {"mnist": "MNIST network", "cifar-10": "CIFAR-10 network"}
+STYLE = dict(zip(NETWORKS, STYLES, strict=False))
+# Each series: what varies, its column, and how its axis is named.
+SERIES = {
+    "by_batch": ("batch", "batch size"),
+    "by_width": ("width", "channels, times the paper's"),
+    "side_by_side": ("processes", "runs side by side"),
+}
 
 
 def contestants(measured: Measurement) -> pd.DataFrame:
@@ -70,11 +79,7 @@ def series(measured: Measurement, kind: str) -> pd.DataFrame:
     """Return one of the series in which our step grows: one row a point.
 
     Columns: network, batch, width, processes, seconds, and examples_per_second of all processes
-    together.
-
-    Args:
-        measured: the record.
-        kind: "by_batch", "by_width" or "side_by_side".
+    together. The kinds are those of `SERIES`.
     """
     rows = []
     for one in getattr(measured, kind):
@@ -114,3 +119,19 @@ def latest() -> tuple[Measurement | None, list[str]]:
     # Of several machines' on one day the last by name, so that every build shows the same.
     name = max(found, key=lambda name: (found[name]["machine"]["date"], name))
     return decoded(Measurement, found[name]), damaged
+
+
+def stored() -> Measurement | None:
+    """Return the last stored measurement; None before the first `make bench`."""
+    return latest()[0]
+
+
+def warnings_of(measured: Measurement | None) -> Note | None:
+    """Return a note that names damaged records and failed contestants; None if there are none."""
+    lines = [f"Left out: {line}." for line in latest()[1]]
+    for comparison in measured.comparisons if measured else ():
+        lines += [
+            f"Failed on the {NETWORKS[comparison.network]}: {name}, {reason}."
+            for name, reason in comparison.failed.items()
+        ]
+    return Note("Incomplete", " ".join(lines)) if lines else None

@@ -10,7 +10,6 @@ import pandas as pd
 from dpstudy.lab import records
 from dpstudy.lab.readings import Reading, read
 from dpstudy.lab.variant import Variant, finals_of
-from dpstudy.page.captions import caption
 from dpstudy.page.datasets import for_each_dataset
 from dpstudy.page.figure import (
     STYLES,
@@ -22,7 +21,7 @@ from dpstudy.page.figure import (
     not_yet_run,
 )
 from dpstudy.page.quantity import ACCURACY, set_axis
-from dpstudy.page.results import CLAIMED_AND_PROVEN, SENSITIVITY_1, spread, table_of
+from dpstudy.page.results import CLAIMED_AND_PROVEN, SENSITIVITY_1, caption, spread, table_of
 from dpstudy.parts.data.images import DATASETS
 from dpstudy.parts.measure import EDGES
 from dpstudy.privacy import accounting

@@ -6,8 +6,8 @@ from dpstudy.lab.readings import Reading
 from dpstudy.page.curves import curves
 from dpstudy.page.datasets import for_each_dataset
 from dpstudy.page.figure import Figure, Note
-from dpstudy.page.published import lines_of
 from dpstudy.page.quantity import ACCURACY
+from dpstudy.page.results import lines_of
 
 
 @for_each_dataset("Accuracy by epoch")

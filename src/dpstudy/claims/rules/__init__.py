@@ -10,12 +10,9 @@ papers, whose choice is not paid for.
 What only one paper's sweep needs stands with that paper.
 """
 
-from dpstudy.claims.rules.difference import Difference, Gain, Throughout
-from dpstudy.claims.rules.ratio import Ratio
-from dpstudy.claims.rules.rule import OnDataset, Rule, Unsupported, Untested, on
-from dpstudy.claims.rules.spending import Spent
-from dpstudy.claims.rules.statement import Statement
-from dpstudy.claims.rules.value import Largest, Value
+from dpstudy.claims.rules.difference import Difference, Gain, Ratio, Throughout
+from dpstudy.claims.rules.rule import OnDataset, Rule, Statement, Unsupported, Untested, on
+from dpstudy.claims.rules.value import Largest, Spent, Value
 
 __all__ = [
     "Difference",

@@ -1,4 +1,4 @@
-"""Rules for one variant against another: by how much, above it or not, alike, throughout."""
+"""Rules for one variant against another: by how much, how many times, alike, throughout."""
 
 from __future__ import annotations
 
@@ -12,14 +12,17 @@ from dpstudy.claims.evidence import Runs
 from dpstudy.claims.rules.measures import (
     ABOVE,
     BY_INTERVALS,
+    NEAR_LEVEL,
     OF_THE_GAIN,
+    ONE_LEVEL,
+    SAME_LEVEL,
     Sides,
     around,
     best,
     tolerance,
 )
 from dpstudy.claims.rules.rule import Rule
-from dpstudy.claims.rules.spending import require_enough_spent, require_no_more_spent
+from dpstudy.claims.rules.value import require_enough_spent, require_no_more_spent
 from dpstudy.lab import wording
 from dpstudy.lab.comparison import Estimate, Region
 from dpstudy.lab.published import Number
@@ -38,9 +41,6 @@ class Difference(Rule):
     Attributes:
         first: the best of several.
         second: the best of several.
-        wanted: that the first is above, that it is not above, or not below, or that both are
-            alike.
-        quantity: what is compared.
         trains: a published accuracy; where the better of the two ends ten points and more below
             it, neither has learned, and which is better says nothing.
     """
@@ -102,9 +102,7 @@ class Gain(Rule):
     """One variant is better than another by the difference of two published accuracies.
 
     Attributes:
-        published: both, the better one first.
-        first: the better one; the best of several.
-        second: the other.
+        published: both, the better one first; each side is the best of several.
         epsilon: at which both are published; None without privacy.
         at_least: for a promised improvement: more than published is agreement too.
     """
@@ -122,10 +120,6 @@ class Gain(Rule):
         "above."
     )
     partial: ClassVar[str] = "The whole interval has the published sign."
-
-    @property
-    def numbers(self) -> tuple[Number, ...]:
-        return self.published
 
     @property
     def stated(self) -> str:
@@ -157,12 +151,7 @@ class Gain(Rule):
 
 @dataclass(frozen=True)
 class Throughout(Rule):
-    """One variant's accuracy is above another's in every epoch, whatever ε it cost.
-
-    Attributes:
-        first: the higher one.
-        second: the lower one.
-    """
+    """One variant's accuracy is above another's in every epoch, whatever ε it cost."""
 
     first: Runs
     second: Runs
@@ -199,3 +188,55 @@ def _throughout(estimates: Sequence[Estimate]) -> tuple[Verdict, int, int]:
     ahead, behind = map(verdicts.count, (Verdict.REPRODUCED, Verdict.NOT_REPRODUCED))
     most = 2 * ahead > len(verdicts) or verdicts[-1] is Verdict.REPRODUCED
     return graded(ahead == len(verdicts), not behind and most), ahead, behind
+
+
+@dataclass(frozen=True)
+class Ratio(Rule):
+    """A quantity is at one level in two variants, or larger by the published factor.
+
+    Attributes:
+        published: the factor, or two numbers whose ratio it is; none where both are at one level.
+        at_least: whether more than the factor is agreement too.
+    """
+
+    first: Runs
+    second: Runs
+    quantity: Quantity
+    published: tuple[Number, ...] = ()
+    at_least: bool = False
+    kind: ClassVar[str] = "ratio"
+    changed: ClassVar[datetime] = BY_INTERVALS
+    full: ClassVar[str] = (
+        "The interval of the ratio lies within a third of the published factor; where the paper "
+        "says more than a factor, above it; where it calls both alike, within a factor of "
+        f"{SAME_LEVEL:g} either way: no paper prints a spread."
+    )
+    partial: ClassVar[str] = "It lies above 1; alike: within the square of the factor."
+
+    @property
+    def stated(self) -> str:
+        return f"{self._factor:.2g} times" if self.published else ""
+
+    @property
+    def _factor(self) -> float:
+        first, *second = self.published
+        return first.value / second[0].value if second else first.value
+
+    def decide(self, *sides: Sequence[Variant]) -> Outcome:
+        found = Sides.of(sides, self.quantity)
+        ratio, regions = Estimate.ratio(found.first, found.second), self._regions()
+        against = f", against {self.stated}" if self.published else ""
+        return Outcome(
+            ratio.verdict(*regions),
+            f"Median {self.quantity.label} of {found.said}: {wording.of_times(ratio)}{against}.",
+            ratio.summary("times") | found.summary,
+            f"{ratio.value:.2g} times",
+            close=ratio.is_close(*regions),
+        )
+
+    def _regions(self) -> tuple[Region, Region]:
+        if not self.published:
+            return ONE_LEVEL, NEAR_LEVEL
+        if self.at_least:
+            return (self._factor, inf), (1.0, inf)
+        return around(self._factor, OF_THE_GAIN * self._factor), (1.0, inf)

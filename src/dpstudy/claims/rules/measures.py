@@ -52,14 +52,7 @@ def summary(values: pd.Series, prefix: str = "") -> dict[str, float]:
 
 @dataclass(frozen=True)
 class Sides:
-    """A quantity of the two sides of a comparison, the best of each.
-
-    Attributes:
-        variants: both.
-        first: by seed.
-        second: likewise.
-        said: the median of either, from where to where it goes, and over how many seeds.
-    """
+    """A quantity of the two sides of a comparison, the best of each, by seed and in words."""
 
     variants: tuple[Variant, Variant]
     first: pd.Series

@@ -1,4 +1,4 @@
-"""What every rule is: a look at stored runs, and an outcome."""
+"""What every rule is: a look at stored runs, and an outcome; rules that look at none."""
 
 from __future__ import annotations
 
@@ -45,7 +45,8 @@ class Rule:
     @property
     def numbers(self) -> tuple[Number, ...]:
         """The published numbers that the rule compares with."""
-        return ()
+        published = getattr(self, "published", ())
+        return published if isinstance(published, tuple) else (published,)
 
     @property
     def stated(self) -> str:
@@ -78,11 +79,7 @@ class Rule:
 
 @dataclass(frozen=True)
 class Untested(Rule):
-    """No run of this study can decide the claim.
-
-    Attributes:
-        reason: why.
-    """
+    """No run of this study can decide the claim, for a reason."""
 
     reason: str
     published: tuple[Number, ...] = ()
@@ -90,22 +87,13 @@ class Untested(Rule):
     changed: ClassVar[datetime] = datetime.fromisoformat("2026-11-21T23:12+00:00")
     full: ClassVar[str] = "Never: no run of this study can decide it; the claim says why."
 
-    @property
-    def numbers(self) -> tuple[Number, ...]:
-        return self.published
-
     def judge(self, evidence: Evidence, dataset: str) -> Outcome:
         return Outcome(Verdict.NOT_TESTED, f"Not tested: {self.reason}.")
 
 
 @dataclass(frozen=True)
 class Unsupported(Rule):
-    """Runs look at the claim, and cannot support a verdict, whatever they show.
-
-    Attributes:
-        rule: what they would be judged by.
-        reason: why they cannot.
-    """
+    """Runs look at the claim, and for a reason cannot support a verdict, whatever they show."""
 
     rule: Rule
     reason: str
@@ -152,13 +140,9 @@ OnDataset = Callable[[str], About]
 def on(
     datasets: Iterable[str], rule: Callable[..., Rule], *about: object, **options: object
 ) -> dict[str, Rule]:
-    """Return by dataset a rule.
+    """Return by dataset a rule of a class, about what that takes.
 
-    Args:
-        datasets: their names.
-        rule: its class.
-        about: what the class takes; functions, alone or in tuples, give it from the dataset.
-        **options: what the class takes by name, likewise.
+    Functions among it, alone or in tuples, give it from the dataset.
     """
     return {
         dataset: rule(
@@ -173,3 +157,41 @@ def _there(dataset: str, about: object) -> object:
     if isinstance(about, tuple):
         return tuple(_there(dataset, one) for one in about)
     return about(dataset) if callable(about) else about
+
+
+_FAILED = ("refuted", "corrected")
+_VERDICTS = {
+    "misprint": Verdict.MISPRINT,
+    "holds": Verdict.REPRODUCED,
+    "holds, loose": Verdict.REPRODUCED,
+    **dict.fromkeys(_FAILED, Verdict.REFUTED),
+}
+
+
+@dataclass(frozen=True)
+class Statement(Rule):
+    """A stated bound or proposition, searched for counterexamples under its name."""
+
+    name: str
+    kind: ClassVar[str] = "statement"
+    changed: ClassVar[datetime] = datetime.fromisoformat("2026-11-28T14:30+00:00")
+    full: ClassVar[str] = (
+        "A search found no counterexample, or there is a proof. Otherwise the statement is "
+        "refuted; a misprint, where what is printed is a slip of the pen and the paper goes on as "
+        "if the corrected form stood there."
+    )
+
+    def judge(self, evidence: Evidence, dataset: str) -> Outcome:
+        stored = evidence.statement(self.name)
+        if stored is None:
+            lacks = f"Not yet run: no outcome of the check {self.name} is stored."
+            return not_yet_run(lacks, found=0, needed=1)
+        outcome = stored.get("verdict")
+        if outcome not in _VERDICTS:
+            lacks = f"Not decided: the stored outcome {outcome!r} is unknown."
+            return not_yet_run(lacks, found=1, needed=1)
+        ours = {k: stored[k] for k in ("worst", "tightness") if stored.get(k) is not None}
+        said = " ".join(str(stored.get(key, "")) for key in ("finding", "looked")).strip()
+        found = f"The statement is {outcome}" if outcome in _FAILED else f"It {outcome}"
+        found = "It is a misprint" if outcome == "misprint" else found
+        return Outcome(_VERDICTS[outcome], f"{found}. {said}".strip(), ours, outcome, 1, 1)

@@ -1,22 +1,128 @@
-"""The rules for a published accuracy: that of a run, and the largest of several."""
+"""The rules for one variant: what its runs spent, and what it reaches."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import ClassVar
 
-from dpstudy.claims.evidence import Runs
+from dpstudy.claims.evidence import Evidence, Runs
 from dpstudy.claims.rules.measures import BY_INTERVALS, around, best, summary, tolerance
 from dpstudy.claims.rules.rule import Rule
-from dpstudy.claims.rules.spending import require_enough_spent, require_no_more_spent, spent
 from dpstudy.lab import wording
 from dpstudy.lab.comparison import Estimate
 from dpstudy.lab.published import Number
 from dpstudy.lab.quantity import ACCURACY, Quantity
 from dpstudy.lab.variant import Variant
-from dpstudy.lab.verdict import Outcome, Verdict
+from dpstudy.lab.verdict import Outcome, UndecidedError, Verdict, graded
+from dpstudy.lab.wording import epsilon, rounded_down
+
+_PROVEN = ("pld", "shuffled-pld")
+# A paper's own claim first, where runs carry one.
+_OF_ITS_TIME = ("claimed-zcdp", "claimed-gdp", "claimed-rdp-2019", "rdp-2019")
+_AT_LEAST = "shuffled-at-least"
+_PROOF = {
+    "poisson": "(Poisson sampling) ε = {} is proven",
+    "shuffled": "(shuffled batches) ε = {} is proven, and that for one example blanked, not "
+    "added or removed",
+}
+
+
+@dataclass(frozen=True)
+class Spent(Rule):
+    """What a run spent, proven for the sampling it performed, is at most the quoted ε.
+
+    Attributes:
+        audit: the name of an audit of the same mechanism, if there is one.
+    """
+
+    published: Number
+    runs: Runs
+    audit: str = ""
+    kind: ClassVar[str] = "spent"
+    changed: ClassVar[datetime] = datetime.fromisoformat("2026-11-25T22:20+00:00")
+    full: ClassVar[str] = (
+        "The proven ε of the runs, for the sampling they performed, is at most the quoted one, "
+        "rounded to as many digits. Refuted where an audit shows more than is quoted."
+    )
+
+    @property
+    def about(self) -> str:
+        return "epsilon"
+
+    def judge(self, evidence: Evidence, dataset: str) -> Outcome:
+        """See `Rule`: what an audit shows is beyond doubt, whatever can be proven."""
+        outcome = super().judge(evidence, dataset)
+        audited = evidence.audit(self.audit)
+        if not outcome.ours or audited is None or audited["lower_bound"] <= self.published.value:
+            return outcome
+        shown = audited["lower_bound"]
+        return replace(
+            outcome,
+            verdict=Verdict.REFUTED,
+            finding=f"{outcome.finding} An audit shows at least {rounded_down(shown)}.",
+            ours=outcome.ours | {"audited": shown},
+        )
+
+    def decide(self, *sides: Sequence[Variant]) -> Outcome:
+        trained = best(sides[0])
+        proven, old = trained.epsilon(*_PROVEN), trained.epsilon(*_OF_ITS_TIME)
+        if proven is None or old is None:
+            raise UndecidedError(f"no epsilon is stored for {trained.label}")
+        proof = _PROOF[trained.run.sampling.kind].format(epsilon(proven))
+        ours = {"proven": proven, "of_its_time": old}
+        if (least := trained.epsilon(_AT_LEAST)) is not None:
+            proof += (
+                f", and from clipping, noise and shuffling alone less than {rounded_down(least)} "
+                "cannot be proven"
+            )
+            ours["at_least"] = least
+        return Outcome(
+            graded(round(proven, self.published.decimals) <= self.published.value, False),
+            f"For the runs of {trained.label} {proof}; the accounting of the paper's time says "
+            f"{epsilon(old)}.",
+            ours,
+            f"ε {epsilon(proven)}",
+        )
+
+
+def require_enough_spent(trained: Variant, quoted: Number) -> None:
+    """Hold that a failure to reach a number is not for want of epsilon.
+
+    Raises:
+        UndecidedError: by the accounting of the time the runs spent less than is quoted.
+    """
+    old = trained.epsilon(*_OF_ITS_TIME)
+    if old is None or round(old, quoted.decimals) < quoted.value:
+        spent = "nothing" if old is None else f"ε = {epsilon(old)}"
+        raise UndecidedError(
+            f"the runs of {trained.label} spent {spent} by the accounting of the paper's time, "
+            f"less than the {quoted} that the number is published for"
+        )
+
+
+def require_no_more_spent(trained: Variant, quoted: Number) -> None:
+    """Hold that a success is not bought with more epsilon than is quoted.
+
+    Raises:
+        UndecidedError: what the runs are proven to spend is more, or is unknown.
+    """
+    proven = trained.epsilon(*_PROVEN)
+    if proven is None or round(proven, quoted.decimals) > quoted.value:
+        spent = "an unknown ε" if proven is None else f"ε = {epsilon(proven)}"
+        raise UndecidedError(
+            f"the runs of {trained.label} spent {spent}, proven, more than the {quoted} that the "
+            "number is published for"
+        )
+
+
+def spent(trained: Variant) -> str:
+    """Say what the runs of a variant spent, as an appendix to a sentence; nothing if unknown."""
+    proven, old = trained.epsilon(*_PROVEN), trained.epsilon(*_OF_ITS_TIME)
+    if proven is None or old is None:
+        return ""
+    return f"; ε = {epsilon(proven)} proven, {epsilon(old)} by the accounting of the paper's time"
 
 
 @dataclass(frozen=True)
@@ -24,8 +130,7 @@ class Value(Rule):
     """A variant's mean test accuracy over seeds, at its end or earlier, is the published one.
 
     Attributes:
-        published: the accuracy.
-        runs: whose; the best of several.
+        runs: the best of several.
         epsilon: at which it is published; None without privacy.
         at_least: for what a paper promises to reach: more than published is agreement too.
         quantity: the test accuracy, or that within an epsilon, which then is not asked for again.
@@ -43,10 +148,6 @@ class Value(Rule):
         "promises to reach it, more is agreement too."
     )
     partial: ClassVar[str] = "Within twice the tolerance."
-
-    @property
-    def numbers(self) -> tuple[Number, ...]:
-        return (self.published,)
 
     def decide(self, *sides: Sequence[Variant]) -> Outcome:
         trained = best(sides[0], self.quantity)
@@ -77,8 +178,6 @@ class Largest(Rule):
     """The published accuracy is the largest of several runs, as many further seeds would have it.
 
     Attributes:
-        published: the accuracy.
-        runs: whose.
         of: how many runs the paper has.
         at_least: for what a paper promises to reach: more than published is agreement too.
         quantity: the test accuracy, at the end or within an epsilon.
@@ -97,10 +196,6 @@ class Largest(Rule):
         "it, more is agreement too."
     )
     partial: ClassVar[str] = "Within twice the tolerance."
-
-    @property
-    def numbers(self) -> tuple[Number, ...]:
-        return (self.published,)
 
     def decide(self, *sides: Sequence[Variant]) -> Outcome:
         [[trained]] = sides

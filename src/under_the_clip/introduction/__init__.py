@@ -1,1 +1,0 @@
-"""The front page: what each paper claimed, and what is left of it."""
