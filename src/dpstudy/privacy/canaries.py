@@ -1,18 +1,15 @@
 """Canaries: examples whose presence is to be read off the steps that train a run.
 
-Weights stand still, as in a run with learning rate 0: then all that a step gives away is its noisy
-mean. What a canary gives away is by how much the step that trains moves the weights otherwise when
-it is among the examples drawn: gradients, bounds, sum, noise and division are `training.loop`'s, on
-batches of the training set as the run draws them. A mechanism that bounds examples one by one shows
-as much of the canary in any company; code that bounds them wrongly may show it among others only.
+Weights stand still: all that a step gives away is its noisy mean. What a canary gives away is by
+how much the step that trains moves the weights otherwise when it is among the examples drawn:
+gradients, bounds, sum, noise and division are `training.loop`'s, on batches as the run draws them.
+Code that bounds examples wrongly may show a canary among others only.
 
-In the simulated runs sampling and noise are the training loop's too, in all dimensions. The others'
-sum is taken as known, and so left out. A noisy mean is looked at in units of the noise that is
-stated, number by number. There the noise is the same in all directions, so an example whose
-gradient points elsewhere and is as long is as easy to see; and what one learns of examples whose
-gradients are at right angles is independent. So a run has room for thousands of canaries (gradient
-canaries: Nasr et al. 2023, Steinke et al. 2023): the first is a real example, each of the others
-its gradient turned to be at right angles to all before it.
+In the simulated runs sampling and noise are the training loop's too; the others' sum is known, and
+left out. In units of the noise that is stated, number by number, all directions are alike, and what
+one learns of examples whose gradients are at right angles is independent. So a run has room for
+thousands of canaries (Nasr et al. 2023, Steinke et al. 2023): the first is a real example, each of
+the others its gradient turned to be at right angles to all before it.
 """
 
 from __future__ import annotations
@@ -131,11 +128,7 @@ class Frame(NamedTuple):
     """Directions at right angles, of which the first is given.
 
     Direction k is a comb, every `count`-th number from the k-th on, mirrored so that the first comb
-    becomes the direction given. To mirror takes two passes over a vector, however many they are.
-
-    Attributes:
-        mirror: the unit normal of the mirror, or zeros.
-        count: the number of directions.
+    becomes the direction given; `mirror` is the mirror's unit normal, or zeros.
     """
 
     mirror: Float[Array, "numbers"]
@@ -163,22 +156,15 @@ class Frame(NamedTuple):
 def trials(run: Run, example: Example, *, runs: int, canaries: int, seed: int = 0) -> Trials:
     """Simulate runs at standing weights, with canaries in or out, and score each.
 
-    Canary k is example number k of the dataset, with a gradient as long as the given example's; the
-    other examples' sum is known, and canaries that are out add nothing. Within a run no canary's
-    score depends on another's presence, and their noises are independent.
+    Canary k is example number k of the dataset, with a gradient as long as the given example's.
+    Within a run scores and noises are independent. `runs` have fresh coins, sampling and noise, by
+    one `seed`.
 
     >>> from dpstudy.parts.mechanism import NoPrivacy
     >>> from dpstudy.parts.run import Run
     >>> trials(Run(mechanism=NoPrivacy()), example=None, runs=10, canaries=4_000)
     Traceback (most recent call last):
     dpstudy.errors.UserError: a run without noise has no epsilon to audit
-
-    Args:
-        run: its mechanism, sampling, epochs, network and dataset are what is simulated.
-        example: the first canary, and the weights.
-        runs: how often the run is repeated with fresh coins, sampling and noise.
-        canaries: in each of them.
-        seed: of all randomness.
 
     Raises:
         UserError: the run adds no noise, or there are more canaries than examples or parameters.

@@ -21,10 +21,8 @@ From a function of what is released one learns no more than from all of it. The 
 
 Epochs are shuffled independently, and compose as privacy loss distributions, rounded down.
 
-So where every noisy sum is seen, as all accounting here assumes, no accountant that knows of
-clipping, noise and shuffling alone can certify a smaller epsilon. That a given network's gradients
-come near this case is not said. The neighbour has an example blanked, as in `run_epsilon.py`; the
-formula for Poisson sampling covers it too: a sampled batch does not tell a blank example from none.
+So where every noisy sum is seen, no accountant that knows of clipping, noise and shuffling alone
+can certify a smaller epsilon. That a given network's gradients come near it is not said.
 """
 
 from __future__ import annotations
@@ -75,20 +73,13 @@ def least_epsilon_curve(
 ) -> tuple[float, ...]:
     """Return a lower bound on epsilon after each of several numbers of shuffled epochs.
 
-    No guarantee for all gradients that clipping permits, and for data sets of which one has an
-    example blanked, has a smaller one. An epoch deals as many full batches as there are; examples
-    left over are not looked at.
+    No guarantee for all gradients within the clip, and for data sets of which one has an example
+    blanked, has a smaller one. Examples that fill no batch are left over. The `noise_multiplier`
+    is over the clipping norm.
 
     >>> least_epsilon_curve(examples=6, batch=7, noise_multiplier=1.0, epochs=[1], delta=1e-5)
     Traceback (most recent call last):
     dpstudy.errors.UserError: batch must be at most the 6 examples, got 7
-
-    Args:
-        examples: in the data set.
-        batch: examples in a batch.
-        noise_multiplier: sigma > 0, noise standard deviation over clipping norm.
-        epochs: each >= 0.
-        delta: in (0, 1).
 
     Raises:
         UserError: an argument out of range.
@@ -174,13 +165,9 @@ def _terms(sigma: float) -> tuple[Float[np.ndarray, " points"], Int[np.ndarray, 
     return points, (fraction * (_VALUES - 1)).astype(int)
 
 
-def _merged(
-    with_example: Float[np.ndarray, " values"], blanked: Float[np.ndarray, " values"]
-) -> Pair:
-    """Merge neighbouring values into cells, and once in a billion times show any of them instead.
-
-    That makes nothing easier to tell, and drowns the rounding errors of what is rarer.
-    """
+def _merged(with_example: np.ndarray, blanked: np.ndarray) -> Pair:
+    # Once in a billion times any cell is shown instead: that makes nothing easier to tell, and
+    # drowns the rounding errors of what is rarer.
     both = np.maximum([with_example, blanked], 0)  # a transform rounds to either side of nothing
     tail = np.geomspace(_RAREST, 0.5, _CELLS)
     edges = np.unique(np.concatenate([tail, 1 - tail]))

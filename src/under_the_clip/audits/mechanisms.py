@@ -122,14 +122,8 @@ def _backpropagation_clipping() -> Iterator[Audit]:
 def _tanh_filter() -> Iterator[Audit]:
     setting = "MNIST, batch 256, 60 epochs, σ 1.1"
     published = vary(TUTORIAL, mechanism=TanhFilter(noise_std=SIGMA))
-    yield from _searched(
-        "tanh-filter",
-        "tanh filter, as published",
-        setting,
-        published,
-        "claimed-rdp-2019",
-        ("", "-drawn-weights"),
-    )
+    what, searches = "tanh filter, as published", ("", "-drawn-weights")
+    yield from _searched("tanh-filter", what, setting, published, "claimed-rdp-2019", searches)
     # Sound with the noise that the paper has for a sensitivity of 1: they have it.
     for name, kind in (
         ("tanh-filter-then-clipped", FilteredThenClipped),
@@ -195,29 +189,19 @@ def _black_box() -> Iterator[BlackBoxAudit]:
     )
 
 
-AUDITS = (
-    *_flat(),
-    *_recipe(),
-    *_backpropagation_clipping(),
-    *_tanh_filter(),
-    *_shuffled(),
-    *_black_box(),
-)
+_ALL = (_flat, _recipe, _backpropagation_clipping, _tanh_filter, _shuffled, _black_box)
+AUDITS = tuple(audit for of in _ALL for audit in of())
 
-LAYER_ATTACKS = (
-    LayerAttack(
-        name="layers-mnist-corrected",
-        setting="MNIST normalised, a = 3, b = 2.56e-5 (corrected code)",
-        run=corrected(3.0),
-    ),
-    LayerAttack(
-        name="layers-mnist-corrected-plain-pixels",
-        setting="MNIST with pixels in [0, 1], a = 3, b = 2.56e-5",
-        run=vary(corrected(3.0), normalization=""),
-    ),
-    LayerAttack(
-        name="layers-mnist-as-published",
-        setting="MNIST with pixels in [0, 1], a = 1, b = 40.96 (as published)",
-        run=as_published("mnist"),
-    ),
+_PLAIN = "MNIST with pixels in [0, 1]"
+LAYER_ATTACKS = tuple(
+    LayerAttack(name=f"layers-mnist-{name}", setting=setting, run=run)
+    for name, setting, run in (
+        ("corrected", "MNIST normalised, a = 3, b = 2.56e-5 (corrected code)", corrected(3.0)),
+        (
+            "corrected-plain-pixels",
+            f"{_PLAIN}, a = 3, b = 2.56e-5",
+            vary(corrected(3.0), normalization=""),
+        ),
+        ("as-published", f"{_PLAIN}, a = 1, b = 40.96 (as published)", as_published("mnist")),
+    )
 )

@@ -42,14 +42,9 @@ _MOST_AT_ONCE = 128  # Examples whose gradients are held at once.
 
 @dataclass(frozen=True, kw_only=True)
 class ShuffledAudit(Audited):
-    """One canary in shuffled batches: every gradient is known too, but not the order.
+    """One canary in shuffled batches: every gradient is known too, but not the order."""
 
-    Attributes:
-        trained: epochs after which the examples' gradients are taken; 0 for those of the proof.
-        runs: simulated, each with a coin of its own.
-    """
-
-    trained: int
+    trained: int  # epochs after which gradients are taken; 0 for those of the proof
     runs: int
 
     def carry_out(self) -> dict[str, Any]:
@@ -105,14 +100,7 @@ def of_training(run: Run, params: nnx.State) -> Gradients:
 
 
 def trials(run: Run, gradients: Gradients, count: int, seed: int = 0) -> Trials:
-    """Simulate the run, its weights standing still, and score the canary each time.
-
-    Args:
-        run: its shuffled sampling and its epochs are what is simulated.
-        gradients: of its examples.
-        count: of simulated runs, each with a coin, deals and noise of its own.
-        seed: of all randomness.
-    """
+    """Simulate the run so many times, its weights standing still, and score the canary."""
     rng = np.random.default_rng(seed)
     inside = rng.integers(0, 2, count).astype(bool)
     score, deal = _attacker(run, gradients), _dealer(rng, gradients.others)
