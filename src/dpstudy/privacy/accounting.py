@@ -13,9 +13,8 @@ blanked: in one epoch an example enters one batch.
 Three accountants, from tight to loose, all computed by Google's dp-accounting:
 
 - "pld" composes privacy loss distributions numerically (Koskela et al. 2020; Doroshenko et al.
-  2022, "connect the dots"). The result is an upper bound, tight up to discretisation. A delta so
-  small that floating point is in the way has losses composed as in `tilted.py`. Where the next
-  accountant proves less, or a closed form without sampling does, that is the result.
+  2022, "connect the dots"): an upper bound, tight up to discretisation; for the smallest deltas as
+  in `tilted.py`. Where the next accountant or a closed form proves less, that is the result.
 - "rdp" bounds the Renyi divergence (Mironov et al. 2019) and converts it by Balle et al. 2020.
 - "rdp-2019" has the same divergence and the conversion of Mironov 2017, Proposition 3, minimised
   over the orders of the TensorFlow Privacy tutorials of 2019. Papers of those years report it.
@@ -114,8 +113,7 @@ def epsilon_curve(
 ) -> tuple[float, ...]:
     """Return epsilon after each of several step counts, in the order given.
 
-    Arguments and errors as `epsilon`, to about 1e-7 for "pld", which is composed once along the
-    run: 40 epochs of MNIST take about two seconds.
+    Arguments and errors as `epsilon`, to 1e-7 for "pld", which is composed once along the run.
 
     >>> run = {"sampling_probability": 256 / 60_000, "noise_multiplier": 1.1, "delta": 1e-5}
     >>> curve = epsilon_curve(**run, steps=[0, 14_063], accountant="rdp-2019")
@@ -271,7 +269,6 @@ def _gaussian_epsilon(run: _Run, steps: int) -> float:
 
 
 def _tilted_epsilon(run: _Run, steps: int) -> float:
-    """Return what composed losses prove at a delta too small for plain composition."""
     grid = {
         "value_discretization_interval": discretization(run.sigma),
         "log_mass_truncation_bound": _rarest(run.delta, steps),
@@ -309,7 +306,7 @@ def composed_along(
 def discretization(noise_multiplier: float) -> float:
     """Return the interval to which privacy losses are rounded: it follows one step's loss.
 
-    A fixed one would be too coarse for much noise and run out of memory for little.
+    A fixed one is too coarse for much noise, and runs out of memory for little.
     """
     return _INTERVAL * (1 / (2 * noise_multiplier**2) + 1 / noise_multiplier)
 

@@ -1,8 +1,7 @@
 """Lower bounds on epsilon, from how well canaries that were in are told from those left out.
 
-A mechanism with a given epsilon limits how often a guess can be right. Guesses that are right more
-often than that refute the epsilon, at 95 % confidence; the bound is the largest one refuted. Four
-bounds are computed from the same scores:
+Guesses that are right more often than a given epsilon allows refute it, at 95 % confidence; the
+bound is the largest one refuted. Four bounds are computed from the same scores:
 
 - "clopper-pearson": true and false positives over many trials, with exact binomial intervals
   (Jagielski et al. 2020; Nasr et al. 2021). It assumes independent trials and nothing else, and
@@ -14,9 +13,8 @@ bounds are computed from the same scores:
   canaries of the run do to each other.
 - "one-run-fdp": the same against a Gaussian trade-off curve (Mahloujifar et al. 2024).
 
-The guess is "in" where a canary's score reaches a threshold. It is chosen on one half of the
-canaries, as is the attack whose score it is, and tested on the other, or the confidence would be
-lost. All but "gaussian" are those of jax-privacy.
+The guess is "in" where a score reaches a threshold, which is chosen with its attack on one half of
+the canaries and tested on the other. All but "gaussian" are those of jax-privacy.
 """
 
 from __future__ import annotations

@@ -1,10 +1,9 @@
 """Shuffled batches: who sees every noisy sum and knows all but the order, the noise and the coin.
 
-An epoch deals the examples into batches at random. The canary takes part or is blanked; its place
-is then filled by nothing. Unlike in `privacy.canaries` the others add their own gradients, known
-but for the batch that each is in. Their sums hide the canary as far as they vary, and give its
-batch away as far as they do not: that batch has one of the others less. In the bad case of
-`privacy.shuffling` all of them have the opposite gradient.
+The canary takes part or is blanked; its place is then filled by nothing. Unlike in
+`privacy.canaries` the others add their own gradients, known but for the batch that each is in.
+Their sums hide the canary as far as they vary, and give its batch away as far as they do not: that
+batch has one of the others less. In the bad case of `privacy.shuffling` all are its opposite.
 
 All is in units of the noise. A batch's sum is looked at along two directions at right angles: those
 of the canary's gradient u and of A^-1 u, where A is the covariance of a batch's sum, which is where
