@@ -444,16 +444,9 @@ def test_layers_are_stored_as_within_their_bound():
 
 # --- on the command line ------------------------------------------------------------------------
 
-QUICK = Audit(
-    name="quick",
-    mechanism="flat clipping",
-    setting="a tiny run",
-    run=TINY_RUN,
-    canary=first_image,
-    claimed_by="pld",
-    runs=4,  # as above, whose program it takes
-    canaries=4000,
-)
+SAID = {"name": "quick", "mechanism": "flat clipping", "setting": "a tiny run"}
+# Its runs and canaries are those above, whose program it takes.
+QUICK = Audit(**SAID, run=TINY_RUN, canary=first_image, claimed_by="pld", runs=4, canaries=4000)
 # With as many steps as the searches above, whose programs it takes.
 LAYERS = LayerAttack(
     name="layers", setting="briefly", run=as_published("mnist", 0.3), starts=1, steps=100

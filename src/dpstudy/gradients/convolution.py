@@ -183,7 +183,6 @@ def _to_blocks(images: Float[Array, "batch h w c"], window: Window) -> Array:
 
 
 def _from_blocks(blocks: Array, shape: tuple[int, ...], window: Window) -> Array:
-    """Undo `_to_blocks` for images of that shape."""
     (batch, height, width, _), (down, across), channels = blocks.shape, window.strides, shape[3]
     x = blocks.reshape(batch, height, width, down, across, channels).transpose(0, 1, 3, 2, 4, 5)
     x = x.reshape(batch, height * down, width * across, channels)

@@ -392,10 +392,8 @@ def _branched(equation: JaxprEqn, values: list[Value]) -> list[Value]:
 
 
 def _same(one: ClosedJaxpr, other: ClosedJaxpr) -> bool:
-    """Whether two branches are calls of one compiled function, as in `convolution.gather`.
-
-    That two programs are printed alike says nothing of what they close over.
-    """
+    # Calls of one compiled function, as in `convolution.gather`: programs that are printed alike may
+    # close over different things.
     calls = [branch.eqns[0].params.get("jaxpr") for branch in (one, other) if len(branch.eqns) == 1]
     return len(calls) == 2 and calls[0] is calls[1] is not None and str(one) == str(other)
 

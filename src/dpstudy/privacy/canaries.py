@@ -73,7 +73,6 @@ def _standing(run: Run) -> Run:
 
 
 def _with_first(run: Run, example: Example) -> Examples:
-    """Return the run's training set with that example in the first one's place."""
     data = run.dataset.load()
     images, labels = np.array(data.train_images), np.array(data.train_labels)
     if np.issubdtype(images.dtype, np.integer):
@@ -108,11 +107,8 @@ def _differences(
 
 
 def _with_and_without(draw: Draw, share: Float[Array, ""]) -> Draw:
-    """Return a draw with the first example in it, and without it, stacked.
-
-    It is put behind that share of the others. Where it was not drawn it takes the place of one that
-    was: a shuffled batch has no room.
-    """
+    """Return a draw with the first example in it, behind that share of the others, and without."""
+    # Where it was not drawn it takes the place of one that was: a shuffled batch has no room.
     last = jnp.maximum(draw.count, 1) - 1
     place = (share * last).astype(jnp.int32)
     drawn = (jnp.arange(len(draw.indices)) < draw.count) & (draw.indices == 0)
@@ -186,7 +182,6 @@ def trials(run: Run, example: Example, *, runs: int, canaries: int, seed: int = 
 def _simulated(
     canaries: int, run: Run, start: loop.State, mirror: Array, strength: Array, keys: Array
 ) -> tuple[Array, Array]:
-    """Return coins and scores of runs, one of each key but the first."""
     dealt = _dealt(run, keys[0], canaries)
     one_run = partial(_one_run, run, start, Frame(mirror, canaries), strength, dealt)
     return jax.lax.map(one_run, keys[1:])
@@ -231,7 +226,6 @@ def _one_run(
 
 
 def _drawn(draw: Draw, canaries: int) -> Bool[Array, "canaries"]:
-    """Return which of the first examples were drawn."""
     real = jnp.arange(len(draw.indices)) < draw.count
     places = jnp.where(real & (draw.indices < canaries), draw.indices, canaries)
     return jnp.zeros(canaries, bool).at[places].set(True, mode="drop")

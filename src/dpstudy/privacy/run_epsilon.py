@@ -58,7 +58,6 @@ def epsilon_curve(run: Run, steps: list[int]) -> dict[str, list[float | None]]:
 
 
 def _claimed(run: Run, steps: list[int]) -> Iterable[float]:
-    """Return the run's epsilons by its paper's own accounting."""
     claim, noise = run.mechanism.claimed_accountant, run.mechanism.claimed_noise_over_sensitivity
     if claim == "zcdp":
         epochs = [-(-count // run.steps_per_epoch) for count in steps]
@@ -110,10 +109,7 @@ def shuffled_curve(
 
 
 def _rounded(values: Iterable[float]) -> list[float | None]:
-    """Round to six significant digits: finer than the accountants' own discretisation.
-
-    None where there is no finite epsilon, since JSON has no infinity.
-    """
+    # Finer than the accountants' own discretisation; JSON has no infinity.
     return [_six_digits(value, round) if math.isfinite(value) else None for value in values]
 
 

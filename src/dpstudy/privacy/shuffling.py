@@ -132,7 +132,7 @@ def largest_batch(batches: int, participation: float, noise_multiplier: float) -
         below = other ** (batches - 1) * (participation * its + (1 - participation) * other)
         return np.diff(below, prepend=0, append=1)
 
-    return _merged(distribution(_WITH_EXAMPLE), distribution(_BLANKED))
+    return _merged(distribution)
 
 
 def summed_ratios(batches: int, participation: float, noise_multiplier: float) -> Pair:
@@ -149,7 +149,7 @@ def summed_ratios(batches: int, participation: float, noise_multiplier: float) -
         its = participation * transform(mean) + (1 - participation) * other
         return np.fft.irfft(other ** (batches - 1) * its, _SUMS)
 
-    return _merged(distribution(_WITH_EXAMPLE), distribution(_BLANKED))
+    return _merged(distribution)
 
 
 def _terms(sigma: float) -> tuple[Float[np.ndarray, " points"], Int[np.ndarray, " intervals"]]:
@@ -165,10 +165,11 @@ def _terms(sigma: float) -> tuple[Float[np.ndarray, " points"], Int[np.ndarray, 
     return points, (fraction * (_VALUES - 1)).astype(int)
 
 
-def _merged(with_example: np.ndarray, blanked: np.ndarray) -> Pair:
+def _merged(distribution: Callable[[float], np.ndarray]) -> Pair:
     # Once in a billion times any cell is shown instead: that makes nothing easier to tell, and
     # drowns the rounding errors of what is rarer.
-    both = np.maximum([with_example, blanked], 0)  # a transform rounds to either side of nothing
+    both = [distribution(mean) for mean in (_WITH_EXAMPLE, _BLANKED)]
+    both = np.maximum(both, 0)  # a transform rounds to either side of nothing
     tail = np.geomspace(_RAREST, 0.5, _CELLS)
     edges = np.unique(np.concatenate([tail, 1 - tail]))
     cell = np.searchsorted(edges, np.cumsum(both.mean(axis=0)))

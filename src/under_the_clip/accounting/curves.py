@@ -63,7 +63,10 @@ def curves_figure(drawn: Resolution) -> Figure:
     with canvas(1, 3, size=(8.4, 3.4), sharey=True) as (fig, axes):
         for ax, setting, frame in zip(axes, END_TO_END, frames, strict=True):
             _draw_curves(ax, setting, frame)
-        _label_lines(axes[0], END_TO_END[0])
+        small = {"fontsize": "small", "color": "0.2", "textcoords": "offset points"}
+        level, last = END_TO_END[0].claimed_epsilon, END_TO_END[0].epochs
+        axes[0].annotate(f"ε = {level:g}, as quoted", (0, level), xytext=(5, 4), **small)
+        axes[0].annotate("last epoch", (last, 0), xytext=(5, 6), **small)
         axes[0].set_ylabel(f"ε at {AT_DELTA}")
         handles, labels = axes[0].get_legend_handles_labels()
         fig.legend(handles, labels, loc="outside lower center", ncols=3)
@@ -130,13 +133,6 @@ def _draw_curves(ax: Axes, setting: Configuration, frame: pd.DataFrame) -> None:
     ax.axhline(setting.claimed_epsilon, color="0.35", linewidth=1)
     ax.axvline(setting.epochs, color="0.35", linewidth=1)
     ax.set(title=DATASETS[setting.dataset], xlabel="epochs", xlim=(0, None), ylim=(0, None))
-
-
-def _label_lines(ax: Axes, setting: Configuration) -> None:
-    small = {"fontsize": "small", "color": "0.2", "textcoords": "offset points"}
-    level, last = setting.claimed_epsilon, setting.epochs
-    ax.annotate(f"ε = {level:g}, as quoted", (0, level), xytext=(5, 4), **small)
-    ax.annotate("last epoch", (last, 0), xytext=(5, 6), **small)
 
 
 def _ends(setting: Configuration, frame: pd.DataFrame) -> list[str]:

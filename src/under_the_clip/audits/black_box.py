@@ -50,7 +50,6 @@ class BlackBoxAudit(Audited):
         return self.record("black box", found, self.models) | {"models": self.models, "loss": mean}
 
     def _losses(self, inside: np.ndarray) -> Iterator[float]:
-        """Yield the poisoned example's loss in one model after the other."""
         data = self.run.dataset.load()
         image, label = data.train_images[0], (int(data.train_labels[0]) + 1) % CLASSES
         poisoned, blanked = _first(data, image, label), _first(data, 0 * image, label)
@@ -62,7 +61,6 @@ class BlackBoxAudit(Audited):
 
 
 def _first(data: Dataset, image: np.ndarray, label: int) -> Dataset:
-    """Return the dataset with another first training example."""
     images, labels = np.array(data.train_images), np.array(data.train_labels)
     images[0], labels[0] = image, label
     return replace(data, train_images=images, train_labels=labels)

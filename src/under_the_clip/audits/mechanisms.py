@@ -167,10 +167,11 @@ def _black_box() -> Iterator[BlackBoxAudit]:
         claimed_accountant="zcdp",
     )
     run = {"sampling": Shuffled(SMALL), "optimizer": Adam(0.01), "epochs": 8}
+    images, first = "4,000 images of MNIST", "the first image, wrongly labelled"
     yield BlackBoxAudit(
         name="black-box-backpropagation-clipping",
         mechanism="backpropagation clipping, as published",
-        setting="4,000 images of MNIST in one batch, 8 epochs; the first image, wrongly labelled",
+        setting=f"{images} in one batch, 8 epochs; {first}",
         run=Run(**small, **run, mechanism=published),
         claimed_by="claimed-zcdp",
         start=replace(fitting, mechanism=ClippedWithoutNoise(1.0, 0.01 * 200)),
@@ -180,8 +181,7 @@ def _black_box() -> Iterator[BlackBoxAudit]:
     yield BlackBoxAudit(
         name="black-box-flat-clipping",
         mechanism="flat clipping",
-        setting="4,000 images of MNIST, batch 2,000, 5 epochs, σ 1; the first image, "
-        "wrongly labelled",
+        setting=f"{images}, batch 2,000, 5 epochs, σ 1; {first}",
         run=Run(**small, mechanism=clipping, sampling=Poisson(2000), epochs=5),
         claimed_by="pld",
         start=replace(fitting, mechanism=NoPrivacy()),

@@ -115,7 +115,6 @@ def _released(
     deal: Callable[[Int[np.ndarray, "batches"]], Float[np.ndarray, "batches 2"]],
     inside: bool,
 ) -> Float[np.ndarray, "epochs batches 2"]:
-    """Return the noisy sums of a run's batches."""
     batches, batch = run.steps_per_epoch, run.sampling.batch
     sums = rng.standard_normal((run.epochs, batches, 2), np.float32)
     for epoch in sums:
@@ -179,7 +178,6 @@ def _attacker(
 def _total(
     run: Run, params: nnx.State, chunk: tuple[Array, Array], weights: Float[Array, "chunk"]
 ) -> Float[Array, "numbers"]:
-    """Return a weighted sum of examples, flat, in units of the noise."""
     return in_units_of_noise(run, bounded_sum(run, params, *chunk, weights)[0])
 
 
@@ -200,7 +198,6 @@ def _along(
 def _weighted(
     run: Run, params: nnx.State, chunks: tuple[Array, Array], weights: Float[Array, "examples"]
 ) -> Float[Array, "numbers"]:
-    """Return the weighted sum of what examples add."""
 
     def add(so_far: Array, case: tuple[tuple[Array, Array], Array]) -> tuple[Array, None]:
         return so_far + _total(run, params, *case), None

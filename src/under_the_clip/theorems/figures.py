@@ -190,7 +190,6 @@ def _proposition(statement: Proposition, found: dict[str, Any]) -> str:
 
 
 def _plain(text: str) -> str:
-    """Return text so that Markdown takes it as it is."""
     return re.sub(r"([\\`*_{}\[\]<>$#~^|])", r"\\\1", text)
 
 
