@@ -392,7 +392,7 @@ def _branched(equation: JaxprEqn, values: list[Value]) -> list[Value]:
 
 
 def _same(one: ClosedJaxpr, other: ClosedJaxpr) -> bool:
-    # Calls of one compiled function, as in `convolution.gather`: programs that are printed alike may
+    # Calls of one function, as in `convolution.gather`: programs that are printed alike may
     # close over different things.
     calls = [branch.eqns[0].params.get("jaxpr") for branch in (one, other) if len(branch.eqns) == 1]
     return len(calls) == 2 and calls[0] is calls[1] is not None and str(one) == str(other)

@@ -36,7 +36,7 @@ def zcdp_epsilon(rho: float, delta: float) -> float:
 def zcdp_rho(epsilon: float, delta: float) -> float:
     """Return the rho whose `zcdp_epsilon` at `delta` is `epsilon`.
 
-    >>> round(zcdp_rho(0.07, delta=1e-5), 6)  # what backpropagation clipping claims on MNIST
+    >>> round(zcdp_rho(0.07, delta=1e-5), 6)
     0.000106
 
     Raises:
