@@ -55,6 +55,23 @@ def compiled_in_haste():
 
 
 @pytest.fixture
+def losses_rounded(monkeypatch):
+    """Round privacy losses to some times the interval; what was composed otherwise is forgotten."""
+    from dpstudy.privacy import accounting
+
+    def round_to(times):
+        monkeypatch.setattr(accounting, "_INTERVAL", times * accounting._INTERVAL)
+        forget()
+
+    def forget():
+        for cache in (accounting._curve, accounting._composed, accounting._one_step):
+            cache.cache_clear()
+
+    yield round_to
+    forget()
+
+
+@pytest.fixture
 def results(tmp_path, monkeypatch):
     """An empty results folder, so that no test touches the study's own."""
     folder = tmp_path / "results"

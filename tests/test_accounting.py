@@ -7,7 +7,8 @@ import math
 import dp_accounting
 import numpy as np
 import pytest
-from dp_accounting.pld import PLDAccountant, privacy_loss_distribution
+from dp_accounting.pld import PLDAccountant
+from dp_accounting.pld import privacy_loss_distribution as pld
 from dp_accounting.rdp import RdpAccountant
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
@@ -23,13 +24,7 @@ from dpstudy.privacy.accounting import (
     noise_multiplier_for,
     sampling_probability_of,
 )
-from dpstudy.privacy.conversions import (
-    gdp_delta,
-    gdp_epsilon,
-    gdp_mu,
-    zcdp_epsilon,
-    zcdp_rho,
-)
+from dpstudy.privacy.conversions import gdp_delta, gdp_epsilon, gdp_mu, zcdp_epsilon, zcdp_rho
 from under_the_clip.losing_less.published import END_TO_END, SCATTERNET
 
 MNIST = {"sampling_probability": 512 / 60_000, "noise_multiplier": 1.23, "delta": 1e-5}
@@ -156,13 +151,8 @@ def test_with_the_most_noise_next_to_nothing_is_spent(sigma, steps):
 @pytest.mark.parametrize(("sigma", "release"), [(1.0, 1.0), (5.0, 4.0), (4.0, 40.0), (40.0, 1.0)])
 def test_a_release_and_unsampled_steps_are_one_gaussian(sigma, release):
     counts = [0, 1, 7]
-    curve = epsilon_curve(
-        sampling_probability=1.0,
-        noise_multiplier=sigma,
-        steps=counts,
-        delta=1e-5,
-        release_noise=release,
-    )
+    run = {"sampling_probability": 1.0, "noise_multiplier": sigma, "delta": 1e-5}
+    curve = epsilon_curve(**run, steps=counts, release_noise=release)
     for ours, steps in zip(curve, counts, strict=True):
         exact = phi_epsilon(math.sqrt(steps / sigma**2 + 1 / release**2), 1e-5)
         assert ours == pytest.approx(exact, rel=1e-3)
@@ -267,17 +257,14 @@ MORE = st.floats(1.05, 2.0)
 PHASES = (Phase.explicit, Phase.generate)
 
 
-def grows(before, after):
-    """Strictly, but where delta alone already allows for all that happens."""
-    assert after > before or after == before == 0
-
-
 def more_costs_more(q, sigma, steps, delta, more, accountant):
-    base = spent(q, sigma, steps, accountant, delta)
-    grows(base, spent(q, sigma, math.ceil(steps * more), accountant, delta))
-    grows(base, spent(q * more, sigma, steps, accountant, delta))
-    grows(base, spent(q, sigma / more, steps, accountant, delta))
-    grows(base, spent(q, sigma, steps, accountant, delta / more))
+    case = {"q": q, "sigma": sigma, "steps": steps, "delta": delta}
+    worse = {"q": q * more, "sigma": sigma / more, "steps": math.ceil(steps * more)}
+    base = spent(**case, accountant=accountant)
+    for name, value in (worse | {"delta": delta / more}).items():
+        after = spent(**case | {name: value}, accountant=accountant)
+        # Strictly, but where delta alone already allows for all that happens.
+        assert after > base or after == base == 0
 
 
 @pytest.mark.parametrize("accountant", ["rdp", "rdp-2019"])
@@ -317,9 +304,8 @@ def test_a_curve_is_its_points_in_the_order_asked_for(accountant):
 @pytest.mark.parametrize("accountant", ACCOUNTANTS)
 @pytest.mark.parametrize(("wanted", "q", "steps"), [(3.0, 0.02, 300), (30.0, 0.01, 100)])
 def test_calibrated_noise_spends_what_was_wanted_and_no_more(accountant, wanted, q, steps):
-    sigma = noise_multiplier_for(
-        wanted, sampling_probability=q, steps=steps, delta=1e-5, accountant=accountant
-    )
+    run = {"sampling_probability": q, "steps": steps, "delta": 1e-5}
+    sigma = noise_multiplier_for(wanted, **run, accountant=accountant)
     assert spent(q, sigma, steps, accountant) <= wanted
     assert spent(q, sigma * 0.9995, steps, accountant) > wanted
 
@@ -329,19 +315,12 @@ def test_calibrated_noise_without_sampling_is_the_analytic_gaussian():
     assert phi_epsilon(1 / sigma, 1e-5) == pytest.approx(1.0, rel=1e-3)
 
 
-def test_the_size_of_the_discretisation_does_not_matter(monkeypatch):
+def test_the_size_of_the_discretisation_does_not_matter(losses_rounded):
     """From little noise to much, a quarter of the interval moves epsilon by under one per cent."""
     cases = [(0.0043, 0.0068, 500), (0.0085, 1.5, 500), (0.001, 10.0, 10_000), (1.0, 300.0, 25)]
     coarse = [spent(*case) for case in cases]
-    caches = (accounting._curve, accounting._composed, accounting._one_step)
-    try:
-        monkeypatch.setattr(accounting, "_INTERVAL", accounting._INTERVAL / 4)
-        for cache in caches:
-            cache.cache_clear()
-        fine = [spent(*case) for case in cases]
-    finally:
-        for cache in caches:
-            cache.cache_clear()
+    losses_rounded(1 / 4)
+    fine = [spent(*case) for case in cases]
     assert coarse == pytest.approx(fine, rel=0.01)
     assert all(a >= b * (1 - 1e-6) for a, b in zip(coarse, fine, strict=True))
 
@@ -390,13 +369,10 @@ def test_both_bounds_of_a_step_with_little_noise_hold_at_losses_beyond_exp(q, si
 )
 def test_many_sampled_steps_by_a_transform_of_extended_precision(q, sigma, steps, delta):
     """Of double precision the error is a share of delta, to either side."""
-    interval = accounting.discretization(sigma)
-    step = privacy_loss_distribution.from_gaussian_mechanism(
-        sigma, sampling_prob=q, value_discretization_interval=interval
-    )
+    grid = {"value_discretization_interval": accounting.discretization(sigma)}
+    step = pld.from_gaussian_mechanism(sigma, sampling_prob=q, **grid)
     eps = spent(q, sigma, steps, delta=delta)
-    found = [delta_by_extension(step._pmf_remove, steps, eps)]
-    found.append(delta_by_extension(step._pmf_add, steps, eps))
+    found = [delta_by_extension(pmf, steps, eps) for pmf in (step._pmf_remove, step._pmf_add)]
     assert 0.99 * delta < max(found) < delta * (1 + 2e-3)
 
 
@@ -423,11 +399,8 @@ def test_no_delta_is_too_small_for_pld_which_is_at_most_rdp(q, sigma, steps, del
 
 def test_an_ordinary_delta_has_the_value_of_the_library_to_the_last_bit():
     for q, sigma, steps in [(0.0085, 1.2, 4_000), (0.1, 4.0, 500), (1.0, 30.0, 40)]:
-        step = privacy_loss_distribution.from_gaussian_mechanism(
-            sigma,
-            sampling_prob=q,
-            value_discretization_interval=accounting.discretization(sigma),
-        )
+        grid = {"value_discretization_interval": accounting.discretization(sigma)}
+        step = pld.from_gaussian_mechanism(sigma, sampling_prob=q, **grid)
         theirs = step.self_compose(steps).get_epsilon_for_delta(1e-5)
         assert spent(q, sigma, steps) == theirs
 
@@ -512,10 +485,7 @@ def test_bad_input_names_the_field_and_the_value(change, message):
         (lambda: gdp_epsilon(-1.0, 1e-5), "mu must be >= 0"),
         (lambda: calibrated(0.0), "epsilon must be > 0 and finite, got 0.0"),
         (lambda: calibrated(3.0, steps=0), "steps must be at least 1, got 0"),
-        (
-            lambda: calibrated(0.1, accountant="rdp-2019"),
-            "epsilon 0.1 cannot be certified by rdp-2019",
-        ),
+        (lambda: calibrated(0.1, accountant="rdp-2019"), "0.1 cannot be certified by rdp-2019"),
         (lambda: calibrated(1e15, accountant="rdp"), "too large to calibrate noise for"),
         (lambda: calibrated(1e15), "epsilon 1000000000000000.0 is too large to calibrate noise"),
         (lambda: calibrated(1e-300), "epsilon 1e-300 cannot be certified by pld with any noise"),

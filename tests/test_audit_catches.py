@@ -19,16 +19,8 @@ from under_the_clip.audits.white_box import Audit, first_image
 pytestmark = pytest.mark.usefixtures("compiled_in_haste")
 
 RUN = vary(Run(), dataset=TINY["dataset"], width=NARROW, batch=1000, epochs=5, noise_multiplier=2.0)
-AUDIT = Audit(
-    name="small",
-    mechanism="flat clipping",
-    setting="a small run",
-    run=RUN,
-    canary=first_image,
-    claimed_by="pld",
-    runs=4,
-    canaries=4000,
-)
+SAID = {"name": "small", "mechanism": "flat clipping", "setting": "a small run"}
+AUDIT = Audit(**SAID, run=RUN, canary=first_image, claimed_by="pld", runs=4, canaries=4000)
 
 
 def less_noise(deviations, key, **options):

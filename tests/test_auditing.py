@@ -18,6 +18,7 @@ from dpstudy.errors import UserError
 from dpstudy.lab import records
 from dpstudy.parts.data.released_statistics import release_mean
 from dpstudy.parts.mechanism import FlatClipping
+from dpstudy.parts.networks.activation import Relu
 from dpstudy.parts.part import part
 from dpstudy.parts.run import Run, vary
 from dpstudy.parts.sampling import Draw, Poisson, Shuffled
@@ -26,8 +27,10 @@ from dpstudy.privacy.auditing import Guesses
 from dpstudy.privacy.conversions import gdp_epsilon
 from dpstudy.training import loop
 from under_the_clip import audits, cli
+from under_the_clip.audits.black_box import BlackBoxAudit
 from under_the_clip.audits.white_box import Audit, LayerAttack, first_image, scores_of_the_mean
 from under_the_clip.backpropagation_clipping.experiments import as_published, corrected
+from under_the_clip.networks import BackpropMnist
 
 pytestmark = pytest.mark.usefixtures("compiled_in_haste")
 
@@ -136,28 +139,27 @@ def test_the_attack_that_shows_most_is_chosen_with_its_threshold():
 
 
 @part()
-class HalfTheNoise(FlatClipping):
-    """Says sigma and adds half of it."""
+class Broken(FlatClipping):
+    """Says sigma, and scales noise and gradients behind its back."""
+
+    noise_scale: float = 1.0
+    gradient_scale: float = 1.0
 
     def noise(self, params):
-        return jax.tree.map(lambda s: s / 2, super().noise(params))
-
-
-@part()
-class Ignores(FlatClipping):
-    """Adds noise to nothing."""
+        return jax.tree.map(lambda s: s * self.noise_scale, super().noise(params))
 
     def sum(self, *arguments):
         total, seen = super().sum(*arguments)
-        return jax.tree.map(jnp.zeros_like, total), seen
+        return jax.tree.map(lambda x: x * self.gradient_scale, total), seen
 
 
-TINY_RUN = vary(Run(mechanism=FlatClipping(noise_multiplier=3.0)), **TINY, width=NARROW)
+# Flat clipping as long as its scales are 1, and one program whatever they are.
+TINY_RUN = vary(Run(mechanism=Broken(noise_multiplier=3.0)), **TINY, width=NARROW)
 
 
 @cache
-def tried(run, runs=4, count=4000, seed=0):
-    return canaries.trials(run, first_image(run), runs=runs, canaries=count, seed=seed)
+def tried(run, seed=0):
+    return canaries.trials(run, first_image(run), runs=4, canaries=4000, seed=seed)
 
 
 def proven(run):
@@ -211,7 +213,7 @@ def test_a_canary_is_put_into_a_draw_once_and_taken_out_of_it():
             assert inside - outside == {0} and outside <= others
 
 
-@pytest.mark.parametrize("sampling", [Poisson(2000), Poisson(4000), Shuffled(1500)])
+@pytest.mark.parametrize("sampling", [Poisson(2000), Shuffled(1500)])
 def test_scores_are_likelihood_ratios(sampling):
     """Of canaries that are out, exp(score) is 1 on average; of others exp(-score): both exactly.
 
@@ -226,11 +228,21 @@ def test_scores_are_likelihood_ratios(sampling):
     assert scores[inside].mean() > scores[~inside].mean()
 
 
+def test_of_a_canary_in_every_batch_the_ratios_multiply():
+    ratios = np.random.default_rng(0).normal(size=(2, 3, 5)).astype(np.float32)
+    found = canaries.ATTACKS["each step by itself"](vary(TINY_RUN, batch=4000), ratios, None)
+    np.testing.assert_allclose(found, ratios.sum(axis=(0, 1)), rtol=1e-5)
+
+
 def test_scores_of_one_run_do_not_depend_on_each_other():
-    scores = np.array([tried(TINY_RUN, 200, 40, seed).scores[0] for seed in range(2)])
-    scores = scores.reshape(400, 40)[:, :8]
-    together = np.corrcoef(scores.T) - np.eye(8)
-    assert np.abs(together).max() < 4.5 / np.sqrt(400)
+    """Neither at any distance, nor by what all of a run have in common."""
+    scores = tried(TINY_RUN).scores[0]
+    scores = (scores - scores.mean()) / scores.std()
+    assert np.abs(scores.mean(axis=1)).max() < 4.5 / np.sqrt(4000)
+    spectrum = np.abs(np.fft.rfft(scores, axis=1)) ** 2
+    together = np.fft.irfft(spectrum, axis=1).mean(axis=0) / 4000
+    assert together[0] == pytest.approx(1)
+    assert np.abs(together[1:]).max() < 4.5 / np.sqrt(16_000)
 
 
 def test_trials_are_one_program_whatever_the_noise_and_the_seed():
@@ -251,14 +263,14 @@ def test_flat_clipping_on_the_tiny_network_is_below_what_is_proven():
 
 
 def test_half_the_noise_behind_its_back_is_found():
-    run = replace(TINY_RUN, mechanism=HalfTheNoise(noise_multiplier=3.0))
+    run = vary(TINY_RUN, noise_scale=0.5)
     assert proven(run) == proven(TINY_RUN)
     found = auditing.of_many_runs(*tried(run).flat, DELTA)
     assert found["gaussian"][0] > 1.2 * proven(run)
 
 
 def test_of_a_mechanism_that_ignores_the_canary_nothing_is_found():
-    seen = tried(replace(TINY_RUN, mechanism=Ignores(noise_multiplier=3.0)))
+    seen = tried(vary(TINY_RUN, gradient_scale=0.0))
     assert seen.strength == 0
     # What is above 0 is chance: each bound errs once in twenty.
     assert max(bound for bound, _ in auditing.bounds(seen, DELTA).values()) <= 0.05
@@ -343,6 +355,44 @@ def test_published_backpropagation_clipping_is_refuted_with_a_margin():
     assert bound > 2.5
 
 
+# --- trained models alone, in a tenth of a second each -----------------------------------------
+
+
+def black_box(models, **scales):
+    run = Run(
+        dataset=TINY["dataset"],
+        network=BackpropMnist(Relu(), width=0.125),
+        mechanism=Broken(noise_multiplier=100.0, **scales),
+        sampling=Poisson(4000),
+        epochs=1,
+    )
+    start = replace(run, mechanism=Broken(noise_scale=0.0), epochs=10)  # the same program
+    return BlackBoxAudit(
+        name="small",
+        mechanism="flat clipping",
+        setting="a small network",
+        run=run,
+        claimed_by="pld",
+        start=start,
+        models=models,
+    )
+
+
+def test_hardly_any_noise_behind_its_back_is_found():
+    record = black_box(64, noise_scale=0.001).carry_out()
+    assert record["claimed"] == record["proven"] < 0.1 < record["lower_bound"]
+    assert record["loss"]["in"] < record["loss"]["out"]
+    assert record["box"] == "black box" and record["models"] == record["trials"] == 64
+
+
+def test_of_a_mechanism_that_ignores_its_examples_nothing_is_found(tmp_path):
+    record = black_box(40, gradient_scale=0.0).carry_out()
+    assert record["lower_bound"] <= record["proven"]
+    assert record["bounds"]["clopper-pearson"] == pytest.approx(0, abs=0.05)
+    records.write(tmp_path / "small.json", "audits", record | {"provenance": {}})
+    assert records.read(tmp_path / "small.json", "audits")["models"] == 40
+
+
 # --- stored -------------------------------------------------------------------------------------
 
 
@@ -394,16 +444,9 @@ def test_layers_are_stored_as_within_their_bound():
 
 # --- on the command line ------------------------------------------------------------------------
 
-QUICK = Audit(
-    name="quick",
-    mechanism="flat clipping",
-    setting="a tiny run",
-    run=TINY_RUN,
-    canary=first_image,
-    claimed_by="pld",
-    runs=1,
-    canaries=1000,
-)
+SAID = {"name": "quick", "mechanism": "flat clipping", "setting": "a tiny run"}
+# Its runs and canaries are those above, whose program it takes.
+QUICK = Audit(**SAID, run=TINY_RUN, canary=first_image, claimed_by="pld", runs=4, canaries=4000)
 # With as many steps as the searches above, whose programs it takes.
 LAYERS = LayerAttack(
     name="layers", setting="briefly", run=as_published("mnist", 0.3), starts=1, steps=100
@@ -429,7 +472,7 @@ def test_the_command_prints_a_line_an_audit(quick):
     done = dpstudy()
     assert done.exit_code == 0, done.output
     first, second = done.stdout.splitlines()
-    assert first.startswith("quick: claimed ") and first.endswith("(95%, 1,000 trials, white box)")
+    assert first.startswith("quick: claimed ") and first.endswith("(95%, 16,000 trials, white box)")
     assert " whatever the noise, " in first and " if it is Gaussian " in first
     assert second.startswith("layers: of what is proven possible, conv1 ")
 

@@ -7,8 +7,7 @@ from prose import prose_of, said_by
 
 from dpstudy.lab.wording import rounded_down
 from under_the_clip import accounting as chapter
-from under_the_clip.accounting.costs import cost_rows
-from under_the_clip.accounting.sensitivities import PROVEN, TANH_FILTER_EPOCHS
+from under_the_clip.accounting.costs import CORRECTED, TANH_FILTER_EPOCHS, cost_rows
 from under_the_clip.backpropagation_clipping.published import BACKPROPAGATION_CLIPPING
 from under_the_clip.losing_less.published import END_TO_END
 from under_the_clip.published import MNIST_PARAMETERS
@@ -116,7 +115,7 @@ def test_backpropagation_clipping_as_published():
 def test_the_corrected_code():
     rows = {float(row["Target ε"]): row for row in table("corrected_table")}
     proven = {row["Claimed ε"]: row["Proven, Poisson"] for _, row in in_short().iterrows()}
-    constant, as_it_is = PROVEN
+    constant, as_it_is = CORRECTED
     assert f"as it is, {rows[3.0][as_it_is]} is proven" in chapter.in_short().caption
     says(f"a second aims at 3. With a constant divisor it costs {proven[3.0]:.3g}; as it")
     for text in ("as it is, at most {} is proven.", "at most {} is proven for the target of 3"):

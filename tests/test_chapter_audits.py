@@ -80,10 +80,8 @@ def test_backpropagation_clipping():
 
 def test_the_tanh_filter_and_clipping_per_layer():
     found = page.stored()
-    lengths = [
-        f"{found['tanh-filter' + suffix]['strength'] * 1.1:.1f}"
-        for suffix in ("-drawn-weights", "")
-    ]
+    names = ("tanh-filter-drawn-weights", "tanh-filter")
+    lengths = [f"{found[name]['strength'] * 1.1:.1f}" for name in names]
     says(f"the longest filtered gradient found is {lengths[0]}, and {lengths[1]} where")
     says(f"its proof allows √26,010 = {26_010**0.5:.1f}")
     sound = "tanh-filter-then-clipped", "tanh-filter-scaled-to-a-norm", "automatic-clipping"
@@ -106,9 +104,8 @@ def test_what_was_broken_on_purpose_is_what_is_tested():
     assert len(canaries.ATTACKS) == 6
     says("Six attacks look for the canary")
     broken = {of.__name__ for _, of in test_audit_catches.BROKEN}
-    assert broken == {
-        *("less_noise", "clipped_after_averaging", "in_a_fixed_cycle", "repeated_noise")
-    }
+    as_said = "less_noise clipped_after_averaging in_a_fixed_cycle repeated_noise"
+    assert broken == set(as_said.split())
     says("Seven tenths of the noise, gradients clipped after they were averaged, batches dealt in")
     says("a fixed cycle, and the same noise at every step are all seen so.")
 

@@ -399,6 +399,10 @@ def call(network, x):
     return network(x)
 
 
+def twice(network, x):
+    return network.second(network.first(jnp.tanh(network.first(x))))
+
+
 def assert_falls_back(reason, *network):
     per_example._warn_once.cache_clear()
     with pytest.warns(per_example.FallbackWarning, match=reason):
@@ -407,81 +411,52 @@ def assert_falls_back(reason, *network):
     assert oracles.distance(found, expected) < TOLERANCE
 
 
-@pytest.mark.parametrize(
-    ("make", "apply", "reason"),
-    [
-        pytest.param(lambda: Small(nnx.Linear), call, "no rule for Linear", id="an untapped layer"),
-        pytest.param(
-            Small,
-            lambda n, x: n.second(n.first(jnp.tanh(n.first(x)))),
-            "first is applied 2 times",
-            id="a layer applied twice",
-        ),
-        pytest.param(
-            Small, lambda n, x: n.first(x), "second is applied 0 times", id="a layer not applied"
-        ),
-        pytest.param(
-            Small,
-            lambda n, x: n(jnp.stack([x, -x], 1)).sum(1),
-            "first is applied to more than one vector",
-            id="a dense layer along a sequence",
-        ),
-        pytest.param(
-            Small, of_two_halves, "first is not applied once to each", id="more than the examples"
-        ),
-        pytest.param(
-            lambda: OneConv(kernel_dilation=2), call, "not an ordinary", id="a dilated convolution"
-        ),
-        pytest.param(
-            lambda: OneConv(feature_group_count=2),
-            call,
-            "not an ordinary",
-            id="a grouped convolution",
-        ),
-        pytest.param(
-            lambda: OneConv(padding="CIRCULAR"), call, "not an ordinary", id="a wrapped convolution"
-        ),
-        pytest.param(OneConv, along_time, "not an ordinary", id="a convolution of films"),
-        pytest.param(lambda: tied("kernel"), call, "second is not simply", id="a shared kernel"),
-        pytest.param(
-            lambda: tied("kernel", "bias"), call, r"first\.bias is used outside", id="both shared"
-        ),
-        pytest.param(Small, assigned, "second is not simply", id="a kernel shared for the call"),
-        pytest.param(Small, doubled_for_once, "first is not simply", id="a kernel doubled"),
-        pytest.param(normalised, call, "is not simply", id="a kernel normalised in place"),
-        pytest.param(
-            Small,
-            lambda n, x: n(x) @ n.first.kernel.T,
-            r"first\.kernel is used outside",
-            id="a kernel used as a decoder",
-        ),
-        pytest.param(
-            Small,
-            lambda n, x: n.second(jnp.tanh(n.first(x)) * n.first.bias.sum()),
-            r"first\.bias is used outside",
-            id="a bias that scales the next layer's input",
-        ),
-        pytest.param(
-            Small,
-            lambda n, x: n(x * n.first.kernel.sum()),
-            r"first\.kernel is used outside",
-            id="a kernel that scales its own layer's input",
-        ),
-        pytest.param(
-            Small,
-            lambda n, x: n.second(nnx.remat(lambda layer, x: jnp.tanh(layer(x)))(n.first, x)),
-            "first is not simply",
-            id="a layer computed anew for its gradient",
-        ),
-    ],
-)
+LINEAR, ODD = (lambda: Small(nnx.Linear)), "not an ordinary"
+BEYOND = {
+    "an untapped layer": (LINEAR, call, "no rule for Linear"),
+    "a layer applied twice": (Small, twice, "first is applied 2 times"),
+    "a layer not applied": (Small, lambda n, x: n.first(x), "second is applied 0 times"),
+    "a dense layer along a sequence": (
+        *(Small, lambda n, x: n(jnp.stack([x, -x], 1)).sum(1)),
+        "first is applied to more than one vector",
+    ),
+    "more than the examples": (Small, of_two_halves, "first is not applied once to each"),
+    "a dilated convolution": (lambda: OneConv(kernel_dilation=2), call, ODD),
+    "a grouped convolution": (lambda: OneConv(feature_group_count=2), call, ODD),
+    "a wrapped convolution": (lambda: OneConv(padding="CIRCULAR"), call, ODD),
+    "a convolution of films": (OneConv, along_time, ODD),
+    "a shared kernel": (lambda: tied("kernel"), call, "second is not simply"),
+    "both shared": (lambda: tied("kernel", "bias"), call, r"first\.bias is used outside"),
+    "a kernel shared for the call": (Small, assigned, "second is not simply"),
+    "a kernel doubled": (Small, doubled_for_once, "first is not simply"),
+    "a kernel normalised in place": (normalised, call, "is not simply"),
+    "a kernel used as a decoder": (
+        *(Small, lambda n, x: n(x) @ n.first.kernel.T),
+        r"first\.kernel is used outside",
+    ),
+    "a bias that scales the next layer's input": (
+        *(Small, lambda n, x: n.second(jnp.tanh(n.first(x)) * n.first.bias.sum())),
+        r"first\.bias is used outside",
+    ),
+    "a kernel that scales its own layer's input": (
+        *(Small, lambda n, x: n(x * n.first.kernel.sum())),
+        r"first\.kernel is used outside",
+    ),
+    "a layer computed anew for its gradient": (
+        Small,
+        lambda n, x: n.second(nnx.remat(lambda layer, x: jnp.tanh(layer(x)))(n.first, x)),
+        "first is not simply",
+    ),
+}
+
+
+@pytest.mark.parametrize(("make", "apply", "reason"), BEYOND.values(), ids=BEYOND)
 def test_what_is_beyond_the_rules_is_said_by_name(make, apply, reason):
     assert re.search(reason, why_not_by_rules(make, apply))
 
 
 def test_a_layer_applied_twice_falls_back_to_vmap_and_says_so():
     """By the rules its norms would come out wrong, and with them its privacy."""
-    twice = lambda n, x: n.second(n.first(jnp.tanh(n.first(x))))  # noqa: E731
     assert_falls_back("first is applied 2 times", Small, twice)
 
 

@@ -30,12 +30,8 @@ def test_a_poisson_run_costs_what_the_accountants_say(accountant):
     curve = epsilon_curve(RUN, STEPS)[accountant]
     assert tuple(epsilon_curve(RUN, [1])) == accounting.ACCOUNTANTS
     for spent, steps in zip(curve, STEPS, strict=True):
-        alone = accounting.epsilon(
-            **COMMON,
-            sampling_probability=2000 / 4000,
-            steps=steps,
-            accountant=accountant,
-        )
+        of = {"sampling_probability": 2000 / 4000, "steps": steps, "accountant": accountant}
+        alone = accounting.epsilon(**COMMON, **of)
         assert spent == pytest.approx(alone, rel=2e-6)
 
 
@@ -55,9 +51,8 @@ def test_what_the_dataset_releases_is_paid_for_from_the_start():
         curve = epsilon_curve(run, [0, *STEPS])[accountant]
         assert all(more > less for more, less in zip(curve, plain, strict=True))
     # Two releases with noise multiplier 8 are one Gaussian with 8/√2: `gdp_epsilon` is exact.
-    assert epsilon_curve(run, [0])["pld"][0] == pytest.approx(
-        gdp_epsilon(math.sqrt(2) / 8, run.delta), rel=1e-3
-    )
+    exact = gdp_epsilon(math.sqrt(2) / 8, run.delta)
+    assert epsilon_curve(run, [0])["pld"][0] == pytest.approx(exact, rel=1e-3)
 
 
 def test_a_shuffled_run_never_carries_a_plain_epsilon():
@@ -67,11 +62,8 @@ def test_a_shuffled_run_never_carries_a_plain_epsilon():
     # It claims what the formula for Poisson sampling says.
     assert curve["claimed-rdp-2019"] == epsilon_curve(RUN, STEPS)["rdp-2019"]
     run = Run(sampling=Shuffled())
-    [most], [claimed] = (
-        epsilon_curve(run, [run.epochs * run.steps_per_epoch])[name]
-        for name in ("shuffled-pld", "claimed-rdp-2019")
-    )
-    assert most > 5 * claimed
+    whole = epsilon_curve(run, [run.epochs * run.steps_per_epoch])
+    assert whole["shuffled-pld"][0] > 5 * whole["claimed-rdp-2019"][0]
     assert "claimed" in LABELS["claimed-rdp-2019"]
     assert "shuffled" in LABELS["shuffled-pld"]
 
@@ -79,10 +71,9 @@ def test_a_shuffled_run_never_carries_a_plain_epsilon():
 def test_what_holds_for_a_shuffled_run_is_one_unsampled_step_an_epoch():
     """2 steps an epoch: within and at the end of an epoch an example was in one batch of it."""
     holds = epsilon_curve(SHUFFLED, [1, 2, 3, 4])["shuffled-pld"]
-    unsampled = [
-        accounting.epsilon(**COMMON, sampling_probability=1.0, steps=epochs) for epochs in (1, 2)
-    ]
-    assert holds == pytest.approx([unsampled[0]] * 2 + [unsampled[1]] * 2, rel=2e-6)
+    steps = (1, 1, 2, 2)
+    unsampled = accounting.epsilon_curve(**COMMON, sampling_probability=1.0, steps=steps)
+    assert holds == pytest.approx(unsampled, rel=2e-6)
 
 
 def test_a_shuffled_run_costs_at_least_what_its_finished_epochs_give_away():
@@ -139,9 +130,8 @@ class HalfAsSensitive(FlatClipping):
 
 def test_epsilon_follows_from_the_noise_over_the_sensitivity_that_the_mechanism_has_proven():
     proven = vary(RUN, noise_multiplier=2 * RUN.mechanism.noise_multiplier)
-    assert epsilon_curve(replace(RUN, mechanism=HalfAsSensitive()), [2]) == epsilon_curve(
-        proven, [2]
-    )
+    half = replace(RUN, mechanism=HalfAsSensitive())
+    assert epsilon_curve(half, [2]) == epsilon_curve(proven, [2])
 
 
 def test_every_stored_epsilon_has_a_label():

@@ -8,12 +8,7 @@ from scipy import optimize, special, stats
 
 from dpstudy.errors import UserError
 from dpstudy.privacy import conversions
-from dpstudy.privacy.shuffling import (
-    largest_batch,
-    least_epsilon_curve,
-    one_epoch,
-    summed_ratios,
-)
+from dpstudy.privacy.shuffling import largest_batch, least_epsilon_curve, one_epoch, summed_ratios
 from under_the_clip.losing_less.published import END_TO_END, SCATTERNET
 from under_the_clip.published import DELTA
 
@@ -76,9 +71,8 @@ def test_a_delta_beyond_the_rounding_of_composition_has_no_larger_bound():
 )
 def test_the_bound_lies_just_below_what_draws_show(examples, batch, sigma, epochs, delta, draws):
     """At a lower bound on epsilon the true delta is no smaller than the one asked for."""
-    found = least(
-        examples=examples, batch=batch, noise_multiplier=sigma, epochs=[epochs], delta=delta
-    )
+    run = {"examples": examples, "batch": batch, "noise_multiplier": sigma}
+    found = least(**run, epochs=[epochs], delta=delta)
     batches = examples // batch
     epoch = {"batches": batches, "taking_part": batches * batch / examples, "sigma": sigma}
     seen, error = drawn_delta(found, epochs=epochs, draws=draws, **epoch)
@@ -114,16 +108,10 @@ def test_the_settings_of_losing_less_cost_more_than_they_claim():
     """The finding, as the first chapter words it: with all settings but the noisiest."""
     noisiest = max(SCATTERNET, key=lambda setting: setting.noise_multiplier)
     for setting in dict.fromkeys((END_TO_END[0], *SCATTERNET)):
-        found = least(
-            examples=setting.examples,
-            batch=setting.batch,
-            noise_multiplier=setting.noise_multiplier,
-            epochs=[setting.epochs],
-            delta=DELTA,
-        )
-        proven = conversions.gdp_epsilon(
-            math.sqrt(setting.epochs) / setting.noise_multiplier, DELTA
-        )
+        sigma, epochs = setting.noise_multiplier, setting.epochs
+        run = {"examples": setting.examples, "batch": setting.batch, "noise_multiplier": sigma}
+        found = least(**run, epochs=[epochs], delta=DELTA)
+        proven = conversions.gdp_epsilon(math.sqrt(epochs) / sigma, DELTA)
         assert found < proven
         assert (found > setting.claimed_epsilon) == (setting != noisiest)
 

@@ -74,6 +74,10 @@ def by_the_code_s_formula(code):
     return optimize.brentq(excess, 1e-3, 10, xtol=1e-13)
 
 
+def nearly_all_inputs(kernel):
+    return 0.99 * sensitivity.all_inputs(kernel)
+
+
 twin = partial(methodcaller, "check")
 with_a_jump = partial(clipped_fields.surrogate, steepness=1.01)
 
@@ -151,7 +155,9 @@ TWINS = {
 
 
 @pytest.mark.parametrize("name", STATEMENTS)
-def test_a_search_comes_to_the_stored_verdict_again(name):
+def test_a_search_comes_to_the_stored_verdict_again(name, losses_rounded):
+    if name == "corrected-code-targets":
+        losses_rounded(10)  # What is rounded down is lower still, in a tenth of the time.
     assert find(name).verdict(checked(name)) == STORED[name]["verdict"]
 
 
@@ -189,11 +195,7 @@ def test_the_search_tells_a_statement_from_its_twin(name):
         ("group-privacy", twin(lambda epsilon, records: records), 0.5),
         # The sharp constant, and a kernel of one pixel, are reached.
         ("clipping-bias", twin(0.498), ROUNDING),
-        (
-            "convolution-norm",
-            twin(sensitivity.TWO_INPUTS, lambda kernel: 0.99 * sensitivity.all_inputs(kernel)),
-            ROUNDING,
-        ),
+        ("convolution-norm", twin(sensitivity.TWO_INPUTS, nearly_all_inputs), ROUNDING),
     ],
 )
 def test_further_twins_are_refuted(name, twin, least):

@@ -35,6 +35,7 @@ from dpstudy.gradients.layers import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Sequence
 
+    from flax.nnx import GraphDef, State
     from jax.extend.core import ClosedJaxpr, Var
     from jaxtyping import Array
 
@@ -42,20 +43,14 @@ if TYPE_CHECKING:
 
 
 def why_not_by_rules(
-    graph: nnx.GraphDef,
-    losses: Losses,
-    params: nnx.State,
-    images: Any,
-    labels: Any,
-    *rest: nnx.State,
+    graph: GraphDef, losses: Losses, params: State, images: Any, labels: Any, *rest: State
 ) -> str | None:
     """Return what keeps a network, in these states, from the rules; None if nothing does.
 
     They hold where each layer is applied once, to its own parameters as they are, the losses depend
     on parameters through their layers' outputs alone, and each row of a layer's input, of its
-    output's gradient and of the losses depends on one example, that of its place. All is read off
-    the traced program: a penalty on weights is found whatever its factor, even 0, and so are
-    examples that are mixed, whatever the values.
+    output's gradient and of the losses depends on one example, that of its place. A penalty on
+    weights is found whatever its factor, even 0.
 
     >>> from dpstudy.gradients.layers import tap
     >>> graph, params = nnx.split(tap(nnx.Linear(2, 1, rngs=nnx.Rngs(0))))
@@ -96,17 +91,11 @@ def why_not_by_rules(
 
 
 def why_rows_are_no_examples(
-    graph: nnx.GraphDef,
-    losses: Losses,
-    params: nnx.State,
-    images: Any,
-    labels: Any,
-    *rest: nnx.State,
+    graph: GraphDef, losses: Losses, params: State, images: Any, labels: Any, *rest: State
 ) -> str | None:
     """Return where a row may depend on another example than that of its place; None if nowhere.
 
-    Rows are those of the losses, of what layers are applied to, and of the gradients by what they
-    put out.
+    Rows are those of the losses, of layers' inputs, and of the gradients by their outputs.
 
     >>> from dpstudy.gradients.layers import tap
     >>> graph, params = nnx.split(tap(nnx.Linear(2, 1, rngs=nnx.Rngs(0))))
@@ -197,24 +186,19 @@ def _needed(program: ClosedJaxpr, losses: Var, calls: list[tuple[Var, Var]]) -> 
 
 
 def losses_shape(
-    graph: nnx.GraphDef,
-    losses: Losses,
-    params: nnx.State,
-    images: Any,
-    labels: Any,
-    *rest: nnx.State,
+    graph: GraphDef, losses: Losses, params: State, images: Any, labels: Any, *rest: State
 ) -> Any:
-    """Return the shape of a network's losses; refuse one that changes `rest`.
+    """Return the shape of a network's losses; refuse one that changes `rest`, which mixes examples.
 
-    Examples would mix through it. Counts of random numbers may go on, as in the first state of a
-    recurrent layer, if no random number reaches the losses.
+    Counts of random numbers may go on, as in the first state of a recurrent layer, if no random
+    number reaches the losses.
 
     Raises:
         ValueError: the network changes `rest`, or draws what its losses depend on.
     """
     counts: list[str] = []
 
-    def run(params: nnx.State, *rest: nnx.State) -> Array:
+    def run(params: State, *rest: State) -> Array:
         is_variable = lambda leaf: isinstance(leaf, nnx.Variable)  # noqa: E731
         read_only = jax.tree.map_with_path(partial(_read_only, counts), rest, is_leaf=is_variable)
         return losses(nnx.merge(graph, params, *read_only), images, labels)

@@ -1,11 +1,10 @@
 """A convolution that is fast on a CPU, with its gradients.
 
-`conv2d` computes what `jax.lax.conv_general_dilated` computes for an ordinary 2-D convolution.
 Where XLA is fast it is left to XLA (`Window.direct`): with stride 1 and enough channels its
-convolution runs at nearly the rate of a matrix product, and so does the gradient of the input,
-which is a convolution with the kernel reversed. The gradient of the kernel is one too, of an
-example's channels with its output gradient (`kernel_gradients`). All three keep to one thread, so
-this is for processes that have a core for each device, as the study trains.
+convolution runs at nearly the rate of a matrix product, and so do the gradient of the input, which
+is a convolution with the kernel reversed, and that of the kernel, of an example's channels with its
+output gradient (`kernel_gradients`). All three keep to one thread, so this is for processes that
+have a core for each device.
 
 Elsewhere, with strides and in first layers, XLA takes several times as long as the matrix product
 that a convolution amounts to. Three things make the product the larger part there:
@@ -20,8 +19,6 @@ that a convolution amounts to. Three things make the product the larger part the
 - The gradients run the same way back: `unfold_rows` puts m rows of the output gradient beside each
   other once, for the input's gradient and for the kernel's alike (`layer_rules.py` takes the
   latter's product example by example). Nothing is scattered.
-
-`kernel_matrix` and `kernel_from_matrix` translate between a kernel and the matrix of this product.
 """
 
 from __future__ import annotations
@@ -106,12 +103,7 @@ class Window(NamedTuple):
         return [
             (before, (count + tile - 1) * s - before - n)
             for n, (before, _), count, tile, s in zip(
-                extent,
-                self.padding,
-                self.positions(extent),
-                self.tiles,
-                self.strides,
-                strict=True,
+                extent, self.padding, self.positions(extent), self.tiles, self.strides, strict=True
             )
         ]
 
@@ -119,8 +111,7 @@ class Window(NamedTuple):
 def gather(images: Float[Array, "batch h w c"], window: Window) -> Float[Array, "batch i j nc"]:
     """Return, for each position, the blocks that the product sees at once.
 
-    On a CPU they are computed once however often they are used. XLA would otherwise fuse the
-    concatenation into each consumer, and compute it as often.
+    On a CPU once: XLA would otherwise fuse the concatenation into each consumer.
     """
     gathered = partial(_gather, window=window)
     if jax.default_backend() != "cpu":
@@ -192,7 +183,6 @@ def _to_blocks(images: Float[Array, "batch h w c"], window: Window) -> Array:
 
 
 def _from_blocks(blocks: Array, shape: tuple[int, ...], window: Window) -> Array:
-    """Undo `_to_blocks` for images of that shape."""
     (batch, height, width, _), (down, across), channels = blocks.shape, window.strides, shape[3]
     x = blocks.reshape(batch, height, width, down, across, channels).transpose(0, 1, 3, 2, 4, 5)
     x = x.reshape(batch, height * down, width * across, channels)
@@ -304,9 +294,9 @@ def _direct_input_gradient(
 def kernel_gradients(
     images: Float[Array, "batch h w c"], gradients: Float[Array, "batch i j o"], window: Window
 ) -> Float[Array, "batch c kh kw o"]:
-    """Return each example's gradient of a kernel of stride 1: one convolution an example.
+    """Return each example's gradient of a kernel of stride 1.
 
-    An example's channels are the images of that convolution, its output gradient the kernel.
+    A convolution an example: its channels are the images, its output gradient is the kernel.
     """
 
     def of_one(example: tuple[Array, Array]) -> Array:
@@ -369,10 +359,7 @@ def _pair(value: Any) -> tuple[Any, Any]:
 def conv_general_dilated(
     lhs: Array, rhs: Array, window_strides: Strides, padding: Any, **options: Any
 ) -> Array:
-    """Stand in for `jax.lax.conv_general_dilated` in `flax.nnx.Conv`.
-
-    Ordinary 2-D convolutions go to `conv2d`; all others, and all on an accelerator, to XLA.
-    """
+    """Take ordinary 2-D convolutions to `conv2d` on a CPU, and all others to XLA."""
     if jax.default_backend() != "cpu" or not _ordinary(lhs, options):
         return jax.lax.conv_general_dilated(lhs, rhs, window_strides, padding, **options)
     strides = tuple(window_strides)

@@ -2,11 +2,10 @@
 
 A network may mix its examples: by batch statistics, by a loss over pairs, by turning a batch round
 between two layers. The per-example gradients of `layer_rules.py` are then not those of examples,
-and clipping them bounds nothing. So the program is followed from the examples to the gradients: of
-each value it is known along which axes its i-th slice is computed from example i alone, by the same
-function for every i. What a primitive does to those axes is a rule below; a primitive without one
-is taken to mix. Nothing is run, so that no value of the parameters or of the examples can hide a
-dependence, as it could from a comparison of two runs.
+and clipping them bounds nothing. So of each value it is followed along which axes its i-th slice is
+computed from example i alone, by the same function for every i. What a primitive does to those axes
+is a rule below; a primitive without one is taken to mix. Nothing is run: no value can hide a
+dependence.
 """
 
 from __future__ import annotations
@@ -47,7 +46,7 @@ _MOST_KNOWN = 2**16
 FIXED, OF_EXAMPLES = Value(varies=False), Value(varies=True, axes=frozenset({0}))
 
 
-def follow(program: ClosedJaxpr, arguments: Sequence[Value]) -> list[Value]:
+def follow(program: ClosedJaxpr | Jaxpr, arguments: Sequence[Value]) -> list[Value]:
     """Return what is known of a traced program's results, from what is known of its arguments.
 
     >>> x = jax.numpy.ones((3, 2))
@@ -56,11 +55,6 @@ def follow(program: ClosedJaxpr, arguments: Sequence[Value]) -> list[Value]:
     >>> 0 in of_rows.axes, 0 in mixed.axes
     (True, False)
     """
-    return _inner(program, list(arguments))
-
-
-def _inner(program: ClosedJaxpr | Jaxpr, arguments: list[Value]) -> list[Value]:
-    """Return the same of a program within another."""
     if isinstance(program, ClosedJaxpr):
         constants = dict(zip(program.jaxpr.constvars, map(_constant, program.consts), strict=True))
         return _follow(program.jaxpr, arguments, constants)
@@ -77,7 +71,7 @@ def _constant(value: Any) -> Value:
     return Value(varies=False, axes=frozenset(axes), known=known)
 
 
-def _follow(program: Jaxpr, arguments: list[Value], constants: dict[Any, Value]) -> list[Value]:
+def _follow(program: Jaxpr, arguments: Sequence[Value], constants: dict[Any, Value]) -> list[Value]:
     known = constants | dict(zip(program.invars, arguments, strict=True))
 
     def read(atom: Any) -> Value:
@@ -87,17 +81,13 @@ def _follow(program: Jaxpr, arguments: list[Value], constants: dict[Any, Value])
         return known.get(atom, FIXED)
 
     for equation in program.eqns:
-        if any(_is_reference(atom) for atom in (*equation.invars, *equation.outvars)):
-            # What is written to it shows wherever it is read: not followed.
+        if any(hasattr(a.aval, "inner_aval") for a in (*equation.invars, *equation.outvars)):
+            # A reference: what is written to it shows wherever it is read: not followed.
             return [Value(varies=True) for _ in program.outvars]
         rule = RULES.get(equation.primitive.name, _mixed)
         found = rule(equation, [read(atom) for atom in equation.invars])
         known |= dict(zip(equation.outvars, found, strict=True))
     return [read(atom) for atom in program.outvars]
-
-
-def _is_reference(atom: Any) -> bool:
-    return hasattr(atom.aval, "inner_aval")
 
 
 def _all_axes(atom: Any) -> frozenset[int]:
@@ -181,14 +171,20 @@ def _without(axes: frozenset[int], gone: Sequence[int]) -> set[int]:
     return {axis - sum(one < axis for one in gone) for axis in axes if axis not in gone}
 
 
-def _reduced(equation: JaxprEqn, values: list[Value]) -> list[Value]:
-    kept = _without(values[0].axes, equation.params["axes"])
-    return [_result(values, kept) for _ in equation.outvars]
+def _dropped(name: str) -> Rule:
+    """Return the rule of what takes away the axes that a parameter names."""
+
+    def rule(equation: JaxprEqn, values: list[Value]) -> list[Value]:
+        gone = equation.params[name]
+        kept = _without(values[0].axes, gone if isinstance(gone, tuple) else (gone,))
+        return [_result(values, kept) for _ in equation.outvars]
+
+    return rule
 
 
 def _squeezed(equation: JaxprEqn, values: list[Value]) -> list[Value]:
-    kept = _without(values[0].axes, equation.params["dimensions"])
-    return [_result(values, kept)._replace(known=_computed(equation, values))]
+    (found,) = _dropped("dimensions")(equation, values)
+    return [found._replace(known=_computed(equation, values))]
 
 
 def _along(name: str) -> Rule:
@@ -205,12 +201,10 @@ def _along(name: str) -> Rule:
 
 def _concatenated(equation: JaxprEqn, values: list[Value]) -> list[Value]:
     (found,) = _along("dimension")(equation, values)
-    if equation.params["dimension"] != len(_shape(equation.outvars[0])) - 1:
-        return [found]
-    widths = [_shape(atom)[-1] for atom in equation.invars]
-    if set(widths) != {1}:
-        return [found]
-    return [found._replace(columns=tuple(values))]
+    last = equation.params["dimension"] == len(_shape(equation.outvars[0])) - 1
+    if last and {_shape(atom)[-1] for atom in equation.invars} == {1}:
+        return [found._replace(columns=tuple(values))]
+    return [found]
 
 
 def _top(equation: JaxprEqn, values: list[Value]) -> list[Value]:
@@ -219,10 +213,13 @@ def _top(equation: JaxprEqn, values: list[Value]) -> list[Value]:
     return [_result(values, values[0].axes - {axis})] * len(equation.outvars)
 
 
+def _whole(before: Any, after: Any) -> set[int]:
+    """Return the axes of which nothing is cut off."""
+    return {k for k, (a, b) in enumerate(zip(_shape(before), _shape(after), strict=True)) if a == b}
+
+
 def _sliced(equation: JaxprEqn, values: list[Value]) -> list[Value]:
-    whole = zip(_shape(equation.invars[0]), _shape(equation.outvars[0]), strict=True)
-    kept = {axis for axis, (before, after) in enumerate(whole) if before == after}
-    return [_result(values, values[0].axes & kept)]
+    return [_result(values, values[0].axes & _whole(equation.invars[0], equation.outvars[0]))]
 
 
 def _sliced_at(equation: JaxprEqn, values: list[Value]) -> list[Value]:
@@ -230,9 +227,7 @@ def _sliced_at(equation: JaxprEqn, values: list[Value]) -> list[Value]:
     array, *rest = values
     parts = rest[: len(rest) - len(_shape(equation.invars[0]))]
     starts = rest[len(parts) :]
-    part = equation.invars[1] if parts else equation.outvars[0]
-    whole = zip(_shape(equation.invars[0]), _shape(part), strict=True)
-    kept = {axis for axis, (before, after) in enumerate(whole) if before == after}
+    kept = _whole(equation.invars[0], equation.invars[1] if parts else equation.outvars[0])
     if any(start.varies for start in starts):
         kept = set()
     axes = frozenset.intersection(array.axes, *(part.axes for part in parts))
@@ -243,11 +238,6 @@ def _stacked(equation: JaxprEqn, values: list[Value]) -> list[Value]:
     along = equation.params["axis"]
     axes = frozenset.intersection(*(value.axes for value in values))
     return [_result(values, {axis + (axis >= along) for axis in axes})]
-
-
-def _unstacked(equation: JaxprEqn, values: list[Value]) -> list[Value]:
-    kept = _without(values[0].axes, (equation.params["axis"],))
-    return [_result(values, kept) for _ in equation.outvars]
 
 
 def _tiled(equation: JaxprEqn, values: list[Value]) -> list[Value]:
@@ -304,7 +294,6 @@ def _windowed(equation: JaxprEqn, values: list[Value]) -> list[Value]:
 
 
 def _places(window: Sequence[int], rank: int) -> list[int]:
-    """Return the axes that are those of the indices, in their order."""
     return [axis for axis in range(rank) if axis not in window]
 
 
@@ -383,31 +372,28 @@ def _scattered(equation: JaxprEqn, values: list[Value]) -> list[Value]:
 
 
 def _met(one: list[Value], other: list[Value]) -> list[Value]:
-    """Return what is known of values that are either of two."""
     return [Value(a.varies or b.varies, a.axes & b.axes) for a, b in zip(one, other, strict=True)]
 
 
 def _called(equation: JaxprEqn, values: list[Value]) -> list[Value]:
     names = ("jaxpr", "call_jaxpr", "fun_jaxpr")
     program = next(equation.params[name] for name in names if name in equation.params)
-    return _inner(program, values)
+    return follow(program, values)
 
 
 def _branched(equation: JaxprEqn, values: list[Value]) -> list[Value]:
     (index, *rest), (first, *others) = values, equation.params["branches"]
-    found = _inner(first, rest)
+    found = follow(first, rest)
     if all(_same(first, other) for other in others):
         return found  # Whichever is taken.
     for other in others:
-        found = _met(found, _inner(other, rest))
+        found = _met(found, follow(other, rest))
     return [Value(varies=True) for _ in found] if index.varies else found
 
 
 def _same(one: ClosedJaxpr, other: ClosedJaxpr) -> bool:
-    """Whether two branches are calls of one compiled function, as in `convolution.gather`.
-
-    That two programs are printed alike says nothing of what they close over.
-    """
+    # Calls of one function, as in `convolution.gather`: programs that are printed alike may
+    # close over different things.
     calls = [branch.eqns[0].params.get("jaxpr") for branch in (one, other) if len(branch.eqns) == 1]
     return len(calls) == 2 and calls[0] is calls[1] is not None and str(one) == str(other)
 
@@ -424,8 +410,8 @@ def _looped(equation: JaxprEqn, values: list[Value]) -> list[Value]:
     params, values = equation.params, iter(values)
     condition = list(islice(values, params["cond_nconsts"]))
     body = list(islice(values, params["body_nconsts"]))
-    found = _settled(lambda now: _inner(params["body_jaxpr"], [*body, *now]), list(values))
-    (again,) = _inner(params["cond_jaxpr"], [*condition, *found])
+    found = _settled(lambda now: follow(params["body_jaxpr"], [*body, *now]), list(values))
+    (again,) = follow(params["cond_jaxpr"], [*condition, *found])
     return [Value(varies=True) for _ in found] if again.varies else found
 
 
@@ -436,7 +422,7 @@ def _scanned(equation: JaxprEqn, values: list[Value]) -> list[Value]:
     rows = [Value(row.varies, frozenset(_without(row.axes, (0,)))) for row in values]
 
     def step(now: list[Value]) -> list[Value]:
-        return _inner(params["jaxpr"], [*fixed, *now, *rows])
+        return follow(params["jaxpr"], [*fixed, *now, *rows])
 
     found = _settled(lambda now: step(now)[: len(start)], start)
     made = step(found)[len(start) :]
@@ -458,7 +444,9 @@ _POINTWISE = """
     shift_right_arithmetic shift_right_logical sign sin sinh sqrt square stop_gradient sub tan tanh
     xor zeta
 """
-_REDUCED = "sum max min prod and or xor"
+_REDUCED = """
+    argmax argmin reduce_and reduce_max reduce_min reduce_or reduce_prod reduce_sum reduce_xor
+"""
 _CUMULATIVE = "cumsum cumprod cummax cummin cumlogsumexp"
 _CALLED = """
     jit pjit closed_call core_call custom_jvp_call custom_vjp_call custom_vjp_call_jaxpr remat
@@ -468,13 +456,13 @@ _WINDOWED = """
     reduce_window reduce_window_sum reduce_window_max reduce_window_min select_and_scatter_add
     select_and_gather_add
 """
+_SCATTERED = "scatter scatter-add scatter-max scatter-min scatter-mul"
 # What says where a value lies, or when, and leaves it as it is.
 _PLACED = "device_put mesh_cast optimization_barrier pcast pvary reshard sharding_constraint"
 
 RULES: dict[str, Rule] = {
     **dict.fromkeys(_POINTWISE.split(), _pointwise),
-    **{f"reduce_{name}": _reduced for name in _REDUCED.split()},
-    **dict.fromkeys(("argmax", "argmin"), _reduced),
+    **dict.fromkeys(_REDUCED.split(), _dropped("axes")),
     **dict.fromkeys(_CUMULATIVE.split(), _along("axis")),
     **dict.fromkeys(_CALLED.split(), _called),
     **dict.fromkeys(_WINDOWED.split(), _windowed),
@@ -492,8 +480,7 @@ RULES: dict[str, Rule] = {
     "reshape": _reshape,
     "rev": _along("dimensions"),
     "scan": _scanned,
-    "scatter": _scattered,
-    **dict.fromkeys(("scatter-add", "scatter-max", "scatter-min", "scatter-mul"), _scattered),
+    **dict.fromkeys(_SCATTERED.split(), _scattered),
     "slice": _sliced,
     "sort": _along("dimension"),
     "split": _along("axis"),
@@ -502,6 +489,6 @@ RULES: dict[str, Rule] = {
     "tile": _tiled,
     "top_k": _top,
     "transpose": _transpose,
-    "unstack": _unstacked,
+    "unstack": _dropped("axis"),
     "while": _looped,
 }

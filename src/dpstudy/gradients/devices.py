@@ -1,8 +1,7 @@
 """How training is laid over this machine's devices.
 
-The runs of a cohort are spread over the devices, each device training its own; a run that is
-alone has its examples spread instead (`training/accumulate.py`). On a CPU all cores are one device,
-unless each is made one (`one_device_a_core`).
+Each device trains its own runs of a cohort; a run that is alone has its examples spread instead
+(`training/accumulate.py`). On a CPU all cores are one device, but for `one_device_a_core`.
 """
 
 from __future__ import annotations
@@ -124,13 +123,8 @@ def over_runs(
 ) -> Callable[..., Any]:
     """Return `function`, of one run, for a cohort laid over `mesh`.
 
-    Args:
-        function: of one run's arguments, and of the data.
-        mesh: the devices.
-        data: how many arguments, the last ones, are the same for all runs. All others, and all
-            results, get a leading axis of runs.
-        data_in: how the data lies on the devices: by default whole on each.
-        out: how the results do.
+    The last `data` arguments are the same for all runs, and lie on the devices as `data_in` says.
+    All others, and all results, get a leading axis of runs.
     """
 
     def share(*arguments: Any) -> Any:

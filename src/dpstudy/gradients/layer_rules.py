@@ -5,10 +5,9 @@ They come in whatever form makes their norms and weighted sums cheap.
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
 import jax
@@ -23,10 +22,7 @@ if TYPE_CHECKING:
 
 
 class LayerGradients(Protocol):
-    """One layer's per-example gradients, perhaps never written out.
-
-    A dataclass, whose arrays have examples first.
-    """
+    """One layer's per-example gradients, perhaps never written out: a dataclass, examples first."""
 
     def squared_norms(self) -> Float[Array, "batch"]:
         """Return each example's squared l2 norm over the layer's parameters."""
@@ -46,9 +42,9 @@ def blanked(gradients: LayerGradients, kept: Bool[Array, "batch"]) -> LayerGradi
             return leaf
         return jnp.where(kept.reshape(-1, *[1] * (leaf.ndim - 1)), leaf, jnp.zeros_like(leaf))
 
-    fields = {field.name: getattr(gradients, field.name) for field in dataclasses.fields(gradients)}
-    arrays = {k: v for k, v in fields.items() if isinstance(v, jax.Array | dict)}
-    return dataclasses.replace(gradients, **jax.tree.map(blank, arrays))
+    values = {field.name: getattr(gradients, field.name) for field in fields(gradients)}
+    arrays = {k: v for k, v in values.items() if isinstance(v, jax.Array | dict)}
+    return replace(gradients, **jax.tree.map(blank, arrays))
 
 
 def squared(rows: Float[Array, "batch n"]) -> Float[Array, "batch"]:
@@ -107,11 +103,8 @@ def _flat(gradients: Array) -> Array:
 class ConvGradients(LayerGradients):
     """A convolution's per-example gradients, written out in the order they were computed in.
 
-    Attributes:
-        computed: the kernel's gradients, and perhaps numbers that are no parameters.
-        bias: those of the bias.
-        kernels: from gradients as computed, one or many, to the kernel's.
-        exact: whether `computed` holds the kernel's numbers and no more.
+    `kernels` gives the kernel's from what was `computed`, one or many; unless that is `exact` it
+    holds numbers that are no parameters too.
     """
 
     computed: Float[Array, "batch *computed"]

@@ -1,9 +1,8 @@
 """The two layer types with parameters, tapped: their inputs and output gradients can be captured.
 
 A tapped layer is its flax layer plus two hooks that do nothing outside `nnx.capture`: it records
-its input (`sow`), and adds to its pre-activation a zero (`perturb`) whose gradient is the
-gradient of the loss with respect to that pre-activation. Per-example gradients follow from these
-two alone (`per_example.py`), and diagnostics read the pre-activations.
+its input (`sow`), and adds to its pre-activation a zero (`perturb`) whose gradient is the loss' by
+that pre-activation. Per-example gradients follow from these two alone (`per_example.py`).
 """
 
 from __future__ import annotations
@@ -20,13 +19,11 @@ from flax.nnx.nn import dtypes
 from dpstudy.gradients.convolution import conv_general_dilated
 
 if TYPE_CHECKING:
+    from flax.nnx import GraphDef, State
     from jaxtyping import Array, Float, Int
 
     Losses = Callable[[nnx.Module, Float[Array, "batch *image"], Int[Array, "batch"]], Array]
-    """From a network, images and labels to one loss an example.
-
-    Images and labels may be trees of arrays, each with examples first.
-    """
+    """From a network, images and labels (arrays or trees, examples first) to a loss an example."""
 
 
 class LayerInput(nnx.Intermediate):
@@ -60,8 +57,8 @@ class Dense(nnx.Linear):
 def tapped(layer: nnx.Module, inputs: Array, outputs: Array) -> Array:
     """Return a layer's `outputs`, with the hooks: the last line of a tapped layer's `__call__`.
 
-    `inputs` and `outputs` have any shapes with examples first. A layer type of one's own that ends
-    so can have a rule in `layer_rules.RULES`.
+    `inputs` and `outputs` have examples first. A layer type of one's own that ends so can have a
+    rule in `layer_rules.RULES`.
 
     >>> outputs = jnp.ones((2, 3))
     >>> tapped(nnx.Dropout(0.5), outputs, outputs) is outputs  # outside of `nnx.capture`
@@ -78,8 +75,8 @@ def tapped(layer: nnx.Module, inputs: Array, outputs: Array) -> Array:
 def tap(model: nnx.Module) -> nnx.Module:
     """Return a copy of any flax network whose `nnx.Conv` and `nnx.Linear` layers are tapped.
 
-    The copy computes the same function of the same parameters. Other layers stay as they are, and
-    so do layers with weights that are no parameters: they have no gradient that a rule could give.
+    Other layers stay as they are, and so do layers with weights that are no parameters: they have
+    no gradient that a rule could give.
 
     >>> model = nnx.Sequential(nnx.Linear(2, 3, rngs=nnx.Rngs(0)), nnx.relu)
     >>> type(tap(model).layers[0]).__name__
@@ -98,7 +95,7 @@ def tap(model: nnx.Module) -> nnx.Module:
     return copy
 
 
-def with_flax_convolutions(graph: nnx.GraphDef, *states: nnx.State) -> nnx.GraphDef:
+def with_flax_convolutions(graph: GraphDef, *states: State) -> GraphDef:
     """Return a tapped network, without its states, whose convolutions are XLA's."""
     network = nnx.merge(graph, *states, copy=True)
     for _, layer in nnx.iter_modules(network):
@@ -108,11 +105,7 @@ def with_flax_convolutions(graph: nnx.GraphDef, *states: nnx.State) -> nnx.Graph
 
 
 def replaced_in(layer: nnx.Module) -> str | None:
-    """Return what a layer of flax computes otherwise than flax does; None if nothing.
-
-    A layer's rule takes its arithmetic for granted: a product that rounds, say, has another
-    gradient.
-    """
+    """Return what of a flax layer's arithmetic, which its rule relies on, is replaced, or None."""
     if type(layer) not in (Conv, Dense):
         return None
     stock = {
@@ -146,10 +139,9 @@ def examples_in(arrays: Any) -> int:
 
 
 def summed_in(params: Any) -> jnp.dtype:
-    """Return the type in which gradients by these parameters are squared and added up.
+    """Return the type gradients are added up in: float32, or float64 where a parameter is.
 
-    That is float32, and float64 where a parameter is: half the digits would lose examples, and
-    integers wrap.
+    Half the digits would lose examples, and integers wrap.
 
     Raises:
         ValueError: a parameter is not real.
@@ -164,7 +156,7 @@ def summed_in(params: Any) -> jnp.dtype:
 
 
 def capturing(
-    losses: Losses, *kinds: type[nnx.Variable], init: nnx.State | None = None
+    losses: Losses, *kinds: type[nnx.Variable], init: State | None = None
 ) -> Callable[..., Any]:
     """Return `nnx.capture` of losses, which may ask for the network's `nnx.state`."""
 
@@ -180,19 +172,12 @@ def capturing(
 
 
 def at_layers(
-    graph: nnx.GraphDef,
-    losses: Losses,
-    params: nnx.State,
-    images: Any,
-    labels: Any,
-    *rest: nnx.State,
-) -> tuple[Float[Array, "batch"], nnx.State, nnx.State]:
+    graph: GraphDef, losses: Losses, params: State, images: Any, labels: Any, *rest: State
+) -> tuple[Float[Array, "batch"], State, State]:
     """Return each example's loss, each layer's input, and the loss' gradient by its output.
 
-    One differentiation of a microbatch, with respect to zeros added to the layers' outputs: no
-    weight gradient is taken.
-
-    Arguments as of `per_example.gradients`.
+    By one differentiation with respect to zeros added to the layers' outputs: no weight gradient
+    is taken. Arguments as of `per_example.gradients`.
     """
     capture = capturing(losses, LayerInput, OutputZero)
     # Copies: flax's transformations write to a network's variables, which no outer ones allow.
@@ -200,7 +185,7 @@ def at_layers(
     shapes = jax.eval_shape(lambda: capture(network(), images, labels)[2])
     zeros = jax.tree.map(lambda z: jnp.zeros(z.shape, z.dtype), shapes)
 
-    def summed(zeros: nnx.State) -> tuple[Array, tuple[Array, nnx.State]]:
+    def summed(zeros: State) -> tuple[Array, tuple[Array, State]]:
         run = capturing(losses, LayerInput, init=zeros)
         each, inputs = run(network(), images, labels)
         return each.sum(), (each, inputs)

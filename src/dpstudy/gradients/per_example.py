@@ -33,18 +33,17 @@ from dpstudy.gradients.layers import (
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from flax.nnx import GraphDef, State
     from jaxtyping import Array, Float
 
     from dpstudy.gradients.layers import Losses
 
 
 class Gradients:
-    """The per-example gradients of a whole network over one microbatch, layer by layer."""
+    """The gradients of a network over one microbatch: a layer's under its path in `like`."""
 
-    def __init__(self, layers: dict[tuple, LayerGradients], like: nnx.State):
-        """Hold each layer's gradients under its path in the parameters `like`."""
-        self.layers = layers
-        self._like = like
+    def __init__(self, layers: dict[tuple, LayerGradients], like: State):
+        self.layers, self._like = layers, like
 
     @cached_property
     def squared_norms(self) -> dict[tuple, Float[Array, "batch"]]:
@@ -52,20 +51,14 @@ class Gradients:
         return {path: layer.squared_norms() for path, layer in self.layers.items()}
 
     def norms(self) -> Float[Array, "batch"]:
-        """Return each example's l2 norm over all parameters.
-
-        It is not finite where a gradient is not, or its square is beyond the type's numbers.
-        """
+        """Return each example's l2 norm; not finite where a gradient, or its square, is not."""
         return jnp.sqrt(sum(self.squared_norms.values()))
 
-    def weighted_sum(self, weights: Float[Array, "batch"]) -> nnx.State:
-        """Return the weighted sum over examples, shaped as the parameters.
-
-        An example of weight 0 is left out, whatever its gradient is.
-        """
+    def weighted_sum(self, weights: Float[Array, "batch"]) -> State:
+        """Return the weighted sum; an example of weight 0 is left out, whatever its gradient."""
         return self.weighted_sum_by_layer(dict.fromkeys(self.layers, weights))
 
-    def weighted_sum_by_layer(self, weights: dict[tuple, Float[Array, "batch"]]) -> nnx.State:
+    def weighted_sum_by_layer(self, weights: dict[tuple, Float[Array, "batch"]]) -> State:
         """Return the sum over examples with weights of their own in each layer."""
 
         def plain() -> dict[tuple, dict[str, Array]]:
@@ -84,7 +77,7 @@ class Gradients:
             return self._assemble(jax.lax.cond(finite, plain, selected))
         return self._assemble(selected())
 
-    def written_out(self) -> nnx.State:
+    def written_out(self) -> State:
         """Return all gradients, shaped as the parameters with a leading axis of examples."""
         return self._assemble({path: layer.written_out() for path, layer in self.layers.items()})
 
@@ -93,7 +86,7 @@ class Gradients:
         layers = {p: jax.tree.map(change, g.written_out()) for p, g in self.layers.items()}
         return Gradients({path: WrittenOut(layer) for path, layer in layers.items()}, self._like)
 
-    def _assemble(self, values: dict[tuple, dict[str, Array]]) -> nnx.State:
+    def _assemble(self, values: dict[tuple, dict[str, Array]]) -> State:
         def value(path: tuple, _: Array) -> Array:
             names = names_of(path)
             return values[names[:-1]][names[-1]]
@@ -102,17 +95,13 @@ class Gradients:
 
 
 def gradients(
-    graph: nnx.GraphDef,
-    losses: Losses,
-    params: nnx.State,
-    images: Any,
-    labels: Any,
-    *rest: nnx.State,
+    graph: GraphDef, losses: Losses, params: State, images: Any, labels: Any, *rest: State
 ) -> tuple[Float[Array, "batch"], Gradients]:
     """Return each example's loss and gradient: by the rules, or by vmap where they do not hold.
 
-    A network that falls back says so once, as a `FallbackWarning`: the result is the same, at
-    several times the cost.
+    `losses` gives one an example, of a microbatch of arrays, or trees of them, examples first.
+    Gradients are by `params`; `rest` is what else the network holds. A network that falls back says
+    so once, as a `FallbackWarning`.
 
     >>> from dpstudy.gradients.layers import tap
     >>> graph, params = nnx.split(tap(nnx.Linear(2, 1, rngs=nnx.Rngs(0), use_bias=False)))
@@ -120,14 +109,6 @@ def gradients(
     >>> each, found = gradients(graph, lambda net, x, _: net(x)[:, 0], params, x, jnp.zeros(2))
     >>> found.norms().tolist()  # the gradient of w·x by w is x
     [5.0, 2.0]
-
-    Args:
-        graph: the network without its states.
-        losses: one an example.
-        params: what the gradients are with respect to.
-        images: a microbatch: an array, or a tree of arrays, examples first.
-        labels: its labels, likewise.
-        rest: what else the network holds, the same for all examples.
 
     Raises:
         ValueError: the network changes `rest`; a parameter is not real; there are not as many
@@ -154,7 +135,7 @@ def _gradients(*network: Any) -> tuple[Float[Array, "batch"], Gradients]:
 
 
 def check_losses(found: Any, examples: int) -> None:
-    """Raise ValueError unless losses are of a shape that has one an example."""
+    """Raise ValueError unless there is one loss an example."""
     real = jnp.issubdtype(getattr(found, "dtype", None), jnp.floating)
     if getattr(found, "shape", None) != (examples,) or not real:
         got = ", ".join(f"{one.dtype}{list(one.shape)}" for one in jax.tree.leaves(found))
@@ -165,7 +146,7 @@ def check_losses(found: Any, examples: int) -> None:
 
 
 class FallbackWarning(UserWarning):
-    """A network is beyond the rules, and pays for it."""
+    """A network is beyond the rules: the same result, at several times the cost."""
 
 
 @cache
@@ -174,12 +155,7 @@ def _warn_once(reason: str) -> None:
 
 
 def by_rules(
-    graph: nnx.GraphDef,
-    losses: Losses,
-    params: nnx.State,
-    images: Any,
-    labels: Any,
-    *rest: nnx.State,
+    graph: GraphDef, losses: Losses, params: State, images: Any, labels: Any, *rest: State
 ) -> tuple[Float[Array, "batch"], Gradients]:
     """Return each example's loss and gradient, by one differentiation and the layers' rules.
 
@@ -205,12 +181,7 @@ def by_rules(
 
 
 def by_vmap(
-    graph: nnx.GraphDef,
-    losses: Losses,
-    params: nnx.State,
-    images: Any,
-    labels: Any,
-    *rest: nnx.State,
+    graph: GraphDef, losses: Losses, params: State, images: Any, labels: Any, *rest: State
 ) -> tuple[Float[Array, "batch"], Gradients]:
     """Return each example's loss and gradient by `jax.vmap(jax.grad(...))`; each is a batch of one.
 
@@ -224,7 +195,7 @@ def by_vmap(
         ValueError: there is not one loss an example.
     """
 
-    def one(params: nnx.State, image: Any, label: Any) -> Array:
+    def one(params: State, image: Any, label: Any) -> Array:
         network = nnx.merge(graph, params, *rest, copy=True)
         alone = jax.tree.map(lambda array: array[None], (image, label))
         found = losses(network, *alone)

@@ -1,25 +1,20 @@
 """Privacy accounting: the epsilon of a run, and the noise that buys a wanted epsilon.
 
-Everything here is about the Poisson-sampled Gaussian mechanism of DP-SGD. At each step every
-example takes part independently with sampling probability q, the per-example contributions have
-l2 norm at most the sensitivity, and Gaussian noise of standard deviation sigma x sensitivity is
-added to their sum. sigma is the noise multiplier. Neighbouring data sets differ by adding or
-removing one example. All epsilons use the natural logarithm and have no unit.
+Of the Poisson-sampled Gaussian mechanism of DP-SGD: at each step every example takes part
+independently with sampling probability q, and noise of standard deviation sigma x sensitivity is
+added to the sum of contributions, whose l2 norm is at most the sensitivity. Neighbours differ by
+adding or removing one example. Epsilons use the natural logarithm.
 
-Sharp edge: code that cuts a shuffled data set into batches has long used the formula for Poisson
-sampling, and three of the four papers build on such code. The functions below give the value of
-that formula whatever was run. For shuffled batches the result is a claim, not a guarantee, and is
-to be labelled `CLAIMED_LABEL`; `shuffling.py` shows that it can be far too small. What does hold
-for them is `epsilon(sampling_probability=1, steps=epochs, ...)`, since in one epoch an example
-enters one batch; and it holds for neighbours of which one has an example blanked, since adding or
-removing it would move others to other batches.
+Sharp edge: the formula is computed whatever was run. For shuffled batches it is a claim, to be
+labelled `CLAIMED_LABEL`, and can be far too small (`shuffling.py`). What holds for them is
+`epsilon(sampling_probability=1, steps=epochs, ...)`, for neighbours of which one has an example
+blanked: in one epoch an example enters one batch.
 
 Three accountants, from tight to loose, all computed by Google's dp-accounting:
 
 - "pld" composes privacy loss distributions numerically (Koskela et al. 2020; Doroshenko et al.
-  2022, "connect the dots"). The result is an upper bound, tight up to discretisation. A delta so
-  small that floating point is in the way has losses composed as in `tilted.py`. Where the next
-  accountant proves less, or a closed form without sampling does, that is the result.
+  2022, "connect the dots"): an upper bound, tight up to discretisation; for the smallest deltas as
+  in `tilted.py`. Where the next accountant or a closed form proves less, that is the result.
 - "rdp" bounds the Renyi divergence (Mironov et al. 2019) and converts it by Balle et al. 2020.
 - "rdp-2019" has the same divergence and the conversion of Mironov 2017, Proposition 3, minimised
   over the orders of the TensorFlow Privacy tutorials of 2019. Papers of those years report it.
@@ -63,9 +58,6 @@ _COARSE = 1.01
 # after.
 _RAREST = -600.0
 
-# The search for a noise multiplier: its first stride, in logarithms.
-_STRIDE = 0.1
-
 
 class _Run(NamedTuple):
     """What is accounted for, but for the number of steps; as the arguments of `epsilon`."""
@@ -88,8 +80,7 @@ def epsilon(
 ) -> float:
     """Return the epsilon of `steps` steps of the Poisson-sampled Gaussian mechanism.
 
-    The guarantee is (epsilon, delta)-differential privacy for data sets that differ by adding or
-    removing one example, if the batches were Poisson-sampled; else see the module's documentation.
+    A guarantee if the batches were Poisson-sampled; else see the module's documentation.
 
     >>> run = {"sampling_probability": 256 / 60_000, "noise_multiplier": 1.1, "delta": 1e-5}
     >>> spent = epsilon(**run, steps=14_063, accountant="rdp-2019")
@@ -99,11 +90,10 @@ def epsilon(
     Args:
         sampling_probability: q in (0, 1], expected batch size over number of examples.
         noise_multiplier: sigma > 0, noise standard deviation over *proven* l2 sensitivity.
-        steps: number of steps T >= 0; no step costs nothing.
+        steps: T >= 0.
         delta: in (0, 1).
-        accountant: "pld", "rdp" or "rdp-2019"; see the module's documentation.
-        release_noise: noise over sensitivity of a Gaussian mechanism on all examples that comes
-            before the first step; None where there is none.
+        accountant: of `ACCOUNTANTS`; see the module's documentation.
+        release_noise: noise over sensitivity of a Gaussian release before the first step, if any.
 
     Raises:
         UserError: an argument out of range, or an unknown accountant.
@@ -123,9 +113,7 @@ def epsilon_curve(
 ) -> tuple[float, ...]:
     """Return epsilon after each of several step counts, in the order given.
 
-    Same guarantee, arguments and errors as `epsilon`; equal to calling it for each count (to about
-    1e-7 for "pld"), but a privacy loss distribution is composed once along the run: 40 epochs of
-    MNIST take about two seconds.
+    Arguments and errors as `epsilon`, to 1e-7 for "pld", which is composed once along the run.
 
     >>> run = {"sampling_probability": 256 / 60_000, "noise_multiplier": 1.1, "delta": 1e-5}
     >>> curve = epsilon_curve(**run, steps=[0, 14_063], accountant="rdp-2019")
@@ -141,8 +129,7 @@ def least_epsilon(
 ) -> float:
     """Return a lower bound on the epsilon of a run: "pld", with privacy losses rounded down.
 
-    Where this is above a claim the claim is false, which an upper bound cannot show. It holds at
-    every delta: what floating point may add is taken off. Without sampling it is the epsilon.
+    What floating point may add is taken off. Without sampling it is the epsilon.
 
     Raises:
         UserError: an argument out of range, as for `epsilon`.
@@ -176,8 +163,8 @@ def noise_multiplier_for(
 ) -> float:
     """Return about the least noise multiplier with which `steps` steps cost at most `epsilon`.
 
-    It has five significant digits, the last of which may be a few units more than the least; its
-    epsilon, by the same accountant, never exceeds the one wanted. Arguments as for `epsilon`.
+    To five digits, the last of which may be a few units too large; its epsilon, by the same
+    accountant, never exceeds the one wanted. Arguments as for `epsilon`.
 
     >>> one = {"sampling_probability": 1.0, "steps": 1, "delta": 1e-5}
     >>> noise_multiplier_for(1.0, **one, accountant="rdp")
@@ -234,15 +221,10 @@ def sampling_probability_of(*, examples: int, batch: int) -> float:
 def effective_noise_multiplier(noise_std: float, sensitivity: float) -> float:
     """Return the noise multiplier that counts: noise over proven sensitivity.
 
-    Noise of standard deviation 1.1 for a sensitivity that is believed to be 1, where only √100 is
-    proven, has the privacy of
+    Both `noise_std` and the l2 `sensitivity` are of the sum, in units of the gradient.
 
-    >>> effective_noise_multiplier(1.1, 100**0.5)
+    >>> effective_noise_multiplier(1.1, 100**0.5)  # where 1 was believed
     0.11000000000000001
-
-    Args:
-        noise_std: standard deviation of the noise on the sum, in units of the gradient.
-        sensitivity: proven l2 sensitivity of the sum, in the same units.
 
     Raises:
         UserError: either is not positive and finite.
@@ -287,7 +269,6 @@ def _gaussian_epsilon(run: _Run, steps: int) -> float:
 
 
 def _tilted_epsilon(run: _Run, steps: int) -> float:
-    """Return what composed losses prove at a delta too small for plain composition."""
     grid = {
         "value_discretization_interval": discretization(run.sigma),
         "log_mass_truncation_bound": _rarest(run.delta, steps),
@@ -309,15 +290,9 @@ def composed_along(
     delta: float,
     first: pld.PrivacyLossDistribution | None = None,
 ) -> tuple[float, ...]:
-    """Return the epsilon of several counts of one mechanism, in the order given.
+    """Return the epsilon of several counts of one mechanism, composed once along them.
 
-    Composed once along the increasing counts; those of equal distance share one increment.
-
-    Args:
-        composed: returns the privacy loss of a count of at least 1.
-        counts: each >= 0.
-        delta: in (0, 1).
-        first: the privacy loss of what came before, if anything did.
+    Counts of equal distance share one increment; `first` is the loss of what came before, if any.
     """
     at, done, loss = {0: float(first.get_epsilon_for_delta(delta)) if first else 0.0}, 0, first
     for count in sorted({count for count in counts if count > 0}):
@@ -329,10 +304,9 @@ def composed_along(
 
 
 def discretization(noise_multiplier: float) -> float:
-    """Return the interval to which privacy losses are rounded.
+    """Return the interval to which privacy losses are rounded: it follows one step's loss.
 
-    It follows the size of one step's loss, about mean plus deviation without sampling: a fixed one
-    would be too coarse for much noise and run out of memory for little.
+    A fixed one is too coarse for much noise, and runs out of memory for little.
     """
     return _INTERVAL * (1 / (2 * noise_multiplier**2) + 1 / noise_multiplier)
 
@@ -403,10 +377,7 @@ def _calibrate(wanted: float, run: _Run, steps: int) -> float:
 
 
 def _most_noise(run: _Run) -> float:
-    """Return the most noise of a step that is tried.
-
-    The loss of a release is rounded to the interval of the steps', which must not be far smaller.
-    """
+    # The loss of a release is rounded to the interval of the steps', which must not be far smaller.
     return min(MOST_NOISE, 25 * run.release) if run.release else MOST_NOISE
 
 
@@ -415,7 +386,7 @@ def _bracket(
 ) -> tuple[float | None, float | None]:
     """Return logarithms of too little and of enough noise; None where there is none in range."""
     up = excess(start) > 0
-    stride, here, end = _STRIDE, start, most if up else math.log(LEAST_NOISE)
+    stride, here, end = 0.1, start, most if up else math.log(LEAST_NOISE)
     while here != end:
         there = min(here + stride, end) if up else max(here - stride, end)
         if (excess(there) > 0) != up:
@@ -431,11 +402,7 @@ def _round_up(value: float) -> float:
 
 
 def _checked(
-    q: float,
-    sigma: float,
-    delta: float,
-    accountant: str = "pld",
-    release: float | None = None,
+    q: float, sigma: float, delta: float, accountant: str = "pld", release: float | None = None
 ) -> _Run:
     check_probability(q)
     check_positive("noise multiplier", sigma)
@@ -447,7 +414,6 @@ def _checked(
 
 
 def _counts(run: _Run, steps: Sequence[int]) -> tuple[int, ...]:
-    """Return numbers of steps, checked."""
     counts = tuple(whole("steps", count) for count in steps)
     check_range(run.q, run.sigma, max(counts, default=0))
     return counts

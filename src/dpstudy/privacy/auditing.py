@@ -1,8 +1,7 @@
 """Lower bounds on epsilon, from how well canaries that were in are told from those left out.
 
-A mechanism with a given epsilon limits how often a guess can be right. Guesses that are right more
-often than that refute the epsilon, at 95 % confidence; the bound is the largest one refuted. Four
-bounds are computed from the same scores:
+Guesses that are right more often than a given epsilon allows refute it, at 95 % confidence; the
+bound is the largest one refuted. Four bounds are computed from the same scores:
 
 - "clopper-pearson": true and false positives over many trials, with exact binomial intervals
   (Jagielski et al. 2020; Nasr et al. 2021). It assumes independent trials and nothing else, and
@@ -14,9 +13,8 @@ bounds are computed from the same scores:
   canaries of the run do to each other.
 - "one-run-fdp": the same against a Gaussian trade-off curve (Mahloujifar et al. 2024).
 
-The guess is "in" where a canary's score reaches a threshold. It is chosen on one half of the
-canaries, as is the attack whose score it is, and tested on the other, or the confidence would be
-lost. All but "gaussian" are those of jax-privacy.
+The guess is "in" where a score reaches a threshold, which is chosen with its attack on one half of
+the canaries and tested on the other. All but "gaussian" are those of jax-privacy.
 """
 
 from __future__ import annotations
@@ -53,9 +51,8 @@ class Trials:
     [(200,), (6, 200)]
 
     Attributes:
-        inside: whether it was in, by run and canary.
-        scores: the more it looks as if it were in, the higher; by run and canary, and before these
-            by attack where there are several (`canaries.ATTACKS`).
+        inside: whether it was in.
+        scores: higher the more it looks so; first by attack where there are several.
         strength: the canary's gradient over the noise, what a step that it is in gives away.
     """
 
@@ -112,9 +109,9 @@ def gaussian(guesses: Guesses, delta: float) -> float:
     >>> round(gaussian(Guesses(500, 500, 0, 500), delta=1e-5), 1)  # more than they show alone
     32.0
 
-    Not by jax-privacy 2.0: from rates no better than chance its `epsilon_from_gdp` takes the size
-    of a mu that is below 0, and so finds an epsilon where there is none (its pull request 270).
     """
+    # Not by jax-privacy 2.0: from rates no better than chance its `epsilon_from_gdp` takes the size
+    # of a mu below 0, and so finds an epsilon where there is none (its pull request 270).
     missed = guesses.inside - guesses.true_positives
     false_negatives = _at_most(missed, guesses.inside)
     false_positives = _at_most(guesses.false_positives, guesses.outside)
@@ -158,8 +155,7 @@ def of_many_runs(
 def bounds(trials: Trials, delta: float) -> dict[str, tuple[float, Guesses]]:
     """Return each bound on epsilon at `delta`, with the guesses that it is from, by its name.
 
-    The bounds from one run are from the first. Each has the confidence for itself; the largest of
-    several would have less.
+    Those from one run are from the first. Each has the confidence for itself, the largest less.
 
     >>> bounds(Trials(np.ones((1, 3), bool), scores=np.zeros((1, 3)), strength=1.0), delta=1e-5)
     Traceback (most recent call last):
@@ -182,16 +178,12 @@ def epsilon(
 ) -> tuple[float, Guesses]:
     """Return a lower bound on epsilon at `CONFIDENCE`, and the guesses of the half it is from.
 
+    Whether a canary is `inside` is for a fair coin of its own; `scores` as in `Trials`.
+
     >>> inside = np.arange(2_000) % 2 == 0
     >>> bound, guesses = epsilon(clopper_pearson, inside, scores=1.0 * inside, delta=1e-5)
     >>> guesses.false_positives, round(bound, 1)
     (0, 4.9)
-
-    Args:
-        bound: of `MANY_RUNS` or `ONE_RUN`.
-        inside: whether each canary was in, by a fair coin of its own.
-        scores: higher for those that look as if they were; of each attack, if there are several.
-        delta: in (0, 1).
 
     Raises:
         UserError: too few canaries to have some in and out in either half.
@@ -210,7 +202,7 @@ def epsilon(
 
 
 def _most_telling(
-    inside: Bool[np.ndarray, "canaries"],
+    inside: np.ndarray,
     scores: Float[np.ndarray, "attacks canaries"],
     half: np.ndarray,
     delta: float,
@@ -225,9 +217,7 @@ def _most_telling(
     return scores[int(np.argmax(shown))]
 
 
-def _thresholds(
-    inside: Bool[np.ndarray, "canaries"], scores: Float[np.ndarray, "canaries"]
-) -> Float[np.ndarray, "thresholds"]:
+def _thresholds(inside: np.ndarray, scores: np.ndarray) -> Float[np.ndarray, "thresholds"]:
     most = len(scores) // 2
     above = np.geomspace(max(most, 1), min(_FEWEST_ABOVE, most), _THRESHOLDS)
     above = np.append(above, inside.sum())  # where scores tell the two apart, it is between them
@@ -246,12 +236,8 @@ def most_shown(trials: int, delta: float) -> float:
 
 def _guessed(inside: np.ndarray, scores: np.ndarray, threshold: float) -> Guesses:
     guessed = scores >= threshold
-    return Guesses(
-        int((guessed & inside).sum()),
-        int(inside.sum()),
-        int((guessed & ~inside).sum()),
-        int((~inside).sum()),
-    )
+    counts = (guessed & inside, inside, guessed & ~inside, ~inside)
+    return Guesses(*(int(of.sum()) for of in counts))
 
 
 def _auditor(guesses: Guesses) -> CanaryScoreAuditor:

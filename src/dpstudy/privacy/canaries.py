@@ -1,18 +1,15 @@
 """Canaries: examples whose presence is to be read off the steps that train a run.
 
-Weights stand still, as in a run with learning rate 0: then all that a step gives away is its noisy
-mean. What a canary gives away is by how much the step that trains moves the weights otherwise when
-it is among the examples drawn: gradients, bounds, sum, noise and division are `training.loop`'s, on
-batches of the training set as the run draws them. A mechanism that bounds examples one by one shows
-as much of the canary in any company; code that bounds them wrongly may show it among others only.
+Weights stand still: all that a step gives away is its noisy mean. What a canary gives away is by
+how much the step that trains moves the weights otherwise when it is among the examples drawn:
+gradients, bounds, sum, noise and division are `training.loop`'s, on batches as the run draws them.
+Code that bounds examples wrongly may show a canary among others only.
 
-In the simulated runs sampling and noise are the training loop's too, in all dimensions. The others'
-sum is taken as known, and so left out. A noisy mean is looked at in units of the noise that is
-stated, number by number. There the noise is the same in all directions, so an example whose
-gradient points elsewhere and is as long is as easy to see; and what one learns of examples whose
-gradients are at right angles is independent. So a run has room for thousands of canaries (gradient
-canaries: Nasr et al. 2023, Steinke et al. 2023): the first is a real example, each of the others
-its gradient turned to be at right angles to all before it.
+In the simulated runs sampling and noise are the training loop's too; the others' sum is known, and
+left out. In units of the noise that is stated, number by number, all directions are alike, and what
+one learns of examples whose gradients are at right angles is independent. So a run has room for
+thousands of canaries (Nasr et al. 2023, Steinke et al. 2023): the first is a real example, each of
+the others its gradient turned to be at right angles to all before it.
 """
 
 from __future__ import annotations
@@ -76,7 +73,6 @@ def _standing(run: Run) -> Run:
 
 
 def _with_first(run: Run, example: Example) -> Examples:
-    """Return the run's training set with that example in the first one's place."""
     data = run.dataset.load()
     images, labels = np.array(data.train_images), np.array(data.train_labels)
     if np.issubdtype(images.dtype, np.integer):
@@ -111,11 +107,8 @@ def _differences(
 
 
 def _with_and_without(draw: Draw, share: Float[Array, ""]) -> Draw:
-    """Return a draw with the first example in it, and without it, stacked.
-
-    It is put behind that share of the others. Where it was not drawn it takes the place of one that
-    was: a shuffled batch has no room.
-    """
+    """Return a draw with the first example in it, behind that share of the others, and without."""
+    # Where it was not drawn it takes the place of one that was: a shuffled batch has no room.
     last = jnp.maximum(draw.count, 1) - 1
     place = (share * last).astype(jnp.int32)
     drawn = (jnp.arange(len(draw.indices)) < draw.count) & (draw.indices == 0)
@@ -131,11 +124,7 @@ class Frame(NamedTuple):
     """Directions at right angles, of which the first is given.
 
     Direction k is a comb, every `count`-th number from the k-th on, mirrored so that the first comb
-    becomes the direction given. To mirror takes two passes over a vector, however many they are.
-
-    Attributes:
-        mirror: the unit normal of the mirror, or zeros.
-        count: the number of directions.
+    becomes the direction given; `mirror` is the mirror's unit normal, or zeros.
     """
 
     mirror: Float[Array, "numbers"]
@@ -163,22 +152,15 @@ class Frame(NamedTuple):
 def trials(run: Run, example: Example, *, runs: int, canaries: int, seed: int = 0) -> Trials:
     """Simulate runs at standing weights, with canaries in or out, and score each.
 
-    Canary k is example number k of the dataset, with a gradient as long as the given example's; the
-    other examples' sum is known, and canaries that are out add nothing. Within a run no canary's
-    score depends on another's presence, and their noises are independent.
+    Canary k is example number k of the dataset, with a gradient as long as the given example's.
+    Within a run scores and noises are independent. `runs` have fresh coins, sampling and noise, by
+    one `seed`.
 
     >>> from dpstudy.parts.mechanism import NoPrivacy
     >>> from dpstudy.parts.run import Run
     >>> trials(Run(mechanism=NoPrivacy()), example=None, runs=10, canaries=4_000)
     Traceback (most recent call last):
     dpstudy.errors.UserError: a run without noise has no epsilon to audit
-
-    Args:
-        run: its mechanism, sampling, epochs, network and dataset are what is simulated.
-        example: the first canary, and the weights.
-        runs: how often the run is repeated with fresh coins, sampling and noise.
-        canaries: in each of them.
-        seed: of all randomness.
 
     Raises:
         UserError: the run adds no noise, or there are more canaries than examples or parameters.
@@ -200,7 +182,6 @@ def trials(run: Run, example: Example, *, runs: int, canaries: int, seed: int = 
 def _simulated(
     canaries: int, run: Run, start: loop.State, mirror: Array, strength: Array, keys: Array
 ) -> tuple[Array, Array]:
-    """Return coins and scores of runs, one of each key but the first."""
     dealt = _dealt(run, keys[0], canaries)
     one_run = partial(_one_run, run, start, Frame(mirror, canaries), strength, dealt)
     return jax.lax.map(one_run, keys[1:])
@@ -245,7 +226,6 @@ def _one_run(
 
 
 def _drawn(draw: Draw, canaries: int) -> Bool[Array, "canaries"]:
-    """Return which of the first examples were drawn."""
     real = jnp.arange(len(draw.indices)) < draw.count
     places = jnp.where(real & (draw.indices < canaries), draw.indices, canaries)
     return jnp.zeros(canaries, bool).at[places].set(True, mode="drop")

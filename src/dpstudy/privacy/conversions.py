@@ -51,26 +51,21 @@ def zcdp_rho(epsilon: float, delta: float) -> float:
 def gdp_mu(*, sampling_probability: float, noise_multiplier: float, steps: int) -> float:
     """Return mu = q sqrt(T (exp(1/sigma^2) - 1)), the central limit of Poisson-sampled Gaussians.
 
-    Bu et al. 2020, from Dong, Roth & Su 2019. An approximation for many steps, and not a bound:
-    with few steps or little noise the true epsilon lies above the one that follows from it. For
-    unsampled Gaussians mu = sqrt(T) / sigma is exact; use that instead at q = 1.
+    Bu et al. 2020, from Dong, Roth & Su 2019. Not a bound: with few steps or little noise the true
+    epsilon lies above the one that follows. At q = 1 use mu = sqrt(T) / sigma, which is exact.
 
     >>> mu = gdp_mu(sampling_probability=256 / 60_000, noise_multiplier=0.638, steps=16_406)
     >>> round(mu, 2)  # Bu et al. 2020, Figure 5: 70 epochs of MNIST
     1.78
-
-    Args:
-        sampling_probability: q in (0, 1].
-        noise_multiplier: sigma > 0, noise standard deviation over l2 sensitivity.
-        steps: T >= 0.
 
     Raises:
         UserError: an argument out of range.
     """
     check_probability(sampling_probability)
     check_positive("noise multiplier", noise_multiplier)
-    steps = whole("steps", steps)
-    return sampling_probability * math.sqrt(steps * math.expm1(noise_multiplier**-2))
+    return sampling_probability * math.sqrt(
+        whole("steps", steps) * math.expm1(noise_multiplier**-2)
+    )
 
 
 def gdp_epsilon(mu: float, delta: float) -> float:
@@ -96,19 +91,13 @@ def gdp_noise_multiplier_for(
 ) -> float:
     """Return the noise multiplier that the central limit of `gdp_mu` asks for.
 
-    To reproduce work that calibrated by it. Being an approximation, it asks for too little: use
-    `noise_multiplier_for` to train.
+    To reproduce work that calibrated by it. It asks for too little: `epsilon` is not met, but by
+    `noise_multiplier_for`.
 
     >>> run = {"sampling_probability": 0.01, "steps": 1_000}
     >>> sigma = gdp_noise_multiplier_for(3.0, **run, delta=1e-5)
     >>> round(gdp_epsilon(gdp_mu(**run, noise_multiplier=sigma), delta=1e-5), 6)
     3.0
-
-    Args:
-        epsilon: the epsilon to spend, > 0.
-        sampling_probability: q in (0, 1].
-        steps: T >= 1.
-        delta: in (0, 1).
 
     Raises:
         UserError: an argument out of range.

@@ -1,14 +1,10 @@
 """The epsilon of a run: from what was sampled, bounded and noised to what its curve states.
 
-Poisson-sampled runs carry the accountants' epsilon, which composes what their dataset releases
-before the first step. Shuffled runs carry the papers' claim, the same formula used where its
-assumption does not hold, and two bounds on what all gradients within the clip cost at worst: the
-epsilon that is proven, of one unsampled step an epoch, and one that some gradients exceed, see
-`shuffling.py`. Both are for neighbours of which one has an example blanked, so that it contributes
-nothing. Adding or removing one would move others to other batches; replacing one has twice the
-sensitivity.
-
-A mechanism whose paper accounts for it otherwise carries that claim as well.
+Poisson-sampled runs carry the accountants' epsilon, with what their dataset releases before the
+first step. Shuffled runs carry the papers' claim, the same formula used where its assumption does
+not hold, the epsilon that is proven, of one unsampled step an epoch, and one that some gradients
+exceed (`shuffling.py`); both bounds are for neighbours of which one has an example blanked. Adding
+or removing one would move others to other batches; replacing one has twice the sensitivity.
 """
 
 from __future__ import annotations
@@ -62,7 +58,6 @@ def epsilon_curve(run: Run, steps: list[int]) -> dict[str, list[float | None]]:
 
 
 def _claimed(run: Run, steps: list[int]) -> Iterable[float]:
-    """Return the run's epsilons by its paper's own accounting."""
     claim, noise = run.mechanism.claimed_accountant, run.mechanism.claimed_noise_over_sensitivity
     if claim == "zcdp":
         epochs = [-(-count // run.steps_per_epoch) for count in steps]
@@ -85,18 +80,12 @@ def shuffled_curve(
 ) -> dict[str, list[float | None]]:
     """Return what is claimed of shuffled batches, and what they cost at least and at most.
 
-    An epoch has as many steps as the examples fill batches, and leaves the rest out.
+    An epoch has as many steps as the examples fill batches, and leaves the rest out. The
+    `noise_multiplier` is over the clipping norm.
 
     >>> run = {"examples": 60_000, "batch": 60_000, "noise_multiplier": 2.0, "delta": 1e-5}
     >>> list(shuffled_curve(**run, steps=[0]).values())
     [[0.0], [0.0], [0.0]]
-
-    Args:
-        examples: in the data set.
-        batch: examples in a batch.
-        steps: after which counts of steps, each >= 0.
-        noise_multiplier: sigma > 0, noise standard deviation over clipping norm.
-        delta: in (0, 1).
 
     Raises:
         UserError: an argument out of range.
@@ -120,10 +109,7 @@ def shuffled_curve(
 
 
 def _rounded(values: Iterable[float]) -> list[float | None]:
-    """Round to six significant digits: finer than the accountants' own discretisation.
-
-    None where there is no finite epsilon, since JSON has no infinity.
-    """
+    # Finer than the accountants' own discretisation; JSON has no infinity.
     return [_six_digits(value, round) if math.isfinite(value) else None for value in values]
 
 

@@ -21,10 +21,8 @@ From a function of what is released one learns no more than from all of it. The 
 
 Epochs are shuffled independently, and compose as privacy loss distributions, rounded down.
 
-So where every noisy sum is seen, as all accounting here assumes, no accountant that knows of
-clipping, noise and shuffling alone can certify a smaller epsilon. That a given network's gradients
-come near this case is not said. The neighbour has an example blanked, as in `run_epsilon.py`; the
-formula for Poisson sampling covers it too: a sampled batch does not tell a blank example from none.
+So where every noisy sum is seen, no accountant that knows of clipping, noise and shuffling alone
+can certify a smaller epsilon. That a given network's gradients come near it is not said.
 """
 
 from __future__ import annotations
@@ -75,20 +73,13 @@ def least_epsilon_curve(
 ) -> tuple[float, ...]:
     """Return a lower bound on epsilon after each of several numbers of shuffled epochs.
 
-    No guarantee for all gradients that clipping permits, and for data sets of which one has an
-    example blanked, has a smaller one. An epoch deals as many full batches as there are; examples
-    left over are not looked at.
+    No guarantee for all gradients within the clip, and for data sets of which one has an example
+    blanked, has a smaller one. Examples that fill no batch are left over. The `noise_multiplier`
+    is over the clipping norm.
 
     >>> least_epsilon_curve(examples=6, batch=7, noise_multiplier=1.0, epochs=[1], delta=1e-5)
     Traceback (most recent call last):
     dpstudy.errors.UserError: batch must be at most the 6 examples, got 7
-
-    Args:
-        examples: in the data set.
-        batch: examples in a batch.
-        noise_multiplier: sigma > 0, noise standard deviation over clipping norm.
-        epochs: each >= 0.
-        delta: in (0, 1).
 
     Raises:
         UserError: an argument out of range.
@@ -141,7 +132,7 @@ def largest_batch(batches: int, participation: float, noise_multiplier: float) -
         below = other ** (batches - 1) * (participation * its + (1 - participation) * other)
         return np.diff(below, prepend=0, append=1)
 
-    return _merged(distribution(_WITH_EXAMPLE), distribution(_BLANKED))
+    return _merged(distribution)
 
 
 def summed_ratios(batches: int, participation: float, noise_multiplier: float) -> Pair:
@@ -158,7 +149,7 @@ def summed_ratios(batches: int, participation: float, noise_multiplier: float) -
         its = participation * transform(mean) + (1 - participation) * other
         return np.fft.irfft(other ** (batches - 1) * its, _SUMS)
 
-    return _merged(distribution(_WITH_EXAMPLE), distribution(_BLANKED))
+    return _merged(distribution)
 
 
 def _terms(sigma: float) -> tuple[Float[np.ndarray, " points"], Int[np.ndarray, " intervals"]]:
@@ -174,14 +165,11 @@ def _terms(sigma: float) -> tuple[Float[np.ndarray, " points"], Int[np.ndarray, 
     return points, (fraction * (_VALUES - 1)).astype(int)
 
 
-def _merged(
-    with_example: Float[np.ndarray, " values"], blanked: Float[np.ndarray, " values"]
-) -> Pair:
-    """Merge neighbouring values into cells, and once in a billion times show any of them instead.
-
-    That makes nothing easier to tell, and drowns the rounding errors of what is rarer.
-    """
-    both = np.maximum([with_example, blanked], 0)  # a transform rounds to either side of nothing
+def _merged(distribution: Callable[[float], np.ndarray]) -> Pair:
+    # Once in a billion times any cell is shown instead: that makes nothing easier to tell, and
+    # drowns the rounding errors of what is rarer.
+    both = [distribution(mean) for mean in (_WITH_EXAMPLE, _BLANKED)]
+    both = np.maximum(both, 0)  # a transform rounds to either side of nothing
     tail = np.geomspace(_RAREST, 0.5, _CELLS)
     edges = np.unique(np.concatenate([tail, 1 - tail]))
     cell = np.searchsorted(edges, np.cumsum(both.mean(axis=0)))

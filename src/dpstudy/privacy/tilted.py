@@ -1,16 +1,11 @@
 """Epsilon where delta is so small that a plain composition of privacy losses has no answer.
 
-Losses compose by Fourier transforms. These leave an error in each probability that is small next
-to 1, not next to the probability itself, and what is cut off before them counts as an infinite
-loss. With a delta of that size an upper bound comes out too small or infinite, and a lower one too
-large.
-
+Losses compose by Fourier transforms, whose errors are small next to 1, not next to a probability.
 So the losses are tilted first (Esscher 1932): a loss l of probability p gets p exp(t l) / M, where
 M is the sum of p exp(t l) over all of them. Tilted losses compose like others, and those of T steps
-are tilted back by M^T exp(-t l). With a tilt t that suits delta the losses that decide are common
-while they compose, and the errors come out in proportion to M^T exp(-t epsilon). That is Chernoff's
-bound on the probability of losses above epsilon, and not many times delta. The errors are added to
-the delta of an upper bound and taken off that of a lower one.
+are tilted back by M^T exp(-t l). With a tilt t that suits delta the errors come out in proportion
+to M^T exp(-t epsilon), Chernoff's bound on the probability of losses above epsilon, and not many
+times delta. They are added to the delta of an upper bound and taken off that of a lower one.
 """
 
 from __future__ import annotations
@@ -49,10 +44,7 @@ def error_of(steps: int) -> float:
 
 
 def upper_epsilon(parts: Parts, delta: float) -> float:
-    """Return an epsilon that is at least that of losses, each rounded up, composed.
-
-    Infinite where delta is hardly above the probability of an infinite loss.
-    """
+    """Return an epsilon that is at least that of losses, each rounded up, composed; maybe inf."""
     return max(_Composed(losses, delta).bracket(1)[1] for losses in _directions(parts))
 
 

@@ -1,8 +1,7 @@
 """The example whose bounded gradient is longest: searched uphill over image, label and weights.
 
-A mechanism's sensitivity is what it proves of all examples and all weights. How near real networks
-come to it is looked for here, by Adam from many random starts: images within the dataset's pixels,
-every label, and weights either as they are drawn or free.
+How near real networks come to a proven sensitivity is looked for by Adam from many random starts:
+images within the dataset's pixels, every label, and weights either as they are drawn or free.
 """
 
 from __future__ import annotations
@@ -34,10 +33,7 @@ _CONTRAST = 4.0
 
 
 class Example(NamedTuple):
-    """An example as its dataset stores it, and the weights at which it is looked at.
-
-    Pixels may lie between the 256 values that are stored.
-    """
+    """An example as its dataset stores it (pixels may lie in between), and weights."""
 
     image: Float[Array, "h w c"]
     label: int | Array
@@ -45,12 +41,7 @@ class Example(NamedTuple):
 
 
 class Found(NamedTuple):
-    """The best of a search.
-
-    Attributes:
-        example: it, with the weights.
-        norms: of its bounded gradient, leaf by leaf in the order of the parameters.
-    """
+    """The best of a search, and the norms of its bounded gradient in the order of parameters."""
 
     example: Example
     norms: Float[Array, "leaves"]
@@ -100,14 +91,9 @@ def search(
 ) -> Found:
     """Return the example whose bounded gradient is longest, in units of its noise.
 
-    Args:
-        run: its mechanism, network, dataset and loss.
-        params: the weights; by default those that the run's seed draws.
-        weights: whether weights are free too; else they stay as they are.
-        leaf: the number of the leaf whose gradient is to be long; by default all count.
-        starts: random starts; labels take turns.
-        steps: of Adam from each.
-        seed: of the starts.
+    By `steps` of Adam from as many random `starts` of that `seed`; labels take turns. The `params`
+    are by default those that the run's seed draws; `weights` says whether they are free too. `leaf`
+    is the number of the one whose gradient is to be long; by default all count.
     """
     initial = drawn_weights(run) if params is None else params
     deviations = jnp.stack(jax.tree.leaves(run.mechanism.noise(initial)))

@@ -22,16 +22,10 @@ AT_DELTA = "δ = 10" + f"{math.log10(DELTA):.0f}".translate(_SUPERSCRIPTS)
 
 
 class Resolution(NamedTuple):
-    """How finely a profile draws this chapter; the numbers do not depend on it.
+    """How finely a profile draws this chapter; the numbers do not depend on it."""
 
-    Attributes:
-        stride: epochs between two points of a curve.
-        parameters: numbers of parameters n at which the tanh filter is accounted for.
-        calibrated: settings for which noise is calibrated.
-    """
-
-    stride: int
-    parameters: tuple[int, ...]
+    stride: int  # epochs between two points of a curve
+    parameters: tuple[int, ...]  # at which the tanh filter is accounted for
     calibrated: tuple[Configuration, ...]
 
 
@@ -52,24 +46,15 @@ _CURVE_LENGTH = 1.75
 
 
 def resolution(profile: str) -> Resolution:
-    """Return how finely a profile draws this chapter.
-
-    Raises:
-        UserError: there is no such profile; the message names those that exist.
-    """
+    """Return how finely a profile draws this chapter, or raise UserError that names them all."""
     check_known("profile", profile, PROFILES)
     return PROFILES[profile]
 
 
 def spent(q: float, sigma: float, steps: int, accountant: str = "pld") -> float:
     """Return the ε of a sampled Gaussian at the papers' δ."""
-    return epsilon(
-        sampling_probability=q,
-        noise_multiplier=sigma,
-        steps=steps,
-        delta=DELTA,
-        accountant=accountant,
-    )
+    run = {"sampling_probability": q, "noise_multiplier": sigma, "steps": steps}
+    return epsilon(**run, delta=DELTA, accountant=accountant)
 
 
 def curves_figure(drawn: Resolution) -> Figure:
@@ -78,7 +63,10 @@ def curves_figure(drawn: Resolution) -> Figure:
     with canvas(1, 3, size=(8.4, 3.4), sharey=True) as (fig, axes):
         for ax, setting, frame in zip(axes, END_TO_END, frames, strict=True):
             _draw_curves(ax, setting, frame)
-        _label_lines(axes[0], END_TO_END[0])
+        small = {"fontsize": "small", "color": "0.2", "textcoords": "offset points"}
+        level, last = END_TO_END[0].claimed_epsilon, END_TO_END[0].epochs
+        axes[0].annotate(f"ε = {level:g}, as quoted", (0, level), xytext=(5, 4), **small)
+        axes[0].annotate("last epoch", (last, 0), xytext=(5, 6), **small)
         axes[0].set_ylabel(f"ε at {AT_DELTA}")
         handles, labels = axes[0].get_legend_handles_labels()
         fig.legend(handles, labels, loc="outside lower center", ncols=3)
@@ -123,24 +111,17 @@ def _curve_frame(setting: Configuration, stride: int) -> pd.DataFrame:
     # The papers' last epoch is always a point.
     epochs = sorted({*range(stride, length + 1, stride), setting.epochs})
     steps = [epoch * steps_per_epoch(setting.examples, setting.batch) for epoch in epochs]
-    frames = [
-        pd.DataFrame(
-            {
-                "dataset": setting.dataset,
-                "accountant": accountant,
-                "epoch": epochs,
-                "steps": steps,
-                "epsilon": epsilon_curve(
-                    sampling_probability=setting.sampling_probability,
-                    noise_multiplier=setting.noise_multiplier,
-                    steps=steps,
-                    delta=DELTA,
-                    accountant=accountant,
-                ),
-            }
-        )
-        for accountant in NAMES
-    ]
+    run = {
+        "sampling_probability": setting.sampling_probability,
+        "noise_multiplier": setting.noise_multiplier,
+        "steps": steps,
+        "delta": DELTA,
+    }
+    frames = []
+    for accountant in NAMES:
+        columns = {"dataset": setting.dataset, "accountant": accountant, "epoch": epochs}
+        curve = epsilon_curve(**run, accountant=accountant)
+        frames.append(pd.DataFrame(columns | {"steps": steps, "epsilon": curve}))
     return pd.concat(frames, ignore_index=True)
 
 
@@ -154,27 +135,16 @@ def _draw_curves(ax: Axes, setting: Configuration, frame: pd.DataFrame) -> None:
     ax.set(title=DATASETS[setting.dataset], xlabel="epochs", xlim=(0, None), ylim=(0, None))
 
 
-def _label_lines(ax: Axes, setting: Configuration) -> None:
-    small = {"fontsize": "small", "color": "0.2", "textcoords": "offset points"}
-    level, last = setting.claimed_epsilon, setting.epochs
-    ax.annotate(f"ε = {level:g}, as quoted", (0, level), xytext=(5, 4), **small)
-    ax.annotate("last epoch", (last, 0), xytext=(5, 6), **small)
-
-
 def _ends(setting: Configuration, frame: pd.DataFrame) -> list[str]:
     last = frame[frame["epoch"] == setting.epochs].set_index("accountant")["epsilon"]
     return [f"{last[accountant]:.2f} ({name})" for accountant, name in NAMES.items()]
 
 
 def _calibration_row(setting: Configuration, stride: int) -> dict[str, object]:
+    q, steps = setting.sampling_probability, setting.steps
+    run = {"sampling_probability": q, "steps": steps, "delta": DELTA}
     noise = {
-        name: noise_multiplier_for(
-            TARGET,
-            sampling_probability=setting.sampling_probability,
-            steps=setting.steps,
-            delta=DELTA,
-            accountant=accountant,
-        )
+        name: noise_multiplier_for(TARGET, **run, accountant=accountant)
         for accountant, name in NAMES.items()
     }
     public = "" if setting.network == "end-to-end" else f", {setting.network}"

@@ -20,11 +20,7 @@ AUDITS: dict[str, Audited | LayerAttack] = {
 
 
 def find(name: str) -> Audited | LayerAttack:
-    """Return the audit of that name.
-
-    Raises:
-        UserError: there is none; the message lists the names.
-    """
+    """Return the audit of that name, or raise UserError that lists the names."""
     check_known("audit", name, AUDITS)
     return AUDITS[name]
 

@@ -34,9 +34,7 @@ if TYPE_CHECKING:
 class BlackBoxAudit(Audited):
     """Models with and without a poisoned example, told by its loss.
 
-    Attributes:
-        start: the run at whose end all models start; it is trained without the poisoned example.
-        models: trained, of seeds from 0 on.
+    As many `models` of seeds from 0 on begin where `start` ends, which lacks the poisoned example.
     """
 
     start: Run
@@ -47,11 +45,11 @@ class BlackBoxAudit(Audited):
         inside = np.random.default_rng(0).integers(0, 2, self.models).astype(bool)
         scores = -np.array(list(self._losses(inside)))
         found = auditing.of_many_runs(inside, scores, self.run.delta)
-        mean = {name: float(-scores[inside == coin].mean()) for name, coin in _COINS.items()}
+        coins = {"in": True, "out": False}
+        mean = {name: float(-scores[inside == coin].mean()) for name, coin in coins.items()}
         return self.record("black box", found, self.models) | {"models": self.models, "loss": mean}
 
     def _losses(self, inside: np.ndarray) -> Iterator[float]:
-        """Yield the poisoned example's loss in one model after the other."""
         data = self.run.dataset.load()
         image, label = data.train_images[0], (int(data.train_labels[0]) + 1) % CLASSES
         poisoned, blanked = _first(data, image, label), _first(data, 0 * image, label)
@@ -62,11 +60,7 @@ class BlackBoxAudit(Audited):
             yield float(_loss(run.of_a_step(), trained, jnp.asarray(image), jnp.int32(label)))
 
 
-_COINS = {"in": True, "out": False}
-
-
 def _first(data: Dataset, image: np.ndarray, label: int) -> Dataset:
-    """Return the dataset with another first training example."""
     images, labels = np.array(data.train_images), np.array(data.train_labels)
     images[0], labels[0] = image, label
     return replace(data, train_images=images, train_labels=labels)

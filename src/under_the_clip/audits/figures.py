@@ -77,12 +77,9 @@ def stored(kind: str = "audits") -> dict[str, dict[str, Any]]:
 def claimed_proven_audited() -> Figure | Note:
     """Draw three epsilons of each mechanism and setting: claimed, proven, and audited."""
     found = stored()
+    kept = ("box", "claimed", "proven", "lower_bound")
     rows = [
-        {
-            "group": group,
-            "what": what,
-            **{key: found[name][key] for key in ("box", "claimed", "proven", "lower_bound")},
-        }
+        {"group": group, "what": what, **{key: found[name][key] for key in kept}}
         for group, names in GROUPS.items()
         for name, what in names.items()
         if name in found

@@ -122,14 +122,8 @@ def _backpropagation_clipping() -> Iterator[Audit]:
 def _tanh_filter() -> Iterator[Audit]:
     setting = "MNIST, batch 256, 60 epochs, σ 1.1"
     published = vary(TUTORIAL, mechanism=TanhFilter(noise_std=SIGMA))
-    yield from _searched(
-        "tanh-filter",
-        "tanh filter, as published",
-        setting,
-        published,
-        "claimed-rdp-2019",
-        ("", "-drawn-weights"),
-    )
+    what, searches = "tanh filter, as published", ("", "-drawn-weights")
+    yield from _searched("tanh-filter", what, setting, published, "claimed-rdp-2019", searches)
     # Sound with the noise that the paper has for a sensitivity of 1: they have it.
     for name, kind in (
         ("tanh-filter-then-clipped", FilteredThenClipped),
@@ -173,10 +167,11 @@ def _black_box() -> Iterator[BlackBoxAudit]:
         claimed_accountant="zcdp",
     )
     run = {"sampling": Shuffled(SMALL), "optimizer": Adam(0.01), "epochs": 8}
+    images, first = "4,000 images of MNIST", "the first image, wrongly labelled"
     yield BlackBoxAudit(
         name="black-box-backpropagation-clipping",
         mechanism="backpropagation clipping, as published",
-        setting="4,000 images of MNIST in one batch, 8 epochs; the first image, wrongly labelled",
+        setting=f"{images} in one batch, 8 epochs; {first}",
         run=Run(**small, **run, mechanism=published),
         claimed_by="claimed-zcdp",
         start=replace(fitting, mechanism=ClippedWithoutNoise(1.0, 0.01 * 200)),
@@ -186,8 +181,7 @@ def _black_box() -> Iterator[BlackBoxAudit]:
     yield BlackBoxAudit(
         name="black-box-flat-clipping",
         mechanism="flat clipping",
-        setting="4,000 images of MNIST, batch 2,000, 5 epochs, σ 1; the first image, "
-        "wrongly labelled",
+        setting=f"{images}, batch 2,000, 5 epochs, σ 1; {first}",
         run=Run(**small, mechanism=clipping, sampling=Poisson(2000), epochs=5),
         claimed_by="pld",
         start=replace(fitting, mechanism=NoPrivacy()),
@@ -195,29 +189,19 @@ def _black_box() -> Iterator[BlackBoxAudit]:
     )
 
 
-AUDITS = (
-    *_flat(),
-    *_recipe(),
-    *_backpropagation_clipping(),
-    *_tanh_filter(),
-    *_shuffled(),
-    *_black_box(),
-)
+_ALL = (_flat, _recipe, _backpropagation_clipping, _tanh_filter, _shuffled, _black_box)
+AUDITS = tuple(audit for of in _ALL for audit in of())
 
-LAYER_ATTACKS = (
-    LayerAttack(
-        name="layers-mnist-corrected",
-        setting="MNIST normalised, a = 3, b = 2.56e-5 (corrected code)",
-        run=corrected(3.0),
-    ),
-    LayerAttack(
-        name="layers-mnist-corrected-plain-pixels",
-        setting="MNIST with pixels in [0, 1], a = 3, b = 2.56e-5",
-        run=vary(corrected(3.0), normalization=""),
-    ),
-    LayerAttack(
-        name="layers-mnist-as-published",
-        setting="MNIST with pixels in [0, 1], a = 1, b = 40.96 (as published)",
-        run=as_published("mnist"),
-    ),
+_PLAIN = "MNIST with pixels in [0, 1]"
+LAYER_ATTACKS = tuple(
+    LayerAttack(name=f"layers-mnist-{name}", setting=setting, run=run)
+    for name, setting, run in (
+        ("corrected", "MNIST normalised, a = 3, b = 2.56e-5 (corrected code)", corrected(3.0)),
+        (
+            "corrected-plain-pixels",
+            f"{_PLAIN}, a = 3, b = 2.56e-5",
+            vary(corrected(3.0), normalization=""),
+        ),
+        ("as-published", f"{_PLAIN}, a = 1, b = 40.96 (as published)", as_published("mnist")),
+    )
 )

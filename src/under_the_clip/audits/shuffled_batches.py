@@ -1,10 +1,9 @@
 """Shuffled batches: who sees every noisy sum and knows all but the order, the noise and the coin.
 
-An epoch deals the examples into batches at random. The canary takes part or is blanked; its place
-is then filled by nothing. Unlike in `privacy.canaries` the others add their own gradients, known
-but for the batch that each is in. Their sums hide the canary as far as they vary, and give its
-batch away as far as they do not: that batch has one of the others less. In the bad case of
-`privacy.shuffling` all of them have the opposite gradient.
+The canary takes part or is blanked; its place is then filled by nothing. Unlike in
+`privacy.canaries` the others add their own gradients, known but for the batch that each is in.
+Their sums hide the canary as far as they vary, and give its batch away as far as they do not: that
+batch has one of the others less. In the bad case of `privacy.shuffling` all are its opposite.
 
 All is in units of the noise. A batch's sum is looked at along two directions at right angles: those
 of the canary's gradient u and of A^-1 u, where A is the covariance of a batch's sum, which is where
@@ -42,14 +41,9 @@ _MOST_AT_ONCE = 128  # Examples whose gradients are held at once.
 
 @dataclass(frozen=True, kw_only=True)
 class ShuffledAudit(Audited):
-    """One canary in shuffled batches: every gradient is known too, but not the order.
+    """One canary in shuffled batches: every gradient is known too, but not the order."""
 
-    Attributes:
-        trained: epochs after which the examples' gradients are taken; 0 for those of the proof.
-        runs: simulated, each with a coin of its own.
-    """
-
-    trained: int
+    trained: int  # epochs after which gradients are taken; 0 for those of the proof
     runs: int
 
     def carry_out(self) -> dict[str, Any]:
@@ -105,14 +99,7 @@ def of_training(run: Run, params: nnx.State) -> Gradients:
 
 
 def trials(run: Run, gradients: Gradients, count: int, seed: int = 0) -> Trials:
-    """Simulate the run, its weights standing still, and score the canary each time.
-
-    Args:
-        run: its shuffled sampling and its epochs are what is simulated.
-        gradients: of its examples.
-        count: of simulated runs, each with a coin, deals and noise of its own.
-        seed: of all randomness.
-    """
+    """Simulate the run so many times, its weights standing still, and score the canary."""
     rng = np.random.default_rng(seed)
     inside = rng.integers(0, 2, count).astype(bool)
     score, deal = _attacker(run, gradients), _dealer(rng, gradients.others)
@@ -128,7 +115,6 @@ def _released(
     deal: Callable[[Int[np.ndarray, "batches"]], Float[np.ndarray, "batches 2"]],
     inside: bool,
 ) -> Float[np.ndarray, "epochs batches 2"]:
-    """Return the noisy sums of a run's batches."""
     batches, batch = run.steps_per_epoch, run.sampling.batch
     sums = rng.standard_normal((run.epochs, batches, 2), np.float32)
     for epoch in sums:
@@ -192,7 +178,6 @@ def _attacker(
 def _total(
     run: Run, params: nnx.State, chunk: tuple[Array, Array], weights: Float[Array, "chunk"]
 ) -> Float[Array, "numbers"]:
-    """Return a weighted sum of examples, flat, in units of the noise."""
     return in_units_of_noise(run, bounded_sum(run, params, *chunk, weights)[0])
 
 
@@ -213,7 +198,6 @@ def _along(
 def _weighted(
     run: Run, params: nnx.State, chunks: tuple[Array, Array], weights: Float[Array, "examples"]
 ) -> Float[Array, "numbers"]:
-    """Return the weighted sum of what examples add."""
 
     def add(so_far: Array, case: tuple[tuple[Array, Array], Array]) -> tuple[Array, None]:
         return so_far + _total(run, params, *case), None

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -29,12 +28,8 @@ if TYPE_CHECKING:
 # Starts and steps of a search for the canary.
 SEARCH = {"starts": 20, "steps": 300}
 # Fields of mechanisms that no bounded gradient depends on, at the values that searches share.
-_BESIDE_THE_BOUND = {
-    "noise_multiplier": 1.0,
-    "noise_std": 1.0,
-    "claimed_factor": 1.0,
-    "claimed_accountant": "",
-}
+_BESIDE_THE_BOUND = dict.fromkeys(("noise_multiplier", "noise_std", "claimed_factor"), 1.0)
+_BESIDE_THE_BOUND["claimed_accountant"] = ""
 # Layers' norms are sums of float32 squares.
 _ROUNDING = 1e-4
 
@@ -43,12 +38,8 @@ _ROUNDING = 1e-4
 class Audited:
     """A mechanism in its setting, whatever it is audited by.
 
-    Attributes:
-        name: lower-case words joined by hyphens.
-        mechanism: what is audited, in words.
-        setting: on what, with which canary, in words.
-        run: its mechanism, sampling, epochs, network and data.
-        claimed_by: the name in `epsilon_curve` of the epsilon that is claimed.
+    The `setting` says on what and with which canary; `epsilon_curve` names the epsilon that is
+    claimed `claimed_by`.
     """
 
     name: str
@@ -62,13 +53,7 @@ class Audited:
     def record(
         self, box: str, found: dict[str, tuple[float, auditing.Guesses]], trials: int
     ) -> dict[str, Any]:
-        """Return what the records of all audits hold.
-
-        Args:
-            box: "white box" if every noisy sum is seen, "black box" if the trained model alone is.
-            found: bounds by name, with the guesses that each is from.
-            trials: canaries in or out, or models with or without.
-        """
+        """Return what the records of all audits hold, `found` being bounds with their guesses."""
         run = self.run
         spent = epsilon_curve(run, [run.epochs * run.steps_per_epoch])
         [proven] = spent["pld" if "pld" in spent else "shuffled-pld"]
@@ -121,10 +106,7 @@ class Audited:
 class Audit(Audited):
     """Canaries in simulated runs, told by the noisy sums of the step that trains.
 
-    Attributes:
-        canary: finds the first canary, and the weights that stand still.
-        runs: simulated.
-        canaries: in each run.
+    `canary` finds the first one, and the weights that stand still.
     """
 
     canary: Callable[[Run], Example]
@@ -156,10 +138,8 @@ class ReleasedAudit(Audit):
         """See `Audit`."""
         seen = super().trials()
         noise = self.run.dataset.release_noise
-        scores = [
-            scores_of_the_mean(noise, inside, seed) for seed, inside in enumerate(seen.inside)
-        ]
-        return dataclasses.replace(seen, scores=seen.scores + np.stack(scores))
+        scores = [scores_of_the_mean(noise, one, seed) for seed, one in enumerate(seen.inside)]
+        return replace(seen, scores=seen.scores + np.stack(scores))
 
 
 def scores_of_the_mean(
@@ -168,11 +148,6 @@ def scores_of_the_mean(
     """Return by how much a released mean speaks for each canary: logarithms of likelihood ratios.
 
     Canary k has feature k alone, and the other examples have none.
-
-    Args:
-        noise_multiplier: noise over sensitivity, as it is claimed.
-        inside: whether each canary was in.
-        seed: of the noise.
     """
     features = np.diag(inside.astype(np.float16))
     total = len(features) * release_mean(features, noise_multiplier, seed)
@@ -181,19 +156,11 @@ def scores_of_the_mean(
 
 @dataclass(frozen=True, kw_only=True)
 class LayerAttack:
-    """A search for the example that adds most to each layer's sum: proven is at most a b.
-
-    Attributes:
-        name: lower-case words joined by hyphens.
-        setting: on what, in words.
-        run: its mechanism clips within backpropagation.
-        starts: random starts of each search.
-        steps: of Adam from each.
-    """
+    """A search for the example that adds most to each layer's sum: proven is at most a b."""
 
     name: str
     setting: str
-    run: Run
+    run: Run  # its mechanism clips within backpropagation
     starts: int = 10
     steps: int = 300
 
@@ -269,12 +236,9 @@ def searched_after_training(run: Run) -> Example:
 def trained_weights(
     run: Run, data: Dataset | None = None, weights: nnx.State | None = None
 ) -> nnx.State:
-    """Return the weights that training ends with.
+    """Return the weights that training ends with; data and first weights are by default the run's.
 
-    Args:
-        run: alone, since one after the other share a program, on a CPU faster than side by side.
-        data: by default the run's.
-        weights: to start from, by default the run's.
+    One run alone: one after the other share a program, on a CPU faster than side by side.
     """
     from dpstudy.training import loop  # only here: what reads trains nothing
 
@@ -290,11 +254,9 @@ def trained_weights(
 
 def _one_for_all_noise(run: Run) -> Run:
     """Return the run whose search serves all that differ in noise, length and claims alone."""
-    its = {field.name for field in dataclasses.fields(run.mechanism)} & set(_BESIDE_THE_BOUND)
-    mechanism = dataclasses.replace(
-        run.mechanism, **{name: _BESIDE_THE_BOUND[name] for name in its}
-    )
-    return dataclasses.replace(run.of_a_step(), mechanism=mechanism)
+    its = {field.name for field in fields(run.mechanism)}
+    shared = {name: value for name, value in _BESIDE_THE_BOUND.items() if name in its}
+    return replace(run.of_a_step(), mechanism=replace(run.mechanism, **shared))
 
 
 @lru_cache(maxsize=8)

@@ -1,17 +1,10 @@
 """The accountants against what chance itself does, and what batches that are not sampled cost.
 
-One step keeps an example with probability q and adds noise of standard deviation σ to a sum in
-which it counts 1. With the example the output is P = (1 - q) N(0, σ²) + q N(1, σ²), without it
-Q = N(0, σ²). The δ that belongs to an ε is E[(1 - exp(ε - L))₊], L being the privacy loss, and is
-the larger of two: for removing the example L = log P/Q under P, for adding it L = log Q/P under Q.
-Drawing L gives that δ without any of the accountants' mathematics.
-
-Batches cut from a shuffled data set have long been accounted for as if they had been sampled, by
-libraries too, among them those that three of the four papers build on. For gradients of the
-clipping norm, all in one direction but for the example's own in the other, an epoch of shuffled
-batches releases P = mean over t of N(2 e_t, σ² I), and with the example blanked Q = mean over t of
-N(e_t, σ² I), both mixed with N(0, σ² I) where examples are left over; see
-`dpstudy.privacy.shuffling`. That log P/Q can be drawn as well, epoch by epoch.
+A sampled step releases P = (1 - q) N(0, σ²) + q N(1, σ²) with the example and Q = N(0, σ²) without
+it. The δ that belongs to an ε is E[(1 - exp(ε - L))₊], L being the privacy loss, and is the larger
+of two: for removing the example L = log P/Q under P, for adding it L = log Q/P under Q. Drawing L
+gives that δ without any of the accountants' mathematics; and so it does for an epoch of shuffled
+batches, with P and Q as in `dpstudy.privacy.shuffling`.
 """
 
 from __future__ import annotations
@@ -175,15 +168,12 @@ def epsilon_monotone(costlier: dict[str, float] | None = None) -> Outcome:
 
     box = {"which": (1.0, len(costlier) + 0.999), "rdp": (1.0, 2.0)} | BOX
     found = search_box(sides, box, cases=12, refinements=0)
-    return Outcome(
-        worst=found.worst,
-        looked=f"{found.looked}, PLD and RDP, each with one argument changed",
-        finding=(
-            "ε before the change comes to at most "
-            f"{found.ratio:.4f} of that after it, in every direction tried."
-        ),
-        tolerance=_NUMERICAL,
+    said = (
+        f"ε before the change comes to at most {found.ratio:.4f} of that after it, in every "
+        "direction tried."
     )
+    looked = f"{found.looked}, PLD and RDP, each with one argument changed"
+    return Outcome(worst=found.worst, looked=looked, finding=said, tolerance=_NUMERICAL)
 
 
 # --- shuffled batches -------------------------------------------------------------------------

@@ -95,11 +95,9 @@ CONSEQUENCES = {
 
 @cache
 def outcomes(profile: str = "stored") -> Found:
-    """Return what the searches for counterexamples came to, by name; see `proposition.content`.
+    """Return what the searches came to, by name; see `proposition.content`.
 
-    Args:
-        profile: "stored" reads what `dpstudy theorems` stored, and searches for what it did not;
-            all others run every search, from seed 0.
+    "stored" searches only for what `dpstudy theorems` did not store, other profiles for everything.
 
     Raises:
         UserError: there is no such profile.
@@ -162,8 +160,7 @@ def all_statements(profile: str) -> Numbered:
 class Numbered(Several):
     """Tables of statements where a notebook is read; propositions with numbers in the book.
 
-    Attributes:
-        statements: by the title of the part that they stand for, each with what was found.
+    The `statements` are by the title of the part that they stand for, each with what was found.
     """
 
     statements: Mapping[str, list[tuple[Proposition, dict[str, Any]]]]
@@ -193,18 +190,13 @@ def _proposition(statement: Proposition, found: dict[str, Any]) -> str:
 
 
 def _plain(text: str) -> str:
-    """Return text so that Markdown takes it as it is."""
     return re.sub(r"([\\`*_{}\[\]<>$#~^|])", r"\\\1", text)
 
 
 def _counted(by_paper: dict[str, dict[str, Proposition]], found: Found) -> Table:
-    verdicts = {
-        paper: Counter(found[name]["verdict"] for name in names)
-        for paper, names in by_paper.items()
-    }
     rows = [
-        {"Paper": paper, **dict.fromkeys(VERDICTS, 0), **of_paper}
-        for paper, of_paper in verdicts.items()
+        {"Paper": paper, **dict.fromkeys(VERDICTS, 0), **Counter(found[n]["verdict"] for n in of)}
+        for paper, of in by_paper.items()
     ]
     return Table(
         name="verdicts",
@@ -257,9 +249,8 @@ def gradient_norms() -> Figure:
             ax.plot(ends, factor * np.abs(ends), label=f"bound {label}", **line)
         for style, (label, found) in zip(STYLES[3:], series.items(), strict=False):
             mark = {"linestyle": "", "marker": style.marker, "color": style.color}
-            ax.plot(
-                temperatures, found, label=f"longest found, {label}", markeredgecolor="k", **mark
-            )
+            mark |= {"markeredgecolor": "k", "label": f"longest found, {label}"}
+            ax.plot(temperatures, found, **mark)
         ax.set(xlabel="inverse temperature T", ylabel="gradient norm, |z| = 1", ylim=(0, 17.5))
         ax.legend(loc="upper center", ncols=2, fontsize="small")
     data = pd.DataFrame({"T": temperatures} | {f"found, {name}": v for name, v in series.items()})
