@@ -84,7 +84,7 @@ from under_the_clip.leaderboard.experiments import (
 )
 from under_the_clip.recipe.search import EPSILONS as SEARCHED
 from under_the_clip.recipe.search import RECIPE_SEARCH
-from under_the_clip.tempered_sigmoids.cifar_10 import CIFAR_10_RATES
+from under_the_clip.tempered_sigmoids.experiments import CIFAR_10_RATES
 
 
 def draw_ours(axes, data, dataset):

@@ -189,11 +189,11 @@ choices(claims.ledger())
 #   `test_the_noise_is_gaussian_with_the_stated_covariance_and_mean_zero`
 # - the sampling, against its stated probability. `tests/test_sampling.py`:
 #   `test_each_example_is_drawn_with_the_stated_probability_independently_of_all_others`
-# - the ε, against numerical integration of one step. `tests/test_accounting.py`:
-#   `test_one_sampled_step_by_numerical_integration`
+# - the ε, against numerical integration of two steps. `tests/test_accounting.py`:
+#   `test_two_sampled_steps_by_integration_are_between_both_bounds`
 #
 # Spoil each once and see its test fail: noise five percent off has to be caught, as by
-# `tests/test_mechanism.py`: `test_noise_five_percent_off_is_caught`.
+# `tests/test_mechanism.py`: `test_flaws_of_noise_are_caught`.
 #
 # Then audit the whole, through the step that trains. Put an example whose gradient is longer than
 # $C$ into a batch, or leave it out, and guess which from the noisy sum: noise that is too small by

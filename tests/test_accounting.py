@@ -397,6 +397,11 @@ def test_no_delta_is_too_small_for_pld_which_is_at_most_rdp(q, sigma, steps, del
     assert tight > spent(q, sigma, steps, delta=3 * delta)
 
 
+def test_many_steps_with_much_noise_at_a_tiny_delta_are_at_most_rdp():
+    tight, loose = (spent(0.004, 15.0, 400_000, by, 1e-16) for by in ("pld", "rdp"))
+    assert 0 < tight <= loose < math.inf
+
+
 def test_an_ordinary_delta_has_the_value_of_the_library_to_the_last_bit():
     for q, sigma, steps in [(0.0085, 1.2, 4_000), (0.1, 4.0, 500), (1.0, 30.0, 40)]:
         grid = {"value_discretization_interval": accounting.discretization(sigma)}

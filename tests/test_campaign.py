@@ -1,5 +1,6 @@
 """What is missing is trained, once, and stopping at any moment changes no number."""
 
+import random
 import shutil
 import signal
 import subprocess
@@ -547,3 +548,41 @@ def test_a_bar_ends_full_unless_runs_are_left(shown):
     total = 4 * RUN.epochs
     assert shown([1])[1].n == total
     assert shown([1], unfinished=1)[1].n == 1
+
+
+KILLED = """
+import sys
+from pathlib import Path
+from dpstudy.lab import campaign
+from results_for_tests import seeds
+campaign.train_missing(seeds(2), Path(sys.argv[1]), report=lambda p: print("epoch", flush=True))
+"""
+
+
+@pytest.mark.smoke
+def test_a_campaign_killed_at_ten_random_moments_loses_nothing(tmp_path, undisturbed):
+    """At each kill what is stored is intact, and at the end every number is the undisturbed one."""
+    draw, kills = random.Random(0), 0
+    while kills < 10:
+        process = subprocess.Popen(
+            [sys.executable, "-c", KILLED, str(tmp_path)],
+            stdout=subprocess.PIPE,
+            env=environment(),
+            text=True,
+        )
+        with process:
+            # Some moments before the first epoch, most within an epoch or while one is stored.
+            if draw.random() < 0.8:
+                process.stdout.readline()
+            time.sleep(draw.expovariate(2))
+            process.kill()
+        kills += 1
+        for identity, result in stored(tmp_path).items():
+            assert_same_training(result, undisturbed[identity])
+        if len(stored(tmp_path)) == 2:
+            for path in tmp_path.rglob("*.json"):
+                path.unlink()
+    campaign.train_missing(seeds(2), tmp_path)
+    for identity, result in undisturbed.items():
+        if identity in {run.identity for run in seeds(2)}:
+            assert_same_training(stored(tmp_path)[identity], result)

@@ -106,7 +106,11 @@ RUN = vary(
 )
 
 
-def test_a_measured_run_trains_as_one_that_is_not_and_is_measured_from_before_the_first_step():
+FREE = vary(RUN, mechanism=NoPrivacy(), learning_rate=0.1)
+
+
+@pytest.mark.parametrize("run", [RUN, FREE], ids=["private", "not private"])
+def test_a_measured_run_trains_as_one_that_is_not_and_is_measured_from_before_the_first_step(run):
     images = data.load("mnist-5k")
 
     def trained(run):
@@ -115,13 +119,13 @@ def test_a_measured_run_trains_as_one_that_is_not_and_is_measured_from_before_th
             for (seen,), states in loop.train([run], images, microbatch=50)
         ]
 
-    measured, plain = trained(RUN), trained(replace(RUN, measures=()))
+    measured, plain = trained(run), trained(replace(run, measures=()))
     examples = Examples(images.train_images, images.train_labels)
     for epoch, ((row, states), (other_row, others)) in enumerate(zip(measured, plain, strict=True)):
         jax.tree.map(np.testing.assert_array_equal, states, others)
         again = evaluation.measure(
             devices.mesh_for(1),
-            loop.stack([RUN]),
+            loop.stack([run]),
             states.params,
             np.float32([epoch]),
             jax.tree.map(jnp.asarray, measure.probe(examples)),

@@ -23,24 +23,27 @@ from dpstudy.parts.mechanism import (
     PerLayerClipping,
     gaussian_noise,
 )
+from dpstudy.parts.networks.network import SmallCnn
 from dpstudy.parts.optimizer import Adam, Sgd, SgdWithDecay
 from dpstudy.parts.run import Run, vary
+from under_the_clip.networks import BackpropMnist
 
 BATCH = 8
 MODEL = "tempered-mnist"
+NETWORKS = {MODEL: SmallCnn(), "backprop-mnist": BackpropMnist()}
 
 
 @cache
-def study():
+def study(name=MODEL):
     """A batch, its losses and gradients in double precision, and the package's two sums of it."""
-    run = Run()
+    run = Run(network=NETWORKS[name])
     graph, params = nnx.split(nnx.eval_shape(lambda: run.network.module(nnx.Rngs(params=0))))
     params = oracles.random_like(params)
     losses = run.losses(jnp.float32(1))
-    images, labels = oracles.random_images(MODEL, BATCH, seed=1)
+    images, labels = oracles.random_images(name, BATCH, seed=1)
     # Contrasts from faint to full: gradients of many sizes.
     stored = images * np.linspace(0.02, 1, BATCH)[:, None, None, None]
-    oracle = oracles.per_example(oracles.NETWORKS[MODEL], jnp.tanh)
+    oracle = oracles.per_example(oracles.NETWORKS[name], jnp.tanh)
     each, gradients = oracles.in_double_precision(oracle)(
         nnx.to_pure_dict(params), stored / 255, labels
     )
@@ -59,9 +62,9 @@ def sum_of(mask, clip_norm):
     return oracles.flat_sum(total), seen
 
 
-def as_tree(rows):
+def as_tree(rows, name=MODEL):
     """Examples' gradients, flat, by layer and parameter again."""
-    like = nnx.to_pure_dict(Run().network.shapes())
+    like = nnx.to_pure_dict(NETWORKS[name].shapes())
     ends = np.cumsum([leaf.size for leaf in jax.tree.leaves(like)])[:-1]
     leaves = np.split(rows, ends, axis=1)
     shapes = (leaf.shape for leaf in jax.tree.leaves(like))
@@ -382,9 +385,10 @@ def norms_by_layer(gradients):
     }
 
 
-def test_the_sum_is_each_layer_of_each_example_clipped_by_hand():
-    images, labels, losses, gradients, summed = study()
-    tree, mask = as_tree(gradients), np.float32(np.arange(BATCH) != 1)
+@pytest.mark.parametrize("name", NETWORKS)
+def test_the_sum_is_each_layer_of_each_example_clipped_by_hand(name):
+    images, labels, losses, gradients, summed = study(name)
+    tree, mask = as_tree(gradients, name), np.float32(np.arange(BATCH) != 1)
     norms = norms_by_layer(tree)
     longest = np.max(list(norms.values()), axis=0)
     share = np.median(longest) * 1.01  # some examples have longer layers, others do not

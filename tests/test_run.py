@@ -130,6 +130,7 @@ BAD = [
     ({"held_out": 50}, "held_out", "50"),
     # Scattering features.
     ({**ON_FEATURES, "groups": 10}, "groups", "10"),
+    ({**ON_FEATURES, "groups": -27}, "groups", "-27"),
     ({**ON_FEATURES, "held_out": 7_000}, "held_out", "7000"),
     ({**ON_FEATURES, "released": 8.0}, "groups", "27"),
     ({**ON_FEATURES, "groups": 0, "released": 0.5}, "released", "0.5"),

@@ -125,7 +125,8 @@ def test_a_cluster_that_grows_is_used(tmp_path, monkeypatch):
     assert len(os.listdir(tmp_path)) == 2
 
 
-def test_lost_workers_lose_no_run_of_their_cohorts(client, tmp_path):
+@pytest.mark.parametrize("lost", [1, 2])
+def test_lost_workers_lose_no_run_of_their_cohorts(client, tmp_path, lost):
     """Nor the result, still to come back, of one that diverged: in the third epoch."""
     good, processes, killed = replace(RUN, epochs=8), list(client.run(os.getpid).values()), []
     diverges = vary(good, learning_rate=7e19)
@@ -134,8 +135,8 @@ def test_lost_workers_lose_no_run_of_their_cohorts(client, tmp_path):
     def kill_all(progress):
         if progress.epoch == 5 and not killed:
             # Of the workers' processes alone: their nannies start others.
-            killed.extend(processes)
-            for process in processes:
+            killed.extend(processes[:lost])
+            for process in killed:
                 os.kill(process, signal.SIGKILL)
 
     outcome = train_on(client, runs, tmp_path, report=kill_all, most=2)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
@@ -61,7 +61,12 @@ class Checked:
 
 
 def check_result(columns: Mapping[str, Any]) -> None:
-    """Raise ValueError, naming the first field, where what a run came to is not as `Trained`."""
+    """Raise ValueError, naming the first field, where what a run came to is not as `Trained`.
+
+    Names, tables and lengths are asked of a bare node too, which has no pydantic for the rest:
+    there it raises ModuleNotFoundError.
+    """
+    _check_shape(columns)
     decoded(Trained, columns)
     curve = columns["curve"]
     decoded(Curve, curve, "curve", extra="ignore")
@@ -72,8 +77,30 @@ def check_result(columns: Mapping[str, Any]) -> None:
     for name in curve.keys() - flat.keys():
         if not _numbers(curve[name]):
             raise ValueError(_unlike(f"curve.{name}", curve[name]))
-    if len({len(column) for column in (*curve.values(), *columns["epsilon"].values())}) > 1:
+
+
+def _check_shape(columns: Mapping[str, Any]) -> None:
+    _check_names([item.name for item in fields(Trained)], columns, extra=False)
+    for name in ("curve", "epsilon", "provenance"):
+        if not isinstance(columns[name], dict):
+            raise ValueError(_unlike(name, columns[name]))
+    _check_names([item.name for item in fields(Curve)], columns["curve"], "curve.")
+    for name in ("curve", "epsilon"):
+        for column, values in columns[name].items():
+            if not (isinstance(values, list) and _numbers(values)):
+                raise ValueError(_unlike(f"{name}.{column}", values))
+    lengths = {len(of) for name in ("curve", "epsilon") for of in columns[name].values()}
+    if len(lengths) > 1:
         raise ValueError("the columns of its curve differ in length")
+
+
+def _check_names(
+    wanted: list[str], found: Mapping[str, Any], within: str = "", extra: bool = True
+) -> None:
+    unknown = [] if extra else [name for name in found if name not in wanted]
+    for said, names in (("unknown", unknown), ("no", [n for n in wanted if n not in found])):
+        if names:
+            raise ValueError(f"{said} field {within + names[0]!r} (stored by another version?)")
 
 
 def _numbers(value: Any) -> bool:
@@ -96,6 +123,8 @@ def decoded(
 
     try:
         return _adapter(form).validate_json(json.dumps(value), strict=True, extra=extra)
+    except TypeError as error:  # a number of NumPy's, say
+        raise ValueError(str(error)) from error
     except ValidationError as error:
         first, *_ = error.errors(include_url=False)
         raise ValueError(_said(first, within)) from error
@@ -116,6 +145,8 @@ def _said(error: Mapping[str, Any], within: str) -> str:
             return f"no field {where!r} (stored by another version?)"
         case "unexpected_keyword_argument":
             return f"unknown field {where!r} (stored by another version?)"
+        case "json_invalid":
+            return "it holds text that is no Unicode"
         case "value_error":
             return f"field {where!r}: {error['ctx']['error']}"
     return _unlike(where, error["input"])

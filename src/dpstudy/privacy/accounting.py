@@ -10,7 +10,7 @@ labelled `CLAIMED_LABEL`, and can be far too small (`shuffling.py`). What holds 
 `epsilon(sampling_probability=1, steps=epochs, ...)`, for neighbours of which one has an example
 blanked: in one epoch an example enters one batch.
 
-Three accountants, from tight to loose, all computed by Google's dp-accounting:
+Three accountants, from tight to loose, by Google's dp-accounting wherever it has them:
 
 - "pld" composes privacy loss distributions numerically (Koskela et al. 2020; Doroshenko et al.
   2022, "connect the dots"): an upper bound, tight up to discretisation; for the smallest deltas as

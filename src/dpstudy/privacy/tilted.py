@@ -44,12 +44,17 @@ def error_of(steps: int) -> float:
 
 
 def upper_epsilon(parts: Parts, delta: float) -> float:
-    """Return an epsilon that is at least that of losses, each rounded up, composed; maybe inf."""
+    """Return an epsilon that is at least that of losses, each rounded up, composed; maybe inf.
+
+    Args:
+        parts: on one grid.
+        delta: in (0, 1).
+    """
     return max(_Composed(losses, delta).bracket(1)[1] for losses in _directions(parts))
 
 
 def lower_epsilon(parts: Parts, delta: float) -> float:
-    """Return an epsilon that is at most that of losses, each rounded down, composed."""
+    """Return an epsilon that is at most that of losses, each rounded down; as `upper_epsilon`."""
     return max(_Composed(losses, delta).bracket(-1)[0] for losses in _directions(parts))
 
 

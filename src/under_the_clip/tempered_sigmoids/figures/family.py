@@ -15,7 +15,7 @@ from dpstudy.page.curves import curves, functions
 from dpstudy.page.datasets import for_each_dataset
 from dpstudy.page.figure import STYLES, Figure, Note, Table, canvas, legend_below
 from dpstudy.page.quantity import ACCURACY, CLIPPED, ERROR, GRADIENT_NORM, Quantity, set_axis
-from dpstudy.page.results import lines_of
+from dpstudy.page.results import caption, lines_of, seeds_of
 from dpstudy.parts.networks.activation import TANH, Relu, Tempered
 from under_the_clip.tempered_sigmoids.experiments import TRIPLET
 from under_the_clip.tempered_sigmoids.figures.accuracy import STYLE
