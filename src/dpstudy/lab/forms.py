@@ -87,8 +87,11 @@ def _check_shape(columns: Mapping[str, Any]) -> None:
     _check_names([item.name for item in fields(Curve)], columns["curve"], "curve.")
     for name in ("curve", "epsilon"):
         for column, values in columns[name].items():
-            if not (isinstance(values, list) and _numbers(values)):
+            if not isinstance(values, list):
                 raise ValueError(_unlike(f"{name}.{column}", values))
+            for at, value in enumerate(values):
+                if not _numbers(value):
+                    raise ValueError(_unlike(f"{name}.{column}[{at}]", value))
     lengths = {len(of) for name in ("curve", "epsilon") for of in columns[name].values()}
     if len(lengths) > 1:
         raise ValueError("the columns of its curve differ in length")

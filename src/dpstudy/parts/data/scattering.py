@@ -1,6 +1,6 @@
 """Images as their scattering coefficients, normalised by example or by released statistics.
 
-A coefficient is an average of |x * ψ| or ||x * ψ1| * ψ2| over wavelets ψ that are fixed, so that no
+A coefficient averages ``|x * ψ|`` or ``||x * ψ1| * ψ2|``. The wavelets ψ are fixed, so that no
 one's data is in the features (Tramèr and Boneh 2021). With J = 2 scales and L = 8 angles a colour
 has 1 + 16 + 64 of them, at every fourth pixel.
 
