@@ -254,8 +254,11 @@ CURVE, SAID = "field 'curve.", "field 'provenance."
         (set_to([1.5, 2, 3], "curve", "step"), f"{CURVE}step[0]' {OTHER}: 1.5"),
         (set_to([True, 2, 3], "curve", "epoch"), f"{CURVE}epoch[0]' {OTHER}: True"),
         (set_to([[1.0]] * 3, "curve", "gradient_norm"), f"{CURVE}gradient_norm[0]' {OTHER}: [1.0]"),
-        (set_to([[1, "2"]] * 3, "curve", "norms.gradient"), f"{CURVE}norms.gradient' {OTHER}: [[1"),
-        (set_to([{}] * 3, "curve", "norms.gradient"), f"{CURVE}norms.gradient' {OTHER}: [{{}}"),
+        (
+            set_to([[1, "2"]] * 3, "curve", "norms.gradient"),
+            f"{CURVE}norms.gradient[0]' {OTHER}: [1",
+        ),
+        (set_to([{}] * 3, "curve", "norms.gradient"), f"{CURVE}norms.gradient[0]' {OTHER}: {{}}"),
         (set_to({"0": 0.9}, "class_accuracy"), f"field 'class_accuracy' {OTHER}"),
         (set_to([0.9, None], "class_accuracy"), f"field 'class_accuracy[1]' {OTHER}: None"),
         (set_to([1.0, 2.0, 3.0], "epsilon"), f"field 'epsilon' {OTHER}"),
@@ -296,11 +299,19 @@ def test_a_damaged_file_is_named_wherever_results_are_read(results):
     assert f"dpstudy: left out: runs/{paths[0].name}: {reason}" in done.stderr
 
 
-def test_a_node_without_pydantic_trusts_the_checksum(path, monkeypatch):
+def test_a_node_without_pydantic_reads_results_and_looks_at_their_names_and_lengths(
+    path, monkeypatch
+):
     """It only trains, and whoever merges its results looks closer."""
     monkeypatch.setitem(sys.modules, "pydantic", None)
     again = store.read(path)
     assert store.write(path.parent / "mine", again).read_bytes() == path.read_bytes()
+    rewrite(path, set_to(["high"] * 3, "curve", "test_accuracy"))
+    assert_left_out(path, f"{CURVE}test_accuracy[0]' {OTHER}")
+    rewrite(path, set_to([0.9], "curve", "test_accuracy"))
+    assert_left_out(path, "differ in length")
+    rewrite(path, without("stopped"))
+    assert_left_out(path, "no field 'stopped'")
 
 
 def test_the_files_beside_a_damaged_one_are_read(tmp_path):
