@@ -379,18 +379,18 @@ def black_box(models, **scales):
 
 
 def test_hardly_any_noise_behind_its_back_is_found():
-    record = black_box(64, noise_scale=0.001).carry_out()
+    record = black_box(40, noise_scale=0.001).carry_out()
     assert record["claimed"] == record["proven"] < 0.1 < record["lower_bound"]
     assert record["loss"]["in"] < record["loss"]["out"]
-    assert record["box"] == "black box" and record["models"] == record["trials"] == 64
+    assert record["box"] == "black box" and record["models"] == record["trials"] == 40
 
 
 def test_of_a_mechanism_that_ignores_its_examples_nothing_is_found(tmp_path):
-    record = black_box(40, gradient_scale=0.0).carry_out()
+    record = black_box(16, gradient_scale=0.0).carry_out()
     assert record["lower_bound"] <= record["proven"]
     assert record["bounds"]["clopper-pearson"] == pytest.approx(0, abs=0.05)
     records.write(tmp_path / "small.json", "audits", record | {"provenance": {}})
-    assert records.read(tmp_path / "small.json", "audits")["models"] == 40
+    assert records.read(tmp_path / "small.json", "audits")["models"] == 16
 
 
 # --- stored -------------------------------------------------------------------------------------
