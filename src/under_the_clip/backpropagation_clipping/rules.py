@@ -32,10 +32,6 @@ class Accounted(Rule):
         "rounded to as many digits."
     )
 
-    @property
-    def numbers(self) -> tuple[Number, ...]:
-        return (self.published,)
-
     def judge(self, evidence: Evidence, dataset: str) -> Outcome:
         """See `Rule`: nothing stored is asked for."""
         proven = _proven(self.setting)

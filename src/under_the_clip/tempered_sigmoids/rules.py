@@ -123,10 +123,6 @@ class Share(Rule):
     partial: ClassVar[str] = "More than one of the sweep is."
 
     @property
-    def numbers(self) -> tuple[Number, ...]:
-        return (self.published,)
-
-    @property
     def stated(self) -> str:
         return f"{self.published.value:.0%} or more"
 
@@ -190,10 +186,6 @@ class BestRate(Rule):
     )
     partial: ClassVar[str] = "Within the square of the factor."
 
-    @property
-    def numbers(self) -> tuple[Number, ...]:
-        return (self.published,)
-
     def decide(self, *sides: Sequence[Variant]) -> Outcome:
         [search] = sides
         chosen, accuracies = best(search), [_median(variant) for variant in search]
@@ -224,10 +216,6 @@ class RatesApart(Rule):
         f"The best rates of two searches differ by a factor of {SAME_LEVEL:g} or more, to the "
         f"{_ROUNDED:.0%} that rates are printed to."
     )
-
-    @property
-    def numbers(self) -> tuple[Number, ...]:
-        return self.published
 
     @property
     def stated(self) -> str:
