@@ -1,15 +1,19 @@
 """Make each notebook from its percent script, with outputs only in the cells that a test compares.
 
-The script is what is written and reviewed. A first cell, of the notebook alone, fetches the package
-where it is not installed, as in Colab. Run this (`make notebooks`) after changing a script, the
-version, or the repository's address.
+The script is what is written and reviewed. Where its text has `{{ expression }}`, the notebook has
+the value, computed with what the script's cells tagged `facts` define: they read stored results,
+assert what the sentences mean, and stay out of the notebook. A first cell, of the notebook alone,
+fetches the package where it is not installed, as in Colab. Run this (`make notebooks`) after
+changing a script, a stored result, the version, or the repository's address.
 """
 
 from __future__ import annotations
 
+import re
 import sys
 import tomllib
 from pathlib import Path
+from typing import Any
 
 import jupytext
 import nbformat
@@ -19,6 +23,7 @@ from nbclient import NotebookClient
 ROOT = Path(__file__).parents[1]
 CHECKED = "check-output"
 SETUP = "setup"
+FACTS = "facts"
 
 
 def setup_cell(repository: str) -> nbformat.NotebookNode:
@@ -51,15 +56,34 @@ def repository() -> str:
     return config["sphinx"]["config"]["html_theme_options"]["repository_url"].rstrip("/")
 
 
-def without_setup(notebook: nbformat.NotebookNode) -> list[nbformat.NotebookNode]:
-    """Return the cells that a notebook shares with its script."""
-    return [cell for cell in notebook.cells if SETUP not in cell.metadata.get("tags", [])]
+def filled(script: Path) -> nbformat.NotebookNode:
+    """Return the notebook of a script, with the numbers of its sentences filled in.
+
+    Raises:
+        AssertionError: a sentence does not mean what is stored.
+    """
+    notebook, known = jupytext.read(script), {}
+    cells, notebook.cells = notebook.cells, []
+    for cell in cells:
+        tags = cell.metadata.get("tags", [])
+        if FACTS in tags:
+            exec(compile(cell.source, f"{script.name}, facts", "exec"), known)
+            continue
+        if cell.cell_type == "markdown":
+            cell.source = re.sub(
+                r"\{\{ (.+?) \}\}", lambda found: _value(found[1], known), cell.source, flags=re.S
+            )
+        notebook.cells.append(cell)
+    return notebook
+
+
+def _value(expression: str, known: dict[str, Any]) -> str:
+    return str(eval(f"({expression})", known))
 
 
 def refresh(script: Path) -> None:
     """Write the notebook beside `script`, executing it if it has cells to compare."""
-    notebook = jupytext.read(script)
-    notebook.cells = without_setup(notebook)
+    notebook = filled(script)
     for number, cell in enumerate(notebook.cells):
         # Random ids would change in every diff.
         cell["id"] = f"cell-{number:02d}"

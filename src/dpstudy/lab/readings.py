@@ -55,6 +55,11 @@ class Reading:
         return self.found[0][1].run.dataset.name if self.found else self.dataset
 
     @property
+    def datasets(self) -> list[str]:
+        """The datasets of which something is stored, each once."""
+        return list(dict.fromkeys(result.run.dataset.name for _, result in self.found))
+
+    @property
     def needed(self) -> int:
         """How many runs the experiment asks for, stored or not."""
         return len(self.found) + self.lacking

@@ -46,12 +46,12 @@ def curves(
             set_axis(axes.xaxis, along)
             set_axis(axes.yaxis, of)
             if of == ACCURACY:
-                heights = [] if along == EPOCH else _draw_published(axes, drawn)
-                _limit(axes, drawn.values(), heights)
+                heights = [] if along == EPOCH else draw_published(axes, drawn)
+                limit(axes, drawn.values(), heights)
         legend_below(figure)
     fate = AT_CHANCE if ACCURACY in quantities else LEFT_OUT
     said = "; ".join(
-        f"{of.label}, {line.name} {_course(line, of, rows)}" for (line, of), rows in parts.items()
+        f"{of.label}, {line.name} {course(line, of, rows)}" for (line, of), rows in parts.items()
     )
     stars = "; ".join(
         f"{line.name} {line.published.accuracy:.1%} at ε {line.published.claimed_epsilon:g}"
@@ -95,7 +95,7 @@ def draw_curve(axes: Axes, line: Variant, rows: pd.DataFrame, along: Quantity) -
     axes.plot(x, rows["median"], **style.line, markevery=every, label=line.name)
 
 
-def _draw_published(axes: Axes, drawn: dict[Variant, pd.DataFrame]) -> list[float]:
+def draw_published(axes: Axes, drawn: dict[Variant, pd.DataFrame]) -> list[float]:
     """Draw the stars, and return their heights."""
     heights = []
     for line in drawn:
@@ -106,7 +106,7 @@ def _draw_published(axes: Axes, drawn: dict[Variant, pd.DataFrame]) -> list[floa
     return heights
 
 
-def _limit(axes: Axes, drawn: Iterable[pd.DataFrame], heights: list[float]) -> None:
+def limit(axes: Axes, drawn: Iterable[pd.DataFrame], heights: list[float]) -> None:
     """Limit an axis of accuracies to the later epochs and to further heights, however far.
 
     A line whose training broke may leave the frame, and so may the dip of a seed: either would
@@ -121,7 +121,7 @@ def _limit(axes: Axes, drawn: Iterable[pd.DataFrame], heights: list[float]) -> N
     axes.set_ylim(min(heights) - margin, min(1.0, max(heights) + margin))
 
 
-def _course(line: Variant, of: Quantity, rows: pd.DataFrame) -> str:
+def course(line: Variant, of: Quantity, rows: pd.DataFrame) -> str:
     """Say where a curve begins, where it is highest between, where it ends, and whether early."""
     first, last, top = rows.iloc[0], rows.iloc[-1], rows.loc[rows["median"].idxmax()]
     said = f"from {of.show(first['median'])}"

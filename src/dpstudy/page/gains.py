@@ -8,8 +8,8 @@ import pandas as pd
 
 from dpstudy.lab.published import Number
 from dpstudy.lab.variant import Variant
-from dpstudy.page.figure import STYLES, Figure, canvas, legend_below
-from dpstudy.page.results import gain
+from dpstudy.page.figure import STYLES, Figure, Table, canvas, legend_below
+from dpstudy.page.results import FORMATS, MERGED, gain
 from dpstudy.parts.data.images import DATASETS
 
 
@@ -83,4 +83,22 @@ def gains(
     )
     return Figure(
         fig=figure, name=name, caption=caption, alt=f"Gains in points. {said}.", data=data
+    )
+
+
+def gains_table(rows: Sequence[Mapping[str, object]], name: str) -> Table:
+    """Return every gain of a page in one table, with its interval and its seeds.
+
+    Args:
+        rows: of `gains_of`.
+        name: of the table.
+    """
+    data = pd.DataFrame(rows).assign(dataset=[DATASETS[str(row["dataset"])] for row in rows])
+    return Table(
+        name=name,
+        caption="Gains in points of test accuracy after the last epoch, with their 95 % intervals "
+        "over seeds.",
+        data=data[["dataset", "comparison", "points", "low", "high", "seeds"]],
+        formats={of: FORMATS[of] for of in ("points", "low", "high")} | {"seeds": "{:.0f}"},
+        merged={"mean gain, points": MERGED["mean gain, points"]},
     )

@@ -29,7 +29,7 @@ def _ticks(low: float, high: float) -> tuple[int, ...]:
 
 
 EPOCH = Quantity("epoch", "epoch", "{:g}")
-EPSILON = Quantity("epsilon_pld", "ε spent (PLD)", "{:.2f}")
+EPSILON = Quantity("epsilon_pld", "ε spent", "{:.2f}")
 ACCURACY = replace(quantity.ACCURACY, form="{:.1%}")
 ERROR = Quantity("error", "test error, best at the top", "{:.1%}", log=True, tick=percent)
 LEARNING_RATE = Quantity("learning_rate", "learning rate", "{:g}", log=True)

@@ -1,0 +1,183 @@
+"""One small panel a dataset, side by side: curves named at their lines, and leads of one of two."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from scipy import stats
+
+from dpstudy.lab.comparison import CONFIDENCE
+from dpstudy.lab.quantity import Quantity
+from dpstudy.lab.variant import Variant
+from dpstudy.page.curves import course, draw_curve, draw_published, limit, over_seeds
+from dpstudy.page.figure import STYLES, Figure, Note, canvas
+from dpstudy.page.quantity import ACCURACY, EPSILON, set_axis
+from dpstudy.parts.data.images import DATASETS
+
+# In inches: of a panel, and of the names at the right.
+WIDTH, HEIGHT, LETTER = 2.35, 2.5, 0.075
+Drawn = Mapping[str, Sequence[Variant]]
+
+
+def panels(
+    drawn: Drawn, of: Quantity = ACCURACY, *, along: Quantity = EPSILON, name: str, caption: str
+) -> Figure | Note:
+    """Draw medians and ranges over seeds, a panel a dataset, each line named at its end.
+
+    Args:
+        drawn: by dataset, at most six lines; what is not stored is left out.
+        of: the quantity drawn; of `ACCURACY` published values are stars.
+        along: `EPSILON` or `EPOCH`.
+        name: of the figure.
+        caption: of the figure, at most 40 words.
+    """
+    rows = {
+        dataset: {line: found for line in lines if len(found := over_seeds(line, of, along))}
+        for dataset, lines in drawn.items()
+    }
+    rows = {dataset: found for dataset, found in rows.items() if found}
+    if not rows:
+        return _nothing(name, drawn)
+    names = {line.name: line.style for found in rows.values() for line in found}
+    size = WIDTH * len(rows) + 0.3 + LETTER * max(map(len, names)), HEIGHT
+    with canvas(1, len(rows), size=size) as (figure, axes):
+        for panel, (dataset, found) in zip(axes, rows.items(), strict=True):
+            for line, curve in found.items():
+                draw_curve(panel, line, curve, along)
+            panel.set_title(DATASETS.get(dataset, dataset), fontsize="medium")
+            set_axis(panel.xaxis, along)
+            set_axis(panel.yaxis, of)
+            if panel is not axes[0]:
+                panel.set_ylabel("")
+            if of == ACCURACY:
+                limit(panel, found.values(), draw_published(panel, found))
+        last = [*rows.values()][-1]
+        _name_at_ends(axes[-1], names, {line.name: curve for line, curve in last.items()}, along)
+    said = "; ".join(
+        f"{DATASETS.get(dataset, dataset)}, {line.name} {course(line, of, curve)}"
+        for dataset, found in rows.items()
+        for line, curve in found.items()
+    )
+    data = pd.concat(
+        curve.assign(dataset=dataset) for dataset, found in rows.items() for curve in found.values()
+    )
+    return Figure(
+        fig=figure,
+        name=name,
+        caption=caption,
+        alt=f"{of.label} by {along.label}: {said}.",
+        data=data.dropna(axis=1, how="all"),
+    )
+
+
+def leads(
+    drawn: Drawn,
+    *,
+    name: str,
+    caption: str,
+    along: Quantity = EPSILON,
+    published: Mapping[str, tuple[float, float]] | None = None,
+    remarks: Mapping[str, tuple[float, float, str]] | None = None,
+) -> Figure | Note:
+    """Draw by how many points the second of two lines leads the first, with its 95 % interval.
+
+    Args:
+        drawn: by dataset, the line compared with, and the one that may lead it.
+        name: of the figure.
+        caption: of the figure, at most 40 words.
+        along: `EPSILON` or `EPOCH`.
+        published: by dataset, the published epsilon and lead in points, drawn as a star.
+        remarks: by dataset, where a word is written into its panel, and the word.
+    """
+    rows = {dataset: found for dataset, of in drawn.items() if len(found := _lead(*of, along))}
+    if not rows:
+        return _nothing(name, drawn)
+    published, remarks = published or {}, remarks or {}
+    with canvas(1, len(rows), size=(WIDTH * len(rows) + 0.5, HEIGHT), sharey=True) as (
+        figure,
+        axes,
+    ):
+        for panel, (dataset, lead) in zip(axes, rows.items(), strict=True):
+            x, style = lead[along.column], STYLES[drawn[dataset][1].style]
+            panel.fill_between(x, lead.low, lead.high, color=style.color, alpha=0.25)
+            panel.plot(x, lead.points, color=style.color, linewidth=2)
+            panel.axhline(0, color="0.3", linewidth=1)
+            if dataset in published:
+                panel.plot(*published[dataset], "*", markersize=13, color="black")
+                beside = {"xytext": (-8, 0), "textcoords": "offset points", "ha": "right"}
+                panel.annotate("the paper", published[dataset], va="center", **beside)
+            if dataset in remarks:
+                panel.text(*remarks[dataset], color=style.color)
+            panel.set_title(DATASETS.get(dataset, dataset), fontsize="medium")
+            set_axis(panel.xaxis, along)
+        axes[0].set_ylabel("lead in points")
+        seen = pd.concat(rows.values())
+        late = seen[seen.epoch >= 2]
+        heights = [*late.low, *late.high, *(lead for _, lead in published.values())]
+        axes[0].set_ylim(min(heights) - 0.3, max(heights) + 0.3)
+    said = "; ".join(
+        f"{DATASETS.get(dataset, dataset)}: from {lead.points.iloc[0]:+.1f} to "
+        f"{lead.points.iloc[-1]:+.1f} points at the end ({lead.low.iloc[-1]:+.1f} to "
+        f"{lead.high.iloc[-1]:+.1f})"
+        for dataset, lead in rows.items()
+    )
+    stars = "".join(
+        f" Published: {lead:+.1f} on {DATASETS.get(dataset, dataset)}."
+        for dataset, (_, lead) in published.items()
+    )
+    data = pd.concat(lead.assign(dataset=dataset) for dataset, lead in rows.items())
+    alt = f"Leads in points by {along.label}. {said}.{stars}"
+    return Figure(fig=figure, name=name, caption=caption, alt=alt, data=data)
+
+
+def _lead(first: Variant, second: Variant, along: Quantity) -> pd.DataFrame:
+    """Return the mean lead in points and its interval, one row an epoch, paired by seed."""
+    if not (first.results and second.results):
+        return pd.DataFrame()
+    column = ACCURACY.column
+    apart = 100 * (second.by_epoch(column) - first.by_epoch(column)).dropna(axis=1, how="all")
+    seeds = apart.shape[1]
+    mean, half = apart.mean(axis=1), np.nan
+    if seeds > 2:
+        half = stats.t.ppf((1 + CONFIDENCE) / 2, seeds - 1) * apart.std(axis=1) / np.sqrt(seeds)
+    rows = pd.DataFrame({"points": mean, "low": mean - half, "high": mean + half, "seeds": seeds})
+    rows = rows.reset_index()
+    if along.column != "epoch":
+        rows[along.column] = second.by_epoch(along.column).max(axis=1).to_numpy()
+    return rows
+
+
+def _name_at_ends(
+    axes: Axes, names: Mapping[str, int], ends: Mapping[str, pd.DataFrame], along: Quantity
+) -> None:
+    """Write each line's name right of its end, apart from each other; of absent ones below."""
+    low, high = axes.get_ylim()
+    x = max(float(rows[along.column].max()) for rows in ends.values())
+    at = {of: float(ends[of]["median"].iloc[-1]) if of in ends else low for of in names}
+    step = 0.085 * (high - low)
+    order = sorted(names, key=lambda of: at[of])
+    places: list[float] = []
+    for of in order:
+        lowest = places[-1] + step if places else low + step / 2
+        places.append(max(min(at[of], high), lowest))
+    over = max(0.0, places[-1] - high)
+    for of, place in zip(order, places, strict=True):
+        end, style = (x, at[of]), STYLES[names[of]]
+        line = {"arrowstyle": "-", "color": style.color, "linewidth": 1.5, "relpos": (0, 0.5)}
+        axes.annotate(
+            of,
+            end,
+            xytext=(x + 0.06 * (x - axes.get_xlim()[0]), place - over),
+            va="center",
+            fontsize="small",
+            arrowprops=line if of in ends else None,
+            annotation_clip=False,
+        )
+
+
+def _nothing(name: str, drawn: Drawn) -> Note:
+    commands = dict.fromkeys(line.reading.command for lines in drawn.values() for line in lines)
+    return Note("Not yet run", f"{name}: none of its runs is stored.", "\n".join(commands))
