@@ -55,6 +55,7 @@ STUDY = {
     "performance": ("forms",),
     # What follows finds the chapters by their list.
     **dict.fromkeys(("experiments", "claims", "statements", "verdicts"), ()),
+    "sentences": ("claims", "experiments"),
     "theorems": (*PAPERS, "claims", "statements"),
     "ledger": ("claims",),
     "explorer": ("experiments", "audits"),

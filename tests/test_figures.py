@@ -62,22 +62,15 @@ DRAWN = TEMPERED | {
     tanh_filter.what_is_left_out: (f"{T}-left-out", f"{T}-figures"),
     tanh_filter.cifar_10: (f"{T}-cifar-10",),
     tanh_filter.at_equal_epsilon: (f"{T}-at-equal-epsilon",),
-    losing_less.figure_3: (f"{L}-figure-3",),
-    losing_less.figure_4: (f"{L}-figure-4",),
     losing_less.features_table: (f"{L}-figure-4", f"{L}-linear", f"{L}-statistics"),
-    losing_less.section_4_1: (f"{L}-figure-3", f"{L}-not-private"),
     losing_less.chapter.significance: (f"{L}-figure-3",),
-    losing_less.norms: (f"{L}-inside",),
     losing_less.clipped: (f"{L}-inside",),
-    losing_less.bias_and_curvature: (f"{L}-inside",),
     inside.gradient_norms: (f"{L}-inside",),
     inside.by_layer: (f"{L}-inside",),
     inside.confusion: (f"{L}-inside", f"{L}-not-private"),
     losing_less.parts_of_the_loss: (f"{L}-ablation", f"{L}-figure-3"),
-    losing_less.parts_by_epsilon: (f"{L}-ablation", f"{L}-figure-3"),
     losing_less.changed: (f"{L}-other-errors", f"{L}-figure-3"),
     losing_less.by_rate: (f"{L}-equal-effort",),
-    losing_less.at_own_rate: (f"{L}-equal-effort",),
 }
 IN_SHORT = (backprop.chapter.in_short, tanh_filter.chapter.in_short, losing_less.chapter.in_short)
 

@@ -11,14 +11,18 @@ from test_book import CHAPTERS, PAGES, ROOT, markdown
 
 # Pages that are still to be rewritten; a page that has been may not stay here.
 UNREADABLE = {
-    *("book/introduction", "notebooks/guide", "notebooks/03_losing_less"),
+    *("book/introduction", "notebooks/guide", "book/how_to_read", "book/how_to_rerun"),
+    *("book/engine", "book/add_a_remedy"),
     *("notebooks/02_tempered_sigmoids", "notebooks/04_backpropagation_clipping"),
     *("notebooks/05_tanh_filter", "notebooks/06_theorems", "notebooks/07_audits"),
     *("notebooks/08_leaderboard", "notebooks/09_performance", "notebooks/01_accounting"),
 }
 READ = [page for page in PAGES if not page.startswith("book/reference") and "bibli" not in page]
-OPENED_BY = """of in on at by with without for from to as after before over under within beside
-between among against along around beyond during through until since where""".split()
+OPENED_BY = {
+    *("of", "in", "on", "at", "by", "with", "without", "for", "from", "to", "as", "over", "under"),
+    *("within", "beside", "between", "among", "against", "along", "around", "beyond", "during"),
+    *("through", "until", "since", "where", "after", "before"),
+}
 # Of these a number is a name.
 NAMED = r"(?:Figure|Table|Section|Eq|Appendix|Chapter|Theorem|Proposition|seed|Algorithm)s?\.?\s+"
 NOT_READ = (

@@ -11,6 +11,7 @@ CHAPTER = Chapter(
     experiments=("experiments",),
     propositions=("propositions.equations", "propositions.convergence"),
     sections={
+        "Why did the paper see a lead at the end?": ("figure-3",),
         "One part does the work": (
             *("ablation", "other-errors", "equation-9", "weight-decay", "adam"),
         ),
