@@ -1,0 +1,162 @@
+# ---
+# jupyter:
+#   jupytext:
+#     formats: ipynb,py:percent
+#     text_representation:
+#       extension: .py
+#       format_name: percent
+#   kernelspec:
+#     display_name: Python 3
+#     language: python
+#     name: python3
+# ---
+
+# %% [markdown]
+# # DP-SGD in twelve lines
+#
+# A network that is trained on photos of patients may give away who was among them. Differentially
+# private SGD {cite}`abadi2016deep` trains so that it cannot, whatever an attacker knows: each
+# example's gradient is cut to a length, and noise is added to their sum. All else in this book is
+# about what the cut and the noise cost.
+#
+# **In short**
+#
+# - **Clip.** No example may move the sum by more than $C$.
+# - **Add noise.** As long as what one example could add, times σ.
+# - **Sample.** Each example takes part by the toss of its own coin.
+# - **Account.** From σ, the coin and the number of steps follows ε, before anything is trained.
+#
+# **Do** run the cell below with another $C$, and see which of the two you pay.
+
+# %% tags=["remove-input"]
+from under_the_clip.introduction import figures as page
+
+page.arrows()
+
+# %% [markdown]
+# ## The step
+#
+# Here it is, for a linear classifier of handwritten digits, with nothing but JAX. Each line has one
+# job.
+
+# %%
+import jax
+import jax.numpy as jnp
+
+
+def loss(weights, image, label):
+    return -jax.nn.log_softmax(image @ weights)[label]
+
+
+@jax.jit
+def private_step(weights, key, C, sigma, rate=2.0):
+    coin, blur = jax.random.split(key)
+    chosen = jax.random.bernoulli(coin, q, labels.shape)
+    gradient_of_each = jax.vmap(jax.grad(loss), in_axes=(None, 0, 0))
+    gradients = gradient_of_each(weights, images, labels)
+    norms = jnp.sqrt(jnp.sum(gradients**2, axis=(1, 2)))
+    shares = chosen * jnp.minimum(1, C / norms)
+    total = jnp.einsum("n,nij->ij", shares, gradients)
+    noise = sigma * C * jax.random.normal(blur, total.shape)
+    return weights - rate * (total + noise) / (q * len(labels))
+
+
+# %% [markdown]
+# :::{margin}
+# The sum is divided by the *expected* batch. How many examples were drawn is private too.
+# :::
+#
+# The package comes with 5,000 digits of MNIST, so that this needs no download. They are made
+# smaller here, 14 pixels wide, and get a pixel that is always one, for the bias.
+
+# %%
+from dpstudy.parts.data.dataset import Images
+
+data = Images("mnist-5k").load()
+
+
+def small(photos):
+    means = (
+        jnp.asarray(photos / 255.0).reshape(-1, 14, 2, 14, 2).mean((2, 4))
+    )
+    return jnp.pad(
+        means.reshape(-1, 196), ((0, 0), (0, 1)), constant_values=1
+    )
+
+
+images, labels = small(data.train_images), jnp.asarray(data.train_labels)
+q, steps = 0.1, 100  # each step sees about 400 of the 4,000 digits
+
+# %% [markdown]
+# ## The privacy
+#
+# How much noise does ε = 3 take? An accountant knows, from the coin $q$ and the number of steps
+# alone. It never sees an image.
+
+# %%
+from dpstudy.privacy.accounting import noise_multiplier_for
+
+sigma = noise_multiplier_for(
+    3.0, sampling_probability=q, steps=steps, delta=1e-5
+)
+print(f"σ = {sigma:.2f}")
+
+# %% [markdown]
+# ε = 3 means: whoever knows all other photos, and sees every step of the training, may bet on
+# whether one photo was there. What is seen shifts the odds by a factor of 20 at most, which is
+# $e^3$. [Chapter 1](01_accounting.ipynb) says what ε depends on besides σ, and [chapter
+# 7](07_audits.ipynb) lets an attacker try.
+#
+# ## The run
+#
+# Change $C$, and run it again. Before you do: what happens at 0.1, and what at 30?
+
+# %% tags=["check-output"]
+C = 3.0  # change me
+
+weights = jnp.zeros((197, 10))
+for key in jax.random.split(jax.random.key(0), steps):
+    weights = private_step(weights, key, C, sigma)
+
+guesses = jnp.argmax(small(data.test_images) @ weights, axis=1)
+share = jnp.mean(guesses == jnp.asarray(data.test_labels))
+print(f"{share:.0%} of the test digits are right, at ε = 3")
+
+# %% [markdown]
+# ## What you pay: bias or noise
+#
+# A small $C$ cuts nearly every gradient, so that only their directions count and the steps get
+# short. A large one leaves them whole, and the noise grows with it. Move the slider.
+
+# %% tags=["remove-input"]
+page.kept(loss, images, labels, q, sigma)
+
+# %% [markdown]
+# :::{exercise} Without a clip
+# :label: dp-sgd-no-clip
+#
+# Leave the noise at $\sigma C$ with $C = 3$, but do not clip: what does ε say then?
+# :::
+#
+# :::{solution} dp-sgd-no-clip
+# :class: dropdown
+#
+# Nothing. One photo could then move the sum by more than $C$, by however much its gradient is long,
+# and no accountant can bound what it gives away. Two of the four papers make mistakes of this kind:
+# [one](05_tanh_filter.ipynb) takes a bound that is too small, [the
+# other](04_backpropagation_clipping.ipynb) divides the noise by the batch.
+# :::
+#
+# ## Where the four papers come in
+#
+# Each changes one line of the step, or what it differentiates.
+#
+# - The network in `loss`: bounded activations, so that less is clipped
+#   ([tempered sigmoids](02_tempered_sigmoids.ipynb)).
+# - `loss`: one whose gradients are short to begin with ([losing less](03_losing_less.ipynb)).
+# - `gradients`: clipped inside backpropagation, layer by layer
+#   ([backpropagation clipping](04_backpropagation_clipping.ipynb)).
+# - `shares`: each number through tanh in place of the clip
+#   ([the tanh filter](05_tanh_filter.ipynb)).
+#
+# Which of them should you use? [The guide](guide.ipynb) has the answer before the table.
