@@ -1,7 +1,5 @@
 """Files: where a user keeps them; written whole or not at all, read no further than they may go."""
 
-from __future__ import annotations
-
 import contextlib
 import errno
 import gzip

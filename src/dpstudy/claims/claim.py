@@ -1,16 +1,11 @@
 """A claim of a paper: what it says, and on each dataset the rule that decides it."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
 
 from dpstudy.claims.rules.rule import Rule, Statement
-
-if TYPE_CHECKING:
-    from dpstudy.propositions.proposition import Proposition
+from dpstudy.propositions.proposition import Proposition
 
 # Where the rule of a claim about no dataset stands: a proposition.
 NO_DATASET = ""

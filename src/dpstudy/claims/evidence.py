@@ -1,7 +1,5 @@
 """The stored results that rules decide on, read once, and what is missing of them."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime

@@ -1,11 +1,9 @@
 """The ledger: every claim of the papers with the verdict that the stored results give it."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 from dpstudy.claims.claim import Claim
 from dpstudy.claims.evidence import Evidence
@@ -107,12 +105,12 @@ class Ledger:
         return list(found.values())
 
     @property
-    def headlines(self) -> Ledger:
+    def headlines(self) -> Self:
         """The part about what the papers stand for."""
         return self._part(entry for entry in self.entries if entry.claim.headline)
 
     @property
-    def once(self) -> Ledger:
+    def once(self) -> Self:
         """The part in which one quantity of the same runs counts once, as what stands least."""
         least: dict[Hashable, Entry] = {}
         for entry in self.entries:
@@ -126,11 +124,11 @@ class Ledger:
                 least[key] = entry
         return self._part(least.values())
 
-    def of(self, paper: str) -> Ledger:
+    def of(self, paper: str) -> Self:
         """Return the part about one paper, by its short name."""
         return self._part(entry for entry in self.entries if entry.paper == paper)
 
-    def _part(self, entries: Iterable[Entry]) -> Ledger:
+    def _part(self, entries: Iterable[Entry]) -> Self:
         return Ledger(tuple(entries), self.damaged)
 
 

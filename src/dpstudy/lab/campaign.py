@@ -4,8 +4,6 @@ A run's state is kept after every epoch, so that one stopped by a time budget, C
 process goes on where it was, with the same numbers as if it had never stopped.
 """
 
-from __future__ import annotations
-
 import contextlib
 import functools
 import math

@@ -1,7 +1,5 @@
 """How far a cohort of runs is, kept beside the results while it is not finished."""
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 import hashlib
@@ -10,7 +8,7 @@ import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import jax
 import numpy as np
@@ -44,7 +42,7 @@ class Checkpoint:
     states: State | None = None  # stacked; None before the first step
 
     @classmethod
-    def fresh(cls, runs: Sequence[Run], data: str) -> Checkpoint:
+    def fresh(cls, runs: Sequence[Run], data: str) -> Self:
         """Return a cohort at its beginning."""
         microbatch = runs[0].network.examples_at_once()
         return cls(list(runs), microbatch, [[] for _ in runs], [None] * len(runs), data)

@@ -4,13 +4,12 @@ A verdict asks where the whole interval lies. Redrawn seeds move an interval lit
 verdicts hang on which seeds were drawn; those that do are called close.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from itertools import product
+from typing import Self
 
 import numpy as np
 import pandas as pd
@@ -36,15 +35,15 @@ class Estimate:
     high: float
     seeds: str  # in words, how many
     # The same with one seed redrawn, seed by seed, as far from the mean as seeds are, either side.
-    redrawn: Callable[[], Iterator[Estimate]] = field(default=lambda: iter(()), compare=False)
+    redrawn: Callable[[], Iterator["Estimate"]] = field(default=lambda: iter(()), compare=False)
 
     @classmethod
-    def mean(cls, values: pd.Series) -> Estimate:
+    def mean(cls, values: pd.Series) -> Self:
         """Return the estimate of a mean."""
         return _with_redrawn(_mean, values)
 
     @classmethod
-    def largest(cls, values: pd.Series, of: int) -> Estimate:
+    def largest(cls, values: pd.Series, of: int) -> Self:
         """Return the estimate of the largest of `of` further runs that is to be expected.
 
         For normal values it is the mean and c standard deviations, with c = 1.16 for five; the
@@ -53,7 +52,7 @@ class Estimate:
         return _with_redrawn(partial(_largest, of=of), values)
 
     @classmethod
-    def difference(cls, first: pd.Series, second: pd.Series, of: int = 1) -> Estimate:
+    def difference(cls, first: pd.Series, second: pd.Series, of: int = 1) -> Self:
         """Return the estimate of a mean difference: the one that all pages and rules have.
 
         Paired by the seeds that both have, where these are three or more, and by no others: the
@@ -68,7 +67,7 @@ class Estimate:
         return _with_redrawn(partial(_welch, of=of), first, second)
 
     @classmethod
-    def ratio(cls, first: pd.Series, second: pd.Series) -> Estimate:
+    def ratio(cls, first: pd.Series, second: pd.Series) -> Self:
         """Return the estimate of a ratio by the `difference` of logarithms.
 
         Raises:
@@ -79,11 +78,11 @@ class Estimate:
             raise UndecidedError("a stored value is 0: it was not measured")
         return cls.difference(np.log(first), np.log(second))._changed(math.exp)
 
-    def moved(self, by: float) -> Estimate:
+    def moved(self, by: float) -> Self:
         """Return the estimate of the same less a constant."""
         return self._changed(lambda value: value - by)
 
-    def _changed(self, by: Callable[[float], float]) -> Estimate:
+    def _changed(self, by: Callable[[float], float]) -> Self:
         # Increasing.
         ends = (by(end) for end in (self.value, self.low, self.high))
         return Estimate(*ends, self.seeds, lambda: (one._changed(by) for one in self.redrawn()))

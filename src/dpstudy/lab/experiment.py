@@ -1,10 +1,9 @@
 """An experiment: a named list of runs, at the paper's scale or small enough to try."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Self
 
 from dpstudy.errors import UserError, check_known
 from dpstudy.lab import store
@@ -48,7 +47,7 @@ class Pruning:
     rivals: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     @classmethod
-    def among(cls, groups: Iterable[Iterable[Run]]) -> Pruning:
+    def among(cls, groups: Iterable[Iterable[Run]]) -> Self:
         """Return the rule for groups of runs, each the rivals of all others of its group."""
         named = [tuple(run.identity for run in group) for group in groups]
         return cls({one: group for group in named for one in group})

@@ -1,15 +1,10 @@
 """What stored JSON holds, as types, and what is wrong with JSON that holds something else."""
 
-from __future__ import annotations
-
 import functools
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
-from typing import TYPE_CHECKING, Any, Literal
-
-if TYPE_CHECKING:
-    from pydantic import TypeAdapter
+from typing import Any, Literal
 
 
 @dataclass(frozen=True)
@@ -131,7 +126,7 @@ def decoded(
 
 
 @functools.cache
-def _adapter(form: Any) -> TypeAdapter:
+def _adapter(form: Any) -> Any:
     from pydantic import TypeAdapter
 
     return TypeAdapter(form)

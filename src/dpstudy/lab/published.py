@@ -3,8 +3,6 @@
 `None` means that the paper does not state the value. Accuracies are fractions of the test set.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from decimal import Decimal
 

@@ -1,7 +1,5 @@
 """What is measured of runs: its name, its digits, and which number of each run it is."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeAlias

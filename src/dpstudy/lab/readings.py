@@ -1,8 +1,7 @@
 """Stored results as tables for figures, with what is missing and what cannot be trusted."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
+from typing import Self
 
 import pandas as pd
 
@@ -38,7 +37,7 @@ class Reading:
     undecided: tuple[tuple[str, str], ...] = ()
     wanted: tuple[tuple[str, str], ...] = ()
 
-    def on(self, dataset: str) -> Reading:
+    def on(self, dataset: str) -> Self:
         """Return the part that is of one dataset."""
         return replace(
             self,

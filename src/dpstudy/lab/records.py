@@ -3,8 +3,6 @@
 Benchmarks, the outcomes of theorem checks and audits, and what searches chose.
 """
 
-from __future__ import annotations
-
 import importlib.metadata
 from pathlib import Path
 from typing import Any

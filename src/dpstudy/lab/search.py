@@ -6,8 +6,6 @@ variant is that of a setting that was proposed in view of earlier results: it is
 stored choice. So are learning rates beyond those of a group, where the best is at their edge.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field

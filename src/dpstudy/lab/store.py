@@ -4,8 +4,6 @@ A file is there whole or not at all, under a checksum. What cannot be trusted is
 never repaired and never overwritten unasked.
 """
 
-from __future__ import annotations
-
 import contextlib
 import datetime
 import functools

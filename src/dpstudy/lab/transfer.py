@@ -3,8 +3,6 @@
 A bare GPU node packs its results without their epsilon; merging completes them.
 """
 
-from __future__ import annotations
-
 import gzip
 import io
 import os

@@ -1,7 +1,5 @@
 """The stored runs of one variant of an experiment: its numbers by seed, by epoch and at the end."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass, replace

@@ -1,16 +1,12 @@
 """How findings are worded: medians, spreads, intervals and seeds, all computed."""
 
-from __future__ import annotations
-
 import math
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
-from typing import TYPE_CHECKING
 
 import pandas as pd
 
-if TYPE_CHECKING:
-    from dpstudy.lab.comparison import Estimate
-    from dpstudy.lab.quantity import Quantity
+from dpstudy.lab.comparison import Estimate
+from dpstudy.lab.quantity import Quantity
 
 
 def seeds(values: pd.Series) -> str:

@@ -5,8 +5,6 @@ worker is lost Dask gives its cohort to another, which goes on from the last che
 two share a file system.
 """
 
-from __future__ import annotations
-
 import contextlib
 import logging
 import math

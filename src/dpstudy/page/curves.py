@@ -1,7 +1,5 @@
 """Curves: measured columns by epoch or by the epsilon spent, over seeds; functions of a number."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import cycle
 

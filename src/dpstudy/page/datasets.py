@@ -1,7 +1,5 @@
 """What shows one dataset, shown for each, and what is stored of the experiments behind a page."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 from functools import wraps

@@ -5,8 +5,6 @@ Each carries its numbers as a CSV to download, and each figure a text alternativ
 colour (safe for colour-blind readers), in dash and in shape, so that a grey print reads as well.
 """
 
-from __future__ import annotations
-
 import base64
 import io
 import re

@@ -1,7 +1,5 @@
 """A chapter in one figure: what its remedy gains, as published and as found, by dataset."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 import pandas as pd

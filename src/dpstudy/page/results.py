@@ -3,8 +3,6 @@
 What holds of every figure, such as what its epsilon is true for, is said in "How to read".
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 import pandas as pd

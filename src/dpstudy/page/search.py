@@ -3,8 +3,6 @@
 The best is chosen by the test accuracy of seed 0, and the choice is not paid for.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace

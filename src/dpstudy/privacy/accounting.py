@@ -20,8 +20,6 @@ Three accountants, from tight to loose, by Google's dp-accounting wherever it ha
   over the orders of the TensorFlow Privacy tutorials of 2019. Papers of those years report it.
 """
 
-from __future__ import annotations
-
 import math
 import operator
 from collections.abc import Callable, Sequence

@@ -17,21 +17,17 @@ The guess is "in" where a score reaches a threshold, which is chosen with its at
 the canaries and tested on the other. All but "gaussian" are those of jax-privacy.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple, Self
 
 import numpy as np
 from jax_privacy.auditing import CanaryScoreAuditor, Explicit
+from jaxtyping import Bool, Float
 from scipy import stats
 
 from dpstudy.errors import UserError
 from dpstudy.privacy.conversions import gdp_epsilon
-
-if TYPE_CHECKING:
-    from jaxtyping import Bool, Float
 
 CONFIDENCE = 0.95
 SIGNIFICANCE = 1 - CONFIDENCE
@@ -78,7 +74,7 @@ class Guesses(NamedTuple):
     false_positives: int
     outside: int
 
-    def of_fewer(self) -> Guesses:
+    def of_fewer(self) -> Self:
         """Return what they would be of a part of the canaries, rounded for the worse."""
         missed = self.inside - self.true_positives
         parts = [-(-count // _PART) for count in (self.inside, missed, self[2], self[3])]

@@ -25,21 +25,16 @@ So where every noisy sum is seen, no accountant that knows of clipping, noise an
 can certify a smaller epsilon. That a given network's gradients come near it is not said.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from functools import lru_cache, partial
-from typing import TYPE_CHECKING
 
 import numpy as np
 from dp_accounting.pld import privacy_loss_distribution as pld
+from jaxtyping import Float, Int
 from scipy import stats
 
 from dpstudy.privacy import accounting
-
-if TYPE_CHECKING:
-    from jaxtyping import Float, Int
 
 _WITH_EXAMPLE, _BLANKED = 2.0, 1.0
 

@@ -8,19 +8,14 @@ to M^T exp(-t epsilon), Chernoff's bound on the probability of losses above epsi
 times delta. They are added to the delta of an upper bound and taken off that of a lower one.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 from dp_accounting.pld import common
 from dp_accounting.pld import privacy_loss_distribution as pld
+from jaxtyping import Float
 from scipy import optimize, signal, special
-
-if TYPE_CHECKING:
-    from jaxtyping import Float
 
 # By how much a transform may get delta wrong, a step: over three times the largest error that was
 # found, against transforms of extended precision, at up to a million steps.

@@ -3,21 +3,17 @@
 A proposition is written as its check: a function of its name, whose docstring it is.
 """
 
-from __future__ import annotations
-
 import inspect
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import Any, Literal, get_args
 
 from tqdm import tqdm
 
 from dpstudy.lab import records
-
-if TYPE_CHECKING:
-    from dpstudy.propositions.search import Found
+from dpstudy.propositions.search import Found
 
 Verdict = Literal["holds", "holds, loose", "misprint", "corrected", "refuted"]
 VERDICTS: tuple[str, ...] = get_args(Verdict)

@@ -5,27 +5,23 @@ climbs by gradients; `search_box` serves sides that cannot be differentiated, su
 accountant's epsilon. Both work in double precision and repeat themselves exactly.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
+from jaxtyping import Array, Float
 from scipy import optimize
 
-if TYPE_CHECKING:
-    from jaxtyping import Array, Float
-
-    Case = Any
-    """A tree of arrays: what one counterexample would consist of."""
-    Sides = Callable[[Case], tuple[Array, Array]]
-    Draw = Callable[[np.random.Generator, int], Case]
-    """From a generator and a number n to n random cases, along each array's first axis."""
+Case = Any
+"""A tree of arrays: what one counterexample would consist of."""
+Sides = Callable[[Case], tuple[Array, Array]]
+Draw = Callable[[np.random.Generator, int], Case]
+"""From a generator and a number n to n random cases, along each array's first axis."""
 
 _SMALLEST = 1e-300
 # A search is compiled once and run once: compiling it well takes longer than running it.

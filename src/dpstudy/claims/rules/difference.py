@@ -1,7 +1,5 @@
 """Rules for one variant against another: by how much, how many times, alike, throughout."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime

@@ -1,11 +1,10 @@
 """How the rules compare: the best of several variants, two sides, tolerances and levels."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Self
 
 import pandas as pd
 
@@ -60,7 +59,7 @@ class Sides:
     said: str
 
     @classmethod
-    def of(cls, sides: Sequence[Sequence[Variant]], quantity: Quantity = ACCURACY) -> Sides:
+    def of(cls, sides: Sequence[Sequence[Variant]], quantity: Quantity = ACCURACY) -> Self:
         """Return the two sides of what a rule decides on.
 
         Raises:

@@ -1,7 +1,5 @@
 """What every rule is: a look at stored runs, and an outcome; rules that look at none."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, fields, replace
 from datetime import datetime

@@ -1,7 +1,5 @@
 """The rules for one variant: what its runs spent, and what it reaches."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
