@@ -7,7 +7,7 @@ verdicts hang on which seeds were drawn; those that do are called close.
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
-from functools import cache, partial
+from functools import partial
 from itertools import product
 from typing import Self
 
@@ -49,7 +49,9 @@ class Estimate:
         For normal values it is the mean and c standard deviations, with c = 1.16 for five; the
         interval is exact, by the noncentral t distribution.
         """
-        return _with_redrawn(partial(_largest, of=of), values)
+        # Of so many standard normal values.
+        c = float(stats.norm.expect(lambda x: of * x * stats.norm.cdf(x) ** (of - 1)))
+        return _with_redrawn(partial(_largest, c=c), values)
 
     @classmethod
     def difference(cls, first: pd.Series, second: pd.Series, of: int = 1) -> Self:
@@ -68,11 +70,7 @@ class Estimate:
 
     @classmethod
     def ratio(cls, first: pd.Series, second: pd.Series) -> Self:
-        """Return the estimate of a ratio by the `difference` of logarithms.
-
-        Raises:
-            UndecidedError: a value is not above 0.
-        """
+        """Return that of a ratio by the `difference` of logarithms; UndecidedError if one is 0."""
         if min(first.min(), second.min()) <= 0:
             # Runs without clipping store norms of 0 unless asked to measure them.
             raise UndecidedError("a stored value is 0: it was not measured")
@@ -83,7 +81,7 @@ class Estimate:
         return self._changed(lambda value: value - by)
 
     def _changed(self, by: Callable[[float], float]) -> Self:
-        # Increasing.
+        """Return the estimate of an increasing function of it."""
         ends = (by(end) for end in (self.value, self.low, self.high))
         return Estimate(*ends, self.seeds, lambda: (one._changed(by) for one in self.redrawn()))
 
@@ -121,8 +119,8 @@ def next_seed(values: pd.Series) -> float:
 
 
 def _mean(values: pd.Series, of: int = 1, how: str = "") -> Estimate:
-    freedom = len(values) - 1
-    return _around(float(values.mean()), _error(values), freedom, _count(values) + how, of)
+    words = f"{len(values)} seeds{how}"
+    return _around(float(values.mean()), _error(values), len(values) - 1, words, of)
 
 
 def _welch(first: pd.Series, second: pd.Series, of: int) -> Estimate:
@@ -130,23 +128,16 @@ def _welch(first: pd.Series, second: pd.Series, of: int) -> Estimate:
     counts = np.array([len(first), len(second)])
     total = errors.sum()
     freedom = total**2 / (errors**2 / (counts - 1)).sum() if total else counts.min() - 1
-    words = f"{_count(first)} and {_count(second)}"
+    words = f"{len(first)} seeds and {len(second)} seeds"
     return _around(float(first.mean() - second.mean()), math.sqrt(total), freedom, words, of)
 
 
-def _largest(values: pd.Series, of: int) -> Estimate:
-    c = _expected_largest(of)
+def _largest(values: pd.Series, c: float) -> Estimate:
     error, root = _error(values), math.sqrt(len(values))
     tails = (1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2
     ends = stats.nct.ppf(tails, len(values) - 1, c * root)
     value, low, high = (float(values.mean() + error * by) for by in (c * root, *ends))
-    return Estimate(value, low, high, _count(values))
-
-
-@cache
-def _expected_largest(of: int) -> float:
-    """Of so many standard normal values."""
-    return float(stats.norm.expect(lambda x: of * x * stats.norm.cdf(x) ** (of - 1)))
+    return Estimate(value, low, high, f"{len(values)} seeds")
 
 
 def _around(value: float, error: float, freedom: float, seeds: str, of: int) -> Estimate:
@@ -170,7 +161,3 @@ def _error(values: pd.Series) -> float:
     if len(values) < 2:
         raise UndecidedError("one seed alone has no interval")
     return float(values.std(ddof=1)) / math.sqrt(len(values))
-
-
-def _count(values: pd.Series) -> str:
-    return f"{len(values)} seeds"

@@ -34,8 +34,7 @@ class Variant:
     @cached_property
     def own(self) -> Reading:
         """What is stored of the variant alone."""
-        found = [pair for pair in self.reading.found if pair[0] == self.label]
-        return replace(self.reading, found=found)
+        return replace(self.reading, found=[of for of in self.reading.found if of[0] == self.label])
 
     @property
     def results(self) -> list[Result]:

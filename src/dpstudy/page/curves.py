@@ -95,13 +95,11 @@ def draw_curve(axes: Axes, line: Variant, rows: pd.DataFrame, along: Quantity) -
 
 def _draw_published(axes: Axes, drawn: dict[Variant, pd.DataFrame]) -> list[float]:
     """Draw the stars, and return their heights."""
-    heights = []
-    for line in drawn:
-        if line.published is not None:
-            at = line.published.claimed_epsilon, line.published.accuracy
-            heights.append(at[1])
-            star(axes, *at, STYLES[line.style], f"{line.name}, published")
-    return heights
+    lines = [line for line in drawn if line.published is not None]
+    for line in lines:
+        at = line.published.claimed_epsilon, line.published.accuracy
+        star(axes, *at, STYLES[line.style], f"{line.name}, published")
+    return [line.published.accuracy for line in lines]
 
 
 def _limit(axes: Axes, drawn: Iterable[pd.DataFrame], heights: list[float]) -> None:
