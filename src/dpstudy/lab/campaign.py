@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import jax
 
@@ -26,21 +26,16 @@ from dpstudy.parts.run import Run, cohort_of
 from dpstudy.training import loop
 from dpstudy.training.loop import Divergence, Epoch
 
-Seen = TypeVar("Seen")
 NEVER = Pruning()
 
 
 @dataclass
 class CampaignOutcome:
-    """What became of a campaign: the results `stored`, and how many runs were not trained.
-
-    `already` of them were stored before, or by another process; the time budget did not reach
-    `unfinished`, or stopped them at an epoch.
-    """
+    """What became of a campaign: results `stored`, how many were `already` or are `unfinished`."""
 
     stored: list[Result] = field(default_factory=list)
-    already: int = 0
-    unfinished: int = 0
+    already: int = 0  # stored before, or by another process
+    unfinished: int = 0  # not reached by the time budget, or stopped by it at an epoch
 
 
 @dataclass(frozen=True)
@@ -253,7 +248,7 @@ def train_cohort(
             return
 
 
-def _in_memory(epochs: Iterator[Seen], kept: Path, runs: int) -> Iterator[Seen]:
+def _in_memory(epochs: Iterator[Any], kept: Path, runs: int) -> Iterator[Any]:
     """Yield the epochs; raise UserError where the memory of the device does not hold them."""
     try:
         yield from epochs

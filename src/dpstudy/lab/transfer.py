@@ -21,10 +21,7 @@ from dpstudy.lab.store import DamagedError, StoreError
 # What goes along, and what reads and writes it. Of records choices alone: without them another
 # machine would choose again. Benchmarks are of the machine that ran them, propositions are searched
 # again in minutes.
-PACKED = {
-    "runs": (store.read, store.write),
-    search.KIND: (search.read_choice, search.write_choice),
-}
+PACKED = {"runs": (store.read, store.write), search.KIND: (search.read_choice, search.write_choice)}
 # Relative, one folder deep, nothing hidden, nothing that leaves the folder.
 _PLACE = re.compile(rf"({'|'.join(PACKED)})/\w[\w.-]*\.json", re.ASCII)
 # What hostile bytes make of gzip and tarfile.

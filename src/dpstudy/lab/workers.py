@@ -148,9 +148,8 @@ def train(client: Client, work: Campaign) -> None:
 
 
 def _cost(run: Run) -> float:
-    # Both ends of a convolution have the width.
     numbers = run.dataset.examples * math.prod(run.dataset.image_shape)
-    return run.epochs * numbers * run.network.width**2
+    return run.epochs * numbers * run.network.width**2  # both ends of a convolution have the width
 
 
 def _threads(client: Client) -> int:

@@ -19,11 +19,7 @@ CLIMB = 1 / 5
 
 
 def curves(
-    lines: Sequence[Variant],
-    *quantities: Quantity,
-    name: str,
-    shown: str,
-    along: Quantity = EPOCH,
+    lines: Sequence[Variant], *quantities: Quantity, name: str, shown: str, along: Quantity = EPOCH
 ) -> Figure | Note:
     """Draw the median over seeds and its range, a panel a quantity, a curve a line of one dataset.
 
@@ -48,21 +44,19 @@ def curves(
                 _limit(axes, drawn.values(), heights)
         legend_below(figure)
     fate = AT_CHANCE if ACCURACY in quantities else LEFT_OUT
-    said = "; ".join(
+    said = [
         f"{of.label}, {line.name} {_course(line, of, rows)}" for (line, of), rows in parts.items()
-    )
+    ]
     stars = "; ".join(
         f"{line.name} {line.published.accuracy:.1%} at ε {line.published.claimed_epsilon:g}"
         for line in lines
         if line.published is not None and along != EPOCH
     )
-    return Figure(
-        fig=figure,
-        name=name,
-        caption=caption(shown, finals_of(lines), fate=fate),
-        alt=f"Curves by {along.label}: {said}." + (f" Published: {stars}." if stars else ""),
-        data=data,
+    alt = f"Curves by {along.label}: {'; '.join(said)}." + (
+        f" Published: {stars}." if stars else ""
     )
+    under = caption(shown, finals_of(lines), fate=fate)
+    return Figure(fig=figure, name=name, caption=under, alt=alt, data=data)
 
 
 def over_seeds(line: Variant, of: Quantity, along: Quantity = EPOCH) -> pd.DataFrame:

@@ -115,9 +115,8 @@ def against(found: Sequence[Technique], of: Quantity, *more: str, name: str, sho
     Dashes are the best with other seeds, hollow marks are settings that were given up, where they
     then were. What is published is a star at its setting; a line, if that is not published.
     """
-    data = pd.concat(
-        one.tried.assign(**{of.column: [_value(run, of) for run in one.tried.run]}) for one in found
-    )
+    data = pd.concat([one.tried for one in found])
+    data[of.column] = [_value(run, of) for run in data.run]
     again = any(one.again.results for one in found)
     dashes = "Dashes: the best with other seeds." if again else ""
     with canvas(size=(7.2, 3.6)) as (figure, (axes,)):
@@ -127,13 +126,9 @@ def against(found: Sequence[Technique], of: Quantity, *more: str, name: str, sho
         set_axis(axes.xaxis, of)
         set_axis(axes.yaxis, ACCURACY)
         legend_below(figure)
-    return Figure(
-        fig=figure,
-        name=name,
-        caption=caption(shown, _runs_of(found), dashes, *more),
-        alt=f"Test accuracy over {of.label}. {'; '.join(_said(one, of) for one in found)}.",
-        data=data.drop(columns="run"),
-    )
+    under = caption(shown, _runs_of(found), dashes, *more)
+    alt = f"Test accuracy over {of.label}. {'; '.join(_said(one, of) for one in found)}."
+    return Figure(fig=figure, name=name, caption=under, alt=alt, data=data.drop(columns="run"))
 
 
 def _draw_tried(axes: Axes, one: Technique, rows: pd.DataFrame, of: Quantity) -> None:
