@@ -102,7 +102,7 @@ def kept_in_cache(path: Path) -> Iterator[IO[bytes]]:
 def found_in_cache(
     path: Path, read: Callable[[Path], Content], damage: tuple[type[Exception], ...]
 ) -> Content | None:
-    """Return what is read of a file of the cache; None if it is not there, or of such a `damage`.
+    """Return what is read of a file of the cache; None if it is not there, or that raises `damage`.
 
     DataError where it cannot be read.
     """

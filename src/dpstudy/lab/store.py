@@ -243,7 +243,7 @@ def completed(result: Result) -> Result:
 
 
 def with_epsilon(result: Result) -> Result:
-    """Return the result with its epsilon at each epoch filled in, by dp-accounting.
+    """Return the result with its epsilon at each epoch; ModuleNotFoundError without dp-accounting.
 
     Example:
         >>> curve = {"epoch": [40], "step": [40 * 117], "test_accuracy": [0.98]}

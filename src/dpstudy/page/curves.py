@@ -52,9 +52,8 @@ def curves(
         for line in lines
         if line.published is not None and along != EPOCH
     )
-    alt = f"Curves by {along.label}: {'; '.join(said)}." + (
-        f" Published: {stars}." if stars else ""
-    )
+    alt = f"Curves by {along.label}: {'; '.join(said)}."
+    alt += f" Published: {stars}." if stars else ""
     under = caption(shown, finals_of(lines), fate=fate)
     return Figure(fig=figure, name=name, caption=under, alt=alt, data=data)
 

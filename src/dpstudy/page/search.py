@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import cached_property
 
 import pandas as pd
 from matplotlib.axes import Axes
@@ -191,8 +191,8 @@ def _edges(run: Run, settings: Sequence[Quantity], ranges: Ranges) -> str:
     """Name the settings of the best that lie at an end of what was searched."""
     ends, at = ranges(run), []
     for of in settings:
-        value, near = setting(run, of.column), partial(math.isclose, rel_tol=0.01)
-        # A rate is proposed from an interval: one within a hundredth of its end is at the edge too.
-        if any(near(value, end) for end in ends.get(of.column, ())):
-            at.append(of.label)
-    return ", ".join(at) or "none"
+        for end in ends.get(of.column, ()):
+            # A rate is proposed from an interval: a hundredth from its end it is at the edge too.
+            if math.isclose(setting(run, of.column), end, rel_tol=0.01):
+                at.append(of.label)
+    return ", ".join(dict.fromkeys(at)) or "none"
