@@ -828,7 +828,7 @@ chapter.cost()
 # ## Gains, runs and claims
 
 # %% mystnb={"code_prompt_show": "Every gain on this page"} tags=["hide-output", "remove-input"]
-from dpstudy.page.gains import gains_table
+from dpstudy.page.results import gains_table
 
 gains_table(chapter.all_gains(), name="losing-less-gains")
 

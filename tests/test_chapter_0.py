@@ -1,4 +1,4 @@
-"""The twelve lines are DP-SGD: they clip, draw each example by itself, and add the noise they say."""
+"""The twelve lines are DP-SGD: they clip and draw each example by itself, and add the noise."""
 
 import jax
 import jax.numpy as jnp

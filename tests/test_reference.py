@@ -40,6 +40,11 @@ def listed() -> dict[str, object]:
     return things
 
 
+def bare(kind: object) -> bool:
+    """Whether an annotation, deferred to a string or not, says nothing of range, unit or shape."""
+    return re.sub(r"[\w.]+\.|'", "", inspect.formatannotation(kind)) in BARE
+
+
 def lacking(thing: object) -> list[str]:
     """What the docstring of a public class, function or method leaves out."""
     thing = inspect.unwrap(getattr(thing, "__func__", thing))
@@ -52,7 +57,7 @@ def lacking(thing: object) -> list[str]:
     left_out = [
         f"what {name} is, {kind}"
         for name, kind in inspect.get_annotations(thing).items()
-        if name != "return" and kind in BARE and not re.search(rf"\b{name}\b", said)
+        if name != "return" and bare(kind) and not re.search(rf"\b{name}\b", said)
     ]
     raises = inspect.isfunction(thing) and RAISES.search(inspect.getsource(thing))
     told = re.search(r"Raises:|Raise \w+Error|errors as `", said)

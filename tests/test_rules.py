@@ -29,7 +29,7 @@ from dpstudy.claims.rules import (
     Value,
     on,
 )
-from dpstudy.claims.rules.measures import tolerance
+from dpstudy.claims.rules.rule import tolerance
 from dpstudy.lab import records, store
 from dpstudy.lab.experiment import Experiment
 from dpstudy.lab.quantity import (

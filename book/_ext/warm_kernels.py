@@ -19,7 +19,7 @@ from importlib import import_module
 # Nothing here may start JAX: its threads do not survive a fork.
 NEEDED = (
     *("ipykernel.kernelapp", "matplotlib.pyplot", "seaborn", "scipy.stats", "scipy.optimize"),
-    *("dp_accounting.pld", "dpstudy.page.search", "dpstudy.page.panels", "dpstudy.page.gains"),
+    *("dp_accounting.pld", "dpstudy.page.search", "dpstudy.page.panels"),
     *("dpstudy.lab.train", "under_the_clip.ledger.figures", "under_the_clip.statements"),
 )
 

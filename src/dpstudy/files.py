@@ -1,7 +1,5 @@
 """Files: where a user keeps them; written whole or not at all, read no further than they may go."""
 
-from __future__ import annotations
-
 import contextlib
 import errno
 import gzip
@@ -21,8 +19,7 @@ Content = TypeVar("Content")
 def given_folder(variable: str) -> Path | None:
     """Return the folder that an environment variable names, if it is set.
 
-    Raises:
-        UserError: it begins with a user's home, and there is no such user.
+    UserError where it begins with a user's home, and there is no such user.
     """
     given = os.environ.get(variable)
     try:
@@ -34,8 +31,7 @@ def given_folder(variable: str) -> Path | None:
 def cache_folder() -> Path:
     """Return where downloads go: XDG_CACHE_HOME on any system, else the system's own habit.
 
-    Raises:
-        UserError: none is set, and the user has no home, as in some containers.
+    UserError where none is set, and the user has no home, as in some containers.
     """
     if base := os.environ.get("XDG_CACHE_HOME"):
         return Path(base) / "dpstudy"
@@ -99,27 +95,21 @@ def kept_in_cache(path: Path) -> Iterator[IO[bytes]]:
         with written_whole(path) as stream:
             yield stream
     except OSError as error:
-        raise DataError(
-            f"{path}: cannot be written ({brief(error)}); make room, or set XDG_CACHE_HOME to "
-            "another folder"
-        ) from error
+        remedy = "make room, or set XDG_CACHE_HOME to another folder"
+        raise DataError(f"{path}: cannot be written ({brief(error)}); {remedy}") from error
 
 
 def found_in_cache(
     path: Path, read: Callable[[Path], Content], damage: tuple[type[Exception], ...]
 ) -> Content | None:
-    """Return what is read of a file of the cache; None if it is not there.
+    """Return what is read of a file of the cache; None if it is not there, or that raises `damage`.
 
-    Nor is it where `read` raises an error of `damage`.
-
-    Raises:
-        DataError: it cannot be read.
+    DataError where it cannot be read.
     """
     try:
         return read(path)
     except (FileNotFoundError, *damage):
         return None
     except OSError as error:
-        raise DataError(
-            f"{path}: cannot be read ({brief(error)}); delete it, and it is computed again"
-        ) from error
+        remedy = "delete it, and it is computed again"
+        raise DataError(f"{path}: cannot be read ({brief(error)}); {remedy}") from error

@@ -1,16 +1,11 @@
 """A claim of a paper: what it says, and on each dataset the rule that decides it."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
 
 from dpstudy.claims.rules.rule import Rule, Statement
-
-if TYPE_CHECKING:
-    from dpstudy.propositions.proposition import Proposition
+from dpstudy.propositions.proposition import Proposition
 
 # Where the rule of a claim about no dataset stands: a proposition.
 NO_DATASET = ""
@@ -18,26 +13,15 @@ NO_DATASET = ""
 
 @dataclass(frozen=True)
 class Claim:
-    """One number, ordering or bound that a paper states.
+    """One number, ordering or bound that a paper states."""
 
-    Attributes:
-        id: lower-case words joined by hyphens, unique in the ledger.
-        where: the place in the paper.
-        says: in the study's words.
-        rules: by dataset, what turns stored results into a verdict; under "" that of a statement.
-        ruled: when these rules were written, or their numbers last changed.
-        headline: whether it is what the paper's abstract, tables and figures stand for; the others
-            are details.
-        remark: a footnote: what a reader has to know to read the verdict right.
-    """
-
-    id: str
-    where: str
-    says: str
-    rules: Mapping[str, Rule]
-    ruled: datetime
-    headline: bool = False
-    remark: str = ""
+    id: str  # lower-case words joined by hyphens, unique in the ledger
+    where: str  # the place in the paper
+    says: str  # in the study's words
+    rules: Mapping[str, Rule]  # by dataset; under `NO_DATASET` that of a statement
+    ruled: datetime  # when these rules were written, or their numbers last changed
+    headline: bool = False  # what the paper's abstract, tables and figures stand for; else a detail
+    remark: str = ""  # a footnote: what a reader has to know to read the verdict right
 
 
 def moment(text: str) -> datetime:

@@ -1,7 +1,5 @@
 """The stored results that rules decide on, read once, and what is missing of them."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -22,13 +20,10 @@ class Runs:
 
 
 class Evidence:
-    """All that rules may ask for, read from the results folder once.
-
-    Attributes:
-        damaged: one line for each file that cannot be trusted; what it held counts as missing.
-    """
+    """All that rules may ask for, read from the results folder once."""
 
     def __init__(self) -> None:
+        # A line for each file that cannot be trusted; what it held counts as missing.
         self.damaged: dict[str, None] = {}
         self._readings: dict[tuple[str, str], Reading] = {}
         self._variants: dict[tuple[str, str, str], list[Variant]] = {}
@@ -36,12 +31,11 @@ class Evidence:
 
     def variants(self, runs: Runs, dataset: str) -> list[Variant]:
         """Return the variants that are named, on a dataset, stored or not; none if it has none."""
+        if dataset not in runs.experiment.datasets:
+            return []
         key = runs.experiment.name, runs.variant, dataset
         if key not in self._variants:
-            there = dataset in runs.experiment.datasets
-            self._variants[key] = (
-                variants(self._reading(runs.experiment, dataset), runs.variant) if there else []
-            )
+            self._variants[key] = variants(self._reading(runs.experiment, dataset), runs.variant)
         return self._variants[key]
 
     def lacks(self, runs: Runs, dataset: str) -> str:
@@ -88,10 +82,5 @@ def needed(found: Sequence[Variant]) -> int:
 
 def oldest(found: Sequence[Variant]) -> datetime | None:
     """Return when the first of the runs ended; None where that is not known."""
-    ends = [
-        datetime.fromisoformat(result.provenance["finished"])
-        for one in found
-        for result in one.results
-        if "finished" in result.provenance
-    ]
-    return min(ends, default=None)
+    ends = [result.provenance.get("finished") for one in found for result in one.results]
+    return min(map(datetime.fromisoformat, filter(None, ends)), default=None)

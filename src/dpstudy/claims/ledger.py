@@ -1,11 +1,9 @@
 """The ledger: every claim of the papers with the verdict that the stored results give it."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 from dpstudy.claims.claim import Claim
 from dpstudy.claims.evidence import Evidence
@@ -51,12 +49,8 @@ class Entry:
             "headline": claim.headline,
             "dataset": self.dataset or None,
             "published": [
-                {
-                    "name": number.name,
-                    "value": number.value,
-                    "source": [number.source.key, number.source.where],
-                }
-                for number in self.rule.numbers
+                {"name": n.name, "value": n.value, "source": [n.source.key, n.source.where]}
+                for n in self.rule.numbers
             ],
             "experiments": list(dict.fromkeys(runs.experiment.name for runs in self.rule.sides)),
             "rule": self.rule.kind,
@@ -73,24 +67,16 @@ class Entry:
 
 
 # From what stands to what does not; what nothing decides counts least.
-_UNTOLD = (Verdict.NOT_YET_RUN, Verdict.NOT_TESTED)
-_STANDS = {
-    verdict: place
-    for place, verdict in enumerate((*_UNTOLD, *(one for one in Verdict if one not in _UNTOLD)))
-}
+_UNTOLD = [Verdict.NOT_YET_RUN, Verdict.NOT_TESTED]
+_STANDS = _UNTOLD + [verdict for verdict in Verdict if verdict not in _UNTOLD]
 
 
 @dataclass(frozen=True)
 class Ledger:
-    """The claims of some papers, judged on what is stored.
+    """The claims of some papers, judged on what is stored."""
 
-    Attributes:
-        entries: in the order of the papers and of their claims.
-        damaged: one line for each file that cannot be trusted; see `Evidence`.
-    """
-
-    entries: tuple[Entry, ...]
-    damaged: tuple[str, ...]
+    entries: tuple[Entry, ...]  # in the order of the papers and of their claims
+    damaged: tuple[str, ...]  # see `Evidence`
 
     @property
     def counts(self) -> dict[Verdict, int]:
@@ -107,30 +93,26 @@ class Ledger:
         return list(found.values())
 
     @property
-    def headlines(self) -> Ledger:
+    def headlines(self) -> Self:
         """The part about what the papers stand for."""
         return self._part(entry for entry in self.entries if entry.claim.headline)
 
     @property
-    def once(self) -> Ledger:
+    def once(self) -> Self:
         """The part in which one quantity of the same runs counts once, as what stands least."""
         least: dict[Hashable, Entry] = {}
         for entry in self.entries:
             runs = frozenset((one.experiment.name, one.variant) for one in entry.rule.sides)
-            about = entry.rule.about
-            key = (entry.paper, entry.dataset, runs, about) if runs else entry.id
-            if (
-                key not in least
-                or _STANDS[least[key].outcome.verdict] < _STANDS[entry.outcome.verdict]
-            ):
-                least[key] = entry
+            key = (entry.paper, entry.dataset, runs, entry.rule.about) if runs else entry.id
+            pair = least.get(key, entry), entry
+            least[key] = max(pair, key=lambda one: _STANDS.index(one.outcome.verdict))
         return self._part(least.values())
 
-    def of(self, paper: str) -> Ledger:
+    def of(self, paper: str) -> Self:
         """Return the part about one paper, by its short name."""
         return self._part(entry for entry in self.entries if entry.paper == paper)
 
-    def _part(self, entries: Iterable[Entry]) -> Ledger:
+    def _part(self, entries: Iterable[Entry]) -> Self:
         return Ledger(tuple(entries), self.damaged)
 
 

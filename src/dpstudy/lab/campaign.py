@@ -4,8 +4,6 @@ A run's state is kept after every epoch, so that one stopped by a time budget, C
 process goes on where it was, with the same numbers as if it had never stopped.
 """
 
-from __future__ import annotations
-
 import contextlib
 import functools
 import math
@@ -13,7 +11,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import jax
 
@@ -28,30 +26,24 @@ from dpstudy.parts.run import Run, cohort_of
 from dpstudy.training import loop
 from dpstudy.training.loop import Divergence, Epoch
 
-Seen = TypeVar("Seen")
 NEVER = Pruning()
 
 
 @dataclass
 class CampaignOutcome:
-    """What became of a campaign: the results `stored`, and how many runs were not trained.
-
-    `already` of them were stored before, or by another process; the time budget did not reach
-    `unfinished`, or stopped them at an epoch.
-    """
+    """What became of a campaign: results `stored`, how many were `already` or are `unfinished`."""
 
     stored: list[Result] = field(default_factory=list)
-    already: int = 0
-    unfinished: int = 0
+    already: int = 0  # stored before, or by another process
+    unfinished: int = 0  # not reached by the time budget, or stopped by it at an epoch
 
 
 @dataclass(frozen=True)
 class Progress:
-    """One epoch of one run is done: what a progress display needs to know.
+    """One epoch of one run is done: `epoch` counts from 1, `accuracy` of the test set is 0 to 1.
 
-    `epoch` counts from 1 on, and `accuracy` is its test accuracy, 0 to 1. The rest is of the whole
-    campaign, `epochs_done` of `epochs_total` and `runs_done` with those found finished, besides
-    `runs_running` and `runs_waiting`.
+    The rest is of the whole campaign: `epochs_done` of `epochs_total` and `runs_done` with those
+    found finished, `runs_running` and `runs_waiting`.
     """
 
     run: Run
@@ -64,36 +56,32 @@ class Progress:
     runs_waiting: int
 
 
+@dataclass
 class Campaign:
     """What is to be trained, how far it is, and what came of it: told by whoever trains.
 
     A cohort that was stopped goes on as a whole. It may hold runs that are not wanted here, which
-    are stored all the same, and runs that are stored already, which stay as they are.
+    are stored all the same, and runs that are stored already, which stay as they are. The fields
+    are the arguments of `train_missing`.
     """
 
-    def __init__(
-        self,
-        runs: Iterable[Run],
-        folder: Path,
-        *,
-        budget: float = math.inf,
-        finish: Callable[[Result], Result] = lambda result: result,
-        report: Callable[[Progress], None] = lambda progress: None,
-        most: int | None = None,
-        pruning: Pruning = NEVER,
-    ) -> None:
-        """Compare the runs wanted with what `folder` holds; arguments as for `train_missing`."""
-        self.folder, self.deadline = folder, time.time() + budget  # by `time.time()`
-        self.most, self.pruning = most, pruning
-        self._finish, self._report = finish, report
-        self._wanted = {run.identity: run for run in runs}
+    runs: Iterable[Run]
+    folder: Path
+    budget: float = math.inf
+    finish: Callable[[Result], Result] = lambda result: result
+    report: Callable[[Progress], None] = lambda progress: None
+    most: int | None = None
+    pruning: Pruning = NEVER
+
+    def __post_init__(self) -> None:
+        self.deadline = time.time() + self.budget
+        self._wanted = {run.identity: run for run in self.runs}
+        self._reached = dict.fromkeys(self._wanted, 0)  # epochs done
         self._held: set[str] = set()
-        # The epochs done of each run wanted.
-        self._reached = dict.fromkeys(self._wanted, 0)
+        self._stored: list[Result] = []
         # Now: their epsilon is stated only once they have trained for hours.
         for run in self._missing():
             run.check_accountable()
-        self._stored: list[Result] = []
 
     def cohorts(self, most: int | None = None) -> Iterator[list[Run]]:
         """Yield the runs to train next, together, as many as the campaign or `most` says."""
@@ -123,24 +111,19 @@ class Campaign:
         self._reached[identity] = max(self._reached[identity], epoch)
         done = sum(self._reached[i] >= run.epochs for i, run in self._wanted.items())
         begun = sum(epochs > 0 for epochs in self._reached.values())
-        self._report(
-            Progress(
-                run=self._wanted[identity],
-                epoch=epoch,
-                accuracy=accuracy,
-                epochs_done=sum(self._reached.values()),
-                epochs_total=sum(run.epochs for run in self._wanted.values()),
-                runs_done=done,
-                runs_running=begun - done,
-                runs_waiting=len(self._wanted) - begun,
-            )
-        )
+        epochs = {
+            "epochs_done": sum(self._reached.values()),
+            "epochs_total": sum(run.epochs for run in self._wanted.values()),
+        }
+        waiting = {"runs_running": begun - done, "runs_waiting": len(self._wanted) - begun}
+        run = self._wanted[identity]
+        self.report(Progress(run, epoch, accuracy, **epochs, runs_done=done, **waiting))
 
     def settle(self, result: Result) -> None:
         """Store what a run came to, once: a cohort that goes on tells of it again."""
         # What another process has stored meanwhile, or a damaged file in its place, stays.
         if result.run.identity not in self._held and not (self.folder / result.name).exists():
-            result = self._finish(result)
+            result = self.finish(result)
             store.write(self.folder, result)
             self._stored.append(result)
         self._hold(result.run.identity)
@@ -182,7 +165,7 @@ def train_missing(
     """Train the runs that `folder` does not hold yet, one cohort after the other, and store them.
 
     Args:
-        runs: the runs wanted.
+        runs: those wanted.
         folder: where results are stored, and checkpoints under `.checkpoints`.
         budget: seconds; no epoch is started that would, by the slowest one's time, end later.
         finish: completes a result before it is stored, such as by its epsilon.
@@ -203,8 +186,7 @@ def train_missing(
         >>> train_missing([Run()], Path("nowhere"), budget=0)
         CampaignOutcome(stored=[], already=0, unfinished=1)
     """
-    options = {"finish": finish, "report": report, "most": most, "pruning": pruning}
-    work = Campaign(runs, folder, budget=budget, **options)
+    work = Campaign(runs, folder, budget, finish, report, most, pruning)
     on(work)
     return work.outcome()
 
@@ -253,15 +235,12 @@ def train_cohort(
         slowest, start = max(slowest, seconds), time.monotonic()
         begun.seconds += seconds / len(runs)
         begun.states = states
-        before = [end is not None for end in begun.ended]
+        going_on = [index for index, end in enumerate(begun.ended) if end is None]
         reached = _note(begun, seen, pruning, folder)
-        results = [
-            (run, _result(begun, index, dataset.fingerprint))
-            for index, run in enumerate(runs)
-            if begun.ended[index] is not None and not before[index]
-        ]
         # Results first: no checkpoint has the last epoch's.
-        yield from results
+        for index in going_on:
+            if begun.ended[index] is not None:
+                yield runs[index], _result(begun, index, dataset.fingerprint)
         if None in begun.ended:
             checkpoints.save(path, begun)
         yield from reached
@@ -269,7 +248,7 @@ def train_cohort(
             return
 
 
-def _in_memory(epochs: Iterator[Seen], kept: Path, runs: int) -> Iterator[Seen]:
+def _in_memory(epochs: Iterator[Any], kept: Path, runs: int) -> Iterator[Any]:
     """Yield the epochs; raise UserError where the memory of the device does not hold them."""
     try:
         yield from epochs
@@ -320,22 +299,19 @@ def _keep_compiled_programs() -> None:
 
 def _result(begun: Checkpoint, index: int, fingerprint: str) -> Result:
     epochs = begun.epochs[index]
-    sittings = {"sittings": begun.sittings} if len(begun.sittings) > 1 else {}
-    return Result(
-        run=begun.runs[index],
-        curve={name: [_plain(epoch.row[name]) for epoch in epochs] for name in epochs[0].row},
-        class_accuracy=_plain(list(epochs[-1].class_accuracy)),
-        **begun.ended[index],
-        provenance=store.provenance(
-            begun.seconds,
-            devices.name(),
-            dataset_fingerprint=fingerprint,
-            **sittings,
-            microbatch=begun.microbatch,
-            cohort=len(begun.runs),
-            peak_megabytes=store.peak_megabytes(),
-        ),
+    curve = {name: [_plain(epoch.row[name]) for epoch in epochs] for name in epochs[0].row}
+    class_accuracy = _plain(list(epochs[-1].class_accuracy))
+    provenance = store.provenance(
+        begun.seconds,
+        devices.name(),
+        dataset_fingerprint=fingerprint,
+        **({"sittings": begun.sittings} if len(begun.sittings) > 1 else {}),
+        microbatch=begun.microbatch,
+        cohort=len(begun.runs),
+        peak_megabytes=store.peak_megabytes(),
     )
+    ended = begun.ended[index]
+    return Result(begun.runs[index], curve, class_accuracy, **ended, provenance=provenance)
 
 
 def _plain(value: Any) -> Any:

@@ -1,7 +1,5 @@
 """How far a cohort of runs is, kept beside the results while it is not finished."""
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 import hashlib
@@ -10,7 +8,7 @@ import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import jax
 import numpy as np
@@ -44,7 +42,7 @@ class Checkpoint:
     states: State | None = None  # stacked; None before the first step
 
     @classmethod
-    def fresh(cls, runs: Sequence[Run], data: str) -> Checkpoint:
+    def fresh(cls, runs: Sequence[Run], data: str) -> Self:
         """Return a cohort at its beginning."""
         microbatch = runs[0].network.examples_at_once()
         return cls(list(runs), microbatch, [[] for _ in runs], [None] * len(runs), data)
@@ -70,10 +68,9 @@ def path_of(folder: Path, runs: Sequence[Run]) -> Path:
 def stopped_cohorts(folder: Path) -> Iterator[list[Run]]:
     """Yield the cohorts of several runs that were stopped."""
     for path in sorted((folder / ".checkpoints").glob("cohort-*.npz")):
-        content = _unsealed(path)
-        if content is not None:
-            with contextlib.suppress(ValueError, KeyError, TypeError, SpecError):
-                yield [Run.from_dict(fields) for fields in json.loads(str(content["runs"]))]
+        with contextlib.suppress(ValueError, KeyError, TypeError, SpecError):
+            runs = json.loads(str(_unsealed(path)["runs"]))
+            yield [Run.from_dict(fields) for fields in runs]
 
 
 def save(path: Path, begun: Checkpoint) -> None:
@@ -95,8 +92,7 @@ def load(path: Path, runs: Sequence[Run], data: str) -> Checkpoint:
     A checkpoint is a cache: one that is damaged, is of other examples, or was written by a version
     whose state has another shape, only costs the time to train again.
     """
-    content = _unsealed(path)
-    if content is None:
+    if not (content := _unsealed(path)):
         return Checkpoint.fresh(runs, data)
     # Not by jax.eval_shape: the compiler options of `Network.initial` forbid tracing through it.
     shapes, tree = jax.tree.flatten(loop.stack([loop.start(run) for run in runs]))
@@ -115,12 +111,11 @@ def load(path: Path, runs: Sequence[Run], data: str) -> Checkpoint:
     return begun if same and begun.data == data else Checkpoint.fresh(runs, data)
 
 
-def _unsealed(path: Path) -> dict[str, np.ndarray] | None:
-    try:
+def _unsealed(path: Path) -> dict[str, np.ndarray]:
+    """Return what a file holds: nothing, if it is damaged."""
+    with contextlib.suppress(OSError, ValueError):
         sealed = path.read_bytes()
-        if hashlib.sha256(sealed[32:]).digest() != sealed[:32]:
-            return None
-        with np.load(io.BytesIO(sealed[32:])) as saved:
-            return dict(saved)
-    except (OSError, ValueError):
-        return None
+        if hashlib.sha256(sealed[32:]).digest() == sealed[:32]:
+            with np.load(io.BytesIO(sealed[32:])) as saved:
+                return dict(saved)
+    return {}

@@ -4,13 +4,12 @@ A verdict asks where the whole interval lies. Redrawn seeds move an interval lit
 verdicts hang on which seeds were drawn; those that do are called close.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
-from functools import cache, partial
+from functools import partial
 from itertools import product
+from typing import Self
 
 import numpy as np
 import pandas as pd
@@ -36,24 +35,26 @@ class Estimate:
     high: float
     seeds: str  # in words, how many
     # The same with one seed redrawn, seed by seed, as far from the mean as seeds are, either side.
-    redrawn: Callable[[], Iterator[Estimate]] = field(default=lambda: iter(()), compare=False)
+    redrawn: Callable[[], Iterator["Estimate"]] = field(default=lambda: iter(()), compare=False)
 
     @classmethod
-    def mean(cls, values: pd.Series) -> Estimate:
+    def mean(cls, values: pd.Series) -> Self:
         """Return the estimate of a mean."""
         return _with_redrawn(_mean, values)
 
     @classmethod
-    def largest(cls, values: pd.Series, of: int) -> Estimate:
+    def largest(cls, values: pd.Series, of: int) -> Self:
         """Return the estimate of the largest of `of` further runs that is to be expected.
 
         For normal values it is the mean and c standard deviations, with c = 1.16 for five; the
         interval is exact, by the noncentral t distribution.
         """
-        return _with_redrawn(partial(_largest, of=of), values)
+        # Of so many standard normal values.
+        c = float(stats.norm.expect(lambda x: of * x * stats.norm.cdf(x) ** (of - 1)))
+        return _with_redrawn(partial(_largest, c=c), values)
 
     @classmethod
-    def difference(cls, first: pd.Series, second: pd.Series, of: int = 1) -> Estimate:
+    def difference(cls, first: pd.Series, second: pd.Series, of: int = 1) -> Self:
         """Return the estimate of a mean difference: the one that all pages and rules have.
 
         Paired by the seeds that both have, where these are three or more, and by no others: the
@@ -68,23 +69,19 @@ class Estimate:
         return _with_redrawn(partial(_welch, of=of), first, second)
 
     @classmethod
-    def ratio(cls, first: pd.Series, second: pd.Series) -> Estimate:
-        """Return the estimate of a ratio by the `difference` of logarithms.
-
-        Raises:
-            UndecidedError: a value is not above 0.
-        """
+    def ratio(cls, first: pd.Series, second: pd.Series) -> Self:
+        """Return that of a ratio by the `difference` of logarithms; UndecidedError if one is 0."""
         if min(first.min(), second.min()) <= 0:
             # Runs without clipping store norms of 0 unless asked to measure them.
             raise UndecidedError("a stored value is 0: it was not measured")
         return cls.difference(np.log(first), np.log(second))._changed(math.exp)
 
-    def moved(self, by: float) -> Estimate:
+    def moved(self, by: float) -> Self:
         """Return the estimate of the same less a constant."""
         return self._changed(lambda value: value - by)
 
-    def _changed(self, by: Callable[[float], float]) -> Estimate:
-        # Increasing.
+    def _changed(self, by: Callable[[float], float]) -> Self:
+        """Return the estimate of an increasing function of it."""
         ends = (by(end) for end in (self.value, self.low, self.high))
         return Estimate(*ends, self.seeds, lambda: (one._changed(by) for one in self.redrawn()))
 
@@ -122,8 +119,8 @@ def next_seed(values: pd.Series) -> float:
 
 
 def _mean(values: pd.Series, of: int = 1, how: str = "") -> Estimate:
-    freedom = len(values) - 1
-    return _around(float(values.mean()), _error(values), freedom, _count(values) + how, of)
+    words = f"{len(values)} seeds{how}"
+    return _around(float(values.mean()), _error(values), len(values) - 1, words, of)
 
 
 def _welch(first: pd.Series, second: pd.Series, of: int) -> Estimate:
@@ -131,23 +128,16 @@ def _welch(first: pd.Series, second: pd.Series, of: int) -> Estimate:
     counts = np.array([len(first), len(second)])
     total = errors.sum()
     freedom = total**2 / (errors**2 / (counts - 1)).sum() if total else counts.min() - 1
-    words = f"{_count(first)} and {_count(second)}"
+    words = f"{len(first)} seeds and {len(second)} seeds"
     return _around(float(first.mean() - second.mean()), math.sqrt(total), freedom, words, of)
 
 
-def _largest(values: pd.Series, of: int) -> Estimate:
-    c = _expected_largest(of)
+def _largest(values: pd.Series, c: float) -> Estimate:
     error, root = _error(values), math.sqrt(len(values))
     tails = (1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2
     ends = stats.nct.ppf(tails, len(values) - 1, c * root)
     value, low, high = (float(values.mean() + error * by) for by in (c * root, *ends))
-    return Estimate(value, low, high, _count(values))
-
-
-@cache
-def _expected_largest(of: int) -> float:
-    """Of so many standard normal values."""
-    return float(stats.norm.expect(lambda x: of * x * stats.norm.cdf(x) ** (of - 1)))
+    return Estimate(value, low, high, f"{len(values)} seeds")
 
 
 def _around(value: float, error: float, freedom: float, seeds: str, of: int) -> Estimate:
@@ -171,7 +161,3 @@ def _error(values: pd.Series) -> float:
     if len(values) < 2:
         raise UndecidedError("one seed alone has no interval")
     return float(values.std(ddof=1)) / math.sqrt(len(values))
-
-
-def _count(values: pd.Series) -> str:
-    return f"{len(values)} seeds"

@@ -1,10 +1,9 @@
 """An experiment: a named list of runs, at the paper's scale or small enough to try."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Self
 
 from dpstudy.errors import UserError, check_known
 from dpstudy.lab import store
@@ -30,10 +29,7 @@ class Pruning:
     """When a run is given up: a rule stated beforehand, for the runs of an experiment.
 
     After a third of its epochs a run that is ten points of accuracy behind the best stored one of
-    its rivals, other settings of the same thing, is stored as stopped, with the reason.
-
-    Attributes:
-        rivals: by a run's identity, those of its rivals; a run that is not here is never given up.
+    its `rivals`, other settings of the same thing, is stored as stopped, with the reason.
 
     Example:
         >>> from tempfile import mkdtemp
@@ -45,19 +41,17 @@ class Pruning:
         True
     """
 
+    # By a run's identity, those of its rivals; a run that is not here is never given up.
     rivals: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     @classmethod
-    def among(cls, groups: Iterable[Iterable[Run]]) -> Pruning:
+    def among(cls, groups: Iterable[Iterable[Run]]) -> Self:
         """Return the rule for groups of runs, each the rivals of all others of its group."""
         named = [tuple(run.identity for run in group) for group in groups]
         return cls({one: group for group in named for one in group})
 
     def why(self, run: Run, epoch: int, accuracy: float, folder: Path) -> str | None:
-        """Say why a run is given up; None if it is not.
-
-        `epoch` counts those done, and `accuracy` is its test accuracy, 0 to 1.
-        """
+        """Say why a run is given up, of an `accuracy` 0 to 1 after an `epoch`; None if not."""
         if run.identity not in self.rivals or epoch != max(1, round(_SHARE * run.epochs)):
             return None
         stored, _ = store.read_all(folder, self.rivals[run.identity])
@@ -66,10 +60,8 @@ class Pruning:
         best = max(then, default=0.0)
         if best - accuracy < _BEHIND:
             return None
-        return (
-            f"after {epoch} of {run.epochs} epochs {100 * accuracy:.1f} %, where the best of its "
-            f"rivals had {100 * best:.1f} %"
-        )
+        reached = f"after {epoch} of {run.epochs} epochs {100 * accuracy:.1f} %"
+        return f"{reached}, where the best of its rivals had {100 * best:.1f} %"
 
 
 @dataclass(frozen=True)
@@ -79,10 +71,9 @@ class Experiment:
     Attributes:
         name: as on the command line.
         title: what it shows, and where in which paper.
-        variants: by label, the run at seed 0 and paper scale; labels are those of the figure.
+        variants: by label, as in the figure, the run at seed 0 and paper scale.
         seeds: by dataset, how many seeds (0 to n - 1) each variant is trained with.
-        repeated: by label, how many seeds instead, for the variants of a sweep that show how much
-            a seed alone changes.
+        repeated: by label, how many instead, to show in a sweep what a seed alone changes.
         rivals: groups of labels: a run far behind the others of its group is given up (`pruning`).
         in_smoke: labels of the variants in the smoke profile; empty for all of them.
 
@@ -128,10 +119,8 @@ class Experiment:
         if seeds is not None and seeds < 1:
             raise UserError(f"seeds must be at least 1, got {seeds}")
         if dataset is not None and dataset not in self.seeds:
-            raise UserError(
-                f"experiment {self.name} has no dataset {dataset!r}; one of: "
-                f"{', '.join(self.seeds)}"
-            )
+            known = ", ".join(self.seeds)
+            raise UserError(f"experiment {self.name} has no dataset {dataset!r}; one of: {known}")
         if profile == "smoke":
             return [
                 (label, _small(run).at_seed(seed))
@@ -161,10 +150,7 @@ class Experiment:
     def undecided(
         self, profile: str = "full", *, dataset: str | None = None, seeds: int | None = None
     ) -> list[tuple[str, str]]:
-        """Return dataset and label of each run that a search has yet to choose, here none.
-
-        Arguments as for `runs`.
-        """
+        """Return dataset and label of what a search has yet to choose; arguments as for `runs`."""
         return []
 
     def damaged_choices(self) -> list[DamagedError]:

@@ -1,20 +1,15 @@
 """What stored JSON holds, as types, and what is wrong with JSON that holds something else."""
 
-from __future__ import annotations
-
 import functools
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
-from typing import TYPE_CHECKING, Any, Literal
-
-if TYPE_CHECKING:
-    from pydantic import TypeAdapter
+from typing import Any
 
 
 @dataclass(frozen=True)
 class Trained:
-    """What a stored run came to: the columns of `store.Result`."""
+    """What a stored run came to: the fields of `store.Result`."""
 
     curve: dict[str, list[Any]]
     class_accuracy: list[float]
@@ -60,28 +55,30 @@ class Checked:
     provenance: dict[str, Any]
 
 
-def check_result(columns: Mapping[str, Any]) -> None:
-    """Raise ValueError, naming the first field, where what a run came to is not as `Trained`.
-
-    Names, tables and lengths are asked of a bare node too, which has no pydantic for the rest:
-    there it raises ModuleNotFoundError.
-    """
-    _check_shape(columns)
-    decoded(Trained, columns)
-    curve = columns["curve"]
-    decoded(Curve, curve, "curve", extra="ignore")
-    decoded(Provenance, columns["provenance"], "provenance", extra="ignore")
-    # A measure's column, such as `norms.gradient`, may hold nested lists.
-    flat = {name: column for name, column in curve.items() if "." not in name}
-    decoded(dict[str, list[float | None]], flat, "curve")
+def problem_of(columns: Mapping[str, Any]) -> str | None:
+    """Say where what a run came to is not as `Trained`, by the first field; None where it is."""
+    try:
+        _check_shape(columns)
+        decoded(Trained, columns)
+        curve = columns["curve"]
+        decoded(Curve, curve, "curve", extra="ignore")
+        decoded(Provenance, columns["provenance"], "provenance", extra="ignore")
+        # A measure's column, such as `norms.gradient`, may hold nested lists.
+        flat = {name: column for name, column in curve.items() if "." not in name}
+        decoded(dict[str, list[float | None]], flat, "curve")
+    except ModuleNotFoundError:
+        pass  # A bare node has no pydantic: whoever merges its results looks closer.
+    except ValueError as error:
+        return str(error)
+    return None
 
 
 def _check_shape(columns: Mapping[str, Any]) -> None:
-    _check_names([item.name for item in fields(Trained)], columns, extra=False)
+    _check_names(Trained, columns)
     for name in ("curve", "epsilon", "provenance"):
         if not isinstance(columns[name], dict):
             raise ValueError(_unlike(name, columns[name]))
-    _check_names([item.name for item in fields(Curve)], columns["curve"], "curve.")
+    _check_names(Curve, columns["curve"], "curve.")
     for name in ("curve", "epsilon"):
         for column, values in columns[name].items():
             if not isinstance(values, list):
@@ -94,10 +91,10 @@ def _check_shape(columns: Mapping[str, Any]) -> None:
         raise ValueError("the columns of its curve differ in length")
 
 
-def _check_names(
-    wanted: list[str], found: Mapping[str, Any], within: str = "", extra: bool = True
-) -> None:
-    unknown = [] if extra else [name for name in found if name not in wanted]
+def _check_names(form: type, found: Mapping[str, Any], within: str = "") -> None:
+    wanted = [item.name for item in fields(form)]
+    # A curve may have more columns.
+    unknown = [] if within else [name for name in found if name not in wanted]
     for said, names in (("unknown", unknown), ("no", [n for n in wanted if n not in found])):
         if names:
             raise ValueError(f"{said} field {within + names[0]!r} (stored by another version?)")
@@ -110,14 +107,11 @@ def _numbers(value: Any) -> bool:
     return value is None or (isinstance(value, int | float) and not isinstance(value, bool))
 
 
-def decoded(
-    form: Any, value: Any, within: str = "", extra: Literal["forbid", "ignore"] = "forbid"
-) -> Any:
+def decoded(form: Any, value: Any, within: str = "", extra: str = "forbid") -> Any:
     """Return plain JSON values as a type that pydantic knows, such as a dataclass.
 
     Raises:
-        ValueError: they are not of that type; the message names the first field, `within` another,
-            that is not.
+        ValueError: naming the first field, `within` another, that is not of that type.
     """
     from pydantic import ValidationError  # Only here: a bare node has none.
 
@@ -131,7 +125,7 @@ def decoded(
 
 
 @functools.cache
-def _adapter(form: Any) -> TypeAdapter:
+def _adapter(form: Any) -> Any:
     from pydantic import TypeAdapter
 
     return TypeAdapter(form)

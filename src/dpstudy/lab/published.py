@@ -1,9 +1,4 @@
-"""What a paper publishes: numbers and accuracies, each with its source.
-
-`None` means that the paper does not state the value. Accuracies are fractions of the test set.
-"""
-
-from __future__ import annotations
+"""What a paper publishes: numbers and accuracies, fractions of the test set, with their source."""
 
 from dataclasses import dataclass
 from decimal import Decimal

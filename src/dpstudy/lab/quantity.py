@@ -1,7 +1,5 @@
 """What is measured of runs: its name, its digits, and which number of each run it is."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeAlias
@@ -61,10 +59,9 @@ class Quantity:
         """Return the two sides of a comparison, each indexed by seed, or raise UndecidedError."""
         return self.sides(first, second, self.column)
 
-    def named(self, first: Variant, second: Variant) -> tuple[str, str]:
+    def named(self, first: Variant, second: Variant) -> list[str]:
         """Return what a sentence calls the two sides."""
-        one, other = (name.format(first.label, second.label) for name in self.names)
-        return one, other
+        return [name.format(first.label, second.label) for name in self.names]
 
 
 def since_start(first: Variant, second: Variant, column: str) -> tuple[pd.Series, pd.Series]:

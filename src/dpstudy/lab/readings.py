@@ -1,8 +1,7 @@
 """Stored results as tables for figures, with what is missing and what cannot be trusted."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
+from typing import Self
 
 import pandas as pd
 
@@ -14,40 +13,26 @@ from dpstudy.parts.run import Run, setting
 
 @dataclass(frozen=True)
 class Reading:
-    """What is stored of an experiment.
-
-    Attributes:
-        experiment: whose results these are.
-        profile: "full" or "smoke".
-        dataset: the one asked for, or None for all.
-        found: (variant label, result) pairs, in the experiment's order.
-        missing: runs that are needed and not stored.
-        damaged: one line for each file that cannot be trusted; such files are left out.
-        seeds: the number asked for, or None for the experiment's own.
-        undecided: dataset and label of each run that a search has yet to choose.
-        wanted: the same of each run that the experiment asks for, stored or not.
-    """
+    """What is stored of an experiment, of its `profile`, `dataset` and `seeds` asked for."""
 
     experiment: Experiment
     profile: str
-    dataset: str | None
-    found: list[tuple[str, Result]]
-    missing: list[Run]
-    damaged: list[str]
-    seeds: int | None = None
-    undecided: tuple[tuple[str, str], ...] = ()
-    wanted: tuple[tuple[str, str], ...] = ()
+    dataset: str | None  # all without one
+    found: list[tuple[str, Result]]  # by variant label, in the experiment's order
+    missing: list[Run]  # needed and not stored
+    damaged: list[str]  # a line for each file that cannot be trusted, and is left out
+    seeds: int | None = None  # the experiment's own number without one
+    undecided: tuple[tuple[str, str], ...] = ()  # dataset and label of what is yet to be chosen
+    wanted: tuple[tuple[str, str], ...] = ()  # the same of each run asked for, stored or not
 
-    def on(self, dataset: str) -> Reading:
+    def on(self, dataset: str) -> Self:
         """Return the part that is of one dataset."""
-        return replace(
-            self,
-            dataset=dataset,
-            found=[pair for pair in self.found if pair[1].run.dataset.name == dataset],
-            missing=[run for run in self.missing if run.dataset.name == dataset],
-            undecided=tuple(pair for pair in self.undecided if pair[0] == dataset),
-            wanted=tuple(pair for pair in self.wanted if pair[0] == dataset),
-        )
+        found = [pair for pair in self.found if pair[1].run.dataset.name == dataset]
+        missing = [run for run in self.missing if run.dataset.name == dataset]
+        undecided = tuple(pair for pair in self.undecided if pair[0] == dataset)
+        wanted = tuple(pair for pair in self.wanted if pair[0] == dataset)
+        part = {"found": found, "missing": missing, "undecided": undecided, "wanted": wanted}
+        return replace(self, dataset=dataset, **part)
 
     @property
     def dataset_name(self) -> str | None:
@@ -125,11 +110,11 @@ class Reading:
 
     def finals_with(self, *settings: str) -> pd.DataFrame:
         """Return `finals` with settings of each run, by name; of a part that is one, its kind."""
-        columns = {
-            name: [setting(result.run, name) for _, result in self.found] for name in settings
-        }
-        kinds = {n: [getattr(one, "kind", one) for one in of] for n, of in columns.items()}
-        return self.finals.assign(**kinds)
+        finals = self.finals
+        for name in settings:
+            values = (setting(result.run, name) for _, result in self.found)
+            finals[name] = [getattr(value, "kind", value) for value in values]
+        return finals
 
 
 def _epsilon(result: Result) -> dict[str, list[float]]:
@@ -137,12 +122,9 @@ def _epsilon(result: Result) -> dict[str, list[float]]:
 
 
 def _curve(result: Result) -> pd.DataFrame:
+    nested = {name for name, of in result.curve.items() if any(isinstance(x, list) for x in of)}
+    plain = {name: values for name, values in result.curve.items() if name not in nested}
     # As floats: a column in which nothing was finite holds None alone, which is not numeric.
-    plain = {
-        name: values
-        for name, values in result.curve.items()
-        if not any(isinstance(value, list) for value in values)
-    }
     curve = pd.DataFrame(plain | _epsilon(result), dtype=float)
     if result.diverged_at is not None:
         curve = curve.set_index("epoch")
@@ -166,22 +148,11 @@ def read(
     if profile == "full":  # No other makes choices.
         errors += experiment.damaged_choices()
     undecided = tuple(experiment.undecided(profile, dataset=dataset, seeds=seeds))
-    return Reading(
-        experiment=experiment,
-        profile=profile,
-        dataset=dataset,
-        found=[
-            (label, store.completed(results[run.identity]))
-            for label, run in wanted
-            if run.identity in results
-        ],
-        missing=[run for _, run in wanted if run.identity not in results],
-        # Named from the results folder on: pages show these lines, on whatever machine.
-        damaged=[
-            f"{error.path.relative_to(folder.parent).as_posix()}: {error.reason}"
-            for error in errors
-        ],
-        seeds=seeds,
-        undecided=undecided,
-        wanted=(*((run.dataset.name, label) for label, run in wanted), *undecided),
-    )
+    found = [(label, results[run.identity]) for label, run in wanted if run.identity in results]
+    found = [(label, store.completed(result)) for label, result in found]
+    missing = [run for _, run in wanted if run.identity not in results]
+    # Named from the results folder on: pages show these lines, on whatever machine.
+    places = [(one.path.relative_to(folder.parent).as_posix(), one.reason) for one in errors]
+    damaged = [f"{place}: {reason}" for place, reason in places]
+    asked = (*((run.dataset.name, label) for label, run in wanted), *undecided)
+    return Reading(experiment, profile, dataset, found, missing, damaged, seeds, undecided, asked)

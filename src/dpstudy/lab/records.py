@@ -1,9 +1,4 @@
-"""Stored records: what was computed and is no training run, as `results/KIND/NAME.json`.
-
-Benchmarks, the outcomes of theorem checks and audits, and what searches chose.
-"""
-
-from __future__ import annotations
+"""Stored records, `results/KIND/NAME.json`: outcomes of benchmarks, checks, audits and searches."""
 
 import importlib.metadata
 from pathlib import Path

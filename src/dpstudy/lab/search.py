@@ -6,8 +6,6 @@ variant is that of a setting that was proposed in view of earlier results: it is
 stored choice. So are learning rates beyond those of a group, where the best is at their edge.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -20,6 +18,8 @@ from dpstudy.parts.part import SpecError
 from dpstudy.parts.run import Run, vary
 
 KIND = "searches"
+# Rates beyond a group's own, in case accuracy never stops to rise.
+_MOST_BEYOND = 6
 
 
 @dataclass(frozen=True)
@@ -49,9 +49,9 @@ class Kept:
 
 def write_choice(folder: Path, kept: Kept) -> None:
     """Store a choice in a folder of such records, or raise StoreError."""
-    place = {name: getattr(kept, name) for name in ("experiment", "dataset", "label")}
-    choice = vars(kept.choice) | {"run": kept.choice.run.to_dict()}
-    records.write(folder / kept.name, KIND, place | choice)
+    content = vars(kept) | vars(kept.choice) | {"run": kept.choice.run.to_dict()}
+    del content["choice"]
+    records.write(folder / kept.name, KIND, content)
 
 
 def read_choice(path: Path) -> Kept:
@@ -108,16 +108,14 @@ class Search(Experiment):
         self, profile: str = "full", *, dataset: str | None = None, seeds: int | None = None
     ) -> list[tuple[str, Run]]:
         """Return (variant label, run) pairs, with those chosen so far; see `Experiment`."""
-        given = super().labelled(profile, dataset=dataset, seeds=seeds)
-        if profile != "full":
-            return given
-        chosen = self.chosen()
-        return given + [
-            (label, self._run(chosen[name, choice], label).at_seed(seed))
-            for name, label, choice, seeds_of in self._later(chosen, dataset, seeds)
-            if (name, choice) in chosen
-            for seed in seeds_of
-        ]
+        labelled = super().labelled(profile, dataset=dataset, seeds=seeds)
+        chosen = self.chosen() if profile == "full" else {}
+        for name, label, choice, seeds_of in self._later(chosen, dataset, seeds):
+            if (name, choice) in chosen:
+                best = chosen[name, choice].run
+                run = self.then[label].change(best) if label in self.then else best
+                labelled += [(label, run.at_seed(seed)) for seed in seeds_of]
+        return labelled
 
     def undecided(
         self, profile: str = "full", *, dataset: str | None = None, seeds: int | None = None
@@ -151,13 +149,10 @@ class Search(Experiment):
                 for label in self._tried(chosen, name, best):
                     if label not in self.variants:
                         yield name, label, label, range(seeds or self.seeds[name])
-                more = seeds or self.best_seeds if self.best_seeds else 0
+                more = (seeds or self.best_seeds) if self.best_seeds else 0
                 yield name, best, best, range(1, more + 1)
             for label, then in self.then.items():
                 yield name, label, then.best, range(seeds or then.seeds)
-
-    def _run(self, choice: Choice, label: str) -> Run:
-        return self.then[label].change(choice.run) if label in self.then else choice.run
 
     def chosen(self) -> dict[tuple[str, str], Choice]:
         """Return the stored choices by dataset and label."""
@@ -173,18 +168,12 @@ class Search(Experiment):
         write_choice(records.folder(KIND), Kept(self.name, dataset, label, choice))
 
 
-# Rates beyond a group's own, in case accuracy never stops to rise.
-_MOST_BEYOND = 6
-
-
 def choose(search: Experiment, profile: str = "full", dataset: str | None = None) -> int:
     """Choose what a search trains next, and store it; return how many.
 
     Of each group the best, or a further learning rate. 0 where it waits for results or is at its
-    end, where the experiment is no search, and in the smoke profile.
-
-    Raises:
-        StoreError: an earlier choice is damaged, or one could not be stored.
+    end, where the experiment is no search, and in the smoke profile. StoreError where an earlier
+    choice is damaged, or one could not be stored.
     """
     if not isinstance(search, Search) or profile != "full":
         return 0
@@ -221,8 +210,7 @@ def _choose(search: Search, dataset: str, best: str, at_seed_0: Mapping[str, flo
 
 def _rate_beyond(runs: Sequence[Run], winner: Run, factor: float) -> float | None:
     """Return the next learning rate where the winner's is the outermost; None where it is not."""
-    rates = [run.optimizer.learning_rate for run in runs]
-    own = winner.optimizer.learning_rate
+    rates, own = [run.optimizer.learning_rate for run in runs], winner.optimizer.learning_rate
     if not factor or min(rates) < own < max(rates):
         return None
     return own * factor if own == max(rates) else own / factor
@@ -233,10 +221,10 @@ def accuracies(search: Search, dataset: str) -> dict[str, float]:
     labelled = search.labelled(dataset=dataset, seeds=1)
     tried = {label: run.identity for label, run in labelled if run.seed == 0}
     found, _ = store.read_all(store.runs_folder(), list(tried.values()))
-    return {label: _accuracy(found[name]) for label, name in tried.items() if name in found}
 
+    def accuracy(result: Result) -> float:
+        if result.stopped is not None:
+            return 0.0  # It was far behind, and what went on may have diverged.
+        return CHANCE if result.diverged_at is not None else result.curve["test_accuracy"][-1]
 
-def _accuracy(result: Result) -> float:
-    if result.stopped is not None:
-        return 0.0  # It was far behind, and what went on may have diverged.
-    return CHANCE if result.diverged_at is not None else result.curve["test_accuracy"][-1]
+    return {label: accuracy(found[name]) for label, name in tried.items() if name in found}

@@ -4,8 +4,6 @@ A file is there whole or not at all, under a checksum. What cannot be trusted is
 never repaired and never overwritten unasked.
 """
 
-from __future__ import annotations
-
 import contextlib
 import datetime
 import functools
@@ -22,16 +20,13 @@ from typing import Any, TypeVar
 
 from dpstudy import files
 from dpstudy.errors import UserError
-from dpstudy.lab.forms import check_result
+from dpstudy.lab.forms import problem_of
 from dpstudy.parts.part import SpecError
 from dpstudy.parts.run import Run
 
 Read = TypeVar("Read")
 
 FORMAT = 2
-
-# What a file holds beside its format, its run and its checksum: `Result`'s fields, in file order.
-COLUMNS = ("curve", "class_accuracy", "diverged_at", "stopped", "epsilon", "provenance")
 # The accuracy of a run that diverged: that of a network which guesses one of the ten classes.
 CHANCE = 0.1
 
@@ -41,12 +36,7 @@ class StoreError(UserError):
 
 
 class DamagedError(StoreError):
-    """A file under a result's name that is not that result.
-
-    Attributes:
-        path: the file.
-        reason: what is wrong with it.
-    """
+    """A file, at `path`, under a result's name that for a `reason` is not that result."""
 
     def __init__(self, path: Path, reason: str) -> None:
         super().__init__(f"{path}: {reason}")
@@ -55,18 +45,17 @@ class DamagedError(StoreError):
 
 @dataclass(frozen=True)
 class Result:
-    """What is kept of one run.
+    """What is kept of one run; in a file beside its format and checksum, in this order.
 
     Attributes:
-        run: what was trained.
         curve: columns by epoch, as in `loop.Epoch.row`: `epoch`, `step`, `test_accuracy`, ...; a
             measure's, such as `norms.gradient`, hold numbers or nested lists of them. From before
             the first step (epoch 0) on, but for runs stored before that was recorded.
         class_accuracy: test accuracy of each class at the last epoch.
-        diverged_at: the step at which the loss or a parameter ceased to be finite, or None.
-        stopped: why the run was given up before its last epoch, or None.
-        epsilon: by accountant, the epsilon at each epoch of the curve; empty without privacy,
-            and until `with_epsilon` has filled it in.
+        diverged_at: the step at which the loss or a parameter ceased to be finite.
+        stopped: why the run was given up before its last epoch.
+        epsilon: by accountant, at each epoch of the curve; empty without privacy, and until
+            `with_epsilon` has filled it in.
         provenance: versions, device, commit, wall time, dataset fingerprint.
     """
 
@@ -93,10 +82,7 @@ def results_folder(profile: str = "full") -> Path:
     """Return the folder of what is stored, or of the smoke profile's own, which git ignores.
 
     `$DPSTUDY_RESULTS`, else `results/` of the checkout the package is installed from, or of the
-    current folder.
-
-    Raises:
-        UserError: `$DPSTUDY_RESULTS` names the home of a user that there is not.
+    current folder; UserError where it names the home of a user that there is not.
     """
     if (folder := files.given_folder("DPSTUDY_RESULTS")) is None:
         folder = (_checkout() or Path.cwd()) / "results"
@@ -131,8 +117,7 @@ _PROCESS = Path("/proc/self")
 
 
 def forget_peak() -> None:
-    """Have Linux count the peak of this process' memory anew, where it can."""
-    # See proc(5), clear_refs.
+    """Have Linux count the peak of this process' memory anew, where it can: proc(5), clear_refs."""
     with contextlib.suppress(OSError):
         (_PROCESS / "clear_refs").write_text("5")
 
@@ -171,15 +156,13 @@ def write(folder: Path, result: Result) -> Path:
         >>> from tempfile import mkdtemp
         >>> curve = {"epoch": [1], "step": [118], "test_accuracy": [0.93]}
         >>> path = write(Path(mkdtemp()), Result(Run(), curve, class_accuracy=[0.93] * 10))
-        >>> path.stem == Run().identity == "44136fa355b3678a"
-        True
-        >>> read(path).curve["test_accuracy"]
-        [0.93]
+        >>> path.name, read(path).curve["test_accuracy"]
+        ('44136fa355b3678a.json', [0.93])
     """
     path = folder / result.name
-    columns = {name: getattr(result, name) for name in COLUMNS}
+    columns = {name: value for name, value in vars(result).items() if name != "run"}
     content = {"format": FORMAT, "run": result.run.to_dict(), **columns}
-    if problem := _problem(content):
+    if problem := problem_of(columns):
         raise StoreError(f"could not store {path}: {problem}")
     write_sealed(path, content)
     return path
@@ -194,11 +177,7 @@ def check_writable(folder: Path) -> None:
 
 
 def write_sealed(path: Path, content: dict[str, Any]) -> None:
-    """Write `content` as JSON with a checksum over all of it, atomically.
-
-    Raises:
-        StoreError: the write failed, or a value is not a finite number.
-    """
+    """Write `content` as JSON with a checksum over all of it, atomically; errors as `write`."""
     try:
         lines = [  # One key a line: small, and a change shows in a diff.
             f"{json.dumps(key)}: {json.dumps(value, separators=(',', ':'), allow_nan=False)}"
@@ -238,7 +217,8 @@ def read(path: Path) -> Result:
 @functools.lru_cache(maxsize=4096)  # pages ask for the same runs again: 2 ms each to check
 def _read(path: Path, stored: bytes) -> Result:
     content = _unsealed(path, stored, "run", FORMAT)
-    if problem := _problem(content):
+    columns = {name: content[name] for name in content if name not in ("format", "run", "checksum")}
+    if problem := problem_of(columns):
         raise DamagedError(path, problem)
     try:
         run = Run.from_dict(content["run"])
@@ -246,7 +226,7 @@ def _read(path: Path, stored: bytes) -> Result:
         raise DamagedError(path, f"not a run of this version: {error}") from error
     if path.stem != run.identity:
         raise DamagedError(path, f"holds the run {run.identity}, which its name does not say")
-    return Result(run=run, **{name: content[name] for name in COLUMNS})
+    return Result(run=run, **columns)
 
 
 def completed(result: Result) -> Result:
@@ -263,10 +243,7 @@ def completed(result: Result) -> Result:
 
 
 def with_epsilon(result: Result) -> Result:
-    """Return the result with its epsilon at each epoch of its curve filled in.
-
-    Raises:
-        ModuleNotFoundError: dp-accounting is not installed.
+    """Return the result with its epsilon at each epoch; ModuleNotFoundError without dp-accounting.
 
     Example:
         >>> curve = {"epoch": [40], "step": [40 * 117], "test_accuracy": [0.98]}
@@ -316,17 +293,6 @@ def _without_twins(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(content) < len(pairs):
         raise ValueError("a key is given twice")
     return content
-
-
-def _problem(content: dict[str, Any]) -> str | None:
-    columns = {name: content[name] for name in content if name not in ("format", "run", "checksum")}
-    try:
-        check_result(columns)
-    except ModuleNotFoundError:
-        return None  # A bare node has no pydantic: whoever merges its results looks closer.
-    except ValueError as error:
-        return str(error)
-    return None
 
 
 def read_all(

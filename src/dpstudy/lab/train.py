@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import sys
 import time
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tqdm import tqdm
 
 from dpstudy.errors import UserError, check_known
 from dpstudy.lab import search, store
 from dpstudy.lab.experiment import NOTEBOOK_PROFILES, Experiment
-from dpstudy.lab.store import Result
 from dpstudy.parts.data.images import DATASETS
 from dpstudy.parts.run import Run
 
@@ -30,10 +30,10 @@ def prepare(
 ) -> Reading:
     """Return what a notebook's profile needs of an experiment.
 
-    "stored" reads and trains nothing; "smoke" and "full" train what is missing first. Where a
-    search cannot choose what it trains next, a line on standard error says why. Of an experiment
-    that has no runs on `dataset`, what is stored of others is read; "smoke" trains its tiny runs.
-    With `seeds`, that many instead of the experiment's own number.
+    "stored" trains nothing; "smoke" and "full" train what is missing first. Where a search cannot
+    choose what it trains next, a line on standard error says why. Of an experiment that has no runs
+    on `dataset`, what is stored of others is read; "smoke" trains its tiny runs. With `seeds`, that
+    many instead of the experiment's own number.
 
     Raises:
         UserError: an unknown profile or dataset, or seeds below 1.
@@ -71,17 +71,15 @@ def train(
 ) -> tuple[int, UserError | None]:
     """Train what an experiment needs, have it choose what it needs then, and train that.
 
-    No epoch is started after `end`, by `time.monotonic()`. `most` runs are trained at once, as for
+    Return how many runs are left, and why a search could not choose, if it could not. No epoch is
+    started after `end`, by `time.monotonic()`. `most` runs are trained at once, as for
     `campaign.train_missing`, on the `client`'s Dask cluster or by this process.
-
-    Returns:
-        How many runs are left, and why a search could not choose, if it could not.
     """
     chosen = 1
     while chosen:
         runs = experiment.runs(profile, dataset=dataset, seeds=seeds)
         budget = end - time.monotonic()
-        done = train_with_bar(experiment, runs, profile, budget=budget, client=client, most=most)
+        done = train_with_bar(experiment, runs, profile, client=client, budget=budget, most=most)
         diverged = [r.run.identity for r in done.stored if r.diverged_at is not None]
         tell(
             f"{experiment.name}: {len(done.stored)} stored, {done.already} already there, "
@@ -100,15 +98,9 @@ def train(
 
 
 def train_with_bar(
-    experiment: Experiment,
-    runs: list[Run],
-    profile: str,
-    *,
-    budget: float = math.inf,
-    client: Client | None = None,
-    most: int | None = None,
+    experiment: Experiment, runs: list[Run], profile: str, client: Client | None = None, **how: Any
 ) -> CampaignOutcome:
-    """Train and store those of `runs` that are missing, with a bar over all their epochs."""
+    """Train and store what is missing, with a bar; `how` is for `campaign.train_missing`."""
     # Only here: reading loads nothing of what trains.
     from dpstudy.lab import campaign
 
@@ -129,32 +121,18 @@ def train_with_bar(
             bar.initial += max(new - 1, 0)
             bar.update(new)
 
-        on = campaign.in_this_process
         if client is not None:
             # Dask takes a second to import, and a bare node has none.
             from dpstudy.lab import workers
 
-            on = partial(workers.train, client)
-        outcome = campaign.train_missing(
-            runs,
-            store.runs_folder(profile),
-            budget=budget,
-            finish=finisher(),
-            report=report,
-            most=most,
-            pruning=experiment.pruning(profile),
-            on=on,
-        )
+            how["on"] = partial(workers.train, client)
+        with contextlib.suppress(ModuleNotFoundError):  # Else `dpstudy results merge` completes it.
+            import dpstudy.privacy.run_epsilon  # noqa: F401
+
+            how["finish"] = store.with_epsilon
+        how |= {"report": report, "pruning": experiment.pruning(profile)}
+        outcome = campaign.train_missing(runs, store.runs_folder(profile), **how)
         if not outcome.unfinished:
             # Found stored, or diverged: there is nothing left to wait for.
             bar.update(bar.total - bar.n)
         return outcome
-
-
-def finisher() -> Callable[[Result], Result]:
-    """Return what completes a result: its epsilon, where dp-accounting is installed."""
-    try:
-        import dpstudy.privacy.run_epsilon  # noqa: F401
-    except ModuleNotFoundError:
-        return lambda result: result  # Completed by `dpstudy results merge`.
-    return store.with_epsilon

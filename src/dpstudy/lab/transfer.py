@@ -3,8 +3,6 @@
 A bare GPU node packs its results without their epsilon; merging completes them.
 """
 
-from __future__ import annotations
-
 import gzip
 import io
 import os
@@ -23,10 +21,7 @@ from dpstudy.lab.store import DamagedError, StoreError
 # What goes along, and what reads and writes it. Of records choices alone: without them another
 # machine would choose again. Benchmarks are of the machine that ran them, propositions are searched
 # again in minutes.
-PACKED = {
-    "runs": (store.read, store.write),
-    search.KIND: (search.read_choice, search.write_choice),
-}
+PACKED = {"runs": (store.read, store.write), search.KIND: (search.read_choice, search.write_choice)}
 # Relative, one folder deep, nothing hidden, nothing that leaves the folder.
 _PLACE = re.compile(rf"({'|'.join(PACKED)})/\w[\w.-]*\.json", re.ASCII)
 # What hostile bytes make of gzip and tarfile.
@@ -48,11 +43,8 @@ class Merged:
 def export(folder: Path, archive: Path) -> tuple[int, list[DamagedError]]:
     """Pack the intact results below `folder` into a .tar.gz; return how many, and those left out.
 
-    The same results give the same bytes: an entry says neither who packed it nor when.
-
-    Raises:
-        StoreError: there are no results, something is at the archive's place, or it cannot be
-            written.
+    The same results give the same bytes: an entry says neither who packed it nor when. StoreError
+    where there are no results, something is at the archive's place, or it cannot be written.
     """
     files, packed, damaged = _files(folder), io.BytesIO(), []
     if not files:
@@ -82,10 +74,8 @@ def _files(folder: Path) -> list[Path]:
 def merge(folder: Path, archive: Path) -> Merged:
     """Add an archive's results to `folder`, completing those that came without their epsilon.
 
-    A result already stored is kept as it is, whatever the archive holds under its name.
-
-    Raises:
-        StoreError: the archive cannot be read, or a result cannot be written or completed.
+    A result already stored is kept as it is, whatever the archive holds under its name. StoreError
+    where the archive cannot be read, or a result cannot be written or completed.
     """
     with tempfile.TemporaryDirectory() as scratch:
         merged = Merged(ignored=_unpack(archive, Path(scratch)))

@@ -1,7 +1,5 @@
 """The stored runs of one variant of an experiment: its numbers by seed, by epoch and at the end."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
@@ -36,8 +34,7 @@ class Variant:
     @cached_property
     def own(self) -> Reading:
         """What is stored of the variant alone."""
-        found = [pair for pair in self.reading.found if pair[0] == self.label]
-        return replace(self.reading, found=found)
+        return replace(self.reading, found=[of for of in self.reading.found if of[0] == self.label])
 
     @property
     def results(self) -> list[Result]:

@@ -1,7 +1,5 @@
 """What the ledger says of a claim, and on what grounds."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum

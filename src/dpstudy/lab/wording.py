@@ -1,16 +1,12 @@
 """How findings are worded: medians, spreads, intervals and seeds, all computed."""
 
-from __future__ import annotations
-
 import math
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
-from typing import TYPE_CHECKING
 
 import pandas as pd
 
-if TYPE_CHECKING:
-    from dpstudy.lab.comparison import Estimate
-    from dpstudy.lab.quantity import Quantity
+from dpstudy.lab.comparison import Estimate
+from dpstudy.lab.quantity import Quantity
 
 
 def seeds(values: pd.Series) -> str:
@@ -25,10 +21,8 @@ def points(difference: float, digits: int = 2) -> str:
 
 def of_accuracies(estimate: Estimate) -> str:
     """Show a difference of accuracies with its interval."""
-    return (
-        f"{points(estimate.value)} (95 % interval {100 * estimate.low:+.2f} to "
-        f"{100 * estimate.high:+.2f}, {estimate.seeds})".replace("-", "−")
-    )
+    interval = f"95 % interval {100 * estimate.low:+.2f} to {100 * estimate.high:+.2f}"
+    return f"{points(estimate.value)} ({interval}, {estimate.seeds})".replace("-", "−")
 
 
 def apart(estimate: Estimate, quantity: Quantity) -> str:
@@ -42,10 +36,8 @@ def apart(estimate: Estimate, quantity: Quantity) -> str:
 
 def of_times(estimate: Estimate) -> str:
     """Show a ratio with its interval."""
-    return (
-        f"{estimate.value:.3g} times (95 % interval {estimate.low:.3g} to {estimate.high:.3g}, "
-        f"{estimate.seeds})"
-    )
+    interval = f"95 % interval {estimate.low:.3g} to {estimate.high:.3g}"
+    return f"{estimate.value:.3g} times ({interval}, {estimate.seeds})"
 
 
 def spread(values: pd.Series, quantity: Quantity) -> str:

@@ -5,8 +5,6 @@ worker is lost Dask gives its cohort to another, which goes on from the last che
 two share a file system.
 """
 
-from __future__ import annotations
-
 import contextlib
 import logging
 import math
@@ -32,6 +30,7 @@ from dpstudy.lab.store import Result
 from dpstudy.parts.run import Run
 
 TOPIC = "dpstudy-epoch"
+_KEPT = "what was done is kept, and the same command goes on"
 # Seconds between looks at whether a cluster has grown, and those that it has to show a worker.
 NEW_WORKERS_EVERY, FIRST_WORKER_WITHIN = 5.0, 60.0
 # Read when a worker first uses jax: one thread and one device, for the one core it is pinned to.
@@ -64,9 +63,8 @@ class PinToCore(WorkerPlugin):
 def connect(scheduler: str | None, workers: int | None = None) -> Iterator[Client]:
     """Open the Dask cluster at an address, "tcp://host:8786", or one of this machine's `workers`.
 
-    Raises:
-        UserError: nothing answers at that address, no worker joins it, or one that is there has
-            not this version of the package.
+    UserError where nothing answers there, no worker joins it, or one has not this version of the
+    package.
     """
     with contextlib.ExitStack() as opened:
         cluster = scheduler or opened.enter_context(_this_machine(workers))
@@ -112,10 +110,8 @@ def train(client: Client, work: Campaign) -> None:
     """Train a campaign on a cluster.
 
     A worker trains one run at once unless the campaign says how many: this process cannot know what
-    the workers' devices hold. What a worker raises is raised here.
-
-    Raises:
-        UserError: the workers died or left, or the scheduler was lost.
+    the workers' devices hold. What a worker raises is raised here; UserError where the workers died
+    or left, or the scheduler was lost.
     """
     # The longest first: one begun late is waited for by all other workers.
     waiting = sorted(work.cohorts(1), key=lambda runs: -sum(map(_cost, runs)))
@@ -130,9 +126,7 @@ def train(client: Client, work: Campaign) -> None:
             elif time.time() >= work.deadline:
                 break  # Nobody is left to stop at the deadline.
             elif time.monotonic() - seen > FIRST_WORKER_WITHIN:
-                raise UserError(
-                    "no worker is left; what was done is kept, and the same command goes on"
-                )
+                raise UserError(f"no worker is left; {_KEPT}")
             # A cohort to each thread as it becomes free. Dask would deal out all of them at once,
             # and has left workers idle for minutes while runs waited for another.
             while waiting and len(running) < threads:
@@ -154,9 +148,8 @@ def train(client: Client, work: Campaign) -> None:
 
 
 def _cost(run: Run) -> float:
-    # Both ends of a convolution have the width.
     numbers = run.dataset.examples * math.prod(run.dataset.image_shape)
-    return run.epochs * numbers * run.network.width**2
+    return run.epochs * numbers * run.network.width**2  # both ends of a convolution have the width
 
 
 def _threads(client: Client) -> int:
@@ -179,7 +172,7 @@ def _lost(error: Exception) -> UserError:
     why = f"the Dask cluster dropped the work ({getattr(error, 'reason', error)})"
     if isinstance(error, KilledWorker):
         why = f"workers died training {error.task}: train fewer at once (--workers, --cohort)"
-    return UserError(f"{why}; what was done is kept, and the same command goes on")
+    return UserError(f"{why}; {_KEPT}")
 
 
 def train_on_worker(
@@ -191,6 +184,5 @@ def train_on_worker(
         if isinstance(seen, Result):
             results.append(seen)
         else:
-            told = (run.identity, seen.number, seen.row["test_accuracy"])
-            get_worker().log_event(TOPIC, told)
+            get_worker().log_event(TOPIC, (run.identity, seen.number, seen.row["test_accuracy"]))
     return results

@@ -1,7 +1,5 @@
 """Curves: measured columns by epoch or by the epsilon spent, over seeds; functions of a number."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import cycle
 
@@ -21,11 +19,7 @@ CLIMB = 1 / 5
 
 
 def curves(
-    lines: Sequence[Variant],
-    *quantities: Quantity,
-    name: str,
-    shown: str,
-    along: Quantity = EPOCH,
+    lines: Sequence[Variant], *quantities: Quantity, name: str, shown: str, along: Quantity = EPOCH
 ) -> Figure | Note:
     """Draw the median over seeds and its range, a panel a quantity, a curve a line of one dataset.
 
@@ -50,21 +44,18 @@ def curves(
                 limit(axes, drawn.values(), heights)
         legend_below(figure)
     fate = AT_CHANCE if ACCURACY in quantities else LEFT_OUT
-    said = "; ".join(
+    said = [
         f"{of.label}, {line.name} {course(line, of, rows)}" for (line, of), rows in parts.items()
-    )
+    ]
     stars = "; ".join(
         f"{line.name} {line.published.accuracy:.1%} at ε {line.published.claimed_epsilon:g}"
         for line in lines
         if line.published is not None and along != EPOCH
     )
-    return Figure(
-        fig=figure,
-        name=name,
-        caption=caption(shown, finals_of(lines), fate=fate),
-        alt=f"Curves by {along.label}: {said}." + (f" Published: {stars}." if stars else ""),
-        data=data,
-    )
+    alt = f"Curves by {along.label}: {'; '.join(said)}."
+    alt += f" Published: {stars}." if stars else ""
+    under = caption(shown, finals_of(lines), fate=fate)
+    return Figure(fig=figure, name=name, caption=under, alt=alt, data=data)
 
 
 def over_seeds(line: Variant, of: Quantity, along: Quantity = EPOCH) -> pd.DataFrame:
@@ -97,13 +88,11 @@ def draw_curve(axes: Axes, line: Variant, rows: pd.DataFrame, along: Quantity) -
 
 def draw_published(axes: Axes, drawn: dict[Variant, pd.DataFrame]) -> list[float]:
     """Draw the stars, and return their heights."""
-    heights = []
-    for line in drawn:
-        if line.published is not None:
-            at = line.published.claimed_epsilon, line.published.accuracy
-            heights.append(at[1])
-            star(axes, *at, STYLES[line.style], f"{line.name}, published")
-    return heights
+    lines = [line for line in drawn if line.published is not None]
+    for line in lines:
+        at = line.published.claimed_epsilon, line.published.accuracy
+        star(axes, *at, STYLES[line.style], f"{line.name}, published")
+    return [line.published.accuracy for line in lines]
 
 
 def limit(axes: Axes, drawn: Iterable[pd.DataFrame], heights: list[float]) -> None:

@@ -1,7 +1,5 @@
 """What shows one dataset, shown for each, and what is stored of the experiments behind a page."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 from functools import wraps
@@ -16,13 +14,8 @@ Shown = Figure | Table | Note
 Draw = Callable[..., Shown]
 
 
-def any_run(reading: Reading) -> bool:
-    """Return whether anything of an experiment is stored."""
-    return bool(reading.found)
-
-
 def for_each_dataset(
-    title: str, stored: Callable[[Reading], bool] = any_run
+    title: str, stored: Callable[[Reading], bool] = lambda reading: bool(reading.found)
 ) -> Callable[[Draw], Callable[..., Shown | Several]]:
     """Have a function of readings of one dataset called for each dataset of the first.
 
@@ -55,23 +48,17 @@ def for_each_dataset(
 
 
 def _folded(datasets: tuple[str, ...], shown: list[Shown]) -> Several:
-    drawn = {
-        DATASETS[dataset]: one
-        for dataset, one in zip(datasets, shown, strict=True)
-        if not isinstance(one, Note)
-    }
-    notes = _together([one for one in shown if isinstance(one, Note)])
-    return Several((*drawn.values(), *notes), (*drawn, *(note.title for note in notes)))
-
-
-def _together(notes: list[Note]) -> list[Note]:
-    """Make one of the notes that say the same, with all their commands."""
-    kept: dict[str, Note] = {}
-    for note in notes:
-        before = kept.get(note.text, replace(note, command=""))
-        commands = filter(None, (before.command, note.command))
-        kept[note.text] = replace(note, command="\n".join(commands))
-    return list(kept.values())
+    drawn: dict[str, Shown] = {}
+    notes: dict[str, Note] = {}  # of those that say the same one, with all their commands
+    for dataset, one in zip(datasets, shown, strict=True):
+        if not isinstance(one, Note):
+            drawn[DATASETS[dataset]] = one
+            continue
+        before = notes.get(one.text, replace(one, command=""))
+        commands = filter(None, (before.command, one.command))
+        notes[one.text] = replace(one, command="\n".join(commands))
+    titles = (*drawn, *(note.title for note in notes.values()))
+    return Several((*drawn.values(), *notes.values()), titles)
 
 
 def behind(*readings: Reading) -> Table:
@@ -81,21 +68,14 @@ def behind(*readings: Reading) -> Table:
     """
     rows = [_row(reading.on(dataset)) for reading in readings for dataset in _datasets(reading)]
     damaged = dict.fromkeys(line for reading in readings for line in reading.damaged)
-    left_out = [f"Left out: {line}." for line in damaged]
-    return Table(
-        name="behind",
-        caption=" ".join(
-            [
-                "The experiments behind this page. What is missing is trained by: dpstudy run",
-                "EXPERIMENT --dataset DATASET. To train all of it yourself, let DPSTUDY_RESULTS",
-                "name an empty folder. Minutes: the median of runs that had one CPU core each; the",
-                "features that some are trained on take more, once.",
-                *left_out,
-            ]
-        ),
-        data=pd.DataFrame(rows),
-        formats={"minutes a run": "{:.1f}"},
-    )
+    caption = (
+        "The experiments behind this page. What is missing is trained by: dpstudy run EXPERIMENT "
+        "--dataset DATASET. To train all of it yourself, let DPSTUDY_RESULTS name an empty folder. "
+        "Minutes: the median of runs that had one CPU core each; the features that some are "
+        "trained on take more, once."
+    ) + "".join(f" Left out: {line}." for line in damaged)
+    formats = {"minutes a run": "{:.1f}"}
+    return Table(name="behind", caption=caption, data=pd.DataFrame(rows), formats=formats)
 
 
 def _datasets(reading: Reading) -> list[str]:

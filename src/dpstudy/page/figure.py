@@ -5,8 +5,6 @@ Each carries its numbers as a CSV to download, and each figure a text alternativ
 colour (safe for colour-blind readers), in dash and in shape, so that a grey print reads as well.
 """
 
-from __future__ import annotations
-
 import base64
 import io
 import re
@@ -24,6 +22,7 @@ from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure as Canvas
+from pandas.api.types import is_numeric_dtype
 
 MISSING = "—"
 # Pixels of a page that an inch of a figure takes at least.
@@ -183,16 +182,11 @@ class Captioned(Shown):
 class Figure(Captioned):
     """A figure: an image with its text alternative, a caption and the numbers it was drawn from.
 
-    Attributes:
-        fig: the matplotlib figure; closed for pyplot, so that it is shown once.
-        alt: the text alternative: what a reader who cannot see the figure needs to know.
-
-    Raises:
-        ValueError: the name is malformed, or alt, caption or data are empty.
+    ValueError where the name is malformed, or alt, caption or data are empty.
     """
 
-    fig: Canvas
-    alt: str
+    fig: Canvas  # closed for pyplot, so that it is shown once
+    alt: str  # what a reader who cannot see the figure needs to know
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -236,25 +230,20 @@ class Figure(Captioned):
 class Table(Captioned):
     """A table whose first column heads its rows, with dashes for missing values.
 
-    Attributes:
-        formats: for a column, how its values are shown: as for `str.format`, "{:.2f}", or by a
-            function from value to text.
-        merged: columns shown as one, in the place of the first of them, each by a template with
-            their names, "{minimum} to {maximum}"; the CSV has them apart.
-
-    Raises:
-        ValueError: the name is malformed, caption or data are empty, or what is to be formatted or
-            merged is no column.
+    ValueError where the name is malformed, caption or data are empty, or what is to be formatted or
+    merged is no column.
     """
 
+    # For a column, how its values are shown: as for `str.format`, or by a function to text.
     formats: Mapping[str, str | Callable[[Any], str]] = field(default_factory=dict)
+    # Columns shown as one, in the place of the first of them, each by a template with their names,
+    # "{minimum} to {maximum}"; the CSV has them apart.
     merged: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         super().__post_init__()
         named = {*self.formats, *(part for form in self.merged.values() for part in fields(form))}
-        unknown = sorted(named - set(self.data.columns))
-        if unknown:
+        if unknown := sorted(named - set(self.data.columns)):
             raise ValueError(f"{self.name}: no column {unknown[0]!r} to format or merge")
 
     def shown(self) -> list[list[str]]:
@@ -280,8 +269,9 @@ class Table(Captioned):
         return MISSING if pd.isna(value) else show(value)
 
     def _repr_html_(self) -> str:
-        columns = self._columns()
-        aligned = ["" if name in self.merged else _alignment(self.data[name]) for name in columns]
+        columns, data = self._columns(), self.data
+        numeric = [name not in self.merged and is_numeric_dtype(data[name]) for name in columns]
+        aligned = [' style="text-align: right"' if right else "" for right in numeric]
         head = "".join(
             f'<th scope="col"{style}>{escape(str(name))}</th>'
             for name, style in zip(columns, aligned, strict=True)
@@ -362,12 +352,7 @@ def _merge(form: str, cells: dict[str, str]) -> str:
     return re.sub(rf" \({MISSING}[^)]*{MISSING}\)|, {MISSING}", "", form.format_map(cells))
 
 
-def _alignment(column: pd.Series) -> str:
-    return ' style="text-align: right"' if pd.api.types.is_numeric_dtype(column) else ""
-
-
 def _row(cells: list[str], aligned: list[str]) -> str:
     first, *others = [f"{style}>{escape(cell)}" for cell, style in zip(cells, aligned, strict=True)]
-    return (
-        f'<tr><th scope="row"{first}</th>' + "".join(f"<td{cell}</td>" for cell in others) + "</tr>"
-    )
+    rest = "".join(f"<td{cell}</td>" for cell in others)
+    return f'<tr><th scope="row"{first}</th>{rest}</tr>'

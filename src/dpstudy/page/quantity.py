@@ -1,7 +1,5 @@
 """The quantities of axes and columns, with the digits of a page, and an axis of one of them."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from matplotlib.axis import Axis

@@ -1,22 +1,20 @@
-"""Variants with what papers state, their captions, and the table of both: one row a line.
+"""Variants with what papers state, their captions, the table of both, and the figure of gains.
 
 What holds of every figure, such as what its epsilon is true for, is said in "How to read".
 """
-
-from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
 import pandas as pd
 
 from dpstudy.lab.comparison import Estimate
-from dpstudy.lab.published import Accuracy
+from dpstudy.lab.published import Accuracy, Number
 from dpstudy.lab.readings import Reading
 from dpstudy.lab.store import CHANCE
 from dpstudy.lab.variant import Variant, finals_of
 from dpstudy.lab.verdict import UndecidedError
 from dpstudy.lab.wording import epsilon, points, rounded_down
-from dpstudy.page.figure import Note, Table, fields
+from dpstudy.page.figure import STYLES, Figure, Note, Table, canvas, fields, legend_below
 from dpstudy.page.quantity import Quantity
 from dpstudy.parts.data.images import DATASETS
 from dpstudy.parts.mechanism import CLAIMED_ACCOUNTANTS
@@ -62,10 +60,7 @@ def stated(
 ) -> dict[str, Accuracy | None]:
     """Return what a paper states on a reading's dataset, by label; None where it states nothing.
 
-    Args:
-        accuracies: of the paper.
-        reading: of one dataset.
-        methods: by label, under what name the paper states it.
+    `methods` says by label under what name the paper states it.
     """
     by_name = {one.method: one for one in accuracies if one.dataset == reading.dataset_name}
     return {label: by_name.get(method) for label, method in methods.items()}
@@ -104,7 +99,6 @@ CLAIMED_AND_PROVEN = {
 
 # What a paper's accounting gives that prints no ε.
 SENSITIVITY_1 = "ε with sensitivity 1"
-
 # Seeds: of two, Student's t makes an interval of hundreds of points.
 _FOR_AN_INTERVAL = 3
 FORMATS = {
@@ -172,22 +166,15 @@ def results(
 
 def of_published(line: Variant) -> dict[str, object]:
     """Return the columns of what the paper states for a line."""
-    theirs = line.published
-    return {
-        "published": theirs and theirs.accuracy,
-        "published in": theirs and theirs.source.where,
-    }
+    of = line.published
+    return {"published": of and of.accuracy, "published in": of and of.source.where}
 
 
 def spread(accuracy: pd.Series) -> dict[str, float | None]:
     """Return the columns that hold accuracies, one a seed; one alone has no range."""
     low, high = (accuracy.min(), accuracy.max()) if len(accuracy) > 1 else (None, None)
-    return {
-        "median": accuracy.median(),
-        "minimum": low,
-        "maximum": high,
-        "seeds": len(accuracy),
-    }
+    median = accuracy.median()
+    return {"median": median, "minimum": low, "maximum": high, "seeds": len(accuracy)}
 
 
 def quartiles(values: pd.Series, name: str = "seconds") -> dict[str, float]:
@@ -214,9 +201,7 @@ def gain(line: Variant, other: Variant | None) -> dict[str, object]:
     return columns | {"points": estimate.value, "low": estimate.low, "high": estimate.high}
 
 
-def epsilons(
-    line: Variant, spent: Mapping[str, Sequence[str]] = EPSILONS
-) -> dict[str, float | None]:
+def epsilons(line: Variant, spent: Mapping[str, Sequence[str]] = EPSILONS) -> dict[str, object]:
     """Return the columns of the epsilons of a line's runs, computed, and published if not there."""
     ours = {name: line.median(*columns) for name, columns in spent.items()}
     if "ε claimed" in ours:
@@ -241,10 +226,82 @@ def table_of(
             missing -= parts  # A column that is shown as a part of one has dashes in its place.
     data = data.drop(columns=list(missing))
     formats = FORMATS | {of.label: of.form for of in settings}
+    formats = {column: form for column, form in formats.items() if column in data}
+    return Table(name=name, caption=said, data=data, formats=formats, merged=together)
+
+
+def gains_of(
+    dataset: str, published: tuple[Number, Number] | None, found: Mapping[str, Sequence[Variant]]
+) -> list[dict[str, object]]:
+    """Return rows for `gains`: of what is published, and of each comparison that is stored.
+
+    Of both accuracies published, and both lines of a comparison, the one that gains is second.
+    `low` and `high` are the 95 % interval over seeds; they are missing of one seed, and of what is
+    published, as all but its points are.
+    """
+    rows: list[dict[str, object]] = []
+    if published is not None:
+        base, better = (number.value for number in published)
+        rows.append({"dataset": dataset, "comparison": "published", "points": better - base})
+    for comparison, (other, line) in found.items():
+        if len(line.results) and len(other.results):
+            row = {"dataset": dataset, "comparison": comparison, "seeds": len(line.accuracy)}
+            medians = line.accuracy.median(), other.accuracy.median()
+            row |= zip(("median", "median of the other"), medians, strict=True)
+            rows.append(row | gain(line, other))
+    return rows
+
+
+def gains(
+    rows: Sequence[Mapping[str, object]],
+    styles: Mapping[str, int],
+    *,
+    name: str,
+    caption: str,
+    axis: str,
+) -> Figure:
+    """Draw gains in points with their intervals, one line a dataset, one mark a comparison.
+
+    The rows are of `gains_of`; `styles` are by comparison, in the order in which they stand, and
+    `axis` is the label of the horizontal one.
+    """
+    data = pd.DataFrame(rows).astype({"low": float, "high": float})
+    datasets = list(dict.fromkeys(data.dataset))
+    middle = (len(styles) - 1) / 2
+    with canvas(size=(7.2, 1.0 + 0.25 * len(styles) * len(datasets))) as (figure, (axes,)):
+        for number, (comparison, of) in enumerate(styles.items()):
+            style = STYLES[of]
+            of_one = data[data.comparison == comparison]
+            at = [-datasets.index(one) + 0.2 * (middle - number) for one in of_one.dataset]
+            mark = {"color": style.color, "marker": style.marker, "linestyle": "none"}
+            axes.plot(100 * of_one.points, at, label=comparison if len(at) else None, **mark)
+            axes.hlines(at, 100 * of_one.low, 100 * of_one.high, color=style.color)
+        axes.axvline(0, color="0.4", linewidth=1)
+        axes.set(xlabel=axis, ylim=(0.5 - len(datasets), 0.5))
+        axes.set_yticks([-at for at in range(len(datasets))], [DATASETS[one] for one in datasets])
+        legend_below(figure)
+    said = "; ".join(
+        f"{DATASETS[row.dataset]}, {row.comparison}: {100 * row.points:+.2f}"
+        + ("" if pd.isna(row.low) else f" ({100 * row.low:+.2f} to {100 * row.high:+.2f})")
+        for row in data.itertuples()
+    )
+    alt = f"Gains in points. {said}."
+    return Figure(fig=figure, name=name, caption=caption, alt=alt, data=data)
+
+
+def gains_table(rows: Sequence[Mapping[str, object]], name: str) -> Table:
+    """Return every gain of a page in one table, with its interval and its seeds.
+
+    Args:
+        rows: of `gains_of`.
+        name: of the table.
+    """
+    data = pd.DataFrame(rows).assign(dataset=[DATASETS[str(row["dataset"])] for row in rows])
     return Table(
         name=name,
-        caption=said,
-        data=data,
-        formats={column: form for column, form in formats.items() if column in data},
-        merged=together,
+        caption="Gains in points of test accuracy after the last epoch, with their 95 % intervals "
+        "over seeds.",
+        data=data[["dataset", "comparison", "points", "low", "high", "seeds"]],
+        formats={of: FORMATS[of] for of in ("points", "low", "high")} | {"seeds": "{:.0f}"},
+        merged={"mean gain, points": MERGED["mean gain, points"]},
     )

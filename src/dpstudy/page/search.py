@@ -1,9 +1,4 @@
-"""A search: what its settings came to, and what the best of them comes to with other seeds.
-
-The best is chosen by the test accuracy of seed 0, and the choice is not paid for.
-"""
-
-from __future__ import annotations
+"""A search: what its settings came to, and what the best, by seed 0, comes to with other seeds."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -29,17 +24,11 @@ BEST = ", best"
 
 @dataclass(frozen=True, eq=False)
 class Technique:
-    """One technique of a search.
+    """One technique of a search."""
 
-    Attributes:
-        again: the best of it with other seeds; nothing is stored of it until it is chosen.
-        tried: one row a run of the settings that were tried: `Reading.finals`, and its `run`.
-        published_at: the setting that is published with its accuracy.
-    """
-
-    again: Variant
-    tried: pd.DataFrame
-    published_at: float | None = None
+    again: Variant  # the best of it with other seeds; nothing is stored of it until it is chosen
+    tried: pd.DataFrame  # one row a run of the settings that were tried: `finals`, and its `run`
+    published_at: float | None = None  # the setting that is published with its accuracy
 
     @property
     def name(self) -> str:
@@ -71,8 +60,7 @@ def techniques(
 
     Published accuracies, the published settings `at` which, and styles are by technique.
     """
-    finals = reading.finals.assign(run=[result.run for _, result in reading.found])
-    found = []
+    finals, found = reading.finals.assign(run=[result.run for _, result in reading.found]), []
     for number, (best, labels) in enumerate(reading.experiment.groups.items()):
         name, tried = best.removesuffix(BEST), finals[finals.label.isin(labels)]
         if len(tried):
@@ -117,8 +105,7 @@ def winners(
         "best setting": ", ".join(f"{{{of.label}}}" for of in settings),
     }
     again = finals_of([one.again for one in found])
-    seeds = seeds_of(again) if len(again) else ""
-    said = caption(shown, _runs_of(found), *more, seeds=seeds)
+    said = caption(shown, _runs_of(found), *more, seeds=seeds_of(again) if len(again) else "")
     return table_of(rows, name, said, settings, together)
 
 
@@ -128,9 +115,8 @@ def against(found: Sequence[Technique], of: Quantity, *more: str, name: str, sho
     Dashes are the best with other seeds, hollow marks are settings that were given up, where they
     then were. What is published is a star at its setting; a line, if that is not published.
     """
-    data = pd.concat(
-        one.tried.assign(**{of.column: [_value(run, of) for run in one.tried.run]}) for one in found
-    )
+    data = pd.concat([one.tried for one in found])
+    data[of.column] = [_value(run, of) for run in data.run]
     again = any(one.again.results for one in found)
     dashes = "Dashes: the best with other seeds." if again else ""
     with canvas(size=(7.2, 3.6)) as (figure, (axes,)):
@@ -140,13 +126,9 @@ def against(found: Sequence[Technique], of: Quantity, *more: str, name: str, sho
         set_axis(axes.xaxis, of)
         set_axis(axes.yaxis, ACCURACY)
         legend_below(figure)
-    return Figure(
-        fig=figure,
-        name=name,
-        caption=caption(shown, _runs_of(found), dashes, *more),
-        alt=f"Test accuracy over {of.label}. {'; '.join(_said(one, of) for one in found)}.",
-        data=data.drop(columns="run"),
-    )
+    under = caption(shown, _runs_of(found), dashes, *more)
+    alt = f"Test accuracy over {of.label}. {'; '.join(_said(one, of) for one in found)}."
+    return Figure(fig=figure, name=name, caption=under, alt=alt, data=data.drop(columns="run"))
 
 
 def _draw_tried(axes: Axes, one: Technique, rows: pd.DataFrame, of: Quantity) -> None:
@@ -161,8 +143,7 @@ def _draw_tried(axes: Axes, one: Technique, rows: pd.DataFrame, of: Quantity) ->
 
 
 def _draw_best(axes: Axes, one: Technique, of: Quantity) -> None:
-    style, theirs = STYLES[one.again.style], one.again.published
-    again = one.again.accuracy
+    style, theirs, again = STYLES[one.again.style], one.again.published, one.again.accuracy
     mark = {"marker": "_", "color": style.color, "markersize": 11, "ls": "none"}
     axes.plot([_value(one.best.run, of)] * len(again), again, **mark)
     if theirs is None:
@@ -208,14 +189,10 @@ def _runs_of(found: Sequence[Technique]) -> pd.DataFrame:
 
 def _edges(run: Run, settings: Sequence[Quantity], ranges: Ranges) -> str:
     """Name the settings of the best that lie at an end of what was searched."""
-    # A rate is proposed from an interval: one within a hundredth of its end is at the edge too.
-    ends = ranges(run)
-    at = [
-        of.label
-        for of in settings
-        if any(
-            math.isclose(setting(run, of.column), end, rel_tol=0.01)
-            for end in ends.get(of.column, ())
-        )
-    ]
-    return ", ".join(at) or "none"
+    ends, at = ranges(run), []
+    for of in settings:
+        for end in ends.get(of.column, ()):
+            # A rate is proposed from an interval: a hundredth from its end it is at the edge too.
+            if math.isclose(setting(run, of.column), end, rel_tol=0.01):
+                at.append(of.label)
+    return ", ".join(dict.fromkeys(at)) or "none"

@@ -20,13 +20,11 @@ Three accountants, from tight to loose, by Google's dp-accounting wherever it ha
   over the orders of the TensorFlow Privacy tutorials of 2019. Papers of those years report it.
 """
 
-from __future__ import annotations
-
 import math
 import operator
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import NamedTuple
 
 import dp_accounting
@@ -41,15 +39,12 @@ from dpstudy.parts.accountable import LEAST_NOISE, MOST_NOISE, check_range
 from dpstudy.privacy import tilted
 
 ACCOUNTANTS = ("pld", "rdp", "rdp-2019")
-
 CLAIMED_LABEL = "claimed (Poisson formula on shuffled batches)"
-
 # `orders` of tensorflow/privacy, tutorials/mnist_dpsgd_tutorial.py, 2019.
 ORDERS_2019: tuple[float, ...] = (*(1 + x / 10 for x in range(1, 100)), *range(12, 64))
 
 # Discretisation of the privacy loss, as a fraction of the loss of one unsampled step.
 _INTERVAL = 2e-4
-
 # From so many times the error of plain composition on, delta is as good as free of it.
 _FAR_ABOVE = 1e4
 # Without sampling the closed form stands in for what is so many times it, or more.
@@ -129,10 +124,8 @@ def least_epsilon(
 ) -> float:
     """Return a lower bound on the epsilon of a run: "pld", with privacy losses rounded down.
 
-    What floating point may add is taken off. Without sampling it is the epsilon.
-
-    Raises:
-        UserError: an argument out of range, as for `epsilon`.
+    What floating point may add is taken off. Without sampling it is the epsilon. Arguments and
+    errors as `epsilon`.
     """
     run = _checked(sampling_probability, noise_multiplier, delta)
     _counts(run, [steps])
@@ -243,9 +236,7 @@ def _curve(run: _Run, steps: tuple[int, ...]) -> tuple[float, ...]:
     first = run.release and pld.from_gaussian_mechanism(
         run.release, value_discretization_interval=discretization(run.sigma)
     )
-    curve = composed_along(
-        lambda count: _composed(run.q, run.sigma, count), plain, run.delta, first
-    )
+    curve = composed_along(partial(_composed, run.q, run.sigma), plain, run.delta, first)
     found = dict(zip(plain, curve, strict=True))
     return tuple(_least_proven(run, count, found.get(count)) for count in steps)
 
@@ -269,13 +260,13 @@ def _gaussian_epsilon(run: _Run, steps: int) -> float:
 
 
 def _tilted_epsilon(run: _Run, steps: int) -> float:
-    grid = {
-        "value_discretization_interval": discretization(run.sigma),
-        "log_mass_truncation_bound": _rarest(run.delta, steps),
-    }
-    parts = [(pld.from_gaussian_mechanism(run.sigma, sampling_prob=run.q, **grid), steps)]
-    if run.release:
-        parts.append((pld.from_gaussian_mechanism(run.release, **grid), 1))
+    loss = partial(
+        pld.from_gaussian_mechanism,
+        value_discretization_interval=discretization(run.sigma),
+        log_mass_truncation_bound=_rarest(run.delta, steps),
+    )
+    parts = [(loss(run.sigma, sampling_prob=run.q), steps)]
+    parts += [(loss(run.release), 1)] if run.release else []
     return tilted.upper_epsilon(parts, run.delta)
 
 
@@ -297,8 +288,7 @@ def composed_along(
     at, done, loss = {0: float(first.get_epsilon_for_delta(delta)) if first else 0.0}, 0, first
     for count in sorted({count for count in counts if count > 0}):
         increment = composed(count - done)
-        loss = increment if loss is None else loss.compose(increment)
-        done = count
+        loss, done = increment if loss is None else loss.compose(increment), count
         at[count] = float(loss.get_epsilon_for_delta(delta))
     return tuple(at[count] for count in counts)
 

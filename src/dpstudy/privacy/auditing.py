@@ -17,21 +17,17 @@ The guess is "in" where a score reaches a threshold, which is chosen with its at
 the canaries and tested on the other. All but "gaussian" are those of jax-privacy.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple, Self
 
 import numpy as np
 from jax_privacy.auditing import CanaryScoreAuditor, Explicit
+from jaxtyping import Bool, Float
 from scipy import stats
 
 from dpstudy.errors import UserError
 from dpstudy.privacy.conversions import gdp_epsilon
-
-if TYPE_CHECKING:
-    from jaxtyping import Bool, Float
 
 CONFIDENCE = 0.95
 SIGNIFICANCE = 1 - CONFIDENCE
@@ -78,7 +74,7 @@ class Guesses(NamedTuple):
     false_positives: int
     outside: int
 
-    def of_fewer(self) -> Guesses:
+    def of_fewer(self) -> Self:
         """Return what they would be of a part of the canaries, rounded for the worse."""
         missed = self.inside - self.true_positives
         parts = [-(-count // _PART) for count in (self.inside, missed, self[2], self[3])]
@@ -108,7 +104,6 @@ def gaussian(guesses: Guesses, delta: float) -> float:
 
     >>> round(gaussian(Guesses(500, 500, 0, 500), delta=1e-5), 1)  # more than they show alone
     32.0
-
     """
     # Not by jax-privacy 2.0: from rates no better than chance its `epsilon_from_gdp` takes the size
     # of a mu below 0, and so finds an epsilon where there is none (its pull request 270).
@@ -208,13 +203,12 @@ def _most_telling(
     delta: float,
 ) -> Float[np.ndarray, "canaries"]:
     """Return the scores of the attack that shows most in one half, in the mean over thresholds."""
-    if len(scores) == 1:
-        return scores[0]
-    shown = []
-    for of in scores[:, half]:
-        tried = (_guessed(inside[half], of, t) for t in _thresholds(inside[half], of))
-        shown.append(np.mean([gaussian(one, delta) for one in tried]))
-    return scores[int(np.argmax(shown))]
+
+    def shown(of: np.ndarray) -> float:
+        tried = (_guessed(inside[half], of[half], t) for t in _thresholds(inside[half], of[half]))
+        return np.mean([gaussian(one, delta) for one in tried])
+
+    return max(scores, key=shown) if len(scores) > 1 else scores[0]
 
 
 def _thresholds(inside: np.ndarray, scores: np.ndarray) -> Float[np.ndarray, "thresholds"]:

@@ -12,30 +12,25 @@ thousands of canaries (Nasr et al. 2023, Steinke et al. 2023): the first is a re
 the others its gradient turned to be at right angles to all before it.
 """
 
-from __future__ import annotations
-
 import dataclasses
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple, Self
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from flax import nnx
+from jaxtyping import Array, Bool, Float
 
 from dpstudy.errors import UserError
 from dpstudy.parts.measure import Examples
 from dpstudy.parts.mechanism import nothing_seen
 from dpstudy.parts.optimizer import Sgd
+from dpstudy.parts.run import Run
+from dpstudy.parts.sampling import Draw
 from dpstudy.privacy.auditing import Trials
 from dpstudy.privacy.worst_example import Example, in_units_of_noise
 from dpstudy.training import loop
-
-if TYPE_CHECKING:
-    from flax import nnx
-    from jaxtyping import Array, Bool, Float
-
-    from dpstudy.parts.run import Run
-    from dpstudy.parts.sampling import Draw
 
 # Batches of the run that the first canary is put into.
 _BATCHES = 4
@@ -131,7 +126,7 @@ class Frame(NamedTuple):
     count: int
 
     @classmethod
-    def around(cls, direction: Float[Array, "numbers"], count: int) -> Frame:
+    def around(cls, direction: Float[Array, "numbers"], count: int) -> Self:
         """Return the frame whose first direction is the one given, of length 1 or 0."""
         if not 0 < count <= len(direction):
             raise UserError(f"canaries must be 1 to {len(direction)}, got {count}")

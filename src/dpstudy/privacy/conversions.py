@@ -1,19 +1,14 @@
 """Other measures of privacy than epsilon: zCDP's rho, Gaussian privacy's mu, and back."""
 
-from __future__ import annotations
-
 import math
-from typing import TYPE_CHECKING
 
 import dp_accounting
 import numpy as np
+from jaxtyping import Float
 from scipy import special
 
 from dpstudy.errors import UserError
 from dpstudy.privacy.accounting import check_delta, check_positive, check_probability, whole
-
-if TYPE_CHECKING:
-    from jaxtyping import Float
 
 
 def zcdp_epsilon(rho: float, delta: float) -> float:

@@ -7,8 +7,6 @@ exceed (`shuffling.py`); both bounds are for neighbours of which one has an exam
 or removing one would move others to other batches; replacing one has twice the sensitivity.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterable
 

@@ -25,21 +25,16 @@ So where every noisy sum is seen, no accountant that knows of clipping, noise an
 can certify a smaller epsilon. That a given network's gradients come near it is not said.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from functools import lru_cache, partial
-from typing import TYPE_CHECKING
 
 import numpy as np
 from dp_accounting.pld import privacy_loss_distribution as pld
+from jaxtyping import Float, Int
 from scipy import stats
 
 from dpstudy.privacy import accounting
-
-if TYPE_CHECKING:
-    from jaxtyping import Float, Int
 
 _WITH_EXAMPLE, _BLANKED = 2.0, 1.0
 
@@ -54,16 +49,14 @@ _SUMS = 2**19
 _LEAST_SUMMED = 0.5
 # What is seen is merged into cells: so many to either side of the middle, down to so rare a tail.
 _RAREST, _CELLS = 1e-9, 1_000
-
 # With next to no noise, losses are still no larger than the logarithm of what is rarest.
 _COARSEST = 1e-3
-
 # Composition rounds, and counts what it cuts off as an infinite loss: for the delta asked for to be
 # reached in truth, this much more is asked for.
 _ROUNDING = 1e-10
 
 # The probabilities of what is looked at: with the example, and with it blanked.
-Pair = tuple["Float[np.ndarray, ' cells']", "Float[np.ndarray, ' cells']"]
+Pair = tuple[Float[np.ndarray, " cells"], Float[np.ndarray, " cells"]]
 # From the batches, the share of epochs that the example takes part in, and the noise.
 Look = Callable[[int, float, float], Pair]
 

@@ -8,19 +8,15 @@ to M^T exp(-t epsilon), Chernoff's bound on the probability of losses above epsi
 times delta. They are added to the delta of an upper bound and taken off that of a lower one.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
+from functools import reduce
 
 import numpy as np
 from dp_accounting.pld import common
 from dp_accounting.pld import privacy_loss_distribution as pld
+from jaxtyping import Float
 from scipy import optimize, signal, special
-
-if TYPE_CHECKING:
-    from jaxtyping import Float
 
 # By how much a transform may get delta wrong, a step: over three times the largest error that was
 # found, against transforms of extended precision, at up to a million steps.
@@ -44,12 +40,7 @@ def error_of(steps: int) -> float:
 
 
 def upper_epsilon(parts: Parts, delta: float) -> float:
-    """Return an epsilon that is at least that of losses, each rounded up, composed; maybe inf.
-
-    Args:
-        parts: on one grid.
-        delta: in (0, 1).
-    """
+    """Return an epsilon that is at least that of losses, each rounded up, composed; maybe inf."""
     return max(_Composed(losses, delta).bracket(1)[1] for losses in _directions(parts))
 
 
@@ -98,9 +89,7 @@ class _Composed:
         self._log_moment = sum(part.times * part.log_moment(tilt) for part in parts)
         composed = [part.composed(tilt) for part in parts]
         self._lowest = sum(lowest for lowest, _ in composed)
-        self._probabilities = composed[0][1]
-        for _, others in composed[1:]:
-            self._probabilities = signal.fftconvolve(self._probabilities, others)
+        self._probabilities = reduce(signal.fftconvolve, [losses for _, losses in composed])
         self._infinite = -math.expm1(sum(part.times * math.log1p(-part.infinite) for part in parts))
         self._error = error_of(sum(part.times for part in parts))
 
@@ -148,7 +137,5 @@ def _tilt_for(parts: list[_Losses], delta: float) -> float:
         # Canonne, Kamath & Steinke 2020, Proposition 12.
         return (moment - math.log(delta * order)) / (order - 1) + math.log1p(-1 / order)
 
-    found = optimize.minimize_scalar(
-        epsilon, bounds=_TILTS, method="bounded", options={"xatol": 0.01}
-    )
-    return math.exp(found.x)
+    how = {"method": "bounded", "options": {"xatol": 0.01}}
+    return math.exp(optimize.minimize_scalar(epsilon, bounds=_TILTS, **how).x)

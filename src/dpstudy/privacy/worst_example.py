@@ -4,24 +4,18 @@ How near real networks come to a proven sensitivity is looked for by Adam from m
 images within the dataset's pixels, every label, and weights either as they are drawn or free.
 """
 
-from __future__ import annotations
-
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import optax
+from flax import nnx
 from jax.flatten_util import ravel_pytree
+from jaxtyping import Array, Float
 
 from dpstudy.parts.mechanism import Microbatch
-from dpstudy.parts.run import stream
-
-if TYPE_CHECKING:
-    from flax import nnx
-    from jaxtyping import Array, Float
-
-    from dpstudy.parts.run import Run
+from dpstudy.parts.run import Run, stream
 
 CLASSES = 10
 # The first step of Adam, on images' logits and on weights; the last is a hundredth of it.

@@ -3,21 +3,17 @@
 A proposition is written as its check: a function of its name, whose docstring it is.
 """
 
-from __future__ import annotations
-
 import inspect
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import Any, Literal, get_args
 
 from tqdm import tqdm
 
 from dpstudy.lab import records
-
-if TYPE_CHECKING:
-    from dpstudy.propositions.search import Found
+from dpstudy.propositions.search import Found
 
 Verdict = Literal["holds", "holds, loose", "misprint", "corrected", "refuted"]
 VERDICTS: tuple[str, ...] = get_args(Verdict)
@@ -32,33 +28,22 @@ ROUNDING = 1e-9
 
 @dataclass(frozen=True)
 class Outcome:
-    """What looking for a counterexample came to.
+    """What looking for a counterexample came to."""
 
-    Attributes:
-        worst: the largest violation found, in the proposition's own terms: how far its left side
-            exceeds its right side. Where it says that something exists: how far the best witness
-            falls short of counting as one.
-        looked: how hard was looked, in words.
-        finding: one sentence with the numbers found.
-        tightness: the largest ratio of the two sides found; None where it makes no sense.
-        corrected: the largest violation found of the corrected form, where one is given.
-        tolerance: the violation that rounding, or a stated error of measurement, accounts for.
-    """
-
+    # The largest violation found, in the proposition's own terms: how far its left side exceeds its
+    # right side; where something is to exist, how far the best witness falls short of being one.
     worst: float
-    looked: str
-    finding: str
-    tightness: float | None = None
-    corrected: float | None = None
-    tolerance: float = ROUNDING
+    looked: str  # how hard, in words
+    finding: str  # one sentence with the numbers found
+    tightness: float | None = None  # the largest ratio of the two sides, where it makes sense
+    corrected: float | None = None  # the largest violation of the corrected form, if there is one
+    tolerance: float = ROUNDING  # what rounding, or a stated error of measurement, accounts for
 
     @property
     def verdict(self) -> Verdict:
-        """The one rule for all propositions.
+        """Without a violation it holds, and is loose if the ratio stayed below `LOOSE_BELOW`.
 
-        Without a violation one holds, and is loose if its sides' ratio stayed below `LOOSE_BELOW`.
-        With one it is refuted, or corrected if a corrected form is given in which the same search
-        finds none.
+        With one it is refuted, or corrected if the same search finds none in a corrected form.
 
         >>> Outcome(0.2, "100 cases", "The left side is up to 1.2.").verdict
         'refuted'
@@ -80,10 +65,10 @@ def judge(
     corrected: float | None = None,
     tolerance: float = ROUNDING,
 ) -> Outcome:
-    """Return the outcome of searches for a left side above the right one.
+    """Return the outcome of searches for a left side above the right one, each in another space.
 
-    Each search is for the same, in another space; their own words go into `looked` for "{}". The
-    ratio of the sides is held to `bound`; without one, their difference is judged.
+    The first one's own words go into `looked` for "{}". The ratio of the sides is held to `bound`;
+    without one, their difference is judged.
     """
     ratio = max(found.ratio for found in searches)
     return Outcome(
@@ -98,30 +83,19 @@ def judge(
 
 @dataclass(frozen=True)
 class Proposition:
-    """One proposition of a paper, and the search that could refute it.
+    """One proposition of a paper, and the search that could refute it."""
 
-    Attributes:
-        name: lower-case words joined by hyphens.
-        paper: a key of book/references.bib.
-        where: its place in that paper.
-        says: the proposition in our words.
-        refuted_by: what would refute it.
-        check: looks for that; without arguments always the same search, with the same result, and
-            with some that of a variant, which the proposition does not make.
-        instead: what holds where the proposition does not, if the check looks into that as well.
-        ours: whether no paper makes it: sharpened or extended here, or about what it leaves out.
-        misprint: whether it is a slip of the pen, which the paper itself does not build on.
-    """
-
-    name: str
-    paper: str
-    where: str
-    says: str
+    name: str  # lower-case words joined by hyphens
+    paper: str  # a key of book/references.bib
+    where: str  # its place in that paper
+    says: str  # the proposition in our words
     refuted_by: str
+    # Without arguments always the same search, with the same result; with some that of a variant,
+    # which the proposition does not make.
     check: Callable[..., Outcome]
-    instead: str | None = None
-    ours: bool = False
-    misprint: bool = False
+    instead: str | None = None  # what holds where it does not, if the check looks into that as well
+    ours: bool = False  # made by no paper: sharpened or extended here, or about what it leaves out
+    misprint: bool = False  # a slip of the pen, which the paper itself does not build on
 
     def verdict(self, outcome: Outcome) -> Verdict:
         """Return what the outcome of its check makes of it."""
@@ -170,11 +144,7 @@ def content(one: Proposition, outcome: Outcome) -> dict[str, Any]:
 
 
 def keep(one: Proposition, outcome: Outcome, seconds: float) -> Path:
-    """Store an outcome with its provenance, in place of an earlier one; return the file.
-
-    Raises:
-        StoreError: the write failed, or a value is not a finite number.
-    """
+    """Store an outcome in place of an earlier one; return the file, or raise StoreError."""
     provenance = records.provenance(seconds, "scipy", "dp-accounting")
     path = records.folder(KIND) / f"{one.name}.json"
     records.write(path, KIND, content(one, outcome) | {"provenance": provenance})

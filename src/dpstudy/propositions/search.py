@@ -5,27 +5,23 @@ climbs by gradients; `search_box` serves sides that cannot be differentiated, su
 accountant's epsilon. Both work in double precision and repeat themselves exactly.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
+from jaxtyping import Array, Float
 from scipy import optimize
 
-if TYPE_CHECKING:
-    from jaxtyping import Array, Float
-
-    Case = Any
-    """A tree of arrays: what one counterexample would consist of."""
-    Sides = Callable[[Case], tuple[Array, Array]]
-    Draw = Callable[[np.random.Generator, int], Case]
-    """From a generator and a number n to n random cases, along each array's first axis."""
+Case = Any
+"""A tree of arrays: what one counterexample would consist of."""
+Sides = Callable[[Case], tuple[Array, Array]]
+Draw = Callable[[np.random.Generator, int], Case]
+"""From a generator and a number n to n random cases, along each array's first axis."""
 
 _SMALLEST = 1e-300
 # A search is compiled once and run once: compiling it well takes longer than running it.
@@ -34,23 +30,14 @@ _QUICK = {"xla_backend_optimization_level": 0, "xla_cpu_use_fusion_emitters": Fa
 
 @dataclass(frozen=True)
 class Found:
-    """What a search came to.
+    """What a search came to."""
 
-    Attributes:
-        worst: the largest left - right seen.
-        ratio: the largest left / right seen.
-        case: where the ratio is largest.
-        ratios: by climber, the largest ratio seen on its way.
-        climbed: by climber (first axis), the case of that ratio.
-        looked: how hard was looked, in words.
-    """
-
-    worst: float
-    ratio: float
-    case: Case
-    ratios: np.ndarray
-    climbed: Case
-    looked: str
+    worst: float  # the largest left - right seen
+    ratio: float  # the largest left / right seen
+    case: Case  # where the ratio is largest
+    ratios: np.ndarray  # by climber, the largest ratio seen on its way
+    climbed: Case  # by climber (first axis), the case of that ratio
+    looked: str  # how hard, in words
 
 
 def normal(*shape: int, scale: float = 1.0) -> Draw:
@@ -93,29 +80,21 @@ def search(
 
     Args:
         sides: from one case to its two sides, in jax operations; the right side is positive.
-        draw: from a generator and a number n to n random cases, along each array's first axis; or
-            one such function for each of a case's arrays, by name.
+        draw: of cases, or of each of a case's arrays, by name.
         cases: random cases.
         climbers: how many of them are improved.
         steps: of Adam, from each.
         rate: Adam's first step length; the last is a hundredth of it.
     """
     rng = np.random.default_rng(0)
-    if isinstance(draw, Mapping):
-        drawn = {name: of(rng, cases) for name, of in draw.items()}
-    else:
-        drawn = draw(rng, cases)
+    named = isinstance(draw, Mapping)
+    drawn = {name: of(rng, cases) for name, of in draw.items()} if named else draw(rng, cases)
     worst, ratios, climbed = in_double(partial(_climb, sides, climbers, steps, rate))(drawn)
     best = int(np.argmax(ratios))
-    return Found(
-        worst=float(worst),
-        ratio=float(ratios[best]),
-        case=jax.tree.map(lambda x: x[best], climbed),
-        ratios=ratios,
-        climbed=climbed,
-        looked=f"{cases:,} random cases"
-        + (f", then {climbers} climbs of {steps} steps" if steps else ""),
-    )
+    case = jax.tree.map(lambda x: x[best], climbed)
+    more = f", then {climbers} climbs of {steps} steps" if steps else ""
+    looked = f"{cases:,} random cases{more}"
+    return Found(float(worst), float(ratios[best]), case, ratios, climbed, looked)
 
 
 def _climb(sides: Sides, climbers: int, steps: int, rate: float, drawn: Case) -> Any:
@@ -200,12 +179,6 @@ def search_box(
         options = {"maxfev": refinements}
         optimize.minimize(lambda x: -ratio(x), start, method="Nelder-Mead", options=options)
     highest, _, at = max(seen, key=lambda one: one[0])
-    return Found(
-        worst=max(violation for _, violation, _ in seen),
-        ratio=highest,
-        case=at,
-        ratios=np.array([highest]),
-        climbed=at,
-        looked=f"{cases} random cases"
-        + (f", then {refinements} of a simplex from the worst" if refinements else ""),
-    )
+    worst = max(violation for _, violation, _ in seen)
+    more = f", then {refinements} of a simplex from the worst" if refinements else ""
+    return Found(worst, highest, at, np.array([highest]), at, f"{cases} random cases{more}")

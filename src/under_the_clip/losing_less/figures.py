@@ -19,9 +19,8 @@ from dpstudy.lab.variant import Variant, finals_of, variants
 from dpstudy.page.curves import draw_curve
 from dpstudy.page.datasets import for_each_dataset
 from dpstudy.page.figure import STYLES, Figure, Note, Table, canvas, legend_below, not_yet_run
-from dpstudy.page.gains import gains, gains_of
 from dpstudy.page.quantity import ACCURACY, EPOCH, set_axis
-from dpstudy.page.results import LEFT_OUT, caption, lines_of, quartiles, spread
+from dpstudy.page.results import LEFT_OUT, caption, gains, gains_of, lines_of, quartiles, spread
 from dpstudy.parts.data.images import CLASSES, DATASETS
 from dpstudy.parts.measure import EDGES
 from under_the_clip.losing_less.experiments import ABLATION, EQUAL_EFFORT, FIGURE_3

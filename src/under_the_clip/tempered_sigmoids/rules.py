@@ -14,7 +14,7 @@ from scipy import stats
 from dpstudy.claims.claim import moment
 from dpstudy.claims.evidence import Runs
 from dpstudy.claims.rules import Rule
-from dpstudy.claims.rules.measures import BY_INTERVALS, SAME_LEVEL, best, tolerance
+from dpstudy.claims.rules.rule import BY_INTERVALS, SAME_LEVEL, best, tolerance
 from dpstudy.lab.comparison import next_seed
 from dpstudy.lab.published import Number
 from dpstudy.lab.quantity import ACCURACY, Quantity

@@ -13,19 +13,3 @@ What only one paper's sweep needs stands with that paper.
 from dpstudy.claims.rules.difference import Difference, Gain, Ratio, Throughout
 from dpstudy.claims.rules.rule import OnDataset, Rule, Statement, Unsupported, Untested, on
 from dpstudy.claims.rules.value import Largest, Spent, Value
-
-__all__ = [
-    "Difference",
-    "Gain",
-    "Largest",
-    "OnDataset",
-    "Ratio",
-    "Rule",
-    "Spent",
-    "Statement",
-    "Throughout",
-    "Unsupported",
-    "Untested",
-    "Value",
-    "on",
-]

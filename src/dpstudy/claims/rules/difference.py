@@ -1,7 +1,5 @@
 """Rules for one variant against another: by how much, how many times, alike, throughout."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -9,19 +7,19 @@ from math import inf
 from typing import ClassVar, Literal
 
 from dpstudy.claims.evidence import Runs
-from dpstudy.claims.rules.measures import (
+from dpstudy.claims.rules.rule import (
     ABOVE,
     BY_INTERVALS,
     NEAR_LEVEL,
     OF_THE_GAIN,
     ONE_LEVEL,
     SAME_LEVEL,
+    Rule,
     Sides,
     around,
     best,
     tolerance,
 )
-from dpstudy.claims.rules.rule import Rule
 from dpstudy.claims.rules.value import require_enough_spent, require_no_more_spent
 from dpstudy.lab import wording
 from dpstudy.lab.comparison import Estimate, Region
@@ -36,13 +34,10 @@ UNTRAINED = 0.1
 
 @dataclass(frozen=True)
 class Difference(Rule):
-    """One variant against another, seed by seed.
+    """One variant against another, seed by seed; each the best of several.
 
-    Attributes:
-        first: the best of several.
-        second: the best of several.
-        trains: a published accuracy; where the better of the two ends ten points and more below
-            it, neither has learned, and which is better says nothing.
+    Where a published accuracy `trains` and the better of the two ends ten points and more below
+    it, neither has learned, and which is better says nothing.
     """
 
     first: Runs
@@ -88,30 +83,20 @@ class Difference(Rule):
 
 
 def _require_trained(found: Sides, published: Number) -> None:
-    """Hold that which of two is better says something.
-
-    Raises:
-        UndecidedError: both end ten points and more below what is published.
-    """
+    """Raise UndecidedError where both end ten points and more below what is published."""
     if max(found.first.median(), found.second.median()) <= published.value - UNTRAINED:
         raise UndecidedError(f"neither trains here: {found.said}, where {published} is published")
 
 
 @dataclass(frozen=True)
 class Gain(Rule):
-    """One variant is better than another by the difference of two published accuracies.
+    """One variant is better than another by the difference of two published accuracies."""
 
-    Attributes:
-        published: both, the better one first; each side is the best of several.
-        epsilon: at which both are published; None without privacy.
-        at_least: for a promised improvement: more than published is agreement too.
-    """
-
-    published: tuple[Number, Number]
-    first: Runs
+    published: tuple[Number, Number]  # the better one first
+    first: Runs  # the best of several, as the second
     second: Runs
-    epsilon: Number | None = None
-    at_least: bool = False
+    epsilon: Number | None = None  # at which both are published
+    at_least: bool = False  # of a promised improvement: more than published is agreement too
     kind: ClassVar[str] = "gain"
     changed: ClassVar[datetime] = BY_INTERVALS
     full: ClassVar[str] = (
@@ -192,18 +177,13 @@ def _throughout(estimates: Sequence[Estimate]) -> tuple[Verdict, int, int]:
 
 @dataclass(frozen=True)
 class Ratio(Rule):
-    """A quantity is at one level in two variants, or larger by the published factor.
-
-    Attributes:
-        published: the factor, or two numbers whose ratio it is; none where both are at one level.
-        at_least: whether more than the factor is agreement too.
-    """
+    """A quantity is at one level in two variants, or larger by the published factor."""
 
     first: Runs
     second: Runs
     quantity: Quantity
-    published: tuple[Number, ...] = ()
-    at_least: bool = False
+    published: tuple[Number, ...] = ()  # the factor, or two numbers whose ratio it is
+    at_least: bool = False  # whether more than the factor is agreement too
     kind: ClassVar[str] = "ratio"
     changed: ClassVar[datetime] = BY_INTERVALS
     full: ClassVar[str] = (

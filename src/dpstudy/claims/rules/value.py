@@ -1,15 +1,12 @@
 """The rules for one variant: what its runs spent, and what it reaches."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import ClassVar
 
 from dpstudy.claims.evidence import Evidence, Runs
-from dpstudy.claims.rules.measures import BY_INTERVALS, around, best, summary, tolerance
-from dpstudy.claims.rules.rule import Rule
+from dpstudy.claims.rules.rule import BY_INTERVALS, Rule, around, best, summary, tolerance
 from dpstudy.lab import wording
 from dpstudy.lab.comparison import Estimate
 from dpstudy.lab.published import Number
@@ -31,15 +28,11 @@ _PROOF = {
 
 @dataclass(frozen=True)
 class Spent(Rule):
-    """What a run spent, proven for the sampling it performed, is at most the quoted ε.
-
-    Attributes:
-        audit: the name of an audit of the same mechanism, if there is one.
-    """
+    """What a run spent, proven for the sampling it performed, is at most the quoted ε."""
 
     published: Number
     runs: Runs
-    audit: str = ""
+    audit: str = ""  # the name of one of the same mechanism
     kind: ClassVar[str] = "spent"
     changed: ClassVar[datetime] = datetime.fromisoformat("2026-11-25T22:20+00:00")
     full: ClassVar[str] = (
@@ -88,10 +81,9 @@ class Spent(Rule):
 
 
 def require_enough_spent(trained: Variant, quoted: Number) -> None:
-    """Hold that a failure to reach a number is not for want of epsilon.
+    """Raise UndecidedError where a number may not be reached for want of epsilon.
 
-    Raises:
-        UndecidedError: by the accounting of the time the runs spent less than is quoted.
+    By the accounting of the paper's time the runs spent less than is quoted.
     """
     old = trained.epsilon(*_OF_ITS_TIME)
     if old is None or round(old, quoted.decimals) < quoted.value:
@@ -103,11 +95,7 @@ def require_enough_spent(trained: Variant, quoted: Number) -> None:
 
 
 def require_no_more_spent(trained: Variant, quoted: Number) -> None:
-    """Hold that a success is not bought with more epsilon than is quoted.
-
-    Raises:
-        UndecidedError: what the runs are proven to spend is more, or is unknown.
-    """
+    """Raise UndecidedError where more epsilon than is quoted is proven to be spent, or unknown."""
     proven = trained.epsilon(*_PROVEN)
     if proven is None or round(proven, quoted.decimals) > quoted.value:
         spent = "an unknown ε" if proven is None else f"ε = {epsilon(proven)}"
@@ -127,20 +115,13 @@ def spent(trained: Variant) -> str:
 
 @dataclass(frozen=True)
 class Value(Rule):
-    """A variant's mean test accuracy over seeds, at its end or earlier, is the published one.
-
-    Attributes:
-        runs: the best of several.
-        epsilon: at which it is published; None without privacy.
-        at_least: for what a paper promises to reach: more than published is agreement too.
-        quantity: the test accuracy, or that within an epsilon, which then is not asked for again.
-    """
+    """A variant's mean test accuracy over seeds, at its end or earlier, is the published one."""
 
     published: Number
-    runs: Runs
-    epsilon: Number | None = None
-    at_least: bool = False
-    quantity: Quantity = ACCURACY
+    runs: Runs  # the best of several
+    epsilon: Number | None = None  # at which it is published
+    at_least: bool = False  # of what is promised to be reached: more is agreement too
+    quantity: Quantity = ACCURACY  # or that within an epsilon, which then is not asked for again
     kind: ClassVar[str] = "value"
     changed: ClassVar[datetime] = BY_INTERVALS
     full: ClassVar[str] = (
@@ -175,19 +156,13 @@ class Value(Rule):
 
 @dataclass(frozen=True)
 class Largest(Rule):
-    """The published accuracy is the largest of several runs, as many further seeds would have it.
-
-    Attributes:
-        of: how many runs the paper has.
-        at_least: for what a paper promises to reach: more than published is agreement too.
-        quantity: the test accuracy, at the end or within an epsilon.
-    """
+    """The published accuracy is the largest of several runs, as further seeds would have it."""
 
     published: Number
     runs: Runs
-    of: int = 5
-    at_least: bool = False
-    quantity: Quantity = ACCURACY
+    of: int = 5  # as many as the paper has
+    at_least: bool = False  # as in `Value`
+    quantity: Quantity = ACCURACY  # at the end or within an epsilon
     kind: ClassVar[str] = "largest"
     changed: ClassVar[datetime] = datetime(2026, 11, 26, 22, 10, tzinfo=UTC)
     full: ClassVar[str] = (

@@ -18,7 +18,7 @@ from dpstudy.claims.rules import (
     Value,
     on,
 )
-from dpstudy.claims.rules.measures import BY_INTERVALS
+from dpstudy.claims.rules.rule import BY_INTERVALS
 from dpstudy.lab.published import Number
 from dpstudy.lab.quantity import Quantity, epochs_to_its_end
 from dpstudy.lab.search import Search

@@ -10,9 +10,8 @@ import pandas as pd
 from dpstudy.lab.readings import read
 from dpstudy.lab.variant import Variant, finals_of
 from dpstudy.page.figure import STYLES, Figure, Note, Table, canvas, legend_below, not_yet_run
-from dpstudy.page.gains import gains, gains_of
 from dpstudy.page.quantity import ACCURACY, set_axis
-from dpstudy.page.results import caption, lines_of
+from dpstudy.page.results import caption, gains, gains_of, lines_of
 from dpstudy.parts.data.images import CLASSES, DATASETS
 from dpstudy.parts.run import setting
 from under_the_clip.tempered_sigmoids.experiments import (
