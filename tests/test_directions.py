@@ -59,6 +59,7 @@ STUDY = {
     "theorems": (*PAPERS, "claims", "statements"),
     "ledger": ("claims",),
     "explorer": ("experiments", "audits"),
+    "introduction": (),
     "commands": ("audits", "statements"),
     "cli": ("commands", "claims", "experiments"),
 }
