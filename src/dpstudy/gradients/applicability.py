@@ -8,14 +8,16 @@ parameters all examples share, and none may change it (`losses_shape`).
 
 from __future__ import annotations
 
-from functools import partial
-from typing import TYPE_CHECKING, Any, NoReturn
+from collections.abc import Callable, Hashable, Sequence
+from typing import Any, NoReturn
 
 import jax
 import jax.numpy as jnp
 from flax import nnx
-from jax.extend.core import Literal
+from flax.nnx import GraphDef, State
+from jax.extend.core import ClosedJaxpr, Literal, Var
 from jax.interpreters import partial_eval as pe
+from jaxtyping import Array
 
 from dpstudy.gradients import convolution
 from dpstudy.gradients.dependence import FIXED, OF_EXAMPLES, Value, follow
@@ -24,6 +26,7 @@ from dpstudy.gradients.layers import (
     Conv,
     Dense,
     LayerInput,
+    Losses,
     PreActivation,
     at_layers,
     capturing,
@@ -31,15 +34,6 @@ from dpstudy.gradients.layers import (
     names_of,
     replaced_in,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Sequence
-
-    from flax.nnx import GraphDef, State
-    from jax.extend.core import ClosedJaxpr, Var
-    from jaxtyping import Array
-
-    from dpstudy.gradients.layers import Losses
 
 
 def why_not_by_rules(
@@ -97,8 +91,7 @@ def why_rows_are_no_examples(
 
     Rows are those of the losses, of layers' inputs, and of the gradients by their outputs.
 
-    >>> from dpstudy.gradients.layers import tap
-    >>> graph, params = nnx.split(tap(nnx.Linear(2, 1, rngs=nnx.Rngs(0))))
+    >>> graph, params = nnx.split(nnx.Linear(2, 1, rngs=nnx.Rngs(0)))
     >>> centred = lambda net, x, _: net(x - x.mean(axis=0))[:, 0]
     >>> why_rows_are_no_examples(graph, centred, params, jnp.ones((4, 2)), jnp.zeros(4))
     'a loss may depend on other examples than its own'
@@ -113,8 +106,7 @@ def why_rows_are_no_examples(
     data, held = (images, labels), (params, *rest)
     program, shapes = jax.make_jaxpr(run, return_shape=True)(data, held)
     arguments = [OF_EXAMPLES] * len(jax.tree.leaves(data)) + [FIXED] * len(jax.tree.leaves(held))
-    found = jax.tree.structure(shapes).unflatten(follow(program, arguments))
-    each, inputs, outputs = found
+    each, inputs, outputs = jax.tree.structure(shapes).unflatten(follow(program, arguments))
     if 0 not in each.axes:
         return "a loss may depend on other examples than its own"
     for what, rows in (("is applied to", inputs), ("has a gradient of", outputs)):
@@ -198,10 +190,22 @@ def losses_shape(
     """
     counts: list[str] = []
 
+    def read_only(path: tuple, leaf: Any) -> Any:
+        if not _is_variable(leaf):
+            return leaf
+        name = f"{'.'.join(map(str, names_of(path)))} ({type(leaf).__name__})"
+
+        def set_to(_: nnx.Variable, value: Array) -> Array:
+            if not isinstance(leaf, nnx.RngCount):
+                _refuse(name)
+            counts.append(name)
+            return value
+
+        return leaf.copy(on_set_value=set_to)
+
     def run(params: State, *rest: State) -> Array:
-        is_variable = lambda leaf: isinstance(leaf, nnx.Variable)  # noqa: E731
-        read_only = jax.tree.map_with_path(partial(_read_only, counts), rest, is_leaf=is_variable)
-        return losses(nnx.merge(graph, params, *read_only), images, labels)
+        rest = jax.tree.map_with_path(read_only, rest, is_leaf=_is_variable)
+        return losses(nnx.merge(graph, params, *rest), images, labels)
 
     program, shape = jax.make_jaxpr(run, return_shape=True)(params, *rest)
     if counts and _random_numbers_matter(program, (params, *rest)):
@@ -209,29 +213,19 @@ def losses_shape(
     return shape
 
 
+def _is_variable(leaf: Any) -> bool:
+    return isinstance(leaf, nnx.Variable)
+
+
 def _random_numbers_matter(program: ClosedJaxpr, arguments: Any) -> bool:
     """Whether a program's results depend on a key among its arguments."""
     _, used = pe.dce_jaxpr(program.jaxpr, [True] * len(program.jaxpr.outvars))
-    paths = jax.tree.leaves_with_path(arguments, is_leaf=lambda x: isinstance(x, nnx.Variable))
-    keys = [isinstance(leaf, nnx.RngState) for _, leaf in paths for _ in jax.tree.leaves(leaf)]
+    variables = jax.tree.leaves(arguments, is_leaf=_is_variable)
+    keys = [isinstance(leaf, nnx.RngState) for leaf in variables for _ in jax.tree.leaves(leaf)]
     return any(key and needed for key, needed in zip(keys, used, strict=True))
 
 
-def _read_only(counts: list[str], path: tuple, leaf: Any) -> Any:
-    if not isinstance(leaf, nnx.Variable):
-        return leaf
-    name = f"{'.'.join(map(str, names_of(path)))} ({type(leaf).__name__})"
-    if isinstance(leaf, nnx.RngCount):
-        return leaf.copy(on_set_value=partial(_note, counts, name))
-    return leaf.copy(on_set_value=partial(_refuse, name))
-
-
-def _note(counts: list[str], name: str, _: nnx.Variable, value: Array) -> Array:
-    counts.append(name)
-    return value
-
-
-def _refuse(name: str, *_: object) -> NoReturn:
+def _refuse(name: str) -> NoReturn:
     raise ValueError(
         f"{name} changes in the forward pass, and all examples share it: call eval() on the "
         "network first, or use a layer without such state (GroupNorm, not BatchNorm)"

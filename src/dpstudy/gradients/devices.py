@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import os
 import platform
+import re
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
@@ -49,12 +50,9 @@ def kind() -> str:
     device = jax.devices()[0]
     if device.platform != "cpu":
         return device.device_kind
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-    except OSError:
-        lines = []
-    names = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
-    return names[0] if names else platform.processor() or platform.machine()
+    info = Path("/proc/cpuinfo")
+    named = re.search(r"(?m)^model name\s*:(.*)", info.read_text() if info.exists() else "")
+    return named[1].strip() if named else platform.processor() or platform.machine()
 
 
 def core_each() -> bool:

@@ -8,17 +8,15 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 import jax
 import jax.numpy as jnp
 from flax import nnx
+from jaxtyping import Array, Bool, Float
 
 from dpstudy.gradients import convolution
 from dpstudy.gradients.layers import Conv, Dense
-
-if TYPE_CHECKING:
-    from jaxtyping import Array, Bool, Float
 
 
 class LayerGradients(Protocol):

@@ -13,30 +13,26 @@ layers and losses.
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from functools import cache, cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 from flax import nnx
+from flax.nnx import GraphDef, State
+from jaxtyping import Array, Float
 
 from dpstudy.gradients.applicability import losses_shape, why_not_by_rules
 from dpstudy.gradients.layer_rules import RULES, LayerGradients, WrittenOut, blanked
 from dpstudy.gradients.layers import (
+    Losses,
     at_layers,
     examples_in,
     names_of,
     summed_in,
     with_flax_convolutions,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from flax.nnx import GraphDef, State
-    from jaxtyping import Array, Float
-
-    from dpstudy.gradients.layers import Losses
 
 
 class Gradients:

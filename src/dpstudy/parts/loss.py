@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import jax
 import jax.numpy as jnp
+from jaxtyping import Array, Float, Int
 
 from dpstudy.parts.part import Part, part
 
-if TYPE_CHECKING:
-    from jaxtyping import Array, Float, Int
-
-    Logits = Float[Array, "batch classes"]
-    Hidden = tuple[Float[Array, "batch *units"], ...]
-    Labels = Int[Array, "batch"]
-    Each = Float[Array, "batch"]
+Logits = Float[Array, "batch classes"]
+Hidden = tuple[Float[Array, "batch *units"], ...]
+Labels = Int[Array, "batch"]
+Each = Float[Array, "batch"]
 
 
 class Loss(Part):

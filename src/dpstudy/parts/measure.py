@@ -5,27 +5,22 @@ Taken on training and test examples without noise: no epsilon covers these numbe
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
 from flax import nnx
+from jaxtyping import Array, Float, Int
 
 from dpstudy.gradients import per_example
-from dpstudy.parts.mechanism import Microbatch
+from dpstudy.gradients.layers import Losses
+from dpstudy.parts.data.dataset import Data
+from dpstudy.parts.mechanism import Mechanism, Microbatch
+from dpstudy.parts.networks.network import Network, Outputs
 from dpstudy.parts.part import Part, part
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from jaxtyping import Array, Float, Int
-
-    from dpstudy.gradients.layers import Losses
-    from dpstudy.parts.data.dataset import Data
-    from dpstudy.parts.mechanism import Mechanism
-    from dpstudy.parts.networks.network import Network, Outputs
 
 # Training examples that a measure is given: the same every time, evenly spread over the set.
 EXAMPLES = 1_000

@@ -10,25 +10,20 @@ from __future__ import annotations
 
 import zlib
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import optax
 from flax import nnx
 from jax.flatten_util import ravel_pytree
+from jaxtyping import Array, Bool, Float
 
 from dpstudy.gradients import applicability, per_example
-from dpstudy.gradients.layers import examples_in, summed_in, tap
+from dpstudy.gradients.layers import Losses, examples_in, summed_in, tap
 from dpstudy.parts.part import Part, part, positive
 
-if TYPE_CHECKING:
-    from jaxtyping import Array, Bool, Float
-
-    from dpstudy.gradients.layers import Losses
-
-    Scalar = float | Float[Array, ""]
-
+Scalar = float | Float[Array, ""]
 
 # How papers account for their own mechanisms: zCDP over epochs of disjoint batches; the central
 # limit of Gaussian privacy over steps times layers; or as for DP-SGD.

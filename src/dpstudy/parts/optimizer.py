@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import jax
 import optax
+from flax import nnx
 
 from dpstudy.parts.part import Part, SpecError, part, positive
-
-if TYPE_CHECKING:
-    from flax import nnx
 
 
 class Optimizer(Part):

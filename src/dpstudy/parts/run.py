@@ -9,12 +9,15 @@ import dataclasses
 import functools
 import hashlib
 import json
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import optax
+from flax import nnx
+from jaxtyping import Array, Float, Int
 
+from dpstudy.gradients.layers import Losses
 from dpstudy.parts.accountable import check_range
 from dpstudy.parts.data.dataset import Data, Images
 from dpstudy.parts.loss import CrossEntropy, Loss
@@ -24,13 +27,6 @@ from dpstudy.parts.networks.network import Network, SmallCnn
 from dpstudy.parts.optimizer import Optimizer, Sgd
 from dpstudy.parts.part import Part, SpecError, at_least, checked, number, part, static
 from dpstudy.parts.sampling import Poisson, Sampling
-
-if TYPE_CHECKING:
-    from flax import nnx
-    from jaxtyping import Array, Float, Int
-
-    from dpstudy.gradients.layers import Losses
-
 
 # Of the key of a run whose dataset draws: no image has so large a number.
 _TRAINING = 2**32 - 1

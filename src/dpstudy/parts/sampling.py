@@ -10,17 +10,15 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
+from jaxtyping import Array, Bool, Int
 
 from dpstudy.parts.part import Part, at_least, part
 
-if TYPE_CHECKING:
-    from jaxtyping import Array, Bool, Int
-
-    Order = Int[Array, "examples"] | None
+Order = Int[Array, "examples"] | None
 
 OVERFLOW_PROBABILITY = 1e-15
 # Sampling probabilities below which 23 random bits are too few; none of the study's is.

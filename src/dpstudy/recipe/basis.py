@@ -10,20 +10,18 @@ import sys
 import zipfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Array, Float, UInt8
 
 # For its precision of products: an accelerator's own would lose the small components.
 import dpstudy.gradients.devices  # noqa: F401
 from dpstudy import files
 
-if TYPE_CHECKING:
-    from jaxtyping import Array, Float, UInt8
-
-    Pixels = UInt8[np.ndarray, "n h w c"]
+Pixels = UInt8[np.ndarray, "n h w c"]
 
 Read = TypeVar("Read")
 

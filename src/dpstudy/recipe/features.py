@@ -15,11 +15,11 @@ from dataclasses import replace
 from functools import partial
 from math import prod
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Array, Float, Float16, UInt8
 
 from dpstudy import files
 from dpstudy.parts.data import images, released_statistics, scattering, synthetic_images
@@ -30,14 +30,10 @@ from dpstudy.parts.data.synthetic_images import SCENES
 from dpstudy.parts.part import SpecError, at_least, choose, part, static
 from dpstudy.recipe import basis as synthetic_basis
 from dpstudy.recipe import patch_features
+from dpstudy.recipe.basis import Basis
 
-if TYPE_CHECKING:
-    from jaxtyping import Array, Float, Float16, UInt8
-
-    from dpstudy.recipe.basis import Basis
-
-    Pixels = UInt8[np.ndarray, "n h w c"]
-    Filters = tuple[Float[np.ndarray, "side side c filters"], ...]
+Pixels = UInt8[np.ndarray, "n h w c"]
+Filters = tuple[Float[np.ndarray, "side side c filters"], ...]
 
 # In place of scenes: the private images themselves, without noise. A diagnostic with no epsilon.
 OWN = "own"

@@ -8,21 +8,17 @@ import zipfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
+from jaxtyping import Float, Int, UInt8
 
 from dpstudy import files
 from dpstudy.errors import DataError
 from dpstudy.parts.data.images import IMAGE_SHAPE
 from dpstudy.parts.part import SpecError
 from dpstudy.recipe import basis as synthetic_basis
+from dpstudy.recipe.basis import Basis
 from dpstudy.recipe.features import SyntheticFeatures, centre
-
-if TYPE_CHECKING:
-    from jaxtyping import Float, Int, UInt8
-
-    from dpstudy.recipe.basis import Basis
 
 # Of a basis that is another, a witness differs by as much as it is long; by rounding, by far less.
 _ALIKE = 1e-2

@@ -9,19 +9,16 @@ from __future__ import annotations
 
 from functools import partial
 from itertools import product
-from typing import TYPE_CHECKING
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Array, Float, UInt8
 
 from dpstudy.parts.part import SpecError
 
-if TYPE_CHECKING:
-    from jaxtyping import Array, Float, UInt8
-
-    Filters = Float[Array, "side side c filters"]
-    Pixels = UInt8[np.ndarray, "n h w c"]
+Filters = Float[Array, "side side c filters"]
+Pixels = UInt8[np.ndarray, "n h w c"]
 
 # Patches that whitening is fitted to, and that filters are chosen from.
 PATCHES = 50_000

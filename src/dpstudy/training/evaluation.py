@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import jax
 from flax import nnx
-from jax.sharding import PartitionSpec
+from jax.sharding import Mesh, PartitionSpec
+from jaxtyping import Array, Bool, Float
 
 from dpstudy.gradients import devices
 from dpstudy.parts.data.dataset import AT_ONCE
 from dpstudy.parts.measure import Examples
-
-if TYPE_CHECKING:
-    from jax.sharding import Mesh
-    from jaxtyping import Array, Bool, Float
-
-    from dpstudy.parts.run import Run
+from dpstudy.parts.run import Run
 
 
 class Scores(NamedTuple):
@@ -60,11 +56,7 @@ def measure(
     """Take each run's measures; named "norms.gradient" and so on, by the measure's kind."""
 
     def one(run: Run, params: nnx.State, epoch: Array, train: Examples) -> dict[str, Array]:
-        snapshot = run.snapshot(params, epoch, train)
-        return {
-            f"{each.kind}.{name}": array
-            for each in run.measures
-            for name, array in each(snapshot).items()
-        }
+        taken = [(each.kind, each(run.snapshot(params, epoch, train))) for each in run.measures]
+        return {f"{kind}.{name}": x for kind, found in taken for name, x in found.items()}
 
     return devices.over_runs(one, mesh, data=1)(runs, params, epochs, train)

@@ -11,29 +11,24 @@ import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
 from flax import nnx
+from jax.sharding import Mesh
+from jaxtyping import Array, Bool, Int
 
 from dpstudy.errors import UserError
 from dpstudy.gradients import devices
-from dpstudy.parts import mechanism
+from dpstudy.parts.data.images import Dataset
 from dpstudy.parts.measure import Examples, probe
-from dpstudy.parts.run import cohort_of, stream
+from dpstudy.parts.mechanism import Microbatch, Seen, nothing_seen
+from dpstudy.parts.run import Run, cohort_of, stream
+from dpstudy.parts.sampling import Draw
 from dpstudy.training import accumulate, evaluation
-
-if TYPE_CHECKING:
-    from jax.sharding import Mesh
-    from jaxtyping import Array, Bool, Int
-
-    from dpstudy.parts.data.images import Dataset
-    from dpstudy.parts.run import Run
-    from dpstudy.parts.sampling import Draw
-
 
 # JAX's settings that a run's numbers depend on: stored under one identity, they must be one.
 _WANTED = {
@@ -152,8 +147,7 @@ def check_flags() -> None:
         UserError: a setting of JAX, of the environment or of the program, is another.
     """
     for name, wanted in _WANTED.items():
-        found = getattr(jax.config, name)
-        if found != wanted:
+        if (found := getattr(jax.config, name)) != wanted:
             raise UserError(
                 f"runs are trained with {name} = {wanted}, got {found}: their numbers depend on it"
             )
@@ -171,36 +165,26 @@ def item(index: int, tree: Any) -> Any:
 
 def start(run: Run) -> State:
     """Return the state before a run's first step."""
-    key = run.key
-    params = run.network.initial(stream(key, "initial"))
-    return State(
-        params,
-        run.update_rule(params, key).init(params),
-        step=jnp.int32(0),
-        diverged_at=jnp.int32(-1),
-        overflow=jnp.bool_(False),
-    )
+    params = run.network.initial(stream(run.key, "initial"))
+    optimizer = run.update_rule(params, run.key).init(params)
+    return State(params, optimizer, jnp.int32(0), diverged_at=jnp.int32(-1), overflow=jnp.bool_(0))
 
 
 def _look(
-    mesh: Mesh,
-    cohort: Run,
-    states: State,
-    seen: mechanism.Seen | None,
-    probed: Examples,
-    test_set: Examples,
+    mesh: Mesh, cohort: Run, states: State, seen: Seen | None, probed: Examples, test: Examples
 ) -> list[Epoch | Divergence]:
     epochs = (states.step // cohort.steps_per_epoch).astype(jnp.float32)
-    test = evaluation.evaluate(mesh, cohort.of_a_step(), states.params, epochs, test_set)
+    scores = evaluation.evaluate(mesh, cohort.of_a_step(), states.params, epochs, test)
     measured = {}
     if cohort.measures:
         measured = evaluation.measure(mesh, cohort, states.params, epochs, probed)
     # One transfer each: indexing device arrays would be one for each number.
     left = states._replace(params=None, optimizer=None)
-    left, *rest = jax.device_get((left, epochs, seen, test, measured))
-    if seen is not None:
-        _warn_of_not_finite(rest[1].not_finite[left.diverged_at < 0].sum())
-    labels = np.asarray(test_set.labels)
+    left, *rest = jax.device_get((left, epochs, seen, scores, measured))
+    if seen is not None and (count := rest[1].not_finite[left.diverged_at < 0].sum()) > 0:
+        message = f"{int(count)} times an example's gradient was not finite, and counted as 0"
+        warnings.warn(message, stacklevel=2)
+    labels = np.asarray(test.labels)
     return [
         _summary(labels, *item(index, (left, *rest)))
         if left.diverged_at[index] < 0
@@ -209,76 +193,60 @@ def _look(
     ]
 
 
-def _warn_of_not_finite(count: float) -> None:
-    if count > 0:
-        warnings.warn(
-            f"{int(count)} times an example's gradient was not finite, and counted as 0",
-            stacklevel=3,
-        )
-
-
 def _summary(
     test_labels: np.ndarray,
     state: State,
     epoch: np.ndarray,
-    seen: mechanism.Seen | None,
+    seen: Seen | None,
     test: evaluation.Scores,
     measured: dict[str, np.ndarray],
 ) -> Epoch:
-    correct = test.correct.reshape(-1)
-    of_class = np.bincount(test_labels, minlength=10)
-    steps: dict[str, float | None] = dict.fromkeys(
-        ("train_loss", "gradient_norm", "clipped_fraction")
-    )
+    correct, means = test.correct.reshape(-1), [None] * 3
     if seen is not None:
-        steps = {
-            name: float(total) / float(seen.examples)
-            for name, total in zip(steps, seen[:3], strict=True)
-        }
+        means = [float(total) / float(seen.examples) for total in seen[:3]]
     row = {
         "epoch": int(epoch),
         "step": int(state.step),
         "test_accuracy": float(correct.mean()),
         "test_loss": float(test.losses.mean(dtype=np.float64)),
+        **dict(zip(("train_loss", "gradient_norm", "clipped_fraction"), means, strict=True)),
+        **{name: array.tolist() for name, array in measured.items()},
     }
+    of_class = np.bincount(test_labels, minlength=10)
     of_classes = np.bincount(test_labels, correct, minlength=10) / of_class
-    plain = {name: array.tolist() for name, array in measured.items()}
-    return Epoch(row | steps | plain, tuple(of_classes.tolist()))
+    return Epoch(row, tuple(of_classes.tolist()))
 
 
 @partial(jax.jit, static_argnames=("mesh", "microbatch"), donate_argnames="states")
 def train_epoch(
     mesh: Mesh, microbatch: int, runs: Run, keys: Array, states: State, train: Examples
-) -> tuple[State, mechanism.Seen]:
+) -> tuple[State, Seen]:
     """Take one epoch of steps of each run, and sum what they saw: one program."""
 
-    def one(run: Run, key: Array, state: State, train: Examples) -> tuple[State, mechanism.Seen]:
+    def one(run: Run, key: Array, state: State, train: Examples) -> tuple[State, Seen]:
         order = order_of_epoch(run, key, state.step)
 
-        def step(
-            carry: tuple[State, mechanism.Seen], _: None
-        ) -> tuple[tuple[State, mechanism.Seen], None]:
+        def step(carry: tuple[State, Seen], _: None) -> tuple[tuple[State, Seen], None]:
             state, so_far = carry
             draw = draw_examples(run, key, order, state.step)
             total, seen = sum_over(run, microbatch, state, draw, train)
             state = updated(run, key, state, draw.overflow, total, seen)
             return (state, jax.tree.map(jnp.add, so_far, seen)), None
 
-        carry = (state, mechanism.nothing_seen())
-        return jax.lax.scan(step, carry, None, length=run.steps_per_epoch)[0]
+        return jax.lax.scan(step, (state, nothing_seen()), None, length=run.steps_per_epoch)[0]
 
     return devices.over_runs(one, mesh, data=1)(runs, keys, states, train)
 
 
 def train_epoch_in_shares(
     mesh: Mesh, microbatch: int, runs: Run, keys: Array, states: State, train: Examples
-) -> tuple[State, mechanism.Seen]:
+) -> tuple[State, Seen]:
     """Do as `train_epoch`, with the examples of a run that is alone shared out among devices.
 
     The devices are sent off step by step, and exchange their sums in between (see `accumulate`).
     """
     order = _order(mesh, runs, keys, states)
-    seen = devices.of_each_run(stack([mechanism.nothing_seen()]), mesh)
+    seen = devices.of_each_run(stack([nothing_seen()]), mesh)
     for _ in range(runs.steps_per_epoch):
         parts = _share(mesh, microbatch, runs, keys, order, states, train)
         parts = accumulate.exchanged(parts, mesh)
@@ -296,13 +264,7 @@ def _order(mesh: Mesh, runs: Run, keys: Array, states: State) -> Array | None:
 
 @partial(jax.jit, static_argnames=("mesh", "microbatch"))
 def _share(
-    mesh: Mesh,
-    microbatch: int,
-    runs: Run,
-    keys: Array,
-    order: Array | None,
-    states: State,
-    train: Examples,
+    mesh: Mesh, microbatch: int, runs: Run, keys: Array, order: Any, states: State, train: Examples
 ) -> Array:
     """Return what each device contributes to a step, flat: sums, what was seen, overflow."""
 
@@ -317,20 +279,12 @@ def _share(
 
 @partial(jax.jit, static_argnames="mesh", donate_argnames=("states", "so_far"))
 def _finish(
-    mesh: Mesh,
-    runs: Run,
-    keys: Array,
-    states: State,
-    so_far: mechanism.Seen,
-    parts: tuple[Array, ...],
-) -> tuple[State, mechanism.Seen]:
+    mesh: Mesh, runs: Run, keys: Array, states: State, so_far: Seen, parts: tuple[Array, ...]
+) -> tuple[State, Seen]:
     """Add up what the devices contributed to a step, and update: each device for itself."""
 
-    def one(
-        run: Run, key: Array, state: State, so_far: mechanism.Seen, parts: Any
-    ) -> tuple[State, mechanism.Seen]:
-        like = (state.params, so_far, jnp.float32(0))
-        total, seen, overflow = accumulate.added(parts, like)
+    def one(run: Run, key: Array, state: State, so_far: Seen, parts: Any) -> tuple[State, Seen]:
+        total, seen, overflow = accumulate.added(parts, (state.params, so_far, jnp.float32(0)))
         state = updated(run, key, state, overflow > 0, total, seen)
         return state, jax.tree.map(jnp.add, so_far, seen)
 
@@ -338,12 +292,7 @@ def _finish(
 
 
 def updated(
-    run: Run,
-    key: Array,
-    state: State,
-    overflow: Bool[Array, ""],
-    total: nnx.State,
-    seen: mechanism.Seen,
+    run: Run, key: Array, state: State, overflow: Bool[Array, ""], total: nnx.State, seen: Seen
 ) -> State:
     """Return the state after a step, from its sum of (clipped) gradients: add noise, update."""
     rule = run.update_rule(state.params, stream(key, "noise"))
@@ -376,13 +325,13 @@ def draw_examples(
 
 def sum_over(
     run: Run, microbatch: int, state: State, draw: Draw, train: Examples
-) -> tuple[nnx.State, mechanism.Seen]:
+) -> tuple[nnx.State, Seen]:
     """Sum the (clipped) gradients of the drawn examples, one microbatch after the other."""
     graph, losses = run.network.graph(), run.losses(run.epoch_of(state.step))
 
     def part(images: Array, labels: Array, mask: Array) -> Any:
-        batch = mechanism.Microbatch(graph, losses, state.params, images, labels)
+        batch = Microbatch(graph, losses, state.params, images, labels)
         return run.mechanism.sum(batch, mask)
 
-    nothing = (jax.tree.map(jnp.zeros_like, state.params), mechanism.nothing_seen())
+    nothing = (jax.tree.map(jnp.zeros_like, state.params), nothing_seen())
     return accumulate.over_examples(part, nothing, draw, train, microbatch)

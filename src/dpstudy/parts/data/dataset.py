@@ -10,19 +10,16 @@ import hashlib
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Array, Float, Float16, UInt8
 
 from dpstudy import files
 from dpstudy.errors import DataError
 from dpstudy.parts.data import images
 from dpstudy.parts.data.images import DATASETS, IMAGE_SHAPE, TRAINING_EXAMPLES
 from dpstudy.parts.part import Part, SpecError, choose, part
-
-if TYPE_CHECKING:
-    from jaxtyping import Array, Float, Float16, UInt8
 
 # Means and standard deviations by channel, public constants: of red, green and blue as torchvision
 # has them for ImageNet; of MNIST's grey as PyTorch's examples do.

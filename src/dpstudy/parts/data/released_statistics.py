@@ -13,17 +13,15 @@ privacy leak". Here they are the medians of synthetic images, which are nobody's
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
+from jaxtyping import Float, Float16
 
 from dpstudy.parts.part import SpecError
 
-if TYPE_CHECKING:
-    from jaxtyping import Float, Float16
-
-    Features = Float16[np.ndarray, "n h w c"]
-    Vectors = Float[np.ndarray, "n c"]
+Features = Float16[np.ndarray, "n h w c"]
+Vectors = Float[np.ndarray, "n c"]
 
 # The least noise multiplier of what is released.
 _LEAST_NOISE = 1.0

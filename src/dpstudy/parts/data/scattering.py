@@ -15,11 +15,11 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Array, Float, Float16, UInt8
 
 from dpstudy import files
 from dpstudy.errors import DataError
@@ -28,11 +28,8 @@ from dpstudy.parts.data.dataset import Data, hold_out, kept, of_each_image
 from dpstudy.parts.data.images import DATASETS, IMAGE_SHAPE
 from dpstudy.parts.part import SpecError, choose, part, static
 
-if TYPE_CHECKING:
-    from jaxtyping import Array, Float, Float16, UInt8
-
-    Features = Float16[np.ndarray, "n i j k"]
-    Pixels = UInt8[np.ndarray, "n h w c"]
+Features = Float16[np.ndarray, "n i j k"]
+Pixels = UInt8[np.ndarray, "n h w c"]
 
 SCALES, ANGLES = 2, 8
 COEFFICIENTS = 1 + SCALES * ANGLES + ANGLES**2 * SCALES * (SCALES - 1) // 2

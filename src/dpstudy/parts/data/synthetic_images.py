@@ -8,16 +8,13 @@ black, for digits. Baradad et al. (2021) learn features from such images.
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Array, Float, Int, UInt8
 
-if TYPE_CHECKING:
-    from jaxtyping import Array, Float, Int, UInt8
-
-    Image = Float[Array, "h w c"]
+Image = Float[Array, "h w c"]
 
 # Images drawn in one call: their pixels stay in cache.
 _BATCH = 50

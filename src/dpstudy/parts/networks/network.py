@@ -11,10 +11,11 @@ from dataclasses import dataclass
 from functools import lru_cache, partial
 from itertools import pairwise
 from math import prod
-from typing import TYPE_CHECKING, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
 import jax
 from flax import nnx
+from jaxtyping import Array, Float
 
 from dpstudy.gradients import devices
 from dpstudy.gradients.convolution import conv_general_dilated
@@ -22,9 +23,6 @@ from dpstudy.gradients.layers import Conv, Dense
 from dpstudy.gradients.pooling import max_pool
 from dpstudy.parts.networks.activation import TANH, Activation, LayerWise
 from dpstudy.parts.part import Part, SpecError, at_least, choose, part, static
-
-if TYPE_CHECKING:
-    from jaxtyping import Array, Float
 
 # Biases are zero. "glorot" is the default of Keras.
 INITS = {"glorot": nnx.initializers.glorot_normal(), "he": nnx.initializers.he_normal()}
