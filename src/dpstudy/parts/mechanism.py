@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import zlib
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -24,6 +24,7 @@ from dpstudy.gradients.layers import Losses, examples_in, summed_in, tap
 from dpstudy.parts.part import Part, part, positive
 
 Scalar = float | Float[Array, ""]
+Each = Float[Array, "batch"]
 
 # How papers account for their own mechanisms: zCDP over epochs of disjoint batches; the central
 # limit of Gaussian privacy over steps times layers; or as for DP-SGD.
@@ -41,20 +42,14 @@ class Seen(NamedTuple):
     """Examples that counted as 0, since their gradient was not finite or had too large a square."""
 
     @classmethod
-    def of(
-        cls,
-        mask: Float[Array, "batch"],
-        losses: Float[Array, "batch"],
-        norms: Float[Array, "batch"],
-        clipped: Bool[Array, "batch"],
-    ) -> Seen:
+    def of(cls, mask: Each, losses: Each, norms: Each, clipped: Bool[Array, "batch"]) -> Seen:
         """Return the sums over the examples that a mask counts."""
         finite = counted(mask, norms)
         sums = (_over(counted(mask, losses), losses), _over(finite, norms), _over(finite, clipped))
         return cls(*sums, mask.sum(), (mask - finite.astype(mask.dtype)).sum())
 
     @classmethod
-    def of_losses(cls, mask: Float[Array, "batch"], losses: Float[Array, "batch"]) -> Seen:
+    def of_losses(cls, mask: Each, losses: Each) -> Seen:
         """Return the sums where no gradient of one example is formed: by the losses alone."""
         none = jnp.zeros(len(losses), bool)
         return cls.of(mask, losses, losses, none)._replace(norm=jnp.zeros(()))
@@ -68,12 +63,8 @@ def _over(which: Bool[Array, "batch"], each: Array) -> Float[Array, ""]:
 class Microbatch(NamedTuple):
     """Examples of a step that are summed over in one pass, with network and loss.
 
-    Attributes:
-        graph: the network without its parameters.
-        losses: from network, images and labels to one loss an example.
-        images: as `losses` takes them: an array or a tree of arrays, examples first.
-        labels: likewise.
-        rest: what the network holds beside its `params`, shared by all examples.
+    `graph` is the network without its states: `params`, and in `rest` what it holds beside them,
+    shared by all examples. Images and labels are arrays or trees of arrays, examples first.
     """
 
     graph: nnx.GraphDef
@@ -173,9 +164,8 @@ class ByNorm(Bounded):
     def sum(self, batch: Microbatch, mask: Float[Array, "batch"]) -> tuple[nnx.State, Seen]:
         each, gradients = batch.gradients()
         norms = gradients.norms()
-        total = gradients.weighted_sum(
-            jnp.where(counted(mask, norms), mask * self.coefficients(norms), 0.0)
-        )
+        factors = jnp.where(counted(mask, norms), mask * self.coefficients(norms), 0.0)
+        total = gradients.weighted_sum(factors)
         return total, Seen.of(mask, each, norms, norms > self.clip_norm)
 
 
@@ -234,12 +224,11 @@ class PerLayerClipping(Bounded):
         by_layer = jnp.stack(list(norms.values()))
         whole = jnp.linalg.norm(by_layer, axis=0)
         counts = counted(mask, whole)
-        total = gradients.weighted_sum_by_layer(
-            {
-                p: jnp.where(counts, mask * clip_coefficients(norm, bound), 0.0)
-                for p, norm in norms.items()
-            }
-        )
+        factors = {
+            path: jnp.where(counts, mask * clip_coefficients(norm, bound), 0.0)
+            for path, norm in norms.items()
+        }
+        total = gradients.weighted_sum_by_layer(factors)
         return total, Seen.of(mask, each, whole, by_layer.max(axis=0) > bound)
 
 
@@ -313,31 +302,24 @@ def gaussian_noise(
     Raises:
         ValueError: a leaf is not of real numbers.
     """
+    Count = optax.ScaleByScheduleState
 
-    def init(params: optax.Params) -> optax.ScaleByScheduleState:
-        del params
-        return optax.ScaleByScheduleState(count=jnp.zeros([], jnp.int32))
+    def init(params: optax.Params) -> Count:
+        return Count(jnp.zeros([], jnp.int32))
 
-    def update(
-        updates: optax.Updates, state: optax.ScaleByScheduleState, params: object = None
-    ) -> tuple[optax.Updates, optax.ScaleByScheduleState]:
-        del params
+    def update(updates: Any, state: Count, params: Any = None) -> tuple[optax.Updates, Count]:
         summed_in(updates)
         updates = jax.tree.map(lambda x: x.astype(jnp.promote_types(x.dtype, jnp.float32)), updates)
         flat, unravel = ravel_pytree(updates)
         step_key = jax.random.fold_in(key, state.count)
         if apart:
-            step_key = jax.random.fold_in(step_key, _names(updates))
+            paths = (jax.tree_util.keystr(path) for path, _ in jax.tree.leaves_with_path(updates))
+            step_key = jax.random.fold_in(step_key, zlib.crc32("\n".join(paths).encode()))
         noise = jax.random.normal(step_key, flat.shape, flat.dtype)
         noisy = unravel(flat + _by_number(standard_deviation, updates) * noise)
-        return noisy, optax.ScaleByScheduleState(state.count + 1)
+        return noisy, Count(state.count + 1)
 
     return optax.GradientTransformation(init, update)
-
-
-def _names(tree: optax.Params) -> int:
-    paths = (jax.tree_util.keystr(path) for path, _ in jax.tree.leaves_with_path(tree))
-    return zlib.crc32("\n".join(paths).encode())
 
 
 def _by_number(deviation: Scalar | optax.Params, updates: optax.Params) -> Array:
@@ -345,9 +327,8 @@ def _by_number(deviation: Scalar | optax.Params, updates: optax.Params) -> Array
     leaves = jax.tree.leaves(deviation)
     if all(leaf is leaves[0] for leaf in leaves):
         return leaves[0]
-    return ravel_pytree(
-        jax.tree.map(lambda s, x: jnp.broadcast_to(s, x.shape), deviation, updates)
-    )[0]
+    each = jax.tree.map(lambda s, x: jnp.broadcast_to(s, x.shape), deviation, updates)
+    return ravel_pytree(each)[0]
 
 
 def nothing_seen() -> Seen:

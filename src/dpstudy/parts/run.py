@@ -36,9 +36,6 @@ _TRAINING = 2**32 - 1
 class Run(Part):
     """One training run, complete; by default a common one for MNIST, at an epsilon of about 3.
 
-    Runs form a cohort, which one program trains together, when their parts have the same tree
-    structure.
-
     >>> run = Run(epochs=2)
     >>> run.to_dict(), run.identity, run.steps_per_epoch
     ({'epochs': 2}, 'e2826b0417c39ae7', 117)
@@ -80,9 +77,9 @@ class Run(Part):
             raise SpecError(f"seed must be in [0, 2^31), got {self.seed}")
         if not 0 < self.delta < 1:
             raise SpecError(f"delta must be in (0, 1), got {self.delta}")
+        kinds = [measure.kind for measure in self.measures]
         for measure in self.measures:
             measure.check_mechanism(self.mechanism)
-        kinds = [measure.kind for measure in self.measures]
         if len(set(kinds)) < len(kinds):
             raise SpecError(f"a measure is taken once, got {', '.join(map(str, kinds))}")
 
@@ -108,12 +105,9 @@ class Run(Part):
 
     @property
     def key(self) -> Array:
-        """The key by which training draws weights, batches and noise.
-
-        Another where the dataset draws by that of the seed: epsilon is that of noise which the
-        features tell nothing of.
-        """
+        """The key by which training draws weights, batches and noise."""
         key = jax.random.key(self.seed)
+        # Another where the dataset draws by that of the seed: features must not tell of noise.
         return jax.random.fold_in(key, _TRAINING) if self.dataset.draws else key
 
     @property
