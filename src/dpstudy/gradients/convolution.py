@@ -21,8 +21,6 @@ that a convolution amounts to. Three things make the product the larger part the
   latter's product example by example). Nothing is scattered.
 """
 
-from __future__ import annotations
-
 from functools import partial
 from typing import Any, NamedTuple
 

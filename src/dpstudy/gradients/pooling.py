@@ -5,8 +5,6 @@ step together; maxima of shifted slices have an elementwise gradient. Where corn
 do on the flat background of MNIST, `jnp.maximum` splits the gradient between them.
 """
 
-from __future__ import annotations
-
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float

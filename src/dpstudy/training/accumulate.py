@@ -9,8 +9,6 @@ order. A collective operation within one program makes the devices of a CPU wait
 the threads that they compute with, and XLA (jaxlib 0.10) was seen to wait there for ever.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 

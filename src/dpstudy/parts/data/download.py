@@ -3,8 +3,6 @@
 Nothing is read further than a file of its pinned size goes, whatever it would unpack to.
 """
 
-from __future__ import annotations
-
 import errno
 import gzip
 import hashlib

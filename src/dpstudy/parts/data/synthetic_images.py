@@ -5,8 +5,6 @@ the power spectrum of photographs (Lee, Mumford and Huang 2001). Strokes are thi
 black, for digits. Baradad et al. (2021) learn features from such images.
 """
 
-from __future__ import annotations
-
 from functools import partial
 
 import jax

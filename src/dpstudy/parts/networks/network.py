@@ -81,9 +81,11 @@ class Network(Part):
         """Return the module without its weights, for `nnx.merge`."""
         return nnx.split(nnx.eval_shape(lambda: self.module(nnx.Rngs(params=0))))[0]
 
+    # Each takes a tenth of a second, and every import asks for some.
+    @lru_cache(maxsize=64)  # noqa: B019
     def shapes(self) -> nnx.State:
         """Return the shapes of the weights."""
-        return _shapes(self)
+        return nnx.state(nnx.eval_shape(lambda: self.module(nnx.Rngs(params=0))), nnx.Param)
 
     # Compiled without optimisation: it runs once, and drawing normals takes seconds to optimise.
     @partial(jax.jit, compiler_options={"xla_backend_optimization_level": 0})
@@ -100,11 +102,6 @@ class Network(Part):
         if jax.default_backend() != "cpu":
             return self.microbatch["accelerator"]
         return self.microbatch["core" if devices.core_each() else "cores"]
-
-
-@lru_cache(maxsize=64)  # Each takes a tenth of a second, and every import asks for some.
-def _shapes(network: Network) -> nnx.State:
-    return nnx.state(nnx.eval_shape(lambda: network.module(nnx.Rngs(params=0))), nnx.Param)
 
 
 class OnMnist(Network):
