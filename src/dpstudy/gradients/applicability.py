@@ -19,25 +19,13 @@ from jax.extend.core import ClosedJaxpr, Literal, Var
 from jax.interpreters import partial_eval as pe
 from jaxtyping import Array
 
-from dpstudy.gradients import convolution
+from dpstudy.gradients import convolution, layers
 from dpstudy.gradients.dependence import FIXED, OF_EXAMPLES, Value, follow
 from dpstudy.gradients.layer_rules import RULES
-from dpstudy.gradients.layers import (
-    Conv,
-    Dense,
-    LayerInput,
-    Losses,
-    PreActivation,
-    at_layers,
-    capturing,
-    examples_in,
-    names_of,
-    replaced_in,
-)
 
 
 def why_not_by_rules(
-    graph: GraphDef, losses: Losses, params: State, images: Any, labels: Any, *rest: State
+    graph: GraphDef, losses: layers.Losses, params: State, images: Any, labels: Any, *rest: State
 ) -> str | None:
     """Return what keeps a network, in these states, from the rules; None if nothing does.
 
@@ -52,7 +40,7 @@ def why_not_by_rules(
     >>> why_not_by_rules(graph, penalised, params, jnp.ones((4, 2)), jnp.zeros(4))
     'kernel is used outside its layer'
     """
-    capture = capturing(losses, LayerInput, PreActivation)
+    capture = layers.capturing(losses, layers.LayerInput, layers.PreActivation)
     try:
         program, shapes = jax.make_jaxpr(
             lambda *state: capture(nnx.merge(graph, *state), images, labels), return_shape=True
@@ -63,16 +51,16 @@ def why_not_by_rules(
     ins, outs = ({p[:-1]: v.get_value() for p, v in nnx.to_flat_state(tap)} for tap in taps)
     owned, arguments, calls = _paths(params), _paths((params, *rest)), []
     number, fixed = _numbered(program, arguments), {p[:-1] for p in arguments[len(owned) :]}
-    layers = dict(nnx.iter_modules(nnx.merge(graph, params, *rest)))
+    modules = dict(nnx.iter_modules(nnx.merge(graph, params, *rest)))
     for path in dict.fromkeys([*(p[:-1] for p in owned), *(p for p in ins if p in fixed)]):
-        layer, inputs, name = layers.get(path), ins.get(path, ()), ".".join(map(str, path))
+        layer, inputs, name = modules.get(path), ins.get(path, ()), ".".join(map(str, path))
         if type(layer) not in RULES:
             return f"no rule for {type(layer).__name__} ({name})"
         if path in fixed:
             return f"{name} has weights that are no parameters"
         if len(inputs) != 1:
             return f"{name} is applied {len(inputs)} times, not once"
-        if unfit := _unfit(layer, inputs[0].aval, examples_in(images)):
+        if unfit := _unfit(layer, inputs[0].aval, layers.examples_in(images)):
             return f"{name} is {unfit}"
         if _alone(layer, path, inputs[0], number) != [number(outs[path][0])]:
             return f"{name} is not simply applied, with parameters of its own, to one input"
@@ -85,7 +73,7 @@ def why_not_by_rules(
 
 
 def why_rows_are_no_examples(
-    graph: GraphDef, losses: Losses, params: State, images: Any, labels: Any, *rest: State
+    graph: GraphDef, losses: layers.Losses, params: State, images: Any, labels: Any, *rest: State
 ) -> str | None:
     """Return where a row may depend on another example than that of its place; None if nowhere.
 
@@ -96,12 +84,12 @@ def why_rows_are_no_examples(
     >>> why_rows_are_no_examples(graph, centred, params, jnp.ones((4, 2)), jnp.zeros(4))
     'a loss may depend on other examples than its own'
     """
-    examples = examples_in(images)
+    examples = layers.examples_in(images)
     if examples == 1:
         return None
 
     def run(data: Any, held: Any) -> Any:
-        return at_layers(graph, losses, held[0], *data, *held[1:])
+        return layers.at_layers(graph, losses, held[0], *data, *held[1:])
 
     data, held = (images, labels), (params, *rest)
     program, shapes = jax.make_jaxpr(run, return_shape=True)(data, held)
@@ -120,19 +108,19 @@ def why_rows_are_no_examples(
 
 def _unfit(layer: nnx.Module, inputs: Any, examples: int) -> str | None:
     shape = inputs.shape
-    if replaced := replaced_in(layer):
+    if replaced := layers.replaced_in(layer):
         return f"a layer with a {replaced} of its own"
     if jnp.issubdtype(inputs.dtype, jnp.complexfloating):
         return "applied to complex numbers"
-    if type(layer) is Conv and not (convolution.ordinary(layer) and len(shape) == 4):
+    if type(layer) is layers.Conv and not (convolution.ordinary(layer) and len(shape) == 4):
         return "not an ordinary 2-D convolution of images"
-    if type(layer) is Dense and len(shape) != 2:
+    if type(layer) is layers.Dense and len(shape) != 2:
         return "applied to more than one vector an example"
     return None if shape[:1] == (examples,) else "not applied once to each example"
 
 
 def _paths(state: Any) -> list[tuple]:
-    return [names_of(path) for path, _ in jax.tree.leaves_with_path(state)]
+    return [layers.names_of(path) for path, _ in jax.tree.leaves_with_path(state)]
 
 
 def _numbered(program: ClosedJaxpr, arguments: Sequence[Hashable]) -> Callable[[Var], Hashable]:
@@ -178,7 +166,7 @@ def _needed(program: ClosedJaxpr, losses: Var, calls: list[tuple[Var, Var]]) -> 
 
 
 def losses_shape(
-    graph: GraphDef, losses: Losses, params: State, images: Any, labels: Any, *rest: State
+    graph: GraphDef, losses: layers.Losses, params: State, images: Any, labels: Any, *rest: State
 ) -> Any:
     """Return the shape of a network's losses; refuse one that changes `rest`, which mixes examples.
 
@@ -193,7 +181,7 @@ def losses_shape(
     def read_only(path: tuple, leaf: Any) -> Any:
         if not _is_variable(leaf):
             return leaf
-        name = f"{'.'.join(map(str, names_of(path)))} ({type(leaf).__name__})"
+        name = f"{'.'.join(map(str, layers.names_of(path)))} ({type(leaf).__name__})"
 
         def set_to(_: nnx.Variable, value: Array) -> Array:
             if not isinstance(leaf, nnx.RngCount):

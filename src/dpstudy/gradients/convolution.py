@@ -250,7 +250,11 @@ def _conv2d_backward(strides: Strides, padding: Padding, saved: Any, gradient: A
     by_matrix = jnp.einsum("bijk,bijo->ko", gather(images, window), unfolded)
     kernel_gradient = kernel_from_matrix(by_matrix, window)
     if window.direct:
-        return _direct_input_gradient(gradient, kernel, window), kernel_gradient
+        edges = [
+            (size - 1 - before, size - 1 - after)
+            for size, (before, after) in zip(kernel.shape, padding, strict=False)
+        ]
+        return _direct(gradient, kernel[::-1, ::-1].swapaxes(2, 3), edges), kernel_gradient
     return _input_gradient(images.shape, kernel, window, unfolded), kernel_gradient
 
 
@@ -261,17 +265,6 @@ def _direct(images: Array, kernel: Array, padding: Any) -> Array:
     return jax.lax.conv_general_dilated(
         images, kernel, (1, 1), padding, dimension_numbers=("NHWC", "HWIO", "NHWC")
     )
-
-
-def _direct_input_gradient(
-    gradient: Float[Array, "batch i j o"], kernel: Array, window: Window
-) -> Float[Array, "batch h w c"]:
-    """Return the gradient of the input: the output's, convolved with the kernel reversed."""
-    edges = [
-        (size - 1 - before, size - 1 - after)
-        for size, (before, after) in zip(kernel.shape, window.padding, strict=False)
-    ]
-    return _direct(gradient, kernel[::-1, ::-1].swapaxes(2, 3), edges)
 
 
 def kernel_gradients(

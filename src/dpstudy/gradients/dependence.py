@@ -117,15 +117,12 @@ def _pointwise(equation: JaxprEqn, values: list[Value]) -> list[Value]:
 
 
 def _computed(equation: JaxprEqn, values: list[Value]) -> np.ndarray | None:
-    if any(value.known is None for value in values):
-        return None
-    if len(equation.outvars) != 1 or np.prod(_shape(equation.outvars[0])) > _MOST_KNOWN:
+    (out, *more), unknown = equation.outvars, any(value.known is None for value in values)
+    if unknown or more or np.prod(_shape(out)) > _MOST_KNOWN:
         return None
     with jax.ensure_compile_time_eval():
-        given = [
-            jax.numpy.asarray(value.known, atom.aval.dtype)
-            for value, atom in zip(values, equation.invars, strict=True)
-        ]
+        atoms = zip(values, equation.invars, strict=True)
+        given = [jax.numpy.asarray(value.known, atom.aval.dtype) for value, atom in atoms]
         return np.asarray(equation.primitive.bind(*given, **equation.params))
 
 
@@ -195,8 +192,7 @@ def _concatenated(equation: JaxprEqn, values: list[Value]) -> list[Value]:
 
 
 def _top(equation: JaxprEqn, values: list[Value]) -> list[Value]:
-    last = len(_shape(equation.invars[0])) - 1
-    axis = equation.params.get("axis", last)
+    axis = equation.params.get("axis", len(_shape(equation.invars[0])) - 1)
     return [_result(values, values[0].axes - {axis})] * len(equation.outvars)
 
 

@@ -114,27 +114,26 @@ def on_each(
 def over_runs(
     function: Callable[..., Any],
     mesh: Mesh,
-    data: int,
     *,
     data_in: PartitionSpec = EVERYWHERE,
     out: PartitionSpec = EACH_RUN,
 ) -> Callable[..., Any]:
     """Return `function`, of one run, for a cohort laid over `mesh`.
 
-    The last `data` arguments are the same for all runs, and lie on the devices as `data_in` says.
-    All others, and all results, get a leading axis of runs.
+    The last argument is the same for all runs, and lies on the devices as `data_in` says. All
+    others, and all results, get a leading axis of runs.
     """
 
     def share(*arguments: Any) -> Any:
-        mine, common = arguments[:-data], arguments[-data:]
+        *mine, common = arguments
         if len(jax.tree.leaves(mine)[0]) > 1:
-            return jax.vmap(lambda *one: function(*one, *common))(*mine)
+            return jax.vmap(lambda *one: function(*one, common))(*mine)
         # Not by vmap: batched products and conditionals of one are slower than plain ones.
         alone = jax.tree.map(lambda x: x[0], mine)
-        return jax.tree.map(lambda x: x[None], function(*alone, *common))
+        return jax.tree.map(lambda x: x[None], function(*alone, common))
 
     def cohort(*arguments: Any) -> Any:
-        specs = (*[EACH_RUN] * (len(arguments) - data), *[data_in] * data)
+        specs = (*[EACH_RUN] * (len(arguments) - 1), data_in)
         mapped = partial(jax.shard_map, mesh=mesh, out_specs=out, check_vma=False)
         return mapped(share, in_specs=specs)(*arguments)
 

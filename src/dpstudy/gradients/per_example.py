@@ -57,20 +57,17 @@ class Gradients:
     def weighted_sum_by_layer(self, weights: dict[tuple, Float[Array, "batch"]]) -> State:
         """Return the sum over examples with weights of their own in each layer."""
 
-        def plain() -> dict[tuple, dict[str, Array]]:
-            return {path: g.weighted_sum(weights[path]) for path, g in self.layers.items()}
+        def sums(layers: dict[tuple, LayerGradients]) -> dict[tuple, dict[str, Array]]:
+            return {path: layer.weighted_sum(weights[path]) for path, layer in layers.items()}
 
         def selected() -> dict[tuple, dict[str, Array]]:
-            return {
-                path: blanked(g, weights[path] != 0).weighted_sum(weights[path])
-                for path, g in self.layers.items()
-            }
+            return sums({path: blanked(g, weights[path] != 0) for path, g in self.layers.items()})
 
         # 0 times a number that is not finite is not 0. To select costs as much as the sum on a CPU,
         # and is hardly ever needed; elsewhere a condition of each of many runs spares nothing.
         if jax.default_backend() == "cpu":
             finite = jnp.isfinite(sum(square.sum() for square in self.squared_norms.values()))
-            return self._assemble(jax.lax.cond(finite, plain, selected))
+            return self._assemble(jax.lax.cond(finite, lambda: sums(self.layers), selected))
         return self._assemble(selected())
 
     def written_out(self) -> State:

@@ -64,7 +64,7 @@ class Microbatch(NamedTuple):
     """Examples of a step that are summed over in one pass, with network and loss.
 
     `graph` is the network without its states: `params`, and in `rest` what it holds beside them,
-    shared by all examples. Images and labels are arrays or trees of arrays, examples first.
+    shared by all examples. `images` and `labels` are arrays, or trees of them, examples first.
     """
 
     graph: nnx.GraphDef

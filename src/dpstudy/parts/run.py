@@ -219,10 +219,7 @@ def setting(run: Run, name: str) -> Any:
     Raises:
         SpecError: no part of the run, or more than one, has a field of that name.
     """
-    value: Any = run
-    for step in _path_to(run, name):
-        value = getattr(value, step)
-    return value
+    return functools.reduce(getattr, _path_to(run, name), run)
 
 
 def stream(key: Array, name: str) -> Array:

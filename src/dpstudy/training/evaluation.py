@@ -46,7 +46,7 @@ def evaluate(
     batches = jax.tree.map(lambda x: x.reshape(-1, AT_ONCE, *x.shape[1:]), test)
     even = len(batches.labels) % mesh.shape[devices.EXAMPLES] == 0
     spread = {"data_in": PartitionSpec(devices.EXAMPLES), "out": devices.EACH_SHARE} if even else {}
-    return devices.over_runs(one, mesh, data=1, **spread)(runs, params, epochs, batches)
+    return devices.over_runs(one, mesh, **spread)(runs, params, epochs, batches)
 
 
 @partial(jax.jit, static_argnames="mesh")
@@ -59,4 +59,4 @@ def measure(
         taken = [(each.kind, each(run.snapshot(params, epoch, train))) for each in run.measures]
         return {f"{kind}.{name}": x for kind, found in taken for name, x in found.items()}
 
-    return devices.over_runs(one, mesh, data=1)(runs, params, epochs, train)
+    return devices.over_runs(one, mesh)(runs, params, epochs, train)

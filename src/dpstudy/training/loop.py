@@ -235,7 +235,7 @@ def train_epoch(
 
         return jax.lax.scan(step, (state, nothing_seen()), None, length=run.steps_per_epoch)[0]
 
-    return devices.over_runs(one, mesh, data=1)(runs, keys, states, train)
+    return devices.over_runs(one, mesh)(runs, keys, states, train)
 
 
 def train_epoch_in_shares(
@@ -259,7 +259,7 @@ def _order(mesh: Mesh, runs: Run, keys: Array, states: State) -> Array | None:
     def one(run: Run, key: Array, step: Array, _: None) -> Array | None:
         return order_of_epoch(run, key, step)
 
-    return devices.over_runs(one, mesh, data=1)(runs, keys, states.step, None)
+    return devices.over_runs(one, mesh)(runs, keys, states.step, None)
 
 
 @partial(jax.jit, static_argnames=("mesh", "microbatch"))
@@ -273,7 +273,7 @@ def _share(
         sums = sum_over(run, microbatch, state, accumulate.mine(draw, mesh), train)
         return accumulate.flat((*sums, draw.overflow.astype(jnp.float32)))
 
-    mapped = devices.over_runs(one, mesh, data=1, out=devices.EACH_SHARE)
+    mapped = devices.over_runs(one, mesh, out=devices.EACH_SHARE)
     return mapped(runs, keys, order, states, train)
 
 
@@ -288,7 +288,7 @@ def _finish(
         state = updated(run, key, state, overflow > 0, total, seen)
         return state, jax.tree.map(jnp.add, so_far, seen)
 
-    return devices.over_runs(one, mesh, data=1)(runs, keys, states, so_far, parts)
+    return devices.over_runs(one, mesh)(runs, keys, states, so_far, parts)
 
 
 def updated(

@@ -35,14 +35,8 @@ LEAST_CLIP, MOST_CLIP = 1e-12, 1e18
 class PrivateGradient:
     """The sum of a network's clipped per-example gradients, as a function.
 
-    `nnx.merge(gradient.graph, params, gradient.rest)` is the network again.
-
-    Attributes:
-        graph: the network without its states.
-        losses: from a network, inputs and labels to one loss an example.
-        microbatch: examples in one pass.
-        mesh: the devices that share the examples; None for one device.
-        rest: what the network holds besides its parameters, the same for all examples.
+    `nnx.merge(gradient.graph, params, gradient.rest)` is the network again: `rest` is what it holds
+    besides its parameters. `microbatch` examples are in one pass; without a `mesh`, on one device.
     """
 
     graph: nnx.GraphDef

@@ -85,7 +85,6 @@ class Data(Part):
 
     def at_seed(self, seed: int) -> Data:
         """Return the dataset of the run with that `seed`: the same, unless the dataset is drawn."""
-        del seed
         return self
 
     def load(self) -> images.Dataset:

@@ -61,8 +61,8 @@ _CIFAR_RECORD = 1 + 3 * 32 * 32  # after one byte of label, channels first
 class Dataset:
     """Images and labels, checked against the pinned content. All arrays are read-only.
 
-    Images have values 0 to 255, labels 0 to 9. `fingerprint` is the SHA-256 over the content
-    hashes, equal for equal data in equal order.
+    `name` is one of `NAMES`. Images have values 0 to 255, labels 0 to 9. `fingerprint` is the
+    SHA-256 over the content hashes, equal for equal data in equal order.
     """
 
     name: str

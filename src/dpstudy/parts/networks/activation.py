@@ -18,7 +18,6 @@ class Activation(Part):
 
     def of_layer(self, layer: int) -> Activation:
         """Return the activation of one hidden `layer`, counted from 0."""
-        del layer
         return self
 
 
