@@ -186,9 +186,8 @@ def _along(name: str) -> Rule:
 def _concatenated(equation: JaxprEqn, values: list[Value]) -> list[Value]:
     (found,) = _along("dimension")(equation, values)
     last = equation.params["dimension"] == len(_shape(equation.outvars[0])) - 1
-    if last and {_shape(atom)[-1] for atom in equation.invars} == {1}:
-        return [found._replace(columns=tuple(values))]
-    return [found]
+    single = {_shape(atom)[-1] for atom in equation.invars} == {1}
+    return [found._replace(columns=tuple(values) if last and single else ())]
 
 
 def _top(equation: JaxprEqn, values: list[Value]) -> list[Value]:
@@ -209,12 +208,10 @@ def _sliced_at(equation: JaxprEqn, values: list[Value]) -> list[Value]:
     """A slice that begins where a value says, or a part that is replaced there."""
     array, *rest = values
     parts = rest[: len(rest) - len(_shape(equation.invars[0]))]
-    starts = rest[len(parts) :]
+    if any(start.varies for start in rest[len(parts) :]):
+        return _mixed(equation, values)
     kept = _whole(equation.invars[0], equation.invars[1] if parts else equation.outvars[0])
-    if any(start.varies for start in starts):
-        kept = set()
-    axes = frozenset.intersection(array.axes, *(part.axes for part in parts))
-    return [_result(values, axes & kept)]
+    return [_result(values, kept.intersection(array.axes, *(part.axes for part in parts)))]
 
 
 def _stacked(equation: JaxprEqn, values: list[Value]) -> list[Value]:
@@ -230,8 +227,7 @@ def _tiled(equation: JaxprEqn, values: list[Value]) -> list[Value]:
 
 def _padded(equation: JaxprEqn, values: list[Value]) -> list[Value]:
     untouched = {k for k, edge in enumerate(equation.params["padding_config"]) if not any(edge)}
-    axes = values[0].axes & untouched
-    return [_result(values, () if values[1].varies else axes)]
+    return [_result(values, () if values[1].varies else values[0].axes & untouched)]
 
 
 def _product(equation: JaxprEqn, values: list[Value]) -> list[Value]:

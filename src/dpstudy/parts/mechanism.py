@@ -129,9 +129,7 @@ class Mechanism(Part):
 class Bounded(Mechanism):
     """No example adds more than C to the sum, in l2; every number gets the same noise.
 
-    Attributes:
-        clip_norm: C, in units of the gradient's l2 norm.
-        noise_multiplier: sigma; the noise on the sum has standard deviation sigma C.
+    `clip_norm` is C; the noise on the sum has a standard deviation of `noise_multiplier` times C.
     """
 
     clip_norm: float = 0.1
@@ -187,12 +185,11 @@ class FlatClipping(ByNorm):
 class AutomaticClipping(ByNorm):
     """Automatic clipping: g times C / (norm + gamma), smooth in the norm (Bu et al. 2023).
 
+    Gamma is `stability`, in units of the gradient's norm: far shorter gradients keep their order.
+
     >>> clip = AutomaticClipping(clip_norm=1.0, stability=0.25)
     >>> clip.coefficients(jnp.array([0.25, 3.75])).tolist()
     [2.0, 0.25]
-
-    Attributes:
-        stability: gamma, in units of the gradient's norm: far shorter gradients keep their order.
     """
 
     stability: float = 0.01

@@ -28,8 +28,6 @@ NORMALIZATIONS = {
     "imagenet": ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225)),
     "mnist": ((0.1307,), (0.3081,)),
 }
-
-
 # Test examples that are evaluated together. Intermediates of larger batches leave a core's cache,
 # and take half as long again or more.
 AT_ONCE = 100
