@@ -281,6 +281,8 @@ def gaussian_noise(
     Noise is drawn anew at each update, from `key`, the number of updates so far, and the names of
     the leaves: the groups of `optax.multi_transform` get noise of their own from one key. The same
     names, key and number give the same noise, so that a resumed run repeats an undisturbed one.
+    If not `apart`, names do not count. `standard_deviation` is one for all parameters, or a tree of
+    one a leaf; `key` is of `jax.random`.
 
     Noise and what comes out are float32, or float64 where a leaf is: noise in bfloat16 would have
     some hundred values, and none beyond three deviations.
@@ -290,11 +292,6 @@ def gaussian_noise(
     >>> noisy, _ = noise.update(total, noise.init(total))
     >>> round(float(noisy["w"].std()), 2)
     0.5
-
-    Args:
-        standard_deviation: one for all parameters, or a tree of one a leaf.
-        key: of `jax.random`.
-        apart: whether leaves of other names get other noise.
 
     Raises:
         ValueError: a leaf is not of real numbers.

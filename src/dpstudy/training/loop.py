@@ -18,17 +18,18 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 from flax import nnx
-from jax.sharding import Mesh
-from jaxtyping import Array, Bool, Int
+from jax.sharding import Mesh, PartitionSpec
+from jaxtyping import Array, Bool, Float, Int
 
 from dpstudy.errors import UserError
 from dpstudy.gradients import devices
+from dpstudy.parts.data.dataset import AT_ONCE
 from dpstudy.parts.data.images import Dataset
 from dpstudy.parts.measure import Examples, probe
 from dpstudy.parts.mechanism import Microbatch, Seen, nothing_seen
 from dpstudy.parts.run import Run, cohort_of, stream
 from dpstudy.parts.sampling import Draw
-from dpstudy.training import accumulate, evaluation
+from dpstudy.training import accumulate
 
 # JAX's settings that a run's numbers depend on: stored under one identity, they must be one.
 _WANTED = {
@@ -54,6 +55,13 @@ class State(NamedTuple):
     """The first step after which a parameter was not finite, or in which no example's gradient was;
     -1 while there is none."""
     overflow: Bool[Array, ""]
+
+
+class Scores(NamedTuple):
+    """A network on the test set, in batches."""
+
+    losses: Float[Array, "*runs batches batch"]
+    correct: Bool[Array, "*runs batches batch"]
 
 
 @dataclass(frozen=True)
@@ -97,12 +105,9 @@ def train(
     The yielded states' memory is used again for the next epoch: copy what is to be kept of them
     before going on. Ends after the runs' epochs, or after the one in which the last run diverged.
 
-    Args:
-        runs: the cohort: runs whose parts differ only in numbers.
-        data: their dataset.
-        microbatch: examples in one pass. It changes the time, and how a sum rounds, no more.
-        states: states yielded before, to go on from.
-        mesh: the devices to train on; by default all of this machine.
+    The runs' parts differ only in numbers. `microbatch` examples are in one pass: it changes the
+    time, and how a sum rounds, no more. Goes on from `states` that were yielded before, if given,
+    on the devices of `mesh`, by default all of this machine.
 
     Raises:
         ValueError: the runs are no cohort.
@@ -174,10 +179,10 @@ def _look(
     mesh: Mesh, cohort: Run, states: State, seen: Seen | None, probed: Examples, test: Examples
 ) -> list[Epoch | Divergence]:
     epochs = (states.step // cohort.steps_per_epoch).astype(jnp.float32)
-    scores = evaluation.evaluate(mesh, cohort.of_a_step(), states.params, epochs, test)
+    scores = evaluate(mesh, cohort.of_a_step(), states.params, epochs, test)
     measured = {}
     if cohort.measures:
-        measured = evaluation.measure(mesh, cohort, states.params, epochs, probed)
+        measured = measure(mesh, cohort, states.params, epochs, probed)
     # One transfer each: indexing device arrays would be one for each number.
     left = states._replace(params=None, optimizer=None)
     left, *rest = jax.device_get((left, epochs, seen, scores, measured))
@@ -198,7 +203,7 @@ def _summary(
     state: State,
     epoch: np.ndarray,
     seen: Seen | None,
-    test: evaluation.Scores,
+    test: Scores,
     measured: dict[str, np.ndarray],
 ) -> Epoch:
     correct, means = test.correct.reshape(-1), [None] * 3
@@ -215,6 +220,45 @@ def _summary(
     of_class = np.bincount(test_labels, minlength=10)
     of_classes = np.bincount(test_labels, correct, minlength=10) / of_class
     return Epoch(row, tuple(of_classes.tolist()))
+
+
+@partial(jax.jit, static_argnames="mesh")
+def evaluate(
+    mesh: Mesh, runs: Run, params: nnx.State, epochs: Float[Array, "runs"], test: Examples
+) -> Scores:
+    """Evaluate each run on the test set, which must be a multiple of `AT_ONCE`.
+
+    Devices that share a run share the test set, where it can be shared evenly in batches.
+    `epochs` are those done, by run.
+    """
+
+    def one(run: Run, params: nnx.State, epoch: Array, test: Examples) -> Scores:
+        module = nnx.merge(run.network.graph(), params)
+
+        def of_batch(batch: Examples) -> Scores:
+            logits, hidden = run.network.outputs(module, run.dataset.prepare(batch.images))
+            losses = run.loss(logits, hidden, batch.labels, epoch)
+            return Scores(losses, logits.argmax(axis=1) == batch.labels)
+
+        return jax.lax.map(of_batch, test)
+
+    batches = jax.tree.map(lambda x: x.reshape(-1, AT_ONCE, *x.shape[1:]), test)
+    even = len(batches.labels) % mesh.shape[devices.EXAMPLES] == 0
+    spread = {"data_in": PartitionSpec(devices.EXAMPLES), "out": devices.EACH_SHARE} if even else {}
+    return devices.over_runs(one, mesh, **spread)(runs, params, epochs, batches)
+
+
+@partial(jax.jit, static_argnames="mesh")
+def measure(
+    mesh: Mesh, runs: Run, params: nnx.State, epochs: Float[Array, "runs"], train: Examples
+) -> dict[str, Array]:
+    """Take each run's measures; named "norms.gradient" and so on, by the measure's kind."""
+
+    def one(run: Run, params: nnx.State, epoch: Array, train: Examples) -> dict[str, Array]:
+        taken = [(each.kind, each(run.snapshot(params, epoch, train))) for each in run.measures]
+        return {f"{kind}.{name}": x for kind, found in taken for name, x in found.items()}
+
+    return devices.over_runs(one, mesh)(runs, params, epochs, train)
 
 
 @partial(jax.jit, static_argnames=("mesh", "microbatch"), donate_argnames="states")
