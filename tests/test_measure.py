@@ -24,7 +24,7 @@ from dpstudy.parts.mechanism import FlatClipping, NoPrivacy, PerLayerClipping
 from dpstudy.parts.networks.network import SmallCnn
 from dpstudy.parts.part import SpecError, checked
 from dpstudy.parts.run import Run, vary
-from dpstudy.training import evaluation, loop
+from dpstudy.training import loop
 from under_the_clip.losing_less.measures import (
     ClippingBias,
     Confusion,
@@ -47,7 +47,7 @@ def test_norms_are_those_of_vmap_grad_and_of_the_first_convolution(activation):
 
     mesh = devices.mesh_for(1, jax.local_devices()[:1])
     cohort = loop.stack([run]), loop.stack([params]), jnp.ones(1)
-    found = evaluation.measure(mesh, *cohort, examples)
+    found = loop.measure(mesh, *cohort, examples)
 
     network = oracles.NETWORKS[run.network.kind]
 
@@ -123,7 +123,7 @@ def test_a_measured_run_trains_as_one_that_is_not_and_is_measured_from_before_th
     examples = Examples(images.train_images, images.train_labels)
     for epoch, ((row, states), (other_row, others)) in enumerate(zip(measured, plain, strict=True)):
         jax.tree.map(np.testing.assert_array_equal, states, others)
-        again = evaluation.measure(
+        again = loop.measure(
             devices.mesh_for(1),
             loop.stack([run]),
             states.params,

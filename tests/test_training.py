@@ -25,7 +25,6 @@ from dpstudy.parts.mechanism import NoPrivacy, nothing_seen
 from dpstudy.parts.networks.activation import Relu
 from dpstudy.parts.run import Run, vary
 from dpstudy.parts.sampling import Draw, Shuffled
-from dpstudy.training import evaluation
 from dpstudy.training import loop as training
 from under_the_clip.networks import LosingLessCifar
 
@@ -361,7 +360,7 @@ def scores_of(run, params, images, labels):
     assert mesh.shape[devices.EXAMPLES] == 2
     cohort, stacked = training.stack([run.of_a_step()]), training.stack([params])
     test = devices.everywhere(Examples(images, labels), mesh)
-    return evaluation.evaluate(mesh, cohort, stacked, np.zeros(1, np.float32), test)
+    return training.evaluate(mesh, cohort, stacked, np.zeros(1, np.float32), test)
 
 
 @pytest.mark.parametrize("batches", [2, 3], ids=["shared by two devices", "cannot be shared"])

@@ -4,8 +4,6 @@ For one's own network: `private_gradient`, `poisson`, `gaussian_noise`; the nois
 wanted epsilon is `dpstudy.privacy.accounting.noise_multiplier_for`.
 """
 
-from __future__ import annotations
-
 from importlib import import_module
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The exceptions that the command line turns into one line instead of a stack trace."""
 
-from __future__ import annotations
-
 from collections.abc import Collection
 
 

@@ -1,7 +1,5 @@
 """Which modules declare kinds of part, and of record: known by name, imported when first read."""
 
-from __future__ import annotations
-
 from importlib import import_module
 
 _DECLARED_IN = ["dpstudy.parts.data.scattering", "dpstudy.recipe.features"]

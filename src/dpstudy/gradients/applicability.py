@@ -8,42 +8,24 @@ parameters all examples share, and none may change it (`losses_shape`).
 
 from __future__ import annotations
 
-from functools import partial
-from typing import TYPE_CHECKING, Any, NoReturn
+from collections.abc import Callable, Hashable, Sequence
+from typing import Any, NoReturn
 
 import jax
 import jax.numpy as jnp
 from flax import nnx
-from jax.extend.core import Literal
+from flax.nnx import GraphDef, State
+from jax.extend.core import ClosedJaxpr, Literal, Var
 from jax.interpreters import partial_eval as pe
+from jaxtyping import Array
 
-from dpstudy.gradients import convolution
+from dpstudy.gradients import convolution, layers
 from dpstudy.gradients.dependence import FIXED, OF_EXAMPLES, Value, follow
 from dpstudy.gradients.layer_rules import RULES
-from dpstudy.gradients.layers import (
-    Conv,
-    Dense,
-    LayerInput,
-    PreActivation,
-    at_layers,
-    capturing,
-    examples_in,
-    names_of,
-    replaced_in,
-)
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Sequence
-
-    from flax.nnx import GraphDef, State
-    from jax.extend.core import ClosedJaxpr, Var
-    from jaxtyping import Array
-
-    from dpstudy.gradients.layers import Losses
 
 
 def why_not_by_rules(
-    graph: GraphDef, losses: Losses, params: State, images: Any, labels: Any, *rest: State
+    graph: GraphDef, losses: layers.Losses, params: State, images: Any, labels: Any, *rest: State
 ) -> str | None:
     """Return what keeps a network, in these states, from the rules; None if nothing does.
 
@@ -58,7 +40,7 @@ def why_not_by_rules(
     >>> why_not_by_rules(graph, penalised, params, jnp.ones((4, 2)), jnp.zeros(4))
     'kernel is used outside its layer'
     """
-    capture = capturing(losses, LayerInput, PreActivation)
+    capture = layers.capturing(losses, layers.LayerInput, layers.PreActivation)
     try:
         program, shapes = jax.make_jaxpr(
             lambda *state: capture(nnx.merge(graph, *state), images, labels), return_shape=True
@@ -69,16 +51,16 @@ def why_not_by_rules(
     ins, outs = ({p[:-1]: v.get_value() for p, v in nnx.to_flat_state(tap)} for tap in taps)
     owned, arguments, calls = _paths(params), _paths((params, *rest)), []
     number, fixed = _numbered(program, arguments), {p[:-1] for p in arguments[len(owned) :]}
-    layers = dict(nnx.iter_modules(nnx.merge(graph, params, *rest)))
+    modules = dict(nnx.iter_modules(nnx.merge(graph, params, *rest)))
     for path in dict.fromkeys([*(p[:-1] for p in owned), *(p for p in ins if p in fixed)]):
-        layer, inputs, name = layers.get(path), ins.get(path, ()), ".".join(map(str, path))
+        layer, inputs, name = modules.get(path), ins.get(path, ()), ".".join(map(str, path))
         if type(layer) not in RULES:
             return f"no rule for {type(layer).__name__} ({name})"
         if path in fixed:
             return f"{name} has weights that are no parameters"
         if len(inputs) != 1:
             return f"{name} is applied {len(inputs)} times, not once"
-        if unfit := _unfit(layer, inputs[0].aval, examples_in(images)):
+        if unfit := _unfit(layer, inputs[0].aval, layers.examples_in(images)):
             return f"{name} is {unfit}"
         if _alone(layer, path, inputs[0], number) != [number(outs[path][0])]:
             return f"{name} is not simply applied, with parameters of its own, to one input"
@@ -91,30 +73,28 @@ def why_not_by_rules(
 
 
 def why_rows_are_no_examples(
-    graph: GraphDef, losses: Losses, params: State, images: Any, labels: Any, *rest: State
+    graph: GraphDef, losses: layers.Losses, params: State, images: Any, labels: Any, *rest: State
 ) -> str | None:
     """Return where a row may depend on another example than that of its place; None if nowhere.
 
     Rows are those of the losses, of layers' inputs, and of the gradients by their outputs.
 
-    >>> from dpstudy.gradients.layers import tap
-    >>> graph, params = nnx.split(tap(nnx.Linear(2, 1, rngs=nnx.Rngs(0))))
+    >>> graph, params = nnx.split(nnx.Linear(2, 1, rngs=nnx.Rngs(0)))
     >>> centred = lambda net, x, _: net(x - x.mean(axis=0))[:, 0]
     >>> why_rows_are_no_examples(graph, centred, params, jnp.ones((4, 2)), jnp.zeros(4))
     'a loss may depend on other examples than its own'
     """
-    examples = examples_in(images)
+    examples = layers.examples_in(images)
     if examples == 1:
         return None
 
     def run(data: Any, held: Any) -> Any:
-        return at_layers(graph, losses, held[0], *data, *held[1:])
+        return layers.at_layers(graph, losses, held[0], *data, *held[1:])
 
     data, held = (images, labels), (params, *rest)
     program, shapes = jax.make_jaxpr(run, return_shape=True)(data, held)
     arguments = [OF_EXAMPLES] * len(jax.tree.leaves(data)) + [FIXED] * len(jax.tree.leaves(held))
-    found = jax.tree.structure(shapes).unflatten(follow(program, arguments))
-    each, inputs, outputs = found
+    each, inputs, outputs = jax.tree.structure(shapes).unflatten(follow(program, arguments))
     if 0 not in each.axes:
         return "a loss may depend on other examples than its own"
     for what, rows in (("is applied to", inputs), ("has a gradient of", outputs)):
@@ -128,19 +108,19 @@ def why_rows_are_no_examples(
 
 def _unfit(layer: nnx.Module, inputs: Any, examples: int) -> str | None:
     shape = inputs.shape
-    if replaced := replaced_in(layer):
+    if replaced := layers.replaced_in(layer):
         return f"a layer with a {replaced} of its own"
     if jnp.issubdtype(inputs.dtype, jnp.complexfloating):
         return "applied to complex numbers"
-    if type(layer) is Conv and not (convolution.ordinary(layer) and len(shape) == 4):
+    if type(layer) is layers.Conv and not (convolution.ordinary(layer) and len(shape) == 4):
         return "not an ordinary 2-D convolution of images"
-    if type(layer) is Dense and len(shape) != 2:
+    if type(layer) is layers.Dense and len(shape) != 2:
         return "applied to more than one vector an example"
     return None if shape[:1] == (examples,) else "not applied once to each example"
 
 
 def _paths(state: Any) -> list[tuple]:
-    return [names_of(path) for path, _ in jax.tree.leaves_with_path(state)]
+    return [layers.names_of(path) for path, _ in jax.tree.leaves_with_path(state)]
 
 
 def _numbered(program: ClosedJaxpr, arguments: Sequence[Hashable]) -> Callable[[Var], Hashable]:
@@ -186,7 +166,7 @@ def _needed(program: ClosedJaxpr, losses: Var, calls: list[tuple[Var, Var]]) -> 
 
 
 def losses_shape(
-    graph: GraphDef, losses: Losses, params: State, images: Any, labels: Any, *rest: State
+    graph: GraphDef, losses: layers.Losses, params: State, images: Any, labels: Any, *rest: State
 ) -> Any:
     """Return the shape of a network's losses; refuse one that changes `rest`, which mixes examples.
 
@@ -198,10 +178,22 @@ def losses_shape(
     """
     counts: list[str] = []
 
+    def read_only(path: tuple, leaf: Any) -> Any:
+        if not _is_variable(leaf):
+            return leaf
+        name = f"{'.'.join(map(str, layers.names_of(path)))} ({type(leaf).__name__})"
+
+        def set_to(_: nnx.Variable, value: Array) -> Array:
+            if not isinstance(leaf, nnx.RngCount):
+                _refuse(name)
+            counts.append(name)
+            return value
+
+        return leaf.copy(on_set_value=set_to)
+
     def run(params: State, *rest: State) -> Array:
-        is_variable = lambda leaf: isinstance(leaf, nnx.Variable)  # noqa: E731
-        read_only = jax.tree.map_with_path(partial(_read_only, counts), rest, is_leaf=is_variable)
-        return losses(nnx.merge(graph, params, *read_only), images, labels)
+        rest = jax.tree.map_with_path(read_only, rest, is_leaf=_is_variable)
+        return losses(nnx.merge(graph, params, *rest), images, labels)
 
     program, shape = jax.make_jaxpr(run, return_shape=True)(params, *rest)
     if counts and _random_numbers_matter(program, (params, *rest)):
@@ -209,29 +201,19 @@ def losses_shape(
     return shape
 
 
+def _is_variable(leaf: Any) -> bool:
+    return isinstance(leaf, nnx.Variable)
+
+
 def _random_numbers_matter(program: ClosedJaxpr, arguments: Any) -> bool:
     """Whether a program's results depend on a key among its arguments."""
     _, used = pe.dce_jaxpr(program.jaxpr, [True] * len(program.jaxpr.outvars))
-    paths = jax.tree.leaves_with_path(arguments, is_leaf=lambda x: isinstance(x, nnx.Variable))
-    keys = [isinstance(leaf, nnx.RngState) for _, leaf in paths for _ in jax.tree.leaves(leaf)]
+    variables = jax.tree.leaves(arguments, is_leaf=_is_variable)
+    keys = [isinstance(leaf, nnx.RngState) for leaf in variables for _ in jax.tree.leaves(leaf)]
     return any(key and needed for key, needed in zip(keys, used, strict=True))
 
 
-def _read_only(counts: list[str], path: tuple, leaf: Any) -> Any:
-    if not isinstance(leaf, nnx.Variable):
-        return leaf
-    name = f"{'.'.join(map(str, names_of(path)))} ({type(leaf).__name__})"
-    if isinstance(leaf, nnx.RngCount):
-        return leaf.copy(on_set_value=partial(_note, counts, name))
-    return leaf.copy(on_set_value=partial(_refuse, name))
-
-
-def _note(counts: list[str], name: str, _: nnx.Variable, value: Array) -> Array:
-    counts.append(name)
-    return value
-
-
-def _refuse(name: str, *_: object) -> NoReturn:
+def _refuse(name: str) -> NoReturn:
     raise ValueError(
         f"{name} changes in the forward pass, and all examples share it: call eval() on the "
         "network first, or use a layer without such state (GroupNorm, not BatchNorm)"

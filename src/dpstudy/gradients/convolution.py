@@ -21,26 +21,19 @@ that a convolution amounts to. Three things make the product the larger part the
   latter's product example by example). Nothing is scattered.
 """
 
-from __future__ import annotations
-
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from flax import nnx
+from jaxtyping import Array, Float
 
 from dpstudy.gradients import devices
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from flax import nnx
-    from jaxtyping import Array, Float
-
-    Padding = tuple[tuple[int, int], tuple[int, int]]
-    Strides = tuple[int, int]
-
+Padding = tuple[tuple[int, int], tuple[int, int]]
+Strides = tuple[int, int]
 
 # Channels from which XLA's convolution outruns the product here: below, it does not vectorise.
 DIRECT_FROM = 8
@@ -113,10 +106,12 @@ def gather(images: Float[Array, "batch h w c"], window: Window) -> Float[Array, 
 
     On a CPU once: XLA would otherwise fuse the concatenation into each consumer.
     """
-    gathered = partial(_gather, window=window)
     if jax.default_backend() != "cpu":
-        return gathered(images)
-    return _once(gathered, images)
+        return _gather(images, window)
+    gathered = jax.jit(partial(_gather, window=window))  # `dependence.py` can know it.
+    # No operation is fused with what is inside a conditional, and the compiler cannot know that
+    # both branches are one. Its optimization barriers do not reach this far.
+    return jax.lax.cond(images.reshape(-1)[0] > 0, gathered, gathered, images)
 
 
 def _gather(images: Array, window: Window) -> Array:
@@ -141,13 +136,6 @@ def _columns_of_blocks(images: Float[Array, "batch h w c"], window: Window) -> A
         ],
         axis=3,
     )
-
-
-def _once(function: Callable[[Array], Array], x: Array) -> Array:
-    # No operation is fused with what is inside a conditional, and the compiler cannot know that
-    # both branches are one. Its optimization barriers do not reach this far.
-    function = jax.jit(function)  # `dependence.py` can know it.
-    return jax.lax.cond(x.reshape(-1)[0] > 0, function, function, x)
 
 
 def fold_rows(products: Float[Array, "batch h j mo"], window: Window) -> Array:
@@ -223,8 +211,7 @@ def _windows_by_product(x: Float[Array, "batch h w c"], size: int, count: int) -
 def kernel_matrix(kernel: Float[Array, "kh kw c o"], window: Window) -> Float[Array, "nc mo"]:
     """Return the kernel as the matrix that takes what `gather` gives to what `fold_rows` adds."""
     (down, across), (gathered, folded) = window.strides, window.rows
-    missing = [(0, n * s - k) for n, s, k in zip(window.tiles, window.strides, kernel.shape[:2],
-               strict=True)]  # fmt: skip
+    missing = map(lambda n, s, k: (0, n * s - k), window.tiles, window.strides, kernel.shape)
     kernel = jnp.pad(kernel, (*missing, (0, 0), (0, 0)))
     kernel = kernel.reshape(folded, gathered, down, -1, across, *window.kernel[2:])
     return kernel.transpose(1, 3, 2, 4, 5, 0, 6).reshape(-1, folded * window.kernel[3])
@@ -256,10 +243,6 @@ def conv2d(
     return fold_rows(gather(images, window) @ kernel_matrix(kernel, window), window)
 
 
-def _conv2d_forward(images: Array, kernel: Array, strides: Strides, padding: Padding) -> Any:
-    return conv2d(images, kernel, strides, padding), (images, kernel)
-
-
 def _conv2d_backward(strides: Strides, padding: Padding, saved: Any, gradient: Array) -> Any:
     images, kernel = saved
     window = Window(kernel.shape, strides, padding)
@@ -267,28 +250,21 @@ def _conv2d_backward(strides: Strides, padding: Padding, saved: Any, gradient: A
     by_matrix = jnp.einsum("bijk,bijo->ko", gather(images, window), unfolded)
     kernel_gradient = kernel_from_matrix(by_matrix, window)
     if window.direct:
-        return _direct_input_gradient(gradient, kernel, window), kernel_gradient
+        edges = [
+            (size - 1 - before, size - 1 - after)
+            for size, (before, after) in zip(kernel.shape, padding, strict=False)
+        ]
+        return _direct(gradient, kernel[::-1, ::-1].swapaxes(2, 3), edges), kernel_gradient
     return _input_gradient(images.shape, kernel, window, unfolded), kernel_gradient
 
 
-conv2d.defvjp(_conv2d_forward, _conv2d_backward)
+conv2d.defvjp(lambda *given: (conv2d(*given), given[:2]), _conv2d_backward)
 
 
 def _direct(images: Array, kernel: Array, padding: Any) -> Array:
     return jax.lax.conv_general_dilated(
         images, kernel, (1, 1), padding, dimension_numbers=("NHWC", "HWIO", "NHWC")
     )
-
-
-def _direct_input_gradient(
-    gradient: Float[Array, "batch i j o"], kernel: Array, window: Window
-) -> Float[Array, "batch h w c"]:
-    """Return the gradient of the input: the output's, convolved with the kernel reversed."""
-    edges = [
-        (size - 1 - before, size - 1 - after)
-        for size, (before, after) in zip(kernel.shape, window.padding, strict=False)
-    ]
-    return _direct(gradient, kernel[::-1, ::-1].swapaxes(2, 3), edges)
 
 
 def kernel_gradients(
@@ -360,18 +336,11 @@ def conv_general_dilated(
     lhs: Array, rhs: Array, window_strides: Strides, padding: Any, **options: Any
 ) -> Array:
     """Take ordinary 2-D convolutions to `conv2d` on a CPU, and all others to XLA."""
-    if jax.default_backend() != "cpu" or not _ordinary(lhs, options):
+    dilations = (options.get("lhs_dilation"), options.get("rhs_dilation"))
+    dense = all(dilation is None or set(dilation) == {1} for dilation in dilations)
+    plain = lhs.ndim == 4 and dense and options.get("feature_group_count", 1) == 1
+    if jax.default_backend() != "cpu" or not plain:
         return jax.lax.conv_general_dilated(lhs, rhs, window_strides, padding, **options)
     strides = tuple(window_strides)
-    return conv2d(
-        lhs, rhs, strides, resolve_padding(padding, lhs.shape[1:3], rhs.shape[:2], strides)
-    )
-
-
-def _ordinary(lhs: Array, options: dict[str, Any]) -> bool:
-    dilations = (options.get("lhs_dilation"), options.get("rhs_dilation"))
-    return (
-        lhs.ndim == 4
-        and all(dilation is None or set(dilation) == {1} for dilation in dilations)
-        and options.get("feature_group_count", 1) == 1
-    )
+    edges = resolve_padding(padding, lhs.shape[1:3], rhs.shape[:2], strides)
+    return conv2d(lhs, rhs, strides, edges)

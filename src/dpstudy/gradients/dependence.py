@@ -12,16 +12,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from itertools import islice
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
-from jax.extend.core import ClosedJaxpr, Literal
-
-if TYPE_CHECKING:
-    from jax.extend.core import Jaxpr, JaxprEqn
-
-    Rule = Callable[["JaxprEqn", "list[Value]"], "list[Value]"]
+from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn, Literal
 
 
 class Value(NamedTuple):
@@ -41,6 +36,8 @@ class Value(NamedTuple):
     columns: tuple[Value, ...] = ()
 
 
+Rule = Callable[[JaxprEqn, list[Value]], list[Value]]
+
 # Larger counts are not those of the examples in a microbatch.
 _MOST_KNOWN = 2**16
 FIXED, OF_EXAMPLES = Value(varies=False), Value(varies=True, axes=frozenset({0}))
@@ -55,24 +52,11 @@ def follow(program: ClosedJaxpr | Jaxpr, arguments: Sequence[Value]) -> list[Val
     >>> 0 in of_rows.axes, 0 in mixed.axes
     (True, False)
     """
+    constants: list[Any] = []
     if isinstance(program, ClosedJaxpr):
-        constants = dict(zip(program.jaxpr.constvars, map(_constant, program.consts), strict=True))
-        return _follow(program.jaxpr, arguments, constants)
-    return _follow(program, arguments, {})
-
-
-def _constant(value: Any) -> Value:
-    if isinstance(value, jax.core.Tracer) or not isinstance(value, jax.Array | np.ndarray):
-        return FIXED
-    if value.size > _MOST_KNOWN or value.dtype.kind not in "biuf":
-        return FIXED
-    known = np.asarray(value)
-    axes = (k for k in range(known.ndim) if (known == known.take([0], k)).all())
-    return Value(varies=False, axes=frozenset(axes), known=known)
-
-
-def _follow(program: Jaxpr, arguments: Sequence[Value], constants: dict[Any, Value]) -> list[Value]:
-    known = constants | dict(zip(program.invars, arguments, strict=True))
+        program, constants = program.jaxpr, program.consts
+    known = dict(zip(program.constvars, map(_constant, constants), strict=False))
+    known |= dict(zip(program.invars, arguments, strict=True))
 
     def read(atom: Any) -> Value:
         if isinstance(atom, Literal):
@@ -84,10 +68,21 @@ def _follow(program: Jaxpr, arguments: Sequence[Value], constants: dict[Any, Val
         if any(hasattr(a.aval, "inner_aval") for a in (*equation.invars, *equation.outvars)):
             # A reference: what is written to it shows wherever it is read: not followed.
             return [Value(varies=True) for _ in program.outvars]
-        rule = RULES.get(equation.primitive.name, _mixed)
-        found = rule(equation, [read(atom) for atom in equation.invars])
+        name, values = equation.primitive.name, [read(atom) for atom in equation.invars]
+        found = RULES.get(name, _mixed)(equation, values)
+        if name in _COUNTED:
+            found = [one._replace(known=_computed(equation, values)) for one in found]
         known |= dict(zip(equation.outvars, found, strict=True))
     return [read(atom) for atom in program.outvars]
+
+
+def _constant(value: Any) -> Value:
+    array = isinstance(value, jax.Array | np.ndarray) and not isinstance(value, jax.core.Tracer)
+    if not array or value.size > _MOST_KNOWN or value.dtype.kind not in "biuf":
+        return FIXED
+    known = np.asarray(value)
+    axes = (k for k in range(known.ndim) if (known == known.take([0], k)).all())
+    return Value(varies=False, axes=frozenset(axes), known=known)
 
 
 def _all_axes(atom: Any) -> frozenset[int]:
@@ -118,26 +113,21 @@ def _pointwise(equation: JaxprEqn, values: list[Value]) -> list[Value]:
             return _mixed(equation, values)
         repeated = {k for k in axes if shape[k] == 1 != _shape(out)[k]}
         axes &= value.axes - repeated if value.varies else value.axes | repeated
-    found = _result(values, axes)._replace(known=_computed(equation, values))
-    return [found] * len(equation.outvars)
+    return [_result(values, axes)] * len(equation.outvars)
 
 
 def _computed(equation: JaxprEqn, values: list[Value]) -> np.ndarray | None:
-    if any(value.known is None for value in values):
-        return None
-    if len(equation.outvars) != 1 or np.prod(_shape(equation.outvars[0])) > _MOST_KNOWN:
+    (out, *more), unknown = equation.outvars, any(value.known is None for value in values)
+    if unknown or more or np.prod(_shape(out)) > _MOST_KNOWN:
         return None
     with jax.ensure_compile_time_eval():
-        given = [
-            jax.numpy.asarray(value.known, atom.aval.dtype)
-            for value, atom in zip(values, equation.invars, strict=True)
-        ]
+        atoms = zip(values, equation.invars, strict=True)
+        given = [jax.numpy.asarray(value.known, atom.aval.dtype) for value, atom in atoms]
         return np.asarray(equation.primitive.bind(*given, **equation.params))
 
 
 def _iota(equation: JaxprEqn, values: list[Value]) -> list[Value]:
-    axes = _all_axes(equation.outvars[0]) - {equation.params["dimension"]}
-    return [Value(varies=False, axes=axes, known=_computed(equation, values))]
+    return [_result(values, _all_axes(equation.outvars[0]) - {equation.params["dimension"]})]
 
 
 def _broadcast(equation: JaxprEqn, values: list[Value]) -> list[Value]:
@@ -147,7 +137,7 @@ def _broadcast(equation: JaxprEqn, values: list[Value]) -> list[Value]:
     if not value.varies:
         stretched = {at for k, at in enumerate(to) if before[k] == 1}
         kept |= (_all_axes(out) - set(to)) | stretched
-    return [_result(values, kept)._replace(known=_computed(equation, values))]
+    return [_result(values, kept)]
 
 
 def _reshape(equation: JaxprEqn, values: list[Value]) -> list[Value]:
@@ -157,8 +147,7 @@ def _reshape(equation: JaxprEqn, values: list[Value]) -> list[Value]:
     # An axis is kept where as many numbers come before it, and as many slices lie along it.
     sizes = {(int(np.prod(after[:k])), after[k]): k for k in reversed(range(len(after)))}
     places = ((int(np.prod(before[:k])), before[k]) for k in values[0].axes)
-    kept = {sizes[place] for place in places if place in sizes}
-    return [_result(values, kept)._replace(known=_computed(equation, values))]
+    return [_result(values, {sizes[place] for place in places if place in sizes})]
 
 
 def _transpose(equation: JaxprEqn, values: list[Value]) -> list[Value]:
@@ -182,11 +171,6 @@ def _dropped(name: str) -> Rule:
     return rule
 
 
-def _squeezed(equation: JaxprEqn, values: list[Value]) -> list[Value]:
-    (found,) = _dropped("dimensions")(equation, values)
-    return [found._replace(known=_computed(equation, values))]
-
-
 def _along(name: str) -> Rule:
     """Return the rule of what works along the axis that a parameter names, or along several."""
 
@@ -202,14 +186,12 @@ def _along(name: str) -> Rule:
 def _concatenated(equation: JaxprEqn, values: list[Value]) -> list[Value]:
     (found,) = _along("dimension")(equation, values)
     last = equation.params["dimension"] == len(_shape(equation.outvars[0])) - 1
-    if last and {_shape(atom)[-1] for atom in equation.invars} == {1}:
-        return [found._replace(columns=tuple(values))]
-    return [found]
+    single = {_shape(atom)[-1] for atom in equation.invars} == {1}
+    return [found._replace(columns=tuple(values) if last and single else ())]
 
 
 def _top(equation: JaxprEqn, values: list[Value]) -> list[Value]:
-    last = len(_shape(equation.invars[0])) - 1
-    axis = equation.params.get("axis", last)
+    axis = equation.params.get("axis", len(_shape(equation.invars[0])) - 1)
     return [_result(values, values[0].axes - {axis})] * len(equation.outvars)
 
 
@@ -226,12 +208,10 @@ def _sliced_at(equation: JaxprEqn, values: list[Value]) -> list[Value]:
     """A slice that begins where a value says, or a part that is replaced there."""
     array, *rest = values
     parts = rest[: len(rest) - len(_shape(equation.invars[0]))]
-    starts = rest[len(parts) :]
+    if any(start.varies for start in rest[len(parts) :]):
+        return _mixed(equation, values)
     kept = _whole(equation.invars[0], equation.invars[1] if parts else equation.outvars[0])
-    if any(start.varies for start in starts):
-        kept = set()
-    axes = frozenset.intersection(array.axes, *(part.axes for part in parts))
-    return [_result(values, axes & kept)]
+    return [_result(values, kept.intersection(array.axes, *(part.axes for part in parts)))]
 
 
 def _stacked(equation: JaxprEqn, values: list[Value]) -> list[Value]:
@@ -247,8 +227,7 @@ def _tiled(equation: JaxprEqn, values: list[Value]) -> list[Value]:
 
 def _padded(equation: JaxprEqn, values: list[Value]) -> list[Value]:
     untouched = {k for k, edge in enumerate(equation.params["padding_config"]) if not any(edge)}
-    axes = values[0].axes & untouched
-    return [_result(values, () if values[1].varies else axes)]
+    return [_result(values, () if values[1].varies else values[0].axes & untouched)]
 
 
 def _product(equation: JaxprEqn, values: list[Value]) -> list[Value]:
@@ -258,12 +237,10 @@ def _product(equation: JaxprEqn, values: list[Value]) -> list[Value]:
     at = len(batch[0])
     for side, (value, other) in enumerate(((left, right), (right, left))):
         used = {*contracted[side], *batch[side]}
-        for axis in range(len(_shape(equation.invars[side]))):
-            if axis in used:
-                continue
-            if axis in value.axes and not other.varies:
-                kept.add(at)
-            at += 1
+        free = [k for k in range(len(_shape(equation.invars[side]))) if k not in used]
+        if not other.varies:
+            kept |= {at + place for place, axis in enumerate(free) if axis in value.axes}
+        at += len(free)
     return [_result(values, kept)]
 
 
@@ -275,10 +252,9 @@ def _convolved(equation: JaxprEqn, values: list[Value]) -> list[Value]:
 
 
 def _windowed(equation: JaxprEqn, values: list[Value]) -> list[Value]:
-    params = equation.params
-    window, strides = params["window_dimensions"], params["window_strides"]
+    params, window = equation.params, equation.params["window_dimensions"]
+    strides, edges = params["window_strides"], params["padding"]
     dilations = params.get("base_dilation", (1,) * len(window))
-    edges = params["padding"]
     kept = {
         axis
         for axis, size in enumerate(window)
@@ -293,10 +269,6 @@ def _windowed(equation: JaxprEqn, values: list[Value]) -> list[Value]:
 # --- reading and writing at indices -----------------------------------------------------------
 
 
-def _places(window: Sequence[int], rank: int) -> list[int]:
-    return [axis for axis in range(rank) if axis not in window]
-
-
 def _windows(skipped: Sequence[int], window: Sequence[int], rank: int) -> dict[int, int]:
     """Return where an array's axes lie that a window is taken of."""
     return dict(zip((a for a in range(rank) if a not in skipped), sorted(window), strict=True))
@@ -305,31 +277,25 @@ def _windows(skipped: Sequence[int], window: Sequence[int], rank: int) -> dict[i
 def _counting(indices: Value, shape: tuple[int, ...], axis: int) -> set[int]:
     """Return the column that counts along an axis, if all others go by the examples along it."""
     columns = indices.columns or ((indices,) if shape[-1] == 1 else ())
+    count = np.arange(shape[axis]).reshape([-1 if k == axis else 1 for k in range(len(shape))])
     return {
         at
         for at, column in enumerate(columns)
-        if _counts(column.known, shape, axis)
+        if column.known is not None
+        and column.known.shape == (*shape[:-1], 1)
+        and (column.known == count).all()
         and all(axis in other.axes for k, other in enumerate(columns) if k != at)
     }
-
-
-def _counts(known: np.ndarray | None, shape: tuple[int, ...], axis: int) -> bool:
-    if known is None or known.shape != (*shape[:-1], 1):
-        return False
-    count = np.arange(shape[axis]).reshape([-1 if k == axis else 1 for k in range(known.ndim)])
-    return bool((known == count).all())
 
 
 def _gathered(equation: JaxprEqn, values: list[Value]) -> list[Value]:
     (array, indices), numbers = values, equation.params["dimension_numbers"]
     (before, at), (out,) = map(_shape, equation.invars), equation.outvars
-    skipped = (*numbers.collapsed_slice_dims, *numbers.operand_batching_dims)
+    batching, sizes = numbers.operand_batching_dims, equation.params["slice_sizes"]
+    skipped = (*numbers.collapsed_slice_dims, *batching)
     windows = _windows(skipped, numbers.offset_dims, len(before))
-    places = _places(numbers.offset_dims, len(_shape(out)))
-    sizes = equation.params["slice_sizes"]
-    paired = dict(
-        zip(numbers.start_indices_batching_dims, numbers.operand_batching_dims, strict=True)
-    )
+    places = [k for k in range(len(_shape(out))) if k not in numbers.offset_dims]
+    paired = dict(zip(numbers.start_indices_batching_dims, batching, strict=True))
     kept = set()
     for axis, place in enumerate(places):
         of = {paired[axis]} if axis in paired else set()
@@ -348,12 +314,11 @@ def _gathered(equation: JaxprEqn, values: list[Value]) -> list[Value]:
 def _scattered(equation: JaxprEqn, values: list[Value]) -> list[Value]:
     (array, indices, updates), numbers = values, equation.params["dimension_numbers"]
     before, at, new = map(_shape, equation.invars)
-    skipped = (*numbers.inserted_window_dims, *numbers.operand_batching_dims)
+    batching = numbers.operand_batching_dims
+    skipped = (*numbers.inserted_window_dims, *batching)
     windows = _windows(skipped, numbers.update_window_dims, len(before))
-    places = _places(numbers.update_window_dims, len(new))
-    paired = dict(
-        zip(numbers.scatter_indices_batching_dims, numbers.operand_batching_dims, strict=True)
-    )
+    places = [k for k in range(len(new)) if k not in numbers.update_window_dims]
+    paired = dict(zip(numbers.scatter_indices_batching_dims, batching, strict=True))
     kept = set()
     for axis, place in enumerate(places):
         if place not in updates.axes:
@@ -429,20 +394,14 @@ def _scanned(equation: JaxprEqn, values: list[Value]) -> list[Value]:
     return [*found, *(Value(one.varies, frozenset(k + 1 for k in one.axes)) for one in made)]
 
 
-def _passed_on(equation: JaxprEqn, values: list[Value]) -> list[Value]:
-    del equation
-    return values
-
-
 _POINTWISE = """
     abs acos acosh add add_any and asin asinh atan atan2 atanh bessel_i0e bessel_i1e
     bitcast_convert_type cbrt ceil clamp clz conj convert_element_type copy copy_p cos cosh digamma
     div eq eq_to erf erf_inv erfc exp exp2 expm1 floor ge gt igamma igammac imag integer_pow
     is_finite le le_to lgamma log log1p logistic lt lt_to max min mul ne neg nextafter not or
-    polygamma population_count pow real
-    reduce_precision regularized_incomplete_beta rem round rsqrt select_n shift_left
-    shift_right_arithmetic shift_right_logical sign sin sinh sqrt square stop_gradient sub tan tanh
-    xor zeta
+    polygamma population_count pow real reduce_precision regularized_incomplete_beta rem round rsqrt
+    select_n shift_left shift_right_arithmetic shift_right_logical sign sin sinh sqrt square
+    stop_gradient sub tan tanh xor zeta
 """
 _REDUCED = """
     argmax argmin reduce_and reduce_max reduce_min reduce_or reduce_prod reduce_sum reduce_xor
@@ -460,13 +419,16 @@ _SCATTERED = "scatter scatter-add scatter-max scatter-min scatter-mul"
 # What says where a value lies, or when, and leaves it as it is.
 _PLACED = "device_put mesh_cast optimization_barrier pcast pvary reshard sharding_constraint"
 
+# Counts are computed through these.
+_COUNTED = {*_POINTWISE.split(), "broadcast_in_dim", "iota", "reshape", "squeeze"}
+
 RULES: dict[str, Rule] = {
     **dict.fromkeys(_POINTWISE.split(), _pointwise),
     **dict.fromkeys(_REDUCED.split(), _dropped("axes")),
     **dict.fromkeys(_CUMULATIVE.split(), _along("axis")),
     **dict.fromkeys(_CALLED.split(), _called),
     **dict.fromkeys(_WINDOWED.split(), _windowed),
-    **dict.fromkeys(_PLACED.split(), _passed_on),
+    **dict.fromkeys(_PLACED.split(), lambda equation, values: values),
     "broadcast_in_dim": _broadcast,
     "concatenate": _concatenated,
     "cond": _branched,
@@ -484,7 +446,7 @@ RULES: dict[str, Rule] = {
     "slice": _sliced,
     "sort": _along("dimension"),
     "split": _along("axis"),
-    "squeeze": _squeezed,
+    "squeeze": _dropped("dimensions"),
     "stack": _stacked,
     "tile": _tiled,
     "top_k": _top,

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import os
 import platform
+import re
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
@@ -49,12 +50,9 @@ def kind() -> str:
     device = jax.devices()[0]
     if device.platform != "cpu":
         return device.device_kind
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-    except OSError:
-        lines = []
-    names = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
-    return names[0] if names else platform.processor() or platform.machine()
+    info = Path("/proc/cpuinfo")
+    named = re.search(r"(?m)^model name\s*:(.*)", info.read_text() if info.exists() else "")
+    return named[1].strip() if named else platform.processor() or platform.machine()
 
 
 def core_each() -> bool:
@@ -116,27 +114,26 @@ def on_each(
 def over_runs(
     function: Callable[..., Any],
     mesh: Mesh,
-    data: int,
     *,
     data_in: PartitionSpec = EVERYWHERE,
     out: PartitionSpec = EACH_RUN,
 ) -> Callable[..., Any]:
     """Return `function`, of one run, for a cohort laid over `mesh`.
 
-    The last `data` arguments are the same for all runs, and lie on the devices as `data_in` says.
-    All others, and all results, get a leading axis of runs.
+    The last argument is the same for all runs, and lies on the devices as `data_in` says. All
+    others, and all results, get a leading axis of runs.
     """
 
     def share(*arguments: Any) -> Any:
-        mine, common = arguments[:-data], arguments[-data:]
+        *mine, common = arguments
         if len(jax.tree.leaves(mine)[0]) > 1:
-            return jax.vmap(lambda *one: function(*one, *common))(*mine)
+            return jax.vmap(lambda *one: function(*one, common))(*mine)
         # Not by vmap: batched products and conditionals of one are slower than plain ones.
         alone = jax.tree.map(lambda x: x[0], mine)
-        return jax.tree.map(lambda x: x[None], function(*alone, *common))
+        return jax.tree.map(lambda x: x[None], function(*alone, common))
 
     def cohort(*arguments: Any) -> Any:
-        specs = (*[EACH_RUN] * (len(arguments) - data), *[data_in] * data)
+        specs = (*[EACH_RUN] * (len(arguments) - 1), data_in)
         mapped = partial(jax.shard_map, mesh=mesh, out_specs=out, check_vma=False)
         return mapped(share, in_specs=specs)(*arguments)
 

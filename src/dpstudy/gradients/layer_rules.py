@@ -8,17 +8,15 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 import jax
 import jax.numpy as jnp
 from flax import nnx
+from jaxtyping import Array, Bool, Float
 
 from dpstudy.gradients import convolution
 from dpstudy.gradients.layers import Conv, Dense
-
-if TYPE_CHECKING:
-    from jaxtyping import Array, Bool, Float
 
 
 class LayerGradients(Protocol):
@@ -37,9 +35,7 @@ class LayerGradients(Protocol):
 def blanked(gradients: LayerGradients, kept: Bool[Array, "batch"]) -> LayerGradients:
     """Return the gradients with those of all other examples than the kept ones 0."""
 
-    def blank(leaf: Any) -> Any:
-        if not isinstance(leaf, jax.Array):
-            return leaf
+    def blank(leaf: Array) -> Array:
         return jnp.where(kept.reshape(-1, *[1] * (leaf.ndim - 1)), leaf, jnp.zeros_like(leaf))
 
     values = {field.name: getattr(gradients, field.name) for field in fields(gradients)}
@@ -192,13 +188,8 @@ def conv_rule(layer: Conv, inputs: Array, outputs: Array) -> LayerGradients:
     added = convolution.unfold_rows(outputs, window)
     # A kernel that covers blocks in part has rows in its matrix that are no parameters.
     if added.shape[-1] * seen.shape[-1] > GRAM_ABOVE and window.fits:
-        positions = (len(inputs), -1)
-        return ConvByGram(
-            added.reshape(*positions, added.shape[-1]),
-            seen.reshape(*positions, seen.shape[-1]),
-            bias,
-            window,
-        )
+        by_position = (x.reshape(len(x), -1, x.shape[-1]) for x in (added, seen))
+        return ConvByGram(*by_position, bias, window)
     # In this order of operands: XLA's CPU takes twice as long for the transpose of the product.
     matrices = jnp.einsum("bijo,bijk->bok", added, seen)
     return ConvGradients(

@@ -9,21 +9,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 from flax import nnx
+from flax.nnx import GraphDef, State
 from flax.nnx.nn import dtypes
+from jaxtyping import Array, Float, Int
 
 from dpstudy.gradients.convolution import conv_general_dilated
 
-if TYPE_CHECKING:
-    from flax.nnx import GraphDef, State
-    from jaxtyping import Array, Float, Int
-
-    Losses = Callable[[nnx.Module, Float[Array, "batch *image"], Int[Array, "batch"]], Array]
-    """From a network, images and labels (arrays or trees, examples first) to a loss an example."""
+Losses = Callable[[nnx.Module, Float[Array, "batch *image"], Int[Array, "batch"]], Array]
+"""From a network, images and labels (arrays or trees, examples first) to a loss an example."""
 
 
 class LayerInput(nnx.Intermediate):
@@ -42,7 +40,6 @@ class Conv(nnx.Conv):
     """A 2-D convolution, tapped."""
 
     def __call__(self, inputs: Float[Array, "batch h w c"]) -> Float[Array, "batch i j k"]:
-        """Apply the convolution."""
         return tapped(self, inputs, super().__call__(inputs))
 
 
@@ -50,7 +47,6 @@ class Dense(nnx.Linear):
     """A dense layer, tapped."""
 
     def __call__(self, inputs: Float[Array, "batch m"]) -> Float[Array, "batch n"]:
-        """Apply the affine map."""
         return tapped(self, inputs, super().__call__(inputs))
 
 

@@ -13,30 +13,19 @@ layers and losses.
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from functools import cache, cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 from flax import nnx
+from flax.nnx import GraphDef, State
+from jaxtyping import Array, Float
 
+from dpstudy.gradients import layers
 from dpstudy.gradients.applicability import losses_shape, why_not_by_rules
 from dpstudy.gradients.layer_rules import RULES, LayerGradients, WrittenOut, blanked
-from dpstudy.gradients.layers import (
-    at_layers,
-    examples_in,
-    names_of,
-    summed_in,
-    with_flax_convolutions,
-)
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from flax.nnx import GraphDef, State
-    from jaxtyping import Array, Float
-
-    from dpstudy.gradients.layers import Losses
 
 
 class Gradients:
@@ -61,20 +50,17 @@ class Gradients:
     def weighted_sum_by_layer(self, weights: dict[tuple, Float[Array, "batch"]]) -> State:
         """Return the sum over examples with weights of their own in each layer."""
 
-        def plain() -> dict[tuple, dict[str, Array]]:
-            return {path: g.weighted_sum(weights[path]) for path, g in self.layers.items()}
+        def sums(of: dict[tuple, LayerGradients]) -> dict[tuple, dict[str, Array]]:
+            return {path: layer.weighted_sum(weights[path]) for path, layer in of.items()}
 
         def selected() -> dict[tuple, dict[str, Array]]:
-            return {
-                path: blanked(g, weights[path] != 0).weighted_sum(weights[path])
-                for path, g in self.layers.items()
-            }
+            return sums({path: blanked(g, weights[path] != 0) for path, g in self.layers.items()})
 
         # 0 times a number that is not finite is not 0. To select costs as much as the sum on a CPU,
         # and is hardly ever needed; elsewhere a condition of each of many runs spares nothing.
         if jax.default_backend() == "cpu":
             finite = jnp.isfinite(sum(square.sum() for square in self.squared_norms.values()))
-            return self._assemble(jax.lax.cond(finite, plain, selected))
+            return self._assemble(jax.lax.cond(finite, lambda: sums(self.layers), selected))
         return self._assemble(selected())
 
     def written_out(self) -> State:
@@ -83,19 +69,19 @@ class Gradients:
 
     def changed(self, change: Callable[[Array], Array]) -> Gradients:
         """Return other gradients: `change` of these, one parameter's at a time, written out."""
-        layers = {p: jax.tree.map(change, g.written_out()) for p, g in self.layers.items()}
-        return Gradients({path: WrittenOut(layer) for path, layer in layers.items()}, self._like)
+        each = {p: jax.tree.map(change, g.written_out()) for p, g in self.layers.items()}
+        return Gradients({path: WrittenOut(layer) for path, layer in each.items()}, self._like)
 
     def _assemble(self, values: dict[tuple, dict[str, Array]]) -> State:
         def value(path: tuple, _: Array) -> Array:
-            names = names_of(path)
+            names = layers.names_of(path)
             return values[names[:-1]][names[-1]]
 
         return jax.tree.map_with_path(value, self._like)
 
 
 def gradients(
-    graph: GraphDef, losses: Losses, params: State, images: Any, labels: Any, *rest: State
+    graph: GraphDef, losses: layers.Losses, params: State, images: Any, labels: Any, *rest: State
 ) -> tuple[Float[Array, "batch"], Gradients]:
     """Return each example's loss and gradient: by the rules, or by vmap where they do not hold.
 
@@ -119,13 +105,13 @@ def gradients(
         return _gradients(*network)
     except (TypeError, NotImplementedError):
         # No forward mode, as in a loss with a Jacobian, passes through a gradient written by hand.
-        return _gradients(with_flax_convolutions(graph, params, *rest), *network[1:])
+        return _gradients(layers.with_flax_convolutions(graph, params, *rest), *network[1:])
 
 
 def _gradients(*network: Any) -> tuple[Float[Array, "batch"], Gradients]:
     _, _, params, images, labels, *_ = network
-    summed_in(params)
-    check_losses(losses_shape(*network), examples_in((images, labels)))
+    layers.summed_in(params)
+    check_losses(losses_shape(*network), layers.examples_in((images, labels)))
     reason = why_not_by_rules(*network)
     if reason is None:
         return by_rules(*network)
@@ -155,7 +141,7 @@ def _warn_once(reason: str) -> None:
 
 
 def by_rules(
-    graph: GraphDef, losses: Losses, params: State, images: Any, labels: Any, *rest: State
+    graph: GraphDef, losses: layers.Losses, params: State, images: Any, labels: Any, *rest: State
 ) -> tuple[Float[Array, "batch"], Gradients]:
     """Return each example's loss and gradient, by one differentiation and the layers' rules.
 
@@ -169,19 +155,19 @@ def by_rules(
     >>> jax.jit(lambda params: of(params)[1].norms())(params).tolist()  # that of (2, 2, 1)
     [3.0]
     """
-    each, inputs, output_gradients = at_layers(graph, losses, params, images, labels, *rest)
+    each, inputs, output_gradients = layers.at_layers(graph, losses, params, images, labels, *rest)
     modules = dict(nnx.iter_modules(nnx.merge(graph, params, *rest, copy=True)))
     outputs = {path[:-1]: g for path, g in nnx.to_flat_state(output_gradients)}
-    of_type, layers = summed_in(params), {}
+    of_type, by_layer = layers.summed_in(params), {}
     for path, value in nnx.to_flat_state(inputs):
         layer = modules[path[:-1]]
         seen, found = (x.astype(of_type) for x in (value[0], outputs[path[:-1]][...]))
-        layers[path[:-1]] = RULES[type(layer)](layer, seen, found)
-    return each, Gradients(layers, params)
+        by_layer[path[:-1]] = RULES[type(layer)](layer, seen, found)
+    return each, Gradients(by_layer, params)
 
 
 def by_vmap(
-    graph: GraphDef, losses: Losses, params: State, images: Any, labels: Any, *rest: State
+    graph: GraphDef, losses: layers.Losses, params: State, images: Any, labels: Any, *rest: State
 ) -> tuple[Float[Array, "batch"], Gradients]:
     """Return each example's loss and gradient by `jax.vmap(jax.grad(...))`; each is a batch of one.
 
@@ -203,7 +189,7 @@ def by_vmap(
         return found[0]
 
     each, gradients = jax.vmap(jax.value_and_grad(one), (None, 0, 0))(params, images, labels)
-    of_type, layers = summed_in(params), {}
+    of_type, by_layer = layers.summed_in(params), {}
     for path, gradient in nnx.to_flat_state(gradients):
-        layers.setdefault(path[:-1], {})[path[-1]] = gradient.get_raw_value().astype(of_type)
-    return each, Gradients({path: WrittenOut(g) for path, g in layers.items()}, params)
+        by_layer.setdefault(path[:-1], {})[path[-1]] = gradient.get_raw_value().astype(of_type)
+    return each, Gradients({path: WrittenOut(g) for path, g in by_layer.items()}, params)

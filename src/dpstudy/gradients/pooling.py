@@ -5,15 +5,9 @@ step together; maxima of shifted slices have an elementwise gradient. Where corn
 do on the flat background of MNIST, `jnp.maximum` splits the gradient between them.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 import jax
 import jax.numpy as jnp
-
-if TYPE_CHECKING:
-    from jaxtyping import Array, Float
+from jaxtyping import Array, Float
 
 
 def max_pool(x: Float[Array, "batch h w c"], *, stride: int) -> Float[Array, "batch i j c"]:
@@ -29,16 +23,11 @@ def average_pool(x: Float[Array, "batch h w c"]) -> Float[Array, "batch h/2 w/2 
 
 
 def _neighbours(x: Array, axis: int, stride: int) -> tuple[Array, Array]:
-    """Return the first and the second element of each window along one axis."""
+    """Return the first and the second number of each window along one axis."""
     count = (x.shape[axis] - 2) // stride + 1
     if stride == 1:
-        first = [slice(None)] * x.ndim
-        second = list(first)
-        first[axis], second[axis] = slice(0, count), slice(1, count + 1)
-        return x[tuple(first)], x[tuple(second)]
+        return tuple(jax.lax.slice_in_dim(x, at, at + count, axis=axis) for at in (0, 1))
     # Disjoint windows: a reshape, whose gradient is a reshape, where strided slices would pad.
     even = jax.lax.slice_in_dim(x, 0, 2 * count, axis=axis)
     pairs = even.reshape(*x.shape[:axis], count, 2, *x.shape[axis + 1 :])
-    return jax.lax.index_in_dim(pairs, 0, axis + 1, keepdims=False), jax.lax.index_in_dim(
-        pairs, 1, axis + 1, keepdims=False
-    )
+    return tuple(jax.lax.index_in_dim(pairs, at, axis + 1, keepdims=False) for at in (0, 1))

@@ -4,8 +4,6 @@ Within, an answer takes seconds and under 1 GB, and was no less than the exact o
 known. No accountant is needed to tell, so that a machine without one refuses the same runs.
 """
 
-from __future__ import annotations
-
 from dpstudy.errors import UserError
 
 LEAST_NOISE, MOST_NOISE = 1e-3, 1e6
@@ -17,10 +15,7 @@ _MOST_PASSES, _MOST_PASSES_OF_LITTLE_NOISE, _LITTLE_NOISE = 5_000, 1_000, 0.1
 def check_range(q: float, sigma: float, steps: int) -> None:
     """Raise UserError where a run is beyond what is accounted for, and name what is.
 
-    Args:
-        q: the probability with which an example takes part in a step.
-        sigma: noise over proven sensitivity.
-        steps: of the run.
+    An example takes part in a step with probability `q`; `sigma` is noise over proven sensitivity.
     """
     if not LEAST_NOISE <= sigma <= MOST_NOISE:
         raise UserError(

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import jax
 import jax.numpy as jnp
+from jaxtyping import Array, Float, Int
 
 from dpstudy.parts.part import Part, part
 
-if TYPE_CHECKING:
-    from jaxtyping import Array, Float, Int
-
-    Logits = Float[Array, "batch classes"]
-    Hidden = tuple[Float[Array, "batch *units"], ...]
-    Labels = Int[Array, "batch"]
-    Each = Float[Array, "batch"]
+Logits = Float[Array, "batch classes"]
+Hidden = tuple[Float[Array, "batch *units"], ...]
+Labels = Int[Array, "batch"]
+Each = Float[Array, "batch"]
 
 
 class Loss(Part):
@@ -24,11 +20,7 @@ class Loss(Part):
     def __call__(self, logits: Logits, hidden: Hidden, labels: Labels, epoch: Array) -> Each:
         """Return each example's loss, which must depend on that example alone.
 
-        Args:
-            logits: the network's outputs.
-            hidden: its hidden pre-activations, layer by layer.
-            labels: the examples' classes.
-            epoch: under way, the first being 1; 0 before it.
+        `hidden` has the pre-activations, layer by layer; `epoch` is 1 in the first, and 0 before.
         """
         raise NotImplementedError
 

@@ -5,36 +5,29 @@ Taken on training and test examples without noise: no epsilon covers these numbe
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
 from flax import nnx
+from jaxtyping import Array, Float, Int
 
 from dpstudy.gradients import per_example
-from dpstudy.parts.mechanism import Microbatch
+from dpstudy.gradients.layers import Losses
+from dpstudy.parts.data.dataset import Data
+from dpstudy.parts.mechanism import Mechanism, Microbatch
+from dpstudy.parts.networks.network import Network, Outputs
 from dpstudy.parts.part import Part, part
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from jaxtyping import Array, Float, Int
-
-    from dpstudy.gradients.layers import Losses
-    from dpstudy.parts.data.dataset import Data
-    from dpstudy.parts.mechanism import Mechanism
-    from dpstudy.parts.networks.network import Network, Outputs
 
 # Training examples that a measure is given: the same every time, evenly spread over the set.
 EXAMPLES = 1_000
 # Examples whose gradients are written out at once, for each run of a cohort.
 CHUNK = 50
-# Ends of the bins that norms are counted in.
-LEAST, MOST = 1e-3, 1e3
-# Ten bins a decade.
-EDGES = np.geomspace(LEAST, MOST, 61)
+# Of the bins that norms are counted in: ten a decade.
+EDGES = np.geomspace(1e-3, 1e3, 61)
 
 
 class Examples(NamedTuple):
@@ -63,9 +56,8 @@ class Snapshot(NamedTuple):
 
     def in_chunks(self, function: Callable[[Examples], Any]) -> Any:
         """Return what a function makes of each `CHUNK` of the examples."""
-        return jax.lax.map(
-            function, jax.tree.map(lambda x: x.reshape(-1, CHUNK, *x.shape[1:]), self.train)
-        )
+        chunks = jax.tree.map(lambda x: x.reshape(-1, CHUNK, *x.shape[1:]), self.train)
+        return jax.lax.map(function, chunks)
 
 
 class Measure(Part):
@@ -112,8 +104,7 @@ class BoundedNorms(Measure):
         def of_one(one: Examples) -> Float[Array, ""]:
             alone = jax.tree.map(lambda x: x[None], one)
             batch = Microbatch(graph, snapshot.losses, snapshot.params, *alone)
-            total, _ = bounded(batch, jnp.ones(1))
-            return optax.tree.norm(total)
+            return optax.tree.norm(bounded(batch, jnp.ones(1))[0])
 
         norms = jax.lax.map(of_one, snapshot.train, batch_size=CHUNK)
         return {"counts": counts_by_norm(norms), "largest": norms.max()}
@@ -121,9 +112,8 @@ class BoundedNorms(Measure):
 
 def counts_by_norm(norms: Float[Array, "..."]) -> Int[Array, "bins"]:
     """Count norms in bins between `EDGES`, what is beyond in the outermost."""
-    ends = float(np.log10(LEAST)), float(np.log10(MOST))
-    decades = jnp.log10(jnp.clip(norms, LEAST, MOST))
-    counts, _ = jnp.histogram(decades, bins=len(EDGES) - 1, range=ends)
+    decades = jnp.log10(jnp.clip(norms, EDGES[0], EDGES[-1]))
+    counts, _ = jnp.histogram(decades, bins=len(EDGES) - 1, range=(-3.0, 3.0))
     return counts.astype(int)
 
 

@@ -10,25 +10,21 @@ from __future__ import annotations
 
 import zlib
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import optax
 from flax import nnx
 from jax.flatten_util import ravel_pytree
+from jaxtyping import Array, Bool, Float
 
 from dpstudy.gradients import applicability, per_example
-from dpstudy.gradients.layers import examples_in, summed_in, tap
+from dpstudy.gradients.layers import Losses, examples_in, summed_in, tap
 from dpstudy.parts.part import Part, part, positive
 
-if TYPE_CHECKING:
-    from jaxtyping import Array, Bool, Float
-
-    from dpstudy.gradients.layers import Losses
-
-    Scalar = float | Float[Array, ""]
-
+Scalar = float | Float[Array, ""]
+Each = Float[Array, "batch"]
 
 # How papers account for their own mechanisms: zCDP over epochs of disjoint batches; the central
 # limit of Gaussian privacy over steps times layers; or as for DP-SGD.
@@ -46,20 +42,14 @@ class Seen(NamedTuple):
     """Examples that counted as 0, since their gradient was not finite or had too large a square."""
 
     @classmethod
-    def of(
-        cls,
-        mask: Float[Array, "batch"],
-        losses: Float[Array, "batch"],
-        norms: Float[Array, "batch"],
-        clipped: Bool[Array, "batch"],
-    ) -> Seen:
+    def of(cls, mask: Each, losses: Each, norms: Each, clipped: Bool[Array, "batch"]) -> Seen:
         """Return the sums over the examples that a mask counts."""
         finite = counted(mask, norms)
         sums = (_over(counted(mask, losses), losses), _over(finite, norms), _over(finite, clipped))
         return cls(*sums, mask.sum(), (mask - finite.astype(mask.dtype)).sum())
 
     @classmethod
-    def of_losses(cls, mask: Float[Array, "batch"], losses: Float[Array, "batch"]) -> Seen:
+    def of_losses(cls, mask: Each, losses: Each) -> Seen:
         """Return the sums where no gradient of one example is formed: by the losses alone."""
         none = jnp.zeros(len(losses), bool)
         return cls.of(mask, losses, losses, none)._replace(norm=jnp.zeros(()))
@@ -73,12 +63,8 @@ def _over(which: Bool[Array, "batch"], each: Array) -> Float[Array, ""]:
 class Microbatch(NamedTuple):
     """Examples of a step that are summed over in one pass, with network and loss.
 
-    Attributes:
-        graph: the network without its parameters.
-        losses: from network, images and labels to one loss an example.
-        images: as `losses` takes them: an array or a tree of arrays, examples first.
-        labels: likewise.
-        rest: what the network holds beside its `params`, shared by all examples.
+    `graph` is the network without its states: `params`, and in `rest` what it holds beside them,
+    shared by all examples. `images` and `labels` are arrays, or trees of them, examples first.
     """
 
     graph: nnx.GraphDef
@@ -143,9 +129,7 @@ class Mechanism(Part):
 class Bounded(Mechanism):
     """No example adds more than C to the sum, in l2; every number gets the same noise.
 
-    Attributes:
-        clip_norm: C, in units of the gradient's l2 norm.
-        noise_multiplier: sigma; the noise on the sum has standard deviation sigma C.
+    `clip_norm` is C; the noise on the sum has a standard deviation of `noise_multiplier` times C.
     """
 
     clip_norm: float = 0.1
@@ -178,9 +162,8 @@ class ByNorm(Bounded):
     def sum(self, batch: Microbatch, mask: Float[Array, "batch"]) -> tuple[nnx.State, Seen]:
         each, gradients = batch.gradients()
         norms = gradients.norms()
-        total = gradients.weighted_sum(
-            jnp.where(counted(mask, norms), mask * self.coefficients(norms), 0.0)
-        )
+        factors = jnp.where(counted(mask, norms), mask * self.coefficients(norms), 0.0)
+        total = gradients.weighted_sum(factors)
         return total, Seen.of(mask, each, norms, norms > self.clip_norm)
 
 
@@ -202,12 +185,11 @@ class FlatClipping(ByNorm):
 class AutomaticClipping(ByNorm):
     """Automatic clipping: g times C / (norm + gamma), smooth in the norm (Bu et al. 2023).
 
+    Gamma is `stability`, in units of the gradient's norm: far shorter gradients keep their order.
+
     >>> clip = AutomaticClipping(clip_norm=1.0, stability=0.25)
     >>> clip.coefficients(jnp.array([0.25, 3.75])).tolist()
     [2.0, 0.25]
-
-    Attributes:
-        stability: gamma, in units of the gradient's norm: far shorter gradients keep their order.
     """
 
     stability: float = 0.01
@@ -239,12 +221,11 @@ class PerLayerClipping(Bounded):
         by_layer = jnp.stack(list(norms.values()))
         whole = jnp.linalg.norm(by_layer, axis=0)
         counts = counted(mask, whole)
-        total = gradients.weighted_sum_by_layer(
-            {
-                p: jnp.where(counts, mask * clip_coefficients(norm, bound), 0.0)
-                for p, norm in norms.items()
-            }
-        )
+        factors = {
+            path: jnp.where(counts, mask * clip_coefficients(norm, bound), 0.0)
+            for path, norm in norms.items()
+        }
+        total = gradients.weighted_sum_by_layer(factors)
         return total, Seen.of(mask, each, whole, by_layer.max(axis=0) > bound)
 
 
@@ -300,6 +281,8 @@ def gaussian_noise(
     Noise is drawn anew at each update, from `key`, the number of updates so far, and the names of
     the leaves: the groups of `optax.multi_transform` get noise of their own from one key. The same
     names, key and number give the same noise, so that a resumed run repeats an undisturbed one.
+    If not `apart`, names do not count. `standard_deviation` is one for all parameters, or a tree of
+    one a leaf; `key` is of `jax.random`.
 
     Noise and what comes out are float32, or float64 where a leaf is: noise in bfloat16 would have
     some hundred values, and none beyond three deviations.
@@ -310,39 +293,27 @@ def gaussian_noise(
     >>> round(float(noisy["w"].std()), 2)
     0.5
 
-    Args:
-        standard_deviation: one for all parameters, or a tree of one a leaf.
-        key: of `jax.random`.
-        apart: whether leaves of other names get other noise.
-
     Raises:
         ValueError: a leaf is not of real numbers.
     """
+    Count = optax.ScaleByScheduleState
 
-    def init(params: optax.Params) -> optax.ScaleByScheduleState:
-        del params
-        return optax.ScaleByScheduleState(count=jnp.zeros([], jnp.int32))
+    def init(params: optax.Params) -> Count:
+        return Count(jnp.zeros([], jnp.int32))
 
-    def update(
-        updates: optax.Updates, state: optax.ScaleByScheduleState, params: object = None
-    ) -> tuple[optax.Updates, optax.ScaleByScheduleState]:
-        del params
+    def update(updates: Any, state: Count, params: Any = None) -> tuple[optax.Updates, Count]:
         summed_in(updates)
         updates = jax.tree.map(lambda x: x.astype(jnp.promote_types(x.dtype, jnp.float32)), updates)
         flat, unravel = ravel_pytree(updates)
         step_key = jax.random.fold_in(key, state.count)
         if apart:
-            step_key = jax.random.fold_in(step_key, _names(updates))
+            paths = (jax.tree_util.keystr(path) for path, _ in jax.tree.leaves_with_path(updates))
+            step_key = jax.random.fold_in(step_key, zlib.crc32("\n".join(paths).encode()))
         noise = jax.random.normal(step_key, flat.shape, flat.dtype)
         noisy = unravel(flat + _by_number(standard_deviation, updates) * noise)
-        return noisy, optax.ScaleByScheduleState(state.count + 1)
+        return noisy, Count(state.count + 1)
 
     return optax.GradientTransformation(init, update)
-
-
-def _names(tree: optax.Params) -> int:
-    paths = (jax.tree_util.keystr(path) for path, _ in jax.tree.leaves_with_path(tree))
-    return zlib.crc32("\n".join(paths).encode())
 
 
 def _by_number(deviation: Scalar | optax.Params, updates: optax.Params) -> Array:
@@ -350,9 +321,8 @@ def _by_number(deviation: Scalar | optax.Params, updates: optax.Params) -> Array
     leaves = jax.tree.leaves(deviation)
     if all(leaf is leaves[0] for leaf in leaves):
         return leaves[0]
-    return ravel_pytree(
-        jax.tree.map(lambda s, x: jnp.broadcast_to(s, x.shape), deviation, updates)
-    )[0]
+    each = jax.tree.map(lambda s, x: jnp.broadcast_to(s, x.shape), deviation, updates)
+    return ravel_pytree(each)[0]
 
 
 def nothing_seen() -> Seen:

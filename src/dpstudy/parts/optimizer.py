@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from functools import partial
 
 import jax
 import optax
 
 from dpstudy.parts.part import Part, SpecError, part, positive
-
-if TYPE_CHECKING:
-    from flax import nnx
 
 
 class Optimizer(Part):
@@ -57,9 +54,7 @@ class SgdWithDecay(Sgd):
         positive(self, "decay")
 
     def transformation(self) -> optax.GradientTransformation:
-        def kernels(params: nnx.State) -> nnx.State:
-            return jax.tree.map(lambda leaf: leaf.ndim > 1, params)
-
+        kernels = partial(jax.tree.map, lambda leaf: leaf.ndim > 1)
         decay = optax.add_decayed_weights(2 * self.decay, mask=kernels)
         return optax.chain(decay, super().transformation())
 

@@ -32,13 +32,10 @@ class SpecError(UserError):
 
 
 class Part:
-    """The base of all parts.
-
-    Attributes:
-        kind: the name under which a part of this class is written down; None of a base class.
-    """
+    """The base of all parts."""
 
     kind: ClassVar[str | None] = None
+    """The name under which a part of this class is written down; None of a base class."""
 
     def check(self) -> None:
         """Raise SpecError if a field, of the right type, has a value that cannot be."""

@@ -9,12 +9,15 @@ import dataclasses
 import functools
 import hashlib
 import json
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import optax
+from flax import nnx
+from jaxtyping import Array, Float, Int
 
+from dpstudy.gradients.layers import Losses
 from dpstudy.parts.accountable import check_range
 from dpstudy.parts.data.dataset import Data, Images
 from dpstudy.parts.loss import CrossEntropy, Loss
@@ -25,13 +28,6 @@ from dpstudy.parts.optimizer import Optimizer, Sgd
 from dpstudy.parts.part import Part, SpecError, at_least, checked, number, part, static
 from dpstudy.parts.sampling import Poisson, Sampling
 
-if TYPE_CHECKING:
-    from flax import nnx
-    from jaxtyping import Array, Float, Int
-
-    from dpstudy.gradients.layers import Losses
-
-
 # Of the key of a run whose dataset draws: no image has so large a number.
 _TRAINING = 2**32 - 1
 
@@ -39,9 +35,6 @@ _TRAINING = 2**32 - 1
 @part()
 class Run(Part):
     """One training run, complete; by default a common one for MNIST, at an epsilon of about 3.
-
-    Runs form a cohort, which one program trains together, when their parts have the same tree
-    structure.
 
     >>> run = Run(epochs=2)
     >>> run.to_dict(), run.identity, run.steps_per_epoch
@@ -84,9 +77,9 @@ class Run(Part):
             raise SpecError(f"seed must be in [0, 2^31), got {self.seed}")
         if not 0 < self.delta < 1:
             raise SpecError(f"delta must be in (0, 1), got {self.delta}")
+        kinds = [measure.kind for measure in self.measures]
         for measure in self.measures:
             measure.check_mechanism(self.mechanism)
-        kinds = [measure.kind for measure in self.measures]
         if len(set(kinds)) < len(kinds):
             raise SpecError(f"a measure is taken once, got {', '.join(map(str, kinds))}")
 
@@ -112,12 +105,9 @@ class Run(Part):
 
     @property
     def key(self) -> Array:
-        """The key by which training draws weights, batches and noise.
-
-        Another where the dataset draws by that of the seed: epsilon is that of noise which the
-        features tell nothing of.
-        """
+        """The key by which training draws weights, batches and noise."""
         key = jax.random.key(self.seed)
+        # Another where the dataset draws by that of the seed: features must not tell of noise.
         return jax.random.fold_in(key, _TRAINING) if self.dataset.draws else key
 
     @property
@@ -229,10 +219,7 @@ def setting(run: Run, name: str) -> Any:
     Raises:
         SpecError: no part of the run, or more than one, has a field of that name.
     """
-    value: Any = run
-    for step in _path_to(run, name):
-        value = getattr(value, step)
-    return value
+    return functools.reduce(getattr, _path_to(run, name), run)
 
 
 def stream(key: Array, name: str) -> Array:

@@ -10,17 +10,15 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
+from jaxtyping import Array, Bool, Int
 
 from dpstudy.parts.part import Part, at_least, part
 
-if TYPE_CHECKING:
-    from jaxtyping import Array, Bool, Int
-
-    Order = Int[Array, "examples"] | None
+Order = Int[Array, "examples"] | None
 
 OVERFLOW_PROBABILITY = 1e-15
 # Sampling probabilities below which 23 random bits are too few; none of the study's is.
@@ -48,10 +46,8 @@ class Draw(NamedTuple):
 class Sampling(Part):
     """How the examples of a step are chosen.
 
-    In its methods `examples` is the number of training examples, and `key` is of `jax.random`.
-
-    Attributes:
-        batch: examples in a step, expected.
+    `batch` is the number of examples expected in a step. In methods `examples` is the number of
+    training examples, and `key` is of `jax.random`.
     """
 
     batch: int = 512
@@ -173,13 +169,10 @@ def capacity_for(examples: int, batch: int) -> int:
         ValueError: a batch below 1, or of more than there are.
     """
     _check(examples, batch)
-    q = batch / examples
-    capacity = batch
-    while capacity < examples and _log_tail(examples, q, capacity) > math.log(OVERFLOW_PROBABILITY):
+    q, capacity = batch / examples, batch
+    while (a := capacity / examples) < 1:
+        log_tail = -examples * (a * math.log(a / q) + (1 - a) * math.log((1 - a) / (1 - q)))
+        if log_tail <= math.log(OVERFLOW_PROBABILITY):
+            break
         capacity += max(1, batch // 256)
     return min(capacity, examples)
-
-
-def _log_tail(n: int, q: float, capacity: int) -> float:
-    a = capacity / n
-    return -n * (a * math.log(a / q) + (1 - a) * math.log((1 - a) / (1 - q)))

@@ -4,26 +4,22 @@ Each feature is standardised, and the basis is that of the principal components.
 user's cache: fitting takes minutes.
 """
 
-from __future__ import annotations
-
 import sys
 import zipfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Array, Float, UInt8
 
 # For its precision of products: an accelerator's own would lose the small components.
 import dpstudy.gradients.devices  # noqa: F401
 from dpstudy import files
 
-if TYPE_CHECKING:
-    from jaxtyping import Array, Float, UInt8
-
-    Pixels = UInt8[np.ndarray, "n h w c"]
+Pixels = UInt8[np.ndarray, "n h w c"]
 
 Read = TypeVar("Read")
 
@@ -57,10 +53,7 @@ def fit(
     features: Callable[[Pixels], Float[Array, "n features"]],
     components: int,
 ) -> Basis:
-    """Fit a basis of `components`, fewer than there are images, to the features of images.
-
-    `filters` are what the features are computed with.
-    """
+    """Fit a basis of `components`, fewer than there are images, to their features by `filters`."""
     found = _of_all(pixels, features)
     # In place, where it can be: the features alone take a gigabyte.
     mean, deviation = found.mean(0), found.std(0) + _FLAT
@@ -100,9 +93,8 @@ def _principal(
     gram /= len(found)
     # The transpose is the same matrix, in the order that LAPACK can overwrite. Divide and conquer:
     # in single precision the relatively robust method, which needs less memory, loses small ones.
-    variances, weights = scipy.linalg.eigh(
-        gram.T, driver="evd", overwrite_a=True, check_finite=False
-    )
+    options = {"driver": "evd", "overwrite_a": True, "check_finite": False}
+    variances, weights = scipy.linalg.eigh(gram.T, **options)
     variances = np.maximum(variances[: -components - 1 : -1], np.finfo(np.float32).tiny)
     directions = np.empty((found.shape[1], components), found.dtype)
     leading, scale = weights[:, ::-1], np.sqrt(variances * len(found))

@@ -5,8 +5,6 @@ few directions waste it. Whitening spreads it, at no cost in privacy, since the 
 fitted to are drawn from a seed.
 """
 
-from __future__ import annotations
-
 import gc
 import hashlib
 import json
@@ -15,11 +13,12 @@ from dataclasses import replace
 from functools import partial
 from math import prod
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Self
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Array, Float, Float16, UInt8
 
 from dpstudy import files
 from dpstudy.parts.data import images, released_statistics, scattering, synthetic_images
@@ -30,14 +29,10 @@ from dpstudy.parts.data.synthetic_images import SCENES
 from dpstudy.parts.part import SpecError, at_least, choose, part, static
 from dpstudy.recipe import basis as synthetic_basis
 from dpstudy.recipe import patch_features
+from dpstudy.recipe.basis import Basis
 
-if TYPE_CHECKING:
-    from jaxtyping import Array, Float, Float16, UInt8
-
-    from dpstudy.recipe.basis import Basis
-
-    Pixels = UInt8[np.ndarray, "n h w c"]
-    Filters = tuple[Float[np.ndarray, "side side c filters"], ...]
+Pixels = UInt8[np.ndarray, "n h w c"]
+Filters = tuple[Float[np.ndarray, "side side c filters"], ...]
 
 # In place of scenes: the private images themselves, without noise. A diagnostic with no epsilon.
 OWN = "own"
@@ -54,16 +49,13 @@ class Whitened(Data):
     """Images as principal components of their features, fitted to images that are nobody's.
 
     Attributes:
-        name: of the private images, one of `DATASETS`.
-        scenes: what the synthetic images show, one of `SCENES`; or `OWN`, for as many training
+        scenes: what the `synthetic` images show, one of `SCENES`; or `OWN`, for as many training
             images in their place.
-        synthetic: how many there are.
         components: principal components of the synthetic images' features that are kept.
         exponent: of a component's variance, which it is divided by: 0 leaves it, 1/2 whitens.
         drawn: the seed of synthetic images and filters, and of the noise of what is released.
         released: the noise multiplier with which the mean of the training examples is released,
             to be taken away: what all have in common is length without meaning. With 0 it stays.
-        held_out: see `Data`.
     """
 
     name: str = "cifar-10"
@@ -82,7 +74,6 @@ class Whitened(Data):
 
     def filters(self, pixels: Pixels) -> Filters:
         """Return what the features are computed with, if anything."""
-        del pixels
         return ()
 
     def features_of(self, filters: Filters, pixels: Pixels) -> Float[Array, "n features"]:
@@ -126,7 +117,7 @@ class Whitened(Data):
     def image_shape(self) -> tuple[int, ...]:
         return (self.components,)
 
-    def at_seed(self, seed: int) -> Whitened:
+    def at_seed(self, seed: int) -> Self:
         return replace(self, drawn=seed)
 
     def load(self) -> images.Dataset:
@@ -152,13 +143,13 @@ class Whitened(Data):
         whole = images.load(self.name)
         count = len(whole.train_images)
         shape = (count + len(whole.test_images), self.components)
-        path = self._file(whole.fingerprint, "npy")
         # Of the basis these alone: all of it is a gigabyte. First, since without a basis there are
         # no components in it either.
-        path_of_basis = self._file("basis", "npz")
-        variances = synthetic_basis.read(path_of_basis, lambda stored: stored["variances"])
+        basis = self._file("basis", "npz")
+        variances = synthetic_basis.read(basis, lambda stored: stored["variances"])
         if variances is None:
             variances = self.basis().variances
+        path = self._file(whole.fingerprint, "npy")
         components = kept(path, shape, lambda: self._components(whole))
         # JAX holds what it was given until this: of the basis, nearly two gigabytes.
         gc.collect()
@@ -193,10 +184,8 @@ class Whitened(Data):
         """Raise SpecError unless images have the type and shape of the dataset's."""
         shape = IMAGE_SHAPE[self.name]
         if pixels.dtype != np.uint8 or pixels.shape[1:] != shape:
-            raise SpecError(
-                f"images must be uint8, from 0 to 255, of shape "
-                f"(n, {', '.join(map(str, shape))}), got {pixels.dtype} of shape {pixels.shape}"
-            )
+            wanted = f"uint8, from 0 to 255, of shape (n, {', '.join(map(str, shape))})"
+            raise SpecError(f"images must be {wanted}, got {pixels.dtype} of shape {pixels.shape}")
 
     def components_of(self, basis: Basis, pixels: Pixels) -> Float[Array, "n components"]:
         """Return the principal components of images, by `basis()`; errors as `check_images`."""
@@ -207,17 +196,15 @@ class Whitened(Data):
         self, components: Float16[np.ndarray, "n k"], variances: Float[np.ndarray, "k"]
     ) -> Float16[np.ndarray, "n k"]:
         """Return components divided by their variance to the `exponent`, each example of norm 1."""
-        by = variances**-self.exponent
-        found = np.empty(components.shape, np.float16)
+        by, found = variances**-self.exponent, np.empty(components.shape, np.float16)
         _of_norm_one(components, lambda part: part * by, found)
         return found
 
     def _pixels(self) -> Pixels:
         if self.leaks:
             return images.load(self.name).train_images[: self.synthetic]
-        return synthetic_images.draw(
-            self.scenes, self.drawn, self.synthetic, IMAGE_SHAPE[self.name]
-        )
+        shape = IMAGE_SHAPE[self.name]
+        return synthetic_images.draw(self.scenes, self.drawn, self.synthetic, shape)
 
     def _components(self, whole: images.Dataset) -> Iterator[np.ndarray]:
         # Once: at each call JAX would copy the basis, a gigabyte.
@@ -312,7 +299,6 @@ class WhitenedScattering(Whitened):
         return prod(scattering.shape_of(IMAGE_SHAPE[self.name]))
 
     def features_of(self, filters: Filters, pixels: Pixels) -> Float[Array, "n features"]:
-        del filters
         found = jnp.asarray(scattering.transform_of(pixels.shape[1:])(pixels), jnp.float32)
         groups = _GROUPS * (found.shape[-1] // scattering.COEFFICIENTS)
         return group_normalised(found, groups).reshape(len(found), -1)

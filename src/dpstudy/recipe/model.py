@@ -1,28 +1,22 @@
 """A trained head that is kept in a file, and classifies images by it."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import zipfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
+from jaxtyping import Float, Int, UInt8
 
 from dpstudy import files
 from dpstudy.errors import DataError
 from dpstudy.parts.data.images import IMAGE_SHAPE
 from dpstudy.parts.part import SpecError
 from dpstudy.recipe import basis as synthetic_basis
+from dpstudy.recipe.basis import Basis
 from dpstudy.recipe.features import SyntheticFeatures, centre
-
-if TYPE_CHECKING:
-    from jaxtyping import Float, Int, UInt8
-
-    from dpstudy.recipe.basis import Basis
 
 # Of a basis that is another, a witness differs by as much as it is long; by rounding, by far less.
 _ALIKE = 1e-2
@@ -41,11 +35,8 @@ class Model:
     One of the settings is the seed, by which noise was drawn: of private images such a file is
     nothing to publish.
 
-    Attributes:
-        features: that the head was trained on.
-        kernel: of the head, a column a class.
-        mean: that is taken away of features, as `SyntheticFeatures.load_with_mean` returns it.
-        witness: what the basis made of one image: see `witness_of`.
+    `mean` is taken away of features, as `SyntheticFeatures.load_with_mean` returns it; `witness` is
+    what the basis made of one image, see `witness_of`.
     """
 
     features: SyntheticFeatures
@@ -72,8 +63,8 @@ class Model:
         found = np.empty(len(images), np.int64)
         for start in range(0, len(images), synthetic_basis.BATCH):
             part = slice(start, start + synthetic_basis.BATCH)
-            components = np.asarray(self.features.components_of(basis, images[part]))
-            scaled = self.features.scaled(components, basis.variances)
+            components = self.features.components_of(basis, images[part])
+            scaled = self.features.scaled(np.asarray(components), basis.variances)
             centre(scaled, self.mean)
             found[part] = (scaled @ self.kernel).argmax(1)
         return found
@@ -84,10 +75,9 @@ class Model:
         Raises:
             DataError: it cannot be written.
         """
-        spec = json.dumps(self.features.to_dict())
+        arrays = {name: getattr(self, name) for name in _ARRAYS}
         with _writing(path), files.written_whole(path) as stream:
-            arrays = {name: getattr(self, name) for name in _ARRAYS}
-            np.savez(stream, features=spec, **arrays)
+            np.savez(stream, features=json.dumps(self.features.to_dict()), **arrays)
 
 
 def witness_of(features: SyntheticFeatures, basis: Basis) -> Float[np.ndarray, "components"]:

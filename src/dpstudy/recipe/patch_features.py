@@ -5,23 +5,18 @@ on both sides and averaged over a grid of regions (Coates and Ng 2011; Thiry et 
 is fitted to the images whose features these are.
 """
 
-from __future__ import annotations
-
 from functools import partial
 from itertools import product
-from typing import TYPE_CHECKING
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Array, Float, UInt8
 
 from dpstudy.parts.part import SpecError
 
-if TYPE_CHECKING:
-    from jaxtyping import Array, Float, UInt8
-
-    Filters = Float[Array, "side side c filters"]
-    Pixels = UInt8[np.ndarray, "n h w c"]
+Filters = Float[Array, "side side c filters"]
+Pixels = UInt8[np.ndarray, "n h w c"]
 
 # Patches that whitening is fitted to, and that filters are chosen from.
 PATCHES = 50_000
@@ -120,13 +115,7 @@ def features(
 ) -> Float[Array, "n features"]:
     """Return the square roots of thresholded responses, averaged over regions and over views.
 
-    Args:
-        pixels: images.
-        banks: filters of one size each.
-        threshold: what a response must exceed, on either side.
-        mirrored: whether an image's mirror image is a view of it too.
-        grids: into how many regions a side an image is divided, each time by itself.
-        deslanted: whether an image is made `deskewed` first.
+    Each of the `banks` has filters of one size; settings are those of `SyntheticFeatures`.
     """
 
     def of_view(image: Float[Array, "h w c"]) -> Float[Array, "features"]:
@@ -164,18 +153,13 @@ def _pooled(
 
 def _regions(shape: tuple[int, int], grids: tuple[int, ...]) -> Float[np.ndarray, "regions i*j"]:
     """Return the weights of a mean over each region of each grid."""
-    regions = [
-        np.outer(row, column)
-        for grid in grids
-        for row, column in product(*(_parts(size, grid) for size in shape))
-    ]
-    weights = np.stack(regions).reshape(len(regions), -1)
+    sides = [side for grid in grids for side in product(*(_parts(size, grid) for size in shape))]
+    weights = np.stack([np.outer(row, column).reshape(-1) for row, column in sides])
     return weights / weights.sum(1, keepdims=True)
 
 
 def _parts(size: int, grid: int) -> list[Float[np.ndarray, "size"]]:
     """Return for each of so many parts of a side which places are in it."""
-    part = np.searchsorted(
-        [round(at * size / grid) for at in range(1, grid)], np.arange(size), "right"
-    )
+    ends = [round(at * size / grid) for at in range(1, grid)]
+    part = np.searchsorted(ends, np.arange(size), "right")
     return [np.float32(part == one) for one in range(grid)]

@@ -4,8 +4,6 @@ Of the private images only their mean enters the features, released with so much
 all of ε is left for the head.
 """
 
-from __future__ import annotations
-
 from dpstudy.parts.data.images import IMAGE_SHAPE
 from dpstudy.parts.mechanism import FlatClipping
 from dpstudy.parts.networks.network import LinearHead
@@ -50,12 +48,9 @@ def recipe(dataset: str) -> Run:
 
 
 def recipe_at(dataset: str, epsilon: float, seed: int = 0) -> Run:
-    """Return the recipe's run on a dataset, with the noise that the epsilon needs by PLD.
+    """Return the recipe's run on a dataset, with the noise that the epsilon, at 1e-5, needs by PLD.
 
-    Args:
-        dataset: of private images, one of `images.DATASETS`.
-        epsilon: to spend at delta = 1e-5, above 0.
-        seed: of synthetic images, filters, sampling and noise together.
+    `seed` is that of synthetic images, filters, sampling and noise together.
 
     Raises:
         SpecError: an unknown dataset, or a negative seed.

@@ -1,1 +1,1 @@
-"""Training: the loop, evaluation, and the interface for one's own network."""
+"""Training: the loop, and the interface for one's own network."""

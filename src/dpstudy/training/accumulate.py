@@ -9,24 +9,19 @@ order. A collective operation within one program makes the devices of a CPU wait
 the threads that they compute with, and XLA (jaxlib 0.10) was seen to wait there for ever.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import jax
 import jax.numpy as jnp
 from jax.flatten_util import ravel_pytree
+from jax.sharding import Mesh
+from jaxtyping import Array, Float
 
 from dpstudy.gradients import devices
 from dpstudy.gradients.devices import EVERYWHERE, EXAMPLES
 from dpstudy.gradients.layers import examples_in
-
-if TYPE_CHECKING:
-    from jax.sharding import Mesh
-    from jaxtyping import Array, Float
-
-    from dpstudy.parts.sampling import Draw
+from dpstudy.parts.sampling import Draw
 
 Sum = TypeVar("Sum")
 
@@ -36,13 +31,8 @@ def over_examples(
 ) -> Sum:
     """Return the sum of `part` over the drawn examples; NaN if it is of others than there are.
 
-    Args:
-        part: from one microbatch of each array, and a mask of those of its examples that count,
-            to a sum over them.
-        nothing: the empty sum.
-        draw: which examples.
-        arrays: the dataset, each an array or a tree of arrays, examples first.
-        microbatch: examples in one call of `part`.
+    `part` makes of a microbatch of each of the `arrays`, which have all examples, and of a mask of
+    those that count, a sum over them; `nothing` is the empty sum.
 
     Raises:
         ValueError: the arrays are not all of as many examples, or the draw is of more or fewer.

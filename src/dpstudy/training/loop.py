@@ -11,29 +11,25 @@ import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
 from flax import nnx
+from jax.sharding import Mesh, PartitionSpec
+from jaxtyping import Array, Bool, Float, Int
 
 from dpstudy.errors import UserError
 from dpstudy.gradients import devices
-from dpstudy.parts import mechanism
+from dpstudy.parts.data.dataset import AT_ONCE
+from dpstudy.parts.data.images import Dataset
 from dpstudy.parts.measure import Examples, probe
-from dpstudy.parts.run import cohort_of, stream
-from dpstudy.training import accumulate, evaluation
-
-if TYPE_CHECKING:
-    from jax.sharding import Mesh
-    from jaxtyping import Array, Bool, Int
-
-    from dpstudy.parts.data.images import Dataset
-    from dpstudy.parts.run import Run
-    from dpstudy.parts.sampling import Draw
-
+from dpstudy.parts.mechanism import Microbatch, Seen, nothing_seen
+from dpstudy.parts.run import Run, cohort_of, stream
+from dpstudy.parts.sampling import Draw
+from dpstudy.training import accumulate
 
 # JAX's settings that a run's numbers depend on: stored under one identity, they must be one.
 _WANTED = {
@@ -59,6 +55,13 @@ class State(NamedTuple):
     """The first step after which a parameter was not finite, or in which no example's gradient was;
     -1 while there is none."""
     overflow: Bool[Array, ""]
+
+
+class Scores(NamedTuple):
+    """A network on the test set, in batches."""
+
+    losses: Float[Array, "*runs batches batch"]
+    correct: Bool[Array, "*runs batches batch"]
 
 
 @dataclass(frozen=True)
@@ -102,12 +105,9 @@ def train(
     The yielded states' memory is used again for the next epoch: copy what is to be kept of them
     before going on. Ends after the runs' epochs, or after the one in which the last run diverged.
 
-    Args:
-        runs: the cohort: runs whose parts differ only in numbers.
-        data: their dataset.
-        microbatch: examples in one pass. It changes the time, and how a sum rounds, no more.
-        states: states yielded before, to go on from.
-        mesh: the devices to train on; by default all of this machine.
+    The runs' parts differ only in numbers. `microbatch` examples are in one pass: it changes the
+    time, and how a sum rounds, no more. Goes on from `states` that were yielded before, if given,
+    on the devices of `mesh`, by default all of this machine.
 
     Raises:
         ValueError: the runs are no cohort.
@@ -152,8 +152,7 @@ def check_flags() -> None:
         UserError: a setting of JAX, of the environment or of the program, is another.
     """
     for name, wanted in _WANTED.items():
-        found = getattr(jax.config, name)
-        if found != wanted:
+        if (found := getattr(jax.config, name)) != wanted:
             raise UserError(
                 f"runs are trained with {name} = {wanted}, got {found}: their numbers depend on it"
             )
@@ -171,36 +170,26 @@ def item(index: int, tree: Any) -> Any:
 
 def start(run: Run) -> State:
     """Return the state before a run's first step."""
-    key = run.key
-    params = run.network.initial(stream(key, "initial"))
-    return State(
-        params,
-        run.update_rule(params, key).init(params),
-        step=jnp.int32(0),
-        diverged_at=jnp.int32(-1),
-        overflow=jnp.bool_(False),
-    )
+    params = run.network.initial(stream(run.key, "initial"))
+    optimizer = run.update_rule(params, run.key).init(params)
+    return State(params, optimizer, jnp.int32(0), diverged_at=jnp.int32(-1), overflow=jnp.bool_(0))
 
 
 def _look(
-    mesh: Mesh,
-    cohort: Run,
-    states: State,
-    seen: mechanism.Seen | None,
-    probed: Examples,
-    test_set: Examples,
+    mesh: Mesh, cohort: Run, states: State, seen: Seen | None, probed: Examples, test: Examples
 ) -> list[Epoch | Divergence]:
     epochs = (states.step // cohort.steps_per_epoch).astype(jnp.float32)
-    test = evaluation.evaluate(mesh, cohort.of_a_step(), states.params, epochs, test_set)
+    scores = evaluate(mesh, cohort.of_a_step(), states.params, epochs, test)
     measured = {}
     if cohort.measures:
-        measured = evaluation.measure(mesh, cohort, states.params, epochs, probed)
+        measured = measure(mesh, cohort, states.params, epochs, probed)
     # One transfer each: indexing device arrays would be one for each number.
     left = states._replace(params=None, optimizer=None)
-    left, *rest = jax.device_get((left, epochs, seen, test, measured))
-    if seen is not None:
-        _warn_of_not_finite(rest[1].not_finite[left.diverged_at < 0].sum())
-    labels = np.asarray(test_set.labels)
+    left, *rest = jax.device_get((left, epochs, seen, scores, measured))
+    if seen is not None and (count := rest[1].not_finite[left.diverged_at < 0].sum()) > 0:
+        message = f"{int(count)} times an example's gradient was not finite, and counted as 0"
+        warnings.warn(message, stacklevel=2)
+    labels = np.asarray(test.labels)
     return [
         _summary(labels, *item(index, (left, *rest)))
         if left.diverged_at[index] < 0
@@ -209,76 +198,99 @@ def _look(
     ]
 
 
-def _warn_of_not_finite(count: float) -> None:
-    if count > 0:
-        warnings.warn(
-            f"{int(count)} times an example's gradient was not finite, and counted as 0",
-            stacklevel=3,
-        )
-
-
 def _summary(
     test_labels: np.ndarray,
     state: State,
     epoch: np.ndarray,
-    seen: mechanism.Seen | None,
-    test: evaluation.Scores,
+    seen: Seen | None,
+    test: Scores,
     measured: dict[str, np.ndarray],
 ) -> Epoch:
-    correct = test.correct.reshape(-1)
-    of_class = np.bincount(test_labels, minlength=10)
-    steps: dict[str, float | None] = dict.fromkeys(
-        ("train_loss", "gradient_norm", "clipped_fraction")
-    )
+    correct, means = test.correct.reshape(-1), [None] * 3
     if seen is not None:
-        steps = {
-            name: float(total) / float(seen.examples)
-            for name, total in zip(steps, seen[:3], strict=True)
-        }
+        means = [float(total) / float(seen.examples) for total in seen[:3]]
     row = {
         "epoch": int(epoch),
         "step": int(state.step),
         "test_accuracy": float(correct.mean()),
         "test_loss": float(test.losses.mean(dtype=np.float64)),
+        **dict(zip(("train_loss", "gradient_norm", "clipped_fraction"), means, strict=True)),
+        **{name: array.tolist() for name, array in measured.items()},
     }
+    of_class = np.bincount(test_labels, minlength=10)
     of_classes = np.bincount(test_labels, correct, minlength=10) / of_class
-    plain = {name: array.tolist() for name, array in measured.items()}
-    return Epoch(row | steps | plain, tuple(of_classes.tolist()))
+    return Epoch(row, tuple(of_classes.tolist()))
+
+
+@partial(jax.jit, static_argnames="mesh")
+def evaluate(
+    mesh: Mesh, runs: Run, params: nnx.State, epochs: Float[Array, "runs"], test: Examples
+) -> Scores:
+    """Evaluate each run on the test set, which must be a multiple of `AT_ONCE`.
+
+    Devices that share a run share the test set, where it can be shared evenly in batches.
+    `epochs` are those done, by run.
+    """
+
+    def one(run: Run, params: nnx.State, epoch: Array, test: Examples) -> Scores:
+        module = nnx.merge(run.network.graph(), params)
+
+        def of_batch(batch: Examples) -> Scores:
+            logits, hidden = run.network.outputs(module, run.dataset.prepare(batch.images))
+            losses = run.loss(logits, hidden, batch.labels, epoch)
+            return Scores(losses, logits.argmax(axis=1) == batch.labels)
+
+        return jax.lax.map(of_batch, test)
+
+    batches = jax.tree.map(lambda x: x.reshape(-1, AT_ONCE, *x.shape[1:]), test)
+    even = len(batches.labels) % mesh.shape[devices.EXAMPLES] == 0
+    spread = {"data_in": PartitionSpec(devices.EXAMPLES), "out": devices.EACH_SHARE} if even else {}
+    return devices.over_runs(one, mesh, **spread)(runs, params, epochs, batches)
+
+
+@partial(jax.jit, static_argnames="mesh")
+def measure(
+    mesh: Mesh, runs: Run, params: nnx.State, epochs: Float[Array, "runs"], train: Examples
+) -> dict[str, Array]:
+    """Take each run's measures; named "norms.gradient" and so on, by the measure's kind."""
+
+    def one(run: Run, params: nnx.State, epoch: Array, train: Examples) -> dict[str, Array]:
+        taken = [(each.kind, each(run.snapshot(params, epoch, train))) for each in run.measures]
+        return {f"{kind}.{name}": x for kind, found in taken for name, x in found.items()}
+
+    return devices.over_runs(one, mesh)(runs, params, epochs, train)
 
 
 @partial(jax.jit, static_argnames=("mesh", "microbatch"), donate_argnames="states")
 def train_epoch(
     mesh: Mesh, microbatch: int, runs: Run, keys: Array, states: State, train: Examples
-) -> tuple[State, mechanism.Seen]:
+) -> tuple[State, Seen]:
     """Take one epoch of steps of each run, and sum what they saw: one program."""
 
-    def one(run: Run, key: Array, state: State, train: Examples) -> tuple[State, mechanism.Seen]:
+    def one(run: Run, key: Array, state: State, train: Examples) -> tuple[State, Seen]:
         order = order_of_epoch(run, key, state.step)
 
-        def step(
-            carry: tuple[State, mechanism.Seen], _: None
-        ) -> tuple[tuple[State, mechanism.Seen], None]:
+        def step(carry: tuple[State, Seen], _: None) -> tuple[tuple[State, Seen], None]:
             state, so_far = carry
             draw = draw_examples(run, key, order, state.step)
             total, seen = sum_over(run, microbatch, state, draw, train)
             state = updated(run, key, state, draw.overflow, total, seen)
             return (state, jax.tree.map(jnp.add, so_far, seen)), None
 
-        carry = (state, mechanism.nothing_seen())
-        return jax.lax.scan(step, carry, None, length=run.steps_per_epoch)[0]
+        return jax.lax.scan(step, (state, nothing_seen()), None, length=run.steps_per_epoch)[0]
 
-    return devices.over_runs(one, mesh, data=1)(runs, keys, states, train)
+    return devices.over_runs(one, mesh)(runs, keys, states, train)
 
 
 def train_epoch_in_shares(
     mesh: Mesh, microbatch: int, runs: Run, keys: Array, states: State, train: Examples
-) -> tuple[State, mechanism.Seen]:
+) -> tuple[State, Seen]:
     """Do as `train_epoch`, with the examples of a run that is alone shared out among devices.
 
     The devices are sent off step by step, and exchange their sums in between (see `accumulate`).
     """
     order = _order(mesh, runs, keys, states)
-    seen = devices.of_each_run(stack([mechanism.nothing_seen()]), mesh)
+    seen = devices.of_each_run(stack([nothing_seen()]), mesh)
     for _ in range(runs.steps_per_epoch):
         parts = _share(mesh, microbatch, runs, keys, order, states, train)
         parts = accumulate.exchanged(parts, mesh)
@@ -291,18 +303,12 @@ def _order(mesh: Mesh, runs: Run, keys: Array, states: State) -> Array | None:
     def one(run: Run, key: Array, step: Array, _: None) -> Array | None:
         return order_of_epoch(run, key, step)
 
-    return devices.over_runs(one, mesh, data=1)(runs, keys, states.step, None)
+    return devices.over_runs(one, mesh)(runs, keys, states.step, None)
 
 
 @partial(jax.jit, static_argnames=("mesh", "microbatch"))
 def _share(
-    mesh: Mesh,
-    microbatch: int,
-    runs: Run,
-    keys: Array,
-    order: Array | None,
-    states: State,
-    train: Examples,
+    mesh: Mesh, microbatch: int, runs: Run, keys: Array, order: Any, states: State, train: Examples
 ) -> Array:
     """Return what each device contributes to a step, flat: sums, what was seen, overflow."""
 
@@ -311,39 +317,26 @@ def _share(
         sums = sum_over(run, microbatch, state, accumulate.mine(draw, mesh), train)
         return accumulate.flat((*sums, draw.overflow.astype(jnp.float32)))
 
-    mapped = devices.over_runs(one, mesh, data=1, out=devices.EACH_SHARE)
+    mapped = devices.over_runs(one, mesh, out=devices.EACH_SHARE)
     return mapped(runs, keys, order, states, train)
 
 
 @partial(jax.jit, static_argnames="mesh", donate_argnames=("states", "so_far"))
 def _finish(
-    mesh: Mesh,
-    runs: Run,
-    keys: Array,
-    states: State,
-    so_far: mechanism.Seen,
-    parts: tuple[Array, ...],
-) -> tuple[State, mechanism.Seen]:
+    mesh: Mesh, runs: Run, keys: Array, states: State, so_far: Seen, parts: tuple[Array, ...]
+) -> tuple[State, Seen]:
     """Add up what the devices contributed to a step, and update: each device for itself."""
 
-    def one(
-        run: Run, key: Array, state: State, so_far: mechanism.Seen, parts: Any
-    ) -> tuple[State, mechanism.Seen]:
-        like = (state.params, so_far, jnp.float32(0))
-        total, seen, overflow = accumulate.added(parts, like)
+    def one(run: Run, key: Array, state: State, so_far: Seen, parts: Any) -> tuple[State, Seen]:
+        total, seen, overflow = accumulate.added(parts, (state.params, so_far, jnp.float32(0)))
         state = updated(run, key, state, overflow > 0, total, seen)
         return state, jax.tree.map(jnp.add, so_far, seen)
 
-    return devices.over_runs(one, mesh, data=1)(runs, keys, states, so_far, parts)
+    return devices.over_runs(one, mesh)(runs, keys, states, so_far, parts)
 
 
 def updated(
-    run: Run,
-    key: Array,
-    state: State,
-    overflow: Bool[Array, ""],
-    total: nnx.State,
-    seen: mechanism.Seen,
+    run: Run, key: Array, state: State, overflow: Bool[Array, ""], total: nnx.State, seen: Seen
 ) -> State:
     """Return the state after a step, from its sum of (clipped) gradients: add noise, update."""
     rule = run.update_rule(state.params, stream(key, "noise"))
@@ -376,13 +369,13 @@ def draw_examples(
 
 def sum_over(
     run: Run, microbatch: int, state: State, draw: Draw, train: Examples
-) -> tuple[nnx.State, mechanism.Seen]:
+) -> tuple[nnx.State, Seen]:
     """Sum the (clipped) gradients of the drawn examples, one microbatch after the other."""
     graph, losses = run.network.graph(), run.losses(run.epoch_of(state.step))
 
     def part(images: Array, labels: Array, mask: Array) -> Any:
-        batch = mechanism.Microbatch(graph, losses, state.params, images, labels)
+        batch = Microbatch(graph, losses, state.params, images, labels)
         return run.mechanism.sum(batch, mask)
 
-    nothing = (jax.tree.map(jnp.zeros_like, state.params), mechanism.nothing_seen())
+    nothing = (jax.tree.map(jnp.zeros_like, state.params), nothing_seen())
     return accumulate.over_examples(part, nothing, draw, train, microbatch)

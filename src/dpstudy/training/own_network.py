@@ -9,28 +9,22 @@ from __future__ import annotations
 
 import math
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 from flax import nnx
-from jax.sharding import PartitionSpec
+from jax.sharding import Mesh, PartitionSpec
+from jaxtyping import Array, Float
 
 from dpstudy.gradients import devices, layers
+from dpstudy.gradients.layers import Losses
 from dpstudy.parts.mechanism import FlatClipping, Microbatch
+from dpstudy.parts.sampling import Draw
 from dpstudy.training import accumulate
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from jax.sharding import Mesh
-    from jaxtyping import Array, Float
-
-    from dpstudy.gradients.layers import Losses
-    from dpstudy.parts.sampling import Draw
-
 
 # Far shorter gradients have a square of 0 in float32, longer ones one of infinity.
 LEAST_CLIP, MOST_CLIP = 1e-12, 1e18
@@ -41,14 +35,8 @@ LEAST_CLIP, MOST_CLIP = 1e-12, 1e18
 class PrivateGradient:
     """The sum of a network's clipped per-example gradients, as a function.
 
-    `nnx.merge(gradient.graph, params, gradient.rest)` is the network again.
-
-    Attributes:
-        graph: the network without its states.
-        losses: from a network, inputs and labels to one loss an example.
-        microbatch: examples in one pass.
-        mesh: the devices that share the examples; None for one device.
-        rest: what the network holds besides its parameters, the same for all examples.
+    `nnx.merge(gradient.graph, params, gradient.rest)` is the network again: `rest` is what it holds
+    besides its parameters. `microbatch` examples are in one pass; without a `mesh`, on one device.
     """
 
     graph: nnx.GraphDef
@@ -66,16 +54,11 @@ class PrivateGradient:
     def __call__(self, params: nnx.State, inputs: Any, labels: Any, draw: Draw) -> nnx.State:
         """Return the sum over the drawn examples, without noise, in float32 (or in float64).
 
-        It is NaN if the draw overflowed, or is of examples that are not there. An example whose
-        gradient is not finite counts as 0, and a `NotFiniteWarning` after the step says how many
-        did. The warning is not private. Where parameters have half precision, an optimizer with a
-        state is to be initialised with float32 copies of them.
-
-        Args:
-            params: the network's parameters.
-            inputs: the whole training set: an array or a tree of arrays, examples first.
-            labels: its labels, likewise.
-            draw: the examples of this step.
+        `inputs` and `labels` are the whole training set: arrays, or trees of them, examples first.
+        The sum is NaN if the draw overflowed, or is of examples that are not there. An example
+        whose gradient is not finite counts as 0, and a `NotFiniteWarning` after the step says how
+        many did. The warning is not private. Where parameters have half precision, an optimizer
+        with a state is to be initialised with float32 copies of them.
 
         Raises:
             ValueError: called within `jax.jit` though devices share the examples; the network
@@ -111,10 +94,8 @@ class PrivateGradient:
         """What each device computes alone, and how the parts are added up."""
 
         def share(params: nnx.State, inputs: Any, labels: Any, draw: Draw) -> Array:
-            part = accumulate.flat(
-                self._sum(params, inputs, labels, accumulate.mine(draw, self.mesh))
-            )
-            return jnp.where(draw.overflow, jnp.nan, part)
+            sums = self._sum(params, inputs, labels, accumulate.mine(draw, self.mesh))
+            return jnp.where(draw.overflow, jnp.nan, accumulate.flat(sums))
 
         def added(params: nnx.State, parts: tuple[Array, ...]) -> tuple[nnx.State, Array]:
             return accumulate.added(parts, (_zeros(params), jnp.float32(0)))
@@ -135,7 +116,7 @@ class NotFiniteWarning(UserWarning):
 
 def _report(count: Float[Array, ""]) -> None:
     def warn(count: Array) -> None:
-        if count > 0:  # Also asked for where a condition is computed for many at once.
+        if count > 0:  # Also called where a condition is computed for many at once.
             message = f"{int(count)} of a step's examples had no finite gradient, and counted as 0"
             warnings.warn(message, NotFiniteWarning, stacklevel=2)
 
@@ -153,7 +134,7 @@ def private_gradient(
     """Return the clipped gradient of a flax model, and the model's parameters.
 
     For every example, of any type, shape or value, the sum with it and the sum without it differ by
-    at most the clipping norm.
+    at most `clip_norm`, in l2. `losses` makes of a network, inputs and labels one loss an example.
 
     `nnx.Conv` and `nnx.Linear` layers have fast rules, for a model that applies each of them once
     and a loss that depends on their weights through their outputs alone, and on one example alone.
@@ -166,7 +147,8 @@ def private_gradient(
     evaluation, is not trained. A model that changes such a variable in its forward pass is refused;
     what it assigns to a plain array is forgotten.
 
-    With `mesh=devices.mesh_for(1)` all local devices share the examples of each step; on a CPU,
+    `microbatch` examples are in one pass: it changes the time, and the rounding of the sum. With
+    `mesh=devices.mesh_for(1)` all local devices share the examples of each step; on a CPU,
     `devices.one_device_a_core()` before JAX starts makes each core one. The gradient is then called
     outside `jax.jit`. Put the training set and the parameters on all devices once, by
     `devices.everywhere`, or every step copies them.
@@ -178,13 +160,6 @@ def private_gradient(
     >>> draw = poisson(jax.random.key(0), examples=1, batch=1)
     >>> jax.jit(gradient)(params, x, y, draw)["kernel"][...].ravel()
     Array([0.6, 0.8], dtype=float32)
-
-    Args:
-        model: the network.
-        losses: from a network, inputs and labels to one loss an example.
-        clip_norm: C, which no example's gradient exceeds in l2: the sensitivity of the sum.
-        microbatch: examples in one pass. It changes the time, and the rounding of the sum.
-        mesh: the devices that share the examples; None for one device.
 
     Raises:
         ValueError: a clipping norm that is not finite and positive, or too small to be squared, a
@@ -199,10 +174,10 @@ def private_gradient(
         raise ValueError(f"clip_norm must be from {LEAST_CLIP:g} to {MOST_CLIP:g}, got {clip_norm}")
     if not isinstance(microbatch, int) or isinstance(microbatch, bool):
         raise ValueError(f"microbatch must be a whole number, got {microbatch!r}")
-    if mesh is not None and mesh.shape.get(devices.EXAMPLES) != mesh.size:
-        raise ValueError("the mesh must have all devices share examples: devices.mesh_for(1)")
     if microbatch < 1:
         raise ValueError(f"microbatch must be at least 1, got {microbatch}")
+    if mesh is not None and mesh.shape.get(devices.EXAMPLES) != mesh.size:
+        raise ValueError("the mesh must have all devices share examples: devices.mesh_for(1)")
     graph, params, rest = nnx.split(layers.tap(model), nnx.Param, ...)
     layers.summed_in(params)
     if not jax.tree.leaves(params):

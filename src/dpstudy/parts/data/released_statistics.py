@@ -10,20 +10,17 @@ Their code takes the medians of the private vectors' lengths for bounds, "techni
 privacy leak". Here they are the medians of synthetic images, which are nobody's.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+from jaxtyping import Float, Float16
 
 from dpstudy.parts.part import SpecError
 
-if TYPE_CHECKING:
-    from jaxtyping import Float, Float16
-
-    Features = Float16[np.ndarray, "n h w c"]
-    Vectors = Float[np.ndarray, "n c"]
+Features = Float16[np.ndarray, "n h w c"]
+Vectors = Float[np.ndarray, "n c"]
+VectorsOf = Callable[[np.ndarray], Sequence[Vectors]]
 
 # The least noise multiplier of what is released.
 _LEAST_NOISE = 1.0
@@ -50,13 +47,10 @@ def check_noise(released: float) -> None:
 def release(
     features: Features, noise_multiplier: float, bounds: tuple[float, float], seed: int = 0
 ) -> Statistics:
-    """Release the statistics of the training examples' features, each of two sums with noise.
+    """Release the statistics of the training examples' features, whose number is public.
 
-    Args:
-        features: of the training examples, whose number is public.
-        noise_multiplier: σ of each sum.
-        bounds: on the length of an example's means, and of its mean squares.
-        seed: of the noise.
+    Noise has `noise_multiplier` on each of two sums; `bounds` are on the length of an example's
+    means, and of its mean squares.
     """
     mean, square = _noisy_means(features, means_and_squares, bounds, noise_multiplier, seed)
     return Statistics(mean, np.maximum(square - mean**2, 0))
@@ -80,23 +74,17 @@ def release_mean(
 
 
 def _noisy_means(
-    features: Float16[np.ndarray, "n *shape"],
-    vectors_of: Callable[[np.ndarray], Sequence[Vectors]],
-    bounds: Sequence[float],
-    noise_multiplier: float,
-    seed: int | np.random.SeedSequence,
+    features: np.ndarray, vectors_of: VectorsOf, bounds: Sequence[float], noise: float, seed: Any
 ) -> list[Float[np.ndarray, "c"]]:
-    draw = np.random.default_rng(seed)
+    draw, totals = np.random.default_rng(seed), bounded_sums(features, vectors_of, bounds)
     return [
-        (total + draw.normal(scale=noise_multiplier * bound, size=total.shape)) / len(features)
-        for total, bound in zip(bounded_sums(features, vectors_of, bounds), bounds, strict=True)
+        (total + draw.normal(scale=noise * bound, size=total.shape)) / len(features)
+        for total, bound in zip(totals, bounds, strict=True)
     ]
 
 
 def bounded_sums(
-    features: Float16[np.ndarray, "n *shape"],
-    vectors_of: Callable[[np.ndarray], Sequence[Vectors]],
-    bounds: Sequence[float],
+    features: Float16[np.ndarray, "n *shape"], vectors_of: VectorsOf, bounds: Sequence[float]
 ) -> Float[np.ndarray, "bounds c"]:
     """Return the sums of examples' vectors, those longer than a bound scaled down to it.
 

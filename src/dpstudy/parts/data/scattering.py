@@ -15,11 +15,11 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Array, Float, Float16, UInt8
 
 from dpstudy import files
 from dpstudy.errors import DataError
@@ -28,11 +28,8 @@ from dpstudy.parts.data.dataset import Data, hold_out, kept, of_each_image
 from dpstudy.parts.data.images import DATASETS, IMAGE_SHAPE
 from dpstudy.parts.part import SpecError, choose, part, static
 
-if TYPE_CHECKING:
-    from jaxtyping import Array, Float, Float16, UInt8
-
-    Features = Float16[np.ndarray, "n i j k"]
-    Pixels = UInt8[np.ndarray, "n h w c"]
+Features = Float16[np.ndarray, "n i j k"]
+Pixels = UInt8[np.ndarray, "n h w c"]
 
 SCALES, ANGLES = 2, 8
 COEFFICIENTS = 1 + SCALES * ANGLES + ANGLES**2 * SCALES * (SCALES - 1) // 2
@@ -94,11 +91,7 @@ class Scattering(Data):
         return self.released > 0
 
     def load(self) -> images.Dataset:
-        """See `Data`; the first time takes minutes.
-
-        Raises:
-            DataError: also where the features can neither be computed nor kept.
-        """
+        """See `Data`; the first time takes minutes, and errors are as those of `features` too."""
         whole = images.load(self.name)
         train, test = features(whole)
         data = hold_out(replace(whole, train_images=train, test_images=test), self.held_out)
@@ -106,17 +99,14 @@ class Scattering(Data):
             return data
         bounds = public_bounds(IMAGE_SHAPE[self.name])
         by = released_statistics.release(data.train_images, self.released, bounds)
-        train, test = (
-            released_statistics.normalised(one, by) for one in (data.train_images, data.test_images)
-        )
+        both = (data.train_images, data.test_images)
+        train, test = (released_statistics.normalised(one, by) for one in both)
         return replace(data, train_images=train, test_images=test)
 
     def prepare(self, stored: Float16[Array, "batch h w c"]) -> Float[Array, "batch h w c"]:
         features = stored.astype(jnp.float32)
-        if not self.groups:
-            return features
-        groups = self.groups * (features.shape[-1] // COEFFICIENTS)
-        return group_normalised(features, groups)
+        colours = features.shape[-1] // COEFFICIENTS
+        return group_normalised(features, self.groups * colours) if self.groups else features
 
 
 def group_normalised(x: Float[Array, "batch h w c"], groups: int) -> Float[Array, "batch h w c"]:
@@ -124,8 +114,7 @@ def group_normalised(x: Float[Array, "batch h w c"], groups: int) -> Float[Array
 
     As `torch.nn.GroupNorm(groups, c, affine=False)`: over positions and a group's channels.
     """
-    apart = x.reshape(*x.shape[:-1], groups, -1)
-    axes = (1, 2, 4)
+    apart, axes = x.reshape(*x.shape[:-1], groups, -1), (1, 2, 4)
     centred = apart - apart.mean(axes, keepdims=True)
     variance = jnp.mean(centred**2, axes, keepdims=True)
     scale = jax.lax.rsqrt(variance + released_statistics.EPSILON)
@@ -135,8 +124,7 @@ def group_normalised(x: Float[Array, "batch h w c"], groups: int) -> Float[Array
 def shape_of(image_shape: tuple[int, int, int]) -> tuple[int, int, int]:
     """Return height, width and channels of the features of an image with those."""
     height, width, colours = image_shape
-    every = 2**SCALES
-    return height // every, width // every, colours * COEFFICIENTS
+    return height // 2**SCALES, width // 2**SCALES, colours * COEFFICIENTS
 
 
 def features(dataset: images.Dataset) -> tuple[Features, Features]:
@@ -152,8 +140,7 @@ def features(dataset: images.Dataset) -> tuple[Features, Features]:
     shape = (count + len(dataset.test_images), *shape_of(image_shape))
 
     def compute() -> Iterator[Features]:
-        transform = transform_of(image_shape)
-        return of_each_image(dataset, transform, "scattering", _BATCH)
+        return of_each_image(dataset, transform_of(image_shape), "scattering", _BATCH)
 
     found = kept(file_of(dataset), shape, compute)
     return found[:count], found[count:]
@@ -161,17 +148,13 @@ def features(dataset: images.Dataset) -> tuple[Features, Features]:
 
 def file_of(dataset: images.Dataset) -> Path:
     """Return where the features of a dataset are kept: one file, training images first."""
-    name = f"J{SCALES}-L{ANGLES}-{dataset.fingerprint[:16]}.npy"
-    return files.cache_folder() / "scattering" / name
+    folder = files.cache_folder() / "scattering"
+    return folder / f"J{SCALES}-L{ANGLES}-{dataset.fingerprint[:16]}.npy"
 
 
 @cache
 def transform_of(image_shape: tuple[int, int, int]) -> Callable[[Pixels], Features]:
-    """Return the function from images of a shape to their features.
-
-    Raises:
-        DataError: kymatio is missing.
-    """
+    """Return the function from images of a shape to their features; errors as `features`."""
     try:
         # Not by `kymatio.jax`, whose three-dimensional part asks for what SciPy 1.17 took out.
         from kymatio.scattering2d.frontend.jax_frontend import ScatteringJax2D
@@ -196,11 +179,7 @@ def transform_of(image_shape: tuple[int, int, int]) -> Callable[[Pixels], Featur
 
 @cache
 def public_bounds(image_shape: tuple[int, int, int]) -> tuple[float, float]:
-    """Return the median lengths of what `release` bounds, of synthetic images' scattering.
-
-    Raises:
-        DataError: kymatio is missing.
-    """
+    """Return the median lengths of what `release` bounds, of synthetic images' scattering."""
     scenes = "both" if image_shape[-1] == 1 else "dead-leaves"
     pixels = synthetic_images.draw(scenes, 0, _SYNTHETIC, image_shape)
     vectors = released_statistics.means_and_squares(transform_of(image_shape)(pixels))

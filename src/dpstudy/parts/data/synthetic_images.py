@@ -5,19 +5,14 @@ the power spectrum of photographs (Lee, Mumford and Huang 2001). Strokes are thi
 black, for digits. Baradad et al. (2021) learn features from such images.
 """
 
-from __future__ import annotations
-
 from functools import partial
-from typing import TYPE_CHECKING
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Array, Float, Int, UInt8
 
-if TYPE_CHECKING:
-    from jaxtyping import Array, Float, Int, UInt8
-
-    Image = Float[Array, "h w c"]
+Image = Float[Array, "h w c"]
 
 # Images drawn in one call: their pixels stay in cache.
 _BATCH = 50
@@ -81,9 +76,8 @@ def strokes(shape: tuple[int, int, int], key: Array) -> Image:
     ends, thickness, how_many = jax.random.split(key, 3)
     points = jax.random.uniform(ends, (_STROKES, 3, 2), minval=0.15, maxval=0.85)
     t = jnp.linspace(0, 1, _POINTS)[:, None]
-    curves = (
-        (1 - t) ** 2 * points[:, None, 0] + 2 * t * (1 - t) * points[:, None, 1]
-    ) + t**2 * points[:, None, 2]
+    start, control, end = (points[:, None, k] for k in range(3))
+    curves = (1 - t) ** 2 * start + 2 * t * (1 - t) * control + t**2 * end
     curves = curves * jnp.array([height, width])
     grid = jnp.stack(jnp.meshgrid(jnp.arange(height), jnp.arange(width), indexing="ij"), -1) + 0.5
     apart = jnp.linalg.norm(grid[None, :, :, None] - curves[:, None, None], axis=-1).min(-1)

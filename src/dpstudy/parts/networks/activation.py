@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import jax
 import jax.numpy as jnp
+from jaxtyping import Array, Float
 
 from dpstudy.parts.part import Part, SpecError, part, positive
-
-if TYPE_CHECKING:
-    from jaxtyping import Array, Float
 
 
 class Activation(Part):
@@ -22,7 +18,6 @@ class Activation(Part):
 
     def of_layer(self, layer: int) -> Activation:
         """Return the activation of one hidden `layer`, counted from 0."""
-        del layer
         return self
 
 

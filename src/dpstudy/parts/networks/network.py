@@ -11,10 +11,11 @@ from dataclasses import dataclass
 from functools import lru_cache, partial
 from itertools import pairwise
 from math import prod
-from typing import TYPE_CHECKING, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
 import jax
 from flax import nnx
+from jaxtyping import Array, Float
 
 from dpstudy.gradients import devices
 from dpstudy.gradients.convolution import conv_general_dilated
@@ -22,9 +23,6 @@ from dpstudy.gradients.layers import Conv, Dense
 from dpstudy.gradients.pooling import max_pool
 from dpstudy.parts.networks.activation import TANH, Activation, LayerWise
 from dpstudy.parts.part import Part, SpecError, at_least, choose, part, static
-
-if TYPE_CHECKING:
-    from jaxtyping import Array, Float
 
 # Biases are zero. "glorot" is the default of Keras.
 INITS = {"glorot": nnx.initializers.glorot_normal(), "he": nnx.initializers.he_normal()}
@@ -83,9 +81,11 @@ class Network(Part):
         """Return the module without its weights, for `nnx.merge`."""
         return nnx.split(nnx.eval_shape(lambda: self.module(nnx.Rngs(params=0))))[0]
 
+    # Each takes a tenth of a second, and every import asks for some.
+    @lru_cache(maxsize=64)  # noqa: B019
     def shapes(self) -> nnx.State:
         """Return the shapes of the weights."""
-        return _shapes(self)
+        return nnx.state(nnx.eval_shape(lambda: self.module(nnx.Rngs(params=0))), nnx.Param)
 
     # Compiled without optimisation: it runs once, and drawing normals takes seconds to optimise.
     @partial(jax.jit, compiler_options={"xla_backend_optimization_level": 0})
@@ -102,11 +102,6 @@ class Network(Part):
         if jax.default_backend() != "cpu":
             return self.microbatch["accelerator"]
         return self.microbatch["core" if devices.core_each() else "cores"]
-
-
-@lru_cache(maxsize=64)  # Each takes a tenth of a second, and every import asks for some.
-def _shapes(network: Network) -> nnx.State:
-    return nnx.state(nnx.eval_shape(lambda: network.module(nnx.Rngs(params=0))), nnx.Param)
 
 
 class OnMnist(Network):
