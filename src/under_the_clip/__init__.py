@@ -4,8 +4,6 @@ A folder a chapter, named as its notebook. Importing this package makes its kind
 known, so that what the study has stored can be read.
 """
 
-from __future__ import annotations
-
 from dpstudy.kinds import RECORDS, declared_in
 from under_the_clip.chapters import chapters
 

@@ -4,8 +4,6 @@ A learning rate is chosen the same way wherever methods are compared: three trie
 them until the best rate is not the outermost; with 10,000 training examples held out.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar

@@ -9,8 +9,6 @@ that models are "usably accurate", that no DP-SGD was ahead of transfer learning
 the sensitivity is "roughly 100 times smaller".
 """
 
-from __future__ import annotations
-
 from functools import partial
 
 from dpstudy.claims.claim import Claim, moment, propositions

@@ -5,8 +5,6 @@ has lost, from its code. Batches are shuffled, weights drawn by Glorot: the firs
 in the file's order and weights from PyTorch, and pads, which the paper does not.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 from functools import partial
 

@@ -1,7 +1,5 @@
 """Chapter 4: backpropagation clipping, as published, corrected, and at a true epsilon."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import NamedTuple
 

@@ -1,7 +1,5 @@
 """The rule for a claimed ε that follows from published settings alone, where no run is trained."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from datetime import datetime

@@ -1,7 +1,5 @@
 """`dpstudy audit` and `dpstudy theorems`: check what is proven or claimed, one after the other."""
 
-from __future__ import annotations
-
 import json
 import time
 

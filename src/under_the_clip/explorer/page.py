@@ -5,8 +5,6 @@ theme decides, so that the chart reads on light and on dark. The table has the s
 no script.
 """
 
-from __future__ import annotations
-
 import json
 from dataclasses import dataclass
 from html import escape

@@ -1,7 +1,5 @@
 """The factorial: what each remedy gains on its own, and whether two gain more or less together."""
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Mapping
 from functools import reduce

@@ -5,8 +5,6 @@ the filter's active range so that it still filters. Rates are tried with the noi
 inverse proportion to it; the recipe's as in its own search, whose runs these are.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 from functools import partial
 

@@ -4,8 +4,6 @@ All on one network, that of backpropagation clipping, which has no biases, by SG
 rate is searched on held-out examples, and trained on all with three seeds.
 """
 
-from __future__ import annotations
-
 from functools import partial
 from itertools import product
 

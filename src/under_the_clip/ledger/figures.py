@@ -1,7 +1,5 @@
 """The ledger on a page: each claim with a verdict a dataset, by a sign that reads in grey."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from html import escape

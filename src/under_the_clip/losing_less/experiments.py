@@ -4,8 +4,6 @@ All settings are those of its Table 5, with tanh, as in the paper. Batches are P
 scattering features run Figure 4 and, beside it, linear networks; all else is end to end.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 from functools import partial
 

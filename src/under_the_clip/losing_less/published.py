@@ -1,7 +1,5 @@
 """What losing less published: the settings of its Table 5, and accuracies."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 from dpstudy.lab.published import Accuracy, Number, Source, by_name

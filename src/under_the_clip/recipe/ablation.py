@@ -9,8 +9,6 @@ Backpropagation clipping is no remedy of the linear head: one layer whose inputs
 clipped flat.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from dpstudy.lab.search import Search

@@ -1,7 +1,5 @@
 """The recipe: what it reaches, what whitening is worth, and what carries it."""
 
-from __future__ import annotations
-
 import pandas as pd
 
 from dpstudy.lab import records

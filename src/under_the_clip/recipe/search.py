@@ -15,8 +15,6 @@ as a search of its own. Each choice itself was made by examples held out, and fr
 recipe is chosen by these alone and tested once.
 """
 
-from __future__ import annotations
-
 from functools import partial
 from itertools import product
 

@@ -3,8 +3,6 @@
 Its figures have no numbers in the text; their legends are not in the text that we have.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 from functools import partial
 

@@ -4,8 +4,6 @@ Table I prints sigma 1.1 and batches of 256; the other settings are of TensorFlo
 that has these two. How much hangs on network and rate is shown once.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 from functools import partial
 

@@ -1,7 +1,5 @@
 """Chapter 5: the tanh filter as published, what its runs truly cost, and the filter made sound."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -1,15 +1,13 @@
 """The tanh filter: what it bounds, what it prints, and the noise it relies on."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from functools import cache, partial
-from typing import TYPE_CHECKING
 
 import jax.numpy as jnp
 import numpy as np
 import optax
+from jaxtyping import Array, Float
 
 from dpstudy.parts.mechanism import clip_coefficients
 from dpstudy.privacy.conversions import gdp_delta
@@ -17,10 +15,7 @@ from dpstudy.propositions.proposition import Outcome, judge, proposition, stated
 from dpstudy.propositions.search import Found, normal, search, search_box
 from under_the_clip.published import MNIST_PARAMETERS
 
-if TYPE_CHECKING:
-    from jaxtyping import Array, Float
-
-    Filter = Callable[[Float[Array, "n"]], Float[Array, "n"]]
+Filter = Callable[[Float[Array, "n"]], Float[Array, "n"]]
 
 PARAMETERS = 100
 # Two ways of computing one number in double precision differ by less.

@@ -5,8 +5,6 @@ noise costs about the epsilon that this paper quotes for MNIST and Fashion-MNIST
 less than half of it: there it is lowered.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from functools import partial
 

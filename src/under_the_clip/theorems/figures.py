@@ -1,7 +1,5 @@
 """The papers' propositions, and what searches for counterexamples found."""
 
-from __future__ import annotations
-
 import math
 import re
 from collections import Counter
@@ -144,7 +142,7 @@ def in_short() -> Table:
     )
 
 
-def all_statements(profile: str) -> Numbered:
+def all_statements(profile: str) -> "Numbered":
     """Show every statement, folded by paper, below the number of verdicts; see `outcomes`."""
     found = outcomes(profile)
     by_paper: dict[str, dict[str, Proposition]] = {paper: {} for paper in PAPERS.values()}

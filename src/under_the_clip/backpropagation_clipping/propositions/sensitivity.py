@@ -5,25 +5,21 @@ A convolution's gradient is, by Young's inequality, no longer than the input's l
 upstream gradient's norm called l15: l1 over positions, l2 over channels.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import cache, partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
+from jaxtyping import Array, Float
 
 from dpstudy.gradients.convolution import conv2d
 from dpstudy.propositions.proposition import Outcome, judge, proposition, stated_in
 from dpstudy.propositions.search import Found, normal, search, uniform
 
-if TYPE_CHECKING:
-    from jaxtyping import Array, Float
-
-    Norm = Callable[[Array], Array]
+Norm = Callable[[Array], Array]
 
 stated = partial(proposition, "stevens2022backpropagation")
 _LONGER = "An input and an upstream gradient within the bounds, and a longer gradient."

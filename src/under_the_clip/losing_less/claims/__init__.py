@@ -5,8 +5,6 @@ settings, where it has them, and beside that at equal effort. Not listed: what i
 Section 4 says of its own search.
 """
 
-from __future__ import annotations
-
 from dpstudy.claims.claim import propositions
 from under_the_clip.losing_less import CHAPTER
 from under_the_clip.losing_less.claims.accuracy import ON_FEATURES, TRAINING

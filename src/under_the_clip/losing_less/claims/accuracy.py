@@ -1,7 +1,5 @@
 """Claims on accuracy, end to end and on scattering features (Section 4.1, Figures 3 and 4)."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from datetime import datetime
 from functools import partial

@@ -1,7 +1,5 @@
 """Claims on the parts of the loss, and on what goes on inside (Sections 3.2, 4.2 and 4.3)."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from datetime import datetime
 

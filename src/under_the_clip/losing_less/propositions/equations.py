@@ -1,23 +1,19 @@
 """Losing less: its equations for gradients (3, 7, 11) and smoothness (Lemma 1, Eq. 12)."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import cache, partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Array, Float
 
 from dpstudy.propositions.proposition import Outcome, judge, proposition, stated_in
 from dpstudy.propositions.search import Found, in_double, normal, search, uniform
 
-if TYPE_CHECKING:
-    from jaxtyping import Array, Float
-
-    Path = Callable[[Array, Array, Array], Array]
-    """From w, w' and t to a point."""
+Path = Callable[[Array, Array, Array], Array]
+"""From w, w' and t to a point."""
 
 stated = partial(proposition, "shamsabadi2023losing")
 # Widths of the network under Eq. 3 and 11: input, hidden layer M - 1, classes.

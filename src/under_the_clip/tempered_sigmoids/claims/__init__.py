@@ -11,8 +11,6 @@ as the difference of two numbers, what may be so; and what no run of this study 
 the number of parameters alone, norms layer by layer, tempered losses.
 """
 
-from __future__ import annotations
-
 from dpstudy.claims.claim import propositions, stated
 from dpstudy.claims.rules import Statement
 from under_the_clip.tempered_sigmoids import CHAPTER

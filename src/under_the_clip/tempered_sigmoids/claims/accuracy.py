@@ -1,7 +1,5 @@
 """What the activation brings: Table 3, Figure 3, Table 4, at what ε, and which runs decide it."""
 
-from __future__ import annotations
-
 from functools import partial
 
 from dpstudy.claims.claim import Claim, moment

@@ -1,7 +1,5 @@
 """Which members are good, and why: Figures 2, 4 and 5, and fairness."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from dpstudy.claims.evidence import Runs

@@ -1,7 +1,5 @@
 """relu and tanh: accuracy with and without privacy, what clipping sees of them, and by class."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from functools import partial
 

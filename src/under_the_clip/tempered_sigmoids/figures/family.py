@@ -1,7 +1,5 @@
 """The family: its members (Figure 1), a member of one's own, and the sweep over it (Figure 2)."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import astuple, dataclass, replace

@@ -4,16 +4,15 @@ A smooth field is a gradient if and only if its Jacobian is symmetric, and its l
 every loop zero. The clipped field is one for the binary logistic loss, not for three classes.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import cache, partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
+from jaxtyping import Array, Float
 
 from dpstudy.propositions.proposition import Outcome, proposition, stated_in
 from dpstudy.propositions.search import Found, in_double, normal, search, uniform
@@ -22,14 +21,11 @@ from under_the_clip.tempered_sigmoids.propositions.gradient_norms import (
     multiclass_loss,
 )
 
-if TYPE_CHECKING:
-    from jaxtyping import Array, Float
-
-    Loss = Callable[[Array, Array], Array]
-    """From theta (flat) and one example to its loss."""
-    Field = Callable[[Array], Array]
-    Objective = Callable[[Array, Array, Array], Array]
-    """From theta, one example and C to a loss."""
+Loss = Callable[[Array, Array], Array]
+"""From theta (flat) and one example to its loss."""
+Field = Callable[[Array], Array]
+Objective = Callable[[Array, Array, Array], Array]
+"""From theta, one example and C to a loss."""
 
 stated = partial(proposition, "papernot2021tempered")
 FEATURES, EXAMPLES = 2, 3

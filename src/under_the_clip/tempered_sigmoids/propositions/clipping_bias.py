@@ -6,14 +6,13 @@ where Θ is a segment and the clipped optimum the root of a function of one vari
 examples by a simplex, which comes to data that make every step of the argument an equality.
 """
 
-from __future__ import annotations
-
 from functools import cache, partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Array, Float
 
 from dpstudy.propositions.proposition import Outcome, judge, proposition, stated_in
 from dpstudy.propositions.search import (
@@ -24,9 +23,6 @@ from dpstudy.propositions.search import (
     search_box,
     uniform,
 )
-
-if TYPE_CHECKING:
-    from jaxtyping import Array, Float
 
 stated = partial(proposition, "papernot2021tempered")
 PROVEN, SHARP = 2.0, 0.5

@@ -4,24 +4,19 @@ With activations of size at most b = max(|o|, |s - o|), a C of |T| b √d clips 
 logistic loss' weights (Eq. 4). Of relu's activations no C can say as much.
 """
 
-from __future__ import annotations
-
+from collections.abc import Callable
 from functools import cache, partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Array
 
 from dpstudy.parts.networks.activation import Tempered
 from dpstudy.propositions.proposition import Outcome, judge, proposition, stated_in
 from dpstudy.propositions.search import Found, normal, search
 from under_the_clip.tempered_sigmoids.propositions.gradient_norms import binary_loss
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from jaxtyping import Array
 
 stated = partial(proposition, "papernot2021tempered")
 # Two ways of computing one function in double precision differ by less.

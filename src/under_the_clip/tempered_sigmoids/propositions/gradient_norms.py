@@ -1,21 +1,17 @@
 """Tempered sigmoids: a loss with an inverse temperature, and its gradient norms (Eq. 4 and 5)."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from functools import cache, partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Array, Float
 
 from dpstudy.propositions.proposition import Outcome, judge, proposition, stated_in
 from dpstudy.propositions.search import Found, search
-
-if TYPE_CHECKING:
-    from jaxtyping import Array, Float
 
 stated = partial(proposition, "papernot2021tempered")
 # Eq. 5 is searched at these numbers of classes; all data sets of the four papers have ten.

@@ -3,14 +3,13 @@
 The bound falls with T; the bias itself need not, all else equal.
 """
 
-from __future__ import annotations
-
 from functools import cache, partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Array, Float
 
 from dpstudy.propositions.proposition import Outcome, proposition, stated_in
 from dpstudy.propositions.search import Found, in_double, normal, search
@@ -22,10 +21,6 @@ from under_the_clip.tempered_sigmoids.propositions.clipping_bias import (
     data_and_segment,
     segment_bias,
 )
-
-if TYPE_CHECKING:
-    from jaxtyping import Array, Float
-
 
 stated = partial(proposition, "papernot2021tempered")
 

@@ -4,15 +4,14 @@ Before Eq. 5 the loss is printed without a minus. After Eq. 1, each of k records
 and adds δ: kε, and δ times 1 + e^ε + ... + e^((k - 1) ε).
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import cache, partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Array, Float
 from scipy import optimize
 
 from dpstudy.privacy.conversions import gdp_delta
@@ -20,11 +19,8 @@ from dpstudy.propositions.proposition import Outcome, proposition, stated_in
 from dpstudy.propositions.search import Found, search
 from under_the_clip.tempered_sigmoids.propositions.gradient_norms import multiclass_loss
 
-if TYPE_CHECKING:
-    from jaxtyping import Array, Float
-
-    Loss = Callable[[Array, Array, Array], Array]
-    """From theta, z and T to a loss, class 0 being right."""
+Loss = Callable[[Array, Array, Array], Array]
+"""From theta, z and T to a loss, class 0 being right."""
 
 stated = partial(proposition, "papernot2021tempered")
 _CLASSES, _FEATURES = 3, 3
