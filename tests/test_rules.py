@@ -50,9 +50,9 @@ from dpstudy.parts.run import Run, vary
 from under_the_clip.backpropagation_clipping.published import BACKPROPAGATION_CLIPPING
 from under_the_clip.backpropagation_clipping.rules import Accounted
 from under_the_clip.losing_less.claims.why import PRE_ACTIVATIONS
-from under_the_clip.tempered_sigmoids.claims.accuracy import EPOCHS
-from under_the_clip.tempered_sigmoids.claims.why import (
+from under_the_clip.tempered_sigmoids.claims import (
     CLASS_SPREAD,
+    EPOCHS,
     GRADIENTS,
     GRADIENTS_SINCE_START,
 )

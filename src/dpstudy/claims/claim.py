@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
@@ -48,6 +48,11 @@ def moment(text: str) -> datetime:
 def stated(name: str, where: str, says: str, rule: Rule, **options: object) -> Claim:
     """Return a claim about no dataset; its rule is as old as the search for it."""
     return Claim(name, where, says, {NO_DATASET: rule}, rule.changed, **options)
+
+
+def named(claims: Mapping[str, Claim]) -> tuple[Claim, ...]:
+    """Return claims that were made with no id, each with the one that it is listed by."""
+    return tuple(replace(claim, id=name) for name, claim in claims.items())
 
 
 def propositions(

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial, wraps
 from typing import TYPE_CHECKING, Any
 
 import jax
@@ -116,6 +116,29 @@ def search(
         looked=f"{cases:,} random cases"
         + (f", then {climbers} climbs of {steps} steps" if steps else ""),
     )
+
+
+def searched(draw: Draw | Mapping[str, Draw], **options: Any) -> Callable[..., Any]:
+    """Make of a function from a case to its two sides the `search` of these, done once.
+
+    What the function takes beside the case, the search takes alone.
+
+    >>> @searched(normal(), cases=8, climbers=1)
+    ... def largest_sine(x, times):
+    ...     return jnp.sin(x), 1 / jnp.asarray(times)
+    >>> round(largest_sine(2.0).ratio, 3)
+    2.0
+    """
+
+    def of(sides: Callable[..., tuple[Array, Array]]) -> Callable[..., Found]:
+        @cache
+        @wraps(sides)
+        def found(*about: Any, **named: Any) -> Found:
+            return search(lambda case: sides(case, *about, **named), draw, **options)
+
+        return found
+
+    return of
 
 
 def _climb(sides: Sides, climbers: int, steps: int, rate: float, drawn: Case) -> Any:
