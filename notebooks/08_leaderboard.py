@@ -493,7 +493,7 @@ from dpstudy.page.datasets import for_each_dataset
 from dpstudy.page.figure import Note
 from under_the_clip.designs import EPSILON
 from under_the_clip.leaderboard.effects import cells, effects, under, whole
-from under_the_clip.leaderboard.factorial import (
+from under_the_clip.leaderboard.experiments import (
     ACTIVATIONS,
     LOSSES,
     MECHANISMS,

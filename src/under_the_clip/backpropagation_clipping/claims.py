@@ -98,7 +98,7 @@ def _differ(*about: object) -> dict[str, Rule]:
 
 
 _BEST, _AT_1 = (
-    [Runs(AGAINST_FLAT, f"{mechanism}, {which}") for mechanism in MECHANISMS[::-1]]
+    [Runs(AGAINST_FLAT, f"{mechanism}, {which}") for mechanism in reversed(MECHANISMS)]
     for which in ("best", "epsilon 1")
 )
 _CORRECTED = {f"{target:g}": Runs(CORRECTED, f"aims at {target:g}") for target in TARGETS}

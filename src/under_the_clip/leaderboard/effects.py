@@ -13,7 +13,7 @@ from scipy import stats
 from dpstudy.lab.comparison import CONFIDENCE
 from dpstudy.lab.readings import Reading
 from dpstudy.lab.verdict import UndecidedError
-from under_the_clip.leaderboard.factorial import ACTIVATIONS, CELLS, LOSSES, MECHANISMS, label_of
+from under_the_clip.leaderboard.experiments import ACTIVATIONS, CELLS, LOSSES, MECHANISMS, label_of
 
 Factors: TypeAlias = Mapping[str, tuple[str, ...]]
 
