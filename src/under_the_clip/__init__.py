@@ -8,8 +8,7 @@ from dpstudy.kinds import RECORDS, declared_in
 from under_the_clip.chapters import chapters
 
 declared_in(
-    "under_the_clip.networks",
-    *(f"{one.folder}.{name}" for one in chapters() for name in one.parts),
+    "under_the_clip.networks", *(f"{one.folder}.{name}" for one in chapters() for name in one.parts)
 )
 RECORDS |= {
     "attacks": "under_the_clip.forms.AttackRecord",

@@ -136,14 +136,10 @@ _TRAINING = {
         remark="At the settings that are best at 3.",
     ),
     "backprop-no-privacy": _claim(
-        "Table 1",
-        "The accuracy of its network without privacy.",
-        _table_1("no privacy"),
+        "Table 1", "The accuracy of its network without privacy.", _table_1("no privacy")
     ),
     "backprop-clips-alone": _claim(
-        "Table 1",
-        "The accuracy with its clips and without noise.",
-        _table_1("clips without noise"),
+        "Table 1", "The accuracy with its clips and without noise.", _table_1("clips without noise")
     ),
     "backprop-approaches": _claim_one_sided(
         "Section 7.2, Figure 5",

@@ -34,7 +34,6 @@ _ROW = "display: flex; flex-wrap: wrap"
 _CLAIM = "flex: 1 1 18em; min-width: 0; font-weight: normal; text-align: left"
 _CELL = "flex: 0 1 9.5em; min-width: 7em; border: 0"
 
-
 # A claim with its entries.
 Judged = tuple[Claim, list[Entry]]
 

@@ -19,7 +19,5 @@ CHAPTER = Chapter(
             *("ablation", "other-errors", "sensitivity", "equation-9", "weight-decay", "adam"),
         ),
     },
-    choices={
-        "the composite loss in place of cross-entropy": "losing-less-better-at-equal-effort",
-    },
+    choices={"the composite loss in place of cross-entropy": "losing-less-better-at-equal-effort"},
 )

@@ -253,8 +253,6 @@ _ANOTHER_DECAY = (
 )
 # "Initial training iterations": a tenth of the epochs.
 EARLY = Quantity("test_accuracy", "test accuracy after epoch 4", "{:.2%}", after(4))
-
-
 _ablated = partial(Runs, experiments.ABLATION)
 _other_error = partial(Runs, experiments.OTHER_ERRORS)
 

@@ -227,7 +227,6 @@ ON_FEATURES = {
 COMPOSITE_ON_FEATURES = {setting.dataset: _composite_of(setting) for setting in SCATTERNET}
 LINEAR = dict.fromkeys(SMALL, ScatteringLinearMnist()) | {"cifar-10": ScatteringLinearCifar()}
 
-
 FIGURE_4 = Experiment(
     name="losing-less-figure-4",
     title="Cross-entropy and the composite loss on scattering features (losing less, Figure 4)",

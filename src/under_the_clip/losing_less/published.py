@@ -78,9 +78,5 @@ class ClassAccuracy(NamedTuple):
 _SECTION_4_2 = Source("shamsabadi2023losing", "Section 4.2, of Figure 9")
 CLASS_ACCURACIES = tuple(
     ClassAccuracy("cifar-10", *stated, _SECTION_4_2)
-    for stated in (
-        ("automobile", 2, 0.51, 0.34),
-        ("truck", 2, 0.48, 0.37),
-        ("cat", 20, 0.49, 0.35),
-    )
+    for stated in (("automobile", 2, 0.51, 0.34), ("truck", 2, 0.48, 0.37), ("cat", 20, 0.49, 0.35))
 )

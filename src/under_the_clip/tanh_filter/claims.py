@@ -25,10 +25,8 @@ _claim = partial(Claim, "", ruled=moment("2026-11-24 23:18"))
 _claim_after = partial(Claim, "", ruled=moment("2026-11-26 15:50"))
 _claim_of_curves = partial(Claim, "", ruled=moment("2026-11-27 15:50"))
 _claim_of_rates = partial(Claim, "", ruled=moment("2026-11-28 14:20"))  # before its runs
-OWN = (Runs(OWN_RATES, f"{one}, own rate") for one in ("range 1", "DP-SGD"))
+OWN = [Runs(OWN_RATES, f"{one}, own rate") for one in ("range 1", "DP-SGD")]
 SETTINGS = "In the tutorial's settings, since the paper prints neither network, rate nor epochs."
-
-
 UNREST, LAST = (
     replace(ACCURACY, label="change of the test accuracy by epoch", sides=change_by_epoch(epochs))
     for epochs in (20, 5)

@@ -36,7 +36,6 @@ TUTORIAL = Run(
     epochs=60,
 )
 
-
 # On CIFAR-10, of which the paper says as little, the network of "Losing less" and the same rate;
 # fewer epochs, so that three seeds can be afforded.
 ON_CIFAR_10 = replace(

@@ -67,7 +67,6 @@ def of(name: str) -> OnDataset[Number]:
 
 EPSILON, RELU, TEMPERED = map(of, ("epsilon", "DP-SGD, relu", "DP-SGD, tempered sigmoid"))
 
-
 # Runs at one setting for both activations, our Figure 3; and in those of the baseline's tutorial.
 shared, in_tutorial = (partial(Runs, one) for one in (experiments.FIGURE_3, experiments.TUTORIAL))
 
@@ -158,7 +157,6 @@ ACTIVATION_GROWTH = Quantity(
 )
 CLIPPED = Quantity("clipped_fraction", "fraction of gradients clipped", "{:.2%}")
 CLASS_SPREAD = Quantity("class_spread", "spread of the class accuracies", sides=each(class_spread))
-
 
 _LISTED = {
     # What the activation brings: Table 3, Figure 3, and at what ε.

@@ -323,7 +323,6 @@ CIFAR_10_NOT_PRIVATE = Search(
     in_smoke=("relu, rate 0.05", "tanh, rate 0.05"),
 )
 
-
 # --- Layer-wise triplets --------------------------------------------------------------------------
 
 # Around the paper's averages: three layers' triplets, all drawn from as far out as Figure 2's, are

@@ -162,10 +162,7 @@ def family_sweep(reading: Reading, relu: Reading) -> Figure | Note:
         *_AXES,
         name="tempered-sigmoids-figure-2",
         caption=_caption(reading, f"The best {found.count} average (s, T, o) = ({mean})."),
-        levels=(
-            Variant(reading, "tanh", style=3),
-            Variant(relu, "relu", style=STYLE["relu"]),
-        ),
+        levels=(Variant(reading, "tanh", style=3), Variant(relu, "relu", style=STYLE["relu"])),
         marks=(Mark("mean of the best tenth", found.mean, "-"), *_published(reading)),
     )
 

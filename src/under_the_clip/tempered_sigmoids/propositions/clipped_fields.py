@@ -147,8 +147,7 @@ def surrogate_error() -> float:
 
 
 @stated(
-    "Proof of Theorem 1",
-    refuted_by="A Jacobian that is not symmetric, or a loop with circulation.",
+    "Proof of Theorem 1", refuted_by="A Jacobian that is not symmetric, or a loop with circulation."
 )
 def clipped_field_binary(classes: int | None = None) -> Outcome:
     """For binary logistic regression, clipped gradients are the gradient of a surrogate:
