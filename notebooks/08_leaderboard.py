@@ -78,8 +78,8 @@ from under_the_clip.leaderboard.board import (
     ranks,
 )
 from under_the_clip.leaderboard.experiments import (
+    BOARDS,
     EPSILONS,
-    EXPERIMENTS,
     RECIPE,
 )
 from under_the_clip.recipe.search import EPSILONS as SEARCHED
@@ -163,7 +163,7 @@ def drawn(data):
 
 
 def in_short():
-    readings = {one.datasets[0]: read(one) for one in EXPERIMENTS}
+    readings = {one.datasets[0]: read(one) for one in BOARDS}
     lines = [
         (dataset, line)
         for dataset, reading in readings.items()
