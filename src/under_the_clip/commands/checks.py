@@ -51,9 +51,8 @@ def audit(names: tuple[str, ...], as_json: bool, keep: bool, list_names: bool) -
     if as_json:
         click.echo(json.dumps(done, indent=2))
     if refuted:
-        complain(
-            f"more leaks than is proven possible, code or proof are wrong: {', '.join(refuted)}"
-        )
+        named = ", ".join(refuted)
+        complain(f"more leaks than is proven possible, code or proof are wrong: {named}")
         raise SystemExit(EXIT_REFUTED)
 
 

@@ -44,11 +44,6 @@ def gaussian_mechanism_classical(box: dict[str, tuple[float, float]] | None = No
     )
 
 
-def tanh_of_half(x: Float[Array, ""]) -> Array:
-    """Return what Eq. 4's right side is."""
-    return jnp.tanh(x / 2)
-
-
 @searched(normal(scale=3), climbers=4, steps=100)
 def _apart(x: Float[Array, ""], left: Callable[[Array], Array]) -> tuple[Array, Array]:
     printed = (1 - jnp.exp(-x)) / (1 + jnp.exp(-x))
@@ -58,7 +53,7 @@ def _apart(x: Float[Array, ""], left: Callable[[Array], Array]) -> tuple[Array, 
 @stated("Eq. 4", refuted_by="A number at which it is not.", instead="tanh(x/2) is.", misprint=True)
 def tanh_equation(left: Callable[[Array], Array] = jnp.tanh) -> Outcome:
     """tanh x is (1 - exp(-x)) / (1 + exp(-x))."""
-    found, corrected = _apart(left), _apart(tanh_of_half)
+    found, corrected = _apart(left), _apart(lambda x: jnp.tanh(x / 2))
     return Outcome(
         worst=found.ratio,
         corrected=corrected.ratio,

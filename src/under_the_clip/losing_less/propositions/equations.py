@@ -73,17 +73,14 @@ def _apart(one: Callable[[Any], Array], other: Callable[[Any], Array], draw: Any
 )
 def backpropagation_equation(printed: Callable[[Any], Array] = printed_backpropagation) -> Outcome:
     """With tanh in layer M - 1 its gradient is ((p - y) W)ᵀ a."""
-    found = _apart(printed, true_gradient, small_network)
-    corrected = _apart(corrected_backpropagation, true_gradient, small_network)
-    return Outcome(
-        worst=found.ratio,
-        corrected=corrected.ratio,
-        looked=found.looked,
-        finding=(
-            f"The printed gradient is off by up to {found.ratio:.2g} times the true one; "
-            f"with the factor f'(h) by {corrected.ratio:.1e}."
-        ),
+    found, corrected = (
+        _apart(one, true_gradient, small_network) for one in (printed, corrected_backpropagation)
     )
+    said = (
+        f"The printed gradient is off by up to {found.ratio:.2g} times the true one; with the "
+        f"factor f'(h) by {corrected.ratio:.1e}."
+    )
+    return Outcome(found.ratio, found.looked, said, corrected=corrected.ratio)
 
 
 _RESIDUAL = normal(10, scale=3)
@@ -112,17 +109,14 @@ def half_squared_norm(residual: Float[Array, "classes"]) -> Array:
 )
 def sse_as_a_norm(printed: Callable[[Array], Array] = half_norm) -> Outcome:
     """Half the norm of h - y is half the sum of its squares."""
-    found = _apart(printed, half_the_squares, _RESIDUAL)
-    corrected = _apart(half_squared_norm, half_the_squares, _RESIDUAL)
-    return Outcome(
-        worst=found.ratio,
-        corrected=corrected.ratio,
-        looked=found.looked,
-        finding=(
-            f"The two sides differ by up to {found.ratio:.2g} of the right one; with the "
-            f"norm squared by {corrected.ratio:.1e}."
-        ),
+    found, corrected = (
+        _apart(one, half_the_squares, _RESIDUAL) for one in (printed, half_squared_norm)
     )
+    said = (
+        f"The two sides differ by up to {found.ratio:.2g} of the right one; with the norm squared "
+        f"by {corrected.ratio:.1e}."
+    )
+    return Outcome(found.ratio, found.looked, said, corrected=corrected.ratio)
 
 
 def norms(case: Any) -> tuple[Array, Array, Array]:
