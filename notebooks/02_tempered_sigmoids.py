@@ -40,12 +40,9 @@
 # here at 3. Leave $s$, $T$ and $o$ alone.
 
 # %% tags=["remove-input"]
-from under_the_clip.tempered_sigmoids.figures import (
-    accuracy,
-    family,
-)
+from under_the_clip.tempered_sigmoids import figures as chapter
 
-accuracy.in_short()
+chapter.in_short()
 
 # %% tags=["parameters"]
 profile = "stored"  # or "smoke", tiny runs in a minute; or "full"
@@ -78,7 +75,7 @@ print("tanh", Tempered(scale=2.0, inverse_temperature=2.0, offset=1.0)(x))
 print("relu", Relu()(x))
 
 # %% tags=["remove-input"]
-family.family()
+chapter.family()
 
 # %% [markdown]
 # ### Your own temperature
@@ -87,7 +84,7 @@ family.family()
 # In the smoke profile the second shows what it learns from 4,000 images, beside tanh.
 
 # %% mystnb={"code_prompt_show": "Your own member"} tags=["hide-output", "remove-input"]
-family.own_member(T)
+chapter.own_member(T)
 
 # %% mystnb={"code_prompt_show": "What it learns, in the smoke profile"} tags=["hide-output", "remove-input"]
 from dataclasses import replace
@@ -110,7 +107,7 @@ from under_the_clip.tempered_sigmoids.experiments import (
     WIDTHS,
     of_temperature,
 )
-from under_the_clip.tempered_sigmoids.figures.accuracy import (
+from under_the_clip.tempered_sigmoids.figures import (
     STYLE,
     classes,
     relu_and_tanh,
@@ -126,7 +123,7 @@ own = (
     if profile == "smoke"
     else None
 )
-family.own_temperature(own, T)
+chapter.own_temperature(own, T)
 
 # %% tags=["remove-input"]
 private = prepare(
@@ -192,7 +189,7 @@ table_3(private, not_private, calibrated)
 # not say how its weights start, nor which optimizer the rows without privacy have.
 
 # %% mystnb={"code_prompt_show": "The settings, one by one"} tags=["hide-output", "remove-input"]
-accuracy.settings(dataset)
+chapter.settings(dataset)
 
 # %% [markdown]
 # ### After a search of one size each
@@ -513,10 +510,10 @@ sweep = prepare(
 )
 
 # %% tags=["remove-input"]
-family.family_sweep(sweep, private)
+chapter.family_sweep(sweep, private)
 
 # %% tags=["remove-input"]
-family.cluster(sweep)
+chapter.cluster(sweep)
 
 # %% [markdown]
 # ### What the best have in common
@@ -536,7 +533,7 @@ family.cluster(sweep)
 # 0 signals neither grow nor drift from layer to layer.
 
 # %% tags=["remove-input"]
-family.around_zero(sweep)
+chapter.around_zero(sweep)
 
 # %% [markdown]
 # ## Why: gradients before clipping
@@ -573,7 +570,7 @@ gradient_norms(private)
 # shown: who fits more examples has fewer large gradients.
 
 # %% mystnb={"code_prompt_show": "Errors by the norm of gradients"} tags=["hide-output", "remove-input"]
-family.errors_by_norm(sweep)
+chapter.errors_by_norm(sweep)
 
 # %% [markdown]
 # ### Four scenarios

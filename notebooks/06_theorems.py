@@ -453,7 +453,7 @@ for bound in (2**0.5, 1.4):
 from scipy import optimize
 
 from dpstudy.privacy.conversions import gdp_delta
-from under_the_clip.tempered_sigmoids.propositions.text import (
+from under_the_clip.tempered_sigmoids.propositions.loss_sign_and_group_privacy import (
     geometric,
 )
 

@@ -78,8 +78,8 @@ from under_the_clip.leaderboard.board import (
     ranks,
 )
 from under_the_clip.leaderboard.experiments import (
+    BOARDS,
     EPSILONS,
-    EXPERIMENTS,
     RECIPE,
 )
 from under_the_clip.recipe.search import EPSILONS as SEARCHED
@@ -163,7 +163,7 @@ def drawn(data):
 
 
 def in_short():
-    readings = {one.datasets[0]: read(one) for one in EXPERIMENTS}
+    readings = {one.datasets[0]: read(one) for one in BOARDS}
     lines = [
         (dataset, line)
         for dataset, reading in readings.items()
@@ -493,7 +493,7 @@ from dpstudy.page.datasets import for_each_dataset
 from dpstudy.page.figure import Note
 from under_the_clip.designs import EPSILON
 from under_the_clip.leaderboard.effects import cells, effects, under, whole
-from under_the_clip.leaderboard.factorial import (
+from under_the_clip.leaderboard.experiments import (
     ACTIVATIONS,
     LOSSES,
     MECHANISMS,

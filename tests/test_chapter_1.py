@@ -7,7 +7,7 @@ from prose import prose_of, said_by
 
 from dpstudy.lab.wording import rounded_down
 from under_the_clip import accounting as chapter
-from under_the_clip.accounting.costs import CORRECTED, TANH_FILTER_EPOCHS, cost_rows
+from under_the_clip.accounting import CORRECTED, TANH_FILTER_EPOCHS, cost_rows
 from under_the_clip.backpropagation_clipping.published import BACKPROPAGATION_CLIPPING
 from under_the_clip.losing_less.published import END_TO_END
 from under_the_clip.published import MNIST_PARAMETERS

@@ -31,7 +31,7 @@ from dpstudy.lab.verdict import Verdict
 from dpstudy.lab.wording import rounded_down
 from dpstudy.parts.networks.activation import TANH, Relu
 from under_the_clip.tempered_sigmoids.experiments import SEARCH_RATES
-from under_the_clip.tempered_sigmoids.figures.accuracy import (
+from under_the_clip.tempered_sigmoids.figures import (
     OWN,
     SHARED,
     all_gains,

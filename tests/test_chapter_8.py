@@ -21,8 +21,7 @@ from dpstudy.lab import records
 from dpstudy.lab.wording import rounded_down
 from dpstudy.recipe.run import recipe as study_recipe
 from under_the_clip.leaderboard import effects as crossed
-from under_the_clip.leaderboard.experiments import RECIPE
-from under_the_clip.leaderboard.factorial import CELLS
+from under_the_clip.leaderboard.experiments import CELLS, RECIPE
 from under_the_clip.leaderboard.published import DISPUTED, NOT_READ, PUBLISHED, RUN_AGAIN
 from under_the_clip.recipe import figures as recipe
 from under_the_clip.recipe.search import EPSILONS, FIRST_TESTED, SETTINGS, label_of, multiples_of

@@ -403,7 +403,7 @@ for name in ("dpstudy.training", "dpstudy.lab.campaign"):
     sys.modules[name] = None
 from under_the_clip.experiments import find
 from dpstudy.lab.train import prepare
-from under_the_clip.tempered_sigmoids.figures import family
+from under_the_clip.tempered_sigmoids import figures as family
 reading = prepare(find("tempered-sigmoids-figure-3"), "stored")
 print(family.cluster(reading).command)
 from under_the_clip.ledger import figures

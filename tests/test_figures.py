@@ -18,8 +18,8 @@ from dpstudy.parts.networks.activation import Tempered
 from dpstudy.parts.run import vary
 from under_the_clip.experiments import find
 from under_the_clip.losing_less import figures as inside
+from under_the_clip.tempered_sigmoids import figures as family
 from under_the_clip.tempered_sigmoids.experiments import TRIPLET, TRIPLETS, of_temperature
-from under_the_clip.tempered_sigmoids.figures import accuracy, family
 from under_the_clip.tempered_sigmoids.published import BEST_TRIPLETS
 from under_the_clip.tempered_sigmoids.triplets import AtZero, Sweep
 
@@ -193,17 +193,17 @@ def test_table_3_stands_beside_what_is_published_and_less_noise_beside_both(resu
 
 
 def test_the_chapter_in_short_has_what_is_published_and_found(results):
-    assert isinstance(accuracy.in_short(), Note)
+    assert isinstance(family.in_short(), Note)
     keep(f"{S}-figure-3", lambda label, run: {"relu": 0.95, "tanh": 0.97}[label] + 0.001 * run.seed)
     for label, run in find(f"{S}-cifar-10-rates").labelled(dataset="cifar-10"):
         accuracy_of = 0.6 - 0.1 * ("tanh" in label)
         store.write(store.runs_folder(), measured(run, accuracy_of))
-    alt = accuracy.in_short().alt
+    alt = family.in_short().alt
     assert "MNIST, published: +1.50; MNIST, one setting for both: +2.00 (+2.00 to +2.00)" in alt
     assert "CIFAR-10, published: +4.60" in alt
     assert "CIFAR-10, four times the rate, one seed: -10.00" in alt
     keep(f"{S}-cifar-10-rates", lambda label, run: 0.6 + 0.1 * ("tanh" in label), "cifar-10")
-    assert "CIFAR-10, each at its own best: +10.00" in accuracy.in_short().alt
+    assert "CIFAR-10, each at its own best: +10.00" in family.in_short().alt
 
 
 def test_the_baseline_is_shown_beside_what_is_published_for_its_settings(results):

@@ -21,7 +21,7 @@ from dpstudy.privacy import accounting
 from dpstudy.recipe.run import recipe
 from under_the_clip import designs as rates
 from under_the_clip.experiments import find
-from under_the_clip.leaderboard import board, factorial
+from under_the_clip.leaderboard import board
 from under_the_clip.leaderboard import effects as crossed
 from under_the_clip.leaderboard import experiments as leaderboard
 from under_the_clip.leaderboard.published import (
@@ -31,7 +31,6 @@ from under_the_clip.leaderboard.published import (
     PUBLISHED,
     RUN_AGAIN,
 )
-from under_the_clip.recipe import ablation as recipe_parts
 from under_the_clip.recipe import figures as recipe_page
 from under_the_clip.recipe import search as recipe_search
 
@@ -190,7 +189,7 @@ def invented(gains, pairs=(), noise=0.0):
     """Accuracies of a factorial in which levels gain points, alone and in pairs."""
     draw = np.random.default_rng(0)
     rows = []
-    for cell, seed in product(factorial.CELLS, range(3)):
+    for cell, seed in product(leaderboard.CELLS, range(3)):
         points = 90 + sum(gains.get(level, 0) for level in cell) + seed
         points += sum(gain for both, gain in pairs if set(both) <= set(cell))
         points += noise * draw.normal()
@@ -240,8 +239,8 @@ def test_under_one_mechanism_two_factors_are_left():
 
 def test_cells_are_those_of_the_search():
     search = find("factorial")
-    assert len(factorial.CELLS) == 24 and set(search.then) == set(
-        map(factorial.label_of, factorial.CELLS)
+    assert len(leaderboard.CELLS) == 24 and set(search.then) == set(
+        map(leaderboard.label_of, leaderboard.CELLS)
     )
     kinds = {run.network.kind for runs in search.variants.values() for run in runs}
     assert kinds == {"backprop-mnist"}
@@ -265,8 +264,8 @@ def test_recipes_are_searched_on_examples_held_out_at_the_epsilon_of_their_label
 
 
 def test_each_change_of_the_recipe_changes_what_it_says():
-    plain, *parts = recipe_parts.parts("fashion-mnist").values()
-    same, *remedies = recipe_parts.remedies("fashion-mnist").values()
+    plain, *parts = recipe_search.parts("fashion-mnist").values()
+    same, *remedies = recipe_search.remedies("fashion-mnist").values()
     assert plain == same == recipe("fashion-mnist")
     changed = [*parts, *remedies]
     assert len({run.identity for run in (plain, *changed)}) == 1 + len(changed)

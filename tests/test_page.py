@@ -22,8 +22,7 @@ from dpstudy.page.results import caption, results
 from dpstudy.page.search import against, techniques, winners
 from dpstudy.parts.data.dataset import Images
 from dpstudy.parts.run import Run, vary
-from under_the_clip.tempered_sigmoids.figures.accuracy import by_class, classes, spreads
-from under_the_clip.tempered_sigmoids.figures.family import Mark, sweep
+from under_the_clip.tempered_sigmoids.figures import Mark, by_class, classes, spreads, sweep
 
 STUDY = Experiment(
     name="a-study",

@@ -47,12 +47,12 @@ from dpstudy.parts.measure import EDGES
 from dpstudy.parts.mechanism import NoPrivacy
 from dpstudy.parts.networks.activation import Relu
 from dpstudy.parts.run import Run, vary
+from under_the_clip.backpropagation_clipping.claims import Accounted
 from under_the_clip.backpropagation_clipping.published import BACKPROPAGATION_CLIPPING
-from under_the_clip.backpropagation_clipping.rules import Accounted
-from under_the_clip.losing_less.claims.why import PRE_ACTIVATIONS
-from under_the_clip.tempered_sigmoids.claims.accuracy import EPOCHS
-from under_the_clip.tempered_sigmoids.claims.why import (
+from under_the_clip.losing_less.claims import PRE_ACTIVATIONS
+from under_the_clip.tempered_sigmoids.claims import (
     CLASS_SPREAD,
+    EPOCHS,
     GRADIENTS,
     GRADIENTS_SINCE_START,
 )

@@ -35,7 +35,7 @@ from under_the_clip.tempered_sigmoids.propositions import (
     clipping_bias,
     family,
     gradient_norms,
-    text,
+    loss_sign_and_group_privacy,
 )
 from under_the_clip.theorems import accountants
 
@@ -111,7 +111,7 @@ TWINS = {
     # That a hundredth of the bound is none.
     "clipping-bias-multiclass": twin(0.01),
     "group-privacy-pure": twin(0.9),
-    "group-privacy": twin(text.geometric),
+    "group-privacy": twin(loss_sign_and_group_privacy.geometric),
     "pld-covers-delta": twin(lambda case: 0.95 * accountants.PLD(case)),
     "rdp-covers-delta": twin(lambda case: 0.5 * accountants.RDP(case)),
     "pld-below-rdp": twin("rdp", "pld"),
@@ -547,7 +547,7 @@ def test_the_norm_of_a_wrapped_convolution_is_that_of_its_fourier_transform():
 
 
 def test_delta_grows_by_a_geometric_sum():
-    sums = text.geometric(np.float64(2.0), 3)
+    sums = loss_sign_and_group_privacy.geometric(np.float64(2.0), 3)
     assert sums == pytest.approx(1 + math.exp(2) + math.exp(4))
 
 

@@ -4,14 +4,11 @@ A folder a chapter, named as its notebook. Importing this package makes its kind
 known, so that what the study has stored can be read.
 """
 
-from __future__ import annotations
-
 from dpstudy.kinds import RECORDS, declared_in
 from under_the_clip.chapters import chapters
 
 declared_in(
-    "under_the_clip.networks",
-    *(f"{one.folder}.{name}" for one in chapters() for name in one.parts),
+    "under_the_clip.networks", *(f"{one.folder}.{name}" for one in chapters() for name in one.parts)
 )
 RECORDS |= {
     "attacks": "under_the_clip.forms.AttackRecord",

@@ -3,8 +3,6 @@
 Apart from the list of experiments, which is read where runs are trained and pandas may lack.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from dpstudy.claims.claim import Claim

@@ -80,9 +80,8 @@ def list_experiments(as_json: bool) -> None:
         datasets = list(of_one)
         click.echo(f"{name}: {datasets[0]['title']}")
         for row in datasets:
-            click.echo(
-                f"  {row['dataset']:13}  {row['stored']:>3} of {row['needed']:>3} runs stored"
-            )
+            counts = f"{row['stored']:>3} of {row['needed']:>3} runs stored"
+            click.echo(f"  {row['dataset']:13}  {counts}")
         if any(row["damaged"] for row in datasets):
             click.echo("  damaged files are left out: see `dpstudy results verify`")
     results.say_where_they_are()
@@ -270,11 +269,7 @@ def _chosen(names: tuple[str, ...], dataset: str | None) -> list[Experiment]:
 
 
 def _train(
-    work: list[Experiment],
-    wanted: dict[str, Any],
-    seconds: float,
-    client: Client | None,
-    most: int | None,
+    work: list[Experiment], wanted: dict, seconds: float, client: Client | None, most: int | None
 ) -> None:
     import time
 

@@ -4,8 +4,6 @@ A learning rate is chosen the same way wherever methods are compared: three trie
 them until the best rate is not the outermost; with 10,000 training examples held out.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
@@ -54,10 +52,7 @@ NOISE = {
         4096: {40: 2.4849},
         8192: {60: 4.0169},
     },
-    (60_000, 8.0, None): {
-        1024: {20: 0.71126, 40: 0.81474},
-        4096: {40: 1.2443},
-    },
+    (60_000, 8.0, None): {1024: {20: 0.71126, 40: 0.81474}, 4096: {40: 1.2443}},
     (50_000, 3.0, None): {1024: {30: 1.3231}, 8192: {60: 4.4452}},
     (50_000, 7.53, None): {
         256: {15: 0.5695, 30: 0.62111, 45: 0.65943},
@@ -85,8 +80,7 @@ def noise_multiplier(
 
 def at_epsilon(epsilon: float, run: Run) -> Run:
     """Return the run at the noise multiplier for an ε."""
-    data = run.dataset
-    length = run.sampling.batch, run.epochs
+    data, length = run.dataset, (run.sampling.batch, run.epochs)
     noise = noise_multiplier(epsilon, data.examples, *length, data.release_noise)
     return vary(run, noise_multiplier=noise)
 
@@ -121,14 +115,16 @@ def rate_search(starts: Mapping[str, tuple[Run, ...]], **others: Any) -> Search:
         }
         for label, runs in starts.items()
     }
-    first = next(iter(starts.values()))
-    return Search(
-        variants={label: runs for rates in tried.values() for label, runs in rates.items()},
-        seeds={run.dataset.name: 1 for run in first},
-        groups={f"{label}, best": tuple(rates) for label, rates in tried.items()},
-        beyond=BEYOND,
-        **others,
-    )
+    seeds = {run.dataset.name: 1 for run in next(iter(starts.values()))}
+    return Search(**grouped(tried), seeds=seeds, beyond=BEYOND, **others)
+
+
+def grouped(tried: Mapping[str, Mapping[str, tuple[Run, ...]]]) -> dict[str, Any]:
+    """Return the `variants` and `groups` of a `Search`, which finds the best run of each name."""
+    return {
+        "variants": {label: runs for of_one in tried.values() for label, runs in of_one.items()},
+        "groups": {f"{name}, best": tuple(of_one) for name, of_one in tried.items()},
+    }
 
 
 def fill(count: int, dimensions: int) -> list[Point]:

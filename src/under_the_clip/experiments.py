@@ -1,7 +1,5 @@
 """Which runs figures and tables need: the list of all, which stand in their chapters."""
 
-from __future__ import annotations
-
 from dpstudy.errors import check_known
 from dpstudy.lab.experiment import Experiment
 from under_the_clip.chapters import Chapter, chapters

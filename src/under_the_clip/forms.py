@@ -1,7 +1,5 @@
 """What the study's records hold, as types: benchmarks, audits, and what a recipe costs."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any, Literal
 

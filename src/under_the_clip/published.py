@@ -1,7 +1,5 @@
 """What the four papers share: δ, the size of their network for MNIST, and settings of DP-SGD."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from dpstudy.lab.published import Source

@@ -3,8 +3,6 @@
 `dpstudy theorems` searches them for counterexamples; `notebooks/06_theorems` shows what it finds.
 """
 
-from __future__ import annotations
-
 from dpstudy.errors import check_known
 from dpstudy.propositions.proposition import Proposition
 from under_the_clip.chapters import by_notebook, chapters

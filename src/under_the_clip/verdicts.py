@@ -1,7 +1,5 @@
 """Verdicts in a sentence, and what is left of each paper: summaries that follow the ledger."""
 
-from __future__ import annotations
-
 import pandas as pd
 
 from dpstudy.claims.ledger import Ledger

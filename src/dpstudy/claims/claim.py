@@ -1,7 +1,7 @@
 """A claim of a paper: what it says, and on each dataset the rule that decides it."""
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 from dpstudy.claims.rules.rule import Rule, Statement
@@ -32,6 +32,11 @@ def moment(text: str) -> datetime:
 def stated(name: str, where: str, says: str, rule: Rule, **options: object) -> Claim:
     """Return a claim about no dataset; its rule is as old as the search for it."""
     return Claim(name, where, says, {NO_DATASET: rule}, rule.changed, **options)
+
+
+def named(claims: Mapping[str, Claim]) -> tuple[Claim, ...]:
+    """Return claims that were made with no id, each with the one that it is listed by."""
+    return tuple(replace(claim, id=name) for name, claim in claims.items())
 
 
 def propositions(

@@ -7,7 +7,7 @@ accountant's epsilon. Both work in double precision and repeat themselves exactl
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial, wraps
 from typing import Any
 
 import jax
@@ -95,6 +95,29 @@ def search(
     more = f", then {climbers} climbs of {steps} steps" if steps else ""
     looked = f"{cases:,} random cases{more}"
     return Found(float(worst), float(ratios[best]), case, ratios, climbed, looked)
+
+
+def searched(draw: Draw | Mapping[str, Draw], **options: Any) -> Callable[..., Any]:
+    """Make of a function from a case to its two sides the `search` of these, done once.
+
+    What the function takes beside the case, the search takes alone.
+
+    >>> @searched(normal(), cases=8, climbers=1)
+    ... def largest_sine(x, times):
+    ...     return jnp.sin(x), 1 / jnp.asarray(times)
+    >>> round(largest_sine(2.0).ratio, 3)
+    2.0
+    """
+
+    def of(sides: Callable[..., tuple[Array, Array]]) -> Callable[..., Found]:
+        @cache
+        @wraps(sides)
+        def found(*about: Any, **named: Any) -> Found:
+            return search(lambda case: sides(case, *about, **named), draw, **options)
+
+        return found
+
+    return of
 
 
 def _climb(sides: Sides, climbers: int, steps: int, rate: float, drawn: Case) -> Any:

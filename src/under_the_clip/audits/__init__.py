@@ -3,8 +3,6 @@
 `dpstudy audit` runs them; pages show what is stored of them.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from typing import Any
 

@@ -8,26 +8,21 @@ holds for any start, and from there the poisoned example stands out (Annamalai a
 2024, "Nearly tight black-box auditing of differentially private machine learning").
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from flax import nnx
+from jaxtyping import Array, Float
 
+from dpstudy.parts.data.images import Dataset
 from dpstudy.parts.run import Run
 from dpstudy.privacy import auditing
 from dpstudy.privacy.worst_example import CLASSES, bounded_sum
 from under_the_clip.audits.white_box import Audited, trained_weights
-
-if TYPE_CHECKING:
-    from flax import nnx
-    from jaxtyping import Array, Float
-
-    from dpstudy.parts.data.images import Dataset
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,19 +1,15 @@
 """What the audits show, on a page: claimed, proven and audited epsilon, and the layers' bounds."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
+from matplotlib.axes import Axes
 
 from dpstudy.lab import records
 from dpstudy.lab.wording import epsilon, rounded_down
 from dpstudy.page.figure import STYLES, Figure, Note, Table, canvas, not_yet_run
 from under_the_clip.audits import AUDITS, white_box
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 CANARIES = {
     white_box.searched_with_weights: "weights searched",

@@ -1,7 +1,5 @@
 """The list of audits: every mechanism of the study, in the settings whose epsilon is claimed."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import replace
 

@@ -11,17 +11,17 @@ a canary in a known batch shows best. Weights stand still, so that epochs differ
 noise alone.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from flax import nnx
 from jax.flatten_util import ravel_pytree
+from jaxtyping import Array, Float, Int
 from scipy.sparse import linalg
 
 from dpstudy.parts.run import Run
@@ -29,10 +29,6 @@ from dpstudy.privacy import auditing
 from dpstudy.privacy.auditing import Trials
 from dpstudy.privacy.worst_example import bounded_sum, in_units_of_noise
 from under_the_clip.audits.white_box import Audited, trained_weights
-
-if TYPE_CHECKING:
-    from flax import nnx
-    from jaxtyping import Array, Float, Int
 
 # Solving for A^-1 u: after so many passes over the data the rest is below 3 % on MNIST.
 _PASSES = 10

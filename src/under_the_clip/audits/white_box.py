@@ -1,29 +1,24 @@
 """White box: who sees every noisy sum of the step that trains, and looks for a canary in them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from flax import nnx
+from jaxtyping import Bool, Float
 
 from dpstudy.lab.wording import epsilon, rounded_down
+from dpstudy.parts.data.images import Dataset
 from dpstudy.parts.data.released_statistics import release_mean
 from dpstudy.parts.run import Run
 from dpstudy.privacy import auditing, worst_example
 from dpstudy.privacy.auditing import Trials
 from dpstudy.privacy.run_epsilon import epsilon_curve
 from dpstudy.privacy.worst_example import Example
-
-if TYPE_CHECKING:
-    from flax import nnx
-    from jaxtyping import Bool, Float
-
-    from dpstudy.parts.data.images import Dataset
 
 # Starts and steps of a search for the canary.
 SEARCH = {"starts": 20, "steps": 300}

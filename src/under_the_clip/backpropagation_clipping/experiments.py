@@ -5,8 +5,6 @@ has lost, from its code. Batches are shuffled, weights drawn by Glorot: the firs
 in the file's order and weights from PyTorch, and pads, which the paper does not.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 from functools import partial
 
@@ -155,9 +153,8 @@ CORRECTED = Experiment(
 BATCHES, EPOCHS = (256, 512, 1024, 2048), (10, 20, 40)
 # Of what is searched on a grid.
 ENDS = {"batch": (BATCHES[0], BATCHES[-1]), "epochs": (EPOCHS[0], EPOCHS[-1])}
-# As many points for either; the first three numbers of a point are batch, epochs and rate.
-TRIED = 16
-MECHANISMS = ("flat clipping", "backpropagation clipping")
+# As many points for either, by how many numbers: batch, epochs and rate, then the bounds.
+TRIED, MECHANISMS = 16, {"flat clipping": 4, "backpropagation clipping": 5}
 # Of what the noise is shared out by, besides equally: to the layers in their order.
 SHARES = {
     "more noise in the last layers": (0.4, 0.3, 0.2, 0.1),
@@ -194,23 +191,18 @@ def searched(mechanism: str, dataset: str, point: designs.Point) -> Run:
     return at_epsilon(3.0, run)
 
 
-_TRIED = {
-    f"{mechanism}, {number:02d}": (mechanism, point)
-    for mechanism, dimensions in zip(MECHANISMS, (4, 5), strict=True)
-    for number, point in enumerate(designs.fill(TRIED, dimensions), start=1)
-}
+def _tried(mechanism: str, dimensions: int) -> dict[str, tuple[Run, ...]]:
+    return {
+        f"{mechanism}, {number:02d}": tuple(searched(mechanism, one, point) for one in SETTINGS)
+        for number, point in enumerate(designs.fill(TRIED, dimensions), start=1)
+    }
+
+
 AGAINST_FLAT = Search(
     name="backpropagation-clipping-against-flat",
     title="Flat and backpropagation clipping, each at its best of a search, at a true epsilon of 3",
-    variants={
-        label: tuple(searched(mechanism, dataset, point) for dataset in SETTINGS)
-        for label, (mechanism, point) in _TRIED.items()
-    },
+    **designs.grouped({mechanism: _tried(mechanism, n) for mechanism, n in MECHANISMS.items()}),
     seeds={"mnist": 1, "fashion-mnist": 1},
-    groups={
-        f"{mechanism}, best": tuple(label for label in _TRIED if label.startswith(mechanism))
-        for mechanism in MECHANISMS
-    },
     best_seeds=5,
     then={
         **{

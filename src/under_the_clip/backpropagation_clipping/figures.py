@@ -1,7 +1,5 @@
 """Chapter 4: backpropagation clipping, as published, corrected, and at a true epsilon."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -23,11 +21,7 @@ from dpstudy.page.figure import (
 from dpstudy.page.quantity import ACCURACY, set_axis
 from dpstudy.page.results import quartiles
 from dpstudy.parts.data.images import DATASETS
-from under_the_clip.backpropagation_clipping.experiments import (
-    AGAINST_FLAT,
-    EPSILONS,
-    FIGURE_5,
-)
+from under_the_clip.backpropagation_clipping.experiments import AGAINST_FLAT, EPSILONS, FIGURE_5
 
 BACKPROP, FLAT = "backpropagation clipping", "flat clipping"
 _CLAIMED, _PROVEN = "epsilon_claimed-zcdp", "epsilon_shuffled-pld"

@@ -1,7 +1,5 @@
 """What backpropagation clipping published: its settings, and those of its corrected code."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import cached_property
 

@@ -1,7 +1,5 @@
 """The front page's row on backpropagation clipping."""
 
-from __future__ import annotations
-
 from dpstudy.claims.ledger import Ledger
 from under_the_clip.backpropagation_clipping.published import ACCURACIES, BACKPROPAGATION_CLIPPING
 from under_the_clip.verdicts import gains, holds

@@ -1,7 +1,5 @@
 """`dpstudy audit` and `dpstudy theorems`: check what is proven or claimed, one after the other."""
 
-from __future__ import annotations
-
 import json
 import time
 
@@ -53,9 +51,8 @@ def audit(names: tuple[str, ...], as_json: bool, keep: bool, list_names: bool) -
     if as_json:
         click.echo(json.dumps(done, indent=2))
     if refuted:
-        complain(
-            f"more leaks than is proven possible, code or proof are wrong: {', '.join(refuted)}"
-        )
+        named = ", ".join(refuted)
+        complain(f"more leaks than is proven possible, code or proof are wrong: {named}")
         raise SystemExit(EXIT_REFUTED)
 
 

@@ -1,7 +1,5 @@
 """`dpstudy data` and `dpstudy results`: what is kept on this machine."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import click

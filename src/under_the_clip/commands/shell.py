@@ -1,7 +1,5 @@
 """The terminal that a command talks to: what goes wrong is one line there, and an exit code."""
 
-from __future__ import annotations
-
 import contextlib
 import functools
 import io

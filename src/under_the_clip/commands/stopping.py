@@ -6,8 +6,6 @@ also while the first waits for a computation of JAX's or NumPy's. SciPy's hold t
 threads of Python need: these are waited for.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import select

@@ -5,8 +5,6 @@ theme decides, so that the chart reads on light and on dark. The table has the s
 no script.
 """
 
-from __future__ import annotations
-
 import json
 from dataclasses import dataclass
 from html import escape
@@ -120,10 +118,7 @@ def explorer() -> Explorer:
 
 
 def _folded(dataset: str, data: pd.DataFrame) -> str:
-    head = "".join(
-        f'<th scope="col">{name}</th>'
-        for name in ("from", *_COLUMNS, "claimed ε", "proven ε", "audited ε")
-    )
+    head = "".join(f'<th scope="col">{name}</th>' for name in ("from", *_COLUMNS, *_SPENT))
     body = "\n".join(map(_row, data.sort_values("median", ascending=False).to_dict("records")))
     return (
         f"<details><summary>{escape(dataset)}: all {len(data)} settings as a table</summary>\n"
@@ -154,7 +149,10 @@ def chart(data: pd.DataFrame) -> alt.LayerChart:
     numbers = dict.fromkeys(data.select_dtypes("number"), "number")
     form = alt.CsvDataFormat(type="csv", parse=numbers)
     source = alt.InlineData(values=data.to_csv(index=False), format=form)
-    drawn = alt.layer(_others(), _free(), *_picked(), _best(), data=source)
+    # What is not picked, too: the axes stay where they are.
+    others = alt.Chart().mark_point(filled=True, size=18, color="currentColor", opacity=0.2)
+    others = others.transform_filter(_WITHIN).encode(_x(), _y())
+    drawn = alt.layer(others, _free(), *_picked(), _best(), data=source)
     drawn = drawn.transform_calculate(**_WORDS)
     drawn = drawn.transform_filter("datum.dataset == which_dataset && datum.seeds >= which_seeds")
     drawn = drawn.add_params(*_controls(data))
@@ -205,12 +203,6 @@ def _y() -> alt.Y:
     return alt.Y("error:Q", title="test accuracy at the last epoch", scale=scale, axis=axis)
 
 
-def _others() -> alt.Chart:
-    """Return what is not picked, too: the axes stay where they are."""
-    marks = alt.Chart().mark_point(filled=True, size=18, color="currentColor", opacity=0.2)
-    return marks.transform_filter(_WITHIN).encode(_x(), _y())
-
-
 def _picked() -> tuple[alt.Chart, alt.Chart]:
     """Return the range over seeds, and the median, which leads to the section that it is from."""
     picked = alt.Chart().transform_filter(_PICKED)
@@ -228,8 +220,7 @@ def _picked() -> tuple[alt.Chart, alt.Chart]:
 
 def _free() -> alt.LayerChart:
     """Return a line at the best that is stored without privacy."""
-    best = alt.Chart().transform_filter(_FREE)
-    best = best.transform_aggregate(error="min(error)")
+    best = alt.Chart().transform_filter(_FREE).transform_aggregate(error="min(error)")
     words = best.mark_text(baseline="top", dy=3).encode(
         _y(), x=alt.value(4), text=alt.value("best without privacy")
     )

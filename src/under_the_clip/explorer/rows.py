@@ -3,8 +3,6 @@
 Every experiment of the study is read, so that what is stored later joins by itself.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cache

@@ -4,8 +4,6 @@ What has no words here goes by its kind, or by the name of its field, so that a 
 later is shown without a line in this file.
 """
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Iterator
 from typing import Any

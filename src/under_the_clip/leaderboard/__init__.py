@@ -5,7 +5,7 @@ from under_the_clip.chapters import Chapter
 CHAPTER = Chapter(
     folder=__name__,
     notebook="08_leaderboard",
-    experiments=("experiments", "factorial"),
+    experiments=("experiments",),
     sections={
         "MNIST": ("mnist",),
         "Fashion-MNIST": ("fashion-mnist",),

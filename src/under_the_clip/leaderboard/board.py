@@ -1,7 +1,5 @@
 """The board: every method at one true ε, in the order that the data can tell."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import replace

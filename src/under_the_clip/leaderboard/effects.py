@@ -1,7 +1,5 @@
 """The factorial: what each remedy gains on its own, and whether two gain more or less together."""
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Mapping
 from functools import reduce
@@ -15,7 +13,7 @@ from scipy import stats
 from dpstudy.lab.comparison import CONFIDENCE
 from dpstudy.lab.readings import Reading
 from dpstudy.lab.verdict import UndecidedError
-from under_the_clip.leaderboard.factorial import ACTIVATIONS, CELLS, LOSSES, MECHANISMS, label_of
+from under_the_clip.leaderboard.experiments import ACTIVATIONS, CELLS, LOSSES, MECHANISMS, label_of
 
 Factors: TypeAlias = Mapping[str, tuple[str, ...]]
 

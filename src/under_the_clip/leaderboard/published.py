@@ -1,7 +1,5 @@
 """What others published without real public data, at δ = 1e-5: some of the highest."""
 
-from __future__ import annotations
-
 from dpstudy.lab.published import Accuracy, Source
 from under_the_clip.backpropagation_clipping import published as backpropagation_clipping
 from under_the_clip.tempered_sigmoids import published as tempered_sigmoids

@@ -1,7 +1,5 @@
 """The ledger on a page: each claim with a verdict a dataset, by a sign that reads in grey."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from html import escape
@@ -35,7 +33,6 @@ _SMALL = "font-size: 0.9em; opacity: 0.8"
 _ROW = "display: flex; flex-wrap: wrap"
 _CLAIM = "flex: 1 1 18em; min-width: 0; font-weight: normal; text-align: left"
 _CELL = "flex: 0 1 9.5em; min-width: 7em; border: 0"
-
 
 # A claim with its entries.
 Judged = tuple[Claim, list[Entry]]

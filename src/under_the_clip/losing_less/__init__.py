@@ -20,7 +20,5 @@ CHAPTER = Chapter(
         "On fixed features a linear head beats the network": ("figure-4", "linear", "statistics"),
         "Why it starts better: the clip turns the gradient less": ("inside", "not-private"),
     },
-    choices={
-        "the composite loss in place of cross-entropy": "losing-less-better-at-equal-effort",
-    },
+    choices={"the composite loss in place of cross-entropy": "losing-less-better-at-equal-effort"},
 )

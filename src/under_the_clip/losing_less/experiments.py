@@ -4,8 +4,6 @@ All settings are those of its Table 5, with tanh, as in the paper. Batches are P
 scattering features run Figure 4 and, beside it, linear networks; all else is end to end.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 from functools import partial
 
@@ -20,6 +18,7 @@ from dpstudy.parts.networks.network import Network
 from dpstudy.parts.optimizer import Adam, Sgd, SgdWithDecay
 from dpstudy.parts.run import Run, vary
 from dpstudy.parts.sampling import Poisson
+from under_the_clip.designs import HELD_OUT, grouped
 from under_the_clip.losing_less.loss import AbsoluteError, Composite, Focal, Huber, SquaredError
 from under_the_clip.losing_less.measures import ClippingBias, Confusion, LayerNorms, Smoothness
 from under_the_clip.losing_less.published import END_TO_END, SCATTERNET
@@ -66,9 +65,7 @@ SMALL = ("mnist", "fashion-mnist")
 
 def with_loss(dataset: str, loss: Loss | None = None, **changes: object) -> Run:
     """Return the run of Table 5 with a loss, by default the paper's, changed if so asked."""
-    return vary(
-        BASE[dataset], loss=replace(COMPOSITE[dataset], **changes) if loss is None else loss
-    )
+    return vary(BASE[dataset], loss=loss or replace(COMPOSITE[dataset], **changes))
 
 
 def _on_small(loss: Loss | None = None, **changes: object) -> tuple[Run, ...]:
@@ -230,7 +227,6 @@ ON_FEATURES = {
 COMPOSITE_ON_FEATURES = {setting.dataset: _composite_of(setting) for setting in SCATTERNET}
 LINEAR = dict.fromkeys(SMALL, ScatteringLinearMnist()) | {"cifar-10": ScatteringLinearCifar()}
 
-
 FIGURE_4 = Experiment(
     name="losing-less-figure-4",
     title="Cross-entropy and the composite loss on scattering features (losing less, Figure 4)",
@@ -276,7 +272,6 @@ WITH_STATISTICS = Experiment(
 MULTIPLES = (0.25, 0.5, 1.0, 2.0, 4.0)
 LOSSES = {"cross-entropy": CrossEntropy(), "composite": None}
 ACTIVATIONS = {"tanh": {}, "relu": {"activation": Relu()}}
-HELD_OUT = 10_000
 
 
 def _at_rate(loss: Loss | None, activation: str, multiple: float) -> tuple[Run, ...]:
@@ -298,39 +293,26 @@ def _with_parts(changes: dict[str, object], best: Run) -> Run:
 EQUAL_EFFORT = Search(
     name="losing-less-equal-effort",
     title="Cross-entropy and the composite loss, each at its best learning rate, relu and tanh",
-    variants={
-        f"{name}, {activation}, rate x {multiple:g}": _at_rate(loss, activation, multiple)
-        for name, loss in LOSSES.items()
-        for activation in ACTIVATIONS
-        for multiple in MULTIPLES
-    },
+    **grouped(
+        {
+            f"{name}, {activation}": {
+                f"{name}, {activation}, rate x {multiple:g}": _at_rate(loss, activation, multiple)
+                for multiple in MULTIPLES
+            }
+            for name, loss in LOSSES.items()
+            for activation in ACTIVATIONS
+        }
+    ),
     seeds={"mnist": 1, "fashion-mnist": 1},
-    groups={
-        f"{name}, {activation}, best": tuple(
-            f"{name}, {activation}, rate x {multiple:g}" for multiple in MULTIPLES
-        )
-        for name in LOSSES
-        for activation in ACTIVATIONS
-    },
     best_seeds=0,
     then={
-        **{
-            f"{name}, {activation}": FollowUp(
-                f"{name}, {activation}, best", partial(vary, held_out=0), seeds=5
-            )
-            for name in LOSSES
-            for activation in ACTIVATIONS
-        },
-        **{
-            f"{part}, {activation}": FollowUp(
-                f"composite, {activation}, best", partial(_with_parts, changes), seeds=3
-            )
-            for part, changes in (
-                ("without the penalty", {"penalised": False}),
-                ("without focus", {"focusing": 0.0}),
-            )
-            for activation in ACTIVATIONS
-        },
+        f"{name}, {activation}": FollowUp(f"{loss}, {activation}, best", change, seeds=seeds)
+        for name, loss, change, seeds in (
+            *((loss, loss, partial(vary, held_out=0), 5) for loss in LOSSES),
+            ("without the penalty", "composite", partial(_with_parts, {"penalised": False}), 3),
+            ("without focus", "composite", partial(_with_parts, {"focusing": 0.0}), 3),
+        )
+        for activation in ACTIVATIONS
     },
     in_smoke=("cross-entropy, tanh, rate x 1", "composite, tanh, rate x 1"),
 )

@@ -1,7 +1,5 @@
 """The composite loss and cross-entropy: accuracy, and gradients, layers and classes inside."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from functools import partial
 from itertools import product

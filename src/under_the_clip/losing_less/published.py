@@ -1,7 +1,5 @@
 """What losing less published: the settings of its Table 5, and accuracies."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 from dpstudy.lab.published import Accuracy, Number, Source, by_name
@@ -80,9 +78,5 @@ class ClassAccuracy(NamedTuple):
 _SECTION_4_2 = Source("shamsabadi2023losing", "Section 4.2, of Figure 9")
 CLASS_ACCURACIES = tuple(
     ClassAccuracy("cifar-10", *stated, _SECTION_4_2)
-    for stated in (
-        ("automobile", 2, 0.51, 0.34),
-        ("truck", 2, 0.48, 0.37),
-        ("cat", 20, 0.49, 0.35),
-    )
+    for stated in (("automobile", 2, 0.51, 0.34), ("truck", 2, 0.48, 0.37), ("cat", 20, 0.49, 0.35))
 )

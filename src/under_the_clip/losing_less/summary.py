@@ -1,7 +1,5 @@
 """The front page's row on losing less."""
 
-from __future__ import annotations
-
 from dpstudy.claims.ledger import Ledger
 from dpstudy.lab.verdict import Verdict
 from under_the_clip.losing_less.published import NUMBERS

@@ -4,8 +4,6 @@ Seconds are those of a step. They, their ratios and what is done a second have c
 median and the quartiles, such as seconds, seconds_low and seconds_high.
 """
 
-from __future__ import annotations
-
 import math
 
 import pandas as pd

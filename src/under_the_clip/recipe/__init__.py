@@ -5,7 +5,7 @@ from under_the_clip.chapters import Chapter
 CHAPTER = Chapter(
     folder=__name__,
     notebook="08_leaderboard",
-    experiments=("search", "ablation"),
+    experiments=("search",),
     sections={
         "A recipe for two cores": ("search", "slanted"),
         "What carries it": ("parts",),

@@ -1,7 +1,5 @@
 """The recipe: what it reaches, what whitening is worth, and what carries it."""
 
-from __future__ import annotations
-
 import pandas as pd
 
 from dpstudy.lab import records
@@ -14,8 +12,7 @@ from dpstudy.parts.data.images import DATASETS
 from dpstudy.recipe.run import recipe
 from under_the_clip.designs import HELD_OUT
 from under_the_clip.leaderboard.published import DISPUTED, NOT_READ, PUBLISHED, RUN_AGAIN
-from under_the_clip.recipe.ablation import PLAIN
-from under_the_clip.recipe.search import EPSILONS, SETTINGS
+from under_the_clip.recipe.search import EPSILONS, PLAIN, SETTINGS
 
 
 def reached(reading: Reading) -> Table | Note:

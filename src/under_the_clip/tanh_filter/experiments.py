@@ -4,8 +4,6 @@ Table I prints sigma 1.1 and batches of 256; the other settings are of TensorFlo
 that has these two. How much hangs on network and rate is shown once.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 from functools import partial
 
@@ -37,7 +35,6 @@ TUTORIAL = Run(
     optimizer=Sgd(0.15, momentum=0.0),
     epochs=60,
 )
-
 
 # On CIFAR-10, of which the paper says as little, the network of "Losing less" and the same rate;
 # fewer epochs, so that three seeds can be afforded.
@@ -78,28 +75,24 @@ CIFAR_10 = Experiment(
 
 # At the tutorial's rate DP-SGD falls far behind what it can. Each at its own rate, chosen with
 # examples held out; the noise is the paper's.
-HELD_OUT = 10_000
 TRIED_RATES = {"DP-SGD": (0.3, 0.6, 1.2), "range 1": (0.075, 0.15, 0.3)}
 
 
 def _at_rate(label: str, rate: float) -> Run:
     run = ON_CIFAR_10 if label == "DP-SGD" else _filtered(ON_CIFAR_10)
-    return vary(run, learning_rate=rate, held_out=HELD_OUT)
+    return vary(run, learning_rate=rate, held_out=designs.HELD_OUT)
 
 
 OWN_RATES = Search(
     name="tanh-filter-cifar-10-rates",
     title="The filter and DP-SGD on CIFAR-10, each at its own best rate, with the same noise",
-    variants={
-        f"{label}, rate {rate:g}": (_at_rate(label, rate),)
-        for label, rates in TRIED_RATES.items()
-        for rate in rates
-    },
+    **designs.grouped(
+        {
+            label: {f"{label}, rate {rate:g}": (_at_rate(label, rate),) for rate in rates}
+            for label, rates in TRIED_RATES.items()
+        }
+    ),
     seeds={"cifar-10": 1},
-    groups={
-        f"{label}, best": tuple(f"{label}, rate {rate:g}" for rate in rates)
-        for label, rates in TRIED_RATES.items()
-    },
     best_seeds=0,
     beyond=2.0,
     then={
@@ -174,16 +167,16 @@ def searched(name: str, dataset: str, point: designs.Point) -> Run:
 AT_EQUAL_EPSILON = Search(
     name="tanh-filter-at-equal-epsilon",
     title="The filter made sound, flat and automatic clipping, each at its best of a search, ε = 3",
-    variants={
-        f"{name}, {number:02d}": (searched(name, "mnist", point),)
-        for name in MECHANISMS
-        for number, point in enumerate(designs.fill(TRIED, 5), start=1)
-    },
+    **designs.grouped(
+        {
+            name: {
+                f"{name}, {number:02d}": (searched(name, "mnist", point),)
+                for number, point in enumerate(designs.fill(TRIED, 5), start=1)
+            }
+            for name in MECHANISMS
+        }
+    ),
     seeds={"mnist": 1},
-    groups={
-        f"{name}, best": tuple(f"{name}, {number:02d}" for number in range(1, TRIED + 1))
-        for name in MECHANISMS
-    },
     in_smoke=("filter, then clipped, 01", "automatic clipping, 01"),
 )
 

@@ -1,7 +1,5 @@
 """Chapter 5: the tanh filter as published, what its runs truly cost, and the filter made sound."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np
@@ -11,25 +9,13 @@ from dpstudy.lab import records
 from dpstudy.lab.readings import Reading, read
 from dpstudy.lab.variant import Variant, finals_of
 from dpstudy.page.datasets import for_each_dataset
-from dpstudy.page.figure import (
-    STYLES,
-    Figure,
-    Note,
-    Table,
-    canvas,
-    legend_below,
-    not_yet_run,
-)
+from dpstudy.page.figure import STYLES, Figure, Note, Table, canvas, legend_below, not_yet_run
 from dpstudy.page.quantity import ACCURACY, set_axis
 from dpstudy.page.results import CLAIMED_AND_PROVEN, SENSITIVITY_1, caption, spread, table_of
 from dpstudy.parts.data.images import DATASETS
 from dpstudy.parts.measure import EDGES
 from dpstudy.privacy import accounting
-from under_the_clip.tanh_filter.experiments import (
-    AT_EQUAL_EPSILON,
-    EXPANDED,
-    MECHANISMS,
-)
+from under_the_clip.tanh_filter.experiments import AT_EQUAL_EPSILON, EXPANDED, MECHANISMS
 
 _COUNTS, LARGEST = "bounded-norms.counts", "bounded-norms.largest"
 # The paper prints no ε. This is what its accounting gives, of the filter as of DP-SGD.

@@ -1,26 +1,21 @@
 """The tanh filter: what it bounds, what it prints, and the noise it relies on."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
-from functools import cache, partial
-from typing import TYPE_CHECKING
+from functools import partial
 
 import jax.numpy as jnp
 import numpy as np
 import optax
+from jaxtyping import Array, Float
 
 from dpstudy.parts.mechanism import clip_coefficients
 from dpstudy.privacy.conversions import gdp_delta
 from dpstudy.propositions.proposition import Outcome, judge, proposition, stated_in
-from dpstudy.propositions.search import Found, normal, search, search_box
+from dpstudy.propositions.search import normal, search_box, searched
 from under_the_clip.published import MNIST_PARAMETERS
 
-if TYPE_CHECKING:
-    from jaxtyping import Array, Float
-
-    Filter = Callable[[Float[Array, "n"]], Float[Array, "n"]]
+Filter = Callable[[Float[Array, "n"]], Float[Array, "n"]]
 
 PARAMETERS = 100
 # Two ways of computing one number in double precision differ by less.
@@ -49,24 +44,16 @@ def gaussian_mechanism_classical(box: dict[str, tuple[float, float]] | None = No
     )
 
 
-def tanh_of_half(x: Float[Array, ""]) -> Array:
-    """Return what Eq. 4's right side is."""
-    return jnp.tanh(x / 2)
-
-
-@cache
-def _apart(left: Callable[[Array], Array]) -> Found:
-    def sides(x: Float[Array, ""]) -> tuple[Array, Array]:
-        printed = (1 - jnp.exp(-x)) / (1 + jnp.exp(-x))
-        return jnp.abs(printed - left(x)), jnp.ones(())
-
-    return search(sides, normal(scale=3), climbers=4, steps=100)
+@searched(normal(scale=3), climbers=4, steps=100)
+def _apart(x: Float[Array, ""], left: Callable[[Array], Array]) -> tuple[Array, Array]:
+    printed = (1 - jnp.exp(-x)) / (1 + jnp.exp(-x))
+    return jnp.abs(printed - left(x)), jnp.ones(())
 
 
 @stated("Eq. 4", refuted_by="A number at which it is not.", instead="tanh(x/2) is.", misprint=True)
 def tanh_equation(left: Callable[[Array], Array] = jnp.tanh) -> Outcome:
     """tanh x is (1 - exp(-x)) / (1 + exp(-x))."""
-    found, corrected = _apart(left), _apart(tanh_of_half)
+    found, corrected = _apart(left), _apart(lambda x: jnp.tanh(x / 2))
     return Outcome(
         worst=found.ratio,
         corrected=corrected.ratio,
@@ -85,18 +72,14 @@ def clipped_after(gradient: Float[Array, "n"]) -> Float[Array, "n"]:
     return filtered * clip_coefficients(optax.safe_norm(filtered, 1e-150), 1.0)
 
 
-@cache
-def longest(what: Filter) -> Found:
+def _of_all_sizes(rng: np.random.Generator, n: int) -> np.ndarray:
+    return np.exp(rng.uniform(-3, np.log(3), (n, 1))) * rng.normal(size=(n, PARAMETERS))
+
+
+@searched(_of_all_sizes, climbers=8, steps=200, rate=0.5)
+def longest(gradient: Array, what: Filter) -> tuple[Array, Array]:
     """Search for the gradient that the filter leaves longest."""
-
-    def sides(gradient: Array) -> tuple[Array, Array]:
-        return jnp.linalg.norm(what(gradient)), jnp.ones(())
-
-    def draw(rng: np.random.Generator, n: int) -> np.ndarray:
-        sizes = np.exp(rng.uniform(-3, np.log(3), (n, 1)))
-        return sizes * rng.normal(size=(n, PARAMETERS))
-
-    return search(sides, draw, climbers=8, steps=200, rate=0.5)
+    return jnp.linalg.norm(what(gradient)), jnp.ones(())
 
 
 @stated("Section III.A, proof", refuted_by="A gradient that is longer when filtered.")

@@ -1,7 +1,5 @@
 """What the tanh filter's paper published: its settings."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from dpstudy.lab.published import Source

@@ -1,7 +1,5 @@
 """The front page's row on the tanh filter."""
 
-from __future__ import annotations
-
 from dpstudy.claims.ledger import Ledger
 from dpstudy.lab.readings import read
 from dpstudy.lab.variant import Variant

@@ -14,7 +14,7 @@ CHAPTER = Chapter(
         "propositions.temperature_and_bias",
         "propositions.gradient_norms",
         "propositions.family",
-        "propositions.text",
+        "propositions.loss_sign_and_group_privacy",
     ),
     sections={
         "Figure 3: accuracy against ε": ("figure-3",),

@@ -5,8 +5,6 @@ noise costs about the epsilon that this paper quotes for MNIST and Fashion-MNIST
 less than half of it: there it is lowered.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from functools import partial
 
@@ -194,17 +192,16 @@ def _table_4(technique: str, rate: float) -> Run:
 
 _TABLE_4 = {
     technique: {
-        f"{technique}, {rate:.3g}": _table_4(technique, float(f"{rate:.3g}")) for rate in rates
+        f"{technique}, {rate:.3g}": (_table_4(technique, float(f"{rate:.3g}")),) for rate in rates
     }
     for technique, rates in TABLE_4_RATES.items()
 }
 TABLE_4 = Search(
     name="tempered-sigmoids-table-4",
     title="SGD and Adam over learning rates, tanh (tempered sigmoids, Table 4)",
-    variants={label: (run,) for tried in _TABLE_4.values() for label, run in tried.items()},
+    **designs.grouped(_TABLE_4),
     seeds={"fashion-mnist": 1},
     in_smoke=("SGD, not private, 0.214", "SGD, private, 5.31", "Adam, private, 0.00264"),
-    groups={f"{technique}, best": tuple(tried) for technique, tried in _TABLE_4.items()},
 )
 
 
@@ -326,7 +323,6 @@ CIFAR_10_NOT_PRIVATE = Search(
     in_smoke=("relu, rate 0.05", "tanh, rate 0.05"),
 )
 
-
 # --- Layer-wise triplets --------------------------------------------------------------------------
 
 # Around the paper's averages: three layers' triplets, all drawn from as far out as Figure 2's, are
@@ -350,10 +346,9 @@ _LAYER_WISE = {
 LAYER_WISE = Search(
     name="tempered-sigmoids-layer-wise",
     title="A triplet for each layer against one for all (tempered sigmoids, Conclusions)",
-    variants=_LAYER_WISE["shared"] | _LAYER_WISE["layer-wise"],
+    **designs.grouped(_LAYER_WISE),
     seeds={"mnist": 1},
     in_smoke=("shared 01", "layer-wise 01"),
-    groups={f"{kind}, best": tuple(tried) for kind, tried in _LAYER_WISE.items()},
 )
 
 # --- Table 3: the best of a search ----------------------------------------------------------------

@@ -1,7 +1,5 @@
 """What tempered sigmoids published: accuracies, epsilons, settings, and what else it prints."""
 
-from __future__ import annotations
-
 from dpstudy.lab.published import Accuracy, Number, Source, by_name
 
 _TABLE_3 = Source("papernot2021tempered", "Table 3")

@@ -1,7 +1,5 @@
 """Rules for what a sweep or a search finds: where its best lie, and how many they are."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass

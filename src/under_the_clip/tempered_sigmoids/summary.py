@@ -1,7 +1,5 @@
 """The front page's row on tempered sigmoids."""
 
-from __future__ import annotations
-
 from dpstudy.claims.ledger import Ledger
 from dpstudy.lab.wording import points
 from dpstudy.parts.data.images import DATASETS

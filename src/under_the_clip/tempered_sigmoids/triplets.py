@@ -5,28 +5,22 @@ tanh and the paper's triplet have several seeds. The best of MNIST are far apart
 alike as functions around 0: seen after that sweep, and tested on the other datasets.
 """
 
-from __future__ import annotations
-
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import astuple, dataclass
 from functools import cached_property, lru_cache
 from math import comb
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple, Self
 
 import numpy as np
 import pandas as pd
+from jaxtyping import Float, Int
 from scipy import stats
 
 from dpstudy.lab.readings import Reading
 from dpstudy.parts.networks.activation import TANH
 from under_the_clip.tempered_sigmoids import published
 from under_the_clip.tempered_sigmoids.experiments import TRIPLET
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from jaxtyping import Float, Int
 
 # A chance of 1 % is drawn to within 0.03 points of it.
 _DRAWS, _AT_ONCE = 100_000, 20_000
@@ -128,7 +122,7 @@ class AtZero(NamedTuple):
     value: float
 
     @classmethod
-    def of(cls, triplet: Sequence[float]) -> AtZero:
+    def of(cls, triplet: Sequence[float]) -> Self:
         """Return s T / 4 and s / 2 - o."""
         scale, inverse_temperature, offset = triplet
         return cls(scale * inverse_temperature / 4, scale / 2 - offset)
@@ -148,7 +142,7 @@ class Sweep:
     repeated: pd.DataFrame
 
     @classmethod
-    def of(cls, reading: Reading) -> Sweep:
+    def of(cls, reading: Reading) -> Self:
         """Take a reading apart; where triplets have several seeds, their medians."""
         finals = reading.finals_with(*TRIPLET)
         finals.loc[finals.diverged, list(NORMS)] = math.nan  # At chance, and after no last step.

@@ -7,8 +7,6 @@ gives that δ without any of the accountants' mathematics; and so it does for an
 batches, with P and Q as in `dpstudy.privacy.shuffling`.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from functools import cache, partial

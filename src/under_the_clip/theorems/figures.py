@@ -1,7 +1,5 @@
 """The papers' propositions, and what searches for counterexamples found."""
 
-from __future__ import annotations
-
 import math
 import re
 from collections import Counter
@@ -144,18 +142,6 @@ def in_short() -> Table:
     )
 
 
-def all_statements(profile: str) -> Numbered:
-    """Show every statement, folded by paper, below the number of verdicts; see `outcomes`."""
-    found = outcomes(profile)
-    by_paper: dict[str, dict[str, Proposition]] = {paper: {} for paper in PAPERS.values()}
-    for name, statement in STATEMENTS.items():
-        by_paper[PAPERS[statement.paper]][name] = statement
-    tables = [_of_paper(paper, statements, found) for paper, statements in by_paper.items()]
-    parts = (_counted(by_paper, found), *tables, convergence_rates())
-    held = {paper: [(s, found[n]) for n, s in of.items()] for paper, of in by_paper.items()}
-    return Numbered(parts, ("", *by_paper, "losing less: the rates of its losses"), statements=held)
-
-
 @dataclass(frozen=True, kw_only=True)
 class Numbered(Several):
     """Tables of statements where a notebook is read; propositions with numbers in the book.
@@ -173,6 +159,18 @@ class Numbered(Several):
             body = "\n\n".join([*held, f"```{{raw}} html\n{html}\n```"])
             shown.append(f":::::{{dropdown}} {title}\n{body}\n:::::" if title else body)
         return super()._repr_mimebundle_() | {"text/markdown": "\n\n".join(shown)}
+
+
+def all_statements(profile: str) -> Numbered:
+    """Show every statement, folded by paper, below the number of verdicts; see `outcomes`."""
+    found = outcomes(profile)
+    by_paper: dict[str, dict[str, Proposition]] = {paper: {} for paper in PAPERS.values()}
+    for name, statement in STATEMENTS.items():
+        by_paper[PAPERS[statement.paper]][name] = statement
+    tables = [_of_paper(paper, statements, found) for paper, statements in by_paper.items()]
+    parts = (_counted(by_paper, found), *tables, convergence_rates())
+    held = {paper: [(s, found[n]) for n, s in of.items()] for paper, of in by_paper.items()}
+    return Numbered(parts, ("", *by_paper, "losing less: the rates of its losses"), statements=held)
 
 
 def _proposition(statement: Proposition, found: dict[str, Any]) -> str:

@@ -3,25 +3,21 @@
 With ρ-zCDP the Rényi divergence of order α > 1 is at most αρ; a Gaussian's is α|v|²/(2s²).
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from functools import cache, partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import dp_accounting
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Array, Float
 
 from dpstudy.privacy.conversions import gdp_epsilon, zcdp_epsilon
 from dpstudy.propositions.proposition import Outcome, judge, proposition, stated_in
 from dpstudy.propositions.search import Found, normal, search, search_box
 from under_the_clip.backpropagation_clipping.published import CORRECTED_CLIPPING, CorrectedClipping
-
-if TYPE_CHECKING:
-    from jaxtyping import Array, Float
 
 stated = partial(proposition, "stevens2022backpropagation")
 # Summing an integral that is nearly 1 and taking its logarithm costs digits.

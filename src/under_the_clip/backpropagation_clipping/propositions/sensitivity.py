@@ -5,25 +5,22 @@ A convolution's gradient is, by Young's inequality, no longer than the input's l
 upstream gradient's norm called l15: l1 over positions, l2 over channels.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import cache, partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
+from jaxtyping import Array, Float
 
 from dpstudy.gradients.convolution import conv2d
 from dpstudy.propositions.proposition import Outcome, judge, proposition, stated_in
-from dpstudy.propositions.search import Found, normal, search, uniform
+from dpstudy.propositions.search import Found, normal, search, searched, uniform
 
-if TYPE_CHECKING:
-    from jaxtyping import Array, Float
-
-    Norm = Callable[[Array], Array]
+Norm = Callable[[Array], Array]
+Bound = Callable[[Array, Array], Array]
 
 stated = partial(proposition, "stevens2022backpropagation")
 _LONGER = "An input and an upstream gradient within the bounds, and a longer gradient."
@@ -58,16 +55,14 @@ def batch_gradient(case: Any, kept: Array, *, mean: bool) -> Float[Array, "out i
     return jnp.einsum("n,no,ni->oi", kept, g, x)
 
 
-@cache
-def _removed(*, mean: bool) -> Found:
+_EXAMPLES = {"x": normal(BATCH, _INPUTS, scale=2), "g": normal(BATCH, _OUTPUTS, scale=4)}
+
+
+@searched(_EXAMPLES, cases=512, climbers=8)
+def _removed(case: Any, *, mean: bool) -> tuple[Array, Array]:
     everyone = jnp.ones(BATCH)
-
-    def sides(case: Any) -> tuple[Array, Array]:
-        full = batch_gradient(case, everyone, mean=mean)
-        return length(full - batch_gradient(case, everyone.at[0].set(0), mean=mean)), jnp.ones(())
-
-    draw = {"x": normal(BATCH, _INPUTS, scale=2), "g": normal(BATCH, _OUTPUTS, scale=4)}
-    return search(sides, draw, cases=512, climbers=8, steps=300)
+    full = batch_gradient(case, everyone, mean=mean)
+    return length(full - batch_gradient(case, everyone.at[0].set(0), mean=mean)), jnp.ones(())
 
 
 def _when_one_is_removed(bound: float, *, mean: bool, corrected: float | None = None) -> Outcome:
@@ -121,23 +116,18 @@ def with_bias(a: Array, b: Array) -> Array:
     return b * jnp.sqrt(a**2 + 1)
 
 
-@cache
-def _dense(bound: Callable[[Array, Array], Array], *, bias: bool) -> Found:
-    def sides(case: Any) -> tuple[Array, Array]:
-        weights, offset = dense_gradient(case)
-        parts = [weights.ravel(), offset] if bias else [weights.ravel()]
-        return length(jnp.concatenate(parts)), bound(*jnp.exp(case["log_bounds"]))
+_DENSE = {"x": normal(_INPUTS, scale=3), "g": normal(_OUTPUTS, scale=3)}
 
-    draw = {
-        "x": normal(_INPUTS, scale=3),
-        "g": normal(_OUTPUTS, scale=3),
-        "log_bounds": uniform(-2, 2, 2),
-    }
-    return search(sides, draw, cases=512, climbers=8, steps=150)
+
+@searched(_DENSE | {"log_bounds": uniform(-2, 2, 2)}, cases=512, climbers=8, steps=150)
+def _dense(case: Any, bound: Bound, *, bias: bool) -> tuple[Array, Array]:
+    weights, offset = dense_gradient(case)
+    parts = [weights.ravel(), offset] if bias else [weights.ravel()]
+    return length(jnp.concatenate(parts)), bound(*jnp.exp(case["log_bounds"]))
 
 
 @stated("Proposition 4, Theorem 2", refuted_by=_LONGER)
-def dense_sensitivity(bound: Callable[[Array, Array], Array] = product) -> Outcome:
+def dense_sensitivity(bound: Bound = product) -> Outcome:
     """A dense layer's gradient is no longer than a b."""
     found = _dense(bound, bias=False)
     return judge(
@@ -151,7 +141,7 @@ def dense_sensitivity(bound: Callable[[Array, Array], Array] = product) -> Outco
     instead="b √(a² + 1): a bias is a weight whose input is 1.",
     ours=True,
 )
-def dense_sensitivity_bias(bound: Callable[[Array, Array], Array] = product) -> Outcome:
+def dense_sensitivity_bias(bound: Bound = product) -> Outcome:
     """The same with a bias."""
     found, corrected = _dense(bound, bias=True), _dense(with_bias, bias=True)
     return judge(

@@ -4,20 +4,16 @@ On a linear model, from zero, with step length 1/β: SSE falls exponentially to 
 more features than examples; cross-entropy on separable data like 1/t (Soudry et al. 2018).
 """
 
-from __future__ import annotations
-
 from functools import cache, partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Array, Float
 
 from dpstudy.propositions.proposition import Outcome, judge, proposition, stated_in
 from dpstudy.propositions.search import Found, in_double, normal, search
-
-if TYPE_CHECKING:
-    from jaxtyping import Array, Float
 
 stated = partial(proposition, "shamsabadi2023losing")
 EXAMPLES, FEATURES, CLASSES = 6, 10, 3

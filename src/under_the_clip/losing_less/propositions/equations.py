@@ -1,23 +1,19 @@
 """Losing less: its equations for gradients (3, 7, 11) and smoothness (Lemma 1, Eq. 12)."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import cache, partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Array, Float
 
 from dpstudy.propositions.proposition import Outcome, judge, proposition, stated_in
-from dpstudy.propositions.search import Found, in_double, normal, search, uniform
+from dpstudy.propositions.search import Found, in_double, normal, search, searched, uniform
 
-if TYPE_CHECKING:
-    from jaxtyping import Array, Float
-
-    Path = Callable[[Array, Array, Array], Array]
-    """From w, w' and t to a point."""
+Path = Callable[[Array, Array, Array], Array]
+"""From w, w' and t to a point."""
 
 stated = partial(proposition, "shamsabadi2023losing")
 # Widths of the network under Eq. 3 and 11: input, hidden layer M - 1, classes.
@@ -77,17 +73,14 @@ def _apart(one: Callable[[Any], Array], other: Callable[[Any], Array], draw: Any
 )
 def backpropagation_equation(printed: Callable[[Any], Array] = printed_backpropagation) -> Outcome:
     """With tanh in layer M - 1 its gradient is ((p - y) W)ᵀ a."""
-    found = _apart(printed, true_gradient, small_network)
-    corrected = _apart(corrected_backpropagation, true_gradient, small_network)
-    return Outcome(
-        worst=found.ratio,
-        corrected=corrected.ratio,
-        looked=found.looked,
-        finding=(
-            f"The printed gradient is off by up to {found.ratio:.2g} times the true one; "
-            f"with the factor f'(h) by {corrected.ratio:.1e}."
-        ),
+    found, corrected = (
+        _apart(one, true_gradient, small_network) for one in (printed, corrected_backpropagation)
     )
+    said = (
+        f"The printed gradient is off by up to {found.ratio:.2g} times the true one; with the "
+        f"factor f'(h) by {corrected.ratio:.1e}."
+    )
+    return Outcome(found.ratio, found.looked, said, corrected=corrected.ratio)
 
 
 _RESIDUAL = normal(10, scale=3)
@@ -116,17 +109,14 @@ def half_squared_norm(residual: Float[Array, "classes"]) -> Array:
 )
 def sse_as_a_norm(printed: Callable[[Array], Array] = half_norm) -> Outcome:
     """Half the norm of h - y is half the sum of its squares."""
-    found = _apart(printed, half_the_squares, _RESIDUAL)
-    corrected = _apart(half_squared_norm, half_the_squares, _RESIDUAL)
-    return Outcome(
-        worst=found.ratio,
-        corrected=corrected.ratio,
-        looked=found.looked,
-        finding=(
-            f"The two sides differ by up to {found.ratio:.2g} of the right one; with the "
-            f"norm squared by {corrected.ratio:.1e}."
-        ),
+    found, corrected = (
+        _apart(one, half_the_squares, _RESIDUAL) for one in (printed, half_squared_norm)
     )
+    said = (
+        f"The two sides differ by up to {found.ratio:.2g} of the right one; with the norm squared "
+        f"by {corrected.ratio:.1e}."
+    )
+    return Outcome(found.ratio, found.looked, said, corrected=corrected.ratio)
 
 
 def norms(case: Any) -> tuple[Array, Array, Array]:
@@ -146,14 +136,10 @@ def product_of_norms(case: Any) -> Array:
     return residual * weights * inputs
 
 
-@cache
-def gradient_against(bound: Callable[[Any], Array]) -> Found:
+@searched(small_network, climbers=8, steps=200)
+def gradient_against(case: Any, bound: Callable[[Any], Array]) -> tuple[Array, Array]:
     """Search for a gradient of layer M - 1 longer than the bound."""
-
-    def sides(case: Any) -> tuple[Array, Array]:
-        return jnp.linalg.norm(true_gradient(case)), bound(case)
-
-    return search(sides, small_network, climbers=8, steps=200)
+    return jnp.linalg.norm(true_gradient(case)), bound(case)
 
 
 @stated(
@@ -252,24 +238,20 @@ def _loss_and_way(case: Any) -> tuple[Callable[[Array], Array], Array]:
     return loss, case["way"] / jnp.maximum(2 * jnp.linalg.norm(case["way"]), 1)
 
 
-@cache
-def on_a_line() -> Found:
+@searched(_NETWORK, cases=64, climbers=3, steps=60)
+def on_a_line(case: Any) -> tuple[Array, Array]:
     """Search a small network's weights for a gradient that changes faster than the curvature.
 
     That is taken along the line between the points, at the nodes of a Gauss-Legendre rule, whose
     average of Hessians times the way is the change: the largest of the nodes bounds it.
     """
     nodes, _ = np.polynomial.legendre.leggauss(5)
-
-    def sides(case: Any) -> tuple[Array, Array]:
-        loss, way = _loss_and_way(case)
-        along = (jnp.asarray(nodes)[:, None] + 1) / 2 * way + case["w"]
-        curvature = jnp.max(jax.vmap(lambda w: largest_curvature(loss, w))(along))
-        gradient = jax.grad(loss)
-        change = gradient(case["w"] + way) - gradient(case["w"])
-        return jnp.linalg.norm(change), curvature * jnp.linalg.norm(way)
-
-    return search(sides, _NETWORK, cases=64, climbers=3, steps=60)
+    loss, way = _loss_and_way(case)
+    along = (jnp.asarray(nodes)[:, None] + 1) / 2 * way + case["w"]
+    curvature = jnp.max(jax.vmap(lambda w: largest_curvature(loss, w))(along))
+    gradient = jax.grad(loss)
+    change = gradient(case["w"] + way) - gradient(case["w"])
+    return jnp.linalg.norm(change), curvature * jnp.linalg.norm(way)
 
 
 @stated(
@@ -312,24 +294,20 @@ def segment(w: Float[Array, "d"], other: Float[Array, "d"], t: Array) -> Array:
     return other + t * (w - other)
 
 
-@cache
-def furthest_apart(path: Path) -> Found:
+@searched(_NETWORK, steps=0)
+def furthest_apart(case: Any, path: Path) -> tuple[Array, Array]:
     """Search a small network's weights for the largest error of the integral, over the change."""
+    loss, way = _loss_and_way(case)
+    other, w = case["w"], case["w"] + way
+    gradient = jax.grad(loss)
+
+    def curved(t: Array) -> Array:
+        return jax.jvp(gradient, (path(w, other, t),), (w - other,))[1]
+
     nodes, weights = np.polynomial.legendre.leggauss(_NODES)
-
-    def sides(case: Any) -> tuple[Array, Array]:
-        loss, way = _loss_and_way(case)
-        other, w = case["w"], case["w"] + way
-        gradient = jax.grad(loss)
-
-        def curved(t: Array) -> Array:
-            return jax.jvp(gradient, (path(w, other, t),), (w - other,))[1]
-
-        integral = jnp.asarray(weights / 2) @ jax.vmap(curved)(jnp.asarray((nodes + 1) / 2))
-        change = gradient(w) - gradient(other)
-        return jnp.linalg.norm(integral - change), jnp.linalg.norm(change) + _TINY
-
-    return search(sides, _NETWORK, steps=0)
+    integral = jnp.asarray(weights / 2) @ jax.vmap(curved)(jnp.asarray((nodes + 1) / 2))
+    change = gradient(w) - gradient(other)
+    return jnp.linalg.norm(integral - change), jnp.linalg.norm(change) + _TINY
 
 
 def cube(path: Path) -> float:

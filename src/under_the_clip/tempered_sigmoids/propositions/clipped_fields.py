@@ -4,32 +4,28 @@ A smooth field is a gradient if and only if its Jacobian is symmetric, and its l
 every loop zero. The clipped field is one for the binary logistic loss, not for three classes.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import cache, partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
+from jaxtyping import Array, Float
 
 from dpstudy.propositions.proposition import Outcome, proposition, stated_in
-from dpstudy.propositions.search import Found, in_double, normal, search, uniform
+from dpstudy.propositions.search import Found, in_double, normal, search, searched, uniform
 from under_the_clip.tempered_sigmoids.propositions.gradient_norms import (
     binary_loss,
     multiclass_loss,
 )
 
-if TYPE_CHECKING:
-    from jaxtyping import Array, Float
-
-    Loss = Callable[[Array, Array], Array]
-    """From theta (flat) and one example to its loss."""
-    Field = Callable[[Array], Array]
-    Objective = Callable[[Array, Array, Array], Array]
-    """From theta, one example and C to a loss."""
+Loss = Callable[[Array, Array], Array]
+"""From theta (flat) and one example to its loss."""
+Field = Callable[[Array], Array]
+Objective = Callable[[Array, Array, Array], Array]
+"""From theta, one example and C to a loss."""
 
 stated = partial(proposition, "papernot2021tempered")
 FEATURES, EXAMPLES = 2, 3
@@ -88,10 +84,7 @@ def loss_of(classes: int | None) -> tuple[Loss, int]:
     return loss, classes * FEATURES
 
 
-_EXAMPLES_AND_CLIP = {
-    "examples": normal(EXAMPLES, FEATURES, scale=2),
-    "log_clip": uniform(-4, 0),
-}
+_EXAMPLES_AND_CLIP = {"examples": normal(EXAMPLES, FEATURES, scale=2), "log_clip": uniform(-4, 0)}
 
 
 def _field(loss: Loss, case: Any) -> Field:
@@ -154,8 +147,7 @@ def surrogate_error() -> float:
 
 
 @stated(
-    "Proof of Theorem 1",
-    refuted_by="A Jacobian that is not symmetric, or a loop with circulation.",
+    "Proof of Theorem 1", refuted_by="A Jacobian that is not symmetric, or a loop with circulation."
 )
 def clipped_field_binary(classes: int | None = None) -> Outcome:
     """For binary logistic regression, clipped gradients are the gradient of a surrogate:
@@ -186,31 +178,23 @@ _TWO_POINTS = {
 }
 
 
-@cache
-def falling_along(objective: Objective = surrogate) -> Found:
+@searched(_TWO_POINTS, climbers=8)
+def falling_along(case: Any, objective: Objective = surrogate) -> tuple[Array, Array]:
     """Search for points between which the gradient points back: above 0, not convex."""
-
-    def sides(case: Any) -> tuple[Array, Array]:
-        before, after = _on_the_way(objective, case, 2)
-        most = (jnp.linalg.norm(before) + jnp.linalg.norm(after)) * jnp.linalg.norm(case["way"])
-        return case["way"] @ (before - after), most + _TINY
-
-    return search(sides, _TWO_POINTS, climbers=8)
+    before, after = _on_the_way(objective, case, 2)
+    most = (jnp.linalg.norm(before) + jnp.linalg.norm(after)) * jnp.linalg.norm(case["way"])
+    return case["way"] @ (before - after), most + _TINY
 
 
-@cache
-def steepest_turn(objective: Objective = surrogate) -> Found:
+@searched(_TWO_POINTS, climbers=8)
+def steepest_turn(case: Any, objective: Objective = surrogate) -> tuple[Array, Array]:
     """Search for the largest change of an objective's gradient, over |z|²/4 a unit of way.
 
     The binary loss' own changes no faster at T = 1; a jump would exceed every such bound.
     """
-
-    def sides(case: Any) -> tuple[Array, Array]:
-        gradients = _on_the_way(objective, case, _STEPS + 1)
-        change = jnp.max(jnp.linalg.norm(jnp.diff(gradients, axis=0) * _STEPS, axis=1))
-        return change, jnp.sum(case["example"] ** 2) / 4 * jnp.linalg.norm(case["way"])
-
-    return search(sides, _TWO_POINTS, climbers=8)
+    gradients = _on_the_way(objective, case, _STEPS + 1)
+    change = jnp.max(jnp.linalg.norm(jnp.diff(gradients, axis=0) * _STEPS, axis=1))
+    return change, jnp.sum(case["example"] ** 2) / 4 * jnp.linalg.norm(case["way"])
 
 
 def _on_the_way(objective: Objective, case: Any, points: int) -> Float[Array, "points d"]:

@@ -6,14 +6,13 @@ where Θ is a segment and the clipped optimum the root of a function of one vari
 examples by a simplex, which comes to data that make every step of the argument an equality.
 """
 
-from __future__ import annotations
-
 from functools import cache, partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Array, Float
 
 from dpstudy.propositions.proposition import Outcome, judge, proposition, stated_in
 from dpstudy.propositions.search import (
@@ -22,11 +21,9 @@ from dpstudy.propositions.search import (
     normal,
     search,
     search_box,
+    searched,
     uniform,
 )
-
-if TYPE_CHECKING:
-    from jaxtyping import Array, Float
 
 stated = partial(proposition, "papernot2021tempered")
 PROVEN, SHARP = 2.0, 0.5
@@ -48,19 +45,17 @@ def _above_surrogate(margin: Array, share: Array) -> Array:
     return jax.nn.softplus(past - edge) - jax.nn.softplus(-edge) - share * past
 
 
-@cache
-def steepest_apart() -> Found:
+_EXAMPLE = dict.fromkeys(("log_temperature", "length", "clip", "margin"), normal(scale=2))
+
+
+@searched(_EXAMPLE, climbers=8)
+def steepest_apart(case: Any) -> tuple[Array, Array]:
     """Search for the longest gradient of ℓ̂ - ℓ, over T - C."""
-
-    def sides(case: Any) -> tuple[Array, Array]:
-        temperature, length = jnp.exp(case["log_temperature"]), jax.nn.sigmoid(case["length"])
-        share = jax.nn.sigmoid(case["clip"])
-        # The derivative along z, which is where the whole gradient lies.
-        steepness = jax.grad(_above_surrogate)(case["margin"], share) * temperature * length
-        return jnp.abs(steepness), temperature * (1 - length * share)
-
-    names = ("log_temperature", "length", "clip", "margin")
-    return search(sides, dict.fromkeys(names, normal(scale=2)), climbers=8)
+    temperature, length = jnp.exp(case["log_temperature"]), jax.nn.sigmoid(case["length"])
+    share = jax.nn.sigmoid(case["clip"])
+    # The derivative along z, which is where the whole gradient lies.
+    steepness = jax.grad(_above_surrogate)(case["margin"], share) * temperature * length
+    return jnp.abs(steepness), temperature * (1 - length * share)
 
 
 @stated("proof of Theorem 1", refuted_by="An example, T, C and θ where they are further apart.")
@@ -72,23 +67,17 @@ def surrogate_gradient(bound: float = 1.0) -> Outcome:
     return judge(found, bound=bound, finding=f"The longest found is {found.ratio:.6f} (T - C).")
 
 
-@cache
-def furthest_from_loss(*, shifted: bool = False) -> Found:
+@searched(_EXAMPLE | {"log_width": normal(scale=2)}, climbers=8)
+def furthest_from_loss(case: Any, *, shifted: bool) -> tuple[Array, Array]:
     """Search for the largest |ℓ̂ - ℓ| over Δ on a segment along z; shifted: equal at one end."""
-
-    def sides(case: Any) -> tuple[Array, Array]:
-        temperature, length = jnp.exp(case["log_temperature"]), jax.nn.sigmoid(case["length"])
-        share = jax.nn.sigmoid(case["clip"])
-        width = jnp.exp(case["log_width"])
-        low = case["margin"] - width
-        apart = _above_surrogate(low, share)
-        if shifted:
-            apart -= _above_surrogate(case["margin"], share)
-        diameter = width / (temperature * length)
-        return apart, temperature * (1 - length * share) * diameter
-
-    names = ("log_temperature", "length", "clip", "margin", "log_width")
-    return search(sides, dict.fromkeys(names, normal(scale=2)), climbers=8)
+    temperature, length = jnp.exp(case["log_temperature"]), jax.nn.sigmoid(case["length"])
+    share = jax.nn.sigmoid(case["clip"])
+    width = jnp.exp(case["log_width"])
+    apart = _above_surrogate(case["margin"] - width, share)
+    if shifted:
+        apart -= _above_surrogate(case["margin"], share)
+    diameter = width / (temperature * length)
+    return apart, temperature * (1 - length * share) * diameter
 
 
 @stated(

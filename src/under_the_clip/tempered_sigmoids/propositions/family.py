@@ -4,25 +4,21 @@ With activations of size at most b = max(|o|, |s - o|), a C of |T| b √d clips 
 logistic loss' weights (Eq. 4). Of relu's activations no C can say as much.
 """
 
-from __future__ import annotations
-
-from functools import cache, partial
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from functools import partial
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Array
 
 from dpstudy.parts.networks.activation import Tempered
 from dpstudy.propositions.proposition import Outcome, judge, proposition, stated_in
-from dpstudy.propositions.search import Found, normal, search
+from dpstudy.propositions.search import normal, search, searched
 from under_the_clip.tempered_sigmoids.propositions.gradient_norms import binary_loss
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from jaxtyping import Array
-
+Activation = Callable[[Array], Array]
 stated = partial(proposition, "papernot2021tempered")
 # Two ways of computing one function in double precision differ by less.
 _EQUAL = 1e-12
@@ -53,22 +49,19 @@ def tanh_is_tempered(point: tuple[float, float, float] = (2.0, 2.0, 1.0)) -> Out
     return Outcome(found.ratio, found.looked, said, tolerance=_EQUAL)
 
 
-@cache
-def smaller_scale(*, offset_too: bool) -> Found:
+_MEMBER = ("log_scale", "log_temperature", "log_offset", "share", "x")
+
+
+@searched(dict.fromkeys(_MEMBER, normal()), climbers=8)
+def smaller_scale(case: Any, *, offset_too: bool) -> tuple[Array, Array]:
     """Search for an activation that a smaller s, o left or shrunk too, makes larger; T > 0."""
-
-    def sides(case: Any) -> tuple[Array, Array]:
-        scale, inverse_temperature = jnp.exp(case["log_scale"]), jnp.exp(case["log_temperature"])
-        share = jax.nn.sigmoid(case["share"])
-        offset = jnp.exp(case["log_offset"])
-        smaller = offset * share if offset_too else offset
-        before = Tempered(scale, inverse_temperature, offset)(case["x"])
-        after = Tempered(scale * share, inverse_temperature, smaller)(case["x"])
-        # Compared on the scale of the member: its activations lie between -o and s - o.
-        return (jnp.abs(after) - jnp.abs(before)) / jnp.maximum(scale, offset), jnp.ones(())
-
-    names = ("log_scale", "log_temperature", "log_offset", "share", "x")
-    return search(sides, dict.fromkeys(names, normal()), climbers=8)
+    scale, inverse_temperature = jnp.exp(case["log_scale"]), jnp.exp(case["log_temperature"])
+    share, offset = jax.nn.sigmoid(case["share"]), jnp.exp(case["log_offset"])
+    smaller = offset * share if offset_too else offset
+    before = Tempered(scale, inverse_temperature, offset)(case["x"])
+    after = Tempered(scale * share, inverse_temperature, smaller)(case["x"])
+    # Compared on the scale of the member: its activations lie between -o and s - o.
+    return (jnp.abs(after) - jnp.abs(before)) / jnp.maximum(scale, offset), jnp.ones(())
 
 
 @stated(
@@ -93,31 +86,24 @@ def scale_and_magnitude(*, offset_too: bool = False) -> Outcome:
     )
 
 
-@cache
-def nearest_to_relu(low: float, *, shifted: bool) -> Found:
+def _nearly_straight(rng: np.random.Generator, n: int) -> Any:
+    # A straight piece of slope 1 has s T = 4: drawn around it, the larger s the straighter.
+    log_scale = rng.uniform(0, 5, n)
+    log_temperature = np.log(4) - log_scale + rng.normal(size=n)
+    return {"log_scale": log_scale, "log_temperature": log_temperature, "bias": rng.normal(size=n)}
+
+
+@searched(_nearly_straight, climbers=8)
+def nearest_to_relu(case: Any, low: float, *, shifted: bool) -> tuple[Array, Array]:
     """Search for the member nearest to relu on [low, 1], `shifted` by a bias of its input or not.
 
     The ratio is one over the distance at the point where the two are furthest apart.
     """
-    x = np.linspace(low, 1, _GRID)
-
-    def sides(case: Any) -> tuple[Array, Array]:
-        bias = case["bias"] if shifted else 0.0
-        scale, inverse_temperature = jnp.exp(case["log_scale"]), jnp.exp(case["log_temperature"])
-        apart = Tempered(scale, inverse_temperature, 0.0)(x + bias) - jax.nn.relu(x)
-        # The offset that serves best takes the middle away.
-        return 2 / (jnp.max(apart) - jnp.min(apart)), jnp.ones(())
-
-    def draw(rng: np.random.Generator, n: int) -> Any:
-        # A straight piece of slope 1 has s T = 4: drawn around it, the larger s the straighter.
-        log_scale = rng.uniform(0, 5, n)
-        return {
-            "log_scale": log_scale,
-            "log_temperature": np.log(4) - log_scale + rng.normal(size=n),
-            "bias": rng.normal(size=n),
-        }
-
-    return search(sides, draw, climbers=8)
+    x, bias = np.linspace(low, 1, _GRID), case["bias"] if shifted else 0.0
+    scale, inverse_temperature = jnp.exp(case["log_scale"]), jnp.exp(case["log_temperature"])
+    apart = Tempered(scale, inverse_temperature, 0.0)(x + bias) - jax.nn.relu(x)
+    # The offset that serves best takes the middle away.
+    return 2 / (jnp.max(apart) - jnp.min(apart)), jnp.ones(())
 
 
 @stated("Introduction", refuted_by="No member to be found that comes as near.")
@@ -154,31 +140,18 @@ _NETWORK |= dict.fromkeys(("x", "theta"), normal(_UNITS, scale=2))
 _POINT = dict.fromkeys(("margin", "log_growth", "log_temperature"), normal()) | {"z": normal(3)}
 
 
-def _margin_and_growth(case: Any) -> tuple[Array, Array]:
-    """Return a case's margin m > 0 and by which factor above 1 its T grows."""
-    return _MOST_MARGIN * jax.nn.sigmoid(case["margin"]), 1 + jnp.exp(case["log_growth"])
-
-
-def _relative_growth(case: Any, sign: float) -> Array:
-    margin, growth = _margin_and_growth(case)
+@searched(_POINT, climbers=8)
+def furthest_from_linear(case: Any, sign: float) -> tuple[Array, Array]:
+    """Search for the largest |growth of the norm / growth of T - 1|, over exp(-m)."""
+    # The margin m > 0, and by which factor above 1 T grows.
+    margin, growth = _MOST_MARGIN * jax.nn.sigmoid(case["margin"]), 1 + jnp.exp(case["log_growth"])
     temperature, z = jnp.exp(case["log_temperature"]), case["z"]
     theta = sign * margin / temperature * z / jnp.sum(z**2)
-    norms = [
+    before, after = (
         jnp.linalg.norm(jax.grad(binary_loss)(theta, z, factor * temperature))
         for factor in (1, growth)
-    ]
-    return norms[1] / (growth * norms[0])
-
-
-@cache
-def furthest_from_linear(sign: float = -1.0) -> Found:
-    """Search for the largest |growth of the norm / growth of T - 1|, over exp(-m)."""
-
-    def sides(case: Any) -> tuple[Array, Array]:
-        margin, _ = _margin_and_growth(case)
-        return jnp.abs(_relative_growth(case, sign) - 1), jnp.exp(-margin) + _ROUNDED
-
-    return search(sides, _POINT, climbers=8)
+    )
+    return jnp.abs(after / (growth * before) - 1), jnp.exp(-margin) + _ROUNDED
 
 
 @stated(
@@ -202,49 +175,38 @@ def linear_in_temperature(share: float = 1.0, sign: float = -1.0) -> Outcome:
     )
 
 
-def _member(case: Any) -> tuple[Callable[[Array], Array], Array]:
-    """Return a case's activation and its b, the largest size of its values."""
+def _member_and_bound(case: Any) -> tuple[Activation, Array]:
+    """Return a case's activation and |T| b √d, with b the largest size of its values."""
     scale, offset = jnp.exp(case["log_scale"]), case["offset"]
     member = Tempered(scale, jnp.exp(case["log_temperature"]), offset)
-    return member, jnp.maximum(jnp.abs(offset), jnp.abs(scale - offset))
+    size = jnp.maximum(jnp.abs(offset), jnp.abs(scale - offset))
+    return member, jnp.abs(case["temperature"]) * size * np.sqrt(_UNITS) + _TINY
 
 
-@cache
-def longest_of_bounded(activation: Callable[[Array], Array] | None = None) -> Found:
+@searched(_NETWORK, climbers=8, rate=0.1)
+def longest_of_bounded(case: Any, activation: Activation | None) -> tuple[Array, Array]:
     """Search for the longest gradient of the weights after the activations, over |T| b √d."""
-
-    def sides(case: Any) -> tuple[Array, Array]:
-        member, size = _member(case)
-        z, temperature = (activation or member)(case["x"]), case["temperature"]
-        gradient = jax.grad(binary_loss)(case["theta"], z, temperature)
-        return jnp.linalg.norm(gradient), jnp.abs(temperature) * size * np.sqrt(_UNITS) + _TINY
-
-    return search(sides, _NETWORK, climbers=8, rate=0.1)
+    member, bound = _member_and_bound(case)
+    z = (activation or member)(case["x"])
+    return jnp.linalg.norm(jax.grad(binary_loss)(case["theta"], z, case["temperature"])), bound
 
 
-@cache
-def longest_below() -> Found:
+@searched(_NETWORK, steps=0)
+def longest_below(case: Any) -> tuple[Array, Array]:
     """Search for the longest gradient by the activations' own inputs, over the same bound."""
+    member, bound = _member_and_bound(case)
 
-    def sides(case: Any) -> tuple[Array, Array]:
-        member, size = _member(case)
+    def loss(x: Array) -> Array:
+        return binary_loss(case["theta"], member(x), case["temperature"])
 
-        def loss(x: Array) -> Array:
-            return binary_loss(case["theta"], member(x), case["temperature"])
-
-        bound = jnp.abs(case["temperature"]) * size * np.sqrt(_UNITS) + _TINY
-        return jnp.linalg.norm(jax.grad(loss)(case["x"])), bound
-
-    return search(sides, _NETWORK, steps=0)
+    return jnp.linalg.norm(jax.grad(loss)(case["x"])), bound
 
 
 @stated(
     "Introduction of arXiv v1, read for the layer that its analysis is about",
     refuted_by="A member of the family, T, inputs and weights with a longer gradient.",
 )
-def never_clipped(
-    share: float = 1.0, activation: Callable[[Array], Array] | None = None
-) -> Outcome:
+def never_clipped(share: float = 1.0, activation: Activation | None = None) -> Outcome:
     """Bounded activations eliminate clipping: of the logistic loss on d activations of size
     at most b, no gradient exceeds a C of |T| b √d.
     """

@@ -1,21 +1,17 @@
 """Tempered sigmoids: a loss with an inverse temperature, and its gradient norms (Eq. 4 and 5)."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from functools import cache, partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Array, Float
 
 from dpstudy.propositions.proposition import Outcome, judge, proposition, stated_in
-from dpstudy.propositions.search import Found, search
-
-if TYPE_CHECKING:
-    from jaxtyping import Array, Float
+from dpstudy.propositions.search import Found, search, searched
 
 stated = partial(proposition, "papernot2021tempered")
 # Eq. 5 is searched at these numbers of classes; all data sets of the four papers have ten.
@@ -108,17 +104,13 @@ def gradient_norm_binary(bound: float = 1.0) -> Outcome:
     )
 
 
-@cache
-def steepest_class() -> Found:
+@searched(_draw(STUDIED_CLASSES), climbers=8)
+def steepest_class(case: Any) -> tuple[Array, Array]:
     """Search for the longest part of the gradient that one class's weights have, over |T| |z|."""
-
-    def sides(case: Any) -> tuple[Array, Array]:
-        temperature, z, theta = case
-        gradient = jax.grad(multiclass_loss)(theta, z, temperature)
-        longest = jnp.max(jnp.linalg.norm(gradient, axis=1))
-        return longest / (jnp.abs(temperature) * jnp.linalg.norm(z)), jnp.ones(())
-
-    return search(sides, _draw(STUDIED_CLASSES), climbers=8)
+    temperature, z, theta = case
+    gradient = jax.grad(multiclass_loss)(theta, z, temperature)
+    longest = jnp.max(jnp.linalg.norm(gradient, axis=1))
+    return longest / (jnp.abs(temperature) * jnp.linalg.norm(z)), jnp.ones(())
 
 
 @stated("Eq. 5 and the text around it", refuted_by="k, T, z, θ and a class with a longer one.")

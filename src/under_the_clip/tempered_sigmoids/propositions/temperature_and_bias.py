@@ -3,17 +3,16 @@
 The bound falls with T; the bias itself need not, all else equal.
 """
 
-from __future__ import annotations
-
 from functools import cache, partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Array, Float
 
 from dpstudy.propositions.proposition import Outcome, proposition, stated_in
-from dpstudy.propositions.search import Found, in_double, normal, search
+from dpstudy.propositions.search import in_double, normal, searched
 from under_the_clip.tempered_sigmoids.propositions.clipping_bias import (
     ON_A_SEGMENT,
     SHARP,
@@ -22,10 +21,6 @@ from under_the_clip.tempered_sigmoids.propositions.clipping_bias import (
     data_and_segment,
     segment_bias,
 )
-
-if TYPE_CHECKING:
-    from jaxtyping import Array, Float
-
 
 stated = partial(proposition, "papernot2021tempered")
 
@@ -57,21 +52,17 @@ def comparison(case: Any, *, unclipped: bool = False) -> Comparison:
     return Comparison(problem._replace(clip_norm=clip_norm), segment, lower, higher)
 
 
-@cache
-def falling(*, unclipped: bool = False) -> Found:
+@searched(ON_A_SEGMENT | {"log_step": normal()}, climbers=8)
+def falling(case: Any, *, unclipped: bool) -> tuple[Array, Array]:
     """Search for a bias that a higher T makes smaller, over the most that it can be there."""
-
-    def sides(case: Any) -> tuple[Array, Array]:
-        both = comparison(case, unclipped=unclipped)
-        return both.bias(both.lower) - both.bias(both.higher), both.most(both.higher)
-
-    return search(sides, ON_A_SEGMENT | {"log_step": normal()}, climbers=8)
+    both = comparison(case, unclipped=unclipped)
+    return both.bias(both.lower) - both.bias(both.higher), both.most(both.higher)
 
 
 @cache
 def counterexample() -> dict[str, np.ndarray]:
     """Return T from C to twice the higher, and bias and bound at each, on the case found."""
-    case = falling().case
+    case = falling(unclipped=False).case
 
     def over(shares: Array) -> tuple[Array, Array, Array]:
         both = comparison(case)
@@ -95,7 +86,8 @@ def compared() -> dict[str, float]:
     names = ("higher", "lower", "at_higher", "at_lower")
     # Rounding can leave a bias of 0 a little below it.
     return {
-        name: max(0.0, float(x)) for name, x in zip(names, numbers(falling().case), strict=True)
+        name: max(0.0, float(x))
+        for name, x in zip(names, numbers(falling(unclipped=False).case), strict=True)
     }
 
 

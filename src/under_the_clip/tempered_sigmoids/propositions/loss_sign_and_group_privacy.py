@@ -4,27 +4,23 @@ Before Eq. 5 the loss is printed without a minus. After Eq. 1, each of k records
 and adds δ: kε, and δ times 1 + e^ε + ... + e^((k - 1) ε).
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
-from functools import cache, partial
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Array, Float
 from scipy import optimize
 
 from dpstudy.privacy.conversions import gdp_delta
 from dpstudy.propositions.proposition import Outcome, proposition, stated_in
-from dpstudy.propositions.search import Found, search
+from dpstudy.propositions.search import searched
 from under_the_clip.tempered_sigmoids.propositions.gradient_norms import multiclass_loss
 
-if TYPE_CHECKING:
-    from jaxtyping import Array, Float
-
-    Loss = Callable[[Array, Array, Array], Array]
-    """From theta, z and T to a loss, class 0 being right."""
+Loss = Callable[[Array, Array, Array], Array]
+"""From theta, z and T to a loss, class 0 being right."""
 
 stated = partial(proposition, "papernot2021tempered")
 _CLASSES, _FEATURES = 3, 3
@@ -41,25 +37,17 @@ def _draw(rng: np.random.Generator, n: int) -> Any:
     return theta, rng.normal(size=(n, _FEATURES)), 3 * rng.normal(size=n)
 
 
-@cache
-def furthest_below_zero(loss: Loss) -> Found:
+@searched(_draw, climbers=4)
+def furthest_below_zero(case: Any, loss: Loss) -> tuple[Array, Array]:
     """Search for the most negative loss."""
-
-    def sides(case: Any) -> tuple[Array, Array]:
-        return -loss(*case), jnp.ones(())
-
-    return search(sides, _draw, climbers=4)
+    return -loss(*case), jnp.ones(())
 
 
-@cache
-def wrong_way(loss: Loss) -> Found:
+@searched(_draw, steps=0)
+def wrong_way(case: Any, loss: Loss) -> tuple[Array, Array]:
     """Search for the largest cosine of the gradients of the loss and of the class' log share."""
-
-    def sides(case: Any) -> tuple[Array, Array]:
-        ours, share = jax.grad(loss)(*case), -jax.grad(multiclass_loss)(*case)
-        return jnp.sum(ours * share), jnp.linalg.norm(ours) * jnp.linalg.norm(share) + _TINY
-
-    return search(sides, _draw, steps=0)
+    ours, share = jax.grad(loss)(*case), -jax.grad(multiclass_loss)(*case)
+    return jnp.sum(ours * share), jnp.linalg.norm(ours) * jnp.linalg.norm(share) + _TINY
 
 
 @stated(

@@ -1,28 +1,169 @@
-"""The price of the four papers' settings: claimed, recomputed, and with a proven sensitivity."""
-
-from __future__ import annotations
+"""Chapter 1: what the four papers' settings cost, by their own accounting and by today's."""
 
 import math
 from functools import cache
+from typing import NamedTuple
 
 import pandas as pd
 
+from dpstudy.errors import check_known
 from dpstudy.lab import wording
 from dpstudy.page.figure import STYLES, Figure, Table, canvas
 from dpstudy.parts.data.images import DATASETS
 from dpstudy.parts.sampling import steps_per_epoch
+from dpstudy.privacy.accounting import epsilon, epsilon_curve, noise_multiplier_for
 from dpstudy.privacy.conversions import gdp_epsilon, zcdp_epsilon
 from dpstudy.privacy.shuffling import least_epsilon_curve
-from under_the_clip.accounting.curves import AT_DELTA, NAMES, Resolution, spent
 from under_the_clip.backpropagation_clipping.published import (
     BACKPROPAGATION_CLIPPING,
     CORRECTED_CLIPPING,
     BackpropagationClipping,
-    CorrectedClipping,
 )
 from under_the_clip.losing_less.published import END_TO_END, SCATTERNET
 from under_the_clip.published import DELTA, MNIST_PARAMETERS, Configuration
 from under_the_clip.tanh_filter.published import TANH_FILTER, TanhFilter
+
+NAMES = {"rdp-2019": "RDP 2019", "rdp": "RDP", "pld": "PLD"}
+_SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+AT_DELTA = "δ = 10" + f"{math.log10(DELTA):.0f}".translate(_SUPERSCRIPTS)
+
+
+class Resolution(NamedTuple):
+    """How finely a profile draws this chapter; the numbers do not depend on it."""
+
+    stride: int  # epochs between two points of a curve
+    parameters: tuple[int, ...]  # at which the tanh filter is accounted for
+    calibrated: tuple[Configuration, ...]
+
+
+_ALL = END_TO_END + SCATTERNET
+PROFILES = {
+    "stored": Resolution(2, (1, 10, 100, 1_000, 10_000, MNIST_PARAMETERS), END_TO_END),
+    "smoke": Resolution(10, (1, 1_000, MNIST_PARAMETERS), END_TO_END[:1]),
+    "full": Resolution(1, (1, 3, 10, 30, 100, 300, 1_000, 3_000, 10_000, MNIST_PARAMETERS), _ALL),
+}
+
+# What the papers quote, and what noise is calibrated to.
+TARGET = 3.0
+# Curves go on past the end of the papers' runs, to where the PLD accountant reaches TARGET.
+_CURVE_LENGTH = 1.75
+
+
+def resolution(profile: str) -> Resolution:
+    """Return how finely a profile draws this chapter, or raise UserError that names them all."""
+    check_known("profile", profile, PROFILES)
+    return PROFILES[profile]
+
+
+def spent(q: float, sigma: float, steps: int, accountant: str = "pld") -> float:
+    """Return the ε of a sampled Gaussian at the papers' δ."""
+    run = {"sampling_probability": q, "noise_multiplier": sigma, "steps": steps}
+    return epsilon(**run, delta=DELTA, accountant=accountant)
+
+
+def curves_figure(drawn: Resolution) -> Figure:
+    """Draw epsilon over epochs for the end-to-end settings of losing less, by each accountant."""
+    frames, ends = [_curve_frame(setting, drawn.stride) for setting in END_TO_END], []
+    with canvas(1, 3, size=(8.4, 3.4), sharey=True) as (fig, axes):
+        for ax, setting, frame in zip(axes, END_TO_END, frames, strict=True):
+            for style, (accountant, name) in zip(STYLES, NAMES.items(), strict=False):
+                curve = frame[frame["accountant"] == accountant]
+                every = max(1, len(curve) // 7)
+                ax.plot(curve["epoch"], curve["epsilon"], label=name, markevery=every, **style.line)
+            ax.axhline(setting.claimed_epsilon, color="0.35", linewidth=1)
+            ax.axvline(setting.epochs, color="0.35", linewidth=1)
+            ax.set(title=DATASETS[setting.dataset], xlabel="epochs", xlim=(0, None), ylim=(0, None))
+            last = frame[frame["epoch"] == setting.epochs].set_index("accountant")["epsilon"]
+            at_end = ", ".join(f"{last[one]:.2f} ({name})" for one, name in NAMES.items())
+            ends.append(f"{DATASETS[setting.dataset]} {at_end}")
+        small = {"fontsize": "small", "color": "0.2", "textcoords": "offset points"}
+        level, last = END_TO_END[0].claimed_epsilon, END_TO_END[0].epochs
+        axes[0].annotate(f"ε = {level:g}, as quoted", (0, level), xytext=(5, 4), **small)
+        axes[0].annotate("last epoch", (last, 0), xytext=(5, 6), **small)
+        axes[0].set_ylabel(f"ε at {AT_DELTA}")
+        handles, labels = axes[0].get_legend_handles_labels()
+        fig.legend(handles, labels, loc="outside lower center", ncols=3)
+    return Figure(
+        name="epsilon-over-epochs",
+        fig=fig,
+        alt=(
+            "Three panels of epsilon against epochs, one a data set, each with three rising, "
+            "flattening curves: RDP 2019 highest, then RDP, then PLD. At the papers' last epoch "
+            f"they stand at: {'; '.join(ends)}."
+        ),
+        caption=(
+            "ε over epochs for the end-to-end settings of losing less (Table 5), under Poisson "
+            "sampling. The lines mark the papers' last epoch and the ε = 3 that they quote."
+        ),
+        data=pd.concat(frames, ignore_index=True),
+    )
+
+
+def calibration_table(drawn: Resolution) -> Table:
+    """Tabulate the noise that costs exactly epsilon = 3, next to the paper's."""
+    rows = []
+    for setting in drawn.calibrated:
+        run = {"sampling_probability": setting.sampling_probability, "steps": setting.steps}
+        noise = {
+            name: noise_multiplier_for(TARGET, **run, delta=DELTA, accountant=accountant)
+            for accountant, name in NAMES.items()
+        }
+        rows.append(
+            {
+                "Data set": DATASETS[setting.dataset] + _features(setting),
+                "Paper's σ": setting.noise_multiplier,
+                **{f"σ, {name}": sigma for name, sigma in noise.items()},
+                "Less noise": 1 - noise["PLD"] / setting.noise_multiplier,
+                "Paper's epochs": setting.epochs,
+                "Epochs within 3": _affordable_epochs(setting, drawn.stride),
+            }
+        )
+    return Table(
+        name="noise-for-epsilon-3",
+        caption=(
+            f"The noise multiplier σ for ε = {TARGET:g} at {AT_DELTA} under Poisson sampling: the "
+            "paper's, and the least that each accountant certifies. Last column: the epochs that "
+            f"the paper's σ affords before PLD passes {TARGET:g}."
+        ),
+        data=pd.DataFrame(rows),
+        formats={"Less noise": "{:.1%}", "Paper's σ": "{:.2f}"}
+        | {f"σ, {name}": "{:.3f}" for name in NAMES.values()},
+    )
+
+
+def _curve_frame(setting: Configuration, stride: int) -> pd.DataFrame:
+    length = math.ceil(_CURVE_LENGTH * setting.epochs)
+    # The papers' last epoch is always a point.
+    epochs = sorted({*range(stride, length + 1, stride), setting.epochs})
+    steps = [epoch * steps_per_epoch(setting.examples, setting.batch) for epoch in epochs]
+    q, sigma = setting.sampling_probability, setting.noise_multiplier
+    run = {"sampling_probability": q, "noise_multiplier": sigma, "steps": steps, "delta": DELTA}
+    frames = []
+    for accountant in NAMES:
+        columns = {"dataset": setting.dataset, "accountant": accountant, "epoch": epochs}
+        curve = epsilon_curve(**run, accountant=accountant)
+        frames.append(pd.DataFrame(columns | {"steps": steps, "epsilon": curve}))
+    return pd.concat(frames, ignore_index=True)
+
+
+def _features(setting: Configuration) -> str:
+    return "" if setting.network == "end-to-end" else f", {setting.network}"
+
+
+def _affordable_epochs(setting: Configuration, stride: int) -> int:
+    """Return the last epoch at which the PLD is within TARGET: from the curve, then bisection."""
+    curve = _curve_frame(setting, stride).query("accountant == 'pld'")
+    within = int(curve.query("epsilon <= @TARGET")["epoch"].max())
+    beyond = int(curve.query("epsilon > @TARGET")["epoch"].min())
+    while beyond - within > 1:
+        middle = (within + beyond) // 2
+        steps = middle * steps_per_epoch(setting.examples, setting.batch)
+        enough = spent(setting.sampling_probability, setting.noise_multiplier, steps) <= TARGET
+        within, beyond = (middle, beyond) if enough else (within, middle)
+    return within
+
+
+# --- the price of the four papers' settings: claimed, recomputed, with a proven sensitivity -------
 
 PROVEN = ("Proven, Poisson", "At least, shuffled", "Proven, shuffled")
 # The tanh filter's paper states no epochs. Its other settings are those of TensorFlow Privacy's
@@ -33,12 +174,8 @@ TANH_FILTER_EPOCHS = 60
 @cache
 def cost_rows() -> pd.DataFrame:
     """Return one row a setting of the three papers that state their noise."""
-    rows = [
-        *map(_setting_row, END_TO_END + SCATTERNET),
-        *map(_backpropagation_row, BACKPROPAGATION_CLIPPING),
-        *map(_tanh_row, TANH_FILTER),
-    ]
-    return pd.DataFrame(rows)
+    clipped = map(_backpropagation_row, BACKPROPAGATION_CLIPPING)
+    return pd.DataFrame([*map(_setting_row, _ALL), *clipped, *map(_tanh_row, TANH_FILTER)])
 
 
 def in_short() -> Figure:
@@ -153,7 +290,7 @@ def _setting_row(setting: Configuration) -> dict[str, object]:
     return _row(
         setting,
         paper=setting.paper,
-        features="" if setting.network == "end-to-end" else f", {setting.network}",
+        features=_features(setting),
         q=setting.sampling_probability,
         sigma=setting.noise_multiplier,
         epochs=setting.epochs,
@@ -190,13 +327,20 @@ def _tanh_row(setting: TanhFilter) -> dict[str, object]:
     )
 
 
-# --- the two papers whose sensitivity is not proven -------------------------------------------
-
-
 def tanh_filter_figure(drawn: Resolution) -> Figure:
     """Draw the tanh filter's epsilon against the number of parameters its sensitivity grows by."""
     setting = TANH_FILTER[0]
-    data = _tanh_frame(setting, drawn.parameters)
+    data = pd.DataFrame(
+        {
+            "epochs": epochs,
+            "parameters": n,
+            "sensitivity": math.sqrt(n),
+            "noise multiplier": setting.noise_multiplier(n),
+            "epsilon": tanh_epsilon(setting, n, epochs),
+        }
+        for n in drawn.parameters
+        for epochs in (1, TANH_FILTER_EPOCHS)
+    )
     with canvas(size=(6.4, 4.0)) as (fig, [ax]):
         for style, (epochs, curve) in zip(STYLES, data.groupby("epochs"), strict=False):
             label = f"{epochs} epoch{'s' if epochs > 1 else ''}"
@@ -268,7 +412,19 @@ CORRECTED = ("Proven ε, constant divisor", "Proven ε, as it is")
 def corrected_table() -> Table:
     """Tabulate the authors' corrected code: the epsilon it aims at and the one that is proven."""
     code = CORRECTED_CLIPPING[0]
-    data = pd.DataFrame([_corrected_row(setting) for setting in CORRECTED_CLIPPING])
+    rows = [
+        {
+            "Target ε": one.target_epsilon,
+            "Accuracy": one.accuracy,
+            "σ a layer": one.noise_multiplier,
+            "ε, layers apart": spent(
+                one.sampling_probability, one.noise_multiplier, one.steps * one.layers
+            ),
+            "σ of a step": one.joint_noise_multiplier,
+            **dict(zip(CORRECTED, map(one.epsilon, (1.0, 2.0)), strict=True)),
+        }
+        for one in CORRECTED_CLIPPING
+    ]
     return Table(
         name="corrected-clipping-epsilon",
         caption=(
@@ -277,7 +433,7 @@ def corrected_table() -> Table:
             "Proven: PLD with one batch for all layers; with a constant divisor, as this book runs "
             "it, and with that of the code, the size of the drawn batch."
         ),
-        data=data,
+        data=pd.DataFrame(rows),
         formats={
             "Accuracy": "{:.0%}",
             **dict.fromkeys(("σ a layer", "σ of a step"), "{:.3f}"),
@@ -290,31 +446,3 @@ def tanh_epsilon(setting: TanhFilter, parameters: int, epochs: int) -> float:
     """Return the epsilon that follows from the proven sensitivity, for a number of parameters."""
     steps = epochs * steps_per_epoch(setting.examples, setting.batch)
     return spent(setting.sampling_probability, setting.noise_multiplier(parameters), steps)
-
-
-def _tanh_frame(setting: TanhFilter, counts: tuple[int, ...]) -> pd.DataFrame:
-    rows = [
-        {
-            "epochs": epochs,
-            "parameters": n,
-            "sensitivity": math.sqrt(n),
-            "noise multiplier": setting.noise_multiplier(n),
-            "epsilon": tanh_epsilon(setting, n, epochs),
-        }
-        for n in counts
-        for epochs in (1, TANH_FILTER_EPOCHS)
-    ]
-    return pd.DataFrame(rows)
-
-
-def _corrected_row(setting: CorrectedClipping) -> dict[str, object]:
-    return {
-        "Target ε": setting.target_epsilon,
-        "Accuracy": setting.accuracy,
-        "σ a layer": setting.noise_multiplier,
-        "ε, layers apart": spent(
-            setting.sampling_probability, setting.noise_multiplier, setting.steps * setting.layers
-        ),
-        "σ of a step": setting.joint_noise_multiplier,
-        **dict(zip(CORRECTED, map(setting.epsilon, (1.0, 2.0)), strict=True)),
-    }

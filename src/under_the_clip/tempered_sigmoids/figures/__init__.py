@@ -1,1 +1,0 @@
-"""Chapter 2: the tempered sigmoid family, and what it does for DP-SGD."""
