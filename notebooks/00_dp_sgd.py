@@ -28,6 +28,9 @@
 #
 # **Do** run the cell below with another $C$, and see which of the two you pay.
 
+# %% tags=["parameters", "remove-input"]
+profile = "stored"  # The run below takes seconds in any profile.
+
 # %% tags=["remove-input"]
 from under_the_clip.introduction import figures as page
 
@@ -131,20 +134,66 @@ print(f"{share:.0%} of the test digits are right, at ε = 3")
 # %% tags=["remove-input"]
 page.kept(loss, images, labels, q, sigma)
 
+# %% tags=["facts"]
+from dpstudy.privacy.accounting import epsilon, noise_multiplier_for
+
+run = {"sampling_probability": 0.1, "steps": 100, "delta": 1e-5}
+halved = noise_multiplier_for(3.0, **run) / 2
+assert epsilon(noise_multiplier=halved, **run) > 9
+
 # %% [markdown]
-# :::{exercise} Without a clip
-# :label: dp-sgd-no-clip
+# :::{exercise} Half the noise
+# :label: dp-sgd-half-the-noise
 #
-# Leave the noise at $\sigma C$ with $C = 3$, but do not clip: what does ε say then?
+# Predict: what does the same run cost with half the noise? Twice the ε?
 # :::
 #
-# :::{solution} dp-sgd-no-clip
+# :::{solution-start} dp-sgd-half-the-noise
 # :class: dropdown
+# :::
 #
-# Nothing. One photo could then move the sum by more than $C$, by however much its gradient is long,
-# and no accountant can bound what it gives away. Two of the four papers make mistakes of this kind:
-# [one](05_tanh_filter.ipynb) takes a bound that is too small, [the
-# other](04_backpropagation_clipping.ipynb) divides the noise by the batch.
+# More than three times.
+
+# %% tags=["check-output"]
+from dpstudy.privacy.accounting import epsilon
+
+for noise in (sigma, sigma / 2):
+    spent = epsilon(
+        sampling_probability=q,
+        noise_multiplier=noise,
+        steps=steps,
+        delta=1e-5,
+    )
+    print(f"σ = {noise:.2f}: ε = {spent:.2f}")
+
+# %% [markdown]
+# :::{solution-end}
+# :::
+#
+# :::{exercise} Noise without a clip
+# :label: dp-sgd-no-clip
+#
+# Leave the noise at $\sigma C$ with $C = 3$, but do not clip. What does ε say then?
+# :::
+#
+# :::{solution-start} dp-sgd-no-clip
+# :class: dropdown
+# :::
+#
+# Nothing. One photo can move the sum by as much as its gradient is long, and a brighter photo by
+# more. No accountant can bound what that gives away. Two of the four papers make mistakes of this
+# kind: [one](05_tanh_filter.ipynb) takes a bound that is too small,
+# [the other](04_backpropagation_clipping.ipynb) divides the noise by the batch.
+
+# %% tags=["check-output"]
+for brightness in (1, 10, 100):
+    one = jax.grad(loss)(weights, brightness * images[0], labels[0] + 1)
+    print(
+        f"{brightness:>3} times as bright: {jnp.linalg.norm(one):.0f} long"
+    )
+
+# %% [markdown]
+# :::{solution-end}
 # :::
 #
 # ## Where the four papers come in

@@ -15,7 +15,6 @@
 from dpstudy.lab import records
 from dpstudy.lab.verdict import Verdict
 from dpstudy.lab.wording import rounded_down
-from under_the_clip import verdicts
 from under_the_clip.backpropagation_clipping.published import (
     CORRECTED_CLIPPING,
 )
@@ -52,8 +51,8 @@ assert len(recipe.results) == 5 and recipe.median("epsilon_pld") <= 3
 #
 # **In short**
 #
-# - **None of the four holds in full.** Two help on some datasets, two lose their gain once ε is
-#   true.
+# - **None of the four holds in full.** Two help on some datasets; two owe their gain to an ε that
+#   is not true.
 # - **Two ε are wrong by orders of magnitude.** Where {{ f"{attacked['claimed']:.2f}" }} is claimed,
 #   an attack shows {{ rounded_down(attacked["lower_bound"], 1) }}.
 # - **The best private classifier here is linear.** On features that it learned from drawings it
@@ -61,6 +60,9 @@ assert len(recipe.results) == 5 and recipe.median("epsilon_pld") <= 3
 #
 # **Start** with `dpstudy recipe cifar-10 --epsilon 3`: {{ round(timed["minutes"]) }} minutes of two
 # CPU cores, no photo but your own.
+
+# %% tags=["parameters", "remove-input"]
+profile = "stored"  # of what is stored, whatever the profile
 
 # %% tags=["remove-input"]
 from under_the_clip.introduction.figures import arrows
@@ -110,7 +112,7 @@ assert standing(gain(wide, flat)) in ("level", "too close to call")
 # [the ledger](10_claims.ipynb).
 
 # %% tags=["remove-input"]
-from under_the_clip import claims
+from under_the_clip import claims, verdicts
 from under_the_clip.ledger import figures as page
 
 ledger = claims.ledger()

@@ -114,7 +114,7 @@ def test_citations_are_in_the_bibliography(page):
         assert key in KEYS, f"{key} is not in references.bib"
 
 
-EXERCISES = [page for page in CHAPTERS if "# Exercises" in markdown(page)]
+EXERCISES = [page for page in CHAPTERS if ":::{exercise}" in markdown(page)]
 
 
 def test_the_chapters_have_exercises():
