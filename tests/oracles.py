@@ -4,8 +4,6 @@ Nothing here uses the package's convolutions, pooling, layers or rules. Gradient
 `jax.vmap(jax.grad(...))` over plain functions of plain dictionaries, in double precision.
 """
 
-from __future__ import annotations
-
 from functools import partial
 from typing import Any
 

@@ -5,8 +5,6 @@ that the page "Add a remedy of your own" shows. A paper is a folder, a notebook 
 list of chapters: those of `fifth_paper`.
 """
 
-from __future__ import annotations
-
 import json
 import re
 import runpy

@@ -6,16 +6,14 @@ import re
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
 from prose import study_ledger
-from results_for_tests import figures_in, result_of, rewrite
+from results_for_tests import dpstudy, figures_in, result_of, rewrite
 
 from dpstudy.claims.claim import NO_DATASET
 from dpstudy.claims.ledger import Ledger
 from dpstudy.lab import records, store
 from dpstudy.lab.verdict import Verdict
 from dpstudy.page.figure import Captioned
-from under_the_clip import cli
 from under_the_clip.claims import CLAIMS, KEYS, ledger
 from under_the_clip.experiments import EXPERIMENTS
 from under_the_clip.ledger import figures as page
@@ -172,10 +170,6 @@ def test_a_published_number_is_shown_as_printed():
 
 
 # --- command line and pages ----------------------------------------------------------------------
-
-
-def dpstudy(*arguments):
-    return CliRunner().invoke(cli.main, arguments, prog_name="dpstudy")
 
 
 def test_the_table_in_the_terminal_is_aligned_and_counts(results):

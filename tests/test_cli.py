@@ -18,11 +18,11 @@ from unittest import mock
 import click
 import jax
 import pytest
-from click.testing import CliRunner
 from results_for_tests import (
     EXPERIMENT,
     RUN,
     contents,
+    dpstudy,
     environment,
     result_of,
     seeds,
@@ -45,10 +45,6 @@ COMMANDS = {(), *((name,) for name in TOP)}
 COMMANDS |= {(group, name) for group, names in BELOW.items() for name in names}
 
 pytestmark = pytest.mark.usefixtures("results")
-
-
-def dpstudy(*arguments):
-    return CliRunner().invoke(cli.main, arguments, prog_name="dpstudy")
 
 
 def succeeded(*arguments):

@@ -1,7 +1,5 @@
 """The fast convolution and the pooling against `jax.lax`, in value and in gradients."""
 
-from __future__ import annotations
-
 from functools import partial
 from typing import NamedTuple
 

@@ -1,7 +1,5 @@
 """The papers' figures show what is stored, and say what is not; the sweep of Figure 2 means so."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import replace
 
@@ -390,13 +388,14 @@ def test_what_follows_from_a_choice_is_a_note_until_it_is_trained(results):
     assert isinstance(backprop.shared_out(readings.read(search, dataset="mnist")), Note)
 
 
+def keep_times(name, seconds):
+    content = {"epoch_seconds": seconds, "provenance": {"device": "one abacus"}}
+    records.write(records.folder("mechanisms") / f"{name}.json", "mechanisms", content)
+
+
 def test_what_measures_cost_is_told_within_a_round(results):
     assert isinstance(inside.cost(), Note)
-    folder = records.folder("mechanisms")
-    folder.mkdir(parents=True)
-    seconds = {"composite": [2.0, 4.0], "composite, measured": [2.2, 4.8]}
-    content = {"epoch_seconds": seconds, "provenance": {"device": "one abacus"}}
-    records.write(folder / "losing-less-measures.json", "mechanisms", content)
+    keep_times("losing-less-measures", {"composite": [2, 4], "composite, measured": [2.2, 4.8]})
     [row] = inside.cost().data.to_dict("records")
     assert row["seconds an epoch"] == 3.0 and row["measures add"] == pytest.approx(0.15)
 
@@ -405,13 +404,7 @@ def test_times_are_told_beside_flat_clipping(results):
     assert isinstance(backprop.chapter.times(), Note)
     seconds = {"no privacy": [1.0, 1.1], "flat clipping": [3.0, 2.0],
                "backpropagation clipping": [1.5, 2.0]}  # fmt: skip
-    folder = records.folder("mechanisms")
-    folder.mkdir(parents=True)
-    content = {
-        "epoch_seconds": {f"{name}, batch 256": of for name, of in seconds.items()},
-        "provenance": {"device": "one abacus"},
-    }
-    records.write(folder / "mnist.json", "mechanisms", content)
+    keep_times("mnist", {f"{name}, batch 256": of for name, of in seconds.items()})
     rows = backprop.chapter.times().data.set_index("gradients")
     assert rows["times as fast"].to_dict() == pytest.approx(
         {"no privacy": np.median([3, 2 / 1.1]), "flat clipping": 1, "backpropagation clipping": 1.5}

@@ -4,8 +4,6 @@ For every example, of any type, shape or value, the sum with it and the sum with
 most the stated sensitivity.
 """
 
-from __future__ import annotations
-
 import warnings
 from functools import cache, partial
 from typing import NamedTuple

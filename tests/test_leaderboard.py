@@ -1,7 +1,5 @@
 """The board ranks what data can tell apart, at one true ε; the factorial finds its effects."""
 
-from __future__ import annotations
-
 import re
 from itertools import product
 from pathlib import Path
@@ -10,14 +8,13 @@ import jax
 import numpy as np
 import pandas as pd
 import pytest
-from results_for_tests import figures_in, result_of
+from results_for_tests import figures_in, result_of, spent_by
 
 from dpstudy.lab import records, store
 from dpstudy.lab.readings import read
 from dpstudy.lab.search import Choice, choose, read_choices
 from dpstudy.parts.data.images import DATASETS as DATASETS_IN_WORDS
 from dpstudy.parts.run import setting, vary
-from dpstudy.privacy import accounting
 from dpstudy.recipe.run import recipe
 from under_the_clip import designs as rates
 from under_the_clip.experiments import find
@@ -45,17 +42,6 @@ def stored_choice(search, dataset, label):
     kept, _ = read_choices(RESULTS / "searches", search)
     [run] = [one.choice.run for one in kept if (one.dataset, one.label) == (dataset, label)]
     return run
-
-
-def spent_by(run):
-    """The ε of a run, by the accountant itself."""
-    return accounting.epsilon(
-        sampling_probability=run.sampling_probability,
-        noise_multiplier=run.mechanism.noise_over_sensitivity,
-        steps=run.epochs * run.steps_per_epoch,
-        delta=run.delta,
-        release_noise=run.dataset.release_noise,
-    )
 
 
 @pytest.mark.parametrize("dataset", DATASETS)
@@ -180,7 +166,6 @@ def test_what_a_paper_states_is_shown_at_the_nearest_epsilon_alone():
 def test_what_a_method_costs_is_read_from_its_benchmark(results):
     costs = {"minutes": {"tanh": 3.2}, "peak_megabytes": {"tanh": 450.0}}
     path = records.folder("methods") / "mnist.json"
-    path.parent.mkdir(parents=True)
     records.write(path, "methods", {"dataset": "mnist", **costs, "provenance": {}})
     [stored] = records.read_all(path.parent, "methods")[0].values()
     assert board.cost(stored, "tanh") == {"minutes": 3.2, "GB": 0.45}
@@ -351,8 +336,6 @@ def test_what_the_recipe_costs_is_read_from_its_benchmark(results):
     assert "python benchmarks/recipe.py" in recipe_page.cost().command
     said = {"dataset": "mnist", "epsilon": 3.0, "test_accuracy": 0.987, "seconds": 480.0}
     content = said | {"peak_megabytes": 3900, "provenance": {"device": "one abacus"}}
-    path = records.folder("recipes") / "mnist.json"
-    path.parent.mkdir(parents=True)
-    records.write(path, "recipes", content)
+    records.write(records.folder("recipes") / "mnist.json", "recipes", content)
     [row] = recipe_page.cost().data.itertuples()
     assert (row.dataset, row.minutes, row.GB, row.on) == ("MNIST", 8.0, 3.9, "one abacus")

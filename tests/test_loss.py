@@ -1,7 +1,5 @@
 """The losses against their formulas, and the slopes of losing less's against finite differences."""
 
-from __future__ import annotations
-
 import jax
 import jax.numpy as jnp
 import numpy as np

@@ -1,7 +1,5 @@
 """Measures against networks in stock `lax` operations and `vmap(grad)`, and when they are taken."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import jax

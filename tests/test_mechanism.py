@@ -1,7 +1,5 @@
 """The sums and their noise: by hand in double precision, and by statistics at a fixed seed."""
 
-from __future__ import annotations
-
 from functools import cache
 from types import SimpleNamespace
 

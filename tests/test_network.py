@@ -1,7 +1,5 @@
 """The networks against the same in stock `lax` operations, activations against their formulas."""
 
-from __future__ import annotations
-
 from functools import cache
 from itertools import pairwise
 

@@ -57,10 +57,7 @@ def both(*readings):
 
 def lines(one=None, published=STATED):
     one = one or reading({"old": OLD, "new": NEW})
-    return [
-        Variant(one, "old", style=1),
-        Variant(one, "new", "ours", 0, published),
-    ]
+    return [Variant(one, "old", style=1), Variant(one, "new", "ours", 0, published)]
 
 
 def drawn(figure, label, panel=0):

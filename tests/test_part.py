@@ -1,7 +1,5 @@
 """What makes a class a part: written down by its kind, and a pytree of its numbers."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Per-example gradients by the layers' rules against `jax.vmap(jax.grad(...))` in stock `lax`."""
 
-from __future__ import annotations
-
 import re
 import warnings
 from functools import cache

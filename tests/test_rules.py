@@ -484,11 +484,7 @@ def test_what_runs_cannot_support_is_undecided_and_says_what_they_show(results):
     # on. Leads of 0.8, 1 and 1.8 have one that begins below 0, and are not decided at all. Leads
     # of 1, 1.2 and 1.9 begin at 0.19; with 1.9 redrawn at 0.90 it would begin at 0.65, and with 1
     # redrawn at 1.84 at 0.67, with 1.2 redrawn at 0.90 below 0.
-    [
-        ([0.96, 0.961, 0.962], False),
-        ([0.958, 0.96, 0.968], False),
-        ([0.96, 0.962, 0.969], True),
-    ],
+    [([0.96, 0.961, 0.962], False), ([0.958, 0.96, 0.968], False), ([0.96, 0.962, 0.969], True)],
 )
 def test_a_verdict_that_one_redrawn_seed_would_turn_is_close(results, tanh, close):
     keep("tanh", tanh)
@@ -594,10 +590,7 @@ def test_shuffled_runs_are_held_to_what_is_proven_for_them(results):
     spent = {"shuffled-pld": [31.0] * 4, "claimed-rdp-2019": [2.9] * 4}
     keep("tanh", [0.9] * 3, epsilon=spent)
     outcome = judged(SPENT)
-    assert (outcome.verdict, outcome.ours) == (
-        NOT_REPRODUCED,
-        {"proven": 31.0, "of_its_time": 2.9},
-    )
+    assert (outcome.verdict, outcome.ours) == (NOT_REPRODUCED, {"proven": 31.0, "of_its_time": 2.9})
     keep("tanh", [0.9] * 3, epsilon=spent | {"shuffled-at-least": [8.5] * 4})
     assert judged(SPENT).ours == {"proven": 31.0, "of_its_time": 2.9, "at_least": 8.5}
     assert "less than 8.50 cannot be proven" in judged(SPENT).finding

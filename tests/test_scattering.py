@@ -1,8 +1,6 @@
 """Scattering features are computed once, kept whole or not at all, and normalised: by example, or
 by released statistics, whose sums an example moves by its bound at most, with noise as stated."""
 
-from __future__ import annotations
-
 import builtins
 import errno
 import hashlib

@@ -3,8 +3,7 @@
 from dataclasses import replace
 
 import pytest
-from click.testing import CliRunner
-from results_for_tests import RUN, TINY, result_of
+from results_for_tests import RUN, TINY, dpstudy, result_of
 
 from dpstudy.errors import UserError
 from dpstudy.lab import campaign, records, store, train, transfer
@@ -12,7 +11,6 @@ from dpstudy.lab.readings import read
 from dpstudy.lab.search import Choice, FollowUp, Search, accuracies, choose
 from dpstudy.parts.data.dataset import Images
 from dpstudy.parts.run import vary
-from under_the_clip import cli
 from under_the_clip.experiments import EXPERIMENTS
 
 
@@ -241,11 +239,10 @@ def run(results, monkeypatch):
     monkeypatch.setattr(campaign, "train_missing", made_up)
     monkeypatch.setattr("dpstudy.parts.data.images.load", lambda name: None)
 
-    def run(search, *options, **of_results):
+    def run(search, **of_results):
         fields.update(of_results)
         monkeypatch.setattr("under_the_clip.experiments.EXPERIMENTS", {search.name: search})
-        arguments = ["run", search.name, "--workers", "1", *options]
-        return CliRunner().invoke(cli.main, arguments), trained
+        return dpstudy("run", search.name, "--workers", "1"), trained
 
     return run
 

@@ -18,16 +18,14 @@ from unittest import mock
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from results_for_tests import RUN, contents, result_of, rewrite, seeds
+from results_for_tests import RUN, contents, dpstudy, result_of, rewrite, seeds
 
 from dpstudy.lab import readings, store
 from dpstudy.lab.store import DamagedError, StoreError
 from dpstudy.parts.mechanism import NoPrivacy
 from dpstudy.parts.run import Run, vary
-from under_the_clip.cli import main
 from under_the_clip.experiments import find
 
 FINITE = st.floats(allow_nan=False, allow_infinity=False)
@@ -294,7 +292,7 @@ def test_a_damaged_file_is_named_wherever_results_are_read(results):
     assert reading.finals.label.tolist() == ["tanh"]
     assert set(reading.curves.label) == {"tanh"}
 
-    done = CliRunner().invoke(main, ["claims"])
+    done = dpstudy("claims")
     assert (done.exit_code, done.exception) == (0, None)
     assert f"dpstudy: left out: runs/{paths[0].name}: {reason}" in done.stderr
 

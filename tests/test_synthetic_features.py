@@ -1,7 +1,5 @@
 """Synthetic images, the features that are made of their patches, and the basis fitted to them."""
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """The training loop against loops written out by hand, on the 5,000 embedded images."""
 
-from __future__ import annotations
-
 import itertools
 import re
 from functools import cache, partial

@@ -270,10 +270,7 @@ def test_a_mistake_on_a_worker_is_the_same_mistake_here(tmp_path, monkeypatch):
         workers, "SINGLE_THREADED", nowhere | {"https_proxy": nowhere["http_proxy"]}
     )
     monkeypatch.delenv("DPSTUDY_DATA", raising=False)
-    with (
-        workers.connect(None, workers=1) as client,
-        pytest.raises(UserError, match="mnist"),
-    ):
+    with workers.connect(None, workers=1) as client, pytest.raises(UserError, match="mnist"):
         train_on(client, [vary(RUN, dataset=Images("mnist"), batch=500)], tmp_path)
 
 
