@@ -131,24 +131,23 @@ def test_figure_3_compares_nothing_but_the_activation():
         assert isinstance(tanh.sampling, Poisson) and isinstance(tanh.mechanism, FlatClipping)
 
 
+def assert_published(runs, published, *other):
+    for name in ("batch", "epochs", "clip_norm", "learning_rate", "momentum", *other):
+        assert {setting(run, name) for run in runs} == {getattr(published, name)}, name
+
+
 def test_figure_3_has_the_settings_that_are_published():
     for published in END_TO_END:
-        runs = FIGURE_3.runs(dataset=published.dataset)
-        names = ["batch", "epochs", "clip_norm", "learning_rate", "momentum"]
-        if published.dataset != "cifar-10":
-            names.append("noise_multiplier")
-        for name in names:
-            assert {setting(run, name) for run in runs} == {getattr(published, name)}, name
+        noise = () if published.dataset == "cifar-10" else ("noise_multiplier",)
+        assert_published(FIGURE_3.runs(dataset=published.dataset), published, *noise)
 
 
 @pytest.mark.parametrize("published", SCATTERNET, ids=lambda one: one.dataset)
 def test_runs_on_scattering_features_have_the_settings_that_are_published(published):
-    names = ["batch", "epochs", "clip_norm", "learning_rate", "momentum", "noise_multiplier"]
     for experiment in (FIGURE_4, ON_FEATURES_LINEAR):
         runs = experiment.runs(dataset=published.dataset)
         assert {type(run.dataset) for run in runs} == {Scattering}
-        for name in names:
-            assert {setting(run, name) for run in runs} == {getattr(published, name)}, name
+        assert_published(runs, published, "noise_multiplier")
         composite = {
             (run.loss.turning_epoch, run.loss.divisor, run.loss.focusing)
             for label, run in experiment.labelled(dataset=published.dataset)
@@ -234,10 +233,9 @@ COSTS = [
 ]
 
 
-@pytest.mark.parametrize(("release", "examples", "epsilon", "batch", "epochs", "noise"), COSTS)
-def test_noise_typed_in_costs_its_epsilon_and_no_less(
-    release, examples, epsilon, batch, epochs, noise
-):
+@pytest.mark.parametrize("costs", COSTS)
+def test_noise_typed_in_costs_its_epsilon_and_no_less(costs):
+    release, examples, epsilon, batch, epochs, noise = costs
     spent = accounting.epsilon(
         sampling_probability=batch / examples,
         noise_multiplier=noise,
@@ -353,14 +351,12 @@ def test_results_are_where_the_environment_says(results):
     assert runs_folder("smoke") == results / ".smoke" / "runs"
 
 
-@pytest.mark.parametrize("given", ["", None])
-def test_results_are_in_the_checkout_unless_the_environment_says_otherwise(monkeypatch, given):
-    if given is None:
-        monkeypatch.delenv("DPSTUDY_RESULTS", raising=False)
-    else:
-        monkeypatch.setenv("DPSTUDY_RESULTS", given)
+def test_results_are_in_the_checkout_unless_the_environment_says_otherwise(monkeypatch):
     checkout = Path(experiments.__file__).parents[3]
     root = checkout if (checkout / "pyproject.toml").exists() else Path.cwd()
+    monkeypatch.setenv("DPSTUDY_RESULTS", "")
+    assert results_folder() == root / "results"
+    monkeypatch.delenv("DPSTUDY_RESULTS")
     assert results_folder() == root / "results"
 
 

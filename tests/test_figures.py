@@ -31,10 +31,10 @@ TEMPERED = {
     tempered.table_3: (f"{S}-figure-3", f"{S}-table-3-not-private", f"{S}-calibrated"),
     tempered.baseline: (f"{S}-tutorial",),
     tempered.poisson_and_shuffled: (f"{S}-shuffled", f"{S}-figure-3"),
-    tempered.figure_3: (f"{S}-figure-3",),
-    tempered.gradient_norms: (f"{S}-figure-3",),
+    **dict.fromkeys(
+        (tempered.figure_3, tempered.gradient_norms, tempered.class_accuracy), (f"{S}-figure-3",)
+    ),
     tempered.norms: (f"{S}-figures-4-5",),
-    tempered.class_accuracy: (f"{S}-figure-3",),
     tempered.table_3_search: (f"{S}-table-3-search",),
     tempered.cifar_10_rates: (f"{S}-cifar-10-rates",),
     tempered.cifar_10_at_own_rate: (f"{S}-cifar-10-rates", f"{S}-cifar-10-not-private"),
@@ -42,9 +42,9 @@ TEMPERED = {
     tempered.learning_rates: (f"{S}-table-4",),
     tempered.layer_wise: (f"{S}-layer-wise",),
     family.family_sweep: (f"{S}-figure-2", f"{S}-figure-3"),
-    family.around_zero: (f"{S}-figure-2",),
-    family.errors_by_norm: (f"{S}-figure-2",),
-    family.cluster: (f"{S}-figure-2",),
+    **dict.fromkeys(
+        (family.around_zero, family.errors_by_norm, family.cluster), (f"{S}-figure-2",)
+    ),
 }
 DRAWN = TEMPERED | {
     backprop.table_1: (f"{B}-table-1",),
@@ -65,11 +65,9 @@ DRAWN = TEMPERED | {
     losing_less.features_table: (f"{L}-figure-4", f"{L}-linear", f"{L}-statistics"),
     losing_less.section_4_1: (f"{L}-figure-3", f"{L}-not-private"),
     losing_less.chapter.significance: (f"{L}-figure-3",),
-    losing_less.norms: (f"{L}-inside",),
-    losing_less.clipped: (f"{L}-inside",),
+    **dict.fromkeys((losing_less.norms, losing_less.clipped), (f"{L}-inside",)),
+    **dict.fromkeys((inside.gradient_norms, inside.by_layer), (f"{L}-inside",)),
     losing_less.bias_and_curvature: (f"{L}-inside",),
-    inside.gradient_norms: (f"{L}-inside",),
-    inside.by_layer: (f"{L}-inside",),
     inside.confusion: (f"{L}-inside", f"{L}-not-private"),
     losing_less.parts_of_the_loss: (f"{L}-ablation", f"{L}-figure-3"),
     losing_less.parts_by_epsilon: (f"{L}-ablation", f"{L}-figure-3"),

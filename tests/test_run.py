@@ -92,10 +92,8 @@ BAD = [
     ({"measures": Norms()}, "measures", "Norms()"),
     ({"measures": (Norms(), Norms())}, "a measure is taken once", "norms, norms"),
     # Mechanisms of the papers.
-    *wrong(
-        {"mechanism": BACKPROP}, input_bound=(0.0,), upstream_bound=(0.0,), shares=((0.5, 0.4),)
-    ),
-    *wrong({"mechanism": BACKPROP}, claimed_factor=(0.0,)),
+    *wrong({"mechanism": BACKPROP}, input_bound=(0.0,), upstream_bound=(0.0,)),
+    *wrong({"mechanism": BACKPROP}, claimed_factor=(0.0,), shares=((0.5, 0.4), (1.5, -0.5))),
     ({"mechanism": BACKPROP, "claimed_accountant": "rumour"}, "unknown claimed_accountant", "zcdp"),
     *wrong({"mechanism": TanhFilter()}, output_range=(0.0,), active_range=(0.0,), parameters=(0,)),
     *wrong({"mechanism": TanhFilter()}, noise_std=(0.0,)),

@@ -22,7 +22,7 @@ from dpstudy.parts.measure import Examples, Norms
 from dpstudy.parts.mechanism import NoPrivacy, nothing_seen
 from dpstudy.parts.networks.activation import Relu
 from dpstudy.parts.run import Run, vary
-from dpstudy.parts.sampling import Draw, Shuffled
+from dpstudy.parts.sampling import Shuffled
 from dpstudy.training import evaluation
 from dpstudy.training import loop as training
 from under_the_clip.networks import LosingLessCifar
@@ -47,6 +47,10 @@ def images():
 def kept(state):
     """A copy of a state: the loop goes on in the memory of the one it yielded."""
     return jax.tree.map(np.array, state)
+
+
+def same(one, other):
+    jax.tree.map(np.testing.assert_array_equal, one, other)
 
 
 def trained(run, state=None, epochs=EPOCHS, mesh=None):
@@ -148,10 +152,6 @@ def test_accuracies_and_loss_are_those_of_a_recount():
     assert seen.row["test_loss"] == pytest.approx(losses.mean(), rel=1e-5)
 
 
-def same(one, other):
-    jax.tree.map(np.testing.assert_array_equal, one, other)
-
-
 def test_a_resumed_run_repeats_an_undisturbed_one_bit_for_bit():
     whole = whole_run()
     rest = trained(PRIVATE, state=whole[2][1])
@@ -235,32 +235,6 @@ def test_with_privacy_it_is_dp_sgd_by_hand_but_for_the_noise():
     assert seen.row["clipped_fraction"] == pytest.approx(clipped, abs=2 / len(norms))
 
 
-def test_a_sum_is_over_the_drawn_examples_whatever_their_number():
-    """None, a whole microbatch, one more: padding and the last, unfilled one leave no trace."""
-    size = MICROBATCH
-    run, capacity = PRIVATE, 2 * size + 7
-    state = training.start(run)
-    params = oracles.random_like(state.params)
-    indices = np.sort(np.random.default_rng(0).permutation(4_000)[:capacity])
-
-    @jax.jit
-    def summed(count):
-        draw = Draw(jnp.asarray(indices), count, jnp.bool_(False))
-        pool = Examples(*map(jnp.asarray, (images().train_images, images().train_labels)))
-        total, seen = training.sum_over(run, size, state._replace(params=params), draw, pool)
-        return nnx.to_pure_dict(total), seen
-
-    total, seen = summed(np.int32(0))
-    assert not oracles.flat_sum(total).any()
-    assert seen.examples == 0
-    for count in (1, size - 1, size, size + 1, 2 * size, capacity):
-        total, seen = summed(np.int32(count))
-        _, _, expected = by_hand(nnx.to_pure_dict(params), indices[:count], 1.0)
-        error = np.linalg.norm(oracles.flat_sum(total) - expected)
-        assert error <= 1e-5 * np.linalg.norm(expected)
-        assert seen.examples == count
-
-
 def test_the_second_epoch_uses_the_program_of_the_first(caplog):
     trained(FREE, epochs=1)
     with jax.log_compiles():
@@ -324,13 +298,10 @@ def test_a_run_whose_loss_overflows_ends_with_the_step_at_which_it_did():
     ((end, state),) = trained(exploding)
     assert end == training.Divergence(step=2)
     assert state.diverged_at == 2
-
     after, before = trained(SHUFFLED, epochs=1)[0][1], STEPS_PER_EPOCH
     ((end, _),) = trained(exploding, state=after)
     assert end == training.Divergence(step=before + 2)
-
-
-def test_a_run_whose_first_update_overflows_has_diverged_at_once():
+    # One whose first update overflows has diverged at once.
     ((end, state),) = trained(vary(SHUFFLED, learning_rate=1e38, clip_norm=1e4))
     assert end == training.Divergence(step=1)
     assert not np.all(np.isfinite(vector(state.params)[0]))
@@ -350,9 +321,6 @@ def test_a_draw_beyond_the_capacity_voids_the_run(monkeypatch):
         trained(run)
 
 
-RUN = vary(Run(), dataset=Images("mnist-5k"))
-
-
 def scores_of(run, params, images, labels):
     """What `evaluate` finds of one run on the two devices of conftest.py."""
     mesh = devices.mesh_for(1)
@@ -364,10 +332,10 @@ def scores_of(run, params, images, labels):
 
 @pytest.mark.parametrize("batches", [2, 3], ids=["shared by two devices", "cannot be shared"])
 def test_every_test_example_is_scored_in_its_place(batches):
-    params = oracles.random_like(training.start(RUN).params)
+    params = oracles.random_like(training.start(PRIVATE).params)
     count = batches * AT_ONCE
     images, labels = oracles.random_images("mnist", count)
-    found = scores_of(RUN, params, images, np.int32(labels))
+    found = scores_of(PRIVATE, params, images, np.int32(labels))
     logits, _ = jax.jit(oracles.NETWORKS["tempered-mnist"], static_argnums=2)(
         nnx.to_pure_dict(params), np.float32(images) / 255, jax.numpy.tanh
     )

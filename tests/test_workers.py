@@ -265,10 +265,9 @@ def test_a_budget_stops_the_workers_too(client, tmp_path):
 
 
 def test_a_mistake_on_a_worker_is_the_same_mistake_here(tmp_path, monkeypatch):
-    nowhere = {"XDG_CACHE_HOME": "/nonexistent", "http_proxy": "127.0.0.1:9"}
-    monkeypatch.setattr(
-        workers, "SINGLE_THREADED", nowhere | {"https_proxy": nowhere["http_proxy"]}
-    )
+    nowhere = dict.fromkeys(("http_proxy", "https_proxy"), "127.0.0.1:9")
+    nowhere["XDG_CACHE_HOME"] = "/nonexistent"
+    monkeypatch.setattr(workers, "SINGLE_THREADED", nowhere)
     monkeypatch.delenv("DPSTUDY_DATA", raising=False)
     with workers.connect(None, workers=1) as client, pytest.raises(UserError, match="mnist"):
         train_on(client, [vary(RUN, dataset=Images("mnist"), batch=500)], tmp_path)
@@ -279,16 +278,12 @@ def test_a_mistake_on_a_worker_is_the_same_mistake_here(tmp_path, monkeypatch):
     [
         (None, r"no Dask cluster is at work at tcp://127\.0\.0\.1:1: "),
         (0, r"no Dask cluster is at work at tcp://.*: Only 0/1 workers "),
-        (
-            "1 foreign",
-            rf"the worker at tcp://.* has no dpstudy: install {version('dpstudy')} where it runs$",
-        ),
+        ("1 foreign", rf"the worker at tcp://.* has no dpstudy: install {version('dpstudy')} whe"),
     ],
-    ids=["no scheduler", "no worker", "no package"],
     indirect=["elsewhere"],
 )
 def test_a_cluster_that_is_of_no_use_is_one_line(elsewhere, line, monkeypatch):
-    monkeypatch.setattr(workers, "FIRST_WORKER_WITHIN", 10 if "package" in line else 0.5)
+    monkeypatch.setattr(workers, "FIRST_WORKER_WITHIN", 10 if "install" in line else 0.5)
     address = elsewhere.stdout.readline().strip() if elsewhere else "tcp://127.0.0.1:1"
     with pytest.raises(UserError, match=f"^{line}"), workers.connect(address):
         pass
