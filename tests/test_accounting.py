@@ -14,14 +14,7 @@ from scipy import fft, optimize, stats
 
 from dpstudy.errors import UserError
 from dpstudy.privacy import accounting
-from dpstudy.privacy.accounting import (
-    ACCOUNTANTS,
-    effective_noise_multiplier,
-    epsilon,
-    epsilon_curve,
-    noise_multiplier_for,
-    sampling_probability_of,
-)
+from dpstudy.privacy.accounting import ACCOUNTANTS, epsilon, epsilon_curve, noise_multiplier_for
 from dpstudy.privacy.conversions import gdp_delta, gdp_epsilon, gdp_mu, zcdp_epsilon, zcdp_rho
 from under_the_clip.losing_less.published import END_TO_END, SCATTERNET
 
@@ -472,10 +465,10 @@ def test_bad_input_names_the_field_and_the_value(accountant, change, message):
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: sampling_probability_of(examples=100, batch=101), "at most the 100 examples"),
-        (lambda: sampling_probability_of(examples=100, batch=0), "batch must be at least 1, got 0"),
+        (lambda: accounting.sampling_probability_of(examples=9, batch=10), "most the 9 examples"),
+        (lambda: accounting.sampling_probability_of(examples=9, batch=0), "at least 1, got 0"),
         (lambda: accounting.whole("epochs", 0, least=1), "epochs must be at least 1, got 0"),
-        (lambda: effective_noise_multiplier(1.0, 0.0), "sensitivity must be > 0, got 0.0"),
+        (lambda: accounting.effective_noise_multiplier(1.0, 0.0), "sensitivity must be > 0, got 0"),
         (lambda: zcdp_epsilon(-1.0, 1e-5), "rho must be >= 0"),
         (lambda: gdp_epsilon(-1.0, 1e-5), "mu must be >= 0"),
         (lambda: calibrated(0.0), "epsilon must be > 0 and finite, got 0.0"),

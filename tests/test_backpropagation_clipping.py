@@ -19,13 +19,8 @@ from dpstudy.parts.optimizer import Adam
 from dpstudy.parts.run import Run, vary
 from dpstudy.privacy.run_epsilon import epsilon_curve
 from dpstudy.training import loop
+from under_the_clip.backpropagation_clipping import experiments
 from under_the_clip.backpropagation_clipping.clipped_layers import clip_layers, l2, l15
-from under_the_clip.backpropagation_clipping.experiments import (
-    CORRECTED,
-    SOUND_NOISE,
-    as_published,
-    corrected,
-)
 from under_the_clip.backpropagation_clipping.mechanism import (
     BackpropagationClipping,
     ClippedWithoutNoise,
@@ -217,7 +212,7 @@ def test_it_trains_and_its_bounds_are_traced():
 
 def test_the_published_runs_claim_what_the_paper_prints_and_truly_cost_far_more():
     for published in BACKPROPAGATION_CLIPPING[:2]:
-        run = as_published(published.dataset)
+        run = experiments.as_published(published.dataset)
         steps = [run.epochs * run.steps_per_epoch]
         spent = {name: values[0] for name, values in epsilon_curve(run, steps).items()}
         assert spent["claimed-zcdp"] == pytest.approx(published.claimed_epsilon, rel=1e-5)
@@ -228,7 +223,7 @@ def test_the_published_runs_claim_what_the_paper_prints_and_truly_cost_far_more(
 
 def test_the_corrected_runs_claim_their_targets_by_the_central_limit():
     for published in CORRECTED_CLIPPING:
-        run = corrected(published.target_epsilon)
+        run = experiments.corrected(published.target_epsilon)
         spent = {k: v[0] for k, v in epsilon_curve(run, [published.steps]).items()}
         assert spent["claimed-gdp"] == pytest.approx(published.target_epsilon, rel=1e-4)
         joint = published.joint_noise_multiplier
@@ -237,8 +232,8 @@ def test_the_corrected_runs_claim_their_targets_by_the_central_limit():
 
 
 def test_the_sound_noise_is_the_least_that_costs_the_epsilon():
-    for target, noise in SOUND_NOISE.items():
-        run = CORRECTED.variants[f"spends {target:g}"][0]
+    for target, noise in experiments.SOUND_NOISE.items():
+        run = experiments.CORRECTED.variants[f"spends {target:g}"][0]
         assert run.mechanism.noise_over_sensitivity == pytest.approx(noise, rel=1e-12)
         assert 0.9995 * target < spent_by(run) <= target
 

@@ -49,9 +49,6 @@ def verdicts():
     return {one.id: one.outcome.verdict for one in ledger("tempered-sigmoids").entries}
 
 
-# --- what is stored decides ----------------------------------------------------------------------
-
-
 def test_a_changed_result_changes_its_verdict(results):
     """Claims of the study's own ledger, on results that are altered and sealed again."""
     paths = fill_figure_3()
@@ -111,9 +108,6 @@ def test_a_damaged_file_is_named_and_leaves_its_claims_undecided(results):
     ]
 
 
-# --- the claims ----------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(("paper", "claim"), EVERY, ids=[claim.id for _, claim in EVERY])
 def test_every_claim_is_complete_and_types_no_verdict_and_no_number(paper, claim):
     assert re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", claim.id)
@@ -121,9 +115,8 @@ def test_every_claim_is_complete_and_types_no_verdict_and_no_number(paper, claim
     for text in (claim.says, claim.remark):
         assert text.endswith(".") or text == claim.remark == ""
         assert not re.search("|".join(Verdict), text)
-        if (
-            NO_DATASET not in claim.rules and "aims at" not in text
-        ):  # What runs are compared with stands in published.py.
+        # What runs are compared with stands in published.py.
+        if NO_DATASET not in claim.rules and "aims at" not in text:
             assert not re.search(r"\d\s?%|\d\.\d", text)
     for dataset, rule in claim.rules.items():
         for runs in rule.sides:
@@ -163,9 +156,6 @@ def test_a_published_number_is_shown_as_printed():
     names = {"mnist, DP-SGD, tanh": "98.0%", "growth of relu's gradients": "5"}
     names |= {"cifar-10, DP-SGD, tanh": "63.84%", "mnist, epsilon": "2.93"}
     assert {name: str(NUMBERS[name]) for name in names} == names
-
-
-# --- command line and pages ----------------------------------------------------------------------
 
 
 def test_the_table_in_the_terminal_is_aligned_and_counts(results):

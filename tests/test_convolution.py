@@ -133,8 +133,6 @@ def test_in_a_layer_it_stands_in_for_lax_whatever_the_layer_asks_for(options):
     assert oracles.distance(found, expected) < 1e-5
 
 
-# --- pooling -----------------------------------------------------------------------------------
-
 SHAPES = [(2, 6, 6, 3), (1, 7, 5, 1), (2, 2, 2, 4)]
 MINE = {stride: partial(max_pool, stride=stride) for stride in (1, 2)}
 STOCK = {stride: partial(oracles.max_pool, stride=stride) for stride in (1, 2)}

@@ -352,9 +352,6 @@ def test_another_temperature_moves_both_figures(results):
     assert family.own_temperature(None, 6.0).command.endswith("-p profile smoke -p T 6")
 
 
-# --- the other papers -----------------------------------------------------------------------------
-
-
 def test_the_paper_s_tests_are_of_the_seeds_that_both_losses_have(results):
     experiment = find(f"{L}-figure-3")
     gains = [0.003, 0.001, 0.002, 0.004]

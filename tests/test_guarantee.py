@@ -49,9 +49,6 @@ def dense(inputs, outputs, seed=0, **options):
     return nnx.Linear(inputs, outputs, rngs=nnx.Rngs(seed), **options)
 
 
-# --- networks, types, shapes and values -------------------------------------------------------
-
-
 class Prototypes(nnx.Module):
     """Scores by what a layer makes of fixed rows, as many as a microbatch has examples."""
 
@@ -185,9 +182,6 @@ def test_an_example_changes_the_sum_by_at_most_the_sensitivity(plan):
     assert found.max() <= gradient.sensitivity * (1 + plan.tolerance())
 
 
-# --- every mechanism --------------------------------------------------------------------------
-
-
 class Small(nnx.Module):
     """A convolution and a dense layer without biases, which every mechanism takes."""
 
@@ -274,9 +268,6 @@ def test_clips_inside_refuse_what_no_bound_is_proven_of(network, shape, words):
     batch = Microbatch(graph, losses, params, jnp.ones((COUNT, *shape)), jnp.zeros(COUNT, int))
     with pytest.raises(ValueError, match=f"{words}.*the bound does not cover"):
         BackpropagationClipping().sum(batch, jnp.ones(COUNT))
-
-
-# --- by the rules or not ----------------------------------------------------------------------
 
 
 def why_not(model, losses=cross_entropy, shape=(8,), count=COUNT):
@@ -464,9 +455,6 @@ def test_where_positions_cancel_the_norm_by_gram_matrices_is_no_smaller_than_the
     exact = np.einsum("bpo,bpk->bok", np.float64(added), np.float64(seen))
     lengths = np.linalg.norm(exact.reshape(50, -1), axis=1)
     assert (np.sqrt(np.asarray(rule.squared_norms(), float)) >= lengths * (1 - 1e-6)).all()
-
-
-# --- what is refused or reported --------------------------------------------------------------
 
 
 def test_examples_without_a_finite_gradient_are_counted_and_reported():

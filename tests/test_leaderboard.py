@@ -224,9 +224,6 @@ def test_cells_are_those_of_the_search():
     assert kinds == {"backprop-mnist"}
 
 
-# --- the recipe ---------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("search", ["recipe-search", "recipe-parts", "recipe-remedies"])
 def test_recipes_are_searched_on_examples_held_out_at_the_epsilon_of_their_label(search):
     for label, runs in find(search).variants.items():

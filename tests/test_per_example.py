@@ -16,7 +16,6 @@ from flax import nnx
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-import under_the_clip.networks  # noqa: F401 - so that its kinds are known
 from dpstudy.gradients import applicability, layer_rules, per_example
 from dpstudy.gradients.convolution import conv_general_dilated
 from dpstudy.gradients.layers import Conv, Dense, tap, tapped
@@ -79,9 +78,6 @@ def assert_same(found, losses, gradients, weights=WEIGHTS):
         assert oracles.distance(mine, theirs) < TOLERANCE, f"example {index}"
 
 
-# --- the papers' networks ---------------------------------------------------------------------
-
-
 @cache
 def oracle_of(model):
     oracle = oracles.per_example(oracles.NETWORKS[model], jnp.tanh)
@@ -117,9 +113,6 @@ def test_flat_images_whose_pooling_windows_tie_have_the_gradients_of_vmap_grad()
     images[0, 8:20, 12:17] = 255
     images[1, 4:24:6] = 128
     check("tempered-mnist", images, np.array([1, 3, 0]))
-
-
-# --- any network of such layers ---------------------------------------------------------------
 
 
 class ConvPlan(NamedTuple):
@@ -287,9 +280,6 @@ def test_any_network_of_such_layers_has_the_gradients_of_vmap_grad(plan):
 
 def test_the_plain_way_has_them_too():
     check_invented(UNEVEN, per_example.by_vmap)
-
-
-# --- networks that the rules do not cover -----------------------------------------------------
 
 
 def call(network, x):

@@ -90,8 +90,6 @@ def keep(label, ends, *, column="test_accuracy", experiment=TINY, **fields):
         store.write(store.runs_folder(), result)
 
 
-# --- each kind, each verdict ---------------------------------------------------------------------
-
 TANH = NUMBERS["mnist, DP-SGD, tanh"]  # 98.0 %: the tolerance is 0.4 points
 BOTH = NUMBERS["mnist, DP-SGD, tempered sigmoid"], NUMBERS["mnist, DP-SGD, relu"]  # 1.5, 0.5
 GROWTH = (NUMBERS["growth of relu's gradients"],)  # 5
@@ -485,9 +483,6 @@ def test_the_tolerance_is_a_point_or_a_fifth_of_the_error():
     assert tolerance(0.98) == pytest.approx(0.004)
 
 
-# --- the epsilon at which a number is published --------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("accuracy", "proven", "old", "promised", "verdict"),
     [
@@ -593,9 +588,6 @@ def test_an_epsilon_without_bound_is_above_any_that_is_quoted(results):
     assert json.loads(json.dumps(one.to_dict(), allow_nan=False))["ours"]["proven"] is None
 
 
-# --- what is stored decides ----------------------------------------------------------------------
-
-
 def test_runs_that_diverged_count_as_chance(results):
     keep("tanh", [0.98, 0.98])
     store.write(store.runs_folder(), result_of(replace(BASE, seed=2), epochs=1))
@@ -629,9 +621,6 @@ def test_the_spread_of_the_classes_is_their_standard_deviation(results):
     assert outcome.verdict == REPRODUCED
     assert outcome.ours["first_median"] == pytest.approx(0.05)
     assert outcome.ours["second_median"] == pytest.approx(0.01)
-
-
-# --- when a rule was written ---------------------------------------------------------------------
 
 
 def test_a_rule_is_as_old_as_its_last_change_in_claim_or_code(results):

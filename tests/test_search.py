@@ -170,18 +170,11 @@ def test_a_damaged_choice_is_named_and_never_replaced(results):
     damaged = path.read_bytes()
     [line] = read(SWEEP).damaged
     assert line.startswith("searches/tiny-sweep-mnist-best.json: changed after it was stored")
+    assert read(SWEEP, "smoke").damaged == []
     assert read(SWEEP).lacking == 3
     with pytest.raises(UserError, match=r"to choose again, remove this file first"):
         choose(SWEEP)
     assert path.read_bytes() == damaged
-
-
-def test_a_damaged_choice_is_none_of_the_smoke_profile_s_business(results):
-    keep(SWEEP, near(0.1))
-    choose(SWEEP)
-    [path] = records.folder("searches").iterdir()
-    path.write_text("cut short")
-    assert read(SWEEP).damaged and read(SWEEP, "smoke").damaged == []
 
 
 def test_what_is_stored_as_the_best_is_the_best_of_its_whole_group():
@@ -218,9 +211,6 @@ def test_a_choice_of_each_group_is_found_again_and_packed(results, search):
 def test_smoke_runs_choose_nothing(results):
     assert SEARCH.undecided("smoke") == []
     assert {label for label, _ in SEARCH.labelled("smoke")} == set(RATES)
-
-
-# --- on the command line -------------------------------------------------------------------------
 
 
 @pytest.fixture

@@ -63,9 +63,6 @@ def assert_left_out(path, reason):
     assert [(error.path, error.reason) for error in errors] == [(path, caught.value.reason)]
 
 
-# --- what is written is what is read -------------------------------------------------------------
-
-
 WRITTEN = {
     "private": result_of(),
     "all defaults": result_of(Run()),
@@ -133,9 +130,6 @@ def test_provenance_says_where_with_what_and_how_long():
     assert re.fullmatch(r"[0-9a-f]{7,40}(-dirty)?|unknown", said["commit"])
     assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\+00:00", said["finished"])
     json.dumps(said, allow_nan=False)
-
-
-# --- what cannot be trusted ----------------------------------------------------------------------
 
 
 def test_a_file_cut_short_anywhere_is_left_out(intact, path):
@@ -334,9 +328,6 @@ def test_only_the_runs_that_are_wanted_are_read(tmp_path):
     )
 
 
-# --- writing is all or nothing -------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
 def test_what_is_no_finite_number_or_could_not_be_read_again_never_gets_in(tmp_path, value):
     fields = {
@@ -431,9 +422,6 @@ def test_killing_the_writer_at_any_moment_leaves_no_partial_file(tmp_path):
         assert 1 <= len(found) <= 4
         for result in found.values():
             assert len(set(result.curve["epoch"])) == 1, "two writes in one file"
-
-
-# --- what was held in memory ---------------------------------------------------------------------
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux counts it")

@@ -190,14 +190,13 @@ def test_the_same_seed_gives_the_same_run_and_another_seed_another():
 
 
 def test_without_privacy_it_is_an_optax_loop_over_the_same_examples():
-    run = FREE
-    ((seen, state),) = trained(run, epochs=1)
-    before, unravel = vector(training.start(run).params)
+    ((seen, state),) = trained(FREE, epochs=1)
+    before, unravel = vector(training.start(FREE).params)
     params, rule = unravel(before), optax.sgd(0.2, momentum=0.9)
     memory = rule.init(params)
     losses = []
     for step in range(STEPS_PER_EPOCH):
-        each, _, total = by_hand(params, drawn(run, step), np.inf)
+        each, _, total = by_hand(params, drawn(FREE, step), np.inf)
         losses.append(each)
         # By the expected batch size, 1,000, whatever was drawn.
         updates, memory = rule.update(unravel(total / 1_000), memory, params)

@@ -288,8 +288,6 @@ def test_packing_needs_no_accounting(here, tmp_path, monkeypatch):
     assert transfer.export(here, tmp_path / "results.tar.gz") == (3, [])
 
 
-# --- what searches chose -------------------------------------------------------------------------
-
 CHOICE = {"experiment": "one", "dataset": "mnist", "label": "best", "run": {}, "by": "a coin"}
 CHOICE |= {"point": None}
 

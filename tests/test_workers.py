@@ -195,10 +195,6 @@ cluster = LocalCluster(
 print(cluster.scheduler_address, flush=True)
 time.sleep(600)
 """
-LOST = (
-    "the Dask cluster dropped the work (scheduler-connection-lost); what was done is kept, and "
-    "the same command goes on"
-)
 
 
 @pytest.fixture(params=[1])
@@ -241,7 +237,8 @@ def test_a_lost_scheduler_is_one_line_also_while_a_result_is_stored(
         pytest.raises(UserError) as caught,
     ):
         train_on(client, seeds(2), tmp_path, finish=lose)
-    assert str(caught.value) == LOST
+    lost = "the Dask cluster dropped the work (scheduler-connection-lost); what was done is kept, "
+    assert str(caught.value) == f"{lost}and the same command goes on"
     assert len(contents(tmp_path)) == kept
     assert "distributed.client" not in {record.name for record in caplog.records}, "stack traces"
 
