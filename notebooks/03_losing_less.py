@@ -296,7 +296,7 @@ for epoch in (1, 8, 10, 11):
 # :::{solution-end}
 # :::
 #
-# :::{dropdown} Fine print: symbols and misprints
+# :::{dropdown} Fine print: symbols, and slips in print
 # γ says how much right answers are ignored; with γ = 0 focal loss is cross-entropy. A larger β
 # weakens the penalty, which leaves out the logits. Table 5 has $e_t = 0$ on MNIST and
 # Fashion-MNIST, so that focal loss has 99 % of the weight from the sixth epoch on; on CIFAR-10

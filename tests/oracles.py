@@ -4,8 +4,6 @@ Nothing here uses the package's convolutions, pooling, layers or rules. Gradient
 `jax.vmap(jax.grad(...))` over plain functions of plain dictionaries, in double precision.
 """
 
-from __future__ import annotations
-
 from functools import partial
 from typing import Any
 
@@ -49,17 +47,23 @@ def average_pool(x):
     return lax.reduce_window(x, 0.0, lax.add, (1, 2, 2, 1), (1, 2, 2, 1), "VALID") / 4
 
 
-def mnist_network(params, x, activation, first_padding, pool_first=False):
+def dense_layers(params, x, activation, before):
+    """Outputs of all dense layers, and what stands before each activation, of those before too."""
+    x = x.reshape(len(x), -1)
+    for name in sorted(name for name in params if name.startswith("dense")):
+        before[name,] = dense(x, params[name])
+        x = activation(before[name,])
+    return before[name,], before
+
+
+def mnist_network(params, x, activation, first_padding, second=((2, 2), "VALID"), pool_first=False):
     def pooled(x):
         return activation(max_pool(x, 1)) if pool_first else max_pool(activation(x), 1)
 
     before = {}
     before["conv1",] = conv(x, params["conv1"], (2, 2), first_padding)
-    before["conv2",] = conv(pooled(before["conv1",]), params["conv2"], (2, 2), "VALID")
-    x = pooled(before["conv2",])
-    before["dense1",] = dense(x.reshape(len(x), -1), params["dense1"])
-    before["dense2",] = dense(activation(before["dense1",]), params["dense2"])
-    return before["dense2",], before
+    before["conv2",] = conv(pooled(before["conv1",]), params["conv2"], *second)
+    return dense_layers(params, pooled(before["conv2",]), activation, before)
 
 
 def tempered_cifar_network(params, x, activation):
@@ -73,49 +77,18 @@ def tempered_cifar_network(params, x, activation):
     return before["convs", 7].mean(axis=(1, 2)), before
 
 
-def losing_less_cifar_network(params, x, activation):
+def cifar_network(params, x, activation, convs):
     before = {}
-    for index in range(6):
+    for index in range(convs):
         before["convs", index] = conv(x, params["convs"][index], (1, 1), ((1, 1), (1, 1)))
         x = activation(before["convs", index])
-        if index in (1, 3, 5):
+        if index % 2:
             x = max_pool(x, 2)
-    before["dense1",] = dense(x.reshape(len(x), -1), params["dense1"])
-    before["dense2",] = dense(activation(before["dense1",]), params["dense2"])
-    return before["dense2",], before
+    return dense_layers(params, x, activation, before)
 
 
-def scattering_mnist_network(params, x, activation):
-    before = {}
-    before["conv1",] = conv(x, params["conv1"], (2, 2), ((1, 1), (1, 1)))
-    x = max_pool(activation(before["conv1",]), 1)
-    before["conv2",] = conv(x, params["conv2"], (1, 1), ((1, 1), (1, 1)))
-    x = max_pool(activation(before["conv2",]), 1)
-    before["dense1",] = dense(x.reshape(len(x), -1), params["dense1"])
-    before["dense2",] = dense(activation(before["dense1",]), params["dense2"])
-    return before["dense2",], before
-
-
-def scattering_cifar_network(params, x, activation):
-    before = {}
-    for index in range(4):
-        before["convs", index] = conv(x, params["convs"][index], (1, 1), ((1, 1), (1, 1)))
-        x = activation(before["convs", index])
-        if index in (1, 3):
-            x = max_pool(x, 2)
-    before["dense1",] = dense(x.reshape(len(x), -1), params["dense1"])
-    return before["dense1",], before
-
-
-def linear_network(params, x, activation):
-    before = {("dense1",): dense(x.reshape(len(x), -1), params["dense1"])}
-    return before["dense1",], before
-
-
-def hidden_network(params, x, activation):
-    before = {("dense1",): dense(x, params["dense1"])}
-    before["dense2",] = dense(activation(before["dense1",]), params["dense2"])
-    return before["dense2",], before
+def head(params, x, activation):
+    return dense_layers(params, x, activation, {})
 
 
 NETWORKS = {
@@ -124,13 +97,13 @@ NETWORKS = {
     "losing-less-mnist": partial(mnist_network, first_padding=((2, 2), (2, 2))),
     "backprop-mnist": partial(mnist_network, first_padding=((0, 0), (0, 0))),
     "tempered-cifar": tempered_cifar_network,
-    "losing-less-cifar": losing_less_cifar_network,
-    "scattering-mnist": scattering_mnist_network,
-    "scattering-cifar": scattering_cifar_network,
-    "scattering-linear-mnist": linear_network,
-    "scattering-linear-cifar": linear_network,
-    "linear-head": linear_network,
-    "hidden-head": hidden_network,
+    "losing-less-cifar": partial(cifar_network, convs=6),
+    "scattering-mnist": partial(
+        mnist_network, first_padding=((1, 1), (1, 1)), second=((1, 1), ((1, 1), (1, 1)))
+    ),
+    "scattering-cifar": partial(cifar_network, convs=4),
+    **dict.fromkeys(("scattering-linear-mnist", "scattering-linear-cifar"), head),
+    **dict.fromkeys(("linear-head", "hidden-head"), head),
 }
 
 

@@ -1,7 +1,5 @@
 """What a notebook says in prose, and what its numbers are held to: stored runs, and the ledger."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable
 from functools import cache

@@ -1,19 +1,21 @@
 """Runs small enough to train in a test, results that were never trained, and files to damage."""
 
-from __future__ import annotations
-
 import ast
 import hashlib
 import json
 import os
 from dataclasses import astuple, replace
+from functools import cache
 from pathlib import Path
 from types import SimpleNamespace
 
-import dpstudy
+import numpy as np
+
+import dpstudy as library
 from dpstudy.lab.experiment import Experiment
 from dpstudy.lab.store import Result
 from dpstudy.parts.data.dataset import Images
+from dpstudy.parts.mechanism import Microbatch
 from dpstudy.parts.run import Run, vary
 
 # The one shape that tests train: what differs in numbers alone is compiled once.
@@ -67,6 +69,20 @@ def result_of(run: Run = RUN, *, accuracy: float = 0.9, epochs: int | None = Non
     return Result(run, **given | fields)
 
 
+@cache
+def sum_by(run):
+    """A mechanism's sum over examples of the run's network and loss, compiled."""
+    from oracles import quick_jit
+
+    graph, losses = run.network.graph(), run.losses(np.float32(1))
+
+    @quick_jit
+    def summed(mechanism, params, pixels, labels, mask):
+        return mechanism.sum(Microbatch(graph, losses, params, pixels, labels), mask)
+
+    return summed
+
+
 def triplet_of(run):
     """The run's (s, T, o)."""
     return astuple(run.network.activation)
@@ -91,9 +107,32 @@ def contents(folder):
     }
 
 
+def dpstudy(*arguments):
+    """What the command line answers, in this process."""
+    from click.testing import CliRunner
+
+    from under_the_clip import cli
+
+    return CliRunner().invoke(cli.main, arguments, prog_name="dpstudy")
+
+
+def spent_by(run, accountant="pld"):
+    """The ε of a Poisson-sampled run, by the accountant itself."""
+    from dpstudy.privacy import accounting
+
+    return accounting.epsilon(
+        sampling_probability=run.sampling_probability,
+        noise_multiplier=run.mechanism.noise_over_sensitivity,
+        steps=run.epochs * run.steps_per_epoch,
+        delta=run.delta,
+        release_noise=run.dataset.release_noise,
+        accountant=accountant,
+    )
+
+
 def environment() -> dict[str, str]:
     """The environment of a process that is to import this package and this file."""
-    package, tests = Path(dpstudy.__file__).parents[1], Path(__file__).parent
+    package, tests = Path(library.__file__).parents[1], Path(__file__).parent
     return os.environ | {"PYTHONPATH": os.pathsep.join((str(package), str(tests)))}
 
 

@@ -1,7 +1,5 @@
 """A step's sum over its examples, however they are cut into microbatches and shared by devices."""
 
-from __future__ import annotations
-
 import jax
 import jax.numpy as jnp
 import numpy as np

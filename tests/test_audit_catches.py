@@ -6,14 +6,13 @@ import jax
 import jax.numpy as jnp
 import optax
 import pytest
-from click.testing import CliRunner
-from results_for_tests import NARROW, TINY
+from results_for_tests import NARROW, TINY, dpstudy
 
 from dpstudy.parts import mechanism
 from dpstudy.parts.run import Run, vary
 from dpstudy.parts.sampling import Among, Draw
 from dpstudy.privacy import auditing
-from under_the_clip import audits, cli
+from under_the_clip import audits
 from under_the_clip.audits.white_box import Audit, first_image
 
 pytestmark = pytest.mark.usefixtures("compiled_in_haste")
@@ -52,13 +51,12 @@ def in_a_fixed_cycle(sampling, key, examples, order, step):
     return Draw(indices, jnp.int32(sampling.batch), jnp.bool_(False), Among(examples))
 
 
-NOISE, SUM = "dpstudy.parts.run.gaussian_noise", "dpstudy.parts.mechanism.FlatClipping.sum"
-DRAW = "dpstudy.parts.sampling.Poisson.draw"
+NOISE = "dpstudy.parts.run.gaussian_noise"
 BROKEN = [
     (NOISE, less_noise),
     (NOISE, repeated_noise),
-    (SUM, clipped_after_averaging),
-    (DRAW, in_a_fixed_cycle),
+    ("dpstudy.parts.mechanism.FlatClipping.sum", clipped_after_averaging),
+    ("dpstudy.parts.sampling.Poisson.draw", in_a_fixed_cycle),
 ]
 
 
@@ -69,7 +67,7 @@ def audited(monkeypatch):
     # They take a second, and are looked at elsewhere.
     monkeypatch.setattr(auditing, "ONE_RUN", {})
     jax.clear_caches()
-    yield lambda: CliRunner().invoke(cli.main, ["audit"], prog_name="dpstudy")
+    yield lambda: dpstudy("audit")
     jax.clear_caches()
 
 
@@ -84,5 +82,5 @@ def test_a_broken_step_is_caught(audited, monkeypatch, place, broken):
     monkeypatch.setattr(place, broken)
     done = audited()
     assert done.exit_code == 1, done.output
-    assert done.stderr.splitlines()[-1].startswith("dpstudy: ")
-    assert done.stderr.splitlines()[-1].endswith("wrong: small")
+    said = done.stderr.splitlines()[-1]
+    assert said.startswith("dpstudy: ") and said.endswith("wrong: small")

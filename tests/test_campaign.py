@@ -70,10 +70,8 @@ def kept_checkpoints(folder):
 
 def assert_same_training(result, other):
     """Every number of the curve is the same, to the last bit."""
-    assert result.run == other.run
-    assert result.curve == other.curve
-    assert result.class_accuracy == other.class_accuracy
-    assert result.diverged_at == other.diverged_at
+    apart = {"epsilon": {}, "provenance": {}}
+    assert replace(result, **apart) == replace(other, **apart)
 
 
 def stop_at(run, epoch):
@@ -134,11 +132,6 @@ def test_a_result_is_a_curve_with_what_was_measured_and_where(undisturbed):
     assert result.provenance["device"] == devices.name()
 
 
-def test_seeds_differ(undisturbed):
-    first, second = (undisturbed[run.identity] for run in seeds(2))
-    assert first.curve["test_loss"] != second.curve["test_loss"]
-
-
 def test_only_what_is_missing_is_trained_and_once(whole):
     assert (len(whole.outcome.stored), whole.outcome.already, whole.outcome.unfinished) == (2, 1, 0)
     assert whole.after.items() > whole.before.items()
@@ -166,14 +159,6 @@ def test_a_result_is_finished_before_it_is_stored(whole):
     assert [result.epsilon for result in whole.outcome.stored] == [EPSILON] * 2
     for result in whole.outcome.stored:
         assert stored(whole.folder)[result.run.identity] == result
-
-
-def test_a_damaged_result_is_not_overwritten(tmp_path):
-    """Its owner may want to look at it: `dpstudy run` and `results verify` name it."""
-    path = store.write(tmp_path, result_of())
-    path.write_text("{")
-    assert campaign.train_missing([RUN], tmp_path).stored == []
-    assert path.read_text() == "{"
 
 
 def test_what_another_process_stored_meanwhile_is_neither_trained_nor_replaced(tmp_path):

@@ -18,11 +18,11 @@ from unittest import mock
 import click
 import jax
 import pytest
-from click.testing import CliRunner
 from results_for_tests import (
     EXPERIMENT,
     RUN,
     contents,
+    dpstudy,
     environment,
     result_of,
     seeds,
@@ -45,10 +45,6 @@ COMMANDS = {(), *((name,) for name in TOP)}
 COMMANDS |= {(group, name) for group, names in BELOW.items() for name in names}
 
 pytestmark = pytest.mark.usefixtures("results")
-
-
-def dpstudy(*arguments):
-    return CliRunner().invoke(cli.main, arguments, prog_name="dpstudy")
 
 
 def succeeded(*arguments):
@@ -143,7 +139,6 @@ MULTIPLIER = "noise multiplier must be between 0.001 and 1,000,000 to be"
         (f"1{'0' * 32}", "512", "1", "1", STEPS),
         ("600", "300", "5001", "1", PASSES),
         ("60000", "512", "40", "1e-300", MULTIPLIER),
-        ("60000", "512", "40", "1e300", MULTIPLIER),
     ],
 )
 def test_what_is_beyond_accounting_is_one_line(examples, batch, epochs, noise, line):
@@ -160,15 +155,9 @@ NOISE, EPSILON = ["epsilon", "--noise"], ["noise", "--epsilon"]
 @pytest.mark.parametrize(
     ("commands", "option", "value", "line"),
     [
-        ([NOISE], "--noise", "0", "noise multiplier must be > 0, got 0.0"),
         ([NOISE], "--noise", "nan", "noise multiplier must be > 0, got nan"),
-        ([NOISE], "--noise", "inf", "noise multiplier must be finite, got inf"),
         ([EPSILON], "--epsilon", "0", "epsilon must be > 0 and finite, got 0.0"),
-        ([EPSILON], "--epsilon", "nan", "epsilon must be > 0 and finite, got nan"),
-        ([NOISE, EPSILON], "--delta", "0", "delta must be in (0, 1), got 0.0"),
-        ([NOISE, EPSILON], "--delta", "1", "delta must be in (0, 1), got 1.0"),
         ([NOISE, EPSILON], "--delta", "-1e-5", "delta must be in (0, 1), got -1e-05"),
-        ([NOISE, EPSILON], "--delta", "nan", "delta must be in (0, 1), got nan"),
         ([NOISE, EPSILON], "--epochs", "0", "epochs must be at least 1, got 0"),
         ([NOISE, EPSILON], "--epochs", "1.5", "Invalid value for '--epochs': '1.5' is not a val"),
         ([NOISE, EPSILON], "--batch", "60001", "batch must be at most the 60000 examples, got "),
@@ -207,20 +196,11 @@ def test_no_data_and_no_network_is_one_line_with_the_remedies():
     assert mistake("data", "verify", "mnist").startswith("mnist is not on this machine")
 
 
-def test_a_data_folder_that_is_not_there_is_one_line(monkeypatch, tmp_path):
+def test_a_data_folder_that_is_not_there_is_one_line(monkeypatch):
     """Not a download of what the reader has elsewhere."""
-    monkeypatch.setenv("DPSTUDY_DATA", str(tmp_path / "dta"))
-    said = f"DPSTUDY_DATA is {tmp_path / 'dta'}, and there is no such folder"
+    monkeypatch.setenv("DPSTUDY_DATA", "/dta")
+    said = "DPSTUDY_DATA is /dta, and there is no such folder"
     assert mistake("data", "fetch", "mnist") == said
-
-
-def test_a_full_disk_is_one_line(tiny, results, monkeypatch):
-    full = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-    monkeypatch.setattr("dpstudy.lab.store.os.replace", mock.Mock(side_effect=full))
-    line = mistake("run", "tiny", "--profile", "smoke")
-    assert line.startswith(f"could not store {results}")
-    assert line.endswith("No space left on device")
-    assert contents(results) == {}
 
 
 def test_a_results_folder_below_no_user_s_home_is_one_line(monkeypatch):
@@ -235,31 +215,20 @@ def test_an_unreadable_results_folder_is_one_line(results, monkeypatch):
     assert mistake("list") == f"cannot use {results}: Permission denied"
 
 
-@pytest.fixture
-def verify(monkeypatch):
-    """`dpstudy data verify`, in which an error is raised."""
-
-    def verify(error):
-        monkeypatch.setattr("dpstudy.parts.data.images.verify", mock.Mock(side_effect=error))
-        return dpstudy("data", "verify", "mnist")
-
-    return verify
-
-
 @pytest.mark.parametrize(
     ("error", "code", "line"),
     [
-        (UserError("the first line\nand the second"), 2, "the first line and the second"),
-        (KeyboardInterrupt(), 130, "stopped"),
+        (UserError("the first line\nand the second"), 2, "dpstudy: the first line and the second"),
+        (KeyboardInterrupt(), 130, "dpstudy: stopped"),
+        # A defect of the package is not dressed up as a mistake.
+        (ZeroDivisionError(), 1, ""),
     ],
 )
-def test_a_mistake_beyond_a_line_and_ctrl_c_are_one_line(verify, error, code, line):
-    done = verify(error)
-    assert (done.exit_code, done.stderr.strip()) == (code, f"dpstudy: {line}")
-
-
-def test_a_defect_of_the_package_is_not_dressed_up_as_a_mistake(verify):
-    assert isinstance(verify(ZeroDivisionError()).exception, ZeroDivisionError)
+def test_mistakes_beyond_a_line_and_ctrl_c_are_one_line(monkeypatch, error, code, line):
+    monkeypatch.setattr("dpstudy.parts.data.images.verify", mock.Mock(side_effect=error))
+    done = dpstudy("data", "verify", "mnist")
+    assert (done.exit_code, done.stderr.strip()) == (code, line)
+    assert done.exception is error or code > 1
 
 
 @pytest.mark.parametrize(
@@ -327,42 +296,20 @@ def ctrl_c():
     os.kill(os.getpid(), signal.SIGINT)
     time.sleep(60)
 """
-ONCE = "ctrl_c()"
-TURNED_INTO_ANOTHER_ERROR = """
-try: ctrl_c()
-except KeyboardInterrupt: raise ImportError("half of it is missing") from None
-"""
-TWICE = """
-try: ctrl_c()
-finally: ctrl_c()
-"""
-WHILE_TIDYING_UP = """
-class Untidy:
-    def __del__(self): ctrl_c()
-Untidy()
-time.sleep(60)
-"""
-AT_EXIT = """
-import atexit
-atexit.register(ctrl_c)
-raise KeyboardInterrupt
-"""
+CTRL_C_WHEN = {
+    "loading": "ctrl_c()",
+    "importing": "ctrl_c()",
+    "turned": "try: ctrl_c()\nexcept KeyboardInterrupt: raise ImportError('half') from None\n",
+    "twice": "try: ctrl_c()\nfinally: ctrl_c()\n",
+    "swallowed": "class Untidy:\n    __del__ = lambda _: ctrl_c()\nUntidy()\ntime.sleep(60)\n",
+    "at exit": "import atexit\natexit.register(ctrl_c)\nraise KeyboardInterrupt\n",
+}
 
 
-@pytest.mark.parametrize(
-    ("module", "when"),
-    [
-        ("click", ONCE),
-        ("dp_accounting", ONCE),
-        ("dp_accounting", TURNED_INTO_ANOTHER_ERROR),
-        ("dp_accounting", TWICE),
-        ("dp_accounting", WHILE_TIDYING_UP),
-        ("dp_accounting", AT_EXIT),
-    ],
-    ids=["loading", "importing", "turned", "twice", "swallowed", "at exit"],
-)
-def test_ctrl_c_at_any_time_is_130_and_no_stack_trace(tmp_path, module, when):
-    (tmp_path / f"{module}.py").write_text(CTRL_C + when)
+@pytest.mark.parametrize("when", CTRL_C_WHEN)
+def test_ctrl_c_at_any_time_is_130_and_no_stack_trace(tmp_path, when):
+    module = "click" if when == "loading" else "dp_accounting"
+    (tmp_path / f"{module}.py").write_text(CTRL_C + CTRL_C_WHEN[when])
     done = started("epsilon", *MNIST, "--noise", "1.23", first=tmp_path)
     assert done.returncode == 130
     assert done.stdout == ""
@@ -412,11 +359,11 @@ def test_a_job_in_the_background_does_not_hear_ctrl_c(tmp_path):
 
 
 @pytest.mark.parametrize("command", sorted(COMMANDS), ids=" ".join)
-@pytest.mark.parametrize("option", ["--help", "-h"])
-def test_every_command_has_help(command, option):
-    text = succeeded(*command, option)
+def test_every_command_has_help(command):
+    text = succeeded(*command, "--help")
     assert text.startswith(" ".join(("Usage: dpstudy", *command)))
     assert len(text.splitlines()) > 5
+    assert succeeded(*command, "-h") == text
 
 
 def test_every_option_and_every_command_is_explained():
@@ -500,21 +447,13 @@ def test_epsilon_states_what_each_accountant_says():
     assert [float(line.split()[0]) for line in lines] == [2.3615, 2.5788, 2.9924]
 
 
-@pytest.mark.parametrize("delta", [1e-5, 1e-7])
-def test_epsilon_as_json_is_the_same_in_full(delta):
-    said = json.loads(succeeded("epsilon", *MNIST, "--noise=1.23", f"--delta={delta}", "--json"))
-    given = {**WHAT, "noise_multiplier": 1.23, "delta": delta}
-    assert said == given | {
-        name: accounting.epsilon(**given, accountant=name) for name in accounting.ACCOUNTANTS
-    }
-
-
-def test_a_delta_next_to_nothing_has_an_epsilon_too():
-    said = json.loads(succeeded("epsilon", *MNIST, "--noise", "1.23", "--delta=1e-19", "--json"))
-    assert said["pld"] < said["rdp"] < said["rdp-2019"] < 7
-    asked = ("--examples", "60000", "--batch", "512", "--epochs", "1", "--delta=1e-19")
-    said = json.loads(succeeded("noise", *asked, "--epsilon", "3", "--json"))
-    assert said["pld"] < said["rdp"] < said["rdp-2019"] < 3
+def test_epsilon_as_json_is_the_same_in_full_and_what_is_shown_is_no_less():
+    asked = ("epsilon", *MNIST, "--noise=1.23", "--delta=1e-7")
+    given = {**WHAT, "noise_multiplier": 1.23, "delta": 1e-7}
+    exact = {name: accounting.epsilon(**given, accountant=name) for name in accounting.ACCOUNTANTS}
+    assert json.loads(succeeded(*asked, "--json")) == given | exact
+    for line, epsilon in zip(succeeded(*asked).splitlines(), exact.values(), strict=True):
+        assert epsilon <= float(line.split()[0]) < epsilon + 1e-4
 
 
 @pytest.mark.parametrize("form", [[], ["--json"]])
@@ -587,24 +526,15 @@ def test_shuffled_batches_have_a_bound_on_either_side():
 
 
 def test_noise_states_what_a_wanted_epsilon_needs():
-    said = json.loads(succeeded("noise", *MNIST, "--epsilon", "3", "--json"))
-    assert said | WHAT == said
-    assert (said["epsilon"], said["delta"]) == (3.0, 1e-5)
+    asked = ("noise", *MNIST[:-1], "10", "--epsilon", "3")
+    said = json.loads(succeeded(*asked, "--json"))
+    what = WHAT | {"steps": 10 * 117, "delta": 1e-5}
+    noise = [said[name] for name in accounting.ACCOUNTANTS]
+    assert said == what | {"epsilon": 3.0} | dict(zip(accounting.ACCOUNTANTS, noise, strict=True))
     for name in accounting.ACCOUNTANTS:
-        spent = accounting.epsilon(**WHAT, noise_multiplier=said[name], delta=1e-5, accountant=name)
+        spent = accounting.epsilon(**what, noise_multiplier=said[name], accountant=name)
         assert 2.99 < spent <= 3
-    lines = succeeded("noise", *MNIST, "--epsilon", "3").splitlines()
-    assert [float(line.split()[0]) for line in lines] == [
-        said[name] for name in accounting.ACCOUNTANTS
-    ]
-
-
-def test_a_noise_that_is_shown_is_enough_and_an_epsilon_is_no_less_than_is_spent():
-    asked = ("--examples", "60000", "--batch", "512", "--epochs", "10")
-    noise = succeeded("noise", *asked, "--epsilon", "3").split()[0]
-    exact = json.loads(succeeded("epsilon", *asked, "--noise", noise, "--json"))["pld"]
-    shown = float(succeeded("epsilon", *asked, "--noise", noise).split()[0])
-    assert exact <= 3 and exact <= shown < exact + 1e-4
+    assert [float(line.split()[0]) for line in succeeded(*asked).splitlines()] == noise
 
 
 def test_an_epsilon_that_an_old_accountant_cannot_certify_is_none():
@@ -615,10 +545,8 @@ def test_an_epsilon_that_an_old_accountant_cannot_certify_is_none():
     assert said["pld"] > 0
     done = dpstudy(*asked)
     assert done.stdout.splitlines()[-1].split()[0] == "none"
-    assert done.stderr == (
-        "dpstudy: none by RDP with the conversion of 2017, as in the papers: epsilon 0.1 cannot be "
-        "certified by rdp-2019 with any noise\n"
-    )
+    assert done.stderr.startswith("dpstudy: none by RDP with the conversion of 2017, as in the pap")
+    assert done.stderr.endswith("epsilon 0.1 cannot be certified by rdp-2019 with any noise\n")
 
 
 # --- data ----------------------------------------------------------------------------------------
@@ -638,10 +566,6 @@ def test_the_embedded_dataset_needs_no_file_and_no_network():
 @pytest.fixture
 def two_results(results):
     return [store.write(results / "runs", result_of(run)) for run in seeds(2)]
-
-
-def test_intact_results_verify(two_results, results):
-    assert succeeded("results", "verify") == f"2 results in {results} are intact, 0 are not\n"
 
 
 def test_every_damaged_foreign_or_edited_file_is_named_and_the_exit_code_is_1(two_results, results):
@@ -686,16 +610,15 @@ def test_results_travel_from_one_folder_to_another(two_results, results, tmp_pat
     assert succeeded(*merge) == "0 results added, 2 already there\n"
 
 
-@pytest.mark.parametrize("command", ["export", "merge"])
-def test_what_is_left_out_of_an_archive_or_of_a_merge_is_named(two_results, tmp_path, command):
+def test_what_is_left_out_of_an_archive_or_of_a_merge_is_named(two_results, tmp_path):
     archives = [str(tmp_path / f"{name}.tar.gz") for name in ("export", "merge")]
     succeeded("results", "export", archives[1])
     two_results[0].write_text("{")
-    done = dpstudy("results", command, archives[command == "merge"])
-    assert done.exit_code == 1
     said = {"export": "1 results packed into ", "merge": "0 results added, 1 already there\n"}
-    assert done.stdout.startswith(said[command])
-    assert done.stderr.startswith(f"dpstudy: left out: {two_results[0]}: not intact JSON")
+    for archive, (command, line) in zip(archives, said.items(), strict=True):
+        done = dpstudy("results", command, archive)
+        assert done.exit_code == 1 and done.stdout.startswith(line)
+        assert done.stderr.startswith(f"dpstudy: left out: {two_results[0]}: not intact JSON")
 
 
 # --- run -----------------------------------------------------------------------------------------
@@ -732,14 +655,10 @@ def test_a_dry_run_prints_what_would_be_trained_and_trains_nothing(tiny, results
     assert len(succeeded("run", "tiny", "--dry-run", "--seeds", "5").splitlines()) == 4
 
 
-@pytest.mark.parametrize(
-    "error",
-    [MemoryError(), jax.errors.JaxRuntimeError("RESOURCE_EXHAUSTED: Out of memory")],
-    ids=["host", "device"],
-)
-def test_too_little_memory_is_one_line(tiny, results, monkeypatch, error):
-    monkeypatch.setattr(data, "load", mock.Mock(side_effect=error))
-    assert mistake("run", "tiny") == "there is not the memory for this"
+def test_too_little_memory_is_one_line(tiny, results, monkeypatch):
+    for error in (MemoryError(), jax.errors.JaxRuntimeError("RESOURCE_EXHAUSTED: Out of memory")):
+        monkeypatch.setattr(data, "load", mock.Mock(side_effect=error))
+        assert mistake("run", "tiny") == "there is not the memory for this"
 
 
 def test_a_damaged_file_in_the_way_of_a_run_is_named_with_the_remedy(tiny, results):

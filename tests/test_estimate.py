@@ -90,13 +90,8 @@ def test_the_largest_of_some_further_runs_is_where_it_is_expected():
     values = pd.Series(draw.normal(size=8))
     found = Estimate.largest(values, of=5)
     assert found.value == pytest.approx(values.mean() + largest * values.std(), abs=0.02)
-    ends = np.array(
-        [
-            (one.low, one.high)
-            for one in (Estimate.largest(pd.Series(draw.normal(size=6)), of=5) for _ in range(200))
-        ]
-    )
-    covered = ((ends[:, 0] < largest) & (largest < ends[:, 1])).mean()
+    drawn = [Estimate.largest(pd.Series(draw.normal(size=6)), of=5) for _ in range(200)]
+    covered = np.mean([one.low < largest < one.high for one in drawn])
     assert covered == pytest.approx(0.95, abs=0.03)
     one, mean = Estimate.largest(values, of=1), Estimate.mean(values)
     assert (one.low, one.high) == pytest.approx((mean.low, mean.high), rel=1e-6)

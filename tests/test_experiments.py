@@ -16,6 +16,7 @@ from results_for_tests import (
     result_of,
     seeds,
     small_smoke_runs,
+    spent_by,
     triplet_of,
 )
 from scipy.stats import qmc
@@ -40,15 +41,8 @@ from under_the_clip.losing_less.experiments import FIGURE_4, ON_FEATURES_LINEAR
 from under_the_clip.losing_less.published import END_TO_END, SCATTERNET
 from under_the_clip.networks import ScatteringCifar, ScatteringMnist
 from under_the_clip.tempered_sigmoids import experiments as tempered
+from under_the_clip.tempered_sigmoids import published as printed
 from under_the_clip.tempered_sigmoids.experiments import BASE
-from under_the_clip.tempered_sigmoids.published import (
-    BEST_TRIPLETS,
-    EPSILONS,
-    LATER_TUTORIAL,
-    NUMBERS,
-    TECHNIQUES,
-    TUTORIAL,
-)
 
 # What a search wants depends on what it has chosen: here nothing, whatever the study has stored.
 pytestmark = pytest.mark.usefixtures("results")
@@ -130,24 +124,23 @@ def test_figure_3_compares_nothing_but_the_activation():
         assert isinstance(tanh.sampling, Poisson) and isinstance(tanh.mechanism, FlatClipping)
 
 
+def assert_published(runs, published, *other):
+    for name in ("batch", "epochs", "clip_norm", "learning_rate", "momentum", *other):
+        assert {setting(run, name) for run in runs} == {getattr(published, name)}, name
+
+
 def test_figure_3_has_the_settings_that_are_published():
     for published in END_TO_END:
-        runs = FIGURE_3.runs(dataset=published.dataset)
-        names = ["batch", "epochs", "clip_norm", "learning_rate", "momentum"]
-        if published.dataset != "cifar-10":
-            names.append("noise_multiplier")
-        for name in names:
-            assert {setting(run, name) for run in runs} == {getattr(published, name)}, name
+        noise = () if published.dataset == "cifar-10" else ("noise_multiplier",)
+        assert_published(FIGURE_3.runs(dataset=published.dataset), published, *noise)
 
 
 @pytest.mark.parametrize("published", SCATTERNET, ids=lambda one: one.dataset)
 def test_runs_on_scattering_features_have_the_settings_that_are_published(published):
-    names = ["batch", "epochs", "clip_norm", "learning_rate", "momentum", "noise_multiplier"]
     for experiment in (FIGURE_4, ON_FEATURES_LINEAR):
         runs = experiment.runs(dataset=published.dataset)
         assert {type(run.dataset) for run in runs} == {Scattering}
-        for name in names:
-            assert {setting(run, name) for run in runs} == {getattr(published, name)}, name
+        assert_published(runs, published, "noise_multiplier")
         composite = {
             (run.loss.turning_epoch, run.loss.divisor, run.loss.focusing)
             for label, run in experiment.labelled(dataset=published.dataset)
@@ -167,26 +160,18 @@ def test_a_small_run_on_features_is_on_those_of_mnist_5k_where_its_network_fits(
 
 
 def test_the_noise_on_cifar_10_costs_the_quoted_epsilon_by_the_accounting_of_its_time():
-    run = BASE["cifar-10"]
-    what = {"sampling_probability": run.sampling_probability, "delta": run.delta}
-    what |= {"steps": run.epochs * run.steps_per_epoch}
-    what |= {"noise_multiplier": run.mechanism.noise_multiplier}
-    quoted = NUMBERS["cifar-10, epsilon"].value
-    assert round(accounting.epsilon(**what, accountant="rdp-2019"), 2) == quoted
-    assert accounting.epsilon(**what) < quoted
+    quoted = printed.NUMBERS["cifar-10, epsilon"].value
+    assert round(spent_by(BASE["cifar-10"], "rdp-2019"), 2) == quoted > spent_by(BASE["cifar-10"])
 
 
 def test_the_baseline_has_the_settings_of_its_tutorial():
     for label, run in find("tempered-sigmoids-tutorial").labelled():
-        settings = LATER_TUTORIAL if label == "relu, later" else TUTORIAL
+        settings = printed.LATER_TUTORIAL if label == "relu, later" else printed.TUTORIAL
         assert {name: setting(run, name) for name in settings} == settings
         assert (run.dataset.name, run.optimizer.momentum) == ("mnist", 0.0)
         assert isinstance(run.network, SmallCnn)
         assert (run.network.activation == Linear()) == (label == "as scripted")
         assert (run.network.init == "he") == (label in ("as scripted", "relu, He"))
-
-
-# --- the rest of tempered sigmoids ---------------------------------------------------------------
 
 
 def test_a_variant_that_is_repeated_has_seeds_of_its_own_unless_all_are_asked_for():
@@ -206,7 +191,7 @@ def test_the_sweep_is_one_cohort_a_dataset_and_differs_from_figure_3_in_the_trip
             run for label, run in FIGURE_3.labelled(dataset=dataset, seeds=5) if label == "tanh"
         ]
         published = next(run for label, run in runs if label == "published")
-        assert triplet_of(published) == BEST_TRIPLETS[dataset]
+        assert triplet_of(published) == printed.BEST_TRIPLETS[dataset]
         swept = [run for label, run in runs if label.startswith("s=")]
         assert len({triplet_of(run) for run in swept}) == 64
         for run in swept:
@@ -238,10 +223,9 @@ COSTS = [
 ]
 
 
-@pytest.mark.parametrize(("release", "examples", "epsilon", "batch", "epochs", "noise"), COSTS)
-def test_noise_typed_in_costs_its_epsilon_and_no_less(
-    release, examples, epsilon, batch, epochs, noise
-):
+@pytest.mark.parametrize("costs", COSTS)
+def test_noise_typed_in_costs_its_epsilon_and_no_less(costs):
+    release, examples, epsilon, batch, epochs, noise = costs
     spent = accounting.epsilon(
         sampling_probability=batch / examples,
         noise_multiplier=noise,
@@ -266,7 +250,7 @@ def test_positions_become_settings():
 
 @pytest.mark.parametrize("dataset", tempered.EPOCHS)
 def test_all_that_is_searched_is_calibrated_to_the_quoted_epsilon(dataset):
-    quoted = EPSILONS[dataset]
+    quoted = printed.EPSILONS[dataset]
     for batch, epochs in itertools.product(tempered.BATCHES, tempered.EPOCHS[dataset]):
         run = vary(BASE[dataset], batch=batch, epochs=epochs)
         assert tempered.calibrated(run) == at_epsilon(quoted, run)
@@ -312,8 +296,8 @@ def test_table_4_has_the_published_rate_in_each_of_its_grids():
         assert (run.optimizer.kind, run.private) == (optimizer.lower(), kind == "private")
         assert run.optimizer.learning_rate == float(rate)
         assert isinstance(run.network.activation, Tempered)
-    for name, technique in TECHNIQUES.items():
-        published = NUMBERS[f"learning rate, {name}"].value
+    for name, technique in printed.TECHNIQUES.items():
+        published = printed.NUMBERS[f"learning rate, {name}"].value
         assert any(published == pytest.approx(rate) for rate in tempered.TABLE_4_RATES[technique])
 
 
@@ -347,9 +331,6 @@ def test_a_temperature_of_the_reader_s_own_stands_beside_tanh():
     assert list(own.variants) == ["tanh", "T = 5"]
 
 
-# --- where results are ---------------------------------------------------------------------------
-
-
 def test_results_are_where_the_environment_says(results):
     assert results_folder() == results
     assert results_folder("smoke") == results / ".smoke"
@@ -357,18 +338,13 @@ def test_results_are_where_the_environment_says(results):
     assert runs_folder("smoke") == results / ".smoke" / "runs"
 
 
-@pytest.mark.parametrize("given", ["", None])
-def test_results_are_in_the_checkout_unless_the_environment_says_otherwise(monkeypatch, given):
-    if given is None:
-        monkeypatch.delenv("DPSTUDY_RESULTS", raising=False)
-    else:
-        monkeypatch.setenv("DPSTUDY_RESULTS", given)
+def test_results_are_in_the_checkout_unless_the_environment_says_otherwise(monkeypatch):
     checkout = Path(experiments.__file__).parents[3]
     root = checkout if (checkout / "pyproject.toml").exists() else Path.cwd()
+    monkeypatch.setenv("DPSTUDY_RESULTS", "")
     assert results_folder() == root / "results"
-
-
-# --- what a notebook's profile needs -------------------------------------------------------------
+    monkeypatch.delenv("DPSTUDY_RESULTS")
+    assert results_folder() == root / "results"
 
 
 @pytest.fixture

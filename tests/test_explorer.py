@@ -13,6 +13,7 @@ import pytest
 from results_for_tests import result_of
 
 from dpstudy.lab import store
+from dpstudy.parts.data.images import DATASETS
 from dpstudy.parts.networks.activation import LayerWise, Relu, Tempered
 from dpstudy.parts.part import KINDS
 from dpstudy.parts.run import Run, vary
@@ -44,28 +45,22 @@ def stored(name, label, dataset):
     return [json.loads(path.read_text()) for path in paths if path.exists()]
 
 
+S, B = "tempered-sigmoids", "backpropagation-clipping"
+
+
 @pytest.mark.parametrize(
-    ("name", "label", "dataset", "shown", "claimed", "proven"),
+    ("name", "label", "dataset", "claimed", "proven"),
     [
-        ("tempered-sigmoids-figure-3", "tanh", "mnist", "MNIST", "rdp-2019", "pld"),
-        ("tempered-sigmoids-table-3-not-private", "relu", "mnist", "MNIST", None, None),
-        (
-            *("tempered-sigmoids-shuffled", "tanh", "fashion-mnist", "Fashion-MNIST"),
-            *("claimed-rdp-2019", "shuffled-pld"),
-        ),
-        (
-            *("backpropagation-clipping-table-1", "as published", "mnist", "MNIST"),
-            *("claimed-zcdp", "shuffled-pld"),
-        ),
-        (
-            *("backpropagation-clipping-corrected", "aims at 3", "mnist", "MNIST"),
-            *("claimed-gdp", "pld"),
-        ),
-        ("backpropagation-clipping-corrected", "spends 3", "mnist", "MNIST", None, "pld"),
+        (f"{S}-figure-3", "tanh", "mnist", "rdp-2019", "pld"),
+        (f"{S}-table-3-not-private", "relu", "mnist", None, None),
+        (f"{S}-shuffled", "tanh", "fashion-mnist", "claimed-rdp-2019", "shuffled-pld"),
+        (f"{B}-table-1", "as published", "mnist", "claimed-zcdp", "shuffled-pld"),
+        (f"{B}-corrected", "aims at 3", "mnist", "claimed-gdp", "pld"),
+        (f"{B}-corrected", "spends 3", "mnist", None, "pld"),
     ],
 )
-def test_a_row_is_what_the_files_say(explorer, name, label, dataset, shown, claimed, proven):
-    data = explorer.data
+def test_a_row_is_what_the_files_say(explorer, name, label, dataset, claimed, proven):
+    data, shown = explorer.data, DATASETS[dataset]
     same = (data.experiment == name) & (data.variant == label) & (data.dataset == shown)
     [row] = data[same].to_dict("records")
     files = stored(name, label, dataset)
@@ -82,30 +77,19 @@ def test_an_audit_stands_beside_the_very_run_that_it_is_of(explorer):
     data = explorer.data.set_index(["experiment", "variant", "dataset"]).audited
     folder = store.results_folder() / "audits"
     for key, audit in {
-        ("tempered-sigmoids-figure-3", "tanh", "MNIST"): "flat-clipping",
-        ("tempered-sigmoids-shuffled", "tanh", "MNIST"): "shuffled-proof",
-        **{
-            ("backpropagation-clipping-table-1", "as published", shown): (
-                f"backpropagation-clipping-{name}"
-            )
-            for name, shown in (
-                ("mnist-claims-0.07", "MNIST"),
-                ("fashion-mnist-claims-0.87", "Fashion-MNIST"),
-            )
-        },
+        (f"{S}-figure-3", "tanh", "MNIST"): "flat-clipping",
+        (f"{S}-shuffled", "tanh", "MNIST"): "shuffled-proof",
+        (f"{B}-table-1", "as published", "MNIST"): f"{B}-mnist-claims-0.07",
+        (f"{B}-table-1", "as published", "Fashion-MNIST"): f"{B}-fashion-mnist-claims-0.87",
     }.items():
         assert data[key] == json.loads((folder / f"{audit}.json").read_text())["lower_bound"]
-    assert pd.isna(data["tempered-sigmoids-figure-3", "relu", "MNIST"])
+    assert pd.isna(data[f"{S}-figure-3", "relu", "MNIST"])
 
 
 def test_every_experiment_with_a_whole_run_is_there(explorer):
-    have = {
-        name
-        for name, experiment in EXPERIMENTS.items()
-        for run in experiment.runs()
-        if (store.runs_folder() / f"{run.identity}.json").exists()
-    }
-    assert set(explorer.data.experiment) == have
+    files = {path.stem for path in store.runs_folder().glob("*.json")}
+    have = [name for name, of in EXPERIMENTS.items() if {r.identity for r in of.runs()} & files]
+    assert set(explorer.data.experiment) == set(have)
 
 
 def test_what_is_stored_later_joins_and_runs_without_a_last_epoch_do_not(results):

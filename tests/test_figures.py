@@ -1,7 +1,5 @@
 """The papers' figures show what is stored, and say what is not; the sweep of Figure 2 means so."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import replace
 
@@ -33,10 +31,10 @@ TEMPERED = {
     tempered.table_3: (f"{S}-figure-3", f"{S}-table-3-not-private", f"{S}-calibrated"),
     tempered.baseline: (f"{S}-tutorial",),
     tempered.poisson_and_shuffled: (f"{S}-shuffled", f"{S}-figure-3"),
-    tempered.figure_3: (f"{S}-figure-3",),
-    tempered.gradient_norms: (f"{S}-figure-3",),
+    **dict.fromkeys(
+        (tempered.figure_3, tempered.gradient_norms, tempered.class_accuracy), (f"{S}-figure-3",)
+    ),
     tempered.norms: (f"{S}-figures-4-5",),
-    tempered.class_accuracy: (f"{S}-figure-3",),
     tempered.table_3_search: (f"{S}-table-3-search",),
     tempered.cifar_10_rates: (f"{S}-cifar-10-rates",),
     tempered.cifar_10_at_own_rate: (f"{S}-cifar-10-rates", f"{S}-cifar-10-not-private"),
@@ -44,9 +42,9 @@ TEMPERED = {
     tempered.learning_rates: (f"{S}-table-4",),
     tempered.layer_wise: (f"{S}-layer-wise",),
     family.family_sweep: (f"{S}-figure-2", f"{S}-figure-3"),
-    family.around_zero: (f"{S}-figure-2",),
-    family.errors_by_norm: (f"{S}-figure-2",),
-    family.cluster: (f"{S}-figure-2",),
+    **dict.fromkeys(
+        (family.around_zero, family.errors_by_norm, family.cluster), (f"{S}-figure-2",)
+    ),
 }
 DRAWN = TEMPERED | {
     backprop.table_1: (f"{B}-table-1",),
@@ -65,8 +63,7 @@ DRAWN = TEMPERED | {
     losing_less.features_table: (f"{L}-figure-4", f"{L}-linear", f"{L}-statistics"),
     losing_less.chapter.significance: (f"{L}-figure-3",),
     losing_less.clipped: (f"{L}-inside",),
-    inside.gradient_norms: (f"{L}-inside",),
-    inside.by_layer: (f"{L}-inside",),
+    **dict.fromkeys((inside.gradient_norms, inside.by_layer), (f"{L}-inside",)),
     inside.confusion: (f"{L}-inside", f"{L}-not-private"),
     losing_less.parts_of_the_loss: (f"{L}-ablation", f"{L}-figure-3"),
     losing_less.changed: (f"{L}-other-errors", f"{L}-figure-3"),
@@ -349,9 +346,6 @@ def test_another_temperature_moves_both_figures(results):
     assert family.own_temperature(None, 6.0).command.endswith("-p profile smoke -p T 6")
 
 
-# --- the other papers -----------------------------------------------------------------------------
-
-
 def test_the_paper_s_tests_are_of_the_seeds_that_both_losses_have(results):
     experiment = find(f"{L}-figure-3")
     gains = [0.003, 0.001, 0.002, 0.004]
@@ -383,13 +377,14 @@ def test_what_follows_from_a_choice_is_a_note_until_it_is_trained(results):
     assert isinstance(backprop.shared_out(readings.read(search, dataset="mnist")), Note)
 
 
+def keep_times(name, seconds):
+    content = {"epoch_seconds": seconds, "provenance": {"device": "one abacus"}}
+    records.write(records.folder("mechanisms") / f"{name}.json", "mechanisms", content)
+
+
 def test_what_measures_cost_is_told_within_a_round(results):
     assert isinstance(inside.cost(), Note)
-    folder = records.folder("mechanisms")
-    folder.mkdir(parents=True)
-    seconds = {"composite": [2.0, 4.0], "composite, measured": [2.2, 4.8]}
-    content = {"epoch_seconds": seconds, "provenance": {"device": "one abacus"}}
-    records.write(folder / "losing-less-measures.json", "mechanisms", content)
+    keep_times("losing-less-measures", {"composite": [2, 4], "composite, measured": [2.2, 4.8]})
     [row] = inside.cost().data.to_dict("records")
     assert row["seconds an epoch"] == 3.0 and row["measures add"] == pytest.approx(0.15)
 
@@ -398,13 +393,7 @@ def test_times_are_told_beside_flat_clipping(results):
     assert isinstance(backprop.chapter.times(), Note)
     seconds = {"no privacy": [1.0, 1.1], "flat clipping": [3.0, 2.0],
                "backpropagation clipping": [1.5, 2.0]}  # fmt: skip
-    folder = records.folder("mechanisms")
-    folder.mkdir(parents=True)
-    content = {
-        "epoch_seconds": {f"{name}, batch 256": of for name, of in seconds.items()},
-        "provenance": {"device": "one abacus"},
-    }
-    records.write(folder / "mnist.json", "mechanisms", content)
+    keep_times("mnist", {f"{name}, batch 256": of for name, of in seconds.items()})
     rows = backprop.chapter.times().data.set_index("gradients")
     assert rows["times as fast"].to_dict() == pytest.approx(
         {"no privacy": np.median([3, 2 / 1.1]), "flat clipping": 1, "backpropagation clipping": 1.5}

@@ -1,7 +1,5 @@
 """What a figure, a table and a note put on a page, read back from their HTML."""
 
-from __future__ import annotations
-
 import base64
 import csv
 import io

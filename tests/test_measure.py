@@ -1,7 +1,5 @@
 """Measures against networks in stock `lax` operations and `vmap(grad)`, and when they are taken."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import jax
@@ -25,13 +23,7 @@ from dpstudy.parts.networks.network import SmallCnn
 from dpstudy.parts.part import SpecError, checked
 from dpstudy.parts.run import Run, vary
 from dpstudy.training import loop
-from under_the_clip.losing_less.measures import (
-    ClippingBias,
-    Confusion,
-    LayerNorms,
-    Smoothness,
-    largest_eigenvalue,
-)
+from under_the_clip.losing_less import measures as papers
 from under_the_clip.networks import LosingLessMnist
 from under_the_clip.tanh_filter.mechanism import FilteredThenClipped
 
@@ -82,9 +74,8 @@ def test_norms_can_be_taken_of_every_network_on_images_by_its_first_convolution_
         module, images = nnx.merge(graph, params), examples.images
         return network.outputs(module, images).hidden[0]
 
-    sides = {"tempered-mnist": (14, 14, 16), "losing-less-mnist": (13, 13, 16)}
-    sides |= {"backprop-mnist": (11, 11, 16)}
-    assert jax.eval_shape(first, params).shape == (COUNT, *sides.get(model, (32, 32, 32)))
+    side = {"tempered-mnist": 14, "losing-less-mnist": 13, "backprop-mnist": 11}.get(model, 32)
+    assert jax.eval_shape(first, params).shape == (COUNT, side, side, 16 if side < 32 else 32)
     snapshot = run.snapshot(params, jnp.float32(0), examples)
     found = jax.eval_shape(lambda params: Norms()(snapshot._replace(params=params)), params)
     assert {name: array.shape for name, array in found.items()} == {
@@ -179,7 +170,7 @@ def gradients(params):
 @pytest.mark.parametrize("mechanism", [NoPrivacy(), PerLayerClipping(), FilteredThenClipped()])
 def test_what_clips_otherwise_than_by_norm_has_no_clipping_bias(mechanism):
     with pytest.raises(SpecError, match=r"'clipping-bias' is of clips by norm, got "):
-        checked(replace(LOSING_LESS, mechanism=mechanism, measures=(ClippingBias(),)))
+        checked(replace(LOSING_LESS, mechanism=mechanism, measures=(papers.ClippingBias(),)))
 
 
 def measured(measure, params):
@@ -190,7 +181,7 @@ def measured(measure, params):
 
 
 def test_norms_of_weights_hidden_layers_and_logits(params, outputs):
-    found = measured(LayerNorms(), params)
+    found = measured(papers.LayerNorms(), params)
     logits, hidden = outputs
     layers = nnx.to_pure_dict(params)
     weights = [
@@ -206,7 +197,7 @@ def test_norms_of_weights_hidden_layers_and_logits(params, outputs):
 
 
 def test_clipping_turns_the_mean_gradient(params, gradients):
-    found = measured(ClippingBias(), params)
+    found = measured(papers.ClippingBias(), params)
     norms = np.linalg.norm(gradients, axis=1)
     clipped = (gradients * np.minimum(1, CLIP / norms)[:, None]).mean(axis=0)
     plain = gradients.mean(axis=0)
@@ -219,7 +210,7 @@ def test_clipping_turns_the_mean_gradient(params, gradients):
 def test_training_examples_are_counted_by_class_and_answer(params, outputs):
     expected = np.zeros((10, 10), int)
     np.add.at(expected, (GIVEN.labels, np.argmax(outputs[0], axis=1)), 1)
-    assert measured(Confusion(), params)["counts"].tolist() == expected.tolist()
+    assert measured(papers.Confusion(), params)["counts"].tolist() == expected.tolist()
     assert np.count_nonzero(expected) > 10
 
 
@@ -229,7 +220,9 @@ def test_lanczos_finds_the_largest_eigenvalue_of_either_sign():
     for top in (9.0, -9.0):
         values = np.append(rng.uniform(-4, 4, 59), top)
         matrix = jnp.asarray(turned @ np.diag(values) @ turned.T)
-        found = [float(largest_eigenvalue(lambda v, m=matrix: m @ v, 60, k)) for k in (2, 12, 60)]
+        found = [
+            float(papers.largest_eigenvalue(lambda v, m=matrix: m @ v, 60, k)) for k in (2, 12, 60)
+        ]
         assert found[1:] == pytest.approx([9.0, 9.0], rel=1e-4)
         assert found[0] < 9.0
 
@@ -237,7 +230,7 @@ def test_lanczos_finds_the_largest_eigenvalue_of_either_sign():
 def test_the_hessian_s_products_are_those_of_finite_differences(params):
     """Of which ARPACK finds the largest eigenvalue."""
     examples = 10
-    run = vary(LOSING_LESS, measures=(Smoothness(examples=examples, steps=25),))
+    run = vary(LOSING_LESS, measures=(papers.Smoothness(examples=examples, steps=25),))
     pixels, labels = np.float64(PIXELS[:examples]), np.asarray(GIVEN.labels[:examples])
     network = oracles.NETWORKS["losing-less-mnist"]
 

@@ -4,12 +4,10 @@ from functools import reduce
 from operator import getitem
 
 import pytest
-from click.testing import CliRunner
-from results_for_tests import figures_in, rewrite
+from results_for_tests import dpstudy, figures_in, rewrite
 
 from dpstudy.lab import records
 from dpstudy.page.figure import Figure, Note
-from under_the_clip import cli
 from under_the_clip.performance import timings
 
 chapter = figures_in("09_performance")
@@ -105,9 +103,8 @@ def keep(tmp_path, monkeypatch):
     monkeypatch.setenv("DPSTUDY_RESULTS", str(tmp_path))
 
     def store(name="cpu", **fields):
-        folder = records.folder("benchmarks")
-        folder.mkdir(parents=True, exist_ok=True)
-        records.write(folder / f"{name}.json", "benchmarks", content(**fields))
+        path = records.folder("benchmarks") / f"{name}.json"
+        records.write(path, "benchmarks", content(**fields))
         return timings.stored()
 
     return store
@@ -271,7 +268,7 @@ def test_results_verify_finds_such_a_record(keep):
     keep()
     path = records.folder("benchmarks") / "cpu.json"
     rewrite(path, lambda record: record["comparisons"][0].pop("flops"))
-    done = CliRunner().invoke(cli.main, ["results", "verify"])
+    done = dpstudy("results", "verify")
     assert done.exit_code == 1
     assert f"{path}: no field 'comparisons[0].flops'" in done.stderr
 

@@ -3,13 +3,10 @@
 import math
 from dataclasses import replace
 
-import jax
-import numpy as np
 import pytest
 from results_for_tests import RUN, result_of
 
 from dpstudy.lab.store import with_epsilon
-from dpstudy.parts import sampling
 from dpstudy.parts.data.scattering import Scattering
 from dpstudy.parts.mechanism import FlatClipping, NoPrivacy
 from dpstudy.parts.run import Run, vary
@@ -28,7 +25,7 @@ COMMON = {"noise_multiplier": RUN.mechanism.noise_multiplier, "delta": RUN.delta
 @pytest.mark.parametrize("accountant", accounting.ACCOUNTANTS)
 def test_a_poisson_run_costs_what_the_accountants_say(accountant):
     curve = epsilon_curve(RUN, STEPS)[accountant]
-    assert tuple(epsilon_curve(RUN, [1])) == accounting.ACCOUNTANTS
+    assert tuple(epsilon_curve(RUN, [1])) == accounting.ACCOUNTANTS == tuple(LABELS)[:3]
     for spent, steps in zip(curve, STEPS, strict=True):
         of = {"sampling_probability": 2000 / 4000, "steps": steps, "accountant": accountant}
         alone = accounting.epsilon(**COMMON, **of)
@@ -87,15 +84,6 @@ def test_a_shuffled_run_costs_at_least_what_its_finished_epochs_give_away():
     assert all(low < high for low, high in zip(bound, proven, strict=True))
 
 
-@pytest.mark.parametrize("batch", [512, 600, 1024, 2000, 2100, 4000])
-def test_no_example_is_in_two_batches_of_a_shuffled_epoch(batch):
-    """What the epsilon of shuffled runs rests on, tried on the batches themselves."""
-    run = vary(SHUFFLED, batch=batch)
-    order = jax.random.permutation(jax.random.key(0), run.dataset.examples)
-    batches = [sampling.shuffled(order, batch, step).indices for step in range(run.steps_per_epoch)]
-    assert np.bincount(np.concatenate(batches)).max() == 1
-
-
 def test_a_run_without_privacy_has_no_epsilon():
     run = Run(mechanism=NoPrivacy())
     assert epsilon_curve(run, [1, 2]) == {}
@@ -132,8 +120,3 @@ def test_epsilon_follows_from_the_noise_over_the_sensitivity_that_the_mechanism_
     proven = vary(RUN, noise_multiplier=2 * RUN.mechanism.noise_multiplier)
     half = replace(RUN, mechanism=HalfAsSensitive())
     assert epsilon_curve(half, [2]) == epsilon_curve(proven, [2])
-
-
-def test_every_stored_epsilon_has_a_label():
-    for run in (RUN, SHUFFLED):
-        assert set(epsilon_curve(run, [1])) <= set(LABELS)

@@ -1,7 +1,5 @@
 """The recipe of the study's own: trained by one command, kept in a file, read by a script."""
 
-from __future__ import annotations
-
 import json
 import re
 import runpy
@@ -10,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
+from results_for_tests import dpstudy
 
 from dpstudy.errors import DataError
 from dpstudy.parts.data import images
@@ -18,15 +16,12 @@ from dpstudy.parts.part import SpecError
 from dpstudy.privacy import accounting
 from dpstudy.recipe import model as models
 from dpstudy.recipe.run import recipe_at
-from under_the_clip.cli import main
 
 
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory):
     path = tmp_path_factory.mktemp("recipe") / "digits.npz"
-    done = CliRunner().invoke(
-        main, ["recipe", "mnist-5k", "--epsilon", "3", "--save", str(path), "--json"]
-    )
+    done = dpstudy("recipe", "mnist-5k", "--epsilon", "3", "--save", str(path), "--json")
     assert done.exit_code == 0, done.output
     return json.loads(done.stdout.splitlines()[-1]), path
 
@@ -97,7 +92,7 @@ def test_steps_are_shorter_where_there_is_more_noise(monkeypatch):
 )
 def test_mistakes_are_one_line_before_anything_is_trained(arguments, message, monkeypatch):
     monkeypatch.delattr("under_the_clip.commands.privacy._train_head")
-    done = CliRunner().invoke(main, ["recipe", *arguments])
+    done = dpstudy("recipe", *arguments)
     assert done.exit_code == 2
     assert message in done.stderr
     assert done.stderr.count("\n") == 1

@@ -1,7 +1,5 @@
 """What the reference lists is there, and says what it takes, in which units, and what it raises."""
 
-from __future__ import annotations
-
 import importlib
 import inspect
 import pkgutil

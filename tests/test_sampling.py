@@ -1,7 +1,5 @@
 """Poisson sampling and shuffled batches, by statistics at a fixed seed and by counting."""
 
-from __future__ import annotations
-
 from functools import cache
 from itertools import pairwise
 

@@ -8,12 +8,12 @@ import jax.numpy as jnp
 import numpy as np
 import oracles
 import pytest
-from results_for_tests import TINY
+from results_for_tests import TINY, spent_by
 
 from dpstudy.gradients import per_example
 from dpstudy.parts.run import Run, vary
 from dpstudy.parts.sampling import Shuffled
-from dpstudy.privacy import accounting, auditing, worst_example
+from dpstudy.privacy import auditing, worst_example
 from under_the_clip.audits import shuffled_batches
 
 RUN = replace(Run(), sampling=Shuffled(512))
@@ -43,15 +43,6 @@ def found(gradients, run=RUN, count=4000):
     return auditing.epsilon(
         auditing.clopper_pearson, seen.inside[:, 0], seen.scores[:, 0], run.delta
     )[0]
-
-
-def by_the_formula(run=RUN):
-    return accounting.epsilon(
-        sampling_probability=run.sampling_probability,
-        noise_multiplier=run.mechanism.noise_over_sensitivity,
-        steps=run.epochs * run.steps_per_epoch,
-        delta=run.delta,
-    )
 
 
 def test_gradients_are_those_of_the_examples_along_the_canary_s_and_the_best_direction():
@@ -96,7 +87,7 @@ def test_scores_are_likelihood_ratios(others):
 def test_the_proof_s_gradients_show_more_than_the_formula_states_and_silent_ones_less():
     proof = shuffled_batches.of_the_proof(RUN)
     silent = proof._replace(others=0 * proof.others)
-    assert found(silent, count=1000) < by_the_formula() < found(proof)
+    assert found(silent, count=1000) < spent_by(RUN) < found(proof)
 
 
 def test_a_trained_network_s_scores_tell_the_canary_and_half_the_noise_tells_it_better():

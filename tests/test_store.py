@@ -14,20 +14,20 @@ import signal
 import sys
 import time
 from dataclasses import replace
+from functools import reduce
+from operator import getitem
 from unittest import mock
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from results_for_tests import RUN, contents, result_of, rewrite, seeds
+from results_for_tests import RUN, contents, dpstudy, result_of, rewrite, seeds
 
 from dpstudy.lab import readings, store
 from dpstudy.lab.store import DamagedError, StoreError
 from dpstudy.parts.mechanism import NoPrivacy
 from dpstudy.parts.run import Run, vary
-from under_the_clip.cli import main
 from under_the_clip.experiments import find
 
 FINITE = st.floats(allow_nan=False, allow_infinity=False)
@@ -61,9 +61,6 @@ def assert_left_out(path, reason):
     found, errors = store.read_all(path.parent)
     assert found == {}
     assert [(error.path, error.reason) for error in errors] == [(path, caught.value.reason)]
-
-
-# --- what is written is what is read -------------------------------------------------------------
 
 
 WRITTEN = {
@@ -112,8 +109,7 @@ def test_every_number_and_text_survives_and_is_written_the_same_again(
 
 def test_a_file_is_a_few_lines_of_small_text(tmp_path):
     """One key a line, so that a change shows in a diff, and small enough for git by the hundred."""
-    run = Run()
-    text = store.write(tmp_path, result_of(run)).read_text()
+    text = store.write(tmp_path, result_of(Run())).read_text()
     assert len(text) < 8_000
     assert [line.split(":")[0] for line in text.splitlines()[1:-1]] == [
         '"format"', '"run"', '"curve"', '"class_accuracy"', '"diverged_at"', '"stopped"',
@@ -134,9 +130,6 @@ def test_provenance_says_where_with_what_and_how_long():
     assert re.fullmatch(r"[0-9a-f]{7,40}(-dirty)?|unknown", said["commit"])
     assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\+00:00", said["finished"])
     json.dumps(said, allow_nan=False)
-
-
-# --- what cannot be trusted ----------------------------------------------------------------------
 
 
 def test_a_file_cut_short_anywhere_is_left_out(intact, path):
@@ -211,20 +204,13 @@ def test_a_renamed_file_is_left_out(path):
 
 def set_to(value, *keys):
     def change(content):
-        for key in keys[:-1]:
-            content = content[key]
-        content[keys[-1]] = value
+        reduce(getitem, keys[:-1], content)[keys[-1]] = value
 
     return change
 
 
 def without(name, *keys):
-    def change(content):
-        for key in keys:
-            content = content[key]
-        del content[name]
-
-    return change
+    return lambda content: reduce(getitem, keys, content).pop(name)
 
 
 OTHER = "is not what this version stores there"
@@ -254,11 +240,8 @@ CURVE, SAID = "field 'curve.", "field 'provenance."
         (set_to([1.5, 2, 3], "curve", "step"), f"{CURVE}step[0]' {OTHER}: 1.5"),
         (set_to([True, 2, 3], "curve", "epoch"), f"{CURVE}epoch[0]' {OTHER}: True"),
         (set_to([[1.0]] * 3, "curve", "gradient_norm"), f"{CURVE}gradient_norm[0]' {OTHER}: [1.0]"),
-        (
-            set_to([[1, "2"]] * 3, "curve", "norms.gradient"),
-            f"{CURVE}norms.gradient[0]' {OTHER}: [1",
-        ),
-        (set_to([{}] * 3, "curve", "norms.gradient"), f"{CURVE}norms.gradient[0]' {OTHER}: {{}}"),
+        (set_to([[1, "2"]] * 3, "curve", "norms.angles"), f"{CURVE}norms.angles[0]' {OTHER}: [1"),
+        (set_to([{}] * 3, "curve", "norms.angles"), f"{CURVE}norms.angles[0]' {OTHER}: {{}}"),
         (set_to({"0": 0.9}, "class_accuracy"), f"field 'class_accuracy' {OTHER}"),
         (set_to([0.9, None], "class_accuracy"), f"field 'class_accuracy[1]' {OTHER}: None"),
         (set_to([1.0, 2.0, 3.0], "epsilon"), f"field 'epsilon' {OTHER}"),
@@ -294,7 +277,7 @@ def test_a_damaged_file_is_named_wherever_results_are_read(results):
     assert reading.finals.label.tolist() == ["tanh"]
     assert set(reading.curves.label) == {"tanh"}
 
-    done = CliRunner().invoke(main, ["claims"])
+    done = dpstudy("claims")
     assert (done.exit_code, done.exception) == (0, None)
     assert f"dpstudy: left out: runs/{paths[0].name}: {reason}" in done.stderr
 
@@ -335,11 +318,8 @@ def test_hidden_folders_and_files_hold_no_results(tmp_path):
     assert len(store.read_all(tmp_path / ".smoke")[0]) == 1
 
 
-def test_no_folder_is_no_results(tmp_path):
-    assert store.read_all(tmp_path / "nowhere") == ({}, [])
-
-
 def test_only_the_runs_that_are_wanted_are_read(tmp_path):
+    assert store.read_all(tmp_path / "nowhere") == ({}, [])
     paths = [store.write(tmp_path, result_of(run)) for run in seeds(3)]
     paths[0].write_text("{")
     assert store.read_all(tmp_path, [paths[1].stem, "0" * 16]) == (
@@ -348,43 +328,36 @@ def test_only_the_runs_that_are_wanted_are_read(tmp_path):
     )
 
 
-# --- writing is all or nothing -------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
-@pytest.mark.parametrize("where", ["curve", "class_accuracy", "epsilon", "provenance"])
-def test_what_is_not_a_finite_number_never_gets_in(tmp_path, value, where):
+def test_what_is_no_finite_number_or_could_not_be_read_again_never_gets_in(tmp_path, value):
     fields = {
         "curve": LOSSES | {"test_loss": [value]},
         "class_accuracy": [value],
         "epsilon": {"pld": [0.1, value, 0.3]},
         "provenance": {"machine": {"load": [value]}},
     }
-    result = result_of(**{"epsilon": {}} | {where: fields[where]})
-    with pytest.raises(StoreError, match="a value is not a finite number"):
-        store.write(tmp_path, result)
-    assert contents(tmp_path) == {}
-
-
-def test_what_could_not_be_read_again_never_gets_in(tmp_path):
+    for name, field in fields.items():
+        with pytest.raises(StoreError, match="a value is not a finite number"):
+            store.write(tmp_path, result_of(**{"epsilon": {}, name: field}))
     with pytest.raises(StoreError, match="differ in length"):
         store.write(tmp_path, result_of(epsilon={"pld": [0.1]}))
     assert contents(tmp_path) == {}
 
 
-@pytest.mark.parametrize("code", [errno.ENOSPC, errno.EDQUOT, errno.EIO])
+@pytest.mark.parametrize("error", [errno.ENOSPC, errno.EDQUOT, errno.EIO, KeyboardInterrupt()])
 @pytest.mark.parametrize("call", ["fsync", "replace"])
 @pytest.mark.parametrize("before", [True, False], ids=["over an old file", "a new file"])
-def test_a_full_disk_leaves_everything_as_it_was(tmp_path, monkeypatch, call, code, before):
+def test_what_stops_a_write_leaves_everything_as_it_was(tmp_path, monkeypatch, call, error, before):
     if before:
         store.write(tmp_path, result_of(accuracy=0.5))
-    was = contents(tmp_path)
-    error = OSError(code, os.strerror(code))
-    monkeypatch.setattr(f"dpstudy.lab.store.os.{call}", mock.Mock(side_effect=error))
-    with pytest.raises(StoreError) as caught:
+    was, full = contents(tmp_path), isinstance(error, int)
+    raised = OSError(error, os.strerror(error)) if full else error
+    monkeypatch.setattr(f"dpstudy.lab.store.os.{call}", mock.Mock(side_effect=raised))
+    with pytest.raises(StoreError if full else KeyboardInterrupt) as caught:
         store.write(tmp_path, result_of())
-    message = f"could not store {tmp_path / result_of().name}: {os.strerror(code)}"
-    assert str(caught.value) == message
+    if full:
+        message = f"could not store {tmp_path / result_of().name}: {os.strerror(error)}"
+        assert str(caught.value) == message
     assert contents(tmp_path) == was
 
 
@@ -400,13 +373,6 @@ def test_a_write_that_the_system_stops_halfway_leaves_everything_as_it_was(tmp_p
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
     assert contents(tmp_path) == was
-
-
-def test_ctrl_c_while_storing_leaves_everything_as_it_was(tmp_path, monkeypatch):
-    monkeypatch.setattr("dpstudy.lab.store.os.fsync", mock.Mock(side_effect=KeyboardInterrupt))
-    with pytest.raises(KeyboardInterrupt):
-        store.write(tmp_path, result_of())
-    assert contents(tmp_path) == {}
 
 
 def test_a_folder_that_cannot_be_made_is_one_line(tmp_path):
@@ -456,9 +422,6 @@ def test_killing_the_writer_at_any_moment_leaves_no_partial_file(tmp_path):
         assert 1 <= len(found) <= 4
         for result in found.values():
             assert len(set(result.curve["epoch"])) == 1, "two writes in one file"
-
-
-# --- what was held in memory ---------------------------------------------------------------------
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux counts it")

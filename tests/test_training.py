@@ -1,7 +1,5 @@
 """The training loop against loops written out by hand, on the 5,000 embedded images."""
 
-from __future__ import annotations
-
 import itertools
 import re
 from functools import cache, partial
@@ -24,7 +22,7 @@ from dpstudy.parts.measure import Examples, Norms
 from dpstudy.parts.mechanism import NoPrivacy, nothing_seen
 from dpstudy.parts.networks.activation import Relu
 from dpstudy.parts.run import Run, vary
-from dpstudy.parts.sampling import Draw, Shuffled
+from dpstudy.parts.sampling import Shuffled
 from dpstudy.training import loop as training
 from under_the_clip.networks import LosingLessCifar
 
@@ -48,6 +46,10 @@ def images():
 def kept(state):
     """A copy of a state: the loop goes on in the memory of the one it yielded."""
     return jax.tree.map(np.array, state)
+
+
+def same(one, other):
+    jax.tree.map(np.testing.assert_array_equal, one, other)
 
 
 def trained(run, state=None, epochs=EPOCHS, mesh=None):
@@ -149,10 +151,6 @@ def test_accuracies_and_loss_are_those_of_a_recount():
     assert seen.row["test_loss"] == pytest.approx(losses.mean(), rel=1e-5)
 
 
-def same(one, other):
-    jax.tree.map(np.testing.assert_array_equal, one, other)
-
-
 def test_a_resumed_run_repeats_an_undisturbed_one_bit_for_bit():
     whole = whole_run()
     rest = trained(PRIVATE, state=whole[2][1])
@@ -191,14 +189,13 @@ def test_the_same_seed_gives_the_same_run_and_another_seed_another():
 
 
 def test_without_privacy_it_is_an_optax_loop_over_the_same_examples():
-    run = FREE
-    ((seen, state),) = trained(run, epochs=1)
-    before, unravel = vector(training.start(run).params)
+    ((seen, state),) = trained(FREE, epochs=1)
+    before, unravel = vector(training.start(FREE).params)
     params, rule = unravel(before), optax.sgd(0.2, momentum=0.9)
     memory = rule.init(params)
     losses = []
     for step in range(STEPS_PER_EPOCH):
-        each, _, total = by_hand(params, drawn(run, step), np.inf)
+        each, _, total = by_hand(params, drawn(FREE, step), np.inf)
         losses.append(each)
         # By the expected batch size, 1,000, whatever was drawn.
         updates, memory = rule.update(unravel(total / 1_000), memory, params)
@@ -234,32 +231,6 @@ def test_with_privacy_it_is_dp_sgd_by_hand_but_for_the_noise():
     assert seen.row["train_loss"] == pytest.approx(losses.mean(), rel=1e-5)
     assert seen.row["gradient_norm"] == pytest.approx(norms.mean(), rel=1e-5)
     assert seen.row["clipped_fraction"] == pytest.approx(clipped, abs=2 / len(norms))
-
-
-def test_a_sum_is_over_the_drawn_examples_whatever_their_number():
-    """None, a whole microbatch, one more: padding and the last, unfilled one leave no trace."""
-    size = MICROBATCH
-    run, capacity = PRIVATE, 2 * size + 7
-    state = training.start(run)
-    params = oracles.random_like(state.params)
-    indices = np.sort(np.random.default_rng(0).permutation(4_000)[:capacity])
-
-    @jax.jit
-    def summed(count):
-        draw = Draw(jnp.asarray(indices), count, jnp.bool_(False))
-        pool = Examples(*map(jnp.asarray, (images().train_images, images().train_labels)))
-        total, seen = training.sum_over(run, size, state._replace(params=params), draw, pool)
-        return nnx.to_pure_dict(total), seen
-
-    total, seen = summed(np.int32(0))
-    assert not oracles.flat_sum(total).any()
-    assert seen.examples == 0
-    for count in (1, size - 1, size, size + 1, 2 * size, capacity):
-        total, seen = summed(np.int32(count))
-        _, _, expected = by_hand(nnx.to_pure_dict(params), indices[:count], 1.0)
-        error = np.linalg.norm(oracles.flat_sum(total) - expected)
-        assert error <= 1e-5 * np.linalg.norm(expected)
-        assert seen.examples == count
 
 
 def test_the_second_epoch_uses_the_program_of_the_first(caplog):
@@ -325,13 +296,10 @@ def test_a_run_whose_loss_overflows_ends_with_the_step_at_which_it_did():
     ((end, state),) = trained(exploding)
     assert end == training.Divergence(step=2)
     assert state.diverged_at == 2
-
     after, before = trained(SHUFFLED, epochs=1)[0][1], STEPS_PER_EPOCH
     ((end, _),) = trained(exploding, state=after)
     assert end == training.Divergence(step=before + 2)
-
-
-def test_a_run_whose_first_update_overflows_has_diverged_at_once():
+    # One whose first update overflows has diverged at once.
     ((end, state),) = trained(vary(SHUFFLED, learning_rate=1e38, clip_norm=1e4))
     assert end == training.Divergence(step=1)
     assert not np.all(np.isfinite(vector(state.params)[0]))
@@ -351,9 +319,6 @@ def test_a_draw_beyond_the_capacity_voids_the_run(monkeypatch):
         trained(run)
 
 
-RUN = vary(Run(), dataset=Images("mnist-5k"))
-
-
 def scores_of(run, params, images, labels):
     """What `evaluate` finds of one run on the two devices of conftest.py."""
     mesh = devices.mesh_for(1)
@@ -365,10 +330,10 @@ def scores_of(run, params, images, labels):
 
 @pytest.mark.parametrize("batches", [2, 3], ids=["shared by two devices", "cannot be shared"])
 def test_every_test_example_is_scored_in_its_place(batches):
-    params = oracles.random_like(training.start(RUN).params)
+    params = oracles.random_like(training.start(PRIVATE).params)
     count = batches * AT_ONCE
     images, labels = oracles.random_images("mnist", count)
-    found = scores_of(RUN, params, images, np.int32(labels))
+    found = scores_of(PRIVATE, params, images, np.int32(labels))
     logits, _ = jax.jit(oracles.NETWORKS["tempered-mnist"], static_argnums=2)(
         nnx.to_pure_dict(params), np.float32(images) / 255, jax.numpy.tanh
     )

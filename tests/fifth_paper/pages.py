@@ -4,11 +4,10 @@ import json
 import runpy
 import sys
 
-from click.testing import CliRunner
-from results_for_tests import figures_in, result_of
+from results_for_tests import dpstudy, figures_in, result_of
 
 from dpstudy.lab import store
-from under_the_clip import claims, cli
+from under_the_clip import claims
 from under_the_clip.automatic_clipping.experiments import NORMS
 from under_the_clip.explorer import rows
 from under_the_clip.ledger import figures as page
@@ -22,7 +21,7 @@ judged = claims.ledger()
 
 
 def printed(*command):
-    return json.loads(CliRunner().invoke(cli.main, [*command, "--json"]).stdout)
+    return json.loads(dpstudy(*command, "--json").stdout)
 
 
 def records(table):
