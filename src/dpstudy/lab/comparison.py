@@ -7,7 +7,7 @@ verdicts hang on which seeds were drawn; those that do are called close.
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cache, partial
 from itertools import product
 from typing import Self
 
@@ -118,12 +118,12 @@ def next_seed(values: pd.Series) -> float:
     return float(values.mean() + stats.t.ppf(CONFIDENCE, len(values) - 1) * spread)
 
 
-def _mean(values: pd.Series, of: int = 1, how: str = "") -> Estimate:
+def _mean(values: np.ndarray, of: int = 1, how: str = "") -> Estimate:
     words = f"{len(values)} seeds{how}"
     return _around(float(values.mean()), _error(values), len(values) - 1, words, of)
 
 
-def _welch(first: pd.Series, second: pd.Series, of: int) -> Estimate:
+def _welch(first: np.ndarray, second: np.ndarray, of: int) -> Estimate:
     errors = np.array([_error(values) for values in (first, second)]) ** 2
     counts = np.array([len(first), len(second)])
     total = errors.sum()
@@ -132,7 +132,7 @@ def _welch(first: pd.Series, second: pd.Series, of: int) -> Estimate:
     return _around(float(first.mean() - second.mean()), math.sqrt(total), freedom, words, of)
 
 
-def _largest(values: pd.Series, c: float) -> Estimate:
+def _largest(values: np.ndarray, c: float) -> Estimate:
     error, root = _error(values), math.sqrt(len(values))
     tails = (1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2
     ends = stats.nct.ppf(tails, len(values) - 1, c * root)
@@ -141,23 +141,30 @@ def _largest(values: pd.Series, c: float) -> Estimate:
 
 
 def _around(value: float, error: float, freedom: float, seeds: str, of: int) -> Estimate:
-    half = float(stats.t.ppf(1 - (1 - CONFIDENCE) / (2 * of), freedom)) * error
+    half = _student(1 - (1 - CONFIDENCE) / (2 * of), float(freedom)) * error
     return Estimate(value, value - half, value + half, seeds)
 
 
+@cache
+def _student(share: float, freedom: float) -> float:
+    return float(stats.t.ppf(share, freedom))
+
+
 def _with_redrawn(estimated: Callable[..., Estimate], *series: pd.Series) -> Estimate:
+    arrays = [values.to_numpy(float) for values in series]
+
     def redrawn() -> Iterator[Estimate]:
-        for number, values in enumerate(series):
+        for number, values in enumerate(arrays):
             away = float(values.std(ddof=1))
-            for seed, side in product(values.index, (-away, away)):
-                others = list(series)
-                others[number] = values.where(values.index != seed, values.mean() + side)
+            for seed, side in product(range(len(values)), (-away, away)):
+                others = [one.copy() for one in arrays]
+                others[number][seed] = values.mean() + side
                 yield estimated(*others)
 
-    return replace(estimated(*series), redrawn=redrawn)
+    return replace(estimated(*arrays), redrawn=redrawn)
 
 
-def _error(values: pd.Series) -> float:
+def _error(values: np.ndarray | pd.Series) -> float:
     if len(values) < 2:
         raise UndecidedError("one seed alone has no interval")
     return float(values.std(ddof=1)) / math.sqrt(len(values))
