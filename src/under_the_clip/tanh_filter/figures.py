@@ -59,7 +59,7 @@ def by_seed(
         return not_yet_run(name, command)
     rows = [{"group": title, "line": line} for title, of in stored.items() for line in of]
     heights = [len(of) for of in stored.values()]
-    size = 7.4, 0.7 + 0.3 * len(stored) + 0.25 * len(rows)
+    size = 5.6, 0.7 + 0.3 * len(stored) + 0.25 * len(rows)
     with canvas(len(stored), size=size, height_ratios=heights, **axes) as (figure, panels):
         for panel, (title, of) in zip(panels, stored.items(), strict=True):
             for at, line in enumerate(of):
@@ -85,46 +85,44 @@ def by_seed(
 
 def box() -> Figure:
     """Draw gradients before and after clip and filter, and the lengths that many numbers have."""
-    angles = np.linspace(0.1, 2 * np.pi + 0.1, 12, endpoint=False)
-    before = np.stack([np.cos(angles), np.sin(angles)], axis=1) * np.tile([2.4, 1.3], 6)[:, None]
-    after = {
-        "flat clipping": before / np.maximum(1, np.linalg.norm(before, axis=1, keepdims=True)),
-        "tanh filter": np.tanh(before),
-    }
-    norms, n = np.geomspace(0.1, 1e4, 60), MNIST_PARAMETERS
+    angles = np.arange(8) * np.pi / 4 + 0.3
+    before = 2.3 * np.stack([np.cos(angles), np.sin(angles)], axis=1)
+    after = {"flat clipping": before / 2.3, "tanh filter": np.tanh(before)}
+    norms, n = np.geomspace(0.1, 1e4, 61), MNIST_PARAMETERS
     spread_out = np.random.default_rng(0).normal(size=n)
     spread_out = norms[:, None] * spread_out / np.linalg.norm(spread_out)
-    left = {
+    lengths = {
         "flat clipping": np.minimum(norms, 1),
         "tanh filter": np.linalg.norm(np.tanh(spread_out), axis=1),
     }
-    styles = {"flat clipping": STYLES[1], "tanh filter": STYLES[0]}
-    with canvas(1, 3, size=(7.8, 2.9)) as (figure, (*planes, lengths)):
-        for axes, (name, ends) in zip(planes, after.items(), strict=True):
-            if name == "tanh filter":
-                axes.add_patch(Rectangle((-1, -1), 2, 2, color=styles[name].color, alpha=0.25))
-            axes.add_patch(Circle((0, 0), 1, color=STYLES[1].color, alpha=0.25))
-            axes.plot(*before.T, "o", color="0.6", markersize=3)
+    shapes = Circle((0, 0), 1), Rectangle((-1, -1), 2, 2)
+    with canvas(1, 3, size=(7.4, 2.8)) as (figure, (*planes, right)):
+        for at, (axes, (name, ends)) in enumerate(zip(planes, after.items(), strict=True)):
+            shape, style = shapes[at], STYLES[1 - at]
+            shape.set(color=style.color, alpha=0.35)
+            axes.add_patch(shape)
+            axes.add_patch(Circle((0, 0), 1, fill=False, linestyle=":"))
+            axes.plot(*before.T, "o", color="0.5", markersize=3)
             for start, end in zip(before, ends, strict=True):
                 axes.annotate("", end, start, arrowprops={"arrowstyle": "->", "color": "0.25"})
-            axes.set(xlim=(-2.6, 2.6), ylim=(-2.6, 2.6), aspect="equal", xlabel="first number")
-            axes.set_title(name)
+            axes.set(xlim=(-2.6, 2.6), ylim=(-2.6, 2.6), aspect="equal", title=name)
+            axes.set(xlabel="first number", xticks=(-2, 0, 2), yticks=(-2, 0, 2))
+            right.plot(norms, lengths[name], color=style.color, linestyle=style.dash)
         planes[0].set_ylabel("second number")
-        for name, length in left.items():
-            lengths.plot(norms, length, color=styles[name].color, linestyle=styles[name].dash)
-        lengths.text(30, 0.55, "flat clipping", color="#9C6800", fontsize="small")
-        lengths.text(0.13, 60, "tanh filter", color=styles["tanh filter"].color, fontsize="small")
-        lengths.set(xscale="log", yscale="log", xlabel="norm before", ylabel="norm after")
-        lengths.set_title(f"{n:,} numbers")
+        right.plot([10, 10], [1, 10], "ko", markersize=4)
+        right.text(14, 5, "10 stays 10", fontsize="small")
+        right.text(14, 0.5, "10 becomes 1", fontsize="small")
+        right.set(xscale="log", yscale="log", xlabel="norm before", ylabel="norm after")
+        right.set(title=f"{n:,} numbers", ylim=(0.09, 400))
     return Figure(
         fig=figure,
         name="tanh-filter-box",
-        caption="Left: gradients of two numbers, before (grey) and after (arrowheads). Right: the "
-        "norm of a gradient whose numbers are spread as a normal distribution's.",
+        caption="Left: gradients of two numbers, before (dots) and after (arrowheads). Right: "
+        "norms where the numbers are spread as a normal distribution's.",
         alt="Flat clipping pulls gradients straight into a disc of radius 1, the filter into a "
         f"square around it whose corners stick out. Of {n:,} numbers clipping leaves a norm of at "
         "most 1; the filter leaves norms below 100 nearly as they are, and bends at 161.",
-        data=pd.DataFrame({"norm before": norms, **left}),
+        data=pd.DataFrame({"norm before": norms, **lengths}),
     )
 
 
@@ -204,10 +202,11 @@ def norms(*readings: Reading) -> Figure | Note:
                 of = {"dataset": result.run.dataset.name, "when": name}
                 rows.append(pd.DataFrame(edges).assign(**of))
             title = DATASETS[result.run.dataset.name]
-            for at, name in ((1, "the paper's 1"), (result.run.mechanism.sensitivity, "√n")):
+            for at, name in ((1, "1"), (result.run.mechanism.sensitivity, "√n")):
                 axes.axvline(at, color="0.4", linewidth=1)
-                axes.text(at, 1.0, f" {name}", transform=axes.get_xaxis_transform(), va="top")
-            axes.set(xscale="log", xlabel="norm of a filtered gradient", title=title)
+                axes.text(0.85 * at, 1500, name, ha="right", fontsize="small")
+            axes.set(xscale="log", yscale="log", ylim=(0.8, 3000), title=title)
+            axes.set_xlabel("norm of a filtered gradient")
             largest = result.curve[LARGEST]
             said.append(f"{title}, {max(largest):.3g} at most and {largest[-1]:.3g} at the end")
         panels[0].set_ylabel("examples")
