@@ -151,8 +151,8 @@ wide, wider_still = (
 )
 chapter.by_seed(
     {
-        "with the same noise: only flat clipping has an ε of use": same_noise,
-        "at the same true ε of 3": [flat, wide, narrow, rooted],
+        "same noise: the lower two are not private": same_noise,
+        "same true ε of 3": [flat, wide, narrow, rooted],
     },
     name="tanh-filter-in-short",
     caption=(
@@ -187,6 +187,13 @@ assert longer[0] > longer[1] and shorter[0] < shorter[1]
 # gradient into a square. The square's corners stick out of the disc: by little, with two numbers.
 # With $n$ of them a corner is $c \sqrt n$ away from the middle. The MNIST network has
 # {{ f"{n:,}" }}, and its corner lies at {{ f"{corner:.0f}" }}.
+#
+# :::{exercise} How much does tanh cut?
+# :label: filter-cut
+#
+# Predict: a gradient has norm 10. How long does the filter leave it, if it has 2 numbers, 1,000, or
+# as many as the network?
+# :::
 
 # %% tags=["remove-input"]
 chapter.box()
@@ -211,13 +218,6 @@ def noisy_sum(gradients, bounded, sigma, key):
 
 # %% [markdown]
 # DP-SGD is `noisy_sum` with `clip`, the paper's method `noisy_sum` with `tanh_filter`.
-#
-# :::{exercise} How much does tanh cut?
-# :label: filter-cut
-#
-# Predict: a gradient has norm 10. How long does the filter leave it, if it has 2 numbers, 1,000, or
-# as many as the network?
-# :::
 #
 # :::{solution-start} filter-cut
 # :class: dropdown
@@ -550,7 +550,7 @@ corners = {
 # | 1, in the paper's accounting | {{ f"{claimed:.1f}" }} |
 # | {{ longest_seen }}, the longest seen in training | {{ by_longest }} |
 # | {{ corners[MNIST] }}, the longest possible | {{ rounded(proven) }} |
-# | whatever it is, by an [attack](07_audits.ipynb) | at least {{ shown }} |
+# | what an [attack](07_audits.ipynb) shows | at least {{ shown }} |
 #
 # The attack shows about all that its {{ f"{attack['trials']:,}" }} trials could show. The second
 # row guarantees nothing: an attacker need not send what we happened to see.
