@@ -347,7 +347,7 @@ chapter.by_seed(
 # ends at {{ percent(lowest) }} %. It swings: seed 1 reads {{ swings[0] }}, {{ swings[1] }} and
 # {{ swings[2] }} % after its last three epochs. Tuned flat clipping has a true ε of
 # {{ f"{tuned.median('epsilon_pld'):.2f}" }}. A search of a rate for each, with the paper's noise
-# and on held-out images, is prepared and not yet run.
+# and on held-out images, is prepared; its runs are still to come.
 # :::
 
 # %% mystnb={"code_prompt_show": "The course of training"} tags=["hide-output", "remove-input"]
