@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import oracles
 import pytest
-from results_for_tests import NARROW, TINY, spent_by, sum_by
+from results_for_tests import NARROW, TINY, figures_in, spent_by, sum_by
 from test_backpropagation_clipping import images
 
 from dpstudy.gradients import per_example
@@ -75,6 +75,23 @@ def test_a_sum_is_that_of_each_example_filtered_by_itself(step, each, mechanism)
     expected = MASK @ CASES[mechanism](each)
     np.testing.assert_allclose(oracles.flat_sum(total), expected, rtol=2e-4, atol=2e-5)
     assert float(seen.examples) == 3
+
+
+@pytest.mark.usefixtures("of_the_study")
+def test_the_code_in_the_chapter_is_what_was_trained(step, each):
+    page = figures_in("05_tanh_filter")
+    shown = {
+        FlatClipping(clip_norm=0.5): lambda g: page.clip(g, C=0.5),
+        TanhFilter(output_range=3.0, active_range=0.5): lambda g: page.tanh_filter(g, 3.0, 0.5),
+        FilteredThenClipped(active_range=0.5, clip_norm=2.0): lambda g: page.clip(
+            page.tanh_filter(g, k=0.5), 2.0
+        ),
+    }
+    counted = jnp.asarray(each)[MASK == 1]
+    for mechanism, bounded in shown.items():
+        total, _ = sum_by(RUN)(mechanism, *step, MASK)
+        ours = page.noisy_sum(counted, bounded, 0.0, jax.random.key(0))
+        np.testing.assert_allclose(oracles.flat_sum(total), ours, rtol=2e-4, atol=2e-5)
 
 
 def test_the_published_filter_claims_1_and_is_proven_for_root_n(step):
