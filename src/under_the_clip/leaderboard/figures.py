@@ -79,6 +79,7 @@ def in_short() -> Figure | Note:
             axes.set(xscale="log", xlabel="ε", xlim=(0.85, 10))
             axes.set_xticks((1, 2, 3, 8), ("1", "2", "3", "8"))
             axes.set_xticks([], minor=True)
+            axes.margins(y=0.12)
         panels[0].set_ylabel("test accuracy, %")
     said = "; ".join(
         f"{DATASETS[row.dataset]}, ε = {row.epsilon:.3g}, {row.method}: {row.accuracy:.2f}%"

@@ -204,7 +204,9 @@ def heard(pulls: Mapping[str, np.ndarray], noise: float) -> Figure:
         noise: of all steps, as long in each component.
     """
     with canvas(size=(6.4, 2.9)) as (figure, [axes]):
-        for style, (label, pull), at in zip(STYLES[1::-1], pulls.items(), (0.55, 0.3), strict=True):
+        for style, (label, pull), (at, below) in zip(
+            STYLES[1::-1], pulls.items(), ((0.85, -30), (0.5, 24)), strict=True
+        ):
             rank = np.arange(1, 1 + len(pull))
             axes.plot(rank, pull, ".", color=style.color, markersize=3)
             smooth = np.exp(
@@ -212,8 +214,8 @@ def heard(pulls: Mapping[str, np.ndarray], noise: float) -> Figure:
             )
             axes.plot(rank, smooth, color=style.color, linewidth=2)
             place = int(at * len(pull))
-            above = {"xytext": (0, 12), "textcoords": "offset points", "ha": "center"}
-            axes.annotate(label, (rank[place], smooth[place]), **above, color=style.color)
+            beside = {"xytext": (0, below), "textcoords": "offset points", "ha": "center"}
+            axes.annotate(label, (rank[place], smooth[place]), **beside, color=style.color)
         axes.axhspan(axes.get_ylim()[0] / 1e3, noise, color="0.85", zorder=0)
         axes.text(2, noise / 1.2, "noise", va="top")
         axes.set(yscale="log", xlabel="component, by variance", ylabel="length")
