@@ -172,7 +172,7 @@ def whitening(reading: Reading) -> Figure | Note:
     if data.empty:
         return not_yet_run("What whitening is worth", reading.command)
     best = data.groupby(["dataset", "exponent"], sort=False).accuracy.max().reset_index()
-    drawn = [name for name in reading.experiment.datasets if name in set(best.dataset)]
+    drawn = list(dict.fromkeys(best.dataset))
     with canvas(1, len(drawn), size=(2.4 * len(drawn), 2.5)) as (figure, panels):
         for axes, dataset in zip(panels, drawn, strict=True):
             rows = best[best.dataset == dataset].sort_values("exponent")
