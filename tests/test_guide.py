@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from prose import said_by, study_ledger
+from prose import study_ledger
 from results_for_tests import figures_in
 from scipy import stats
 
@@ -208,8 +208,6 @@ def test_how_to_choose():
     )
     assert said.format(*leads) in page
     assert SEARCH_BUDGET["private"] == 24
-    too = "Where width, batch and epochs are searched too it leads by {} ("
-    said_by("08_leaderboard")(too.format(leads[0]))
     less = []
     for stated in END_TO_END:
         own = noise_multiplier(3.0, stated.examples, stated.batch, stated.epochs)

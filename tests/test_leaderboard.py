@@ -21,6 +21,7 @@ from under_the_clip.experiments import find
 from under_the_clip.leaderboard import board
 from under_the_clip.leaderboard import effects as crossed
 from under_the_clip.leaderboard import experiments as leaderboard
+from under_the_clip.leaderboard import figures as chapter
 from under_the_clip.leaderboard.published import (
     DISPUTED,
     NOT_READ,
@@ -136,13 +137,16 @@ def test_the_board_has_a_row_a_method_in_the_order_of_ranks(results):
     stated = [row[table._columns().index("published")] for row in table.shown()]
     assert stated == ["—", "98.0%, ε = 2.93", "96.6%, ε = 2.93"]
     assert table.data.minutes.isna().all()
-    figure = page.in_short()
+    figure = chapter.in_short()
     assert "MNIST, ε = 4, tanh: 98.02%" in figure.alt and leaderboard.RECIPE not in figure.alt
     for one in PUBLISHED:
-        star = " *" * (one.method in DISPUTED)
-        said = f"{DATASETS_IN_WORDS[one.dataset]}, ε = {one.claimed_epsilon:g}, {one.method}{star}:"
+        said = f"{DATASETS_IN_WORDS[one.dataset]}, ε = {one.claimed_epsilon:g}, {one.method}:"
         published = figure.alt.partition("Published: ")[2]
-        assert (said in published) == (one.dataset == "mnist")
+        drawn = one.dataset == "mnist" and one.method not in DISPUTED
+        assert (said in published) == drawn
+    behind = chapter.behind_the_recipe(read(search), 3.0)
+    assert [row["row"] for row in behind] == ["tanh", "relu"]
+    assert [row["points"] for row in behind] == pytest.approx([-1, -3])
 
 
 def test_what_a_paper_states_is_shown_at_the_nearest_epsilon_alone():

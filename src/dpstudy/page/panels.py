@@ -181,3 +181,51 @@ def _name_at_ends(
 def _nothing(name: str, drawn: Drawn) -> Note:
     commands = dict.fromkeys(line.reading.command for lines in drawn.values() for line in lines)
     return Note("Not yet run", f"{name}: none of its runs is stored.", "\n".join(commands))
+
+
+def dots(
+    rows: Sequence[Mapping[str, object]],
+    *,
+    name: str,
+    caption: str,
+    axis: str,
+    chance: Mapping[str, float] | None = None,
+) -> Figure | Note:
+    """Draw a point and its interval a row, beside a line at 0, a panel a dataset.
+
+    Args:
+        rows: with `dataset`, `row`, `points`, and where there is an interval, `low` and `high`.
+        name: of the figure.
+        caption: of the figure, at most 40 words.
+        axis: the label of the horizontal axes.
+        chance: by dataset, how far from 0 a point without an interval may be by chance: a band.
+    """
+    if not rows:
+        return _nothing(name, {})
+    data = pd.DataFrame(rows)
+    if "low" not in data:
+        data = data.assign(low=np.nan, high=np.nan)
+    named = list(dict.fromkeys(data.row))
+    drawn = list(dict.fromkeys(data.dataset))
+    size = WIDTH * len(drawn) + LETTER * max(map(len, named)), 0.9 + 0.27 * len(named)
+    with canvas(1, len(drawn), size=size, sharey=True) as (figure, panels):
+        for panel, dataset in zip(panels, drawn, strict=True):
+            of = data[data.dataset == dataset]
+            at = [-named.index(row) for row in of.row]
+            if chance:
+                panel.axvspan(
+                    -chance.get(dataset, 0), chance.get(dataset, 0), color="0.88", zorder=0
+                )
+            panel.axvline(0, color="0.3", linewidth=1)
+            panel.hlines(at, of.low, of.high, color=STYLES[0].color, linewidth=2)
+            panel.plot(of.points, at, "o", color=STYLES[0].color)
+            panel.set_title(DATASETS.get(dataset, dataset), fontsize="medium")
+            panel.set_yticks([-number for number in range(len(named))], named)
+            panel.set_xlabel(axis)
+    said = "; ".join(
+        f"{DATASETS.get(row.dataset, row.dataset)}, {row.row}: {row.points:+.2f}"
+        + ("" if pd.isna(row.low) else f" ({row.low:+.2f} to {row.high:+.2f})")
+        for row in data.itertuples()
+    )
+    alt = f"{axis}. {said}."
+    return Figure(fig=figure, name=name, caption=caption, alt=alt, data=data)

@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -15,7 +14,7 @@ from dpstudy.lab.readings import Reading, read
 from dpstudy.lab.variant import Variant
 from dpstudy.page.figure import STYLES
 from under_the_clip.leaderboard.experiments import EPSILONS, methods
-from under_the_clip.leaderboard.published import DISPUTED, OF_METHODS, PUBLISHED, RUN_AGAIN
+from under_the_clip.leaderboard.published import OF_METHODS
 from under_the_clip.losing_less.experiments import FIGURE_3, FIGURE_4, ON_FEATURES_LINEAR
 from under_the_clip.recipe.search import RECIPE_SEARCH
 from under_the_clip.tempered_sigmoids.experiments import CIFAR_10_RATES
@@ -95,13 +94,3 @@ def lines_on_cifar_10() -> list[Variant]:
     ]
     found = [line for line in lines if len(line.results)]
     return sorted(found, key=lambda line: -line.accuracy.median())
-
-
-def others() -> list[Accuracy]:
-    """Return what others published, a star at the name where its ε is disputed."""
-    named = [
-        replace(one, method=f"{one.method} *") if one.method in DISPUTED else one
-        for one in PUBLISHED
-    ]
-    again = [replace(one, method="run again, Bao & Bindschaedler 2024") for one in RUN_AGAIN]
-    return [*named, *again]

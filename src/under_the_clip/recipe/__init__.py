@@ -7,8 +7,8 @@ CHAPTER = Chapter(
     notebook="08_leaderboard",
     experiments=("search",),
     sections={
-        "A recipe for two cores": ("search", "slanted"),
-        "What carries it": ("parts",),
-        "Do the remedies still help?": ("remedies",),
+        "Only the last step costs privacy": ("search", "slanted"),
+        "Drawings beat the private photos": ("parts",),
+        "The papers' remedies add nothing here": ("remedies",),
     },
 )

@@ -1,14 +1,25 @@
 """The recipe: what it reaches, what whitening is worth, and what carries it."""
 
+from collections.abc import Mapping, Sequence
+from itertools import product
+
+import numpy as np
 import pandas as pd
+from matplotlib import pyplot as plt
+from matplotlib.axes import Axes
+from matplotlib.cbook import get_sample_data
+from matplotlib.figure import Figure as Canvas
+from matplotlib.lines import Line2D
 
 from dpstudy.lab import records
 from dpstudy.lab.comparison import Estimate
 from dpstudy.lab.readings import Reading
 from dpstudy.lab.variant import Variant
 from dpstudy.page.datasets import for_each_dataset
-from dpstudy.page.figure import STYLES, Figure, Note, Table, canvas, legend_below, not_yet_run
+from dpstudy.page.figure import STYLES, Figure, Note, Table, canvas, not_yet_run
 from dpstudy.parts.data.images import DATASETS
+from dpstudy.parts.data.synthetic_images import draw
+from dpstudy.recipe.patch_features import choose_filters, features, normalised
 from dpstudy.recipe.run import recipe
 from under_the_clip.designs import HELD_OUT
 from under_the_clip.leaderboard.published import DISPUTED, NOT_READ, PUBLISHED, RUN_AGAIN
@@ -153,19 +164,19 @@ def spent_on_fewer(*spent: float) -> str:
 
 
 def whitening(reading: Reading) -> Figure | Note:
-    """Draw the held-out accuracy at the best of the rates tried against the exponent."""
+    """Draw what dividing by a power of its variance gains, at the best of the rates tried."""
     data = _searched(reading)
     if data.empty:
         return not_yet_run("What whitening is worth", reading.command)
     best = data.groupby(["dataset", "exponent"], sort=False).accuracy.max().reset_index()
-    with canvas(size=(6.5, 3.6)) as (figure, [axes]):
-        for style, dataset in zip(STYLES, reading.experiment.datasets, strict=False):
+    drawn = list(dict.fromkeys(best.dataset))
+    with canvas(1, len(drawn), size=(2.4 * len(drawn), 2.5)) as (figure, panels):
+        for axes, dataset in zip(panels, drawn, strict=True):
             rows = best[best.dataset == dataset].sort_values("exponent")
-            if rows.empty:
-                continue
-            axes.plot(rows.exponent, 100 * rows.accuracy, label=DATASETS[dataset], **style.line)
-        axes.set(xlabel="exponent of a component's variance", ylabel="held-out accuracy, %")
-        legend_below(figure)
+            axes.plot(rows.exponent, 100 * rows.accuracy, **STYLES[0].line)
+            axes.set_title(DATASETS[dataset], fontsize="medium")
+            axes.set(xlabel="exponent", xticks=(0, 0.5, 1))
+        panels[0].set_ylabel("held-out accuracy, %")
     accuracies = "; ".join(
         f"{DATASETS[row.dataset]}, {row.exponent:g}: {row.accuracy:.1%}"
         for row in best.itertuples()
@@ -174,12 +185,47 @@ def whitening(reading: Reading) -> Figure | Note:
         fig=figure,
         name="recipe-whitening",
         caption=(
-            f"Accuracy on {HELD_OUT:,} held-out training examples at the best rate, one seed, "
-            "against the power of its variance that a component is divided by: 0 leaves variances "
-            f"as they are, 1/2 makes them equal. {spent_on_fewer(*data['true ε'].dropna())}"
+            "Each component is divided by its variance to this power: 0 leaves variances as they "
+            f"are, 1/2 makes them equal. {HELD_OUT:,} held-out examples, one seed, the best rate."
         ),
         alt=f"Held-out accuracy by exponent. {accuracies}.",
         data=best,
+    )
+
+
+def heard(pulls: Mapping[str, np.ndarray], noise: float) -> Figure:
+    """Draw how far the private images pull each component in a training, beside the noise.
+
+    Args:
+        pulls: by what was done to the components, a pull for each, the first component first.
+        noise: of all steps, as long in each component.
+    """
+    with canvas(size=(6.4, 2.9)) as (figure, [axes]):
+        for style, (label, pull), (at, below) in zip(
+            STYLES[1::-1], pulls.items(), ((0.85, -30), (0.5, 24)), strict=True
+        ):
+            rank = np.arange(1, 1 + len(pull))
+            axes.plot(rank, pull, ".", color=style.color, markersize=3)
+            smooth = np.exp(
+                np.convolve(np.log(np.pad(pull, 10, "edge")), np.ones(21) / 21, "valid")
+            )
+            axes.plot(rank, smooth, color=style.color, linewidth=2)
+            place = int(at * len(pull))
+            beside = {"xytext": (0, below), "textcoords": "offset points", "ha": "center"}
+            axes.annotate(label, (rank[place], smooth[place]), **beside, color=style.color)
+        axes.axhspan(axes.get_ylim()[0] / 1e3, noise, color="0.85", zorder=0)
+        axes.text(2, noise / 1.2, "noise", va="top")
+        axes.set(yscale="log", xlabel="component, by variance", ylabel="length")
+        axes.set_ylim(min(map(np.min, pulls.values())) / 2, 2 * max(map(np.max, pulls.values())))
+    above = "; ".join(f"{label} {np.sum(pull > noise)}" for label, pull in pulls.items())
+    return Figure(
+        fig=figure,
+        name="recipe-heard",
+        caption="How far the digits above pull each component, if all steps pull as the first: "
+        "what lies in the grey is lost in the noise of all steps.",
+        alt=f"Pull by component, falling steeply where variances are as they are, and flat where "
+        f"whitened. Above the noise: {above}, of {len(next(iter(pulls.values())))}.",
+        data=pd.DataFrame(pulls).assign(noise=noise),
     )
 
 
@@ -273,3 +319,98 @@ def best_of_rates(reading: Reading) -> dict[str, pd.Series]:
         if len(trained) == (search.best_seeds or 1):
             found[best.removesuffix(", best")] = trained
     return found
+
+
+def gains_in(reading: Reading, names: Mapping[str, str]) -> list[dict[str, object]]:
+    """Return rows for `dots`: what named changes gain, by dataset, in points."""
+    rows = []
+    for dataset in reading.datasets:
+        found = best_of_rates(reading.on(dataset))
+        if PLAIN in found:
+            base = found[PLAIN]
+            rows += [
+                {"dataset": dataset, "row": shown, "seeds": len(base), **_gained(found[name], base)}
+                for name, shown in names.items()
+                if name in found
+            ]
+    return rows
+
+
+def steps() -> Figure:
+    """Draw the recipe from drawn images to a linear head, and which of its steps cost privacy.
+
+    The photo is of Grace Hopper, of the US Navy, in the public domain.
+    """
+    drawn = draw("dead-leaves", 0, 300, (32, 32, 3))
+    bank = choose_filters(drawn, 5, 64, np.random.default_rng(0))
+    with get_sample_data("grace_hopper.jpg") as file:
+        photo = plt.imread(file, format="jpg")[:512, :512].reshape(32, 16, 32, 16, 3).mean((1, 3))
+    smooth = sorted(np.moveaxis(bank, -1, 0), key=lambda one: np.abs(np.diff(one, axis=0)).sum())
+    windows = np.lib.stride_tricks.sliding_window_view(photo / 255, (5, 5), axis=(0, 1))
+    patches = np.moveaxis(windows, 2, -1).reshape(28, 28, -1)
+    found = np.asarray(normalised(patches) @ bank.reshape(len(patches[0, 0]), -1))
+    strong = np.maximum(np.abs(found) - 0.6, 0)
+    pictured = np.argsort(-strong.std((0, 1)))[[0, 4, 8]]
+    how = {"mirrored": True, "grids": (3,), "deslanted": False}
+    responses = np.asarray(features(drawn, (bank,), 0.6, **how))
+    standard = (responses - responses.mean(0)) / (responses.std(0) + 1e-6)
+    sizes = np.linalg.svd(standard, compute_uv=False)[:60] / len(drawn) ** 0.5
+    whitened = sizes ** (1 - 2 * 0.4)
+    titles = "drawn images", "filters", "a photo's responses", "components", "linear head"
+    with canvas(1, 5, size=(9.2, 2.75)) as (figure, panels):
+        _tiles(panels[0], drawn[:9] / 255, 3)
+        _tiles(panels[1], [_stretched(one) for one in smooth[:25]], 5)
+        maps = [plt.cm.gray_r(_stretched(strong[..., one]))[..., :3] for one in pictured]
+        padded = [np.pad(one, ((2, 2), (2, 2), (0, 0)), constant_values=1) for one in maps]
+        _tiles(panels[2], [photo / 255, *padded], 2)
+        for bottom, size, name in ((1.3, sizes, "as they are"), (0, whitened, "whitened")):
+            bars = size / size.max()
+            panels[3].bar(range(60), bars, bottom=bottom, width=1, color=STYLES[bottom == 0].color)
+            panels[3].text(59, bottom + 1.02, name, ha="right", fontsize="small")
+        panels[3].set(ylim=(-0.1, 2.6))
+        inputs, classes = np.linspace(-1, 1, 16), np.linspace(-0.8, 0.8, 10)
+        for start, end in product(inputs, classes):
+            panels[4].plot([0, 1], [start, end], color="0.75", linewidth=0.4)
+        panels[4].plot(0 * inputs, inputs, "s", color=STYLES[1].color, markersize=4)
+        panels[4].plot(0 * classes + 1, classes, "o", color=STYLES[0].color, markersize=6)
+        for axes, title in zip(panels, titles, strict=True):
+            axes.set_title(title, fontsize="medium")
+            axes.set(xticks=(), yticks=())
+            axes.grid(visible=False)
+            axes.set_box_aspect(1)
+        figure.get_layout_engine().set(rect=(0, 0.17, 1, 0.83))
+        figure.draw_without_rendering()
+        places = [axes.get_position() for axes in panels]
+        _bracket(
+            figure, places[0].x0, places[3].x1, "learned from drawings alone: costs no privacy"
+        )
+        _bracket(figure, places[4].x0, places[4].x1, "DP-SGD: costs ε")
+    return Figure(
+        fig=figure,
+        name="recipe-steps",
+        caption="Patches of drawn images become filters; a photo's responses to them become "
+        "components, whitened; a linear head is all that DP-SGD trains.",
+        alt="Nine drawn images of coloured discs; the 25 smoothest of 64 filters; a portrait and "
+        "three maps of where filters respond; sizes of components, the first by far the largest, "
+        "and whitened, all of like size; lines from components to ten classes. A bracket below "
+        "the first four says that they cost no privacy, one below the last that it costs epsilon.",
+        data=pd.DataFrame({"size of a component": sizes, "whitened": whitened}),
+    )
+
+
+def _stretched(values: np.ndarray) -> np.ndarray:
+    return (values - values.min()) / (values.max() - values.min())
+
+
+def _tiles(axes: Axes, pictures: Sequence[np.ndarray], columns: int) -> None:
+    """Show pictures of one size, so many a row, white between them."""
+    edged = [np.pad(one, ((1, 1), (1, 1), (0, 0)), constant_values=1) for one in pictures]
+    rows = [np.hstack(edged[at : at + columns]) for at in range(0, len(edged), columns)]
+    axes.imshow(np.vstack(rows), interpolation="nearest")
+
+
+def _bracket(figure: Canvas, left: float, right: float, text: str) -> None:
+    """Draw a bracket below what lies between two places, with what it says."""
+    across = [left, left, right, right], [0.19, 0.15, 0.15, 0.19]
+    figure.add_artist(Line2D(*across, color="black", linewidth=1.5))
+    figure.text((left + right) / 2, 0.04, text, ha="center")
