@@ -19,10 +19,10 @@ import numpy as np
 from scipy import stats
 
 from dpstudy.lab import records
+from dpstudy.lab.comparison import Estimate
 from dpstudy.lab.verdict import Verdict
 from dpstudy.lab.wording import rounded_down
 from dpstudy.parts.networks.activation import TANH, Relu
-from under_the_clip.experiments import find
 from under_the_clip.sentences import (
     CIFAR,
     DATASETS,
@@ -40,14 +40,10 @@ from under_the_clip.sentences import (
 from under_the_clip.sentences import (
     accuracy as ends,
 )
-from under_the_clip.tempered_sigmoids.experiments import SEARCH_RATES
+from under_the_clip.tempered_sigmoids import experiments, published
 from under_the_clip.tempered_sigmoids.figures.accuracy import (
     by_class,
     spreads,
-)
-from under_the_clip.tempered_sigmoids.published import (
-    BEST_TRIPLETS,
-    NUMBERS,
 )
 from under_the_clip.tempered_sigmoids.triplets import NORMS, AtZero, Sweep
 
@@ -67,18 +63,18 @@ def gained(name, dataset, form="{}"):
     return gain(tanh, relu)
 
 
-def rates(of):
+def rates_of(of):
     return {one.run.optimizer.learning_rate for one in of.results}
 
 
-def stated(name):
-    return NUMBERS[name].value
+def said(name):
+    return published.NUMBERS[name].value
 
 
 claimed = {
     name: points(
-        stated(f"{name}, DP-SGD, tempered sigmoid")
-        - stated(f"{name}, DP-SGD, relu")
+        said(f"{name}, DP-SGD, tempered sigmoid")
+        - said(f"{name}, DP-SGD, relu")
     )
     for name in DATASETS
 }
@@ -143,9 +139,11 @@ from dpstudy.page.results import lines_of, results, stated
 from dpstudy.page.search import against, techniques, winners
 from dpstudy.parts.measure import EXAMPLES
 from dpstudy.parts.run import Run
+from under_the_clip.experiments import find
 from under_the_clip.tempered_sigmoids.experiments import (
     BATCHES,
     EPOCHS,
+    SEARCH_RATES,
     WIDTHS,
     of_temperature,
 )
@@ -157,6 +155,7 @@ from under_the_clip.tempered_sigmoids.figures.accuracy import (
 )
 from under_the_clip.tempered_sigmoids.published import (
     ACCURACIES,
+    NUMBERS,
     TECHNIQUES,
 )
 
@@ -341,7 +340,7 @@ panels(
 # high as relu at its end from epoch {{ catches_up[MNIST] }} of 40 on MNIST and from epoch
 # {{ catches_up[FASHION] }} on Fashion-MNIST. Without privacy the two are alike on MNIST, and tanh
 # gains {{ points(no_privacy) }} points on Fashion-MNIST. The noise costs
-# ε = {{ f"{spent.iloc[-1]:.2f}" }} on MNIST; the paper quotes {{ stated("mnist, epsilon") }}.
+# ε = {{ f"{spent.iloc[-1]:.2f}" }} on MNIST; the paper quotes {{ said("mnist, epsilon") }}.
 # Lowered until it costs exactly the quoted ε, it adds {{ points(added[MNIST]) }} points to tanh on
 # MNIST and {{ points(added[FASHION]) }} on Fashion-MNIST.
 #
@@ -356,7 +355,7 @@ panels(
 # The classes' accuracies spread less with tanh, {{ f"{apart['tanh']:.4f}" }} against
 # {{ f"{apart['relu']:.4f}" }} on MNIST, because tanh errs less: divided by the error the spread is
 # {{ f"{over_error['tanh']:.2f}" }} with tanh and {{ f"{over_error['relu']:.2f}" }} with relu. The
-# paper reports {{ stated("class spread, tanh") }} against {{ stated("class spread, relu") }}, and
+# paper reports {{ said("class spread, tanh") }} against {{ said("class spread, relu") }}, and
 # names neither dataset nor unit.
 # :::
 
@@ -443,8 +442,8 @@ assert known.accuracy.median() > best[FASHION][1].accuracy.median()
 relu, tanh = pair("table-3-search", FASHION, "{}, not private, best")
 without = gain(tanh, relu)
 assert standing(without) == "ahead"
-[highest] = rates(best[FASHION][0])
-assert highest == SEARCH_RATES["sgd", True][1] == 10
+[highest] = rates_of(best[FASHION][0])
+assert highest == experiments.SEARCH_RATES["sgd", True][1] == 10
 scripted = {
     one: ends(of("tutorial", MNIST, one))
     for one in ("as scripted", "relu", "tanh", "relu, later")
@@ -454,7 +453,7 @@ sgd, adam = (
     for one in ("SGD", "Adam")
 )
 assert abs(sgd.accuracy.median() - adam.accuracy.median()) < 0.001
-[found_rate] = rates(sgd)
+[found_rate] = rates_of(sgd)
 
 # %% [markdown]
 # ## How much is left depends on how hard you search
@@ -469,7 +468,7 @@ assert abs(sgd.accuracy.median() - adam.accuracy.median()) < 0.001
 # of a method. On MNIST tanh is ahead whichever way you compare.
 #
 # :::{dropdown} Fine print: the searches, and whose baseline it is
-# Each at its own best, at the quoted ε of {{ stated("mnist, epsilon") }}, tanh ends at
+# Each at its own best, at the quoted ε of {{ said("mnist, epsilon") }}, tanh ends at
 # {{ ends(best[MNIST][1]) }} % on MNIST and relu at {{ ends(best[MNIST][0]) }} %; on Fashion-MNIST
 # at {{ ends(best[FASHION][1]) }} and {{ ends(best[FASHION][0]) }} %. The setting that was missed
 # has {{ ends(known) }} % there: it is the shared one, with the noise of the quoted ε. Without
@@ -483,7 +482,7 @@ assert abs(sgd.accuracy.median() - adam.accuracy.median()) < 0.001
 # examples cost more, which is not counted, here or in the paper.
 #
 # The paper's baseline is that of a network without activation. On MNIST it is
-# {{ percent(stated("baseline, in the tutorial")) }} %, what the tutorial of TensorFlow Privacy
+# {{ percent(said("baseline, in the tutorial")) }} %, what the tutorial of TensorFlow Privacy
 # first reported for this network {cite}`tensorflowprivacy2019`; the paper says that it reproduces
 # it with relu exactly. The tutorial's script names no activation: its settings give
 # {{ scripted["as scripted"] }} % without one, {{ scripted["relu"] }} % with relu and
@@ -492,9 +491,9 @@ assert abs(sgd.accuracy.median() - adam.accuracy.median()) < 0.001
 #
 # Private SGD and private Adam, each at its best rate, reach the same height on Fashion-MNIST:
 # {{ ends(sgd) }} and {{ ends(adam) }} %, where
-# {{ percent(stated("fashion-mnist, DP-SGD, searched")) }} and
-# {{ percent(stated("fashion-mnist, DP-Adam, searched")) }} % are published. The best private rate
-# of SGD is {{ f"{found_rate:g}" }} here and {{ stated("learning rate, DP-SGD") }} there; it belongs
+# {{ percent(said("fashion-mnist, DP-SGD, searched")) }} and
+# {{ percent(said("fashion-mnist, DP-Adam, searched")) }} % are published. The best private rate
+# of SGD is {{ f"{found_rate:g}" }} here and {{ said("learning rate, DP-SGD") }} there; it belongs
 # to a clipping norm, and the paper prints none.
 # :::
 
@@ -612,11 +611,11 @@ def learning_rates(reading):
 learning_rates(rates)
 
 # %% tags=["facts"]
-assert set(rates(at_own_rate[0])) == set(rates(at_own_rate[1])) == {4}
+assert set(rates_of(at_own_rate[0])) == set(rates_of(at_own_rate[1])) == {4}
 assert (at_own_rate[0].accuracy > at_own_rate[1].accuracy).sum() == 3
 assert len(at_own_rate[0].accuracy) == 3
 slow = pair("figure-3", CIFAR)
-assert {*rates(slow[0]), *rates(slow[1])} == {1}
+assert {*rates_of(slow[0]), *rates_of(slow[1])} == {1}
 assert slow[1].accuracy.median() > slow[0].accuracy.median()
 changes = pair("cifar-10-changes", CIFAR, "{}, four times the rate")
 assert all(len(one.accuracy) == 1 for one in changes)
@@ -652,10 +651,12 @@ for one in (*here, *there):
         len(one.accuracy) == 2
         and abs(one.median("epsilon_pld") - 3) < 0.001
     )
-assert rates(there[0]) == rates(there[1]) == {4} and rates(elsewhere) == {1}
+assert rates_of(there[0]) == rates_of(there[1]) == {4} and rates_of(
+    elsewhere
+) == {1}
 assert here[0].accuracy.median() > here[1].accuracy.median()
 free = pair("cifar-10-not-private", CIFAR, "{}, best")
-assert [(len(one.accuracy), rates(one)) for one in free] == 2 * [
+assert [(len(one.accuracy), rates_of(one)) for one in free] == 2 * [
     (2, {0.05})
 ]
 assert (
@@ -703,8 +704,8 @@ cifar_10_rates(own_rates)
 # Each activation tried the rates 1, 2, 4, 8 and 16 with one seed: 4 is the best for both. There,
 # with three more seeds at ε = {{ f"{at_own_rate[0].median('epsilon_pld'):.2f}" }}, relu leads in
 # each: it ends at {{ ends(at_own_rate[0]) }} % and tanh at {{ ends(at_own_rate[1]) }} %, where the
-# paper's Table 3 has {{ percent(stated("cifar-10, DP-SGD, relu")) }} and
-# {{ percent(stated("cifar-10, DP-SGD, tempered sigmoid")) }} %. Accuracies are medians, gains means
+# paper's Table 3 has {{ percent(said("cifar-10, DP-SGD, relu")) }} and
+# {{ percent(said("cifar-10, DP-SGD, tempered sigmoid")) }} %. Accuracies are medians, gains means
 # of differences. Of the ten runs three have the noise of the shared setting and end at its ε, and
 # three others were given up after 10 of 30 epochs, ten points behind. Of the settings only the rate
 # was searched.
@@ -715,7 +716,7 @@ cifar_10_rates(own_rates)
 # 1, which was searched for it. Which activation is better in that network at its own rate was not
 # tried. Without privacy the lead is as large: relu ends at {{ ends(free[0]) }} % and tanh at
 # {{ ends(free[1]) }} %, each at 0.05, the best of three rates, with two seeds. The paper has
-# {{ percent(stated("cifar-10, SGD, relu")) }} % with relu.
+# {{ percent(said("cifar-10, SGD, relu")) }} % with relu.
 # :::
 
 
@@ -913,7 +914,7 @@ def by_slope(of):
 
 scaled, unscaled = zip(*map(by_slope, sweeps.values()), strict=True)
 chances = [
-    percent(of.by_chance(BEST_TRIPLETS[name]))
+    percent(of.by_chance(published.BEST_TRIPLETS[name]))
     for name, of in sweeps.items()
 ]
 [tied] = re.findall(
