@@ -305,8 +305,9 @@ def test_the_best_are_told_by_their_slope_and_value_at_zero(results):
     figure = family.around_zero(readings.read(find(f"{S}-figure-2")), sweep_relu())
     titles = [axes.get_title() for axes in figure.fig.axes]
     assert titles == [f"MNIST: correlation {rank:.2f}" for rank in (settings, near)]
-    apart = figure.data.sort_values("distance in slope and value at 0")
-    assert apart.best.iloc[:7].all() and not apart.best.iloc[7:].any()
+    assert figure.data.best.sum() == 7
+    away = figure.data["distance in slope and value at 0"] ** 2
+    np.testing.assert_allclose(away, found.distances()[0])
 
 
 def test_one_triplet_alone_is_no_cluster(results):

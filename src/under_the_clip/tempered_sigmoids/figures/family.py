@@ -124,7 +124,7 @@ def family(inverse_temperature: float = 4.0, clip_norm: float = 0.1) -> Figure:
         "offset o": ((2.0, 2.0, 0.0), (2.0, 2.0, 1.5)),
     }
     data = pd.DataFrame({"x": x, "relu": Relu()(x), "tanh": TANH(x)})
-    with canvas(2, 2, size=(7.0, 5.4)) as (figure, axes):
+    with canvas(2, 2, size=(5.4, 4.6)) as (figure, axes):
         for at, (panel, (title, members)) in enumerate(zip(axes, moved.items(), strict=False)):
             panel.plot(x, data.relu, color=STYLES[STYLE["relu"]].color, linestyle=(0, (5, 2)))
             panel.plot(x, data.tanh, color=STYLES[STYLE["tanh"]].color, linewidth=2.5)
@@ -148,7 +148,7 @@ def family(inverse_temperature: float = 4.0, clip_norm: float = 0.1) -> Figure:
             axes[3].text(9.9, norms[-1] * 1.2, name, fontsize="small", ha="right")
         axes[3].axhline(clip_norm, color="0.3", linewidth=1)
         axes[3].text(9.9, clip_norm * 1.2, "the clip", fontsize="small", ha="right")
-        axes[3].set(title="longest gradient, last layer", xlabel="pre-activation", yscale="log")
+        axes[3].set(title="longest gradient", xlabel="pre-activation", yscale="log")
         axes[3].set_ylim(clip_norm / 2, 250)
     return Figure(
         fig=figure,
@@ -200,7 +200,7 @@ def around_zero(reading: Reading, relu: Reading) -> Figure | Note:
         return not_yet_run("What the best members have in common", reading.command)
     rows = []
     columns = ("distance in (s, T, o)", "distance in slope and value at 0")
-    size = (7.0, 2.5 * len(found) + 0.4)
+    size = (5.4, 2.2 * len(found) + 0.4)
     with canvas(len(found), 2, size=size, sharex="col", sharey="row") as (figure, axes):
         for at, (dataset, one) in enumerate(found.items()):
             sweep, ours = Sweep.of(one), axes[2 * at : 2 * at + 2]
