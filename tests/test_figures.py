@@ -304,9 +304,9 @@ def test_the_best_are_told_by_their_slope_and_value_at_zero(results):
     assert found.near_tanh_at_zero() < 0.001 and near > 0.9 > settings
     figure = family.around_zero(readings.read(find(f"{S}-figure-2")), sweep_relu())
     titles = [axes.get_title() for axes in figure.fig.axes]
-    assert titles == [f"MNIST: correlation {rank:.2f}" for rank in (settings, near)]
+    assert titles == [f"MNIST: ρ = {rank:.2f}" for rank in (settings, near)]
     assert figure.data.best.sum() == 7
-    away = figure.data["distance in slope and value at 0"] ** 2
+    away = figure.data["distance in slope, value"] ** 2
     np.testing.assert_allclose(away, found.distances()[0])
 
 

@@ -137,7 +137,7 @@ def family(inverse_temperature: float = 4.0, clip_norm: float = 0.1) -> Figure:
                 beside = {"xytext": (4, 0), "textcoords": "offset points", "va": "center"}
                 where = (4, end) if at != 1 else (4, 1 - 0.6 * (style is styles[0]))
                 panel.annotate(said, where, color=style.color, fontsize="small", **beside)
-            panel.set(title=title, xlim=(-4, 6.4), ylim=(-2.2, 3.2), xticks=(-4, -2, 0, 2, 4))
+            panel.set(title=title, xlim=(-4, 7), ylim=(-2.2, 3.2), xticks=(-4, -2, 0, 2, 4))
             panel.text(2.1, 2.75, "relu", fontsize="small", ha="right")
             panel.text(-3.9, -0.9 if at != 1 else -1.5, "tanh", fontsize="small", va="bottom")
         reach = np.linspace(0, 10, 101)
@@ -199,7 +199,7 @@ def around_zero(reading: Reading, relu: Reading) -> Figure | Note:
     if not found:
         return not_yet_run("What the best members have in common", reading.command)
     rows = []
-    columns = ("distance in (s, T, o)", "distance in slope and value at 0")
+    columns = ("distance in (s, T, o)", "distance in slope, value")
     size = (5.4, 2.2 * len(found) + 0.4)
     with canvas(len(found), 2, size=size, sharex="col", sharey="row") as (figure, axes):
         for at, (dataset, one) in enumerate(found.items()):
@@ -220,7 +220,7 @@ def around_zero(reading: Reading, relu: Reading) -> Figure | Note:
                         **marks,
                     )
                 panel.axhline(level, color=STYLES[STYLE["relu"]].color, linestyle="--")
-                panel.set_title(f"{DATASETS[dataset]}: correlation {rank:.2f}", fontsize="medium")
+                panel.set_title(f"{DATASETS[dataset]}: ρ = {rank:.2f}", fontsize="medium")
                 panel.set_xlabel(column if one is [*found.values()][-1] else "")
             set_axis(ours[0].yaxis, ACCURACY)
             # Members at chance would hide the others.
@@ -233,7 +233,7 @@ def around_zero(reading: Reading, relu: Reading) -> Figure | Note:
         fig=figure,
         name="tempered-sigmoids-at-zero",
         caption="Members of the family, one seed each, by their distance from tanh (Figure 2); "
-        "the best tenth filled. The lowest are cut off. Correlation: Spearman's, of error and "
+        "the best tenth filled. The lowest are cut off. ρ: Spearman's correlation of error and "
         "distance, over all.",
         alt="Accuracy by distance from tanh, two panels a dataset. Distances in (s, T, o) hardly "
         "order the members; distances in slope and value at 0 do, and the best are nearest.",
