@@ -199,15 +199,6 @@ assert clip == {0.1}
 # %% tags=["remove-input"]
 family.family(T)
 
-# %% [markdown]
-# :::{exercise} What a bounded activation bounds
-# :label: tempered-last-layer
-#
-# Predict: the last layer of the MNIST network has 32 inputs, which are activations, and 10
-# outputs with biases. How long can one example's gradient be there with tanh, and how long with
-# relu?
-# :::
-
 # %%
 import jax
 import jax.numpy as jnp
@@ -221,20 +212,28 @@ def loss(weights, bias, inputs, label):
     return -jax.nn.log_softmax(inputs @ weights + bias)[label]
 
 
-bias = jnp.zeros(10).at[1].set(100.0)  # surely class 1, truly class 0
-for x in (1.0, 10.0, 100.0):
-    for name, activation in (("tanh", tempered), ("relu", jax.nn.relu)):
-        inputs = activation(jnp.full(32, x))
-        of_example = jax.grad(loss, (0, 1))(
-            jnp.zeros((32, 10)), bias, inputs, 0
-        )
-        norm = jnp.sqrt(sum(jnp.sum(g**2) for g in of_example))
-        kept = jnp.minimum(1, 0.1 / norm)  # clipped to C = 0.1
-        print(
-            f"activations of {x:g}, {name}: norm {norm:.1f}, {kept:.2%} kept"
-        )
+def gradient_norm(activation, x):
+    """Of an example that the last layer has surely wrong."""
+    inputs = activation(jnp.full(32, x))
+    weights, bias = jnp.zeros((32, 10)), jnp.zeros(10).at[1].set(100.0)
+    of_weights, of_bias = jax.grad(loss, (0, 1))(weights, bias, inputs, 0)
+    return jnp.sqrt(jnp.sum(of_weights**2) + jnp.sum(of_bias**2))
+
+
+for name, activation in (("tanh", tempered), ("relu", jax.nn.relu)):
+    norm = gradient_norm(activation, 1.0)
+    kept = jnp.minimum(1, 0.1 / norm)  # clipped to C = 0.1
+    print(f"{name}: norm {norm:.1f}, of which {kept:.1%} is kept")
 
 # %% [markdown]
+# :::{exercise} What a bounded activation bounds
+# :label: tempered-last-layer
+#
+# Predict: the last layer of the MNIST network has 32 inputs, which are activations, and 10
+# outputs with biases. How long can one example's gradient be there with tanh, and how long with
+# relu?
+# :::
+#
 # :::{solution-start} tempered-last-layer
 # :class: dropdown
 # :::
@@ -242,7 +241,13 @@ for x in (1.0, 10.0, 100.0):
 # 8.12 with tanh: the gradient by the outputs is never longer than $\sqrt 2$, and it is multiplied
 # by the norm of 32 ones and the 1 of the bias. With relu there is no bound. A $C$ of 8.12 clips
 # nothing in the last layer of a tanh network. The book's $C$ is {{ f"{min(clip):g}" }}.
-#
+
+# %% tags=["check-output"]
+for x in (1.0, 10.0, 100.0):
+    tanh, relu = (gradient_norm(one, x) for one in (tempered, jax.nn.relu))
+    print(f"pre-activations of {x:g}: tanh {tanh:.2f}, relu {relu:.2f}")
+
+# %% [markdown]
 # :::{solution-end}
 # :::
 #
