@@ -224,17 +224,23 @@ class Sweep:
         return as_bunched(self._shapes, self.best.index.to_numpy(), _shape(astuple(TANH)))
 
     def ranks_by_distance(self) -> tuple[float, float]:
-        """Return Spearman's correlation of the error with two distances from tanh.
-
-        By slope and value at 0, and by (s, T, o); axes in standard deviations of the sweep.
-        """
+        """Return Spearman's correlation of the error with both distances from tanh."""
         if self.count < 2:
             return math.nan, math.nan
+        near, apart = (_spearman(squares, self._errors) for squares in self.distances())
+        return near, apart
+
+    def distances(self) -> tuple[np.ndarray, np.ndarray]:
+        """Return squared distances from tanh, by slope and value at 0, and by (s, T, o).
+
+        Axes are in standard deviations of the sweep.
+        """
         settings = self.triplets[list(TRIPLET)].to_numpy(), np.array(astuple(TANH))
-        return tuple(
-            _spearman((((points - centre) / points.std(axis=0)) ** 2).sum(axis=1), self._errors)
+        near, apart = (
+            (((points - centre) / points.std(axis=0)) ** 2).sum(axis=1)
             for points, centre in ((self._shapes, _shape(astuple(TANH))), settings)
         )
+        return near, apart
 
     @property
     def _errors(self) -> pd.Series:
