@@ -16,20 +16,8 @@ from dpstudy.lab import records
 from dpstudy.lab.verdict import Verdict
 from dpstudy.lab.wording import epsilon as shown_epsilon
 from dpstudy.lab.wording import rounded_down
-from under_the_clip.backpropagation_clipping.experiments import (
-    BATCH as B,
-)
-from under_the_clip.backpropagation_clipping.experiments import (
-    ENDS,
-    EPSILONS,
-    SHARES,
-    TARGETS,
-)
-from under_the_clip.backpropagation_clipping.published import (
-    BACKPROPAGATION_CLIPPING,
-    CORRECTED_CLIPPING,
-    NUMBERS,
-)
+from under_the_clip.backpropagation_clipping import experiments as tried
+from under_the_clip.backpropagation_clipping import published as printed
 from under_the_clip.sentences import (
     CIFAR,
     FASHION,
@@ -47,7 +35,7 @@ from under_the_clip.sentences import (
 
 LABELS = "no privacy", "clips without noise", "as published"
 BOTH = "backpropagation clipping", "flat clipping"
-stated = {name: one.value for name, one in NUMBERS.items()}
+stated = {name: one.value for name, one in printed.NUMBERS.items()}
 
 
 def of(name, dataset, label):
@@ -109,8 +97,8 @@ for name in SMALL:
 #
 # - **The accuracies come back**, on MNIST and on Fashion-MNIST.
 # - **The ε do not.** The public code divides the sensitivity by the batch size, and not the clip.
-#   So its noise is {{ f"{B:,}" }} times too small: where {{ f"{stated['mnist, epsilon']:g}" }} is
-#   claimed, {{ proven(published[MNIST]) }} is proven.
+#   So its noise is {{ f"{tried.BATCH:,}" }} times too small: where
+#   {{ f"{stated['mnist, epsilon']:g}" }} is claimed, {{ proven(published[MNIST]) }} is proven.
 # - **The sound version wins one cell of four.** It leads flat clipping on MNIST at a true ε of 3;
 #   not at 1, and not on Fashion-MNIST.
 #
@@ -139,11 +127,16 @@ from dpstudy.page.quantity import BATCH, EPOCHS
 from dpstudy.page.results import CLAIMED_AND_PROVEN, lines_of, results
 from dpstudy.page.search import techniques, winners
 from under_the_clip.backpropagation_clipping.experiments import (
+    ENDS,
+    EPSILONS,
     MECHANISMS,
+    SHARES,
+    TARGETS,
 )
 from under_the_clip.backpropagation_clipping.figures import BACKPROP, FLAT
 from under_the_clip.backpropagation_clipping.published import (
     ACCURACIES,
+    CORRECTED_CLIPPING,
 )
 from under_the_clip.experiments import find
 
@@ -161,8 +154,8 @@ as_published, of_figure_5, corrected = (
 left_out, against = runs("left-out"), runs("against-flat")
 
 # %% tags=["facts"]
-assert round(B**2 / 1e6) == 17
-assert BACKPROPAGATION_CLIPPING[0].proven_sensitivity == 0.01
+assert round(tried.BATCH**2 / 1e6) == 17
+assert printed.BACKPROPAGATION_CLIPPING[0].proven_sensitivity == 0.01
 
 # %% [markdown]
 # ## Where is the sum divided by the batch size?
@@ -266,8 +259,9 @@ for factor in (1, 2, 4):
 # example is blanked, that is, keeps its place in its batch and adds nothing:
 # {prf:ref}`zcdp-composition` and {prf:ref}`parallel-composition`.
 #
-# A sensitivity of {{ f"{BACKPROPAGATION_CLIPPING[0].proven_sensitivity:g}" }} is that of a mean; a
-# sum's is {{ f"{B * BACKPROPAGATION_CLIPPING[0].proven_sensitivity:g}" }}.
+# A sensitivity of {{ f"{printed.BACKPROPAGATION_CLIPPING[0].proven_sensitivity:g}" }} is that of a
+# mean; a sum's is
+# {{ f"{tried.BATCH * printed.BACKPROPAGATION_CLIPPING[0].proven_sensitivity:g}" }}.
 #
 # That the published tables come from such code is inferred; only its script for MNIST is public.
 # The authors announced a bug that "invalidates the original experimental results"
@@ -321,12 +315,12 @@ on_cifar = shown_epsilon(judged(f"backprop-epsilon-{CIFAR}").ours["proven"])
 claiming = {
     name: {
         claim: of("figure-5", name, f"claims {claim:g}")
-        for claim in EPSILONS
+        for claim in tried.EPSILONS
     }
     for name in SMALL
 }
 smallest = {name: claiming[name][0.01] for name in SMALL}
-assert min(EPSILONS) == 0.01
+assert min(tried.EPSILONS) == 0.01
 assert len({proven(one) for one in smallest.values()}) == 1
 for name, label in ((MNIST, "best"), (FASHION, "epsilon 1")):
     flat = pair(name, label)[1]
@@ -373,9 +367,9 @@ assert (
 #
 # Why does accuracy hold? Hardly any noise is added. Claim 0.3 in place of 3, and it falls by
 # {{ points(fall[MNIST]) }} points on MNIST, by {{ points(fall[FASHION]) }} on Fashion-MNIST. Even
-# the runs that claim {{ f"{min(EPSILONS):g}" }} are proven for {{ proven(smallest[MNIST])[:2] }}
-# only, and flat clipping reaches their accuracies at a true 3 on MNIST, at a true 1 on
-# Fashion-MNIST.
+# the runs that claim {{ f"{min(tried.EPSILONS):g}" }} are proven for
+# {{ proven(smallest[MNIST])[:2] }} only, and flat clipping reaches their accuracies at a true 3 on
+# MNIST, at a true 1 on Fashion-MNIST.
 #
 # :::{dropdown} Fine print: what no proof can better, and what the text leaves out
 # No proof from clipping, noise and shuffling alone can give less than {{ least[MNIST] }} on MNIST
@@ -470,25 +464,28 @@ what_is_left_out(left_out, as_published)
 # %% tags=["facts"]
 aims = {
     target: of("corrected", MNIST, f"aims at {target:g}")
-    for target in TARGETS
+    for target in tried.TARGETS
 }
 spends = {
     target: of("corrected", MNIST, f"spends {target:g}")
-    for target in TARGETS
+    for target in tried.TARGETS
 }
-own = {one.target_epsilon: one.epsilon(2.0) for one in CORRECTED_CLIPPING}
+own = {
+    one.target_epsilon: one.epsilon(2.0)
+    for one in printed.CORRECTED_CLIPPING
+}
 verdicts = [
     judged(
         f"backprop-corrected-accuracy-{target:g}".replace(".", "-")
     ).verdict
-    for target in TARGETS
+    for target in tried.TARGETS
 ]
 assert verdicts == [
     Verdict.REPRODUCED,
     Verdict.PARTLY,
     *2 * [Verdict.UNDECIDED],
 ]
-assert {one.source.where[-8:-1] for one in CORRECTED_CLIPPING} == {
+assert {one.source.where[-8:-1] for one in printed.CORRECTED_CLIPPING} == {
     "9c99855"
 }
 for target in (0.2, 0.1):
@@ -496,7 +493,7 @@ for target in (0.2, 0.1):
 assert accuracy(spends[3.0], 2) == accuracy(aims[1.0], 2)
 in_comments = ", ".join(
     percent(stated[f"corrected, aims at {target:g}"], 0)
-    for target in TARGETS
+    for target in tried.TARGETS
 )
 ours = ", ".join(accuracy(one) for one in aims.values())
 
@@ -619,7 +616,7 @@ assert {
 } == {("sgd", "backprop-mnist", 20, 3, "3.00")}
 for name in SMALL:
     for one in pair(name, "best"):
-        assert one.run.epochs == ENDS["epochs"][1] == 40
+        assert one.run.epochs == tried.ENDS["epochs"][1] == 40
 best_relu = {}
 for name in SMALL:
     search = reading("tempered-sigmoids-table-3-search", name)
@@ -641,7 +638,7 @@ assert abs(with_biases.median("epsilon_pld") - 3) < 0.01
 shares = {
     (name, share): gain(of("against-flat", name, share), inside[name])
     for name in SMALL
-    for share in SHARES
+    for share in tried.SHARES
 }
 assert all(one.low < 0 for one in shares.values())
 LAST = "more noise in the last layers"

@@ -29,7 +29,10 @@ from under_the_clip.backpropagation_clipping.experiments import (
 )
 
 BACKPROP, FLAT = "backpropagation clipping", "flat clipping"
-_SMALL = {"textcoords": "offset points"}
+_SMALL = {
+    "textcoords": "offset points",
+    "bbox": {"facecolor": "white", "edgecolor": "none", "pad": 0.5},
+}
 _BESIDE = {
     "claimed": _SMALL | {"xytext": (2, -14)},
     "proven": _SMALL | {"xytext": (2, -14)},
