@@ -256,6 +256,8 @@ for factor in (1, 2, 4):
 # mean; a sum's is
 # {{ f"{tried.BATCH * printed.BACKPROPAGATION_CLIPPING[0].proven_sensitivity:g}" }}.
 #
+# The ρ spent is $B^2$ times what is claimed, 17 million times.
+#
 # That the published tables come from such code is inferred; only its script for MNIST is public.
 # The authors announced a bug that "invalidates the original experimental results"
 # {cite}`stevens2022code`, a public fork has the line ({doc}`01_accounting`), and with its noise the

@@ -29,15 +29,12 @@ from under_the_clip.backpropagation_clipping.experiments import (
 )
 
 BACKPROP, FLAT = "backpropagation clipping", "flat clipping"
-_SMALL = {
-    "textcoords": "offset points",
-    "bbox": {"facecolor": "white", "edgecolor": "none", "pad": 0.5},
-}
+_SMALL = {"textcoords": "offset points"}
 _BESIDE = {
     "claimed": _SMALL | {"xytext": (2, -14)},
     "proven": _SMALL | {"xytext": (2, -14)},
-    BACKPROP: _SMALL | {"xytext": (9, 3)},
-    FLAT: _SMALL | {"xytext": (9, -9)},
+    BACKPROP: _SMALL | {"xytext": (-4, 5), "ha": "center"},
+    FLAT: _SMALL | {"xytext": (-8, 0), "ha": "right"},
 }
 _CLAIMED, _PROVEN = "epsilon_claimed-zcdp", "epsilon_shuffled-pld"
 
@@ -136,16 +133,17 @@ def divided() -> Figure:
     }
     with canvas(2, 1, size=(7.2, 2.9)) as (figure, panels):
         for axes, (title, (steps, marked, says)) in zip(panels, chains.items(), strict=True):
-            for at, step in enumerate(steps):
-                color = STYLES[4 if title != "sound" else 0].color if at in marked else "0.5"
+            at = 0.0
+            for number, step in enumerate(steps):
+                color = STYLES[4 if title != "sound" else 0].color if number in marked else "0.5"
                 box = {"boxstyle": "round,pad=0.4", "facecolor": "white", "edgecolor": color}
-                at_step = (at + 0.25 * max(0, at - 3), 0)
-                axes.text(*at_step, step, ha="center", va="center", bbox=box, color="black")
-                if at:
-                    before = (at - 0.63 + 0.07 * (at == 4), 0)
+                axes.text(at, 0, step, va="center", bbox=box)
+                at += 0.35 + 0.085 * len(step)
+                if number < len(steps) - 1:
                     arrow = {"arrowstyle": "->", "color": "0.4"}
-                    axes.annotate("", (before[0] + 0.3, 0), before, arrowprops=arrow)
-            axes.set(xlim=(-0.4, 5.1), ylim=(-0.8, 0.8))
+                    axes.annotate("", (at - 0.12, 0), (at - 0.42, 0), arrowprops=arrow)
+                at += 0.05
+            axes.set(xlim=(-0.15, 5.8), ylim=(-0.8, 0.8))
             axes.set_title(f"{title}: {says}", loc="left", fontsize="medium")
             axes.axis("off")
     return Figure(
