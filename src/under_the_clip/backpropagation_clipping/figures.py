@@ -29,13 +29,6 @@ from under_the_clip.backpropagation_clipping.experiments import (
 )
 
 BACKPROP, FLAT = "backpropagation clipping", "flat clipping"
-_SMALL = {"textcoords": "offset points"}
-_BESIDE = {
-    "claimed": _SMALL | {"xytext": (2, -14)},
-    "proven": _SMALL | {"xytext": (2, -14)},
-    BACKPROP: _SMALL | {"xytext": (-4, 5), "ha": "center"},
-    FLAT: _SMALL | {"xytext": (-8, 0), "ha": "right"},
-}
 _CLAIMED, _PROVEN = "epsilon_claimed-zcdp", "epsilon_shuffled-pld"
 
 
@@ -89,13 +82,27 @@ def in_short() -> Figure | Note:
         return not_yet_run("Accuracy against ε", f"dpstudy run {FIGURE_5.name}")
     with canvas(1, len(found), size=(7.6, 3.0)) as (figure, panels):
         for axes, (dataset, of) in zip(panels, found.items(), strict=True):
-            for (one, points), (name, beside) in zip(of, _BESIDE.items(), strict=True):
+            best = [max((row["accuracy"] for row in points), default=0) for _, points in of[2:]]
+            heights = (0.5, 0.2) if best[0] > best[1] else (0.2, 0.5)
+            for number, (one, points) in enumerate(of):
                 at = pd.DataFrame(points, columns=["epsilon", "accuracy", "lowest", "highest"])
                 axes.plot(at.epsilon, at.accuracy, **one.style.line, linewidth=1)
                 axes.vlines(at.epsilon, at.lowest, at.highest, color=one.style.color)
-                if len(at):
-                    end = at.iloc[0 if name in ("claimed", "proven") else -1]
-                    axes.annotate(name, (end.epsilon, end.accuracy), **beside, fontsize="small")
+                if len(at) and number < 2:
+                    beside = {"xytext": (2, -14), "textcoords": "offset points"}
+                    first = at.epsilon.iloc[0], at.accuracy.iloc[0]
+                    axes.annotate(("claimed", "proven")[number], first, **beside, fontsize="small")
+                elif len(at):
+                    axes.annotate(
+                        (BACKPROP, FLAT)[number - 2].replace(" ", "\n"),
+                        (at.epsilon.iloc[-1], at.accuracy.iloc[-1]),
+                        xytext=(0.97, heights[number - 2]),
+                        textcoords="axes fraction",
+                        ha="right",
+                        va="center",
+                        fontsize="small",
+                        arrowprops={"arrowstyle": "-", "color": one.style.color, "linewidth": 0.8},
+                    )
             axes.set_xscale("log")
             axes.set_title(DATASETS[dataset], fontsize="medium")
             axes.set_xlabel("ε")
@@ -138,11 +145,11 @@ def divided() -> Figure:
                 color = STYLES[4 if title != "sound" else 0].color if number in marked else "0.5"
                 box = {"boxstyle": "round,pad=0.4", "facecolor": "white", "edgecolor": color}
                 axes.text(at, 0, step, va="center", bbox=box)
-                at += 0.35 + 0.085 * len(step)
+                at += 0.3 + 0.06 * len(step)
                 if number < len(steps) - 1:
                     arrow = {"arrowstyle": "->", "color": "0.4"}
-                    axes.annotate("", (at - 0.12, 0), (at - 0.42, 0), arrowprops=arrow)
-                at += 0.05
+                    axes.annotate("", (at + 0.25, 0), (at - 0.05, 0), arrowprops=arrow)
+                at += 0.4
             axes.set(xlim=(-0.15, 5.8), ylim=(-0.8, 0.8))
             axes.set_title(f"{title}: {says}", loc="left", fontsize="medium")
             axes.axis("off")
