@@ -665,7 +665,8 @@ assert [(len(one.accuracy), rates_of(one)) for one in free] == 2 * [
     (2, {0.05})
 ]
 assert (
-    free[0].accuracy.median() - free[1].accuracy.median() > -own[CIFAR].value
+    free[0].accuracy.median() - free[1].accuracy.median()
+    > -own[CIFAR].value
 )
 
 # %% [markdown]

@@ -13,7 +13,6 @@ from test_book import CHAPTERS, PAGES, ROOT, markdown
 UNREADABLE = {
     *("notebooks/guide", "book/how_to_read", "book/how_to_rerun"),
     *("book/engine", "book/add_a_remedy"),
-    "notebooks/04_backpropagation_clipping",
     *("notebooks/06_theorems", "notebooks/07_audits"),
     *("notebooks/09_performance", "notebooks/01_accounting"),
 }
