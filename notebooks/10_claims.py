@@ -59,7 +59,8 @@ assert older < decided / 2
 # - **No paper stands whole.** Each has claims that hold, and each has claims that do not.
 # - **Some cannot be true.** {{ false }} verdicts are *{{ Verdict.REFUTED }}*, in all papers but
 #   tempered sigmoids.
-# - **Some stay open.** Our seeds leave {{ open_ }} *{{ Verdict.UNDECIDED }}*.
+# - **Some stay open.** {{ open_ }} are *{{ Verdict.UNDECIDED }}*: our seeds cannot tell, or what we
+#   ran cannot.
 #
 # **Do** unfold "What was measured" below a claim before you build on it.
 

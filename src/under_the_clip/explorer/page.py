@@ -39,6 +39,7 @@ _THEME = {
         "labelFontSize": 12,
         "columns": alt.ExprRef("width < 500 ? 1 : 2"),
         "labelLimit": 320,
+        "symbolLimit": 100,
         "orient": "bottom",
         "symbolOpacity": 1,
         "title": None,
