@@ -93,8 +93,8 @@ assert (round(min(prices)), round(max(prices))) == (2, 5)
 #   our step. The fastest of the others, torch.func, takes {{ span(nearest, "{:.1f} to {:.1f}") }}
 #   times.
 # - **The trick.** A gradient's norm is known before the gradient is.
-# - **Wrong without an error.** Opacus 1.6 gives convolutions wrong gradients where images are
-#   stored channels last.
+# - **Wrong without an error.** Opacus 1.6 gives wrong gradients where images are stored channels
+#   last.
 #
 # **Do** keep images channels first in Opacus, and time two or three sizes of microbatch.
 
@@ -263,11 +263,17 @@ assert min(jax_over_ours) > 2
 # Each grey bar goes from a library's step without privacy to its step with it. Ours has next to no
 # length. The others' are where the time of a run goes.
 #
+# :::{margin}
+# Time contestants in turn. The same step a minute later, on the same machine, can take twice as
+# long.
+# :::
+#
 # Part of our lead is another matter: our convolutions are faster on a CPU. `vmap(grad)`, the remedy
-# that is usually named {cite}`subramani2021enabling`, takes {{ span(in_jax, "{:.1f} to {:.1f}") }}
-# times as long as JAX's own step without privacy. PyTorch without privacy is
-# a third slower than our step on the MNIST network, and faster on the CIFAR-10 network. Its private
-# steps, torch.func and Opacus {cite}`yousefpour2021opacus`, are far behind on both.
+# that is usually named once it is compiled {cite}`subramani2021enabling`, takes
+# {{ span(in_jax, "{:.1f} to {:.1f}") }} times as long as JAX's own step without privacy. PyTorch
+# without privacy is a third slower than our step on the MNIST network, and faster on the CIFAR-10
+# network. Its private steps, torch.func and Opacus {cite}`yousefpour2021opacus`, are far behind on
+# both.
 #
 # Free is not a law. The network of [backpropagation
 # clipping](04_backpropagation_clipping.ipynb) pays {{ f"{100 * (min(there) - 1):.0f}" }} to
@@ -275,13 +281,10 @@ assert min(jax_over_ours) > 2
 # Poisson sampling adds a fifth on the small network, and nothing that shows on the large one. No
 # GPU was timed, and no language model.
 #
-# :::{margin}
-# Time contestants in turn. The same step a minute later, on the same machine, can take twice as
-# long.
-# :::
-#
 # :::{dropdown} Fine print: how it was timed
-# All start from the same weights and take the same batches, clipping, noise and optimiser. A test
+# Opacus computes per-example gradients layer by layer (hooks), or clips without ever having them
+# (ghost clipping). All start from the same weights and take the same batches, clipping, noise and
+# optimiser. A test
 # takes them through the same steps before anything is timed, and compares our per-example gradients
 # with those of Opacus.
 #
@@ -383,7 +386,7 @@ def outer_product():
         "error g": (2.6, 9, g[None, :], "9 numbers"),
         "gradient x gᵀ": (13.4, 9, np.outer(x, g), "126 numbers"),
     }
-    with canvas(size=(7.4, 3.0)) as (figure, [axes]):
+    with canvas(size=(5.8, 3.2)) as (figure, [axes]):
         for name, (left, width, values, size) in blocks.items():
             bottom = (14 - len(values)) / 2
             axes.imshow(
@@ -408,7 +411,7 @@ def outer_product():
             va="top",
             fontsize="small",
         )
-        axes.set(xlim=(-1.5, 30), ylim=(-2, 16), aspect="equal")
+        axes.set(xlim=(-2, 29.5), ylim=(-2, 16), aspect="equal")
         axes.axis("off")
     return Figure(
         fig=figure,
@@ -533,10 +536,10 @@ print(
 # A convolution is a product of patches with its kernel, and its per-example gradient one of the
 # same patches with the output gradient. It is written out, for a few examples at a time.
 #
-# A dense gradient needs no such care. Any other of more than a quarter of a million numbers is not
-# written out: its norm comes from two Gram matrices, and the weighted sum is one more product. Only
-# one layer of the study is that large. Methods that never write gradients out (ghost clipping)
-# differentiate twice, which pays for large language models.
+# One of more than a quarter of a million numbers is not written out at all: its norm comes from two
+# Gram matrices, and the weighted sum is one more product. Only one layer of the study is that
+# large. Methods that never write gradients out (ghost clipping) differentiate twice, which pays for
+# large language models.
 # :::
 #
 # ## Opacus 1.6 is wrong, without an error, where channels come last
@@ -592,16 +595,18 @@ assert (undone_by[CIFAR].drop(CONVOLUTION) < 1.5).all()
 # worth a factor of three or more on the MNIST network; on the CIFAR-10 network the convolution is,
 # by far, the most.
 #
-# - **Small portions.** A batch is worked through a few dozen examples at a time, so that patches,
-#   activations and per-example gradients stay in cache. The whole batch at once takes
-#   {{ "{:.1f} and {:.1f}".format(undone_by[MNIST, WHOLE], undone_by[CIFAR, WHOLE]) }} times as
-#   long.
+# - **Small portions,** the simplest gain. A batch is worked through a few dozen examples at a time,
+#   so that patches, activations and per-example gradients stay in cache. The whole batch at once
+#   takes {{ "{:.1f} and {:.1f}".format(undone_by[MNIST, WHOLE], undone_by[CIFAR, WHOLE]) }} times
+#   as long.
 # - **Convolutions as products.** Neighbouring columns are put beside each other, and one product
 #   serves all rows of the kernel. The library's convolution takes
 #   {{ "{:.1f} and {:.1f}".format(undone_by[MNIST, CONVOLUTION], undone_by[CIFAR, CONVOLUTION]) }}
 #   times as long.
 # - **Pooling by comparison.** The maximum of four shifted images has an elementwise gradient; that
-#   of the library's pooling is a scatter, and slow.
+#   of the library's pooling is a scatter, and takes
+#   {{ "{:.1f} and {:.1f}".format(undone_by[MNIST, POOLING], undone_by[CIFAR, POOLING]) }} times as
+#   long.
 
 
 # %% mystnb={"code_prompt_show": "One thing undone at a time"} tags=["hide-output", "remove-input"]
