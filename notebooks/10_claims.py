@@ -11,13 +11,58 @@
 #     name: python3
 # ---
 
+# %% tags=["facts"]
+from dpstudy.lab.verdict import Verdict
+from under_the_clip import claims as study
+
+judged = study.ledger()
+heads = judged.headlines.once
+counts, whole = heads.counts, len(heads.entries)
+stands, false, open_ = (
+    counts[of]
+    for of in (Verdict.REPRODUCED, Verdict.REFUTED, Verdict.UNDECIDED)
+)
+assert 0.5 < stands / whole < 0.6
+papers = {one.paper: heads.of(one.paper).counts for one in heads.entries}
+assert len(papers) == 4
+for found in papers.values():
+    assert found[Verdict.REPRODUCED]
+    assert found[Verdict.NOT_REPRODUCED] + found[Verdict.REFUTED]
+with_false = [one for one, of in papers.items() if of[Verdict.REFUTED]]
+assert len(with_false) == 3
+assert "tempered sigmoids" not in with_false
+
+
+def rules_and_runs(judged):
+    decided = [
+        e.rule_came_first
+        for e in judged.entries
+        if e.rule_came_first is not None
+    ]
+    return sum(decided), len(decided)
+
+
+older, decided = rules_and_runs(judged)
+assert older < decided / 2
+
 # %% [markdown]
-# # The ledger
+# # The ledger: which claims hold?
 #
 # Each number, ordering and bound that the four papers rest on has a verdict here, beside what this
 # study measured. A rule computes it from the stored results: none is typed, and a result that
-# changes, changes its verdict. {doc}`../book/how_to_read` says what the verdicts mean. The same
-# table stands in a terminal with `dpstudy claims`.
+# changes, changes its verdict.
+#
+# **In short**
+#
+# - **More than half stand.** {{ stands }} of {{ whole }} verdicts on headline claims are
+#   *{{ Verdict.REPRODUCED }}*.
+# - **No paper stands whole.** Each has claims that hold, and each has claims that do not.
+# - **Some cannot be true.** {{ false }} verdicts are *{{ Verdict.REFUTED }}*, in all papers but
+#   tempered sigmoids.
+# - **Some stay open.** {{ open_ }} are *{{ Verdict.UNDECIDED }}*: our seeds cannot tell, or what we
+#   ran cannot.
+#
+# **Do** unfold "What was measured" below a claim before you build on it.
 
 # %% tags=["parameters", "remove-input"]
 profile = "stored"  # of what is stored, whatever the profile
@@ -45,14 +90,18 @@ def damage(judged):
 damage(ledger)
 
 # %% [markdown]
+# ## What does each paper claim?
+#
 # A claim has one verdict for each dataset that it is made for. Headlines are open: what a paper's
 # abstract, tables and figures stand for. Details are folded, and so is what was measured.
+# {doc}`../book/how_to_read` says what the verdicts mean. The same table stands in a terminal with
+# `dpstudy claims`.
 
 # %% tags=["remove-input"]
 page.every_paper(ledger)
 
 # %% [markdown]
-# ## How a verdict is reached
+# ## How is a verdict reached?
 #
 # - **Seeds decide by intervals.** A mean, a difference or a ratio comes with its 95 % interval, by
 #   Student's t; two variants are paired by the seeds that both have. The claim stands if the whole
@@ -63,25 +112,10 @@ page.every_paper(ledger)
 # - **A number at an ε** is upheld only by runs whose proven ε is no larger, unless its note says
 #   “whatever it truly costs”, and falls only to runs that spent as much by the accounting of the
 #   paper's time.
-# - **Rule first.** Where a rule is older than all runs that decide it, nobody could have fitted it
-#   to them; † marks the others, and the cell below counts both. All rules about seeds were restated
-#   by intervals on 24 November 2026, when most of the first papers' runs were there.
-
-
-# %% tags=["remove-input"]
-def rules_and_runs(judged):
-    decided = [
-        e.rule_came_first
-        for e in judged.entries
-        if e.rule_came_first is not None
-    ]
-    return sum(decided), len(decided)
-
-
-younger, decided = rules_and_runs(ledger)
-print(
-    f"Rules older than all of their runs: {younger} of {decided} verdicts that rest on runs."
-)
+# - **Few rules came first.** Where a rule is older than all runs that decide it, nobody could have
+#   fitted it to them. So it is with {{ older }} of the {{ decided }} verdicts that rest on runs; †
+#   marks the others. All rules about seeds were restated by intervals on 24 November 2026, when
+#   most of the first papers' runs were there.
 
 
 # %% tags=["remove-input"]

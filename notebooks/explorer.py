@@ -12,11 +12,14 @@
 # ---
 
 # %% [markdown]
-# # The explorer
+# # The explorer: what accuracy, at what ε?
 #
-# Pick a dataset, an ε, a paper, a method or a network: the chart shows what accuracy was reached at
-# what ε, from every stored run of the study. Above it stands the best of what you picked. A mark
-# leads to the section that it comes from.
+# Pick a dataset, an ε, a paper, a method or a network. The chart draws what every stored run of the
+# study reached, and says the best of what you picked. A mark leads to the section that it comes
+# from.
+#
+# **Try** CIFAR-10 with *Method: the recipe*, then with *flat clipping, tanh*. How far apart are the
+# best of both?
 
 # %% tags=["parameters", "remove-input"]
 profile = "stored"  # of what is stored, whatever the profile
@@ -27,14 +30,24 @@ from under_the_clip.explorer import page
 page.explorer()
 
 # %% [markdown]
-# - **True** is the ε that is proven for what was run. **Claimed** is what the paper's own
-#   accounting gives for the same run, and with flat clipping, the recipe's too, that of the papers'
-#   time. Automatic clipping, filters made sound and sound clips inside backpropagation have none.
-#   An **audited** ε is what an attack on its mechanism shows at least, at weights that
-#   stand still. The chapters on [accounting](01_accounting.ipynb) and [audits](07_audits.ipynb)
-#   explain all three.
-# - Pick *claimed*, then *true* with *ε at most: any*: the published runs of backpropagation
-#   clipping move from the left end of the chart to its right end.
+# ## What moves when you pick another ε?
+#
+# Pick *claimed*, then *true* with *ε at most: any*. The published runs of backpropagation clipping
+# go from the left end of the chart to its right end.
+#
+# - **True** is the ε that is proven for what was run.
+# - **Claimed** is what the paper's own accounting gives for the same run. For flat clipping and the
+#   recipe it is the accounting of the papers' time. Automatic clipping, filters made sound and
+#   sound clips inside backpropagation have none.
+# - An **audited** ε is what an attack on its mechanism shows at least, at weights that stand still.
+#
+# [Chapter 1](01_accounting.ipynb) explains the first two, and [chapter 7](07_audits.ipynb) the
+# third.
+#
+# ## What is drawn, and what is not?
+#
+# - *The recipe* is what `dpstudy recipe` trains, with whatever rate and exponent; where its images
+#   or features are other ones it is *changed*.
 # - *Seeds: any* adds sweeps and searches, which have one seed a setting. The best of many owes part
 #   of its lead to that seed; its runs with other seeds are shown as settings of their own.
 # - A setting that two experiments share is shown for both. Runs that were given up on their way are

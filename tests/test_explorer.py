@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+import vl_convert
 from results_for_tests import result_of
 
 from dpstudy.lab import store
@@ -182,6 +183,42 @@ def test_of_the_recipe_what_its_command_does_not_set_is_said():
     said = f"C 0.25, σ {run.mechanism.noise_multiplier:.4g}, exponent 0.4"
     assert words.settings(run).endswith(said)
     assert words.settings(vary(run, components=10)).endswith(", components 10, exponent 0.4")
+
+
+def test_the_recipe_goes_by_its_name(explorer):
+    run = recipe("cifar-10")
+    other = Run().network
+    assert words.method(run) == words.method(vary(run, exponent=0.5)) == "the recipe"
+    assert words.method(vary(run, components=10)) == "the recipe, changed"
+    assert words.method(vary(run, loss=Composite())) == "flat clipping, composite loss"
+    assert words.method(replace(run, network=other)) == "flat clipping, tanh"
+    methods = explorer.data.set_index(["experiment", "variant"]).method
+    assert set(methods["recipe-search"]) == {"the recipe"}
+    assert set(methods["recipe-slanted"]) == {"the recipe, changed"}
+
+
+def drawn(data, **picked):
+    """What the chart draws where that is picked: by method colour and shape, and the legend."""
+    spec = page.chart(data).to_dict() | {"width": 600}
+    for control in spec["params"]:
+        control["value"] = picked.get(control["name"].removeprefix("which_"), control["value"])
+    svg = vl_convert.vegalite_to_svg(spec)
+    marks = re.findall(
+        r'aria-label="([^"]*; method: [^"]*)"[^>]* d="(\S+?)"[^>]*fill="(\w+|#\w+)"', svg
+    )
+    of_each = {re.search("method: ([^;]*)", said)[1]: (shape, fill) for said, shape, fill in marks}
+    return of_each, svg
+
+
+def test_a_method_looks_the_same_whatever_is_picked(explorer):
+    everything, legend = drawn(explorer.data)
+    assert len(everything) > 20 and "entries" not in legend
+    assert "backpropagation clipping, relu</text>" in legend
+    for method in ("the recipe", "flat clipping, tanh", "tanh filter, tanh"):
+        alone, legend = drawn(explorer.data, method=method)
+        assert alone == {method: everything[method]}
+        assert "backpropagation clipping, relu</text>" not in legend
+    assert len(set(everything.values())) == len(everything)
 
 
 def test_words_are_of_kinds_that_there_are():

@@ -8,6 +8,7 @@ no script.
 import json
 from dataclasses import dataclass
 from html import escape
+from itertools import cycle
 
 import altair as alt
 import pandas as pd
@@ -23,8 +24,9 @@ SEEDS = {"3 or more": 3, "any": 1}
 MOST = {"10": 10, "3.1": 3.1, "1.1": 1.1, "any": 1e99}
 # Of the styles that figures have, with the theme's own colour of text for black.
 _COLORS = [style.color.replace("#000000", "currentColor") for style in STYLES]
-# One less than colours, so that thirty methods differ in one or the other.
-_SHAPES = ["circle", "square", "triangle-up", "diamond", "cross"]
+_SIDES = ("up", "down", "left", "right")
+# One more than colours, so that fifty methods differ in one or the other.
+_SHAPES = ["circle", "square", "diamond", "cross", *(f"triangle-{at}" for at in _SIDES)]
 _ERRORS = [0.005, 0.01, 0.015, 0.02, 0.03, 0.05, 0.07, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.6, 0.9]
 _TICKS = [0.01, 0.03, 0.1, 0.3, 1, 3, 10, 30, 100, *(10**power for power in range(3, 8))]
 _OF_THE_THEME = ("labelColor", "titleColor", "tickColor", "domainColor", "gridColor")
@@ -37,6 +39,7 @@ _THEME = {
         "labelFontSize": 12,
         "columns": alt.ExprRef("width < 500 ? 1 : 2"),
         "labelLimit": 320,
+        "symbolLimit": 100,
         "orient": "bottom",
         "symbolOpacity": 1,
         "title": None,
@@ -152,7 +155,7 @@ def chart(data: pd.DataFrame) -> alt.LayerChart:
     # What is not picked, too: the axes stay where they are.
     others = alt.Chart().mark_point(filled=True, size=18, color="currentColor", opacity=0.2)
     others = others.transform_filter(_WITHIN).encode(_x(), _y())
-    drawn = alt.layer(others, _free(), *_picked(), _best(), data=source)
+    drawn = alt.layer(others, _free(), *_picked(sorted(data.method.unique())), _best(), data=source)
     drawn = drawn.transform_calculate(**_WORDS)
     drawn = drawn.transform_filter("datum.dataset == which_dataset && datum.seeds >= which_seeds")
     drawn = drawn.add_params(*_controls(data))
@@ -203,15 +206,31 @@ def _y() -> alt.Y:
     return alt.Y("error:Q", title="test accuracy at the last epoch", scale=scale, axis=axis)
 
 
-def _picked() -> tuple[alt.Chart, alt.Chart]:
-    """Return the range over seeds, and the median, which leads to the section that it is from."""
+def _picked(methods: list[str]) -> tuple[alt.Chart, alt.Chart]:
+    """Return the range over seeds, and the median, which leads to the section that it is from.
+
+    A method looks the same whatever is picked, and the legend has those alone that are.
+    """
+    color, shape = (
+        json.dumps(dict(zip(methods, cycle(looks), strict=False))) for looks in (_COLORS, _SHAPES)
+    )
     picked = alt.Chart().transform_filter(_PICKED)
+    picked = picked.transform_calculate(
+        color=f"({color})[datum.method]", shape=f"({shape})[datum.method]"
+    )
     ranges = picked.mark_rule(opacity=0.6).encode(_x(), alt.Y("low:Q"), alt.Y2("high:Q"))
-    medians = picked.mark_point(filled=True, size=70, opacity=0.9).encode(
+    # Of a channel that tells nothing apart, so that its legend follows what is picked.
+    legend = alt.Legend(
+        symbolFillColor=alt.ExprRef(f"({color})[datum.value]"),
+        symbolStrokeColor="transparent",
+        symbolType=alt.ExprRef(f"({shape})[datum.value]"),
+    )
+    medians = picked.mark_point(filled=True, size=70).encode(
         _x(),
         _y(),
-        alt.Color("method:N", scale=alt.Scale(range=_COLORS)),
-        alt.Shape("method:N", scale=alt.Scale(range=_SHAPES)),
+        alt.Color("color:N", scale=None),
+        alt.Shape("shape:N", scale=None),
+        alt.Opacity("method:N", scale=alt.Scale(type="ordinal", range=[0.9]), legend=legend),
         tooltip=[alt.Tooltip(name, type="nominal") for name in _TOOLTIP],
         href="link:N",
     )

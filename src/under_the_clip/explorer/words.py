@@ -40,8 +40,8 @@ KINDS = {
     "scattering-cifar": "scattering, 4 convolutions",
     "scattering-linear-mnist": "scattering, linear",
     "scattering-linear-cifar": "scattering, linear",
-    "linear-head": "linear, on features built from synthetic images",
-    "hidden-head": "1 hidden layer, on features built from synthetic images",
+    "linear-head": "linear, on the recipe's features",
+    "hidden-head": "1 hidden layer, on the recipe's features",
 }
 FIELDS = {
     "clip_norm": "C",
@@ -58,12 +58,24 @@ _LEFT_OUT = ("claimed_factor", "claimed_accountant", "parameters", "name")
 
 
 def method(run: Run) -> str:
-    """Return mechanism, activation where there is one, and the loss if not cross-entropy."""
+    """Return mechanism, activation where there is one, and the loss if not cross-entropy.
+
+    The recipe goes by its name; it is changed where more of its features is than was searched.
+    """
     activation, loss = run.network.activation, run.loss
+    if _kinds(run) == _kinds(recipe("mnist")):
+        own = recipe(run.dataset.name).dataset
+        searched = {"exponent": own.exponent, "held_out": own.held_out}
+        same = dataclasses.replace(run.dataset, **searched) == own
+        return "the recipe" if same else "the recipe, changed"
     parts = [kind(run.mechanism)]
     if "linear" not in str(run.network.kind):  # what is linear uses no activation
         parts.append("tanh" if activation == TANH else kind(activation))
     return ", ".join(parts if isinstance(loss, CrossEntropy) else [*parts, kind(loss)])
+
+
+def _kinds(run: Run) -> list[type]:
+    return [type(part) for part in (run.dataset, run.network, run.mechanism, run.loss)]
 
 
 def kind(part: Part) -> str:

@@ -226,9 +226,8 @@ def by_paper(judged: Ledger) -> Figure:
         fig=figure,
         name="verdicts-by-paper",
         caption=(
-            f"The headline claims of the papers by verdict, from what is stored now: {whole}. "
-            "Claims on one quantity of the same runs count once, as what stands least of them; an "
-            "accuracy and what it gains over another are two."
+            f"Headline claims by verdict: {whole}. Claims on one quantity of the same runs count "
+            "once, as what stands least; an accuracy and its gain are two."
         ),
         alt=f"A bar for each paper, divided by verdict. {said}.",
         data=data,

@@ -19,6 +19,14 @@ COMMAND = "make bench"
 # The contestant that the others are compared with, by its name in the record.
 OURS = "ours"
 NETWORKS = {"mnist": "MNIST network", "cifar-10": "CIFAR-10 network"}
+# Each private contestant with what trains without privacy in the same library.
+WITHOUT = {
+    OURS: "ours, not private",
+    **dict.fromkeys(
+        ("torch.func", "Opacus, hooks", "Opacus, ghost clipping"), "PyTorch, not private"
+    ),
+    **dict.fromkeys(("vmap(grad)", "jax-privacy"), "JAX, not private"),
+}
 STYLE = dict(zip(NETWORKS, STYLES, strict=False))
 # Each series: what varies, its column, and how its axis is named.
 SERIES = {
