@@ -53,7 +53,7 @@ def lacking(thing: object) -> list[str]:
         return []
     elsewhere = re.search(r"[Aa]rguments.* as (for )?`", said)
     left_out = [
-        f"what {name} is, {kind}"
+        f"what {name} is, {inspect.formatannotation(kind)}"
         for name, kind in inspect.get_annotations(thing).items()
         if name != "return" and bare(kind) and not re.search(rf"\b{name}\b", said)
     ]
