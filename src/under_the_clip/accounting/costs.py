@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from functools import cache
 
+import numpy as np
 import pandas as pd
 
 from dpstudy.lab import wording
@@ -13,7 +14,7 @@ from dpstudy.parts.data.images import DATASETS
 from dpstudy.parts.sampling import steps_per_epoch
 from dpstudy.privacy.conversions import gdp_epsilon, zcdp_epsilon
 from dpstudy.privacy.shuffling import least_epsilon_curve
-from under_the_clip.accounting.curves import AT_DELTA, NAMES, Resolution, spent
+from under_the_clip.accounting.curves import AT_DELTA, NAMES, spent
 from under_the_clip.backpropagation_clipping.published import (
     BACKPROPAGATION_CLIPPING,
     CORRECTED_CLIPPING,
@@ -42,6 +43,81 @@ def cost_rows() -> pd.DataFrame:
 
 
 def in_short() -> Figure:
+    """Draw what one run of losing less costs when all but its noise is changed, one at a time."""
+    run, most = END_TO_END[0], 60.0
+    q, sigma, steps = run.sampling_probability, run.noise_multiplier, run.steps
+    double = steps_per_epoch(run.examples, 2 * run.batch) * run.epochs
+    [shuffled] = cost_rows()[:1][list(PROVEN[1:])].to_numpy()
+    rows = {
+        "as it is": spent(q, sigma, steps),
+        "by the accountant of 2019": spent(q, sigma, steps, "rdp-2019"),
+        "twice the epochs": spent(q, sigma, 2 * steps),
+        "twice the batch": spent(2 * q, sigma, double),
+        "batches of a shuffled data set": float(shuffled[0]),
+        "an example may add √n, not 1": spent(q, sigma / math.sqrt(MNIST_PARAMETERS), steps),
+    }
+    data = pd.DataFrame(rows.items(), columns=["changed", "ε"])
+    with canvas(size=(7.2, 2.4)) as (figure, [axes]):
+        for at, (name, value) in enumerate(rows.items()):
+            color, said = STYLES[4 if at else 0].color, wording.epsilon(value)
+            if name == "batches of a shuffled data set":
+                said = f"{wording.rounded_down(value)} at least"
+                axes.hlines(-at, value, shuffled[1], color=color, linewidth=5, alpha=0.3)
+            place, beyond = (min(value, 0.8 * most), -at), value > most
+            axes.plot(*place, ">" if beyond else "o", color=color)
+            beside = {"xytext": (-8 if beyond else 8, 0), "textcoords": "offset points"}
+            axes.annotate(said, place, va="center", ha="right" if beyond else "left", **beside)
+        axes.set(xscale="log", xlim=(2, most), ylim=(0.6 - len(rows), 0.6))
+        axes.set(xticks=(2, 3, 5, 10, 30), xticklabels=("2", "3", "5", "10", "30"), xlabel="ε")
+        axes.set_yticks([-at for at in range(len(rows))], list(rows))
+        axes.minorticks_off()
+    return Figure(
+        fig=figure,
+        name="accounting-in-short",
+        caption=f"One noise, σ = {sigma}, and what changes its ε: MNIST with the settings of "
+        "losing less, one thing changed at a time. The bar ends at what is proven.",
+        alt="; ".join(f"{name}: {wording.epsilon(value)}" for name, value in rows.items()) + ".",
+        data=data,
+    )
+
+
+def who_takes_part() -> Figure:
+    """Draw in which steps some examples take part, by coins and by a shuffled data set."""
+    examples, batches, epochs = 24, 6, 3
+    draw = np.random.default_rng(3)
+    dealt = [draw.permutation(examples) % batches for _ in range(epochs)]
+    steps = np.arange(batches * epochs)
+    shuffled = np.array([dealt[step // batches] == step % batches for step in steps]).T
+    coins = draw.random(shuffled.shape) < 1 / batches
+    kinds = {"each example by its own coin": coins, "cut from a shuffled data set": shuffled}
+    with canvas(1, 2, size=(7.4, 2.6), sharey=True) as (figure, panels):
+        for axes, (title, drawn) in zip(panels, kinds.items(), strict=True):
+            at = np.argwhere(drawn)
+            own = at[:, 0] == 0
+            axes.plot(*at[~own][:, ::-1].T, "s", color="0.75", markersize=4)
+            axes.plot(*at[own][:, ::-1].T, "s", color=STYLES[4].color, markersize=6)
+            for epoch in range(1, epochs):
+                axes.axvline(epoch * batches - 0.5, color="0.5", linewidth=1)
+            axes.set(title=title, xlabel="step, in three epochs", xticks=[], yticks=[])
+            axes.set_title(title, fontsize="medium")
+            axes.grid(False)
+        panels[0].set_ylabel("examples")
+    counts = {title: drawn[0].reshape(epochs, -1).sum(axis=1) for title, drawn in kinds.items()}
+    return Figure(
+        fig=figure,
+        name="who-takes-part",
+        caption="Who takes part in which step. The coloured example is in one batch of each "
+        "shuffled epoch, and its batch is short of nobody; by coins it may be in none or in two.",
+        alt="Two grids of examples by steps. "
+        + "; ".join(f"{title}: one example is in {of} batches" for title, of in counts.items()),
+        data=pd.DataFrame(
+            [(kind, *of) for kind, drawn in kinds.items() for of in np.argwhere(drawn)],
+            columns=["batches", "example", "step"],
+        ),
+    )
+
+
+def claimed_and_proven() -> Figure:
     """Draw the epsilon that is claimed beside those that are proven, by paper and data set."""
     rows = cost_rows()
     ours = rows[~rows["Data set"].str.contains("ScatterNet") & rows["Proven, Poisson"].notna()]
@@ -78,12 +154,9 @@ def in_short() -> Figure:
     )
     return Figure(
         fig=figure,
-        name="accounting-in-short",
-        caption=(
-            "What is claimed and what is proven for the same run. The tanh filter states no ε; its "
-            "triangle is what PLD gives for the sensitivity that it claims. The corrected code is "
-            f"shown with a constant divisor; as it is, {corrected.epsilon(2.0):.0f} is proven."
-        ),
+        name="claimed-and-proven",
+        caption="Claimed and proven for the same run. The tanh filter states no ε: its triangle is "
+        "PLD's for the sensitivity that it claims. The corrected code has a constant divisor here.",
         alt=f"ε claimed, and proven for Poisson sampling. {said}.",
         data=data,
     )
@@ -190,41 +263,7 @@ def _tanh_row(setting: TanhFilter) -> dict[str, object]:
     )
 
 
-# --- the two papers whose sensitivity is not proven -------------------------------------------
-
-
-def tanh_filter_figure(drawn: Resolution) -> Figure:
-    """Draw the tanh filter's epsilon against the number of parameters its sensitivity grows by."""
-    setting = TANH_FILTER[0]
-    data = _tanh_frame(setting, drawn.parameters)
-    with canvas(size=(6.4, 4.0)) as (fig, [ax]):
-        for style, (epochs, curve) in zip(STYLES, data.groupby("epochs"), strict=False):
-            label = f"{epochs} epoch{'s' if epochs > 1 else ''}"
-            ax.plot(curve["parameters"], curve["epsilon"], label=label, **style.line)
-        ax.axvline(MNIST_PARAMETERS, color="0.35", linewidth=1)
-        place = {"xytext": (-4, 0), "textcoords": "offset points", "ha": "right"}
-        at = MNIST_PARAMETERS, data["epsilon"].min()
-        ax.annotate(f"n = {MNIST_PARAMETERS:,}", at, **place)
-        ax.set(xscale="log", yscale="log", ylabel=f"ε at {AT_DELTA} (PLD)")
-        ax.set_xlabel("number of parameters n; the proven sensitivity is √n")
-        ax.legend()
-    claimed, proven = (tanh_epsilon(setting, n, TANH_FILTER_EPOCHS) for n in (1, MNIST_PARAMETERS))
-    return Figure(
-        name="tanh-filter-epsilon",
-        fig=fig,
-        alt=(
-            "Epsilon against the number of parameters, both on logarithmic axes: two curves, for "
-            f"1 and {TANH_FILTER_EPOCHS} epochs, rise steeply throughout. On the upper one "
-            f"epsilon is {wording.epsilon(claimed)} for n = 1 and {wording.epsilon(proven)} for "
-            f"n = {MNIST_PARAMETERS:,}."
-        ),
-        caption=(
-            f"The tanh filter on MNIST (σ = {setting.noise_std}, batch {setting.batch}): the ε of "
-            "the proven sensitivity √n, by PLD under Poisson sampling. n = 1 is what the paper "
-            "accounts for."
-        ),
-        data=data,
-    )
+# --- backpropagation clipping -------------------------------------------------------------
 
 
 def backpropagation_table() -> Table:
@@ -284,27 +323,6 @@ def corrected_table() -> Table:
             **dict.fromkeys(("Target ε", "ε, layers apart", *CORRECTED), "{:.3g}"),
         },
     )
-
-
-def tanh_epsilon(setting: TanhFilter, parameters: int, epochs: int) -> float:
-    """Return the epsilon that follows from the proven sensitivity, for a number of parameters."""
-    steps = epochs * steps_per_epoch(setting.examples, setting.batch)
-    return spent(setting.sampling_probability, setting.noise_multiplier(parameters), steps)
-
-
-def _tanh_frame(setting: TanhFilter, counts: tuple[int, ...]) -> pd.DataFrame:
-    rows = [
-        {
-            "epochs": epochs,
-            "parameters": n,
-            "sensitivity": math.sqrt(n),
-            "noise multiplier": setting.noise_multiplier(n),
-            "epsilon": tanh_epsilon(setting, n, epochs),
-        }
-        for n in counts
-        for epochs in (1, TANH_FILTER_EPOCHS)
-    ]
-    return pd.DataFrame(rows)
 
 
 def _corrected_row(setting: CorrectedClipping) -> dict[str, object]:

@@ -14,7 +14,7 @@ from dpstudy.parts.data.images import DATASETS
 from dpstudy.parts.sampling import steps_per_epoch
 from dpstudy.privacy.accounting import epsilon, epsilon_curve, noise_multiplier_for
 from under_the_clip.losing_less.published import END_TO_END, SCATTERNET
-from under_the_clip.published import DELTA, MNIST_PARAMETERS, Configuration
+from under_the_clip.published import DELTA, Configuration
 
 NAMES = {"rdp-2019": "RDP 2019", "rdp": "RDP", "pld": "PLD"}
 _SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
@@ -25,18 +25,13 @@ class Resolution(NamedTuple):
     """How finely a profile draws this chapter; the numbers do not depend on it."""
 
     stride: int  # epochs between two points of a curve
-    parameters: tuple[int, ...]  # at which the tanh filter is accounted for
     calibrated: tuple[Configuration, ...]
 
 
 PROFILES = {
-    "stored": Resolution(2, (1, 10, 100, 1_000, 10_000, MNIST_PARAMETERS), END_TO_END),
-    "smoke": Resolution(10, (1, 1_000, MNIST_PARAMETERS), END_TO_END[:1]),
-    "full": Resolution(
-        1,
-        (1, 3, 10, 30, 100, 300, 1_000, 3_000, 10_000, MNIST_PARAMETERS),
-        END_TO_END + SCATTERNET,
-    ),
+    "stored": Resolution(2, END_TO_END),
+    "smoke": Resolution(10, END_TO_END[:1]),
+    "full": Resolution(1, END_TO_END + SCATTERNET),
 }
 
 # What the papers quote, and what noise is calibrated to.
