@@ -53,6 +53,7 @@ assert {one["Data set"] for one in (mnist, clip_mnist, tanh_mnist)} == {
     "MNIST"
 }
 assert END_TO_END[0].noise_multiplier == 1.23
+run = END_TO_END[0]
 first = facts.in_short().data.set_index("changed")["ε"]
 assert first.idxmin() == "as it is" and first["as it is"] == mnist.PLD
 # Two papers take what one example may add for too small, and only they.
@@ -167,21 +168,21 @@ from scipy.stats import norm
 
 from dpstudy.privacy.accounting import epsilon
 
-sigma, batches, delta = 1.23, 117, 1e-5
-threshold = np.linspace(0, 12 * sigma, 10_000)
 
-
-def alarm(mine):
-    """How likely it is that some batch of an epoch is above it."""
+def alarm(mine, threshold, sigma=1.23, batches=117):
+    """How likely some batch of an epoch is above the threshold."""
     others = (batches - 1) * norm.logcdf(threshold / sigma)
     return -np.expm1(others + norm.logcdf((threshold - mine) / sigma))
 
 
-leaked = np.log(np.maximum(alarm(2) - delta, 1e-300) / alarm(1)).max()
-q = 512 / 60_000
+delta, threshold = 1e-5, np.linspace(0, 12, 10_000)
+found, false = alarm(2, threshold), alarm(1, threshold)
+leaked = np.log(np.maximum(found - delta, 1e-300) / false).max()
+
+q, batches = 512 / 60_000, 117
 stated = epsilon(
     sampling_probability=q,
-    noise_multiplier=sigma,
+    noise_multiplier=1.23,
     steps=batches,
     delta=delta,
 )
@@ -294,11 +295,11 @@ def pld(q, sigma, steps, delta, grid=1e-5, size=2**21):
     return brentq(lambda eps: beyond(eps) - delta, 0, 10)
 
 
-print(f"ours:    {pld(q, 1.23, 40 * 117, 1e-5):.2f}")
+print(f"ours:     {pld(q, 1.23, 40 * 117, 1e-5):.2f}")
 run = {"sampling_probability": q, "noise_multiplier": 1.23, "delta": 1e-5}
 for by in ("pld", "rdp", "rdp-2019"):
     spent = epsilon(**run, steps=40 * 117, accountant=by)
-    print(f"{by + ':':<9}{spent:.2f}")
+    print(f"{by + ':':<10}{spent:.2f}")
 
 # %% [markdown]
 # :::{margin}
