@@ -107,8 +107,8 @@ chapter.by_sliders()
 # :class: dropdown
 # :::
 #
-# The larger one, by a factor of 2.4. σ grows from 1.068 to 1.801, and is divided by four times as
-# many examples. The price is a quarter of the steps.
+# The larger one, by more than a factor of two. σ grows by less than that, and is divided by four
+# times as many examples. The price is a quarter of the steps.
 
 # %% tags=["check-output"]
 from dpstudy.privacy.accounting import noise_multiplier_for
@@ -209,8 +209,8 @@ print(f"one shuffled epoch leaks {leaked:.2f}; by coins {stated:.2f}")
 # :class: dropdown
 # :::
 #
-# Yes. Shuffling gives away at least 3.6 times what the formula says at σ = 1.23, 1.7 times at 2,
-# and 1.1 times at 4. The formula is furthest off where ε is already large.
+# Yes. Shuffling gives away more than three times what the formula says at σ = 1.23, and hardly more
+# than it says at 4. The formula is furthest off where ε is already large.
 
 # %% tags=["check-output"]
 from dpstudy.privacy.shuffling import least_epsilon_curve
