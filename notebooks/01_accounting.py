@@ -72,7 +72,7 @@ for paper, small in ((losing, False), (clips, True), (tanh, True)):
 # **In short**: ε depends on more than σ.
 #
 # - **Who takes part.** Batches cut from a shuffled data set can leak
-#   {{ f"{mnist[LEAST]:.1f}" }} where the formula for coins says
+#   {{ f"{mnist[LEAST]:.1f}" }} where the usual formula says
 #   {{ f"{mnist.PLD:.1f}" }}.
 # - **What one example may add.** Two of the four papers take it for too small.
 # - **How often.** More epochs and larger batches cost more.
@@ -88,9 +88,9 @@ chapter.in_short()
 # %% [markdown]
 # ## What would your run cost?
 #
-# Move the sliders. The first line is your ε if you sample as it assumes, the second what you may
-# leak if you shuffle. The last is what you pay in accuracy: how much noise is left in the mean
-# gradient.
+# Move the sliders. The first answer is your ε if each example is drawn by its own coin, the second
+# what you can leak if you cut batches from a shuffled data set. The last is what you pay in
+# accuracy: how much noise is left in the mean gradient.
 
 # %% tags=["remove-input"]
 chapter.by_sliders()
@@ -186,7 +186,7 @@ stated = epsilon(
     steps=batches,
     delta=delta,
 )
-print(f"one shuffled epoch leaks {leaked:.2f}; by coins {stated:.2f}")
+print(f"one shuffled epoch leaks {leaked:.2f}; stated: {stated:.2f}")
 
 # %% [markdown]
 # One epoch alone leaks nearly seven times what the formula states. All 40 epochs leak

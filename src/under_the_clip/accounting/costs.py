@@ -50,23 +50,25 @@ def in_short() -> Figure:
     [shuffled] = cost_rows()[:1][list(PROVEN[1:])].to_numpy()
     rows = {
         "as it is": spent(q, sigma, steps),
-        "by the accountant of 2019": spent(q, sigma, steps, "rdp-2019"),
+        "accountant of 2019": spent(q, sigma, steps, "rdp-2019"),
         "twice the epochs": spent(q, sigma, 2 * steps),
         "twice the batch": spent(2 * q, sigma, double),
-        "batches of a shuffled data set": float(shuffled[0]),
-        "an example may add √n, not 1": spent(q, sigma / math.sqrt(MNIST_PARAMETERS), steps),
+        "shuffled batches": float(shuffled[0]),
+        "sensitivity √n, not 1": spent(q, sigma / math.sqrt(MNIST_PARAMETERS), steps),
     }
     data = pd.DataFrame(rows.items(), columns=["changed", "ε"])
-    with canvas(size=(7.2, 2.4)) as (figure, [axes]):
+    with canvas(size=(5.2, 2.4)) as (figure, [axes]):
         for at, (name, value) in enumerate(rows.items()):
             color, said = STYLES[4 if at else 0].color, wording.epsilon(value)
-            if name == "batches of a shuffled data set":
-                said = f"{wording.rounded_down(value)} at least"
+            left = name == "shuffled batches"
+            if left:
+                said = f"at least {wording.rounded_down(value)}"
                 axes.hlines(-at, value, shuffled[1], color=color, linewidth=5, alpha=0.3)
-            place, beyond = (min(value, 0.8 * most), -at), value > most
+            beyond = value > most
+            place = min(value, 0.8 * most), -at
             axes.plot(*place, ">" if beyond else "o", color=color)
-            beside = {"xytext": (-8 if beyond else 8, 0), "textcoords": "offset points"}
-            axes.annotate(said, place, va="center", ha="right" if beyond else "left", **beside)
+            side = {"xytext": (-8, 0), "ha": "right"} if left or beyond else {"xytext": (8, 0)}
+            axes.annotate(said, place, va="center", textcoords="offset points", **side)
         axes.set(xscale="log", xlim=(2, most), ylim=(0.6 - len(rows), 0.6))
         axes.set(xticks=(2, 3, 5, 10, 30), xticklabels=("2", "3", "5", "10", "30"), xlabel="ε")
         axes.set_yticks([-at for at in range(len(rows))], list(rows))
@@ -74,8 +76,8 @@ def in_short() -> Figure:
     return Figure(
         fig=figure,
         name="accounting-in-short",
-        caption=f"One noise, σ = {sigma}, and what changes its ε: MNIST with the settings of "
-        "losing less, one thing changed at a time. The bar ends at what is proven.",
+        caption=f"MNIST with the settings of losing less, σ = {sigma}, one thing changed at a time. "
+        "Bar: up to what is proven. Last: an example may add as much as the tanh filter lets it.",
         alt="; ".join(f"{name}: {wording.epsilon(value)}" for name, value in rows.items()) + ".",
         data=data,
     )
@@ -84,21 +86,21 @@ def in_short() -> Figure:
 def who_takes_part() -> Figure:
     """Draw in which steps some examples take part, by coins and by a shuffled data set."""
     examples, batches, epochs = 24, 6, 3
-    draw = np.random.default_rng(3)
+    draw = np.random.default_rng(37)
     dealt = [draw.permutation(examples) % batches for _ in range(epochs)]
     steps = np.arange(batches * epochs)
     shuffled = np.array([dealt[step // batches] == step % batches for step in steps]).T
     coins = draw.random(shuffled.shape) < 1 / batches
-    kinds = {"each example by its own coin": coins, "cut from a shuffled data set": shuffled}
-    with canvas(1, 2, size=(7.4, 2.6), sharey=True) as (figure, panels):
+    kinds = {"each by its own coin": coins, "a shuffled data set": shuffled}
+    with canvas(1, 2, size=(5.2, 2.2), sharey=True) as (figure, panels):
         for axes, (title, drawn) in zip(panels, kinds.items(), strict=True):
             at = np.argwhere(drawn)
             own = at[:, 0] == 0
-            axes.plot(*at[~own][:, ::-1].T, "s", color="0.75", markersize=4)
-            axes.plot(*at[own][:, ::-1].T, "s", color=STYLES[4].color, markersize=6)
+            axes.plot(*at[~own][:, ::-1].T, "s", color="0.75", markersize=3)
+            axes.plot(*at[own][:, ::-1].T, "s", color=STYLES[4].color, markersize=5)
             for epoch in range(1, epochs):
                 axes.axvline(epoch * batches - 0.5, color="0.5", linewidth=1)
-            axes.set(title=title, xlabel="step, in three epochs", xticks=[], yticks=[])
+            axes.set(xlabel="step, in three epochs", xticks=[], yticks=[])
             axes.set_title(title, fontsize="medium")
             axes.grid(False)
         panels[0].set_ylabel("examples")
@@ -106,8 +108,8 @@ def who_takes_part() -> Figure:
     return Figure(
         fig=figure,
         name="who-takes-part",
-        caption="Who takes part in which step. The coloured example is in one batch of each "
-        "shuffled epoch, and its batch is short of nobody; by coins it may be in none or in two.",
+        caption="Who takes part in which step. The coloured example is in one batch of each shuffled "
+        "epoch; by coins it may be in none or in two.",
         alt="Two grids of examples by steps. "
         + "; ".join(f"{title}: one example is in {of} batches" for title, of in counts.items()),
         data=pd.DataFrame(

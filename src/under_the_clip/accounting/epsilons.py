@@ -26,7 +26,7 @@ NOISES = (0.7, 0.85, 1.0, 1.23, 1.5, 2.0, 3.0, 5.0)
 BATCHES = (128, 256, 512, 1024, 2048)
 EPOCHS = (5, 10, 20, 40, 60, 100)
 STARTS = {"σ": 1.23, "batch": 512, "epochs": 40}
-SAMPLED, SHUFFLED = "ε, if each example takes part by its own coin", "ε, if shuffled: at least"
+SAMPLED, SHUFFLED = "ε, each example by its own coin", "ε, shuffled batches: at least"
 BLUR = "noise in the mean gradient, in thousandths of the clip"
 
 
