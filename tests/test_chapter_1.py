@@ -35,7 +35,7 @@ STORED = {tuple(row[:3]): row[3:] for row in json.loads(epsilons.STORED.read_tex
 def test_what_the_sliders_show_is_what_the_accountants_say(cell):
     assert STORED[cell] == list(epsilons.rows(*cell[:2], cell[2:])[0][3:])
     sigma, batch, epochs = cell
-    run = {"sampling_probability": batch / 60_000, "steps": epochs * (60_000 // batch)}
+    run = {"sampling_probability": batch / 60_000, "steps": epochs * round(60_000 / batch)}
     spent = epsilon(**run, noise_multiplier=sigma, delta=1e-5)
     assert spent <= STORED[cell][0] < spent + 0.0011
     [least] = least_epsilon_curve(

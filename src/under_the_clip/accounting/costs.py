@@ -76,8 +76,8 @@ def in_short() -> Figure:
     return Figure(
         fig=figure,
         name="accounting-in-short",
-        caption=f"MNIST with the settings of losing less, σ = {sigma}, one thing changed at a time. "
-        "Bar: up to what is proven. Last: an example may add as much as the tanh filter lets it.",
+        caption=f"MNIST with the settings of losing less, σ = {sigma}, one thing changed at a "
+        "time. Bar: up to what is proven. Last: an example may add as much as the tanh filter lets it.",
         alt="; ".join(f"{name}: {wording.epsilon(value)}" for name, value in rows.items()) + ".",
         data=data,
     )
@@ -108,8 +108,8 @@ def who_takes_part() -> Figure:
     return Figure(
         fig=figure,
         name="who-takes-part",
-        caption="Who takes part in which step. The coloured example is in one batch of each shuffled "
-        "epoch; by coins it may be in none or in two.",
+        caption="Who takes part in which step. The coloured example is in one batch of each "
+        "shuffled epoch; by coins it may be in none or in two.",
         alt="Two grids of examples by steps. "
         + "; ".join(f"{title}: one example is in {of} batches" for title, of in counts.items()),
         data=pd.DataFrame(
