@@ -77,7 +77,7 @@ def in_short() -> Figure:
         fig=figure,
         name="accounting-in-short",
         caption=f"MNIST with the settings of losing less, σ = {sigma}, one thing changed at a "
-        "time. Bar: up to what is proven. Last: an example may add as much as the tanh filter lets it.",
+        "time. Bar: up to what is proven. Last: an example may add what the tanh filter lets it.",
         alt="; ".join(f"{name}: {wording.epsilon(value)}" for name, value in rows.items()) + ".",
         data=data,
     )
