@@ -58,15 +58,14 @@ assert float(circulating) > 10
 #
 # **In short**
 #
-# 1. **Divided noise.** Backpropagation clipping's code divides the noise by the batch, but not the
+# 1. **Divided noise.** Backpropagation clipping's code divides the noise by the batch, not the
 #    clip.
 # 2. **Entries for a norm.** The tanh filter bounds each number, and accounts as if it bounded all.
 # 3. **The drawn batch.** Dividing by how many were drawn lets one example move the others.
-# 4. **Layers alone.** The corrected code shares its noise out by no bound.
+# 4. **Layers alone.** The corrected code treats layers as if each drew its own batch.
 # 5. **Shuffling.** Batches are dealt, and accounted for as sampled.
 #
-# **Do** the opposite: clip the norm, divide by a constant, sample by Poisson, account for all
-# layers together.
+# **Do** clip the norm, divide by a constant, sample by Poisson, and account for all layers at once.
 
 # %% tags=["remove-input"]
 from under_the_clip.theorems import figures as chapter
@@ -196,7 +195,7 @@ for classes in (2, 3):
     climbed = jax.lax.map(
         lambda key, k=classes: around_a_loop(key, k), loops
     )
-    print(f"{classes} classes: up to {climbed.max():.0%} of the way")
+    print(f"{classes} classes: up to {climbed.max():.1%} of the way")
 
 # %% tags=["remove-input"]
 
