@@ -63,9 +63,9 @@ assert float(circulating) > 10
 # 2. **Entries for a norm.** The tanh filter bounds each number, and accounts as if it bounded all.
 # 3. **The drawn batch.** Dividing by how many were drawn lets one example move the others.
 # 4. **Layers alone.** The corrected code treats layers as if each drew its own batch.
-# 5. **Shuffling.** Batches are dealt, and accounted for as sampled.
+# 5. **Shuffling.** Dealt batches are accounted for as sampled.
 #
-# **Do** clip the norm, divide by a constant, sample by Poisson, and account for all layers at once.
+# **Do** clip the norm, divide by a constant, sample by Poisson, account for all layers at once.
 
 # %% tags=["remove-input"]
 from under_the_clip.theorems import figures as chapter
