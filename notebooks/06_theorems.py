@@ -226,7 +226,7 @@ functions(
 )
 
 # %% [markdown]
-# The search finds a loop around which three classes add up to {{ f"{float(circulating):.0f}" }} %
+# The search finds a loop around which three classes add up to {{ circulating }} %
 # of the length. So the mean step of DP-SGD on several classes is in general the gradient of
 # nothing, and a proof that needs an objective does not carry over: that of Theorem 1 of tempered
 # sigmoids {cite}`papernot2021tempered` needs one {cite}`song2020characterizing`.
@@ -331,8 +331,8 @@ for remedy in (jnp.tanh, clipped_after):
 #
 # ### Shuffling
 #
-# The formula for Poisson sampling is used on shuffled batches. For some gradients they can be drawn
-# as well {cite}`chua2024private`: at the ε that the formula states for δ = 0.00001, δ is
+# The formula for Poisson sampling is used on shuffled batches. For some gradients the truth can be
+# drawn {cite}`chua2024private`: at the ε that the formula states for δ = 0.00001, δ is
 # {{ f"{deltas[0]:.2f}" }} on MNIST. What holds is one unsampled step an epoch: reveal the
 # permutation, and an epoch is one Gaussian that blanking the example moves by 1.
 #
@@ -373,8 +373,8 @@ two, five = (
 chapter.deltas()
 
 # %% [markdown]
-# PLD and chance agree on four small mechanisms, within the error of drawing. RDP asks for three to
-# eight times the δ that it must.
+# PLD and chance agree on four small mechanisms, within the error of drawing. RDP is
+# careful: at its ε the drawn δ is an eighth to a third of the one asked for.
 #
 # :::{dropdown} Fine print: the ratios, and people with several records
 # One step has the privacy loss of $P = (1 - q)\,\mathcal N(0, \sigma^2) + q\,\mathcal N(1,

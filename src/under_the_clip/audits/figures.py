@@ -87,7 +87,7 @@ def claimed_proven_audited() -> Figure | Note:
         for kind, (label, style) in _KINDS.items():
             mark = {"color": style.color, "marker": style.marker, "linestyle": "none"}
             axes.plot(data[kind], -data.index, label=label, markersize=8, **mark)
-        axes.set(xscale="log", xlabel="ε", xlim=(0.05, 60))
+        axes.set(xscale="log", xlabel="ε", xlim=(0.05, 60), ylim=(0.6 - len(data), 0.6))
         ticks = (0.1, 0.3, 1, 3, 10, 30)
         axes.set_xticks(ticks, map("{:g}".format, ticks))
         axes.set_yticks(-data.index, [of for name, of in OPENING.items() if name in found])
@@ -118,7 +118,7 @@ def histograms(drawn: Mapping[str, np.ndarray], inside: np.ndarray, threshold: f
         inside: whether each canary was in.
         threshold: above which "in" is guessed.
     """
-    edges, rows = np.linspace(-4, 5, 91), []
+    edges, rows = np.linspace(-4, 6, 51), []
     with canvas(1, len(drawn), size=(7.2, 2.8), sharex=True) as (figure, panels):
         for axes, (title, scores) in zip(panels, drawn.items(), strict=True):
             for label, style, of in (("out", STYLES[4], ~inside), ("in", STYLES[0], inside)):
@@ -131,11 +131,12 @@ def histograms(drawn: Mapping[str, np.ndarray], inside: np.ndarray, threshold: f
                 axes.annotate(label, top, xytext=(0, 2), **_ABOVE, color=style.color)
                 rows.append({"scores": title, "canary": label, "guessed in": share})
             axes.axvline(threshold, color="0.3", linestyle="--", linewidth=1)
-            axes.set(title=title, xlabel="score", yticks=[], ylim=(0, None))
-            axes.margins(y=0.15)
-            told = "guessed in:\n{:.2%} of those out\n{:.0%} of those in"
-            words = told.format(*(row["guessed in"] for row in rows[-2:]))
-            axes.text(0.99, 0.72, words, transform=axes.transAxes, ha="right", fontsize="small")
+            axes.set(title=title, xlabel="score", yticks=[])
+            axes.set_ylim(0, 1.18 * axes.get_ylim()[1])
+            told = "guessed in:\n{:.1g}% of those out\n{:.2g}% of those in"
+            words = told.format(*(100 * row["guessed in"] for row in rows[-2:]))
+            place = {"transform": axes.get_xaxis_transform(), "va": "top", "fontsize": "small"}
+            axes.text(threshold + 0.2, 0.95, words, **place)
     said = "; ".join("{scores}, {canary}: {guessed in:.2%}".format(**row) for row in rows)
     return Figure(
         fig=figure,
