@@ -164,6 +164,7 @@ print(statement.check().finding)
 # the height that you left.
 
 # %% tags=["check-output"]
+loops = jax.random.split(jax.random.key(0), 500)
 
 
 def clipped_sum(theta, examples, C):
@@ -190,7 +191,6 @@ def around_a_loop(key, classes):
     return jnp.abs(jnp.sum(field * steps)) / jnp.sum(lengths)
 
 
-loops = jax.random.split(jax.random.key(0), 500)
 for classes in (2, 3):
     climbed = jax.lax.map(
         lambda key, k=classes: around_a_loop(key, k), loops

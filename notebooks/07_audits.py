@@ -74,7 +74,7 @@ assert of_proof["claimed"] == of_network["claimed"]
 # - **Ten dozen times too much.** Backpropagation clipping claims {{ f"{of_mnist['claimed']:.2f}" }}
 #   on MNIST, and an attack shows at least {{ shown(of_mnist, 1) }}.
 # - **False too.** What the tanh filter and the corrected code state is less than attacks show.
-# - **Sound.** No attack shows more than is proven of flat clipping, of the recipe, or of any other
+# - **Sound.** No attack shows more than is proven of flat clipping, the recipe, or any other
 #   sound mechanism.
 # - **A surprise.** Shuffling breaks a stated 3 at worst, but a real network's gradients show only
 #   {{ shown(of_network) }}.

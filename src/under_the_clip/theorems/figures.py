@@ -125,21 +125,21 @@ def mistakes() -> Figure:
     aim, cost = read_off("corrected-code-targets", r"([\d.]+) and ([\d.]+\d)")
     [delta] = read_off("shuffled-as-if-sampled", r"MNIST, ε = [\d.]+: ([\d.e-]+) ±")
     rows = (
-        ("1 Divided noise", "the sensitivity", BATCH),
-        ("2 Entries for a norm", "the sensitivity", math.sqrt(MNIST_PARAMETERS)),
-        ("3 The drawn batch", "the sensitivity", float(mean)),
+        ("1 Divided noise", "sensitivity", BATCH),
+        ("2 Entries for a norm", "sensitivity", math.sqrt(MNIST_PARAMETERS)),
+        ("3 The drawn batch", "sensitivity", float(mean)),
         ("4 Layers alone", "ε", float(cost) / float(aim)),
         ("5 Shuffling", "δ", float(delta) / DELTA),
     )
     data = pd.DataFrame(rows, columns=["mistake", "of", "times"])
-    said = [f"{times:,.{0 if times > 100 else 1}f} times {of}" for _, of, times in rows]
-    style = {"the sensitivity": STYLES[0], "ε": STYLES[4], "δ": STYLES[3]}
+    said = [f"{times:,.{0 if times > 100 else 1}f} × {of}" for _, of, times in rows]
+    style = {"sensitivity": STYLES[0], "ε": STYLES[4], "δ": STYLES[3]}
     with canvas(size=(6.4, 2.6)) as (figure, [axes]):
         colors = [style[of].color for of in data["of"]]
         bars = axes.barh(-data.index, data["times"] - 1, 0.55, left=1, color=colors)
         axes.bar_label(bars, said, padding=4)
         axes.set_yticks(-data.index, data["mistake"])
-        axes.set(xscale="log", xlim=(1, 2e6), xlabel="times what is stated")
+        axes.set(xscale="log", xlim=(1, 1e6), xlabel="times what is stated")
         axes.grid(visible=False, axis="y")
     told = "; ".join(f"{row[0]}: {times}" for row, times in zip(rows, said, strict=True))
     return Figure(
