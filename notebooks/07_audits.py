@@ -11,70 +11,152 @@
 #     name: python3
 # ---
 
+# %% tags=["facts"]
+from dpstudy.lab.wording import rounded_down
+from dpstudy.privacy import canaries
+from dpstudy.privacy.run_epsilon import epsilon_curve
+from under_the_clip.audits import find
+from under_the_clip.audits.figures import stored
+from under_the_clip.backpropagation_clipping.published import (
+    CORRECTED_CLIPPING,
+)
+
+found = stored()
+published = {
+    name: found[f"backpropagation-clipping-{name}"]
+    for name in ("mnist-claims-0.07", "fashion-mnist-claims-0.87")
+}
+aims = {
+    aim: found[f"backpropagation-clipping-corrected-aims-at-{aim}"]
+    for aim in ("3", "1", "0.2", "0.1")
+}
+
+
+def shown(record, digits=2):
+    least = record["lower_bound"]
+    return (
+        rounded_down(least) if digits == 2 else f"{least // 0.1 / 10:.1f}"
+    )
+
+
+of_mnist, of_fashion = published.values()
+for name in published:
+    for suffix in ("", "-trained-weights"):
+        record = found[f"backpropagation-clipping-{name}{suffix}"]
+        assert record["lower_bound"] > 0.99 * record["most_shown"]
+assert shown(of_mnist) == shown(of_fashion)
+assert shown(of_mnist, 1) == "8.6" and of_mnist["claimed"] < 0.0701
+tanh = found["tanh-filter"]
+assert shown(tanh) == shown(found["tanh-filter-drawn-weights"])
+assert tanh["lower_bound"] > tanh["claimed"]
+for aim, record in aims.items():
+    assert (record["lower_bound"] > float(aim)) == (float(aim) >= 1)
+assert all(one["lower_bound"] <= one["proven"] for one in found.values())
+of_proof, after_one, of_network = (
+    found[f"shuffled-{name}"]
+    for name in ("proof", "after-1-epoch", "trained-weights")
+)
+assert (
+    of_proof["lower_bound"]
+    > of_proof["claimed"]
+    > of_network["lower_bound"]
+)
+assert of_proof["claimed"] == of_network["claimed"]
+
 # %% [markdown]
-# # Audits: what an attacker can show
+# # Audits: where an attack shows more than is claimed
 #
-# **In short.** What backpropagation clipping claims on MNIST and Fashion-MNIST, two aims of its
-# corrected code, what the tanh filter's accounting gives, and the formula for Poisson sampling on
-# shuffled batches are false; no sound mechanism is above its proven ε. A claimed ε is an upper
-# bound on what leaks. An {term}`audit` measures a lower bound; where it is above the claim, the
-# claim is false.
+# A claimed ε is an upper bound on what leaks. An {term}`audit` attacks, and measures a lower one.
+# Where the lower is above the upper, the claim is false.
 #
-# - Backpropagation clipping as published, if its tables come from the public code, as we infer,
-#   claims ε = 0.07 on MNIST and 0.87 on Fashion-MNIST. The audit, of this book's implementation at
-#   trained weights, shows at least 8.61 on both; so many trials can show 8.62 at most. In a small
-#   setting to which the paper's formula gives 0.3, trained models alone show 2.50.
-# - The corrected code, in its second version, aims at ε = 3 and 1. With a constant divisor, which
-#   costs less than its own, the audit shows at least 5.66 and 1.19 at weights that were searched
-#   for it, and 3.34 and 0.44 at trained ones. For the aims of 0.2 and 0.1 it shows too little. With
-#   a constant divisor 0.212 and 0.102 are proven there, and 0.552 and 0.230 with its own divisor.
-# - The accounting of the tanh filter gives 3.01. The audit shows at least 8.61, at weights as drawn
-#   too.
-# - Shuffled batches are stated to cost 2.99 by the formula for Poisson sampling. Some gradients
-#   give away 8.56, by proof; our audit of these shows at least 3.57. Of a trained network's
-#   gradients it shows 0.58.
-# - Of the sound ones flat clipping at σ = 1.23 is proven for 2.36, and at least 1.15 leaks. The
-#   recipe, with the mean that it releases, is proven for 3, and at least 1.55 leaks;
-#   backpropagation clipping with noise for a proven 3 leaks at least 1.09.
+# **In short**
 #
-# **To do.** Before you state an ε, audit your own implementation with a {term}`canary`, an example
-# planted for the audit, whose gradient before the clip is longer than the clip. On a plain Gaussian
-# with 200,000 trials noise that is half of what it should be is found by a bound that assumes
-# nothing; noise of 0.7 of it only by one that takes the trade-off to be Gaussian. Compute both, as
-# [here](../book/add_a_remedy.md).
+# - **Ten dozen times too much.** Backpropagation clipping claims {{ f"{of_mnist['claimed']:.2f}" }}
+#   on MNIST, and an attack shows at least {{ shown(of_mnist, 1) }}.
+# - **False too.** What the tanh filter and the corrected code state is less than attacks show.
+# - **Sound.** No attack shows more than is proven of flat clipping, the recipe, or any other
+#   sound mechanism.
+# - **A surprise.** Shuffling breaks a stated 3 at worst, but a real network's gradients show only
+#   {{ shown(of_network) }}.
+#
+# **Audit** your own code before you state an ε: [how](../book/add_a_remedy.md).
 
 # %% tags=["remove-input"]
 from under_the_clip.audits import figures as chapter
 
 chapter.claimed_proven_audited()
 
-# %% tags=["parameters"]
+# %% mystnb={"code_prompt_show": "Parameters"} tags=["parameters", "hide-input"]
 profile = "stored"  # `dpstudy audit NAME` repeats one, in minutes
 
-# %% [markdown]
-# ## How an audit works
-#
-# A canary is put into the batch, or not, by a fair coin. Whoever sees the noisy sums guesses which.
-# If ε holds, guesses are right only so often: from the rate at which the canary is found, and that
-# at which it is seen where it is not, follows a lower bound on ε. Clopper-Pearson intervals make it
-# hold with 95 % confidence, and the threshold is chosen on other canaries than it is tested on
-# {cite}`jagielski2020auditing,nasr2021adversary,steinke2023privacy`. If the trade-off of wrong
-# guesses is that of a Gaussian, which it is without sampling and often nearly with it, the same
-# trials show 2.11 of the 2.36 that flat clipping costs {cite}`nasr2023tight`, in place of 1.15.
-# Where the trade-off is another, that is no bound.
-#
-# On a plain Gaussian mechanism the true ε is known, so that the auditor can be checked. The gap is
-# the price of finite trials:
+# %% tags=["facts"]
+flat, recipe = found["flat-clipping"], found["recipe"]
+sound = found["backpropagation-clipping-sound-spends-3"]
+for record in (recipe, sound):
+    assert abs(record["proven"] - 3) < 0.005
+own = {one.target_epsilon: one.epsilon(2.0) for one in CORRECTED_CLIPPING}
+trials = {
+    name: record["trials"]
+    for name, record in found.items()
+    if "one-run" in record["bounds"]
+}
+of_recipe = trials.pop("recipe")
+(of_each,) = set(trials.values())
+assert len(canaries.ATTACKS) == 6
 
-# %%
+# %% [markdown]
+# ## An attack guesses by a threshold
+#
+# Plant an example in the batch, or do not, by a fair coin: a {term}`canary`. Whoever sees the noisy
+# sum, and knows all else, measures how much of the canary's gradient is in it. Is it more than a
+# threshold? Then guess "in".
+
+# %% tags=["check-output"]
 import numpy as np
 
+coins, noise = np.random.default_rng(0), np.random.default_rng(1)
+canary = coins.normal(size=20)
+canary /= np.linalg.norm(canary)  # a gradient as long as the clip allows
+inside = coins.integers(0, 2, 200_000).astype(bool)
+
+
+def attack(sigma):
+    sums = np.outer(inside, canary)  # the others are known: taken away
+    sums += sigma * noise.normal(size=sums.shape)
+    return sums @ canary
+
+
+def shows(scores, threshold, delta=1e-5):
+    found = np.mean(scores[inside] > threshold)
+    mistaken = np.mean(scores[~inside] > threshold)
+    return np.log((found - delta) / mistaken)
+
+
+threshold = 2.0  # change me
+scores = attack(sigma=1.0)
+print(f"ε is at least {shows(scores, threshold):.1f}, but for chance")
+
+# %% tags=["remove-input"]
+chapter.histograms(
+    {"noise as stated": scores, "half of the noise": attack(0.5)},
+    inside,
+    threshold,
+)
+
+# %% [markdown]
+# If ε holds, "in" may be guessed at most $e^\varepsilon$ times as often where it is right as where
+# it is wrong, δ aside. So the two rates bound ε from below. A bug that halves the noise drives the
+# two heaps apart, and the bound up.
+#
+# The package allows for chance as well: with exact intervals of both rates the bound holds with
+# 95 % confidence, and the threshold is chosen on other canaries than it is tested on
+# {cite}`jagielski2020auditing,nasr2021adversary,steinke2023privacy`. Here the true ε is known. The
+# gap is the price of finite trials:
+
+# %%
 from dpstudy.privacy import auditing
 from dpstudy.privacy.conversions import gdp_epsilon
 
-rng = np.random.default_rng(0)
-inside = rng.integers(0, 2, 200_000).astype(bool)
-scores = inside + rng.normal(0, 1.0, inside.size)
 bound, guesses = auditing.epsilon(
     auditing.clopper_pearson, inside, scores, delta=1e-5
 )
@@ -82,6 +164,29 @@ print(f"true ε {gdp_epsilon(1.0, 1e-5):.2f}, audited: at least {bound:.2f}")
 print(guesses)
 
 # %% [markdown]
+# :::{exercise} How many trials
+# :label: audits-trials
+#
+# Predict: are 10,000 trials enough to show ε = 8 at δ = 1e-5, if every guess is right?
+# :::
+#
+# :::{solution-start} audits-trials
+# :class: dropdown
+# :::
+#
+# No: they show 6.52 at most. Ten times as many can show 8.82.
+
+# %% tags=["check-output"]
+for trials in (100, 1_000, 10_000, 100_000):
+    print(
+        f"{trials:>7,} trials: at most {auditing.most_shown(trials, delta=1e-5):.2f}"
+    )
+
+# %% [markdown]
+# :::{solution-end}
+# :::
+#
+# :::{dropdown} Fine print: the audits, and two ways to bound
 # Each audit below runs this book's implementation of a mechanism with its paper's settings and
 # noise; the authors' code was not run. What a canary adds is taken from the step that trains, run
 # on real batches with the canary and without it. A trial draws batches and noise by that step too,
@@ -89,98 +194,209 @@ print(guesses)
 # learning rate of 0. Six attacks look for the canary, such as one that expects the same batches in
 # every run; the one that shows most is chosen on other canaries than it is tested on.
 #
-# Each of the 35 audits has 95 % confidence for itself: one or two may show too much by chance.
-# There are 81,920 trials, 80,000 of the recipe; those of trained networks and of black boxes,
-# further down, are fewer.
+# Each of the {{ len(found) }} audits has 95 % confidence for itself: one or two may show too much
+# by chance. There are {{ f"{of_each:,}" }} trials, {{ f"{of_recipe:,}" }} of the recipe; those of
+# trained networks and of black boxes, further down, are fewer.
 #
-# ## Flat clipping and the recipe
-#
-# An attack shows about half of what is proven: 1.15 of 2.36 for flat clipping at σ = 1.23, 1.55 of
-# 3 for the recipe. Granted that the trade-off is Gaussian, the same trials show 2.11 and 2.71.
+# If the trade-off of wrong guesses is that of a Gaussian, which it is without sampling and often
+# nearly with it, the same trials show {{ rounded_down(flat["bounds"]["gaussian"]) }} of the
+# {{ f"{flat['proven']:.2f}" }} that flat clipping costs {cite}`nasr2023tight`, in place of
+# {{ shown(flat) }}. Where the trade-off is another, that is no bound. On a plain Gaussian with
+# 200,000 trials noise that is half of what it should be is found by the bound that assumes nothing;
+# noise of 0.7 of it only by the other. Compute both, with a canary whose gradient is longer than
+# the clip before it is clipped.
+# :::
 
-# %% tags=["remove-input"]
-chapter.by_canary("Flat clipping")
+# %% tags=["facts"]
+least = epsilon_curve(find("shuffled-proof").run, [40 * 117])[
+    "shuffled-at-least"
+][0]
+assert least > of_proof["lower_bound"]
+assert after_one["trials"] == of_network["trials"]
 
 # %% [markdown]
-# ## Backpropagation clipping
+# ## A real network's shuffled gradients hide the canary
 #
-# The published code divides the sensitivity, but not the clip, by the batch size. The longer the
-# canary's gradient, the more of that shows. At the weights as they are drawn it has 1.5 % of the
-# bound's length on MNIST, and yet at least 0.40 leaks where 0.07 is claimed. At a claimed 0.3 at
-# least 2.56 leaks there; Tramèr et al. report more than 2.79 for a claimed 0.21
-# {cite}`tramer2022debugging`.
+# It is common to shuffle batches and to account for Poisson sampling
+# {cite}`chua2024private`. [Chapter 1](01_accounting.ipynb)
+# proves that this is wrong: where it states {{ f"{of_proof['claimed']:.2f}" }}, some gradients give
+# away {{ rounded_down(least) }}. Our attack on just those gradients shows {{ shown(of_proof) }}. Is
+# that the fate of a network that somebody trained?
 #
-# The corrected code treats the layers as if each had drawn a batch of its own, and takes a central
-# limit for a bound. It also divides by the size of the drawn batch. This book, in the audit too,
-# divides by a constant. For the aim of 3 that proves 23.6; the code's own divisor, 194.
-
-# %% tags=["remove-input"]
-chapter.by_canary("Backpropagation clipping")
-
-# %% [markdown]
-# ## How tight the layers' bounds are
+# It does not seem so. The same attack on a trained network's real gradients shows
+# {{ shown(of_network) }}, and {{ shown(after_one) }} after its first epoch.
 #
-# The proof bounds what one example adds to a layer by $ab$, input bound times upstream bound. A
-# search over image, label and weights comes to 100.0 % of it in both dense layers of the corrected
-# code, and to 99.9 % and 100.0 % in the convolutions: each layer's bound is tight. As published the
-# bounds are loose: the clip on upstream gradients is 40.96, and cross-entropy's gradient by the
-# logits is never longer than √2, so that the last layer reaches 3.5 %. (40.96 and √2 are of one
-# example's loss; chapter 1 has them divided by the batch of 4,096.)
+# Why? In the proof all others have the same gradient, so that the batch that lacks one of them
+# stands out. In the network they differ, and a batch's sum varies more than one example changes it.
+# The formula stays false; a leak above it is not found here, and not excluded.
 
-# %% tags=["remove-input"]
-chapter.layers()
-
-# %% [markdown]
-# ## The tanh filter
-#
-# The published filter leaks more than its accounting gives, at the weights that it starts from too.
-# There the longest filtered gradient found is 10.9, and 139.2 where weights are searched too; the
-# paper accounts for 1, and its proof allows √26,010 = 161.3. Clipped after the filter, or scaled to
-# a norm, the same noise is proven for 2.38: at least 1.47 and 1.47 leak. Automatic clipping shows
-# 1.45. At σ = 1.23 flat clipping is proven for 2.36, as is clipping layer by layer, which shows
-# 1.15.
-
-# %% tags=["remove-input"]
-chapter.by_canary("Tanh filter, σ 1.1")
-
-# %% [markdown]
-# ## Shuffled batches
-#
-# The formula for Poisson sampling is wrong for shuffled batches, but a trained network's gradients
-# do not show it. [Chapter 1](01_accounting.ipynb) proves that some gradients give away 8.56, and
-# that none give away more than 34.4. With those of the proof an audit of 81,920 runs shows at least
-# 3.57, which is more than the 2.99 that is stated.
-#
-# A trained network's gradients hide the canary. Batches are dealt from all 60,000 examples with
-# their real gradients, and the attacker knows everything but the deal, the noise and the coin. The
-# canary is the example whose gradient points most against the mean of all. All 40 epochs have
-# the same weights, and the attacker sees two directions of each sum. 4,000 such runs show at
-# least 0.58 with the network trained, and 0.53 after one epoch. So many could show 5.60, but only
-# if every guess was right: a leak above 2.99 is not found, and not excluded.
-
-# %% tags=["remove-input"]
+# %% mystnb={"code_prompt_show": "The three audits of shuffled batches"} tags=["hide-output", "remove-input"]
 chapter.shuffled()
 
 # %% [markdown]
-# The difference is how the others' sums vary. In the proof all others have the same gradient, so
-# that the batch that lacks one of them for the canary stands out. In the network they differ, and a
-# batch's sum varies more than one example changes it.
-#
-# ## Black box
-#
-# Trained models alone can show that a claim is false, here in a small setting of ours. The first
-# image of MNIST gets a wrong label and is in, or blank, by a coin; its loss is all that the
-# attacker sees. 300 models of backpropagation clipping as published, on 4,000 images in one batch
-# for 8 epochs, show at least 2.50 where 0.3 is claimed by the paper's formula; so many can show
-# 2.99 at most. Flat clipping is proven for 10.5 at σ = 1, and its 300 models show 0.74.
-#
-# All models start from the same weights, at which the other images are fitted: ε holds for any
-# start, and from there the wrong label stands out {cite}`annamalai2024nearly`.
+# :::{dropdown} Fine print: what this attacker knows
+# No gradients give away more than {{ f"{of_proof['proven']:.1f}" }}. The audit of the proof's has
+# {{ f"{of_proof['trials']:,}" }} runs. In the others batches are dealt from all 60,000 examples
+# with their real gradients, and the attacker knows everything but the deal, the noise and the coin.
+# The canary is the example whose gradient points most against the mean of all. All 40 epochs have
+# the same weights, and the attacker sees two directions of each sum. There are
+# {{ f"{of_network['trials']:,}" }} such runs; so many could show
+# {{ f"{of_network['most_shown']:.2f}" }}, but only if every guess was right.
+# :::
 
-# %% tags=["remove-input"]
+# %% tags=["facts"]
+as_drawn = found["backpropagation-clipping-mnist-claims-0.07-drawn-weights"]
+less_noise = found[
+    "backpropagation-clipping-mnist-claims-0.3-drawn-weights"
+]
+assert as_drawn["lower_bound"] > 5 * as_drawn["claimed"]
+assert less_noise["lower_bound"] > 8 * less_noise["claimed"]
+trained_3, trained_1 = (
+    found[
+        f"backpropagation-clipping-corrected-aims-at-{aim}-trained-weights"
+    ]
+    for aim in (3, 1)
+)
+assert trained_3["lower_bound"] > 3 and trained_1["lower_bound"] < 1
+layers = stored("attacks")
+tight = layers["layers-mnist-corrected"]["free"]
+assert min(tight.values()) > 0.99
+last = layers["layers-mnist-as-published"]["free"]["dense2"]
+assert last <= 2**0.5 / 40.96 and last < 0.04
+
+# %% [markdown]
+# ## Backpropagation clipping leaks before it has learnt anything
+#
+# The published code divides the sensitivity, but not the clip, by the batch size. The longer the
+# canary's gradient, the more of that shows. At freshly drawn weights it has
+# {{ f"{100 * as_drawn['attained']:.1f}" }} % of the length that is possible, and yet
+# {{ shown(as_drawn, 1) }} leaks where 0.07 is claimed. At trained weights every guess is right, or
+# nearly so.
+#
+# The corrected code aims at ε = 3, and at least {{ shown(aims["3"], 1) }} leaks. It treats the
+# layers as if each had drawn a batch of its own, and takes a central limit for a bound.
+
+# %% mystnb={"code_prompt_show": "Every audit of backpropagation clipping, by canary"} tags=["hide-output", "remove-input"]
+chapter.by_canary("Backpropagation clipping")
+
+# %% [markdown]
+# :::{dropdown} Fine print: both datasets, all aims, and how tight each layer's bound is
+# That the paper's tables come from the public code is inferred. It claims 0.87 on Fashion-MNIST;
+# the audit shows {{ shown(of_fashion) }} there and on MNIST, at trained weights too, and so many
+# trials can show {{ f"{of_mnist['most_shown']:.2f}" }} at most. At a claimed 0.3 at least
+# {{ shown(less_noise) }} leaks at weights as drawn; Tramèr et al. report more than 2.79 for a
+# claimed 0.21 {cite}`tramer2022debugging`.
+#
+# The corrected code divides by the size of the drawn batch. This book, in the audit too, divides by
+# a constant, which costs less. For the aims of 3 and 1 the audit shows {{ shown(aims["3"]) }} and
+# {{ shown(aims["1"]) }} at weights that were searched for it, and {{ shown(trained_3) }} and
+# {{ shown(trained_1) }} at trained ones; for those of 0.2 and 0.1 it shows too little. For the aim
+# of 3 a constant divisor proves {{ f"{aims['3']['proven']:.1f}" }}, and the code's own
+# {{ f"{own[3.0]:.0f}" }}; for 0.2 it is {{ f"{aims['0.2']['proven']:.3f}" }} and
+# {{ f"{own[0.2]:.3f}" }}, for 0.1 {{ f"{aims['0.1']['proven']:.3f}" }} and
+# {{ f"{own[0.1]:.3f}" }}. With noise for a proven 3 at least {{ shown(sound) }} leaks.
+#
+# The proof bounds what one example adds to a layer by $ab$, input bound times upstream bound. A
+# search over image, label and weights comes to {{ f"{100 * tight['dense1']:.1f}" }} % of it in both
+# dense layers of the corrected code, and to {{ f"{100 * tight['conv1']:.1f}" }} % and
+# {{ f"{100 * tight['conv2']:.1f}" }} % in the convolutions: each layer's bound is tight. As
+# published the bounds are loose: the clip on upstream gradients is 40.96, and cross-entropy's
+# gradient by the logits is never longer than √2, so that the last layer reaches
+# {{ f"{100 * last:.1f}" }} %. (40.96 and √2 are of one example's loss; chapter 1 has them divided
+# by the batch of 4,096.)
+# :::
+
+# %% mystnb={"code_prompt_show": "How near one example comes to each layer's bound"} tags=["hide-output", "remove-input"]
+chapter.layers()
+
+# %% tags=["facts"]
+assert f"{tight['dense1']:.3f}" == f"{tight['dense2']:.3f}"
+lengths = [
+    f"{found[name]['strength'] * 1.1:.1f}"
+    for name in ("tanh-filter-drawn-weights", "tanh-filter")
+]
+assert float(lengths[0]) > 10
+clipped, scaled, automatic = (
+    found[name]
+    for name in (
+        "tanh-filter-then-clipped",
+        "tanh-filter-scaled-to-a-norm",
+        "automatic-clipping",
+    )
+)
+proven = {f"{of['proven']:.2f}" for of in (clipped, scaled, automatic)}
+assert proven == {"2.38"}
+per_layer = found["per-layer-clipping"]
+assert per_layer["proven"] == flat["proven"]
+
+# %% [markdown]
+# ## The tanh filter leaks at the weights it starts from
+#
+# Its paper accounts for a gradient of length 1. At freshly drawn weights we found one of
+# {{ lengths[0] }}, and the attack shows {{ shown(tanh) }} where its accounting gives
+# {{ f"{tanh['claimed']:.2f}" }}. Clip after the filter, with the same noise, and the proof holds.
+
+# %% mystnb={"code_prompt_show": "Every audit of the tanh filter and of what mends it"} tags=["hide-output", "remove-input"]
+chapter.by_canary("Tanh filter, σ 1.1")
+
+# %% [markdown]
+# :::{dropdown} Fine print: lengths, and what mends it
+# Where weights are searched too the longest filtered gradient is {{ lengths[1] }}; the paper's
+# proof allows √26,010 = {{ f"{26_010**0.5:.1f}" }}. Clipped after the filter, or scaled to a norm,
+# the same noise is proven for {{ f"{clipped['proven']:.2f}" }}: at least {{ shown(clipped) }} and
+# {{ shown(scaled) }} leak. Automatic clipping shows {{ shown(automatic) }}.
+# :::
+#
+# ## Sound mechanisms show about half of what is proven
+#
+# :::{margin}
+# Granted that the trade-off is Gaussian, the same trials show
+# {{ rounded_down(flat["bounds"]["gaussian"]) }} and
+# {{ rounded_down(recipe["bounds"]["gaussian"]) }} of these two. Clipping layer by layer, proven for
+# the same ε as flat clipping, shows {{ shown(per_layer) }}.
+# :::
+#
+# Flat clipping is proven for {{ f"{flat['proven']:.1f}" }}, and the attack shows
+# {{ shown(flat, 1) }}. The recipe, with the mean that it releases, is proven for 3, and shows
+# {{ shown(recipe, 1) }}. The gap is no reserve to spend: a cleverer attack may close it.
+
+# %% mystnb={"code_prompt_show": "Every audit of flat clipping and of the recipe"} tags=["hide-output", "remove-input"]
+chapter.by_canary("Flat clipping")
+
+# %% tags=["facts"]
+assert 0.4 < flat["lower_bound"] / flat["proven"] < 0.6
+assert 0.4 < recipe["lower_bound"] / recipe["proven"] < 0.6
+broken, flat_box = (
+    found[f"black-box-{name}-clipping"]
+    for name in ("backpropagation", "flat")
+)
+run = find("black-box-backpropagation-clipping").run
+assert run.sampling.batch == run.dataset.examples
+assert abs(broken["claimed"] - 0.3) < 0.001
+assert broken["lower_bound"] > broken["claimed"]
+assert {broken["box"], flat_box["box"]} == {"black box"}
+
+# %% [markdown]
+# ## Trained models alone can refute a claim
+#
+# An attacker who sees no sums, only finished models, can still win. Give one image of MNIST a wrong
+# label, and put it in or leave it blank, by a coin. Its loss is all that is seen.
+# {{ broken["models"] }} small models of backpropagation clipping as published show
+# {{ shown(broken, 1) }} where its formula claims {{ f"{broken['claimed']:.1f}" }}.
+
+# %% mystnb={"code_prompt_show": "Both black-box audits"} tags=["hide-output", "remove-input"]
 chapter.black_box()
 
 # %% [markdown]
+# :::{dropdown} Fine print: the small setting
+# It is a setting of ours: the first image of MNIST, and 4,000 images in one batch for
+# {{ run.epochs }} epochs. So many models can show {{ f"{broken['most_shown']:.2f}" }} at most. Flat
+# clipping is proven for {{ f"{flat_box['proven']:.1f}" }} at σ = 1, and its
+# {{ flat_box["models"] }} models show {{ shown(flat_box) }}. All models start from the same
+# weights, at which the other images are fitted: ε holds for any start, and from there the wrong
+# label stands out {cite}`annamalai2024nearly`.
+# :::
+#
 # ## What an audit cannot see
 #
 # An audit shows that something leaks, never that nothing does. A bound above a claimed ε refutes
@@ -208,29 +424,6 @@ chapter.black_box()
 
 # %% [markdown]
 # ## Exercises
-#
-# :::{exercise} How many trials
-# :label: audits-trials
-#
-# An audit of few trials cannot show a large ε, even if every guess is right. Are 10,000 trials
-# enough to show ε = 8 at δ = 1e-5?
-# :::
-#
-# :::{solution-start} audits-trials
-# :class: dropdown
-# :::
-#
-# No: 10,000 can show 6.52 at most, and 100,000 can show 8.82.
-
-# %% tags=["check-output"]
-for trials in (100, 1_000, 10_000, 100_000):
-    print(
-        f"{trials:>7,} trials: at most {auditing.most_shown(trials, delta=1e-5):.2f}"
-    )
-
-# %% [markdown]
-# :::{solution-end}
-# :::
 #
 # :::{exercise} A weak canary
 # :label: audits-canary

@@ -1,10 +1,10 @@
 """What the audits show, on a page: claimed, proven and audited epsilon, and the layers' bounds."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 import pandas as pd
-from matplotlib.axes import Axes
 
 from dpstudy.lab import records
 from dpstudy.lab.wording import epsilon, rounded_down
@@ -18,7 +18,7 @@ CANARIES = {
     white_box.first_image: "the first training image, clipped",
     white_box.equal_features: "features that are all equal, clipped",
 }
-# The figure's rows by group: the worst canary that was found for each mechanism and setting.
+# What the tables show, by group.
 GROUPS = {
     "Flat clipping": {
         "flat-clipping": "σ 1.23",
@@ -45,17 +45,18 @@ GROUPS = {
         "tanh-filter-scaled-to-a-norm": "scaled to a norm",
         "automatic-clipping": "automatic clipping instead",
     },
-    "Shuffled batches, flat clipping": {
-        "shuffled-proof": "gradients of the proof",
-        "shuffled-trained-weights": "trained network's gradients",
-    },
-    "Black box": {
-        "black-box-backpropagation-clipping": "backpropagation clipping",
-        "black-box-flat-clipping": "flat clipping, σ 1",
-    },
+}
+# The opening figure's rows: the worst canary that was found for each mechanism and setting.
+OPENING = {
+    "backpropagation-clipping-mnist-claims-0.07": "backpropagation clipping,\nas published",
+    "tanh-filter": "tanh filter,\nas published",
+    "backpropagation-clipping-corrected-aims-at-3": "backpropagation clipping,\ncorrected",
+    "shuffled-proof": "shuffled batches,\nmade-up gradients",
+    "shuffled-trained-weights": "shuffled batches,\na real network's",
+    "flat-clipping": "flat clipping",
+    "recipe": "the recipe",
 }
 SHOWN = {name: what for group in GROUPS.values() for name, what in group.items()}
-_LEAST = 0.01  # Where the axis begins: an audit that finds nothing stands there.
 _KINDS = {
     "claimed": ("claimed", STYLES[4]),
     "lower_bound": ("audited: at least", STYLES[0]),
@@ -71,23 +72,29 @@ def stored(kind: str = "audits") -> dict[str, dict[str, Any]]:
 
 
 def claimed_proven_audited() -> Figure | Note:
-    """Draw three epsilons of each mechanism and setting: claimed, proven, and audited."""
+    """Draw three epsilons of seven mechanisms and settings: claimed, proven, and audited."""
     found = stored()
-    kept = ("box", "claimed", "proven", "lower_bound")
     rows = [
-        {"group": group, "what": what, **{key: found[name][key] for key in kept}}
-        for group, names in GROUPS.items()
-        for name, what in names.items()
+        {"what": what.replace("\n", " "), **{key: found[name][key] for key in _KINDS}}
+        for name, what in OPENING.items()
         if name in found
     ]
     if not rows:
         return not_yet_run("The audits", _COMMAND)
     data = pd.DataFrame(rows)
-    with canvas(size=(7.4, 6.8)) as (figure, (axes,)):
-        _three_of_each(axes, data)
-        figure.legend(loc="outside lower center", ncols=3, fontsize="small")
+    with canvas(size=(6.4, 3.6)) as (figure, (axes,)):
+        axes.hlines(-data.index, data.lower_bound, data.proven, color="0.7")
+        for kind, (label, style) in _KINDS.items():
+            mark = {"color": style.color, "marker": style.marker, "linestyle": "none"}
+            axes.plot(data[kind], -data.index, label=label, markersize=8, **mark)
+        axes.set(xscale="log", xlabel="ε", xlim=(0.05, 60), ylim=(0.6 - len(data), 0.6))
+        ticks = (0.1, 0.3, 1, 3, 10, 30)
+        axes.set_xticks(ticks, map("{:g}".format, ticks))
+        axes.set_yticks(-data.index, [of for name, of in OPENING.items() if name in found])
+        axes.grid(visible=False, axis="y")
+        figure.legend(loc="outside lower center", ncols=3)
     said = "; ".join(
-        f"{row.group}, {row.what}: claimed {row.claimed:.3g}, "
+        f"{row.what}: claimed {row.claimed:.3g}, "
         f"at least {rounded_down(row.lower_bound)}, at most {epsilon(row.proven)}"
         for row in data.itertuples()
     )
@@ -95,30 +102,53 @@ def claimed_proven_audited() -> Figure | Note:
         fig=figure,
         name="claimed-proven-audited",
         caption=(
-            "Three ε of each mechanism: what is claimed, by PLD where no source claims one, what "
-            "an audit shows at 95 % confidence, at the weights that show most, mostly searched, "
-            "and what is proven. A claim to the left of the audit is false. An audit that shows "
-            f"less than {_LEAST} is drawn at {_LEAST}."
+            "Three ε of each mechanism. A claim left of the attack is false. What is proven for "
+            "the first two lies far to the right of the axis."
         ),
         alt=f"A row for each mechanism, ε on a logarithmic axis. {said}.",
         data=data,
     )
 
 
-def _three_of_each(axes: Axes, data: pd.DataFrame) -> None:
-    """Draw a line for each row, and one for the name of each group above its rows."""
-    heads = ~data.group.duplicated()
-    at = -(np.arange(len(data)) + np.cumsum(heads))
-    axes.hlines(at, np.maximum(data.lower_bound, _LEAST), data.proven, color="0.6")
-    for kind, (label, style) in _KINDS.items():
-        mark = {"color": style.color, "marker": style.marker, "linestyle": "none"}
-        axes.plot(np.maximum(data[kind], _LEAST), at, label=label, **mark)
-    axes.set(xscale="log", xlabel="ε")
-    ticks = [*(at[heads] + 1), *at]
-    axes.set_yticks(ticks, [*data.group[heads], *data.what], fontsize="small")
-    for name in axes.get_yticklabels()[: heads.sum()]:
-        name.set_weight("bold")
-    axes.grid(visible=False, axis="y")
+def histograms(drawn: Mapping[str, np.ndarray], inside: np.ndarray, threshold: float) -> Figure:
+    """Draw the scores of canaries that were in and of those left out, a panel by title.
+
+    Args:
+        drawn: scores by title.
+        inside: whether each canary was in.
+        threshold: above which "in" is guessed.
+    """
+    edges, rows = np.linspace(-4, 6, 51), []
+    with canvas(1, len(drawn), size=(7.2, 2.8), sharex=True) as (figure, panels):
+        for axes, (title, scores) in zip(panels, drawn.items(), strict=True):
+            for label, style, of in (("out", STYLES[4], ~inside), ("in", STYLES[0], inside)):
+                heights, _ = np.histogram(scores[of], edges, density=True)
+                above = edges[:-1] >= threshold - 1e-9
+                axes.stairs(heights, edges, color=style.color, linewidth=1.5)
+                axes.stairs(heights * above, edges, color=style.color, alpha=0.45, fill=True)
+                top = edges[heights.argmax()], heights.max()
+                share = float((scores[of] > threshold).mean())
+                axes.annotate(label, top, xytext=(0, 2), **_ABOVE, color=style.color)
+                rows.append({"scores": title, "canary": label, "guessed in": share})
+            axes.axvline(threshold, color="0.3", linestyle="--", linewidth=1)
+            axes.set(title=title, xlabel="score", yticks=[])
+            axes.set_ylim(0, 1.18 * axes.get_ylim()[1])
+            told = "guessed in:\n{:.1g}% of those out\n{:.2g}% of those in"
+            words = told.format(*(100 * row["guessed in"] for row in rows[-2:]))
+            place = {"transform": axes.get_xaxis_transform(), "va": "top", "fontsize": "small"}
+            axes.text(threshold + 0.2, 0.95, words, **place)
+    said = "; ".join("{scores}, {canary}: {guessed in:.2%}".format(**row) for row in rows)
+    return Figure(
+        fig=figure,
+        name="audit-scores",
+        caption="How much of the canary the attacker sees, where it was in and where it was not. "
+        "Right of the threshold, dashed, the guess is in.",
+        alt=f"Two overlapping bell curves a panel, cut by a threshold. Guessed to be in: {said}.",
+        data=pd.DataFrame(rows),
+    )
+
+
+_ABOVE = {"textcoords": "offset points", "ha": "center", "weight": "bold"}
 
 
 def _table(

@@ -18,9 +18,11 @@ from dpstudy.lab.experiment import NOTEBOOK_PROFILES
 from dpstudy.page.figure import STYLES, Figure, Several, Table, canvas
 from dpstudy.propositions import proposition
 from dpstudy.propositions.proposition import LOOSE_BELOW, VERDICTS, Proposition
+from under_the_clip.backpropagation_clipping.experiments import BATCH
 from under_the_clip.chapters import papers
 from under_the_clip.claims import CLAIMS
 from under_the_clip.losing_less.propositions import convergence
+from under_the_clip.published import DELTA, MNIST_PARAMETERS
 from under_the_clip.statements import STATEMENTS, find
 from under_the_clip.tempered_sigmoids.propositions import clipping_bias
 from under_the_clip.tempered_sigmoids.propositions import gradient_norms as norms
@@ -107,6 +109,46 @@ def outcomes(profile: str = "stored") -> Found:
         name: kept.get(name) or proposition.content(statement, statement.check())
         for name, statement in STATEMENTS.items()
     }
+
+
+def read_off(name: str, pattern: str) -> tuple[str, ...]:
+    """Return the groups of a pattern in the stored finding of a statement."""
+    found = outcomes()[name]["finding"]
+    match = re.search(pattern, found)
+    assert match, (name, found)
+    return match.groups()
+
+
+def mistakes() -> Figure:
+    """Draw by what factor each of the five mistakes exceeds what is stated."""
+    [mean] = read_off("layer-sensitivity-mean-loss", r"up to ([\d.]+) a b")
+    aim, cost = read_off("corrected-code-targets", r"([\d.]+) and ([\d.]+\d)")
+    [delta] = read_off("shuffled-as-if-sampled", r"MNIST, ε = [\d.]+: ([\d.e-]+) ±")
+    rows = (
+        ("1 Divided noise", "sensitivity", BATCH),
+        ("2 Entries for a norm", "sensitivity", math.sqrt(MNIST_PARAMETERS)),
+        ("3 The drawn batch", "sensitivity", float(mean)),
+        ("4 Layers alone", "ε", float(cost) / float(aim)),
+        ("5 Shuffling", "δ", float(delta) / DELTA),
+    )
+    data = pd.DataFrame(rows, columns=["mistake", "of", "times"])
+    said = [f"{times:,.{0 if times > 100 else 1}f} × {of}" for _, of, times in rows]
+    style = {"sensitivity": STYLES[0], "ε": STYLES[4], "δ": STYLES[3]}
+    with canvas(size=(6.4, 2.6)) as (figure, [axes]):
+        colors = [style[of].color for of in data["of"]]
+        bars = axes.barh(-data.index, data["times"] - 1, 0.55, left=1, color=colors)
+        axes.bar_label(bars, said, padding=4)
+        axes.set_yticks(-data.index, data["mistake"])
+        axes.set(xscale="log", xlim=(1, 1e6), xlabel="times what is stated")
+        axes.grid(visible=False, axis="y")
+    told = "; ".join(f"{row[0]}: {times}" for row, times in zip(rows, said, strict=True))
+    return Figure(
+        name="five-mistakes",
+        fig=figure,
+        caption="How far the truth lies above what is stated: of the sensitivity, of ε or of δ.",
+        alt=f"Five bars on a logarithmic axis. {told}.",
+        data=data,
+    )
 
 
 def _became(name: str) -> str:
