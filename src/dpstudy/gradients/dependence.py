@@ -20,14 +20,11 @@ from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn, Literal
 
 
 class Value(NamedTuple):
-    """What is known of a value.
+    """What is known of a value: whether it `varies` with any example at all, and how.
 
-    Attributes:
-        varies: whether it depends on any example at all.
-        axes: the axes along which the i-th slice is one function of example i alone, whatever i.
-            Of a value that does not vary: those along which all slices are equal.
-        known: the value itself, where it is a count such as `jnp.arange` gives.
-        columns: what is known of each slice along the last axis, where they were put together.
+    Along `axes` the i-th slice is one function of example i alone, whatever i; of a value that does
+    not vary, all slices are equal. `known` is the value itself, where it is a count such as
+    `jnp.arange` gives; `columns` are of each slice along the last axis, where put together.
     """
 
     varies: bool

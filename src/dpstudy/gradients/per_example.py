@@ -6,8 +6,7 @@ layer's input and output gradient into its per-example gradients. `by_vmap` is t
 sees each example alone: against it the rules are tested, and it serves networks beyond them
 (`applicability.py`).
 
-Norms and sums are in float32, or in float64 where a parameter is, whatever the types of examples,
-layers and losses.
+Norms and sums are in float32, or in float64 where a parameter is.
 """
 
 from __future__ import annotations

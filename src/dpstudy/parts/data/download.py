@@ -78,11 +78,7 @@ def existing(folder: Path, file: str) -> Path | None:
 
 
 def read(source: Source, folder: Path) -> list[bytes]:
-    """Return the parts' checked contents, in the order of `Source.parts`.
-
-    Raises:
-        DataError: a file is unreadable, altered or cut short.
-    """
+    """Return the parts' checked contents; DataError where one is unreadable or altered."""
     paths = {file: existing(folder, file) or folder / file for file in source.sizes}
 
     def stored(file: str, most: int) -> bytes:
@@ -143,10 +139,8 @@ def mismatch(where: object, expected: str, found: str) -> str:
 def download(source: Source) -> Path:
     """Download the dataset into the cache, from the first home that has it whole.
 
-    A download stays in memory until it is checked, so that whatever stops it leaves no file behind.
-
-    Raises:
-        DataError: no home has it whole, or it cannot be stored.
+    It stays in memory until it is checked, so that whatever stops it leaves no file behind.
+    DataError where no home has it whole, or it cannot be stored.
     """
     failures = []
     for home in source.homes:

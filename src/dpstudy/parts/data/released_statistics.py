@@ -88,8 +88,7 @@ def bounded_sums(
 ) -> Float[np.ndarray, "bounds c"]:
     """Return the sums of examples' vectors, those longer than a bound scaled down to it.
 
-    A vector whose length is not finite counts as 0: it would show through any noise. `vectors_of`
-    makes of features as many vectors of each example as there are `bounds` on their lengths.
+    A vector whose length is not finite counts as 0: it would show through any noise.
     """
     totals = np.zeros((len(bounds), features.shape[-1]))
     for start in range(0, len(features), _CHUNK):

@@ -52,13 +52,9 @@ class Scattering(Data):
         >>> round(Scattering(groups=0, released=8.0).release_noise, 3)  # two sums, 8 on each
         5.657
 
-    Attributes:
-        name: one of `DATASETS`.
-        groups: that the coefficients of each colour are normalised in, together over positions: 27
-            make 27 of MNIST's 81 channels, and 81 of CIFAR-10's 243. With 0 there are none.
-        released: the noise multiplier with which the mean and the mean square of each channel over
-            the training set are released, to normalise by. With 0 they are not.
-        held_out: see `Data`.
+    Each colour's coefficients are normalised in so many `groups`, together over positions; or, with
+    0, by the mean and mean square of each channel over the training set, `released` with that noise
+    multiplier on each; or, if that is 0 too, not at all. `name` and `held_out` are as of `Images`.
     """
 
     name: str = "mnist"
