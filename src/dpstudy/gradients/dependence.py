@@ -1,11 +1,9 @@
 """Which example a row of a value depends on: read off a traced program, value by value.
 
-A network may mix its examples: by batch statistics, by a loss over pairs, by turning a batch round
-between two layers. The per-example gradients of `layer_rules.py` are then not those of examples,
-and clipping them bounds nothing. So of each value it is followed along which axes its i-th slice is
-computed from example i alone, by the same function for every i. What a primitive does to those axes
-is a rule below; a primitive without one is taken to mix. Nothing is run: no value can hide a
-dependence.
+A network may mix its examples, as by batch statistics or a loss over pairs: clipping then bounds
+nothing. So of each value it is followed along which axes its i-th slice is computed from example i
+alone, by the same function for every i. What a primitive does to those axes is a rule below; one
+without a rule is taken to mix. Nothing is run: no value can hide a dependence.
 """
 
 from __future__ import annotations

@@ -183,9 +183,7 @@ class FlatClipping(ByNorm):
 
 @part("automatic")
 class AutomaticClipping(ByNorm):
-    """Automatic clipping: g times C / (norm + gamma), smooth in the norm (Bu et al. 2023).
-
-    Gamma is `stability`, in units of the gradient's norm: far shorter gradients keep their order.
+    """Clipping by g times C / (norm + `stability`), smooth in the norm (Bu et al. 2023).
 
     >>> clip = AutomaticClipping(clip_norm=1.0, stability=0.25)
     >>> clip.coefficients(jnp.array([0.25, 3.75])).tolist()

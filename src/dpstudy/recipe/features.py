@@ -121,10 +121,7 @@ class Whitened(Data):
         return self.load_with_mean()[0]
 
     def load_with_mean(self) -> tuple[images.Dataset, Float[np.ndarray, "k"]]:
-        """Return the arrays, and what was taken away of each example before it had norm 1 again.
-
-        The mean costs what `release_noise` says; 0 where nothing is released. Errors as `load`.
-        """
+        """Return the arrays, and the mean that was taken away, or 0; errors as `load`."""
         data = self._whitened()
         if not self.released:
             return data, np.zeros(self.components)
@@ -225,10 +222,7 @@ def _of_norm_one(
     change: Callable[[Float[np.ndarray, "part k"]], Float[np.ndarray, "part k"]],
     into: Float16[np.ndarray, "n k"],
 ) -> None:
-    """Write what a change makes of features, each example of norm 1; some at a time.
-
-    One without a norm, 0 or not finite, becomes 0: by it a whole sum would be no number.
-    """
+    """Write what a change makes of features, each example of norm 1; of no finite norm, 0."""
     for start in range(0, len(features), _AT_ONCE):
         part = change(np.float32(features[start : start + _AT_ONCE]))
         norm = np.linalg.norm(part, axis=1, keepdims=True)

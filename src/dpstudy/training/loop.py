@@ -102,9 +102,8 @@ def train(
     The yielded states' memory is used again for the next epoch: copy what is to be kept of them
     before going on. Ends after the runs' epochs, or after the one in which the last run diverged.
 
-    The runs' parts differ only in numbers. `microbatch` examples are in one pass: it changes the
-    time, and how a sum rounds, no more. Goes on from `states` that were yielded before, if given,
-    on the devices of `mesh`, by default all of this machine.
+    `microbatch` examples are in one pass: it changes the time and rounding. Goes on from `states`
+    yielded before, if given, on the devices of `mesh`, by default all of this machine.
 
     Raises:
         ValueError: the runs are no cohort.

@@ -41,8 +41,7 @@ class Pinned:
 class Source:
     """Where a dataset lives and how its files become arrays.
 
-    `homes` are URLs, tried in order: the address that the files' names (with `.gz`) are appended
-    to, or, if `archive`, that of one tar which holds them all.
+    `homes` are URLs, tried in order: of the files' folder, or, if `archive`, of a tar of them all.
     """
 
     name: str
@@ -169,8 +168,6 @@ def _from_home(source: Source, home: str) -> list[bytes]:
 
 
 class _Received(io.BytesIO):
-    """Takes in a download, up to a limit."""
-
     def __init__(self, most: int) -> None:
         super().__init__()
         self.most = most

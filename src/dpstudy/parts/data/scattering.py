@@ -106,10 +106,7 @@ class Scattering(Data):
 
 
 def group_normalised(x: Float[Array, "batch h w c"], groups: int) -> Float[Array, "batch h w c"]:
-    """Return each example with mean 0 and variance 1 in each group of neighbouring channels.
-
-    As `torch.nn.GroupNorm(groups, c, affine=False)`: over positions and a group's channels.
-    """
+    """Return each example normalised as by `torch.nn.GroupNorm(groups, c, affine=False)`."""
     apart, axes = x.reshape(*x.shape[:-1], groups, -1), (1, 2, 4)
     centred = apart - apart.mean(axes, keepdims=True)
     variance = jnp.mean(centred**2, axes, keepdims=True)
@@ -126,8 +123,7 @@ def shape_of(image_shape: tuple[int, int, int]) -> tuple[int, int, int]:
 def features(dataset: images.Dataset) -> tuple[Features, Features]:
     """Return the features of training and test images, read-only and mapped into memory.
 
-    Channels are in the order of Tramèr and Boneh's code: all coefficients of the first colour, then
-    those of the second. What the cache does not have whole is computed, with a progress bar.
+    Channels are in the order of Tramèr and Boneh's code: one colour after the other.
 
     Raises:
         DataError: kymatio is missing, or the cache cannot be read or written.
