@@ -17,10 +17,7 @@ Content = TypeVar("Content")
 
 
 def given_folder(variable: str) -> Path | None:
-    """Return the folder that an environment variable names, if it is set.
-
-    UserError where it begins with a user's home, and there is no such user.
-    """
+    """Return the folder an environment variable names, if any; UserError if of no known user."""
     given = os.environ.get(variable)
     try:
         return Path(given).expanduser() if given else None
@@ -29,10 +26,7 @@ def given_folder(variable: str) -> Path | None:
 
 
 def cache_folder() -> Path:
-    """Return where downloads go: XDG_CACHE_HOME on any system, else the system's own habit.
-
-    UserError where none is set, and the user has no home, as in some containers.
-    """
+    """Return where downloads go: XDG_CACHE_HOME, else the system's habit; UserError if no home."""
     if base := os.environ.get("XDG_CACHE_HOME"):
         return Path(base) / "dpstudy"
     if sys.platform == "win32" and (base := os.environ.get("LOCALAPPDATA")):
@@ -102,10 +96,7 @@ def kept_in_cache(path: Path) -> Iterator[IO[bytes]]:
 def found_in_cache(
     path: Path, read: Callable[[Path], Content], damage: tuple[type[Exception], ...]
 ) -> Content | None:
-    """Return what is read of a file of the cache; None if it is not there, or that raises `damage`.
-
-    DataError where it cannot be read.
-    """
+    """Return what is read of a cached file; None if it is absent, or that raises `damage`."""
     try:
         return read(path)
     except (FileNotFoundError, *damage):

@@ -84,21 +84,14 @@ class Window(NamedTuple):
 
     def positions(self, extent: tuple[int, ...]) -> tuple[int, int]:
         """Return the number of window positions over an image of that height and width."""
-        return tuple(
-            (n + before + after - k) // s + 1
-            for n, (before, after), k, s in zip(
-                extent, self.padding, self.kernel, self.strides, strict=False
-            )
-        )
+        sides = zip(extent, self.padding, self.kernel, self.strides, strict=False)
+        return tuple((n + sum(edges) - k) // s + 1 for n, edges, k, s in sides)
 
     def edges(self, extent: tuple[int, ...]) -> list[tuple[int, int]]:
         """Return what to add (or, if negative, to cut) so that the blocks cover all windows."""
-        return [
-            (before, (count + tile - 1) * s - before - n)
-            for n, (before, _), count, tile, s in zip(
-                extent, self.padding, self.positions(extent), self.tiles, self.strides, strict=True
-            )
-        ]
+        counts = self.positions(extent)
+        sides = zip(extent, self.padding, counts, self.tiles, self.strides, strict=True)
+        return [(pad[0], (i + tile - 1) * s - pad[0] - n) for n, pad, i, tile, s in sides]
 
 
 def gather(images: Float[Array, "batch h w c"], window: Window) -> Float[Array, "batch i j nc"]:
@@ -142,10 +135,8 @@ def fold_rows(products: Float[Array, "batch h j mo"], window: Window) -> Array:
     """Return the sum, for each output, of what the rows of its window add to it."""
     rows, outputs = window.rows[1], window.kernel[3]
     count = products.shape[1] - rows + 1
-    return sum(
-        products[:, row : row + count, :, row * outputs : (row + 1) * outputs]
-        for row in range(rows)
-    )
+    of_row = [slice(row * outputs, (row + 1) * outputs) for row in range(rows)]
+    return sum(products[:, row : row + count, :, of] for row, of in enumerate(of_row))
 
 
 def unfold_rows(gradient: Float[Array, "batch i j o"], window: Window) -> Array:
@@ -250,10 +241,8 @@ def _conv2d_backward(strides: Strides, padding: Padding, saved: Any, gradient: A
     by_matrix = jnp.einsum("bijk,bijo->ko", gather(images, window), unfolded)
     kernel_gradient = kernel_from_matrix(by_matrix, window)
     if window.direct:
-        edges = [
-            (size - 1 - before, size - 1 - after)
-            for size, (before, after) in zip(kernel.shape, padding, strict=False)
-        ]
+        sides = zip(kernel.shape, padding, strict=False)
+        edges = [(size - 1 - before, size - 1 - after) for size, (before, after) in sides]
         return _direct(gradient, kernel[::-1, ::-1].swapaxes(2, 3), edges), kernel_gradient
     return _input_gradient(images.shape, kernel, window, unfolded), kernel_gradient
 
@@ -270,10 +259,7 @@ def _direct(images: Array, kernel: Array, padding: Any) -> Array:
 def kernel_gradients(
     images: Float[Array, "batch h w c"], gradients: Float[Array, "batch i j o"], window: Window
 ) -> Float[Array, "batch c kh kw o"]:
-    """Return each example's gradient of a kernel of stride 1.
-
-    A convolution an example: its channels are the images, its output gradient is the kernel.
-    """
+    """Return each example's gradient of a kernel of stride 1, by a convolution an example."""
 
     def of_one(example: tuple[Array, Array]) -> Array:
         image, gradient = example

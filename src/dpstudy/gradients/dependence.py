@@ -1,11 +1,9 @@
 """Which example a row of a value depends on: read off a traced program, value by value.
 
-A network may mix its examples: by batch statistics, by a loss over pairs, by turning a batch round
-between two layers. The per-example gradients of `layer_rules.py` are then not those of examples,
-and clipping them bounds nothing. So of each value it is followed along which axes its i-th slice is
-computed from example i alone, by the same function for every i. What a primitive does to those axes
-is a rule below; a primitive without one is taken to mix. Nothing is run: no value can hide a
-dependence.
+A network may mix its examples, as by batch statistics or a loss over pairs: clipping then bounds
+nothing. So of each value it is followed along which axes its i-th slice is computed from example i
+alone, by the same function for every i. What a primitive does to those axes is a rule below; one
+without a rule is taken to mix. Nothing is run: no value can hide a dependence.
 """
 
 from __future__ import annotations
@@ -20,14 +18,11 @@ from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn, Literal
 
 
 class Value(NamedTuple):
-    """What is known of a value.
+    """What is known of a value: whether it `varies` with any example at all, and how.
 
-    Attributes:
-        varies: whether it depends on any example at all.
-        axes: the axes along which the i-th slice is one function of example i alone, whatever i.
-            Of a value that does not vary: those along which all slices are equal.
-        known: the value itself, where it is a count such as `jnp.arange` gives.
-        columns: what is known of each slice along the last axis, where they were put together.
+    Along `axes` the i-th slice is one function of example i alone, whatever i; of a value that does
+    not vary, all slices are equal. `known` is the value itself, where it is a count such as
+    `jnp.arange` gives; `columns` are of each slice along the last axis, where put together.
     """
 
     varies: bool

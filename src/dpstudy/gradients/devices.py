@@ -103,10 +103,7 @@ def of_each_run(tree: Any, mesh: Mesh) -> Any:
 def on_each(
     function: Callable[..., Any], mesh: Mesh, out: PartitionSpec = EVERYWHERE
 ) -> Callable[..., Any]:
-    """Return `function`, compiled, as each device computes it for itself from whole arguments.
-
-    Its results are whole on each device too, or, by `out`, the parts of one.
-    """
+    """Return `function`, compiled, as each device computes it; results are laid as `out` says."""
     mapped = partial(jax.shard_map, mesh=mesh, in_specs=EVERYWHERE, check_vma=False)
     return jax.jit(mapped(function, out_specs=out))
 

@@ -44,11 +44,7 @@ def blanked(gradients: LayerGradients, kept: Bool[Array, "batch"]) -> LayerGradi
 
 
 def squared(rows: Float[Array, "batch n"]) -> Float[Array, "batch"]:
-    """Return at least each row's squared l2 norm, to multiply with another.
-
-    Squares below the type's least number are lost: of a row of them, times a very long one, there
-    would be nothing left.
-    """
+    """Return at least each row's squared l2 norm, also where squares are below the least number."""
     lost = rows.shape[1] * jnp.finfo(rows.dtype).tiny
     return jnp.sum(rows**2, axis=1) + jnp.where(jnp.any(rows != 0, axis=1), lost, 0.0)
 
@@ -62,8 +58,7 @@ class DenseGradients(LayerGradients):
     use_bias: bool
 
     def squared_norms(self) -> Float[Array, "batch"]:
-        inputs = squared(self.inputs) + float(self.use_bias)
-        return inputs * squared(self.outputs)
+        return (squared(self.inputs) + float(self.use_bias)) * squared(self.outputs)
 
     def weighted_sum(self, weights: Float[Array, "batch"]) -> dict[str, Array]:
         weighted = weights[:, None] * self.outputs
@@ -99,8 +94,7 @@ def _flat(gradients: Array) -> Array:
 class ConvGradients(LayerGradients):
     """A convolution's per-example gradients, written out in the order they were computed in.
 
-    `kernels` gives the kernel's from what was `computed`, one or many; unless that is `exact` it
-    holds numbers that are no parameters too.
+    `kernels` gives the kernel's of what was `computed`: unless `exact`, some are no parameters.
     """
 
     computed: Float[Array, "batch *computed"]
@@ -150,8 +144,7 @@ class ConvByGram(LayerGradients):
         return norms if self.bias is None else norms + jnp.sum(self.bias**2, axis=1)
 
     def weighted_sum(self, weights: Float[Array, "batch"]) -> dict[str, Array]:
-        weighted = weights[:, None, None] * self.added
-        matrix = jnp.einsum("bpo,bpk->ko", weighted, self.seen)
+        matrix = jnp.einsum("bpo,bpk->ko", weights[:, None, None] * self.added, self.seen)
         total = {"kernel": convolution.kernel_from_matrix(matrix, self.window)}
         return total if self.bias is None else total | {"bias": weights @ self.bias}
 
@@ -169,16 +162,12 @@ def dense_rule(layer: Dense, inputs: Array, outputs: Array) -> LayerGradients:
 # What rounding may add up to in the inner product of two Gram matrices of float32, as a share of
 # what it is without signs.
 ROUNDING = 2e-6
-
 # Numbers in one example's gradient: more do not stay in cache until the weighted sum needs them.
 GRAM_ABOVE = 2**18
 
 
 def conv_rule(layer: Conv, inputs: Array, outputs: Array) -> LayerGradients:
-    """Per-example gradients of a convolution: its kernel's matrix product, example by example.
-
-    On a CPU core alone, wide layers of stride 1 take a convolution an example instead.
-    """
+    """Per-example gradients of a convolution: its kernel's matrix product, example by example."""
     window = convolution.window_of(layer, inputs.shape)
     bias = outputs.sum(axis=(1, 2)) if layer.use_bias else None
     if window.direct_gradients(inputs.shape[1:3]):
@@ -200,7 +189,5 @@ def conv_rule(layer: Conv, inputs: Array, outputs: Array) -> LayerGradients:
     )
 
 
-RULES: dict[type[nnx.Module], Callable[[Any, Array, Array], LayerGradients]] = {
-    Dense: dense_rule,
-    Conv: conv_rule,
-}
+Rule = Callable[[Any, Array, Array], LayerGradients]
+RULES: dict[type[nnx.Module], Rule] = {Dense: dense_rule, Conv: conv_rule}

@@ -121,11 +121,7 @@ def replaced_in(layer: nnx.Module) -> str | None:
 
 
 def examples_in(arrays: Any) -> int:
-    """Return the number of examples in an array, or in each array of a tree.
-
-    Raises:
-        ValueError: arrays differ in it, or have no axis of examples.
-    """
+    """Return the number of examples in each array of a tree; ValueError where there is no one."""
     shapes = [jnp.shape(array) for array in jax.tree.leaves(arrays)]
     counts = {shape[0] if shape else 0 for shape in shapes}
     if len(counts) != 1 or 0 in counts:
@@ -137,10 +133,7 @@ def examples_in(arrays: Any) -> int:
 def summed_in(params: Any) -> jnp.dtype:
     """Return the type gradients are added up in: float32, or float64 where a parameter is.
 
-    Half the digits would lose examples, and integers wrap.
-
-    Raises:
-        ValueError: a parameter is not real.
+    Half the digits would lose examples, and integers wrap. ValueError if a parameter is not real.
     """
     for path, leaf in jax.tree.leaves_with_path(params):
         if not jnp.issubdtype(leaf.dtype, jnp.floating):
@@ -172,8 +165,7 @@ def at_layers(
 ) -> tuple[Float[Array, "batch"], State, State]:
     """Return each example's loss, each layer's input, and the loss' gradient by its output.
 
-    By one differentiation with respect to zeros added to the layers' outputs: no weight gradient
-    is taken. Arguments as of `per_example.gradients`.
+    Arguments as of `per_example.gradients`; no weight gradient is taken.
     """
     capture = capturing(losses, LayerInput, OutputZero)
     # Copies: flax's transformations write to a network's variables, which no outer ones allow.

@@ -1,13 +1,11 @@
 """Per-example gradients: their norms and weighted sums, without a pass per example.
 
 The network is differentiated once, for a whole microbatch, with respect to its layers' outputs
-(`at_layers`): no weight gradient is taken. One rule a layer type (`layer_rules.py`) then turns a
-layer's input and output gradient into its per-example gradients. `by_vmap` is the plain way, which
-sees each example alone: against it the rules are tested, and it serves networks beyond them
-(`applicability.py`).
+(`at_layers`). One rule a layer type (`layer_rules.py`) then turns a layer's input and output
+gradient into its per-example gradients. `by_vmap`, the plain way, sees each example alone: against
+it the rules are tested, and it serves networks beyond them (`applicability.py`).
 
-Norms and sums are in float32, or in float64 where a parameter is, whatever the types of examples,
-layers and losses.
+Norms and sums are in float32, or in float64 where a parameter is.
 """
 
 from __future__ import annotations

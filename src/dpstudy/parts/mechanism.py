@@ -183,9 +183,7 @@ class FlatClipping(ByNorm):
 
 @part("automatic")
 class AutomaticClipping(ByNorm):
-    """Automatic clipping: g times C / (norm + gamma), smooth in the norm (Bu et al. 2023).
-
-    Gamma is `stability`, in units of the gradient's norm: far shorter gradients keep their order.
+    """Clipping by g times C / (norm + `stability`), smooth in the norm (Bu et al. 2023).
 
     >>> clip = AutomaticClipping(clip_norm=1.0, stability=0.25)
     >>> clip.coefficients(jnp.array([0.25, 3.75])).tolist()
@@ -221,10 +219,8 @@ class PerLayerClipping(Bounded):
         by_layer = jnp.stack(list(norms.values()))
         whole = jnp.linalg.norm(by_layer, axis=0)
         counts = counted(mask, whole)
-        factors = {
-            path: jnp.where(counts, mask * clip_coefficients(norm, bound), 0.0)
-            for path, norm in norms.items()
-        }
+        scaled = {path: mask * clip_coefficients(norm, bound) for path, norm in norms.items()}
+        factors = {path: jnp.where(counts, by, 0.0) for path, by in scaled.items()}
         total = gradients.weighted_sum_by_layer(factors)
         return total, Seen.of(mask, each, whole, by_layer.max(axis=0) > bound)
 
@@ -278,11 +274,9 @@ def gaussian_noise(
 ) -> optax.GradientTransformation:
     """Return the optax transformation that adds Gaussian noise to a sum of gradients.
 
-    Noise is drawn anew at each update, from `key`, the number of updates so far, and the names of
-    the leaves: the groups of `optax.multi_transform` get noise of their own from one key. The same
-    names, key and number give the same noise, so that a resumed run repeats an undisturbed one.
-    If not `apart`, names do not count. `standard_deviation` is one for all parameters, or a tree of
-    one a leaf; `key` is of `jax.random`.
+    Noise is drawn anew at each update, from `key`, of `jax.random`, the number of updates so far
+    and, if `apart`, the names of the leaves: the groups of `optax.multi_transform` get noise of
+    their own. `standard_deviation` is one for all parameters, or a tree of one a leaf.
 
     Noise and what comes out are float32, or float64 where a leaf is: noise in bfloat16 would have
     some hundred values, and none beyond three deviations.

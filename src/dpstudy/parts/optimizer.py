@@ -43,8 +43,7 @@ class Sgd(Optimizer):
 class SgdWithDecay(Sgd):
     """With weight decay, of kernels alone: `decay` times their squared l2 norm in the loss.
 
-    Its gradient looks at no data: it is added to the noisy mean, outside the clipping, and costs no
-    privacy.
+    Its gradient looks at no data: outside the clipping, it costs no privacy.
     """
 
     decay: float = 0.001

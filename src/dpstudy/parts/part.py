@@ -51,11 +51,7 @@ class Part:
 
     @classmethod
     def from_dict(cls, written: Mapping[str, Any]) -> Self:
-        """Build the part that `to_dict` describes.
-
-        Raises:
-            SpecError: an unknown kind or field, one missing, or a value of the wrong type or range.
-        """
+        """Build the part that `to_dict` describes; SpecError where there is no such part."""
         return _checked_as(cls, _read(cls, written), cls.__name__.lower())
 
 

@@ -40,12 +40,8 @@ class Run(Part):
     >>> run.to_dict(), run.identity, run.steps_per_epoch
     ({'epochs': 2}, 'e2826b0417c39ae7', 117)
 
-    Attributes:
-        optimizer: of the gradient divided by the expected batch size.
-        epochs: passes over the data; an epoch is `steps_per_epoch` steps.
-        seed: of initialisation, sampling and noise together.
-        measures: taken before the first step and after each epoch, beside accuracy and loss.
-        delta: at which epsilon is reported.
+    `seed` is of initialisation, sampling and noise together. `measures` are taken before the first
+    step and after each epoch, and epsilon is reported at `delta`.
     """
 
     dataset: Data = Images()

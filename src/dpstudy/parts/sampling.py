@@ -60,10 +60,7 @@ class Sampling(Part):
         raise NotImplementedError
 
     def order(self, key: Array, examples: int, epoch: Int[Array, ""]) -> Order:
-        """Return the permutation of `examples` that `key` draws for an epoch, from 0, or None.
-
-        Once an epoch: to permute MNIST takes as long as the rest of a step.
-        """
+        """Return the permutation of `examples` that `key` draws for an epoch, from 0, or None."""
         raise NotImplementedError
 
     def draw(self, key: Array, examples: int, order: Order, step: Int[Array, ""]) -> Draw:
@@ -115,8 +112,7 @@ def steps_per_epoch(examples: int, batch: int) -> int:
 def poisson(key: Array, examples: int, batch: int, capacity: int | None = None) -> Draw:
     """Keep each of so many `examples` with probability `batch` / `examples`, independently.
 
-    `key` is of `jax.random`; `capacity` is the room for drawn examples, by default that of
-    `capacity_for`.
+    `key` is of `jax.random`; `capacity`, the room for drawn ones, is by `capacity_for` if None.
 
     >>> draw = jax.jit(lambda key: poisson(key, examples=1_000, batch=100))(jax.random.key(0))
     >>> int(draw.count), len(draw.indices), bool(draw.overflow)
@@ -159,8 +155,7 @@ def shuffled(order: Int[Array, "examples"], batch: int, step_in_epoch: Array) ->
 def capacity_for(examples: int, batch: int) -> int:
     """Return a capacity that one Poisson draw of `batch` of `examples` exceeds with P below 1e-15.
 
-    By the Chernoff bound P(X >= c) <= exp(-n KL(c/n || q)) for X binomial(n, q). A study of a
-    thousand runs of ten thousand steps overflows with probability below 1e-8.
+    By the Chernoff bound P(X >= c) <= exp(-n KL(c/n || q)) for X binomial(n, q).
 
     >>> capacity_for(examples=60_000, batch=512)
     712

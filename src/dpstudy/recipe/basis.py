@@ -123,11 +123,7 @@ def _whole(stored: Mapping[str, np.ndarray]) -> Basis:
 
 
 def read(path: Path, wanted: Callable[[Mapping[str, np.ndarray]], Read] = _whole) -> Read | None:
-    """Return the basis of a file of the cache, or what is wanted of it; None if it is not whole.
-
-    Raises:
-        DataError: it cannot be read.
-    """
+    """Return what is wanted of a basis in the cache, or None; DataError if it cannot be read."""
 
     def read(path: Path) -> Read:
         with np.load(path) as stored:
@@ -137,11 +133,7 @@ def read(path: Path, wanted: Callable[[Mapping[str, np.ndarray]], Read] = _whole
 
 
 def write(path: Path, basis: Basis) -> None:
-    """Write a basis, whole or not at all.
-
-    Raises:
-        DataError: it cannot be written.
-    """
+    """Write a basis, whole or not at all; DataError if it cannot be written."""
     banks = {f"filters_{number}": bank for number, bank in enumerate(basis.filters)}
     with files.kept_in_cache(path) as stream:
         np.savez(stream, **banks, **{name: getattr(basis, name) for name in _FIELDS})

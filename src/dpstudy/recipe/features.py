@@ -48,14 +48,10 @@ _AT_ONCE = 1_000
 class Whitened(Data):
     """Images as principal components of their features, fitted to images that are nobody's.
 
-    Attributes:
-        scenes: what the `synthetic` images show, one of `SCENES`; or `OWN`, for as many training
-            images in their place.
-        components: principal components of the synthetic images' features that are kept.
-        exponent: of a component's variance, which it is divided by: 0 leaves it, 1/2 whitens.
-        drawn: the seed of synthetic images and filters, and of the noise of what is released.
-        released: the noise multiplier with which the mean of the training examples is released,
-            to be taken away: what all have in common is length without meaning. With 0 it stays.
+    The `synthetic` images show `scenes`, of `SCENES`, or are `OWN`: training images. A component is
+    divided by its variance to the `exponent`; 1/2 whitens. `drawn` is the seed of images, filters
+    and released noise; `released` the noise multiplier of the training examples' mean, which is
+    taken away: what all have in common is length without meaning. With 0 it stays.
     """
 
     name: str = "cifar-10"
@@ -125,10 +121,7 @@ class Whitened(Data):
         return self.load_with_mean()[0]
 
     def load_with_mean(self) -> tuple[images.Dataset, Float[np.ndarray, "k"]]:
-        """Return the arrays, and what was taken away of each example before it had norm 1 again.
-
-        The mean costs what `release_noise` says; 0 where nothing is released. Errors as `load`.
-        """
+        """Return the arrays, and the mean that was taken away, or 0; errors as `load`."""
         data = self._whitened()
         if not self.released:
             return data, np.zeros(self.components)
@@ -145,9 +138,8 @@ class Whitened(Data):
         shape = (count + len(whole.test_images), self.components)
         # Of the basis these alone: all of it is a gigabyte. First, since without a basis there are
         # no components in it either.
-        basis = self._file("basis", "npz")
-        variances = synthetic_basis.read(basis, lambda stored: stored["variances"])
-        if variances is None:
+        path = self._file("basis", "npz")
+        if (variances := synthetic_basis.read(path, lambda stored: stored["variances"])) is None:
             variances = self.basis().variances
         path = self._file(whole.fingerprint, "npy")
         components = kept(path, shape, lambda: self._components(whole))
@@ -168,8 +160,7 @@ class Whitened(Data):
             SpecError: the synthetic images have fewer filters that differ.
         """
         path = self._file("basis", "npz")
-        found = synthetic_basis.read(path)
-        if found is None:
+        if (found := synthetic_basis.read(path)) is None:
             pixels = self._pixels()
             filters = self.filters(pixels)
             of = partial(self.features_of, filters)
@@ -231,10 +222,7 @@ def _of_norm_one(
     change: Callable[[Float[np.ndarray, "part k"]], Float[np.ndarray, "part k"]],
     into: Float16[np.ndarray, "n k"],
 ) -> None:
-    """Write what a change makes of features, each example of norm 1; some at a time.
-
-    One without a norm, 0 or not finite, becomes 0: by it a whole sum would be no number.
-    """
+    """Write what a change makes of features, each example of norm 1; of no finite norm, 0."""
     for start in range(0, len(features), _AT_ONCE):
         part = change(np.float32(features[start : start + _AT_ONCE]))
         norm = np.linalg.norm(part, axis=1, keepdims=True)
@@ -246,13 +234,9 @@ def _of_norm_one(
 class SyntheticFeatures(Whitened):
     """Images as whitened responses to patches of synthetic images.
 
-    Attributes:
-        small: the number of filters of 5 x 5 pixels.
-        large: and of 8 x 8.
-        threshold: of a response, on either side.
-        mirrored: whether features are averages over an image and its mirror image.
-        grids: into how many regions a side the image is divided, each time by itself.
-        deslanted: whether an image, synthetic or not, is first `deskewed`.
+    There are `small` filters of 5 x 5 pixels and `large` ones of 8 x 8. If `mirrored`, features are
+    averages over an image and its mirror image; if `deslanted`, images are first `deskewed`. Each
+    of `grids` divides the image into so many regions a side.
     """
 
     small: int = 1_000

@@ -29,14 +29,10 @@ _NO_MODEL = (OSError, ValueError, KeyError, EOFError, TypeError, zipfile.BadZipF
 class Model:
     """A linear head on whitened features of synthetic images.
 
-    Its file holds the head, and of the features only their settings: the basis is computed from
-    these again where the user's cache does not have it, which takes minutes. Another processor may
-    round to other principal components; what it classifies by would be noise, and is refused.
-    One of the settings is the seed, by which noise was drawn: of private images such a file is
-    nothing to publish.
-
-    `mean` is taken away of features, as `SyntheticFeatures.load_with_mean` returns it; `witness` is
-    what the basis made of one image, see `witness_of`.
+    Its file holds of the features only their settings: where the cache lacks the basis it is
+    computed again, which takes minutes. Another processor may round to other components: `witness`,
+    of `witness_of`, tells, and it is refused. One of the settings is the seed, by which noise was
+    drawn: of private images such a file is nothing to publish. `mean` is taken away of features.
     """
 
     features: SyntheticFeatures
@@ -70,11 +66,7 @@ class Model:
         return found
 
     def save(self, path: Path) -> None:
-        """Write the model, whole or not at all.
-
-        Raises:
-            DataError: it cannot be written.
-        """
+        """Write the model, whole or not at all; DataError if it cannot be written."""
         arrays = {name: getattr(self, name) for name in _ARRAYS}
         with _writing(path), files.written_whole(path) as stream:
             np.savez(stream, features=json.dumps(self.features.to_dict()), **arrays)

@@ -85,9 +85,7 @@ def _unlike(candidates: Float[np.ndarray, "n pixels"], count: int) -> np.ndarray
 def deskewed(image: Float[Array, "h w c"]) -> Float[Array, "h w c"]:
     """Return an image with its rows shifted so that its light leans neither left nor right.
 
-    Its slant is the slope of the line that predicts, of where light is, the column from the row.
-    Rows are shifted about the centre of light, interpolated linearly, with black from outside
-    ("deslanted" in LeCun et al. 1998, Section III).
+    As "deslanted" in LeCun et al. (1998, Section III); rows are interpolated, black from outside.
     """
     light = image.mean(-1) / (image.mean(-1).sum() + _DARK)
     rows, columns = (jnp.arange(size, dtype=image.dtype) for size in image.shape[:2])
@@ -113,14 +111,10 @@ def features(
     grids: tuple[int, ...],
     deslanted: bool,
 ) -> Float[Array, "n features"]:
-    """Return the square roots of thresholded responses, averaged over regions and over views.
-
-    Each of the `banks` has filters of one size; settings are those of `SyntheticFeatures`.
-    """
+    """Return the square roots of thresholded responses, averaged over regions and over views."""
 
     def of_view(image: Float[Array, "h w c"]) -> Float[Array, "features"]:
-        found = (_responses(image, bank) for bank in banks)
-        return jnp.concatenate([_pooled(one, threshold, grids) for one in found])
+        return jnp.concatenate([_pooled(_responses(image, b), threshold, grids) for b in banks])
 
     def of_one(image: UInt8[Array, "h w c"]) -> Float[Array, "features"]:
         view = image.astype(jnp.float32) / 255

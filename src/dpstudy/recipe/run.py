@@ -53,8 +53,7 @@ def recipe_at(dataset: str, epsilon: float, seed: int = 0) -> Run:
     `seed` is that of synthetic images, filters, sampling and noise together.
 
     Raises:
-        SpecError: an unknown dataset, or a negative seed.
-        UserError: an epsilon that no noise gives.
+        UserError: an unknown dataset, a negative seed, or an epsilon that no noise gives.
     """
     from dpstudy.privacy import accounting  # only here: what trains a given run needs none
 

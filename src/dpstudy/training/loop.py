@@ -68,13 +68,10 @@ class Scores(NamedTuple):
 class Epoch:
     """What one epoch left behind; epoch 0 is before the first step.
 
-    Attributes:
-        row: of the curve: `epoch`, `step`, `test_accuracy`, `test_loss`, then of the steps'
-            examples `train_loss`, `gradient_norm` and `clipped_fraction` (means over the examples
-            drawn; 0 without clipping; None before the first step), then the run's measures. All but
-            the first four look at private data, without noise; they do too where the test set is
-            held out of the training set.
-        class_accuracy: test accuracy of each class.
+    `row` is of the curve: `epoch`, `step`, `test_accuracy`, `test_loss`, then means over the drawn
+    examples, None before the first step, then the run's measures. All but the first four look at
+    private data, without noise; these do too where the test set is held out of the training set.
+    `class_accuracy` is the test accuracy of each class.
     """
 
     row: dict[str, Any]
@@ -105,9 +102,8 @@ def train(
     The yielded states' memory is used again for the next epoch: copy what is to be kept of them
     before going on. Ends after the runs' epochs, or after the one in which the last run diverged.
 
-    The runs' parts differ only in numbers. `microbatch` examples are in one pass: it changes the
-    time, and how a sum rounds, no more. Goes on from `states` that were yielded before, if given,
-    on the devices of `mesh`, by default all of this machine.
+    `microbatch` examples are in one pass: it changes the time and rounding. Goes on from `states`
+    yielded before, if given, on the devices of `mesh`, by default all of this machine.
 
     Raises:
         ValueError: the runs are no cohort.
@@ -180,9 +176,7 @@ def _look(
 ) -> list[Epoch | Divergence]:
     epochs = (states.step // cohort.steps_per_epoch).astype(jnp.float32)
     scores = evaluate(mesh, cohort.of_a_step(), states.params, epochs, test)
-    measured = {}
-    if cohort.measures:
-        measured = measure(mesh, cohort, states.params, epochs, probed)
+    measured = measure(mesh, cohort, states.params, epochs, probed) if cohort.measures else {}
     # One transfer each: indexing device arrays would be one for each number.
     left = states._replace(params=None, optimizer=None)
     left, *rest = jax.device_get((left, epochs, seen, scores, measured))
@@ -226,10 +220,9 @@ def _summary(
 def evaluate(
     mesh: Mesh, runs: Run, params: nnx.State, epochs: Float[Array, "runs"], test: Examples
 ) -> Scores:
-    """Evaluate each run on the test set, which must be a multiple of `AT_ONCE`.
+    """Evaluate each run, after so many epochs, on the test set: a multiple of `AT_ONCE`.
 
     Devices that share a run share the test set, where it can be shared evenly in batches.
-    `epochs` are those done, by run.
     """
 
     def one(run: Run, params: nnx.State, epoch: Array, test: Examples) -> Scores:
@@ -285,10 +278,7 @@ def train_epoch(
 def train_epoch_in_shares(
     mesh: Mesh, microbatch: int, runs: Run, keys: Array, states: State, train: Examples
 ) -> tuple[State, Seen]:
-    """Do as `train_epoch`, with the examples of a run that is alone shared out among devices.
-
-    The devices are sent off step by step, and exchange their sums in between (see `accumulate`).
-    """
+    """Do as `train_epoch`, with the examples of a run that is alone shared out among devices."""
     order = _order(mesh, runs, keys, states)
     seen = devices.of_each_run(stack([nothing_seen()]), mesh)
     for _ in range(runs.steps_per_epoch):

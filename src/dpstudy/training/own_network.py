@@ -136,12 +136,10 @@ def private_gradient(
     For every example, of any type, shape or value, the sum with it and the sum without it differ by
     at most `clip_norm`, in l2. `losses` makes of a network, inputs and labels one loss an example.
 
-    `nnx.Conv` and `nnx.Linear` layers have fast rules, for a model that applies each of them once
-    and a loss that depends on their weights through their outputs alone, and on one example alone.
-    This is checked: a model with any other layer that has parameters, weights used twice, a penalty
-    on weights, or examples that may be mixed falls back to `jax.vmap(jax.grad(...))`, and says so
-    once. There each example is a batch of one: batch statistics are its own, and so is a
-    contrastive loss, and `len(x)` is 1: by the rules it is the microbatch.
+    `nnx.Conv` and `nnx.Linear` layers have fast rules. A model with any other layer that has
+    parameters, weights used twice, a penalty on weights, or examples that may be mixed falls back
+    to `jax.vmap(jax.grad(...))`, and says so once. There each example is a batch of one: batch
+    statistics and contrastive losses are its own, and `len(x)` is 1, not the microbatch.
 
     What a model holds besides its `nnx.Param`, such as the averages of batch normalisation in
     evaluation, is not trained. A model that changes such a variable in its forward pass is refused;

@@ -108,11 +108,8 @@ class Images(Data):
         >>> data.prepare(np.uint8([[[[0, 255]]]])).tolist()
         [[[[0.0, 1.0]]]]
 
-    Attributes:
-        name: one of `DATASETS`.
-        normalization: of pixels: "" scales them to [0, 1]; the others then take away a mean, and
-            divide by a standard deviation, of `NORMALIZATIONS`.
-        held_out: see `Data`.
+    `name` is of `DATASETS`. Pixels are scaled to [0, 1]; a `normalization` of `NORMALIZATIONS` then
+    takes away a mean, and divides by a standard deviation.
     """
 
     name: str = "mnist"

