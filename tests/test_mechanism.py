@@ -96,6 +96,26 @@ def test_the_sum_is_vmap_grad_clipped_by_hand(mask, clip_norm):
     np.testing.assert_allclose(seen.norm, norms[mask].sum(), rtol=1e-5)
 
 
+@settings(max_examples=6, deadline=None, derandomize=True)
+@given(clip_norms)
+@example(MIDDLE)
+def test_removing_any_one_example_changes_the_sum_by_at_most_the_clipping_norm(clip_norm):
+    """And by exactly that where the example's gradient is longer: the bound is not loose."""
+    images, labels, _, gradients, summed = study()
+
+    def total(mask: np.ndarray) -> np.ndarray:
+        return oracles.flat_sum(
+            summed(FlatClipping(clip_norm), images, labels, np.float32(mask))[0]
+        )
+
+    norms = np.linalg.norm(gradients, axis=1)
+    rounding = 1e-6 * BATCH * min(clip_norm, norms.max())
+    for left_out in range(BATCH):
+        change = np.linalg.norm(total(EVERYONE) - total(np.arange(BATCH) != left_out))
+        assert change <= clip_norm + rounding
+        assert change == pytest.approx(min(clip_norm, norms[left_out]), rel=1e-5, abs=rounding)
+
+
 def test_examples_outside_the_mask_contribute_nothing_whatever_they_are():
     images, labels, _, _, summed = study()
     mask = np.float32([1, 0, 1, 0, 0, 1, 1, 0])

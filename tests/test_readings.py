@@ -98,6 +98,13 @@ def test_a_curve_has_a_row_an_epoch_with_the_epsilon_spent(results):
     assert tanh["epsilon_rdp-2019"].tolist() == [0.2, 0.4, 0.6]
 
 
+def test_the_final_accuracy_is_that_of_the_last_epoch_not_of_the_best(results):
+    best_first = {"epoch": [1, 2, 3], "step": [1, 2, 3], "test_accuracy": [0.7, 0.95, 0.9]}
+    keep(TWO, "tanh", curve=best_first, epsilon={})
+    final = readings.read(TWO).finals.iloc[0]
+    assert final.test_accuracy == 0.9
+
+
 def test_a_diverged_run_is_at_chance_from_there_on(results):
     keep(TWO, "relu", accuracy=0.9, epochs=1)
     keep(TWO, "tanh", accuracy=0.9)
