@@ -131,8 +131,53 @@ print(f"{share:.0%} of the test digits are right, at ε = 3")
 # A small $C$ cuts nearly every gradient, so that only their directions count and the steps get
 # short. A large one leaves them whole, and the noise grows with it. Move the slider.
 
-# %% tags=["remove-input"]
-page.kept(loss, images, labels, q, sigma)
+# %% mystnb={"code_prompt_show": "How it is made"} tags=["hide-input"]
+import numpy as np
+import pandas as pd
+
+from dpstudy.page.sliders import Sliders
+
+CLIPS = 0.1, 0.2, 0.3, 0.5, 1.0, 2.0, 3.0, 5.0, 10.0, 20.0, 30.0
+RELATIVE = "noise, in lengths of the summed gradient"
+
+
+def kept(loss, images, labels, q, sigma):
+    weights = jnp.zeros((images.shape[1], 10))
+    gradients = jax.vmap(jax.grad(loss), in_axes=(None, 0, 0))(
+        weights, images, labels
+    )
+    flat = np.asarray(gradients.reshape(len(labels), -1))
+    norms = np.linalg.norm(flat, axis=1)
+    rows = []
+    for clip in CLIPS:
+        shares = np.minimum(1, clip / norms)
+        batch = q * np.linalg.norm(shares @ flat)
+        rows.append(
+            {
+                "C": clip,
+                "gradients that are cut": float((shares < 1).mean()),
+                "length that is kept": float(
+                    (shares * norms).sum() / norms.sum()
+                ),
+                RELATIVE: sigma * clip * flat.shape[1] ** 0.5 / batch,
+            }
+        )
+    return Sliders(
+        name="dp-sgd-kept",
+        caption="What a clip at C keeps of the gradients of 4,000 digits before the first step, "
+        "and how large the noise is beside a batch's sum.",
+        data=pd.DataFrame(rows),
+        inputs={"C": 3.0},
+        formats={
+            "C": "{:g}",
+            "gradients that are cut": "{:.0%}",
+            "length that is kept": "{:.0%}",
+            RELATIVE: "{:.2f}",
+        },
+    )
+
+
+kept(loss, images, labels, q, sigma)
 
 # %% tags=["facts"]
 from dpstudy.privacy.accounting import epsilon, noise_multiplier_for

@@ -1,28 +1,20 @@
-"""DP-SGD as arrows that are cut and blurred, and what a clip keeps of a gradient."""
+"""DP-SGD as arrows that are cut and blurred."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
-import jax
-import jax.numpy as jnp
 import numpy as np
 import pandas as pd
-from jaxtyping import Array, Float, Int
 from matplotlib.axes import Axes
 from matplotlib.patches import Circle
 
 from dpstudy.page.figure import STYLES, Figure, canvas
-from dpstudy.page.sliders import Sliders
 
 NORM, NOISE = 1.0, 1.1  # of the picture: C, and σ
 GRADIENTS = (
     *((2.2, 0.9), (0.5, 1.9), (-0.6, 0.5), (0.9, -0.4)),
     *((1.5, 1.4), (-1.6, 0.6), (0.3, 0.35), (0.8, -1.6)),
 )
-RELATIVE = "noise, in lengths of the summed gradient"
 SPAN = np.array([-4.5, 4.5])
-CLIPS = (0.1, 0.2, 0.3, 0.5, 1.0, 2.0, 3.0, 5.0, 10.0, 20.0, 30.0)
 
 
 def arrows() -> Figure:
@@ -67,50 +59,3 @@ def _draw_arrows(axes: Axes, ends: np.ndarray, color: str) -> None:
     for end in ends:
         how = {"arrowstyle": "-|>", "color": color, "linewidth": 1.6, "shrinkA": 0, "shrinkB": 0}
         axes.annotate("", end, xytext=(0, 0), arrowprops=how)
-
-
-def kept(
-    loss: Callable[..., Array],
-    images: Float[Array, "n pixels"],
-    labels: Int[Array, " n"],
-    q: float,
-    sigma: float,
-) -> Sliders:
-    """Return what clips of several lengths keep of the gradients before the first step.
-
-    Args:
-        loss: of weights, an image and its label.
-        images: flat, with a pixel for the bias.
-        labels: of the images.
-        q: the probability with which an example takes part.
-        sigma: the noise multiplier.
-    """
-    weights = jnp.zeros((images.shape[1], 10))
-    gradients = jax.vmap(jax.grad(loss), in_axes=(None, 0, 0))(weights, images, labels)
-    flat = np.asarray(gradients.reshape(len(labels), -1))
-    norms = np.linalg.norm(flat, axis=1)
-    rows = []
-    for clip in CLIPS:
-        shares = np.minimum(1, clip / norms)
-        batch = q * np.linalg.norm(shares @ flat)
-        rows.append(
-            {
-                "C": clip,
-                "gradients that are cut": float((shares < 1).mean()),
-                "length that is kept": float((shares * norms).sum() / norms.sum()),
-                RELATIVE: sigma * clip * flat.shape[1] ** 0.5 / batch,
-            }
-        )
-    return Sliders(
-        name="dp-sgd-kept",
-        caption="What a clip at C keeps of the gradients of 4,000 digits before the first step, "
-        "and how large the noise is beside a batch's sum.",
-        data=pd.DataFrame(rows),
-        inputs={"C": 3.0},
-        formats={
-            "C": "{:g}",
-            "gradients that are cut": "{:.0%}",
-            "length that is kept": "{:.0%}",
-            RELATIVE: "{:.2f}",
-        },
-    )

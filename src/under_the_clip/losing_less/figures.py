@@ -13,12 +13,12 @@ from dpstudy.lab import records
 from dpstudy.lab.comparison import Estimate
 from dpstudy.lab.quantity import Quantity
 from dpstudy.lab.readings import Reading, read
-from dpstudy.lab.variant import Variant, finals_of, variants
+from dpstudy.lab.variant import Variant, finals_of
 from dpstudy.page.curves import draw_curve
 from dpstudy.page.datasets import for_each_dataset
 from dpstudy.page.figure import STYLES, Figure, Note, Table, canvas, legend_below, not_yet_run
-from dpstudy.page.quantity import ACCURACY, EPOCH, set_axis
-from dpstudy.page.results import LEFT_OUT, caption, gains, gains_of, lines_of, quartiles, spread
+from dpstudy.page.quantity import EPOCH, set_axis
+from dpstudy.page.results import LEFT_OUT, caption, gains, gains_of, lines_of, quartiles
 from dpstudy.parts.data.images import CLASSES, DATASETS
 from dpstudy.parts.measure import EDGES
 from under_the_clip.losing_less.experiments import ABLATION, EQUAL_EFFORT, FIGURE_3
@@ -73,87 +73,6 @@ def in_short() -> Figure | Note:
             "training examples; the part has the rate of Table 5."
         ),
         axis="points of test accuracy gained over cross-entropy, at the same ε",
-    )
-
-
-def blend() -> Figure:
-    """Draw the three losses of an example, and the weight that moves from one to the others."""
-    logit, epochs = np.linspace(-4, 8, 200), np.arange(1, 31)
-    # Of ten classes, nine have a logit of 0.
-    log_p = logit - np.log(np.exp(logit) + 9)
-    losses = {
-        "cross-entropy": (-log_p, STYLES[STYLE[CE]]),
-        "focal, γ = 5": (-((1 - np.exp(log_p)) ** 5) * log_p, STYLES[STYLE[COMPOSITE]]),
-        "squared error": ((logit - 1) ** 2 / 2, STYLES[INSIDE["squared error"]]),
-    }
-    weights = {"MNIST, Fashion-MNIST": (0, STYLES[0]), "CIFAR-10": (7, STYLES[4])}
-    with canvas(1, 2, size=(7.4, 2.8)) as (figure, (left, right)):
-        for (label, (loss, style)), at in zip(
-            losses.items(), ((1.1, 1.8), (-3.8, 1.2), (4.4, 4.2)), strict=True
-        ):
-            left.plot(logit, loss, color=style.color, linestyle=style.dash)
-            left.text(*at, label, fontsize="small")
-        left.set(ylim=(-0.3, 9), xlabel="logit of the right class", ylabel="loss of an example")
-        for label, (turning, style) in weights.items():
-            alpha = 1 / (1 + np.exp(turning - (epochs - 1)))
-            right.plot(epochs, alpha, **style.line, markevery=4)
-            right.text(*((1, 1.07) if turning == 0 else (9.8, 0.5)), label, fontsize="small")
-        right.set(ylim=(-0.05, 1.2), xlabel="epoch", ylabel="weight α of focal loss")
-    data = pd.DataFrame({"logit": logit, **{name: loss for name, (loss, _) in losses.items()}})
-    return Figure(
-        fig=figure,
-        name="losing-less-blend",
-        caption="Left: what an example costs. Right: how fast focal loss takes over, with the "
-        "paper's turning epochs.",
-        alt="Squared error is least at a logit of 1 and grows to both sides; cross-entropy and "
-        "focal loss fall to 0. The weight of focal loss rises to 1 within six epochs on MNIST and "
-        "Fashion-MNIST, and between epochs 4 and 12 on CIFAR-10.",
-        data=data,
-    )
-
-
-def by_focus(sensitivity: Reading, whole: Reading) -> Figure | Note:
-    """Draw where the loss ends by its focusing parameter, beside cross-entropy."""
-    rows = []
-    for dataset in sensitivity.datasets:
-        plain, own = (Variant(whole.on(dataset), label) for label in (CE, COMPOSITE))
-        tried = variants(sensitivity.on(dataset), "focusing *")
-        ends = {float(one.label.removeprefix("focusing ")): one for one in tried if one.results}
-        ends[5.0] = own
-        rows += [
-            {
-                "dataset": dataset,
-                "focusing": focus,
-                **spread(one.accuracy),
-                "cross-entropy": plain.accuracy.median(),
-            }
-            for focus, one in sorted(ends.items())
-        ]
-    if not rows:
-        return not_yet_run("Accuracy by γ", sensitivity.command)
-    data = pd.DataFrame(rows)
-    with canvas(1, len(sensitivity.datasets), size=(6.4, 2.5)) as (figure, panels):
-        for axes, (dataset, of) in zip(panels, data.groupby("dataset", sort=False), strict=True):
-            axes.plot(of.focusing, of["median"], **STYLES[STYLE[COMPOSITE]].line)
-            axes.axhline(of["cross-entropy"].iloc[0], color=STYLES[STYLE[CE]].color, linestyle="--")
-            beside = {"textcoords": "offset points", "ha": "right", "fontsize": "x-small"}
-            plain, of_paper = of["cross-entropy"].iloc[0], of[of.focusing == 5]["median"].iloc[0]
-            axes.annotate("cross-entropy", (8, plain), xytext=(0, 3), **beside)
-            axes.annotate("the paper's γ", (5, of_paper), xytext=(-4, -14), **beside)
-            axes.set_title(DATASETS[str(dataset)], fontsize="medium")
-            axes.set_xlabel("γ")
-            set_axis(axes.yaxis, ACCURACY)
-    said = "; ".join(
-        f"{DATASETS[row.dataset]}, γ {row.focusing:g}: {row.median:.2%}"
-        for row in data.itertuples()
-    )
-    return Figure(
-        fig=figure,
-        name="losing-less-focus",
-        caption="Where the loss ends, by its focusing parameter γ (Figure 14); medians, with one "
-        "seed for most values.",
-        alt=f"Test accuracy falls as γ grows. {said}.",
-        data=data,
     )
 
 
