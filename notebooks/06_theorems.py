@@ -35,7 +35,7 @@ theirs, ours = (
 hold, ours_hold = (
     of["holds"] + of["holds, loose"] for of in (theirs, ours)
 )
-fail = sum(theirs.values()) - hold
+fail, slips = sum(theirs.values()) - hold, theirs["misprint"]
 assert theirs["refuted"] == 1 and "refuted" not in ours
 assert outcomes()["corrected-code-targets"]["verdict"] == "refuted"
 for name in (
@@ -78,7 +78,7 @@ profile = "stored"  # or "smoke" or "full": run all searches, some minutes
 # %% [markdown]
 # :::{dropdown} Fine print: what was searched
 # {{ hold }} of the {{ sum(theirs.values()) }} hold, and {{ fail }} fail as printed or as used,
-# {{ theirs["misprint"] }} of these by a slip in print on which their paper does not build. Of
+# {{ slips }} of these by a slip in print on which their paper does not build. Of
 # {{ sum(ours.values()) }} more, asked here about what the papers leave out, {{ ours_hold }} hold.
 # Those that fail have a corrected form that survives the search, but for one: what the second
 # correction of the code of backpropagation clipping aims at. That the tables of its paper come from
