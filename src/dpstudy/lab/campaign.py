@@ -182,9 +182,8 @@ def train_missing(
         UserError: the device has not the memory for so many runs at once, or no epsilon could be
             stated for one of them.
 
-    Example:
-        >>> train_missing([Run()], Path("nowhere"), budget=0)
-        CampaignOutcome(stored=[], already=0, unfinished=1)
+    >>> train_missing([Run()], Path("nowhere"), budget=0)
+    CampaignOutcome(stored=[], already=0, unfinished=1)
     """
     work = Campaign(runs, folder, budget, finish, report, most, pruning)
     on(work)

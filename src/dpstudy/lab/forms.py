@@ -110,8 +110,7 @@ def _numbers(value: Any) -> bool:
 def decoded(form: Any, value: Any, within: str = "", extra: str = "forbid") -> Any:
     """Return plain JSON values as a type that pydantic knows, such as a dataclass.
 
-    Raises:
-        ValueError: naming the first field, `within` another, that is not of that type.
+    Raise ValueError naming the first field, `within` another, that is not of that type.
     """
     from pydantic import ValidationError  # Only here: a bare node has none.
 

@@ -28,9 +28,7 @@ def each(measure: Measure) -> Sides:
     return lambda first, second, column: (measure(first, column), measure(second, column))
 
 
-def at_end(first: Variant, second: Variant, column: str) -> tuple[pd.Series, pd.Series]:
-    """Return the number of both after their last epoch."""
-    return first.values(column), second.values(column)
+at_end: Sides = each(Variant.values)  # after the last epoch
 
 
 @dataclass(frozen=True)
@@ -45,11 +43,6 @@ class Quantity:
     names: tuple[str, str] = ("{0}", "{1}")
     log: bool = False  # whether its axis is logarithmic
     tick: Callable[[float], str] = "{:g}".format  # how a number is shown on an axis
-
-    @property
-    def share(self) -> bool:
-        """Whether it is a share, shown in percent."""
-        return self.form.endswith("%}")
 
     def show(self, value: float) -> str:
         """Show a number of it."""

@@ -72,11 +72,6 @@ class Result:
         """The result's file name."""
         return f"{self.run.identity}.json"
 
-    @property
-    def lacks_epsilon(self) -> bool:
-        """Whether an epsilon can be stated that is not filled in yet."""
-        return self.run.private and not self.epsilon
-
 
 def results_folder(profile: str = "full") -> Path:
     """Return the folder of what is stored, or of the smoke profile's own, which git ignores.
@@ -152,12 +147,11 @@ def write(folder: Path, result: Result) -> Path:
         StoreError: the disk is full, the folder cannot be written, or a value is not a finite
             number; nothing is left behind.
 
-    Example:
-        >>> from tempfile import mkdtemp
-        >>> curve = {"epoch": [1], "step": [118], "test_accuracy": [0.93]}
-        >>> path = write(Path(mkdtemp()), Result(Run(), curve, class_accuracy=[0.93] * 10))
-        >>> path.name, read(path).curve["test_accuracy"]
-        ('44136fa355b3678a.json', [0.93])
+    >>> from tempfile import mkdtemp
+    >>> curve = {"epoch": [1], "step": [118], "test_accuracy": [0.93]}
+    >>> path = write(Path(mkdtemp()), Result(Run(), curve, class_accuracy=[0.93] * 10))
+    >>> path.name, read(path).curve["test_accuracy"]
+    ('44136fa355b3678a.json', [0.93])
     """
     path = folder / result.name
     columns = {name: value for name, value in vars(result).items() if name != "run"}
@@ -203,13 +197,9 @@ def read(path: Path) -> Result:
     Raises:
         DamagedError: the file is cut short, altered, foreign, or named for another run.
 
-    Example:
-        >>> from tempfile import mkdtemp
-        >>> path = Path(mkdtemp()) / "44136fa355b3678a.json"
-        >>> _ = path.write_text("{")
-        >>> read(path)
-        Traceback (most recent call last):
-        dpstudy.lab.store.DamagedError: ...: not intact JSON (cut short or damaged)
+    >>> read(Path("nowhere/44136fa355b3678a.json"))
+    Traceback (most recent call last):
+    dpstudy.lab.store.DamagedError: ...: cannot be read: No such file or directory
     """
     return _read(path, _bytes(path))
 
@@ -231,7 +221,7 @@ def _read(path: Path, stored: bytes) -> Result:
 
 def completed(result: Result) -> Result:
     """Return the result with its epsilon; StoreError where this machine cannot state it."""
-    if not result.lacks_epsilon:
+    if not result.run.private or result.epsilon:
         return result
     try:
         return with_epsilon(result)
@@ -245,11 +235,10 @@ def completed(result: Result) -> Result:
 def with_epsilon(result: Result) -> Result:
     """Return the result with its epsilon at each epoch; ModuleNotFoundError without dp-accounting.
 
-    Example:
-        >>> curve = {"epoch": [40], "step": [40 * 117], "test_accuracy": [0.98]}
-        >>> spent = with_epsilon(Result(Run(), curve, class_accuracy=[])).epsilon
-        >>> {accountant: round(values[0], 2) for accountant, values in spent.items()}
-        {'pld': 2.36, 'rdp': 2.58, 'rdp-2019': 2.99}
+    >>> curve = {"epoch": [40], "step": [40 * 117], "test_accuracy": [0.98]}
+    >>> spent = with_epsilon(Result(Run(), curve, class_accuracy=[])).epsilon
+    >>> {accountant: round(values[0], 2) for accountant, values in spent.items()}
+    {'pld': 2.36, 'rdp': 2.58, 'rdp-2019': 2.99}
     """
     from dpstudy.privacy.run_epsilon import epsilon_curve  # only here: it takes a second
 

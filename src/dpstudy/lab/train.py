@@ -38,10 +38,9 @@ def prepare(
     Raises:
         UserError: an unknown profile or dataset, or seeds below 1.
 
-    Example:
-        >>> prepare(Experiment("none", "No runs", {}, {}), "draft")
-        Traceback (most recent call last):
-        dpstudy.errors.UserError: unknown profile 'draft'; one of: stored, smoke, full
+    >>> prepare(Experiment("none", "No runs", {}, {}), "draft")
+    Traceback (most recent call last):
+    dpstudy.errors.UserError: unknown profile 'draft'; one of: stored, smoke, full
     """
     from dpstudy.lab import readings  # Only here: a bare node has no pandas.
 

@@ -27,7 +27,7 @@ def of_accuracies(estimate: Estimate) -> str:
 
 def apart(estimate: Estimate, quantity: Quantity) -> str:
     """Show a difference of a quantity with its interval."""
-    if quantity.share:
+    if quantity.form.endswith("%}"):  # a share, shown in percent
         return of_accuracies(estimate)
     shown = (quantity.show(end) for end in (estimate.value, estimate.low, estimate.high))
     value, low, high = (text.replace("-", "−") for text in shown)

@@ -44,9 +44,7 @@ def curves(
                 limit(axes, drawn.values(), heights)
         legend_below(figure)
     fate = AT_CHANCE if ACCURACY in quantities else LEFT_OUT
-    said = [
-        f"{of.label}, {line.name} {course(line, of, rows)}" for (line, of), rows in parts.items()
-    ]
+    said = [f"{of.label}, {one.name} {course(one, of, rows)}" for (one, of), rows in parts.items()]
     stars = "; ".join(
         f"{line.name} {line.published.accuracy:.1%} at ε {line.published.claimed_epsilon:g}"
         for line in lines

@@ -1,7 +1,5 @@
 """One small panel a dataset, side by side: curves named at their lines, and leads of one of two."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -27,12 +25,8 @@ def panels(
 ) -> Figure | Note:
     """Draw medians and ranges over seeds, a panel a dataset, each line named at its end.
 
-    Args:
-        drawn: by dataset, at most six lines; what is not stored is left out.
-        of: the quantity drawn; of `ACCURACY` published values are stars.
-        along: `EPSILON` or `EPOCH`.
-        name: of the figure.
-        caption: of the figure, at most 40 words.
+    Of at most six lines a dataset; what is not stored is left out. Published values of `ACCURACY`
+    are stars. The axis is `EPSILON` or `EPOCH`; the caption has at most 40 words.
     """
     rows = {
         dataset: {line: found for line in lines if len(found := over_seeds(line, of, along))}
@@ -64,13 +58,8 @@ def panels(
     data = pd.concat(
         curve.assign(dataset=dataset) for dataset, found in rows.items() for curve in found.values()
     )
-    return Figure(
-        fig=figure,
-        name=name,
-        caption=caption,
-        alt=f"{of.label} by {along.label}: {said}.",
-        data=data.dropna(axis=1, how="all"),
-    )
+    data, alt = data.dropna(axis=1, how="all"), f"{of.label} by {along.label}: {said}."
+    return Figure(fig=figure, name=name, caption=caption, alt=alt, data=data)
 
 
 def leads(
@@ -78,30 +67,22 @@ def leads(
     *,
     name: str,
     caption: str,
-    along: Quantity = EPSILON,
     published: Mapping[str, tuple[float, float]] | None = None,
     remarks: Mapping[str, tuple[float, float, str]] | None = None,
 ) -> Figure | Note:
     """Draw by how many points the second of two lines leads the first, with its 95 % interval.
 
-    Args:
-        drawn: by dataset, the line compared with, and the one that may lead it.
-        name: of the figure.
-        caption: of the figure, at most 40 words.
-        along: `EPSILON` or `EPOCH`.
-        published: by dataset, the published epsilon and lead in points, drawn as a star.
-        remarks: by dataset, where a word is written into its panel, and the word.
+    Along the epsilon spent. By dataset, `published` are the epsilon and the lead in points, drawn
+    as a star, and `remarks` where a word is written into its panel, and the word.
     """
-    rows = {dataset: found for dataset, of in drawn.items() if len(found := _lead(*of, along))}
+    rows = {dataset: found for dataset, of in drawn.items() if len(found := _lead(*of))}
     if not rows:
         return _nothing(name, drawn)
     published, remarks = published or {}, remarks or {}
-    with canvas(1, len(rows), size=(WIDTH * len(rows) + 0.5, HEIGHT), sharey=True) as (
-        figure,
-        axes,
-    ):
+    size = WIDTH * len(rows) + 0.5, HEIGHT
+    with canvas(1, len(rows), size=size, sharey=True) as (figure, axes):
         for panel, (dataset, lead) in zip(axes, rows.items(), strict=True):
-            x, style = lead[along.column], STYLES[drawn[dataset][1].style]
+            x, style = lead[EPSILON.column], STYLES[drawn[dataset][1].style]
             panel.fill_between(x, lead.low, lead.high, color=style.color, alpha=0.25)
             panel.plot(x, lead.points, color=style.color, linewidth=2)
             panel.axhline(0, color="0.3", linewidth=1)
@@ -112,7 +93,7 @@ def leads(
             if dataset in remarks:
                 panel.text(*remarks[dataset], color=style.color)
             panel.set_title(DATASETS.get(dataset, dataset), fontsize="medium")
-            set_axis(panel.xaxis, along)
+            set_axis(panel.xaxis, EPSILON)
         axes[0].set_ylabel("lead in points")
         seen = pd.concat(rows.values())
         late = seen[seen.epoch >= 2]
@@ -129,11 +110,11 @@ def leads(
         for dataset, (_, lead) in published.items()
     )
     data = pd.concat(lead.assign(dataset=dataset) for dataset, lead in rows.items())
-    alt = f"Leads in points by {along.label}. {said}.{stars}"
+    alt = f"Leads in points by {EPSILON.label}. {said}.{stars}"
     return Figure(fig=figure, name=name, caption=caption, alt=alt, data=data)
 
 
-def _lead(first: Variant, second: Variant, along: Quantity) -> pd.DataFrame:
+def _lead(first: Variant, second: Variant) -> pd.DataFrame:
     """Return the mean lead in points and its interval, one row an epoch, paired by seed."""
     if not (first.results and second.results):
         return pd.DataFrame()
@@ -144,10 +125,8 @@ def _lead(first: Variant, second: Variant, along: Quantity) -> pd.DataFrame:
     if seeds > 2:
         half = stats.t.ppf((1 + CONFIDENCE) / 2, seeds - 1) * apart.std(axis=1) / np.sqrt(seeds)
     rows = pd.DataFrame({"points": mean, "low": mean - half, "high": mean + half, "seeds": seeds})
-    rows = rows.reset_index()
-    if along.column != "epoch":
-        rows[along.column] = second.by_epoch(along.column).max(axis=1).to_numpy()
-    return rows
+    spent = second.by_epoch(EPSILON.column).max(axis=1).to_numpy()
+    return rows.reset_index().assign(**{EPSILON.column: spent})
 
 
 def _name_at_ends(
@@ -193,12 +172,8 @@ def dots(
 ) -> Figure | Note:
     """Draw a point and its interval a row, beside a line at 0, a panel a dataset.
 
-    Args:
-        rows: with `dataset`, `row`, `points`, and where there is an interval, `low` and `high`.
-        name: of the figure.
-        caption: of the figure, at most 40 words.
-        axis: the label of the horizontal axes.
-        chance: by dataset, how far from 0 a point without an interval may be by chance: a band.
+    The rows have `dataset`, `row`, `points`, and where there is an interval, `low` and `high`. A
+    band shows, by dataset, how far from 0 a point without an interval may be by `chance`.
     """
     if not rows:
         return _nothing(name, {})
@@ -213,9 +188,8 @@ def dots(
             of = data[data.dataset == dataset]
             at = [-named.index(row) for row in of.row]
             if chance:
-                panel.axvspan(
-                    -chance.get(dataset, 0), chance.get(dataset, 0), color="0.88", zorder=0
-                )
+                far = chance.get(dataset, 0)
+                panel.axvspan(-far, far, color="0.88", zorder=0)
             panel.axvline(0, color="0.3", linewidth=1)
             panel.hlines(at, of.low, of.high, color=STYLES[0].color, linewidth=2)
             panel.plot(of.points, at, "o", color=STYLES[0].color)

@@ -14,16 +14,12 @@ def set_axis(axis: Axis, of: Quantity) -> None:
     axis.set_label_text(of.label)
     if of.log:
         axis.axes.set(**{f"{axis.axis_name}scale": "log"})
-        axis.set_major_locator(LogLocator(subs=_ticks(*axis.get_view_interval())))
+        low, high = axis.get_view_interval()
+        # Where in each decade ticks lie: the more decades, the fewer.
+        ticks = (1, 2, 5) if high < 100 * low else (1, 3) if high < 1e4 * low else (1,)
+        axis.set_major_locator(LogLocator(subs=ticks))
         axis.set_minor_formatter(NullFormatter())
     axis.set_major_formatter(FuncFormatter(lambda value, _: of.tick(value)))
-
-
-def _ticks(low: float, high: float) -> tuple[int, ...]:
-    """Return where in each decade of a logarithmic axis its ticks lie."""
-    if high < 100 * low:
-        return 1, 2, 5
-    return (1, 3) if high < 1e4 * low else (1,)
 
 
 EPOCH = Quantity("epoch", "epoch", "{:g}")

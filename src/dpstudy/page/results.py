@@ -134,17 +134,10 @@ def results(
 ) -> Table | Note:
     """Return test accuracies at the last epoch beside the published ones, and their epsilons.
 
-    A note, if none of the lines is stored.
-
-    Args:
-        lines: of one dataset; one of which nothing is stored has dashes beside what is published,
-            and is left out if nothing is.
-        more: sentences for the caption.
-        name: of the table.
-        shown: for the caption.
-        over: by the name of a line, the one that its gain is over; the caption is to say so.
-        settings: fields of the runs to show.
-        spent: columns of epsilon, each the first stored of some of `Reading.finals`.
+    A note, if none of the lines, of one dataset, is stored. One of which nothing is stored has
+    dashes beside what is published, and is left out if nothing is. A gain is `over` another line,
+    by the names of both; the caption, with `more` sentences, is to say so. `settings` are fields of
+    the runs, `spent` columns of epsilon, each the first stored of some of `Reading.finals`.
     """
     named, over = {line.name: line for line in lines}, over or {}
     rows = [
@@ -290,12 +283,7 @@ def gains(
 
 
 def gains_table(rows: Sequence[Mapping[str, object]], name: str) -> Table:
-    """Return every gain of a page in one table, with its interval and its seeds.
-
-    Args:
-        rows: of `gains_of`.
-        name: of the table.
-    """
+    """Return every gain of a page, rows of `gains_of`, in one table with intervals and seeds."""
     data = pd.DataFrame(rows).assign(dataset=[DATASETS[str(row["dataset"])] for row in rows])
     return Table(
         name=name,

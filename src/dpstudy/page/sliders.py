@@ -1,7 +1,5 @@
 """Numbers that a reader looks up by moving sliders; without a script, in a folded table."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -32,15 +30,10 @@ _SCRIPT = """
 
 @dataclass(frozen=True, kw_only=True)
 class Sliders(Captioned):
-    """A table with a row for each combination of some values, one of which is looked up.
+    """A table with a row for each combination of some values, one of which is looked up."""
 
-    Attributes:
-        inputs: by column, the value that its slider starts at.
-        formats: by column, how its values are shown, as for `str.format`; those that are no inputs
-            are what is looked up.
-    """
-
-    inputs: Mapping[str, float]
+    inputs: Mapping[str, float]  # by column, the value that its slider starts at
+    # By column, how its values are shown; those that are no inputs are what is looked up.
     formats: Mapping[str, str]
 
     @property
@@ -50,12 +43,8 @@ class Sliders(Captioned):
 
     @property
     def _table(self) -> Table:
-        return Table(
-            name=f"{self.name}-values",
-            caption="All values.",
-            data=self.data[list(self.formats)],
-            formats=self.formats,
-        )
+        what = {"data": self.data[list(self.formats)], "formats": self.formats}
+        return Table(name=f"{self.name}-values", caption="All values.", **what)
 
     def _repr_html_(self) -> str:
         shown = {name: self.data[name].map(form.format) for name, form in self.formats.items()}

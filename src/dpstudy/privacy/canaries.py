@@ -93,9 +93,8 @@ def _differences(
         step, alone, place = case
         draw = loop.draw_examples(run, key, loop.order_of_epoch(run, key, step), step)
         draw = draw._replace(count=jnp.where(alone, 1, draw.count))
-        pair = jax.lax.map(
-            partial(noisy_sum, start._replace(step=step)), _with_and_without(draw, place)
-        )
+        of_draw = partial(noisy_sum, start._replace(step=step))
+        pair = jax.lax.map(of_draw, _with_and_without(draw, place))
         return in_units_of_noise(run, jax.tree.map(lambda x: x[0] - x[1], pair))
 
     return jax.lax.map(difference, cases)
@@ -152,7 +151,6 @@ def trials(run: Run, example: Example, *, runs: int, canaries: int, seed: int = 
     one `seed`.
 
     >>> from dpstudy.parts.mechanism import NoPrivacy
-    >>> from dpstudy.parts.run import Run
     >>> trials(Run(mechanism=NoPrivacy()), example=None, runs=10, canaries=4_000)
     Traceback (most recent call last):
     dpstudy.errors.UserError: a run without noise has no epsilon to audit

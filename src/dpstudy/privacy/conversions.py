@@ -58,9 +58,8 @@ def gdp_mu(*, sampling_probability: float, noise_multiplier: float, steps: int) 
     """
     check_probability(sampling_probability)
     check_positive("noise multiplier", noise_multiplier)
-    return sampling_probability * math.sqrt(
-        whole("steps", steps) * math.expm1(noise_multiplier**-2)
-    )
+    steps = whole("steps", steps)
+    return sampling_probability * math.sqrt(steps * math.expm1(noise_multiplier**-2))
 
 
 def gdp_epsilon(mu: float, delta: float) -> float:

@@ -45,8 +45,6 @@ class Outcome:
 
         With one it is refuted, or corrected if the same search finds none in a corrected form.
 
-        >>> Outcome(0.2, "100 cases", "The left side is up to 1.2.").verdict
-        'refuted'
         >>> Outcome(-0.1, "100 cases", "The left side is up to 0.9.", tightness=0.9).verdict
         'holds, loose'
         """

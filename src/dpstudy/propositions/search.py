@@ -78,13 +78,8 @@ def search(
     whose ratio is largest. What a case must keep to (a norm at most 1, say) is built into `sides`;
     what it may not change, `sides` puts behind `jax.lax.stop_gradient`.
 
-    Args:
-        sides: from one case to its two sides, in jax operations; the right side is positive.
-        draw: of cases, or of each of a case's arrays, by name.
-        cases: random cases.
-        climbers: how many of them are improved.
-        steps: of Adam, from each.
-        rate: Adam's first step length; the last is a hundredth of it.
+    The sides are in jax operations, the right one positive; `draw` is of cases, or by name of each
+    of a case's arrays. Adam's first step length is `rate`, the last a hundredth of it.
     """
     rng = np.random.default_rng(0)
     named = isinstance(draw, Mapping)
@@ -179,12 +174,8 @@ def search_box(
     >>> round(found.ratio, 2)  # At x = 0.1, y = 2, or the other way round.
     1.75
 
-    Args:
-        sides: from keyword arguments, named as in `box`, to the two sides; the right is positive.
-        box: for each argument its least and greatest value, both positive; drawn evenly on a
-            logarithmic scale.
-        cases: random cases.
-        refinements: evaluations that the simplex may make.
+    The box has each argument's least and greatest value, both positive, drawn evenly on a
+    logarithmic scale; the right side is positive. The simplex may make `refinements` evaluations.
     """
     low, high = np.log(np.array(list(box.values()), np.float64)).T
     seen: list[tuple[float, float, dict[str, float]]] = []

@@ -63,11 +63,7 @@ class Sides:
 
     @classmethod
     def of(cls, sides: Sequence[Sequence[Variant]], quantity: Quantity = ACCURACY) -> Self:
-        """Return the two sides of what a rule decides on.
-
-        Raises:
-            UndecidedError: the runs did not record it, or one diverged and has none.
-        """
+        """Return both sides; UndecidedError where runs did not record it, or one diverged."""
         one, other = (best(side, quantity) for side in sides)
         values = quantity.of(one, other)
         said = " and ".join(
