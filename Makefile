@@ -1,7 +1,7 @@
 # Two commands matter: `make book` and `make test`. Each makes the environment that it needs.
 #
 #   make book                      the HTML book, in _build/html
-#   make test                      lint, formatting, tests, and the book, which runs every notebook in its `stored` profile
+#   make test                      lint, formatting, every notebook under nbval, tests, and the book of those notebooks
 #   make PYTHON=python3.12 test    with a Python of your choice (3.11 or newer)
 
 SHELL := /bin/sh
@@ -55,10 +55,12 @@ $(READY): requirements.lock pyproject.toml
 # Through sphinx-build, since jupyter-book reads one page after the other. Several pages share a core:
 # a notebook waits for its kernel, and Sphinx deals pages out in runs of neighbours that differ in length.
 PAGES_AT_ONCE ?= 8
-# -a -E: a figure depends on results/ and src/, which Sphinx does not watch.
+# -a -E: a figure depends on results/ and src/, which Sphinx does not watch. EXECUTED names a cache of notebooks that
+# nbval ran a moment ago; they are not run again.
 book: $(READY)  ## build the book; ends with the path of its first page
 	@$(BIN)/jupyter-book config sphinx . >/dev/null
-	@PYTHONPATH=book/_ext $(BIN)/sphinx-build -b html -j $(PAGES_AT_ONCE) -a -E -W -n --keep-going -q . _build/html
+	@PYTHONPATH=book/_ext $(BIN)/sphinx-build -b html -j $(PAGES_AT_ONCE) -a -E -W -n --keep-going -q \
+		$(if $(EXECUTED),-D nb_execution_mode=cache -D nb_execution_cache_path=$(EXECUTED)) . _build/html
 	@echo "$(CURDIR)/$(HTML)"
 
 chromium:
@@ -77,8 +79,11 @@ lint: $(READY)
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 
-test: lint  ## lint, formatting, tests, and the book, which runs every notebook
-	@$(BIN)/python -m pytest $(SIDE_BY_SIDE) tests
+test: lint  ## lint, formatting, every notebook under nbval, tests, and the book of these notebooks
+	@status=0; \
+	$(BIN)/python -m pytest --numprocesses 4 --dist loadscope --nbval-lax notebooks || status=1; \
+	EXECUTED=_build/executed/cache $(BIN)/python -m pytest $(SIDE_BY_SIDE) tests || status=1; \
+	exit $$status
 
 smoke: $(READY)  ## train small versions of every chapter's experiments (minutes, no dataset, no network)
 	@$(BIN)/python -m pytest -m smoke tests || test $$? -eq 5

@@ -114,7 +114,7 @@ print(f"σ = {sigma:.2f}")
 #
 # Change $C$, and run it again. Before you do: what happens at 0.1, and what at 30?
 
-# %% tags=["check-output"]
+# %% tags=["nbval-check-output"]
 C = 3.0  # change me
 
 weights = jnp.zeros((197, 10))
@@ -199,7 +199,7 @@ assert epsilon(noise_multiplier=halved, **run) > 9
 #
 # More than three times.
 
-# %% tags=["check-output"]
+# %% tags=["nbval-check-output"]
 from dpstudy.privacy.accounting import epsilon
 
 for noise in (sigma, sigma / 2):
@@ -230,7 +230,7 @@ for noise in (sigma, sigma / 2):
 # kind: [one](05_tanh_filter.ipynb) takes a bound that is too small,
 # [the other](04_backpropagation_clipping.ipynb) divides the noise by the batch.
 
-# %% tags=["check-output"]
+# %% tags=["nbval-check-output"]
 for brightness in (1, 10, 100):
     one = jax.grad(loss)(weights, brightness * images[0], labels[0] + 1)
     print(

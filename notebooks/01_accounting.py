@@ -110,7 +110,7 @@ chapter.by_sliders()
 # The larger one, by more than a factor of two. σ grows by less than that, and is divided by four
 # times as many examples. The price is a quarter of the steps.
 
-# %% tags=["check-output"]
+# %% tags=["nbval-check-output"]
 from dpstudy.privacy.accounting import noise_multiplier_for
 
 for batch in (512, 2_048):
@@ -162,7 +162,7 @@ chapter.who_takes_part()
 # lengths. Without you its place is empty, and it stands out by one. The attacker waits for a batch
 # that stands out far enough.
 
-# %% tags=["check-output"]
+# %% tags=["nbval-check-output"]
 import numpy as np
 from scipy.stats import norm
 
@@ -212,7 +212,7 @@ print(f"one shuffled epoch leaks {leaked:.2f}; stated: {stated:.2f}")
 # Yes. Shuffling gives away more than three times what the formula says at σ = 1.23, and hardly more
 # than it says at 4. The formula is furthest off where ε is already large.
 
-# %% tags=["check-output"]
+# %% tags=["nbval-check-output"]
 from dpstudy.privacy.shuffling import least_epsilon_curve
 
 for sigma in (1.23, 2.0, 4.0):
@@ -276,7 +276,7 @@ within = abs(pixels["RDP 2019"] - pixels["Claimed ε"]).max()
 # often as there are steps, and read off where no more than δ is left {cite}`koskela2020computing`.
 # That is PLD, and it fits on a page.
 
-# %% tags=["check-output"]
+# %% tags=["nbval-check-output"]
 from scipy.optimize import brentq
 
 
@@ -380,7 +380,7 @@ for paper in (clips, tanh):
 # is, and σ is a fiction. Two papers do. The tanh filter bounds every entry of a gradient by 1, and
 # accounts as if that bounded the whole. How long is the gradient of an MNIST network then?
 
-# %% tags=["check-output"]
+# %% tags=["nbval-check-output"]
 import jax.numpy as jnp
 
 gradient = jnp.full(26_010, 3.0)  # the MNIST network's parameters
@@ -401,7 +401,7 @@ print(f"norm after the filter: {norm_after:.1f}")
 #
 # Up to three: ε is {{ f"{tutorial[3]:.2f}" }} with three and {{ f"{tutorial[4]:.2f}" }} with four.
 
-# %% tags=["check-output"]
+# %% tags=["nbval-check-output"]
 for n in (1, 2, 3, 4, 10, 26_010):
     spent = epsilon(
         sampling_probability=256 / 60_000,
@@ -554,7 +554,7 @@ chapter.cost_table()
 #
 # 2.97 instead of 2.36. ε grows slowly as δ shrinks, so that a cautious δ is cheap.
 
-# %% tags=["check-output"]
+# %% tags=["nbval-check-output"]
 for delta in (1e-5, 1e-7):
     spent = epsilon(**run | {"delta": delta}, steps=40 * 117)
     print(f"δ = {delta:.0e}: ε = {spent:.2f}")

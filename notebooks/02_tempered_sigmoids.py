@@ -242,7 +242,7 @@ for name, activation in (("tanh", tempered), ("relu", jax.nn.relu)):
 # by the norm of 32 ones and the 1 of the bias. With relu there is no bound. A $C$ of 8.12 clips
 # nothing in the last layer of a tanh network. The book's $C$ is {{ f"{min(clip):g}" }}.
 
-# %% tags=["check-output"]
+# %% tags=["nbval-check-output"]
 for x in (1.0, 10.0, 100.0):
     tanh, relu = (gradient_norm(one, x) for one in (tempered, jax.nn.relu))
     print(f"pre-activations of {x:g}: tanh {tanh:.2f}, relu {relu:.2f}")
@@ -997,7 +997,7 @@ chapter.around_zero(sweep, private)
 # $T = 1$. The slope is $sT/4 = 1$ and the value $s/2 - o = 0$. This member saturates at ±2
 # instead of ±1.
 
-# %% tags=["check-output"]
+# %% tags=["nbval-check-output"]
 for temperature in (0.5, 1.0, 2.0):
     at_zero = jax.value_and_grad(tempered)(0.0, 4.0, temperature, 2.0)
     print(
@@ -1107,7 +1107,7 @@ claims.chapter("tempered-sigmoids")
 # No: it is 2.36 for each. An example's gradient is clipped to $C$ whatever the network is; ε
 # follows from σ, the sampling, the steps and δ. The activation decides what is lost by clipping.
 
-# %% tags=["check-output"]
+# %% tags=["nbval-check-output"]
 from dpstudy.parts.networks.activation import Relu, Tempered
 from dpstudy.parts.run import vary
 from dpstudy.privacy import run_epsilon

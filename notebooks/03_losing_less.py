@@ -366,7 +366,7 @@ for epoch in (1, 8, 30):
 #
 # In epoch 11, with 95 %. In epoch 10 it has 88 %.
 
-# %% tags=["check-output"]
+# %% tags=["nbval-check-output"]
 for epoch in (1, 8, 10, 11):
     print(f"epoch {epoch:>2}: α = {jax.nn.sigmoid(epoch - 1 - 7.0):.3f}")
 
@@ -1085,7 +1085,7 @@ claims.chapter("losing-less")
 # $\sqrt 2$: that is focal loss. The noise does not grow: it belongs to $C$, to which every
 # gradient is clipped.
 
-# %% tags=["check-output"]
+# %% tags=["nbval-check-output"]
 wrong = jnp.array([0.0, 1.0, 0.0])
 for epoch in (1, 30):
     lengths = [

@@ -229,7 +229,7 @@ print(f"the published code has noise for {a * b / batch:.7f}")
 #
 # 32.3 and 248.6.
 
-# %% tags=["check-output"]
+# %% tags=["nbval-check-output"]
 from dpstudy.privacy.accounting import epsilon, noise_multiplier_for
 
 setting = {
@@ -525,7 +525,7 @@ ours = ", ".join(accuracy(one) for one in aims.values())
 # L$, so that four layers cost what half the noise costs. To stay at 3, give each layer $\sqrt L$
 # times the noise.
 
-# %% tags=["check-output"]
+# %% tags=["nbval-check-output"]
 for layers in (1, 4, 10):
     spent = epsilon(noise_multiplier=sigma / layers**0.5, **setting)
     print(f"{layers:>2} layers: ε = {spent:.2f}")
@@ -885,7 +885,7 @@ claims.chapter("backpropagation-clipping")
 # 0.707, where $ab$ is 0.5. The bias is a weight whose input is 1, and no clip on $x$ reaches that
 # input. The bound is $b \sqrt{a^2 + 1}$.
 
-# %% tags=["check-output"]
+# %% tags=["nbval-check-output"]
 from under_the_clip.backpropagation_clipping.clipped_layers import (
     clip_upstream,
     l2,

@@ -224,7 +224,7 @@ def noisy_sum(gradients, bounded, sigma, key):
 #
 # The more numbers share the norm, the smaller each of them is, and the less tanh bends it.
 
-# %% tags=["check-output"]
+# %% tags=["nbval-check-output"]
 for n in (2, 1_000, 26_010):
     g = jax.random.normal(jax.random.key(0), (n,))
     g = 10 * g / jnp.linalg.norm(g)
@@ -575,7 +575,7 @@ chapter.norms(figures.on("mnist"), on_cifar_10.on("cifar-10"))
 # It is that of a sensitivity of 1. Every gradient is also smaller by $\sqrt n$ beside the same
 # noise: a sound ε costs the signal what the proof says it must.
 
-# %% tags=["check-output"]
+# %% tags=["nbval-check-output"]
 from dpstudy.privacy.accounting import effective_noise_multiplier, epsilon
 
 n = 26_010
@@ -853,7 +853,7 @@ claims.chapter("tanh-filter")
 #
 # From 0.0062 on. The norm is $\sqrt n \tanh(g)$, so that $g = \operatorname{artanh}(1 / \sqrt n)$.
 
-# %% tags=["check-output"]
+# %% tags=["nbval-check-output"]
 n = 26_010
 entry = jnp.arctanh(1 / jnp.sqrt(n))
 print(

@@ -163,7 +163,7 @@ print(statement.check().finding)
 # a proof: walk around a loop, and add up the gradient along the way. On a hillside you come back to
 # the height that you left.
 
-# %% tags=["check-output"]
+# %% tags=["nbval-check-output"]
 loops = jax.random.split(jax.random.key(0), 500)
 
 
@@ -306,7 +306,7 @@ deltas = [
 # ({prf:ref}`tanh-filter-sensitivity-one`). How long can a filtered gradient of the MNIST network
 # be?
 
-# %% tags=["check-output"]
+# %% tags=["nbval-check-output"]
 from under_the_clip.tanh_filter.propositions import clipped_after
 
 gradient = jnp.full(26_010, 3.0)
@@ -504,7 +504,7 @@ chapter.all_statements(profile)
 # %% [markdown]
 # The same verdicts in a list. The tests run every search anew and compare:
 
-# %% mystnb={"code_prompt_show": "Every statement with its verdict, in words"} tags=["check-output", "hide-output"]
+# %% mystnb={"code_prompt_show": "Every statement with its verdict, in words"} tags=["nbval-check-output", "hide-output"]
 print(chapter.verdicts_in_words(profile))
 
 # %% [markdown]
@@ -613,7 +613,7 @@ print(chapter.verdicts_in_words(profile))
 # No. It finds a gradient of 1.414214, which is 0.014 too long. A bound that fails by one per cent
 # is found as well as one that fails by far.
 
-# %% tags=["check-output"]
+# %% tags=["nbval-check-output"]
 statement = find("gradient-norm-multiclass")
 for bound in (2**0.5, 1.4):
     found = statement.check(lambda k, b=bound: b)
@@ -637,7 +637,7 @@ for bound in (2**0.5, 1.4):
 # 0.000376, where the bound allows 0.004245. The bound holds for every mechanism, and the Gaussian
 # is not the worst.
 
-# %% tags=["check-output"]
+# %% tags=["nbval-check-output"]
 from scipy import optimize
 
 from dpstudy.privacy.conversions import gdp_delta
@@ -668,7 +668,7 @@ print(
 # It finds one: a gradient 1.11 times as long. The supremum of the ratio is 1/0.9, since $\sqrt{10}$
 # is approached and never reached.
 
-# %% tags=["check-output"]
+# %% tags=["nbval-check-output"]
 from dpstudy.propositions.search import search
 
 

@@ -111,7 +111,7 @@ assert len(canaries.ATTACKS) == 6
 # sum, and knows all else, measures how much of the canary's gradient is in it. Is it more than a
 # threshold? Then guess "in".
 
-# %% tags=["check-output"]
+# %% tags=["nbval-check-output"]
 import numpy as np
 
 coins, noise = np.random.default_rng(0), np.random.default_rng(1)
@@ -176,7 +176,7 @@ print(guesses)
 #
 # No: they show 6.52 at most. Ten times as many can show 8.82.
 
-# %% tags=["check-output"]
+# %% tags=["nbval-check-output"]
 for trials in (100, 1_000, 10_000, 100_000):
     print(
         f"{trials:>7,} trials: at most {auditing.most_shown(trials, delta=1e-5):.2f}"
@@ -440,7 +440,7 @@ chapter.black_box()
 # says little of the mechanism, whose ε is 4.38 whatever the canary.
 
 
-# %% tags=["check-output"]
+# %% tags=["nbval-check-output"]
 def audit(length, noise, bound=auditing.clopper_pearson):
     rng = np.random.default_rng(0)
     inside = rng.integers(0, 2, 200_000).astype(bool)
@@ -470,7 +470,7 @@ for length in (1.0, 0.5, 0.1):
 # at 0.7 no longer. Granted that the noise is Gaussian, the same trials show 6.5 at 0.7 of it, and
 # 4.8 at 0.9.
 
-# %% tags=["check-output"]
+# %% tags=["nbval-check-output"]
 for noise in (0.5, 0.55, 0.6, 0.7, 0.9):
     shown = audit(1.0, noise), audit(1.0, noise, auditing.gaussian)
     print(

@@ -452,7 +452,7 @@ recipe.heard(pulls, sigma * clip * (10 * steps) ** 0.5)
 # Before, the second feature is 0.01 of an example's length, after it is 0.71: noise hides it
 # seventy times less.
 
-# %% tags=["check-output"]
+# %% tags=["nbval-check-output"]
 pair = np.array([100.0, 1.0])
 for name, by in (("as they are", 1.0), ("whitened", pair)):
     scaled = pair / by
@@ -771,7 +771,7 @@ dots(
 #
 # With five seeds they do: the interval of the difference reaches below 0. With twenty they do not.
 
-# %% tags=["check-output"]
+# %% tags=["nbval-check-output"]
 from scipy import stats
 
 for count in (5, 20):
@@ -1150,7 +1150,7 @@ behind(mnist, fashion, factorial, search, slanted, parts, remedies)
 # where runs share a seed, as here, they share their noise: models from two of them, both published,
 # would show gradients without it. So this study publishes none.
 
-# %% tags=["check-output"]
+# %% tags=["nbval-check-output"]
 from dpstudy.privacy.accounting import epsilon
 
 steps = 40 * 59

@@ -515,7 +515,7 @@ for way in ways:
 # It becomes $(\lVert x \rVert^2 + 1) \lVert g \rVert^2$: the bias is a weight whose input is 1. The
 # engine's own rule agrees, and so do gradients that are written out.
 
-# %% tags=["check-output"]
+# %% tags=["nbval-check-output"]
 from dpstudy.gradients.layer_rules import DenseGradients
 
 x, g = jax.random.normal(jax.random.key(0), (2, 64, 32))
@@ -654,7 +654,7 @@ undone(measured)
 # No, and yes. Each example is clipped by its own norm, so that sums over portions add up. Clipped
 # as a whole, a portion counts for no more than one example: the sum is then another, and smaller.
 
-# %% tags=["check-output"]
+# %% tags=["nbval-check-output"]
 portions = [slice(start, start + 128) for start in range(0, 512, 128)]
 added = sum(
     in_one_pass(weights, images[p], labels[p])[1][0] for p in portions
@@ -888,7 +888,7 @@ repeats()
 #
 # 51 and 538 MiB at once, 6.4 and 33.6 MiB in portions. The second pair is about what a cache holds.
 
-# %% tags=["check-output"]
+# %% tags=["nbval-check-output"]
 import math
 
 from under_the_clip.networks import LosingLessCifar, LosingLessMnist

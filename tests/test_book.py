@@ -129,7 +129,8 @@ def test_each_exercise_has_a_solution_with_code_that_is_compared(page):
     solved = []
     for before, cell in pairwise(cells):
         if found := re.search(r":::\{solution-start\} (\S+)\n:class: dropdown", before.source):
-            assert "check-output" in cell.metadata.get("tags", [])
+            assert "nbval-check-output" in cell.metadata.get("tags", [])
+            assert any(output.get("text", "").strip() for output in cell.outputs)
             solved.append(found[1])
     assert len(asked) >= 2
     assert asked == solved

@@ -21,7 +21,7 @@ import yaml
 from nbclient import NotebookClient
 
 ROOT = Path(__file__).parents[1]
-CHECKED = "check-output"
+CHECKED = "nbval-check-output"
 SETUP = "setup"
 FACTS = "facts"
 

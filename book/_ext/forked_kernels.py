@@ -1,0 +1,60 @@
+"""Kernels that are forks of one process, `warm_kernels`, for the book's pages and for nbval."""
+
+import contextlib
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+WARM = Path(__file__).parent / "warm_kernels.py"
+ADDRESS = "DPSTUDY_KERNELS"  # what in the environment names the socket; other processes see it too
+PATIENCE = 120  # seconds
+
+
+@contextlib.contextmanager
+def warm() -> Iterator[None]:
+    """Have the process that kernels are forked from run, where a process can be forked."""
+    if not hasattr(os, "fork"):
+        yield
+        return
+    address = str(Path(tempfile.mkdtemp(prefix="kernels-")) / "socket")
+    command = [sys.executable, str(WARM), "serve", address]
+    process = subprocess.Popen(command, stdin=subprocess.PIPE)
+    os.environ[ADDRESS] = address
+    try:
+        yield
+    finally:
+        del os.environ[ADDRESS]
+        process.stdin.close()
+        process.wait()
+
+
+class Forked:
+    """Makes a kernel manager of `jupyter_client` have its kernel forked, once that is ready.
+
+    It talks to the kernel through files: kernels that start at once may be given one TCP port.
+    """
+
+    def __init__(self, **settings: Any) -> None:
+        """Name the files' beginning: by default it is relative, and a kernel runs elsewhere."""
+        beginning = Path(tempfile.gettempdir()) / f"kernel-{uuid4().hex[:8]}"
+        super().__init__(transport="ipc", ip=str(beginning), **settings)
+
+    def format_kernel_cmd(self, extra_arguments: list[str] | None = None) -> list[str]:
+        """Return the command that asks for a fork; that of a fresh kernel if none comes."""
+        address = os.environ.get(ADDRESS)
+        latest = time.monotonic() + PATIENCE
+        while address and not os.path.exists(address):
+            if time.monotonic() > latest:
+                address = None
+            time.sleep(0.1)
+        if not address:
+            return super().format_kernel_cmd(extra_arguments)
+        # Without site-packages it starts in no time.
+        relay = [sys.executable, "-I", "-S", str(WARM), "relay", address]
+        return [*relay, str(Path(self.connection_file).resolve())]
