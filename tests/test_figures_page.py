@@ -4,6 +4,7 @@ import base64
 import csv
 import io
 import itertools
+import re
 from html.parser import HTMLParser
 
 import numpy as np
@@ -12,7 +13,7 @@ import pytest
 from matplotlib import colors
 from matplotlib import pyplot as plt
 
-from dpstudy.page.figure import MISSING, STYLES, Figure, Table, canvas, not_yet_run
+from dpstudy.page.figure import MISSING, STYLES, Figure, Table, canvas, legend_below, not_yet_run
 
 DATA = pd.DataFrame({"name": ["a & b", "c"], "value": [1 / 3, np.nan], "count": [1, 2]})
 
@@ -74,7 +75,7 @@ def test_a_figure_is_one_group_with_an_image_that_has_a_text_alternative():
     page = Page(html(drawn()))
     [group] = page.find("figure", role="group")
     [caption] = page.find("figcaption")
-    [image] = page.find("img")
+    [image, _] = page.find("img")
     assert group["aria-labelledby"] == caption["id"]
     assert image["alt"] == 'An "alt".'
     assert decoded(image["src"]).startswith(b"<?xml")
@@ -200,3 +201,57 @@ def test_neighbouring_series_differ_in_grey_and_stand_out_from_white():
     for one, other in itertools.pairwise(STYLES):
         dark, light = sorted((luminance(one.color), luminance(other.color)))
         assert (light + 0.05) / (dark + 0.05) > 1.25
+
+
+def in_columns(columns=3, **changes):
+    with canvas(1, columns, size=(6, 2), sharey=True) as (fig, panels):
+        for at, axes in enumerate(panels):
+            axes.plot([0, 1], [at, 1])
+            axes.set_title(f"panel {at}")
+    fields = {"name": "panels", "caption": "c", "data": DATA, "alt": "three lines"}
+    return Figure(**(fields | changes), fig=fig)
+
+
+def sizes(page):
+    drawn = [decoded(image["src"]).decode() for image in page.find("img")]
+    boxes = [re.search(r'viewBox="(\S+) (\S+) (\S+) (\S+)"', svg).groups() for svg in drawn]
+    return [[float(number) for number in box] for box in boxes], drawn
+
+
+def test_columns_are_pieces_that_tile_the_figure():
+    """The second and third have a picture of the axis beside them, for a narrow page."""
+    page = Page(html(in_columns()))
+    images = page.find("img")
+    assert [image["alt"] for image in images if "hidden" not in image] == [
+        *("three lines", "panel 1, continued", "panel 2, continued")
+    ]
+    boxes, drawn = sizes(page)
+    own = [box for box, image in zip(boxes, images, strict=True) if "hidden" not in image]
+    assert own[0][0] == 0 and sum(width for _, _, width, _ in own) == pytest.approx(
+        6 * 72, abs=0.01
+    )
+    for (left, _, width, _), (right, *_) in itertools.pairwise(own):
+        assert left + width == pytest.approx(right, abs=0.01)
+    axes = [box for box, image in zip(boxes, images, strict=True) if "hidden" in image]
+    assert len(axes) == 2 and axes[0] == axes[1] and axes[0][0] == 0 < axes[0][2] < own[0][2]
+    curves = [len(re.findall(r"clip-path=.*stroke: #(?!e0e0e0)", svg)) for svg in drawn]
+    assert curves == [1, 0, 1, 0, 1], "each its own panel, and the axis no line"
+    assert html(in_columns()) == html(in_columns())
+
+
+def test_a_legend_stands_below_all_columns():
+    figure = in_columns()
+    figure.fig.axes[0].lines[0].set_label("one")
+    legend_below(figure.fig)
+    [*columns, legend] = sizes(Page(html(figure)))[0]
+    assert legend[0] == 0 and legend[2] == pytest.approx(6 * 72, abs=0.01)
+    for _, top, _, height in columns:
+        assert top + height == pytest.approx(legend[1], abs=0.01)
+
+
+@pytest.mark.parametrize("change", ["one column", "many columns", "a title over all"])
+def test_one_picture_is_not_cut(change):
+    figure = in_columns({"one column": 1, "many columns": 8}.get(change, 3))
+    if change == "a title over all":
+        figure.fig.suptitle("over all")
+    assert len(Page(html(figure)).find("img")) == 1

@@ -20,13 +20,14 @@ import pandas as pd
 import seaborn as sns
 from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
-from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure as Canvas
 from pandas.api.types import is_numeric_dtype
 
+from dpstudy.page import pieces
+
 MISSING = "—"
 # Pixels of a page that an inch of a figure takes at least.
-NARROWEST = 60
+NARROWEST = 46
 
 
 @dataclass(frozen=True)
@@ -197,11 +198,8 @@ class Figure(Captioned):
     @property
     def svg(self) -> bytes:
         """The image as SVG; the same figure gives the same bytes."""
-        buffer = io.BytesIO()
         with mpl.rc_context(_RENDERING):
-            # `savefig` draws all of it once more, for the bounds that it need not cut.
-            FigureCanvasSVG(self.fig).print_svg(buffer, metadata={"Date": None, "Creator": None})
-        return buffer.getvalue()
+            return pieces.svg(self.fig)
 
     @property
     def png(self) -> bytes:
@@ -212,13 +210,24 @@ class Figure(Captioned):
         return buffer.getvalue()
 
     def _repr_html_(self) -> str:
-        image = _data_uri("image/svg+xml", self.svg)
-        # On a narrow page it scrolls before its text gets too small to read.
-        narrowest = NARROWEST * self.fig.get_figwidth()
-        return self._wrap(
-            f'{self._scrolling}\n<img src="{image}" alt="{escape(self.alt)}" '
-            f'style="max-width: 100%; min-width: {narrowest:.0f}px; height: auto">\n</div>'
-        )
+        with mpl.rc_context(_RENDERING):
+            parts = pieces.pieces(self.fig)
+        if not parts:
+            width = self.fig.get_figwidth()
+            return self._wrap(self._scrolled(_image(self.svg, self.alt, width)))
+        whole = sum(part.width for part in parts if not part.below)
+        said = [self.alt, *(f"{part.title}, continued" for part in parts[1:])]
+        shown = [
+            self._scrolled(_image(part.svg, alt, part.width))
+            if part.below
+            else _beside(part, part.width / whole, alt)
+            for part, alt in zip(parts, said, strict=True)
+        ]
+        style = f"display: flex; flex-wrap: wrap; max-width: {96 * whole:.0f}px"
+        return self._wrap("\n".join([f'<div class="pieces" style="{style}">', *shown, "</div>"]))
+
+    def _scrolled(self, image: str) -> str:
+        return f"{self._scrolling}\n{image}\n</div>"
 
     @property
     def plain(self) -> str:
@@ -334,6 +343,29 @@ class Several(Shown):
 def not_yet_run(name: str, command: str) -> Note:
     """Return what stands in place of a figure or table whose runs are not stored."""
     return Note("Not yet run", f"{name}: not all of its runs are stored. To run them:", command)
+
+
+def _image(svg: bytes, alt: str, width: float) -> str:
+    # On a narrow page it scrolls before its text gets too small to read.
+    style = f"max-width: 100%; min-width: {NARROWEST * width:.0f}px; height: auto"
+    source = _data_uri("image/svg+xml", svg)
+    return f'<img src="{source}" alt="{escape(alt)}" style="{style}">'
+
+
+def _beside(piece: pieces.Piece, share: float, alt: str) -> str:
+    """Show a piece beside others where there is room, else alone, its axis at its left."""
+    images = []
+    for part, said in ((piece.axis, "the same axis"), (piece, alt)):
+        if part is not None:
+            source = _data_uri("image/svg+xml", part.svg)
+            style = (
+                f"flex: {part.width:.3f} 1 0; min-width: 0; height: auto; align-self: flex-start"
+            )
+            hidden = "" if part is piece else ' class="axis" hidden'
+            images.append(f'<img{hidden} src="{source}" alt="{escape(said)}" style="{style}">')
+    narrowest = f"min(100%, {75 * piece.width:.0f}px)"
+    style = f"display: flex; width: max({99.9 * share:.2f}%, {narrowest})"
+    return f'<div style="{style}">{"".join(images)}</div>'
 
 
 def _data_uri(media_type: str, content: bytes) -> str:
