@@ -76,7 +76,6 @@ def test_every_page_and_every_notebook_is_in_the_table_of_contents():
 def test_notebook_and_script_are_one(page, of_the_study):
     """Its numbers included, which are read from the stored results once more."""
     notebook, script = jupytext.read(ROOT / f"{page}.ipynb"), TOOL["filled"](ROOT / f"{page}.py")
-    script.cells.insert(0, TOOL["setup_cell"](TOOL["repository"]()))
     assert cells(notebook) == cells(script), "make notebooks"
 
 

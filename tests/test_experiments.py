@@ -111,7 +111,7 @@ def test_seeds_asked_for_replace_the_experiment_s_own():
 @pytest.mark.parametrize("profile", ["smoke", "full"])
 def test_no_seeds_are_refused(profile):
     """What else may be wrong is asked on the command line."""
-    with pytest.raises(UserError, match=r"^seeds must be at least 1, got 0$"):
+    with pytest.raises(UserError, match=r"^seeds must be a whole number from 1 to 1000, got 0$"):
         FIGURE_3.runs(profile, seeds=0)
 
 

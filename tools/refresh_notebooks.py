@@ -2,13 +2,15 @@
 
 The script is what is written and reviewed. Where its text has `{{ expression }}`, the notebook has
 the value, computed with what the script's cells tagged `facts` define: they read stored results,
-assert what the sentences mean, and stay out of the notebook. A first cell, of the notebook alone,
-fetches the package where it is not installed, as in Colab. Run this (`make notebooks`) after
-changing a script, a stored result, the version, or the repository's address.
+assert what the sentences mean, and stay out of the notebook. Two cells are of the notebook alone:
+the first fetches the package where it is not installed, as in Colab, and one behind the parameters
+checks what was given for them. Run this (`make notebooks`) after changing a script, a stored
+result, the version, or the repository's address.
 """
 
 from __future__ import annotations
 
+import ast
 import re
 import sys
 import tomllib
@@ -23,6 +25,7 @@ from nbclient import NotebookClient
 ROOT = Path(__file__).parents[1]
 CHECKED = "nbval-check-output"
 SETUP = "setup"
+CHECK = "check-parameters"
 FACTS = "facts"
 
 
@@ -50,6 +53,14 @@ def setup_cell(repository: str) -> nbformat.NotebookNode:
     return nbformat.v4.new_code_cell("\n".join(lines), id=SETUP, metadata=metadata)
 
 
+def check_cell(parameters: str) -> nbformat.NotebookNode:
+    """Return the cell that checks what papermill put behind a cell of parameters."""
+    names = [line.targets[0].id for line in ast.parse(parameters).body]
+    given = ", ".join(("globals()", *(f'"{name}"' for name in names)))
+    source = f"from dpstudy.page.parameters import check\n\ncheck({given})"
+    return nbformat.v4.new_code_cell(source, id=CHECK, metadata={"tags": ["remove-cell", CHECK]})
+
+
 def repository() -> str:
     """Return the repository's address, empty until it has one."""
     config = yaml.safe_load((ROOT / "_config.yml").read_text())
@@ -74,6 +85,9 @@ def filled(script: Path) -> nbformat.NotebookNode:
                 r"\{\{ (.+?) \}\}", lambda found: _value(found[1], known), cell.source, flags=re.S
             )
         notebook.cells.append(cell)
+        if "parameters" in tags:
+            notebook.cells.append(check_cell(cell.source))
+    notebook.cells.insert(0, setup_cell(repository()))
     return notebook
 
 
@@ -84,10 +98,10 @@ def _value(expression: str, known: dict[str, Any]) -> str:
 def refresh(script: Path) -> None:
     """Write the notebook beside `script`, executing it if it has cells to compare."""
     notebook = filled(script)
-    for number, cell in enumerate(notebook.cells):
+    own = (cell for cell in notebook.cells if cell["id"] not in (SETUP, CHECK))
+    for number, cell in enumerate(own):
         # Random ids would change in every diff.
         cell["id"] = f"cell-{number:02d}"
-    notebook.cells.insert(0, setup_cell(repository()))
     checked = [cell for cell in notebook.cells if CHECKED in cell.metadata.get("tags", [])]
     if checked:
         NotebookClient(

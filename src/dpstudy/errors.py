@@ -6,6 +6,10 @@ from collections.abc import Collection
 class UserError(Exception):
     """A mistake the user can mend. The command line prints it as one line and exits with 2."""
 
+    def _render_traceback_(self) -> list[str]:
+        """Return what a notebook shows of it: one line too."""
+        return [f"{type(self).__name__}: {self}"]
+
 
 class DataError(UserError):
     """A dataset is missing, incomplete or altered, or cannot be stored. One line, with a remedy."""

@@ -15,6 +15,7 @@ from dpstudy.parts.run import Run, vary
 
 PROFILES = ("smoke", "full")
 NOTEBOOK_PROFILES = ("stored", *PROFILES)
+SEEDS = 1_000  # at most
 
 # What makes a run small: MNIST-5k, or its scattering where the run is on that; few epochs, a batch
 # that gives each epoch 20 steps.
@@ -100,7 +101,7 @@ class Experiment:
         many, instead of the experiment's own number.
 
         Raises:
-            UserError: an unknown profile or dataset, or seeds below 1.
+            UserError: an unknown profile or dataset, or seeds not from 1 to 1,000.
         """
         labelled = self.labelled(profile, dataset=dataset, seeds=seeds)
         return list(dict.fromkeys(run for _, run in labelled))
@@ -110,8 +111,8 @@ class Experiment:
     ) -> list[tuple[str, Run]]:
         """Return (variant label, run) pairs; arguments and errors as `runs`."""
         check_known("profile", profile, PROFILES)
-        if seeds is not None and seeds < 1:
-            raise UserError(f"seeds must be at least 1, got {seeds}")
+        if seeds is not None and not (isinstance(seeds, int) and 1 <= seeds <= SEEDS):
+            raise UserError(f"seeds must be a whole number from 1 to {SEEDS}, got {seeds!r}")
         if dataset is not None and dataset not in self.seeds:
             known = ", ".join(self.seeds)
             raise UserError(f"experiment {self.name} has no dataset {dataset!r}; one of: {known}")

@@ -1,0 +1,59 @@
+"""What a reader gives a notebook: checked once, in one line, before anything is trained."""
+
+import ast
+from collections.abc import Mapping
+from difflib import get_close_matches
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
+
+from dpstudy.errors import UserError
+from dpstudy.lab.experiment import NOTEBOOK_PROFILES, SEEDS
+from dpstudy.lab.forms import decoded
+from dpstudy.parts.data.images import DATASETS
+
+# What each parameter may be; a notebook has some of them.
+FORMS = {
+    "seeds": (Annotated[int, Field(ge=1, le=SEEDS)] | None, f"a whole number from 1 to {SEEDS}"),
+    "dataset": (Literal[(None, *DATASETS)], f"None or one of: {', '.join(DATASETS)}"),
+    "profile": (Literal[NOTEBOOK_PROFILES], f"one of: {', '.join(NOTEBOOK_PROFILES)}"),
+    "T": (Annotated[float, Field(gt=0, le=1e6, strict=False)], "a number above 0, at most 1e6"),
+}
+
+
+def check(namespace: Mapping[str, Any], *names: str) -> None:
+    """Check the parameters that a notebook has, by name, and that it was given no others.
+
+    Args:
+        namespace: the notebook's, as `globals()`. Where papermill filled it a moment ago, the cell
+            before the one that calls this shows what it gave.
+        names: of `FORMS`.
+
+    Raises:
+        UserError: a value of another type or out of range, or a parameter that the notebook lacks,
+            with the nearest that it has.
+
+    >>> check({"profile": "stored", "seeds": 2.5}, "profile", "seeds")
+    Traceback (most recent call last):
+    dpstudy.errors.UserError: seeds must be a whole number from 1 to 1000, got 2.5
+    """
+    for name in _given(namespace):
+        if name not in names:
+            near = get_close_matches(name, names, 1, 0.5)
+            has = f"the nearest is {near[0]!r}" if near else f"it has: {', '.join(names)}"
+            raise UserError(f"this notebook has no parameter {name!r}; {has}")
+    for name in names:
+        form, said = FORMS[name]
+        try:
+            decoded(form, namespace[name])
+        except ValueError:
+            raise UserError(f"{name} must be {said}, got {namespace[name]!r}") from None
+
+
+def _given(namespace: Mapping[str, Any]) -> list[str]:
+    """Return what papermill's cell sets, if that was the last to run."""
+    before = [*namespace.get("In", ())][-2:-1]
+    if not before or not before[0].startswith("# Parameters\n"):
+        return []
+    sets = [line for line in ast.parse(before[0]).body if isinstance(line, ast.Assign)]
+    return [target.id for line in sets for target in line.targets if isinstance(target, ast.Name)]
