@@ -47,20 +47,13 @@ class Evidence:
             return f"{runs.experiment.name} has no variant {runs.variant!r}"
         return "" if stored(found) == needed(found) else f"for the rest, {found[0].reading.command}"
 
-    def statement(self, name: str) -> dict[str, Any] | None:
-        """Return the stored outcome of a check of a statement; None if there is none."""
-        return self._recorded("theorems").get(name)
-
-    def audit(self, name: str) -> dict[str, Any] | None:
-        """Return the stored outcome of an audit; None if there is none."""
-        return self._recorded("audits").get(name)
-
-    def _recorded(self, kind: str) -> dict[str, dict[str, Any]]:
+    def record(self, kind: str, name: str) -> dict[str, Any] | None:
+        """Return a stored outcome, of a check of a statement or of an audit; None without one."""
         if kind not in self._records:
             self._records[kind], errors = records.read_all(records.folder(kind), kind)
             lines = (f"{kind}/{error.path.name}: {error.reason}" for error in errors)
             self.damaged.update(dict.fromkeys(lines))
-        return self._records[kind]
+        return self._records[kind].get(name)
 
     def _reading(self, experiment: Experiment, dataset: str) -> Reading:
         key = experiment.name, dataset

@@ -19,6 +19,7 @@ from scipy import stats
 
 from dpstudy.lab.readings import Reading
 from dpstudy.parts.networks.activation import TANH
+from dpstudy.parts.run import setting
 from under_the_clip.tempered_sigmoids import published
 from under_the_clip.tempered_sigmoids.experiments import TRIPLET
 
@@ -144,7 +145,9 @@ class Sweep:
     @classmethod
     def of(cls, reading: Reading) -> Self:
         """Take a reading apart; where triplets have several seeds, their medians."""
-        finals = reading.finals_with(*TRIPLET)
+        finals = reading.finals
+        for name in TRIPLET:
+            finals[name] = [setting(result.run, name) for _, result in reading.found]
         finals.loc[finals.diverged, list(NORMS)] = math.nan  # At chance, and after no last step.
         several = finals.label.isin(REPEATED)
         # In the order of the design, so that of equals the ledger takes the same.
