@@ -162,7 +162,7 @@ class Mark:
 
     name: str
     at: Mapping[str, float]
-    dash: object
+    dash: object = ":"
 
 
 def sweep(
