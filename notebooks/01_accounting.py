@@ -14,13 +14,14 @@
 # %% tags=["facts"]
 from dpstudy.lab import wording
 from dpstudy.privacy.shuffling import least_epsilon_curve
-from under_the_clip import accounting as facts
+from under_the_clip.accounting import costs as facts
 from under_the_clip.accounting.costs import (
     CORRECTED,
     PROVEN,
     TANH_FILTER_EPOCHS,
     cost_rows,
 )
+from under_the_clip.accounting.curves import calibration_table, resolution
 from under_the_clip.accounting.curves import spent as cost_of
 from under_the_clip.backpropagation_clipping.published import (
     BACKPROPAGATION_CLIPPING,
@@ -81,9 +82,9 @@ for paper, small in ((losing, False), (clips, True), (tanh, True)):
 # **Do** sample by Poisson, prove what an example may add to the whole step, and let PLD choose σ.
 
 # %% tags=["remove-input"]
-from under_the_clip import accounting as chapter
+from under_the_clip.accounting import costs, curves, epsilons
 
-chapter.in_short()
+costs.in_short()
 
 # %% [markdown]
 # ## What would your run cost?
@@ -93,7 +94,7 @@ chapter.in_short()
 # accuracy: how much noise is left in the mean gradient.
 
 # %% tags=["remove-input"]
-chapter.by_sliders()
+epsilons.by_sliders()
 
 # %% [markdown]
 # :::{exercise} A larger batch
@@ -153,7 +154,7 @@ assert 6.5 < of_one / stated < 7
 # data set instead, as one does without privacy.
 
 # %% tags=["remove-input"]
-chapter.who_takes_part()
+costs.who_takes_part()
 
 # %% [markdown]
 # What does an attacker gain from that? One bad case is known
@@ -258,7 +259,7 @@ for sigma in (1.23, 2.0, 4.0):
 # :::
 
 # %% tags=["facts"]
-calibrated = facts.calibration_table(facts.resolution("stored")).data
+calibrated = calibration_table(resolution("stored")).data
 less = 100 * calibrated["Less noise"]
 own = calibrated.iloc[0]
 assert (pixels["RDP 2019"] > pixels["PLD"] + 0.5).all()
@@ -316,8 +317,8 @@ for by in ("pld", "rdp", "rdp-2019"):
 profile = "stored"  # nothing is trained; "smoke" draws less, "full" more
 
 # %% tags=["remove-input"]
-drawn = chapter.resolution(profile)
-chapter.curves_figure(drawn)
+drawn = curves.resolution(profile)
+curves.curves_figure(drawn)
 
 # %% [markdown]
 # :::{dropdown} Fine print: two Rényi accountants
@@ -344,7 +345,7 @@ chapter.curves_figure(drawn)
 # :::
 
 # %% mystnb={"code_prompt_show": "The noise that ε = 3 takes, by each accountant"} tags=["hide-output", "remove-input"]
-chapter.calibration_table(drawn)
+curves.calibration_table(drawn)
 
 # %% tags=["facts"]
 filtered = TANH_FILTER[0]
@@ -425,7 +426,7 @@ for n in (1, 2, 3, 4, 10, 26_010):
 # inferred.
 
 # %% tags=["remove-input"]
-chapter.claimed_and_proven()
+costs.claimed_and_proven()
 
 # %% [markdown]
 # Several noisy sums of one batch add up too. The corrected code accounts for four layers as if each
@@ -477,7 +478,7 @@ chapter.claimed_and_proven()
 # :::
 
 # %% mystnb={"code_prompt_show": "Backpropagation clipping as published, step by step"} tags=["hide-output", "remove-input"]
-chapter.backpropagation_table()
+costs.backpropagation_table()
 
 # %% [markdown]
 # :::{dropdown} Fine print: backpropagation clipping, corrected twice
@@ -502,7 +503,7 @@ chapter.backpropagation_table()
 # :::
 
 # %% mystnb={"code_prompt_show": "The corrected code: what it aims at, and what is proven"} tags=["hide-output", "remove-input"]
-chapter.corrected_table()
+costs.corrected_table()
 
 # %% [markdown]
 # :::{dropdown} Fine print: every setting, and how to read the table
@@ -519,7 +520,7 @@ chapter.corrected_table()
 # :::
 
 # %% mystnb={"code_prompt_show": "Every setting: claimed, recomputed, proven"} tags=["hide-output", "remove-input"]
-chapter.cost_table()
+costs.cost_table()
 
 # %% [markdown]
 # ## What to write next to an ε

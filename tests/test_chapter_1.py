@@ -9,8 +9,7 @@ from results_for_tests import figures_in
 
 from dpstudy.privacy.accounting import epsilon
 from dpstudy.privacy.shuffling import least_epsilon_curve
-from under_the_clip import accounting as chapter
-from under_the_clip.accounting import epsilons
+from under_the_clip.accounting import costs, epsilons
 
 
 @pytest.mark.parametrize(("q", "sigma", "steps"), [(512 / 60_000, 1.23, 4680), (0.1, 4.0, 100)])
@@ -45,14 +44,14 @@ def test_what_the_sliders_show_is_what_the_accountants_say(cell):
 
 
 def test_the_sliders_have_every_combination():
-    table = chapter.by_sliders().data
+    table = epsilons.by_sliders().data
     assert len(table) == len(STORED) == 8 * 5 * 6
     assert len(table.groupby(list(epsilons.STARTS))) == len(table)
     assert (table[epsilons.SHUFFLED] > table[epsilons.SAMPLED]).all()
 
 
 def test_the_figure_shows_what_is_claimed_beside_what_is_proven():
-    data = chapter.claimed_and_proven().data
+    data = costs.claimed_and_proven().data
     assert set(data.Paper) == {
         *("losing less", "backprop clipping", "the same, corrected code", "tanh filter")
     }

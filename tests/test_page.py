@@ -47,7 +47,8 @@ def reading(accuracies, experiment=STUDY, dataset="mnist", **fields):
         if run.dataset.name == dataset
         for seed, accuracy in enumerate(of_seeds)
     ]
-    return Reading(experiment, "full", None, found, [], [])
+    asked = tuple((one.run.dataset.name, label) for label, one in found)
+    return Reading(experiment, "full", None, found, [], [], wanted=asked)
 
 
 def both(*readings):
@@ -102,7 +103,9 @@ def test_what_is_not_run_is_said_once_with_its_command():
 def test_the_runs_behind_a_page_are_named_with_what_is_missing_and_damaged():
     whole = reading({"old": OLD})
     partly = replace(whole, missing=[Run()], damaged=["runs/one.json: cut short"])
-    table = behind(partly, replace(reading({}), missing=[Run()] * 2))
+    table = behind(
+        partly, replace(reading({}), missing=[Run()] * 2, wanted=(("mnist", "old"),) * 2)
+    )
     assert [row[2:5] for row in table.shown()] == [["MNIST", "3", "4"], ["MNIST", "0", "2"]]
     assert table.caption.endswith(" Left out: runs/one.json: cut short.")
 

@@ -96,13 +96,11 @@ class ScatteringMnist(Network):
 
 
 @part("scattering-cifar")
-class ScatteringCifar(Network):
+class ScatteringCifar(_OnCifar):
     """Four convolutions and a dense layer (losing less, Table 4); 253,386 parameters."""
 
     image_shape = _OF_CIFAR
     hidden = 4
-    microbatch: ClassVar[Mapping[str, int]] = {"core": 16, "cores": 16, "accelerator": 256}
-    cohort = 8
 
     def module(self, rngs: nnx.Rngs) -> nnx.Module:
         return ScatteringCifarModule(self, rngs)

@@ -3,12 +3,13 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from fnmatch import fnmatchcase
 from typing import Any
 
 from dpstudy.lab import readings, records
 from dpstudy.lab.experiment import Experiment
 from dpstudy.lab.readings import Reading
-from dpstudy.lab.variant import Variant, variants
+from dpstudy.lab.variant import Variant
 
 
 @dataclass(frozen=True)
@@ -35,7 +36,13 @@ class Evidence:
             return []
         key = runs.experiment.name, runs.variant, dataset
         if key not in self._variants:
-            self._variants[key] = variants(self._reading(runs.experiment, dataset), runs.variant)
+            of = runs.experiment.name, dataset
+            if of not in self._readings:
+                self._readings[of] = readings.read(runs.experiment, dataset=dataset)
+                self.damaged.update(dict.fromkeys(self._readings[of].damaged))
+            labels = dict.fromkeys(label for _, label in self._readings[of].wanted)
+            matching = (label for label in labels if fnmatchcase(label, runs.variant))
+            self._variants[key] = [Variant(self._readings[of], label) for label in matching]
         return self._variants[key]
 
     def lacks(self, runs: Runs, dataset: str) -> str:
@@ -47,27 +54,13 @@ class Evidence:
             return f"{runs.experiment.name} has no variant {runs.variant!r}"
         return "" if stored(found) == needed(found) else f"for the rest, {found[0].reading.command}"
 
-    def statement(self, name: str) -> dict[str, Any] | None:
-        """Return the stored outcome of a check of a statement; None if there is none."""
-        return self._recorded("theorems").get(name)
-
-    def audit(self, name: str) -> dict[str, Any] | None:
-        """Return the stored outcome of an audit; None if there is none."""
-        return self._recorded("audits").get(name)
-
-    def _recorded(self, kind: str) -> dict[str, dict[str, Any]]:
+    def record(self, kind: str, name: str) -> dict[str, Any] | None:
+        """Return a stored outcome, of a check of a statement or of an audit; None without one."""
         if kind not in self._records:
             self._records[kind], errors = records.read_all(records.folder(kind), kind)
             lines = (f"{kind}/{error.path.name}: {error.reason}" for error in errors)
             self.damaged.update(dict.fromkeys(lines))
-        return self._records[kind]
-
-    def _reading(self, experiment: Experiment, dataset: str) -> Reading:
-        key = experiment.name, dataset
-        if key not in self._readings:
-            self._readings[key] = readings.read(experiment, dataset=dataset)
-            self.damaged.update(dict.fromkeys(self._readings[key].damaged))
-        return self._readings[key]
+        return self._records[kind].get(name)
 
 
 def stored(found: Sequence[Variant]) -> int:

@@ -21,6 +21,7 @@ CONFIDENCE = 0.95
 Region = tuple[float, float]
 # Fewer seeds than these in common are not worth a pairing: of two, Student's t is 12.7.
 _PAIRED_FROM = 3
+_student = cache(stats.t.ppf)
 
 
 @dataclass(frozen=True)
@@ -141,13 +142,8 @@ def _largest(values: np.ndarray, c: float) -> Estimate:
 
 
 def _around(value: float, error: float, freedom: float, seeds: str, of: int) -> Estimate:
-    half = _student(1 - (1 - CONFIDENCE) / (2 * of), float(freedom)) * error
+    half = float(_student(1 - (1 - CONFIDENCE) / (2 * of), float(freedom))) * error
     return Estimate(value, value - half, value + half, seeds)
-
-
-@cache
-def _student(share: float, freedom: float) -> float:
-    return float(stats.t.ppf(share, freedom))
 
 
 def _with_redrawn(estimated: Callable[..., Estimate], *series: pd.Series) -> Estimate:

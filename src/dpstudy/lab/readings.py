@@ -8,7 +8,7 @@ import pandas as pd
 from dpstudy.lab import store
 from dpstudy.lab.experiment import Experiment
 from dpstudy.lab.store import CHANCE, Result
-from dpstudy.parts.run import Run, setting
+from dpstudy.parts.run import Run
 
 
 @dataclass(frozen=True)
@@ -107,14 +107,6 @@ class Reading:
             }
             rows.append(row | ({"test_accuracy": CHANCE} if row["diverged"] else {}))
         return pd.DataFrame(rows)
-
-    def finals_with(self, *settings: str) -> pd.DataFrame:
-        """Return `finals` with settings of each run, by name; of a part that is one, its kind."""
-        finals = self.finals
-        for name in settings:
-            values = (setting(result.run, name) for _, result in self.found)
-            finals[name] = [getattr(value, "kind", value) for value in values]
-        return finals
 
 
 def _epsilon(result: Result) -> dict[str, list[float]]:

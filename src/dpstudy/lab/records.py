@@ -14,14 +14,9 @@ from dpstudy.lab.store import DamagedError
 FORMAT = 1
 
 
-def kinds() -> list[str]:
-    """Return the kinds of record there are."""
-    return sorted((*RECORDS, "searches"))
-
-
 def folder(kind: str) -> Path:
     """Return where records of that kind are stored, or raise UserError."""
-    check_known("kind of record", kind, kinds())
+    check_known("kind of record", kind, sorted((*RECORDS, "searches")))
     return store.results_folder() / kind
 
 

@@ -88,11 +88,6 @@ class FollowUp:
     seeds: int  # how many, from 0
 
 
-def further_rate(best: str, rate: str) -> str:
-    """Return the label of a setting of a group with a learning rate beyond the group's own."""
-    return f"{best}, at rate {rate}"
-
-
 @dataclass(frozen=True, kw_only=True)
 class Search(Experiment):
     """An experiment with choices to make on its way."""
@@ -136,7 +131,7 @@ class Search(Experiment):
         return self._tried(self.chosen(), dataset, best)
 
     def _tried(self, chosen: Iterable[tuple[str, str]], dataset: str, best: str) -> tuple[str, ...]:
-        further = further_rate(best, "")
+        further = f"{best}, at rate "
         more = (label for name, label in chosen if name == dataset and label.startswith(further))
         return (*self.groups[best], *more)
 
@@ -203,7 +198,7 @@ def _choose(search: Search, dataset: str, best: str, at_seed_0: Mapping[str, flo
         by = f"the highest {which} accuracy of {len(tried)} at seed 0: {winner}{edge}"
         search.keep(dataset, best, Choice(known[winner], by))
     else:
-        label, run = further_rate(best, f"{rate:.3g}"), vary(known[winner], learning_rate=rate)
+        label, run = f"{best}, at rate {rate:.3g}", vary(known[winner], learning_rate=rate)
         search.keep(dataset, label, Choice(run, f"the best of {len(tried)} is at the edge"))
     return 1
 

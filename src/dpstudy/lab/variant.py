@@ -3,7 +3,6 @@
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from fnmatch import fnmatchcase
 from functools import cached_property
 
 import numpy as np
@@ -117,12 +116,6 @@ class Variant:
             if spent:
                 return max(spent)
         return None
-
-
-def variants(reading: Reading, pattern: str = "*") -> list[Variant]:
-    """Return the variants of a reading that match a pattern, as `fnmatch` has it, stored or not."""
-    labels = dict.fromkeys(label for _, label in reading.wanted if fnmatchcase(label, pattern))
-    return [Variant(reading, label) for label in labels]
 
 
 def finals_of(found: Iterable[Variant]) -> pd.DataFrame:

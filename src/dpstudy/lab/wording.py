@@ -34,12 +34,6 @@ def apart(estimate: Estimate, quantity: Quantity) -> str:
     return f"apart by {value} (95 % interval {low} to {high}, {estimate.seeds})"
 
 
-def of_times(estimate: Estimate) -> str:
-    """Show a ratio with its interval."""
-    interval = f"95 % interval {estimate.low:.3g} to {estimate.high:.3g}"
-    return f"{estimate.value:.3g} times ({interval}, {estimate.seeds})"
-
-
 def spread(values: pd.Series, quantity: Quantity) -> str:
     """Say the median of a quantity, from where to where it goes, and over how many seeds."""
     median, low, high = map(quantity.show, (values.median(), values.min(), values.max()))

@@ -67,10 +67,10 @@ def over_seeds(line: Variant, of: Quantity, along: Quantity = EPOCH) -> pd.DataF
     rows = line.own.curves_from_start if along == EPOCH else line.curves
     spent = [column for column in rows if column.startswith("epsilon_")]
     by_epoch = rows.dropna(subset=of.column).groupby("epoch")
-    spread = by_epoch[of.column].agg(["median", "min", "max", "count"])
+    of_each = {"median": "median", "minimum": "min", "maximum": "max", "seeds": "count"}
+    spread = by_epoch[of.column].agg(**of_each)
     # The same for all seeds, except those that have diverged: they have none.
     spread = by_epoch[spent].max().join(spread).reset_index().dropna(subset=along.column)
-    spread = spread.rename(columns={"min": "minimum", "max": "maximum", "count": "seeds"})
     spread.insert(0, "line", line.name)
     spread.insert(1, "quantity", of.label)
     return spread

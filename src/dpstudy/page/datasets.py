@@ -66,7 +66,11 @@ def behind(*readings: Reading) -> Table:
 
     The caption names files that were left out because they are damaged.
     """
-    rows = [_row(reading.on(dataset)) for reading in readings for dataset in _datasets(reading)]
+    rows = [
+        _row(reading.on(dataset))
+        for reading in readings
+        for dataset in dict.fromkeys(name for name, _ in reading.wanted)
+    ]
     damaged = dict.fromkeys(line for reading in readings for line in reading.damaged)
     caption = (
         "The experiments behind this page. What is missing is trained by: dpstudy run EXPERIMENT "
@@ -76,12 +80,6 @@ def behind(*readings: Reading) -> Table:
     ) + "".join(f" Left out: {line}." for line in damaged)
     formats = {"minutes a run": "{:.1f}"}
     return Table(name="behind", caption=caption, data=pd.DataFrame(rows), formats=formats)
-
-
-def _datasets(reading: Reading) -> list[str]:
-    runs = [*(result.run for _, result in reading.found), *reading.missing]
-    names = [*(run.dataset.name for run in runs), *(name for name, _ in reading.undecided)]
-    return list(dict.fromkeys(names))
 
 
 def _row(reading: Reading) -> dict[str, object]:

@@ -12,7 +12,6 @@ from dpstudy.lab.published import Accuracy, Number
 from dpstudy.lab.readings import Reading
 from dpstudy.lab.store import CHANCE
 from dpstudy.lab.variant import Variant, finals_of
-from dpstudy.lab.verdict import UndecidedError
 from dpstudy.lab.wording import epsilon, points, rounded_down
 from dpstudy.page.figure import STYLES, Figure, Note, Table, canvas, fields, legend_below
 from dpstudy.page.quantity import Quantity
@@ -185,13 +184,10 @@ def gain(line: Variant, other: Variant | None) -> dict[str, object]:
     if other is None or line.accuracy.empty or other.accuracy.empty:
         return columns
     first, second = line.accuracy, other.accuracy
-    try:
-        estimate = Estimate.difference(first, second)
-    except UndecidedError:
-        return columns | {"points": first.mean() - second.mean()}
     if min(len(first), len(second)) < _FOR_AN_INTERVAL:
-        return columns | {"points": estimate.value}
-    return columns | {"points": estimate.value, "low": estimate.low, "high": estimate.high}
+        return columns | {"points": first.mean() - second.mean()}
+    estimate = Estimate.difference(first, second)
+    return {"points": estimate.value, "low": estimate.low, "high": estimate.high}
 
 
 def epsilons(line: Variant, spent: Mapping[str, Sequence[str]] = EPSILONS) -> dict[str, object]:

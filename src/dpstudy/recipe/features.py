@@ -161,7 +161,11 @@ class Whitened(Data):
         """
         path = self._file("basis", "npz")
         if (found := synthetic_basis.read(path)) is None:
-            pixels = self._pixels()
+            if self.leaks:
+                pixels = images.load(self.name).train_images[: self.synthetic]
+            else:
+                what = self.scenes, self.drawn, self.synthetic, IMAGE_SHAPE[self.name]
+                pixels = synthetic_images.draw(*what)
             filters = self.filters(pixels)
             of = partial(self.features_of, filters)
             found = synthetic_basis.fit(pixels, filters, of, self.components)
@@ -190,12 +194,6 @@ class Whitened(Data):
         by, found = variances**-self.exponent, np.empty(components.shape, np.float16)
         _of_norm_one(components, lambda part: part * by, found)
         return found
-
-    def _pixels(self) -> Pixels:
-        if self.leaks:
-            return images.load(self.name).train_images[: self.synthetic]
-        shape = IMAGE_SHAPE[self.name]
-        return synthetic_images.draw(self.scenes, self.drawn, self.synthetic, shape)
 
     def _components(self, whole: images.Dataset) -> Iterator[np.ndarray]:
         # Once: at each call JAX would copy the basis, a gigabyte.

@@ -19,7 +19,6 @@ from under_the_clip.backpropagation_clipping.published import (
     BACKPROPAGATION_CLIPPING,
     CORRECTED_CLIPPING,
     BackpropagationClipping,
-    CorrectedClipping,
 )
 from under_the_clip.losing_less.published import END_TO_END, SCATTERNET
 from under_the_clip.published import DELTA, MNIST_PARAMETERS, Configuration
@@ -309,7 +308,19 @@ CORRECTED = ("Proven ε, constant divisor", "Proven ε, as it is")
 def corrected_table() -> Table:
     """Tabulate the authors' corrected code: the epsilon it aims at and the one that is proven."""
     code = CORRECTED_CLIPPING[0]
-    data = pd.DataFrame([_corrected_row(setting) for setting in CORRECTED_CLIPPING])
+    rows = [
+        {
+            "Target ε": one.target_epsilon,
+            "Accuracy": one.accuracy,
+            "σ a layer": one.noise_multiplier,
+            "ε, layers apart": spent(
+                one.sampling_probability, one.noise_multiplier, one.steps * one.layers
+            ),
+            "σ of a step": one.joint_noise_multiplier,
+            **dict(zip(CORRECTED, map(one.epsilon, (1.0, 2.0)), strict=True)),
+        }
+        for one in CORRECTED_CLIPPING
+    ]
     return Table(
         name="corrected-clipping-epsilon",
         caption=(
@@ -318,23 +329,10 @@ def corrected_table() -> Table:
             "Proven: PLD with one batch for all layers; with a constant divisor, as this book runs "
             "it, and with that of the code, the size of the drawn batch."
         ),
-        data=data,
+        data=pd.DataFrame(rows),
         formats={
             "Accuracy": "{:.0%}",
             **dict.fromkeys(("σ a layer", "σ of a step"), "{:.3f}"),
             **dict.fromkeys(("Target ε", "ε, layers apart", *CORRECTED), "{:.3g}"),
         },
     )
-
-
-def _corrected_row(setting: CorrectedClipping) -> dict[str, object]:
-    return {
-        "Target ε": setting.target_epsilon,
-        "Accuracy": setting.accuracy,
-        "σ a layer": setting.noise_multiplier,
-        "ε, layers apart": spent(
-            setting.sampling_probability, setting.noise_multiplier, setting.steps * setting.layers
-        ),
-        "σ of a step": setting.joint_noise_multiplier,
-        **dict(zip(CORRECTED, map(setting.epsilon, (1.0, 2.0)), strict=True)),
-    }

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
+from bisect import bisect_right
 from typing import NamedTuple
 
 import pandas as pd
-from matplotlib.axes import Axes
 
 from dpstudy.errors import check_known
 from dpstudy.page.figure import STYLES, Figure, Table, canvas
@@ -57,14 +57,19 @@ def curves_figure(drawn: Resolution) -> Figure:
     frames = [_curve_frame(setting, drawn.stride) for setting in END_TO_END]
     with canvas(1, 3, size=(8.4, 3.4), sharey=True) as (fig, axes):
         for ax, setting, frame in zip(axes, END_TO_END, frames, strict=True):
-            _draw_curves(ax, setting, frame)
+            for style, (accountant, name) in zip(STYLES, NAMES.items(), strict=False):
+                curve = frame[frame["accountant"] == accountant]
+                every = max(1, len(curve) // 7)
+                ax.plot(curve["epoch"], curve["epsilon"], label=name, markevery=every, **style.line)
+            ax.axhline(setting.claimed_epsilon, color="0.35", linewidth=1)
+            ax.axvline(setting.epochs, color="0.35", linewidth=1)
+            ax.set(title=DATASETS[setting.dataset], xlabel="epochs", xlim=(0, None), ylim=(0, None))
         small = {"fontsize": "small", "color": "0.2", "textcoords": "offset points"}
         level, last = END_TO_END[0].claimed_epsilon, END_TO_END[0].epochs
         axes[0].annotate(f"ε = {level:g}, as quoted", (0, level), xytext=(5, 4), **small)
         axes[0].annotate("last epoch", (last, 0), xytext=(5, 6), **small)
         axes[0].set_ylabel(f"ε at {AT_DELTA}")
-        handles, labels = axes[0].get_legend_handles_labels()
-        fig.legend(handles, labels, loc="outside lower center", ncols=3)
+        fig.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=3)
     ends = "; ".join(
         f"{DATASETS[setting.dataset]} " + ", ".join(_ends(setting, frame))
         for setting, frame in zip(END_TO_END, frames, strict=True)
@@ -120,16 +125,6 @@ def _curve_frame(setting: Configuration, stride: int) -> pd.DataFrame:
     return pd.concat(frames, ignore_index=True)
 
 
-def _draw_curves(ax: Axes, setting: Configuration, frame: pd.DataFrame) -> None:
-    for style, (accountant, name) in zip(STYLES, NAMES.items(), strict=False):
-        curve = frame[frame["accountant"] == accountant]
-        every = max(1, len(curve) // 7)
-        ax.plot(curve["epoch"], curve["epsilon"], label=name, markevery=every, **style.line)
-    ax.axhline(setting.claimed_epsilon, color="0.35", linewidth=1)
-    ax.axvline(setting.epochs, color="0.35", linewidth=1)
-    ax.set(title=DATASETS[setting.dataset], xlabel="epochs", xlim=(0, None), ylim=(0, None))
-
-
 def _ends(setting: Configuration, frame: pd.DataFrame) -> list[str]:
     last = frame[frame["epoch"] == setting.epochs].set_index("accountant")["epsilon"]
     return [f"{last[accountant]:.2f} ({name})" for accountant, name in NAMES.items()]
@@ -158,9 +153,9 @@ def _affordable_epochs(setting: Configuration, stride: int) -> int:
     curve = _curve_frame(setting, stride).query("accountant == 'pld'")
     within = int(curve.query("epsilon <= @TARGET")["epoch"].max())
     beyond = int(curve.query("epsilon > @TARGET")["epoch"].min())
-    while beyond - within > 1:
-        middle = (within + beyond) // 2
-        steps = middle * steps_per_epoch(setting.examples, setting.batch)
-        enough = spent(setting.sampling_probability, setting.noise_multiplier, steps) <= TARGET
-        within, beyond = (middle, beyond) if enough else (within, middle)
-    return within
+
+    def spent_by(epoch: int) -> float:
+        steps = epoch * steps_per_epoch(setting.examples, setting.batch)
+        return spent(setting.sampling_probability, setting.noise_multiplier, steps)
+
+    return bisect_right(range(beyond), TARGET, lo=within + 1, key=spent_by) - 1

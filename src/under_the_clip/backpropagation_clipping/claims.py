@@ -12,7 +12,7 @@ the sensitivity is "roughly 100 times smaller".
 import math
 from dataclasses import dataclass
 from datetime import datetime
-from functools import lru_cache, partial
+from functools import partial
 from typing import ClassVar
 
 from dpstudy.claims.claim import Claim, moment, named, propositions
@@ -55,7 +55,7 @@ class Accounted(Rule):
 
     def judge(self, evidence: Evidence, dataset: str) -> Outcome:
         """See `Rule`: nothing stored is asked for."""
-        proven = _proven(self.setting)
+        proven = gdp_epsilon(math.sqrt(2 * self.setting.proven_rho), DELTA)
         return Outcome(
             graded(round(proven, self.published.decimals) <= self.published.value, False),
             f"No run is needed: of the published settings ε = {epsilon(proven)} is proven, for "
@@ -64,11 +64,6 @@ class Accounted(Rule):
             {"proven": proven},
             f"ε {epsilon(proven)}",
         )
-
-
-@lru_cache
-def _proven(setting: BackpropagationClipping) -> float:
-    return gdp_epsilon(math.sqrt(2 * setting.proven_rho), DELTA)
 
 
 _claim = partial(Claim, "", ruled=moment("2026-11-24 20:50"))

@@ -21,7 +21,6 @@ from under_the_clip.backpropagation_clipping.mechanism import (
     BackpropagationClipping,
     ClippedWithoutNoise,
 )
-from under_the_clip.designs import at_epsilon
 from under_the_clip.networks import BackpropMnist
 
 BATCH = 4096
@@ -188,7 +187,7 @@ def searched(mechanism: str, dataset: str, point: designs.Point) -> Run:
         optimizer=optimizer,
         epochs=designs.among(epochs, EPOCHS),
     )
-    return at_epsilon(3.0, run)
+    return designs.at_epsilon(3.0, run)
 
 
 def _tried(mechanism: str, dimensions: int) -> dict[str, tuple[Run, ...]]:
@@ -206,7 +205,7 @@ AGAINST_FLAT = Search(
     best_seeds=5,
     then={
         **{
-            f"{one}, epsilon 1": FollowUp(f"{one}, best", partial(at_epsilon, 1.0), seeds=5)
+            f"{one}, epsilon 1": FollowUp(f"{one}, best", partial(designs.at_epsilon, 1.0), seeds=5)
             for one in MECHANISMS
         },
         **{

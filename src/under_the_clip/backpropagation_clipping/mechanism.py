@@ -25,7 +25,6 @@ from under_the_clip.backpropagation_clipping.clipped_layers import clip_layers
 if TYPE_CHECKING:
     from jaxtyping import Array, Float
 
-    from dpstudy.gradients.layers import Losses
     from dpstudy.parts.mechanism import Microbatch, Scalar
 
 
@@ -44,7 +43,13 @@ class _Clips(Mechanism):
 
     def sum(self, batch: Microbatch, mask: Float[Array, "batch"]) -> tuple[nnx.State, Seen]:
         """See `Mechanism`. Norms are not seen: they would cost the per-example gradients."""
-        clipped = batch._replace(losses=self._clipping(batch))
+
+        def losses(network: nnx.Module, images: Any, labels: Any) -> Array:
+            examples = examples_in(images)
+            clip_layers(network, self.input_bound, self.upstream_bound, examples)
+            return batch.losses(network, images, labels)
+
+        clipped = batch._replace(losses=losses)
         if reason := batch.why_not_by_rules():
             raise ValueError(f"{reason}, which the bound does not cover")
 
@@ -54,14 +59,6 @@ class _Clips(Mechanism):
 
         total, each = jax.grad(summed, has_aux=True)(batch.params)
         return total, Seen.of_losses(mask, each)
-
-    def _clipping(self, batch: Microbatch) -> Losses:
-        def losses(network: nnx.Module, images: Any, labels: Any) -> Array:
-            examples = examples_in(images)
-            clip_layers(network, self.input_bound, self.upstream_bound, examples)
-            return batch.losses(network, images, labels)
-
-        return losses
 
 
 @part("backpropagation-clipping")

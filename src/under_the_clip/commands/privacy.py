@@ -107,21 +107,15 @@ def epsilon(
     from dpstudy.privacy import accounting
     from dpstudy.privacy.run_epsilon import shuffled_curve
 
-    what = _steps(examples, batch, epochs)
+    what, given = _steps(examples, batch, epochs), {"noise_multiplier": noise, "delta": delta}
     values: dict[str, float | None]
     if shuffled:
         what["steps"] = epochs * (examples // batch)
-        curves = shuffled_curve(
-            examples=examples,
-            batch=batch,
-            steps=[what["steps"]],
-            noise_multiplier=noise,
-            delta=delta,
-        )
+        curves = shuffled_curve(examples=examples, batch=batch, steps=[what["steps"]], **given)
         values = {name: curve[-1] for name, curve in curves.items()}
     else:
         values = {
-            name: accounting.epsilon(**what, noise_multiplier=noise, delta=delta, accountant=name)
+            name: accounting.epsilon(**what, **given, accountant=name)
             for name in accounting.ACCOUNTANTS
         }
         # JSON has no infinity.
@@ -129,7 +123,7 @@ def epsilon(
     warn_of_delta(delta, examples)
     infinite = f"its bound is infinite at δ = {delta:g}"
     _state(
-        what | {"noise_multiplier": noise, "delta": delta},
+        what | given,
         values,
         {name: infinite for name, value in values.items() if value is None},
         lambda name, value: (rounded_down if name == "shuffled-at-least" else rounded_up)(value, 4),

@@ -51,22 +51,17 @@ def results() -> None:
 @results.command("verify")
 def verify_results() -> None:
     """Check every stored result; name each that is damaged, foreign or edited by hand."""
+    from dpstudy.kinds import RECORDS
     from dpstudy.lab import records, search, store
 
     folder = store.results_folder()
     if not folder.is_dir():
         raise store.StoreError(f"there are no results in {folder}")
-    good, errors = 0, []
-    for place in (store.runs_folder(), folder / "repeats"):
-        found, damaged = store.read_all(place)
-        good += len(found)
-        errors += damaged
-    for kind in records.kinds():
-        place = records.folder(kind)
-        chosen = kind == search.KIND
-        kept, damaged = search.read_choices(place) if chosen else records.read_all(place, kind)
-        good += len(kept)
-        errors += damaged
+    read = [store.read_all(place) for place in (store.runs_folder(), folder / "repeats")]
+    read.append(search.read_choices(records.folder(search.KIND)))
+    read += [records.read_all(records.folder(kind), kind) for kind in RECORDS]
+    good = sum(len(found) for found, _ in read)
+    errors = [error for _, damaged in read for error in damaged]
     for error in errors:
         complain(str(error))
     click.echo(f"{good} results in {folder} are intact, {len(errors)} are not")

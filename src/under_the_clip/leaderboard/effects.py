@@ -23,13 +23,12 @@ FACTORS = {"activation": ACTIVATIONS, "loss": LOSSES, "mechanism": tuple(MECHANI
 def cells(reading: Reading) -> pd.DataFrame:
     """Return one row a run: its factors, its seed and its accuracy in points."""
     of = {label_of(cell): cell for cell in CELLS}
-    finals = reading.finals
-    rows = finals[finals.label.isin(of)] if len(finals) else finals
     return pd.DataFrame(
         [
             dict(zip(FACTORS, of[row.label], strict=True))
             | {"seed": row.seed, "points": 100 * row.test_accuracy}
-            for row in rows.itertuples()
+            for row in reading.finals.itertuples()
+            if row.label in of
         ]
     )
 
@@ -78,14 +77,8 @@ def effects(data: pd.DataFrame, factors: Factors = FACTORS) -> pd.DataFrame:
     left = len(table) - table.seed.nunique() - len(named)
     wide = stats.t.isf((1 - CONFIDENCE) / len(named) / 2, left)
     low, high = (fit.params + sign * wide * fit.bse for sign in (-1, 1))
-    return pd.DataFrame(
-        {
-            "remedy": list(named.values()),
-            "points": [fit.params[x] for x in named],
-            "low": [low[x] for x in named],
-            "high": [high[x] for x in named],
-        }
-    )
+    found = pd.DataFrame({"points": fit.params, "low": low, "high": high}).loc[list(named)]
+    return found.rename(named).rename_axis("remedy").reset_index()
 
 
 def _design(data: pd.DataFrame, factors: Factors) -> pd.DataFrame:

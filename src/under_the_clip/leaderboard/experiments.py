@@ -23,7 +23,6 @@ from dpstudy.recipe.run import recipe
 from under_the_clip.backpropagation_clipping.mechanism import BackpropagationClipping
 from under_the_clip.designs import EPSILON, at_epsilon, on_all, rate_search, with_rate
 from under_the_clip.losing_less.experiments import COMPOSITE
-from under_the_clip.losing_less.loss import Composite
 from under_the_clip.networks import BackpropMnist, ScatteringLinearMnist, ScatteringMnist
 from under_the_clip.tanh_filter.mechanism import FilteredThenClipped
 
@@ -72,21 +71,18 @@ def on_scattering(dataset: str, linear: bool) -> Run:
 RECIPE = "recipe, exponent 0.4"
 
 
-def turn_alone(loss: Composite) -> Composite:
-    """Return the part of the composite loss that turns from squared error to cross-entropy."""
-    return replace(loss, focusing=0.0, penalised=False)
-
-
 def methods(dataset: str) -> dict[str, Run]:
     """Return every method on a dataset, before its rate is searched."""
     plain, inside = end_to_end(dataset), clipped_inside(dataset)
     composite = COMPOSITE[dataset]
+    # The part that turns from squared error to cross-entropy.
+    turn = replace(composite, focusing=0.0, penalised=False)
     return {
         "relu": vary(plain, activation=Relu()),
         "tanh": plain,
         "best tempered sigmoid": vary(plain, activation=BEST_TEMPERED[dataset]),
         "composite loss": vary(plain, loss=composite),
-        "squared error, then cross-entropy": vary(plain, loss=turn_alone(composite)),
+        "squared error, then cross-entropy": vary(plain, loss=turn),
         "clips inside backpropagation, Adam": vary(inside, optimizer=Adam(0.0025)),
         "clips inside backpropagation, SGD": inside,
         "tanh filter, then clipped": end_to_end(dataset, FILTER),

@@ -50,11 +50,8 @@ def all_gains() -> list[dict[str, object]]:
             turned = Variant(read(ABLATION, dataset=dataset), "squared error and cross-entropy")
             found[TURN] = Variant(reading, f"{CE}, tanh"), turned
             found |= {OWN[name]: both(reading, label=f"{{}}, {name}") for name in OWN}
-        names = [f"{dataset}, {loss}" for loss in STYLE]
-        if all(name in NUMBERS for name in names):
-            rows += gains_of(dataset, tuple(NUMBERS[name] for name in names), found)
-        else:
-            rows += gains_of(dataset, None, found)
+        published = tuple(NUMBERS.get(f"{dataset}, {loss}") for loss in STYLE)
+        rows += gains_of(dataset, published if all(published) else None, found)
     return rows
 
 
@@ -243,11 +240,8 @@ def by_layer(reading: Reading) -> Figure | Note:
 @for_each_dataset("Which classes are taken for which")
 def confusion(reading: Reading, not_private: Reading) -> Figure | Note:
     """Draw confusion matrices after an early and a late epoch (Figures 9 and 15)."""
-    lines = [
-        Variant(reading, "composite"),
-        Variant(reading, "cross-entropy"),
-        Variant(not_private, "cross-entropy", "not private"),
-    ]
+    private = lines_of(reading, dict.fromkeys((COMPOSITE, CE), 0))
+    lines = [*private, Variant(not_private, CE, "not private")]
     lines = [line for line in lines if _holds(line, _CONFUSION)]
     shares = {
         (epoch, line): counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
@@ -355,6 +349,5 @@ def _of_layers(line: Variant) -> pd.DataFrame:
         for layer, norm in enumerate(norms, start=1)
     ]
     groups = pd.DataFrame(rows).groupby(["quantity", "layer", "epoch"], sort=False).norm
-    spread = groups.agg(["median", "min", "max", "count"]).reset_index()
-    names = {"min": "minimum", "max": "maximum", "count": "seeds"}
-    return spread.rename(columns=names).assign(line=line.name)
+    spread = groups.agg(median="median", minimum="min", maximum="max", seeds="count")
+    return spread.reset_index().assign(line=line.name)

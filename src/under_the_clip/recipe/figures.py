@@ -1,6 +1,7 @@
 """The recipe: what it reaches, what whitening is worth, and what carries it."""
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from itertools import product
 
 import numpy as np
@@ -76,14 +77,9 @@ def reached(reading: Reading) -> Table | Note:
 def _of_others(dataset: str, epsilon: float) -> dict[str, object]:
     """Return what others have at that ε or less: the highest published, and what bears on it."""
     found = [one for one in PUBLISHED if one.dataset == dataset and one.claimed_epsilon <= epsilon]
-    sound, disputed = (
-        max(
-            (one for one in found if (one.method in DISPUTED) == is_disputed),
-            key=lambda one: one.accuracy,
-            default=None,
-        )
-        for is_disputed in (False, True)
-    )
+    highest = partial(max, key=lambda one: one.accuracy, default=None)
+    sound = highest(one for one in found if one.method not in DISPUTED)
+    disputed = highest(one for one in found if one.method in DISPUTED)
     again = [
         one.accuracy
         for one in RUN_AGAIN
@@ -142,24 +138,14 @@ def cost() -> Table | Note:
 
 def _searched(reading: Reading) -> pd.DataFrame:
     """Return the held-out accuracy of each setting that is stored."""
-    finals = reading.finals
-    rows = finals[finals.label.isin(SETTINGS)] if len(finals) else finals
     columns = ("dataset", "label", "exponent", "true ε", "accuracy")
     return pd.DataFrame(
         [
             (row.dataset, row.label, SETTINGS[row.label][0], row.epsilon_pld, row.test_accuracy)
-            for row in rows.itertuples()
+            for row in reading.finals.itertuples()
+            if row.label in SETTINGS
         ],
         columns=columns,
-    )
-
-
-def spent_on_fewer(*spent: float) -> str:
-    """Return the sentence that says what the noise of a search costs the examples left to it."""
-    ends = dict.fromkeys(f"{of(spent):.2f}" for of in (min, max))
-    return (
-        "The noise is that of ε = 3 on all examples; on those trained on, ε is "
-        f"{' to '.join(ends)}."
     )
 
 
@@ -279,13 +265,16 @@ def changed(reading: Reading) -> Table | Note:
     else:
         chance = 200 * (2 * base.mean() * (1 - base.mean()) / HELD_OUT) ** 0.5
         seeds, how_sure = "one seed,", f"; less than {chance:.1f} points could be chance"
+    spent = reading.finals.epsilon_pld.dropna()
+    ends = dict.fromkeys(f"{end:.2f}" for end in (spent.min(), spent.max()))
     return Table(
         name=reading.experiment.name,
         caption=(
             f"{DATASETS[reading.dataset_name]}: accuracy on {HELD_OUT:,} held-out examples at the "
             f"best of its rates, {seeds} and points over the recipe's {base.mean():.2%} at an "
             f"exponent of {recipe(reading.dataset_name).dataset.exponent:g}"
-            f"{how_sure}. {spent_on_fewer(*reading.finals.epsilon_pld.dropna())}"
+            f"{how_sure}. The noise is that of ε = 3 on all examples; on those trained on, ε is "
+            f"{' to '.join(ends)}."
         ),
         data=pd.DataFrame(rows),
         formats=points | {"accuracy": "{:.2%}"},

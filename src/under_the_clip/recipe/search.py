@@ -46,10 +46,6 @@ def label_of(exponent: float, multiple: float, epsilon: float = EPSILON) -> str:
     return setting if epsilon == EPSILON else f"epsilon {epsilon:g}, {setting}"
 
 
-def _run(start: Run, exponent: float, multiple: float, epsilon: float = EPSILON) -> Run:
-    return with_rate(vary(start, exponent=exponent), multiple * epsilon / EPSILON, epsilon)
-
-
 def multiples_of(exponent: float) -> tuple[float, ...]:
     """Return the multiples of the recipe's rate that are tried with an exponent."""
     return (*MULTIPLES, 4.0, 8.0) if exponent == 0 else MULTIPLES
@@ -73,9 +69,12 @@ def _search(name: str, title: str, starts: dict[str, Run]) -> Search:
         name=name,
         title=title,
         variants={
-            label: tuple(_run(start, *setting) for start in starts.values())
+            label: tuple(
+                with_rate(vary(start, exponent=exponent), multiple * epsilon / EPSILON, epsilon)
+                for start in starts.values()
+            )
             for settings in _SEARCHED.values()
-            for label, setting in settings.items()
+            for label, (exponent, multiple, epsilon) in settings.items()
         },
         seeds=dict.fromkeys(starts, 1),
         groups={

@@ -20,7 +20,6 @@ from dpstudy.parts.optimizer import Sgd
 from dpstudy.parts.run import Run, vary
 from dpstudy.parts.sampling import Poisson
 from under_the_clip import designs
-from under_the_clip.designs import noise_multiplier
 from under_the_clip.networks import LosingLessCifar
 from under_the_clip.tanh_filter.mechanism import FilteredThenClipped, FilteredToNorm, TanhFilter
 
@@ -57,8 +56,7 @@ FIGURES = Experiment(
     title="The filter over output and active ranges, beside DP-SGD (tanh filter, Figures 2, 4)",
     variants={
         "DP-SGD": (TUTORIAL,),
-        "range 1": (_measured(TUTORIAL),),
-        **{f"range {c:g}": (_measured(TUTORIAL, output_range=c),) for c in RANGES[1:]},
+        **{f"range {c:g}": (_measured(TUTORIAL, output_range=c),) for c in RANGES},
         **{f"expanded by {k:g}": (_measured(TUTORIAL, active_range=k),) for k in EXPANSIONS},
     },
     seeds={"mnist": 5},
@@ -143,7 +141,7 @@ MECHANISMS = {
 def searched(name: str, dataset: str, point: designs.Point) -> Run:
     """Return the run at a point: batch, epochs, rate (for a bound of 0.1), bound, active range."""
     batch, epochs = designs.among(point[0], BATCHES), designs.among(point[1], EPOCHS)
-    noise = noise_multiplier(3.0, Images(dataset).examples, batch, epochs)
+    noise = designs.noise_multiplier(3.0, Images(dataset).examples, batch, epochs)
     bound = designs.between_in_log(point[3], (0.03, 3.0))
     active = designs.between_in_log(point[4], (0.001, 1.0))
     if name == "filter, noise for root n":

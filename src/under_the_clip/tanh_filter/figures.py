@@ -47,9 +47,9 @@ def by_seed(
     if not stored:
         [command, *_] = (line.reading.command for of in groups.values() for line in of)
         return not_yet_run(name, command)
-    rows = [{"group": title, "line": line} for title, of in stored.items() for line in of]
+    lines = [(title, line) for title, of in stored.items() for line in of]
     heights = [len(of) for of in stored.values()]
-    size = 5.6, 0.7 + 0.3 * len(stored) + 0.25 * len(rows)
+    size = 5.6, 0.7 + 0.3 * len(stored) + 0.25 * len(lines)
     with canvas(len(stored), size=size, height_ratios=heights, **axes) as (figure, panels):
         for panel, (title, of) in zip(panels, stored.items(), strict=True):
             for at, line in enumerate(of):
@@ -65,10 +65,8 @@ def by_seed(
             set_axis(panel.xaxis, ACCURACY)
         for panel in panels[:-1]:
             panel.set_xlabel("")
-    said = "; ".join(
-        f"{row['line'].name} {ACCURACY.show(row['line'].accuracy.median())}" for row in rows
-    )
-    data = [row | {"line": row["line"].name} | spread(row["line"].accuracy) for row in rows]
+    said = "; ".join(f"{one.name} {ACCURACY.show(one.accuracy.median())}" for _, one in lines)
+    data = [{"group": title, "line": one.name} | spread(one.accuracy) for title, one in lines]
     alt = f"A row for each, medians of seeds: {said}."
     return Figure(fig=figure, name=name, caption=caption, alt=alt, data=pd.DataFrame(data))
 

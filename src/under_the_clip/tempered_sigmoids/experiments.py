@@ -18,7 +18,6 @@ from dpstudy.parts.optimizer import Adam, Sgd
 from dpstudy.parts.run import Run, vary
 from dpstudy.parts.sampling import Poisson, Shuffled
 from under_the_clip import designs
-from under_the_clip.designs import at_epsilon
 from under_the_clip.networks import LosingLessCifar, TemperedCifar
 from under_the_clip.tempered_sigmoids import published
 from under_the_clip.tempered_sigmoids.published import BEST_TRIPLETS, EPSILONS
@@ -271,7 +270,7 @@ def _at_rate(activation: str, rate: float) -> Run:
 
 
 def _of_losing_less(best: Run) -> Run:
-    return vary(at_epsilon(3.0, best), network=LosingLessCifar(best.network.activation))
+    return vary(designs.at_epsilon(3.0, best), network=LosingLessCifar(best.network.activation))
 
 
 def _each_rate(rates: tuple[float, ...]) -> dict[str, tuple[str, ...]]:
@@ -295,7 +294,7 @@ CIFAR_10_RATES = Search(
     then={
         f"{activation}, {label}": FollowUp(f"{activation}, best", change, seeds=2)
         for label, change in {
-            "epsilon 3": partial(at_epsilon, 3.0),
+            "epsilon 3": partial(designs.at_epsilon, 3.0),
             "epsilon 3, network of Losing less": _of_losing_less,
         }.items()
         for activation in ACTIVATIONS

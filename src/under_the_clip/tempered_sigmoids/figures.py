@@ -29,7 +29,7 @@ from under_the_clip.tempered_sigmoids.experiments import (
     TRIPLET,
 )
 from under_the_clip.tempered_sigmoids.published import ACCURACIES, BEST_TRIPLETS, NUMBERS
-from under_the_clip.tempered_sigmoids.triplets import REPEATED, AtZero, Sweep, swept
+from under_the_clip.tempered_sigmoids.triplets import REPEATED, Sweep, swept
 
 STYLE = {"relu": 1, "tanh": 0}
 SHARED, OWN = "one setting for both", "each at its own best"
@@ -52,16 +52,15 @@ def all_gains() -> list[dict[str, object]]:
     rows = []
     for dataset in FIGURE_3.datasets:
         relu, tanh = (f"{dataset}, DP-SGD, {name}" for name in ("relu", "tempered sigmoid"))
-        rows += gains_of(dataset, (NUMBERS[relu], NUMBERS[tanh]), _compared(dataset))
+        search, label = TABLE_3_SEARCH, "{}, private, best"
+        if dataset == "cifar-10":
+            search, label = CIFAR_10_RATES, "{}, best"
+        compared = {
+            SHARED: relu_and_tanh(read(FIGURE_3, dataset=dataset)),
+            OWN: relu_and_tanh(read(search, dataset=dataset), label=label),
+        }
+        rows += gains_of(dataset, (NUMBERS[relu], NUMBERS[tanh]), compared)
     return rows
-
-
-def _compared(dataset: str) -> dict[str, list[Variant]]:
-    shared = {SHARED: relu_and_tanh(read(FIGURE_3, dataset=dataset))}
-    if dataset != "cifar-10":
-        search = read(TABLE_3_SEARCH, dataset=dataset)
-        return shared | {OWN: relu_and_tanh(search, label="{}, private, best")}
-    return shared | {OWN: relu_and_tanh(read(CIFAR_10_RATES), label="{}, best")}
 
 
 def in_short() -> Figure | Note:
@@ -113,9 +112,7 @@ def classes(lines: Sequence[Variant], *, name: str, shown: str) -> Figure | Note
                 rows["class"] + 0.24 * (at - (len(lines) - 1) / 2),
                 rows["median"],
                 yerr=[rows["median"] - rows["min"], rows["max"] - rows["median"]],
-                color=style.color,
-                marker=style.marker,
-                linestyle="none",
+                **style.line | {"linestyle": "none"},
                 capsize=3,
                 label=line.name,
             )
@@ -193,10 +190,8 @@ def sweep(
         return Note(name, "Every stored run diverged.")
     levels = [level for level in levels if len(level.results)]
     data = data.sort_values("test_accuracy", ascending=False, ignore_index=True)
-    with canvas(1, len(over), size=(max(6.9, 2.8 * len(over)), 3.4), sharey=True) as (
-        figure,
-        panels,
-    ):
+    size = max(6.9, 2.8 * len(over)), 3.4
+    with canvas(1, len(over), size=size, sharey=True) as (figure, panels):
         for axes, of in zip(panels, over, strict=True):
             others, best = data[~data.best], data[data.best]
             axes.plot(
@@ -242,16 +237,12 @@ _AXES = (
     Quantity("inverse_temperature", "inverse temperature T", "{:.2f}"),
     Quantity("offset", "offset o", "{:.2f}"),
 )
-_LAST = 32  # inputs of the last layer of MNIST's network
+# Inputs of the last layer of MNIST's network, and the norm that its gradients are clipped to.
+_LAST, _CLIP = 32, 0.1
 
 
-def family(inverse_temperature: float = 4.0, clip_norm: float = 0.1) -> Figure:
-    """Draw members beside tanh and relu (Figure 1), and what a bound does to gradients.
-
-    Args:
-        inverse_temperature: of one member (2, T, 1).
-        clip_norm: drawn as a line.
-    """
+def family(inverse_temperature: float = 4.0) -> Figure:
+    """Draw members beside tanh and relu (Figure 1), one with a T of one's own, and gradients."""
     x, styles = np.linspace(-4, 4, 161, dtype=np.float32), (STYLES[3], STYLES[4])
     moved = {
         "scale s": ((1.0, 2.0, 1.0), (3.0, 2.0, 1.0)),
@@ -281,10 +272,10 @@ def family(inverse_temperature: float = 4.0, clip_norm: float = 0.1) -> Figure:
             norms = np.sqrt(2 * (_LAST * of**2 + 1))
             axes[3].plot(reach, norms, color=style.color, linestyle=style.dash, linewidth=2)
             axes[3].text(9.9, norms[-1] * 1.2, name, fontsize="small", ha="right")
-        axes[3].axhline(clip_norm, color="0.3", linewidth=1)
-        axes[3].text(9.9, clip_norm * 1.2, "the clip", fontsize="small", ha="right")
+        axes[3].axhline(_CLIP, color="0.3", linewidth=1)
+        axes[3].text(9.9, _CLIP * 1.2, "the clip", fontsize="small", ha="right")
         axes[3].set(title="longest gradient", xlabel="pre-activation", yscale="log")
-        axes[3].set_ylim(clip_norm / 2, 250)
+        axes[3].set_ylim(_CLIP / 2, 250)
     return Figure(
         fig=figure,
         name="tempered-sigmoid-family",
@@ -315,13 +306,17 @@ def family_sweep(reading: Reading, relu: Reading) -> Figure | Note:
     """Draw the errors of all triplets over s, T and o, beside relu's in Figure 3 (Figure 2)."""
     found = Sweep.of(reading)
     mean = ", ".join(f"{value:.2f}" for value in found.mean)
+    marks = [Mark("mean of the best tenth", found.mean, "-")]
+    if theirs := BEST_TRIPLETS.get(str(reading.dataset_name)):
+        at = dict(zip(TRIPLET, theirs, strict=True))
+        marks.append(Mark("published mean", at, STYLES[1].dash))
     return sweep(
         found.triplets,
         *_AXES,
         name="tempered-sigmoids-figure-2",
         caption=_caption(reading, f"The best {found.count} average (s, T, o) = ({mean})."),
         levels=(Variant(reading, "tanh", style=3), Variant(relu, "relu", style=STYLE["relu"])),
-        marks=(Mark("mean of the best tenth", found.mean, "-"), *_published(reading)),
+        marks=marks,
     )
 
 
@@ -342,15 +337,11 @@ def around_zero(reading: Reading, relu: Reading) -> Figure | Note:
             level = Variant(relu.on(dataset), "relu").accuracy.median()
             ranks = sweep.ranks_by_distance()[::-1]
             for panel, column, rank in zip(ours, columns, ranks, strict=True):
-                for best, how in ((False, {"mfc": "none", "mec": "0.45"}), (True, {})):
-                    part = of.best == best
-                    marks = {"linestyle": "none", "color": STYLES[0].color} | how
-                    panel.plot(
-                        apart[column][part],
-                        of.test_accuracy[part],
-                        marker="D" if best else "o",
-                        **marks,
-                    )
+                for part, mark, how in (
+                    (~of.best, "o", {"mfc": "none", "mec": "0.45"}),
+                    (of.best, "D", {"color": STYLES[0].color}),
+                ):
+                    panel.plot(apart[column][part], of.test_accuracy[part], mark, **how)
                 panel.axhline(level, color=STYLES[STYLE["relu"]].color, linestyle="--")
                 panel.set_title(f"{DATASETS[dataset]}: ρ = {rank:.2f}", fontsize="medium")
                 panel.set_xlabel(column if one is [*found.values()][-1] else "")
@@ -396,16 +387,6 @@ def _caption(reading: Reading, *more: str) -> str:
     return caption(shown, tried, *more)
 
 
-def _mark(name: str, triplet: Sequence[float], dash: object = ":") -> Mark:
-    at_zero = AtZero.of(triplet)._asdict()
-    return Mark(name, dict(zip(TRIPLET, triplet, strict=True)) | at_zero, dash)
-
-
-def _published(reading: Reading) -> list[Mark]:
-    theirs = BEST_TRIPLETS.get(str(reading.dataset_name))
-    return [] if theirs is None else [_mark("published mean", theirs, STYLES[1].dash)]
-
-
 @for_each_dataset("The average of the best triplets", stored=swept)
 def cluster(reading: Reading) -> Table:
     """Return what the best triplets average to, how far seeds move that, and whether by chance."""
@@ -439,9 +420,8 @@ def cluster(reading: Reading) -> Table:
         ),
         data=pd.DataFrame(rows, columns=["triplets", *"sTo", "median accuracy", "by chance"]),
         formats=dict.fromkeys("sTo", "{:.2f}")
-        | {"median accuracy": "{:.2%}", "by chance": _percent},
+        | {
+            "median accuracy": "{:.2%}",
+            "by chance": lambda chance: f"{chance:.1%}" if chance >= 0.001 else "less than 0.1%",
+        },
     )
-
-
-def _percent(chance: float) -> str:
-    return f"{chance:.1%}" if chance >= 0.001 else "less than 0.1%"

@@ -19,6 +19,7 @@ from scipy import stats
 
 from dpstudy.lab.readings import Reading
 from dpstudy.parts.networks.activation import TANH
+from dpstudy.parts.run import setting
 from under_the_clip.tempered_sigmoids import published
 from under_the_clip.tempered_sigmoids.experiments import TRIPLET
 
@@ -109,7 +110,6 @@ def _drawn(points: int, count: int) -> Int[np.ndarray, "draws count"]:
 
 # Of the gradients before clipping, in the last epoch.
 NORMS = ("gradient_norm", "clipped_fraction")
-AT_ZERO = ("slope", "value")
 # "best" is the winner among the triplets, trained again.
 REPEATED = ("tanh", "published", "best")
 DRAWS = 4_000
@@ -144,14 +144,16 @@ class Sweep:
     @classmethod
     def of(cls, reading: Reading) -> Self:
         """Take a reading apart; where triplets have several seeds, their medians."""
-        finals = reading.finals_with(*TRIPLET)
+        finals = reading.finals
+        for name in TRIPLET:
+            finals[name] = [setting(result.run, name) for _, result in reading.found]
         finals.loc[finals.diverged, list(NORMS)] = math.nan  # At chance, and after no last step.
         several = finals.label.isin(REPEATED)
         # In the order of the design, so that of equals the ledger takes the same.
         groups = finals[~several].groupby([*TRIPLET, "label"], as_index=False, sort=False)
         triplets = groups[["test_accuracy", *NORMS]].median()
         shapes = [AtZero.of(triplet) for triplet in triplets[list(TRIPLET)].to_numpy()]
-        triplets[list(AT_ZERO)] = shapes
+        triplets[list(AtZero._fields)] = shapes
         count = math.ceil(published.NUMBERS["share of best triplets"].value * len(triplets))
         best = triplets.nlargest(count, "test_accuracy").index
         return cls(triplets.assign(best=triplets.index.isin(best)), finals[several])
@@ -227,7 +229,8 @@ class Sweep:
         """Return Spearman's correlation of the error with both distances from tanh."""
         if self.count < 2:
             return math.nan, math.nan
-        near, apart = (_spearman(squares, self._errors) for squares in self.distances())
+        errors = 1 - self.triplets.test_accuracy
+        near, apart = (_spearman(squares, errors) for squares in self.distances())
         return near, apart
 
     def distances(self) -> tuple[np.ndarray, np.ndarray]:
@@ -241,10 +244,6 @@ class Sweep:
             for points, centre in ((self._shapes, _shape(astuple(TANH))), settings)
         )
         return near, apart
-
-    @property
-    def _errors(self) -> pd.Series:
-        return 1 - self.triplets.test_accuracy
 
     @property
     def _shapes(self) -> np.ndarray:

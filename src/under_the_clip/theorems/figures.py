@@ -288,9 +288,8 @@ def gradient_norms() -> Figure:
             line = style.line | {"marker": ""}
             ax.plot(ends, factor * np.abs(ends), label=f"bound {label}", **line)
         for style, (label, found) in zip(STYLES[3:], series.items(), strict=False):
-            mark = {"linestyle": "", "marker": style.marker, "color": style.color}
-            mark |= {"markeredgecolor": "k", "label": f"longest found, {label}"}
-            ax.plot(temperatures, found, **mark)
+            mark = style.line | {"linestyle": "", "markeredgecolor": "k"}
+            ax.plot(temperatures, found, **mark, label=f"longest found, {label}")
         ax.set(xlabel="inverse temperature T", ylabel="gradient norm, |z| = 1", ylim=(0, 17.5))
         ax.legend(loc="upper center", ncols=2, fontsize="small")
     data = pd.DataFrame({"T": temperatures} | {f"found, {name}": v for name, v in series.items()})

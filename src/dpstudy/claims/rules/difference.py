@@ -58,9 +58,16 @@ class Difference(Rule):
     def decide(self, *sides: Sequence[Variant]) -> Outcome:
         found = Sides.of(sides, self.quantity)
         estimate = Estimate.difference(found.first, found.second)
+        if self.trains is not None:
+            _require_trained(found, self.trains)
         allowed = tolerance(found.second.mean()) if self.quantity == ACCURACY else 0.0
-        regions = self._regions(allowed)
-        outcome = Outcome(
+        regions = {
+            "above": (ABOVE, ABOVE),
+            "alike": (around(0, allowed), around(0, 2 * allowed)),
+            "not above": ((-inf, allowed), (-inf, 2 * allowed)),
+            "not below": ((-allowed, inf), (-2 * allowed, inf)),
+        }[self.wanted]
+        return Outcome(
             estimate.verdict(*regions),
             f"Median {self.quantity.label} of {found.said}: "
             f"{wording.apart(estimate, self.quantity)}.",
@@ -68,18 +75,6 @@ class Difference(Rule):
             " and ".join(self.quantity.show(of.median()) for of in (found.first, found.second)),
             close=estimate.is_close(*regions),
         )
-        if self.trains is not None:
-            _require_trained(found, self.trains)
-        return outcome
-
-    def _regions(self, allowed: float) -> tuple[Region, Region]:
-        if self.wanted == "above":
-            return ABOVE, ABOVE
-        if self.wanted == "alike":
-            return around(0, allowed), around(0, 2 * allowed)
-        if self.wanted == "not below":
-            return (-allowed, inf), (-2 * allowed, inf)
-        return (-inf, allowed), (-inf, 2 * allowed)
 
 
 def _require_trained(found: Sides, published: Number) -> None:
@@ -208,7 +203,8 @@ class Ratio(Rule):
         against = f", against {self.stated}" if self.published else ""
         return Outcome(
             ratio.verdict(*regions),
-            f"Median {self.quantity.label} of {found.said}: {wording.of_times(ratio)}{against}.",
+            f"Median {self.quantity.label} of {found.said}: {ratio.value:.3g} times (95 % interval "
+            f"{ratio.low:.3g} to {ratio.high:.3g}, {ratio.seeds}){against}.",
             ratio.summary("times") | found.summary,
             f"{ratio.value:.2g} times",
             close=ratio.is_close(*regions),

@@ -119,7 +119,9 @@ class Rule:
         lacks = [evidence.lacks(runs, dataset) for runs in self.sides]
         if any(lacks):
             lacking = [one for side, lack in zip(sides, lacks, strict=True) if lack for one in side]
-            return not_yet_run(_lack(lacking, lacks), **counts)
+            count = [f"{stored(lacking)} of {needed(lacking)} runs stored"] if lacking else []
+            said = "; ".join([*count, *filter(None, dict.fromkeys(lacks))])
+            return Outcome(Verdict.NOT_YET_RUN, f"Not yet run: {said}.", **counts)
         try:
             outcome = self.decide(*sides)
         except UndecidedError as error:
@@ -176,16 +178,6 @@ class Unsupported(Rule):
         return replace(outcome, verdict=Verdict.UNDECIDED, finding=finding, close=False)
 
 
-def not_yet_run(finding: str, *, found: int, needed: int) -> Outcome:
-    """Return the outcome of a claim that nothing stored decides, and why."""
-    return Outcome(Verdict.NOT_YET_RUN, finding, found=found, needed=needed)
-
-
-def _lack(lacking: Sequence[Variant], lacks: Iterable[str]) -> str:
-    count = [f"{stored(lacking)} of {needed(lacking)} runs stored"] if lacking else []
-    return f"Not yet run: {'; '.join([*count, *filter(None, dict.fromkeys(lacks))])}."
-
-
 About = TypeVar("About")
 # From a dataset to what a rule is about there: runs, or a published number.
 OnDataset = Callable[[str], About]
@@ -211,12 +203,13 @@ def on(
     return rules
 
 
-_FAILED = ("refuted", "corrected")
+# What a stored outcome of a search is to the ledger, and in a sentence.
 _VERDICTS = {
-    "misprint": Verdict.MISPRINT,
-    "holds": Verdict.REPRODUCED,
-    "holds, loose": Verdict.REPRODUCED,
-    **dict.fromkeys(_FAILED, Verdict.REFUTED),
+    "misprint": (Verdict.MISPRINT, "It is a misprint"),
+    "holds": (Verdict.REPRODUCED, "It holds"),
+    "holds, loose": (Verdict.REPRODUCED, "It holds, loose"),
+    "corrected": (Verdict.REFUTED, "The statement is corrected"),
+    "refuted": (Verdict.REFUTED, "The statement is refuted"),
 }
 
 
@@ -234,16 +227,15 @@ class Statement(Rule):
     )
 
     def judge(self, evidence: Evidence, dataset: str) -> Outcome:
-        stored = evidence.statement(self.name)
+        stored = evidence.record("theorems", self.name)
         if stored is None:
             lacks = f"Not yet run: no outcome of the check {self.name} is stored."
-            return not_yet_run(lacks, found=0, needed=1)
+            return Outcome(Verdict.NOT_YET_RUN, lacks, needed=1)
         outcome = stored.get("verdict")
         if outcome not in _VERDICTS:
             lacks = f"Not decided: the stored outcome {outcome!r} is unknown."
-            return not_yet_run(lacks, found=1, needed=1)
+            return Outcome(Verdict.NOT_YET_RUN, lacks, found=1, needed=1)
         ours = {k: stored[k] for k in ("worst", "tightness") if stored.get(k) is not None}
         said = " ".join(str(stored.get(key, "")) for key in ("finding", "looked")).strip()
-        found = f"The statement is {outcome}" if outcome in _FAILED else f"It {outcome}"
-        found = "It is a misprint" if outcome == "misprint" else found
-        return Outcome(_VERDICTS[outcome], f"{found}. {said}".strip(), ours, outcome, 1, 1)
+        verdict, found = _VERDICTS[outcome]
+        return Outcome(verdict, f"{found}. {said}".strip(), ours, outcome, 1, 1)

@@ -47,7 +47,7 @@ class Spent(Rule):
     def judge(self, evidence: Evidence, dataset: str) -> Outcome:
         """See `Rule`: what an audit shows is beyond doubt, whatever can be proven."""
         outcome = super().judge(evidence, dataset)
-        audited = evidence.audit(self.audit)
+        audited = evidence.record("audits", self.audit)
         if not outcome.ours or audited is None or audited["lower_bound"] <= self.published.value:
             return outcome
         shown = audited["lower_bound"]

@@ -85,15 +85,11 @@ def strokes(shape: tuple[int, int, int], key: Array) -> Image:
     return jnp.where(drawn[:, None, None], ink, 0).max(0)[..., None] * jnp.ones(shape)
 
 
-def white_noise(shape: tuple[int, int, int], key: Array) -> Image:
-    """Draw pixels that know nothing of each other."""
-    return 0.5 + 0.2 * jax.random.normal(key, shape)
-
-
 # What may be drawn; of several, each image shows the next.
 SCENES = {
     "dead-leaves": (dead_leaves,),
     "strokes": (strokes,),
     "both": (dead_leaves, strokes),
-    "noise": (white_noise,),
+    # Pixels that know nothing of each other.
+    "noise": (lambda shape, key: 0.5 + 0.2 * jax.random.normal(key, shape),),
 }

@@ -138,10 +138,7 @@ _EXAMPLES = BATCHES * BATCH
 
 
 def _batches(slots: np.ndarray) -> np.ndarray:
-    members = np.zeros((BATCHES, _EXAMPLES + 1))
-    for batch, examples in enumerate(slots):
-        members[batch, examples] = 1
-    return members
+    return np.array([np.bincount(one, minlength=_EXAMPLES + 1) for one in slots], float)
 
 
 _ASSIGNED = np.arange(_EXAMPLES).reshape(BATCHES, BATCH)

@@ -7,6 +7,7 @@ upstream gradient's norm called l15: l1 over positions, l2 over channels.
 
 from collections.abc import Callable
 from functools import cache, partial
+from operator import mul
 from typing import Any, NamedTuple
 
 import jax
@@ -106,11 +107,6 @@ def dense_gradient(case: Any) -> tuple[Float[Array, "out in"], Float[Array, "out
     return jax.grad(layer, argnums=(0, 1))(jnp.zeros((_OUTPUTS, _INPUTS)), jnp.zeros(_OUTPUTS))
 
 
-def product(a: Array, b: Array) -> Array:
-    """Return a b, the bound of Theorems 2 and 3."""
-    return a * b
-
-
 def with_bias(a: Array, b: Array) -> Array:
     """Return b √(a² + 1): a bias is a weight whose input is 1."""
     return b * jnp.sqrt(a**2 + 1)
@@ -127,7 +123,7 @@ def _dense(case: Any, bound: Bound, *, bias: bool) -> tuple[Array, Array]:
 
 
 @stated("Proposition 4, Theorem 2", refuted_by=_LONGER)
-def dense_sensitivity(bound: Bound = product) -> Outcome:
+def dense_sensitivity(bound: Bound = mul) -> Outcome:
     """A dense layer's gradient is no longer than a b."""
     found = _dense(bound, bias=False)
     return judge(
@@ -141,7 +137,7 @@ def dense_sensitivity(bound: Bound = product) -> Outcome:
     instead="b √(a² + 1): a bias is a weight whose input is 1.",
     ours=True,
 )
-def dense_sensitivity_bias(bound: Bound = product) -> Outcome:
+def dense_sensitivity_bias(bound: Bound = mul) -> Outcome:
     """The same with a bias."""
     found, corrected = _dense(bound, bias=True), _dense(with_bias, bias=True)
     return judge(

@@ -45,11 +45,6 @@ def _residual(case: Any) -> Float[Array, "classes"]:
     return jax.nn.softmax(case["W"] @ jnp.tanh(case["V"] @ case["a"])).at[0].add(-1)
 
 
-def printed_backpropagation(case: Any) -> Array:
-    """Return Eq. 3 for layer M - 1 as printed."""
-    return jnp.outer(_residual(case) @ case["W"], case["a"])
-
-
 def corrected_backpropagation(case: Any) -> Array:
     """Return Eq. 3 with the activation's derivative."""
     slope = 1 - jnp.tanh(case["V"] @ case["a"]) ** 2
@@ -71,7 +66,9 @@ def _apart(one: Callable[[Any], Array], other: Callable[[Any], Array], draw: Any
     instead="(((p - y) W) ⊙ f'(h))ᵀ a; as printed where layer M - 1 is linear.",
     misprint=True,
 )
-def backpropagation_equation(printed: Callable[[Any], Array] = printed_backpropagation) -> Outcome:
+def backpropagation_equation(
+    printed: Callable[[Any], Array] = lambda of: jnp.outer(_residual(of) @ of["W"], of["a"]),
+) -> Outcome:
     """With tanh in layer M - 1 its gradient is ((p - y) W)ᵀ a."""
     found, corrected = (
         _apart(one, true_gradient, small_network) for one in (printed, corrected_backpropagation)
@@ -86,16 +83,6 @@ def backpropagation_equation(printed: Callable[[Any], Array] = printed_backpropa
 _RESIDUAL = normal(10, scale=3)
 
 
-def half_the_squares(residual: Float[Array, "classes"]) -> Array:
-    """Return Eq. 7's right side."""
-    return jnp.sum(residual**2) / 2
-
-
-def half_norm(residual: Float[Array, "classes"]) -> Array:
-    """Return Eq. 7's left side as printed."""
-    return jnp.linalg.norm(residual) / 2
-
-
 def half_squared_norm(residual: Float[Array, "classes"]) -> Array:
     """Return Eq. 7's left side, squared."""
     return jnp.linalg.norm(residual) ** 2 / 2
@@ -107,10 +94,13 @@ def half_squared_norm(residual: Float[Array, "classes"]) -> Array:
     instead="Half the squared norm is.",
     misprint=True,
 )
-def sse_as_a_norm(printed: Callable[[Array], Array] = half_norm) -> Outcome:
+def sse_as_a_norm(
+    printed: Callable[[Array], Array] = lambda residual: jnp.linalg.norm(residual) / 2,
+) -> Outcome:
     """Half the norm of h - y is half the sum of its squares."""
     found, corrected = (
-        _apart(one, half_the_squares, _RESIDUAL) for one in (printed, half_squared_norm)
+        _apart(one, lambda residual: jnp.sum(residual**2) / 2, _RESIDUAL)
+        for one in (printed, half_squared_norm)
     )
     said = (
         f"The two sides differ by up to {found.ratio:.2g} of the right one; with the norm squared "
@@ -123,11 +113,6 @@ def norms(case: Any) -> tuple[Array, Array, Array]:
     """Return |p - y|, |W| (the largest singular value) and |a|."""
     spectral = jnp.linalg.norm(case["W"], ord=2)
     return jnp.linalg.norm(_residual(case)), spectral, jnp.linalg.norm(case["a"])
-
-
-def sum_of_norms(case: Any) -> Array:
-    """Return the right side of Eq. 11 as printed."""
-    return sum(norms(case))
 
 
 def product_of_norms(case: Any) -> Array:
@@ -147,7 +132,7 @@ def gradient_against(case: Any, bound: Callable[[Any], Array]) -> tuple[Array, A
     refuted_by="A network with a longer gradient.",
     instead="|p - y| |W| |a|, for an activation with |f'| ≤ 1.",
 )
-def gradient_norm_sum(printed: Callable[[Any], Array] = sum_of_norms) -> Outcome:
+def gradient_norm_sum(printed: Callable[[Any], Array] = lambda case: sum(norms(case))) -> Outcome:
     """The gradient of layer M - 1 is no longer than |p - y| + |W| + |a|."""
     found, corrected = gradient_against(printed), gradient_against(product_of_norms)
     residual, weights, inputs = map(float, in_double(norms)(found.case))

@@ -124,11 +124,6 @@ def clipped_gradient(theta: Float[Array, "d"], problem: Problem) -> Float[Array,
     return -(problem.shares * kept * slopes) @ problem.points
 
 
-def unclipped(problem: Problem) -> Problem:
-    """Return the same problem without clipping."""
-    return problem._replace(clip_norm=jnp.full_like(problem.clip_norm, jnp.inf))
-
-
 def descend(problem: Problem, centre: Float[Array, "d"], radius: Array) -> Float[Array, "d"]:
     """Return where projected gradient descent in a ball ends, started from its centre."""
     # Clipped or not, the objective is smooth with constant T^2 / 4, |z| being at most 1.
@@ -158,7 +153,8 @@ def drawn(sign: float = 1.0) -> dict[str, np.ndarray]:
     def one(points: Array, centre: Array, radius: Array, temperature: Array, clip: Array) -> Array:
         shares = jnp.full(_EXAMPLES, 1 / _EXAMPLES)
         problem = Problem(_into_unit_ball(points), shares, temperature, clip)
-        ends = [descend(p, centre, radius) for p in (problem, unclipped(problem))]
+        both = problem, problem._replace(clip_norm=jnp.inf)
+        ends = [descend(one, centre, radius) for one in both]
         clipped, best = (loss(end, problem) for end in ends)
         return clipped - best
 
@@ -197,7 +193,7 @@ def segment_bias(problem: Problem, segment: Segment) -> Array:
         return clipped_gradient(segment.at(u), problem)[0]
 
     clipped = _differentiable_root(partial(slope, problem=problem))
-    best = _root(partial(slope, problem=unclipped(problem)))
+    best = _root(partial(slope, problem=problem._replace(clip_norm=jnp.inf)))
     return loss(segment.at(clipped), problem) - loss(segment.at(best), problem)
 
 

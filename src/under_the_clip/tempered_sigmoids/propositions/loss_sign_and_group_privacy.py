@@ -27,11 +27,6 @@ _CLASSES, _FEATURES = 3, 3
 _TINY = 1e-300
 
 
-def printed_loss(theta: Float[Array, "k d"], z: Float[Array, "d"], temperature: Array) -> Array:
-    """Return ln of the right class' share, as printed."""
-    return -multiclass_loss(theta, z, temperature)
-
-
 def _draw(rng: np.random.Generator, n: int) -> Any:
     theta = rng.normal(size=(n, _CLASSES, _FEATURES))
     return theta, rng.normal(size=(n, _FEATURES)), 3 * rng.normal(size=n)
@@ -56,7 +51,7 @@ def wrong_way(case: Any, loss: Loss) -> tuple[Array, Array]:
     instead="Minus that logarithm is, and minus Eq. 5 its gradient.",
     misprint=True,
 )
-def multiclass_loss_sign(loss: Loss = printed_loss) -> Outcome:
+def multiclass_loss_sign(loss: Loss = lambda *case: -multiclass_loss(*case)) -> Outcome:
     """ln of the right class' tempered softmax is a loss: at least 0, and descent on it
     makes that class likelier.
     """
