@@ -26,7 +26,7 @@ from pandas.api.types import is_numeric_dtype
 
 MISSING = "—"
 # Pixels of a page that an inch of a figure takes at least.
-NARROWEST = 60
+NARROWEST = 47
 
 
 @dataclass(frozen=True)
@@ -316,7 +316,7 @@ class Note(Shown):
 class Several(Shown):
     """Figures, tables or notes one below the other; those with a title but the first are folded."""
 
-    parts: tuple[Figure | Table | Note, ...]
+    parts: tuple[Shown, ...]
     titles: tuple[str, ...] = ()
 
     def _repr_html_(self) -> str:
