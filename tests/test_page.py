@@ -314,7 +314,7 @@ def test_the_winner_is_shown_with_its_setting_and_with_other_seeds():
     dashes = [line for line in figure.fig.axes[0].get_lines() if line.get_marker() == "_"]
     assert dashes[0].get_xydata().tolist() == [[2.0, 0.955], [2.0, 0.951]]
     assert "best 96.0% at 2, with other seeds 95.3% (95.1% to 95.5%), published" in figure.alt
-    assert "1 to 2 seeds. Dashes: the best with other seeds." in figure.caption
+    assert "1 to 2 seeds. Short strokes: the best with other seeds." in figure.caption
 
 
 def test_before_a_choice_the_best_so_far_stands_there():

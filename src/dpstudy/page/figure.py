@@ -27,7 +27,7 @@ from dpstudy.page import pieces
 
 MISSING = "—"
 # Pixels of a page that an inch of a figure takes at least.
-NARROWEST = 46
+NARROWEST = 47
 
 
 @dataclass(frozen=True)
@@ -325,7 +325,7 @@ class Note(Shown):
 class Several(Shown):
     """Figures, tables or notes one below the other; those with a title but the first are folded."""
 
-    parts: tuple[Figure | Table | Note, ...]
+    parts: tuple[Shown, ...]
     titles: tuple[str, ...] = ()
 
     def _repr_html_(self) -> str:

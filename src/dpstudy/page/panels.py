@@ -16,7 +16,7 @@ from dpstudy.page.quantity import ACCURACY, EPSILON, set_axis
 from dpstudy.parts.data.images import DATASETS
 
 # In inches: of a panel, and of the names at the right.
-WIDTH, HEIGHT, LETTER = 2.35, 2.5, 0.075
+WIDTH, HEIGHT, LETTER = 2.2, 2.5, 0.075
 Drawn = Mapping[str, Sequence[Variant]]
 
 
@@ -133,7 +133,7 @@ def _name_at_ends(
     axes: Axes, names: Mapping[str, int], ends: Mapping[str, pd.DataFrame], along: Quantity
 ) -> None:
     """Write each line's name right of its end, apart from each other; of absent ones below."""
-    low, high = axes.get_ylim()
+    (low, high), (left, right) = axes.get_ylim(), axes.get_xlim()
     x = max(float(rows[along.column].max()) for rows in ends.values())
     at = {of: float(ends[of]["median"].iloc[-1]) if of in ends else low for of in names}
     step = 0.085 * (high - low)
@@ -149,7 +149,7 @@ def _name_at_ends(
         axes.annotate(
             of,
             end,
-            xytext=(x + 0.06 * (x - axes.get_xlim()[0]), place - over),
+            xytext=(right + 0.05 * (right - left), place - over),
             va="center",
             fontsize="small",
             arrowprops=line if of in ends else None,
@@ -177,9 +177,7 @@ def dots(
     """
     if not rows:
         return _nothing(name, {})
-    data = pd.DataFrame(rows)
-    if "low" not in data:
-        data = data.assign(low=np.nan, high=np.nan)
+    data = pd.DataFrame([{"low": np.nan, "high": np.nan} | dict(row) for row in rows])
     named = list(dict.fromkeys(data.row))
     drawn = list(dict.fromkeys(data.dataset))
     size = WIDTH * len(drawn) + LETTER * max(map(len, named)), 0.9 + 0.27 * len(named)
@@ -190,6 +188,7 @@ def dots(
             if chance:
                 far = chance.get(dataset, 0)
                 panel.axvspan(-far, far, color="0.88", zorder=0)
+            panel.margins(y=0.1)
             panel.axvline(0, color="0.3", linewidth=1)
             panel.hlines(at, of.low, of.high, color=STYLES[0].color, linewidth=2)
             panel.plot(of.points, at, "o", color=STYLES[0].color)

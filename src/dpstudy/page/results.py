@@ -257,7 +257,7 @@ def gains(
     data = pd.DataFrame(rows).astype({"low": float, "high": float})
     datasets = list(dict.fromkeys(data.dataset))
     middle = (len(styles) - 1) / 2
-    with canvas(size=(7.2, 1.0 + 0.25 * len(styles) * len(datasets))) as (figure, (axes,)):
+    with canvas(size=(6.4, 1.0 + 0.25 * len(styles) * len(datasets))) as (figure, (axes,)):
         for number, (comparison, of) in enumerate(styles.items()):
             style = STYLES[of]
             of_one = data[data.comparison == comparison]

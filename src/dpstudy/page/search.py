@@ -112,19 +112,22 @@ def winners(
 def against(found: Sequence[Technique], of: Quantity, *more: str, name: str, shown: str) -> Figure:
     """Draw the test accuracy over one searched setting, a curve a technique.
 
-    Dashes are the best with other seeds, hollow marks are settings that were given up, where they
+    Strokes are the best with other seeds, hollow marks are settings that were given up, where they
     then were. What is published is a star at its setting; a line, if that is not published.
     """
     data = pd.concat([one.tried for one in found])
     data[of.column] = [_value(run, of) for run in data.run]
     again = any(one.again.results for one in found)
-    dashes = "Dashes: the best with other seeds." if again else ""
-    with canvas(size=(7.2, 3.6)) as (figure, (axes,)):
+    dashes = "Short strokes: the best with other seeds." if again else ""
+    levels = data[of.column].dropna().unique()
+    with canvas(size=(6.4, 3.4)) as (figure, (axes,)):
         for one in found:
             _draw_tried(axes, one, data[data.label == one.name], of)
             _draw_best(axes, one, of)
         set_axis(axes.xaxis, of)
         set_axis(axes.yaxis, ACCURACY)
+        if len(levels) <= 6:
+            axes.set_xticks(levels)
         legend_below(figure)
     under = caption(shown, _runs_of(found), dashes, *more)
     alt = f"Test accuracy over {of.label}. {'; '.join(_said(one, of) for one in found)}."

@@ -63,6 +63,7 @@ def by_seed(
             panel.set_yticks(range(len(of)), [line.name for line in of])
             panel.set_ylim(len(of) - 0.5, -0.5)
             set_axis(panel.xaxis, ACCURACY)
+            panel.locator_params(axis="x", nbins=7)
         for panel in panels[:-1]:
             panel.set_xlabel("")
     said = "; ".join(f"{one.name} {ACCURACY.show(one.accuracy.median())}" for _, one in lines)
@@ -84,7 +85,7 @@ def box() -> Figure:
         "tanh filter": np.linalg.norm(np.tanh(spread_out), axis=1),
     }
     shapes = Circle((0, 0), 1), Rectangle((-1, -1), 2, 2)
-    with canvas(1, 3, size=(7.4, 2.8)) as (figure, (*planes, right)):
+    with canvas(1, 3, size=(7.0, 2.7)) as (figure, (*planes, right)):
         for at, (axes, (name, ends)) in enumerate(zip(planes, after.items(), strict=True)):
             shape, style = shapes[at], STYLES[1 - at]
             shape.set(color=style.color, alpha=0.35)
@@ -177,13 +178,10 @@ def norms(*readings: Reading) -> Figure | Note:
     if not found:
         return not_yet_run("The norms of filtered gradients", readings[0].command)
     rows, said = [], []
-    with canvas(1, len(found), size=(7.4, 2.9), sharey=True) as (figure, panels):
+    with canvas(1, len(found), size=(6.6, 2.9), sharey=True) as (figure, panels):
         for axes, result in zip(panels, found, strict=True):
-            for at, style, name in (
-                (0, STYLES[2], "before training"),
-                (-1, STYLES[0], "at its end"),
-            ):
-                counts = result.curve[_COUNTS][at]
+            for at, number, name in ((0, 2, "before training"), (-1, 0, "at its end")):
+                counts, style = result.curve[_COUNTS][at], STYLES[number]
                 how = {"color": style.color, "linestyle": style.dash, "linewidth": 1.5}
                 axes.stairs(counts, EDGES, label=name, **how)
                 edges = {"norm from": EDGES[:-1], "norm to": EDGES[1:], "examples": counts}
@@ -202,9 +200,9 @@ def norms(*readings: Reading) -> Figure | Note:
     return Figure(
         fig=figure,
         name="tanh-filter-norms",
-        caption="Norms of the filtered gradients of 1,000 training examples, seed 0; the bin on "
-        "the left holds all that are shorter. Lines: what the paper computes with, and what it "
-        "proves.",
+        caption="Norms of the filtered gradients of 1,000 training examples, seed 0. Compare the "
+        "longest with the lines: 1, which the paper computes with, and √n, which it proves. The "
+        "bin on the left holds all shorter ones.",
         alt=f"Histograms over a logarithmic axis. The longest norms: {'; '.join(said)}.",
         data=pd.concat(rows),
     )

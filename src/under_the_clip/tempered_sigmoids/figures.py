@@ -76,7 +76,7 @@ def in_short() -> Figure | Note:
             "What tanh gains over relu under DP-SGD. Lines: 95 % intervals over seeds. Best: of 24 "
             "settings on MNIST and Fashion-MNIST, of five rates on CIFAR-10."
         ),
-        axis="points of test accuracy that tanh gains over relu, at the quoted ε",
+        axis="points that tanh gains over relu, at the quoted ε",
     )
 
 
