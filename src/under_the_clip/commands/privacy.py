@@ -105,11 +105,12 @@ def epsilon(
     """
     from dpstudy.lab.wording import rounded_down, rounded_up
     from dpstudy.privacy import accounting
-    from dpstudy.privacy.run_epsilon import shuffled_curve
 
     what, given = _steps(examples, batch, epochs), {"noise_multiplier": noise, "delta": delta}
     values: dict[str, float | None]
     if shuffled:
+        from dpstudy.privacy.run_epsilon import shuffled_curve  # only here: it loads JAX
+
         what["steps"] = epochs * (examples // batch)
         curves = shuffled_curve(examples=examples, batch=batch, steps=[what["steps"]], **given)
         values = {name: curve[-1] for name, curve in curves.items()}
