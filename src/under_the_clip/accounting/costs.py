@@ -10,8 +10,8 @@ import pandas as pd
 
 from dpstudy.lab import wording
 from dpstudy.page.figure import STYLES, Figure, Table, canvas, legend_below
+from dpstudy.parts.accountable import steps_per_epoch
 from dpstudy.parts.data.images import DATASETS
-from dpstudy.parts.sampling import steps_per_epoch
 from dpstudy.privacy.conversions import gdp_epsilon, zcdp_epsilon
 from dpstudy.privacy.shuffling import least_epsilon_curve
 from under_the_clip.accounting.curves import AT_DELTA, NAMES, spent

@@ -10,8 +10,8 @@ import pandas as pd
 
 from dpstudy.errors import check_known
 from dpstudy.page.figure import STYLES, Figure, Table, canvas
+from dpstudy.parts.accountable import steps_per_epoch
 from dpstudy.parts.data.images import DATASETS
-from dpstudy.parts.sampling import steps_per_epoch
 from dpstudy.privacy.accounting import epsilon, epsilon_curve, noise_multiplier_for
 from under_the_clip.losing_less.published import END_TO_END, SCATTERNET
 from under_the_clip.published import DELTA, Configuration

@@ -35,7 +35,7 @@ privacy_options = options(
 
 
 def _steps(examples: int, batch: int, epochs: int) -> dict[str, Any]:
-    from dpstudy.parts.sampling import steps_per_epoch
+    from dpstudy.parts.accountable import steps_per_epoch
     from dpstudy.privacy import accounting
 
     probability = accounting.sampling_probability_of(examples=examples, batch=batch)
