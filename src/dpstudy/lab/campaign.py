@@ -207,7 +207,7 @@ def next_cohort(waiting: Sequence[Run], folder: Path, most: int | None = None) -
         and not checkpoints.path_of(folder, [run]).exists()
     ]
     if most is None:
-        most = 1 if jax.default_backend() == "cpu" else first.network.cohort
+        most = 1 if devices.backend() == "cpu" else first.network.cohort
     return fresh[:most]
 
 
@@ -217,6 +217,7 @@ def train_cohort(
     """Yield each run's epochs and its result, unless the deadline (`time.time()`) came first."""
     if time.time() >= deadline:
         return
+    devices.backend()
     _keep_compiled_programs()
     store.forget_peak()
     dataset = runs[0].dataset.load()
