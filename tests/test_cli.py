@@ -793,7 +793,7 @@ def test_no_more_workers_are_started_than_there_are_runs_left(tiny, monkeypatch)
     command = "run", "tiny", "--profile", "smoke", "--workers"
     succeeded(*command, "24")
     # One that is stored is not waited for, and the others go on as they began: each on a core.
-    store.write(store.runs_folder("smoke"), result_of(EXPERIMENTS["tiny"].runs("smoke")[0]))
+    store.write(store.runs_folder("smoke"), result_of(tiny.runs("smoke")[0]))
     succeeded(*command, "24")
     assert asked == [2, 1]
 
@@ -803,8 +803,8 @@ COMPLETED = [
     ("dpstudy", "ru", {"run"}),
     ("dpstudy data", "", {"fetch", "verify"}),
     ("dpstudy run", "--sch", {"--scheduler"}),
-    ("dpstudy nonsuch", "", set()),
-    ("dpstudy results nonsuch", "", set()),
+    ("dpstudy nonsuch", "", {*TOP}),
+    ("dpstudy results nonsuch", "", {*BELOW["results"]}),
 ]
 
 
