@@ -244,7 +244,7 @@ SPENT = ["epsilon", "--examples", "60000", "--batch", "512", "--epochs", "40"]
             f"unknown experiment 'bogus'; one of: {', '.join(EXPERIMENTS)}",
             {"jax"},
         ),
-        ([*SPENT, "--noise", "0"], "noise multiplier must be > 0, got 0", {"dp_accounting", "scipy"}),
+        ([*SPENT, "--noise=0"], "noise multiplier must be > 0, got 0", {"dp_accounting", "scipy"}),
     ],
 )
 def test_a_process_of_its_own_says_one_line_quickly(arguments, line, needed):
