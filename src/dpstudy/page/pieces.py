@@ -58,7 +58,7 @@ def pieces(figure: Figure) -> list[Piece]:
     found = []
     for column, (left, right) in zip(columns, pairwise([0, *between, width]), strict=True):
         borrowed = None
-        if _labels(first) and not _labels(column):
+        if any(_labels(first)) and not any(_labels(column)):
             borrowed = _cut(figure, axis, first, "the same axis", hidden=numbers)
         title = column[0].get_title() or "the same figure"
         piece = _cut(figure, Bbox([[left, foot], [right, height]]), column, title)
@@ -86,8 +86,7 @@ def _columns(figure: Figure) -> list[list[Axes]]:
 def _labels(column: Iterable[Axes]) -> list[str]:
     axes = [one.yaxis for one in column if one.yaxis.get_visible()]
     drawn = [axis for axis in axes if axis.get_tick_params().get("labelleft", True)]
-    labels = [label for axis in drawn for label in axis.get_ticklabels() if label.get_visible()]
-    return [label.get_text() for label in labels if label.get_text()]
+    return [one.get_text() for axis in drawn for one in axis.get_ticklabels() if one.get_visible()]
 
 
 def _cut(

@@ -198,8 +198,7 @@ def by_paper(judged: Ledger) -> Figure:
     Claims on one quantity of the same runs count once, as what stands least of them.
     """
     counted_once = judged.headlines.once
-    names = dict.fromkeys(entry.paper for entry in counted_once.entries)
-    counts = {paper: counted_once.of(paper).counts for paper in names}
+    counts = {one.paper: counted_once.of(one.paper).counts for one in counted_once.entries}
     data = pd.DataFrame(
         {"paper": paper, "verdict": str(verdict), "count": count}
         for paper, counted in counts.items()
