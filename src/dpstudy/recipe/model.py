@@ -19,7 +19,7 @@ from dpstudy.recipe.features import SyntheticFeatures, centre
 # Of a basis that is another, a witness differs by as much as it is long; by rounding, by far less.
 _ALIKE = 1e-2
 _ARRAYS = ("kernel", "mean", "witness")
-# What reading raises of what is sealed, and another file.
+# What reading raises of a file that is sealed, but of something else.
 _NO_MODEL = (OSError, ValueError, KeyError, EOFError, TypeError, MemoryError, zipfile.BadZipFile)
 
 
@@ -31,6 +31,9 @@ class Model:
     computed again, which takes minutes. Another processor may round to other components: `witness`,
     of `witness_of`, tells, and it is refused. One of the settings is the seed, by which noise was
     drawn: of private images such a file is nothing to publish. `mean` is taken away of features.
+
+    Raises:
+        SpecError: an array is of another shape than the settings say, or not of finite floats.
     """
 
     features: SyntheticFeatures

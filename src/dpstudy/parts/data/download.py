@@ -29,7 +29,7 @@ from dpstudy.files import (
 
 # What packing may add to a file, or an archive to its files: headers, a page of explanation.
 _PACKING = 2**20
-# A download that brings less than a chunk in so many seconds is given up, or one that takes longer.
+# A download is given up that brings less than a chunk in so many seconds, or takes longer in all.
 _CHUNK, _PATIENCE, _LONGEST = 2**13, 40, 2 * 60 * 60
 
 
