@@ -188,11 +188,12 @@ def test_an_altered_data_file_is_one_line_with_both_hashes_and_the_remedy(tmp_pa
 
 @pytest.mark.usefixtures("no_network")
 def test_no_data_and_no_network_is_one_line_with_the_remedies():
-    for command in (("run", FIGURE_3, "--dataset", "mnist"), ("data", "fetch", "mnist")):
+    run, fetch = ("run", FIGURE_3, "--dataset", "mnist"), ("data", "fetch", "mnist")
+    for command in (run, fetch, ("audit", "flat-clipping")):
         line = mistake(*command)
         assert line.startswith("mnist could not be downloaded")
         assert "train-images-idx3-ubyte" in line and "DPSTUDY_DATA" in line
-        assert "the smoke profile needs none of this" in line
+        assert "profile" not in line  # `recipe`, `audit` and `data` have none
     assert mistake("data", "verify", "mnist").startswith("mnist is not on this machine")
 
 
