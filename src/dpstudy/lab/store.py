@@ -10,6 +10,7 @@ import functools
 import hashlib
 import importlib.metadata
 import json
+import math
 import os
 import platform
 import subprocess
@@ -148,7 +149,7 @@ def write(folder: Path, result: Result) -> Path:
             number; nothing is left behind.
 
     >>> from tempfile import mkdtemp
-    >>> curve = {"epoch": [1], "step": [118], "test_accuracy": [0.93]}
+    >>> curve = {"epoch": [1], "step": [117], "test_accuracy": [0.93]}
     >>> path = write(Path(mkdtemp()), Result(Run(), curve, class_accuracy=[0.93] * 10))
     >>> path.name, read(path).curve["test_accuracy"]
     ('44136fa355b3678a.json', [0.93])
@@ -156,7 +157,7 @@ def write(folder: Path, result: Result) -> Path:
     path = folder / result.name
     columns = {name: value for name, value in vars(result).items() if name != "run"}
     content = {"format": FORMAT, "run": result.run.to_dict(), **columns}
-    if problem := problem_of(columns):
+    if problem := problem_of(columns, result.run):
         raise StoreError(f"could not store {path}: {problem}")
     write_sealed(path, content)
     return path
@@ -208,14 +209,14 @@ def read(path: Path) -> Result:
 def _read(path: Path, stored: bytes) -> Result:
     content = _unsealed(path, stored, "run", FORMAT)
     columns = {name: content[name] for name in content if name not in ("format", "run", "checksum")}
-    if problem := problem_of(columns):
-        raise DamagedError(path, problem)
     try:
         run = Run.from_dict(content["run"])
     except (SpecError, TypeError) as error:
         raise DamagedError(path, f"not a run of this version: {error}") from error
     if path.stem != run.identity:
         raise DamagedError(path, f"holds the run {run.identity}, which its name does not say")
+    if problem := problem_of(columns, run):
+        raise DamagedError(path, problem)
     return Result(run=run, **columns)
 
 
@@ -252,7 +253,7 @@ def read_sealed(path: Path, mark: str, form: int) -> dict[str, Any]:
 
 def _unsealed(path: Path, stored: bytes, mark: str, form: int) -> dict[str, Any]:
     try:
-        content = json.loads(stored.decode(), object_pairs_hook=_without_twins)
+        content = json.loads(stored.decode(), object_pairs_hook=_without_twins, parse_int=_whole)
     except (ValueError, RecursionError) as error:
         raise DamagedError(path, "not intact JSON (cut short or damaged)") from error
     if not isinstance(content, dict) or "checksum" not in content or mark not in content:
@@ -262,7 +263,7 @@ def _unsealed(path: Path, stored: bytes, mark: str, form: int) -> dict[str, Any]
     try:
         intact = content["checksum"] == _checksum(content)
     except (ValueError, RecursionError):
-        # Python reads NaN, and 1e999 as infinity; neither was ever stored.
+        # Python reads NaN, and 1e999 or `_whole` infinity; neither was ever stored.
         intact = False
     if not intact:
         raise DamagedError(path, "changed after it was stored (its checksum does not match)")
@@ -274,6 +275,11 @@ def _bytes(path: Path) -> bytes:
         return path.read_bytes()
     except OSError as error:
         raise DamagedError(path, f"cannot be read: {error.strerror or error}") from error
+
+
+def _whole(digits: str) -> float:
+    """Return a whole number; infinity where it is larger than any that was stored."""
+    return int(digits) if len(digits) < 20 else math.inf
 
 
 def _without_twins(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from jax.flatten_util import ravel_pytree
 
 from dpstudy.gradients import per_example
 from dpstudy.gradients.layers import names_of
-from dpstudy.parts.measure import Examples, Measure, Snapshot, counts_by_norm
+from dpstudy.parts.measure import EDGES, Examples, Measure, Snapshot, counts_by_norm
 from dpstudy.parts.mechanism import ByNorm
 from dpstudy.parts.part import SpecError, part, positive
 
@@ -35,6 +35,8 @@ class ClippingBias(Measure):
     `counts`: examples by the norm of their gradient before clipping, as in `BoundedNorms`.
     `cosine`: between the mean of the clipped gradients and that of the unclipped ones.
     """
+
+    shapes = {"counts": (len(EDGES) - 1,), "cosine": ()}
 
     def check_mechanism(self, mechanism: Mechanism) -> None:
         if not isinstance(mechanism, ByNorm):
@@ -63,6 +65,8 @@ class Confusion(Measure):
     Figures 9 and 15.
     """
 
+    shapes = {"counts": (CLASSES, CLASSES)}
+
     def __call__(self, snapshot: Snapshot) -> dict[str, Int[Array, "classes classes"]]:
         def of_chunk(chunk: Examples) -> Array:
             return snapshot.outputs(chunk.images).logits.argmax(axis=1)
@@ -79,6 +83,8 @@ class LayerNorms(Measure):
     `weights`: of kernel and bias together; `last_weights`: of the last. `hidden`: of a hidden
     layer's pre-activations, mean over examples. `logits`: likewise.
     """
+
+    shapes = {"weights": (0,), "last_weights": (), "hidden": (0,), "logits": ()}
 
     def __call__(self, snapshot: Snapshot) -> dict[str, Float[Array, "..."]]:
         def of_chunk(chunk: Examples) -> tuple[Array, list[Array]]:
@@ -108,6 +114,8 @@ class Smoothness(Measure):
 
     A lower bound that is near it: the largest within a space of so many dimensions as `steps`.
     """
+
+    shapes = {"largest": ()}
 
     examples: int = 200
     steps: int = 12
