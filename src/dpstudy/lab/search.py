@@ -60,7 +60,7 @@ def read_choice(path: Path) -> Kept:
     content = records.read(path, KIND)
     try:
         if (point := content["point"]) is not None:
-            check_numbers("point", point, low=0, high=1)
+            check_numbers("point", point, 0, 1)
             point = tuple(map(float, point))
         choice = Choice(Run.from_dict(content["run"]), content["by"], point)
         kept = Kept(content["experiment"], content["dataset"], content["label"], choice)

@@ -36,6 +36,10 @@ class StoreError(UserError):
     """A result that cannot be read or written: the message names the file and says why."""
 
 
+class TakenError(StoreError):
+    """Something is at the place of what was to be stored, and stays there."""
+
+
 class DamagedError(StoreError):
     """A file, at `path`, under a result's name that for a `reason` is not that result."""
 
@@ -147,6 +151,7 @@ def write(folder: Path, result: Result) -> Path:
     Raises:
         StoreError: the disk is full, the folder cannot be written, or a value is not a finite
             number; nothing is left behind.
+        TakenError: something is at its place already.
 
     >>> from tempfile import mkdtemp
     >>> curve = {"epoch": [1], "step": [117], "test_accuracy": [0.93]}
@@ -159,7 +164,7 @@ def write(folder: Path, result: Result) -> Path:
     content = {"format": FORMAT, "run": result.run.to_dict(), **columns}
     if problem := problem_of(columns, result.run):
         raise StoreError(f"could not store {path}: {problem}")
-    write_sealed(path, content)
+    write_sealed(path, content, replace=False)
     return path
 
 
@@ -171,7 +176,7 @@ def check_writable(folder: Path) -> None:
         raise StoreError(f"could not store in {folder}: {error.strerror or error}") from error
 
 
-def write_sealed(path: Path, content: dict[str, Any]) -> None:
+def write_sealed(path: Path, content: dict[str, Any], replace: bool = True) -> None:
     """Write `content` as JSON with a checksum over all of it, atomically; errors as `write`."""
     try:
         lines = [  # One key a line: small, and a change shows in a diff.
@@ -180,16 +185,17 @@ def write_sealed(path: Path, content: dict[str, Any]) -> None:
         ]
     except ValueError as error:
         raise StoreError(f"could not store {path}: a value is not a finite number") from error
-    write_atomically(path, ("{\n" + ",\n".join(lines) + "\n}\n").encode())
+    write_atomically(path, ("{\n" + ",\n".join(lines) + "\n}\n").encode(), replace)
 
 
-def write_atomically(path: Path, content: bytes) -> None:
-    """Write all of `content` to `path`, or raise StoreError and change nothing."""
+def write_atomically(path: Path, content: bytes, replace: bool = True) -> None:
+    """Write all of `content` to `path`, or raise StoreError or TakenError and change nothing."""
     try:
-        with files.written_whole(path) as file:
+        with files.written_whole(path, replace) as file:
             file.write(content)
     except OSError as error:
-        raise StoreError(f"could not store {path}: {error.strerror or error}") from error
+        kind = StoreError if replace or not os.path.lexists(path) else TakenError
+        raise kind(f"could not store {path}: {error.strerror or error}") from error
 
 
 def read(path: Path) -> Result:
@@ -263,7 +269,7 @@ def _unsealed(path: Path, stored: bytes, mark: str, form: int) -> dict[str, Any]
     try:
         intact = content["checksum"] == _checksum(content)
     except (ValueError, RecursionError):
-        # Python reads NaN, and 1e999 or `_whole` infinity; neither was ever stored.
+        # Python reads NaN, and 1e999 as infinity, as `_whole` does; neither was ever stored.
         intact = False
     if not intact:
         raise DamagedError(path, "changed after it was stored (its checksum does not match)")
@@ -272,13 +278,12 @@ def _unsealed(path: Path, stored: bytes, mark: str, form: int) -> dict[str, Any]
 
 def _bytes(path: Path) -> bytes:
     try:
-        return path.read_bytes()
+        return files.content_of(path)
     except OSError as error:
         raise DamagedError(path, f"cannot be read: {error.strerror or error}") from error
 
 
 def _whole(digits: str) -> float:
-    """Return a whole number; infinity where it is larger than any that was stored."""
     return int(digits) if len(digits) < 20 else math.inf
 
 

@@ -5,8 +5,8 @@ Taken on training and test examples without noise: no epsilon covers these numbe
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any, ClassVar, NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -28,6 +28,9 @@ EXAMPLES = 1_000
 CHUNK = 50
 # Of the bins that norms are counted in: ten a decade.
 EDGES = np.geomspace(1e-3, 1e3, 61)
+# Of what measures store after an epoch, where its readers count on a shape; a number has ().
+SHAPES = dict.fromkeys(("norms.gradient", "norms.activation", "bounded-norms.largest"), ())
+SHAPES["bounded-norms.counts"] = (len(EDGES) - 1,)
 
 
 class Examples(NamedTuple):
@@ -61,12 +64,7 @@ class Snapshot(NamedTuple):
 
 
 class Measure(Part):
-    """A function of a snapshot in training.
-
-    `shapes`: of its arrays, by name, where what reads stored ones counts on them; 0 is any length.
-    """
-
-    shapes: ClassVar[Mapping[str, tuple[int, ...]]] = {}
+    """A function of a snapshot in training."""
 
     def check_mechanism(self, mechanism: Mechanism) -> None:
         """Raise SpecError unless it can be taken of runs with that mechanism."""
@@ -83,8 +81,6 @@ class Norms(Measure):
     `gradient`: of an example's unclipped gradient over all parameters. `activation`: of what the
     first layer's activation puts out for an example, before pooling.
     """
-
-    shapes = {"gradient": (), "activation": ()}
 
     def __call__(self, snapshot: Snapshot) -> dict[str, Float[Array, ""]]:
         graph, first = snapshot.network.graph(), snapshot.network.activation.of_layer(0)
@@ -104,8 +100,6 @@ class BoundedNorms(Measure):
 
     `counts`: examples by that norm, see `counts_by_norm`. `largest`: of those norms.
     """
-
-    shapes = {"counts": (len(EDGES) - 1,), "largest": ()}
 
     def __call__(self, snapshot: Snapshot) -> dict[str, Array]:
         graph, bounded = snapshot.network.graph(), snapshot.mechanism.sum

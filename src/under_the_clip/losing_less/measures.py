@@ -12,7 +12,7 @@ from jax.flatten_util import ravel_pytree
 
 from dpstudy.gradients import per_example
 from dpstudy.gradients.layers import names_of
-from dpstudy.parts.measure import EDGES, Examples, Measure, Snapshot, counts_by_norm
+from dpstudy.parts.measure import EDGES, SHAPES, Examples, Measure, Snapshot, counts_by_norm
 from dpstudy.parts.mechanism import ByNorm
 from dpstudy.parts.part import SpecError, part, positive
 
@@ -26,6 +26,9 @@ if TYPE_CHECKING:
     Vector = Float[Array, "numbers"]
 
 CLASSES = 10
+SHAPES |= {"clipping-bias.counts": (len(EDGES) - 1,), "confusion.counts": (CLASSES, CLASSES)}
+SHAPES |= {"clipping-bias.cosine": (), "smoothness.largest": ()}
+SHAPES |= {"layer-norms.logits": (), "layer-norms.last_weights": ()}
 
 
 @part("clipping-bias")
@@ -35,8 +38,6 @@ class ClippingBias(Measure):
     `counts`: examples by the norm of their gradient before clipping, as in `BoundedNorms`.
     `cosine`: between the mean of the clipped gradients and that of the unclipped ones.
     """
-
-    shapes = {"counts": (len(EDGES) - 1,), "cosine": ()}
 
     def check_mechanism(self, mechanism: Mechanism) -> None:
         if not isinstance(mechanism, ByNorm):
@@ -65,8 +66,6 @@ class Confusion(Measure):
     Figures 9 and 15.
     """
 
-    shapes = {"counts": (CLASSES, CLASSES)}
-
     def __call__(self, snapshot: Snapshot) -> dict[str, Int[Array, "classes classes"]]:
         def of_chunk(chunk: Examples) -> Array:
             return snapshot.outputs(chunk.images).logits.argmax(axis=1)
@@ -83,8 +82,6 @@ class LayerNorms(Measure):
     `weights`: of kernel and bias together; `last_weights`: of the last. `hidden`: of a hidden
     layer's pre-activations, mean over examples. `logits`: likewise.
     """
-
-    shapes = {"weights": (0,), "last_weights": (), "hidden": (0,), "logits": ()}
 
     def __call__(self, snapshot: Snapshot) -> dict[str, Float[Array, "..."]]:
         def of_chunk(chunk: Examples) -> tuple[Array, list[Array]]:
@@ -114,8 +111,6 @@ class Smoothness(Measure):
 
     A lower bound that is near it: the largest within a space of so many dimensions as `steps`.
     """
-
-    shapes = {"largest": ()}
 
     examples: int = 200
     steps: int = 12
