@@ -129,7 +129,7 @@ class Campaign:
             result = self.finish(result)
             # What another process has stored meanwhile, or a damaged file in its place, stays.
             with contextlib.suppress(TakenError):
-                store.write(self.folder, result)
+                store.write(self.folder, result, replace=False)
                 self._stored.append(result)
         self._hold(result.run.identity)
 

@@ -145,13 +145,13 @@ def commit() -> str:
     return done.stdout.strip()
 
 
-def write(folder: Path, result: Result) -> Path:
+def write(folder: Path, result: Result, replace: bool = True) -> Path:
     """Store a result in `folder` under its run's identity, atomically.
 
     Raises:
         StoreError: the disk is full, the folder cannot be written, or a value is not a finite
             number; nothing is left behind.
-        TakenError: something is at its place already.
+        TakenError: something is at its place that it is not to replace.
 
     >>> from tempfile import mkdtemp
     >>> curve = {"epoch": [1], "step": [117], "test_accuracy": [0.93]}
@@ -164,7 +164,7 @@ def write(folder: Path, result: Result) -> Path:
     content = {"format": FORMAT, "run": result.run.to_dict(), **columns}
     if problem := problem_of(columns, result.run):
         raise StoreError(f"could not store {path}: {problem}")
-    write_sealed(path, content, replace=False)
+    write_sealed(path, content, replace)
     return path
 
 
