@@ -69,7 +69,7 @@ WRITTEN = {
     "all defaults": result_of(Run()),
     "not private": result_of(vary(Run(), mechanism=NoPrivacy())),
     "diverged": result_of(epochs=1),
-    "diverged at once": result_of(epochs=0, curve=dict.fromkeys(LOSSES, [0]), epsilon={}),
+    "diverged at once": result_of(epochs=0, curve={name: [0] for name in LOSSES}, epsilon={}),
     "no finite loss": result_of(curve=LOSSES | {"test_loss": [None]}, epsilon={}),
     "of many numbers": result_of(
         curve=LOSSES | {"norms.angles": [[[0.5, 2], [None, 1]]]}, epsilon={}
@@ -223,7 +223,7 @@ def without(name, *keys):
 
 OTHER = "is not what this version stores there"
 CURVE, SAID = "field 'curve.", "field 'provenance."
-EMPTY = dict.fromkeys(result_of().curve, [])
+EMPTY = {name: [] for name in result_of().curve}
 NESTED = reduce(lambda inner, _: [inner], range(500), 0.5)
 
 
