@@ -111,8 +111,9 @@ def written_whole(path: Path, replace: bool = True) -> Iterator[IO[bytes]]:
         try:
             (os.replace if replace else os.link)(temporary, path)
         except OSError:  # Some file systems give a file no second name.
-            if replace or os.path.lexists(path):
+            if replace:
                 raise
+            path.touch(exist_ok=False)
             os.replace(temporary, path)
     finally:
         # Ctrl-C included. Only a killed process leaves its temporary file, which is hidden.

@@ -73,7 +73,7 @@ def list_experiments(as_json: bool) -> None:
             row = {"experiment": experiment.name, "dataset": dataset}
             row |= {"stored": len(reading.found), "needed": reading.needed}
             rows.append(row | {"damaged": reading.damaged, "title": experiment.title})
-    damaged = [line for row in rows for line in row["damaged"]]
+    damaged = dict.fromkeys(line for row in rows for line in row["damaged"])
     if as_json:
         click.echo(json.dumps(rows, indent=2))
         return results.end_with(damaged)

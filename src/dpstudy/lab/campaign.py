@@ -21,7 +21,7 @@ from dpstudy.gradients import devices
 from dpstudy.lab import checkpoints, store
 from dpstudy.lab.checkpoints import Checkpoint
 from dpstudy.lab.experiment import Pruning
-from dpstudy.lab.store import Result, TakenError
+from dpstudy.lab.store import Result
 from dpstudy.parts.run import Run, cohort_of
 from dpstudy.training import loop
 from dpstudy.training.loop import Divergence, Epoch
@@ -128,7 +128,7 @@ class Campaign:
         if result.run.identity not in self._held:
             result = self.finish(result)
             # What another process has stored meanwhile, or a damaged file in its place, stays.
-            with contextlib.suppress(TakenError):
+            with contextlib.suppress(FileExistsError):
                 store.write(self.folder, result, replace=False)
                 self._stored.append(result)
         self._hold(result.run.identity)

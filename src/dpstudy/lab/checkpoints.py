@@ -118,10 +118,7 @@ def load(path: Path, runs: Sequence[Run], data: str) -> Checkpoint:
         start, tree = jax.tree.flatten(loop.stack([loop.start(run) for run in runs]))
         leaves = [content[f"leaf{i}"] for i in range(len(start))]
         notes = {name: json.loads(str(content[name])) for name in _NOTES}
-        notes["epochs"] = [
-            [Epoch(epoch["row"], tuple(epoch["class_accuracy"])) for epoch in epochs]
-            for epochs in notes["epochs"]
-        ]
+        notes["epochs"] = [[Epoch(**epoch) for epoch in epochs] for epochs in notes["epochs"]]
         states = jax.tree.unflatten(tree, [jax.numpy.asarray(leaf) for leaf in leaves])
         begun = Checkpoint(list(runs), **notes, states=states)
         same = json.loads(str(content["runs"])) == [run.to_dict() for run in runs]
@@ -135,18 +132,17 @@ def _sound(begun: Checkpoint, leaves: Sequence[np.ndarray]) -> bool:
     """Whether a cohort can have come so far, each run as its state says; or raise any error."""
     going = [index for index, end in enumerate(begun.ended) if end is None]
     [last] = {begun.epochs[index][-1].number for index in going}
-    *_, step, diverged_at, overflow = leaves
     said = {"sittings": begun.sittings, "wall_seconds": begun.seconds}
+    rest = {"epsilon": {}, "provenance": said}
+    columns = [begun.columns(index) | rest for index in range(len(begun.runs))]
+    *_, step, diverged_at, overflow = leaves
     return (
         last < begun.runs[0].epochs
         and begun.microbatch in begun.runs[0].network.microbatch.values()
         and set(step.tolist()) == {last * begun.runs[0].steps_per_epoch}
         and all(np.isfinite(leaf[going]).all() for leaf in leaves)
         and not (overflow.any() or (diverged_at[going] >= 0).any())
-        and not any(
-            problem_of(begun.columns(index) | {"epsilon": {}, "provenance": said}, run)
-            for index, run in enumerate(begun.runs)
-        )
+        and not any(map(problem_of, columns, begun.runs))
     )
 
 

@@ -36,10 +36,6 @@ class StoreError(UserError):
     """A result that cannot be read or written: the message names the file and says why."""
 
 
-class TakenError(StoreError):
-    """Something is at the place of what was to be stored, and stays there."""
-
-
 class DamagedError(StoreError):
     """A file, at `path`, under a result's name that for a `reason` is not that result."""
 
@@ -151,7 +147,7 @@ def write(folder: Path, result: Result, replace: bool = True) -> Path:
     Raises:
         StoreError: the disk is full, the folder cannot be written, or a value is not a finite
             number; nothing is left behind.
-        TakenError: something is at its place that it is not to replace.
+        FileExistsError: something is at its place that it is not to replace.
 
     >>> from tempfile import mkdtemp
     >>> curve = {"epoch": [1], "step": [117], "test_accuracy": [0.93]}
@@ -189,13 +185,14 @@ def write_sealed(path: Path, content: dict[str, Any], replace: bool = True) -> N
 
 
 def write_atomically(path: Path, content: bytes, replace: bool = True) -> None:
-    """Write all of `content` to `path`, or raise StoreError or TakenError and change nothing."""
+    """Write all of `content` to `path`, or change nothing; errors as `write`."""
     try:
         with files.written_whole(path, replace) as file:
             file.write(content)
     except OSError as error:
-        kind = StoreError if replace or not os.path.lexists(path) else TakenError
-        raise kind(f"could not store {path}: {error.strerror or error}") from error
+        if not replace and os.path.lexists(path):
+            raise
+        raise StoreError(f"could not store {path}: {error.strerror or error}") from error
 
 
 def read(path: Path) -> Result:
