@@ -29,6 +29,7 @@ from under_the_clip.backpropagation_clipping.published import (
 )
 from under_the_clip.losing_less.published import END_TO_END
 from under_the_clip.published import MNIST_PARAMETERS
+from under_the_clip.sentences import variant
 from under_the_clip.tanh_filter.published import TANH_FILTER
 from under_the_clip.tempered_sigmoids.published import EPSILONS
 
@@ -60,31 +61,40 @@ assert first.idxmin() == "as it is" and first["as it is"] == mnist.PLD
 # Two papers take what one example may add for too small, and only they.
 for paper, small in ((losing, False), (clips, True), (tanh, True)):
     known = paper[paper[SAMPLED].notna()]
+    said = known["Claimed ε"].fillna(known.PLD)
+    for proven in (SAMPLED, MOST):
+        assert ((known[proven] > 100 * said) == small).all()
     assert ((known[SAMPLED] > 100 * known.PLD) == small).all()
+assert first["accountant of 2019"] == mnist["RDP 2019"] > mnist.PLD
 
 
 # %% [markdown]
 # # The same noise, another ε
 #
-# A paper that prints σ has not told you its ε. Take one run, MNIST with σ = 1.23, and change one
-# thing at a time beside the noise: its ε goes from {{ f"{mnist.PLD:.1f}" }} to
-# {{ shown(first.max()) }}.
+# {term}`ε` bounds what training may give away about one example;
+# {term}`σ <noise multiplier>` is the noise that hides it. A paper that prints σ has not told you
+# its ε. Take one run, MNIST with σ = 1.23, and change one thing at a time beside the noise: its ε
+# goes from {{ f"{mnist.PLD:.1f}" }} to {{ shown(first.max()) }}.
 #
 # **In short**: ε depends on more than σ.
 #
 # - **Who takes part.** Batches cut from a shuffled data set can leak
 #   {{ f"{mnist[LEAST]:.1f}" }} where the usual formula says
 #   {{ f"{mnist.PLD:.1f}" }}.
-# - **What one example may add.** Two of the four papers take it for too small.
+# - **What one example may add.** Two of the four papers bound it too low; ε rises over a
+#   hundredfold.
 # - **How often.** More epochs and larger batches cost more.
-# - **Who counts.** Today's accountant, PLD, proves less than that of 2019.
+# - **Who counts.** Today's accountant, PLD, proves a smaller ε than that of 2019.
 #
-# **Do** sample by Poisson, prove what an example may add to the whole step, and let PLD choose σ.
+# **Do** sample by Poisson, prove what one may add to the whole step, and let PLD choose σ.
 
 # %% tags=["remove-input"]
 from under_the_clip.accounting import costs, curves, epsilons
 
 costs.in_short()
+
+# %% mystnb={"code_prompt_show": "Parameters, to draw this chapter yourself"} tags=["parameters", "hide-input"]
+profile = "stored"  # nothing is trained; "smoke" draws less, "full" more
 
 # %% [markdown]
 # ## What would your run cost?
@@ -131,6 +141,7 @@ for batch in (512, 2_048):
 assert (pixels[LEAST] > 3).all() and (losing[LEAST] < 3).sum() == 1
 noisiest = losing[losing[LEAST] < 3].iloc[0]
 assert noisiest["Data set"] == "CIFAR-10, ScatterNet"
+assert noisiest["σ"] == losing["σ"].max()
 assert (losing[LEAST] > losing.PLD).all()
 one_epoch = {
     "examples": run.examples,
@@ -158,10 +169,10 @@ costs.who_takes_part()
 
 # %% [markdown]
 # What does an attacker gain from that? One bad case is known
-# {cite}`chua2024private,chua2024scalable`. Let all gradients point one way at full length, and
-# yours the other way. All batches then sum to the same, but for yours, which stands out by two
-# lengths. Without you its place is empty, and it stands out by one. The attacker waits for a batch
-# that stands out far enough.
+# {cite}`chua2024private,chua2024scalable`. Let all other gradients point one way at full length,
+# and yours the other way. The sums of all batches are then equal, but yours is two clip lengths
+# off. Without you its place is empty, and it is one off. The attacker raises an alarm if any batch
+# of an epoch is off by more than a threshold. How much likelier is an alarm with you?
 
 # %% tags=["nbval-check-output"]
 import numpy as np
@@ -178,6 +189,7 @@ def alarm(mine, threshold, sigma=1.23, batches=117):
 
 delta, threshold = 1e-5, np.linspace(0, 12, 10_000)
 found, false = alarm(2, threshold), alarm(1, threshold)
+# A true ε allows found <= exp(ε) * false + delta, at every threshold.
 leaked = np.log(np.maximum(found - delta, 1e-300) / false).max()
 
 q, batches = 512 / 60_000, 117
@@ -193,11 +205,11 @@ print(f"one shuffled epoch leaks {leaked:.2f}; stated: {stated:.2f}")
 # One epoch alone leaks nearly seven times what the formula states. All 40 epochs leak
 # {{ f"{mnist[LEAST]:.1f}" }}, where the formula says {{ f"{mnist.PLD:.1f}" }} and the paper
 # 3. So the formula is wrong here, not merely unproven. What is proven for shuffled batches is
-# {{ shown(mnist[MOST])[:4] }}: one step an epoch, without sampling.
+# {{ shown(mnist[MOST])[:4] }}, as if everyone saw which step of each epoch is yours.
 #
 # Did the papers shuffle? Two of the libraries that they build on do, and use the formula for coins.
 # No attack on a real network follows: its gradients need not come near this case.
-# [Chapter 7](07_audits.ipynb) tries.
+# [Chapter 7](07_audits.ipynb) tries one.
 #
 # :::{exercise} More noise, shuffled
 # :label: accounting-shuffled
@@ -261,21 +273,24 @@ for sigma in (1.23, 2.0, 4.0):
 # %% tags=["facts"]
 calibrated = calibration_table(resolution("stored")).data
 less = 100 * calibrated["Less noise"]
+one_run = run.sampling_probability, run.noise_multiplier, run.steps
 own = calibrated.iloc[0]
 assert (pixels["RDP 2019"] > pixels["PLD"] + 0.5).all()
 assert abs(pixels["RDP 2019"] - 3).max() < 0.035
 longer = calibrated["Epochs within 3"] / calibrated["Paper's epochs"]
 assert ((longer >= 1.5) & (longer < 1.53)).all()
+rdp = {by: cost_of(*one_run, by) for by in ("rdp", "rdp-2019")}
+assert mnist.PLD < rdp["rdp"] < rdp["rdp-2019"] == mnist["RDP 2019"]
 within = abs(pixels["RDP 2019"] - pixels["Claimed ε"]).max()
 
 
 # %% [markdown]
 # ## PLD: same run, smaller ε, for free
 #
-# An accountant bounds a *privacy loss*: by how much what is seen speaks for your having been there.
-# One step's losses have a distribution, and losses of steps add up. So convolve it with itself as
-# often as there are steps, and read off where no more than δ is left {cite}`koskela2020computing`.
-# That is PLD, and it fits on a page.
+# An accountant bounds the *privacy loss*: how much likelier, as a logarithm, an attacker's view is
+# with you than without you. One step's losses have a distribution, and losses of steps add up. So
+# convolve it with itself as often as there are steps, and read off where no more than {term}`δ` is
+# left {cite}`koskela2020computing`. That is PLD, and it fits on a page.
 
 # %% tags=["nbval-check-output"]
 from scipy.optimize import brentq
@@ -308,17 +323,20 @@ for by in ("pld", "rdp", "rdp-2019"):
 # {cite}`doroshenko2022connect`, and looks at an example's absence too.
 # :::
 #
-# The older accountants, *RDP*, know a run by its Rényi divergences alone, and give some of it away.
-# By RDP of 2019 the paper's noise costs the 3 that it quotes, on each dataset. PLD proves
-# {{ f"{mnist.PLD:.1f}" }} for the same training. You can spend the difference: exactly ε = 3 takes
-# {{ f"{less.min():.0f}" }} to {{ f"{less.max():.0f}" }} % less noise, or half as many epochs again.
-
-# %% mystnb={"code_prompt_show": "Parameters, to draw this chapter yourself"} tags=["parameters", "hide-input"]
-profile = "stored"  # nothing is trained; "smoke" draws less, "full" more
+# The older accountants, *RDP*, keep a summary of that distribution, its Rényi divergences, and pay
+# for what it leaves out. By RDP of 2019 the paper's noise costs the 3 that it quotes, on each
+# dataset. PLD proves {{ f"{mnist.PLD:.1f}" }} for the same training.
 
 # %% tags=["remove-input"]
 drawn = curves.resolution(profile)
 curves.curves_figure(drawn)
+
+# %% [markdown]
+# You can spend the difference. ε = 3 by PLD takes {{ f"{less.min():.0f}" }} to
+# {{ f"{less.max():.0f}" }} % less noise, or leaves room for half as many epochs again.
+
+# %% mystnb={"code_prompt_show": "The noise that ε = 3 takes, by each accountant"} tags=["hide-output", "remove-input"]
+curves.calibration_table(drawn)
 
 # %% [markdown]
 # :::{dropdown} Fine print: two Rényi accountants
@@ -344,9 +362,6 @@ curves.curves_figure(drawn)
 # proof, not the algorithm, but only for Poisson sampling.
 # :::
 
-# %% mystnb={"code_prompt_show": "The noise that ε = 3 takes, by each accountant"} tags=["hide-output", "remove-input"]
-curves.calibration_table(drawn)
-
 # %% tags=["facts"]
 filtered = TANH_FILTER[0]
 tutorial = {
@@ -364,6 +379,15 @@ corrected = facts.corrected_table().data.set_index("Target ε")
 constant, as_it_is = CORRECTED
 assert CORRECTED_CLIPPING[0].target_epsilon == 3.0
 assert (clips["Claimed ε"] > clips.PLD).all() and len(clips) == 3
+assert {one.claimed_epsilon for one in TANH_FILTER} == {None}
+apart = corrected["ε, layers apart"]
+assert (apart > apart.index).all() and (corrected[constant] > apart).all()
+assert (corrected[as_it_is] > corrected[constant]).all()
+of_figure = facts.claimed_and_proven().data
+above = of_figure[of_figure.Paper != "losing less"]
+assert (above[SAMPLED] > above["Claimed ε"]).all() and len(above) == 5
+tutorial_run = variant("tempered-sigmoids-tutorial", "mnist", "tanh")
+in_tutorial = tutorial_run.epsilon("rdp-2019")
 for paper in (clips, tanh):
     known = paper[paper[MOST].notna()]
     assert (known[SAMPLED] > known[MOST]).all() and len(known)
@@ -378,8 +402,9 @@ for paper in (clips, tanh):
 # ## What may one example add?
 #
 # σ is noise *over* the most that an example can add to the sum. Believe that to be smaller than it
-# is, and σ is a fiction. Two papers do. The tanh filter bounds every entry of a gradient by 1, and
-# accounts as if that bounded the whole. How long is the gradient of an MNIST network then?
+# is, and σ is a fiction. Two papers do. The [tanh filter](05_tanh_filter.ipynb) bounds every entry
+# of a gradient by 1, and accounts as if that bounded the whole. How long is the gradient of an
+# MNIST network then?
 
 # %% tags=["nbval-check-output"]
 import jax.numpy as jnp
@@ -416,21 +441,9 @@ for n in (1, 2, 3, 4, 10, 26_010):
 # :::{solution-end}
 # :::
 #
-# The guarantee is gone at ten parameters, where ε is {{ f"{tutorial[10]:.0f}" }}. Gradients may be
-# short in practice, as the paper argues; a guarantee covers the worst case. Filter and then clip to
-# norm 1, and you pay {{ shown(tanh_mnist.PLD) }}.
-#
-# The code of backpropagation clipping divides by the batch size once too often when it chooses its
-# noise: {{ f"{batch:,}" }} times too little. The paper claims ε = {{ clip_mnist["Claimed ε"] }} on
-# MNIST, and {{ shown(clip_mnist[MOST]) }} is proven. That its tables come from this code is
-# inferred.
-
-# %% tags=["remove-input"]
-costs.claimed_and_proven()
-
-# %% [markdown]
-# Several noisy sums of one batch add up too. The corrected code accounts for four layers as if each
-# had drawn a batch of its own: it aims at 3, and costs {{ f"{corrected[constant][3.0]:.1f}" }}.
+# Ten parameters are enough to lose the guarantee: ε is {{ f"{tutorial[10]:.0f}" }}. Gradients may
+# be short in practice, as the paper argues; a guarantee covers the worst case. Filter and then clip
+# to norm 1, and you pay {{ shown(tanh_mnist.PLD) }}.
 #
 # :::{dropdown} Fine print: the tanh filter
 # Every entry of a gradient $g$ goes through tanh, and noise of standard deviation 1.1 is added to
@@ -448,11 +461,24 @@ costs.claimed_and_proven()
 # $n$ = {{ parameters }} is the MNIST network of the other papers.
 # :::
 #
-# :::{dropdown} Fine print: backpropagation clipping, as published
-# One example's input to a layer is clipped to norm $a$ and its upstream gradient to $b$, so that it
-# moves the layer's summed gradient by at most $\Delta = ab$ (Theorems 2 and 3). Each of $L$ layers
-# gets noise of standard deviation $s$ in each batch. Over $E$ epochs of disjoint batches that is
-# $\rho$-zCDP {cite}`bun2016concentrated` with
+# The code of [backpropagation clipping](04_backpropagation_clipping.ipynb) divides by the batch
+# size once too often when it chooses its noise: {{ f"{batch:,}" }} times too little. The paper
+# claims ε = {{ clip_mnist["Claimed ε"] }} on MNIST, and {{ shown(clip_mnist[MOST]) }} is proven for
+# batches as its code cuts them. That its tables come from this code is inferred.
+#
+# Several noisy sums of one batch add up too. The authors' corrected code accounts for four layers
+# as if each had drawn a batch of its own: it aims at 3, and costs
+# {{ f"{corrected[constant][3.0]:.1f}" }}.
+
+# %% tags=["remove-input"]
+costs.claimed_and_proven()
+
+# %% [markdown]
+# :::{dropdown} Fine print: backpropagation clipping and its correction; how to read the tables
+# **As published.** One example's input to a layer is clipped to norm $a$ and its upstream gradient
+# to $b$, so that it moves the layer's summed gradient by at most $\Delta = ab$ (Theorems 2 and 3).
+# Each of $L$ layers gets noise of standard deviation $s$ in each batch. Over $E$ epochs of disjoint
+# batches that is $\rho$-zCDP {cite}`bun2016concentrated` with
 #
 # $$
 # \rho = \frac{L E}{2} \Bigl(\frac{\Delta}{s}\Bigr)^2, \qquad
@@ -475,16 +501,11 @@ costs.claimed_and_proven()
 # epoch, and gradients within the clips can cost all of it. For batches shuffled anew, as we ran it,
 # no proof from clipping, noise and shuffling alone can go below
 # {{ rounded_down(clip_mnist[LEAST], 0) }}.
-# :::
-
-# %% mystnb={"code_prompt_show": "Backpropagation clipping as published, step by step"} tags=["hide-output", "remove-input"]
-costs.backpropagation_table()
-
-# %% [markdown]
-# :::{dropdown} Fine print: backpropagation clipping, corrected twice
-# The first correction divides the clip by the batch size too: its ε holds for a blanked example.
-# The second, which is the corrected code here, scales the noise to $ab$, samples by Poisson, and
-# chooses σ by a central limit {cite}`dong2022gaussian` over $T$ steps and $L$ layers:
+#
+# **Corrected twice.** The first correction divides the clip by the batch size too: its ε holds for
+# a blanked example. The second, which is the corrected code here, scales the noise to $ab$, samples
+# by Poisson, and chooses σ by a central limit {cite}`dong2022gaussian` over $T$ steps and $L$
+# layers:
 #
 # $$ \mu = q \sqrt{T L\,(e^{1/\sigma^2} - 1)} . $$
 #
@@ -500,27 +521,34 @@ costs.backpropagation_table()
 # batch, through which an example moves the terms of others: by less than $2ab$ a layer with its own
 # ({prf:ref}`layer-sensitivity-mean-loss`), so that at most
 # {{ f"{corrected[as_it_is][3.0]:.0f}" }} is proven for the target of 3.
-# :::
-
-# %% mystnb={"code_prompt_show": "The corrected code: what it aims at, and what is proven"} tags=["hide-output", "remove-input"]
-costs.corrected_table()
-
-# %% [markdown]
-# :::{dropdown} Fine print: every setting, and how to read the table
-# "Claimed" is what a paper states. The next two columns take its sampling and its sensitivity at
-# their word; the last three take the sensitivity that is proven. Poisson sampling is for one
-# example added or removed, shuffled batches for one example blanked. With next to no noise, Poisson
-# sampling costs more than shuffling: it may draw an example more often than once an epoch.
+#
+# **The tables.** "Claimed" is what a paper states. The next two columns take its sampling and its
+# sensitivity at their word; the last three take the sensitivity that is proven. Poisson sampling is
+# for one example added or removed, shuffled batches for one example blanked. With next to no noise,
+# Poisson sampling costs more than shuffling: it may draw an example more often than once an epoch.
 # Losing less claims ε = {{ f"{END_TO_END[0].claimed_epsilon:g}" }}, tempered sigmoids
-# {{ claims[0] }} to {{ claims[-1] }}, backpropagation clipping
-# {{ clips["Claimed ε"].min() }} to {{ clips["Claimed ε"].max() }}. Tempered sigmoids publishes its
-# ε without σ or batch. The tutorial that it cites has both for MNIST, and
-# [comes to 2.92 of its 2.93](02_tempered_sigmoids.ipynb). This book trains it with the settings of
-# losing less.
+# {{ claims[0] }} to {{ claims[-1] }}, backpropagation clipping {{ clips["Claimed ε"].min() }} to
+# {{ clips["Claimed ε"].max() }}. Tempered sigmoids publishes its ε without σ or batch. The tutorial
+# that it cites has both for MNIST, and [comes to {{ f"{in_tutorial:.2f}" }} of its
+# {{ claims[-1] }}](02_tempered_sigmoids.ipynb). This book trains it with the settings of losing
+# less.
 # :::
 
-# %% mystnb={"code_prompt_show": "Every setting: claimed, recomputed, proven"} tags=["hide-output", "remove-input"]
-costs.cost_table()
+# %% mystnb={"code_prompt_show": "Every setting: claimed, recomputed, proven; and step by step"} tags=["hide-output", "remove-input"]
+from dpstudy.page.figure import Several
+
+Several(
+    (
+        costs.cost_table(),
+        costs.backpropagation_table(),
+        costs.corrected_table(),
+    ),
+    (
+        "Every setting: claimed, recomputed, proven",
+        "Backpropagation clipping as published, step by step",
+        "The corrected code: what it aims at, and what is proven",
+    ),
+)
 
 # %% [markdown]
 # ## What to write next to an ε
@@ -530,12 +558,12 @@ costs.cost_table()
 # ```
 # dpstudy noise --examples 60000 --batch 512 --epochs 40 --epsilon 3
 # dpstudy epsilon --examples 60000 --batch 512 --epochs 40 --noise 1.23
-# dpstudy epsilon --examples 60000 --batch 512 --epochs 40 --noise 1.23 --shuffled
 # ```
 #
-# Then write down the sampling, the neighbouring relation, the accountant, and where the sensitivity
-# is proven. Where several noisy sums are released from one batch, account for them as one, with the
-# sensitivity of all together.
+# Add `--shuffled` to the second if your batches are cut from a shuffled data set. Then write down
+# the sampling, the {term}`neighbouring relation <add/remove neighbours>`, the accountant, and where
+# the sensitivity is proven. Where several noisy sums are released from one batch, account for them
+# as one, with the sensitivity of all together.
 #
 # Two things are counted neither here nor in any of the four papers: the search for hyperparameters,
 # and normalisation constants taken from the data.

@@ -12,8 +12,11 @@
 # ---
 
 # %% tags=["facts"]
+import numpy as np
+
 from dpstudy.lab.wording import rounded_down
-from dpstudy.privacy import canaries
+from dpstudy.privacy import auditing, canaries
+from dpstudy.privacy.conversions import gdp_epsilon
 from dpstudy.privacy.run_epsilon import epsilon_curve
 from under_the_clip.audits import find
 from under_the_clip.audits.figures import stored
@@ -46,9 +49,14 @@ for name in published:
         assert record["lower_bound"] > 0.99 * record["most_shown"]
 assert shown(of_mnist) == shown(of_fashion)
 assert shown(of_mnist, 1) == "8.6" and of_mnist["claimed"] < 0.0701
+assert 120 < of_mnist["lower_bound"] / of_mnist["claimed"] < 126
+for name in published:
+    trained = found[f"backpropagation-clipping-{name}-trained-weights"]
+    assert shown(trained) == shown(of_mnist)
 tanh = found["tanh-filter"]
 assert shown(tanh) == shown(found["tanh-filter-drawn-weights"])
 assert tanh["lower_bound"] > tanh["claimed"]
+assert min(of_mnist["proven"], tanh["proven"]) > 1000
 for aim, record in aims.items():
     assert (record["lower_bound"] > float(aim)) == (float(aim) >= 1)
 assert all(one["lower_bound"] <= one["proven"] for one in found.values())
@@ -62,6 +70,7 @@ assert (
     > of_network["lower_bound"]
 )
 assert of_proof["claimed"] == of_network["claimed"]
+assert abs(of_proof["claimed"] - 3) < 0.01
 
 # %% [markdown]
 # # Audits: where an attack shows more than is claimed
@@ -72,12 +81,13 @@ assert of_proof["claimed"] == of_network["claimed"]
 # **In short**
 #
 # - **Ten dozen times too much.** Backpropagation clipping claims {{ f"{of_mnist['claimed']:.2f}" }}
-#   on MNIST, and an attack shows at least {{ shown(of_mnist, 1) }}.
-# - **False too.** What the tanh filter and the corrected code state is less than attacks show.
-# - **Sound.** No attack shows more than is proven of flat clipping, the recipe, or any other
-#   sound mechanism.
-# - **A surprise.** Shuffling breaks a stated 3 at worst, but a real network's gradients show only
-#   {{ shown(of_network) }}.
+#   on MNIST; an attack shows at least {{ shown(of_mnist, 1) }}.
+# - **False too.** Attacks show more than the tanh filter claims, or backpropagation clipping's
+#   corrected code.
+# - **Sound.** No attack shows more than is proven of {term}`flat clipping`, the {term}`recipe`, or
+#   any other sound mechanism.
+# - **A surprise.** Shuffled batches can leak more than the stated 3. A real network's gradients
+#   show only {{ shown(of_network) }}.
 #
 # **Audit** your own code before you state an ε: [how](../book/add_a_remedy.md).
 
@@ -103,13 +113,38 @@ trials = {
 of_recipe = trials.pop("recipe")
 (of_each,) = set(trials.values())
 assert len(canaries.ATTACKS) == 6
+assert 1 < 0.05 * len(found) < 2
+assert {n for n, one in found.items() if one["trials"] < of_recipe} == {
+    "shuffled-after-1-epoch",
+    "shuffled-trained-weights",
+    "black-box-backpropagation-clipping",
+    "black-box-flat-clipping",
+}
+
+
+def audit(length, noise, bound=auditing.clopper_pearson):
+    rng = np.random.default_rng(0)
+    inside = rng.integers(0, 2, 200_000).astype(bool)
+    scores = length * inside + rng.normal(0, noise, inside.size)
+    return auditing.epsilon(bound, inside, scores, delta=1e-5)[0]
+
+
+per_layer = found["per-layer-clipping"]
+assert per_layer["proven"] == flat["proven"]
+of_one = gdp_epsilon(1.0, 1e-5)
+assert audit(1.0, 0.5) > of_one > audit(1.0, 0.7) > audit(0.5, 1.0)
+assert audit(1.0, 0.6) > of_one < audit(1.0, 0.9, auditing.gaussian)
+whole, half, tenth = (audit(length, 1.0) for length in (1.0, 0.5, 0.1))
+assert tenth < half / 2 < half < whole / 2
+few, many = (auditing.most_shown(n, delta=1e-5) for n in (10_000, 100_000))
+assert few < 8 < many
 
 # %% [markdown]
 # ## An attack guesses by a threshold
 #
-# Plant an example in the batch, or do not, by a fair coin: a {term}`canary`. Whoever sees the noisy
-# sum, and knows all else, measures how much of the canary's gradient is in it. Is it more than a
-# threshold? Then guess "in".
+# Toss a coin: plant an example in the batch, a {term}`canary`, or do not. The attacker sees the
+# noisy sum of gradients, knows all else, and measures how much of the canary's gradient is in it.
+# Is it more than a threshold? Then guess "in".
 
 # %% tags=["nbval-check-output"]
 import numpy as np
@@ -145,8 +180,9 @@ chapter.histograms(
 
 # %% [markdown]
 # If ε holds, "in" may be guessed at most $e^\varepsilon$ times as often where it is right as where
-# it is wrong, δ aside. So the two rates bound ε from below. A bug that halves the noise drives the
-# two heaps apart, and the bound up.
+# it is wrong, δ aside. So the two rates bound ε from below. A bug that halves the noise makes the
+# two heaps narrower. Wrong guesses then grow rare much faster than right ones do, and the bound
+# rises.
 #
 # The package allows for chance as well: with exact intervals of both rates the bound holds with
 # 95 % confidence, and the threshold is chosen on other canaries than it is tested on
@@ -164,28 +200,6 @@ print(f"true ε {gdp_epsilon(1.0, 1e-5):.2f}, audited: at least {bound:.2f}")
 print(guesses)
 
 # %% [markdown]
-# :::{exercise} How many trials
-# :label: audits-trials
-#
-# Predict: are 10,000 trials enough to show ε = 8 at δ = 1e-5, if every guess is right?
-# :::
-#
-# :::{solution-start} audits-trials
-# :class: dropdown
-# :::
-#
-# No: they show 6.52 at most. Ten times as many can show 8.82.
-
-# %% tags=["nbval-check-output"]
-for trials in (100, 1_000, 10_000, 100_000):
-    print(
-        f"{trials:>7,} trials: at most {auditing.most_shown(trials, delta=1e-5):.2f}"
-    )
-
-# %% [markdown]
-# :::{solution-end}
-# :::
-#
 # :::{dropdown} Fine print: the audits, and two ways to bound
 # Each audit below runs this book's implementation of a mechanism with its paper's settings and
 # noise; the authors' code was not run. What a canary adds is taken from the step that trains, run
@@ -201,10 +215,34 @@ for trials in (100, 1_000, 10_000, 100_000):
 # If the trade-off of wrong guesses is that of a Gaussian, which it is without sampling and often
 # nearly with it, the same trials show {{ rounded_down(flat["bounds"]["gaussian"]) }} of the
 # {{ f"{flat['proven']:.2f}" }} that flat clipping costs {cite}`nasr2023tight`, in place of
-# {{ shown(flat) }}. Where the trade-off is another, that is no bound. On a plain Gaussian with
+# {{ shown(flat) }}; clipping layer by layer, proven for the same ε, shows {{ shown(per_layer) }}.
+# Where the trade-off is another, that is no bound. On a plain Gaussian with
 # 200,000 trials noise that is half of what it should be is found by the bound that assumes nothing;
 # noise of 0.7 of it only by the other. Compute both, with a canary whose gradient is longer than
 # the clip before it is clipped.
+# :::
+#
+# :::{exercise} How many trials
+# :label: audits-trials
+#
+# Predict: are 10,000 trials enough to show ε = 8 at δ = 1e-5, if every guess is right?
+# :::
+#
+# :::{solution-start} audits-trials
+# :class: dropdown
+# :::
+#
+# No: they show {{ f"{few:.2f}" }} at most. Ten times as many can show
+# {{ f"{many:.2f}" }}.
+
+# %% tags=["nbval-check-output"]
+for trials in (100, 1_000, 10_000, 100_000):
+    print(
+        f"{trials:>7,} trials: at most {auditing.most_shown(trials, delta=1e-5):.2f}"
+    )
+
+# %% [markdown]
+# :::{solution-end}
 # :::
 
 # %% tags=["facts"]
@@ -225,15 +263,15 @@ assert after_one["trials"] == of_network["trials"]
 #
 # It does not seem so. The same attack on a trained network's real gradients shows
 # {{ shown(of_network) }}, and {{ shown(after_one) }} after its first epoch.
-#
-# Why? In the proof all others have the same gradient, so that the batch that lacks one of them
-# stands out. In the network they differ, and a batch's sum varies more than one example changes it.
-# The formula stays false; a leak above it is not found here, and not excluded.
 
 # %% mystnb={"code_prompt_show": "The three audits of shuffled batches"} tags=["hide-output", "remove-input"]
 chapter.shuffled()
 
 # %% [markdown]
+# Why? In the proof all others have the same gradient, so that the batch that lacks one of them
+# stands out. In the network they differ, and a batch's sum varies more than one example changes it.
+# The formula stays false; a leak above it is not found here, and not excluded.
+#
 # :::{dropdown} Fine print: what this attacker knows
 # No gradients give away more than {{ f"{of_proof['proven']:.1f}" }}. The audit of the proof's has
 # {{ f"{of_proof['trials']:,}" }} runs. In the others batches are dealt from all 60,000 examples
@@ -258,6 +296,8 @@ trained_3, trained_1 = (
     for aim in (3, 1)
 )
 assert trained_3["lower_bound"] > 3 and trained_1["lower_bound"] < 1
+for aim, record in aims.items():
+    assert record["proven"] < own[float(aim)]
 layers = stored("attacks")
 tight = layers["layers-mnist-corrected"]["free"]
 assert min(tight.values()) > 0.99
@@ -267,20 +307,23 @@ assert last <= 2**0.5 / 40.96 and last < 0.04
 # %% [markdown]
 # ## Backpropagation clipping leaks before it has learnt anything
 #
-# The published code divides the sensitivity, but not the clip, by the batch size. The longer the
-# canary's gradient, the more of that shows. At freshly drawn weights it has
+# The published code divides its noise by the batch size, but does not divide its clip. A short
+# gradient hides that. At freshly drawn weights the canary's has
 # {{ f"{100 * as_drawn['attained']:.1f}" }} % of the length that is possible, and yet
 # {{ shown(as_drawn, 1) }} leaks where 0.07 is claimed. At trained weights every guess is right, or
 # nearly so.
-#
-# The corrected code aims at ε = 3, and at least {{ shown(aims["3"], 1) }} leaks. It treats the
-# layers as if each had drawn a batch of its own, and takes a central limit for a bound.
 
-# %% mystnb={"code_prompt_show": "Every audit of backpropagation clipping, by canary"} tags=["hide-output", "remove-input"]
-chapter.by_canary("Backpropagation clipping")
+# %% mystnb={"code_prompt_show": "Every audit of backpropagation clipping, and of its layers' bounds"} tags=["hide-output", "remove-input"]
+from dpstudy.page.figure import Several
+
+Several((chapter.by_canary("Backpropagation clipping"), chapter.layers()))
 
 # %% [markdown]
-# :::{dropdown} Fine print: both datasets, all aims, and how tight each layer's bound is
+# The corrected code aims at ε = 3, and at least {{ shown(aims["3"], 1) }} leaks. It treats the
+# layers as if each had drawn a batch of its own, and takes a central limit, which is an
+# approximation, for a bound.
+#
+# :::{dropdown} Fine print: both datasets, all aims, and each layer's bound
 # That the paper's tables come from the public code is inferred. It claims 0.87 on Fashion-MNIST;
 # the audit shows {{ shown(of_fashion) }} there and on MNIST, at trained weights too, and so many
 # trials can show {{ f"{of_mnist['most_shown']:.2f}" }} at most. At a claimed 0.3 at least
@@ -305,9 +348,37 @@ chapter.by_canary("Backpropagation clipping")
 # {{ f"{100 * last:.1f}" }} %. (40.96 and √2 are of one example's loss; chapter 1 has them divided
 # by the batch of 4,096.)
 # :::
+#
+# :::{exercise} A weak canary
+# :label: audits-canary
+#
+# Give the canary of the first example half and a tenth of the length that the clip allows. Predict
+# what the audit shows.
+# :::
+#
+# :::{solution-start} audits-canary
+# :class: dropdown
+# :::
+#
+# Half the length shows {{ f"{half:.2f}" }}, a tenth {{ f"{tenth:.2f}" }}, and the whole
+# {{ f"{whole:.2f}" }}. What a weak canary shows says little of the mechanism, whose ε is
+# {{ f"{of_one:.2f}" }} whatever the canary.
 
-# %% mystnb={"code_prompt_show": "How near one example comes to each layer's bound"} tags=["hide-output", "remove-input"]
-chapter.layers()
+
+# %% tags=["nbval-check-output"]
+def audit(length, noise, bound=auditing.clopper_pearson):
+    rng = np.random.default_rng(0)
+    inside = rng.integers(0, 2, 200_000).astype(bool)
+    scores = length * inside + rng.normal(0, noise, inside.size)
+    return auditing.epsilon(bound, inside, scores, delta=1e-5)[0]
+
+
+for length in (1.0, 0.5, 0.1):
+    print(f"length {length}: at least {audit(length, noise=1.0):.2f}")
+
+# %% [markdown]
+# :::{solution-end}
+# :::
 
 # %% tags=["facts"]
 assert f"{tight['dense1']:.3f}" == f"{tight['dense2']:.3f}"
@@ -326,20 +397,20 @@ clipped, scaled, automatic = (
 )
 proven = {f"{of['proven']:.2f}" for of in (clipped, scaled, automatic)}
 assert proven == {"2.38"}
-per_layer = found["per-layer-clipping"]
-assert per_layer["proven"] == flat["proven"]
 
 # %% [markdown]
 # ## The tanh filter leaks at the weights it starts from
 #
 # Its paper accounts for a gradient of length 1. At freshly drawn weights we found one of
 # {{ lengths[0] }}, and the attack shows {{ shown(tanh) }} where its accounting gives
-# {{ f"{tanh['claimed']:.2f}" }}. Clip after the filter, with the same noise, and the proof holds.
+# {{ f"{tanh['claimed']:.2f}" }}.
 
 # %% mystnb={"code_prompt_show": "Every audit of the tanh filter and of what mends it"} tags=["hide-output", "remove-input"]
 chapter.by_canary("Tanh filter, σ 1.1")
 
 # %% [markdown]
+# Clip after the filter, with the same noise, and the proof holds.
+#
 # :::{dropdown} Fine print: lengths, and what mends it
 # Where weights are searched too the longest filtered gradient is {{ lengths[1] }}; the paper's
 # proof allows √26,010 = {{ f"{26_010**0.5:.1f}" }}. Clipped after the filter, or scaled to a norm,
@@ -349,21 +420,20 @@ chapter.by_canary("Tanh filter, σ 1.1")
 #
 # ## Sound mechanisms show about half of what is proven
 #
-# :::{margin}
-# Granted that the trade-off is Gaussian, the same trials show
-# {{ rounded_down(flat["bounds"]["gaussian"]) }} and
-# {{ rounded_down(recipe["bounds"]["gaussian"]) }} of these two. Clipping layer by layer, proven for
-# the same ε as flat clipping, shows {{ shown(per_layer) }}.
-# :::
-#
 # Flat clipping is proven for {{ f"{flat['proven']:.1f}" }}, and the attack shows
-# {{ shown(flat, 1) }}. The recipe, with the mean that it releases, is proven for 3, and shows
-# {{ shown(recipe, 1) }}. The gap is no reserve to spend: a cleverer attack may close it.
+# {{ shown(flat, 1) }}. The recipe, with the mean that it releases, is proven for 3, and the attack
+# shows {{ shown(recipe, 1) }}. The gap is no reserve to spend: a cleverer attack may close it.
+# Granted that right and wrong guesses trade off as those of a Gaussian do, the same trials show
+# {{ rounded_down(flat["bounds"]["gaussian"]) }} and
+# {{ rounded_down(recipe["bounds"]["gaussian"]) }}.
 
 # %% mystnb={"code_prompt_show": "Every audit of flat clipping and of the recipe"} tags=["hide-output", "remove-input"]
 chapter.by_canary("Flat clipping")
 
 # %% tags=["facts"]
+for record in (flat, recipe):
+    granted = record["bounds"]["gaussian"]
+    assert record["lower_bound"] < granted < record["proven"]
 assert 0.4 < flat["lower_bound"] / flat["proven"] < 0.6
 assert 0.4 < recipe["lower_bound"] / recipe["proven"] < 0.6
 broken, flat_box = (
@@ -408,7 +478,7 @@ chapter.black_box()
 # These are not:
 #
 # - *Noise that is slightly too small.* A bound stays some way below the true ε, and that much hides
-#   in between. More trials narrow it.
+#   in between. More trials narrow the gap.
 # - *A few numbers without noise.* A canary's gradient is looked at as a whole, in which the bias of
 #   one layer hardly counts.
 # - *Noise that can be predicted.* Noise from a key that everybody knows looks like any other, and
@@ -419,65 +489,31 @@ chapter.black_box()
 # - *What is released besides.* The noisy sums are all that is looked at here: not what a run
 #   measures and prints, nor a search over settings.
 #
-# The audits of shuffled batches and of trained models, above, look at less: the first deal batches
-# by themselves, and the second see the end of a training alone.
-
-# %% [markdown]
-# ## Exercises
-#
-# :::{exercise} A weak canary
-# :label: audits-canary
-#
-# Give the canary of the first example half and a tenth of the length that the clip allows. What
-# does the audit show?
-# :::
-#
-# :::{solution-start} audits-canary
-# :class: dropdown
-# :::
-#
-# 1.08 with half and 0.13 with a tenth, where the whole one shows 2.41. What a weak canary shows
-# says little of the mechanism, whose ε is 4.38 whatever the canary.
-
-
-# %% tags=["nbval-check-output"]
-def audit(length, noise, bound=auditing.clopper_pearson):
-    rng = np.random.default_rng(0)
-    inside = rng.integers(0, 2, 200_000).astype(bool)
-    scores = length * inside + rng.normal(0, noise, inside.size)
-    return auditing.epsilon(bound, inside, scores, delta=1e-5)[0]
-
-
-for length in (1.0, 0.5, 0.1):
-    print(f"length {length}: at least {audit(length, noise=1.0):.2f}")
-
-# %% [markdown]
-# :::{solution-end}
-# :::
+# The audits of shuffled batches and of trained models look at less: the first do not run the code
+# that deals batches, and the second see only the end of a training.
 #
 # :::{exercise} Half the noise
 # :label: audits-bug
 #
-# A bug halves the noise of the first example, and ε = 4.38 is still claimed. Does the audit find
-# the bug? What if 0.55, 0.6 or 0.7 of the noise are left?
+# A bug halves the noise of the first example, and ε = {{ f"{of_one:.2f}" }} is still claimed. Does
+# the audit find the bug? What if 0.55, 0.6 or 0.7 of the noise are left?
 # :::
 #
 # :::{solution-start} audits-bug
 # :class: dropdown
 # :::
 #
-# It does: at half the noise at least 5.3 leaks. At 0.6 of it the audit still shows more than 4.38,
-# at 0.7 no longer. Granted that the noise is Gaussian, the same trials show 6.5 at 0.7 of it, and
-# 4.8 at 0.9.
+# It does: at half the noise more than {{ f"{of_one:.2f}" }} leaks, and still at 0.6 of it. At 0.7
+# the audit no longer shows that. Granted that the noise is Gaussian, the same trials do, even at
+# 0.9.
 
 # %% tags=["nbval-check-output"]
 for noise in (0.5, 0.55, 0.6, 0.7, 0.9):
-    shown = audit(1.0, noise), audit(1.0, noise, auditing.gaussian)
-    print(
-        "noise {}: at least {:.2f}; if Gaussian, {:.2f}".format(
-            noise, *shown
-        )
+    free, granted = (
+        audit(1.0, noise, bound)
+        for bound in (auditing.clopper_pearson, auditing.gaussian)
     )
+    print(f"noise {noise}: at least {free:.2f}; if Gaussian, {granted:.2f}")
 
 # %% [markdown]
 # :::{solution-end}

@@ -53,7 +53,7 @@ def test_the_sliders_have_every_combination():
 def test_the_figure_shows_what_is_claimed_beside_what_is_proven():
     data = costs.claimed_and_proven().data
     assert set(data.Paper) == {
-        *("losing less", "backprop clipping", "the same, corrected code", "tanh filter")
+        *("losing less", "backprop clipping", "its corrected code", "tanh filter")
     }
     assert data["Claimed ε"].notna().all() and data["Proven, Poisson"].notna().all()
     above = data[data.Paper != "losing less"]

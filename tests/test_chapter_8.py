@@ -8,8 +8,7 @@ from prose import CIFAR, FASHION, MNIST, ROOT, percent, said_by, variant
 from results_for_tests import figures_in
 
 from dpstudy.lab import records
-from dpstudy.parts.data import images
-from dpstudy.recipe import patch_features
+from dpstudy.privacy.accounting import epsilon
 from under_the_clip.recipe import figures as recipe
 
 pytestmark = pytest.mark.usefixtures("of_the_study")
@@ -36,22 +35,14 @@ def shown():
     script = (ROOT / "notebooks/08_leaderboard.py").read_text()
     known = {}
     for cell in script.split("\n# %%"):
-        if cell.startswith("\n") and ("def features" in cell or "def train" in cell):
-            exec(cell, known)
+        tags, _, code = cell.partition("\n")
+        if not tags or "Code: components" in tags:
+            exec(code.replace("recipe.heard", "print"), known)
     return known
 
 
-def test_the_features_in_the_text_are_the_recipe_s(shown):
-    pixels = images.load("mnist-5k").test_images[:3]
-    known = {"mirrored": False, "deslanted": False}
-    theirs = patch_features.features(pixels, (shown["filters"],), 0.6, grids=(4,), **known)
-    ours = np.stack([shown["features"](one) for one in pixels])
-    # By region, side and filter, as theirs.
-    np.testing.assert_allclose(ours, theirs, atol=1e-5)
-
-
 def test_the_clip_in_the_text_clips_an_example_s_gradient(shown):
-    head = jax.random.normal(jax.random.key(1), (500, 10))
+    head = np.random.default_rng(1).normal(size=(300, 10))
     x, labels = jnp.asarray(shown["x"]), shown["labels"]
     kept = shown["clipped"](x, head)
     for one in range(3):
@@ -65,11 +56,19 @@ def test_the_clip_in_the_text_clips_an_example_s_gradient(shown):
 
 
 def test_whitening_lifts_components_above_the_noise(shown):
-    sizes = np.sqrt(shown["variance"])
-    assert 70 < sizes[0] / sizes[-1] < 140
     noise = shown["sigma"] * shown["clip"] * (10 * shown["steps"]) ** 0.5
     plain, whitened = ((pull > noise).mean() for pull in shown["pulls"].values())
-    assert plain < 0.75 and whitened > 0.95
+    assert plain < 0.5 and whitened > 0.9
+
+
+def test_steps_on_all_digits_cost_the_stated_epsilon(shown):
+    spent = epsilon(
+        sampling_probability=1.0,
+        noise_multiplier=shown["sigma"],
+        steps=shown["steps"],
+        delta=1e-5,
+    )
+    assert 0.999 < spent <= 1.0005
 
 
 def test_a_seed_trained_twice_differs_by_as_much_as_is_said():

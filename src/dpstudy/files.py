@@ -3,12 +3,16 @@
 import contextlib
 import errno
 import gzip
+import hashlib
+import mmap
 import os
 import stat
 import sys
+import tarfile
 import tempfile
 import time
 import uuid
+import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO, TypeVar
@@ -16,6 +20,13 @@ from typing import IO, TypeVar
 from dpstudy.errors import DataError, UserError
 
 Content = TypeVar("Content")
+
+# What hostile bytes make of gzip and tarfile, by sizes of twenty digits and chains of headers too.
+UNREADABLE = (
+    *(OSError, EOFError, ValueError, OverflowError, RecursionError),
+    *(tarfile.TarError, zlib.error),
+)
+_SEAL = hashlib.sha256().digest_size
 
 
 def given_folder(variable: str) -> Path | None:
@@ -93,6 +104,30 @@ def _lock(stream: IO[bytes]) -> None:
     fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
+def check_new(path: Path, error: type[UserError]) -> None:
+    """Raise `error` where no new file can be written at a path, before its content is computed."""
+    try:
+        with contextlib.suppress(FileNotFoundError):
+            path.lstat()
+            raise error(f"{path} is there already: name another file, or remove it first")
+        try_writing(path.parent)
+    except OSError as problem:
+        raise error(f"{path}: cannot be written ({brief(problem)})") from problem
+
+
+def seal(stream: IO[bytes]) -> None:
+    """End a file that is being written with the SHA-256 of all before: see `check_seal`."""
+    stream.seek(0)
+    stream.write(hashlib.file_digest(stream, "sha256").digest())
+
+
+def check_seal(path: Path) -> None:
+    """Raise ValueError unless a file is as it was sealed; only then is it to be parsed."""
+    with path.open("rb") as stream, mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ) as whole:
+        if hashlib.sha256(memoryview(whole)[:-_SEAL]).digest() != whole[-_SEAL:]:
+            raise ValueError("no checksum of its content: altered, cut short, or of an old version")
+
+
 @contextlib.contextmanager
 def written_whole(path: Path, replace: bool = True) -> Iterator[IO[bytes]]:
     """Open a file to be written whole or not at all: readers of `path` never see a part of it.
@@ -133,13 +168,12 @@ def kept_in_cache(path: Path) -> Iterator[IO[bytes]]:
         raise DataError(f"{path}: cannot be written ({brief(error)}); {remedy}") from error
 
 
-def found_in_cache(
-    path: Path, read: Callable[[Path], Content], damage: tuple[type[Exception], ...]
-) -> Content | None:
-    """Return what is read of a cached file; None if it is absent, or that raises `damage`."""
+def found_in_cache(path: Path, read: Callable[[Path], Content]) -> Content | None:
+    """Return what is read of a sealed file; None if it is absent or altered, or on ValueError."""
     try:
+        check_seal(path)
         return read(path)
-    except (FileNotFoundError, *damage):
+    except (FileNotFoundError, ValueError):
         return None
     except OSError as error:
         remedy = "delete it, and it is computed again"

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from dpstudy.lab.published import Source
-from dpstudy.parts.sampling import steps_per_epoch
+from dpstudy.parts.accountable import steps_per_epoch
 
 DELTA = 1e-5
 

@@ -1,12 +1,16 @@
 """How findings are worded: medians, spreads, intervals and seeds, all computed."""
 
+from __future__ import annotations
+
 import math
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
+from typing import TYPE_CHECKING
 
-import pandas as pd
+if TYPE_CHECKING:  # A command that rounds an epsilon has no use for what trains.
+    import pandas as pd
 
-from dpstudy.lab.comparison import Estimate
-from dpstudy.lab.quantity import Quantity
+    from dpstudy.lab.comparison import Estimate
+    from dpstudy.lab.quantity import Quantity
 
 
 def seeds(values: pd.Series) -> str:

@@ -133,7 +133,7 @@ def functions(
 ) -> Figure:
     """Draw functions of `x`, a curve each; `axes` are labels and limits, as for `Axes.set`."""
     data = pd.DataFrame({"x": x, **{of: np.asarray(function(x)) for of, function in drawn.items()}})
-    with canvas(size=(6.4, 3.4)) as (figure, (panel,)):
+    with canvas(size=(5.2, 3.2)) as (figure, (panel,)):
         for style, of in zip(cycle(STYLES), drawn, strict=False):
             panel.plot(x, data[of], **style.line, markevery=len(x) // 8, label=of)
         panel.set(**axes)

@@ -32,3 +32,8 @@ def check_range(q: float, sigma: float, steps: int) -> None:
             f"{f' with a noise multiplier below {_LITTLE_NOISE}' if little else ''}, got "
             f"{q * steps:,.0f}"
         )
+
+
+def steps_per_epoch(examples: int, batch: int) -> int:
+    """Return the number of steps whose expected batches cover the data once, rounded."""
+    return max(1, round(examples / batch))

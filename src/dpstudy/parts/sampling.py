@@ -16,6 +16,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Int
 
+from dpstudy.parts.accountable import steps_per_epoch
 from dpstudy.parts.part import Part, at_least, part
 
 Order = Int[Array, "examples"] | None
@@ -102,11 +103,6 @@ class Shuffled(Sampling):
 
     def draw(self, key: Array, examples: int, order: Order, step: Int[Array, ""]) -> Draw:
         return shuffled(order, self.batch, step % self.steps_per_epoch(examples))
-
-
-def steps_per_epoch(examples: int, batch: int) -> int:
-    """Return the number of steps whose expected batches cover the data once, rounded."""
-    return max(1, round(examples / batch))
 
 
 def poisson(key: Array, examples: int, batch: int, capacity: int | None = None) -> Draw:

@@ -9,9 +9,9 @@ import numpy as np
 import pandas as pd
 
 from dpstudy.lab import wording
-from dpstudy.page.figure import STYLES, Figure, Table, canvas
+from dpstudy.page.figure import STYLES, Figure, Table, canvas, legend_below
+from dpstudy.parts.accountable import steps_per_epoch
 from dpstudy.parts.data.images import DATASETS
-from dpstudy.parts.sampling import steps_per_epoch
 from dpstudy.privacy.conversions import gdp_epsilon, zcdp_epsilon
 from dpstudy.privacy.shuffling import least_epsilon_curve
 from under_the_clip.accounting.curves import AT_DELTA, NAMES, spent
@@ -75,8 +75,8 @@ def in_short() -> Figure:
     return Figure(
         fig=figure,
         name="accounting-in-short",
-        caption=f"MNIST with the settings of losing less, σ = {sigma}, one thing changed at a "
-        "time. Bar: up to what is proven. Last: an example may add what the tanh filter lets it.",
+        caption=f"MNIST as in losing less (chapter 3), σ = {sigma}, one thing changed at a time. "
+        "Bar: up to what is proven. Last: what the tanh filter (chapter 5) lets an example add.",
         alt="; ".join(f"{name}: {wording.epsilon(value)}" for name, value in rows.items()) + ".",
         data=data,
     )
@@ -124,7 +124,7 @@ def claimed_and_proven() -> Figure:
     ours = rows[~rows["Data set"].str.contains("ScatterNet") & rows["Proven, Poisson"].notna()]
     corrected = CORRECTED_CLIPPING[0]
     mended = {
-        "Paper": "the same, corrected code",
+        "Paper": "its corrected code",
         "Data set": DATASETS[corrected.dataset],
         "Claimed ε": corrected.target_epsilon,
         "Proven, Poisson": corrected.epsilon(),
@@ -136,19 +136,20 @@ def claimed_and_proven() -> Figure:
     # The tanh filter states no ε; by the sensitivity that it claims its settings give PLD's.
     data["Claimed ε"] = data["Claimed ε"].fillna(data.pop("PLD"))
     at = -data.index
-    with canvas(size=(7.2, 2.9)) as (figure, [axes]):
+    named = data["Data set"].where(data.Paper.duplicated(), data.Paper + ", " + data["Data set"])
+    with canvas(size=(5.2, 3.1)) as (figure, [axes]):
         shuffled = data["At least, shuffled"].fillna(data["Proven, shuffled"])
         axes.hlines(at, shuffled, data["Proven, shuffled"], color=STYLES[1].color, linewidth=5)
         for name, style, label in (
             ("Claimed ε", STYLES[2], "claimed"),
-            ("Proven, Poisson", STYLES[0], "proven, Poisson sampling"),
-            ("Proven, shuffled", STYLES[1], "shuffled: at least, to proven"),
+            ("Proven, Poisson", STYLES[0], "proven, Poisson"),
+            ("Proven, shuffled", STYLES[1], "shuffled"),
         ):
             mark = {"color": style.color, "marker": style.marker, "linestyle": "none"}
             axes.plot(data[name], at, label=label, **mark)
         axes.set(xscale="log", xlabel=f"ε at {AT_DELTA}, logarithmic")
-        axes.set_yticks(at, data["Paper"] + ", " + data["Data set"])
-        axes.legend(fontsize="small", loc="upper right")
+        axes.set_yticks(at, named)
+        legend_below(figure)
     said = "; ".join(
         f"{row[0]}, {row[1]}: " + ", ".join(map(wording.epsilon, row[2:4]))
         for row in data.itertuples(index=False)
@@ -156,8 +157,9 @@ def claimed_and_proven() -> Figure:
     return Figure(
         fig=figure,
         name="claimed-and-proven",
-        caption="Claimed and proven for the same run. The tanh filter states no ε: its triangle is "
-        "PLD's for the sensitivity that it claims. The corrected code has a constant divisor here.",
+        caption="Claimed and proven for the same run. Bars: from what shuffled batches leak at "
+        "least to what is proven. The tanh filter claims no ε: its triangle is PLD's at the "
+        "sensitivity that it claims. The corrected code divides by a constant.",
         alt=f"ε claimed, and proven for Poisson sampling. {said}.",
         data=data,
     )

@@ -14,7 +14,7 @@ from pathlib import Path
 import pandas as pd
 
 from dpstudy.page.sliders import Sliders
-from dpstudy.parts.sampling import steps_per_epoch
+from dpstudy.parts.accountable import steps_per_epoch
 from dpstudy.privacy.accounting import epsilon_curve
 from dpstudy.privacy.shuffling import least_epsilon_curve
 from under_the_clip.accounting.curves import AT_DELTA

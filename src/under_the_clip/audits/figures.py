@@ -82,7 +82,7 @@ def claimed_proven_audited() -> Figure | Note:
     if not rows:
         return not_yet_run("The audits", _COMMAND)
     data = pd.DataFrame(rows)
-    with canvas(size=(6.4, 3.6)) as (figure, (axes,)):
+    with canvas(size=(5.2, 3.6)) as (figure, (axes,)):
         axes.hlines(-data.index, data.lower_bound, data.proven, color="0.7")
         for kind, (label, style) in _KINDS.items():
             mark = {"color": style.color, "marker": style.marker, "linestyle": "none"}
@@ -119,7 +119,7 @@ def histograms(drawn: Mapping[str, np.ndarray], inside: np.ndarray, threshold: f
         threshold: above which "in" is guessed.
     """
     edges, rows = np.linspace(-4, 6, 51), []
-    with canvas(1, len(drawn), size=(7.2, 2.8), sharex=True) as (figure, panels):
+    with canvas(len(drawn), size=(5.2, 3.3), sharex=True) as (figure, panels):
         for axes, (title, scores) in zip(panels, drawn.items(), strict=True):
             for label, style, of in (("out", STYLES[4], ~inside), ("in", STYLES[0], inside)):
                 heights, _ = np.histogram(scores[of], edges, density=True)
@@ -131,12 +131,12 @@ def histograms(drawn: Mapping[str, np.ndarray], inside: np.ndarray, threshold: f
                 axes.annotate(label, top, xytext=(0, 2), **_ABOVE, color=style.color)
                 rows.append({"scores": title, "canary": label, "guessed in": share})
             axes.axvline(threshold, color="0.3", linestyle="--", linewidth=1)
-            axes.set(title=title, xlabel="score", yticks=[])
-            axes.set_ylim(0, 1.18 * axes.get_ylim()[1])
+            axes.set(ylabel=title, yticks=[], ylim=(0, 1.18 * axes.get_ylim()[1]))
             told = "guessed in:\n{:.1g}% of those out\n{:.2g}% of those in"
             words = told.format(*(100 * row["guessed in"] for row in rows[-2:]))
             place = {"transform": axes.get_xaxis_transform(), "va": "top", "fontsize": "small"}
             axes.text(threshold + 0.2, 0.95, words, **place)
+        panels[-1].set_xlabel("score")
     said = "; ".join("{scores}, {canary}: {guessed in:.2%}".format(**row) for row in rows)
     return Figure(
         fig=figure,
@@ -157,8 +157,7 @@ def _table(
     """Return rows as a table, or what stands in its place where there are none."""
     if not rows:
         return not_yet_run(missing, _COMMAND)
-    data = pd.DataFrame(rows)
-    return Table(name=name, caption=caption, data=data, formats=formats)
+    return Table(name=name, caption=caption, data=pd.DataFrame(rows), formats=formats)
 
 
 def by_canary(group: str) -> Table | Note:

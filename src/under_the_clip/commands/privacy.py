@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 import click
 import numpy as np
 
-from dpstudy.errors import UserError
+from dpstudy import files
+from dpstudy.errors import DataError, UserError
 from under_the_clip.commands import stopping
 from under_the_clip.commands.shell import JSON, complain, options
 
@@ -35,7 +36,7 @@ privacy_options = options(
 
 
 def _steps(examples: int, batch: int, epochs: int) -> dict[str, Any]:
-    from dpstudy.parts.sampling import steps_per_epoch
+    from dpstudy.parts.accountable import steps_per_epoch
     from dpstudy.privacy import accounting
 
     probability = accounting.sampling_probability_of(examples=examples, batch=batch)
@@ -105,11 +106,12 @@ def epsilon(
     """
     from dpstudy.lab.wording import rounded_down, rounded_up
     from dpstudy.privacy import accounting
-    from dpstudy.privacy.run_epsilon import shuffled_curve
 
     what, given = _steps(examples, batch, epochs), {"noise_multiplier": noise, "delta": delta}
     values: dict[str, float | None]
     if shuffled:
+        from dpstudy.privacy.run_epsilon import shuffled_curve  # only here: it loads JAX
+
         what["steps"] = epochs * (examples // batch)
         curves = shuffled_curve(examples=examples, batch=batch, steps=[what["steps"]], **given)
         values = {name: curve[-1] for name, curve in curves.items()}
@@ -197,12 +199,11 @@ def recipe(dataset: str, epsilon: float, seed: int, path: Path | None, as_json: 
 
     from dpstudy.lab import store
     from dpstudy.privacy.run_epsilon import epsilon_curve
-    from dpstudy.recipe import model
     from dpstudy.recipe.run import recipe_at
 
     started = time.monotonic()
     if path is not None:
-        model.check_place(path)
+        files.check_new(path, DataError)
     run = recipe_at(dataset, epsilon, seed)
     warn_of_delta(run.delta, run.dataset.examples)
     trained, accuracy = _train_head(run)

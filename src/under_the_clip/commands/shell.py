@@ -78,7 +78,7 @@ class Group(click.Group):
 
     def parse_args(self, context: click.Context, args: list[str]) -> list[str]:
         """Parse the options; show the help if there is nothing at all."""
-        if not args:
+        if not args and not context.resilient_parsing:
             click.echo(context.get_help(), err=True)
             context.exit(EXIT_MISTAKE)
         return super().parse_args(context, args)

@@ -69,11 +69,15 @@ def ranks(accuracies: Sequence[pd.Series]) -> list[int]:
     """
     if len(accuracies) < 2:
         return [1] * len(accuracies)
-    compared = stats.tukey_hsd(*accuracies, equal_var=False)
-    # That is what these p-values say: the intervals themselves take ten times as long.
-    surely = (compared.pvalue < 1 - CONFIDENCE) & (compared.statistic > 0)
-    surely_below = 1 + surely.sum(axis=0)
-    best_first = np.argsort([-accuracy.mean() for accuracy in accuracies], kind="stable")
+    seeds, mean, error = np.transpose([(len(of), of.mean(), of.sem() ** 2) for of in accuracies])
+    both = error[:, None] + error
+    freedom = both**2 / np.add.outer(*[error**2 / (seeds - 1)] * 2)
+    lead = (mean[:, None] - mean) / np.sqrt(both / 2)
+    # No smaller lead is sure of any number of methods, and p-values of all pairs take seconds.
+    sure = lead > 2.77
+    sure[sure] = stats.studentized_range.sf(lead[sure], len(mean), freedom[sure]) < 1 - CONFIDENCE
+    surely_below = 1 + sure.sum(axis=0)
+    best_first = np.argsort(-mean, kind="stable")
     found = np.empty(len(accuracies), int)
     found[best_first] = np.maximum.accumulate(surely_below[best_first])
     return found.tolist()

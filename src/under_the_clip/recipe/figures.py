@@ -19,7 +19,6 @@ from dpstudy.lab.variant import Variant
 from dpstudy.page.datasets import for_each_dataset
 from dpstudy.page.figure import STYLES, Figure, Note, Table, canvas, not_yet_run
 from dpstudy.parts.data.images import DATASETS
-from dpstudy.parts.data.synthetic_images import draw
 from dpstudy.recipe.patch_features import choose_filters, features, normalised
 from dpstudy.recipe.run import recipe
 from under_the_clip.designs import HELD_OUT
@@ -201,7 +200,7 @@ def heard(pulls: Mapping[str, np.ndarray], noise: float) -> Figure:
             axes.annotate(label, (rank[place], smooth[place]), **beside, color=style.color)
         axes.axhspan(axes.get_ylim()[0] / 1e3, noise, color="0.85", zorder=0)
         axes.text(2, noise / 1.2, "noise", va="top")
-        axes.set(yscale="log", xlabel="component, by variance", ylabel="length")
+        axes.set(yscale="log", xlabel="component, by variance", ylabel="pull")
         axes.set_ylim(min(map(np.min, pulls.values())) / 2, 2 * max(map(np.max, pulls.values())))
     above = "; ".join(f"{label} {np.sum(pull > noise)}" for label, pull in pulls.items())
     return Figure(
@@ -325,13 +324,12 @@ def gains_in(reading: Reading, names: Mapping[str, str]) -> list[dict[str, objec
     return rows
 
 
-def steps() -> Figure:
-    """Draw the recipe from drawn images to a linear head, and which of its steps cost privacy.
+def steps(drawn: np.ndarray) -> Figure:
+    """Draw the recipe from drawings to a linear head, and which of its steps cost privacy.
 
     The photo is of Grace Hopper, of the US Navy, in the public domain.
     """
-    drawn = draw("dead-leaves", 0, 300, (32, 32, 3))
-    bank = choose_filters(drawn, 5, 64, np.random.default_rng(0))
+    bank = np.asarray(choose_filters(drawn, 5, 64, np.random.default_rng(0)))
     with get_sample_data("grace_hopper.jpg") as file:
         photo = plt.imread(file, format="jpg")[:512, :512].reshape(32, 16, 32, 16, 3).mean((1, 3))
     smooth = sorted(np.moveaxis(bank, -1, 0), key=lambda one: np.abs(np.diff(one, axis=0)).sum())
@@ -341,9 +339,9 @@ def steps() -> Figure:
     strong = np.maximum(np.abs(found) - 0.6, 0)
     pictured = np.argsort(-strong.std((0, 1)))[[0, 4, 8]]
     how = {"mirrored": True, "grids": (3,), "deslanted": False}
-    responses = np.asarray(features(drawn, (bank,), 0.6, **how))
+    responses = np.asarray(features(drawn[:150], (bank,), 0.6, **how))
     standard = (responses - responses.mean(0)) / (responses.std(0) + 1e-6)
-    sizes = np.linalg.svd(standard, compute_uv=False)[:60] / len(drawn) ** 0.5
+    sizes = np.linalg.svd(standard, compute_uv=False)[:60] / len(responses) ** 0.5
     whitened = sizes ** (1 - 2 * 0.4)
     titles = "drawn images", "filters", "a photo's responses", "components", "linear head"
     with canvas(1, 5, size=(9.2, 2.75)) as (figure, panels):
@@ -358,8 +356,8 @@ def steps() -> Figure:
             panels[3].text(59, bottom + 1.02, name, ha="right", fontsize="small")
         panels[3].set(ylim=(-0.1, 2.6))
         inputs, classes = np.linspace(-1, 1, 16), np.linspace(-0.8, 0.8, 10)
-        for start, end in product(inputs, classes):
-            panels[4].plot([0, 1], [start, end], color="0.75", linewidth=0.4)
+        ends = [end for pair in product(inputs, classes) for end in (*pair, np.nan)]
+        panels[4].plot([0, 1, np.nan] * (len(ends) // 3), ends, color="0.75", linewidth=0.4)
         panels[4].plot(0 * inputs, inputs, "s", color=STYLES[1].color, markersize=4)
         panels[4].plot(0 * classes + 1, classes, "o", color=STYLES[0].color, markersize=6)
         for axes, title in zip(panels, titles, strict=True):
@@ -370,9 +368,7 @@ def steps() -> Figure:
         figure.get_layout_engine().set(rect=(0, 0.17, 1, 0.83))
         figure.draw_without_rendering()
         places = [axes.get_position() for axes in panels]
-        _bracket(
-            figure, places[0].x0, places[3].x1, "learned from drawings alone: costs no privacy"
-        )
+        _bracket(figure, places[0].x0, places[3].x1, "learned from drawings: costs no privacy")
         _bracket(figure, places[4].x0, places[4].x1, "DP-SGD: costs ε")
     return Figure(
         fig=figure,
