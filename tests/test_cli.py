@@ -422,11 +422,13 @@ def test_list_does_not_count_a_damaged_file_and_says_so():
     [run, *_] = experiment.runs(dataset="fashion-mnist")
     path = store.write(store.runs_folder(), result_of(run))
     path.write_text("{")
-    assert "0 of  20 runs stored" in succeeded("list")
-    assert "damaged files are left out: see `dpstudy results verify`" in succeeded("list")
+    done = dpstudy("list")
+    assert done.exit_code == 1 and "0 of  20 runs stored" in done.stdout
+    reason = "not intact JSON (cut short or damaged)"
+    assert done.stderr == f"dpstudy: left out: runs/{path.name}: {reason}\n"
     [damaged] = [
         one["damaged"]
-        for one in json.loads(succeeded("list", "--json"))
+        for one in json.loads(dpstudy("list", "--json").stdout)
         if (one["experiment"], one["dataset"]) == (FIGURE_3, "fashion-mnist")
     ]
     assert path.name in damaged[0]

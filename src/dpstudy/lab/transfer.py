@@ -58,7 +58,7 @@ def export(folder: Path, archive: Path) -> tuple[int, list[DamagedError]]:
             content = path.read_bytes()
             entry.size = len(content)
             tar.addfile(entry, io.BytesIO(content))
-    store.write_atomically(archive, gzip.compress(packed.getvalue(), mtime=0))
+    store.write_atomically(archive, gzip.compress(packed.getvalue(), mtime=0), replace=False)
     return len(files) - len(damaged), damaged
 
 

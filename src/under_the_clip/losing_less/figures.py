@@ -315,8 +315,8 @@ def _of_layers(line: Variant) -> pd.DataFrame:
         for result in line.results
         for at, epoch in enumerate(result.curve["epoch"])
         for quantity, norms in (
-            ("weights", result.curve[_WEIGHTS][at]),
-            ("pre-activations", [*result.curve[_HIDDEN][at], result.curve[_LOGITS][at]]),
+            ("weights", np.ravel(result.curve[_WEIGHTS][at])),
+            ("pre-activations", [*np.ravel(result.curve[_HIDDEN][at]), result.curve[_LOGITS][at]]),
         )
         for layer, norm in enumerate(norms, start=1)
     ]
