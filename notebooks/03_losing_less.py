@@ -653,7 +653,7 @@ for name in SMALL:
 # %% mystnb={"code_prompt_show": "How it is made"} tags=["hide-input"]
 import pandas as pd
 
-from dpstudy.lab.variant import Variant, variants
+from dpstudy.lab.variant import Variant
 from dpstudy.page.figure import STYLES, Figure, canvas, not_yet_run
 from dpstudy.page.quantity import ACCURACY, set_axis
 from dpstudy.page.results import spread
@@ -667,11 +667,11 @@ def by_focus(sensitivity, whole):
         plain, own = (
             Variant(whole.on(dataset), label) for label in (CE, COMPOSITE)
         )
-        tried = variants(sensitivity.on(dataset), "focusing *")
+        tried = sensitivity.on(dataset)
         ends = {
-            float(one.label.removeprefix("focusing ")): one
-            for one in tried
-            if one.results
+            float(label.removeprefix("focusing ")): Variant(tried, label)
+            for label in tried.labels
+            if label.startswith("focusing ")
         }
         ends[5.0] = own
         rows += [
