@@ -583,9 +583,10 @@ Several((to_start_from, choices(claims.ledger()), every_gain()))
 # Spoil each once and see its test fail. Noise five percent off has to be caught.
 #
 # **Then audit the whole**, through the step that trains: `dpstudy audit flat-clipping` does so
-# here. Put an example whose gradient is longer than $C$ into a batch, or leave it out, and guess
-# which from the noisy sum. Noise that is too small by a factor of two shows in minutes. A bound
-# below the proven ε proves nothing: [the audits](07_audits.ipynb) say what they cannot see.
+# here, on the full MNIST, which it downloads where it is missing. Put an example whose gradient is
+# longer than $C$ into a batch, or leave it out, and guess which from the noisy sum. Noise that is
+# too small by a factor of two shows in minutes. A bound below the proven ε proves nothing: [the
+# audits](07_audits.ipynb) say what they cannot see.
 #
 # :::{dropdown} Fine print: these tests in this repository, and a sharper audit
 # An audit can take the noise to be Gaussian too. Compute that bound as well: noise of seven tenths

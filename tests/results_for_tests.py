@@ -53,7 +53,7 @@ def result_of(run: Run = RUN, *, accuracy: float = 0.9, epochs: int | None = Non
     curve = {
         "epoch": [epoch + 1 for epoch in climb],
         "step": [(epoch + 1) * run.steps_per_epoch for epoch in climb],
-        "test_accuracy": [round(accuracy - 0.01 * (count - 1 - epoch), 6) for epoch in climb],
+        "test_accuracy": [max(0.0, round(accuracy - 0.01 * (count - 1 - at), 6)) for at in climb],
         "gradient_norm": [2.0 + epoch for epoch in climb],
         "clipped_fraction": [0.5 for _ in climb],
     }

@@ -1,15 +1,23 @@
 """What is missing is trained, once, and stopping at any moment changes no number."""
 
+import errno
+import hashlib
+import io
+import json
+import os
 import random
 import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from dataclasses import replace
 from types import SimpleNamespace
+from unittest import mock
 
 import jax
+import numpy as np
 import pytest
 from results_for_tests import EXPERIMENT, RUN, contents, environment, result_of, seeds
 from tqdm import tqdm
@@ -422,6 +430,136 @@ def test_a_checkpoint_altered_or_cut_short_anywhere_is_ignored(checkpoint, tmp_p
         assert checkpoints.load(path, [RUN], DATA).states is None
 
 
+def forge(path, **changes):
+    """Change a checkpoint's notes, or arrays, and seal it again."""
+    with np.load(io.BytesIO(path.read_bytes()[32:])) as saved:
+        content = dict(saved)
+    for name, change in changes.items():
+        array = content[name]
+        kept = array.dtype.kind == "U"
+        changed = change(json.loads(str(array)) if kept else array.copy())
+        content[name] = np.array(json.dumps(changed) if kept else changed)
+    buffer = io.BytesIO()
+    np.savez(buffer, **content)
+    path.write_bytes(hashlib.sha256(buffer.getvalue()).digest() + buffer.getvalue())
+
+
+def with_last(**changes):
+    def change(epochs):
+        epochs[0][-1]["row"].update(changes)
+        return epochs
+
+    return change
+
+
+def of_all(value):
+    return lambda array: np.full_like(array, value)
+
+
+FORGED = {
+    "another run": {"runs": lambda runs: [runs[0] | {"seed": 7}]},
+    "no runs": {"runs": lambda runs: 3},
+    "an epoch short": {"epochs": lambda epochs: [epochs[0][:-1]]},
+    "an epoch twice": {"epochs": lambda epochs: [[*epochs[0], epochs[0][-1]]]},
+    "another epoch": {"epochs": with_last(epoch=2)},
+    "another step": {"epochs": with_last(step=3)},
+    "no accuracy": {"epochs": with_last(test_accuracy=1e308)},
+    "words": {"epochs": with_last(test_loss="low")},
+    "no class": {"epochs": lambda epochs: [[one | {"class_accuracy": []} for one in epochs[0]]]},
+    "no row": {"epochs": lambda epochs: [[1, 2]]},
+    "no epochs": {"epochs": lambda epochs: [[]]},
+    "no list": {"epochs": lambda epochs: None},
+    "all ended": {"ended": lambda ended: [{"diverged_at": 1, "stopped": None}]},
+    "ended somehow": {"ended": lambda ended: [{"speed": 1}]},
+    "ended is a number": {"ended": lambda ended: 1},
+    "ends of others": {"ended": lambda ended: [None, None]},
+    "no microbatch": {"microbatch": lambda size: 0},
+    "a microbatch of words": {"microbatch": lambda size: "many"},
+    "a time in words": {"seconds": lambda seconds: "long"},
+    "a time that is none": {"seconds": lambda seconds: float("nan")},
+    "sittings in words": {"sittings": lambda sittings: "two"},
+    "sittings of numbers": {"sittings": lambda sittings: [{"commit": 1}]},
+    "another dataset": {"data": lambda data: "0"},
+    "weights not finite": {"leaf0": of_all(np.nan)},
+    "weights of words": {"leaf0": lambda array: array.astype(str)},
+    "weights of another type": {"leaf0": lambda array: array.astype(float)},
+    "weights of another shape": {"leaf0": lambda array: array[..., :1]},
+}
+
+
+@pytest.mark.parametrize("changes", FORGED.values(), ids=FORGED)
+def test_a_checkpoint_that_is_sealed_but_of_something_else_is_ignored(begun, changes):
+    assert checkpoints.load(begun, [RUN], DATA).states is not None
+    forge(begun, **changes)
+    assert checkpoints.load(begun, [RUN], DATA) == checkpoints.Checkpoint.fresh([RUN], DATA)
+
+
+@pytest.mark.parametrize("leaf", [-1, -2, -3], ids=["overflow", "diverged at", "step"])
+def test_a_checkpoint_whose_state_is_of_another_moment_is_ignored(begun, leaf):
+    with np.load(io.BytesIO(begun.read_bytes()[32:])) as saved:
+        count = sum(name.startswith("leaf") for name in saved)
+    forge(begun, **{f"leaf{count + leaf}": of_all(1)})
+    assert checkpoints.load(begun, [RUN], DATA).states is None
+
+
+# How the parts of a zip begin.
+PARTS = (b"\1\2", b"\3\4", b"\5\6")
+
+
+@pytest.mark.parametrize("content", [b"", b"x", *(b"PK" + part + bytes(90) for part in PARTS)])
+def test_a_checkpoint_that_is_sealed_but_no_archive_is_ignored(begun, content):
+    begun.write_bytes(hashlib.sha256(content).digest() + content)
+    assert checkpoints.load(begun, [RUN], DATA).states is None
+    assert list(checkpoints.stopped_cohorts(begun.parents[1])) == []
+
+
+def test_a_checkpoint_that_is_a_pipe_is_ignored(begun):
+    begun.unlink()
+    os.mkfifo(begun)
+    assert checkpoints.load(begun, [RUN], DATA).states is None
+    assert list(checkpoints.stopped_cohorts(begun.parents[1])) == []
+
+
+def test_what_a_kill_between_storing_and_removing_left_is_removed_at_the_next_start(stopped, begun):
+    """Of a run and of a cohort; not while a run is missing."""
+    mine = stopped / ".checkpoints" / begun.name
+    mine.write_bytes(begun.read_bytes())
+    part = stopped / ".checkpoints" / f".writing-{'0' * 32}"
+    part.write_bytes(b"a part")
+    os.utime(part, (0, 0))
+    missing = seeds(2)[1]
+    campaign.Campaign([missing], stopped)
+    assert len(kept_checkpoints(stopped)) == 2 and not part.exists()
+    for run in (RUN, FIVE_EPOCHS):
+        store.write(stopped, result_of(run))
+    campaign.Campaign([missing], stopped)
+    assert kept_checkpoints(stopped) == []
+
+
+def test_two_that_finish_one_run_at_once_store_it_once_and_both_say_so(tmp_path):
+    both = [campaign.Campaign([RUN], tmp_path) for _ in range(2)]
+    for work, accuracy in zip(both, (0.25, 0.75), strict=True):
+        work.settle(result_of(accuracy=accuracy))
+    first, second = (work.outcome() for work in both)
+    assert (len(first.stored), first.already, first.unfinished) == (1, 0, 0)
+    assert second == campaign.CampaignOutcome(already=1)
+    assert store.read(tmp_path / result_of().name).curve["test_accuracy"][-1] == 0.25
+
+
+def test_what_another_stored_while_the_time_ran_out_is_not_called_left(tmp_path):
+    work = campaign.Campaign(seeds(2), tmp_path, budget=0)
+    store.write(tmp_path, result_of())
+    assert work.outcome() == campaign.CampaignOutcome(already=1, unfinished=1)
+
+
+def test_a_folder_that_cannot_be_written_is_found_before_the_first_epoch(tmp_path, monkeypatch):
+    monkeypatch.setattr(campaign, "train_cohort", None)
+    full = OSError(errno.EROFS, os.strerror(errno.EROFS))
+    monkeypatch.setattr(tempfile, "TemporaryFile", mock.Mock(side_effect=full))
+    with pytest.raises(StoreError, match=f"^could not store in {tmp_path}: Read-only file system$"):
+        campaign.train_missing([RUN], tmp_path)
+
+
 def test_a_checkpoint_of_another_shape_or_of_other_examples_is_ignored(checkpoint):
     """Weights learned on the features of one machine are nothing on those of another."""
     given = RUN.dataset.load()
@@ -451,7 +589,7 @@ def test_a_damaged_checkpoint_costs_time_and_no_number(tmp_path, begun, undistur
 def test_a_result_that_cannot_be_stored_costs_an_epoch_and_no_number(
     tmp_path, monkeypatch, undisturbed
 ):
-    def full(folder, result):
+    def full(folder, result, replace):
         raise StoreError("could not store it: No space left on device")
 
     with monkeypatch.context() as disk:

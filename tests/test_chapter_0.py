@@ -44,3 +44,22 @@ def test_the_noise_is_sigma_times_the_clip(step):
     drawn = (quiet - noisy) * (0.5 * N) / 2.0
     wanted = 1.5 * 2.0 * jax.random.normal(jax.random.split(key)[1], (PIXELS, 10))
     np.testing.assert_allclose(drawn, wanted, rtol=1e-3, atol=1e-3)
+
+
+def test_either_end_of_the_slider_costs_accuracy_and_noise_is_longer_than_the_gradient():
+    page = figures_in("00_dp_sgd")
+    shown = {"CLIPS": (0.1, 3.0, 30.0), "RELATIVE": "noise", "RIGHT": "right"}
+    page.kept.__globals__.update(q=0.1, steps=100, **shown)
+    data = page.Images("mnist-5k").load()
+    train, tested = (
+        (page.small(photos), jnp.asarray(labels))
+        for photos, labels in (
+            (data.train_images, data.train_labels),
+            (data.test_images, data.test_labels),
+        )
+    )
+    sigma = page.noise_multiplier_for(3.0, sampling_probability=0.1, steps=100, delta=1e-5)
+    small, middle, large = page.kept(page.loss, *train, 0.1, sigma, tested).data.to_dict("records")
+    assert max(small["right"], large["right"]) < middle["right"] - 0.1
+    assert middle["noise"] > 1 and small["gradients that are cut"] == 1
+    assert large["gradients that are cut"] == 0

@@ -193,7 +193,7 @@ def test_mistakes_and_damage_are_lines_on_standard_error(results):
     assert done.stderr == f"dpstudy: unknown paper 'mars'; one of: {', '.join(KEYS)}\n"
     fill_figure_3()[0][1].write_text("{")
     done = dpstudy("claims", "--json")
-    assert done.exit_code == 0 and json.loads(done.stdout)
+    assert done.exit_code == 1 and json.loads(done.stdout)
     assert re.fullmatch(r"dpstudy: left out: runs/\w+\.json: .*\n", done.stderr)
 
 

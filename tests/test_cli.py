@@ -189,11 +189,12 @@ def test_an_altered_data_file_is_one_line_with_both_hashes_and_the_remedy(tmp_pa
 
 @pytest.mark.usefixtures("no_network")
 def test_no_data_and_no_network_is_one_line_with_the_remedies():
-    for command in (("run", FIGURE_3, "--dataset", "mnist"), ("data", "fetch", "mnist")):
+    run, fetch = ("run", FIGURE_3, "--dataset", "mnist"), ("data", "fetch", "mnist")
+    for command in (run, fetch, ("audit", "flat-clipping")):
         line = mistake(*command)
         assert line.startswith("mnist could not be downloaded")
         assert "train-images-idx3-ubyte" in line and "DPSTUDY_DATA" in line
-        assert "the smoke profile needs none of this" in line
+        assert "profile" not in line  # `recipe`, `audit` and `data` have none
     assert mistake("data", "verify", "mnist").startswith("mnist is not on this machine")
 
 
@@ -308,11 +309,7 @@ SPENT = ["epsilon", "--examples", "60000", "--batch", "512", "--epochs", "40"]
             f"unknown experiment 'bogus'; one of: {', '.join(EXPERIMENTS)}",
             {"jax"},
         ),
-        (
-            [*SPENT, "--noise", "0"],
-            "noise multiplier must be > 0, got 0",
-            {"dp_accounting", "scipy"},
-        ),
+        ([*SPENT, "--noise=0"], "noise multiplier must be > 0, got 0", {"dp_accounting", "scipy"}),
     ],
 )
 def test_a_process_of_its_own_says_one_line_quickly(arguments, line, needed):
@@ -490,11 +487,13 @@ def test_list_does_not_count_a_damaged_file_and_says_so():
     [run, *_] = experiment.runs(dataset="fashion-mnist")
     path = store.write(store.runs_folder(), result_of(run))
     path.write_text("{")
-    assert "0 of  20 runs stored" in succeeded("list")
-    assert "damaged files are left out: see `dpstudy results verify`" in succeeded("list")
+    done = dpstudy("list")
+    assert done.exit_code == 1 and "0 of  20 runs stored" in done.stdout
+    reason = "not intact JSON (cut short or damaged)"
+    assert done.stderr == f"dpstudy: left out: runs/{path.name}: {reason}\n"
     [damaged] = [
         one["damaged"]
-        for one in json.loads(succeeded("list", "--json"))
+        for one in json.loads(dpstudy("list", "--json").stdout)
         if (one["experiment"], one["dataset"]) == (FIGURE_3, "fashion-mnist")
     ]
     assert path.name in damaged[0]

@@ -73,7 +73,7 @@ SEES = {f"dpstudy.{name}": [f"dpstudy.{one}" for one in sees] for name, sees in 
 }
 # What everybody may import.
 OF_ALL = (
-    *("dpstudy", "dpstudy.errors", "dpstudy.files", "dpstudy.kinds"),
+    *("dpstudy", "dpstudy.__main__", "dpstudy.errors", "dpstudy.files", "dpstudy.kinds"),
     *("under_the_clip", "under_the_clip.chapters", "under_the_clip.published"),
 )
 READS = (

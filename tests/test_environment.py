@@ -2,6 +2,8 @@
 
 import os
 import re
+import shutil
+import subprocess
 import tomllib
 from functools import cache
 from pathlib import Path
@@ -123,3 +125,23 @@ def test_ci_runs_make_test():
     script = ROOT / ".ci" / "run"
     assert os.access(script, os.X_OK)
     assert script.read_text().rstrip().endswith("make test")
+
+
+def test_git_ignores_what_the_commands_of_the_docs_write(tmp_path):
+    """A saved model holds the seed that its noise is drawn by."""
+    pages = [*ROOT.glob("*.md"), *ROOT.glob("book/*.md"), *ROOT.glob("notebooks/*.py")]
+    text = "\n".join(path.read_text() for path in pages)
+    scripts = "\n".join(path.read_text() for path in ROOT.glob("book/*.py"))
+    written = {
+        *re.findall(r"--(?:save|scheduler-file) ([\w.-]+)", text),
+        *re.findall(r"papermill \S+\.ipynb ([\w.-]+)", text),
+        *re.findall(r"Path\(\"([\w.-]+)\"\)", scripts),
+    }
+    assert written >= {"digits.npz", "dask.json", "out.ipynb", "own-results", "first-private-runs"}
+    asked = "".join(f"{name}{'' if '.' in name else '/'}\n" for name in sorted(written))
+    # A repository of its own: a release's archive is none.
+    subprocess.run(["git", "init", "--quiet", tmp_path], check=True)
+    shutil.copy(ROOT / ".gitignore", tmp_path)
+    command = ["git", "-C", str(tmp_path), "check-ignore", "--stdin"]
+    done = subprocess.run(command, input=asked, capture_output=True, text=True)
+    assert done.stdout == asked, done.stderr

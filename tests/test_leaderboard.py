@@ -263,7 +263,7 @@ def test_settings_of_another_dataset_are_worth_what_they_reach_on_this_one(resul
     best = {"mnist": 0.2, "fashion-mnist": 0.3, "cifar-10": 0.4}
 
     def accuracy(dataset, exponent, multiple):
-        return round(0.9 - abs(exponent - best[dataset]) - 0.1 * abs(multiple - 1), 4)
+        return max(0.0, round(0.9 - abs(exponent - best[dataset]) - 0.1 * abs(multiple - 1), 4))
 
     reading = invented_search(accuracy)
     table = recipe_page.transferred(reading).data.set_index("trained on")

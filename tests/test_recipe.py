@@ -1,6 +1,8 @@
 """The recipe of the study's own: trained by one command, kept in a file, read by a script."""
 
+import io
 import json
+import os
 import re
 import runpy
 from dataclasses import replace
@@ -10,11 +12,13 @@ import numpy as np
 import pytest
 from results_for_tests import dpstudy
 
+from dpstudy import files
 from dpstudy.errors import DataError
 from dpstudy.parts.data import images
 from dpstudy.parts.part import SpecError
 from dpstudy.privacy import accounting
 from dpstudy.recipe import model as models
+from dpstudy.recipe.features import SyntheticFeatures
 from dpstudy.recipe.run import recipe_at
 
 
@@ -86,8 +90,16 @@ def test_steps_are_shorter_where_there_is_more_noise(monkeypatch):
         (["mnist-5k", "--epsilon", "0"], "epsilon must be > 0"),
         (["mnist-5k", "--epsilon", "0.1"], "epsilon must be above 0.16"),
         (["mnist-5k", "--epsilon", "3", "--seed", "-1"], "-1 is not in the range 0<=x<=2147483647"),
-        (["mnist-5k", "--epsilon", "3", "--save", "/dev/null/model.npz"], "cannot be written"),
-        (["mnist-5k", "--epsilon", "3", "--save", ""], "cannot be written (it is a folder)"),
+        *(
+            (["mnist-5k", "--epsilon", "3", "--save", place], message)
+            for place, message in (
+                ("/dev/null/model.npz", "cannot be written (Not a directory)"),
+                ("/dev/null", "/dev/null is there already: name another file, or remove it first"),
+                ("", ". is there already"),
+                (__file__, "is there already"),
+                (f"{'n' * 256}.npz", "cannot be written (File name too long)"),
+            )
+        ),
     ],
 )
 def test_mistakes_are_one_line_before_anything_is_trained(arguments, message, monkeypatch):
@@ -115,15 +127,83 @@ def test_a_basis_that_came_out_otherwise_is_refused(trained):
         other.classify(images.load("mnist-5k").test_images[:1])
 
 
-@pytest.mark.parametrize("content", [None, b"", b"no model", "another", "an array"])
-def test_a_file_that_is_no_model_is_refused(content, tmp_path):
-    path = tmp_path / "model.npz"
-    if content == "another":
-        np.savez(path, kernel=np.zeros(3))
-    elif content == "an array":
-        with path.open("wb") as stream:
-            np.save(stream, np.zeros(3))
-    elif content is not None:
-        path.write_bytes(content)
-    with pytest.raises(DataError, match="no such file" if content is None else "is no model"):
+def sealed(path, content):
+    """Write bytes, or arrays by name, under a checksum that is right."""
+    with path.open("w+b") as stream:
+        if isinstance(content, bytes):
+            stream.write(content)
+        else:
+            np.savez(stream, **content)
+        files.seal(stream)
+    return path
+
+
+def array(shape, kind="<f4"):
+    """An array's file, but for its content, which would be terabytes."""
+    stream = io.BytesIO()
+    header = {"descr": kind, "fortran_order": False, "shape": shape}
+    np.lib.format.write_array_header_1_0(stream, header)
+    return stream.getvalue()
+
+
+@pytest.mark.parametrize("seal", [False, True])
+@pytest.mark.parametrize(
+    "content",
+    [b"", b"no model", {"kernel": np.zeros(3)}, array((3,)) + bytes(12), array((10**13,))],
+)
+def test_a_file_that_is_no_model_is_refused(content, seal, tmp_path):
+    path = sealed(tmp_path / "model.npz", content)
+    if not seal:
+        os.truncate(path, path.stat().st_size - 32)
+    with pytest.raises(DataError, match=r"^[^\n]* is no model of `dpstudy recipe` \([^\n]*\)$"):
         models.load(path)
+    with pytest.raises(DataError, match="no such file"):
+        models.load(tmp_path / "mistyped.npz")
+
+
+TINY = SyntheticFeatures("mnist-5k", "both", 12, components=4, small=2, large=2)
+ARRAYS = {"kernel": (4, 10), "mean": (4,), "witness": (4,)}
+
+
+def tiny():
+    """A model of few numbers, whose basis nobody computes."""
+    return models.Model(TINY, *(np.ones(shape, np.float32) for shape in ARRAYS.values()))
+
+
+def test_a_model_with_any_bit_flipped_is_refused(tmp_path):
+    path = tmp_path / "model.npz"
+    tiny().save(path)
+    whole = path.read_bytes()
+    assert models.load(path).features == TINY
+    for position in range(0, len(whole), 7):
+        content = bytearray(whole)
+        content[position] ^= 1 << position % 8
+        path.write_bytes(content)
+        with pytest.raises(DataError, match=r"is no model of `dpstudy recipe` \(.*checksum"):
+            models.load(path)
+
+
+@pytest.mark.parametrize("name", ARRAYS)
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda right: right[:-1],
+        lambda right: right[None],
+        lambda right: right.astype(np.int32),
+        lambda right: right.astype("U4"),
+        lambda right: right * np.nan,
+    ],
+)
+def test_a_model_of_wrong_shapes_or_types_is_refused(name, change, tmp_path):
+    wrong = change(np.ones(ARRAYS[name], np.float32))
+    arrays = {other: getattr(tiny(), other) for other in ARRAYS} | {name: wrong}
+    path = sealed(tmp_path / "m.npz", {"features": json.dumps(TINY.to_dict()), **arrays})
+    with pytest.raises(DataError, match=rf"is no model of `dpstudy recipe` \({name} must be"):
+        models.load(path)
+
+
+def test_saving_a_model_replaces_nothing(tmp_path):
+    tiny().save(tmp_path / "model.npz")
+    with pytest.raises(DataError, match=r"model.npz is there already: name another file"):
+        tiny().save(tmp_path / "model.npz")
+    tiny().save(tmp_path / f"{'n' * 251}.npz")

@@ -534,8 +534,10 @@ def test_classes_and_layers_are_compared_by_what_measures_stored(results):
     for label, right, norms in (("relu", 1, [1.0, 3.0]), ("tanh", 3, [2.0, 6.0])):
         for seed in range(3):
             result = result_of(replace(VARIANTS[label], seed=seed), **QUOTED)
-            after_2 = [[5, 0], [4 - right, right]]
-            result.curve["confusion.counts"] = [[[5, 0], [4, 0]], after_2, *[[[0, 5], [0, 4]]] * 2]
+            counts = np.zeros((4, 10, 10), int)
+            counts[:2, 0, 0] = counts[2:, 0, 1] = 5
+            counts[:, 1, :2] = [4, 0], [4 - right, right], [0, 4], [0, 4]
+            result.curve["confusion.counts"] = counts.tolist()
             result.curve["layer-norms.hidden"] = [[9.0, 9.0]] * 3 + [norms]
             store.write(store.runs_folder(), result)
     right = quantity.class_accuracy(1, 2)

@@ -101,6 +101,8 @@ DAMAGES = {
     "cut short": lambda content: content[:-7],
     "cut in its header": lambda content: content[:9],
     "another format": lambda content: b"PK\x03\x04" + content,
+    "a bit of its header flipped": lambda content: content.replace(b"), }", b"), |"),
+    "its shape enlarged": lambda content: content.replace(b"(8, 7, 7, 81)", b"(8, 7, 9**9 ,"),
     "a number altered": lambda content: content[:3_000] + b"\xff\xff" + content[3_002:],
     "of another shape": lambda content: content.replace(b"(8, 7, 7, 81)", b"(7, 8, 7, 81)"),
     "of another type": lambda content: content.replace(b"'<f2'", b"'<i2'"),

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 import pytest
-from results_for_tests import RUN, TINY, dpstudy, result_of
+from results_for_tests import RUN, TINY, dpstudy, result_of, rewrite
 
 from dpstudy.errors import UserError
 from dpstudy.lab import campaign, records, store, train, transfer
@@ -149,7 +149,7 @@ def test_where_the_best_rate_is_the_outermost_one_beyond_it_is_tried(results):
 def test_rates_beyond_end_where_accuracy_never_stops_to_rise(results):
     search = replace(SWEEP, beyond=2.0)
     for _ in range(7):
-        keep(search, lambda run: rate_of(run) / 100)
+        keep(search, lambda run: 0.1 + rate_of(run) / 100)
         assert choose(search) == 1
     assert choose(search) == 0
     assert rate_of(search.chosen()["mnist", "best"].run) == 0.4 * 2**6
@@ -281,4 +281,9 @@ def test_a_foreign_record_among_the_choices_breaks_nothing(results):
     assert SEARCH.chosen() == {("mnist", "try 3"): Choice(RUN, "a test", (0.5,))}
     [error] = SEARCH.damaged_choices()
     assert error.reason == "a choice without 'point'"
+    SEARCH.keep("mnist", "other", Choice(RUN, "a test", (0.5,)))
+    for point in ([10**400], [1e308], [-0.1], ["0.5"], [None], [], 0, "01", {"0.5": 1}):
+        rewrite(path, lambda content, point=point: content.update(point=point))
+        assert len(SEARCH.damaged_choices()) == 1
+    path.unlink()
     assert SWEEP.chosen() == {} and SWEEP.damaged_choices() == []

@@ -24,13 +24,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from results_for_tests import RUN, contents, dpstudy, result_of, rewrite, seeds
 
+from dpstudy import files
 from dpstudy.lab import readings, store
 from dpstudy.lab.store import DamagedError, StoreError
 from dpstudy.parts.mechanism import NoPrivacy
 from dpstudy.parts.run import Run, vary
 from under_the_clip.experiments import find
 
-FINITE = st.floats(allow_nan=False, allow_infinity=False)
+FINITE = st.floats(width=32, allow_nan=False, allow_infinity=False)
 # A curve of one epoch.
 LOSSES = {"epoch": [1], "step": [2], "test_accuracy": [0.5]}
 
@@ -68,9 +69,11 @@ WRITTEN = {
     "all defaults": result_of(Run()),
     "not private": result_of(vary(Run(), mechanism=NoPrivacy())),
     "diverged": result_of(epochs=1),
-    "diverged at once": result_of(epochs=0),
+    "diverged at once": result_of(epochs=0, curve={name: [0] for name in LOSSES}, epsilon={}),
     "no finite loss": result_of(curve=LOSSES | {"test_loss": [None]}, epsilon={}),
-    "of many numbers": result_of(curve=LOSSES | {"norms.angles": [[0.5, [None, 1]]]}, epsilon={}),
+    "of many numbers": result_of(
+        curve=LOSSES | {"norms.angles": [[[0.5, 2], [None, 1]]]}, epsilon={}
+    ),
     "stopped": result_of(stopped="far behind", curve=LOSSES, epsilon={}),
 }
 
@@ -84,7 +87,7 @@ def test_a_result_is_read_as_it_was_written(tmp_path, result):
 
 @settings(max_examples=30, deadline=None)
 @given(
-    losses=st.lists(FINITE, max_size=4),
+    losses=st.lists(FINITE, min_size=1, max_size=4),
     rate=st.floats(1e-300, 1e300),
     device=st.text(st.characters(codec="utf-8")),
 )
@@ -93,10 +96,11 @@ def test_every_number_and_text_survives_and_is_written_the_same_again(
 ):
     folder = tmp_path_factory.getbasetemp() / "round-trip"
     epochs = list(range(len(losses)))
+    steps = [epoch * RUN.steps_per_epoch for epoch in epochs]
     accuracies = [0.5 for _ in losses]
     result = result_of(
         vary(RUN, learning_rate=rate),
-        curve={"epoch": epochs, "step": epochs, "test_accuracy": accuracies, "test_loss": losses},
+        curve={"epoch": epochs, "step": steps, "test_accuracy": accuracies, "test_loss": losses},
         epsilon={},
         provenance={"device": device},
     )
@@ -168,7 +172,7 @@ def test_a_file_with_any_byte_altered_is_left_out_or_says_the_same(intact, path,
         ("\udcff\udcfe\0", "not intact JSON"),
         ("\0" * 500, "not intact JSON"),
         ("[" * 100_000, "not intact JSON"),
-        ("9" * 5_000, "not intact JSON"),
+        ("9" * 5_000, "not a result of this study"),
         ('{"run": {}, "run": {}, "checksum": ""}', "not intact JSON"),
         ("null", "not a result of this study"),
         ("{}", "not a result of this study"),
@@ -180,6 +184,7 @@ def test_a_file_with_any_byte_altered_is_left_out_or_says_the_same(intact, path,
         ('{"format": 2, "run": {}, "checksum": []}', "changed after it was stored"),
         ('{"format": 2, "run": NaN, "checksum": ""}', "changed after it was stored"),
         ('{"format": 2, "run": 1e999, "checksum": ""}', "changed after it was stored"),
+        (f'{{"format": 2, "run": {10**400}, "checksum": ""}}', "changed after it was stored"),
     ],
 )
 def test_a_foreign_file_is_left_out(path, text, reason):
@@ -190,8 +195,11 @@ def test_a_foreign_file_is_left_out(path, text, reason):
 def test_what_is_not_a_file_is_left_out(path):
     path.unlink()
     path.mkdir()
-    assert_left_out(path, "cannot be read: Is a directory")
+    assert_left_out(path, "cannot be read: not a regular file")
     path.rmdir()
+    os.mkfifo(path)  # Whoever opens it waits for a writer.
+    assert_left_out(path, "cannot be read: not a regular file")
+    path.unlink()
     path.symlink_to(path.parent / "gone.json.bak")
     assert_left_out(path, "cannot be read: No such file")
 
@@ -215,6 +223,8 @@ def without(name, *keys):
 
 OTHER = "is not what this version stores there"
 CURVE, SAID = "field 'curve.", "field 'provenance."
+EMPTY = {name: [] for name in result_of().curve}
+NESTED = reduce(lambda inner, _: [inner], range(500), 0.5)
 
 
 @pytest.mark.parametrize(
@@ -230,6 +240,37 @@ CURVE, SAID = "field 'curve.", "field 'provenance."
         (without("curve"), "no field 'curve'"),
         (without("stopped"), "no field 'stopped'"),
         (without("step", "curve"), "no field 'curve.step'"),
+        (
+            set_to([1e308] * 3, "curve", "test_accuracy"),
+            f"{CURVE}test_accuracy[0]' {OTHER}: 1e+308",
+        ),
+        (set_to([-0.1] * 3, "curve", "test_accuracy"), f"{CURVE}test_accuracy[0]' {OTHER}: -0.1"),
+        (set_to([1e39] * 3, "curve", "gradient_norm"), f"{CURVE}gradient_norm[0]' {OTHER}: 1e+39"),
+        (set_to([2] * 3, "curve", "clipped_fraction"), f"{CURVE}clipped_fraction[0]' {OTHER}: 2"),
+        (set_to([10**400] * 3, "curve", "test_accuracy"), "changed after it was stored"),
+        (set_to([1, 3, 4], "curve", "epoch"), f"{CURVE}epoch' {OTHER}: [1, 3, 4]"),
+        (set_to([2, 3, 4], "curve", "epoch"), f"{CURVE}epoch' {OTHER}: [2, 3, 4]"),
+        (set_to([2, 4, 10**9], "curve", "step"), f"{CURVE}step' {OTHER}: [2, 4, 1000000000]"),
+        (lambda content: content["curve"].update(EMPTY), f"{CURVE}epoch' {OTHER}: []"),
+        *(
+            (set_to([value] * 3, "curve", f"{kind}.{name}"), f"{CURVE}{kind}.{name}[0]' {OTHER}")
+            for kind, name in (("bounded-norms", "counts"), ("confusion", "counts"))
+            for value in ([], [[]], None, 0, [1, 2], [[0] * 59], [[[0.5]]])
+        ),
+        (set_to([[-1] * 60] * 3, "curve", "bounded-norms.counts"), "holds what are no counts"),
+        (set_to([[None] * 60] * 3, "curve", "bounded-norms.counts"), "holds what are no counts"),
+        (set_to([[1.0]] * 3, "curve", "norms.gradient"), f"{CURVE}norms.gradient[0]' {OTHER}"),
+        (set_to([[]] * 3, "curve", "norms.angles"), f"{CURVE}norms.angles[0]' {OTHER}: []"),
+        (set_to([[[1], 2]] * 3, "curve", "norms.angles"), f"{CURVE}norms.angles[0]' {OTHER}"),
+        (set_to([[1], [1, 2], [1]], "curve", "norms.angles"), f"{CURVE}norms.angles[1]' {OTHER}"),
+        (set_to([NESTED] * 3, "curve", "norms.angles"), "lists too deep"),
+        (set_to([0.9] * 9, "class_accuracy"), f"field 'class_accuracy[0]' {OTHER}: [0.9"),
+        (set_to([1.1] * 10, "class_accuracy"), f"field 'class_accuracy[0]' {OTHER}: [1.1"),
+        (set_to([0.1, -1.0, 0.3], "epsilon", "pld"), f"field 'epsilon.pld[1]' {OTHER}: -1.0"),
+        (set_to(0, "diverged_at"), f"field 'diverged_at' {OTHER}: 0"),
+        (set_to(7, "diverged_at"), f"field 'diverged_at' {OTHER}: 7"),
+        (set_to("x", "provenance", "finished"), "field 'provenance': Invalid isoformat string"),
+        (set_to("2025-01-01", "provenance", "finished"), "field 'provenance': a time without its"),
         (set_to(None, "epsilon"), f"field 'epsilon' {OTHER}: None"),
         (set_to("here", "provenance"), f"field 'provenance' {OTHER}: 'here'"),
         (set_to([0.9], "curve", "test_accuracy"), "differ in length"),
@@ -277,9 +318,10 @@ def test_a_damaged_file_is_named_wherever_results_are_read(results):
     assert reading.finals.label.tolist() == ["tanh"]
     assert set(reading.curves.label) == {"tanh"}
 
-    done = dpstudy("claims")
-    assert (done.exit_code, done.exception) == (0, None)
-    assert f"dpstudy: left out: runs/{paths[0].name}: {reason}" in done.stderr
+    for command in ("claims", "list"):
+        done = dpstudy(command)
+        assert (done.exit_code, type(done.exception)) == (1, SystemExit)
+        assert f"dpstudy: left out: runs/{paths[0].name}: {reason}" in done.stderr
 
 
 def test_a_node_without_pydantic_reads_results_and_looks_at_their_names_and_lengths(
@@ -294,7 +336,7 @@ def test_a_node_without_pydantic_reads_results_and_looks_at_their_names_and_leng
     rewrite(path, set_to([0.9], "curve", "test_accuracy"))
     assert_left_out(path, "differ in length")
     rewrite(path, without("stopped"))
-    assert_left_out(path, "no field 'stopped'")
+    assert_left_out(path, "its fields are not those of this version")
 
 
 def test_the_files_beside_a_damaged_one_are_read(tmp_path):
@@ -337,7 +379,7 @@ def test_what_is_no_finite_number_or_could_not_be_read_again_never_gets_in(tmp_p
         "provenance": {"machine": {"load": [value]}},
     }
     for name, field in fields.items():
-        with pytest.raises(StoreError, match="a value is not a finite number"):
+        with pytest.raises(StoreError, match=r"a value is not a finite number|not JSON compliant"):
             store.write(tmp_path, result_of(**{"epsilon": {}, name: field}))
     with pytest.raises(StoreError, match="differ in length"):
         store.write(tmp_path, result_of(epsilon={"pld": [0.1]}))
@@ -396,13 +438,55 @@ def test_the_content_is_on_the_disk_before_the_name_is(tmp_path, monkeypatch):
     assert calls[:2] == ["fsync", "replace"]
 
 
+def test_of_two_that_store_one_run_at_once_the_second_is_told_and_replaces_nothing(
+    tmp_path, monkeypatch
+):
+    first = store.write(tmp_path, result_of(), replace=False)
+    was = contents(tmp_path)
+    for system in (os.link, mock.Mock(side_effect=OSError(errno.EPERM, "no second name here"))):
+        monkeypatch.setattr(os, "link", system)
+        with pytest.raises(FileExistsError):
+            store.write(tmp_path, result_of(accuracy=0.5), replace=False)
+        assert contents(tmp_path) == was
+    other = store.write(tmp_path, result_of(replace(RUN, seed=1)), replace=False)
+    assert set(contents(tmp_path)) == {first.name, other.name}
+
+
+def test_what_a_killed_process_was_writing_is_removed_and_what_a_running_one_writes_is_not(
+    tmp_path,
+):
+    left, old = tmp_path / f".writing-{'0' * 32}", (time.time() - 60,) * 2
+    (tmp_path / ".writing-x.json").write_text("somebody else's")
+    left.write_bytes(b"a part")
+    store.check_writable(tmp_path)
+    assert left.exists(), "it may be about to get its name"
+    os.utime(left, old)
+    with files.written_whole(tmp_path / "whole") as stream:
+        [mine] = set(tmp_path.glob(".writing-*")) - {left, tmp_path / ".writing-x.json"}
+        os.utime(mine, old)
+        store.check_writable(tmp_path)
+        stream.write(b"all")
+    assert contents(tmp_path) == {".writing-x.json": b"somebody else's", "whole": b"all"}
+
+
+def test_what_a_killed_process_was_writing_to_the_cache_is_removed_by_the_next(tmp_path):
+    left = tmp_path / f".writing-{'0' * 32}"
+    left.write_bytes(b"a gigabyte")
+    os.utime(left, (0, 0))
+    with files.kept_in_cache(tmp_path / "features") as stream:
+        stream.write(b"all")
+    assert contents(tmp_path) == {"features": b"all"}
+
+
 def write_for_ever(folder, writing):
     """Over and over the same four files, large enough that a write takes a while."""
     for count in itertools.count(1):
-        column = [count] * 20_000
-        curve = dict.fromkeys(("epoch", "step", "test_accuracy"), column)
-        run = Run(seed=count % 4)
-        store.write(folder, store.Result(run, curve, [], epsilon={"pld": column}))
+        run, epochs = Run(seed=count % 4, epochs=20_000), list(range(20_000))
+        curve = {"epoch": epochs, "step": [epoch * run.steps_per_epoch for epoch in epochs]}
+        curve |= {"test_accuracy": [0.5] * 20_000, "test_loss": [count] * 20_000}
+        store.write(
+            folder, store.Result(run, curve, [0.5] * 10, epsilon={"pld": curve["test_loss"]})
+        )
         writing.set()
 
 
@@ -421,7 +505,7 @@ def test_killing_the_writer_at_any_moment_leaves_no_partial_file(tmp_path):
         assert errors == []
         assert 1 <= len(found) <= 4
         for result in found.values():
-            assert len(set(result.curve["epoch"])) == 1, "two writes in one file"
+            assert len(set(result.curve["test_loss"])) == 1, "two writes in one file"
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux counts it")

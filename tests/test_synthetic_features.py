@@ -275,6 +275,18 @@ def test_a_damaged_basis_is_fitted_again(kept):
         jax.tree.map(np.testing.assert_array_equal, SMALL.basis(), expected)
 
 
+def test_a_basis_with_any_bit_flipped_is_not_read(tmp_path):
+    path, few = tmp_path / "basis.npz", np.ones((2, 3), np.float32)
+    synthetic_basis.write(path, synthetic_basis.Basis((few,), few[0], few, few[1]))
+    whole = path.read_bytes()
+    assert synthetic_basis.read(path) is not None
+    for position in range(0, len(whole), 7):
+        content = bytearray(whole)
+        content[position] ^= 1 << position % 8
+        path.write_bytes(content)
+        assert synthetic_basis.read(path) is None
+
+
 def test_components_in_a_basis_that_is_gone_are_taken_again(kept):
     """A basis that another machine fitted is another: what is kept belongs to one of them."""
     images = SMALL.load().train_images

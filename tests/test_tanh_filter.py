@@ -17,7 +17,7 @@ from dpstudy.parts.part import SpecError
 from dpstudy.parts.run import Run, vary
 from dpstudy.privacy.run_epsilon import epsilon_curve
 from dpstudy.training import loop
-from under_the_clip.tanh_filter.experiments import AT_EQUAL_EPSILON, MECHANISMS
+from under_the_clip.tanh_filter.experiments import AT_EQUAL_EPSILON, MECHANISMS, PARAMETERS
 from under_the_clip.tanh_filter.mechanism import FilteredThenClipped, FilteredToNorm, TanhFilter
 
 RUN = vary(Run(mechanism=TanhFilter()), **TINY)
@@ -122,3 +122,8 @@ def test_every_point_of_the_search_truly_costs_an_epsilon_of_3(name):
     for number in ("01", "16"):
         [run] = AT_EQUAL_EPSILON.variants[f"{name}, {number}"]
         assert 0.999 * 3 < spent_by(run) <= 3.0001
+
+
+@pytest.mark.parametrize("network", PARAMETERS, ids=repr)
+def test_the_networks_have_the_parameters_that_the_filter_counts(network):
+    assert PARAMETERS[network] == sum(leaf.size for leaf in jax.tree.leaves(network.shapes()))

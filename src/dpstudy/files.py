@@ -3,10 +3,16 @@
 import contextlib
 import errno
 import gzip
+import hashlib
+import mmap
 import os
+import stat
 import sys
+import tarfile
 import tempfile
+import time
 import uuid
+import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO, TypeVar
@@ -14,6 +20,13 @@ from typing import IO, TypeVar
 from dpstudy.errors import DataError, UserError
 
 Content = TypeVar("Content")
+
+# What hostile bytes make of gzip and tarfile, by sizes of twenty digits and chains of headers too.
+UNREADABLE = (
+    *(OSError, EOFError, ValueError, OverflowError, RecursionError),
+    *(tarfile.TarError, zlib.error),
+)
+_SEAL = hashlib.sha256().digest_size
 
 
 def given_folder(variable: str) -> Path | None:
@@ -46,6 +59,13 @@ def brief(error: Exception) -> str:
     return text.splitlines()[0]  # some libraries explain themselves over several lines
 
 
+def content_of(path: Path) -> bytes:
+    """Return the content of a regular file; raise OSError of a pipe, say, that may never end."""
+    if not stat.S_ISREG(path.stat().st_mode):
+        raise OSError(errno.EINVAL, "not a regular file")
+    return path.read_bytes()
+
+
 def read_at_most(stream: IO[bytes] | gzip.GzipFile, most: int) -> bytes:
     """Read a stream to its end; raise OSError where it goes on beyond `most` bytes."""
     content = stream.read(most + 1)
@@ -63,19 +83,73 @@ def try_writing(folder: Path) -> None:
     """Raise OSError where no file can be made in a folder, before its content is computed."""
     folder.mkdir(parents=True, exist_ok=True)
     tempfile.TemporaryFile(dir=folder).close()
+    clean(folder)
+
+
+def clean(folder: Path) -> None:
+    """Remove from a folder what processes were writing that were killed."""
+    for path in folder.glob(f".writing-{'?' * 32}"):
+        # Where there are no locks nothing is known to be nobody's.
+        with contextlib.suppress(ImportError, OSError), path.open("r+b") as left:
+            _lock(left)
+            # Some seconds: a file is unlocked before it has its name.
+            if os.fstat(left.fileno()).st_mtime < time.time() - 10:
+                path.unlink()
+
+
+def _lock(stream: IO[bytes]) -> None:
+    """Make a file this process' own until it is closed; OSError where it is another's."""
+    import fcntl  # only here: Windows has none
+
+    fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+def check_new(path: Path, error: type[UserError]) -> None:
+    """Raise `error` where no new file can be written at a path, before its content is computed."""
+    try:
+        with contextlib.suppress(FileNotFoundError):
+            path.lstat()
+            raise error(f"{path} is there already: name another file, or remove it first")
+        try_writing(path.parent)
+    except OSError as problem:
+        raise error(f"{path}: cannot be written ({brief(problem)})") from problem
+
+
+def seal(stream: IO[bytes]) -> None:
+    """End a file that is being written with the SHA-256 of all before: see `check_seal`."""
+    stream.seek(0)
+    stream.write(hashlib.file_digest(stream, "sha256").digest())
+
+
+def check_seal(path: Path) -> None:
+    """Raise ValueError unless a file is as it was sealed; only then is it to be parsed."""
+    with path.open("rb") as stream, mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ) as whole:
+        if hashlib.sha256(memoryview(whole)[:-_SEAL]).digest() != whole[-_SEAL:]:
+            raise ValueError("no checksum of its content: altered, cut short, or of an old version")
 
 
 @contextlib.contextmanager
-def written_whole(path: Path) -> Iterator[IO[bytes]]:
-    """Open a file to be written whole or not at all: readers of `path` never see a part of it."""
-    temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
+def written_whole(path: Path, replace: bool = True) -> Iterator[IO[bytes]]:
+    """Open a file to be written whole or not at all: readers of `path` never see a part of it.
+
+    FileExistsError where it is not to `replace` what is there, by then.
+    """
+    temporary = path.with_name(f".writing-{uuid.uuid4().hex}")
     path.parent.mkdir(parents=True, exist_ok=True)
     try:
-        with open(temporary, "wb") as stream:
+        with open(temporary, "w+b") as stream:
+            with contextlib.suppress(ImportError, OSError):
+                _lock(stream)
             yield stream
             stream.flush()
             os.fsync(stream.fileno())  # else a power cut may leave the name without the content
-        os.replace(temporary, path)
+        try:
+            (os.replace if replace else os.link)(temporary, path)
+        except OSError:  # Some file systems give a file no second name.
+            if replace:
+                raise
+            path.touch(exist_ok=False)
+            os.replace(temporary, path)
     finally:
         # Ctrl-C included. Only a killed process leaves its temporary file, which is hidden.
         with contextlib.suppress(OSError):
@@ -85,6 +159,7 @@ def written_whole(path: Path) -> Iterator[IO[bytes]]:
 @contextlib.contextmanager
 def kept_in_cache(path: Path) -> Iterator[IO[bytes]]:
     """Open a file of the cache as `written_whole`; raise DataError where it cannot be written."""
+    clean(path.parent)
     try:
         with written_whole(path) as stream:
             yield stream
@@ -93,13 +168,12 @@ def kept_in_cache(path: Path) -> Iterator[IO[bytes]]:
         raise DataError(f"{path}: cannot be written ({brief(error)}); {remedy}") from error
 
 
-def found_in_cache(
-    path: Path, read: Callable[[Path], Content], damage: tuple[type[Exception], ...]
-) -> Content | None:
-    """Return what is read of a cached file; None if it is absent, or that raises `damage`."""
+def found_in_cache(path: Path, read: Callable[[Path], Content]) -> Content | None:
+    """Return what is read of a sealed file; None if it is absent or altered, or on ValueError."""
     try:
+        check_seal(path)
         return read(path)
-    except (FileNotFoundError, *damage):
+    except (FileNotFoundError, ValueError):
         return None
     except OSError as error:
         remedy = "delete it, and it is computed again"

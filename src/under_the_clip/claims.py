@@ -24,7 +24,14 @@ def ledger(key: str | None = None) -> Ledger:
     Raises:
         UserError: there is no such paper.
     """
-    if key is None:
-        return judge(CLAIMS)
-    check_known("paper", key, KEYS)
-    return judge({KEYS[key]: CLAIMS[KEYS[key]]})
+    if key is not None:
+        check_known("paper", key, KEYS)
+        return judged(KEYS[key])
+    parts = [judged(paper) for paper in CLAIMS]
+    damaged = dict.fromkeys(line for part in parts for line in part.damaged)
+    return Ledger(tuple(entry for part in parts for entry in part.entries), tuple(damaged))
+
+
+def judged(paper: str) -> Ledger:
+    """Return the claims of a paper, by its short name, with their verdicts on what is stored."""
+    return judge({paper: CLAIMS[paper]})

@@ -73,18 +73,18 @@ def list_experiments(as_json: bool) -> None:
             row = {"experiment": experiment.name, "dataset": dataset}
             row |= {"stored": len(reading.found), "needed": reading.needed}
             rows.append(row | {"damaged": reading.damaged, "title": experiment.title})
+    damaged = dict.fromkeys(line for row in rows for line in row["damaged"])
     if as_json:
         click.echo(json.dumps(rows, indent=2))
-        return
+        return results.end_with(damaged)
     for name, of_one in itertools.groupby(rows, key=lambda row: row["experiment"]):
         datasets = list(of_one)
         click.echo(f"{name}: {datasets[0]['title']}")
         for row in datasets:
             counts = f"{row['stored']:>3} of {row['needed']:>3} runs stored"
             click.echo(f"  {row['dataset']:13}  {counts}")
-        if any(row["damaged"] for row in datasets):
-            click.echo("  damaged files are left out: see `dpstudy results verify`")
     results.say_where_they_are()
+    results.end_with(damaged)
 
 
 @main.command()
@@ -99,17 +99,16 @@ def claims(paper: str | None, as_json: bool) -> None:
     from under_the_clip.claims import ledger
 
     judged = ledger(paper)
-    for line in judged.damaged:
-        complain(f"left out: {line}")
     if as_json:
         click.echo(json.dumps([entry.to_dict() for entry in judged.entries], indent=2))
-        return
+        return results.end_with(judged.damaged)
     for name, of_one in itertools.groupby(judged.entries, key=lambda entry: entry.paper):
         _print_claims(name, list(of_one))
     counts = [f"{count} {verdict}" for verdict, count in judged.counts.items() if count]
     claims, verdicts = len(judged.by_claim), len(judged.entries)
     click.echo(f"{claims} claims, {verdicts} verdicts: {', '.join(counts)}")
     results.say_where_they_are()
+    results.end_with(judged.damaged)
 
 
 def _print_claims(paper: str, entries: list[Entry]) -> None:

@@ -79,9 +79,13 @@ class Campaign:
         self._reached = dict.fromkeys(self._wanted, 0)  # epochs done
         self._held: set[str] = set()
         self._stored: list[Result] = []
-        # Now: their epsilon is stated only once they have trained for hours.
-        for run in self._missing():
+        # Now: they are accounted for and stored only once they have trained for hours.
+        for run in (missing := self._missing()):
             run.check_accountable()
+        if missing and self.budget > 0:
+            store.check_writable(self.folder)
+            for cohort in checkpoints.stopped_cohorts(self.folder):
+                self.close(cohort)  # Whoever stored them was killed before this.
 
     def cohorts(self, most: int | None = None) -> Iterator[list[Run]]:
         """Yield the runs to train next, together, as many as the campaign or `most` says."""
@@ -121,11 +125,12 @@ class Campaign:
 
     def settle(self, result: Result) -> None:
         """Store what a run came to, once: a cohort that goes on tells of it again."""
-        # What another process has stored meanwhile, or a damaged file in its place, stays.
-        if result.run.identity not in self._held and not (self.folder / result.name).exists():
+        if result.run.identity not in self._held:
             result = self.finish(result)
-            store.write(self.folder, result)
-            self._stored.append(result)
+            # What another process has stored meanwhile, or a damaged file in its place, stays.
+            with contextlib.suppress(FileExistsError):
+                store.write(self.folder, result, replace=False)
+                self._stored.append(result)
         self._hold(result.run.identity)
 
     def close(self, cohort: Sequence[Run]) -> None:
@@ -135,9 +140,9 @@ class Campaign:
 
     def outcome(self) -> CampaignOutcome:
         """Return what became of the runs."""
-        held = self._wanted.keys() & self._held
+        left = len(self._missing())
         mine = {result.run.identity for result in self._stored}
-        return CampaignOutcome(self._stored, len(held - mine), len(self._wanted.keys() - held))
+        return CampaignOutcome(self._stored, len(self._wanted.keys() - mine) - left, left)
 
 
 def in_this_process(work: Campaign) -> None:
@@ -197,14 +202,10 @@ def next_cohort(waiting: Sequence[Run], folder: Path, most: int | None = None) -
     for cohort in begun:
         if first in cohort:
             return cohort  # As it was, so that its numbers are the same.
-    if checkpoints.path_of(folder, [first]).exists():
-        return [first]
     fresh = [
         run
         for run in waiting
-        if cohort_of(run) == cohort_of(first)
-        and not any(run in cohort for cohort in begun)
-        and not checkpoints.path_of(folder, [run]).exists()
+        if cohort_of(run) == cohort_of(first) and not any(run in cohort for cohort in begun)
     ]
     if most is None:
         most = 1 if devices.backend() == "cpu" else first.network.cohort
@@ -298,9 +299,6 @@ def _keep_compiled_programs() -> None:
 
 
 def _result(begun: Checkpoint, index: int, fingerprint: str) -> Result:
-    epochs = begun.epochs[index]
-    curve = {name: [_plain(epoch.row[name]) for epoch in epochs] for name in epochs[0].row}
-    class_accuracy = _plain(list(epochs[-1].class_accuracy))
     provenance = store.provenance(
         begun.seconds,
         devices.name(),
@@ -310,14 +308,4 @@ def _result(begun: Checkpoint, index: int, fingerprint: str) -> Result:
         cohort=len(begun.runs),
         peak_megabytes=store.peak_megabytes(),
     )
-    ended = begun.ended[index]
-    return Result(begun.runs[index], curve, class_accuracy, **ended, provenance=provenance)
-
-
-def _plain(value: Any) -> Any:
-    """Round to what float32 holds; JSON has no infinity, and a loss can reach it."""
-    if isinstance(value, list):
-        return [_plain(one) for one in value]
-    if value is None or isinstance(value, int):
-        return value
-    return float(f"{value:.7g}") if math.isfinite(value) else None
+    return Result(begun.runs[index], **begun.columns(index), provenance=provenance)

@@ -5,6 +5,7 @@ import dataclasses
 import hashlib
 import io
 import json
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,16 +14,18 @@ from typing import Any, Self
 import jax
 import numpy as np
 
+from dpstudy import files
 from dpstudy.lab import store
+from dpstudy.lab.forms import problem_of
 from dpstudy.parts.data.images import Dataset
-from dpstudy.parts.part import SpecError
-from dpstudy.parts.run import Run
+from dpstudy.parts.run import Run, cohort_of
 from dpstudy.training import loop
 from dpstudy.training.loop import Epoch, State
 
 # Examples that tell a dataset from others.
 _WITNESSES = 100
 _NOTES = ("microbatch", "epochs", "ended", "data", "seconds", "sittings")
+_GOING_ON = {"diverged_at": None, "stopped": None}
 
 
 @dataclass
@@ -47,6 +50,21 @@ class Checkpoint:
         microbatch = runs[0].network.examples_at_once()
         return cls(list(runs), microbatch, [[] for _ in runs], [None] * len(runs), data)
 
+    def columns(self, index: int) -> dict[str, Any]:
+        """Return what a run came to so far: fields of its result."""
+        epochs, ended = self.epochs[index], self.ended[index] or _GOING_ON
+        curve = {name: [_plain(epoch.row[name]) for epoch in epochs] for name in epochs[0].row}
+        return {"curve": curve, "class_accuracy": _plain([*epochs[-1].class_accuracy]), **ended}
+
+
+def _plain(value: Any) -> Any:
+    """Round to what float32 holds; JSON has no infinity, and a loss can reach it."""
+    if isinstance(value, list):
+        return [_plain(one) for one in value]
+    if value is None or isinstance(value, int):
+        return value
+    return float(f"{value:.7g}") if math.isfinite(value) else None
+
 
 def witness_of(dataset: Dataset) -> str:
     """Return what tells a dataset's examples from others."""
@@ -66,11 +84,13 @@ def path_of(folder: Path, runs: Sequence[Run]) -> Path:
 
 
 def stopped_cohorts(folder: Path) -> Iterator[list[Run]]:
-    """Yield the cohorts of several runs that were stopped."""
-    for path in sorted((folder / ".checkpoints").glob("cohort-*.npz")):
-        with contextlib.suppress(ValueError, KeyError, TypeError, SpecError):
-            runs = json.loads(str(_unsealed(path)["runs"]))
-            yield [Run.from_dict(fields) for fields in runs]
+    """Yield the cohorts that were stopped."""
+    files.clean(folder / ".checkpoints")
+    for path in sorted((folder / ".checkpoints").glob("*.npz")):
+        with contextlib.suppress(Exception):  # whatever it holds
+            runs = [Run.from_dict(of) for of in json.loads(str(_unsealed(path)["runs"]))]
+            if path == path_of(folder, runs) and len(set(map(cohort_of, runs))) == 1:
+                yield runs
 
 
 def save(path: Path, begun: Checkpoint) -> None:
@@ -89,33 +109,47 @@ def save(path: Path, begun: Checkpoint) -> None:
 def load(path: Path, runs: Sequence[Run], data: str) -> Checkpoint:
     """Return how far a cohort is: at its beginning, where there is no usable checkpoint.
 
-    A checkpoint is a cache: one that is damaged, is of other examples, or was written by a version
-    whose state has another shape, only costs the time to train again.
+    A checkpoint is a cache: one that is damaged, is of other runs or examples, or was written by a
+    version whose state has another shape, only costs the time to train again.
     """
-    if not (content := _unsealed(path)):
-        return Checkpoint.fresh(runs, data)
-    # Not by jax.eval_shape: the compiler options of `Network.initial` forbid tracing through it.
-    shapes, tree = jax.tree.flatten(loop.stack([loop.start(run) for run in runs]))
-    try:
-        leaves = [content[f"leaf{i}"] for i in range(len(shapes))]
+    with contextlib.suppress(Exception):  # whatever it holds
+        content = _unsealed(path)
+        # Not by jax.eval_shape: the options of `Network.initial` forbid tracing through it.
+        start, tree = jax.tree.flatten(loop.stack([loop.start(run) for run in runs]))
+        leaves = [content[f"leaf{i}"] for i in range(len(start))]
         notes = {name: json.loads(str(content[name])) for name in _NOTES}
-        notes["epochs"] = [
-            [Epoch(epoch["row"], tuple(epoch["class_accuracy"])) for epoch in epochs]
-            for epochs in notes["epochs"]
-        ]
+        notes["epochs"] = [[Epoch(**epoch) for epoch in epochs] for epochs in notes["epochs"]]
         states = jax.tree.unflatten(tree, [jax.numpy.asarray(leaf) for leaf in leaves])
         begun = Checkpoint(list(runs), **notes, states=states)
-    except (ValueError, KeyError, TypeError):
-        return Checkpoint.fresh(runs, data)
-    same = [leaf.shape for leaf in leaves] == [shape.shape for shape in shapes]
-    return begun if same and begun.data == data else Checkpoint.fresh(runs, data)
+        same = json.loads(str(content["runs"])) == [run.to_dict() for run in runs]
+        same &= [(x.shape, x.dtype) for x in leaves] == [(x.shape, x.dtype) for x in start]
+        if same and begun.data == data and _sound(begun, leaves):
+            return begun
+    return Checkpoint.fresh(runs, data)
+
+
+def _sound(begun: Checkpoint, leaves: Sequence[np.ndarray]) -> bool:
+    """Whether a cohort can have come so far, each run as its state says; or raise any error."""
+    going = [index for index, end in enumerate(begun.ended) if end is None]
+    [last] = {begun.epochs[index][-1].number for index in going}
+    said = {"sittings": begun.sittings, "wall_seconds": begun.seconds}
+    rest = {"epsilon": {}, "provenance": said}
+    columns = [begun.columns(index) | rest for index in range(len(begun.runs))]
+    *_, step, diverged_at, overflow = leaves
+    return (
+        last < begun.runs[0].epochs
+        and begun.microbatch in begun.runs[0].network.microbatch.values()
+        and set(step.tolist()) == {last * begun.runs[0].steps_per_epoch}
+        and all(np.isfinite(leaf[going]).all() for leaf in leaves)
+        and not (overflow.any() or (diverged_at[going] >= 0).any())
+        and not any(map(problem_of, columns, begun.runs))
+    )
 
 
 def _unsealed(path: Path) -> dict[str, np.ndarray]:
-    """Return what a file holds: nothing, if it is damaged."""
-    with contextlib.suppress(OSError, ValueError):
-        sealed = path.read_bytes()
-        if hashlib.sha256(sealed[32:]).digest() == sealed[:32]:
-            with np.load(io.BytesIO(sealed[32:])) as saved:
-                return dict(saved)
-    return {}
+    """Return what a file holds, or raise any error."""
+    sealed = files.content_of(path)
+    if hashlib.sha256(sealed[32:]).digest() != sealed[:32]:
+        raise ValueError("damaged")
+    with np.load(io.BytesIO(sealed[32:])) as saved:
+        return dict(saved)

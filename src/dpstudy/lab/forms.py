@@ -1,10 +1,21 @@
 """What stored JSON holds, as types, and what is wrong with JSON that holds something else."""
 
+import contextlib
 import functools
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
+from datetime import datetime
 from typing import Any
+
+import numpy as np
+
+from dpstudy.parts.measure import SHAPES
+from dpstudy.parts.run import Run
+
+CLASSES = 10
+# Runs are trained in single precision, which does not reach this.
+_BEYOND = 2.0**128
 
 
 @dataclass(frozen=True)
@@ -40,6 +51,11 @@ class Provenance:
     dataset_fingerprint: str = ""
     wall_seconds: float = 0.0
     peak_megabytes: float | None = None  # a machine that is not Linux does not know it
+    sittings: list[dict[str, str]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        if self.finished and datetime.fromisoformat(self.finished).tzinfo is None:
+            raise ValueError(f"a time without its zone: {self.finished}")
 
 
 @dataclass(frozen=True)
@@ -55,56 +71,66 @@ class Checked:
     provenance: dict[str, Any]
 
 
-def problem_of(columns: Mapping[str, Any]) -> str | None:
+def problem_of(columns: Mapping[str, Any], run: Run) -> str | None:
     """Say where what a run came to is not as `Trained`, by the first field; None where it is."""
     try:
-        _check_shape(columns)
-        decoded(Trained, columns)
-        curve = columns["curve"]
-        decoded(Curve, curve, "curve", extra="ignore")
-        decoded(Provenance, columns["provenance"], "provenance", extra="ignore")
-        # A measure's column, such as `norms.gradient`, may hold nested lists.
-        flat = {name: column for name, column in curve.items() if "." not in name}
-        decoded(dict[str, list[float | None]], flat, "curve")
-    except ModuleNotFoundError:
-        pass  # A bare node has no pydantic: whoever merges its results looks closer.
-    except ValueError as error:
+        # A bare node has no pydantic: whoever merges its results looks closer.
+        with contextlib.suppress(ModuleNotFoundError):
+            decoded(Trained, columns)
+            decoded(Curve, columns["curve"], "curve", extra="ignore")
+            decoded(Provenance, columns["provenance"], "provenance", extra="ignore")
+        _check_columns(columns, run)
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
         return str(error)
     return None
 
 
-def _check_shape(columns: Mapping[str, Any]) -> None:
-    _check_names(Trained, columns)
-    for name in ("curve", "epsilon", "provenance"):
-        if not isinstance(columns[name], dict):
-            raise ValueError(_unlike(name, columns[name]))
-    _check_names(Curve, columns["curve"], "curve.")
-    for name in ("curve", "epsilon"):
-        for column, values in columns[name].items():
-            if not isinstance(values, list):
-                raise ValueError(_unlike(f"{name}.{column}", values))
-            for at, value in enumerate(values):
-                if not _numbers(value):
-                    raise ValueError(_unlike(f"{name}.{column}[{at}]", value))
-    lengths = {len(of) for name in ("curve", "epsilon") for of in columns[name].values()}
-    if len(lengths) > 1:
+def _check_columns(columns: Mapping[str, Any], run: Run) -> None:
+    """Raise an error where columns do not hold, by epoch, what such a run can come to."""
+    if columns.keys() != {item.name for item in fields(Trained)}:
+        raise ValueError("its fields are not those of this version")
+    curve, spent, ended = columns["curve"], columns["epsilon"], columns["diverged_at"]
+    for name, values in curve.items():
+        most = 1 if name in ("test_accuracy", "clipped_fraction") else _BEYOND
+        shape = SHAPES.get(name) if "." in name else ()
+        check_numbers(f"curve.{name}", values, 0 if most == 1 else -_BEYOND, most, shape)
+        if shape and not (np.array(values, float) >= 0).all():
+            raise ValueError(f"field 'curve.{name}' holds what are no counts")
+    for name, values in spent.items():
+        check_numbers(f"epsilon.{name}", values, 0, _BEYOND)
+    check_numbers("class_accuracy", [columns["class_accuracy"]], 0, 1, (CLASSES,))
+    if len({len(values) for values in (*curve.values(), *spent.values())}) > 1:
         raise ValueError("the columns of its curve differ in length")
+    epochs, whole = curve["epoch"], range(run.epochs + 1)
+    if epochs not in (list(whole[: len(epochs)]), list(whole[1 : len(epochs) + 1])):
+        raise ValueError(_unlike("curve.epoch", epochs))
+    if curve["step"] != [epoch * run.steps_per_epoch for epoch in epochs]:
+        raise ValueError(_unlike("curve.step", curve["step"]))
+    if ended is not None and ended not in range(1, run.epochs * run.steps_per_epoch + 1):
+        raise ValueError(_unlike("diverged_at", ended))
 
 
-def _check_names(form: type, found: Mapping[str, Any], within: str = "") -> None:
-    wanted = [item.name for item in fields(form)]
-    # A curve may have more columns.
-    unknown = [] if within else [name for name in found if name not in wanted]
-    for said, names in (("unknown", unknown), ("no", [n for n in wanted if n not in found])):
-        if names:
-            raise ValueError(f"{said} field {within + names[0]!r} (stored by another version?)")
+def check_numbers(
+    where: str, values: Any, low: float, high: float, shape: Sequence[int] | None = ()
+) -> None:
+    """Raise ValueError unless values are numbers in a range, or None for one that is not finite.
+
+    Or arrays of these, as nested lists, of a `shape`; with None, of the first one's.
+    """
+    if not isinstance(values, list) or not values:
+        raise ValueError(_unlike(where, values))
+    with contextlib.suppress(ValueError):  # It is uneven, and no shape is its.
+        shape = np.shape(values[0]) if shape is None else shape
+    for at, value in enumerate(values):
+        if not _sound(value, low, high, shape):
+            raise ValueError(_unlike(f"{where}[{at}]", value))
 
 
-def _numbers(value: Any) -> bool:
-    """Whether a value is a number, None where it was not finite, or a nested list of these."""
-    if isinstance(value, list):
-        return all(map(_numbers, value))
-    return value is None or (isinstance(value, int | float) and not isinstance(value, bool))
+def _sound(value: Any, low: float, high: float, shape: Sequence[int] | None) -> bool:
+    if not shape:
+        return value is None or (type(value) in (int, float) and low <= value <= high)
+    alike = isinstance(value, list) and len(value) == shape[0] > 0
+    return alike and all(_sound(one, low, high, shape[1:]) for one in value)
 
 
 def decoded(form: Any, value: Any, within: str = "", extra: str = "forbid") -> Any:
@@ -115,7 +141,8 @@ def decoded(form: Any, value: Any, within: str = "", extra: str = "forbid") -> A
     from pydantic import ValidationError  # Only here: a bare node has none.
 
     try:
-        return _adapter(form).validate_json(json.dumps(value), strict=True, extra=extra)
+        text = json.dumps(value, allow_nan=False)
+        return _adapter(form).validate_json(text, strict=True, extra=extra)
     except TypeError as error:  # a number of NumPy's, say
         raise ValueError(str(error)) from error
     except ValidationError as error:
@@ -139,7 +166,7 @@ def _said(error: Mapping[str, Any], within: str) -> str:
         case "unexpected_keyword_argument":
             return f"unknown field {where!r} (stored by another version?)"
         case "json_invalid":
-            return "it holds text that is no Unicode"
+            return f"it holds text that is no Unicode, or lists too deep: {error['msg']}"
         case "value_error":
             return f"field {where!r}: {error['ctx']['error']}"
     return _unlike(where, error["input"])

@@ -1,14 +1,17 @@
 """Stored results as tables for figures, with what is missing and what cannot be trusted."""
 
-from dataclasses import dataclass, replace
-from typing import Self
+from __future__ import annotations
 
-import pandas as pd
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Self
 
 from dpstudy.lab import store
 from dpstudy.lab.experiment import Experiment
 from dpstudy.lab.store import CHANCE, Result
 from dpstudy.parts.run import Run
+
+if TYPE_CHECKING:  # What only counts runs has no use for it, and it takes half a second.
+    import pandas as pd
 
 
 @dataclass(frozen=True)
@@ -77,6 +80,8 @@ class Reading:
     @property
     def curves_from_start(self) -> pd.DataFrame:
         """The same with epoch 0, from before the first step, of the runs that have it."""
+        import pandas as pd
+
         frames = [
             _curve(one).assign(label=label, dataset=one.run.dataset.name, seed=one.run.seed)
             for label, one in self.found
@@ -94,6 +99,8 @@ class Reading:
 
         A diverged run has no last accuracy: it counts as failed, at chance.
         """
+        import pandas as pd
+
         rows = []
         for label, result in self.found:
             columns = result.curve | _epsilon(result)
@@ -114,6 +121,8 @@ def _epsilon(result: Result) -> dict[str, list[float]]:
 
 
 def _curve(result: Result) -> pd.DataFrame:
+    import pandas as pd
+
     nested = {name for name, of in result.curve.items() if any(isinstance(x, list) for x in of)}
     plain = {name: values for name, values in result.curve.items() if name not in nested}
     # As floats: a column in which nothing was finite holds None alone, which is not numeric.

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from dpstudy.lab import records, store
 from dpstudy.lab.experiment import Experiment
+from dpstudy.lab.forms import check_numbers
 from dpstudy.lab.store import CHANCE, DamagedError, Result, StoreError
 from dpstudy.parts.part import SpecError
 from dpstudy.parts.run import Run, vary
@@ -58,7 +59,9 @@ def read_choice(path: Path) -> Kept:
     """Read a stored choice; DamagedError if it is cut short, altered, foreign or misnamed."""
     content = records.read(path, KIND)
     try:
-        point = content["point"] and tuple(map(float, content["point"]))
+        if (point := content["point"]) is not None:
+            check_numbers("point", point, 0, 1)
+            point = tuple(map(float, point))
         choice = Choice(Run.from_dict(content["run"]), content["by"], point)
         kept = Kept(content["experiment"], content["dataset"], content["label"], choice)
         name = kept.name

@@ -10,6 +10,7 @@ import functools
 import hashlib
 import importlib.metadata
 import json
+import math
 import os
 import platform
 import subprocess
@@ -140,15 +141,16 @@ def commit() -> str:
     return done.stdout.strip()
 
 
-def write(folder: Path, result: Result) -> Path:
+def write(folder: Path, result: Result, replace: bool = True) -> Path:
     """Store a result in `folder` under its run's identity, atomically.
 
     Raises:
         StoreError: the disk is full, the folder cannot be written, or a value is not a finite
             number; nothing is left behind.
+        FileExistsError: something is at its place that it is not to replace.
 
     >>> from tempfile import mkdtemp
-    >>> curve = {"epoch": [1], "step": [118], "test_accuracy": [0.93]}
+    >>> curve = {"epoch": [1], "step": [117], "test_accuracy": [0.93]}
     >>> path = write(Path(mkdtemp()), Result(Run(), curve, class_accuracy=[0.93] * 10))
     >>> path.name, read(path).curve["test_accuracy"]
     ('44136fa355b3678a.json', [0.93])
@@ -156,9 +158,9 @@ def write(folder: Path, result: Result) -> Path:
     path = folder / result.name
     columns = {name: value for name, value in vars(result).items() if name != "run"}
     content = {"format": FORMAT, "run": result.run.to_dict(), **columns}
-    if problem := problem_of(columns):
+    if problem := problem_of(columns, result.run):
         raise StoreError(f"could not store {path}: {problem}")
-    write_sealed(path, content)
+    write_sealed(path, content, replace)
     return path
 
 
@@ -170,7 +172,7 @@ def check_writable(folder: Path) -> None:
         raise StoreError(f"could not store in {folder}: {error.strerror or error}") from error
 
 
-def write_sealed(path: Path, content: dict[str, Any]) -> None:
+def write_sealed(path: Path, content: dict[str, Any], replace: bool = True) -> None:
     """Write `content` as JSON with a checksum over all of it, atomically; errors as `write`."""
     try:
         lines = [  # One key a line: small, and a change shows in a diff.
@@ -179,15 +181,17 @@ def write_sealed(path: Path, content: dict[str, Any]) -> None:
         ]
     except ValueError as error:
         raise StoreError(f"could not store {path}: a value is not a finite number") from error
-    write_atomically(path, ("{\n" + ",\n".join(lines) + "\n}\n").encode())
+    write_atomically(path, ("{\n" + ",\n".join(lines) + "\n}\n").encode(), replace)
 
 
-def write_atomically(path: Path, content: bytes) -> None:
-    """Write all of `content` to `path`, or raise StoreError and change nothing."""
+def write_atomically(path: Path, content: bytes, replace: bool = True) -> None:
+    """Write all of `content` to `path`, or change nothing; errors as `write`."""
     try:
-        with files.written_whole(path) as file:
+        with files.written_whole(path, replace) as file:
             file.write(content)
     except OSError as error:
+        if not replace and os.path.lexists(path):
+            raise
         raise StoreError(f"could not store {path}: {error.strerror or error}") from error
 
 
@@ -208,14 +212,14 @@ def read(path: Path) -> Result:
 def _read(path: Path, stored: bytes) -> Result:
     content = _unsealed(path, stored, "run", FORMAT)
     columns = {name: content[name] for name in content if name not in ("format", "run", "checksum")}
-    if problem := problem_of(columns):
-        raise DamagedError(path, problem)
     try:
         run = Run.from_dict(content["run"])
     except (SpecError, TypeError) as error:
         raise DamagedError(path, f"not a run of this version: {error}") from error
     if path.stem != run.identity:
         raise DamagedError(path, f"holds the run {run.identity}, which its name does not say")
+    if problem := problem_of(columns, run):
+        raise DamagedError(path, problem)
     return Result(run=run, **columns)
 
 
@@ -252,7 +256,7 @@ def read_sealed(path: Path, mark: str, form: int) -> dict[str, Any]:
 
 def _unsealed(path: Path, stored: bytes, mark: str, form: int) -> dict[str, Any]:
     try:
-        content = json.loads(stored.decode(), object_pairs_hook=_without_twins)
+        content = json.loads(stored.decode(), object_pairs_hook=_without_twins, parse_int=_whole)
     except (ValueError, RecursionError) as error:
         raise DamagedError(path, "not intact JSON (cut short or damaged)") from error
     if not isinstance(content, dict) or "checksum" not in content or mark not in content:
@@ -262,7 +266,7 @@ def _unsealed(path: Path, stored: bytes, mark: str, form: int) -> dict[str, Any]
     try:
         intact = content["checksum"] == _checksum(content)
     except (ValueError, RecursionError):
-        # Python reads NaN, and 1e999 as infinity; neither was ever stored.
+        # Python reads NaN, and 1e999 as infinity, as `_whole` does; neither was ever stored.
         intact = False
     if not intact:
         raise DamagedError(path, "changed after it was stored (its checksum does not match)")
@@ -271,9 +275,13 @@ def _unsealed(path: Path, stored: bytes, mark: str, form: int) -> dict[str, Any]
 
 def _bytes(path: Path) -> bytes:
     try:
-        return path.read_bytes()
+        return files.content_of(path)
     except OSError as error:
         raise DamagedError(path, f"cannot be read: {error.strerror or error}") from error
+
+
+def _whole(digits: str) -> float:
+    return int(digits) if len(digits) < 20 else math.inf
 
 
 def _without_twins(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

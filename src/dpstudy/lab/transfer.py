@@ -5,16 +5,14 @@ A bare GPU node packs its results without their epsilon; merging completes them.
 
 import gzip
 import io
-import os
 import re
 import tarfile
 import tempfile
-import zlib
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
 from dpstudy.errors import UserError
-from dpstudy.files import read_at_most
+from dpstudy.files import UNREADABLE, check_new, read_at_most
 from dpstudy.lab import search, store
 from dpstudy.lab.store import DamagedError, StoreError
 
@@ -24,8 +22,6 @@ from dpstudy.lab.store import DamagedError, StoreError
 PACKED = {"runs": (store.read, store.write), search.KIND: (search.read_choice, search.write_choice)}
 # Relative, one folder deep, nothing hidden, nothing that leaves the folder.
 _PLACE = re.compile(rf"({'|'.join(PACKED)})/\w[\w.-]*\.json", re.ASCII)
-# What hostile bytes make of gzip and tarfile.
-_UNREADABLE = (OSError, EOFError, ValueError, tarfile.TarError, zlib.error)
 # A result takes some kilobytes, all of the study's a few megabytes.
 _MOST_IN_ALL = 2**26
 
@@ -49,8 +45,7 @@ def export(folder: Path, archive: Path) -> tuple[int, list[DamagedError]]:
     files, packed, damaged = _files(folder), io.BytesIO(), []
     if not files:
         raise StoreError(f"there are no results to pack in {folder}")
-    if os.path.lexists(archive):
-        raise StoreError(f"{archive} is there already: name another file, or remove it first")
+    check_new(archive, StoreError)
     with tarfile.open(fileobj=packed, mode="w") as tar:
         for path in files:
             try:
@@ -63,7 +58,7 @@ def export(folder: Path, archive: Path) -> tuple[int, list[DamagedError]]:
             content = path.read_bytes()
             entry.size = len(content)
             tar.addfile(entry, io.BytesIO(content))
-    store.write_atomically(archive, gzip.compress(packed.getvalue(), mtime=0))
+    store.write_atomically(archive, gzip.compress(packed.getvalue(), mtime=0), replace=False)
     return len(files) - len(damaged), damaged
 
 
@@ -78,7 +73,8 @@ def merge(folder: Path, archive: Path) -> Merged:
     where the archive cannot be read, or a result cannot be written or completed.
     """
     with tempfile.TemporaryDirectory() as scratch:
-        merged = Merged(ignored=_unpack(archive, Path(scratch)))
+        merged = Merged()
+        _unpack(archive, Path(scratch), merged)
         for given in _files(Path(scratch)):
             place = given.relative_to(scratch)
             try:
@@ -110,9 +106,9 @@ def _add(given: Path, place: Path) -> bool:
     return False
 
 
-def _unpack(archive: Path, scratch: Path) -> int:
-    """Unpack what is at results' places, and count the other files."""
-    ignored = 0
+def _unpack(archive: Path, scratch: Path, merged: Merged) -> None:
+    """Unpack what is at results' places, once under each name, and count the other files."""
+    unlike = set()
     try:
         with gzip.open(archive) as packed:
             content = io.BytesIO(read_at_most(packed, _MOST_IN_ALL))
@@ -121,11 +117,16 @@ def _unpack(archive: Path, scratch: Path) -> int:
                 place = PurePosixPath(member.name)
                 # What is sparse unpacks to more than the archive holds.
                 if member.isfile() and not member.issparse() and _PLACE.fullmatch(str(place)):
-                    (scratch / place).parent.mkdir(exist_ok=True)
-                    (scratch / place).write_bytes(tar.extractfile(member).read())
+                    given, one = tar.extractfile(member).read(), scratch / place
+                    one.parent.mkdir(exist_ok=True)
+                    if one.exists() and one.read_bytes() != given:
+                        unlike.add(place)
+                    one.write_bytes(given)
                 else:
-                    ignored += not member.isdir()
-    except _UNREADABLE as error:
+                    merged.ignored += not member.isdir()
+    except UNREADABLE as error:
         reason = getattr(error, "strerror", None) or "not a .tar.gz, or cut short or damaged"
         raise StoreError(f"{archive}: cannot be read as an archive of results: {reason}") from error
-    return ignored
+    for place in sorted(unlike):
+        (scratch / place).unlink()
+        merged.refused.append(f"{place}: the archive holds different ones under this name")

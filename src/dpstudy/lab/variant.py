@@ -104,7 +104,7 @@ class Variant:
             last = curve["epoch"][-1] if epoch is None else epoch
             if column not in curve or last not in curve["epoch"]:
                 raise UndecidedError(f"the stored runs of {self.label} did not record {column}")
-            found[result.run.seed] = np.asarray(curve[column][curve["epoch"].index(last)])
+            found[result.run.seed] = np.asarray(curve[column][curve["epoch"].index(last)], float)
         return found
 
     def epsilon(self, *accountants: str) -> float | None:

@@ -194,6 +194,7 @@ def dots(
             panel.plot(of.points, at, "o", color=STYLES[0].color)
             panel.set_title(DATASETS.get(dataset, dataset), fontsize="medium")
             panel.set_yticks([-number for number in range(len(named))], named)
+            panel.set_ylim(0.5 - len(named), 0.5)
             panel.set_xlabel(axis)
     said = "; ".join(
         f"{DATASETS.get(row.dataset, row.dataset)}, {row.row}: {row.points:+.2f}"
@@ -202,3 +203,11 @@ def dots(
     )
     alt = f"{axis}. {said}."
     return Figure(fig=figure, name=name, caption=caption, alt=alt, data=data)
+
+
+def gained(rows: Sequence[Mapping[str, object]], **how: str) -> Figure | Note:
+    """Draw rows of `results.gains_of` as `dots`."""
+    ends = ["points", "low", "high"]
+    data = pd.DataFrame(rows).rename(columns={"comparison": "row"})
+    data[ends] = 100 * data.reindex(columns=ends).astype(float)
+    return dots(data.to_dict("records"), **how)

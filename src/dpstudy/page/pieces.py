@@ -58,7 +58,7 @@ def pieces(figure: Figure) -> list[Piece]:
     found = []
     for column, (left, right) in zip(columns, pairwise([0, *between, width]), strict=True):
         borrowed = None
-        if not any(label.get_text() for axes in column for label in _labels(axes)):
+        if any(_labels(first)) and not any(_labels(column)):
             borrowed = _cut(figure, axis, first, "the same axis", hidden=numbers)
         title = column[0].get_title() or "the same figure"
         piece = _cut(figure, Bbox([[left, foot], [right, height]]), column, title)
@@ -83,9 +83,10 @@ def _columns(figure: Figure) -> list[list[Axes]]:
     return [columns[at] for at in sorted(columns)] if several else []
 
 
-def _labels(axes: Axes) -> list[Artist]:
-    shown = axes.yaxis.get_tick_params().get("labelleft", True) and axes.yaxis.get_visible()
-    return [label for label in axes.get_yticklabels() if shown and label.get_visible()]
+def _labels(column: Iterable[Axes]) -> list[str]:
+    axes = [one.yaxis for one in column if one.yaxis.get_visible()]
+    drawn = [axis for axis in axes if axis.get_tick_params().get("labelleft", True)]
+    return [one.get_text() for axis in drawn for one in axis.get_ticklabels() if one.get_visible()]
 
 
 def _cut(

@@ -28,6 +28,9 @@ EXAMPLES = 1_000
 CHUNK = 50
 # Of the bins that norms are counted in: ten a decade.
 EDGES = np.geomspace(1e-3, 1e3, 61)
+# Of what measures store after an epoch, where its readers count on a shape; a number has ().
+SHAPES = dict.fromkeys(("norms.gradient", "norms.activation", "bounded-norms.largest"), ())
+SHAPES["bounded-norms.counts"] = (len(EDGES) - 1,)
 
 
 class Examples(NamedTuple):

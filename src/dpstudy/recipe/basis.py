@@ -5,7 +5,6 @@ user's cache: fitting takes minutes.
 """
 
 import sys
-import zipfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import NamedTuple, TypeVar
@@ -130,7 +129,7 @@ def read(path: Path, wanted: Callable[[Mapping[str, np.ndarray]], Read] = _whole
         with np.load(path) as stored:
             return wanted(stored)
 
-    return files.found_in_cache(path, read, (ValueError, KeyError, EOFError, zipfile.BadZipFile))
+    return files.found_in_cache(path, read)
 
 
 def write(path: Path, basis: Basis) -> None:
@@ -138,3 +137,4 @@ def write(path: Path, basis: Basis) -> None:
     banks = {f"filters_{number}": bank for number, bank in enumerate(basis.filters)}
     with files.kept_in_cache(path) as stream:
         np.savez(stream, **banks, **{name: getattr(basis, name) for name in _FIELDS})
+        files.seal(stream)

@@ -1,9 +1,7 @@
 """A trained head that is kept in a file, and classifies images by it."""
 
-import contextlib
 import json
 import zipfile
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,7 +10,7 @@ from jaxtyping import Float, Int, UInt8
 
 from dpstudy import files
 from dpstudy.errors import DataError
-from dpstudy.parts.data.images import IMAGE_SHAPE
+from dpstudy.parts.data.images import CLASSES, IMAGE_SHAPE
 from dpstudy.parts.part import SpecError
 from dpstudy.recipe import basis as synthetic_basis
 from dpstudy.recipe.basis import Basis
@@ -21,8 +19,8 @@ from dpstudy.recipe.features import SyntheticFeatures, centre
 # Of a basis that is another, a witness differs by as much as it is long; by rounding, by far less.
 _ALIKE = 1e-2
 _ARRAYS = ("kernel", "mean", "witness")
-# What reading raises of an archive, an array alone, or anything else.
-_NO_MODEL = (OSError, ValueError, KeyError, EOFError, TypeError, zipfile.BadZipFile, SpecError)
+# What reading raises of a file that is sealed, but of something else.
+_NO_MODEL = (OSError, ValueError, KeyError, EOFError, TypeError, MemoryError, zipfile.BadZipFile)
 
 
 @dataclass(frozen=True)
@@ -33,12 +31,23 @@ class Model:
     computed again, which takes minutes. Another processor may round to other components: `witness`,
     of `witness_of`, tells, and it is refused. One of the settings is the seed, by which noise was
     drawn: of private images such a file is nothing to publish. `mean` is taken away of features.
+
+    Raises:
+        SpecError: an array is of another shape than the settings say, or not of finite floats.
     """
 
     features: SyntheticFeatures
     kernel: Float[np.ndarray, "components classes"]
     mean: Float[np.ndarray, "components"]
     witness: Float[np.ndarray, "components"]
+
+    def __post_init__(self) -> None:
+        components = self.features.components
+        shapes = (components, len(CLASSES[self.features.name])), (components,), (components,)
+        for name, shape in zip(_ARRAYS, shapes, strict=True):
+            found = getattr(self, name)
+            if found.shape != shape or found.dtype.kind != "f" or not np.isfinite(found).all():
+                raise SpecError(f"{name} must be finite floats of shape {shape}")
 
     def classify(self, images: UInt8[np.ndarray, "n h w c"]) -> Int[np.ndarray, "n"]:
         """Return the class of each image: uint8, 0 to 255, of the shape that was trained on.
@@ -66,10 +75,15 @@ class Model:
         return found
 
     def save(self, path: Path) -> None:
-        """Write the model, whole or not at all; DataError if it cannot be written."""
+        """Write the model to a new file, whole or not at all; DataError if it cannot be written."""
+        files.check_new(path, DataError)
         arrays = {name: getattr(self, name) for name in _ARRAYS}
-        with _writing(path), files.written_whole(path) as stream:
-            np.savez(stream, features=json.dumps(self.features.to_dict()), **arrays)
+        try:
+            with files.written_whole(path) as stream:
+                np.savez(stream, features=json.dumps(self.features.to_dict()), **arrays)
+                files.seal(stream)
+        except OSError as error:
+            raise DataError(f"{path}: cannot be written ({files.brief(error)})") from error
 
 
 def witness_of(features: SyntheticFeatures, basis: Basis) -> Float[np.ndarray, "components"]:
@@ -79,22 +93,6 @@ def witness_of(features: SyntheticFeatures, basis: Basis) -> Float[np.ndarray, "
     return np.asarray(features.components_of(basis, pixels))[0]
 
 
-def check_place(path: Path) -> None:
-    """Raise DataError unless a model can be written there: known before it is trained."""
-    if path.is_dir():
-        raise DataError(f"{path}: cannot be written (it is a folder)")
-    with _writing(path):
-        files.try_writing(path.parent)
-
-
-@contextlib.contextmanager
-def _writing(path: Path) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        raise DataError(f"{path}: cannot be written ({files.brief(error)})") from error
-
-
 def load(path: str | Path) -> Model:
     """Read a model that `dpstudy recipe` or `Model.save` wrote.
 
@@ -102,10 +100,11 @@ def load(path: str | Path) -> Model:
         DataError: there is no such file, or it is no model.
     """
     try:
+        files.check_seal(Path(path))
         with np.load(path) as stored:
             features = SyntheticFeatures.from_dict(json.loads(str(stored["features"])))
             return Model(features, *(stored[name] for name in _ARRAYS))
     except FileNotFoundError:
         raise DataError(f"{path}: there is no such file") from None
-    except _NO_MODEL as error:
+    except (SpecError, *_NO_MODEL) as error:
         raise DataError(f"{path}: is no model of `dpstudy recipe` ({error})") from error

@@ -132,7 +132,7 @@ def divided() -> Figure:
             "one example moves the sum by ab: noise for ab",
         ),
     }
-    with canvas(2, 1, size=(7.2, 2.9)) as (figure, panels):
+    with canvas(2, 1, size=(6.1, 2.4)) as (figure, panels):
         for axes, (title, (steps, marked, says)) in zip(panels, chains.items(), strict=True):
             at = 0.0
             for number, step in enumerate(steps):
@@ -144,7 +144,7 @@ def divided() -> Figure:
                     arrow = {"arrowstyle": "->", "color": "0.4"}
                     axes.annotate("", (at + 0.25, 0), (at - 0.05, 0), arrowprops=arrow)
                 at += 0.4
-            axes.set(xlim=(-0.15, 5.8), ylim=(-0.8, 0.8))
+            axes.set(xlim=(-0.15, 5.1), ylim=(-0.8, 0.8))
             axes.set_title(f"{title}: {says}", loc="left", fontsize="medium")
             axes.axis("off")
     return Figure(

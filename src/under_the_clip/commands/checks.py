@@ -25,8 +25,9 @@ def audit(names: tuple[str, ...], as_json: bool, keep: bool, list_names: bool) -
     """Bound from below what each mechanism gives away.
 
     Canaries are put in or left out of simulated runs, and told apart by the noisy sums of the step
-    that trains. Each NAME is one audit; without a name all are carried out, in an hour or two. The
-    exit code is 1 where more is shown than is proven possible: code or proof are wrong.
+    that trains. Each NAME is one audit; without a name all are carried out, in an hour or two. Most
+    take the full MNIST, which is downloaded where it is missing. The exit code is 1 where more is
+    shown than is proven possible: code or proof are wrong.
     """
     from dpstudy.lab import records, store
     from under_the_clip.audits import AUDITS, carry_out, find

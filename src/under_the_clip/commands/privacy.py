@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 import click
 import numpy as np
 
-from dpstudy.errors import UserError
+from dpstudy import files
+from dpstudy.errors import DataError, UserError
 from under_the_clip.commands import stopping
 from under_the_clip.commands.shell import JSON, complain, options
 
@@ -198,12 +199,11 @@ def recipe(dataset: str, epsilon: float, seed: int, path: Path | None, as_json: 
 
     from dpstudy.lab import store
     from dpstudy.privacy.run_epsilon import epsilon_curve
-    from dpstudy.recipe import model
     from dpstudy.recipe.run import recipe_at
 
     started = time.monotonic()
     if path is not None:
-        model.check_place(path)
+        files.check_new(path, DataError)
     run = recipe_at(dataset, epsilon, seed)
     warn_of_delta(run.delta, run.dataset.examples)
     trained, accuracy = _train_head(run)

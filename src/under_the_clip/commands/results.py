@@ -1,5 +1,6 @@
 """`dpstudy data` and `dpstudy results`: what is kept on this machine."""
 
+from collections.abc import Collection
 from pathlib import Path
 
 import click
@@ -21,6 +22,14 @@ def say_where_they_are() -> None:
             f"no results in {folder}: they come with the repository and its releases, and "
             "DPSTUDY_RESULTS names their folder"
         )
+
+
+def end_with(left_out: Collection[object]) -> None:
+    """Name what was left out, and end the command as one that met damage, if there is any."""
+    for line in left_out:
+        complain(f"left out: {line}")
+    if left_out:
+        raise SystemExit(EXIT_DAMAGED)
 
 
 @click.group(cls=Group)
@@ -76,11 +85,8 @@ def export(file: Path) -> None:
     from dpstudy.lab import store, transfer
 
     packed, damaged = transfer.export(store.results_folder(), file)
-    for error in damaged:
-        complain(f"left out: {error}")
     click.echo(f"{packed} results packed into {file}")
-    if damaged:
-        raise SystemExit(EXIT_DAMAGED)
+    end_with(damaged)
 
 
 @results.command()
@@ -92,9 +98,6 @@ def merge(file: Path) -> None:
     merged = transfer.merge(store.results_folder(), file)
     if not (merged.added or merged.already or merged.refused):
         raise store.StoreError(f"{file}: holds no results of this study")
-    for line in merged.refused:
-        complain(f"left out: {line}")
     ignored = f", {merged.ignored} other files ignored" if merged.ignored else ""
     click.echo(f"{merged.added} results added, {merged.already} already there{ignored}")
-    if merged.refused:
-        raise SystemExit(EXIT_DAMAGED)
+    end_with(merged.refused)

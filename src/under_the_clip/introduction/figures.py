@@ -26,20 +26,20 @@ def arrows() -> Figure:
     total = cut.sum(axis=0)
     noisy = total + NOISE * NORM * draw.normal(size=(400, 2))
     color = {name: STYLES[at].color for name, at in (("of each", 0), ("sum", 4), ("noise", 3))}
-    titles = "a gradient an example", "cut to length C", "summed, and blurred"
-    with canvas(1, 3, size=(7.6, 2.95)) as (figure, panels):
+    titles = "a gradient per example", "cut to length C", "summed, and blurred"
+    with canvas(1, 3, size=(7, 2.55)) as (figure, panels):
         for axes, title in zip(panels, titles, strict=True):
             axes.set_title(title, fontsize="medium")
             axes.set(aspect="equal", xticks=[], yticks=[])
         for axes, drawn in zip(panels, (gradients, cut), strict=False):
             _draw_arrows(axes, drawn, color["of each"])
             axes.add_patch(Circle((0, 0), NORM, fill=False, linestyle="--", color="0.3"))
-            axes.set(xlim=(-2.6, 2.6), ylim=(-2.6, 2.6))
+            axes.set(xlim=(-2.1, 2.6), ylim=(-1.9, 2.33))
         panels[1].annotate("C", (NORM * 0.72, -NORM * 0.72), xytext=(4, -8), **_POINTS)
         panels[2].plot(*noisy.T, ".", color=color["noise"], markersize=3, alpha=0.5)
         _draw_arrows(panels[2], total[None], color["sum"])
         panels[2].annotate("what is released", total, xytext=(-40, -58), **_POINTS)
-        panels[2].set(xlim=total[0] / 2 + SPAN, ylim=total[1] / 2 + SPAN)
+        panels[2].set(xlim=total[0] / 2 + SPAN, ylim=total[1] / 2 + SPAN * 0.9)
     return Figure(
         fig=figure,
         name="dp-sgd-arrows",

@@ -198,21 +198,20 @@ def by_paper(judged: Ledger) -> Figure:
     Claims on one quantity of the same runs count once, as what stands least of them.
     """
     counted_once = judged.headlines.once
-    names = dict.fromkeys(entry.paper for entry in counted_once.entries)
-    counts = {paper: counted_once.of(paper).counts for paper in names}
+    counts = {one.paper: counted_once.of(one.paper).counts for one in counted_once.entries}
     data = pd.DataFrame(
         {"paper": paper, "verdict": str(verdict), "count": count}
         for paper, counted in counts.items()
         for verdict, count in counted.items()
     )
     whole = ", ".join(f"{n} {verdict}" for verdict, n in counted_once.counts.items() if n)
-    with canvas(size=(7.6, 2.6)) as (figure, (axes,)):
+    with canvas(size=(6.2, 2.6)) as (figure, (axes,)):
         left = np.zeros(len(counts))
         assert not counted_once.counts[Verdict.MISPRINT], "no headline is one, so far"
         shown = [verdict for verdict in Verdict if verdict is not Verdict.MISPRINT]
-        for verdict, style in zip(shown, STYLES, strict=True):
+        for verdict, at in zip(shown, (0, 1, 3, 2, 4, 5, 6), strict=True):
             widths = np.array([counted[verdict] for counted in counts.values()])
-            axes.barh(list(counts), widths, left=left, **style.area, label=str(verdict))
+            axes.barh(list(counts), widths, left=left, **STYLES[at].area, label=str(verdict))
             left += widths
         axes.invert_yaxis()
         axes.set(xlabel="verdicts, one a claim and dataset")
@@ -227,7 +226,7 @@ def by_paper(judged: Ledger) -> Figure:
         name="verdicts-by-paper",
         caption=(
             f"Headline claims by verdict: {whole}. Claims on one quantity of the same runs count "
-            "once, as what stands least; an accuracy and its gain are two."
+            "once, by the worst verdict; an accuracy and its gain are two."
         ),
         alt=f"A bar for each paper, divided by verdict. {said}.",
         data=data,

@@ -18,59 +18,31 @@ from dpstudy.page.curves import draw_curve
 from dpstudy.page.datasets import for_each_dataset
 from dpstudy.page.figure import STYLES, Figure, Note, Table, canvas, legend_below, not_yet_run
 from dpstudy.page.quantity import EPOCH, set_axis
-from dpstudy.page.results import LEFT_OUT, caption, gains, gains_of, lines_of, quartiles
+from dpstudy.page.results import LEFT_OUT, caption, gains_of, lines_of, quartiles
 from dpstudy.parts.data.images import CLASSES, DATASETS
 from dpstudy.parts.measure import EDGES
-from under_the_clip.losing_less.experiments import ABLATION, EQUAL_EFFORT, FIGURE_3
+from under_the_clip.losing_less.experiments import EQUAL_EFFORT, FIGURE_3
 from under_the_clip.losing_less.published import ACCURACIES, CLASS_ACCURACIES, NUMBERS
 
 CE, COMPOSITE = "cross-entropy", "composite"
 STYLE = {CE: 1, COMPOSITE: 0}
 INSIDE = STYLE | {"squared error": 2}
-TABLE_5 = "at the settings of Table 5"
-TURN = "squared error that turns to cross-entropy, over cross-entropy at its best rate"
-OWN = {name: f"each at its own best rate, {name}" for name in ("tanh", "relu")}
-_GAINS = {
-    "published": 2,
-    TABLE_5: 1,
-    TURN: 4,
-    **{comparison: at for comparison, at in zip(OWN.values(), (0, 3), strict=True)},
-}
-
+TABLE_5 = "settings of Table 5"
+OWN = {name: f"own best rate, {name}" for name in ("tanh", "relu")}
 both = partial(lines_of, styles=STYLE, accuracies=ACCURACIES)
 
 
 def all_gains() -> list[dict[str, object]]:
-    """Return what the loss and its turn gain, published and found, by dataset and comparison."""
+    """Return what the loss gains, published and found, by dataset and comparison."""
     rows = []
     for dataset in FIGURE_3.datasets:
         found = {TABLE_5: both(read(FIGURE_3, dataset=dataset))}
         if dataset in EQUAL_EFFORT.datasets:
             reading = read(EQUAL_EFFORT, dataset=dataset)
-            turned = Variant(read(ABLATION, dataset=dataset), "squared error and cross-entropy")
-            found[TURN] = Variant(reading, f"{CE}, tanh"), turned
             found |= {OWN[name]: both(reading, label=f"{{}}, {name}") for name in OWN}
         published = tuple(NUMBERS.get(f"{dataset}, {loss}") for loss in STYLE)
         rows += gains_of(dataset, published if all(published) else None, found)
     return rows
-
-
-def in_short() -> Figure | Note:
-    """Draw the chapter in one figure: what the composite loss gains, by dataset."""
-    rows = all_gains()
-    if {row["comparison"] for row in rows} == {"published"}:
-        return not_yet_run("What the composite loss gains", f"dpstudy run {FIGURE_3.name}")
-    return gains(
-        rows,
-        _GAINS,
-        name="losing-less-in-short",
-        caption=(
-            "What the composite loss, and one part of it, gain over cross-entropy. Lines: 95 % "
-            "intervals over seeds. Best rates are of five for each loss, chosen on held-out "
-            "training examples; the part has the rate of Table 5."
-        ),
-        axis="points of test accuracy gained over cross-entropy, at the same ε",
-    )
 
 
 @for_each_dataset("The paper's tests")
@@ -343,8 +315,8 @@ def _of_layers(line: Variant) -> pd.DataFrame:
         for result in line.results
         for at, epoch in enumerate(result.curve["epoch"])
         for quantity, norms in (
-            ("weights", result.curve[_WEIGHTS][at]),
-            ("pre-activations", [*result.curve[_HIDDEN][at], result.curve[_LOGITS][at]]),
+            ("weights", np.ravel(result.curve[_WEIGHTS][at])),
+            ("pre-activations", [*np.ravel(result.curve[_HIDDEN][at]), result.curve[_LOGITS][at]]),
         )
         for layer, norm in enumerate(norms, start=1)
     ]

@@ -12,7 +12,7 @@ from jax.flatten_util import ravel_pytree
 
 from dpstudy.gradients import per_example
 from dpstudy.gradients.layers import names_of
-from dpstudy.parts.measure import Examples, Measure, Snapshot, counts_by_norm
+from dpstudy.parts.measure import EDGES, SHAPES, Examples, Measure, Snapshot, counts_by_norm
 from dpstudy.parts.mechanism import ByNorm
 from dpstudy.parts.part import SpecError, part, positive
 
@@ -26,6 +26,9 @@ if TYPE_CHECKING:
     Vector = Float[Array, "numbers"]
 
 CLASSES = 10
+SHAPES |= {"clipping-bias.counts": (len(EDGES) - 1,), "confusion.counts": (CLASSES, CLASSES)}
+SHAPES |= {"clipping-bias.cosine": (), "smoothness.largest": ()}
+SHAPES |= {"layer-norms.logits": (), "layer-norms.last_weights": ()}
 
 
 @part("clipping-bias")

@@ -10,7 +10,7 @@ import io
 import os
 import tarfile
 import threading
-import zlib
+import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,14 +18,19 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from dpstudy.errors import DataError
-from dpstudy.files import brief, cache_folder, kept_in_cache, read_at_most, too_large
-
-UNREADABLE = (EOFError, OSError, zlib.error, tarfile.TarError)
+from dpstudy.files import (
+    UNREADABLE,
+    brief,
+    cache_folder,
+    kept_in_cache,
+    read_at_most,
+    too_large,
+)
 
 # What packing may add to a file, or an archive to its files: headers, a page of explanation.
 _PACKING = 2**20
-# A download that brings less than a chunk in so many seconds is given up.
-_CHUNK, _PATIENCE = 2**13, 40
+# A download is given up that brings less than a chunk in so many seconds, or takes longer in all.
+_CHUNK, _PATIENCE, _LONGEST = 2**13, 40, 2 * 60 * 60
 
 
 @dataclass(frozen=True)
@@ -62,8 +67,7 @@ class Source:
         """Where a dataset that cannot be downloaded is to be put."""
         return (
             f"put {', '.join(self.sizes)} (each as it is or as .gz) into the folder {self.folder} "
-            "of the folder that DPSTUDY_DATA names; the smoke profile needs none of this, it uses "
-            "mnist-5k"
+            "of the folder that DPSTUDY_DATA names; mnist-5k alone needs none of this"
         )
 
 
@@ -198,12 +202,15 @@ def _get(url: str, most: int) -> bytes:
         # In a thread: a server that sends a byte a second is never late by the socket's timeout.
         work = threading.Thread(target=fetch, daemon=True)
         work.start()
-        had = -1
-        while work.is_alive() and received.tell() > had:
+        had, began, took = -1, time.monotonic(), 0.0
+        while work.is_alive() and received.tell() > had and took < _LONGEST:
             had = received.tell()
             work.join(_PATIENCE)
+            took = time.monotonic() - began
         if work.is_alive():
-            raise DataError(f"{url}: too slow, less than {_CHUNK:,} bytes in {_PATIENCE} seconds")
+            received.most, has = 0, received.tell()  # else it goes on behind the next
+            last = f"{has - had:,} of them in the last {_PATIENCE}"
+            raise DataError(f"{url}: too slow, {has:,} bytes in {took:.0f} seconds, {last}")
     for error in failed:
         response = getattr(error, "response", None)
         status = "" if response is None else f" {response.status_code}"

