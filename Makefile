@@ -95,7 +95,7 @@ faults: $(READY)  ## try many damaged inputs and killed processes (minutes)
 	@$(BIN)/python -m pytest -m faults tests || test $$? -eq 5
 
 notebooks: $(READY)  ## make the notebooks from their percent scripts
-	@$(BIN)/python tools/refresh_notebooks.py $(wildcard notebooks/*.py)
+	@$(BIN)/python tools/refresh_notebooks.py $(filter-out %/conftest.py,$(wildcard notebooks/*.py))
 
 # Torch and its peers are heavy: they have an environment of their own. On Linux its lock wants torch's
 # CPU build, which the package index does not carry: uv, which the lock brings, knows where PyTorch keeps
