@@ -31,7 +31,7 @@
 # them in noise.
 
 # %% tags=["parameters", "remove-input"]
-profile = "stored"  # The run below takes seconds in any profile.
+profile = "stored"  # any profile: the run below takes seconds
 
 # %% tags=["remove-input"]
 from under_the_clip.introduction import figures as page

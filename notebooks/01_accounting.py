@@ -94,7 +94,7 @@ from under_the_clip.accounting import costs, curves, epsilons
 costs.in_short()
 
 # %% mystnb={"code_prompt_show": "Parameters, to draw this chapter yourself"} tags=["parameters", "hide-input"]
-profile = "stored"  # nothing is trained; "smoke" draws less, "full" more
+profile = "stored"  # "stored", "smoke" (draws less) or "full" (draws more): nothing is trained
 
 # %% [markdown]
 # ## What would your run cost?

@@ -131,10 +131,12 @@ assert 1.5 < longer < 2.5
 # first.
 
 # %% mystnb={"code_prompt_show": "Parameters, to run this chapter yourself"} tags=["parameters", "hide-input"]
-profile = "stored"  # or "smoke", tiny runs in a minute; or "full"
-dataset = None  # each; or one of "mnist", "fashion-mnist", "cifar-10"
-seeds = None  # the experiment's own number
-T = 4.0  # your own inverse temperature: drawn at once, and trained in the smoke profile
+profile = "stored"  # "stored", "smoke" (tiny runs in a minute) or "full"
+dataset = (
+    None  # None for each, or one of "mnist", "fashion-mnist", "cifar-10"
+)
+seeds = None  # None for the experiment's own number, or 1 to 1000
+T = 4.0  # the inverse temperature of your own: drawn at once, and trained in the smoke profile
 
 # %% tags=["remove-input"]
 from dataclasses import replace

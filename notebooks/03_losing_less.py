@@ -118,9 +118,11 @@ def after(epoch, name, label, column="test_accuracy", of_runs="figure-3"):
 # features beats such networks on all three.
 
 # %% mystnb={"code_prompt_show": "Parameters, to run this chapter yourself"} tags=["parameters", "hide-input"]
-profile = "stored"  # or "smoke", tiny runs in a minute; or "full"
-dataset = None  # each; or one of "mnist", "fashion-mnist", "cifar-10"
-seeds = None  # the experiment's own number
+profile = "stored"  # "stored", "smoke" (tiny runs in a minute) or "full"
+dataset = (
+    None  # None for each, or one of "mnist", "fashion-mnist", "cifar-10"
+)
+seeds = None  # None for the experiment's own number, or 1 to 1000
 
 # %% tags=["remove-input"]
 from dpstudy.lab.train import prepare

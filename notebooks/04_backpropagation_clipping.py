@@ -110,9 +110,9 @@ for name in SMALL:
 # **Use** flat clipping with [tanh](02_tempered_sigmoids.ipynb): it is ahead on both datasets.
 
 # %% mystnb={"code_prompt_show": "Parameters, to run this chapter yourself"} tags=["parameters", "hide-input"]
-profile = "stored"  # or "smoke", tiny runs in a minute; or "full"
-dataset = None  # each in turn; or one of "mnist", "fashion-mnist"
-seeds = None  # the experiment's own number
+profile = "stored"  # "stored", "smoke" (tiny runs in a minute) or "full"
+dataset = None  # None for each in turn, or one of "mnist", "fashion-mnist"
+seeds = None  # None for the experiment's own number, or 1 to 1000
 
 # %% tags=["remove-input"]
 from under_the_clip.backpropagation_clipping import figures as chapter

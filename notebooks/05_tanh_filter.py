@@ -110,9 +110,9 @@ for one in wide.values():
 # [activation](02_tempered_sigmoids.ipynb).
 
 # %% mystnb={"code_prompt_show": "Parameters, to run this chapter yourself"} tags=["parameters", "hide-input"]
-profile = "stored"  # or "smoke", tiny runs in a minute; or "full"
-dataset = None  # each in turn; or one of "mnist", "cifar-10"
-seeds = None  # the experiment's own number
+profile = "stored"  # "stored", "smoke" (tiny runs in a minute) or "full"
+dataset = None  # None for each in turn, or one of "mnist", "cifar-10"
+seeds = None  # None for the experiment's own number, or 1 to 1000
 
 # %% tags=["remove-input"]
 from dpstudy.lab.train import prepare

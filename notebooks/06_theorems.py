@@ -92,7 +92,7 @@ from under_the_clip.theorems import figures as chapter
 chapter.mistakes()
 
 # %% mystnb={"code_prompt_show": "Parameters, to run this chapter yourself"} tags=["parameters", "hide-input"]
-profile = "stored"  # or "smoke" or "full": run all searches, some minutes
+profile = "stored"  # "stored", or "smoke" or "full": they run all searches, some minutes
 
 # %% tags=["facts"]
 factor, of_weights, of_inputs = read_off(

@@ -97,7 +97,7 @@ from under_the_clip.audits import figures as chapter
 chapter.claimed_proven_audited()
 
 # %% mystnb={"code_prompt_show": "Parameters"} tags=["parameters", "hide-input"]
-profile = "stored"  # `dpstudy audit NAME` repeats one, in minutes
+profile = "stored"  # any shows what is stored; `dpstudy audit NAME` repeats an audit
 
 # %% tags=["facts"]
 flat, recipe = found["flat-clipping"], found["recipe"]

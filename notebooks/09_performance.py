@@ -214,7 +214,7 @@ measured = timings.stored()
 in_short(measured)
 
 # %% mystnb={"code_prompt_show": "Parameters"} tags=["parameters", "hide-input"]
-profile = "stored"  # nothing is timed here: `make bench` does that
+profile = "stored"  # any shows what is stored; `make bench` times anew
 
 # %% tags=["remove-input"]
 timings.warnings_of(measured)

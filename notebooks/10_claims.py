@@ -65,7 +65,7 @@ assert older < decided / 2
 # **Do** unfold "What was measured" below a claim before you build on it.
 
 # %% tags=["parameters", "remove-input"]
-profile = "stored"  # of what is stored, whatever the profile
+profile = "stored"  # any profile shows what is stored
 
 # %% tags=["remove-input"]
 import pandas as pd

@@ -22,7 +22,7 @@
 # best of both?
 
 # %% tags=["parameters", "remove-input"]
-profile = "stored"  # of what is stored, whatever the profile
+profile = "stored"  # any profile shows what is stored
 
 # %% tags=["remove-input"]
 from under_the_clip.explorer import page

@@ -104,7 +104,7 @@ assert again < reached[CIFAR, 8.0] < min(again + 0.005, deep)
 # **Run** it, then [put in your own images](../book/engine.md). Which part of this page is yours?
 
 # %% tags=["parameters", "remove-input"]
-profile = "stored"  # of what is stored, whatever the profile
+profile = "stored"  # any profile shows what is stored
 
 # %% tags=["remove-input"]
 import pandas as pd

@@ -109,7 +109,7 @@ Figure(
 )
 
 # %% tags=["parameters", "remove-input"]
-profile = "stored"  # of what is stored, whatever the profile
+profile = "stored"  # any profile shows what is stored
 
 # %% tags=["remove-input"]
 from under_the_clip.introduction.figures import arrows

@@ -73,7 +73,14 @@ SEES = {f"dpstudy.{name}": [f"dpstudy.{one}" for one in sees] for name, sees in 
 }
 # What everybody may import.
 OF_ALL = (
-    *("dpstudy", "dpstudy.__main__", "dpstudy.errors", "dpstudy.files", "dpstudy.kinds"),
+    *(
+        "dpstudy",
+        "dpstudy.__main__",
+        "dpstudy.errors",
+        "dpstudy.files",
+        "dpstudy.kinds",
+        "dpstudy.progress",
+    ),
     *("under_the_clip", "under_the_clip.chapters", "under_the_clip.published"),
 )
 READS = (

@@ -1,8 +1,12 @@
 """What a reader gives a notebook through papermill: one line where it will not do, at once."""
 
+import os
+import re
+
 import nbformat
 import papermill
 import pytest
+from nbclient import NotebookClient
 from papermill.exceptions import PapermillExecutionError
 from test_book import CHAPTERS, ROOT, TOOL
 
@@ -71,6 +75,48 @@ def test_every_notebook_checks_what_it_has(page):
     exec(cells[at].source, defaults)
     assert set(defaults) & set(FORMS)
     exec(cells[at + 1].source, defaults)
+
+
+@pytest.mark.parametrize(
+    ("profile", "names", "lines"),
+    [
+        ("smoke", ("profile", "seeds"), 1),
+        ("stored", ("profile", "seeds"), 0),
+        ("smoke", ("profile",), 0),
+    ],
+)
+def test_the_smoke_profile_says_which_figures_are_of_stored_runs(profile, names, lines, capsys):
+    check({"profile": profile, "seeds": None}, *names)
+    assert capsys.readouterr().out.count("MNIST-5k; all else is of stored runs.\n") == lines
+
+
+@pytest.mark.parametrize("page", CHAPTERS)
+def test_papermill_s_help_shows_a_whole_line_for_each_parameter(page):
+    inferred = papermill.inspect_notebook(str(ROOT / f"{page}.ipynb"))
+    for name, about in inferred.items():
+        assert re.match('"stored", |None for |any |the ', about["help"]), (name, about["help"])
+
+
+TRAINING = """
+from pathlib import Path
+from results_for_tests import RUN, seeds
+from dpstudy.lab import campaign, train
+from dpstudy.lab.experiment import Experiment
+def made_up(runs, folder, *, report, **options):
+    for number in range(200):
+        report(campaign.Progress(RUN, 1, 0.5, number, 0, 0, 0, 0))
+    return campaign.CampaignOutcome()
+campaign.train_missing = made_up
+_ = train.train_with_bar(Experiment("tiny", "", {}, {}), seeds(4), "smoke")
+"""
+
+
+def test_a_bar_is_one_line_of_a_notebook_that_is_not_red(monkeypatch):
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join((str(ROOT / "src"), str(ROOT / "tests"))))
+    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(TRAINING)])
+    [line] = NotebookClient(notebook, kernel_name="python3").execute().cells[0].outputs
+    assert line.output_type == "display_data"
+    assert "tiny: 100%" in line.data["text/plain"]
 
 
 def test_papermill_shows_the_line(tmp_path):

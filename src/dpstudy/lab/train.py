@@ -10,13 +10,12 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from tqdm import tqdm
-
 from dpstudy.errors import UserError, check_known
 from dpstudy.lab import search, store
 from dpstudy.lab.experiment import NOTEBOOK_PROFILES, Experiment
 from dpstudy.parts.data.images import DATASETS
 from dpstudy.parts.run import Run
+from dpstudy.progress import tqdm
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -113,6 +112,7 @@ def train_with_bar(
                 running=progress.runs_running,
                 waiting=progress.runs_waiting,
                 accuracy=f"{progress.accuracy:.3f}",
+                refresh=False,  # `update` does, as often as one can see
             )
             new = progress.epochs_done - bar.n
             # A report is of one epoch: what was stored before, or a run that diverged will not

@@ -10,10 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-from tqdm import tqdm
-
 from dpstudy.gradients import devices
 from dpstudy.lab import records
+from dpstudy.progress import tqdm
 from dpstudy.propositions.search import Found
 
 Verdict = Literal["holds", "holds, loose", "misprint", "corrected", "refuted"]

@@ -69,7 +69,7 @@ def _of_all(
     pixels: Pixels, features: Callable[[Pixels], Float[Array, "n features"]]
 ) -> Float[np.ndarray, "images features"]:
     """With a progress bar that stays while components are fitted."""
-    from tqdm import tqdm
+    from dpstudy.progress import tqdm
 
     first = np.asarray(features(pixels[:BATCH]))
     found = np.empty((len(pixels), *first.shape[1:]), first.dtype)

@@ -6,10 +6,9 @@
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from tqdm.auto import tqdm
-
 from dpstudy.errors import check_known
 from dpstudy.gradients import devices
+from dpstudy.progress import tqdm
 from under_the_clip.audits import mechanisms
 from under_the_clip.audits.white_box import Audited, LayerAttack
 

@@ -236,8 +236,7 @@ def _in_words(said: dict[str, Any]) -> str:
 
 def _train_head(run: Run) -> tuple[Model, float]:
     """Return the trained model and its test accuracy, with a bar over the epochs."""
-    from tqdm import tqdm
-
+    from dpstudy.progress import tqdm
     from dpstudy.recipe.model import Model, witness_of
     from dpstudy.training import loop
 

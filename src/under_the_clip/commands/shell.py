@@ -9,9 +9,9 @@ from collections.abc import Callable
 from typing import Any
 
 import click
-from tqdm import tqdm
 
 from dpstudy.errors import UserError
+from dpstudy.progress import tqdm
 from under_the_clip.commands import stopping
 
 JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")

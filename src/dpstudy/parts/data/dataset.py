@@ -191,7 +191,7 @@ def of_each_image(
     dataset: images.Dataset, function: Callable[[np.ndarray], np.ndarray], what: str, batch: int
 ) -> Iterator[np.ndarray]:
     """Yield a function of a dataset's images, training first, with a progress bar."""
-    from tqdm import tqdm
+    from dpstudy.progress import tqdm
 
     both = (dataset.train_images, dataset.test_images)
     with tqdm(desc=f"{what} of {dataset.name}", total=sum(map(len, both)), unit="image") as bar:

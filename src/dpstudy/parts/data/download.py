@@ -185,7 +185,8 @@ class _Received(io.BytesIO):
 def _get(url: str, most: int) -> bytes:
     try:
         import pooch
-        from tqdm import tqdm
+
+        from dpstudy.progress import tqdm
     except ImportError as error:
         raise DataError("downloads need the packages pooch and tqdm") from error
     received, failed = _Received(most), []
