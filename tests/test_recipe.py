@@ -22,6 +22,14 @@ from dpstudy.recipe.features import SyntheticFeatures
 from dpstudy.recipe.run import recipe_at
 
 
+@pytest.fixture(scope="module", autouse=True)
+def coarse():
+    """To find the noise is a good part of what there is to do; here to a tenth of a per mille."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(accounting, "_INTERVAL", 5 * accounting._INTERVAL)
+        yield
+
+
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory):
     path = tmp_path_factory.mktemp("recipe") / "digits.npz"
