@@ -169,6 +169,14 @@ def test_a_file_that_is_no_model_is_refused(content, seal, tmp_path):
         models.load(tmp_path / "mistyped.npz")
 
 
+def test_a_pipe_is_no_model_and_nothing_kept(tmp_path):
+    os.mkfifo(tmp_path / "pipe")  # Whoever opens it waits for a writer.
+    with pytest.raises(DataError, match="not a regular file"):
+        models.load(tmp_path / "pipe")
+    with pytest.raises(DataError, match="cannot be read .not a regular file.; delete it"):
+        files.found_in_cache(tmp_path / "pipe", Path.read_bytes)
+
+
 TINY = SyntheticFeatures("mnist-5k", "both", 12, components=4, small=2, large=2)
 ARRAYS = {"kernel": (4, 10), "mean": (4,), "witness": (4,)}
 
