@@ -173,7 +173,7 @@ def test_a_pipe_is_no_model_and_nothing_kept(tmp_path):
     os.mkfifo(tmp_path / "pipe")  # Whoever opens it waits for a writer.
     with pytest.raises(DataError, match="not a regular file"):
         models.load(tmp_path / "pipe")
-    with pytest.raises(DataError, match="cannot be read .not a regular file.; delete it"):
+    with pytest.raises(DataError, match=r"cannot be read \(not a regular file\); delete it"):
         files.found_in_cache(tmp_path / "pipe", Path.read_bytes)
 
 
