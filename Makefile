@@ -35,7 +35,7 @@ export PYTHONHASHSEED := 0
 export PYDEVD_DISABLE_FILE_VALIDATION := 1
 export TF_CPP_MIN_LOG_LEVEL ?= 2
 
-.PHONY: help env book chromium pdf links test lint smoke notebooks bench bench-lock lock clean distclean
+.PHONY: help env book chromium pdf links test lint smoke faults notebooks bench bench-lock lock clean distclean
 
 help:  ## say what each target does
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 18
@@ -91,8 +91,11 @@ smoke: $(READY)  ## train small versions of every chapter's experiments (minutes
 	@for nb in $(NOTEBOOKS); do echo "$$nb" && \
 		$(BIN)/papermill --no-progress-bar -p profile smoke "$$nb" "_build/smoke/$$(basename "$$nb")" || exit 1; done
 
+faults: $(READY)  ## try many damaged inputs and killed processes (minutes)
+	@$(BIN)/python -m pytest -m faults tests || test $$? -eq 5
+
 notebooks: $(READY)  ## make the notebooks from their percent scripts
-	@$(BIN)/python tools/refresh_notebooks.py $(wildcard notebooks/*.py)
+	@$(BIN)/python tools/refresh_notebooks.py $(filter-out %/conftest.py,$(wildcard notebooks/*.py))
 
 # Torch and its peers are heavy: they have an environment of their own. On Linux its lock wants torch's
 # CPU build, which the package index does not carry: uv, which the lock brings, knows where PyTorch keeps

@@ -107,13 +107,13 @@ def contents(folder):
     }
 
 
-def dpstudy(*arguments):
+def dpstudy(*arguments, **more):
     """What the command line answers, in this process."""
     from click.testing import CliRunner
 
     from under_the_clip import cli
 
-    return CliRunner().invoke(cli.main, arguments, prog_name="dpstudy")
+    return CliRunner().invoke(cli.main, arguments, prog_name="dpstudy", **more)
 
 
 def spent_by(run, accountant="pld"):

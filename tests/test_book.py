@@ -21,6 +21,7 @@ ROOT = Path(__file__).parents[1]
 RELEASE = (ROOT / ".github/workflows/release.yml").read_text()
 VERSION = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
 TOOL = runpy.run_path(str(ROOT / "tools/refresh_notebooks.py"))
+ROLES = runpy.run_path(str(ROOT / "book/_ext/roles_as_links.py"))
 TOC = yaml.safe_load((ROOT / "_toc.yml").read_text())
 PAGES = [TOC["root"], *(page["file"] for part in TOC["parts"] for page in part["chapters"])]
 CHAPTERS = [page for page in PAGES if page.startswith("notebooks/")]
@@ -37,7 +38,9 @@ def markdown(page: str) -> str:
     """The prose of a page."""
     if page in CHAPTERS:
         notebook = jupytext.read(ROOT / f"{page}.ipynb")
-        return "\n\n".join(c.source for c in notebook.cells if c.cell_type == "markdown")
+        return ROLES["as_roles"](
+            "\n\n".join(c.source for c in notebook.cells if c.cell_type == "markdown")
+        )
     return (ROOT / f"{page}.md").read_text()
 
 
@@ -118,6 +121,25 @@ def test_notebook_is_valid_and_papermill_finds_its_profile(page):
     assert notebook.metadata.kernelspec.name == "python3"
     (parameters,) = [c for c in notebook.cells if "parameters" in c.metadata.get("tags", [])]
     assert re.search(r"^profile(: str)? = \"stored\"", parameters.source, re.MULTILINE)
+
+
+@pytest.mark.parametrize("page", CHAPTERS)
+def test_no_term_and_no_citation_stands_raw_in_a_notebook_opened_elsewhere(page):
+    notebook = jupytext.read(ROOT / f"{page}.ipynb")
+    text = "\n\n".join(c.source for c in notebook.cells if c.cell_type == "markdown")
+    assert not re.search(r"\{(?:term|cite)", text), "make notebooks"
+    assert ROLES["as_links"](markdown(page)) == text
+
+
+def test_a_role_is_a_link_elsewhere_and_itself_in_the_book():
+    text = "{term}`σ <noise multiplier>` {term}`PLD` {cite:t}`tramer2022debugging` "
+    text += "{cite}`abadi2016deep`"
+    assert ROLES["as_links"](text) == (
+        "[σ](../book/glossary.md 'term noise multiplier') [PLD](../book/glossary.md 'term PLD') "
+        "[Tramèr et al. (2022)](../book/bibliography.md 'cite:t tramer2022debugging') "
+        "[(Abadi et al., 2016)](../book/bibliography.md 'cite abadi2016deep')"
+    )
+    assert ROLES["as_roles"](ROLES["as_links"](text)) == text
 
 
 @pytest.mark.parametrize("page", PAGES)

@@ -1,5 +1,6 @@
 """Every mistake is one line on standard error and exit code 2; every command says what it does."""
 
+import contextlib
 import dataclasses
 import errno
 import itertools
@@ -232,6 +233,69 @@ def test_mistakes_beyond_a_line_and_ctrl_c_are_one_line(monkeypatch, error, code
     assert done.exception is error or code > 1
 
 
+# With what each needs a device for.
+ON_A_DEVICE = [
+    ("run", FIGURE_3, "--profile", "smoke"),
+    ("theorems", "surrogate-gradient"),
+    ("audit", "flat-clipping"),
+    ("recipe", "mnist-5k", "--epsilon", "3"),
+]
+
+
+@pytest.mark.parametrize("command", ON_A_DEVICE, ids=[command[0] for command in ON_A_DEVICE])
+@pytest.mark.parametrize(
+    ("error", "why"),
+    [(AssertionError(), "it has no such device"), (RuntimeError("no\nTPU"), "no TPU")],
+)
+def test_a_device_that_is_not_there_is_one_line(command, error, why, monkeypatch):
+    monkeypatch.setattr(jax, "default_backend", mock.Mock(side_effect=error))
+    monkeypatch.setenv("JAX_PLATFORMS", "cuda")
+    assert mistake(*command) == f"JAX does not start with JAX_PLATFORMS=cuda: {why}"
+
+
+@pytest.mark.faults
+@pytest.mark.parametrize(
+    "name", ["JAX_PLATFORMS=cuda", "JAX_PLATFORMS=tpu", "JAX_PLATFORM_NAME=gpu"]
+)
+@pytest.mark.parametrize(
+    "command",
+    [*ON_A_DEVICE, ("epsilon", *MNIST, "--noise", "1.23", "--shuffled")],
+    ids=lambda command: command[0],
+)
+def test_jax_itself_says_so_before_anything_else_does(command, name, monkeypatch, tmp_path):
+    monkeypatch.setenv(*name.split("="))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    done = process(*command)
+    if command[0] == "epsilon":  # which loads JAX, and computes without it
+        assert done.returncode == 0
+    else:
+        assert (done.returncode, "Traceback" in done.stderr) == (2, False), done.stderr
+        assert done.stderr.splitlines()[-1].startswith(f"dpstudy: JAX does not start with {name}: ")
+
+
+@pytest.mark.faults
+@pytest.mark.parametrize("after", [0.2 + 0.1 * number for number in range(20)])
+@pytest.mark.parametrize("stop", [signal.SIGINT, signal.SIGTERM])
+def test_stopped_while_jax_loads_is_130_and_no_crash(stop, after):
+    """At no moment of it, as one that is stopped in a compiled module's own imports would."""
+    loads = (
+        "import os, signal, threading, time\n"
+        "from under_the_clip.commands import stopping\n"
+        f"signal.signal({stop:d}, stopping.in_order)\n"
+        "import importlib.util, sys\n"
+        f"threading.Timer({after}, os.kill, (os.getpid(), {stop:d})).start()\n"
+        "import jaxlib.xla_client, jax, jax.numpy\n"
+        "time.sleep(60)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", loads], env=environment(), capture_output=True, text=True, timeout=90
+    )
+    if "KeyboardInterrupt" in done.stderr:  # it had loaded
+        assert "time.sleep(60)" in done.stderr or "line 7" in done.stderr, done.stderr
+    else:
+        assert (done.returncode, done.stderr) == (130, "dpstudy: stopped\n")
+
+
 SPENT = ["epsilon", "--examples", "60000", "--batch", "512", "--epochs", "40"]
 
 
@@ -309,6 +373,7 @@ CTRL_C_WHEN = {
     "loading": "ctrl_c()",
     "importing": "ctrl_c()",
     "turned": "try: ctrl_c()\nexcept KeyboardInterrupt: raise ImportError('half') from None\n",
+    "crashing": "try: ctrl_c()\nexcept BaseException: os.abort()\n",
     "twice": "try: ctrl_c()\nfinally: ctrl_c()\n",
     "swallowed": "class Untidy:\n    __del__ = lambda _: ctrl_c()\nUntidy()\ntime.sleep(60)\n",
     "at exit": "import atexit\natexit.register(ctrl_c)\nraise KeyboardInterrupt\n",
@@ -698,7 +763,7 @@ def trained(monkeypatch):
         return campaign.CampaignOutcome()
 
     monkeypatch.setattr("dpstudy.lab.train.train_with_bar", made_up)
-    monkeypatch.setattr(cli, "_workers_for", lambda runs, profile: 1)
+    monkeypatch.setattr(cli, "_workers_for", lambda profile: 1)
     monkeypatch.setattr("dpstudy.parts.data.images.load", lambda name: None)
     return asked
 
@@ -707,9 +772,53 @@ def test_on_a_cpu_each_core_trains_a_run_unless_there_is_a_minute_of_work(monkey
     from dpstudy.gradients import devices
 
     monkeypatch.setattr(devices, "available_cores", lambda: 8)
-    assert cli._workers_for(20, "full") == 8
-    assert cli._workers_for(3, "full") == 3
-    assert cli._workers_for(20, "smoke") == 1
+    assert cli._workers_for("full") == 8
+    assert cli._workers_for("smoke") == 1
+
+
+def test_no_more_workers_are_started_than_there_are_runs_left(tiny, monkeypatch):
+    from dpstudy.lab import workers
+
+    asked = []
+
+    @contextlib.contextmanager
+    def connected(scheduler, count):
+        yield asked.append(count)
+
+    monkeypatch.setattr(workers, "connect", connected)
+    monkeypatch.setattr(
+        "dpstudy.lab.train.train_with_bar", lambda *_, **__: campaign.CampaignOutcome()
+    )
+    command = "run", "tiny", "--profile", "smoke", "--workers"
+    succeeded(*command, "24")
+    # One that is stored is not waited for, and the others go on as they began: each on a core.
+    store.write(store.runs_folder("smoke"), result_of(tiny.runs("smoke")[0]))
+    succeeded(*command, "24")
+    assert asked == [2, 1]
+
+
+# Words before the cursor, the word at it, and what a shell offers there.
+COMPLETED = [
+    ("dpstudy", "ru", {"run"}),
+    ("dpstudy data", "", {"fetch", "verify"}),
+    ("dpstudy run", "--sch", {"--scheduler"}),
+    ("dpstudy nonsuch", "", {*TOP}),
+    ("dpstudy results nonsuch", "", {*BELOW["results"]}),
+]
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+@pytest.mark.parametrize(("before", "word", "offered"), COMPLETED, ids=[at[0] for at in COMPLETED])
+def test_a_shell_completes_and_is_told_nothing_else(shell, before, word, offered, monkeypatch):
+    where = word if shell == "fish" else str(len(before.split()))
+    monkeypatch.setenv("COMP_WORDS", f"{before} {word}")
+    monkeypatch.setenv("COMP_CWORD", where)
+    done = dpstudy(env={"_DPSTUDY_COMPLETE": f"{shell}_complete"})
+    assert (done.exit_code, done.stderr) == (0, "")
+    kinds = {"bash": r"plain,(\S+)", "zsh": r"plain\n(\S+)", "fish": r"plain,?\s?(\S+)"}
+    assert {*re.findall(kinds[shell], done.stdout)} == offered
+    source = dpstudy(env={"_DPSTUDY_COMPLETE": f"{shell}_source"})
+    assert (source.exit_code, source.stderr) == (0, "") and "_DPSTUDY_COMPLETE" in source.stdout
 
 
 @pytest.mark.parametrize("every", ["all", "--missing"])

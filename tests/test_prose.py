@@ -7,7 +7,7 @@ from functools import cache
 
 import jupytext
 import pytest
-from test_book import CHAPTERS, PAGES, ROOT, markdown
+from test_book import CHAPTERS, PAGES, ROLES, ROOT, markdown
 
 from dpstudy.lab.comparison import Estimate
 from under_the_clip.sentences import LEVEL, standing
@@ -101,7 +101,8 @@ def in_short(page: str) -> str:
     """Return a page's answer, from "In short" to the first figure; empty where it has none."""
     if page not in CHAPTERS:
         return ""
-    texts = [cell.source for cell in jupytext.read(ROOT / f"{page}.ipynb").cells]
+    cells = jupytext.read(ROOT / f"{page}.ipynb").cells
+    texts = [ROLES["as_roles"](cell.source) for cell in cells]
     return next((text.partition("In short")[2] for text in texts if "**In short" in text), "")
 
 

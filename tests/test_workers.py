@@ -1,6 +1,7 @@
 """Runs on workers: the same results as one after the other, and none lost with a worker."""
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -264,6 +265,15 @@ def test_a_cluster_that_is_of_no_use_is_one_line(elsewhere, line, monkeypatch):
     monkeypatch.setattr(workers, "FIRST_WORKER_WITHIN", 10 if "install" in line else 0.5)
     address = elsewhere.stdout.readline().strip() if elsewhere else "tcp://127.0.0.1:1"
     with pytest.raises(UserError, match=f"^{line}"), workers.connect(address):
+        pass
+
+
+@pytest.mark.parametrize(
+    "address", ["", " ", "tls://h:1", "ucx://h:1", "tcp://h", "h", "://", "h:x"]
+)
+def test_an_address_that_is_none_is_refused_at_once(address):
+    line = f"^scheduler must be an address as tcp://host:8786, got {re.escape(repr(address))}$"
+    with pytest.raises(UserError, match=line), workers.connect(address):
         pass
 
 

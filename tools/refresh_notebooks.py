@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import ast
 import re
+import runpy
 import sys
 import tomllib
 from pathlib import Path
@@ -23,6 +24,7 @@ import yaml
 from nbclient import NotebookClient
 
 ROOT = Path(__file__).parents[1]
+as_links = runpy.run_path(str(ROOT / "book/_ext/roles_as_links.py"))["as_links"]
 CHECKED = "nbval-check-output"
 SETUP = "setup"
 CHECK = "check-parameters"
@@ -81,8 +83,13 @@ def filled(script: Path) -> nbformat.NotebookNode:
             exec(compile(cell.source, f"{script.name}, facts", "exec"), known)
             continue
         if cell.cell_type == "markdown":
-            cell.source = re.sub(
-                r"\{\{ (.+?) \}\}", lambda found: _value(found[1], known), cell.source, flags=re.S
+            cell.source = as_links(
+                re.sub(
+                    r"\{\{ (.+?) \}\}",
+                    lambda found: _value(found[1], known),
+                    cell.source,
+                    flags=re.S,
+                )
             )
         notebook.cells.append(cell)
         if "parameters" in tags:

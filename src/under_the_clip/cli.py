@@ -220,13 +220,17 @@ def run(
         from dpstudy.gradients import devices
 
         devices.one_device_a_core()
-        workers = workers or _workers_for(sum(len(runs) for _, runs in work), profile)
-    if scheduler is None and (workers == 1 or not (waiting or later)):
+        # By all runs of the campaign, also those stored before: a run that was stopped goes on as
+        # it began, on a core or on all of them, and so ends with the same bits.
+        count = sum(len(runs) for _, runs in work) + len(later)
+        workers = min(workers or _workers_for(profile), count)
+    if scheduler is None and (workers <= 1 or not (waiting or later)):
         _train(chosen, wanted, seconds, None, cohort)
     else:
         from dpstudy.lab import workers as cluster
 
-        with cluster.connect(scheduler, workers) as client:
+        left = len(waiting) + len(later)
+        with cluster.connect(scheduler, min(workers or 1, left)) as client:
             _train(chosen, wanted, seconds, client, cohort)
     if damaged:
         raise SystemExit(EXIT_DAMAGED)
@@ -241,17 +245,12 @@ def _print_missing(experiment: Experiment, runs: list[Run], wanted: dict[str, An
         click.echo(f"{experiment.name}  {dataset}: {_count(count, 'run')} more, not chosen yet")
 
 
-def _workers_for(runs: int, profile: str) -> int:
-    # By all runs of the campaign, also those stored before: a run that was stopped goes on as it
-    # began, on a core or on all of them, and so ends with the same bits.
+def _workers_for(profile: str) -> int:
     if profile != "full":
         return 1  # A minute's work: starting workers would be a good part of it.
-    import jax
-
     from dpstudy.gradients import devices
 
-    on_cpu = jax.default_backend() == "cpu"
-    return max(1, min(devices.available_cores(), runs)) if on_cpu else 1
+    return devices.available_cores() if devices.backend() == "cpu" else 1
 
 
 def _chosen(names: tuple[str, ...], dataset: str | None) -> list[Experiment]:

@@ -99,7 +99,7 @@ def gather(images: Float[Array, "batch h w c"], window: Window) -> Float[Array, 
 
     On a CPU once: XLA would otherwise fuse the concatenation into each consumer.
     """
-    if jax.default_backend() != "cpu":
+    if devices.backend() != "cpu":
         return _gather(images, window)
     gathered = jax.jit(partial(_gather, window=window))  # `dependence.py` can know it.
     # No operation is fused with what is inside a conditional, and the compiler cannot know that
@@ -325,7 +325,7 @@ def conv_general_dilated(
     dilations = (options.get("lhs_dilation"), options.get("rhs_dilation"))
     dense = all(dilation is None or set(dilation) == {1} for dilation in dilations)
     plain = lhs.ndim == 4 and dense and options.get("feature_group_count", 1) == 1
-    if jax.default_backend() != "cpu" or not plain:
+    if devices.backend() != "cpu" or not plain:
         return jax.lax.conv_general_dilated(lhs, rhs, window_strides, padding, **options)
     strides = tuple(window_strides)
     edges = resolve_padding(padding, lhs.shape[1:3], rhs.shape[:2], strides)

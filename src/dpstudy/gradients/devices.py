@@ -19,10 +19,14 @@ import jax
 import numpy as np
 from jax.sharding import Mesh, PartitionSpec
 
+from dpstudy.errors import UserError
+
 # Products in float32 on an accelerator too, as on a CPU: by default it rounds their factors to ten
 # bits, and with them the norm that clipping bounds a gradient by.
 jax.config.update("jax_default_matmul_precision", "highest")
 
+ASKED = "JAX_PLATFORMS", "JAX_PLATFORM_NAME"
+"""What the environment asks JAX to start on."""
 RUNS, EXAMPLES = "runs", "examples"
 EACH_RUN = PartitionSpec(RUNS)
 EACH_SHARE = PartitionSpec(RUNS, EXAMPLES)
@@ -37,19 +41,32 @@ def available_cores() -> int:
     return os.cpu_count() or 1
 
 
+def backend() -> str:
+    """Start JAX, and return what it computes on: "cpu", "gpu" or "tpu".
+
+    Raises:
+        UserError: it does not start, on what the environment asks for or at all.
+    """
+    try:
+        return jax.default_backend()
+    except (AssertionError, RuntimeError) as error:  # for CUDA without its plugin the first, bare
+        asked = [f"{name}={os.environ[name]}" for name in ASKED if os.environ.get(name)]
+        where = f" with {' and '.join(asked)}" if asked else ""
+        why = " ".join(str(error).split("\n")) or "it has no such device"
+        raise UserError(f"JAX does not start{where}: {why}") from error
+
+
 def name() -> str:
-    """Return what this process computes on, in words."""
-    device = jax.devices()[0]
-    if device.platform == "cpu":
+    """Return what this process computes on, in words; errors as `backend`."""
+    if backend() == "cpu":
         return f"{available_cores()} x CPU core ({kind()})"
-    return f"{jax.device_count()} x {kind()} ({device.platform})"
+    return f"{jax.device_count()} x {kind()} ({backend()})"
 
 
 def kind() -> str:
     """Return the model of the accelerator, or of the processor where the system names it."""
-    device = jax.devices()[0]
-    if device.platform != "cpu":
-        return device.device_kind
+    if backend() != "cpu":
+        return jax.devices()[0].device_kind
     info = Path("/proc/cpuinfo")
     named = re.search(r"(?m)^model name\s*:(.*)", info.read_text() if info.exists() else "")
     return named[1].strip() if named else platform.processor() or platform.machine()
@@ -57,7 +74,7 @@ def kind() -> str:
 
 def core_each() -> bool:
     """Whether each device of this process is a CPU core of its own, and computes on one thread."""
-    return jax.default_backend() == "cpu" and available_cores() <= jax.local_device_count()
+    return backend() == "cpu" and available_cores() <= jax.local_device_count()
 
 
 def one_device_a_core() -> None:

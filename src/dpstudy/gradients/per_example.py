@@ -21,7 +21,7 @@ from flax import nnx
 from flax.nnx import GraphDef, State
 from jaxtyping import Array, Float
 
-from dpstudy.gradients import layers
+from dpstudy.gradients import devices, layers
 from dpstudy.gradients.applicability import losses_shape, why_not_by_rules
 from dpstudy.gradients.layer_rules import RULES, LayerGradients, WrittenOut, blanked
 
@@ -56,7 +56,7 @@ class Gradients:
 
         # 0 times a number that is not finite is not 0. To select costs as much as the sum on a CPU,
         # and is hardly ever needed; elsewhere a condition of each of many runs spares nothing.
-        if jax.default_backend() == "cpu":
+        if devices.backend() == "cpu":
             finite = jnp.isfinite(sum(square.sum() for square in self.squared_norms.values()))
             return self._assemble(jax.lax.cond(finite, lambda: sums(self.layers), selected))
         return self._assemble(selected())

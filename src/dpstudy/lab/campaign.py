@@ -208,7 +208,7 @@ def next_cohort(waiting: Sequence[Run], folder: Path, most: int | None = None) -
         if cohort_of(run) == cohort_of(first) and not any(run in cohort for cohort in begun)
     ]
     if most is None:
-        most = 1 if jax.default_backend() == "cpu" else first.network.cohort
+        most = 1 if devices.backend() == "cpu" else first.network.cohort
     return fresh[:most]
 
 
@@ -218,6 +218,7 @@ def train_cohort(
     """Yield each run's epochs and its result, unless the deadline (`time.time()`) came first."""
     if time.time() >= deadline:
         return
+    devices.backend()
     _keep_compiled_programs()
     store.forget_peak()
     dataset = runs[0].dataset.load()

@@ -9,6 +9,7 @@ import contextlib
 import logging
 import math
 import os
+import re
 import signal
 import time
 from collections.abc import Iterable, Iterator
@@ -63,9 +64,13 @@ class PinToCore(WorkerPlugin):
 def connect(scheduler: str | None, workers: int | None = None) -> Iterator[Client]:
     """Open the Dask cluster at an address, "tcp://host:8786", or one of this machine's `workers`.
 
-    UserError where nothing answers there, no worker joins it, or one has not this version of the
-    package.
+    Raises:
+        UserError: an address of another form, nothing answers there, no worker joins, or one has
+            not this version of the package.
     """
+    # Dask raises anything at others, and a trace ten seconds later.
+    if scheduler is not None and not re.fullmatch(r"(tcp://)?[^/\s]+:\d+", scheduler):
+        raise UserError(f"scheduler must be an address as tcp://host:8786, got {scheduler!r}")
     with contextlib.ExitStack() as opened:
         cluster = scheduler or opened.enter_context(_this_machine(workers))
         try:

@@ -12,6 +12,7 @@ from typing import Any, Literal, get_args
 
 from tqdm import tqdm
 
+from dpstudy.gradients import devices
 from dpstudy.lab import records
 from dpstudy.propositions.search import Found
 
@@ -121,6 +122,7 @@ def stated_in(module: Mapping[str, Any]) -> tuple[Proposition, ...]:
 
 def run(propositions: Iterable[Proposition]) -> Iterator[tuple[Proposition, Outcome, float]]:
     """Check one proposition after the other, with a bar; yield its outcome and its seconds."""
+    devices.backend()
     with tqdm(list(propositions), unit="statement", dynamic_ncols=True) as bar:
         for one in bar:
             bar.set_description(one.name)

@@ -17,6 +17,8 @@ import optax
 from jaxtyping import Array, Float
 from scipy import optimize
 
+from dpstudy.gradients import devices
+
 Case = Any
 """A tree of arrays: what one counterexample would consist of."""
 Sides = Callable[[Case], tuple[Array, Array]]
@@ -52,7 +54,7 @@ def uniform(low: float, high: float, *shape: int) -> Draw:
 
 def in_double(function: Callable[..., Any]) -> Callable[..., Any]:
     """Return `function` compiled in double precision, from and to numpy arrays."""
-    options = _QUICK if jax.default_backend() == "cpu" else None
+    options = _QUICK if devices.backend() == "cpu" else None
     compiled = jax.jit(function, compiler_options=options)
 
     def run(*arguments: Any) -> Any:

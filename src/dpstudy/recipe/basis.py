@@ -14,9 +14,10 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, UInt8
 
-# For its precision of products: an accelerator's own would lose the small components.
-import dpstudy.gradients.devices  # noqa: F401
 from dpstudy import files
+
+# Also for its precision of products: an accelerator's own would lose the small components.
+from dpstudy.gradients import devices
 
 Pixels = UInt8[np.ndarray, "n h w c"]
 
@@ -58,7 +59,7 @@ def fit(
     mean, deviation = found.mean(0), found.std(0) + _FLAT
     found -= mean
     found /= deviation
-    on_cpu = jax.default_backend() == "cpu"
+    on_cpu = devices.backend() == "cpu"
     directions, variances = (_principal if on_cpu else _principal_on_accelerator)(found, components)
     directions /= deviation[:, None]
     return Basis(tuple(map(np.asarray, filters)), mean, directions, variances)

@@ -21,6 +21,7 @@ import numpy as np
 from jaxtyping import Array, Float, Float16, UInt8
 
 from dpstudy import files
+from dpstudy.gradients import devices
 from dpstudy.parts.data import images, released_statistics, scattering, synthetic_images
 from dpstudy.parts.data.dataset import Data, hold_out, kept, of_each_image
 from dpstudy.parts.data.images import DATASETS, IMAGE_SHAPE, TRAINING_EXAMPLES
@@ -158,7 +159,9 @@ class Whitened(Data):
         Raises:
             DataError: it cannot be kept in the cache.
             SpecError: the synthetic images have fewer filters that differ.
+            UserError: JAX does not start.
         """
+        devices.backend()
         path = self._file("basis", "npz")
         if (found := synthetic_basis.read(path)) is None:
             if self.leaks:

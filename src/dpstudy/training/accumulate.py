@@ -41,7 +41,7 @@ def over_examples(
     if draw.among.examples not in (None, examples):
         raise ValueError(f"a draw among {draw.among.examples} examples, where {examples} are given")
     # Independent work for cores that share a device: most operations on a microbatch keep to one.
-    abreast = 1 if devices.core_each() or jax.default_backend() != "cpu" else 2
+    abreast = 1 if devices.core_each() or devices.backend() != "cpu" else 2
     size = min(microbatch, -(-len(draw.indices) // abreast))
     indices = jnp.pad(draw.indices, (0, -len(draw.indices) % (size * abreast)))
     # Gathered once, as stored: inside the loop XLA would gather anew for each use of an example.

@@ -145,8 +145,10 @@ def check_flags() -> None:
     dpstudy.errors.UserError: runs are trained with jax_enable_x64 = False, got True: ...
 
     Raises:
-        UserError: a setting of JAX, of the environment or of the program, is another.
+        UserError: a setting of JAX, of the environment or of the program, is another, or it does
+            not start.
     """
+    devices.backend()
     for name, wanted in _WANTED.items():
         if (found := getattr(jax.config, name)) != wanted:
             raise UserError(

@@ -9,6 +9,7 @@ from typing import Any
 from tqdm.auto import tqdm
 
 from dpstudy.errors import check_known
+from dpstudy.gradients import devices
 from under_the_clip.audits import mechanisms
 from under_the_clip.audits.white_box import Audited, LayerAttack
 
@@ -27,6 +28,7 @@ def carry_out(
     audits: Iterable[Audited | LayerAttack],
 ) -> Iterator[tuple[Audited | LayerAttack, dict[str, Any]]]:
     """Carry out one audit after the other, with a bar; yield each with what it came to."""
+    devices.backend()
     with tqdm(list(audits), unit="audit", dynamic_ncols=True) as bar:
         for audit in bar:
             bar.set_description(audit.name)

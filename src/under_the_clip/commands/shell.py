@@ -5,7 +5,6 @@ import functools
 import io
 import os
 import sys
-import traceback
 from collections.abc import Callable
 from typing import Any
 
@@ -36,8 +35,6 @@ class Group(click.Group):
             elif isinstance(stream, io.TextIOWrapper):
                 stream.reconfigure(errors="replace")  # not every terminal knows Greek
         stopping.begin()
-        # Where an error is from tells what kind it is.
-        os.environ.setdefault("JAX_TRACEBACK_FILTERING", "off")
         try:
             return self.main(*args, **options)
         finally:
@@ -69,11 +66,7 @@ class Group(click.Group):
             if isinstance(error, MemoryError) or "RESOURCE_EXHAUSTED" in str(error):
                 complain("there is not the memory for this")
                 sys.exit(EXIT_MISTAKE)
-            if not _of_backend(error):
-                raise
-            why = one_line(error) or "it has no such device"
-            complain(f"JAX does not start{_asked_for()}: {why}")
-            sys.exit(EXIT_MISTAKE)
+            raise
         sys.exit(code)
 
     def parse_args(self, context: click.Context, args: list[str]) -> list[str]:
@@ -85,24 +78,12 @@ class Group(click.Group):
 
     def resolve_command(self, context: click.Context, args: list[str]) -> Any:
         """Find the command that `args` begin with, or name those there are."""
-        if not args[0].startswith("-") and self.get_command(context, args[0]) is None:
+        known = args[0].startswith("-") or self.get_command(context, args[0]) is not None
+        if not known and not context.resilient_parsing:  # as for a shell that completes
             raise UserError(
                 f"unknown command {args[0]!r}; one of: {', '.join(self.list_commands(context))}"
             )
         return super().resolve_command(context, args)
-
-
-def _of_backend(error: Exception) -> bool:
-    """Whether an error is of the devices that JAX starts on, which has types of all kinds."""
-    files = [frame.filename for frame in traceback.extract_tb(error.__traceback__)]
-    return "initialize backend" in str(error) or files[-1].endswith("xla_bridge.py")
-
-
-def _asked_for() -> str:
-    """Return what the environment asks JAX to start on, in words."""
-    names = ("JAX_PLATFORMS", "JAX_PLATFORM_NAME")
-    asked = [f"{name}={os.environ[name]}" for name in names if os.environ.get(name)]
-    return f" with {' and '.join(asked)}" if asked else ""
 
 
 def one_line(error: Exception) -> str:

@@ -1,6 +1,6 @@
 """Ctrl-C: one line and exit code 130, whenever it comes.
 
-While modules load, and once a command is done, the process ends where it is. In between the first
+While a module loads, and once a command is done, the process ends where it is. In between the first
 Ctrl-C raises KeyboardInterrupt, so that a command puts things in order, and another one ends that,
 also while the first waits for a computation of JAX's or NumPy's. SciPy's hold the lock that all
 threads of Python need: these are waited for.
@@ -48,8 +48,15 @@ def _say(line: str) -> None:
 
 
 def in_order(number: int, frame: FrameType | None) -> None:
-    """Raise KeyboardInterrupt, but only once."""
+    """Raise KeyboardInterrupt, but only once; while a module is imported, end the process.
+
+    What a compiled module makes of an error, as it sets itself up, may be a crash.
+    """
     global _asked
+    while frame is not None:
+        if frame.f_code.co_filename == "<frozen importlib._bootstrap>":
+            at_once(number, frame)
+        frame = frame.f_back
     _asked = True
     signal.signal(number, at_once)
     handle(at_once)

@@ -93,7 +93,7 @@ class Network(Part):
 
     def examples_at_once(self) -> int:
         """Return the microbatch for the devices of this process."""
-        if jax.default_backend() != "cpu":
+        if devices.backend() != "cpu":
             return self.microbatch["accelerator"]
         return self.microbatch["core" if devices.core_each() else "cores"]
 
