@@ -21,6 +21,7 @@ def pytest_configure(config):
     """
     os.environ["XLA_FLAGS"] = f"{LITTLE_OPTIMISED} {os.environ.get('XLA_FLAGS', '')}"
     os.environ.setdefault("JAX_NUM_CPU_DEVICES", "2")
+    os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")  # by default, 1
     # No test depends on what this user's runs have measured.
     cache = tempfile.TemporaryDirectory(prefix="dpstudy-cache-")
     os.environ["XDG_CACHE_HOME"] = cache.name
@@ -54,9 +55,21 @@ def compiled_in_haste():
     jax.config.update("jax_disable_most_optimizations", False)
 
 
+@pytest.fixture(scope="module")
+def few_batches():
+    """Put the first canary into two of a run's batches, the first and the last, and not in four."""
+    from dpstudy.privacy import canaries
+
+    with mock.patch.object(canaries, "_BATCHES", 2):
+        yield
+
+
 @pytest.fixture
 def losses_rounded(monkeypatch):
-    """Round privacy losses to some times the interval; what was composed otherwise is forgotten."""
+    """Round privacy losses to some times the interval; what was composed otherwise is forgotten.
+
+    Bounds hold however coarse the grid, and take as many times less to compute.
+    """
     from dpstudy.privacy import accounting
 
     def round_to(times):
@@ -64,8 +77,8 @@ def losses_rounded(monkeypatch):
         forget()
 
     def forget():
-        for cache in (accounting._curve, accounting._composed, accounting._one_step):
-            cache.cache_clear()
+        for kept in ("_curve", "_composed", "_one_step", "_calibrate"):
+            getattr(accounting, kept).cache_clear()
 
     yield round_to
     forget()

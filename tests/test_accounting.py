@@ -279,7 +279,10 @@ def test_a_curve_is_its_points_in_the_order_asked_for(accountant):
 
 @pytest.mark.parametrize("accountant", ACCOUNTANTS)
 @pytest.mark.parametrize(("wanted", "q", "steps"), [(3.0, 0.02, 300), (30.0, 0.01, 100)])
-def test_calibrated_noise_spends_what_was_wanted_and_no_more(accountant, wanted, q, steps):
+def test_calibrated_noise_spends_what_was_wanted_and_no_more(
+    accountant, wanted, q, steps, losses_rounded
+):
+    losses_rounded(5)
     run = {"sampling_probability": q, "steps": steps, "delta": 1e-5}
     sigma = noise_multiplier_for(wanted, **run, accountant=accountant)
     assert spent(q, sigma, steps, accountant) <= wanted
@@ -300,7 +303,8 @@ def test_the_size_of_the_discretisation_does_not_matter(losses_rounded):
 
 
 @pytest.mark.parametrize("delta", [1e-3, 1e-12, 1e-18])
-def test_two_sampled_steps_by_integration_are_between_both_bounds(delta):
+def test_two_sampled_steps_by_integration_are_between_both_bounds(delta, losses_rounded):
+    losses_rounded(10)
     q, sigma = 0.05, 0.9
     exact = optimize.brentq(
         lambda eps: math.log(delta_of_two_steps(q, sigma, eps) / delta), 1e-3, 40
@@ -310,15 +314,19 @@ def test_two_sampled_steps_by_integration_are_between_both_bounds(delta):
     assert (low, high) == pytest.approx((exact, exact), rel=5e-3, abs=1e-3)
 
 
-def test_of_many_sampled_steps_at_least_is_below_at_most_and_close_to_it():
+def test_of_many_sampled_steps_at_least_is_below_at_most_and_close_to_it(losses_rounded):
+    losses_rounded(5)
     low, high = least(0.2, 3.0, 90, 1e-16), spent(0.2, 3.0, 90, delta=1e-16)
     assert 0.99 * high < low < high
 
 
 @pytest.mark.parametrize("delta", [1e-4, 1e-11, 1e-20])
 @pytest.mark.parametrize(("q", "sigma"), [(0.4, 0.02), (0.003, 0.1)])
-def test_both_bounds_of_a_step_with_little_noise_hold_at_losses_beyond_exp(q, sigma, delta):
+def test_both_bounds_of_a_step_with_little_noise_hold_at_losses_beyond_exp(
+    q, sigma, delta, losses_rounded
+):
     """From a loss of 745 on exp(-loss) is 0. Without it all are close to log(q x ratio)."""
+    losses_rounded(4)
 
     def log_delta(eps):
         at = 0.5 + sigma**2 * (eps - math.log(q) + math.log1p(-(1 - q) * math.exp(-eps)))
@@ -364,7 +372,8 @@ MANY = [(0.02, 1.1, 700), (2e-5, 0.5, 10**6), (0.004, 15.0, 400_000)]
 
 @pytest.mark.parametrize("delta", [1e-12, 1e-300])
 @pytest.mark.parametrize(("q", "sigma", "steps"), MANY)
-def test_no_delta_is_too_small_for_pld_which_is_at_most_rdp(q, sigma, steps, delta):
+def test_no_delta_is_too_small_for_pld_which_is_at_most_rdp(q, sigma, steps, delta, losses_rounded):
+    losses_rounded(4)
     tight, loose = spent(q, sigma, steps, delta=delta), spent(q, sigma, steps, "rdp", delta)
     assert 0 < tight <= loose < math.inf
     assert tight > spent(q, sigma, steps, delta=3 * delta)
@@ -389,14 +398,16 @@ def test_a_curve_with_little_noise_has_no_holes():
     assert all(a >= b * (1 - 1e-6) for a, b in zip(curve, exact, strict=True))
 
 
-def test_calibrated_noise_at_a_delta_next_to_nothing_is_less_than_rdp_s_and_enough():
+def test_calibrated_noise_at_a_delta_next_to_nothing_is_less_than_rdp_s_and_enough(losses_rounded):
+    losses_rounded(4)
     run = {"sampling_probability": 0.2, "steps": 10, "delta": 1e-17}
     sigma, loose = (noise_multiplier_for(2.5, **run, accountant=name) for name in ("pld", "rdp"))
     assert 0.8 * loose < sigma < loose
     assert spent(0.2, sigma, 10, delta=1e-17) <= 2.5
 
 
-def test_a_release_is_paid_for_at_a_delta_next_to_nothing():
+def test_a_release_is_paid_for_at_a_delta_next_to_nothing(losses_rounded):
+    losses_rounded(4)
     sigma, release, delta = 1.4, 5.0, 1e-17
     run = {"noise_multiplier": sigma, "steps": [0, 50, 200], "delta": delta}
     sampled = {**run, "sampling_probability": 0.02}
@@ -491,7 +502,8 @@ def calibrated(wanted, steps=100, accountant="pld"):
     )
 
 
-def test_noise_for_training_after_a_release_spends_the_epsilon_together_with_it():
+def test_noise_for_training_after_a_release_spends_the_epsilon_together_with_it(losses_rounded):
+    losses_rounded(4)
     run = {"sampling_probability": 0.15, "steps": 60, "delta": 1e-5}
     sigma = noise_multiplier_for(3.0, **run, release_noise=4.0)
     assert sigma > 1.02 * noise_multiplier_for(3.0, **run)

@@ -11,11 +11,11 @@ from results_for_tests import NARROW, TINY, dpstudy
 from dpstudy.parts import mechanism
 from dpstudy.parts.run import Run, vary
 from dpstudy.parts.sampling import Among, Draw
-from dpstudy.privacy import auditing
+from dpstudy.privacy import auditing, canaries
 from under_the_clip import audits
 from under_the_clip.audits.white_box import Audit, first_image
 
-pytestmark = pytest.mark.usefixtures("compiled_in_haste")
+pytestmark = pytest.mark.usefixtures("compiled_in_haste", "few_batches")
 
 RUN = vary(Run(), dataset=TINY["dataset"], width=NARROW, batch=1000, epochs=5, noise_multiplier=2.0)
 SAID = {"name": "small", "mechanism": "flat clipping", "setting": "a small run"}
@@ -66,9 +66,14 @@ def audited(monkeypatch):
     monkeypatch.setattr(audits, "AUDITS", {"small": AUDIT})
     # They take a second, and are looked at elsewhere.
     monkeypatch.setattr(auditing, "ONE_RUN", {})
-    jax.clear_caches()
+    forget_programs()
     yield lambda: dpstudy("audit")
-    jax.clear_caches()
+    forget_programs()
+
+
+def forget_programs():
+    for program in (canaries._differences, canaries._simulated):
+        program.clear_cache()
 
 
 def test_of_a_sound_step_no_more_is_shown_than_is_proven(audited):

@@ -31,7 +31,7 @@ from under_the_clip.audits.white_box import Audit, LayerAttack, first_image, sco
 from under_the_clip.backpropagation_clipping.experiments import as_published, corrected
 from under_the_clip.networks import BackpropMnist
 
-pytestmark = pytest.mark.usefixtures("compiled_in_haste")
+pytestmark = pytest.mark.usefixtures("compiled_in_haste", "few_batches")
 
 ROOT = Path(__file__).parents[1]
 STORED, DAMAGED = records.read_all(ROOT / "results" / "audits", "audits")
@@ -188,7 +188,7 @@ def test_a_step_gives_away_of_a_canary_what_the_mechanism_s_sum_adds_for_it_alon
     alone = flat / (3.0 * run.mechanism.clip_norm)
     assert np.linalg.norm(alone) == pytest.approx(1 / 3, rel=1e-4)
     each = canaries.differences(run, example)
-    assert each.shape == (5, len(flat))
+    assert each.shape == (1 + canaries._BATCHES, len(flat))
     for of_a_batch in each:
         np.testing.assert_allclose(of_a_batch, alone, atol=1e-4 * np.abs(alone).max())
     np.testing.assert_array_equal(canaries.given_away(run, example), each[0])
@@ -358,18 +358,18 @@ def black_box(models, **scales):
 
 
 def test_hardly_any_noise_behind_its_back_is_found():
-    record = black_box(40, noise_scale=0.001).carry_out()
+    record = black_box(30, noise_scale=0.001).carry_out()
     assert record["claimed"] == record["proven"] < 0.1 < record["lower_bound"]
     assert record["loss"]["in"] < record["loss"]["out"]
-    assert record["box"] == "black box" and record["models"] == record["trials"] == 40
+    assert record["box"] == "black box" and record["models"] == record["trials"] == 30
 
 
 def test_of_a_mechanism_that_ignores_its_examples_nothing_is_found(tmp_path):
-    record = black_box(16, gradient_scale=0.0).carry_out()
+    record = black_box(12, gradient_scale=0.0).carry_out()
     assert record["lower_bound"] <= record["proven"]
     assert record["bounds"]["clopper-pearson"] == pytest.approx(0, abs=0.05)
     records.write(tmp_path / "small.json", "audits", record | {"provenance": {}})
-    assert records.read(tmp_path / "small.json", "audits")["models"] == 16
+    assert records.read(tmp_path / "small.json", "audits")["models"] == 12
 
 
 # --- stored -------------------------------------------------------------------------------------

@@ -7,12 +7,14 @@ from functools import cache
 from itertools import pairwise
 from pathlib import Path
 from types import SimpleNamespace
+from unittest import mock
 
 import jupytext
 import nbformat
 import pytest
 import yaml
 
+from under_the_clip import claims
 from under_the_clip.statements import STATEMENTS
 
 ROOT = Path(__file__).parents[1]
@@ -75,8 +77,20 @@ def test_every_page_and_every_notebook_is_in_the_table_of_contents():
     assert {f"book/{path.stem}" for path in (ROOT / "book").glob("*.md")} == set(PAGES) - notebooks
 
 
+@pytest.fixture(scope="module")
+def claims_judged_once():
+    """For all pages: to read all results and to judge all claims takes six seconds."""
+    known, judge = {}, claims.judge
+
+    def judged(wanted):
+        return known.get(tuple(wanted)) or known.setdefault(tuple(wanted), judge(wanted))
+
+    with mock.patch.object(claims, "judge", judged):
+        yield
+
+
 @pytest.mark.parametrize("page", CHAPTERS)
-def test_notebook_and_script_are_one(page, of_the_study):
+def test_notebook_and_script_are_one(page, of_the_study, claims_judged_once):
     """Its numbers included, which are read from the stored results once more."""
     notebook, script = jupytext.read(ROOT / f"{page}.ipynb"), TOOL["filled"](ROOT / f"{page}.py")
     assert cells(notebook) == cells(script), "make notebooks"

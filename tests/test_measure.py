@@ -229,7 +229,7 @@ def test_lanczos_finds_the_largest_eigenvalue_of_either_sign():
 
 def test_the_hessian_s_products_are_those_of_finite_differences(params):
     """Of which ARPACK finds the largest eigenvalue."""
-    examples = 10
+    examples = 5
     run = vary(LOSING_LESS, measures=(papers.Smoothness(examples=examples, steps=25),))
     pixels, labels = np.float64(PIXELS[:examples]), np.asarray(GIVEN.labels[:examples])
     network = oracles.NETWORKS["losing-less-mnist"]

@@ -22,6 +22,14 @@ from dpstudy.recipe.features import SyntheticFeatures
 from dpstudy.recipe.run import recipe_at
 
 
+@pytest.fixture(scope="module", autouse=True)
+def coarse():
+    """To find the noise is a good part of what there is to do; here to a tenth of a per mille."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(accounting, "_INTERVAL", 5 * accounting._INTERVAL)
+        yield
+
+
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory):
     path = tmp_path_factory.mktemp("recipe") / "digits.npz"
@@ -159,6 +167,14 @@ def test_a_file_that_is_no_model_is_refused(content, seal, tmp_path):
         models.load(path)
     with pytest.raises(DataError, match="no such file"):
         models.load(tmp_path / "mistyped.npz")
+
+
+def test_a_pipe_is_no_model_and_nothing_kept(tmp_path):
+    os.mkfifo(tmp_path / "pipe")  # Whoever opens it waits for a writer.
+    with pytest.raises(DataError, match="not a regular file"):
+        models.load(tmp_path / "pipe")
+    with pytest.raises(DataError, match=r"cannot be read \(not a regular file\); delete it"):
+        files.found_in_cache(tmp_path / "pipe", Path.read_bytes)
 
 
 TINY = SyntheticFeatures("mnist-5k", "both", 12, components=4, small=2, large=2)

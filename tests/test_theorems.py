@@ -146,10 +146,15 @@ TWINS = {
 }
 
 
+# How many times coarser losses are rounded here: bounds hold on any grid, and verdicts stand.
+COARSE = dict.fromkeys(
+    ("pld-covers-delta", "pld-below-rdp", "epsilon-monotone", "shuffled-as-if-sampled"), 5
+) | {"corrected-code-targets": 10}
+
+
 @pytest.mark.parametrize("name", STATEMENTS)
 def test_a_search_comes_to_the_stored_verdict_again(name, losses_rounded):
-    if name == "corrected-code-targets":
-        losses_rounded(10)  # What is rounded down is lower still, in a tenth of the time.
+    losses_rounded(COARSE.get(name, 1))
     assert find(name).verdict(find(name).check()) == STORED[name]["verdict"]
 
 
@@ -184,7 +189,8 @@ def test_every_statement_s_outcome_is_stored_and_has_its_twin():
 
 
 @pytest.mark.parametrize("name", TWINS)
-def test_the_search_tells_a_statement_from_its_twin(name):
+def test_the_search_tells_a_statement_from_its_twin(name, losses_rounded):
+    losses_rounded(COARSE.get(name, 1))
     twin = TWINS[name](find(name))
     if STORED[name]["verdict"].startswith("holds"):
         assert twin.verdict in ("refuted", "corrected"), twin

@@ -11,7 +11,6 @@ from functools import partial
 from importlib.metadata import version
 from unittest import mock
 
-import dask
 import pytest
 from results_for_tests import RUN, contents, environment, result_of, seeds
 
@@ -23,13 +22,21 @@ from under_the_clip.networks import TemperedCifar
 
 
 @pytest.fixture(scope="module")
-def client():
+def one_worker():
+    """The cluster of this file while it is small: each worker takes ten seconds to train."""
     flags = {"XLA_FLAGS": f"{os.environ['XLA_FLAGS']} {workers.SINGLE_THREADED['XLA_FLAGS']}"}
     with (
         mock.patch.dict(workers.SINGLE_THREADED, flags),
-        workers.connect(None, workers=2) as client,
+        workers.connect(None, workers=1) as client,
     ):
         yield client
+
+
+@pytest.fixture(scope="module")
+def client(one_worker):
+    one_worker.cluster.scale(2)
+    one_worker.wait_for_workers(2)
+    return one_worker
 
 
 def train_on(client, runs, folder, **options):
@@ -40,17 +47,40 @@ def accuracies(results):
     return {result.run.seed: result.curve["test_accuracy"] for result in results}
 
 
+def test_a_cluster_that_grows_is_used(one_worker, tmp_path, monkeypatch):
+    def until_there_are_two(cohort, folder, *_):
+        (folder / str(os.getpid())).touch()
+        deadline = time.time() + 30
+        while len(os.listdir(folder)) < 2:
+            assert time.time() < deadline, "the other worker has no run"
+            time.sleep(0.05)
+        return []
+
+    monkeypatch.setattr(workers, "NEW_WORKERS_EVERY", 0.1)
+    monkeypatch.setattr(workers, "train_on_worker", until_there_are_two)
+    nthreads = one_worker.nthreads
+    assert len(nthreads()) == 1, "no other test may have come before"
+
+    def then_more():
+        one_worker.cluster.scale(2)
+        return nthreads()
+
+    monkeypatch.setattr(one_worker, "nthreads", then_more)
+    train_on(one_worker, seeds(2), tmp_path)
+    assert len(os.listdir(tmp_path)) == 2
+
+
 def test_workers_store_what_one_process_stores_and_nothing_twice(client, tmp_path):
     reported = []
-    one = campaign.train_missing(seeds(3), tmp_path / "one")
-    many = train_on(client, seeds(3), tmp_path / "many", report=reported.append)
+    one = campaign.train_missing(seeds(4), tmp_path / "one", most=2)
+    many = train_on(client, seeds(4), tmp_path / "many", most=2, report=reported.append)
     assert sorted(contents(tmp_path / "many")) == sorted(contents(tmp_path / "one"))
     for seed, expected in accuracies(one.stored).items():
         # Sums are ordered otherwise on one thread: a test example or two of 1,000 may tip.
         assert accuracies(many.stored)[seed] == pytest.approx(expected, abs=0.005)
-    assert reported[-1].epochs_done == reported[-1].epochs_total == 3 * RUN.epochs
-    again = train_on(client, seeds(3), tmp_path / "many")
-    assert (len(again.stored), again.already) == (0, 3)
+    assert reported[-1].epochs_done == reported[-1].epochs_total == 4 * RUN.epochs
+    again = train_on(client, seeds(4), tmp_path / "many")
+    assert (len(again.stored), again.already) == (0, 4)
 
 
 def test_a_worker_has_its_core_to_itself_and_hears_no_ctrl_c(client):
@@ -104,54 +134,6 @@ def test_the_longest_runs_are_begun_first(client, tmp_path, monkeypatch):
     assert begun == [cifar, mnist, long, wide, *short]
 
 
-def test_a_cluster_that_grows_is_used(tmp_path, monkeypatch):
-    def until_there_are_two(cohort, folder, *_):
-        (folder / str(os.getpid())).touch()
-        deadline = time.time() + 60
-        while len(os.listdir(folder)) < 2 and time.time() < deadline:
-            time.sleep(0.05)
-        return []
-
-    monkeypatch.setattr(workers, "NEW_WORKERS_EVERY", 0.1)
-    monkeypatch.setattr(workers, "train_on_worker", until_there_are_two)
-    with workers.connect(None, workers=1) as client:
-        nthreads = client.nthreads
-
-        def then_more():
-            client.cluster.scale(2)
-            return nthreads()
-
-        monkeypatch.setattr(client, "nthreads", then_more)
-        train_on(client, seeds(2), tmp_path)
-    assert len(os.listdir(tmp_path)) == 2
-
-
-@pytest.mark.parametrize("lost", [1, 2])
-def test_lost_workers_lose_no_run_of_their_cohorts(client, tmp_path, lost):
-    """Nor the result, still to come back, of one that diverged: in the third epoch."""
-    good, processes, killed = replace(RUN, epochs=8), list(client.run(os.getpid).values()), []
-    diverges = vary(good, learning_rate=7e19)
-    runs = [good, diverges, *seeds(3, good)[1:]]
-
-    def kill_all(progress):
-        if progress.epoch == 5 and not killed:
-            # Of the workers' processes alone: their nannies start others.
-            killed.extend(processes[:lost])
-            for process in killed:
-                os.kill(process, signal.SIGKILL)
-
-    outcome = train_on(client, runs, tmp_path, report=kill_all, most=2)
-    assert killed
-    assert (len(outcome.stored), outcome.unfinished) == (4, 0)
-    found, errors = store.read_all(tmp_path)
-    assert errors == []
-    diverged = found.pop(diverges.identity)
-    assert diverged.diverged_at in (5, 6)
-    assert diverged.curve["epoch"] == [0, 1, 2]
-    assert set(found) == {run.identity for run in runs if run != diverges}
-    assert all(result.curve["epoch"] == list(range(9)) for result in found.values())
-
-
 def test_a_stopped_cohort_goes_on_whole_for_one_of_its_runs(client, tmp_path):
     def stop(progress):
         raise KeyboardInterrupt
@@ -162,20 +144,6 @@ def test_a_stopped_cohort_goes_on_whole_for_one_of_its_runs(client, tmp_path):
     assert {result.run for result in outcome.stored} == set(seeds(2))
     assert (outcome.already, outcome.unfinished) == (0, 0)
     assert set(contents(tmp_path)) == {f"{run.identity}.json" for run in seeds(2)}
-
-
-def test_a_worker_that_dies_of_a_run_is_one_line(tmp_path, monkeypatch):
-    monkeypatch.setattr(workers, "train_on_worker", lambda *_: os.kill(os.getpid(), signal.SIGKILL))
-    with (
-        dask.config.set({"distributed.scheduler.allowed-failures": 0}),
-        workers.connect(None, workers=1) as client,
-        pytest.raises(UserError) as caught,
-    ):
-        train_on(client, [RUN], tmp_path)
-    assert str(caught.value) == (
-        f"workers died training {RUN.identity}: train fewer at once (--workers, --cohort); what "
-        "was done is kept, and the same command goes on"
-    )
 
 
 ELSEWHERE = """
@@ -256,19 +224,32 @@ def test_workers_that_do_not_stop_in_time_hide_no_mistake(monkeypatch):
 
 def test_a_budget_stops_the_workers_too(client, tmp_path):
     started = time.monotonic()
-    long = replace(RUN, epochs=5_000)
-    outcome = train_on(client, [long], tmp_path, budget=2.0)
-    assert (outcome.stored, outcome.unfinished) == ([], 1)
+    long = seeds(2, replace(RUN, epochs=5_000))
+    outcome = train_on(client, long, tmp_path, budget=2.0, most=2)
+    assert (outcome.stored, outcome.unfinished) == ([], 2)
     assert time.monotonic() - started < 60
 
 
-def test_a_mistake_on_a_worker_is_the_same_mistake_here(tmp_path, monkeypatch):
+def test_a_mistake_on_a_worker_is_the_same_mistake_here(client, tmp_path):
     nowhere = dict.fromkeys(("http_proxy", "https_proxy"), "127.0.0.1:9")
     nowhere["XDG_CACHE_HOME"] = "/nonexistent"
-    monkeypatch.setattr(workers, "SINGLE_THREADED", nowhere)
-    monkeypatch.delenv("DPSTUDY_DATA", raising=False)
-    with workers.connect(None, workers=1) as client, pytest.raises(UserError, match="mnist"):
-        train_on(client, [vary(RUN, dataset=Images("mnist"), batch=500)], tmp_path)
+
+    def lose_the_data():
+        before = dict(os.environ)
+        os.environ.pop("DPSTUDY_DATA", None)
+        os.environ.update(nowhere)
+        return before
+
+    def find_it_again(before):
+        os.environ.clear()
+        os.environ.update(before)
+
+    before = client.run(lose_the_data)
+    try:
+        with pytest.raises(UserError, match="mnist"):
+            train_on(client, [vary(RUN, dataset=Images("mnist"), batch=500)], tmp_path)
+    finally:
+        client.run(find_it_again, next(iter(before.values())))
 
 
 @pytest.mark.parametrize(
@@ -305,3 +286,43 @@ def test_a_campaign_whose_workers_have_all_left_ends(client, tmp_path, monkeypat
     monkeypatch.setattr(workers, "FIRST_WORKER_WITHIN", 0.5)
     with pytest.raises(UserError, match=r"^no worker is left; what was done is kept"):
         train_on(client, seeds(2), tmp_path)
+
+
+# Last: what is lost here has to be imported, traced and trained again.
+
+
+@pytest.mark.parametrize("lost", [pytest.param(1, marks=pytest.mark.smoke), 2])
+def test_lost_workers_lose_no_run_of_their_cohorts(client, tmp_path, lost):
+    """Nor the result, still to come back, of one that diverged: in the third epoch."""
+    good, processes, killed = replace(RUN, epochs=6), list(client.run(os.getpid).values()), []
+    diverges = vary(good, learning_rate=7e19)
+    runs = [good, diverges, *seeds(3, good)[1:]]
+
+    def kill_all(progress):
+        if progress.epoch == 4 and not killed:
+            # Of the workers' processes alone: their nannies start others.
+            killed.extend(processes[:lost])
+            for process in killed:
+                os.kill(process, signal.SIGKILL)
+
+    outcome = train_on(client, runs, tmp_path, report=kill_all, most=2)
+    assert killed
+    assert (len(outcome.stored), outcome.unfinished) == (4, 0)
+    found, errors = store.read_all(tmp_path)
+    assert errors == []
+    diverged = found.pop(diverges.identity)
+    assert diverged.diverged_at in (5, 6)
+    assert diverged.curve["epoch"] == [0, 1, 2]
+    assert set(found) == {run.identity for run in runs if run != diverges}
+    assert all(result.curve["epoch"] == list(range(7)) for result in found.values())
+
+
+def test_a_worker_that_dies_of_a_run_is_one_line(client, tmp_path, monkeypatch):
+    monkeypatch.setattr(workers, "train_on_worker", lambda *_: os.kill(os.getpid(), signal.SIGKILL))
+    monkeypatch.setattr(client.cluster.scheduler, "allowed_failures", 0)
+    with pytest.raises(UserError) as caught:
+        train_on(client, [RUN], tmp_path)
+    assert str(caught.value) == (
+        f"workers died training {RUN.identity}: train fewer at once (--workers, --cohort); what "
+        "was done is kept, and the same command goes on"
+    )

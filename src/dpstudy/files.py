@@ -59,10 +59,15 @@ def brief(error: Exception) -> str:
     return text.splitlines()[0]  # some libraries explain themselves over several lines
 
 
-def content_of(path: Path) -> bytes:
-    """Return the content of a regular file; raise OSError of a pipe, say, that may never end."""
+def check_regular(path: Path) -> None:
+    """Raise OSError of a pipe, say, which may never end."""
     if not stat.S_ISREG(path.stat().st_mode):
         raise OSError(errno.EINVAL, "not a regular file")
+
+
+def content_of(path: Path) -> bytes:
+    """Return the content of a regular file; raise OSError of a pipe, say, that may never end."""
+    check_regular(path)
     return path.read_bytes()
 
 
@@ -123,6 +128,7 @@ def seal(stream: IO[bytes]) -> None:
 
 def check_seal(path: Path) -> None:
     """Raise ValueError unless a file is as it was sealed; only then is it to be parsed."""
+    check_regular(path)
     with path.open("rb") as stream, mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ) as whole:
         if hashlib.sha256(memoryview(whole)[:-_SEAL]).digest() != whole[-_SEAL:]:
             raise ValueError("no checksum of its content: altered, cut short, or of an old version")

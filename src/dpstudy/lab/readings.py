@@ -11,7 +11,7 @@ from dpstudy.lab.store import CHANCE, Result
 from dpstudy.parts.run import Run
 
 if TYPE_CHECKING:  # What only counts runs has no use for it, and it takes half a second.
-    import pandas as pd
+    import pandas
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ class Reading:
         return f"dpstudy run {' '.join(options)}"
 
     @property
-    def curves(self) -> pd.DataFrame:
+    def curves(self) -> pandas.DataFrame:
         """Of each run a row an epoch, with label, dataset, seed, the curve, epsilon by accountant.
 
         Of the curve what is one number. After the epoch in which it diverged a run is at chance,
@@ -78,7 +78,7 @@ class Reading:
         return rows if rows.empty else rows[rows.epoch > 0].reset_index(drop=True)
 
     @property
-    def curves_from_start(self) -> pd.DataFrame:
+    def curves_from_start(self) -> pandas.DataFrame:
         """The same with epoch 0, from before the first step, of the runs that have it."""
         import pandas as pd
 
@@ -94,7 +94,7 @@ class Reading:
         return list(dict.fromkeys(label for label, _ in self.found))
 
     @property
-    def finals(self) -> pd.DataFrame:
+    def finals(self) -> pandas.DataFrame:
         """Of each run a row, with its last epoch, and whether it diverged after it or was given up.
 
         A diverged run has no last accuracy: it counts as failed, at chance.
@@ -120,7 +120,7 @@ def _epsilon(result: Result) -> dict[str, list[float]]:
     return {f"epsilon_{name}": values for name, values in result.epsilon.items()}
 
 
-def _curve(result: Result) -> pd.DataFrame:
+def _curve(result: Result) -> pandas.DataFrame:
     import pandas as pd
 
     nested = {name for name, of in result.curve.items() if any(isinstance(x, list) for x in of)}
