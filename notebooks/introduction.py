@@ -275,8 +275,7 @@ assert filtered["trials"] == attacked["trials"]
 # On CIFAR-10 some is missing. Tempered sigmoids lacks the search, most of Figure 2 and shuffled
 # batches; losing less lacks Figures 10 to 14, equal effort, Adam, released statistics and the run
 # without privacy; the tanh filter lacks other ranges; backpropagation clipping was not run. The
-# leaderboard lacks a part of its factorial on MNIST, and squared error that turns to
-# cross-entropy.
+# leaderboard lacks squared error that turns to cross-entropy.
 # Each chapter lists what its experiments still need.
 # :::
 #
