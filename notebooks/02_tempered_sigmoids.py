@@ -132,9 +132,7 @@ assert 1.5 < longer < 2.5
 
 # %% mystnb={"code_prompt_show": "Parameters, to run this chapter yourself"} tags=["parameters", "hide-input"]
 profile = "stored"  # "stored", "smoke" (tiny runs in a minute) or "full"
-dataset = (
-    None  # None for each, or one of "mnist", "fashion-mnist", "cifar-10"
-)
+dataset = None  # None for each, "mnist", "fashion-mnist" or "cifar-10"
 seeds = None  # None for the experiment's own number, or 1 to 1000
 T = 4.0  # the inverse temperature of your own: drawn at once, and trained in the smoke profile
 

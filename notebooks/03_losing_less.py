@@ -119,9 +119,7 @@ def after(epoch, name, label, column="test_accuracy", of_runs="figure-3"):
 
 # %% mystnb={"code_prompt_show": "Parameters, to run this chapter yourself"} tags=["parameters", "hide-input"]
 profile = "stored"  # "stored", "smoke" (tiny runs in a minute) or "full"
-dataset = (
-    None  # None for each, or one of "mnist", "fashion-mnist", "cifar-10"
-)
+dataset = None  # None for each, "mnist", "fashion-mnist" or "cifar-10"
 seeds = None  # None for the experiment's own number, or 1 to 1000
 
 # %% tags=["remove-input"]
