@@ -208,7 +208,7 @@ def test_the_ledger_s_page_shows_every_paper():
     assert "page.every_paper(ledger)" in (ROOT / "notebooks/10_claims.py").read_text()
     bundle = page.every_paper(study_ledger())._repr_mimebundle_()
     for shown in (bundle["text/html"], bundle["text/markdown"]):
-        assert re.findall(r'<h2 id="([\w-]+)">', shown) == list(KEYS)
+        assert re.findall(r'<h3 id="([\w-]+)">', shown) == list(KEYS)
         assert sorted(re.findall(r'id="claim-([\w-]+)"', shown)) == sorted(c.id for _, c in EVERY)
 
 

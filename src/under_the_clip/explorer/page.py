@@ -36,7 +36,7 @@ _THEME = {
     | {"gridOpacity": 0.15, "labelFontSize": 12, "titleFontSize": 13},
     "legend": {
         "labelColor": "currentColor",
-        "labelFontSize": 12,
+        "labelFontSize": alt.ExprRef("width < 500 ? 8 : 10"),
         "columns": alt.ExprRef("width < 500 ? 1 : 2"),
         "labelLimit": 320,
         "symbolLimit": 100,
@@ -97,7 +97,9 @@ class Explorer(Captioned):
             "<noscript>The chart needs JavaScript. The tables below have all of its rows."
             "</noscript></div>\n"
             f"<script>(() => {{\n{script}{json.dumps(_EMBED)})\n}})()</script>\n"
+            f"<details><summary>All {len(self.data)} settings as tables</summary>\n"
             + "\n".join(_folded(name, of) for name, of in self.data.groupby("dataset", sort=False))
+            + "</details>"
         )
 
     @property
@@ -124,7 +126,7 @@ def _folded(dataset: str, data: pd.DataFrame) -> str:
     head = "".join(f'<th scope="col">{name}</th>' for name in ("from", *_COLUMNS, *_SPENT))
     body = "\n".join(map(_row, data.sort_values("median", ascending=False).to_dict("records")))
     return (
-        f"<details><summary>{escape(dataset)}: all {len(data)} settings as a table</summary>\n"
+        f"<details><summary>{escape(dataset)}: {len(data)} settings</summary>\n"
         '<div style="overflow-x: auto" tabindex="0" role="region" '
         f'aria-label="Settings on {escape(dataset)}">'
         '<table class="table table-sm" style="font-size: 0.8em; line-height: 1.3">'

@@ -51,20 +51,18 @@ class ClaimTable(Captioned):
     def _repr_html_(self) -> str:
         remarks = [claim.remark for claim, _ in (*self.headlines, *self.details) if claim.remark]
         notes = list(dict.fromkeys(remarks))
-        parts = [self._table(self.headlines, notes)]
-        if self.details:
-            summary = f"{_count(len(self.details))} in detail"
-            shown = self._table(self.details, notes)
-            parts.append(f"<details><summary>{summary}</summary>{shown}</details>")
+        folded = {}
         if notes:
             items = "".join(
                 f'<li id="{self.name}-note-{number}">{escape(note)}</li>'
                 for number, note in enumerate(notes, start=1)
             )
-            parts.append(
-                f'<details><summary>Notes</summary><ol style="{_SMALL}">{items}</ol></details>'
-            )
-        return self._wrap("\n".join(parts))
+            folded["Notes"] = f'<ol style="{_SMALL}">{items}</ol>'
+        if self.details:
+            folded[f"{_count(len(self.details))} in detail"] = self._table(self.details, notes)
+        title, shown = ", and ".join(folded), "".join(folded.values())
+        below = f"<details><summary>{title}</summary>{shown}</details>" if folded else ""
+        return self._wrap(f"{self._table(self.headlines, notes)}\n{below}")
 
     def _table(self, claims: list[Judged], notes: list[str]) -> str:
         rows = "".join(self._row(claim, entries, notes) for claim, entries in claims)
@@ -151,7 +149,7 @@ class Headed(Shown):
 
 
 def _heading(paper: Chapter) -> str:
-    return f'<h2 id="{paper.key}">{escape(paper.paper.capitalize())}</h2>'
+    return f'<h3 id="{paper.key}">{escape(paper.paper.capitalize())}</h3>'
 
 
 def every_paper(judged: Ledger) -> Headed:
