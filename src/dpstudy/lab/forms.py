@@ -134,7 +134,8 @@ def _sound(values: list[Any], low: float, high: float, shape: Sequence[int] | No
         return alike and _sound([*chain.from_iterable(values)], low, high, shape[1:])
     # By functions in C: a store has a million numbers.
     found = [value for value in values if value is not None]
-    if not {*map(type, found)} <= {int, float}:
+    kinds = {*map(type, found)}
+    if bool in kinds or not all(issubclass(kind, int | float) for kind in kinds):
         return False
     return not found or (low <= min(found) and max(found) <= high and not any(map(isnan, found)))
 
