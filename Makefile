@@ -81,7 +81,7 @@ lint: $(READY)
 
 test: lint  ## lint, formatting, every notebook under nbval, tests, and the book of these notebooks
 	@status=0; \
-	$(BIN)/python -m pytest --numprocesses 4 --dist loadscope --nbval-lax notebooks || status=1; \
+	$(BIN)/python -m pytest --numprocesses $(PAGES_AT_ONCE) --dist loadscope --nbval-lax notebooks || status=1; \
 	EXECUTED=_build/executed/cache $(BIN)/python -m pytest $(SIDE_BY_SIDE) tests || status=1; \
 	exit $$status
 
