@@ -45,8 +45,9 @@ def pieces(figure: Figure) -> list[Piece]:
     if not columns:
         return []
     figure.set_dpi(72)  # An SVG is in points.
-    figure.draw_without_rendering()
     layout = figure.get_layout_engine()
+    if layout is not None:
+        layout.execute(figure)
     figure.set_layout_engine("none")  # Where all stands no longer hangs on what is shown.
     boxes = [Bbox.union([axes.get_tightbbox() for axes in column]) for column in columns]
     between = [(one.x1 + other.x0) / 2 for one, other in pairwise(boxes)]
