@@ -50,7 +50,8 @@ class Forked:
         address = os.environ.get(ADDRESS)
         latest = time.monotonic() + PATIENCE
         while address and not os.path.exists(address):
-            if time.monotonic() > latest:
+            # The process that fails to import takes the folder with it.
+            if time.monotonic() > latest or not os.path.isdir(os.path.dirname(address)):
                 address = None
             time.sleep(0.1)
         if not address:

@@ -26,11 +26,15 @@ NEEDED = (
 
 def serve(address: str) -> None:
     """Fork a kernel for each connection, until standard input ends."""
-    for name in NEEDED:
-        import_module(name)
-    claims = import_module("under_the_clip.claims")
-    claims.judged = functools.cache(claims.judged)  # In a build nothing is trained.
-    claims.ledger()
+    try:
+        for name in NEEDED:
+            import_module(name)
+        claims = import_module("under_the_clip.claims")
+        claims.judged = functools.cache(claims.judged)  # In a build nothing is trained.
+        claims.ledger()
+    except BaseException:
+        os.rmdir(os.path.dirname(address))  # Nobody is to wait for it.
+        raise
     gc.collect()
     gc.freeze()
     with socket.socket(socket.AF_UNIX) as server:
