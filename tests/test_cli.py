@@ -613,6 +613,74 @@ def test_noise_states_what_a_wanted_epsilon_needs():
     assert [float(line.split()[0]) for line in succeeded(*asked).splitlines()] == noise
 
 
+RECIPE = ("--examples", "50000", "--batch", "8192", "--steps", "366")
+
+
+def test_a_search_states_what_the_best_costs_and_what_has_to_be_true():
+    """Ten trials in the mean of the recipe's head, of which one costs 3."""
+    asked = ("epsilon", *RECIPE, "--noise", "4.48", "--search", "10")
+    lines = succeeded(*asked).splitlines()
+    assert [line.split() for line in lines[:2]] == [["4.3396", "PLD"], ["5.2938", "RDP"]]
+    assert lines[2] == "for the best of 10 trials in the mean (logarithmic), and only if"
+    assert [line.removeprefix("- ") for line in lines[3:]] == list(CONDITIONS)
+    said = json.loads(succeeded(*asked, "--trials-law", "geometric", "--json"))
+    assert (said["mean_trials"], said["trials_law"]) == (10.0, "geometric")
+    assert said["holds_if"] == list(CONDITIONS)
+    assert said["rdp"] == pytest.approx(6.1754, abs=1e-4)
+    assert set(accounting.OF_A_SEARCH) == set(said) & set(accounting.ACCOUNTANTS)
+    assert tuple(private_selection.LAWS) == LAWS
+
+
+def test_the_noise_for_a_search_is_more(monkeypatch):
+    monkeypatch.setattr(accounting, "OF_A_SEARCH", ("rdp",))  # the quick one
+    asked = ("noise", *RECIPE, "--epsilon", "3", "--json")
+    said = json.loads(succeeded(*asked, "--search", "10"))
+    search = private_selection.Trials(10)
+    given = {"sampling_probability": 8192 / 50_000, "steps": 366, "delta": 1e-5}
+    of_all = {"noise_multiplier": said["rdp"], "accountant": "rdp", "search": search}
+    assert 2.99 < accounting.epsilon(**given, **of_all) <= 3
+    assert said["mean_trials"] == 10
+
+
+def test_steps_may_stand_for_epochs():
+    given = ("--examples", "60000", "--batch", "512", "--noise", "1.23", "--json")
+    by_epochs, by_steps = (
+        json.loads(succeeded("epsilon", *given, *length))
+        for length in (("--epochs", "2"), ("--steps", str(2 * 117)))
+    )
+    assert by_epochs == by_steps
+    shuffled = succeeded("epsilon", *given, "--steps", "117", "--shuffled")
+    assert json.loads(shuffled)["steps"] == 117
+
+
+BOTH_OR_NONE = "one of --epochs and --steps is needed, and not both"
+
+
+@pytest.mark.parametrize(
+    ("more", "line"),
+    [
+        (["--epochs", "3"], BOTH_OR_NONE),
+        (["--search", "0.5"], "the mean number of trials must be from 1 to 1,000,000, got 0.5"),
+        (["--search", "nan"], "the mean number of trials must be from 1 to 1,000,000, got nan"),
+        (
+            ["--search", "3", "--trials-law", "normal"],
+            "unknown law of the number of trials 'normal'; one of: logarithmic, geometric, poisson",
+        ),
+        (["--trials-law", "poisson"], "--trials-law is of a search: give its mean with --search"),
+    ],
+)
+def test_a_bad_search_or_length_is_one_line(more, line):
+    for command in (["epsilon", "--noise", "1"], ["noise", "--epsilon", "3"]):
+        assert mistake(*command, *RECIPE, *more).startswith(line)
+
+
+def test_what_a_search_costs_is_not_said_of_shuffled_batches_nor_without_a_length():
+    said = mistake("epsilon", *RECIPE, "--noise", "1", "--search", "3", "--shuffled")
+    assert said.startswith("what a search costs is known of sampled batches alone")
+    assert mistake("noise", *RECIPE[:-2], "--epsilon", "3") == BOTH_OR_NONE
+    assert mistake("noise", *RECIPE[:-1], "0", "--epsilon", "3") == "steps must be at least 1, got 0"
+
+
 def test_an_epsilon_that_an_old_accountant_cannot_certify_is_none():
     """Its highest order is 63, and log(1/δ) / 62 its floor; the tight one has an answer."""
     asked = ("noise", "--examples", "1000", "--batch", "10", "--epochs", "1", "--epsilon", "0.1")

@@ -18,12 +18,16 @@ Three accountants, from tight to loose, by Google's dp-accounting wherever it ha
 - "rdp" bounds the Renyi divergence (Mironov et al. 2019) and converts it by Balle et al. 2020.
 - "rdp-2019" has the same divergence and the conversion of Mironov 2017, Proposition 3, minimised
   over the orders of the TensorFlow Privacy tutorials of 2019. Papers of those years report it.
+
+With a `search` the epsilon is that of releasing the best of a random number of such runs, as
+`private_selection.py` says and under its conditions: by "pld" from the privacy profile of one run,
+by "rdp" from its divergences. Those of 2019 knew none.
 """
 
 import math
 import operator
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from functools import lru_cache, partial
 from typing import NamedTuple
 
@@ -31,14 +35,17 @@ import dp_accounting
 import numpy as np
 from absl import logging as absl_logging
 from dp_accounting.pld import privacy_loss_distribution as pld
+from dp_accounting.pld.privacy_loss_mechanism import GaussianPrivacyLoss
 from dp_accounting.rdp import RdpAccountant
 from scipy import optimize
 
 from dpstudy.errors import UserError, check_known
 from dpstudy.parts.accountable import LEAST_NOISE, MOST_NOISE, check_range
-from dpstudy.privacy import tilted
+from dpstudy.privacy import private_selection, tilted
+from dpstudy.privacy.private_selection import Trials
 
 ACCOUNTANTS = ("pld", "rdp", "rdp-2019")
+OF_A_SEARCH = ("pld", "rdp")
 CLAIMED_LABEL = "claimed (Poisson formula on shuffled batches)"
 # `orders` of tensorflow/privacy, tutorials/mnist_dpsgd_tutorial.py, 2019.
 ORDERS_2019: tuple[float, ...] = (*(1 + x / 10 for x in range(1, 100)), *range(12, 64))
@@ -62,6 +69,7 @@ class _Run(NamedTuple):
     delta: float
     accountant: str = "pld"
     release: float | None = None
+    search: Trials | None = None
 
 
 def epsilon(
@@ -72,6 +80,7 @@ def epsilon(
     delta: float,
     accountant: str = "pld",
     release_noise: float | None = None,
+    search: Trials | None = None,
 ) -> float:
     """Return the epsilon of `steps` steps of the Poisson-sampled Gaussian mechanism.
 
@@ -89,11 +98,12 @@ def epsilon(
         delta: in (0, 1).
         accountant: of `ACCOUNTANTS`; see the module's documentation.
         release_noise: noise over sensitivity of a Gaussian release before the first step, if any.
+        search: how many such runs are tried, where the best of them is all that is released.
 
     Raises:
         UserError: an argument out of range, or an unknown accountant.
     """
-    run = _checked(sampling_probability, noise_multiplier, delta, accountant, release_noise)
+    run = _checked(sampling_probability, noise_multiplier, delta, accountant, release_noise, search)
     return _curve(run, _counts(run, [steps]))[0]
 
 
@@ -153,6 +163,7 @@ def noise_multiplier_for(
     delta: float,
     accountant: str = "pld",
     release_noise: float | None = None,
+    search: Trials | None = None,
 ) -> float:
     """Return about the least noise multiplier with which `steps` steps cost at most `epsilon`.
 
@@ -169,7 +180,7 @@ def noise_multiplier_for(
     """
     if not (epsilon > 0 and math.isfinite(epsilon)):
         raise UserError(f"epsilon must be > 0 and finite, got {epsilon}")
-    run = _checked(sampling_probability, 1.0, delta, accountant, release_noise)
+    run = _checked(sampling_probability, 1.0, delta, accountant, release_noise, search)
     steps = whole("steps", steps, least=1)
     check_range(run.q, run.sigma, steps)
     if release_noise and epsilon <= dp_accounting.get_epsilon_gaussian(release_noise, delta):
@@ -229,13 +240,12 @@ def effective_noise_multiplier(noise_std: float, sensitivity: float) -> float:
 
 @lru_cache(maxsize=4096)
 def _curve(run: _Run, steps: tuple[int, ...]) -> tuple[float, ...]:
+    if run.search:
+        return tuple(_of_the_best(run, count) for count in steps)
     if run.accountant != "pld":
         return tuple(_rdp_epsilon(run, count) for count in steps)
     plain = [count for count in steps if run.delta >= _FAR_ABOVE * tilted.error_of(count + 1)]
-    # To the interval of the steps: others do not compose with them.
-    first = run.release and pld.from_gaussian_mechanism(
-        run.release, value_discretization_interval=discretization(run.sigma)
-    )
+    first = _released(run) if run.release else None
     curve = composed_along(partial(_composed, run.q, run.sigma), plain, run.delta, first)
     found = dict(zip(plain, curve, strict=True))
     return tuple(_least_proven(run, count, found.get(count)) for count in steps)
@@ -255,8 +265,54 @@ def _least_proven(run: _Run, steps: int, plain: float | None) -> float:
 
 def _gaussian_epsilon(run: _Run, steps: int) -> float:
     """Return the epsilon of steps without sampling, and of a release before them, exactly."""
-    mu = math.hypot(math.sqrt(steps) / run.sigma, 1 / run.release if run.release else 0.0)
-    return float(dp_accounting.get_epsilon_gaussian(1 / mu, run.delta))
+    return float(dp_accounting.get_epsilon_gaussian(1 / _gaussian_mu(run, steps), run.delta))
+
+
+def _gaussian_mu(run: _Run, steps: int) -> float:
+    return math.hypot(math.sqrt(steps) / run.sigma, 1 / run.release if run.release else 0.0)
+
+
+def _released(run: _Run) -> pld.PrivacyLossDistribution:
+    # To the interval of the steps: others do not compose with them.
+    return pld.from_gaussian_mechanism(
+        run.release, value_discretization_interval=discretization(run.sigma)
+    )
+
+
+def _of_the_best(run: _Run, steps: int) -> float:
+    """Return the epsilon of the best of a random number of runs."""
+    if not steps and not run.release:
+        return 0.0
+    parts = [dp_accounting.SelfComposedDpEvent(_step(run.q, run.sigma), steps)] if steps else []
+    parts += [dp_accounting.GaussianDpEvent(run.release)] if run.release else []
+    with _quiet():
+        one = dp_accounting.ComposedDpEvent(parts)
+        proven = private_selection.by_divergence(run.search, one, run.delta)
+    if run.accountant == "rdp":
+        return proven
+    profile = _profile(run, steps)
+    if run.search.law == "poisson":
+        # Any orders hold, and every fourth comes to the same within a thousandth.
+        orders, divergence = (of[::4] for of in _divergence(run, steps))
+        by = private_selection.by_poisson(run.search.mean, orders, divergence, profile, run.delta)
+    else:
+        by = private_selection.by_profile(
+            run.search,
+            lambda delta: _curve(run._replace(delta=delta, search=None), (steps,))[0],
+            profile,
+            run.delta,
+        )
+    return min(by, proven)
+
+
+def _profile(run: _Run, steps: int) -> Callable[[float], float]:
+    """Return the function from an epsilon to the delta of one run, an upper bound."""
+    if run.q == 1 or not steps:
+        return GaussianPrivacyLoss(1 / _gaussian_mu(run, steps)).get_delta_for_epsilon
+    loss = _composed(run.q, run.sigma, steps)
+    loss = _released(run).compose(loss) if run.release else loss
+    error = tilted.error_of(steps + 1)
+    return lambda epsilon: float(loss.get_delta_for_epsilon(epsilon)) + error
 
 
 def _tilted_epsilon(run: _Run, steps: int) -> float:
@@ -313,31 +369,45 @@ def _composed(q: float, sigma: float, steps: int) -> pld.PrivacyLossDistribution
     return _one_step(q, sigma).self_compose(steps)
 
 
-@lru_cache(maxsize=64)
-def _one_step_rdp(q: float, sigma: float, orders: tuple[float, ...] | None) -> RdpAccountant:
-    step = dp_accounting.PoissonSampledDpEvent(q, dp_accounting.GaussianDpEvent(sigma))
+def _step(q: float, sigma: float) -> dp_accounting.DpEvent:
+    return dp_accounting.PoissonSampledDpEvent(q, dp_accounting.GaussianDpEvent(sigma))
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Without "excluding this order": leaving an order out loosens the bound, never breaks it."""
     verbosity = absl_logging.get_verbosity()
-    # Without "excluding this order": leaving an order out loosens the bound, never breaks it.
     absl_logging.set_verbosity(absl_logging.ERROR)
     try:
-        return RdpAccountant(orders).compose(step)
+        yield
     finally:
         absl_logging.set_verbosity(verbosity)
+
+
+@lru_cache(maxsize=64)
+def _one_step_rdp(q: float, sigma: float, orders: tuple[float, ...] | None) -> RdpAccountant:
+    with _quiet():
+        return RdpAccountant(orders).compose(_step(q, sigma))
+
+
+def _divergence(run: _Run, steps: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return orders, and the Rényi divergence of each: of some it is infinite."""
+    old = run.accountant == "rdp-2019"
+    step = _one_step_rdp(run.q, run.sigma, ORDERS_2019 if old else None)
+    divergence = steps * step.rdp if steps else np.zeros(len(step.orders))
+    if run.release:
+        divergence = divergence + step.orders / (2 * run.release**2)  # Mironov 2017, Prop. 7
+    return step.orders, divergence
 
 
 def _rdp_epsilon(run: _Run, steps: int) -> float:
     if not steps and not run.release:
         return 0.0
-    old = run.accountant == "rdp-2019"
-    step = _one_step_rdp(run.q, run.sigma, ORDERS_2019 if old else None)
-    # The divergence of some orders is infinite.
-    divergence = steps * step.rdp if steps else np.zeros(len(step.orders))
-    if run.release:
-        divergence = divergence + step.orders / (2 * run.release**2)  # Mironov 2017, Prop. 7
-    if old:
+    orders, divergence = _divergence(run, steps)
+    if run.accountant == "rdp-2019":
         # Mironov 2017, Proposition 3.
-        return float(np.min(divergence + math.log(1 / run.delta) / (step.orders - 1)))
-    return float(dp_accounting.rdp.compute_epsilon(step.orders, divergence, run.delta)[0])
+        return float(np.min(divergence + math.log(1 / run.delta) / (orders - 1)))
+    return float(dp_accounting.rdp.compute_epsilon(orders, divergence, run.delta)[0])
 
 
 @lru_cache(maxsize=256)
@@ -392,7 +462,12 @@ def _round_up(value: float) -> float:
 
 
 def _checked(
-    q: float, sigma: float, delta: float, accountant: str = "pld", release: float | None = None
+    q: float,
+    sigma: float,
+    delta: float,
+    accountant: str = "pld",
+    release: float | None = None,
+    search: Trials | None = None,
 ) -> _Run:
     check_probability(q)
     check_positive("noise multiplier", sigma)
@@ -400,7 +475,9 @@ def _checked(
     check_known("accountant", accountant, ACCOUNTANTS)
     if release is not None:
         check_positive("release noise", release)
-    return _Run(q, sigma, delta, accountant, release)
+    if search is not None and accountant not in OF_A_SEARCH:
+        raise UserError(f"{accountant} has no bound for a search: take {' or '.join(OF_A_SEARCH)}")
+    return _Run(q, sigma, delta, accountant, release, search)
 
 
 def _counts(run: _Run, steps: Sequence[int]) -> tuple[int, ...]:

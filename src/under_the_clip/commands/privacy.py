@@ -18,12 +18,25 @@ from under_the_clip.commands.shell import JSON, complain, options
 
 if TYPE_CHECKING:
     from dpstudy.parts.run import Run
+    from dpstudy.privacy.private_selection import Trials
     from dpstudy.recipe.model import Model
+
+# Of `private_selection.LAWS`, which loads the accountants.
+LAWS = ("logarithmic", "geometric", "poisson")
+# What has to be true for a search to cost what is said.
+CONDITIONS = (
+    "how many trials there are is drawn first, from that law, and stays secret",
+    "each trial draws its settings at random from a list that was fixed before, and its own noise",
+    "the best is all that is released: no score, no other trial",
+    "its score is computed on public data, or within a trial's ε, or on held-out private data "
+    "that are accounted for too",
+)
 
 privacy_options = options(
     click.option("--examples", type=int, required=True, help="Training examples."),
     click.option("--batch", type=int, required=True, help="Expected batch size."),
-    click.option("--epochs", type=int, required=True, help="Passes over the data."),
+    click.option("--epochs", type=int, help="Passes over the data."),
+    click.option("--steps", type=int, help="Batches in all, in place of --epochs."),
     click.option(
         "--delta",
         type=float,
@@ -31,17 +44,60 @@ privacy_options = options(
         show_default=True,
         help="The δ of (ε, δ), below one over the number of examples.",
     ),
+    click.option(
+        "--search",
+        type=float,
+        metavar="MEAN",
+        help="Such runs are trials, a random number of them, with that mean; the best is released.",
+    ),
+    click.option(
+        "--trials-law",
+        metavar="LAW",
+        help=f"Law of that number: {', '.join(LAWS)}; the first by default.",
+    ),
     JSON,
 )
 
 
-def _steps(examples: int, batch: int, epochs: int) -> dict[str, Any]:
+def _steps(
+    examples: int, batch: int, epochs: int | None, steps: int | None, shuffled: bool = False
+) -> dict[str, Any]:
     from dpstudy.parts.accountable import steps_per_epoch
     from dpstudy.privacy import accounting
 
+    if (epochs is None) == (steps is None):
+        raise UserError("one of --epochs and --steps is needed, and not both")
     probability = accounting.sampling_probability_of(examples=examples, batch=batch)
-    steps = accounting.whole("epochs", epochs, least=1) * steps_per_epoch(examples, batch)
-    return {"sampling_probability": probability, "steps": steps}
+    if steps is None:
+        each = examples // batch if shuffled else steps_per_epoch(examples, batch)
+        steps = accounting.whole("epochs", epochs, least=1) * each
+    return {
+        "sampling_probability": probability,
+        "steps": accounting.whole("steps", steps, least=1),
+    }
+
+
+def _trials(mean: float | None, law: str | None) -> Trials | None:
+    from dpstudy.privacy.private_selection import Trials
+
+    if mean is None:
+        if law is not None:
+            raise UserError("--trials-law is of a search: give its mean with --search too")
+        return None
+    return Trials(mean, law or LAWS[0])
+
+
+def _accountants(search: Trials | None) -> tuple[str, ...]:
+    from dpstudy.privacy import accounting
+
+    return accounting.ACCOUNTANTS if search is None else accounting.OF_A_SEARCH
+
+
+def _of_search(search: Trials | None) -> dict[str, Any]:
+    """Return what JSON says of a search; nothing without one."""
+    if search is None:
+        return {}
+    return {"mean_trials": search.mean, "trials_law": search.law, "holds_if": CONDITIONS}
 
 
 def warn_of_delta(delta: float, examples: int) -> None:
@@ -72,6 +128,11 @@ def _state(
     for name, value in values.items():
         text = "none" if value is None else shown(name, value)
         click.echo(f"{text:>8}  {LABELS[name]}")
+    if conditions := said.get("holds_if"):
+        mean, law = said["mean_trials"], said["trials_law"]
+        click.echo(f"for the best of {mean:g} trials in the mean ({law}), and only if")
+        for one in conditions:
+            click.echo(f"- {one}")
 
 
 @click.command()
@@ -93,8 +154,11 @@ def epsilon(
     shuffled: bool,
     examples: int,
     batch: int,
-    epochs: int,
+    epochs: int | None,
+    steps: int | None,
     delta: float,
+    search: float | None,
+    trials_law: str | None,
     as_json: bool,
 ) -> None:
     """State the ε that DP-SGD costs, by accountant.
@@ -102,30 +166,39 @@ def epsilon(
     For Poisson sampling and neighbours that differ by adding or removing one example; with
     --shuffled for one example blanked. PLD is the tightest: take its line.
 
-    dpstudy epsilon --examples 60000 --batch 512 --epochs 40 --noise 1.23
+    With --search it is the ε of releasing the best of a random number of such runs. It holds only
+    if that number is drawn first and stays secret, if each draws its settings from a list that was
+    fixed before, if nothing else is released, and if the score costs no more: on public data,
+    within a run's ε, or on held-out private data that are accounted for too. The best of a fixed
+    number costs what all of them do together.
+
+    dpstudy epsilon --examples 60000 --batch 512 --epochs 40 --noise 1.23 --search 10
     """
     from dpstudy.lab.wording import rounded_down, rounded_up
     from dpstudy.privacy import accounting
 
-    what, given = _steps(examples, batch, epochs), {"noise_multiplier": noise, "delta": delta}
+    trials = _trials(search, trials_law)
+    if trials and shuffled:
+        raise UserError("what a search costs is known of sampled batches alone: leave --shuffled")
+    what = _steps(examples, batch, epochs, steps, shuffled)
+    given = {"noise_multiplier": noise, "delta": delta}
     values: dict[str, float | None]
     if shuffled:
         from dpstudy.privacy.run_epsilon import shuffled_curve  # only here: it loads JAX
 
-        what["steps"] = epochs * (examples // batch)
         curves = shuffled_curve(examples=examples, batch=batch, steps=[what["steps"]], **given)
         values = {name: curve[-1] for name, curve in curves.items()}
     else:
         values = {
-            name: accounting.epsilon(**what, **given, accountant=name)
-            for name in accounting.ACCOUNTANTS
+            name: accounting.epsilon(**what, **given, accountant=name, search=trials)
+            for name in _accountants(trials)
         }
         # JSON has no infinity.
         values = {name: value if math.isfinite(value) else None for name, value in values.items()}
     warn_of_delta(delta, examples)
     infinite = f"its bound is infinite at δ = {delta:g}"
     _state(
-        what | given,
+        what | given | _of_search(trials),
         values,
         {name: infinite for name, value in values.items() if value is None},
         lambda name, value: (rounded_down if name == "shuffled-at-least" else rounded_up)(value, 4),
@@ -137,24 +210,36 @@ def epsilon(
 @click.option("--epsilon", "wanted", type=float, required=True, help="The epsilon to spend.")
 @privacy_options
 def noise(
-    wanted: float, examples: int, batch: int, epochs: int, delta: float, as_json: bool
+    wanted: float,
+    examples: int,
+    batch: int,
+    epochs: int | None,
+    steps: int | None,
+    delta: float,
+    search: float | None,
+    trials_law: str | None,
+    as_json: bool,
 ) -> None:
     """State the noise that a wanted ε needs, by accountant.
 
     For Poisson sampling and neighbours that differ by adding or removing one example. PLD asks for
     the least: take its line.
 
-    dpstudy noise --epsilon 3 --examples 60000 --batch 512 --epochs 40
+    With --search the wanted ε is that of releasing the best of a random number of such runs, on the
+    conditions that `dpstudy epsilon --help` has.
+
+    dpstudy noise --epsilon 3 --examples 60000 --batch 512 --epochs 40 --search 10
     """
     from dpstudy.privacy import accounting
 
-    what = _steps(examples, batch, epochs)
+    trials = _trials(search, trials_law)
+    what = _steps(examples, batch, epochs, steps)
     values: dict[str, float | None] = {}
     reasons: dict[str, object] = {}
-    for name in accounting.ACCOUNTANTS:
+    for name in _accountants(trials):
         try:
             values[name] = accounting.noise_multiplier_for(
-                wanted, **what, delta=delta, accountant=name
+                wanted, **what, delta=delta, accountant=name, search=trials
             )
         except UserError as error:
             # One accountant may be unable to certify what another can.
@@ -163,7 +248,7 @@ def noise(
     if len(reasons) == len(values):
         raise next(iter(reasons.values()))
     warn_of_delta(delta, examples)
-    said = what | {"epsilon": wanted, "delta": delta}
+    said = what | {"epsilon": wanted, "delta": delta} | _of_search(trials)
     # All of its digits: fewer might be less noise than is needed.
     _state(said, values, reasons, lambda _, value: f"{value:.5g}", as_json)
 
