@@ -34,8 +34,9 @@ from dpstudy.errors import UserError
 from dpstudy.lab import campaign, store
 from dpstudy.parts.data import images as data
 from dpstudy.parts.run import Run, vary
-from dpstudy.privacy import accounting
+from dpstudy.privacy import accounting, private_selection
 from under_the_clip import cli
+from under_the_clip.commands.privacy import CONDITIONS, LAWS
 from under_the_clip.experiments import EXPERIMENTS
 
 FIGURE_3 = "tempered-sigmoids-figure-3"
@@ -678,7 +679,9 @@ def test_what_a_search_costs_is_not_said_of_shuffled_batches_nor_without_a_lengt
     said = mistake("epsilon", *RECIPE, "--noise", "1", "--search", "3", "--shuffled")
     assert said.startswith("what a search costs is known of sampled batches alone")
     assert mistake("noise", *RECIPE[:-2], "--epsilon", "3") == BOTH_OR_NONE
-    assert mistake("noise", *RECIPE[:-1], "0", "--epsilon", "3") == "steps must be at least 1, got 0"
+    assert (
+        mistake("noise", *RECIPE[:-1], "0", "--epsilon", "3") == "steps must be at least 1, got 0"
+    )
 
 
 def test_an_epsilon_that_an_old_accountant_cannot_certify_is_none():

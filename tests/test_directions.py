@@ -57,6 +57,7 @@ STUDY = {
     # What follows finds the chapters by their list.
     **dict.fromkeys(("experiments", "claims", "statements", "verdicts"), ()),
     "sentences": ("claims", "experiments"),
+    "search_cost": (*PAPERS, "designs"),
     "theorems": (*PAPERS, "claims", "statements"),
     "ledger": ("claims",),
     "explorer": ("experiments", "audits"),

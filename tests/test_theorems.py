@@ -17,7 +17,7 @@ import numpy as np
 import oracles
 import pytest
 from results_for_tests import dpstudy
-from scipy import integrate, optimize
+from scipy import integrate, optimize, stats
 
 from dpstudy.lab import records
 from dpstudy.privacy import conversions
@@ -26,6 +26,7 @@ from dpstudy.propositions.proposition import LOOSE_BELOW, ROUNDING, Outcome
 from under_the_clip.backpropagation_clipping.propositions import concentrated, sensitivity
 from under_the_clip.losing_less.propositions import convergence, equations
 from under_the_clip.published import DELTA
+from under_the_clip.search_cost import propositions as search_cost
 from under_the_clip.statements import STATEMENTS, find
 from under_the_clip.tempered_sigmoids.propositions import (
     clipped_fields,
@@ -143,6 +144,9 @@ TWINS = {
     "tanh-equation": twin(lambda x: jnp.tanh(x / 2)),
     "tanh-filter-root-n": twin(lambda n: 0.99 * math.sqrt(n)),
     "tanh-filter-sensitivity-one": twin(10.0),
+    "best-of-trials": twin(float(search_cost.TRIALS)),
+    "selection-by-divergence": twin(lambda *of: 0.9 * search_cost.theorem_2(*of)),
+    "selection-by-profile": twin(lambda *of: 0.9 * search_cost.profile_bound(*of)),
 }
 
 
@@ -161,12 +165,14 @@ def test_a_search_comes_to_the_stored_verdict_again(name, losses_rounded):
 # What each search comes to, by hand; the others hold.
 EXPECTED = {
     "holds, loose": "gradient-norm-longest-class gradient-norm-multiclass clipping-bias "
-    "rdp-covers-delta pld-below-rdp gaussian-mechanism-classical",
+    "rdp-covers-delta pld-below-rdp gaussian-mechanism-classical selection-by-divergence "
+    "selection-by-profile",
     "corrected": "scale-and-magnitude surrogate-distance bias-falls-with-temperature "
     "clipping-bias-multiclass group-privacy shuffled-as-if-sampled gradient-norm-sum smoothness "
     "sse-to-zero parallel-composition-replacing parallel-composition-cut "
     "layer-sensitivity-mean-loss dense-sensitivity-bias convolution-norm-channels "
-    "convolution-sensitivity-copying convolution-sensitivity-bias tanh-filter-sensitivity-one",
+    "convolution-sensitivity-copying convolution-sensitivity-bias tanh-filter-sensitivity-one "
+    "best-of-trials",
     "misprint": "multiclass-loss-sign clipping-bias-negative-temperature backpropagation-equation "
     "sse-as-a-norm change-of-gradient-integral tanh-equation",
     "refuted": "corrected-code-targets",
@@ -563,3 +569,23 @@ def test_the_surrogate_is_the_integral_of_the_clipped_slope():
         expected = integrate.quad(slope, margin, 60, points=[math.log(1 / clip_norm - 1)])[0]
         found = search.in_double(clipped_fields.surrogate)(margin * z, z, clip_norm)
         assert found == pytest.approx(expected, abs=1e-7)
+
+
+def test_the_best_of_noisy_scores_is_integrated_and_bounded_from_below():
+    """By the best's distribution on a grid: two trials for certain, and a Gaussian that is one."""
+    sigma, edges = 1.7, np.linspace(-14, 14, 40_001)
+
+    def delta(epsilon, trials):
+        pair = [np.diff(stats.norm.cdf(edges, at, sigma) ** trials, prepend=0) for at in (0, 1)]
+        ways = (np.maximum(p - math.exp(epsilon) * q, 0).sum() for p, q in (pair, pair[::-1]))
+        return max(ways)
+
+    for trials in (1, 2, 10):
+        least = search_cost.least_of_best(sigma, trials)
+        assert delta(least, trials) == pytest.approx(DELTA, rel=0.02)
+    exact = conversions.gdp_epsilon(1 / sigma, DELTA)
+    assert search_cost.least_of_best(sigma, 1) == pytest.approx(exact, rel=1e-4)
+    assert search_cost.noise_for(exact) == pytest.approx(sigma)
+    one = search_cost.Trials(1)
+    assert search_cost.epsilon_of_best(one, 1 / sigma, DELTA) == pytest.approx(exact, rel=1e-3)
+    assert search_cost.divergence_of_best(one, 0.7, 3.0) == pytest.approx(3 * 0.49 / 2, rel=1e-6)

@@ -24,6 +24,7 @@ CHAPTERS = (
     "leaderboard",
     "recipe",
     "theorems",
+    "search_cost",
 )
 
 

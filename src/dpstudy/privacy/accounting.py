@@ -19,36 +19,30 @@ Three accountants, from tight to loose, by Google's dp-accounting wherever it ha
 - "rdp-2019" has the same divergence and the conversion of Mironov 2017, Proposition 3, minimised
   over the orders of the TensorFlow Privacy tutorials of 2019. Papers of those years report it.
 
-With a `search` the epsilon is that of releasing the best of a random number of such runs, as
-`private_selection.py` says and under its conditions: by "pld" from the privacy profile of one run,
-by "rdp" from its divergences. Those of 2019 knew none.
+With a `search` the epsilon is that of the best of a random number of such runs, on the conditions
+of `private_selection.py`: by "pld" from one run's privacy profile, by "rdp" from its divergences.
 """
 
 import math
 import operator
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import lru_cache, partial
 from typing import NamedTuple
 
 import dp_accounting
 import numpy as np
-from absl import logging as absl_logging
 from dp_accounting.pld import privacy_loss_distribution as pld
 from dp_accounting.pld.privacy_loss_mechanism import GaussianPrivacyLoss
-from dp_accounting.rdp import RdpAccountant
-from scipy import optimize
 
 from dpstudy.errors import UserError, check_known
-from dpstudy.parts.accountable import LEAST_NOISE, MOST_NOISE, check_range
-from dpstudy.privacy import private_selection, tilted
+from dpstudy.parts.accountable import MOST_NOISE, check_range
+from dpstudy.privacy import calibration, private_selection, renyi, tilted
 from dpstudy.privacy.private_selection import Trials
 
 ACCOUNTANTS = ("pld", "rdp", "rdp-2019")
 OF_A_SEARCH = ("pld", "rdp")
 CLAIMED_LABEL = "claimed (Poisson formula on shuffled batches)"
-# `orders` of tensorflow/privacy, tutorials/mnist_dpsgd_tutorial.py, 2019.
-ORDERS_2019: tuple[float, ...] = (*(1 + x / 10 for x in range(1, 100)), *range(12, 64))
 
 # Discretisation of the privacy loss, as a fraction of the loss of one unsampled step.
 _INTERVAL = 2e-4
@@ -201,8 +195,8 @@ def _check_reached(epsilon: float, run: _Run, steps: int) -> None:
     [least] = _curve(run._replace(sigma=most), (steps,))
     if epsilon <= least:
         raise UserError(
-            f"epsilon must be above {_round_up(least)}, which what is released before training "
-            f"and steps with a noise of {most:g} spend, got {epsilon:g}"
+            f"epsilon must be above {calibration.round_up(least)}, which what is released before "
+            f"training and steps with a noise of {most:g} spend, got {epsilon:g}"
         )
 
 
@@ -283,18 +277,16 @@ def _of_the_best(run: _Run, steps: int) -> float:
     """Return the epsilon of the best of a random number of runs."""
     if not steps and not run.release:
         return 0.0
-    parts = [dp_accounting.SelfComposedDpEvent(_step(run.q, run.sigma), steps)] if steps else []
-    parts += [dp_accounting.GaussianDpEvent(run.release)] if run.release else []
-    with _quiet():
-        one = dp_accounting.ComposedDpEvent(parts)
+    one = renyi.event(run.q, run.sigma, steps, run.release)
+    with renyi.quiet():
         proven = private_selection.by_divergence(run.search, one, run.delta)
     if run.accountant == "rdp":
         return proven
     profile = _profile(run, steps)
     if run.search.law == "poisson":
         # Any orders hold, and every fourth comes to the same within a thousandth.
-        orders, divergence = (of[::4] for of in _divergence(run, steps))
-        by = private_selection.by_poisson(run.search.mean, orders, divergence, profile, run.delta)
+        of_one = renyi.divergence(run.q, run.sigma, steps, run.release, renyi.ORDERS[::4])
+        by = private_selection.by_poisson(run.search.mean, *of_one, profile, run.delta)
     else:
         by = private_selection.by_profile(
             run.search,
@@ -369,42 +361,13 @@ def _composed(q: float, sigma: float, steps: int) -> pld.PrivacyLossDistribution
     return _one_step(q, sigma).self_compose(steps)
 
 
-def _step(q: float, sigma: float) -> dp_accounting.DpEvent:
-    return dp_accounting.PoissonSampledDpEvent(q, dp_accounting.GaussianDpEvent(sigma))
-
-
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """Without "excluding this order": leaving an order out loosens the bound, never breaks it."""
-    verbosity = absl_logging.get_verbosity()
-    absl_logging.set_verbosity(absl_logging.ERROR)
-    try:
-        yield
-    finally:
-        absl_logging.set_verbosity(verbosity)
-
-
-@lru_cache(maxsize=64)
-def _one_step_rdp(q: float, sigma: float, orders: tuple[float, ...] | None) -> RdpAccountant:
-    with _quiet():
-        return RdpAccountant(orders).compose(_step(q, sigma))
-
-
-def _divergence(run: _Run, steps: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return orders, and the Rényi divergence of each: of some it is infinite."""
-    old = run.accountant == "rdp-2019"
-    step = _one_step_rdp(run.q, run.sigma, ORDERS_2019 if old else None)
-    divergence = steps * step.rdp if steps else np.zeros(len(step.orders))
-    if run.release:
-        divergence = divergence + step.orders / (2 * run.release**2)  # Mironov 2017, Prop. 7
-    return step.orders, divergence
-
-
 def _rdp_epsilon(run: _Run, steps: int) -> float:
     if not steps and not run.release:
         return 0.0
-    orders, divergence = _divergence(run, steps)
-    if run.accountant == "rdp-2019":
+    old = run.accountant == "rdp-2019"
+    of = renyi.ORDERS_2019 if old else renyi.ORDERS
+    orders, divergence = renyi.divergence(run.q, run.sigma, steps, run.release, of)
+    if old:
         # Mironov 2017, Proposition 3.
         return float(np.min(divergence + math.log(1 / run.delta) / (orders - 1)))
     return float(dp_accounting.rdp.compute_epsilon(orders, divergence, run.delta)[0])
@@ -415,50 +378,20 @@ def _calibrate(wanted: float, run: _Run, steps: int) -> float:
     def spent(sigma: float) -> float:
         return _curve(run._replace(sigma=sigma), (steps,))[0]
 
-    def excess(log_sigma: float) -> float:
-        # On logarithms the curve is almost a line, which spares half the evaluations.
-        return math.log(max(spent(math.exp(log_sigma)), 1e-12) / wanted)
-
     start = 2.0
     if run.accountant == "pld":
         # Renyi accounting is quick, and asks for a little more noise than the PLD.
         with suppress(UserError):
             start = _calibrate(wanted, run._replace(accountant="rdp", release=None), steps)
-    most = _most_noise(run)
-    little, enough = _bracket(excess, math.log(min(start, most)), math.log(most))
-    if enough is None:
+    found = calibration.least_noise(spent, wanted, start, _most_noise(run))
+    if found is None:
         raise UserError(f"epsilon {wanted} cannot be certified by {run.accountant} with any noise")
-    if little is None:
-        raise UserError(f"epsilon {wanted} is too large to calibrate noise for")
-    sigma = _round_up(math.exp(optimize.brentq(excess, little, enough, xtol=2e-5)))
-    while spent(sigma) > wanted:
-        sigma = _round_up(sigma * (1 + 1e-6))
-    return sigma
+    return found
 
 
 def _most_noise(run: _Run) -> float:
     # The loss of a release is rounded to the interval of the steps', which must not be far smaller.
     return min(MOST_NOISE, 25 * run.release) if run.release else MOST_NOISE
-
-
-def _bracket(
-    excess: Callable[[float], float], start: float, most: float
-) -> tuple[float | None, float | None]:
-    """Return logarithms of too little and of enough noise; None where there is none in range."""
-    up = excess(start) > 0
-    stride, here, end = 0.1, start, most if up else math.log(LEAST_NOISE)
-    while here != end:
-        there = min(here + stride, end) if up else max(here - stride, end)
-        if (excess(there) > 0) != up:
-            return (here, there) if up else (there, here)
-        here, stride = there, 2 * stride
-    return (here, None) if up else (None, here)
-
-
-def _round_up(value: float) -> float:
-    """Round to five significant digits, upwards."""
-    digits = 4 - math.floor(math.log10(value))
-    return round(math.ceil(value * 10**digits) / 10**digits, max(digits, 0))
 
 
 def _checked(

@@ -71,19 +71,22 @@ class Trials:
         x = optimize.brentq(lambda x: math.expm1(x) / x - self.mean, 1e-12, 40.0, xtol=1e-13)
         return math.exp(-x) * (1 - 1e-12)
 
-    def chance_of_trying(self, share: float) -> float:
+    def chance_of_trying(self, share: float | np.ndarray) -> float | np.ndarray:
         """Return how likely one of some settings is tried, which are a share of the list.
 
-        Settings are drawn evenly and independently, as the bounds ask for: some come up twice.
+        Settings are drawn evenly and independently, as the bounds ask for: some come up twice. It
+        is 1 - f(1 - share), f being the generating function of K, and so the chance that the best
+        is above a score that one trial exceeds with a chance of `share`.
         """
-        left, tail = 1 - share, 1 - self.stop if self.law != "poisson" else 0.0
         if self.law == "poisson":
-            return -math.expm1(-self.mean * share)
+            return -np.expm1(-self.mean * share)
         if self.mean == 1:
             return share
+        # What is left of 1 - (1 - γ)(1 - share), over γ.
+        times = 1 + (1 / self.stop - 1) * share
         if self.law == "geometric":
-            return 1 - self.stop * left / (1 - tail * left)
-        return 1 - math.log1p(-tail * left) / math.log(self.stop)
+            return share / self.stop / times
+        return -np.log(times) / math.log(self.stop)
 
     def draw(self, rng: np.random.Generator) -> int:
         """Draw the number of trials; of NumPy's generator, which is not cryptographic."""

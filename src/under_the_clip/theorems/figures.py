@@ -40,7 +40,11 @@ Found = dict[str, dict[str, Any]]
 
 # By what is cited, under whose name it is shown.
 PAPERS = {key: chapter.paper for chapter in papers() for key in chapter.cited} | dict.fromkeys(
-    ("koskela2020computing", "mironov2019renyi", "abadi2016deep"), "accountants"
+    (
+        *("koskela2020computing", "mironov2019renyi", "abadi2016deep"),
+        *("papernot2022hyperparameter", "koskela2024privacy"),
+    ),
+    "accountants",
 )
 # What matters to someone who trains with privacy, by consequence: the statement in short, and what
 # follows from what became of it.
