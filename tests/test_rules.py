@@ -42,6 +42,7 @@ from dpstudy.parts.run import Run, vary
 from under_the_clip.backpropagation_clipping.claims import Accounted
 from under_the_clip.backpropagation_clipping.published import BACKPROPAGATION_CLIPPING
 from under_the_clip.losing_less.claims import PRE_ACTIVATIONS
+from under_the_clip.search_cost.rules import AtTheSameTotal, TimesOne
 from under_the_clip.tempered_sigmoids import claims as why
 from under_the_clip.tempered_sigmoids.claims import EPOCHS
 from under_the_clip.tempered_sigmoids.experiments import FIGURE_2, TRIPLETS, triplet_label
@@ -673,6 +674,8 @@ ASKED = {
     Ranks: ("2026-11-24T18:03:00+00:00", "ad818cf2d0c0"),
     BestRate: ("2026-11-22T02:15:00+00:00", "82cbaeb6bc0d"),
     RatesApart: ("2026-11-22T05:45:00+00:00", "a0aea984b824"),
+    TimesOne: ("2026-11-29T06:50:00+00:00", "9f0c6bbab510"),
+    AtTheSameTotal: ("2026-11-29T06:50:00+00:00", "5d6908f33795"),
 }
 
 

@@ -1,8 +1,8 @@
 """What "Losing Less" (Shamsabadi and Papernot, PoPETs 2023) claims.
 
 Its figures print no numbers; what its text says of them is an ordering, decided at Table 5's
-settings, where it has them, and beside that at equal effort. Not listed: what it cites, and what
-Section 4 says of its own search.
+settings, where it has them, and beside that at equal effort. Not listed: what it cites, but for the
+sentence on what a search costs, and what Section 4 says of its own search.
 """
 
 from collections.abc import Sequence
@@ -42,6 +42,7 @@ from dpstudy.lab.quantity import (
 from dpstudy.parts.data.images import CLASSES
 from under_the_clip.losing_less import CHAPTER, experiments
 from under_the_clip.losing_less.published import CLASS_ACCURACIES, NUMBERS, ClassAccuracy
+from under_the_clip.search_cost.claims import OF_LOSING_LESS
 
 RULED, RULED_ON_FEATURES = moment("2026-11-25 00:00"), moment("2026-11-25 00:20")
 RULED_OF_SENTENCES = moment("2026-11-26 03:58")
@@ -443,6 +444,6 @@ OF_CLASSES = {
     for stated in CLASS_ACCURACIES
 }
 
-CLAIMS = named(TRAINING | ON_FEATURES | PARTS | WHY | OF_CLASSES) + propositions(
+CLAIMS = named(TRAINING | ON_FEATURES | PARTS | WHY | OF_CLASSES | OF_LOSING_LESS) + propositions(
     CHAPTER.statements(), headlines=("gradient-norm-sum", "smoothness", "sse-exponential")
 )

@@ -139,7 +139,7 @@ def _for_both(sides: Callable[..., tuple[float, float]], box: Any, **options: in
 _BOX = {"mean": (2.0, 300.0), "apart": (0.02, 2.0), "order": (1.05, 6.0), "other": (1.0, 60.0)}
 
 
-@stated("Theorem 2", refuted_by="A best whose divergence is larger.")
+@stated("Theorem 2", refuted_by="A best whose divergence is larger.", ours=True)
 def selection_by_divergence(bound: Callable[..., float] = theorem_2) -> Outcome:
     """The best of K trials has a Rényi divergence of order α of at most
     D(α) + (1 + η) ((1 - 1/α̂) D(α̂) + log(1/γ)/α̂) + log(E[K])/(α - 1), D being that of one trial
