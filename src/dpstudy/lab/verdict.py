@@ -30,7 +30,8 @@ class Outcome:
     found: int = 0  # runs, or stored outcomes, that the rule needs and that are stored
     needed: int = 0  # all that it needs; 0 where that is not known
     oldest: datetime | None = None  # when the first of the runs that decide it ended
-    close: bool = False  # whether one seed, redrawn, would turn the verdict
+    # Whether one seed, redrawn, would turn the verdict, or another way that the rule allows.
+    close: bool = False
 
     @property
     def short(self) -> str:

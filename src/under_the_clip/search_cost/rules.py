@@ -38,7 +38,8 @@ class TimesOne(Rule):
     changed: ClassVar[datetime] = moment("2026-11-29 06:50")
     full: ClassVar[str] = (
         "The proven ε of the best of a random number of trials, in the mean as many as were tried, "
-        f"is at most {SAME_LEVEL:g} times the published run's, by either law of that number."
+        f"is at most {SAME_LEVEL:g} times the published run's, by the law of that number that "
+        "costs more. Close where the other law's verdict is another."
     )
     partial: ClassVar[str] = "At most the square of that factor."
 
@@ -54,7 +55,8 @@ class TimesOne(Rule):
         """See `Rule`: nothing stored is asked for."""
         cost, trials = costs.published_cost(self.search), self.search.trials.value
         one = cost.pop("one")
-        most = max(cost.values()) / one
+        least, most = min(cost.values()) / one, max(cost.values()) / one
+        by_either = [graded(by <= ONE_LEVEL[1], by <= NEAR_LEVEL[1]) for by in (least, most)]
         said = " and ".join(
             f"{epsilon(total)} by the {law} law ({total / one:.2f} times as much, and the best "
             f"setting is tried in {Trials(trials, law).chance_of_trying(1 / trials):.0%} of "
@@ -62,11 +64,12 @@ class TimesOne(Rule):
             for law, total in cost.items()
         )
         return Outcome(
-            graded(most <= ONE_LEVEL[1], most <= NEAR_LEVEL[1]),
+            by_either[1],
             f"No run is needed: one costs ε = {epsilon(one)}, and the best of {trials:g} trials in "
             f"the mean {said}.",
             {"one": one, **cost, "times": most},
-            f"{min(cost.values()) / one:.2f} to {most:.2f} times",
+            f"{least:.2f} to {most:.2f} times",
+            close=by_either[0] is not by_either[1],
         )
 
 
