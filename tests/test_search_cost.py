@@ -43,7 +43,7 @@ def test_totals_are_what_the_accountants_say():
 def test_a_total_grows_with_the_trials_from_what_one_run_costs():
     table = costs.totals().set_index("trials")
     assert tuple(table.index) == costs.TRIALS and set(table) == {*LAWS, "composed"}
-    assert (table.diff().iloc[1:].stack() > 0).all()
+    assert (table.diff().iloc[1:].stack().dropna() > 0).all()
     assert table.loc[1, ["logarithmic", "geometric", "composed"]].to_numpy() == pytest.approx(
         costs.EPSILON, abs=0.002
     )
@@ -107,16 +107,22 @@ def judged(rule):
 
 
 @pytest.mark.parametrize(
-    ("log", "geometric", "verdict"),
-    [(3.5, 4.0, REPRODUCED), (3.5, 4.1, PARTLY), (5.0, 8.0, PARTLY), (5.0, 8.1, NOT_REPRODUCED)],
+    ("log", "geometric", "verdict", "close"),
+    [
+        (3.5, 4.0, REPRODUCED, False),
+        (3.5, 4.1, PARTLY, True),
+        (5.0, 8.0, PARTLY, False),
+        (5.0, 8.1, NOT_REPRODUCED, True),
+    ],
 )
-def test_moderate_is_at_most_twice_by_the_law_that_costs_more(monkeypatch, log, geometric, verdict):
+def test_moderate_is_at_most_twice_by_the_law_that_costs_more(
+    monkeypatch, log, geometric, verdict, close
+):
     cost = {"one": 2.0, "logarithmic": log, "geometric": geometric}
     monkeypatch.setattr(costs, "published_cost", lambda _: dict(cost))
     outcome = judged(TimesOne(ON_PIXELS))
-    assert outcome.verdict == verdict
+    assert (outcome.verdict, outcome.close) == (verdict, close)
     assert outcome.ours["times"] == geometric / 2
-    assert outcome.close == (geometric in (4.1, 8.1) and log != 5.0 or geometric == 8.1)
     assert "32% of searches" in outcome.finding and "50% of searches" in outcome.finding
     assert outcome.shown.endswith(f"to {geometric / 2:.2f} times")
 
