@@ -4,19 +4,22 @@ import json
 import math
 
 import numpy as np
+import pandas as pd
 import pytest
 from results_for_tests import result_of
 
 from dpstudy.claims.claim import Claim, moment
 from dpstudy.claims.evidence import Runs
 from dpstudy.claims.ledger import judge
-from dpstudy.lab import store
+from dpstudy.lab import readings, store
 from dpstudy.lab.experiment import Experiment
 from dpstudy.lab.verdict import Verdict
 from dpstudy.parts.run import Run, vary
 from dpstudy.privacy import accounting
 from dpstudy.privacy.private_selection import LAWS, Trials
-from under_the_clip.search_cost import costs
+from under_the_clip.recipe.search import RECIPE_SEARCH
+from under_the_clip.search_cost import costs, released
+from under_the_clip.search_cost import experiments as board
 from under_the_clip.search_cost.published import ON_FEATURES, ON_PIXELS, SEARCHES
 from under_the_clip.search_cost.rules import AtTheSameTotal, TimesOne
 
@@ -99,10 +102,9 @@ def test_the_stored_file_is_rows_of_rounded_numbers():
 # --- the verdicts ---------------------------------------------------------------------------------
 
 
-def judged(rule):
-    [one] = judge(
-        {"a paper": [Claim("one", "x", "So.", {"mnist": rule}, moment("2026-11-20"))]}
-    ).entries
+def judged(rule, dataset="mnist"):
+    claim = Claim("one", "x", "So.", {dataset: rule}, moment("2026-11-20"))
+    [one] = judge({"a paper": [claim]}).entries
     return one.outcome
 
 
@@ -168,3 +170,73 @@ def test_accuracy_at_what_is_left_is_read_off_between_two_epsilons(
         expected = (1 - share) * at_1 + share * at_2 - 0.9
         assert outcome.ours["difference"] == pytest.approx(expected)
         assert np.isclose(outcome.ours["left"], left)
+
+
+# --- what is released -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("law", LAWS)
+def test_what_is_released_is_as_accurate_as_drawing_it_says(law):
+    """The same by drawing K, K settings of seven, and the best of them by score."""
+    rng, trials = np.random.default_rng(0), Trials(4, law)
+    scores, accuracies = rng.permutation(7) / 10, rng.random(7)
+    drawn = []
+    for _ in range(20_000):
+        if count := trials.draw(rng):
+            tried = rng.integers(7, size=count)
+            drawn.append(accuracies[tried[scores[tried].argmax()]])
+    error = np.std(drawn) / math.sqrt(len(drawn))
+    assert abs(released.expected(scores, accuracies, trials) - np.mean(drawn)) < 4 * error
+    assert released.expected([1.0] * 7, accuracies, trials) == pytest.approx(accuracies.mean())
+
+
+def test_between_two_epsilons_accuracy_is_linear_in_the_logarithm():
+    ends = {1.0: pd.Series([0.5]), 2.0: pd.Series([0.6]), 3.0: pd.Series([0.9])}
+    for at, expected in ((1.0, 0.5), (2.0, 0.6), (3.0, 0.9), (2**0.5, 0.55), (6**0.5, 0.75)):
+        assert released.read_off(ends, at)[0] == pytest.approx(expected)
+
+
+def test_the_recipe_loses_more_the_more_trials_are_paid_for(of_the_study):
+    reading = readings.read(RECIPE_SEARCH, dataset="cifar-10")
+    table = released.at_the_same_total(reading, "cifar-10").set_index(["law", "trials"])
+    for law in costs.CHOSEN:
+        assert (table.loc[law]["lost"].diff().dropna() < 0).all()
+    rule = judged(
+        AtTheSameTotal(
+            ON_PIXELS,
+            *(Runs(RECIPE_SEARCH, f"epsilon {at}") for at in (3, 1, 2)),
+            between=(1.0, 2.0),
+        ),
+        "cifar-10",
+    )
+    assert rule.ours["difference"] == pytest.approx(table.loc[("geometric", 72), "lost"])
+
+
+# --- the board to be run --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("method", ["tanh", "scattering, linear", "recipe, exponent 0.4"])
+def test_a_trial_has_the_noise_with_which_its_search_costs_three(method):
+    run = board.trial("mnist", method, 1.0)
+    assert run.dataset.examples == 50_000
+    spent = accounting.epsilon(
+        sampling_probability=run.sampling_probability,
+        noise_multiplier=run.mechanism.noise_multiplier,
+        steps=run.epochs * run.steps_per_epoch,
+        delta=run.delta,
+        release_noise=run.dataset.release_noise,
+        search=Trials(board.MEAN, board.LAW),
+    )
+    assert 0.9995 * costs.EPSILON < spent <= costs.EPSILON
+
+
+def test_the_board_has_each_run_once_and_borrows_from_another_dataset():
+    runs = [run for one in board.EXPERIMENTS for run in one.runs()]
+    assert len({run.identity for run in runs}) == len(runs) == 2 * 6 * 3 * 2 + 3 * 5
+    chosen = RECIPE_SEARCH.chosen()
+    best = {d: chosen[d, "best at epsilon 3"].run for d in ("cifar-10", "fashion-mnist")}
+    for dataset, source in (("mnist", "cifar-10"), ("cifar-10", "fashion-mnist")):
+        run = board.borrowed(dataset)
+        assert run.dataset.exponent == best[source].dataset.exponent
+        assert run.optimizer.learning_rate == best[source].optimizer.learning_rate
+        assert not run.dataset.held_out

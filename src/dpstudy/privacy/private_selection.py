@@ -88,6 +88,17 @@ class Trials:
             return share / self.stop / times
         return -np.log(times) / math.log(self.stop)
 
+    def chance_of_rank(self, settings: int) -> Float[np.ndarray, " settings"]:
+        """Return how likely each of a list of settings is what is released, from the best on.
+
+        The rest to 1 is the chance that there is no trial at all.
+
+        >>> chances = Trials(3, "geometric").chance_of_rank(3)
+        >>> [round(float(chance), 2) for chance in chances]
+        [0.6, 0.26, 0.14]
+        """
+        return np.diff(self.chance_of_trying(np.arange(settings + 1) / settings))
+
     def draw(self, rng: np.random.Generator) -> int:
         """Draw the number of trials; of NumPy's generator, which is not cryptographic."""
         if self.law == "poisson":

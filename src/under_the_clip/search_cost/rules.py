@@ -1,6 +1,5 @@
 """Whether a search is paid for with a moderate ε, and with how much accuracy at the same total."""
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -27,6 +26,7 @@ from dpstudy.lab.wording import epsilon
 from dpstudy.privacy.private_selection import Trials
 from under_the_clip.search_cost import costs
 from under_the_clip.search_cost.published import PublishedSearch
+from under_the_clip.search_cost.released import read_off
 
 
 @dataclass(frozen=True)
@@ -109,8 +109,7 @@ class AtTheSameTotal(Rule):
         least, (low, high) = min(left.values()), self.between
         if not low <= least <= high:
             raise UndecidedError(f"ε = {epsilon(least)} is left, between which none are stored")
-        share = math.log(least / low) / math.log(high / low)
-        lost = Estimate.difference((1 - share) * below + share * above, one)
+        lost = Estimate.difference(read_off({low: below, high: above}, least), one)
         allowed = tolerance(one.mean())
         once, twice = (around(0, of, at_least=True) for of in (allowed, 2 * allowed))
         by_law = " or ".join(f"{epsilon(value)} ({law} law)" for law, value in left.items())
