@@ -59,7 +59,7 @@ STUDY = {
     # What follows finds the chapters by their list.
     **dict.fromkeys(("experiments", "claims", "statements", "verdicts"), ()),
     "sentences": ("claims", "experiments"),
-    "search_cost": (*PAPERS, "designs", "recipe"),
+    "search_cost": (*PAPERS, "designs", "leaderboard", "recipe"),
     "theorems": (*PAPERS, "claims", "statements"),
     "ledger": ("claims",),
     "explorer": ("experiments", "audits"),

@@ -118,6 +118,11 @@ def by_divergence(trials: Trials, one: dp_accounting.DpEvent, delta: float) -> f
     >>> one = dp_accounting.GaussianDpEvent(4.0)
     >>> round(by_divergence(Trials(10), one, 1e-5), 2)
     1.78
+
+    Args:
+        trials: how many are drawn.
+        one: a trial, as dp-accounting has it.
+        delta: of the best, in (0, 1).
     """
     event = RepeatAndSelectDpEvent(one, trials.mean, LAWS[trials.law])
     return float(RdpAccountant().compose(event).get_epsilon(delta))
