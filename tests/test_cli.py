@@ -115,7 +115,7 @@ MISTAKES = [
     ("run", "name an EXPERIMENT (see `dpstudy list`), or give --missing"),
     ("list extra", "Got unexpected extra argument (extra) (see `dpstudy list --help`)"),
     ("--bogus", "No such option '--bogus'"),
-    ("data verify mars", f"unknown dataset 'mars': choose one of {NAMED}, mnist-5k"),
+    ("data verify mars", f"unknown dataset 'mars'; one of: {NAMED}, mnist-5k"),
     ("data verify", "Missing argument 'mnist|fashion-mnist|cifar-10|mnist-5k'"),
     ("results merge nowhere.tar.gz", "nowhere.tar.gz: cannot be read as an archive"),
     ("results export .", "Invalid value for 'FILE': File '.' is a directory"),

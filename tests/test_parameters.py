@@ -54,7 +54,7 @@ def test_an_experiment_asks_the_same(seeds):
 
 
 @pytest.mark.parametrize(
-    "name, said", [("sedes", "the nearest is 'seeds'"), ("x", "it has: profile, seeds")]
+    "name, said", [("sedes", "the nearest is 'seeds'"), ("x", "one of: profile, seeds")]
 )
 def test_a_parameter_that_there_is_none_of_is_refused(name, said):
     papermill_s = f"# Parameters\n{name} = 1\n"

@@ -2,12 +2,11 @@
 
 import ast
 from collections.abc import Mapping
-from difflib import get_close_matches
 from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from dpstudy.errors import UserError
+from dpstudy.errors import UserError, meant
 from dpstudy.lab.experiment import NOTEBOOK_PROFILES, SEEDS
 from dpstudy.lab.forms import decoded
 from dpstudy.parts.data.images import DATASETS
@@ -41,9 +40,7 @@ def check(namespace: Mapping[str, Any], *names: str) -> None:
     """
     for name in _given(namespace):
         if name not in names:
-            near = get_close_matches(name, names, 1, 0.5)
-            has = f"the nearest is {near[0]!r}" if near else f"it has: {', '.join(names)}"
-            raise UserError(f"this notebook has no parameter {name!r}; {has}")
+            raise UserError(f"this notebook has no parameter {name!r}; {meant(name, names)}")
     for name in names:
         form, said = FORMS[name]
         try:
