@@ -40,7 +40,7 @@ from under_the_clip.experiments import EXPERIMENTS
 
 FIGURE_3 = "tempered-sigmoids-figure-3"
 MNIST = ("--examples", "60000", "--batch", "512", "--epochs", "40")
-BELOW = {"data": ("fetch", "verify"), "results": ("verify", "export", "merge")}
+BELOW = {"data": ("fetch", "verify"), "results": ("verify", "export", "merge", "entry")}
 TOP = ["list", "claims", "run", "epsilon", "noise", "theorems", "audit", "recipe", *BELOW]
 COMMANDS = {(), *((name,) for name in TOP)}
 COMMANDS |= {(group, name) for group, names in BELOW.items() for name in names}
@@ -98,7 +98,7 @@ MISTAKES = [
         "results, run, theorems",
     ),
     ("data bogus", "unknown command 'bogus'; one of: fetch, verify"),
-    ("results bogus", "unknown command 'bogus'; one of: export, merge, verify"),
+    ("results bogus", "unknown command 'bogus'; one of: entry, export, merge, verify"),
     ("run bogus", f"unknown experiment 'bogus'; one of: {', '.join(EXPERIMENTS)}"),
     ("theorems bogus", "unknown statement 'bogus'; one of: surrogate-gradient, surrog"),
     ("run all bogus", "unknown experiment 'bogus'; one of: tempered-sigmoids-fig"),

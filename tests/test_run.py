@@ -231,7 +231,7 @@ class Doubled(Part):
     ("run", "name", "count", "near"),
     [
         (Run(), "learning_rat", "no", "; the nearest is 'learning_rate'"),
-        (Run(optimizer=Adam()), "momentum", "no", "; one of: activation, b1, b2, batch"),
+        (Run(optimizer=Adam()), "momentum", "no", "; one of: activation, batch, clip_norm"),
         (Run(loss=Doubled()), "batch", "2", ""),
     ],
     ids=["misspelt", "of another part", "ambiguous"],

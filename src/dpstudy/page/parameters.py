@@ -16,7 +16,12 @@ FORMS = {
     "seeds": (Annotated[int, Field(ge=1, le=SEEDS)] | None, f"a whole number from 1 to {SEEDS}"),
     "dataset": (Literal[(None, *DATASETS)], f"None or one of: {', '.join(DATASETS)}"),
     "profile": (Literal[NOTEBOOK_PROFILES], f"one of: {', '.join(NOTEBOOK_PROFILES)}"),
-    "T": (Annotated[float, Field(gt=0, le=1e6, strict=False)], "a number above 0, at most 1e6"),
+    **dict.fromkeys(
+        ("T", "k", "input_bound"),
+        (Annotated[float, Field(gt=0, le=1e6, strict=False)], "a number above 0, at most 1e6"),
+    ),
+    "gamma": (Annotated[float, Field(ge=0, le=1e3, strict=False)], "a number from 0 to 1000"),
+    "power": (Annotated[float, Field(ge=0, le=1, strict=False)], "a number from 0 to 1"),
 }
 
 

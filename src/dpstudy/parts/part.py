@@ -277,7 +277,7 @@ def value_of(of: Part, name: str, text: str) -> Any:
 
     >>> from dpstudy.parts.run import Run
     >>> value_of(Run(), "epochs", "3"), value_of(Run(), "optimizer", "adam")
-    (3, Adam(learning_rate=0.001, b1=0.9, b2=0.999))
+    (3, Adam(learning_rate=0.001))
 
     Raises:
         SpecError: there is no such kind of part, or it lacks a field that is named.
