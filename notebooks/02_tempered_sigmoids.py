@@ -147,6 +147,7 @@ from dpstudy.page import quantity
 from dpstudy.page.curves import curves
 from dpstudy.page.datasets import for_each_dataset
 from dpstudy.page.figure import Several
+from dpstudy.page.own import own
 from dpstudy.page.panels import dots, panels
 from dpstudy.page.results import (
     gains_of,
@@ -289,7 +290,13 @@ trained = (
     if profile == "smoke"
     else None
 )
-chapter.own_temperature(trained, T)
+own(
+    trained,
+    "T",
+    T,
+    notebook="02_tempered_sigmoids",
+    name="tempered-sigmoids-own-temperature",
+)
 
 
 # %% tags=["facts"]

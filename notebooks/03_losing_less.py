@@ -121,6 +121,7 @@ def after(epoch, name, label, column="test_accuracy", of_runs="figure-3"):
 profile = "stored"  # "stored", "smoke" (tiny runs in a minute) or "full"
 dataset = None  # None for each, "mnist", "fashion-mnist" or "cifar-10"
 seeds = None  # None for the experiment's own number, or 1 to 1000
+gamma = 0.0  # the focusing parameter of your own, γ, trained in the smoke profile
 
 # %% tags=["remove-input"]
 from dpstudy.lab.train import prepare
@@ -748,6 +749,23 @@ by_focus(sensitivity, whole)
 
 # %% mystnb={"code_prompt_show": "Figure 14: other values of the three parameters"} tags=["hide-output", "remove-input"]
 changed(sensitivity, whole)
+
+# %% mystnb={"code_prompt_show": "Train your own γ"} tags=["hide-output", "remove-input"]
+from dpstudy.page.own import own
+from under_the_clip.losing_less.experiments import of_focusing
+
+trained = (
+    prepare(of_focusing(gamma), profile, seeds=seeds)
+    if profile == "smoke"
+    else None
+)
+own(
+    trained,
+    "gamma",
+    gamma,
+    notebook="03_losing_less",
+    name="losing-less-own-focusing",
+)
 
 
 # %% tags=["facts"]

@@ -113,6 +113,9 @@ for name in SMALL:
 profile = "stored"  # "stored", "smoke" (tiny runs in a minute) or "full"
 dataset = None  # None for each in turn, or one of "mnist", "fashion-mnist"
 seeds = None  # None for the experiment's own number, or 1 to 1000
+input_bound = (
+    1.0  # the clip of inputs of your own, trained in the smoke profile
+)
 
 # %% tags=["remove-input"]
 from under_the_clip.backpropagation_clipping import figures as chapter
@@ -609,6 +612,25 @@ def corrected_code(reading):
 
 
 corrected_code(corrected)
+
+# %% mystnb={"code_prompt_show": "Train your own clip of inputs"} tags=["hide-output", "remove-input"]
+from dpstudy.page.own import own
+from under_the_clip.backpropagation_clipping.experiments import (
+    of_input_bound,
+)
+
+trained = (
+    prepare(of_input_bound(input_bound), profile, seeds=seeds)
+    if profile == "smoke"
+    else None
+)
+own(
+    trained,
+    "input_bound",
+    input_bound,
+    notebook="04_backpropagation_clipping",
+    name="backpropagation-clipping-own-bound",
+)
 
 # %% tags=["facts"]
 sgd = {

@@ -113,6 +113,7 @@ for one in wide.values():
 profile = "stored"  # "stored", "smoke" (tiny runs in a minute) or "full"
 dataset = None  # None for each in turn, or one of "mnist", "cifar-10"
 seeds = None  # None for the experiment's own number, or 1 to 1000
+k = 0.1  # the active range of your own, trained in the smoke profile
 
 # %% tags=["remove-input"]
 from dpstudy.lab.train import prepare
@@ -811,6 +812,23 @@ def at_equal_epsilon(reading):
 
 
 at_equal_epsilon(equal)
+
+# %% mystnb={"code_prompt_show": "Train your own k"} tags=["hide-output", "remove-input"]
+from dpstudy.page.own import own
+from under_the_clip.tanh_filter.experiments import of_active_range
+
+trained = (
+    prepare(of_active_range(k), profile, seeds=seeds)
+    if profile == "smoke"
+    else None
+)
+own(
+    trained,
+    "k",
+    k,
+    notebook="05_tanh_filter",
+    name="tanh-filter-own-range",
+)
 
 # %% [markdown]
 # ## Gains, runs and claims

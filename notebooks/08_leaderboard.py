@@ -204,6 +204,8 @@ for name in DATASETS:
 profile = "stored"  # "stored", "smoke" (tiny runs in a minute) or "full"
 dataset = None  # None for each, "mnist", "fashion-mnist" or "cifar-10"
 seeds = None  # None for the experiment's own number, or 1 to 1000
+power = 0.3  # the power of whitening of your own, 0 to 1, trained in the smoke profile
+exponent = 0.3  # the exponent of whitening of your own, trained in the smoke profile
 
 # %% tags=["remove-input"]
 from dpstudy.lab.train import prepare
@@ -503,6 +505,23 @@ recipe.whitening(search)
 
 # %% mystnb={"code_prompt_show": "What settings of another dataset are worth"} tags=["hide-output", "remove-input"]
 recipe.transferred(search)
+
+# %% mystnb={"code_prompt_show": "Train your own power"} tags=["hide-output", "remove-input"]
+from dpstudy.page.own import own
+from under_the_clip.recipe.search import of_exponent
+
+trained = (
+    prepare(of_exponent(power), profile, seeds=seeds)
+    if profile == "smoke"
+    else None
+)
+own(
+    trained,
+    "power",
+    power,
+    notebook="08_leaderboard",
+    name="recipe-own-exponent",
+)
 
 # %% tags=["facts"]
 noise, mirrored, fewer, quarter = (

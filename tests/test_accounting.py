@@ -440,7 +440,7 @@ def test_a_release_is_paid_for_at_a_delta_next_to_nothing(losses_rounded):
         ({"sampling_probability": 1.5}, r"sampling probability must be in \(0, 1\], got 1.5"),
         ({"steps": -1}, "steps must be at least [01], got -1"),
         ({"steps": 1.5}, "steps must be a whole number, got 1.5"),
-        ({"accountant": "rpd"}, "unknown accountant 'rpd'; one of: pld, rdp, rdp-2019"),
+        ({"accountant": "rpd"}, "unknown accountant 'rpd'; the nearest is 'rdp'"),
         ({"release_noise": 0.0}, "release noise must be > 0, got 0.0"),
         ({"release_noise": -4.0}, "release noise must be > 0, got -4.0"),
         # Beyond the range, at once.

@@ -41,7 +41,7 @@ from under_the_clip.experiments import EXPERIMENTS
 
 FIGURE_3 = "tempered-sigmoids-figure-3"
 MNIST = ("--examples", "60000", "--batch", "512", "--epochs", "40")
-BELOW = {"data": ("fetch", "verify"), "results": ("verify", "export", "merge")}
+BELOW = {"data": ("fetch", "verify"), "results": ("verify", "export", "merge", "entry")}
 TOP = ["list", "claims", "run", "epsilon", "noise", "theorems", "audit", "recipe", *BELOW]
 COMMANDS = {(), *((name,) for name in TOP)}
 COMMANDS |= {(group, name) for group, names in BELOW.items() for name in names}
@@ -99,7 +99,7 @@ MISTAKES = [
         "results, run, theorems",
     ),
     ("data bogus", "unknown command 'bogus'; one of: fetch, verify"),
-    ("results bogus", "unknown command 'bogus'; one of: export, merge, verify"),
+    ("results bogus", "unknown command 'bogus'; one of: entry, export, merge, verify"),
     ("run bogus", f"unknown experiment 'bogus'; one of: {', '.join(EXPERIMENTS)}"),
     ("theorems bogus", "unknown statement 'bogus'; one of: surrogate-gradient, surrog"),
     ("run all bogus", "unknown experiment 'bogus'; one of: tempered-sigmoids-fig"),
@@ -116,7 +116,7 @@ MISTAKES = [
     ("run", "name an EXPERIMENT (see `dpstudy list`), or give --missing"),
     ("list extra", "Got unexpected extra argument (extra) (see `dpstudy list --help`)"),
     ("--bogus", "No such option '--bogus'"),
-    ("data verify mars", f"unknown dataset 'mars': choose one of {NAMED}, mnist-5k"),
+    ("data verify mars", f"unknown dataset 'mars'; one of: {NAMED}, mnist-5k"),
     ("data verify", "Missing argument 'mnist|fashion-mnist|cifar-10|mnist-5k'"),
     ("results merge nowhere.tar.gz", "nowhere.tar.gz: cannot be read as an archive"),
     ("results export .", "Invalid value for 'FILE': File '.' is a directory"),

@@ -64,7 +64,7 @@ STUDY = {
     "ledger": ("claims",),
     "explorer": ("experiments", "audits"),
     "introduction": (),
-    "commands": ("audits", "statements"),
+    "commands": ("audits", "statements", "leaderboard"),
     "cli": ("commands", "claims", "experiments"),
 }
 SEES = {f"dpstudy.{name}": [f"dpstudy.{one}" for one in sees] for name, sees in PACKAGE.items()} | {

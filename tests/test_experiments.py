@@ -31,15 +31,20 @@ from dpstudy.parts.measure import Norms
 from dpstudy.parts.mechanism import FlatClipping
 from dpstudy.parts.networks.activation import TANH, LayerWise, Linear, Relu, Tempered
 from dpstudy.parts.networks.network import SmallCnn
-from dpstudy.parts.run import Run, cohort_of, setting, vary
+from dpstudy.parts.run import Run, cohort_of, fields_of, setting, vary
 from dpstudy.parts.sampling import Poisson, steps_per_epoch
 from dpstudy.privacy import accounting
+from dpstudy.recipe.features import SyntheticFeatures
 from under_the_clip import designs
+from under_the_clip.backpropagation_clipping import experiments as backprop
 from under_the_clip.designs import NOISE, at_epsilon, noise_multiplier
 from under_the_clip.experiments import EXPERIMENTS, find
+from under_the_clip.losing_less import experiments as losing_less
 from under_the_clip.losing_less.experiments import FIGURE_4, ON_FEATURES_LINEAR
 from under_the_clip.losing_less.published import END_TO_END, SCATTERNET
 from under_the_clip.networks import ScatteringCifar, ScatteringMnist
+from under_the_clip.recipe import search as recipe
+from under_the_clip.tanh_filter import experiments as tanh_filter
 from under_the_clip.tempered_sigmoids import experiments as tempered
 from under_the_clip.tempered_sigmoids import published as printed
 from under_the_clip.tempered_sigmoids.experiments import BASE
@@ -332,6 +337,36 @@ def test_a_temperature_of_the_reader_s_own_stands_beside_tanh():
     (tanh, other) = own.runs("smoke", seeds=1)
     assert (triplet_of(tanh), triplet_of(other)) == ((2.0, 2.0, 1.0), (2.0, 5.0, 1.0))
     assert list(own.variants) == ["tanh", "T = 5"]
+
+
+@pytest.mark.parametrize(
+    ("own", "value", "field", "beside"),
+    [
+        (losing_less.of_focusing, 2.0, "focusing", {5.0}),
+        (backprop.of_input_bound, 2.0, "input_bound", {3.0}),
+        (tanh_filter.of_active_range, 0.5, "active_range", set()),
+        (recipe.of_exponent, 0.25, "exponent", {0.0}),
+    ],
+)
+def test_a_reader_s_own_value_is_trained_beside_another_at_the_same_true_epsilon(
+    own, value, field, beside
+):
+    runs = own(value).runs("smoke", seeds=1)
+    having = [run for run in runs if field in fields_of(run)]
+    assert {setting(run, field) for run in having} == {value, *beside}
+    assert {run.dataset.name for run in runs} == {"mnist-5k"}
+    spent = {
+        (run.mechanism.noise_over_sensitivity, run.sampling_probability, run.epochs) for run in runs
+    }
+    assert len(spent) == 1 and len(own(value).variants) == len(runs)
+    # Nothing of it is asked for elsewhere.
+    assert own(value).name not in EXPERIMENTS
+
+
+def test_a_reader_s_own_power_keeps_the_features_in_the_smoke_profile():
+    assert {type(run.dataset) for run in recipe.of_exponent(0.2).runs("smoke")} == {
+        SyntheticFeatures
+    }
 
 
 def test_results_are_where_the_environment_says(results):

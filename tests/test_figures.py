@@ -12,6 +12,7 @@ from scipy import stats
 from dpstudy.lab import readings, records, store
 from dpstudy.lab.search import Choice, Search
 from dpstudy.page.figure import Figure, Note, Table
+from dpstudy.page.own import own as draw_own
 from dpstudy.page.panels import gained
 from dpstudy.parts.networks.activation import Tempered
 from dpstudy.parts.run import vary
@@ -334,10 +335,11 @@ def test_another_temperature_moves_both_figures(results):
     for label, run in own.labelled("smoke"):
         end = 0.7 if label == "tanh" else 0.8
         store.write(store.runs_folder("smoke"), result_of(run, accuracy=end))
-    figure = family.own_temperature(readings.read(own, "smoke"), 6.0)
+    where = {"notebook": "02_tempered_sigmoids", "name": "own"}
+    figure = draw_own(readings.read(own, "smoke"), "T", 6.0, **where)
     assert set(figure.data.line) == {"tanh", "T = 6"} and "to 80.0%" in figure.alt
     assert family.family(4.0).svg != family.family(6.0).svg
-    assert family.own_temperature(None, 6.0).command.endswith("-p profile smoke -p T 6")
+    assert draw_own(None, "T", 6.0, **where).command.endswith("-p profile smoke -p T 6")
 
 
 def test_the_paper_s_tests_are_of_the_seeds_that_both_losses_have(results):

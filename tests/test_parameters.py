@@ -14,7 +14,7 @@ from dpstudy.errors import UserError
 from dpstudy.lab.experiment import Experiment
 from dpstudy.page.parameters import FORMS, check
 
-GIVEN = {"profile": "smoke", "dataset": "mnist", "seeds": 2, "T": 4.0}
+GIVEN = {"profile": "smoke", "dataset": "mnist", "seeds": 2, "T": 4.0, "gamma": 0, "power": 0.5}
 SEEDS = "seeds must be a whole number from 1 to 1000, got "
 T = "T must be a number above 0, at most 1e6, got "
 PROFILE = "profile must be one of: stored, smoke, full, got "
@@ -26,6 +26,7 @@ DATASET = "dataset must be None or one of: mnist, fashion-mnist, cifar-10, mnist
     [
         *(("seeds", None), ("seeds", 1), ("seeds", 1000), ("T", 3), ("T", 0.25)),
         *(("dataset", None), ("dataset", "cifar-10"), ("profile", "stored")),
+        *(("gamma", 0), ("gamma", 2.5), ("power", 0), ("power", 1)),
     ],
 )
 def test_what_will_do_passes(name, value):
@@ -37,6 +38,8 @@ def test_what_will_do_passes(name, value):
     [
         *(("seeds", value, SEEDS) for value in (2.5, 2.0, "3", [1, 2], 0, -1, 10**9, True, {})),
         *(("T", value, T) for value in ("4,5", 0, -1, 1e300, float("nan"), None, [4.0])),
+        *(("gamma", value, "gamma must be a number from 0 to 1000, got ") for value in (-1, "5")),
+        *(("power", value, "power must be a number from 0 to 1, got ") for value in (1.5, -0.1)),
         *(("profile", value, PROFILE) for value in ("smoky", None, 1, ["smoke"])),
         *(("dataset", value, DATASET) for value in ("MNIST", 1, ["mnist"], "")),
     ],
@@ -54,7 +57,7 @@ def test_an_experiment_asks_the_same(seeds):
 
 
 @pytest.mark.parametrize(
-    "name, said", [("sedes", "the nearest is 'seeds'"), ("x", "it has: profile, seeds")]
+    "name, said", [("sedes", "the nearest is 'seeds'"), ("x", "one of: profile, seeds")]
 )
 def test_a_parameter_that_there_is_none_of_is_refused(name, said):
     papermill_s = f"# Parameters\n{name} = 1\n"

@@ -26,7 +26,7 @@ from dpstudy.parts.networks.activation import TANH, LayerWise, Linear, Relu, Tem
 from dpstudy.parts.networks.network import INITS, HiddenHead, LinearHead, Network, SmallCnn
 from dpstudy.parts.optimizer import Adam, Optimizer, Sgd, SgdWithDecay
 from dpstudy.parts.part import KINDS, Part, SpecError, part
-from dpstudy.parts.run import Run, cohort_of, setting, vary
+from dpstudy.parts.run import Run, cohort_of, setting, vary, vary_as_written
 from dpstudy.parts.sampling import Poisson, Sampling, Shuffled
 from dpstudy.recipe.features import OWN, SyntheticFeatures
 from under_the_clip.backpropagation_clipping.mechanism import BackpropagationClipping
@@ -228,18 +228,65 @@ class Doubled(Part):
 
 
 @pytest.mark.parametrize(
-    ("run", "name", "count"),
+    ("run", "name", "count", "near"),
     [
-        (Run(), "learning_rat", "no"),
-        (Run(optimizer=Adam()), "momentum", "no"),
-        (Run(loss=Doubled()), "batch", "2"),
+        (Run(), "learning_rat", "no", "; the nearest is 'learning_rate'"),
+        (Run(optimizer=Adam()), "momentum", "no", "; one of: activation, batch, clip_norm"),
+        (Run(loss=Doubled()), "batch", "2", ""),
     ],
     ids=["misspelt", "of another part", "ambiguous"],
 )
-def test_a_name_of_no_field_or_of_two_is_refused(run, name, count):
-    expected = f"{count} parts of the run have a field {name!r}"
-    assert refusal(lambda: vary(run, **{name: 1})) == expected
-    assert refusal(lambda: setting(run, name)) == expected
+def test_a_name_of_no_field_or_of_two_is_refused(run, name, count, near):
+    expected = f"{count} parts of the run have a field {name!r}" + near
+    assert refusal(lambda: vary(run, **{name: 1})).startswith(expected)
+    assert refusal(lambda: setting(run, name)).startswith(expected)
+
+
+@pytest.mark.parametrize(
+    ("field", "text", "value"),
+    [
+        ("clip_norm", "0.5", 0.5),
+        ("clip_norm", "1", 1),
+        ("epochs", "3", 3),
+        ("seed", "7", 7),
+        ("normalization", "imagenet", "imagenet"),
+        ("name", "fashion-mnist", "fashion-mnist"),
+        ("activation", "relu", Relu()),
+        ("activation", '{"kind": "tempered", "scale": 3}', Tempered(scale=3)),
+        ("optimizer", "adam", Adam()),
+        ("measures", "[]", ()),
+    ],
+)
+def test_a_field_is_changed_to_what_a_text_says_as_by_its_value(field, text, value):
+    assert vary_as_written(Run(), {field: text}) == vary(Run(), **{field: value})
+
+
+@pytest.mark.parametrize(
+    ("field", "text", "line"),
+    [
+        ("clip_norm", "half", "clip_norm must be a number, got 'half'"),
+        ("clip_norm", "true", "clip_norm must be a number, got True"),
+        ("clip_norm", "NaN", "clip_norm must be finite, got nan"),
+        ("clip_norm", "0", "clip_norm must be > 0, got 0"),
+        ("epochs", "2.5", "epochs must be a whole number, got 2.5"),
+        ("batch", "70000", "batch must be at most the 60000 examples of mnist, got 70000"),
+        ("activation", "rleu", "unknown activation 'rleu'; the nearest is 'relu'"),
+        (
+            "activation",
+            '{"kind": "tempered", "scael": 3}',
+            "unknown field 'scael' in tempered; the",
+        ),
+        ("activation", "3", "activation must be an object with fields, got 3"),
+        ("measures", "norms", "measures must be a list such as [0.5, 0.5], got 'norms'"),
+        (
+            "clipnorm",
+            "1",
+            "no parts of the run have a field 'clipnorm'; the nearest is 'clip_norm'",
+        ),
+    ],
+)
+def test_a_text_that_is_no_value_of_the_field_is_refused_in_one_line(field, text, line):
+    assert refusal(lambda: vary_as_written(Run(), {field: text})).startswith(line)
 
 
 # --- identity ---------------------------------------------------------------------------------

@@ -1,6 +1,7 @@
 """The exceptions that the command line turns into one line instead of a stack trace."""
 
 from collections.abc import Collection
+from difflib import get_close_matches
 
 
 class UserError(Exception):
@@ -18,6 +19,19 @@ class DataError(UserError):
 def check_known(
     what: str, name: object, known: Collection[str], error: type[UserError] = UserError
 ) -> None:
-    """Raise `error`, listing the names that are known of `what`, unless `name` is one of them."""
+    """Raise `error`, with what `name` may mean, unless it is one of the names known of `what`."""
     if name not in known:
-        raise error(f"unknown {what} {name!r}; one of: {', '.join(known)}")
+        raise error(f"unknown {what} {name!r}; {meant(name, known)}")
+
+
+def meant(name: object, known: Collection[str]) -> str:
+    """Say which known name is the nearest to a wrong one, or where none is near, list them all.
+
+    >>> meant("MNIST", ["cifar-10", "mnist"]), meant("mars", ["cifar-10", "mnist"])
+    ("the nearest is 'mnist'", 'one of: cifar-10, mnist')
+    """
+    if isinstance(name, str):
+        plain = {one.casefold(): one for one in known}
+        if near := get_close_matches(name.casefold(), plain, 1):
+            return f"the nearest is {plain[near[0]]!r}"
+    return f"one of: {', '.join(known)}"

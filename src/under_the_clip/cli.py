@@ -14,11 +14,12 @@ import json
 import math
 import re
 import shutil
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from dpstudy.errors import UserError
+from dpstudy.errors import UserError, meant
 from under_the_clip.commands import checks, privacy, results
 from under_the_clip.commands.shell import (
     EXIT_DAMAGED,
@@ -158,6 +159,13 @@ def parse_budget(text: str | None) -> float:
     help="Seeds 0 to N-1, instead of the experiment's number.",
 )
 @click.option(
+    "--set",
+    "changes",
+    multiple=True,
+    metavar="FIELD=VALUE",
+    help="Change a field of the runs, such as clip_norm=0.5; may be given several times.",
+)
+@click.option(
     "--budget", metavar="TIME", help="Stop cleanly after 90s, 9m or 1.5h; run again to go on."
 )
 @click.option(
@@ -184,13 +192,22 @@ def run(
     scheduler: str | None,
     missing: bool,
     dry_run: bool,
+    changes: tuple[str, ...],
     **wanted: Any,  # profile, dataset and seeds, as `Experiment.runs` takes them
 ) -> None:
-    """Train what each EXPERIMENT still needs, and store it.
+    r"""Train what each EXPERIMENT still needs, and store it.
 
     `dpstudy list` names the experiments; "all" stands for every one of them, and so does --missing
     without a name. Runs already stored are not trained again, and a run that was interrupted goes
     on at its last epoch.
+
+    With --set the runs are others, and stored under names of their own beside those there are: list
+    and claims do not count them, chapters do not show them. What they reach is printed at the end,
+    with the true ε of what was run. A FIELD is one of `dpstudy run EXPERIMENT --dry-run`; a part is
+    named by its kind (activation=relu), or written in JSON.
+
+    \b
+    dpstudy run tempered-sigmoids-figure-3 --dataset mnist --seeds 1 --set clip_norm=0.5
     """
     from dpstudy.lab import store
     from dpstudy.parts.data import images as datasets
@@ -198,6 +215,10 @@ def run(
     if not (experiments or missing or dry_run):
         raise click.UsageError("name an EXPERIMENT (see `dpstudy list`), or give --missing")
     chosen = _chosen(experiments or ("all",), wanted["dataset"])
+    if changes:
+        if missing or "all" in (experiments or ("all",)):
+            raise click.UsageError("--set changes the runs of experiments that are named")
+        chosen = _changed(chosen, changes)
     seconds, profile = parse_budget(budget), wanted["profile"]
     work = [(e, e.runs(**wanted)) for e in chosen]
     waiting, damaged = [], False
@@ -232,8 +253,40 @@ def run(
         left = len(waiting) + len(later)
         with cluster.connect(scheduler, min(workers or 1, left)) as client:
             _train(chosen, wanted, seconds, client, cohort)
+    if changes:
+        _print_ends(chosen, wanted)
     if damaged:
         raise SystemExit(EXIT_DAMAGED)
+
+
+def _changed(chosen: list[Experiment], written: tuple[str, ...]) -> list[Experiment]:
+    """Return experiments with changes, and say which variants have no such field."""
+    from dpstudy.lab.changed import Changed, changes_of
+
+    changes = changes_of(written)
+    changed = [Changed.of(experiment, changes) for experiment in chosen]
+    for one in changed:
+        if one.left_out:
+            complain(f"{one.name}: left out, without such a field: {'; '.join(one.left_out)}")
+    return list(changed)
+
+
+def _print_ends(work: list[Experiment], wanted: dict[str, Any]) -> None:
+    """Print what each stored run reached, what it spent, and where it is."""
+    from dpstudy.lab import readings, store
+    from dpstudy.lab.variant import Variant
+    from dpstudy.lab.wording import rounded_up
+
+    folder = store.runs_folder(wanted["profile"])
+    for experiment in work:
+        reading = readings.read(experiment, **wanted)
+        for label, result in reading.found:
+            one = Variant(replace(reading, found=[(label, result)]), label)
+            spent = one.epsilon("shuffled-pld", "pld")
+            at = "not private" if spent is None else f"ε = {rounded_up(spent)}"
+            run, accuracy = result.run, one.accuracy.iloc[0]
+            who = f"{label}, {run.dataset.name}, seed {run.seed}"
+            click.echo(f"  {who}: {accuracy:.2%}, {at}, {folder / result.name}")
 
 
 def _print_missing(experiment: Experiment, runs: list[Run], wanted: dict[str, Any]) -> None:
@@ -262,7 +315,7 @@ def _chosen(names: tuple[str, ...], dataset: str | None) -> list[Experiment]:
     having = [e for e in EXPERIMENTS.values() if dataset is None or dataset in e.datasets]
     if not having:
         valid = dict.fromkeys(name for e in EXPERIMENTS.values() for name in e.datasets)
-        raise UserError(f"no experiment has dataset {dataset!r}; one of: {', '.join(valid)}")
+        raise UserError(f"no experiment has dataset {dataset!r}; {meant(dataset, valid)}")
     return having
 
 

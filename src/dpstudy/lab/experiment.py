@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Self
 
-from dpstudy.errors import UserError, check_known
+from dpstudy.errors import UserError, check_known, meant
 from dpstudy.lab import store
 from dpstudy.lab.store import DamagedError
 from dpstudy.parts.data.dataset import Images
@@ -114,8 +114,8 @@ class Experiment:
         if seeds is not None and not (isinstance(seeds, int) and 1 <= seeds <= SEEDS):
             raise UserError(f"seeds must be a whole number from 1 to {SEEDS}, got {seeds!r}")
         if dataset is not None and dataset not in self.seeds:
-            known = ", ".join(self.seeds)
-            raise UserError(f"experiment {self.name} has no dataset {dataset!r}; one of: {known}")
+            near = meant(dataset, self.seeds)
+            raise UserError(f"experiment {self.name} has no dataset {dataset!r}; {near}")
         if profile == "smoke":
             return [
                 (label, _small(run).at_seed(seed))
@@ -155,6 +155,8 @@ class Experiment:
 
 def _small(run: Run) -> Run:
     network, small = run.network, SMOKE["dataset"]
+    if run.dataset.name == small.name and not isinstance(run.dataset, Images):
+        return run  # Features of small data are made for these runs.
     if isinstance(run.dataset, Scattering):
         small = replace(run.dataset, name=small.name, held_out=0)
     if network.image_shape != small.image_shape:

@@ -2,12 +2,11 @@
 
 import ast
 from collections.abc import Mapping
-from difflib import get_close_matches
 from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from dpstudy.errors import UserError
+from dpstudy.errors import UserError, meant
 from dpstudy.lab.experiment import NOTEBOOK_PROFILES, SEEDS
 from dpstudy.lab.forms import decoded
 from dpstudy.parts.data.images import DATASETS
@@ -17,7 +16,12 @@ FORMS = {
     "seeds": (Annotated[int, Field(ge=1, le=SEEDS)] | None, f"a whole number from 1 to {SEEDS}"),
     "dataset": (Literal[(None, *DATASETS)], f"None or one of: {', '.join(DATASETS)}"),
     "profile": (Literal[NOTEBOOK_PROFILES], f"one of: {', '.join(NOTEBOOK_PROFILES)}"),
-    "T": (Annotated[float, Field(gt=0, le=1e6, strict=False)], "a number above 0, at most 1e6"),
+    **dict.fromkeys(
+        ("T", "k", "input_bound"),
+        (Annotated[float, Field(gt=0, le=1e6, strict=False)], "a number above 0, at most 1e6"),
+    ),
+    "gamma": (Annotated[float, Field(ge=0, le=1e3, strict=False)], "a number from 0 to 1000"),
+    "power": (Annotated[float, Field(ge=0, le=1, strict=False)], "a number from 0 to 1"),
 }
 
 
@@ -41,9 +45,7 @@ def check(namespace: Mapping[str, Any], *names: str) -> None:
     """
     for name in _given(namespace):
         if name not in names:
-            near = get_close_matches(name, names, 1, 0.5)
-            has = f"the nearest is {near[0]!r}" if near else f"it has: {', '.join(names)}"
-            raise UserError(f"this notebook has no parameter {name!r}; {has}")
+            raise UserError(f"this notebook has no parameter {name!r}; {meant(name, names)}")
     for name in names:
         form, said = FORMS[name]
         try:

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import json
 import sys
 import typing
 from collections.abc import Callable, Mapping
@@ -21,7 +22,7 @@ from typing import Any, ClassVar, Self, TypeVar, dataclass_transform
 
 import jax
 
-from dpstudy.errors import UserError, check_known
+from dpstudy.errors import UserError, check_known, meant
 from dpstudy.kinds import declare_all
 
 KINDS: dict[str, type[Part]] = {}
@@ -252,7 +253,8 @@ def _read(cls: type[Part], written: Any) -> Part:
         actual = known[kind]
     types = _types(actual)
     if unknown := sorted(set(fields) - set(types)):
-        raise SpecError(f"unknown field {unknown[0]!r} in {actual.kind or 'a run'}")
+        near = meant(unknown[0], types)
+        raise SpecError(f"unknown field {unknown[0]!r} in {actual.kind or 'a run'}; {near}")
     try:
         return actual(**{name: _read_value(value, types[name]) for name, value in fields.items()})
     except TypeError as error:
@@ -265,3 +267,28 @@ def _read_value(value: Any, expected: Any) -> Any:
     if isinstance(expected, type) and issubclass(expected, Part):
         return _read(expected, value)
     return value
+
+
+def value_of(of: Part, name: str, text: str) -> Any:
+    """Return what a text gives a part's field: a number, a name, or a part; a list is in JSON.
+
+    A part is named by its kind, and has its defaults then, or is in JSON as `to_dict` writes it.
+    The value is of the field's type only if the text is: `checked` says so.
+
+    >>> from dpstudy.parts.run import Run
+    >>> value_of(Run(), "epochs", "3"), value_of(Run(), "optimizer", "adam")
+    (3, Adam(learning_rate=0.001))
+
+    Raises:
+        SpecError: there is no such kind of part, or it lacks a field that is named.
+    """
+    expected = _types(type(of))[name]
+    if expected is str:
+        return text
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        value = {"kind": text} if expected not in _PLAIN else text
+    if typing.get_origin(expected) is tuple and not isinstance(value, list):
+        raise SpecError(f"{name} must be a list such as [0.5, 0.5], got {text!r}")
+    return _read_value(value, expected)

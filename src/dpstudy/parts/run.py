@@ -9,6 +9,7 @@ import dataclasses
 import functools
 import hashlib
 import json
+from collections.abc import Mapping
 from typing import Any
 
 import jax
@@ -17,6 +18,7 @@ import optax
 from flax import nnx
 from jaxtyping import Array, Float, Int
 
+from dpstudy.errors import meant
 from dpstudy.gradients.layers import Losses
 from dpstudy.parts.accountable import check_range
 from dpstudy.parts.data.dataset import Data, Images
@@ -25,7 +27,7 @@ from dpstudy.parts.measure import Examples, Measure, Snapshot
 from dpstudy.parts.mechanism import FlatClipping, Mechanism, gaussian_noise
 from dpstudy.parts.networks.network import Network, SmallCnn
 from dpstudy.parts.optimizer import Optimizer, Sgd
-from dpstudy.parts.part import Part, SpecError, at_least, checked, number, part, static
+from dpstudy.parts.part import Part, SpecError, at_least, checked, number, part, static, value_of
 from dpstudy.parts.sampling import Poisson, Sampling
 
 # Of the key of a run whose dataset draws: no image has so large a number.
@@ -160,7 +162,7 @@ def vary(run: Run, **changes: Any) -> Run:
     (Sgd(learning_rate=8.0, momentum=0.9), Poisson(batch=1024))
     >>> vary(Run(), speed=1.0)
     Traceback (most recent call last):
-    dpstudy.parts.part.SpecError: no parts of the run have a field 'speed'
+    dpstudy.parts.part.SpecError: no parts of the run have a field 'speed'; the nearest is 'seed'
 
     Raises:
         SpecError: no part of the run, or more than one, has a field of that name.
@@ -170,10 +172,41 @@ def vary(run: Run, **changes: Any) -> Run:
     return run
 
 
+def vary_as_written(run: Run, written: Mapping[str, str]) -> Run:
+    """Return the run with fields changed as `vary`, each to what a text says, and checked.
+
+    A part is named by its kind, or written in JSON: see `dpstudy.parts.part.value_of`.
+
+    >>> vary_as_written(Run(), {"clip_norm": "0.5", "activation": "relu"}).to_dict()
+    {'network': {...'kind': 'relu'}}, 'mechanism': {'kind': 'flat-clipping', 'clip_norm': 0.5}}
+    >>> vary_as_written(Run(), {"clip_norm": "half"})
+    Traceback (most recent call last):
+    dpstudy.parts.part.SpecError: clip_norm must be a number, got 'half'
+
+    Raises:
+        SpecError: no part of the run has such a field, or it takes no such value.
+    """
+    for name, text in written.items():
+        path = _path_to(run, name)
+        owner = functools.reduce(getattr, path[:-1], run)
+        run = _replaced(run, path, value_of(owner, name, text))
+    return checked(run).at_seed(run.seed)
+
+
+def fields_of(of: Part) -> set[str]:
+    """Return the names of all fields of a run, or of a part, and of the parts in it."""
+    own = [field.name for field in dataclasses.fields(of)]
+    inner = [one for name in own if isinstance(one := getattr(of, name), Part)]
+    return {*own}.union(*map(fields_of, inner))
+
+
 def _path_to(run: Run, name: str) -> tuple[str, ...]:
     paths = _paths_to(run, name)
-    if len(paths) != 1:
-        raise SpecError(f"{len(paths) or 'no'} parts of the run have a field {name!r}")
+    if not paths:
+        near = meant(name, sorted(fields_of(run)))
+        raise SpecError(f"no parts of the run have a field {name!r}; {near}")
+    if len(paths) > 1:
+        raise SpecError(f"{len(paths)} parts of the run have a field {name!r}")
     return paths[0]
 
 

@@ -147,6 +147,24 @@ CORRECTED = Experiment(
     in_smoke=("aims at 3", "spends 3"),
 )
 
+
+def of_input_bound(bound: float) -> Experiment:
+    """Return the experiment of a reader's own clip of inputs, a, beside the corrected code's.
+
+    Noise is in proportion to a: with either both spend the same.
+    """
+    theirs = corrected(3.0, SOUND_NOISE[3.0])
+    return Experiment(
+        name="backpropagation-clipping-own-bound",
+        title="A clip of inputs of the reader's own",
+        variants={
+            f"a = {theirs.mechanism.input_bound:g}, the code's": (theirs,),
+            f"a = {bound:g}": (vary(theirs, input_bound=bound),),
+        },
+        seeds={"mnist": 1},
+    )
+
+
 # --- Against flat clipping, at an equal true epsilon ----------------------------------------------
 
 BATCHES, EPOCHS = (256, 512, 1024, 2048), (10, 20, 40)

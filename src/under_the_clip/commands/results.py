@@ -101,3 +101,28 @@ def merge(file: Path) -> None:
     ignored = f", {merged.ignored} other files ignored" if merged.ignored else ""
     click.echo(f"{merged.added} results added, {merged.already} already there{ignored}")
     end_with(merged.refused)
+
+
+@results.command()
+@_FILE
+@click.option("--code", required=True, metavar="URL", help="The repository's address.")
+@click.option("--paper", default="", metavar="URL", help="The paper's.  [default: the code's]")
+@click.option("--authors", metavar="NAMES", help="As the table is to name them.")
+@click.option("--venue", default="", metavar="NAME", help="Where it was published, if it was.")
+@click.option("--dataset", default="cifar-10", show_default=True, metavar="NAME")
+def entry(file: Path, authors: str | None, **about: str) -> None:
+    """Write the recipe's entry for the public leaderboard of private machine learning.
+
+    FILE becomes an item of the YAML that private-machinelearning.github.io keeps for a dataset: the
+    answers to its "Submit Report". Accuracies are means over seeds and ε are those accounted for,
+    rounded up, all from stored results. Nothing is sent: that is for the repository's owner.
+    """
+    from dpstudy.lab import store
+    from under_the_clip.leaderboard import entry as leaderboard
+
+    text = leaderboard.written(**about, **({"authors": authors} if authors else {}))
+    try:
+        store.write_atomically(file, text.encode(), replace=False)
+    except FileExistsError:
+        raise store.StoreError(f"{file} is there already, and stays as it is") from None
+    click.echo(f"the entry for {about['dataset']} is in {file}")

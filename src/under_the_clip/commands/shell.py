@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from dpstudy.errors import UserError
+from dpstudy.errors import UserError, meant
 from dpstudy.progress import tqdm
 from under_the_clip.commands import stopping
 
@@ -80,9 +80,8 @@ class Group(click.Group):
         """Find the command that `args` begin with, or name those there are."""
         known = args[0].startswith("-") or self.get_command(context, args[0]) is not None
         if not known and not context.resilient_parsing:  # as for a shell that completes
-            raise UserError(
-                f"unknown command {args[0]!r}; one of: {', '.join(self.list_commands(context))}"
-            )
+            near = meant(args[0], self.list_commands(context))
+            raise UserError(f"unknown command {args[0]!r}; {near}")
         return super().resolve_command(context, args)
 
 

@@ -317,6 +317,22 @@ EQUAL_EFFORT = Search(
     in_smoke=("cross-entropy, tanh, rate x 1", "composite, tanh, rate x 1"),
 )
 
+
+def of_focusing(focusing: float) -> Experiment:
+    """Return the experiment of a reader's own γ, beside the paper's and cross-entropy."""
+    losses = {
+        "cross-entropy": CrossEntropy(),
+        f"γ = {COMPOSITE['mnist'].focusing:g}, the paper's": None,
+        f"γ = {focusing:g}": replace(COMPOSITE["mnist"], focusing=focusing),
+    }
+    return Experiment(
+        name="losing-less-own-focusing",
+        title="A γ of the reader's own",
+        variants={label: (with_loss("mnist", loss),) for label, loss in losses.items()},
+        seeds={"mnist": 1},
+    )
+
+
 EXPERIMENTS = (
     *(FIGURE_3, INSIDE, FREE, EQUATION_9, ABLATION, OTHER_ERRORS, WEIGHT_DECAY, SENSITIVITY, ADAM),
     *(FIGURE_4, ON_FEATURES_LINEAR, WITH_STATISTICS, EQUAL_EFFORT),

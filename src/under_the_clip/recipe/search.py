@@ -19,13 +19,14 @@ from dataclasses import replace
 from functools import partial
 from itertools import product
 
+from dpstudy.lab.experiment import Experiment
 from dpstudy.lab.search import FollowUp, Search
 from dpstudy.parts.mechanism import AutomaticClipping
 from dpstudy.parts.networks.activation import TANH, Relu
 from dpstudy.parts.networks.network import HiddenHead, LinearHead
 from dpstudy.parts.run import Run, vary
 from dpstudy.recipe.features import OWN, WhitenedScattering
-from dpstudy.recipe.run import EPSILONS, recipe
+from dpstudy.recipe.run import EPSILONS, recipe, recipe_at
 from under_the_clip.designs import BEYOND, EPSILON, MULTIPLES, on_all, rate_search, with_rate
 from under_the_clip.leaderboard.experiments import BEST_TEMPERED
 from under_the_clip.losing_less.experiments import COMPOSITE_ON_FEATURES
@@ -208,4 +209,20 @@ RECIPE_REMEDIES = _changed(
     4,
     {dataset: remedies(dataset) for dataset in DATASETS[:2]},
 )
+
+
+def of_exponent(exponent: float) -> Experiment:
+    """Return the experiment of a reader's own exponent, beside no whitening; ε is 3 with either."""
+    small = recipe_at("mnist-5k", EPSILON)
+    return Experiment(
+        name="recipe-own-exponent",
+        title="An exponent of the reader's own",
+        variants={
+            "not whitened": (vary(small, exponent=0.0),),
+            f"exponent {exponent:g}": (vary(small, exponent=exponent),),
+        },
+        seeds={"mnist-5k": 1},
+    )
+
+
 EXPERIMENTS = (RECIPE_SEARCH, RECIPE_SLANTED, RECIPE_PARTS, RECIPE_REMEDIES)

@@ -222,4 +222,18 @@ EXPANDED = Experiment(
     in_smoke=("filter, then clipped, k = 10",),
 )
 
+
+def of_active_range(active_range: float) -> Experiment:
+    """Return the experiment of a reader's own k: the filter, then the clip, beside the clip."""
+    return Experiment(
+        name="tanh-filter-own-range",
+        title="An active range of the reader's own",
+        variants={
+            "the clip alone": (searched("flat clipping", "mnist", FOUND_BEST),),
+            f"k = {active_range:g}": (ranged("filter, then clipped", active_range),),
+        },
+        seeds={"mnist": 1},
+    )
+
+
 EXPERIMENTS = (FIGURES, CIFAR_10, OWN_RATES, LEFT_OUT, AT_EQUAL_EPSILON, ACTIVE_RANGE, EXPANDED)

@@ -13,7 +13,6 @@ import pandas as pd
 
 from dpstudy.lab.readings import Reading, read
 from dpstudy.lab.variant import Variant, finals_of
-from dpstudy.page.curves import curves
 from dpstudy.page.datasets import for_each_dataset
 from dpstudy.page.figure import STYLES, Figure, Note, Table, canvas, legend_below, not_yet_run
 from dpstudy.page.quantity import ACCURACY, CLIPPED, ERROR, GRADIENT_NORM, Quantity, set_axis
@@ -231,7 +230,6 @@ def _errors(accuracy: pd.Series) -> str:
     return f"test errors from {ERROR.show(low)} to {ERROR.show(high)}"
 
 
-HOW = "papermill notebooks/02_tempered_sigmoids.ipynb out.ipynb -p profile smoke -p T {:g}"
 _AXES = (
     Quantity("scale", "scale s", "{:.2f}"),
     Quantity("inverse_temperature", "inverse temperature T", "{:.2f}"),
@@ -285,19 +283,6 @@ def family(inverse_temperature: float = 4.0) -> Figure:
         "s - o; relu grows without bound. A fourth: gradients stay below 8.2 with tanh, grow in "
         "proportion with relu, and lie above the clip with both.",
         data=data,
-    )
-
-
-def own_temperature(reading: Reading | None, inverse_temperature: float) -> Figure | Note:
-    """Draw accuracy by epoch of the member (2, T, 1) and of tanh, or say how to train both."""
-    if reading is None or not reading.found:
-        text = "This section trains in the smoke profile alone. To see T move the curves:"
-        return Note("Your own T", text, HOW.format(inverse_temperature))
-    return curves(
-        lines_of(reading, {label: at for at, label in enumerate(reading.labels)}),
-        ACCURACY,
-        name="tempered-sigmoids-own-temperature",
-        shown="test accuracy of a T of your own beside tanh",
     )
 
 

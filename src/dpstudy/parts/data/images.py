@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dpstudy import files
-from dpstudy.errors import DataError
+from dpstudy.errors import DataError, meant
 from dpstudy.parts.data import download as downloads
 from dpstudy.parts.data.download import Pinned, Source
 
@@ -81,7 +81,7 @@ def load(name: str, *, download: bool = True) -> Dataset:
 
         >>> load("imagenet")
         Traceback (most recent call last):
-        dpstudy.errors.DataError: unknown dataset 'imagenet': choose one of mnist, ...
+        dpstudy.errors.DataError: unknown dataset 'imagenet'; one of: mnist, ...
 
     Raises:
         DataError: The name is unknown; there is no sound copy, or none can be got or stored.
@@ -124,7 +124,7 @@ def fetch(name: str, *, force: bool = False) -> Path:
 
         >>> fetch("imagenet", force=True)
         Traceback (most recent call last):
-        dpstudy.errors.DataError: unknown dataset 'imagenet': choose one of mnist, ...
+        dpstudy.errors.DataError: unknown dataset 'imagenet'; one of: mnist, ...
 
     Raises:
         DataError: As `load`.
@@ -158,7 +158,7 @@ def verify(name: str) -> str:
 
 def _source(name: str) -> Source:
     if name not in SOURCES:
-        raise DataError(f"unknown dataset {name!r}: choose one of {', '.join(NAMES)}")
+        raise DataError(f"unknown dataset {name!r}; {meant(name, NAMES)}")
     return SOURCES[name]
 
 
