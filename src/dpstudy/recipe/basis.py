@@ -4,8 +4,8 @@ Each feature is standardised, and the basis is that of the principal components.
 user's cache: fitting takes minutes.
 """
 
-import sys
 from collections.abc import Callable, Mapping
+from itertools import chain
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
@@ -18,6 +18,7 @@ from dpstudy import files
 
 # Also for its precision of products: an accelerator's own would lose the small components.
 from dpstudy.gradients import devices
+from dpstudy.parts.data.dataset import of_each_part
 
 Pixels = UInt8[np.ndarray, "n h w c"]
 
@@ -68,17 +69,14 @@ def fit(
 def _of_all(
     pixels: Pixels, features: Callable[[Pixels], Float[Array, "n features"]]
 ) -> Float[np.ndarray, "images features"]:
-    """With a progress bar that stays while components are fitted."""
-    from dpstudy.progress import tqdm
-
-    first = np.asarray(features(pixels[:BATCH]))
+    parts = [pixels[at : at + BATCH] for at in range(0, len(pixels), BATCH)]
+    rows = iter(of_each_part(parts, features, "features of synthetic images"))
+    first = next(rows)
     found = np.empty((len(pixels), *first.shape[1:]), first.dtype)
-    with tqdm(desc="features of synthetic images", total=len(pixels), unit="image") as bar:
-        for start in range(0, len(pixels), BATCH):
-            part = found[start : start + BATCH]
-            part[:] = features(pixels[start : start + BATCH]) if start else first
-            bar.update(len(part))
-        bar.write("their principal components: a minute or two", file=sys.stderr)
+    at = 0
+    for part in chain([first], rows):
+        found[at : at + len(part)] = part
+        at += len(part)
     return found
 
 
