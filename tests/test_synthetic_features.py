@@ -20,10 +20,11 @@ from dpstudy.parts.part import SpecError
 from dpstudy.parts.run import Run, stream, vary
 from dpstudy.privacy.run_epsilon import epsilon_curve
 from dpstudy.recipe import basis as synthetic_basis
-from dpstudy.recipe import features as whitened
-from dpstudy.recipe import patch_features
-from dpstudy.recipe.features import OWN, SyntheticFeatures, WhitenedScattering
+from dpstudy.recipe import patch_features, whitened
+from dpstudy.recipe.features import SyntheticFeatures, WhitenedScattering
 from dpstudy.recipe.patch_features import deskewed
+from dpstudy.recipe.views import View
+from dpstudy.recipe.whitened import OWN
 
 SMALL = SyntheticFeatures("mnist-5k", "both", 300, 40, small=12, large=6)
 GREY, COLOUR = (28, 28, 1), (32, 32, 3)
@@ -127,7 +128,7 @@ def test_features_are_those_computed_patch_by_patch(shape, mirrored, grids):
     draw = np.random.default_rng(0)
     pixels = leaves(3, shape)
     banks = [draw.normal(size=(side, side, shape[-1], 4)).astype(np.float32) for side in (5, 8)]
-    how = {"mirrored": mirrored, "grids": grids}
+    how = {"views": (View(), View(mirrored=True))[: 1 + mirrored], "grids": grids}
     found = patch_features.features(pixels, tuple(banks), 0.6, **how, deslanted=False)
     for image, features in zip(pixels, np.asarray(found), strict=True):
         views = [image / 255, image[:, ::-1] / 255] if mirrored else [image / 255]
@@ -172,8 +173,9 @@ def test_deslanted_features_are_those_of_upright_images(shape):
         np.round(255 * np.stack([deskewed(one / np.float32(255)) for one in pixels]))
     )
     bank = np.random.default_rng(0).normal(size=(5, 5, shape[-1], 4)).astype(np.float32)
+    how = {"views": (View(), View(mirrored=True)), "grids": (2,)}
     plain, deslanted = (
-        patch_features.features(of, (bank,), 0.6, mirrored=True, grids=(2,), deslanted=of is pixels)
+        patch_features.features(of, (bank,), 0.6, **how, deslanted=of is pixels)
         for of in (straight, pixels)
     )
     np.testing.assert_allclose(deslanted, plain, atol=0.05)

@@ -139,8 +139,22 @@ def of_views(
 
 
 def responses(image: Float[Array, "h w c"], bank: Filters) -> Float[Array, "i j filters"]:
-    """Return the responses of filters to each patch of an image, normalised."""
-    return normalised(windows(image, bank.shape[0])) @ bank.reshape(-1, bank.shape[-1])
+    """Return the responses of filters to each patch of an image, as if it were `normalised`.
+
+    The mean of a patch is taken from the filters instead: so a convolution is all there is to do.
+    """
+    side, pixels = bank.shape[0], bank[..., 0].size
+    mean, square = (_sums(of.sum(-1), side) / pixels for of in (image, image**2))
+    scale = jax.lax.rsqrt(jnp.maximum(square - mean**2, 0) + _CONTRAST)
+    centred, layout = bank - bank.mean((0, 1, 2)), ("NHWC", "HWIO", "NHWC")
+    one = jax.lax.conv_general_dilated(
+        image[None], centred, (1, 1), "VALID", dimension_numbers=layout
+    )
+    return one[0] * scale[..., None]
+
+
+def _sums(light: Float[Array, "h w"], side: int) -> Float[Array, "i j"]:
+    return jax.lax.reduce_window(light, 0.0, jax.lax.add, (side, side), (1, 1), "VALID")
 
 
 def windows(image: Float[Array, "h w c"], side: int) -> Float[Array, "i j pixels"]:
