@@ -28,7 +28,8 @@ from dpstudy.parts.optimizer import Adam, Optimizer, Sgd, SgdWithDecay
 from dpstudy.parts.part import KINDS, Part, SpecError, part
 from dpstudy.parts.run import Run, cohort_of, setting, vary, vary_as_written
 from dpstudy.parts.sampling import Poisson, Sampling, Shuffled
-from dpstudy.recipe.features import OWN, SyntheticFeatures
+from dpstudy.recipe.features import SyntheticFeatures
+from dpstudy.recipe.whitened import OWN
 from under_the_clip.backpropagation_clipping.mechanism import BackpropagationClipping
 from under_the_clip.losing_less.loss import Composite, Focal, Huber
 from under_the_clip.losing_less.measures import Smoothness

@@ -20,10 +20,11 @@ from dpstudy.parts.part import SpecError
 from dpstudy.parts.run import Run, stream, vary
 from dpstudy.privacy.run_epsilon import epsilon_curve
 from dpstudy.recipe import basis as synthetic_basis
-from dpstudy.recipe import features as whitened
-from dpstudy.recipe import patch_features
-from dpstudy.recipe.features import OWN, SyntheticFeatures, WhitenedScattering
+from dpstudy.recipe import patch_features, whitened
+from dpstudy.recipe.features import SyntheticFeatures, WhitenedScattering
 from dpstudy.recipe.patch_features import deskewed
+from dpstudy.recipe.views import View
+from dpstudy.recipe.whitened import OWN
 
 SMALL = SyntheticFeatures("mnist-5k", "both", 300, 40, small=12, large=6)
 GREY, COLOUR = (28, 28, 1), (32, 32, 3)
@@ -127,7 +128,7 @@ def test_features_are_those_computed_patch_by_patch(shape, mirrored, grids):
     draw = np.random.default_rng(0)
     pixels = leaves(3, shape)
     banks = [draw.normal(size=(side, side, shape[-1], 4)).astype(np.float32) for side in (5, 8)]
-    how = {"mirrored": mirrored, "grids": grids}
+    how = {"views": (View(), View(mirrored=True))[: 1 + mirrored], "grids": grids}
     found = patch_features.features(pixels, tuple(banks), 0.6, **how, deslanted=False)
     for image, features in zip(pixels, np.asarray(found), strict=True):
         views = [image / 255, image[:, ::-1] / 255] if mirrored else [image / 255]
@@ -172,8 +173,9 @@ def test_deslanted_features_are_those_of_upright_images(shape):
         np.round(255 * np.stack([deskewed(one / np.float32(255)) for one in pixels]))
     )
     bank = np.random.default_rng(0).normal(size=(5, 5, shape[-1], 4)).astype(np.float32)
+    how = {"views": (View(), View(mirrored=True)), "grids": (2,)}
     plain, deslanted = (
-        patch_features.features(of, (bank,), 0.6, mirrored=True, grids=(2,), deslanted=of is pixels)
+        patch_features.features(of, (bank,), 0.6, **how, deslanted=of is pixels)
         for of in (straight, pixels)
     )
     np.testing.assert_allclose(deslanted, plain, atol=0.05)
@@ -207,6 +209,16 @@ def test_features_are_computed_in_full_precision_also_where_nothing_is_trained()
     code = "import dpstudy.recipe.model, jax; print(jax.config.jax_default_matmul_precision)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "highest\n"
+
+
+@pytest.mark.parametrize("shape", [(60, 40), (40, 60)], ids=["tall", "wide"])
+def test_components_are_those_of_a_singular_value_decomposition(shape):
+    draw = np.random.default_rng(0)
+    found = np.float32(draw.normal(size=shape) * np.geomspace(1, 0.1, shape[1]))
+    _, values, axes = np.linalg.svd(np.float64(found), full_matrices=False)
+    directions, variances = synthetic_basis._principal(found, 20)
+    np.testing.assert_allclose(variances, values[:20] ** 2 / shape[0], rtol=1e-4)
+    np.testing.assert_allclose(np.abs(axes[:20] @ directions), np.eye(20), atol=1e-3)
 
 
 def test_an_accelerator_finds_the_same_components():

@@ -2,7 +2,11 @@
 
 from importlib import import_module
 
-_DECLARED_IN = ["dpstudy.parts.data.scattering", "dpstudy.recipe.features"]
+_DECLARED_IN = [
+    "dpstudy.parts.data.scattering",
+    "dpstudy.recipe.features",
+    "dpstudy.recipe.mixture",
+]
 # By kind of record, the type of what it holds.
 RECORDS = {"theorems": "dpstudy.lab.forms.Checked"}
 

@@ -6,6 +6,7 @@ user's cache: fitting takes minutes.
 
 import sys
 from collections.abc import Callable, Mapping
+from itertools import chain
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
@@ -18,6 +19,7 @@ from dpstudy import files
 
 # Also for its precision of products: an accelerator's own would lose the small components.
 from dpstudy.gradients import devices
+from dpstudy.parts.data.dataset import of_each_part
 
 Pixels = UInt8[np.ndarray, "n h w c"]
 
@@ -54,7 +56,10 @@ def fit(
     components: int,
 ) -> Basis:
     """Fit a basis of `components`, fewer than there are images, to their features by `filters`."""
+    from dpstudy.progress import tqdm
+
     found = _of_all(pixels, features)
+    tqdm.write("their principal components: a minute or two", file=sys.stderr)
     # In place, where it can be: the features alone take a gigabyte.
     mean, deviation = found.mean(0), found.std(0) + _FLAT
     found -= mean
@@ -68,17 +73,14 @@ def fit(
 def _of_all(
     pixels: Pixels, features: Callable[[Pixels], Float[Array, "n features"]]
 ) -> Float[np.ndarray, "images features"]:
-    """With a progress bar that stays while components are fitted."""
-    from dpstudy.progress import tqdm
-
-    first = np.asarray(features(pixels[:BATCH]))
+    parts = [pixels[at : at + BATCH] for at in range(0, len(pixels), BATCH)]
+    rows = iter(of_each_part(parts, features, "features of synthetic images"))
+    first = next(rows)
     found = np.empty((len(pixels), *first.shape[1:]), first.dtype)
-    with tqdm(desc="features of synthetic images", total=len(pixels), unit="image") as bar:
-        for start in range(0, len(pixels), BATCH):
-            part = found[start : start + BATCH]
-            part[:] = features(pixels[start : start + BATCH]) if start else first
-            bar.update(len(part))
-        bar.write("their principal components: a minute or two", file=sys.stderr)
+    at = 0
+    for part in chain([first], rows):
+        found[at : at + len(part)] = part
+        at += len(part)
     return found
 
 
@@ -88,7 +90,13 @@ def _principal(
     """Return principal directions, each of norm 1, and variances, the largest first."""
     import scipy.linalg  # only here: it takes a second to import
 
-    # Of images times images, since there are fewer of them than of features.
+    if found.shape[1] < len(found):
+        covariance = found.T @ found / len(found)
+        variances, directions = scipy.linalg.eigh(covariance, driver="evd", check_finite=False)
+        leading = slice(None, -components - 1, -1)
+        variances = np.maximum(variances[leading], np.finfo(np.float32).tiny)
+        return np.ascontiguousarray(directions[:, leading]), variances
+    # Of images times images, where there are fewer of them than of features.
     gram = found @ found.T
     gram /= len(found)
     # The transpose is the same matrix, in the order that LAPACK can overwrite. Divide and conquer:

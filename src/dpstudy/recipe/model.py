@@ -14,7 +14,8 @@ from dpstudy.parts.data.images import CLASSES, IMAGE_SHAPE
 from dpstudy.parts.part import SpecError
 from dpstudy.recipe import basis as synthetic_basis
 from dpstudy.recipe.basis import Basis
-from dpstudy.recipe.features import SyntheticFeatures, centre
+from dpstudy.recipe.features import SyntheticFeatures
+from dpstudy.recipe.whitened import centre
 
 # Of a basis that is another, a witness differs by as much as it is long; by rounding, by far less.
 _ALIKE = 1e-2

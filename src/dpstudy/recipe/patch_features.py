@@ -5,6 +5,7 @@ on both sides and averaged over a grid of regions (Coates and Ng 2011; Thiry et 
 is fitted to the images whose features these are.
 """
 
+from collections.abc import Callable
 from functools import partial
 from itertools import product
 
@@ -14,6 +15,7 @@ import numpy as np
 from jaxtyping import Array, Float, UInt8
 
 from dpstudy.parts.part import SpecError
+from dpstudy.recipe.views import View, taken
 
 Filters = Float[Array, "side side c filters"]
 Pixels = UInt8[np.ndarray, "n h w c"]
@@ -41,7 +43,7 @@ def choose_filters(images: Pixels, side: int, count: int, draw: np.random.Genera
     variances, directions = np.linalg.eigh(centred.T @ centred / len(centred))
     scale = 1 / np.sqrt(variances + _WHITENING * variances.mean())
     whitening = (directions * scale) @ directions.T
-    chosen = _unlike(centred @ whitening, count)
+    chosen = unlike(centred @ whitening, count)
     if len(chosen) < count:
         raise SpecError(
             f"the images have {len(chosen)} filters of {side} x {side} pixels that differ, and "
@@ -68,7 +70,7 @@ def normalised(patches: Float[Array, "*n pixels"]) -> Float[Array, "*n pixels"]:
     return centred / jnp.sqrt((centred**2).mean(-1, keepdims=True) + _CONTRAST)
 
 
-def _unlike(candidates: Float[np.ndarray, "n pixels"], count: int) -> np.ndarray:
+def unlike(candidates: Float[np.ndarray, "n pixels"], count: int) -> np.ndarray:
     """Return the first candidates, of norm one, that are no near duplicates."""
     candidates = candidates / np.linalg.norm(candidates, axis=1, keepdims=True)
     chosen = candidates[:1]
@@ -101,51 +103,79 @@ def deskewed(image: Float[Array, "h w c"]) -> Float[Array, "h w c"]:
     return jax.vmap(of_each_colour)(image, source)
 
 
-@partial(jax.jit, static_argnames=("mirrored", "grids", "deslanted"))
+@partial(jax.jit, static_argnames=("views", "grids", "deslanted"))
 def features(
     pixels: UInt8[Array, "n h w c"],
     banks: tuple[Filters, ...],
     threshold: Array,
     *,
-    mirrored: bool,
+    views: tuple[View, ...],
     grids: tuple[int, ...],
     deslanted: bool,
 ) -> Float[Array, "n features"]:
     """Return the square roots of thresholded responses, averaged over regions and over views."""
 
     def of_view(image: Float[Array, "h w c"]) -> Float[Array, "features"]:
-        return jnp.concatenate([_pooled(_responses(image, b), threshold, grids) for b in banks])
+        return jnp.concatenate([pooled(responses(image, b), threshold, grids) for b in banks])
+
+    return of_views(of_view, pixels, views, deskewed if deslanted else lambda image: image)
+
+
+def of_views(
+    function: Callable[[Float[Array, "h w c"]], Float[Array, "features"]],
+    pixels: UInt8[Array, "n h w c"],
+    views: tuple[View, ...],
+    before: Callable[[Float[Array, "h w c"]], Float[Array, "h w c"]] = lambda image: image,
+) -> Float[Array, "n features"]:
+    """Return the square roots of a function's mean over views of each image, made ready before."""
+    places = jnp.stack([view.places(*pixels.shape[1:3]) for view in views])
 
     def of_one(image: UInt8[Array, "h w c"]) -> Float[Array, "features"]:
-        view = image.astype(jnp.float32) / 255
-        view = deskewed(view) if deslanted else view
-        views = [view, view[:, ::-1]] if mirrored else [view]
-        return jnp.sqrt(sum(map(of_view, views)) / len(views))
+        ready = before(image.astype(jnp.float32) / 255)
+        return jnp.sqrt(jax.lax.map(lambda at: function(taken(ready, at)), places).mean(0))
 
-    # One image at a time: its responses stay in cache until they are pooled.
+    # One view at a time: its responses stay in cache until they are pooled.
     return jax.lax.map(of_one, pixels)
 
 
-def _responses(image: Float[Array, "h w c"], bank: Filters) -> Float[Array, "i j filters"]:
-    side = bank.shape[0]
+def responses(image: Float[Array, "h w c"], bank: Filters) -> Float[Array, "i j filters"]:
+    """Return the responses of filters to each patch of an image, as if it were `normalised`.
+
+    The mean of a patch is taken from the filters instead: so a convolution is all there is to do.
+    """
+    side, pixels = bank.shape[0], bank[..., 0].size
+    mean, square = (_sums(of.sum(-1), side) / pixels for of in (image, image**2))
+    scale = jax.lax.rsqrt(jnp.maximum(square - mean**2, 0) + _CONTRAST)
+    centred, layout = bank - bank.mean((0, 1, 2)), ("NHWC", "HWIO", "NHWC")
+    one = jax.lax.conv_general_dilated(
+        image[None], centred, (1, 1), "VALID", dimension_numbers=layout
+    )
+    return one[0] * scale[..., None]
+
+
+def _sums(light: Float[Array, "h w"], side: int) -> Float[Array, "i j"]:
+    return jax.lax.reduce_window(light, 0.0, jax.lax.add, (side, side), (1, 1), "VALID")
+
+
+def windows(image: Float[Array, "h w c"], side: int) -> Float[Array, "i j pixels"]:
+    """Return the patches of so many pixels a side about each place."""
     height, width = (size - side + 1 for size in image.shape[:2])
     columns = jnp.concatenate([image[:, j : j + width] for j in range(side)], axis=-1)
-    patches = jnp.concatenate([columns[i : i + height] for i in range(side)], axis=-1)
-    return normalised(patches) @ bank.reshape(-1, bank.shape[-1])
+    return jnp.concatenate([columns[i : i + height] for i in range(side)], axis=-1)
 
 
-def _pooled(
+def pooled(
     responses: Float[Array, "i j filters"], threshold: Array, grids: tuple[int, ...]
 ) -> Float[Array, "features"]:
     """Return the means of both sides' responses: by region, side, filter."""
-    mean_over = _regions(responses.shape[:2], grids)
+    mean_over = regions(responses.shape[:2], grids)
     responses = responses.reshape(-1, responses.shape[-1])
     # As products: XLA would read all responses once for each region and side.
     sides = [mean_over @ jax.nn.relu(sign * responses - threshold) for sign in (1, -1)]
     return jnp.stack(sides, axis=1).reshape(-1)
 
 
-def _regions(shape: tuple[int, int], grids: tuple[int, ...]) -> Float[np.ndarray, "regions i*j"]:
+def regions(shape: tuple[int, int], grids: tuple[int, ...]) -> Float[np.ndarray, "regions i*j"]:
     """Return the weights of a mean over each region of each grid."""
     sides = [side for grid in grids for side in product(*(_parts(size, grid) for size in shape))]
     weights = np.stack([np.outer(row, column).reshape(-1) for row, column in sides])

@@ -25,8 +25,9 @@ from dpstudy.parts.mechanism import AutomaticClipping
 from dpstudy.parts.networks.activation import TANH, Relu
 from dpstudy.parts.networks.network import HiddenHead, LinearHead
 from dpstudy.parts.run import Run, vary
-from dpstudy.recipe.features import OWN, WhitenedScattering
+from dpstudy.recipe.features import WhitenedScattering
 from dpstudy.recipe.run import EPSILONS, recipe, recipe_at
+from dpstudy.recipe.whitened import OWN
 from under_the_clip.designs import BEYOND, EPSILON, MULTIPLES, on_all, rate_search, with_rate
 from under_the_clip.leaderboard.experiments import BEST_TEMPERED
 from under_the_clip.losing_less.experiments import COMPOSITE_ON_FEATURES

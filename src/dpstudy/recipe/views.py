@@ -1,0 +1,55 @@
+"""Views of an image: zoomed, turned and mirrored, as its features are averaged over."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from dpstudy.parts.part import Part, SpecError, part, static
+
+_MOST_ZOOM = 4.0
+
+
+@part("view")
+class View(Part):
+    """An image as another photograph of the same would be: about its centre, bilinear.
+
+    >>> image = jnp.arange(4.0).reshape(2, 2, 1)
+    >>> View(mirrored=True).of(image)[..., 0].tolist()
+    [[1.0, 0.0], [3.0, 2.0]]
+    """
+
+    zoom: float = static(1.0)
+    degrees: float = static(0.0)
+    mirrored: bool = False
+
+    def check(self) -> None:
+        if not 1 / _MOST_ZOOM <= self.zoom <= _MOST_ZOOM:
+            raise SpecError(f"zoom must be from 1/4 to 4, got {self.zoom}")
+        if not -180 <= self.degrees <= 180:
+            raise SpecError(f"degrees must be from -180 to 180, got {self.degrees}")
+
+    def places(self, height: int, width: int) -> Float[np.ndarray, "2 h w"]:
+        """Return the row and column that each pixel is taken from."""
+        middle = np.array([height - 1, width - 1])[:, None, None] / 2
+        rows, columns = np.indices((height, width)) - middle
+        columns = -columns if self.mirrored else columns
+        turn = np.deg2rad(self.degrees)
+        turned = (
+            np.cos(turn) * rows - np.sin(turn) * columns,
+            np.sin(turn) * rows + np.cos(turn) * columns,
+        )
+        return np.float32(np.stack(turned) / self.zoom + middle)
+
+    def of(self, image: Float[Array, "h w c"]) -> Float[Array, "h w c"]:
+        """Return the view; from outside the image come the pixels of its edge."""
+        return taken(image, jnp.asarray(self.places(*image.shape[:2])))
+
+
+def taken(image: Float[Array, "h w c"], places: Float[Array, "2 h w"]) -> Float[Array, "h w c"]:
+    """Return pixels from places between an image's own, each between the four about it."""
+
+    def of_colour(colour: Float[Array, "h w"]) -> Float[Array, "h w"]:
+        return jax.scipy.ndimage.map_coordinates(colour, list(places), order=1, mode="nearest")
+
+    return jax.vmap(of_colour, -1, -1)(image)
