@@ -14,7 +14,6 @@ from jaxtyping import Float, Shaped
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
-from dpstudy.errors import UserError
 from dpstudy.parts.data.images import IMAGE_SHAPE
 from dpstudy.parts.part import SpecError, checked
 from dpstudy.privacy import accounting
@@ -103,7 +102,6 @@ class PrivateImageClassifier(ClassifierMixin, BaseEstimator):
         how = settings.settings_for(
             self.epsilon,
             examples=len(labels),
-            classes=len(classes),
             features=features.image_shape[0],
             delta=self.delta,
         )
@@ -116,7 +114,7 @@ class PrivateImageClassifier(ClassifierMixin, BaseEstimator):
         if how.release_noise:
             mean = head.released_mean(found, how.release_noise, randomness)
         kernel = head.train(centred(found, mean), labels, len(classes), how, randomness)
-        spent = self._statement(how, features, len(classes))
+        spent = self._statement(how)
         return self._keep(Model(features, kernel, mean, witness, classes, spent))
 
     def predict(self, X: Any) -> Shaped[np.ndarray, "n"]:
@@ -189,14 +187,17 @@ class PrivateImageClassifier(ClassifierMixin, BaseEstimator):
                 "the noise away again, and nothing is private from them"
             )
 
-    def _statement(self, how: Settings, features: Drawn, classes: int) -> Statement:
-        read_off = [] if self.classes is not None else ["classes"]
+    def _statement(self, how: Settings) -> Statement:
+        read_off = [] if self.classes is not None else ["which classes there are"]
         if self.colour is None and self.features is None:
-            read_off.append("whether they are in colour")
+            read_off.append("whether there are colours")
         seeded = self.random_state is not None
-        return statement_of(
-            how, classes=classes, read_off=read_off, seeded=seeded, secure=self.secure
-        )
+        return statement_of(how, read_off=read_off, seeded=seeded, secure=self.secure)
+
+    @classmethod
+    def of(cls, model: Model) -> Self:
+        """Return a model as a classifier that is fitted."""
+        return cls(model.statement.epsilon, features=model.features)._keep(model)
 
     def _keep(self, model: Model) -> Self:
         """Take over what `fit` found, or a file holds."""
@@ -212,9 +213,7 @@ def load(path: str | Path) -> PrivateImageClassifier:
     Raises:
         DataError: there is no such file, or it is no model.
     """
-    model = load_model(path)
-    made = PrivateImageClassifier(model.statement.epsilon, features=model.features)
-    return made._keep(model)
+    return PrivateImageClassifier.of(load_model(path))
 
 
 def numbered(
@@ -273,7 +272,3 @@ def _array(classes: tuple[Hashable, ...]) -> Shaped[np.ndarray, "classes"]:
 
 def _warn(text: str) -> None:
     warnings.warn(text, PrivacyWarning, stacklevel=4)
-
-
-__all__ = ["PictureNote", "PrivacyWarning", "PrivateImageClassifier", "UserError", "load"]
-PictureNote = pictures.PictureNote

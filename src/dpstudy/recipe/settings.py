@@ -37,7 +37,7 @@ _USUAL_DELTA = 1e-5
 
 @dataclass(frozen=True)
 class Settings:
-    """How the head is trained; `signal` tells how much of it is left beside the noise."""
+    """How the head is trained."""
 
     examples: int
     batch: int
@@ -47,9 +47,13 @@ class Settings:
     learning_rate: float
     release_noise: float | None
     """Of the mean of the features, over its sensitivity; None where none is released."""
-    signal: float
     clip_norm: float = field(default=CLIP_NORM)
     momentum: float = field(default=MOMENTUM)
+
+    @property
+    def signal(self) -> float:
+        """What all examples agree on, over the noise, of all steps together: B √T / σ."""
+        return self.batch * math.sqrt(self.steps) / self.noise_multiplier
 
     @property
     def spent(self) -> dict[str, float]:
@@ -73,11 +77,11 @@ def delta_for(examples: int) -> float:
 
 
 def settings_for(
-    epsilon: float, *, examples: int, classes: int, features: int, delta: float | None = None
+    epsilon: float, *, examples: int, features: int, delta: float | None = None
 ) -> Settings:
-    """Return the settings for so many examples, of so many classes and features.
+    """Return the settings for so many examples, of so many features.
 
-    >>> found = settings_for(3.0, examples=1_000, classes=10, features=8_000)
+    >>> found = settings_for(3.0, examples=1_000, features=8_000)
     >>> found.batch, found.steps, round(found.learning_rate, 1), found.release_noise
     (1000, 100, 2.9, None)
 
@@ -103,15 +107,15 @@ def settings_for(
         noise_multiplier=noise,
         learning_rate=min(rate, _MOST_RATE),
         release_noise=released,
-        signal=steps / (of_steps * classes),
     )
 
 
 def too_little(settings: Settings, epsilon: float, classes: int) -> str | None:
     """Return a sentence where noise will drown what is learnt, and what would help; or None."""
-    if settings.signal >= LEAST_SIGNAL:
+    signal = settings.signal / classes
+    if signal >= LEAST_SIGNAL:
         return None
-    by = LEAST_SIGNAL / settings.signal
+    by = LEAST_SIGNAL / signal
     return (
         f"{settings.examples:,} images of {classes} classes are too few for an epsilon of "
         f"{epsilon:g}: noise will drown most of what they say. It takes about "

@@ -20,8 +20,19 @@ _SECRET = (
 _KNOWN = f"a seed that was given, by {statement.THREEFRY}"
 
 
+_BY_A_RULE = (
+    "nothing by these data: batch, steps and rate follow from the number of examples and epsilon "
+    "by a rule that was found on public images"
+)
+
+
 def statement_of(
-    settings: Settings, *, classes: int, read_off: Sequence[str], seeded: bool, secure: bool
+    settings: Settings,
+    *,
+    read_off: Sequence[str],
+    seeded: bool,
+    secure: bool,
+    searched: str = _BY_A_RULE,
 ) -> Statement:
     """State the privacy of a head that was trained with these settings.
 
@@ -43,8 +54,7 @@ def statement_of(
         bound=f"each example's gradient is clipped to an l2 norm of {settings.clip_norm:g}",
         noise=statement.noise_of(settings.noise_multiplier),
         released_besides=statement.released_of(settings.release_noise, drawn=True),
-        searched="nothing by these data: batch, steps and rate follow from the number of examples, "
-        f"{classes} classes and epsilon by a rule, found on public images",
+        searched=searched,
         randomness=_SECURE if secure else _KNOWN if seeded else _SECRET,
         not_covered=(
             f"{' and '.join(public)}: taken from the data, and as public",
