@@ -102,7 +102,7 @@ def statement(run: Run) -> Statement:
 
     >>> from dpstudy.parts.mechanism import NoPrivacy
     >>> statement(Run(mechanism=NoPrivacy())).guarantee
-    'none: nothing bounds what one example adds, and no noise hides it'
+    'none: what one example adds is not bounded, or no noise hides it'
     """
     steps = run.epochs * run.steps_per_epoch
     shuffled = isinstance(run.sampling, Shuffled)
@@ -201,7 +201,7 @@ def _why_none(run: Run) -> str:
     if run.dataset.leaks:
         return "its features are fitted to private images without noise"
     if run.mechanism.noise_over_sensitivity is None:
-        return "nothing bounds what one example adds, and no noise hides it"
+        return "what one example adds is not bounded, or no noise hides it"
     return ""
 
 
