@@ -12,6 +12,7 @@ _PUBLIC = {
     "PrivateGradient": "dpstudy.training.own_network",
     "poisson": "dpstudy.parts.sampling",
     "gaussian_noise": "dpstudy.parts.mechanism",
+    "statement": "dpstudy.privacy.statement",
 }
 __all__ = sorted(_PUBLIC)
 

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from dpstudy.errors import UserError, meant
-from under_the_clip.commands import checks, privacy, results
+from under_the_clip.commands import checks, privacy, recipe, results
 from under_the_clip.commands.shell import (
     EXIT_DAMAGED,
     EXIT_INTERRUPTED,
@@ -54,7 +54,7 @@ for _command in (
     privacy.epsilon,
     privacy.noise,
     results.data,
-    privacy.recipe,
+    recipe.recipe,
     results.results,
 ):
     main.add_command(_command)

@@ -67,10 +67,11 @@ def recipe(dataset: str) -> Run:
     )
 
 
-def recipe_at(dataset: str, epsilon: float, seed: int = 0) -> Run:
-    """Return the recipe's run on a dataset, with the noise that the epsilon, at 1e-5, needs by PLD.
+def recipe_at(dataset: str, epsilon: float, seed: int = 0, delta: float | None = None) -> Run:
+    """Return the recipe's run on a dataset, with the noise that the epsilon needs by PLD.
 
-    `seed` is that of synthetic images, filters, sampling and noise together.
+    `seed` is that of synthetic images, filters, sampling and noise together; `delta` is 1e-5 where
+    none is given.
 
     Raises:
         UserError: an unknown dataset, a negative seed, or an epsilon that no noise gives.
@@ -79,6 +80,7 @@ def recipe_at(dataset: str, epsilon: float, seed: int = 0) -> Run:
 
     choose("dataset", dataset, IMAGE_SHAPE)
     run = recipe(dataset).at_seed(seed)
+    run = run if delta is None else checked(vary(run, delta=delta))
     noise = accounting.noise_multiplier_for(
         epsilon,
         sampling_probability=run.sampling_probability,

@@ -1,0 +1,274 @@
+"""The recipe as an estimator: fit, predict, and a statement of the privacy that it cost."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Hashable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+from jaxtyping import Float, Shaped
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils.validation import check_is_fitted
+
+from dpstudy.parts.data.images import IMAGE_SHAPE
+from dpstudy.parts.part import SpecError, checked
+from dpstudy.privacy import accounting
+from dpstudy.privacy.statement import Statement
+from dpstudy.recipe import head, pictures, settings
+from dpstudy.recipe.model import Model, centred, vectors_and_witness
+from dpstudy.recipe.model import load as load_model
+from dpstudy.recipe.run import recipe
+from dpstudy.recipe.settings import Settings
+from dpstudy.recipe.spent import statement_of
+from dpstudy.recipe.whitened import Drawn
+
+# Whose features are taken of pictures without and with colours.
+_GREY, _COLOUR = "fashion-mnist", "cifar-10"
+
+
+class PrivacyWarning(UserWarning):
+    """Something that makes a guarantee weaker than it sounds, or a model of little use."""
+
+
+class PrivateImageClassifier(ClassifierMixin, BaseEstimator):
+    """A private classifier of images: DP-SGD on a linear head, by a rule in place of a search.
+
+    The features are of images drawn from a public seed, and computed once: their basis takes
+    minutes and is kept in the user's cache, which features of private images never enter.
+
+    Args:
+        epsilon: the privacy to spend; neighbours differ by adding or removing one image.
+        delta: by default 1e-5, or the largest power of ten below one over the number of images.
+        classes: all labels that there may be. By default those of the data: then it is public
+            which these are.
+        colour: whether pictures are taken as colour. By default if any of them is.
+        features: other features than those of the recipe for clothes or for photographs: a part, or
+            the name of the dataset whose recipe has them. "mnist" makes digits upright.
+        random_state: a seed, of noise and batches. By default a secret one, which is not kept.
+        secure: whether noise and batches come from the generator of the operating system, safe
+            against attacks on floating point; see `dpstudy.privacy.secure`.
+
+    Attributes:
+        classes_: the labels, in the order of the columns of `predict_proba`.
+        epsilon_: what was spent, by the privacy loss distribution: at most `epsilon`.
+        delta_: at which delta.
+        statement_: all that the guarantee depends on, as text and JSON.
+        model_: the head and what it needs, as it is kept in a file.
+
+    >>> PrivateImageClassifier(epsilon=1.0)
+    PrivateImageClassifier(epsilon=1.0)
+    """
+
+    def __init__(
+        self,
+        epsilon: float = 3.0,
+        *,
+        delta: float | None = None,
+        classes: Sequence[Hashable] | None = None,
+        colour: bool | None = None,
+        features: Drawn | str | None = None,
+        random_state: int | None = None,
+        secure: bool = False,
+    ):
+        self.epsilon = epsilon
+        self.delta = delta
+        self.classes = classes
+        self.colour = colour
+        self.features = features
+        self.random_state = random_state
+        self.secure = secure
+
+    def fit(self, X: Any, y: Sequence[Hashable]) -> Self:
+        """Train on pictures and their labels.
+
+        Args:
+            X: an array of uint8, of shape (n, h, w), (n, h, w, 1) or (n, h, w, 3), or a sequence
+                of files, or of such arrays, each of any size.
+            y: a label of any hashable kind for each.
+
+        Raises:
+            UserError: something of it cannot be: all is checked before the features are computed.
+        """
+        self._check()
+        labels, classes = numbered(y, self.classes)
+        if len(X) != len(labels):
+            raise SpecError(f"{len(X):,} pictures with {len(labels):,} labels")
+        features = self._features(X)
+        pixels = pictures.as_pixels(X, IMAGE_SHAPE[features.name], say=True)
+        how = settings.settings_for(
+            self.epsilon,
+            examples=len(labels),
+            features=features.image_shape[0],
+            delta=self.delta,
+        )
+        self._warn(how, len(classes))
+        # What is released is that of the rule: the features' own setting is for the study's runs.
+        features = replace(features, released=how.release_noise or 0.0, held_out=0)
+        found, witness = vectors_and_witness(features, pixels)
+        randomness = head.Secure() if self.secure else head.Seeded(self.random_state)
+        mean = np.zeros(found.shape[1])
+        if how.release_noise:
+            mean = head.released_mean(found, how.release_noise, randomness)
+        kernel = head.train(centred(found, mean), labels, len(classes), how, randomness)
+        spent = self._statement(how)
+        return self._keep(Model(features, kernel, mean, witness, classes, spent))
+
+    def predict(self, X: Any) -> Shaped[np.ndarray, "n"]:
+        """Return the label of each picture; pictures and errors as of `fit`.
+
+        Raises:
+            DataError: as well: the features' basis here is not that of the training.
+        """
+        return self.classes_[self.decision_function(X).argmax(1)]
+
+    def predict_proba(self, X: Any) -> Float[np.ndarray, "n classes"]:
+        """Return the probability of each label, in the order of `classes_`; see `predict`."""
+        scores = np.float64(self.decision_function(X))
+        weights = np.exp(scores - scores.max(1, keepdims=True))
+        return weights / weights.sum(1, keepdims=True)
+
+    def decision_function(self, X: Any) -> Float[np.ndarray, "n classes"]:
+        """Return a score for each label, a logit; see `predict`."""
+        check_is_fitted(self)
+        return self.model_.scores(pictures.as_pixels(X, self.model_.image_shape))
+
+    def score(self, X: Any, y: Sequence[Hashable], sample_weight: Any = None) -> float:
+        """Return the accuracy on pictures with labels; see `predict`."""
+        right = [one == other for one, other in zip(self.predict(X), _listed(y), strict=True)]
+        return float(np.average(right, weights=sample_weight))
+
+    def save(self, path: str | Path) -> None:
+        """Write the model to a new file, without any seed of noise; see `Model.save`."""
+        check_is_fitted(self)
+        self.model_.save(path)
+
+    def _check(self) -> None:
+        if isinstance(self.epsilon, bool) or not isinstance(self.epsilon, int | float | np.number):
+            raise SpecError(f"epsilon must be a number, got {self.epsilon!r}")
+        if not (self.epsilon > 0 and math.isfinite(self.epsilon)):
+            raise SpecError(f"epsilon must be > 0 and finite, got {self.epsilon}")
+        if self.delta is not None:
+            accounting.check_delta(self.delta)
+        if self.random_state is not None:
+            accounting.whole("random_state", self.random_state)
+            if self.secure:
+                raise SpecError("with secure=True noise has no seed: leave random_state out")
+
+    def _features(self, X: Any) -> Drawn:
+        features = self.features
+        if features is None:
+            colour = pictures.in_colour(X) if self.colour is None else self.colour
+            features = _COLOUR if colour else _GREY
+        if isinstance(features, str):
+            if features not in IMAGE_SHAPE:
+                raise SpecError(f"unknown features {features!r}; one of: {', '.join(IMAGE_SHAPE)}")
+            features = recipe(features).dataset
+        if not isinstance(features, Drawn) or checked(features).leaks:
+            raise SpecError("features must be drawn from a seed, and fitted to no private image")
+        if self.colour is not None and self.colour != (IMAGE_SHAPE[features.name][-1] == 3):
+            raise SpecError(f"colour is {self.colour}, and the features of {features.name} are not")
+        return features
+
+    def _warn(self, how: Settings, classes: int) -> None:
+        if how.delta * how.examples >= 1:
+            _warn(
+                f"delta = {how.delta:g} is not below 1/n = {1 / how.examples:.3g}: to publish one "
+                "of the images at random would count as private"
+            )
+        if too_few := settings.too_little(how, self.epsilon, classes):
+            _warn(too_few)
+        if self.random_state is not None:
+            _warn(
+                f"random_state = {self.random_state} draws the noise: whoever knows it can take "
+                "the noise away again, and nothing is private from them"
+            )
+
+    def _statement(self, how: Settings) -> Statement:
+        read_off = [] if self.classes is not None else ["which classes there are"]
+        if self.colour is None and self.features is None:
+            read_off.append("whether there are colours")
+        seeded = self.random_state is not None
+        return statement_of(how, read_off=read_off, seeded=seeded, secure=self.secure)
+
+    @classmethod
+    def of(cls, model: Model) -> Self:
+        """Return a model as a classifier that is fitted."""
+        return cls(model.statement.epsilon, features=model.features)._keep(model)
+
+    def _keep(self, model: Model) -> Self:
+        """Take over what `fit` found, or a file holds."""
+        self.model_, self.statement_ = model, model.statement
+        self.classes_ = _array(model.classes)
+        self.epsilon_, self.delta_ = model.statement.epsilon, model.statement.delta
+        return self
+
+
+def load(path: str | Path) -> PrivateImageClassifier:
+    """Read a classifier that `PrivateImageClassifier.save` or `dpstudy recipe` wrote.
+
+    Raises:
+        DataError: there is no such file, or it is no model.
+    """
+    return PrivateImageClassifier.of(load_model(path))
+
+
+def numbered(
+    y: Sequence[Hashable], classes: Sequence[Hashable] | None
+) -> tuple[Shaped[np.ndarray, "n"], tuple[Hashable, ...]]:
+    """Return labels as numbers of classes, and the classes: given, or those of the labels.
+
+    >>> numbered(["b", "a", "b"], None)
+    (array([1, 0, 1]), ('a', 'b'))
+
+    Raises:
+        SpecError: a label that is not hashable or not of the classes, or fewer than two classes.
+    """
+    labels = _listed(y)
+    try:
+        known = _in_order(set(labels)) if classes is None else tuple(_listed(classes))
+        number = {one: at for at, one in enumerate(known)}
+    except TypeError as error:
+        raise SpecError(f"labels must be hashable: {error}") from None
+    if len(number) < len(known):
+        raise SpecError("classes must differ from one another")
+    if any(one != one for one in known):
+        raise SpecError("a label is not a number (NaN)")
+    if len(known) < 2:
+        raise SpecError(f"there must be at least 2 classes, got {len(known)}")
+    try:
+        found = [number[one] for one in labels]
+    except (KeyError, TypeError):
+        strange = next(one for one in labels if one not in known)
+        raise SpecError(f"a label {strange!r} is not one of the classes") from None
+    return np.array(found, np.int32), known
+
+
+def _listed(y: Any) -> list[Any]:
+    if isinstance(y, np.ndarray) and (y.ndim > 2 or (y.ndim == 2 and y.shape[1] != 1)):
+        raise SpecError(f"labels must be one for each picture, got an array of shape {y.shape}")
+    found = y.ravel() if isinstance(y, np.ndarray) else y
+    return [one.item() if isinstance(one, np.generic) else one for one in found]
+
+
+def _in_order(labels: set[Hashable]) -> tuple[Hashable, ...]:
+    try:
+        return tuple(sorted(labels))
+    except TypeError:  # of several kinds
+        return tuple(sorted(labels, key=lambda one: (type(one).__name__, repr(one))))
+
+
+def _array(classes: tuple[Hashable, ...]) -> Shaped[np.ndarray, "classes"]:
+    kinds = {type(one) for one in classes}
+    if len(kinds) == 1 and kinds <= {int, str, bool, float}:
+        return np.array(classes)
+    found = np.empty(len(classes), object)
+    found[:] = classes
+    return found
+
+
+def _warn(text: str) -> None:
+    warnings.warn(text, PrivacyWarning, stacklevel=4)

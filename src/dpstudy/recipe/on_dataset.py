@@ -1,0 +1,64 @@
+"""The recipe on one of the study's datasets, whose settings were searched and are a run's."""
+
+import numpy as np
+
+from dpstudy.parts.data import images
+from dpstudy.parts.data.images import CLASSES, IMAGE_SHAPE
+from dpstudy.parts.run import Run
+from dpstudy.privacy import statement
+from dpstudy.recipe import head
+from dpstudy.recipe.classifier import PrivateImageClassifier
+from dpstudy.recipe.model import Model, centred, vectors_and_witness
+from dpstudy.recipe.settings import Settings
+from dpstudy.recipe.spent import statement_of
+
+
+def train(
+    run: Run, *, seed: int | None = None, secure: bool = False
+) -> tuple[PrivateImageClassifier, float]:
+    """Return the classifier that a run of `recipe_at` describes, and its test accuracy.
+
+    Batches and noise, of the mean too, are drawn by `seed`, or by a secret one that is not kept;
+    features by the run's own. The labels are numbers, as the dataset has them.
+
+    Raises:
+        DataError: the dataset is not on this machine, or a basis cannot be kept in the cache.
+    """
+    features, how = run.dataset, settings_of(run)
+    whole = images.load(features.name)
+    nothing = np.zeros((0, *IMAGE_SHAPE[features.name]), np.uint8)
+    _, witness = vectors_and_witness(features, nothing)
+    found = features.vectors_of(whole)
+    train, test = found[: how.examples], found[how.examples :]
+    randomness = head.Secure() if secure else head.Seeded(seed)
+    mean = np.zeros(found.shape[1])
+    if how.release_noise:
+        mean = head.released_mean(train, how.release_noise, randomness)
+    count = len(CLASSES[features.name])
+    labels = whole.train_labels.astype(np.int32)
+    kernel = head.train(centred(train, mean), labels, count, how, randomness)
+    right = (np.float32(centred(test, mean)) @ kernel).argmax(1) == whole.test_labels
+    spent = statement_of(
+        how,
+        searched=statement.UNCOUNTED,
+        read_off=[],
+        seeded=seed is not None,
+        secure=secure,
+    )
+    model = Model(features, kernel, mean, witness, tuple(range(count)), spent)
+    return PrivateImageClassifier.of(model), float(right.mean())
+
+
+def settings_of(run: Run) -> Settings:
+    """Return the settings of a run's head."""
+    return Settings(
+        examples=run.dataset.examples,
+        batch=run.sampling.batch,
+        steps=run.epochs * run.steps_per_epoch,
+        delta=run.delta,
+        noise_multiplier=run.mechanism.noise_multiplier,
+        learning_rate=run.optimizer.learning_rate,
+        release_noise=run.dataset.release_noise,
+        clip_norm=run.mechanism.clip_norm,
+        momentum=run.optimizer.momentum,
+    )
