@@ -5,9 +5,9 @@ from under_the_clip.chapters import Chapter
 CHAPTER = Chapter(
     folder=__name__,
     notebook="08_leaderboard",
-    experiments=("search",),
+    experiments=("search", "second_edition"),
     sections={
-        "Only the last step costs privacy": ("search", "slanted"),
+        "Only the last step costs privacy": ("search", "slanted", "second"),
         "Drawings beat the private photos": ("parts",),
         "The papers' remedies add nothing here": ("remedies",),
     },
