@@ -121,7 +121,7 @@ def after(epoch, name, label, column="test_accuracy", of_runs="figure-3"):
 profile = "stored"  # "stored", "smoke" (tiny runs in a minute) or "full"
 dataset = None  # None for each, "mnist", "fashion-mnist" or "cifar-10"
 seeds = None  # None for the experiment's own number, or 1 to 1000
-gamma = 0.0  # the focusing parameter of your own, γ, trained in the smoke profile
+gamma = 0.0  # the focusing γ of your own, trained in the smoke profile
 
 # %% tags=["remove-input"]
 from dpstudy.lab.train import prepare

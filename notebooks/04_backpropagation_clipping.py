@@ -113,9 +113,7 @@ for name in SMALL:
 profile = "stored"  # "stored", "smoke" (tiny runs in a minute) or "full"
 dataset = None  # None for each in turn, or one of "mnist", "fashion-mnist"
 seeds = None  # None for the experiment's own number, or 1 to 1000
-input_bound = (
-    1.0  # the clip of inputs of your own, trained in the smoke profile
-)
+input_bound = 1.0  # the clip of inputs of your own, in the smoke profile
 
 # %% tags=["remove-input"]
 from under_the_clip.backpropagation_clipping import figures as chapter

@@ -204,8 +204,7 @@ for name in DATASETS:
 profile = "stored"  # "stored", "smoke" (tiny runs in a minute) or "full"
 dataset = None  # None for each, "mnist", "fashion-mnist" or "cifar-10"
 seeds = None  # None for the experiment's own number, or 1 to 1000
-power = 0.3  # the power of whitening of your own, 0 to 1, trained in the smoke profile
-exponent = 0.3  # the exponent of whitening of your own, trained in the smoke profile
+power = 0.3  # the power of whitening of your own, in the smoke profile
 
 # %% tags=["remove-input"]
 from dpstudy.lab.train import prepare

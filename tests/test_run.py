@@ -250,7 +250,7 @@ def test_a_name_of_no_field_or_of_two_is_refused(run, name, count, near):
         ("clip_norm", "1", 1),
         ("epochs", "3", 3),
         ("seed", "7", 7),
-        ("normalization", "imagenet", "imagenet"),
+        ("normalization", "mnist", "mnist"),
         ("name", "fashion-mnist", "fashion-mnist"),
         ("activation", "relu", Relu()),
         ("activation", '{"kind": "tempered", "scale": 3}', Tempered(scale=3)),

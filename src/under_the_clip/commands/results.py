@@ -109,7 +109,13 @@ def merge(file: Path) -> None:
 @click.option("--paper", default="", metavar="URL", help="The paper's.  [default: the code's]")
 @click.option("--authors", metavar="NAMES", help="As the table is to name them.")
 @click.option("--venue", default="", metavar="NAME", help="Where it was published, if it was.")
-@click.option("--dataset", default="cifar-10", show_default=True, metavar="NAME")
+@click.option(
+    "--dataset",
+    default="cifar-10",
+    show_default=True,
+    metavar="NAME",
+    help="Whose table it is for.",
+)
 def entry(file: Path, authors: str | None, **about: str) -> None:
     """Write the recipe's entry for the public leaderboard of private machine learning.
 
