@@ -40,9 +40,10 @@ class OwnKeys:
             return self.losses(reseeded(network, key), *alone)
 
         each = jax.vmap(one)(inputs[0], labels, inputs[1])
-        # What is not one loss of a batch of one is left for the check of losses to refuse.
-        single = isinstance(each, jax.Array) and each.ndim == 2 and each.shape[1] == 1
-        return each[:, 0] if single else each
+        if getattr(each, "shape", None) == (len(inputs[1]), 1):
+            return each[:, 0]
+        # Not one loss of a batch of one: as it is, for the check of losses to refuse.
+        return jax.tree.map(lambda leaf: leaf[0], each)
 
 
 def draws(state: nnx.State) -> bool:

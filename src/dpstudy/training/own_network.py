@@ -72,9 +72,9 @@ class PrivateGradient:
 
         Raises:
             ValueError: called within `jax.jit` though devices share the examples; the network
-                changes what it holds besides its parameters, or draws without a `key`; the draw is among more or fewer
-                examples than there are; there are not as many labels as inputs, or not one loss an
-                example.
+                changes what it holds besides its parameters, or draws without a `key`; the draw is
+                among more or fewer examples than there are; there are not as many labels as inputs,
+                or not one loss an example.
         """
         if self.mesh is None:
             total, not_finite = self._sum(params, inputs, labels, draw, key)
@@ -161,8 +161,9 @@ def private_gradient(
     `wrt` is a filter of nnx: only parameters that pass are trained, and get noise. It may be a
     type (`nnx.LoRAParam`), a predicate of path and variable (`lambda path, _: "head" in path`), or
     a combination of them. What else a model holds, such as the averages of batch normalisation
-    in evaluation, is in `gradient.rest`, as it is. A model that changes such a variable in its forward pass is refused;
-    what it assigns to a plain array is forgotten.
+    in evaluation, is in `gradient.rest`, as it is. A model that changes such a variable in its
+    forward pass is refused; what it assigns to a plain array is forgotten. Dropout is given a `key`
+    at each step.
 
     `microbatch` examples are in one pass: it changes the time, and the rounding of the sum. With
     `mesh=devices.mesh_for(1)` all local devices share the examples of each step; on a CPU,
