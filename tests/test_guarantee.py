@@ -182,6 +182,23 @@ def test_an_example_changes_the_sum_by_at_most_the_sensitivity(plan):
     assert found.max() <= gradient.sensitivity * (1 + plan.tolerance())
 
 
+@pytest.mark.parametrize("by_vmap", [False, True])
+@pytest.mark.parametrize("half", [jnp.bfloat16, jnp.float16])
+def test_so_it_does_where_layers_compute_in_half_precision(half, by_vmap, monkeypatch):
+    """Each gradient is added up in float32: one example's is as long as the clip."""
+    model = nnx.Sequential(dense(8, 32, dtype=half), jnp.tanh, dense(32, 8, 1, dtype=half))
+    gradient, params = private_gradient(model, cross_entropy, clip_norm=CLIP, microbatch=3)
+    if by_vmap:
+        monkeypatch.setattr(per_example, "why_not_by_rules", lambda *_: "as the test wants")
+    run, (x, y) = oracles.quick_jit(gradient), Plan(odd=300.0).data()
+    alone = [run(params, x, y, among([k])) for k in range(COUNT)]
+    assert {leaf.dtype for leaf in jax.tree.leaves(alone)} == {jnp.dtype("float32")}
+    lengths = np.array([np.linalg.norm(flat(one)) for one in alone])
+    assert lengths.max() == pytest.approx(CLIP, rel=ROUNDING)
+    found = differences(lambda chosen: flat(run(params, x, y, among(chosen))))
+    assert found.max() <= CLIP * (1 + OF_HALF_PRECISION)
+
+
 class Small(nnx.Module):
     """A convolution and a dense layer without biases, which every mechanism takes."""
 
@@ -508,7 +525,10 @@ def test_groups_of_one_key_have_noise_of_their_own():
 @pytest.mark.parametrize(
     ("losses", "got"),
     [
-        (lambda n, x, y: cross_entropy(n, x, y).mean(), "float32[]"),
+        (
+            lambda n, x, y: cross_entropy(n, x, y).mean(),
+            "[]; leave out the mean or sum over examples",
+        ),
         (lambda n, x, y: cross_entropy(n, x, y).mean(keepdims=True), "float32[1]"),
         (lambda n, x, y: jnp.tile(cross_entropy(n, x, y), 2), "float32[6]"),
         (lambda n, x, y: n(x), "float32[3, 8]"),

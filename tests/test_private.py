@@ -12,7 +12,7 @@ import numpy as np
 import optax
 import oracles
 import pytest
-from flax import nnx
+from flax import linen, nnx
 
 from dpstudy import poisson, private_gradient
 from dpstudy.gradients import devices, layer_rules, per_example
@@ -136,6 +136,9 @@ NETWORKS = {
         shift=np.ones(6, np.float32),
         last=dense(6, 4),
     ),
+    "LoRA in a layer": lambda: Network(
+        lambda n, h: n.last(h), last=nnx.LoRALinear(6, 4, lora_rank=2, rngs=nnx.Rngs(1))
+    ),
     "fixed layer": lambda: fixed("kernel", "bias"),
     "fixed kernel": lambda: fixed("kernel"),
 }
@@ -150,9 +153,9 @@ def examples():
     return 3 * x, jnp.arange(9) % 4
 
 
-def gradients_by_hand(model, x, y, losses=losses):
+def gradients_by_hand(model, x, y, losses=losses, wrt=nnx.Param):
     """Each example's gradient, flat, by vmap of grad on the model as the user wrote it."""
-    graph, params, rest = nnx.split(model, nnx.Param, ...)
+    graph, params, rest = nnx.split(model, wrt, ...)
     rest = nnx.to_pure_dict(rest)
 
     def gradient(x, y):
@@ -161,16 +164,16 @@ def gradients_by_hand(model, x, y, losses=losses):
     return oracles.flat(oracles.quick_jit(jax.vmap(gradient))(x, y))
 
 
-def assert_same_as_by_hand(build, losses=losses, shared=False):
+def assert_same_as_by_hand(build, losses=losses, shared=False, wrt=nnx.Param):
     """Norms, and clipped sums on one device; if shared, on the two of conftest.py, unevenly."""
     x, y = examples()
-    each = gradients_by_hand(build(), x, y, losses)
+    each = gradients_by_hand(build(), x, y, losses, wrt)
     assert np.linalg.norm(each, axis=1).min() > 0
     chosen, draw = [1, 4, 5, 7, 8], Draw(jnp.array([1, 4, 5, 7, 8, 0, 0]), 5, jnp.bool_(False))
     expected = oracles.clipped(each[chosen], CLIP).sum(0)
     for mesh in (None, devices.mesh_for(1)) if shared else (None,):
         gradient, params = private_gradient(
-            build(), losses, clip_norm=CLIP, microbatch=2, mesh=mesh
+            build(), losses, clip_norm=CLIP, wrt=wrt, microbatch=2, mesh=mesh
         )
         run = gradient if mesh else oracles.quick_jit(gradient)
         total = oracles.flat_sum(run(params, x, y, draw))
@@ -181,7 +184,7 @@ def assert_same_as_by_hand(build, losses=losses, shared=False):
         network = (gradient.graph, losses, params, x, y, gradient.rest)
         return per_example.gradients(*network)[1].norms()
 
-    np.testing.assert_allclose(norms(params), np.linalg.norm(each, axis=1), rtol=1e-5)
+    np.testing.assert_allclose(norms(params), np.linalg.norm(each, axis=1), rtol=1e-5, atol=1e-6)
 
 
 @pytest.mark.parametrize("name", NETWORKS)
@@ -192,6 +195,66 @@ def test_norms_and_clipped_sums_are_those_of_vmap_grad(name):
         assert_same_as_by_hand(NETWORKS[name], shared=name in SHARED)
     warned = any(warning.category is per_example.FallbackWarning for warning in caught)
     assert warned == (name not in WITH_RULES)
+
+
+@pytest.mark.parametrize(
+    ("name", "wrt", "trained", "by_rules"),
+    [
+        ("LoRA", nnx.LoRAParam, {"last.lora_a", "last.lora_b"}, False),
+        ("LoRA in a layer", nnx.LoRAParam, {"last.lora.lora_a", "last.lora.lora_b"}, False),
+        ("residual", nnx.PathContains("last"), {"last.kernel", "last.bias"}, True),
+        ("residual", lambda path, _: path[0] == "first", {"first.kernel", "first.bias"}, True),
+        ("layer normalisation", nnx.Not(nnx.PathContains("norm")), None, True),
+        (
+            "residual",
+            nnx.PathContains("bias"),
+            {f"{k}.bias" for k in ("first", "inner", "last")},
+            0,
+        ),
+        ("convolution", nnx.PathContains(3), {"layers.3.kernel", "layers.3.bias"}, True),
+    ],
+)
+def test_only_what_a_filter_chooses_is_trained(name, wrt, trained, by_rules):
+    per_example._warn_once.cache_clear()
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", per_example.FallbackWarning)
+        assert_same_as_by_hand(NETWORKS[name], shared=True, wrt=wrt)
+    assert bool(by_rules) != any(w.category is per_example.FallbackWarning for w in caught)
+    model = NETWORKS[name]()
+    gradient, params = private_gradient(model, losses, clip_norm=CLIP, wrt=wrt)
+    found = {".".join(map(str, path)) for path, _ in nnx.to_flat_state(params)}
+    assert found == (trained or {f"{k}.{w}" for k in ("first", "last") for w in ("kernel", "bias")})
+    # All else is as it was.
+    again = nnx.merge(gradient.graph, params, gradient.rest)
+    jax.tree.map(
+        np.testing.assert_array_equal, *(oracles.plain(nnx.state(m)) for m in (model, again))
+    )
+
+
+def test_a_filter_that_chooses_no_parameter_is_refused():
+    for wrt in (nnx.LoRAParam, nnx.BatchStat, lambda path, _: False):
+        with pytest.raises(ValueError, match=r"no parameters \(nnx.Param\) that pass wrt="):
+            private_gradient(batch_normalised(), losses, clip_norm=CLIP, wrt=wrt)
+
+
+@pytest.mark.parametrize(
+    ("model", "words"),
+    [
+        (linen.Dense(3), "^Dense is a flax.linen module.*ToNNX"),
+        (lambda x: x, "^an nnx module is wanted as the model, got function$"),
+    ],
+)
+def test_what_is_no_nnx_module_is_refused_with_what_to_do(model, words):
+    with pytest.raises(ValueError, match=words):
+        private_gradient(model, losses, clip_norm=CLIP)
+
+
+@pytest.mark.filterwarnings("ignore::dpstudy.gradients.per_example.FallbackWarning")
+def test_a_linen_module_trains_as_the_refusal_says():
+    x, _ = examples()
+    bridged = nnx.bridge.ToNNX(linen.Dense(4), rngs=nnx.Rngs(0))
+    model = nnx.bridge.lazy_init(bridged, x.reshape(len(x), -1))
+    assert_same_as_by_hand(lambda: model, lambda n, x, y: losses(n, x.reshape(len(x), -1), y))
 
 
 @pytest.mark.parametrize(
@@ -225,6 +288,9 @@ def test_a_network_that_changes_what_its_examples_share_is_refused(build, names)
     draw = Draw(jnp.arange(9), jnp.int32(9), jnp.bool_(False))
     with pytest.raises(ValueError, match=f"^{names} changes in the forward pass.*eval\\(\\)"):
         gradient(params, x, y, draw)
+    if "Rng" not in names:  # A key helps where it is random numbers that change.
+        with pytest.raises(ValueError, match=f"^{names} changes.*without such state"):
+            gradient(params, x, y, draw, jax.random.key(0))
 
 
 def test_a_penalty_on_weights_is_clipped_with_the_rest_of_each_example_s_loss():
@@ -299,3 +365,17 @@ def test_the_script_of_the_book_gives_a_layer_a_rule_that_agrees_with_vmap(capsy
         runpy.run_path(str(BOOK / "own_layer.py"))
     difference = re.fullmatch(r"largest difference of norms (\S+)\n", capsys.readouterr().out)
     assert float(difference[1]) < 1e-5
+
+
+@pytest.mark.filterwarnings("ignore::dpstudy.gradients.per_example.FallbackWarning")
+def test_the_examples_of_the_page_on_networks_run_in_its_order(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    blocks = re.findall(r"(?ms)^```python\n(.*?)^```", (BOOK / "networks_further.md").read_text())
+    assert len(blocks) == 10
+    within = {}
+    for block in blocks:
+        exec(block, within)
+        if "total" in within:
+            found = oracles.flat_sum(within["total"])
+            assert np.isfinite(found).all() and np.abs(found).max() > 0
+    assert within["begun"] == 10

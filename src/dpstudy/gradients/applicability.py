@@ -22,6 +22,7 @@ from jaxtyping import Array
 from dpstudy.gradients import convolution, layers
 from dpstudy.gradients.dependence import FIXED, OF_EXAMPLES, Value, follow
 from dpstudy.gradients.layer_rules import RULES
+from dpstudy.gradients.own_keys import OwnKeys
 
 
 def why_not_by_rules(
@@ -40,6 +41,8 @@ def why_not_by_rules(
     >>> why_not_by_rules(graph, penalised, params, jnp.ones((4, 2)), jnp.zeros(4))
     'kernel is used outside its layer'
     """
+    if isinstance(losses, OwnKeys):
+        return "each example has a key of its own"
     capture = layers.capturing(losses, layers.LayerInput, layers.PreActivation)
     try:
         program, shapes = jax.make_jaxpr(
@@ -52,12 +55,12 @@ def why_not_by_rules(
     owned, arguments, calls = _paths(params), _paths((params, *rest)), []
     number, fixed = _numbered(program, arguments), {p[:-1] for p in arguments[len(owned) :]}
     modules = dict(nnx.iter_modules(nnx.merge(graph, params, *rest)))
-    for path in dict.fromkeys([*(p[:-1] for p in owned), *(p for p in ins if p in fixed)]):
+    for path in dict.fromkeys([*(p[:-1] for p in owned), *ins]):
         layer, inputs, name = modules.get(path), ins.get(path, ()), ".".join(map(str, path))
+        if path in fixed:
+            return f"{name} has weights that are not trained"
         if type(layer) not in RULES:
             return f"no rule for {type(layer).__name__} ({name})"
-        if path in fixed:
-            return f"{name} has weights that are no parameters"
         if len(inputs) != 1:
             return f"{name} is applied {len(inputs)} times, not once"
         if unfit := _unfit(layer, inputs[0].aval, layers.examples_in(images)):
@@ -164,6 +167,9 @@ def _needed(program: ClosedJaxpr, losses: Var, calls: list[tuple[Var, Var]]) -> 
 
 # --- what a network holds besides its parameters ----------------------------------------------
 
+_WITHOUT_STATE = "use a layer without such state (GroupNorm, not BatchNorm)"
+_OWN_KEYS = "give the gradient a `key` at each step, from which each example has one of its own"
+
 
 def losses_shape(
     graph: GraphDef, losses: layers.Losses, params: State, images: Any, labels: Any, *rest: State
@@ -197,7 +203,7 @@ def losses_shape(
 
     program, shape = jax.make_jaxpr(run, return_shape=True)(params, *rest)
     if counts and _random_numbers_matter(program, (params, *rest)):
-        _refuse(counts[0])
+        _refuse(counts[0], _OWN_KEYS)
     return shape
 
 
@@ -213,8 +219,8 @@ def _random_numbers_matter(program: ClosedJaxpr, arguments: Any) -> bool:
     return any(key and needed for key, needed in zip(keys, used, strict=True))
 
 
-def _refuse(name: str) -> NoReturn:
+def _refuse(name: str, instead: str = _WITHOUT_STATE) -> NoReturn:
     raise ValueError(
-        f"{name} changes in the forward pass, and all examples share it: call eval() on the "
-        "network first, or use a layer without such state (GroupNorm, not BatchNorm)"
+        f"{name} changes in the forward pass, and all examples share it: {instead}, or call "
+        "eval() on the network first"
     )

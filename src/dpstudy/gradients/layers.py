@@ -68,19 +68,22 @@ def tapped(layer: nnx.Module, inputs: Array, outputs: Array) -> Array:
     return outputs
 
 
-def tap(model: nnx.Module) -> nnx.Module:
+def tap(model: nnx.Module, trained: Any = nnx.Param) -> nnx.Module:
     """Return a copy of any flax network whose `nnx.Conv` and `nnx.Linear` layers are tapped.
 
-    Other layers stay as they are, and so do layers with weights that are no parameters: they have
-    no gradient that a rule could give.
+    Other layers stay as they are, and so do layers with weights that are not `trained`, by a filter
+    of nnx: they have no gradient that a rule could give.
 
     >>> model = nnx.Sequential(nnx.Linear(2, 3, rngs=nnx.Rngs(0)), nnx.relu)
     >>> type(tap(model).layers[0]).__name__
     'Dense'
     """
     copy = nnx.clone(model)
-    for _, layer in nnx.iter_modules(copy):
-        if nnx.state(layer, nnx.Not(nnx.Param)):
+    # By their paths in the whole network, of which a filter may ask.
+    held = nnx.to_flat_state(nnx.state(copy, nnx.Not(trained)))
+    within = {path[:depth] for path, _ in held for depth in range(len(path))}
+    for path, layer in nnx.iter_modules(copy):
+        if path in within or nnx.state(layer, nnx.Not(nnx.Param)):
             continue
         if type(layer) is nnx.Conv:
             layer.__class__ = Conv

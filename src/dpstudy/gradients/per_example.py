@@ -120,13 +120,19 @@ def _gradients(*network: Any) -> tuple[Float[Array, "batch"], Gradients]:
 
 def check_losses(found: Any, examples: int) -> None:
     """Raise ValueError unless there is one loss an example."""
-    real = jnp.issubdtype(getattr(found, "dtype", None), jnp.floating)
-    if getattr(found, "shape", None) != (examples,) or not real:
-        got = ", ".join(f"{one.dtype}{list(one.shape)}" for one in jax.tree.leaves(found))
-        raise ValueError(
-            f"one loss an example is wanted, an array of numbers of shape ({examples},), got "
-            f"{type(found).__name__} of {got}"
-        )
+    shape = getattr(found, "shape", None)
+    if shape == (examples,) and jnp.issubdtype(found.dtype, jnp.floating):
+        return
+    got = ", ".join(
+        f"{one.dtype}{list(one.shape)}" if hasattr(one, "shape") else type(one).__name__
+        for one in jax.tree.leaves(found)
+    )
+    within = "" if shape is not None else f"{type(found).__name__} of "
+    averaged = "; leave out the mean or sum over examples" if shape == () else ""
+    raise ValueError(
+        f"one loss an example is wanted, an array of numbers of shape ({examples},), got "
+        f"{within}{got}{averaged}"
+    )
 
 
 class FallbackWarning(UserWarning):

@@ -11,17 +11,18 @@ import math
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 from flax import nnx
 from jax.sharding import Mesh, PartitionSpec
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, Key
 
 from dpstudy.gradients import devices, layers
 from dpstudy.gradients.layers import Losses
+from dpstudy.gradients.own_keys import OwnKeys, draws
 from dpstudy.parts.mechanism import FlatClipping, Microbatch
 from dpstudy.parts.sampling import Draw
 from dpstudy.training import accumulate
@@ -36,7 +37,7 @@ class PrivateGradient:
     """The sum of a network's clipped per-example gradients, as a function.
 
     `nnx.merge(gradient.graph, params, gradient.rest)` is the network again: `rest` is what it holds
-    besides its parameters. `microbatch` examples are in one pass; without a `mesh`, on one device.
+    besides what is trained. `microbatch` examples are in one pass; without a `mesh`, on one device.
     """
 
     graph: nnx.GraphDef
@@ -51,10 +52,19 @@ class PrivateGradient:
         """The sum's l2 sensitivity to adding or removing one example."""
         return self.mechanism.sensitivity
 
-    def __call__(self, params: nnx.State, inputs: Any, labels: Any, draw: Draw) -> nnx.State:
+    def __call__(
+        self,
+        params: nnx.State,
+        inputs: Any,
+        labels: Any,
+        draw: Draw,
+        key: Key[Array, ""] | None = None,
+    ) -> nnx.State:
         """Return the sum over the drawn examples, without noise, in float32 (or in float64).
 
         `inputs` and `labels` are the whole training set: arrays, or trees of them, examples first.
+        A network that draws random numbers, as dropout does, needs a `key` of `jax.random`, another
+        one at each step: from it and its index each example has one of its own.
         The sum is NaN if the draw overflowed, or is of examples that are not there. An example
         whose gradient is not finite counts as 0, and a `NotFiniteWarning` after the step says how
         many did. The warning is not private. Where parameters have half precision, an optimizer
@@ -62,39 +72,45 @@ class PrivateGradient:
 
         Raises:
             ValueError: called within `jax.jit` though devices share the examples; the network
-                changes what it holds besides its parameters; the draw is among more or fewer
-                examples than there are; there are not as many labels as inputs, or not one loss an
-                example.
+                changes what it holds besides its parameters, or draws without a `key`; the draw is
+                among more or fewer examples than there are; there are not as many labels as inputs,
+                or not one loss an example.
         """
         if self.mesh is None:
-            total, not_finite = self._sum(params, inputs, labels, draw)
+            total, not_finite = self._sum(params, inputs, labels, draw, key)
             _report(not_finite)
             return jax.tree.map(lambda leaf: jnp.where(draw.overflow, jnp.nan, leaf), total)
         if isinstance(draw.count, jax.core.Tracer):
             raise ValueError("devices that share examples are sent off from outside jax.jit")
         share, added = self._programs
-        parts = accumulate.exchanged(share(params, inputs, labels, draw), self.mesh)
+        parts = accumulate.exchanged(share(params, inputs, labels, draw, key), self.mesh)
         total, not_finite = added(params, parts)
         _report(not_finite)
         return total
 
     def _sum(
-        self, params: nnx.State, inputs: Any, labels: Any, draw: Draw
+        self, params: nnx.State, inputs: Any, labels: Any, draw: Draw, key: Array | None
     ) -> tuple[nnx.State, Float[Array, ""]]:
-        def part(inputs: Any, labels: Any, mask: Array) -> tuple[nnx.State, Array]:
-            batch = Microbatch(self.graph, self.losses, params, inputs, labels, (self.rest,))
+        own_keys = key is not None and draws(self.rest)
+        losses = OwnKeys(self.losses) if own_keys else self.losses
+
+        def part(inputs: Any, labels: Any, indices: Array, mask: Array) -> tuple[nnx.State, Array]:
+            if own_keys:
+                inputs = (inputs, jax.vmap(partial(jax.random.fold_in, key))(indices))
+            batch = Microbatch(self.graph, losses, params, inputs, labels, (self.rest,))
             total, seen = self.mechanism.sum(batch, mask)
             return total, seen.not_finite
 
         nothing = (_zeros(params), jnp.float32(0))
-        return accumulate.over_examples(part, nothing, draw, (inputs, labels), self.microbatch)
+        arrays = (inputs, labels, jnp.arange(layers.examples_in((inputs, labels))))
+        return accumulate.over_examples(part, nothing, draw, arrays, self.microbatch)
 
     @cached_property
     def _programs(self) -> tuple[Callable[..., Array], Callable[..., tuple[nnx.State, Array]]]:
         """What each device computes alone, and how the parts are added up."""
 
-        def share(params: nnx.State, inputs: Any, labels: Any, draw: Draw) -> Array:
-            sums = self._sum(params, inputs, labels, accumulate.mine(draw, self.mesh))
+        def share(params: nnx.State, inputs: Any, labels: Any, draw: Draw, key: Any) -> Array:
+            sums = self._sum(params, inputs, labels, accumulate.mine(draw, self.mesh), key)
             return jnp.where(draw.overflow, jnp.nan, accumulate.flat(sums))
 
         def added(params: nnx.State, parts: tuple[Array, ...]) -> tuple[nnx.State, Array]:
@@ -128,10 +144,11 @@ def private_gradient(
     losses: Losses,
     *,
     clip_norm: float,
+    wrt: Any = nnx.Param,
     microbatch: int = 32,
     mesh: Mesh | None = None,
 ) -> tuple[PrivateGradient, nnx.State]:
-    """Return the clipped gradient of a flax model, and the model's parameters.
+    """Return the clipped gradient of a flax model, and its parameters that are trained.
 
     For every example, of any type, shape or value, the sum with it and the sum without it differ by
     at most `clip_norm`, in l2. `losses` makes of a network, inputs and labels one loss an example.
@@ -141,9 +158,12 @@ def private_gradient(
     to `jax.vmap(jax.grad(...))`, and says so once. There each example is a batch of one: batch
     statistics and contrastive losses are its own, and `len(x)` is 1, not the microbatch.
 
-    What a model holds besides its `nnx.Param`, such as the averages of batch normalisation in
-    evaluation, is not trained. A model that changes such a variable in its forward pass is refused;
-    what it assigns to a plain array is forgotten.
+    `wrt` is a filter of nnx: only parameters that pass are trained, and get noise. It may be a
+    type (`nnx.LoRAParam`), a predicate of path and variable (`lambda path, _: "head" in path`), or
+    a combination of them. What else a model holds, such as the averages of batch normalisation
+    in evaluation, is in `gradient.rest`, as it is. A model that changes such a variable in its
+    forward pass is refused; what it assigns to a plain array is forgotten. Dropout is given a `key`
+    at each step.
 
     `microbatch` examples are in one pass: it changes the time, and the rounding of the sum. With
     `mesh=devices.mesh_for(1)` all local devices share the examples of each step; on a CPU,
@@ -161,9 +181,10 @@ def private_gradient(
 
     Raises:
         ValueError: a clipping norm that is not finite and positive, or too small to be squared, a
-            microbatch below 1, a mesh whose devices do not share examples, no parameters, or one
-            that is not real.
+            microbatch below 1, a mesh whose devices do not share examples, no nnx module, no
+            parameters that are trained, or one that is not real.
     """
+    _check_model(model)
     if not math.isfinite(clip_norm):
         raise ValueError(f"clip_norm must be finite, got {clip_norm}")
     if clip_norm <= 0:
@@ -176,8 +197,22 @@ def private_gradient(
         raise ValueError(f"microbatch must be at least 1, got {microbatch}")
     if mesh is not None and mesh.shape.get(devices.EXAMPLES) != mesh.size:
         raise ValueError("the mesh must have all devices share examples: devices.mesh_for(1)")
-    graph, params, rest = nnx.split(layers.tap(model), nnx.Param, ...)
+    trained = nnx.All(nnx.Param, wrt)
+    graph, params, rest = nnx.split(layers.tap(model, trained), trained, ...)
     layers.summed_in(params)
     if not jax.tree.leaves(params):
-        raise ValueError("the model has no parameters (nnx.Param)")
+        which = "" if wrt is nnx.Param else f" that pass wrt={wrt!r}"
+        raise ValueError(f"the model has no parameters (nnx.Param){which}")
     return PrivateGradient(graph, losses, FlatClipping(clip_norm), microbatch, mesh, rest), params
+
+
+def _check_model(model: Any) -> None:
+    if isinstance(model, nnx.Module):
+        return
+    kind = type(model)
+    if any(base.__module__.startswith("flax.linen") for base in kind.__mro__):
+        raise ValueError(
+            f"{kind.__name__} is a flax.linen module, and an nnx module is wanted: "
+            "nnx.bridge.lazy_init(nnx.bridge.ToNNX(module, rngs=nnx.Rngs(0)), inputs) is one"
+        )
+    raise ValueError(f"an nnx module is wanted as the model, got {kind.__name__}")
