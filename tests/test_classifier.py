@@ -260,15 +260,19 @@ def test_more_images_or_more_epsilon_are_named_where_there_are_too_few():
 def test_the_mean_is_the_noisy_one_scaled_by_no_more_than_it():
     found = np.float16(np.random.default_rng(0).normal(size=(400, 50)) / 7 + 0.1)
 
-    class Ones:
+    class Fixed:
         def normal(self, count):
-            return np.ones(count)
+            return np.full(count, self.number)
+
+    fixed = Fixed()
+    fixed.number = 1.0
 
     exact = released_statistics.release_mean(found, 0.0, 0)
     noisy = exact + 2.0 / 400
     shrunk = 1 - 50 * (2.0 / 400) ** 2 / (noisy @ noisy)
-    assert head.released_mean(found, 2.0, Ones()) == pytest.approx(shrunk * noisy)
-    assert not head.released_mean(found, 1e6, Ones()).any()
+    assert head.released_mean(found, 2.0, fixed) == pytest.approx(shrunk * noisy)
+    fixed.number = 0.01  # shorter than noise is: nothing is known of the mean
+    assert not head.released_mean(found, 1e6, fixed).any()
 
 
 def test_a_mean_that_is_released_is_taken_away_and_counted(digits, monkeypatch):
