@@ -582,7 +582,7 @@ def test_a_delta_is_warned_of_for_shuffled_batches_and_for_a_recipe(monkeypatch)
     assert (done.exit_code, done.stderr.count("warning: δ = 1e-05")) == (0, 1)
 
     stopped = mock.Mock(side_effect=UserError("trained enough"))
-    monkeypatch.setattr("under_the_clip.commands.privacy._train_head", stopped)
+    monkeypatch.setattr("dpstudy.recipe.on_dataset.train", stopped)
     for delta, warned in ((1e-5, 0), (1e-3, 1)):
         run = vary(RUN, delta=delta)
         monkeypatch.setattr("dpstudy.recipe.run.recipe_at", lambda *_, run=run: run)

@@ -123,7 +123,8 @@ class PrivateImageClassifier(ClassifierMixin, BaseEstimator):
         Raises:
             DataError: as well: the features' basis here is not that of the training.
         """
-        return self.classes_[self.decision_function(X).argmax(1)]
+        scores = self.decision_function(X)
+        return self.classes_[scores.argmax(1)]
 
     def predict_proba(self, X: Any) -> Float[np.ndarray, "n classes"]:
         """Return the probability of each label, in the order of `classes_`; see `predict`."""

@@ -142,9 +142,10 @@ def _of_folder(folder: Path) -> Labelled:
 def _of_archive(path: Path) -> Labelled:
     try:
         files.check_regular(path)
-        with np.load(path, allow_pickle=False) as stored:
-            if not isinstance(stored, np.lib.npyio.NpzFile):
-                raise ValueError("one array alone")
+        stored = np.load(path, allow_pickle=False)
+        if not isinstance(stored, np.lib.npyio.NpzFile):
+            raise ValueError("one array alone")
+        with stored:
             train, test = (_pair(stored, names) for names in (_TRAINING, _TEST))
     except FileNotFoundError:
         raise DataError(f"{path}: there is no such folder or file") from None
