@@ -211,6 +211,16 @@ def test_features_are_computed_in_full_precision_also_where_nothing_is_trained()
     assert done.stdout == "highest\n"
 
 
+@pytest.mark.parametrize("shape", [(60, 40), (40, 60)], ids=["tall", "wide"])
+def test_components_are_those_of_a_singular_value_decomposition(shape):
+    draw = np.random.default_rng(0)
+    found = np.float32(draw.normal(size=shape) * np.geomspace(1, 0.1, shape[1]))
+    _, values, axes = np.linalg.svd(np.float64(found), full_matrices=False)
+    directions, variances = synthetic_basis._principal(found, 20)
+    np.testing.assert_allclose(variances, values[:20] ** 2 / shape[0], rtol=1e-4)
+    np.testing.assert_allclose(np.abs(axes[:20] @ directions), np.eye(20), atol=1e-3)
+
+
 def test_an_accelerator_finds_the_same_components():
     draw = np.random.default_rng(0)
     found = np.float32(draw.normal(size=(50, 80)) * np.geomspace(1, 0.1, 80))

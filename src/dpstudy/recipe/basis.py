@@ -4,6 +4,7 @@ Each feature is standardised, and the basis is that of the principal components.
 user's cache: fitting takes minutes.
 """
 
+import sys
 from collections.abc import Callable, Mapping
 from itertools import chain
 from pathlib import Path
@@ -55,7 +56,10 @@ def fit(
     components: int,
 ) -> Basis:
     """Fit a basis of `components`, fewer than there are images, to their features by `filters`."""
+    from dpstudy.progress import tqdm
+
     found = _of_all(pixels, features)
+    tqdm.write("their principal components: a minute or two", file=sys.stderr)
     # In place, where it can be: the features alone take a gigabyte.
     mean, deviation = found.mean(0), found.std(0) + _FLAT
     found -= mean
@@ -86,7 +90,13 @@ def _principal(
     """Return principal directions, each of norm 1, and variances, the largest first."""
     import scipy.linalg  # only here: it takes a second to import
 
-    # Of images times images, since there are fewer of them than of features.
+    if found.shape[1] < len(found):
+        covariance = found.T @ found / len(found)
+        variances, directions = scipy.linalg.eigh(covariance, driver="evd", check_finite=False)
+        leading = slice(None, -components - 1, -1)
+        variances = np.maximum(variances[leading], np.finfo(np.float32).tiny)
+        return np.ascontiguousarray(directions[:, leading]), variances
+    # Of images times images, where there are fewer of them than of features.
     gram = found @ found.T
     gram /= len(found)
     # The transpose is the same matrix, in the order that LAPACK can overwrite. Divide and conquer:

@@ -9,7 +9,7 @@ from jaxtyping import Float16
 
 from dpstudy.parts.data import images
 from dpstudy.parts.part import SpecError, checked, part, static
-from dpstudy.recipe.whitened import Drawn, Pixels, Whitened
+from dpstudy.recipe.whitened import Drawn, Pixels
 
 
 @part("mixture")
@@ -27,7 +27,7 @@ class Mixture(Drawn):
     """
 
     name: str = "cifar-10"
-    blocks: tuple[Whitened, ...] = ()
+    blocks: tuple[Drawn, ...] = ()
     shares: tuple[float, ...] = static(())
     drawn: int = 0
     released: float = static(0.0)
@@ -48,13 +48,13 @@ class Mixture(Drawn):
                 raise SpecError("a block of a mixture releases and holds out nothing by itself")
 
     @cached_property
-    def own_blocks(self) -> tuple[Whitened, ...]:
+    def own_blocks(self) -> tuple[Drawn, ...]:
         """The blocks, of this dataset and by this seed."""
         return tuple(replace(one, name=self.name, drawn=self.drawn) for one in self.blocks)
 
     @property
     def image_shape(self) -> tuple[int, ...]:
-        return (sum(block.components for block in self.blocks),)
+        return (sum(block.image_shape[0] for block in self.blocks),)
 
     def vectors_of(self, whole: images.Dataset) -> Float16[np.ndarray, "n k"]:
         count = len(whole.train_images) + len(whole.test_images)
@@ -64,12 +64,12 @@ class Mixture(Drawn):
         return self._mixed(len(pixels), lambda block: block.vectors(pixels))
 
     def _mixed(
-        self, count: int, of: Callable[[Whitened], Float16[np.ndarray, "n part"]]
+        self, count: int, of: Callable[[Drawn], Float16[np.ndarray, "n part"]]
     ) -> Float16[np.ndarray, "n k"]:
         found, start = np.empty((count, *self.image_shape), np.float16), 0
         # One block after the other: all of their vectors together take gigabytes once more.
         for block, share in zip(self.own_blocks, self.shares, strict=True):
-            part = found[:, start : start + block.components]
-            np.multiply(of(block), np.float16(np.sqrt(share)), out=part)
-            start += block.components
+            end = start + block.image_shape[0]
+            np.multiply(of(block), np.float16(np.sqrt(share)), out=found[:, start:end])
+            start = end
         return found
