@@ -225,11 +225,13 @@ def test_settings_hold_from_few_examples_to_many(examples, epsilon):
 def test_noise_of_a_score_is_as_the_rule_says():
     """By pure noise through the same optimizer: what its weights' deviation is."""
     found = settings.Settings(50, 50, 400, 1e-5, 10.0, 0.3, None)
-    zeros, labels = np.zeros((50, 300), np.float16), np.zeros(50, np.int32)
+    zeros, labels = np.zeros((50, 5_000), np.float16), np.zeros(50, np.int32)
     kernel = head.train(zeros, labels, 2, found, head.Seeded(0))
-    rule = 0.3 * 0.25 * 10.0 * math.sqrt(400) / (0.1 * 50)
-    # Momentum has not run its course at the end: a few per cent less.
-    assert 0.9 * rule < kernel.std() < 1.05 * rule
+    # The noise of a step goes on for as many steps as are left, by 0.9 each.
+    left = math.sqrt(sum((1 - 0.9**steps) ** 2 for steps in range(1, 401)))
+    exact = 0.3 * 0.25 * 10.0 / 50 / 0.1 * left
+    assert kernel.std() == pytest.approx(exact, rel=0.03)
+    assert exact == pytest.approx(0.3 * 0.25 * 10.0 * math.sqrt(400) / (0.1 * 50), rel=0.03)
 
 
 def test_settings_agree_with_the_searched_recipe():
