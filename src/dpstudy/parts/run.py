@@ -178,7 +178,7 @@ def vary_as_written(run: Run, written: Mapping[str, str]) -> Run:
     A part is named by its kind, or written in JSON: see `dpstudy.parts.part.value_of`.
 
     >>> vary_as_written(Run(), {"clip_norm": "0.5", "activation": "relu"}).to_dict()
-    {'network': {...'kind': 'relu'}}, 'mechanism': {'kind': 'flat-clipping', 'clip_norm': 0.5}}
+    {'network': {...'kind': 'relu'}}, 'mechanism': {'kind': 'flat', 'clip_norm': 0.5}}
     >>> vary_as_written(Run(), {"clip_norm": "half"})
     Traceback (most recent call last):
     dpstudy.parts.part.SpecError: clip_norm must be a number, got 'half'
