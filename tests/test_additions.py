@@ -23,7 +23,7 @@ import pytest
 from flax import nnx
 from results_for_tests import environment
 
-from dpstudy.lab import store
+from dpstudy.lab import experiment, store
 from dpstudy.parts import measure
 from dpstudy.parts.data import images as data
 from dpstudy.parts.loss import CrossEntropy
@@ -90,6 +90,7 @@ def test_the_mechanism_is_audited_below_what_is_proven_and_near_it(added):
 
 def test_an_addition_is_drawn_beside_the_study_s_own(added, results, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setitem(experiment.SMOKE, "epochs", 1)
     figure = runpy.run_path(str(BOOK / "own_figure.py"))["figure"]
     assert list(figure.data.line.unique()) == ["tanh", "softsign"]
     assert (tmp_path / "own-activation.png").read_bytes() == figure.png
