@@ -304,7 +304,7 @@ def test_the_size_of_the_discretisation_does_not_matter(losses_rounded):
 
 @pytest.mark.parametrize("delta", [1e-3, 1e-12, 1e-18])
 def test_two_sampled_steps_by_integration_are_between_both_bounds(delta, losses_rounded):
-    losses_rounded(10)
+    losses_rounded(20)
     q, sigma = 0.05, 0.9
     exact = optimize.brentq(
         lambda eps: math.log(delta_of_two_steps(q, sigma, eps) / delta), 1e-3, 40
@@ -315,7 +315,7 @@ def test_two_sampled_steps_by_integration_are_between_both_bounds(delta, losses_
 
 
 def test_of_many_sampled_steps_at_least_is_below_at_most_and_close_to_it(losses_rounded):
-    losses_rounded(5)
+    losses_rounded(20)
     low, high = least(0.2, 3.0, 90, 1e-16), spent(0.2, 3.0, 90, delta=1e-16)
     assert 0.99 * high < low < high
 
@@ -399,7 +399,7 @@ def test_a_curve_with_little_noise_has_no_holes():
 
 
 def test_calibrated_noise_at_a_delta_next_to_nothing_is_less_than_rdp_s_and_enough(losses_rounded):
-    losses_rounded(4)
+    losses_rounded(20)
     run = {"sampling_probability": 0.2, "steps": 10, "delta": 1e-17}
     sigma, loose = (noise_multiplier_for(2.5, **run, accountant=name) for name in ("pld", "rdp"))
     assert 0.8 * loose < sigma < loose
@@ -407,7 +407,7 @@ def test_calibrated_noise_at_a_delta_next_to_nothing_is_less_than_rdp_s_and_enou
 
 
 def test_a_release_is_paid_for_at_a_delta_next_to_nothing(losses_rounded):
-    losses_rounded(4)
+    losses_rounded(10)
     sigma, release, delta = 1.4, 5.0, 1e-17
     run = {"noise_multiplier": sigma, "steps": [0, 50, 200], "delta": delta}
     sampled = {**run, "sampling_probability": 0.02}
@@ -503,7 +503,7 @@ def calibrated(wanted, steps=100, accountant="pld"):
 
 
 def test_noise_for_training_after_a_release_spends_the_epsilon_together_with_it(losses_rounded):
-    losses_rounded(4)
+    losses_rounded(10)
     run = {"sampling_probability": 0.15, "steps": 60, "delta": 1e-5}
     sigma = noise_multiplier_for(3.0, **run, release_noise=4.0)
     assert sigma > 1.02 * noise_multiplier_for(3.0, **run)

@@ -23,7 +23,7 @@ import pytest
 from flax import nnx
 from results_for_tests import environment
 
-from dpstudy.lab import store
+from dpstudy.lab import experiment, store
 from dpstudy.parts import measure
 from dpstudy.parts.data import images as data
 from dpstudy.parts.loss import CrossEntropy
@@ -90,6 +90,7 @@ def test_the_mechanism_is_audited_below_what_is_proven_and_near_it(added):
 
 def test_an_addition_is_drawn_beside_the_study_s_own(added, results, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setitem(experiment.SMOKE, "epochs", 1)
     figure = runpy.run_path(str(BOOK / "own_figure.py"))["figure"]
     assert list(figure.data.line.unique()) == ["tanh", "softsign"]
     assert (tmp_path / "own-activation.png").read_bytes() == figure.png
@@ -97,12 +98,11 @@ def test_an_addition_is_drawn_beside_the_study_s_own(added, results, tmp_path, m
 
 def test_bad_values_are_refused_by_name(added):
     softsign, smoothing, clipping, norms = added
-    small = Run()
     for bad, message in (
-        (vary(small, activation=softsign(0.0)), r"scale must be > 0, got 0\.0"),
-        (vary(small, loss=smoothing(1.0)), r"smoothing must be in \[0, 1\), got 1\.0"),
-        (vary(small, mechanism=clipping(bound="x")), r"bound must be a number, got 'x'"),
-        (vary(small, measures=(norms(0),)), "bins must be at least 1, got 0"),
+        (vary(Run(), activation=softsign(0.0)), r"scale must be > 0, got 0\.0"),
+        (vary(Run(), loss=smoothing(1.0)), r"smoothing must be in \[0, 1\), got 1\.0"),
+        (vary(Run(), mechanism=clipping(bound="x")), r"bound must be a number, got 'x'"),
+        (vary(Run(), measures=(norms(0),)), "bins must be at least 1, got 0"),
     ):
         with pytest.raises(SpecError, match=message):
             _ = bad.identity
@@ -208,8 +208,7 @@ def study_of_five(tmp_path_factory):
     chapters.write_text(listed)
     given = environment()
     given |= {"PYTHONPATH": f"{folder}:{given['PYTHONPATH']}", "DPSTUDY_RESULTS": str(folder / "r")}
-    notebook = FIFTH / f"11_{FIFTH_NAME}.py"
-    command = [sys.executable, FIFTH / "pages.py", notebook]
+    command = [sys.executable, FIFTH / "pages.py", FIFTH / f"11_{FIFTH_NAME}.py"]
     done = subprocess.run(command, env=given, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)

@@ -130,7 +130,8 @@ def test_the_recipe_s_command_takes_a_rate_in_proportion_to_epsilon(monkeypatch)
         assert rate == pytest.approx((1 + twice) * best, rel=1e-3)
 
 
-def test_the_example_is_shown_whole_short_and_runs(tmp_path, monkeypatch, capsys):
+def test_the_example_is_shown_whole_short_and_runs(tmp_path, monkeypatch, capsys, losses_rounded):
+    losses_rounded(10)
     assert f"{{literalinclude}} ../book/{SCRIPT.name}\n# :language: python\n# ```" in PAGE
     assert len(SCRIPT.read_text().splitlines()) <= 30
     monkeypatch.chdir(tmp_path)

@@ -291,7 +291,7 @@ def test_a_campaign_whose_workers_have_all_left_ends(client, tmp_path, monkeypat
 # Last: what is lost here has to be imported, traced and trained again.
 
 
-@pytest.mark.parametrize("lost", [pytest.param(1, marks=pytest.mark.smoke), 2])
+@pytest.mark.parametrize("lost", [1, pytest.param(2, marks=pytest.mark.smoke)])
 def test_lost_workers_lose_no_run_of_their_cohorts(client, tmp_path, lost):
     """Nor the result, still to come back, of one that diverged: in the third epoch."""
     good, processes, killed = replace(RUN, epochs=6), list(client.run(os.getpid).values()), []

@@ -16,15 +16,14 @@ class _Line(io.StringIO):
         super().__init__()
         self.shown = display({"text/plain": ""}, raw=True, display_id=True)
 
-    def write(self, text: str) -> int:
+    def write(self, text: str) -> None:
         if text.strip():
             self.shown.update({"text/plain": text.strip()}, raw=True)
-        return len(text)
 
 
 class tqdm(of_terminals.tqdm):
     """tqdm's bar. In a notebook tqdm's own wants a package more, and stays as red lines without."""
 
     def __init__(self, *args: Any, **options: Any) -> None:
-        kernel = "ipykernel" in sys.modules and hasattr(sys.stderr, "pub_thread")
-        super().__init__(*args, **({"file": _Line()} | options if kernel else options))
+        mine = {"file": _Line()} if hasattr(sys.stderr, "pub_thread") else {}  # in a kernel
+        super().__init__(*args, **mine | options)

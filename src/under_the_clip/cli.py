@@ -243,15 +243,13 @@ def run(
         devices.one_device_a_core()
         # By all runs of the campaign, also those stored before: a run that was stopped goes on as
         # it began, on a core or on all of them, and so ends with the same bits.
-        count = sum(len(runs) for _, runs in work) + len(later)
-        workers = min(workers or _workers_for(profile), count)
+        workers = min(workers or _workers_for(profile), len(later) + sum(len(of) for _, of in work))
     if scheduler is None and (workers <= 1 or not (waiting or later)):
         _train(chosen, wanted, seconds, None, cohort)
     else:
         from dpstudy.lab import workers as cluster
 
-        left = len(waiting) + len(later)
-        with cluster.connect(scheduler, min(workers or 1, left)) as client:
+        with cluster.connect(scheduler, min(workers or 1, len(waiting) + len(later))) as client:
             _train(chosen, wanted, seconds, client, cohort)
     if changes:
         _print_ends(chosen, wanted)

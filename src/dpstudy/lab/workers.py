@@ -68,7 +68,6 @@ def connect(scheduler: str | None, workers: int | None = None) -> Iterator[Clien
         UserError: an address of another form, nothing answers there, no worker joins, or one has
             not this version of the package.
     """
-    # Dask raises anything at others, and a trace ten seconds later.
     if scheduler is not None and not re.fullmatch(r"(tcp://)?[^/\s]+:\d+", scheduler):
         raise UserError(f"scheduler must be an address as tcp://host:8786, got {scheduler!r}")
     with contextlib.ExitStack() as opened:

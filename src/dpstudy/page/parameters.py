@@ -26,9 +26,7 @@ FORMS = {
 
 
 def check(namespace: Mapping[str, Any], *names: str) -> None:
-    """Check the parameters that a notebook has, by name, and that it was given no others.
-
-    Where it trains tiny runs, print which figures are of these.
+    """Check a notebook's parameters, by name, and that it has no others; say what is trained.
 
     Args:
         namespace: the notebook's, as `globals()`. Where papermill filled it a moment ago, the cell

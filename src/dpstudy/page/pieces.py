@@ -8,7 +8,7 @@ import io
 import re
 from collections import defaultdict
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from matplotlib.artist import Artist
@@ -45,8 +45,7 @@ def pieces(figure: Figure) -> list[Piece]:
     if not columns:
         return []
     figure.set_dpi(72)  # An SVG is in points.
-    layout = figure.get_layout_engine()
-    if layout is not None:
+    if (layout := figure.get_layout_engine()) is not None:
         layout.execute(figure)
     figure.set_layout_engine("none")  # Where all stands no longer hangs on what is shown.
     boxes = [Bbox.union([axes.get_tightbbox() for axes in column]) for column in columns]
@@ -63,10 +62,10 @@ def pieces(figure: Figure) -> list[Piece]:
             borrowed = _cut(figure, axis, first, "the same axis", hidden=numbers)
         title = column[0].get_title() or "the same figure"
         piece = _cut(figure, Bbox([[left, foot], [right, height]]), column, title)
-        found.append(Piece(piece.svg, piece.width, title, borrowed))
+        found.append(replace(piece, axis=borrowed))
     if figure.legends:
-        below = _cut(figure, Bbox([[0, 0], [width, foot]]), figure.legends, "legend")
-        found.append(Piece(below.svg, below.width, below.title, below=True))
+        legend = _cut(figure, Bbox([[0, 0], [width, foot]]), figure.legends, "legend")
+        found.append(replace(legend, below=True))
     figure.set_layout_engine(layout)
     return found
 
@@ -94,8 +93,8 @@ def _cut(
     figure: Figure, box: Bbox, shown: Iterable[Artist], title: str, hidden: Iterable[Artist] = ()
 ) -> Piece:
     """Return what lies in a box, in points, of some of a figure's parts alone."""
-    off = [part for part in (*figure.axes, *figure.legends) if part not in shown] + [*hidden]
-    off = [part for part in off if part.get_visible()]
+    others = [part for part in (*figure.axes, *figure.legends) if part not in shown]
+    off = [part for part in (*others, *hidden) if part.get_visible()]
     for part in off:
         part.set_visible(False)
     whole = svg(figure)

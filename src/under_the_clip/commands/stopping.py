@@ -13,6 +13,7 @@ import signal
 import sys
 import threading
 import time
+import traceback
 from collections.abc import Iterator
 from types import FrameType
 from typing import Any
@@ -48,15 +49,11 @@ def _say(line: str) -> None:
 
 
 def in_order(number: int, frame: FrameType | None) -> None:
-    """Raise KeyboardInterrupt, but only once; while a module is imported, end the process.
-
-    What a compiled module makes of an error, as it sets itself up, may be a crash.
-    """
+    """Raise KeyboardInterrupt, but only once; in an import, which may crash of it, end."""
     global _asked
-    while frame is not None:
-        if frame.f_code.co_filename == "<frozen importlib._bootstrap>":
-            at_once(number, frame)
-        frame = frame.f_back
+    files = (one.f_code.co_filename for one, _ in traceback.walk_stack(frame))
+    if "<frozen importlib._bootstrap>" in files:
+        at_once(number, frame)
     _asked = True
     signal.signal(number, at_once)
     handle(at_once)
