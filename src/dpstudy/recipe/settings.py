@@ -21,8 +21,8 @@ from dpstudy.privacy import accounting
 
 CLIP_NORM = 0.25
 MOMENTUM = 0.9
-# The noise of a score at the end of training; and the longest step, of a clip of 1, which is that of
-# the recipe at an epsilon of 8.
+# The noise of a score at the end of training; and the longest step, for a clip of 1: that of the
+# recipe at an epsilon of 8.
 _NOISE_OF_A_SCORE = 1.0
 _MOST_RATE = 27.5
 _LARGEST_BATCH = 8_192
