@@ -224,7 +224,7 @@ def numbered(
     """Return labels as numbers of classes, and the classes: given, or those of the labels.
 
     >>> numbered(["b", "a", "b"], None)
-    (array([1, 0, 1]), ('a', 'b'))
+    (array([1, 0, 1], dtype=int32), ('a', 'b'))
 
     Raises:
         SpecError: a label that is not hashable or not of the classes, or fewer than two classes.
