@@ -104,6 +104,7 @@ class PrivateImageClassifier(ClassifierMixin, BaseEstimator):
             examples=len(labels),
             features=features.image_shape[0],
             delta=self.delta,
+            clip_norm=recipe(features.name).mechanism.clip_norm,
         )
         self._warn(how, len(classes))
         # What is released is that of the rule: the features' own setting is for the study's runs.

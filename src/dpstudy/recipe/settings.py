@@ -21,9 +21,10 @@ from dpstudy.privacy import accounting
 
 CLIP_NORM = 0.25
 MOMENTUM = 0.9
-# The noise of a score at the end of training, and the longest step, that of the recipe at 8.
+# The noise of a score at the end of training; and the longest step, for a clip of 1: that of the
+# recipe at an epsilon of 8.
 _NOISE_OF_A_SCORE = 1.0
-_MOST_RATE = 110.0
+_MOST_RATE = 27.5
 _LARGEST_BATCH = 8_192
 _PASSES, _LEAST_STEPS = 60, 100
 # Of the mean: noise over sensitivity; and up to what length of its noise it is taken away, the mean
@@ -77,7 +78,12 @@ def delta_for(examples: int) -> float:
 
 
 def settings_for(
-    epsilon: float, *, examples: int, features: int, delta: float | None = None
+    epsilon: float,
+    *,
+    examples: int,
+    features: int,
+    delta: float | None = None,
+    clip_norm: float = CLIP_NORM,
 ) -> Settings:
     """Return the settings for so many examples, of so many features.
 
@@ -98,15 +104,16 @@ def settings_for(
     sampled = {"sampling_probability": batch / examples, "steps": steps, "delta": delta}
     noise = accounting.noise_multiplier_for(epsilon, **sampled, release_noise=released)
     of_steps = noise * math.sqrt(steps) / batch
-    rate = _NOISE_OF_A_SCORE * (1 - MOMENTUM) / (CLIP_NORM * of_steps)
+    rate = min(_NOISE_OF_A_SCORE * (1 - MOMENTUM) / of_steps, _MOST_RATE) / clip_norm
     return Settings(
         examples=examples,
         batch=batch,
         steps=steps,
         delta=delta,
         noise_multiplier=noise,
-        learning_rate=min(rate, _MOST_RATE),
+        learning_rate=rate,
         release_noise=released,
+        clip_norm=clip_norm,
     )
 
 
