@@ -376,8 +376,7 @@ filters = choose_filters(grey, 5, 64, random)
 
 
 def responses(pixels):
-    how = {"mirrored": False, "grids": (3,), "deslanted": False}
-    return np.asarray(features(pixels, (filters,), 0.6, **how))
+    return np.asarray(features(pixels, (filters,), 0.6))
 
 
 found = responses(grey)

@@ -28,7 +28,9 @@ from dpstudy.parts.optimizer import Adam, Optimizer, Sgd, SgdWithDecay
 from dpstudy.parts.part import KINDS, Part, SpecError, part
 from dpstudy.parts.run import Run, cohort_of, setting, vary, vary_as_written
 from dpstudy.parts.sampling import Poisson, Sampling, Shuffled
-from dpstudy.recipe.features import SyntheticFeatures
+from dpstudy.recipe.features import ColourFeatures, SecondLayerFeatures, SyntheticFeatures
+from dpstudy.recipe.mixture import Mixture
+from dpstudy.recipe.views import View
 from dpstudy.recipe.whitened import OWN
 from under_the_clip.backpropagation_clipping.mechanism import BackpropagationClipping
 from under_the_clip.losing_less.loss import Composite, Focal, Huber
@@ -46,6 +48,10 @@ ON_PATCHES = {
     "dataset": SyntheticFeatures("mnist", synthetic=400, small=10, large=5, components=64),
     "network": LinearHead(inputs=64),
 }
+SMALL_FEATURES = {"synthetic": 400, "components": 64}
+ON_SECOND = ON_PATCHES | {"dataset": SecondLayerFeatures("mnist", **SMALL_FEATURES)}
+ON_COLOURS = ON_PATCHES | {"dataset": ColourFeatures("cifar-10", **SMALL_FEATURES)}
+ON_MIXTURE = ON_PATCHES | {"dataset": Mixture("mnist", (ON_PATCHES["dataset"],), (1.0,))}
 declare_all()
 OURS = ("dpstudy.", "under_the_clip.")
 PACKAGE = {kind: one for kind, one in KINDS.items() if one.__module__.startswith(OURS)}
@@ -119,6 +125,14 @@ BAD = [
     *wrong(ON_PATCHES, synthetic=(0,), small=(0,), large=(-1,), components=(0,), inputs=(0,)),
     *wrong(ON_PATCHES, threshold=(-0.1,), exponent=(-0.1,), drawn=(-1,), released=(0.5,)),
     *wrong(ON_PATCHES, mirrored=(1,), deslanted=(1,), grids=((3, 0),)),
+    ({**ON_PATCHES, "views": (View(zoom=9.0),)}, "zoom must be from 1/4 to 4", "9.0"),
+    ({**ON_PATCHES, "views": (View(degrees=-181.0),)}, "degrees must be from -180", "-181.0"),
+    *wrong(ON_PATCHES, views=([View()],)),
+    *wrong(ON_SECOND, first=(0,), directions=(0,), seconds=(-1,), grids=((),)),
+    *wrong(ON_COLOURS, colours=(0,), grids=((11,),)),
+    *wrong(ON_MIXTURE, shares=((0.5,),), released=(0.5,)),
+    ({**ON_MIXTURE, "shares": (0.5, 0.5)}, "shares must be as many as blocks", "2 and 1"),
+    ({**ON_MIXTURE, "blocks": ()}, "shares must be as many as blocks", "1 and 0"),
     ({**ON_PATCHES, "synthetic": 50}, "components must be at most 49", "64"),
     ({**ON_PATCHES, "exponent": 2}, "exponent must be at most 1", "2"),
     ({**ON_PATCHES, "small": 1_000_000}, "small and large must be at most 5,000", "1000000"),
@@ -153,7 +167,7 @@ def all_fields(cls) -> set[str]:
 
 def test_every_field_is_tested_for_bad_values():
     tested = {name for changes, _, _ in BAD for name in changes}
-    tested |= {"network", "layers", "steps", "examples"}
+    tested |= {"network", "layers", "steps", "examples", "zoom", "degrees"}
     assert set.union(all_fields(Run), *map(all_fields, PACKAGE.values())) == tested
 
 
@@ -372,6 +386,12 @@ OTHER = {
     **others(ON_PATCHES, scenes="both", synthetic=401, small=11, large=6, threshold=0.5, drawn=1),
     **others(ON_PATCHES, mirrored=False, deslanted=True, grids=(3, 1), exponent=0.5),
     "components": vary(Run(), **ON_PATCHES | {"network": LinearHead(inputs=65)}, components=65),
+    **others(ON_PATCHES, views=(View(), View(mirrored=True))),
+    "zoom": vary(Run(), **ON_PATCHES, views=(View(zoom=1.5),)),
+    "degrees": vary(Run(), **ON_PATCHES, views=(View(degrees=5.0),)),
+    **others(ON_SECOND, first=65, directions=255, seconds=599),
+    **others(ON_COLOURS, colours=95),
+    "blocks": vary(Run(), **ON_MIXTURE),
     "patches held out": vary(Run(), **ON_PATCHES, held_out=10_000),
     "steps": vary(Run(), measures=(Smoothness(steps=3),)),
     "examples": vary(Run(), measures=(Smoothness(examples=3),)),

@@ -11,14 +11,13 @@ from dpstudy.parts.data.images import IMAGE_SHAPE
 from dpstudy.parts.data.scattering import group_normalised
 from dpstudy.parts.part import SpecError, at_least, part, static
 from dpstudy.recipe import colour_features, patch_features, second_layer
-from dpstudy.recipe.views import View
+from dpstudy.recipe.views import WITH_MIRROR, View
 from dpstudy.recipe.whitened import Filters, Pixels, Whitened
 
 # The sides of filters, in pixels.
 _SIDES = (5, 8)
 # Groups of a colour's coefficients that an example is normalised in, as of `Scattering`.
 _GROUPS = 27
-_BOTH = (View(), View(mirrored=True))
 
 
 def _check_grids(grids: tuple[int, ...]) -> None:
@@ -66,7 +65,7 @@ class SyntheticFeatures(Whitened):
         )
 
     def features_of(self, filters: Filters, pixels: Pixels) -> Float[Array, "n features"]:
-        views = self.views or (_BOTH if self.mirrored else _BOTH[:1])
+        views = self.views or (WITH_MIRROR if self.mirrored else WITH_MIRROR[:1])
         how = {"views": views, "grids": self.grids, "deslanted": self.deslanted}
         return patch_features.features(pixels, filters, self.threshold, **how)
 
@@ -108,7 +107,7 @@ class ColourFeatures(Whitened):
         return (np.float32(draw.random((self.colours, pixels.shape[-1]))),)
 
     def features_of(self, filters: Filters, pixels: Pixels) -> Float[Array, "n features"]:
-        views = _BOTH if self.mirrored else _BOTH[:1]
+        views = WITH_MIRROR if self.mirrored else WITH_MIRROR[:1]
         return colour_features.features(pixels, filters[0], views=views, grids=self.grids)
 
 

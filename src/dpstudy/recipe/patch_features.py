@@ -109,9 +109,9 @@ def features(
     banks: tuple[Filters, ...],
     threshold: Array,
     *,
-    views: tuple[View, ...],
-    grids: tuple[int, ...],
-    deslanted: bool,
+    views: tuple[View, ...] = (View(),),
+    grids: tuple[int, ...] = (3,),
+    deslanted: bool = False,
 ) -> Float[Array, "n features"]:
     """Return the square roots of thresholded responses, averaged over regions and over views."""
 

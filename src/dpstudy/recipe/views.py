@@ -46,6 +46,10 @@ class View(Part):
         return taken(image, jnp.asarray(self.places(*image.shape[:2])))
 
 
+# An image and its mirror image: averaged over both, features tell no left from right.
+WITH_MIRROR = (View(), View(mirrored=True))
+
+
 def taken(image: Float[Array, "h w c"], places: Float[Array, "2 h w"]) -> Float[Array, "h w c"]:
     """Return pixels from places between an image's own, each between the four about it."""
 

@@ -154,8 +154,9 @@ class Whitened(Drawn):
                 f"components must be at most {most:,}, as {self.synthetic:,} images with "
                 f"{self.features:,} features have, got {self.components:,}"
             )
-        if not 0 <= self.exponent <= 1:
-            raise SpecError(f"exponent must be from 0 to 1, got {self.exponent}")
+        at_least(self, 0, "exponent")
+        if self.exponent > 1:
+            raise SpecError(f"exponent must be at most 1, got {self.exponent}")
 
     @property
     def leaks(self) -> bool:

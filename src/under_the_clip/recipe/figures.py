@@ -21,6 +21,7 @@ from dpstudy.page.figure import STYLES, Figure, Note, Table, canvas, not_yet_run
 from dpstudy.parts.data.images import DATASETS
 from dpstudy.recipe.patch_features import choose_filters, features, normalised
 from dpstudy.recipe.run import recipe
+from dpstudy.recipe.views import WITH_MIRROR
 from under_the_clip.designs import HELD_OUT
 from under_the_clip.leaderboard.published import DISPUTED, NOT_READ, PUBLISHED, RUN_AGAIN
 from under_the_clip.recipe.search import EPSILONS, PLAIN, SETTINGS
@@ -338,8 +339,7 @@ def steps(drawn: np.ndarray) -> Figure:
     found = np.asarray(normalised(patches) @ bank.reshape(len(patches[0, 0]), -1))
     strong = np.maximum(np.abs(found) - 0.6, 0)
     pictured = np.argsort(-strong.std((0, 1)))[[0, 4, 8]]
-    how = {"mirrored": True, "grids": (3,), "deslanted": False}
-    responses = np.asarray(features(drawn[:150], (bank,), 0.6, **how))
+    responses = np.asarray(features(drawn[:150], (bank,), 0.6, views=WITH_MIRROR))
     standard = (responses - responses.mean(0)) / (responses.std(0) + 1e-6)
     sizes = np.linalg.svd(standard, compute_uv=False)[:60] / len(responses) ** 0.5
     whitened = sizes ** (1 - 2 * 0.4)
