@@ -248,7 +248,7 @@ assert filtered["trials"] == attacked["trials"]
 # public: sampling probability, steps and noise follow from it. *The search for settings* is not
 # counted. The papers searched on the same data; where a chapter searches, it says whether it chose
 # by test accuracy or on held-out training examples. A deployment that searches on private data must
-# account for it. *The random numbers* are not cryptographic: JAX's generator is built for speed and
+# account for it, [as one can](07b_search_cost.ipynb). *The random numbers* are not cryptographic: JAX's generator is built for speed and
 # reproducibility, seeds are published, and floating point adds imperfections. This is research
 # code: do not train on sensitive data with it.
 #
@@ -268,6 +268,7 @@ assert filtered["trials"] == attacked["trials"]
 #   says.
 # - **You doubt an ε:** [audits](07_audits.ipynb) attack it, [propositions](06_theorems.ipynb) are
 #   searched for counterexamples.
+# - **You search settings:** [what a search costs](07b_search_cost.ipynb), and how to pay less.
 # - **You have a remedy of your own:** {doc}`../book/add_a_remedy`.
 # - **You want every run:** [the explorer](explorer.ipynb) draws them all.
 #
