@@ -101,12 +101,12 @@ def in_words(data: pd.DataFrame) -> str:
     for dataset in PAID.datasets:
         of = data[data.dataset == dataset] if len(data) else data
         by = {} if of.empty else of.pivot(index="method", columns="settings", values="accuracy")
-        if not {PAYS, BORROWS} <= set(by) or by[PAYS].count() < len(METHODS):
+        if not {PAYS, BORROWS, UNCOUNTED} <= set(by) or by[PAYS].count() < len(METHODS):
             return "Not all of its runs are stored yet."
         searched = by[[PAYS, UNCOUNTED]].dropna()
         orders = [list(searched[one].sort_values().index) for one in searched]
         told.append(
-            f"On {NAMES[dataset]} the search for {by[PAYS].idxmax()} releases most, "
+            f"On {NAMES[dataset]} a paid search ends highest with *{by[PAYS].idxmax()}*, at "
             f"{100 * by[PAYS].max():.1f} %, and borrowed settings reach "
             f"{100 * by[BORROWS].max():.1f} %. The methods' order is "
             f"{'that' if orders[0] == orders[1] else 'not that'} of the leaderboard."
