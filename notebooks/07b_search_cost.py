@@ -112,8 +112,8 @@ for what, chance in (("one run", fails), ("best of ten", best_fails)):
 
 # %% [markdown]
 # So ten answers come out at once, and not by a rare accident: the best fails in four of a hundred
-# searches with you, and in two of a million without. No better bound holds than that of all ten
-# runs together ({prf:ref}`best-of-trials`).
+# searches with you, and in two of a million without. In the worst case the best loses
+# all that ten runs lose together ({prf:ref}`best-of-trials`).
 #
 # :::{dropdown} Fine print: DP-SGD, shared noise, and scores
 # Noisy scores behave so too: of ten, each with ε = 3 at δ = 0.00001, the best alone is proven to
@@ -200,9 +200,9 @@ chapter.told(
 # {cite}`koskela2024privacy`: a thousand runs in the mean cost little more than twice what one does,
 # by the cheapest law of their number.
 #
-# The price is luck. Settings are drawn at random, some twice, and often there are few runs. A list
-# of ten settings, with ten runs in the mean, is searched up to its best one half of the time by the
-# geometric law of the code above. The logarithmic law is cheaper because it tries less.
+# The price is luck. Settings are drawn at random, some twice, and often there are few runs. A
+# search of ten settings, with ten runs in the mean by the code's geometric law, tries the best
+# setting half of the time. The logarithmic law is cheaper because it tries less.
 
 # %% tags=["remove-input"]
 chapter.laws(10)

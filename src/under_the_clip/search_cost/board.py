@@ -102,7 +102,7 @@ def in_words(data: pd.DataFrame) -> str:
         of = data[data.dataset == dataset] if len(data) else data
         by = {} if of.empty else of.pivot(index="method", columns="settings", values="accuracy")
         if not {PAYS, BORROWS, UNCOUNTED} <= set(by) or by[PAYS].count() < len(METHODS):
-            return "Not all of its runs are stored yet."
+            return "Not all runs of this board are stored yet."
         searched = by[[PAYS, UNCOUNTED]].dropna()
         orders = [list(searched[one].sort_values().index) for one in searched]
         told.append(

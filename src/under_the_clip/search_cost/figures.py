@@ -166,8 +166,7 @@ def lost() -> Figure | Note:
     if not of_each:
         return not_yet_run("The recipe at what is left", reading.command)
     data = pd.concat(of_each, ignore_index=True)
-    names = {"geometric": "geometric law", "logarithmic": "logarithmic law"}
-    size = WIDTH * len(of_each) + 0.5, HEIGHT + 0.3
+    size = WIDTH * len(of_each) + 0.5, HEIGHT
     with canvas(1, len(of_each), size=size, sharey=True) as (figure, panels):
         for axes, (dataset, of) in zip(panels, data.groupby("dataset", sort=False), strict=True):
             for number, (law, by) in enumerate(of.groupby("law", sort=False)):
@@ -175,13 +174,16 @@ def lost() -> Figure | Note:
                 axes.fill_between(
                     by.trials, by.lost_low, by.lost_high, color=line["color"], alpha=0.2
                 )
-                axes.plot(by.trials, by.lost, **line, label=names[law])
+                axes.plot(by.trials, by.lost, **line)
+                if axes is panels[0]:  # above the upper line, below the lower one
+                    upper = law == "logarithmic"
+                    place, side = ((70, -0.8), "right") if upper else ((3, -2.4), "left")
+                    axes.text(*place, f"{law}\nlaw", color=line["color"], ha=side)
             axes.axhline(0, color="0.3", linewidth=1)
             axes.set(xscale="log", xlabel="trials in the mean", title=DATASETS[dataset])
             axes.set_xticks(costs.ASKED, map(str, costs.ASKED))
             axes.set_xticks([], minor=True)
         panels[0].set_ylabel("points, against one run")
-        legend_below(figure)
     said = "; ".join(
         f"{DATASETS[row.dataset]}, {row.trials} trials, {row.law}: {row.lost:+.2f} "
         f"({row.lost_low:+.2f} to {row.lost_high:+.2f})"
@@ -208,7 +210,9 @@ def at_a_total_of_3(paid_for: Reading, borrowed: Reading) -> Figure | Note:
     if data.empty or board.PAYS not in set(data.settings):
         return _not_yet_run(paid_for, borrowed)
     styles = dict(zip((board.UNCOUNTED, board.PAYS, board.BORROWS), (2, 0, 4), strict=True))
-    named = list(data.groupby("method").accuracy.mean().sort_values(ascending=False).index)
+    by_method = data[data.settings == board.PAYS].groupby("method").accuracy.mean()
+    named = list(by_method.sort_values(ascending=False).index)
+    data = data[data.method.isin(named)]
     drawn = list(dict.fromkeys(data.dataset))
     size = WIDTH * len(drawn) + LETTER * max(map(len, named)), 1.5 + 0.3 * len(named)
     with canvas(1, len(drawn), size=size, sharey=True) as (figure, panels):
