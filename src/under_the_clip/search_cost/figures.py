@@ -211,8 +211,7 @@ def at_a_total_of_3(paid_for: Reading, borrowed: Reading) -> Figure | Note:
         return _not_yet_run(paid_for, borrowed)
     styles = dict(zip((board.UNCOUNTED, board.PAYS, board.BORROWS), (2, 0, 4), strict=True))
     by_method = data[data.settings == board.PAYS].groupby("method").accuracy.mean()
-    named = list(by_method.sort_values(ascending=False).index)
-    data = data[data.method.isin(named)]
+    named = [*dict.fromkeys([*by_method.sort_values(ascending=False).index, *data.method])]
     drawn = list(dict.fromkeys(data.dataset))
     size = WIDTH * len(drawn) + LETTER * max(map(len, named)), 1.5 + 0.3 * len(named)
     with canvas(1, len(drawn), size=size, sharey=True) as (figure, panels):
