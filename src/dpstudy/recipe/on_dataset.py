@@ -3,12 +3,12 @@
 import numpy as np
 
 from dpstudy.parts.data import images
-from dpstudy.parts.data.images import CLASSES, IMAGE_SHAPE
+from dpstudy.parts.data.images import CLASSES
 from dpstudy.parts.run import Run
 from dpstudy.privacy import statement
 from dpstudy.recipe import head
 from dpstudy.recipe.classifier import PrivateImageClassifier
-from dpstudy.recipe.model import Model, centred, vectors_and_witness
+from dpstudy.recipe.model import Model, centred
 from dpstudy.recipe.settings import Settings
 from dpstudy.recipe.spent import statement_of
 
@@ -26,8 +26,6 @@ def train(
     """
     features, how = run.dataset, settings_of(run)
     whole = images.load(features.name)
-    nothing = np.zeros((0, *IMAGE_SHAPE[features.name]), np.uint8)
-    _, witness = vectors_and_witness(features, nothing)
     found = features.vectors_of(whole)
     train, test = found[: how.examples], found[how.examples :]
     randomness = head.Secure() if secure else head.Seeded(seed)
@@ -45,7 +43,7 @@ def train(
         seeded=seed is not None,
         secure=secure,
     )
-    model = Model(features, kernel, mean, witness, tuple(range(count)), spent)
+    model = Model.of_head(features, kernel, mean, tuple(range(count)), spent)
     return PrivateImageClassifier.of(model), float(right.mean())
 
 
