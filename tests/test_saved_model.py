@@ -1,11 +1,11 @@
-"""A saved model on another machine: without the trainer's cache, by other threads, or a basis turned."""
+"""A saved model on another machine: without the trainer's cache, and with other threads."""
 
 import json
 import os
 import subprocess
 import sys
 from dataclasses import replace
-from pathlib import Path
+from functools import cache
 
 import numpy as np
 import pytest
@@ -25,61 +25,50 @@ from dpstudy.recipe.whitened import Whitened
 # More components than norms are estimated in, and fewer.
 MANY = SyntheticFeatures("mnist-5k", "both", 500, components=400, small=20, large=5)
 FEW = SecondLayerFeatures("mnist-5k", "both", 120, 16, first=6, directions=20, seconds=9)
-FEATURES = {
-    "many": MANY,
-    "few": FEW,
-    "both": Mixture("mnist-5k", (MANY, FEW), (0.7, 0.3), drawn=3),
-}
+BOTH = Mixture("mnist-5k", (MANY, FEW), (0.7, 0.3), drawn=3)
+PIXELS = images.load("mnist-5k").test_images[:200]
 
 
 @pytest.fixture(scope="module", autouse=True)
-def cache(tmp_path_factory):
+def cache_of_tests(tmp_path_factory):
     """A cache for all tests of this file."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
         yield
 
 
-PIXELS = images.load("mnist-5k").test_images[:200]
-
-
-def head(features, vectors, length):
-    """Scores that are about 1, as of a trained head, and a mean of that length."""
-    draw = np.random.default_rng(0)
+@cache
+def modelled(features, length=0.35):
+    """A model of a head that nobody trained, and the scores that it has over components."""
+    vectors = features.vectors(PIXELS)
     mean = np.float32(vectors).mean(0)
     mean *= length / np.linalg.norm(mean)
-    return draw.normal(size=(features.image_shape[0], 10)), mean
-
-
-def model_of(features, length=0.35):
-    vectors = features.vectors(PIXELS)
-    kernel, mean = head(features, vectors, length)
+    kernel = np.random.default_rng(0).normal(size=(features.image_shape[0], 10))
     about = tuple(range(10)), statement(Run(epochs=1))
     return Model.of_head(features, kernel, mean, *about), centred(vectors, mean) @ kernel
 
 
-@pytest.fixture(scope="module", params=FEATURES)
+@pytest.fixture(params=[FEW, BOTH], ids=["one block", "a mixture"])
 def model(request):
-    return model_of(FEATURES[request.param])[0]
+    return modelled(request.param)[0]
 
 
 @pytest.mark.parametrize("length", [0.0, 0.35])
 def test_a_head_of_few_components_is_the_same_over_features(length):
-    model, expected = model_of(FEW, length)
+    model, expected = modelled(FEW, length)
     np.testing.assert_allclose(model.scores(PIXELS), expected, atol=0.01)
 
 
-@pytest.mark.parametrize("name", ["many", "both"])
-def test_a_norm_that_is_estimated_moves_scores_by_less_than_privacy_s_noise(name):
-    model, expected = model_of(FEATURES[name])
-    found = model.scores(PIXELS)
-    print("MOVED", np.abs(found - expected).max(), (found - expected).std(), expected.std(), (found.argmax(1) == expected.argmax(1)).mean())
-    assert np.abs(found - expected).max() < 0.2 and (found - expected).std() < 0.04
-    assert (found.argmax(1) == expected.argmax(1)).mean() > 0.97
+def test_a_norm_that_is_estimated_moves_scores_by_little():
+    model, expected = modelled(BOTH)
+    apart = model.scores(PIXELS) - expected
+    # The noise of privacy is about 1; by rounding alone scores would move by 0.003.
+    assert expected.std() > 0.8 and 0.01 < apart.std() < 0.05 and np.abs(apart).max() < 0.3
+    assert (model.scores(PIXELS).argmax(1) == expected.argmax(1)).mean() > 0.97
 
 
 def test_of_one_block_without_a_mean_each_label_is_exact():
-    model, expected = model_of(MANY, length=0.0)
+    model, expected = modelled(MANY, 0.0)
     assert (model.scores(PIXELS).argmax(1) == expected.argmax(1)).all()
 
 
@@ -131,10 +120,9 @@ def test_a_basis_that_came_out_turned_changes_nothing(model, tmp_path, monkeypat
 
 
 def test_filters_of_another_seed_are_refused_in_one_line(model):
-    monkeyed = []
-    for (block, _), folded in zip(model.features.weighted_blocks, model.blocks, strict=True):
-        monkeyed.append(folded._replace(filters=block.at_seed(9).basis().filters))
-    other = replace(model, blocks=(*model.blocks[:-1], monkeyed[-1]))
+    *others, (block, _) = model.features.weighted_blocks
+    another = model.blocks[-1]._replace(filters=block.at_seed(9).basis().filters)
+    other = replace(model, blocks=(*model.blocks[: len(others)], another))
     with pytest.raises(DataError, match=r"^the features computed here are not those[^\n]*$"):
         other.scores(PIXELS[:1])
 
@@ -153,4 +141,3 @@ def test_a_model_of_an_earlier_version_is_to_be_trained_again(tmp_path):
         files.seal(stream)
     with pytest.raises(DataError, match=r"^[^\n]*another version[^\n]*: train it again$"):
         load(tmp_path / "old.npz")
-    assert Path(tmp_path / "old.npz").exists()

@@ -84,11 +84,13 @@ class Model:
         return cls(features, tuple(blocks), at_mean, examples, classes, statement)
 
     def __post_init__(self) -> None:
-        columns = len(self.classes) + 1
+        columns, blocks = len(self.classes) + 1, self.features.weighted_blocks
+        if len(blocks) != len(self.blocks):
+            raise SpecError(f"{len(blocks)} blocks of features, and {len(self.blocks)} of weights")
         if self.examples.dtype != np.uint8 or self.examples.shape[1:] != self.image_shape:
-            raise SpecError(f"examples must be uint8 of shape (n, {self.image_shape})")
+            raise SpecError(f"examples must be uint8 of shape (n, *{self.image_shape})")
         _check("at_mean", self.at_mean, (columns,))
-        for (block, _), folded in zip(self.features.weighted_blocks, self.blocks, strict=True):
+        for (block, _), folded in zip(blocks, self.blocks, strict=True):
             outputs = width(block, columns)
             _check("scale", folded.scale, (block.features,))
             _check("maps", folded.maps, (block.features, outputs))
