@@ -38,7 +38,8 @@ class PrivateImageClassifier(ClassifierMixin, BaseEstimator):
     """A private classifier of images: DP-SGD on a linear head, by a rule in place of a search.
 
     The features are of images drawn from a public seed, and computed once: their basis takes
-    minutes and is kept in the user's cache, which features of private images never enter.
+    minutes and is kept in the user's cache, which features of private images never enter. A trained
+    model needs it no more.
 
     Args:
         epsilon: the privacy to spend; neighbours differ by adding or removing one image.

@@ -1,19 +1,19 @@
-"""A head written out in features, so that it needs no basis: what is kept of a model in a file.
+"""A head written out over features, as a model's file keeps it: it needs no basis.
 
-A head weighs components, and those hang on the machine. Fitted again from the same seed by another
-number of threads, components of nearly the same variance come out turned into one another, with
-other signs, and the smallest with another variance: the weights then mean something else. Neither
-double precision nor one thread makes them the same on another processor; to ship them takes a
-gigabyte, to fit them again minutes and 4 GB.
+A trained head weighs principal components, and those hang on the machine. Fitted again from the
+same seed with another number of threads, components of nearly the same variance come out turned
+into one another, with other signs, and the smallest with variances that differ by per cents: the
+weights then mean something else. To ship the basis takes a gigabyte. To fit it again takes minutes
+and 4 GB, and not even double precision on one thread makes another processor round alike.
 
-What a head says of them does not hang on it. Components z are linear in features, and so is what
-weights and the released mean make of them: all that folds into one matrix, with a column a class.
-Besides, each block of z is divided by its norm. That is estimated by a random projection (Johnson
-and Lindenstrauss 1984) onto 256 directions, as many columns more, to about 4 %, as
-single-precision norms of 8,000 components would take all of the basis. A label of a single block
-without a released mean does not hang on its norm; other scores change by less than privacy's noise
-has moved them; and all machines make the same error. With the filters, which are small, an image
-is scored without anything that is drawn or fitted again.
+What a head makes of an image does not hang on all that. Scaled components z are linear in features,
+and so are a score and the product with the released mean before z is divided by its norm: weights,
+mean and basis fold into one matrix, with a column for each class and one for the mean. The norm is
+that of a random projection of z onto 256 directions (Johnson and Lindenstrauss 1984), as many
+columns more, which is right to 4 %; the exact one would take the whole basis. All machines make the
+same error. It tempers an image's scores by so much; where there is one block and no mean, no label
+changes. At full size the file takes some 15 MB, most of it for norms, and with the filters, which
+are small, an image is scored in seconds: nothing is drawn or fitted again.
 """
 
 from __future__ import annotations
@@ -71,8 +71,8 @@ class Folded(NamedTuple):
     def check(self, again: Float32[np.ndarray, "examples outputs"]) -> None:
         """Raise DataError unless outputs that were computed again are those of the training.
 
-        Another machine or number of threads changes them by a few millionths, other filters by as
-        much as they are.
+        Other threads or another processor change them by millionths, as they do features; other
+        filters by as much as they are long.
         """
         if not np.linalg.norm(again - self.witness) < _ALIKE * np.linalg.norm(self.witness):
             raise DataError(
