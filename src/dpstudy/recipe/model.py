@@ -14,7 +14,6 @@ from jaxtyping import Float, Float16, UInt8
 
 from dpstudy import files
 from dpstudy.errors import DataError
-from dpstudy.parts.data import synthetic_images
 from dpstudy.parts.data.images import IMAGE_SHAPE
 from dpstudy.parts.part import SpecError
 from dpstudy.privacy.statement import Statement
@@ -23,8 +22,9 @@ from dpstudy.recipe.whitened import Drawn, centre
 
 # Of the file: those before it had weights of components, which hang on a machine.
 _FORMAT = 2
-# Drawn images that a model keeps, to tell by whether features come out as at the training.
-_EXAMPLES = 4
+# Images that a model keeps, to tell by whether features come out as at the training; the side of
+# the squares that they are made of.
+_EXAMPLES, _SIDE = 4, 4
 _TINY = np.float32(1e-30)
 # What reading raises of a file that is sealed, but of something else.
 _NO_MODEL = (OSError, ValueError, KeyError, EOFError, TypeError, MemoryError, zipfile.BadZipFile)
@@ -43,7 +43,7 @@ class Model:
         blocks: the head, for each block of the features.
         at_mean: what the head's weights, and last the mean itself, make of the mean that is taken
             away of the vectors; 0 where none was released.
-        examples: some drawn images, by which the blocks tell whether features are the same here.
+        examples: a few images, by which the blocks tell whether features are the same here.
         classes: what scores stand for.
         statement: what privacy was spent on it.
 
@@ -73,8 +73,7 @@ class Model:
             DataError: a basis cannot be kept in the cache.
         """
         columns = np.concatenate([kernel, mean[:, None]], axis=1)
-        shape = IMAGE_SHAPE[features.name]
-        examples = synthetic_images.draw("both", features.drawn, _EXAMPLES, shape)
+        examples = _mosaics(*IMAGE_SHAPE[features.name])
         blocks, start = [], 0
         for block, share in features.weighted_blocks:
             end = start + block.components
@@ -189,6 +188,13 @@ def load(path: str | Path) -> Model:
         raise DataError(f"{path}: there is no such file") from None
     except (SpecError, *_NO_MODEL) as error:
         raise DataError(f"{path}: is no model of `dpstudy recipe` ({error})") from error
+
+
+def _mosaics(height: int, width: int, channels: int) -> UInt8[np.ndarray, "examples h w c"]:
+    """Return images of squares of any colour, which have flat places and edges."""
+    count = _EXAMPLES, -(-height // _SIDE), -(-width // _SIDE), channels
+    coarse = np.random.default_rng(0).integers(0, 256, count, np.uint8)
+    return coarse.repeat(_SIDE, 1).repeat(_SIDE, 2)[:, :height, :width]
 
 
 def _block(stored: Mapping[str, np.ndarray], at: int) -> Folded:
