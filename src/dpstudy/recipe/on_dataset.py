@@ -19,7 +19,8 @@ def train(
     """Return the classifier that a run of `recipe_at` describes, and its test accuracy.
 
     Batches and noise, of the mean too, are drawn by `seed`, or by a secret one that is not kept;
-    features by the run's own. The labels are numbers, as the dataset has them.
+    features by the run's own. The labels are numbers, as the dataset has them. The accuracy is by
+    exact norms; by those that a model estimates (see `folded`) a label in a hundred may differ.
 
     Raises:
         DataError: the dataset is not on this machine, or a basis cannot be kept in the cache.
