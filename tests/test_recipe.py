@@ -235,8 +235,8 @@ def test_a_pipe_is_no_model_and_nothing_kept(tmp_path):
 
 
 TINY = SyntheticFeatures("mnist-5k", "both", 12, components=4, small=2, large=2)
-# Of 36 features; outputs are ten scores, what the mean makes, and four components.
-BLOCK = {"scale": (36,), "maps": (36, 15), "offset": (15,), "witness": (1, 15)}
+# Of 72 features; outputs are ten scores, what the mean makes, and four components.
+BLOCK = {"scale": (72,), "maps": (72, 15), "offset": (15,), "witness": (1, 15)}
 ABOUT = (tuple(range(10)), statement(Run(epochs=1)))
 
 
