@@ -191,12 +191,18 @@ def _multiplied(
     return KernelGradients(matrices, bias, lambda m: kernels(jnp.swapaxes(m, -1, -2)), exact)
 
 
-def dense_rule(layer: Dense | DenseGeneral, inputs: Array, outputs: Array) -> LayerGradients:
-    """Per-example gradients of a dense layer, of a vector an example or of more, as in sequences.
+def gram_is_less(positions: int, m: int, n: int) -> bool:
+    """Whether Gram matrices are less work than gradients of m x n numbers, to square and to add up.
 
-    By Gram matrices where they take fewer multiplications than writing gradients out, to square
-    them and to add them up, or where gradients do not stay in cache.
+    In multiplications; gradients that do not stay in cache cost more than products.
     """
+    multiplications = positions**2 * (m + n)
+    too_large = m * n > GRAM_ABOVE and multiplications < positions * m * n
+    return multiplications < 2 * m * n or too_large
+
+
+def dense_rule(layer: Dense | DenseGeneral, inputs: Array, outputs: Array) -> LayerGradients:
+    """Per-example gradients of a dense layer, of a vector an example or of more, as in sequences."""
     if inputs.ndim == outputs.ndim == 2:
         return DenseGradients(inputs, outputs, layer.use_bias)
     shape, contracted = layer.kernel.shape, len(getattr(layer, "axis", (-1,)))
@@ -208,8 +214,7 @@ def dense_rule(layer: Dense | DenseGeneral, inputs: Array, outputs: Array) -> La
     def kernels(matrices: Array) -> Array:
         return matrices.reshape(*matrices.shape[:-2], *shape)
 
-    by_gram, numbers = positions**2 * (m + n), m * n
-    if by_gram < 2 * numbers or (numbers > GRAM_ABOVE and by_gram < positions * numbers):
+    if gram_is_less(positions, m, n):
         return ByGram(added, seen, bias, kernels)
     return _multiplied(added, seen, bias, kernels, exact=True)
 
