@@ -202,7 +202,7 @@ def gram_is_less(positions: int, m: int, n: int) -> bool:
 
 
 def dense_rule(layer: Dense | DenseGeneral, inputs: Array, outputs: Array) -> LayerGradients:
-    """Per-example gradients of a dense layer, of a vector an example or of more, as in sequences."""
+    """Per-example gradients of a dense layer, of one vector an example or of a sequence."""
     if inputs.ndim == outputs.ndim == 2:
         return DenseGradients(inputs, outputs, layer.use_bias)
     shape, contracted = layer.kernel.shape, len(getattr(layer, "axis", (-1,)))
