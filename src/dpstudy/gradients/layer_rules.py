@@ -204,12 +204,12 @@ def gram_is_less(positions: int, m: int, n: int) -> bool:
 def dense_rule(layer: Dense | DenseGeneral, inputs: Array, outputs: Array) -> LayerGradients:
     """Per-example gradients of a dense layer, of one vector an example or of a sequence."""
     if inputs.ndim == outputs.ndim == 2:
-        return DenseGradients(inputs, outputs, layer.use_bias)
+        return DenseGradients(inputs, outputs, layer.bias is not None)
     shape, contracted = layer.kernel.shape, len(getattr(layer, "axis", (-1,)))
     (m, n), batch = map(math.prod, (shape[:contracted], shape[contracted:])), len(inputs)
     positions = math.prod(inputs.shape[1 : inputs.ndim - contracted])
     seen, added = inputs.reshape(batch, positions, m), outputs.reshape(batch, positions, n)
-    bias = added.sum(axis=1).reshape(batch, *shape[contracted:]) if layer.use_bias else None
+    bias = None if layer.bias is None else added.sum(axis=1).reshape(batch, *shape[contracted:])
 
     def kernels(matrices: Array) -> Array:
         return matrices.reshape(*matrices.shape[:-2], *shape)
