@@ -251,7 +251,7 @@ def with_epsilon(result: Result) -> Result:
 
 
 def unsealed(path: Path, stored: bytes, mark: str, form: int) -> dict[str, Any]:
-    """Return what `write_sealed` wrote to a path, known by a field `mark`, or raise DamagedError."""
+    """Return what `write_sealed` wrote to a file, known by a `mark`, or raise DamagedError."""
     whole = _whole if _LONG.search(stored) else None
     try:
         content = json.loads(stored.decode(), object_pairs_hook=_without_twins, parse_int=whole)
