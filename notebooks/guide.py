@@ -165,6 +165,7 @@ import pandas as pd
 
 from dpstudy.lab.comparison import Estimate
 from dpstudy.page.figure import Note, Several, Table
+from dpstudy.page.results import none_stored
 from dpstudy.parts.data.dataset import Images
 from dpstudy.parts.data.images import DATASETS
 from under_the_clip import claims
@@ -192,6 +193,8 @@ def row_of(one):
 
 
 def starting_points(found, name="starting-points", of="stored runs"):
+    if not found:
+        return none_stored(name)
     data = pd.DataFrame(
         {"dataset": DATASETS[dataset], "wanted ε": epsilon}
         | row_of(best(found, dataset, epsilon))

@@ -93,7 +93,7 @@ def test_noise_and_clip_of_its_training_are_those_that_it_states(digits, monkeyp
 @pytest.mark.parametrize("secure", [False, True], ids=["seeded", "secure"])
 def test_two_fits_differ(fitted, digits, secure):
     other = small(secure=secure).fit(*digits[:2])
-    noise = fitted.model_.kernel - other.model_.kernel
+    noise = fitted.decision_function(digits[2]) - other.decision_function(digits[2])
     # By the noise of two: each score's is about 1, some of which shrinks again.
     assert 0.3 < noise.std() < 3
     assert secure == ("operating system" in other.statement_.randomness)
@@ -102,7 +102,7 @@ def test_two_fits_differ(fitted, digits, secure):
 def test_a_seed_repeats_a_fit_and_is_warned_of(digits):
     with pytest.warns(PrivacyWarning, match="random_state = 5 draws the noise"):
         one, other = (small(random_state=5).fit(*digits[:2]) for _ in range(2))
-    assert (one.model_.kernel == other.model_.kernel).all()
+    assert (one.model_.blocks[0].maps == other.model_.blocks[0].maps).all()
     assert "a seed that was given" in one.statement_.randomness
 
 
@@ -110,7 +110,7 @@ def test_a_saved_model_says_the_same_without_the_cache(fitted, digits, tmp_path,
     fitted.save(tmp_path / "model.npz")
     with np.load(tmp_path / "model.npz", allow_pickle=False) as stored:
         about = json.loads(str(stored["about"]))
-    assert set(about) == {"features", "classes", "statement"}
+    assert set(about) == {"format", "features", "classes", "statement"}
     assert about["features"] == replace(SMALL, released=0.0).to_dict()  # 0 is drawn, for all
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "another"))
     again = load(tmp_path / "model.npz")
@@ -169,14 +169,14 @@ PIXELS, LABELS = np.zeros((4, 28, 28), np.uint8), ["a", "b", "a", "b"]
     ],
 )
 def test_mistakes_are_told_before_anything_is_computed(changes, given, message, monkeypatch):
-    monkeypatch.delattr("dpstudy.recipe.classifier.vectors_and_witness")
+    monkeypatch.setattr(SyntheticFeatures, "vectors", None)
     with pytest.raises(UserError, match=message) as caught:
         small(**changes).fit(*given)
     assert "\n" not in str(caught.value)
 
 
 def test_it_warns_first_where_noise_drowns_what_there_is(monkeypatch):
-    monkeypatch.setattr(classifier, "vectors_and_witness", lambda *_: 1 / 0)
+    monkeypatch.setattr(SyntheticFeatures, "vectors", lambda *_: 1 / 0)
     with (
         pytest.warns(PrivacyWarning, match=r"4 images of 2 classes are too few for an epsilon of"),
         pytest.warns(PrivacyWarning, match="not below 1/n = 0.25"),
@@ -283,7 +283,7 @@ def test_a_mean_that_is_released_is_taken_away_and_counted(digits, monkeypatch):
     monkeypatch.setattr(settings, "_MOST_NOISE_OF_MEAN", 10.0)
     model = small().fit(*digits[:2])
     assert model.statement_.numbers["release_noise"] == 20
-    assert model.model_.mean.any() and model.model_.features.released == 20
+    assert model.model_.at_mean.any() and model.model_.features.released == 20
     spent = {f.name for f in fields(settings.Settings)} & set(model.statement_.numbers)
     assert spent == {"noise_multiplier", "steps", "delta", "release_noise"}
     without = accounting.epsilon(**{**model.statement_.numbers, "release_noise": None})

@@ -78,6 +78,21 @@ def convolving(param_dtype):
     return nnx.Sequential(images, conv, jnp.tanh, lambda h: h.reshape(len(h), -1), last)
 
 
+class Attending(nnx.Module):
+    """Words that lie in a vector of eight numbers, normalised, attended to and added up."""
+
+    def __init__(self, param_dtype):
+        options = {"param_dtype": param_dtype, "rngs": nnx.Rngs(0)}
+        self.words, self.norm = nnx.Embed(5, 8, **options), nnx.LayerNorm(8, **options)
+        self.attention = nnx.MultiHeadAttention(2, 8, decode=False, **options)
+        self.number, self.last = nnx.Linear(1, 8, **options), nnx.Linear(8, 8, **options)
+
+    def __call__(self, x):
+        words = jnp.clip(jnp.nan_to_num(x.astype(jnp.float32)), -6, 6).astype(int)
+        h = self.norm(self.words(words) + self.number(x[:, :, None]))
+        return self.last(h + self.attention(h)).mean(axis=1)
+
+
 NETWORKS = {
     "one layer": lambda _, of: dense(8, 8, param_dtype=of),
     "two layers": lambda _, of: Between(jnp.tanh, of),
@@ -88,6 +103,7 @@ NETWORKS = {
     "turned round": lambda _, of: Between(lambda h: h[::-1], of, lambda h: h[::-1]),
     "by place": lambda _, of: Between(lambda h: h * jnp.arange(1.0, len(h) + 1)[:, None], of),
     "prototypes": Prototypes,
+    "attention": lambda _, of: Attending(of),
 }
 LOSSES = {
     "cross-entropy": cross_entropy,
@@ -165,6 +181,8 @@ def differences(total):
 @example(Plan(odd=1e19, by_vmap=True))
 @example(Plan(parameters="bfloat16", odd=1e5))
 @example(Plan("prototypes"))
+@example(Plan("attention", odd=np.nan))
+@example(Plan("attention", parameters="bfloat16", odd=1e5))
 @example(Plan("turned round", "by index"))
 @example(Plan("over the batch", "of pairs"))
 def test_an_example_changes_the_sum_by_at_most_the_sensitivity(plan):
@@ -416,7 +434,7 @@ def test_squares_that_are_lost_do_not_make_a_gradient_short():
     found = differences(lambda chosen: flat(run(params, x, y, among(chosen))))
     assert found.max() <= CLIP * (1 + ROUNDING)
     rows = jnp.full((1, 1, 64), 3e-20), jnp.full((1, 1, 64), 3e17)
-    squared = layer_rules.ConvByGram(*rows, None, None).squared_norms()
+    squared = layer_rules.ByGram(*rows, None, None).squared_norms()
     assert float(squared[0]) >= (64 * 3e-20 * 3e17) ** 2 * (1 - 1e-5)
 
 
@@ -470,7 +488,7 @@ def test_where_positions_cancel_the_norm_by_gram_matrices_is_no_smaller_than_the
     seen[:, 1] += 10.0 ** -draw.uniform(2, 7, size=(50, 1)) * draw.normal(size=(50, 64))
     added = draw.normal(size=(50, 1, 32)) * np.array([1, -1])[:, None]
     seen, added = np.float32(seen), np.float32(added)
-    rule = layer_rules.ConvByGram(jnp.asarray(added), jnp.asarray(seen), None, None)
+    rule = layer_rules.ByGram(jnp.asarray(added), jnp.asarray(seen), None, None)
     exact = np.einsum("bpo,bpk->bok", np.float64(added), np.float64(seen))
     lengths = np.linalg.norm(exact.reshape(50, -1), axis=1)
     assert (np.sqrt(np.asarray(rule.squared_norms(), float)) >= lengths * (1 - 1e-6)).all()
@@ -538,7 +556,7 @@ def test_groups_of_one_key_have_noise_of_their_own():
 )
 @pytest.mark.parametrize("fallback", [False, True])
 def test_other_than_one_loss_an_example_is_refused(losses, got, fallback):
-    model = Between(nnx.LayerNorm(8, rngs=nnx.Rngs(2)) if fallback else jnp.tanh, jnp.float32)
+    model = Between(nnx.RMSNorm(8, rngs=nnx.Rngs(2)) if fallback else jnp.tanh, jnp.float32)
     gradient, params = private_gradient(model, losses, clip_norm=CLIP, microbatch=3)
     with pytest.raises(ValueError, match="one loss an example") as refused:
         gradient(params, *Plan().data(), among(range(COUNT)))

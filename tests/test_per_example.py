@@ -382,7 +382,6 @@ BEYOND = {
     "an untapped layer": (LINEAR, call, "no rule for Linear"),
     "applied twice": (Small, lambda n, x: n.second(n.first(n.first(x))), "first is applied 2 time"),
     "a layer not applied": (Small, lambda n, x: n.first(x), "second is applied 0 times"),
-    "a sequence": (Small, lambda n, x: n(jnp.stack([x, -x], 1)).sum(1), "to more than one vector"),
     "more than the examples": (Small, of_two_halves, "first is not applied once to each"),
     "a dilated convolution": (lambda: OneConv(kernel_dilation=2), call, ODD),
     "a grouped convolution": (lambda: OneConv(feature_group_count=2), call, ODD),

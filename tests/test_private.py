@@ -52,8 +52,13 @@ class Network(nnx.Module):
 
 
 def layer_normalised():
-    """A network with a layer that has parameters and no rule."""
     norm = nnx.LayerNorm(6, rngs=nnx.Rngs(1))
+    return Network(lambda n, h: n.last(n.norm(h)), norm=norm, last=dense(6, 4))
+
+
+def rms_normalised():
+    """A network with a layer that has parameters and no rule."""
+    norm = nnx.RMSNorm(6, rngs=nnx.Rngs(1))
     return Network(lambda n, h: n.last(n.norm(h)), norm=norm, last=dense(6, 4))
 
 
@@ -101,6 +106,7 @@ def wrapped(kind, **options):
 NETWORKS = {
     "convolution": small_network,
     "layer normalisation": layer_normalised,
+    "RMS normalisation": rms_normalised,
     "applied twice": twice_applied,
     "residual": lambda: Network(
         lambda n, h: n.last(h + jnp.tanh(n.inner(h))), inner=dense(6, 6), last=dense(6, 4)
@@ -143,9 +149,9 @@ NETWORKS = {
     "fixed kernel": lambda: fixed("kernel"),
 }
 WITH_RULES = {"convolution", "residual", "mixture of experts", "dropout in evaluation", "a buffer"}
-WITH_RULES |= {"arrays", "fixed layer"}
+WITH_RULES |= {"arrays", "fixed layer", "layer normalisation", "sequence"}
 # By the rules and by vmap, with and without states beside the parameters.
-SHARED = {"convolution", "a buffer", "layer normalisation", "batch normalisation in evaluation"}
+SHARED = {"convolution", "a buffer", "RMS normalisation", "batch normalisation in evaluation"}
 
 
 def examples():
@@ -310,7 +316,7 @@ def test_an_overflowing_draw_poisons_the_sum():
 
 
 @pytest.mark.parametrize(
-    ("build", "names"), [(layer_normalised, "LayerNorm"), (twice_applied, "again")]
+    ("build", "names"), [(rms_normalised, "RMSNorm"), (twice_applied, "again")]
 )
 def test_a_layer_without_a_rule_falls_back_and_says_so_once(build, names):
     x, y = examples()

@@ -31,7 +31,9 @@ def warm() -> Iterator[None]:
     finally:
         del os.environ[ADDRESS]
         process.stdin.close()
-        process.wait()
+        if status := process.wait():  # under pytest what it said itself is captured, and lost
+            said = f"{WARM.name} ended with {status}: kernels were started afresh, and slowly"
+            print(said, file=sys.stderr, flush=True)
 
 
 class Forked:

@@ -8,14 +8,16 @@ parameters all examples share, and none may change it (`losses_shape`).
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Hashable, Sequence
 from typing import Any, NoReturn
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from flax import nnx
 from flax.nnx import GraphDef, State
-from jax.extend.core import ClosedJaxpr, Literal, Var
+from jax.extend.core import ClosedJaxpr, Jaxpr, Literal, Var
 from jax.interpreters import partial_eval as pe
 from jaxtyping import Array
 
@@ -63,7 +65,7 @@ def why_not_by_rules(
             return f"no rule for {type(layer).__name__} ({name})"
         if len(inputs) != 1:
             return f"{name} is applied {len(inputs)} times, not once"
-        if unfit := _unfit(layer, inputs[0].aval, layers.examples_in(images)):
+        if unfit := _unfit(layer, inputs[0].aval, outs[path][0].aval, layers.examples_in(images)):
             return f"{name} is {unfit}"
         if _alone(layer, path, inputs[0], number) != [number(outs[path][0])]:
             return f"{name} is not simply applied, with parameters of its own, to one input"
@@ -109,34 +111,75 @@ def why_rows_are_no_examples(
     return None
 
 
-def _unfit(layer: nnx.Module, inputs: Any, examples: int) -> str | None:
-    shape = inputs.shape
+def _unfit(layer: nnx.Module, inputs: Any, outputs: Any, examples: int) -> str | None:
+    kind, shape = type(layer), inputs.shape
     if replaced := layers.replaced_in(layer):
         return f"a layer with a {replaced} of its own"
     if jnp.issubdtype(inputs.dtype, jnp.complexfloating):
         return "applied to complex numbers"
-    if type(layer) is layers.Conv and not (convolution.ordinary(layer) and len(shape) == 4):
-        return "not an ordinary 2-D convolution of images"
-    if type(layer) is layers.Dense and len(shape) != 2:
-        return "applied to more than one vector an example"
-    return None if shape[:1] == (examples,) else "not applied once to each example"
+    if not jnp.issubdtype(outputs.dtype, jnp.floating):
+        return "a layer whose outputs are not real numbers"
+    if shape[:1] != (examples,) or (len(shape) == 1 and kind is not layers.Embed):
+        return "not applied once to each example"
+    words, ordinary = _ORDINARY.get(kind, ("", lambda *_: True))
+    return None if ordinary(layer, len(shape)) else f"not an ordinary {words}"
+
+
+def _is_of_last_axes(layer: layers.DenseGeneral, rank: int) -> bool:
+    axes = [axis % rank for axis in layer.axis]
+    return not layer.batch_axis and axes == list(range(rank - len(axes), rank)) and axes[0] > 0
+
+
+def _normalises_each(layer: layers.LayerNorm | layers.GroupNorm, rank: int) -> bool:
+    """Whether no statistics are of several examples, and weights are those of the last axis."""
+    reduced = () if layer.reduction_axes is None else layer.reduction_axes
+    features = getattr(layer, "feature_axes", -1)
+    places = [{int(axis) % rank for axis in np.atleast_1d(axes)} for axes in (reduced, features)]
+    return layer.axis_name is None and 0 not in places[0] and places[1] == {rank - 1}
+
+
+_NORMALISATION = ("normalisation of each example", _normalises_each)
+# What the rules of a layer type hold for, beside its arithmetic: of the layer and its input's rank.
+_ORDINARY: dict[type[nnx.Module], tuple[str, Callable[[Any, int], bool]]] = {
+    layers.Conv: (
+        "2-D convolution of images",
+        lambda layer, rank: convolution.ordinary(layer) and rank == 4,
+    ),
+    layers.DenseGeneral: ("product over the last axes", _is_of_last_axes),
+    layers.LayerNorm: _NORMALISATION,
+    layers.GroupNorm: _NORMALISATION,
+}
 
 
 def _paths(state: Any) -> list[tuple]:
     return [layers.names_of(path) for path, _ in jax.tree.leaves_with_path(state)]
 
 
-def _numbered(program: ClosedJaxpr, arguments: Sequence[Hashable]) -> Callable[[Var], Hashable]:
+def _numbered(
+    program: ClosedJaxpr | Jaxpr, arguments: Sequence[Hashable]
+) -> Callable[[Var], Hashable]:
     """Return a program's value numbering: equal for what the same primitives compute."""
-    known = dict(zip(program.jaxpr.invars, arguments, strict=True))
+    program = getattr(program, "jaxpr", program)
+    known = dict(zip(program.invars, arguments, strict=True))
 
     def number(value: Var | Literal) -> Hashable:
         return str(value) if isinstance(value, Literal) else known.get(value, str(value.aval))
 
-    for equation in program.jaxpr.eqns:
-        key = (equation.primitive.name, *map(number, equation.invars))
+    for equation in program.eqns:
+        options = _options(tuple(sorted(equation.params.items())))
+        key = (equation.primitive.name, options, *map(number, equation.invars))
         known |= {result: hash((key, index)) for index, result in enumerate(equation.outvars)}
     return number
+
+
+def _options(given: Any) -> Hashable:
+    """Return what a primitive is given beside values, such as axes, in a form that compares."""
+    if isinstance(given, tuple | list):
+        return tuple(map(_options, given))
+    if isinstance(given, ClosedJaxpr | Jaxpr):
+        inner = getattr(given, "jaxpr", given)
+        return tuple(map(_numbered(inner, range(len(inner.invars))), inner.outvars))
+    return re.sub(r" at 0x[0-9a-f]+", "", repr(given))  # a function is made anew each time
 
 
 def _alone(layer: nnx.Module, path: tuple, inputs: Var, number: Callable) -> list[Hashable]:

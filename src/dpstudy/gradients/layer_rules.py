@@ -8,15 +8,16 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
+from functools import partial
 from typing import Any, Protocol
 
 import jax
 import jax.numpy as jnp
 from flax import nnx
-from jaxtyping import Array, Bool, Float
+from jaxtyping import Array, Bool, Float, Int
 
 from dpstudy.gradients import convolution
-from dpstudy.gradients.layers import Conv, Dense
+from dpstudy.gradients.layers import Conv, Dense, DenseGeneral, Embed, GroupNorm, LayerNorm
 
 
 class LayerGradients(Protocol):
@@ -80,7 +81,7 @@ class WrittenOut(LayerGradients):
         return sum(jnp.sum(_flat(g) ** 2, axis=1) for g in jax.tree.leaves(self.gradients))
 
     def weighted_sum(self, weights: Float[Array, "batch"]) -> dict[str, Array]:
-        return jax.tree.map(lambda g: (weights @ _flat(g)).reshape(g.shape[1:]), self.gradients)
+        return _weighted(weights, self.gradients)
 
     def written_out(self) -> dict[str, Array]:
         return self.gradients
@@ -90,36 +91,42 @@ def _flat(gradients: Array) -> Array:
     return gradients.reshape(len(gradients), -1)
 
 
+def _weighted(weights: Array, gradients: Any) -> Any:
+    return jax.tree.map(lambda g: (weights @ _flat(g)).reshape(g.shape[1:]), gradients)
+
+
+def _named(kernel: Array, bias: Array | None) -> dict[str, Array]:
+    return {"kernel": kernel} if bias is None else {"kernel": kernel, "bias": bias}
+
+
 @dataclass(frozen=True)
-class ConvGradients(LayerGradients):
-    """A convolution's per-example gradients, written out in the order they were computed in.
+class KernelGradients(LayerGradients):
+    """Per-example gradients by products at positions, written out in the order of computation.
 
     `kernels` gives the kernel's of what was `computed`: unless `exact`, some are no parameters.
     """
 
     computed: Float[Array, "batch *computed"]
-    bias: Float[Array, "batch o"] | None
-    kernels: Callable[[Array], Float[Array, "*batch kh kw c o"]]
+    bias: Float[Array, "batch *o"] | None
+    kernels: Callable[[Array], Float[Array, "*batch *kernel"]]
     exact: bool
 
     def squared_norms(self) -> Float[Array, "batch"]:
         kernels = self.computed if self.exact else self.kernels(self.computed)
         norms = jnp.sum(_flat(kernels) ** 2, axis=1)
-        return norms if self.bias is None else norms + jnp.sum(self.bias**2, axis=1)
+        return norms if self.bias is None else norms + jnp.sum(_flat(self.bias) ** 2, axis=1)
 
     def weighted_sum(self, weights: Float[Array, "batch"]) -> dict[str, Array]:
-        computed = (weights @ _flat(self.computed)).reshape(self.computed.shape[1:])
-        total = {"kernel": self.kernels(computed)}
-        return total if self.bias is None else total | {"bias": weights @ self.bias}
+        kernel = self.kernels(_weighted(weights, self.computed))
+        return _named(kernel, _weighted(weights, self.bias))
 
     def written_out(self) -> dict[str, Array]:
-        each = {"kernel": self.kernels(self.computed)}
-        return each if self.bias is None else each | {"bias": self.bias}
+        return _named(self.kernels(self.computed), self.bias)
 
 
 @dataclass(frozen=True)
-class ConvByGram(LayerGradients):
-    """A convolution's per-example gradients, not written out: each is added^T seen.
+class ByGram(LayerGradients):
+    """Per-example gradients by products at positions, not written out: each is seen^T added.
 
     Its squared norm is the inner product of two Gram matrices over positions, and the weighted
     sum is one product over examples and positions. Where positions cancel, rounding could make the
@@ -128,8 +135,8 @@ class ConvByGram(LayerGradients):
 
     added: Float[Array, "batch positions mo"]
     seen: Float[Array, "batch positions nc"]
-    bias: Float[Array, "batch o"] | None
-    window: convolution.Window
+    bias: Float[Array, "batch *o"] | None
+    kernels: Callable[[Array], Float[Array, "*batch *kernel"]]
 
     def squared_norms(self) -> Float[Array, "batch"]:
         added = jnp.einsum("bpo,bqo->bpq", self.added, self.added)
@@ -141,22 +148,15 @@ class ConvByGram(LayerGradients):
         at_most = (square + least for square, least in zip(by_position, lost, strict=True))
         with_lost = jnp.sum(jnp.sqrt(math.prod(at_most)), axis=1) ** 2
         norms = jnp.sum(added * seen, axis=(1, 2)) + ROUNDING * largest + (with_lost - largest)
-        return norms if self.bias is None else norms + jnp.sum(self.bias**2, axis=1)
+        return norms if self.bias is None else norms + jnp.sum(_flat(self.bias) ** 2, axis=1)
 
     def weighted_sum(self, weights: Float[Array, "batch"]) -> dict[str, Array]:
         matrix = jnp.einsum("bpo,bpk->ko", weights[:, None, None] * self.added, self.seen)
-        total = {"kernel": convolution.kernel_from_matrix(matrix, self.window)}
-        return total if self.bias is None else total | {"bias": weights @ self.bias}
+        return _named(self.kernels(matrix), _weighted(weights, self.bias))
 
     def written_out(self) -> dict[str, Array]:
         matrices = jnp.einsum("bpo,bpk->bko", self.added, self.seen)
-        each = {"kernel": convolution.kernel_from_matrix(matrices, self.window)}
-        return each if self.bias is None else each | {"bias": self.bias}
-
-
-def dense_rule(layer: Dense, inputs: Array, outputs: Array) -> LayerGradients:
-    """Per-example gradients of a dense layer."""
-    return DenseGradients(inputs, outputs, layer.use_bias)
+        return _named(self.kernels(matrices), self.bias)
 
 
 # What rounding may add up to in the inner product of two Gram matrices of float32, as a share of
@@ -172,22 +172,113 @@ def conv_rule(layer: Conv, inputs: Array, outputs: Array) -> LayerGradients:
     bias = outputs.sum(axis=(1, 2)) if layer.use_bias else None
     if window.direct_gradients(inputs.shape[1:3]):
         computed = convolution.kernel_gradients(inputs, outputs, window)
-        return ConvGradients(computed, bias, lambda c: jnp.moveaxis(c, -4, -2), exact=True)
+        return KernelGradients(computed, bias, lambda c: jnp.moveaxis(c, -4, -2), exact=True)
     seen = convolution.gather(inputs, window)
     added = convolution.unfold_rows(outputs, window)
+    kernels = partial(convolution.kernel_from_matrix, window=window)
     # A kernel that covers blocks in part has rows in its matrix that are no parameters.
     if added.shape[-1] * seen.shape[-1] > GRAM_ABOVE and window.fits:
         by_position = (x.reshape(len(x), -1, x.shape[-1]) for x in (added, seen))
-        return ConvByGram(*by_position, bias, window)
+        return ByGram(*by_position, bias, kernels)
+    return _multiplied(added, seen, bias, kernels, exact=window.fits)
+
+
+def _multiplied(
+    added: Array, seen: Array, bias: Array | None, kernels: Callable[[Array], Array], *, exact: bool
+) -> LayerGradients:
     # In this order of operands: XLA's CPU takes twice as long for the transpose of the product.
-    matrices = jnp.einsum("bijo,bijk->bok", added, seen)
-    return ConvGradients(
-        matrices,
-        bias,
-        lambda m: convolution.kernel_from_matrix(jnp.swapaxes(m, -1, -2), window),
-        exact=window.fits,
+    matrices = jnp.einsum("b...o,b...k->bok", added, seen)
+    return KernelGradients(matrices, bias, lambda m: kernels(jnp.swapaxes(m, -1, -2)), exact)
+
+
+def gram_is_less(positions: int, m: int, n: int) -> bool:
+    """Whether Gram matrices are less work than gradients of m x n numbers, to square and to add up.
+
+    In multiplications; gradients that do not stay in cache cost more than products.
+    """
+    multiplications = positions**2 * (m + n)
+    too_large = m * n > GRAM_ABOVE and multiplications < positions * m * n
+    return multiplications < 2 * m * n or too_large
+
+
+def dense_rule(layer: Dense | DenseGeneral, inputs: Array, outputs: Array) -> LayerGradients:
+    """Per-example gradients of a dense layer, of one vector an example or of a sequence."""
+    if inputs.ndim == outputs.ndim == 2:
+        return DenseGradients(inputs, outputs, layer.bias is not None)
+    shape, contracted = layer.kernel.shape, len(getattr(layer, "axis", (-1,)))
+    (m, n), batch = map(math.prod, (shape[:contracted], shape[contracted:])), len(inputs)
+    positions = math.prod(inputs.shape[1 : inputs.ndim - contracted])
+    seen, added = inputs.reshape(batch, positions, m), outputs.reshape(batch, positions, n)
+    bias = None if layer.bias is None else added.sum(axis=1).reshape(batch, *shape[contracted:])
+
+    def kernels(matrices: Array) -> Array:
+        return matrices.reshape(*matrices.shape[:-2], *shape)
+
+    if gram_is_less(positions, m, n):
+        return ByGram(added, seen, bias, kernels)
+    return _multiplied(added, seen, bias, kernels, exact=True)
+
+
+def normalisation_rule(
+    layer: LayerNorm | GroupNorm, inputs: Array, outputs: Array
+) -> LayerGradients:
+    """Per-example gradients of a normalisation: of its scale by what the layer makes without it."""
+    plain = nnx.clone(layer)
+    plain.scale = plain.bias = plain.dtype = None
+    each = {} if layer.bias is None else {"bias": outputs}
+    if layer.scale is not None:
+        each["scale"] = plain(inputs) * outputs
+    return WrittenOut(
+        {name: g.reshape(len(g), -1, g.shape[-1]).sum(axis=1) for name, g in each.items()}
     )
 
 
+@dataclass(frozen=True)
+class EmbedGradients(LayerGradients):
+    """A table's per-example gradients: those of positions, for the rows that these looked up.
+
+    Rows below 0 are none of the table's. No gradient is ever as large as the table.
+    """
+
+    rows: Int[Array, "batch positions"]
+    outputs: Float[Array, "batch positions n"]
+    entries: int
+
+    def squared_norms(self) -> Float[Array, "batch"]:
+        same = self.rows[:, :, None] == self.rows[:, None, :]
+        counted = (self.rows >= 0) & ~jnp.any(jnp.tril(same, -1), axis=2)  # each row once
+        added = jnp.einsum("bpq,bqn->bpn", same.astype(self.outputs.dtype), self.outputs)
+        return jnp.sum(jnp.where(counted[:, :, None], added, 0) ** 2, axis=(1, 2))
+
+    def weighted_sum(self, weights: Float[Array, "batch"]) -> dict[str, Array]:
+        weighted = weights[:, None, None] * self.outputs
+        return {"embedding": self._table().at[self.rows].add(weighted, mode="drop")}
+
+    def written_out(self) -> dict[str, Array]:
+        def one(rows: Array, outputs: Array) -> Array:
+            return self._table().at[rows].add(outputs, mode="drop")
+
+        return {"embedding": jax.vmap(one)(self.rows, self.outputs)}
+
+    def _table(self) -> Array:
+        return jnp.zeros((self.entries, self.outputs.shape[2]), self.outputs.dtype)
+
+
+def embed_rule(layer: Embed, inputs: Array, outputs: Array) -> LayerGradients:
+    """Per-example gradients of a table; which rows were looked up, a table of numbers says."""
+    entries, width = layer.embedding.shape
+    numbered = nnx.clone(layer)
+    numbered.embedding, numbered.dtype = nnx.Param(jnp.arange(entries)[:, None]), jnp.int32
+    rows = numbered(inputs)[..., 0].reshape(len(inputs), -1)
+    return EmbedGradients(rows, outputs.reshape(*rows.shape, width), entries)
+
+
 Rule = Callable[[Any, Array, Array], LayerGradients]
-RULES: dict[type[nnx.Module], Rule] = {Dense: dense_rule, Conv: conv_rule}
+RULES: dict[type[nnx.Module], Rule] = {
+    Conv: conv_rule,
+    Dense: dense_rule,
+    DenseGeneral: dense_rule,
+    LayerNorm: normalisation_rule,
+    GroupNorm: normalisation_rule,
+    Embed: embed_rule,
+}

@@ -1,4 +1,4 @@
-"""The two layer types with parameters, tapped: their inputs and output gradients can be captured.
+"""The layer types that have rules, tapped: their inputs and output gradients can be captured.
 
 A tapped layer is its flax layer plus two hooks that do nothing outside `nnx.capture`: it records
 its input (`sow`), and adds to its pre-activation a zero (`perturb`) whose gradient is the loss' by
@@ -36,18 +36,44 @@ class OutputZero(nnx.Perturbation):
     """The zero added to a layer's output, there to be differentiated by."""
 
 
-class Conv(nnx.Conv):
-    """A 2-D convolution, tapped."""
+class _Tapped(nnx.Module):
+    def __call__(self, inputs: Array, *rest: Any, **options: Any) -> Array:
+        # What else it is given has no rule (`applicability.py`); to see that, it is passed on.
+        return tapped(self, inputs, super().__call__(inputs, *rest, **options))
 
-    def __call__(self, inputs: Float[Array, "batch h w c"]) -> Float[Array, "batch i j k"]:
-        return tapped(self, inputs, super().__call__(inputs))
+
+class Conv(_Tapped, nnx.Conv):
+    """A 2-D convolution, tapped: from (batch, height, width, channels) to the same of outputs."""
 
 
-class Dense(nnx.Linear):
-    """A dense layer, tapped."""
+class Dense(_Tapped, nnx.Linear):
+    """A dense layer, tapped: of a vector or a sequence an example, features last."""
 
-    def __call__(self, inputs: Float[Array, "batch m"]) -> Float[Array, "batch n"]:
-        return tapped(self, inputs, super().__call__(inputs))
+
+class DenseGeneral(_Tapped, nnx.LinearGeneral):
+    """A dense layer of or to several axes, as in attention, tapped."""
+
+
+class LayerNorm(_Tapped, nnx.LayerNorm):
+    """A layer normalisation, tapped."""
+
+
+class GroupNorm(_Tapped, nnx.GroupNorm):
+    """A group normalisation, tapped."""
+
+
+class Embed(_Tapped, nnx.Embed):
+    """A table of vectors, looked up by whole numbers, tapped."""
+
+
+TAPPED: dict[type[nnx.Module], type[nnx.Module]] = {
+    nnx.Conv: Conv,
+    nnx.Linear: Dense,
+    nnx.LinearGeneral: DenseGeneral,
+    nnx.LayerNorm: LayerNorm,
+    nnx.GroupNorm: GroupNorm,
+    nnx.Embed: Embed,
+}
 
 
 def tapped(layer: nnx.Module, inputs: Array, outputs: Array) -> Array:
@@ -69,7 +95,7 @@ def tapped(layer: nnx.Module, inputs: Array, outputs: Array) -> Array:
 
 
 def tap(model: nnx.Module, trained: Any = nnx.Param) -> nnx.Module:
-    """Return a copy of any flax network whose `nnx.Conv` and `nnx.Linear` layers are tapped.
+    """Return a copy of any flax network whose layers are tapped, if of the types in `TAPPED`.
 
     Other layers stay as they are, and so do layers with weights that are not `trained`, by a filter
     of nnx: they have no gradient that a rule could give.
@@ -83,14 +109,13 @@ def tap(model: nnx.Module, trained: Any = nnx.Param) -> nnx.Module:
     held = nnx.to_flat_state(nnx.state(copy, nnx.Not(trained)))
     within = {path[:depth] for path, _ in held for depth in range(len(path))}
     for path, layer in nnx.iter_modules(copy):
-        if path in within or nnx.state(layer, nnx.Not(nnx.Param)):
+        if path in within or type(layer) not in TAPPED:
             continue
-        if type(layer) is nnx.Conv:
-            layer.__class__ = Conv
-            if layer.conv_general_dilated is jax.lax.conv_general_dilated:
-                layer.conv_general_dilated = conv_general_dilated
-        elif type(layer) is nnx.Linear:
-            layer.__class__ = Dense
+        if nnx.state(layer, nnx.Not(nnx.Param)) or not nnx.state(layer):
+            continue
+        layer.__class__ = TAPPED[type(layer)]
+        if getattr(layer, "conv_general_dilated", None) is jax.lax.conv_general_dilated:
+            layer.conv_general_dilated = conv_general_dilated
     return copy
 
 
@@ -105,20 +130,23 @@ def with_flax_convolutions(graph: GraphDef, *states: State) -> GraphDef:
 
 def replaced_in(layer: nnx.Module) -> str | None:
     """Return what of a flax layer's arithmetic, which its rule relies on, is replaced, or None."""
-    if type(layer) not in (Conv, Dense):
+    if type(layer) not in TAPPED.values():
         return None
     stock = {
-        "dot_general": (jax.lax.dot_general,),
+        "dot_general": (jax.lax.dot_general, None),
+        "dot_general_cls": (None,),
         "conv_general_dilated": (jax.lax.conv_general_dilated, conv_general_dilated),
         "promote_dtype": (dtypes.promote_dtype,),
     }
     for name, known in stock.items():
         if getattr(layer, name, known[0]) not in known:
             return name
-    for value in vars(layer).values():
-        if isinstance(value, nnx.Param) and (
-            type(value) is not nnx.Param or value.get_metadata().get("on_get_value")
-        ):
+    for name, value in vars(layer).items():
+        if not isinstance(value, nnx.Param):
+            continue
+        if name not in ("kernel", "bias", "scale", "embedding"):
+            return f"parameter ({name})"
+        if type(value) is not nnx.Param or value.get_metadata().get("on_get_value"):
             return f"kind of parameter ({type(value).__name__})"
     return None
 

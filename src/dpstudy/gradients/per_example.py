@@ -165,7 +165,9 @@ def by_rules(
     of_type, by_layer = layers.summed_in(params), {}
     for path, value in nnx.to_flat_state(inputs):
         layer = modules[path[:-1]]
-        seen, found = (x.astype(of_type) for x in (value[0], outputs[path[:-1]][...]))
+        # What is looked up in a table are whole numbers, which float32 has not all of.
+        seen = value[0] if type(layer) is layers.Embed else value[0].astype(of_type)
+        found = outputs[path[:-1]][...].astype(of_type)
         by_layer[path[:-1]] = RULES[type(layer)](layer, seen, found)
     return each, Gradients(by_layer, params)
 

@@ -21,20 +21,8 @@ _BEYOND = 2.0**128
 
 
 @dataclass(frozen=True)
-class Trained:
-    """What a stored run came to: the fields of `store.Result`."""
-
-    curve: dict[str, list[Any]]
-    class_accuracy: list[float]
-    diverged_at: int | None
-    stopped: str | None
-    epsilon: dict[str, list[float | None]]
-    provenance: dict[str, Any]
-
-
-@dataclass(frozen=True)
 class Curve:
-    """The columns that every curve has."""
+    """The columns that every curve has; it may have more."""
 
     epoch: list[int]
     step: list[int]
@@ -61,6 +49,18 @@ class Provenance:
 
 
 @dataclass(frozen=True)
+class Trained:
+    """What a stored run came to: the fields of `store.Result`."""
+
+    curve: Curve
+    class_accuracy: list[float]
+    diverged_at: int | None
+    stopped: str | None
+    epsilon: dict[str, list[float | None]]
+    provenance: Provenance
+
+
+@dataclass(frozen=True)
 class Checked:
     """A record of `dpstudy theorems --store`: a statement's `Outcome`, in its words."""
 
@@ -73,14 +73,20 @@ class Checked:
     provenance: dict[str, Any]
 
 
-def problem_of(columns: Mapping[str, Any], run: Run) -> str | None:
-    """Say where what a run came to is not as `Trained`, by the first field; None where it is."""
+_TRAINED = {item.name for item in fields(Trained)}
+
+
+def problem_of(columns: Mapping[str, Any], run: Run, stored: str | bytes = "") -> str | None:
+    """Say where what a run came to is not as `Trained`, by the first field; None where it is.
+
+    What is `stored` is JSON that has these columns; without it they are written first.
+    """
     try:
         # A bare node has no pydantic: whoever merges its results looks closer.
         with contextlib.suppress(ModuleNotFoundError):
-            decoded(Trained, columns)
-            decoded(Curve, columns["curve"], "curve", extra="ignore")
-            decoded(Provenance, columns["provenance"], "provenance", extra="ignore")
+            if unknown := columns.keys() - _TRAINED:
+                raise ValueError(_of_another(min(unknown)))
+            _decoded(Trained, stored or json.dumps(columns, allow_nan=False), extra="ignore")
         _check_columns(columns, run)
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         return str(error)
@@ -89,7 +95,7 @@ def problem_of(columns: Mapping[str, Any], run: Run) -> str | None:
 
 def _check_columns(columns: Mapping[str, Any], run: Run) -> None:
     """Raise an error where columns do not hold, by epoch, what such a run can come to."""
-    if columns.keys() != {item.name for item in fields(Trained)}:
+    if columns.keys() != _TRAINED:
         raise ValueError("its fields are not those of this version")
     curve, spent, ended = columns["curve"], columns["epsilon"], columns["diverged_at"]
     for name, values in curve.items():
@@ -106,9 +112,10 @@ def _check_columns(columns: Mapping[str, Any], run: Run) -> None:
     epochs, whole = curve["epoch"], range(run.epochs + 1)
     if epochs not in (list(whole[: len(epochs)]), list(whole[1 : len(epochs) + 1])):
         raise ValueError(_unlike("curve.epoch", epochs))
-    if curve["step"] != [epoch * run.steps_per_epoch for epoch in epochs]:
+    steps = run.steps_per_epoch
+    if curve["step"] != [epoch * steps for epoch in epochs]:
         raise ValueError(_unlike("curve.step", curve["step"]))
-    if ended is not None and ended not in range(1, run.epochs * run.steps_per_epoch + 1):
+    if ended is not None and ended not in range(1, run.epochs * steps + 1):
         raise ValueError(_unlike("diverged_at", ended))
 
 
@@ -140,21 +147,25 @@ def _sound(values: list[Any], low: float, high: float, shape: Sequence[int] | No
     return not found or (low <= min(found) and max(found) <= high and not any(map(isnan, found)))
 
 
-def decoded(form: Any, value: Any, within: str = "", extra: str = "forbid") -> Any:
+def decoded(form: Any, value: Any) -> Any:
     """Return plain JSON values as a type that pydantic knows, such as a dataclass.
 
-    Raise ValueError naming the first field, `within` another, that is not of that type.
+    Raise ValueError naming the first field that is not of that type.
     """
+    try:
+        return _decoded(form, json.dumps(value, allow_nan=False), extra="forbid")
+    except TypeError as error:  # a number of NumPy's, say
+        raise ValueError(str(error)) from error
+
+
+def _decoded(form: Any, text: str | bytes, extra: str) -> Any:
     from pydantic import ValidationError  # Only here: a bare node has none.
 
     try:
-        text = json.dumps(value, allow_nan=False)
         return _adapter(form).validate_json(text, strict=True, extra=extra)
-    except TypeError as error:  # a number of NumPy's, say
-        raise ValueError(str(error)) from error
     except ValidationError as error:
         first, *_ = error.errors(include_url=False)
-        raise ValueError(_said(first, within)) from error
+        raise ValueError(_said(first)) from error
 
 
 @functools.cache
@@ -164,19 +175,23 @@ def _adapter(form: Any) -> Any:
     return TypeAdapter(form)
 
 
-def _said(error: Mapping[str, Any], within: str) -> str:
+def _said(error: Mapping[str, Any]) -> str:
     at = "".join(f"[{at}]" if isinstance(at, int) else f".{at}" for at in error["loc"])
-    where = f"{within}{at}".removeprefix(".")
+    where = at.removeprefix(".")
     match error["type"]:
         case "missing":
             return f"no field {where!r} (stored by another version?)"
         case "unexpected_keyword_argument":
-            return f"unknown field {where!r} (stored by another version?)"
+            return _of_another(where)
         case "json_invalid":
             return f"it holds text that is no Unicode, or lists too deep: {error['msg']}"
         case "value_error":
             return f"field {where!r}: {error['ctx']['error']}"
     return _unlike(where, error["input"])
+
+
+def _of_another(where: str) -> str:
+    return f"unknown field {where!r} (stored by another version?)"
 
 
 def _unlike(where: str, value: Any) -> str:

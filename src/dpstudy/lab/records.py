@@ -32,9 +32,14 @@ def write(path: Path, kind: str, content: dict[str, Any]) -> None:
     store.write_sealed(path, {"format": FORMAT, "record": kind, **content})
 
 
-def read(path: Path, kind: str) -> dict[str, Any]:
-    """Read one record, or raise DamagedError: also where a field is not as its kind has it."""
-    content = store.read_sealed(path, "record", FORMAT)
+def read(path: Path, kind: str, stored: bytes | None = None) -> dict[str, Any]:
+    """Read one record, if need be from what is stored in its file.
+
+    Raises:
+        DamagedError: it cannot be trusted, or a field is not as its kind has it.
+    """
+    stored = store.content_of(path) if stored is None else stored
+    content = store.unsealed(path, stored, "record", FORMAT)
     if content["record"] != kind:
         raise DamagedError(path, f"a record of {content['record']}, not of {kind}")
     content = {k: v for k, v in content.items() if k not in ("format", "record", "checksum")}

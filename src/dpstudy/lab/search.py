@@ -6,6 +6,7 @@ variant is that of a setting that was proposed in view of earlier results: it is
 stored choice. So are learning rates beyond those of a group, where the best is at their edge.
 """
 
+import functools
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -57,7 +58,12 @@ def write_choice(folder: Path, kept: Kept) -> None:
 
 def read_choice(path: Path) -> Kept:
     """Read a stored choice; DamagedError if it is cut short, altered, foreign or misnamed."""
-    content = records.read(path, KIND)
+    return _read_choice(path, store.content_of(path))
+
+
+@functools.lru_cache(maxsize=1024)  # a search asks for its choices again at each step
+def _read_choice(path: Path, stored: bytes) -> Kept:
+    content = records.read(path, KIND, stored)
     try:
         if (point := content["point"]) is not None:
             check_numbers("point", point, 0, 1)
@@ -77,8 +83,7 @@ def read_choice(path: Path) -> Kept:
 def read_choices(folder: Path, search: str = "") -> tuple[list[Kept], list[DamagedError]]:
     """Return the choices in a folder, of one search alone if named, and what else is wrong."""
     start = f"{search}-" if search else ""
-    paths = (path for path in store.stored_files(folder) if path.name.startswith(start))
-    kept, errors = store.read_each(paths, read_choice)
+    kept, errors = store.read_each(store.stored_files(folder, start=start), read_choice)
     return list(kept.values()), errors
 
 

@@ -13,6 +13,7 @@ import json
 import math
 import os
 import platform
+import re
 import subprocess
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field, replace
@@ -205,12 +206,12 @@ def read(path: Path) -> Result:
     Traceback (most recent call last):
     dpstudy.lab.store.DamagedError: ...: cannot be read: No such file or directory
     """
-    return _read(path, _bytes(path))
+    return _read(path, content_of(path))
 
 
 @functools.lru_cache(maxsize=4096)  # pages ask for the same runs again: 2 ms each to check
 def _read(path: Path, stored: bytes) -> Result:
-    content = _unsealed(path, stored, "run", FORMAT)
+    content = unsealed(path, stored, "run", FORMAT)
     columns = {name: content[name] for name in content if name not in ("format", "run", "checksum")}
     try:
         run = Run.from_dict(content["run"])
@@ -218,7 +219,7 @@ def _read(path: Path, stored: bytes) -> Result:
         raise DamagedError(path, f"not a run of this version: {error}") from error
     if path.stem != run.identity:
         raise DamagedError(path, f"holds the run {run.identity}, which its name does not say")
-    if problem := problem_of(columns, run):
+    if problem := problem_of(columns, run, stored):
         raise DamagedError(path, problem)
     return Result(run=run, **columns)
 
@@ -249,14 +250,11 @@ def with_epsilon(result: Result) -> Result:
     return replace(result, epsilon=epsilon_curve(result.run, result.curve["step"]))
 
 
-def read_sealed(path: Path, mark: str, form: int) -> dict[str, Any]:
-    """Read what `write_sealed` wrote, known by a field `mark`, or raise DamagedError."""
-    return _unsealed(path, _bytes(path), mark, form)
-
-
-def _unsealed(path: Path, stored: bytes, mark: str, form: int) -> dict[str, Any]:
+def unsealed(path: Path, stored: bytes, mark: str, form: int) -> dict[str, Any]:
+    """Return what `write_sealed` wrote to a file, known by a `mark`, or raise DamagedError."""
+    whole = _whole if _LONG.search(stored) else None
     try:
-        content = json.loads(stored.decode(), object_pairs_hook=_without_twins, parse_int=_whole)
+        content = json.loads(stored.decode(), object_pairs_hook=_without_twins, parse_int=whole)
     except (ValueError, RecursionError) as error:
         raise DamagedError(path, "not intact JSON (cut short or damaged)") from error
     if not isinstance(content, dict) or "checksum" not in content or mark not in content:
@@ -273,11 +271,15 @@ def _unsealed(path: Path, stored: bytes, mark: str, form: int) -> dict[str, Any]
     return content
 
 
-def _bytes(path: Path) -> bytes:
+def content_of(path: Path) -> bytes:
+    """Return what is in a stored file, or raise DamagedError."""
     try:
         return files.content_of(path)
     except OSError as error:
         raise DamagedError(path, f"cannot be read: {error.strerror or error}") from error
+
+
+_LONG = re.compile(rb"\d{20}")
 
 
 def _whole(digits: str) -> float:
@@ -313,10 +315,15 @@ def read_each(
     return found, errors
 
 
-def stored_files(folder: Path, wanted: Collection[str] | None = None) -> list[Path]:
-    """Return the files in `folder` that should be results, or those `wanted` of them, by name."""
+def stored_files(
+    folder: Path, wanted: Collection[str] | None = None, start: str = ""
+) -> list[Path]:
+    """Return the files in `folder` that should be results, sorted by name.
+
+    Or of them those `wanted`, or those whose names have that `start`.
+    """
     try:
-        names = sorted(os.listdir(folder))
+        names = sorted(name for name in os.listdir(folder) if name.startswith(start))
     except FileNotFoundError:
         return []
     except OSError as error:

@@ -97,7 +97,8 @@ def leads(
         axes[0].set_ylabel("lead in points")
         seen = pd.concat(rows.values())
         late = seen[seen.epoch >= 2]
-        heights = [*late.low, *late.high, *(lead for _, lead in published.values())]
+        heights = [*late.points, *late.low.dropna(), *late.high.dropna()]  # none of two seeds
+        heights += [lead for _, lead in published.values()]
         axes[0].set_ylim(min(heights) - 0.3, max(heights) + 0.3)
     said = "; ".join(
         f"{DATASETS.get(dataset, dataset)}: from {lead.points.iloc[0]:+.1f} to "

@@ -152,8 +152,13 @@ def results(
         if line.published is not None or len(line.results)
     ]
     if not any(len(line.results) for line in lines):
-        return Note(name, "None of these runs is stored yet.")
+        return none_stored(name)
     return table_of(rows, name, caption(shown, finals_of(lines), *more), settings)
+
+
+def none_stored(name: str) -> Note:
+    """Return what stands in place of a figure or table of which nothing is stored."""
+    return Note(name, "None of these runs is stored yet.")
 
 
 def of_published(line: Variant) -> dict[str, object]:
@@ -248,12 +253,14 @@ def gains(
     name: str,
     caption: str,
     axis: str,
-) -> Figure:
+) -> Figure | Note:
     """Draw gains in points with their intervals, one line a dataset, one mark a comparison.
 
     The rows are of `gains_of`; `styles` are by comparison, in the order in which they stand, and
-    `axis` is the label of the horizontal one.
+    `axis` is the label of the horizontal one. A note, if all that there is of them is published.
     """
+    if not any("seeds" in row for row in rows):
+        return none_stored(name)
     data = pd.DataFrame(rows).astype({"low": float, "high": float})
     datasets = list(dict.fromkeys(data.dataset))
     middle = (len(styles) - 1) / 2
@@ -278,8 +285,13 @@ def gains(
     return Figure(fig=figure, name=name, caption=caption, alt=alt, data=data)
 
 
-def gains_table(rows: Sequence[Mapping[str, object]], name: str) -> Table:
-    """Return every gain of a page, rows of `gains_of`, in one table with intervals and seeds."""
+def gains_table(rows: Sequence[Mapping[str, object]], name: str) -> Table | Note:
+    """Return every gain of a page, rows of `gains_of`, in one table with intervals and seeds.
+
+    A note, if all that there is of them is published.
+    """
+    if not any("seeds" in row for row in rows):
+        return none_stored(name)
     data = pd.DataFrame(rows).assign(dataset=[DATASETS[str(row["dataset"])] for row in rows])
     return Table(
         name=name,

@@ -45,7 +45,7 @@ class Part:
         """Return the kind, and the fields that are not at their default, as plain JSON values."""
         fields = {
             field.name: _plain(getattr(self, field.name), field)
-            for field in dataclasses.fields(self)
+            for field in _fields(type(self))
             if getattr(self, field.name) != field.default
         }
         return ({"kind": self.kind} if self.kind else {}) | fields
@@ -186,6 +186,9 @@ def at_least(of: Part, least: float, *names: str) -> None:
             raise SpecError(f"{name} must be at least {least}, got {getattr(of, name)}")
 
 
+_fields = functools.cache(dataclasses.fields)
+
+
 @functools.cache
 def _types(cls: type[Part]) -> dict[str, Any]:
     hints = typing.get_type_hints(cls)
@@ -197,9 +200,12 @@ def _checked_as(kind: Any, value: Any, name: str) -> Any:
         raise SpecError(f"{name} must be a part of a run, {kind.__name__}, got {value!r}")
     if "kind" not in vars(type(value)):
         raise SpecError(f"{name} has no kind: put @part(...) above class {type(value).__name__}")
-    for field, expected in _types(type(value)).items():
-        _check_value(field, getattr(value, field), expected)
-    value.check()
+    if "_is_checked" not in vars(value):
+        for field, expected in _types(type(value)).items():
+            _check_value(field, getattr(value, field), expected)
+        value.check()
+        # It is frozen, so once is enough: runs share most of their parts.
+        object.__setattr__(value, "_is_checked", True)
     return value
 
 
@@ -213,17 +219,17 @@ _PLAIN = {
 
 
 def _check_value(name: str, value: Any, expected: Any) -> None:
-    if typing.get_origin(expected) is tuple:
-        if not isinstance(value, tuple):
-            raise SpecError(f"{name} must be a tuple of parts, got {value!r}")
-        for one in value:
-            _check_value(name, one, typing.get_args(expected)[0])
-    elif expected in _PLAIN:
+    if expected in _PLAIN:
         types, what = _PLAIN[expected]
         if not isinstance(value, types) or (isinstance(value, bool) and expected is not bool):
             raise SpecError(f"{name} must be {what}, got {value!r}")
         if expected is float and not abs(value) <= sys.float_info.max:
             raise SpecError(f"{name} must be finite, got {value!r}")
+    elif typing.get_origin(expected) is tuple:
+        if not isinstance(value, tuple):
+            raise SpecError(f"{name} must be a tuple of parts, got {value!r}")
+        for one in value:
+            _check_value(name, one, typing.get_args(expected)[0])
     else:
         _checked_as(expected, value, name)
 
@@ -248,9 +254,10 @@ def _read(cls: type[Part], written: Any) -> Part:
         kind = fields.pop("kind", None)
         if not (isinstance(kind, str) and kind in KINDS):
             declare_all()
-        known = {name: one for name, one in KINDS.items() if issubclass(one, cls)}
-        choose(cls.__name__.lower(), kind, known)
-        actual = known[kind]
+        if not (isinstance(kind, str) and issubclass(KINDS.get(kind, Part), cls)):
+            known = {name: one for name, one in KINDS.items() if issubclass(one, cls)}
+            choose(cls.__name__.lower(), kind, known)
+        actual = KINDS[kind]
     types = _types(actual)
     if unknown := sorted(set(fields) - set(types)):
         near = meant(unknown[0], types)

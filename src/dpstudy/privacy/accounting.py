@@ -440,11 +440,13 @@ def check_positive(name: str, value: float) -> None:
 
 
 def whole(name: str, value: int, least: int = 0) -> int:
-    """Return a whole number that is not below `least`, or raise UserError that names it."""
+    """Return a whole number, `least` or more and below 2^63, or raise UserError that names it."""
     try:
         whole = operator.index(value)
     except TypeError:
         raise UserError(f"{name} must be a whole number, got {value!r}") from None
     if whole < least:
         raise UserError(f"{name} must be at least {least}, got {value}")
+    if whole >= 2**63:  # a ratio of larger ones may be no float, and JAX draws by no such seed
+        raise UserError(f"{name} must be below 2^63, got more")
     return whole

@@ -19,7 +19,7 @@ from dpstudy.parts.part import SpecError, checked
 from dpstudy.privacy import accounting
 from dpstudy.privacy.statement import Statement
 from dpstudy.recipe import head, pictures, settings
-from dpstudy.recipe.model import Model, centred, vectors_and_witness
+from dpstudy.recipe.model import Model, centred
 from dpstudy.recipe.model import load as load_model
 from dpstudy.recipe.run import recipe
 from dpstudy.recipe.settings import Settings
@@ -38,7 +38,8 @@ class PrivateImageClassifier(ClassifierMixin, BaseEstimator):
     """A private classifier of images: DP-SGD on a linear head, by a rule in place of a search.
 
     The features are of images drawn from a public seed, and computed once: their basis takes
-    minutes and is kept in the user's cache, which features of private images never enter.
+    minutes and is kept in the user's cache, which features of private images never enter. A trained
+    model needs it no more.
 
     Args:
         epsilon: the privacy to spend; neighbours differ by adding or removing one image.
@@ -109,20 +110,20 @@ class PrivateImageClassifier(ClassifierMixin, BaseEstimator):
         self._warn(how, len(classes))
         # What is released is that of the rule: the features' own setting is for the study's runs.
         features = replace(features, released=how.release_noise or 0.0, held_out=0)
-        found, witness = vectors_and_witness(features, pixels)
+        found = features.vectors(pixels)
         randomness = head.Secure() if self.secure else head.Seeded(self.random_state)
         mean = np.zeros(found.shape[1])
         if how.release_noise:
             mean = head.released_mean(found, how.release_noise, randomness)
         kernel = head.train(centred(found, mean), labels, len(classes), how, randomness)
         spent = self._statement(how)
-        return self._keep(Model(features, kernel, mean, witness, classes, spent))
+        return self._keep(Model.of_head(features, kernel, mean, classes, spent))
 
     def predict(self, X: Any) -> Shaped[np.ndarray, "n"]:
         """Return the label of each picture; pictures and errors as of `fit`.
 
         Raises:
-            DataError: as well: the features' basis here is not that of the training.
+            DataError: as well: features come out otherwise here than at the training.
         """
         scores = self.decision_function(X)
         return self.classes_[scores.argmax(1)]

@@ -9,7 +9,7 @@ from jaxtyping import Float16
 
 from dpstudy.parts.data import images
 from dpstudy.parts.part import SpecError, checked, part, static
-from dpstudy.recipe.whitened import Drawn, Pixels
+from dpstudy.recipe.whitened import Drawn, Pixels, Whitened
 
 
 @part("mixture")
@@ -55,6 +55,14 @@ class Mixture(Drawn):
     @property
     def image_shape(self) -> tuple[int, ...]:
         return (sum(block.image_shape[0] for block in self.blocks),)
+
+    @property
+    def weighted_blocks(self) -> tuple[tuple[Whitened, float], ...]:
+        return tuple(
+            (part, share * own)
+            for block, share in zip(self.own_blocks, self.shares, strict=True)
+            for part, own in block.weighted_blocks
+        )
 
     def vectors_of(self, whole: images.Dataset) -> Float16[np.ndarray, "n k"]:
         count = len(whole.train_images) + len(whole.test_images)

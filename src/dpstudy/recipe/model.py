@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import zipfile
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from jaxtyping import Float, Float16, UInt8
@@ -16,13 +17,15 @@ from dpstudy.errors import DataError
 from dpstudy.parts.data.images import IMAGE_SHAPE
 from dpstudy.parts.part import SpecError
 from dpstudy.privacy.statement import Statement
+from dpstudy.recipe.folded import Folded, fold, width
 from dpstudy.recipe.whitened import Drawn, centre
 
-# By so much of their length two witnesses may differ: rounding does far less, another basis more.
-_ALIKE = 1e-2
-# Images that are scored together: their features take 200 MB.
-_AT_ONCE = 10_000
-_ARRAYS = ("kernel", "mean", "witness")
+# Of the file: those before it had weights of components, which hang on a machine.
+_FORMAT = 2
+# Images that a model keeps, to tell by whether features come out as at the training; the side of
+# the squares that they are made of.
+_EXAMPLES, _SIDE = 4, 4
+_TINY = np.float32(1e-30)
 # What reading raises of a file that is sealed, but of something else.
 _NO_MODEL = (OSError, ValueError, KeyError, EOFError, TypeError, MemoryError, zipfile.BadZipFile)
 
@@ -31,17 +34,17 @@ _NO_MODEL = (OSError, ValueError, KeyError, EOFError, TypeError, MemoryError, zi
 class Model:
     """A linear head on features of drawn images.
 
-    Its file holds of the features only their settings: where the cache lacks a basis it is computed
-    again, which takes minutes, since to ship it would take a gigabyte. The seed among them is
-    public, and draws images and filters alone. Another processor may round to another basis: the
-    `witness` tells, and it is refused.
+    Its file holds all that scores an image: the settings of the features, their filters, and the
+    head as it is `folded` into features. So it works without the basis, on any machine. The seed
+    among the settings is public, and drew images and filters alone.
 
     Attributes:
         features: how vectors are computed of an image.
-        kernel: the weights, without a bias.
-        mean: what is taken away of the vectors; 0 where none was released.
-        witness: what the features make of one fixed image.
-        classes: what the columns of `kernel` stand for.
+        blocks: the head, for each block of the features.
+        at_mean: what the head's weights, and last the mean itself, make of the mean that is taken
+            away of the vectors; 0 where none was released.
+        examples: a few images, by which the blocks tell whether features are the same here.
+        classes: what scores stand for.
         statement: what privacy was spent on it.
 
     Raises:
@@ -49,19 +52,49 @@ class Model:
     """
 
     features: Drawn
-    kernel: Float[np.ndarray, "features classes"]
-    mean: Float[np.ndarray, "features"]
-    witness: Float[np.ndarray, "features"]
+    blocks: tuple[Folded, ...]
+    at_mean: Float[np.ndarray, "columns"]
+    examples: UInt8[np.ndarray, "examples h w c"]
     classes: tuple[Any, ...]
     statement: Statement
 
+    @classmethod
+    def of_head(
+        cls,
+        features: Drawn,
+        kernel: Float[np.ndarray, "components classes"],
+        mean: Float[np.ndarray, "components"],
+        classes: tuple[Any, ...],
+        statement: Statement,
+    ) -> Self:
+        """Return the model of a head's weights on vectors less their released mean.
+
+        Raises:
+            DataError: a basis cannot be kept in the cache.
+        """
+        columns = np.concatenate([kernel, mean[:, None]], axis=1)
+        examples = _mosaics(*IMAGE_SHAPE[features.name])
+        blocks, start = [], 0
+        for block, share in features.weighted_blocks:
+            end = start + block.components
+            blocks.append(fold(block, np.sqrt(share) * columns[start:end], examples))
+            start = end
+        at_mean = np.float32(mean @ columns)
+        return cls(features, tuple(blocks), at_mean, examples, classes, statement)
+
     def __post_init__(self) -> None:
-        count = self.features.image_shape[0]
-        shapes = (count, len(self.classes)), (count,), (count,)
-        for name, shape in zip(_ARRAYS, shapes, strict=True):
-            found = getattr(self, name)
-            if found.shape != shape or found.dtype.kind != "f" or not np.isfinite(found).all():
-                raise SpecError(f"{name} must be finite floats of shape {shape}")
+        columns, blocks = len(self.classes) + 1, self.features.weighted_blocks
+        if len(blocks) != len(self.blocks):
+            raise SpecError(f"{len(blocks)} blocks of features, and {len(self.blocks)} of weights")
+        if self.examples.dtype != np.uint8 or self.examples.shape[1:] != self.image_shape:
+            raise SpecError(f"examples must be uint8 of shape (n, *{self.image_shape})")
+        _check("at_mean", self.at_mean, (columns,))
+        for (block, _), folded in zip(blocks, self.blocks, strict=True):
+            outputs = width(block, columns)
+            _check("scale", folded.scale, (block.features,))
+            _check("maps", folded.maps, (block.features, outputs))
+            _check("offset", folded.offset, (outputs,))
+            _check("witness", folded.witness, (len(self.examples), outputs))
 
     @property
     def image_shape(self) -> tuple[int, int, int]:
@@ -73,24 +106,22 @@ class Model:
 
         Raises:
             SpecError: images of another type or shape.
-            DataError: a basis cannot be kept in the cache, or is not that of the training.
+            DataError: features come out otherwise here than at the training.
         """
         pixels = np.asarray(pixels)
         self.features.check_images(pixels)
-        found = np.empty((len(pixels), len(self.classes)), np.float32)
-        for start in range(0, len(pixels), _AT_ONCE):
-            part = slice(start, start + _AT_ONCE)
-            vectors, witness = vectors_and_witness(self.features, pixels[part])
-            self._check_witness(witness)
-            found[part] = np.float32(centred(vectors, self.mean)) @ self.kernel
-        return found
-
-    def _check_witness(self, witness: Float[np.ndarray, "features"]) -> None:
-        if not np.linalg.norm(witness - self.witness) < _ALIKE * np.linalg.norm(self.witness):
-            raise DataError(
-                "the features computed here are not those that the model was trained on: copy the "
-                f"folder {files.cache_folder() / 'synthetic'} from where it was"
-            )
+        columns, known = len(self.at_mean), len(self.examples)
+        both = np.concatenate([self.examples, pixels])
+        found = np.zeros((len(pixels), columns), np.float32)
+        for (block, _), folded in zip(self.features.weighted_blocks, self.blocks, strict=True):
+            outputs = folded.outputs(block, both)
+            folded.check(outputs[:known])
+            linear, projected = np.split(outputs[known:], [columns], axis=1)
+            norm = np.linalg.norm(projected, axis=1, keepdims=True)
+            found += linear / np.maximum(norm, _TINY)
+        # The squared norm of the vector less the mean; without the mean it is 1.
+        squared = 1 - 2 * found[:, -1:] + self.at_mean[-1]
+        return (found - self.at_mean)[:, :-1] / np.sqrt(np.maximum(squared, _TINY))
 
     def save(self, path: str | Path) -> None:
         """Write the model to a new file, whole or not at all.
@@ -102,11 +133,17 @@ class Model:
         path = Path(path)
         files.check_new(path, DataError)
         about = {
+            "format": _FORMAT,
             "features": self.features.to_dict(),
             "classes": [_written(one) for one in self.classes],
             "statement": self.statement.to_dict(),
         }
-        arrays = {name: getattr(self, name) for name in _ARRAYS}
+        arrays = {
+            f"block_{at}_{name}": array
+            for at, folded in enumerate(self.blocks)
+            for name, array in folded.arrays().items()
+        }
+        arrays |= {"at_mean": self.at_mean, "examples": self.examples}
         try:
             with files.written_whole(path) as stream:
                 np.savez(stream, about=json.dumps(about), **arrays)
@@ -124,19 +161,6 @@ def centred(
     return vectors
 
 
-def vectors_and_witness(
-    features: Drawn, pixels: UInt8[np.ndarray, "n h w c"]
-) -> tuple[Float16[np.ndarray, "n k"], Float[np.ndarray, "k"]]:
-    """Return vectors of images, and the witness: with another basis it is something else.
-
-    Together, since a basis takes seconds to read.
-    """
-    shape = (1, *IMAGE_SHAPE[features.name])
-    fixed = np.random.default_rng(0).integers(0, 256, shape, np.uint8)
-    found = features.vectors(np.concatenate([fixed, pixels]))
-    return found[1:], np.float32(found[0])
-
-
 def load(path: str | Path) -> Model:
     """Read a model that `Model.save` wrote.
 
@@ -147,9 +171,16 @@ def load(path: str | Path) -> Model:
         files.check_seal(Path(path))
         with np.load(path, allow_pickle=False) as stored:
             about = json.loads(str(stored["about"]))
+            if about.get("format") != _FORMAT:
+                raise DataError(
+                    f"{path}: is a model of another version of this package: train it again"
+                )
+            features = Drawn.from_dict(about["features"])
             return Model(
-                Drawn.from_dict(about["features"]),
-                *(stored[name] for name in _ARRAYS),
+                features,
+                tuple(_block(stored, at) for at in range(len(features.weighted_blocks))),
+                stored["at_mean"],
+                stored["examples"],
                 tuple(_read(one) for one in about["classes"]),
                 Statement.from_dict(about["statement"]),
             )
@@ -157,6 +188,25 @@ def load(path: str | Path) -> Model:
         raise DataError(f"{path}: there is no such file") from None
     except (SpecError, *_NO_MODEL) as error:
         raise DataError(f"{path}: is no model of `dpstudy recipe` ({error})") from error
+
+
+def _mosaics(height: int, width: int, channels: int) -> UInt8[np.ndarray, "examples h w c"]:
+    """Return images of squares of any colour, which have flat places and edges."""
+    count = _EXAMPLES, -(-height // _SIDE), -(-width // _SIDE), channels
+    coarse = np.random.default_rng(0).integers(0, 256, count, np.uint8)
+    return coarse.repeat(_SIDE, 1).repeat(_SIDE, 2)[:, :height, :width]
+
+
+def _block(stored: Mapping[str, np.ndarray], at: int) -> Folded:
+    start = f"block_{at}_"
+    return Folded.of_arrays(
+        {name.removeprefix(start): stored[name] for name in stored if name.startswith(start)}
+    )
+
+
+def _check(name: str, found: np.ndarray, shape: tuple[int, ...]) -> None:
+    if found.shape != shape or found.dtype.kind != "f" or not np.isfinite(found).all():
+        raise SpecError(f"{name} must be finite floats of shape {shape}")
 
 
 def _written(label: Any) -> Any:

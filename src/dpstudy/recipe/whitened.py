@@ -59,6 +59,11 @@ class Drawn(Data):
     def at_seed(self, seed: int) -> Self:
         return replace(self, drawn=seed)
 
+    @property
+    def weighted_blocks(self) -> tuple[tuple["Whitened", float], ...]:
+        """The blocks that vectors are put together of, in order, and their shares in the norm."""
+        raise NotImplementedError
+
     def vectors_of(self, whole: images.Dataset) -> Float16[np.ndarray, "n k"]:
         """Return the vectors of a dataset's images, training first; errors as `Whitened.basis`."""
         raise NotImplementedError
@@ -165,6 +170,10 @@ class Whitened(Drawn):
     @property
     def image_shape(self) -> tuple[int, ...]:
         return (self.components,)
+
+    @property
+    def weighted_blocks(self) -> tuple[tuple[Self, float], ...]:
+        return ((self, 1.0),)
 
     def vectors_of(self, whole: images.Dataset) -> Float16[np.ndarray, "n k"]:
         shape = (len(whole.train_images) + len(whole.test_images), self.components)

@@ -153,7 +153,8 @@ def private_gradient(
     For every example, of any type, shape or value, the sum with it and the sum without it differ by
     at most `clip_norm`, in l2. `losses` makes of a network, inputs and labels one loss an example.
 
-    `nnx.Conv` and `nnx.Linear` layers have fast rules. A model with any other layer that has
+    `nnx.Conv`, `nnx.Linear`, `nnx.LinearGeneral` (as in attention), `nnx.LayerNorm`,
+    `nnx.GroupNorm` and `nnx.Embed` have fast rules. A model with any other layer that has
     parameters, weights used twice, a penalty on weights, or examples that may be mixed falls back
     to `jax.vmap(jax.grad(...))`, and says so once. There each example is a batch of one: batch
     statistics and contrastive losses are its own, and `len(x)` is 1, not the microbatch.

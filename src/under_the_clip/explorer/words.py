@@ -104,7 +104,8 @@ def settings(run: Run) -> str:
 def _unusual(part: Part) -> Iterator[str]:
     usual = {field.name: field.default for field in dataclasses.fields(part)}
     if isinstance(part, SyntheticFeatures):  # what the recipe's command sets itself
-        usual |= vars(recipe(part.name).dataset) | {"exponent": None}
+        chosen = recipe(part.name).dataset
+        usual = {name: getattr(chosen, name) for name in usual} | {"exponent": None}
     return _fields(part, *(name for name in usual if getattr(part, name) == usual[name]))
 
 
