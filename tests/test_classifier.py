@@ -5,7 +5,9 @@ import math
 import time
 import warnings
 from dataclasses import fields, replace
+from pathlib import Path
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from sklearn.base import clone, is_classifier
@@ -68,6 +70,8 @@ def test_its_epsilon_is_that_of_what_was_done(fitted):
     assert "(3, 1e-05)-differential privacy" in text
     assert "the number of examples and which classes there are" in text
     assert "a secret seed that is not kept" in text
+    assert "a grid search, cost privacy of their own" in text
+    assert "printed on the way, of pictures or of time" in text
 
 
 def test_noise_and_clip_of_its_training_are_those_that_it_states(digits, monkeypatch):
@@ -164,8 +168,29 @@ PIXELS, LABELS = np.zeros((4, 28, 28), np.uint8), ["a", "b", "a", "b"]
         ({}, (PIXELS, ["a"] * 4), "at least 2 classes, got 1"),
         ({}, (PIXELS, [["a"]] * 4), "labels must be hashable"),
         ({}, (PIXELS, [0.0, math.nan] * 2), "not a number"),
-        ({}, (PIXELS, np.eye(4)), "one for each picture, got an array of shape"),
-        ({}, (np.float32(PIXELS), LABELS), "pictures must be uint8"),
+        ({}, (PIXELS, np.eye(4)), "one for each picture, got an array"),
+        ({"delta": "1e-5"}, (PIXELS, LABELS), "delta must be a number"),
+        ({"classes": 2}, (PIXELS, LABELS), "classes must be in a sequence, got 2"),
+        ({"classes": "ab"}, (PIXELS, LABELS), "classes must be in a sequence, got 'ab'"),
+        *(
+            ({}, (PIXELS, labels), "labels must be in a sequence, one for each picture, got")
+            for labels in (None, 7, "abab", {"a": 0, "b": 1, "c": 2, "d": 3}, {0, 1, 2, 3})
+        ),
+        *(
+            ({}, (given, LABELS), "pictures must be uint8")
+            for given in (
+                *(
+                    np.float32(PIXELS),
+                    PIXELS[0],
+                    None,
+                    7,
+                    np.uint8(7),
+                    "pictures",
+                    Path("pictures"),
+                ),
+                *((one for one in PIXELS), dict(enumerate(PIXELS)), [jnp.ones((8, 8))] * 4),
+            )
+        ),
     ],
 )
 def test_mistakes_are_told_before_anything_is_computed(changes, given, message, monkeypatch):

@@ -19,7 +19,6 @@ from dpstudy.parts.sampling import Shuffled
 from dpstudy.privacy.run_epsilon import LABELS, epsilon_curve
 
 _WIDTH = 78
-NOT_SEARCHED = "nothing by these data"
 UNCOUNTED = (
     "settings may have been chosen by other trainings on these data: no part of this epsilon "
     "counts them"
