@@ -129,7 +129,9 @@ def _trained(
     from dpstudy.parts.data.images import DATASETS
 
     if epsilon is None:
-        raise UserError("--epsilon is missing: how much privacy may be spent")
+        cut = f"; if {source} is a model, it was altered or cut short"
+        cut = cut if pictures and Path(source).is_file() else ""
+        raise UserError(f"--epsilon is missing: how much privacy may be spent{cut}")
     if source in DATASETS:
         return _on_dataset(source, epsilon, pictures, options)
     if not Path(source).exists():
