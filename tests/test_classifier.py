@@ -2,6 +2,7 @@
 
 import json
 import math
+import pickle
 import time
 import warnings
 from dataclasses import fields, replace
@@ -11,8 +12,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from sklearn.base import clone, is_classifier
-from sklearn.exceptions import NotFittedError
+from sklearn.exceptions import NotFittedError, SkipTestWarning
 from sklearn.model_selection import cross_val_score
+from sklearn.utils import estimator_checks
 
 from dpstudy.errors import DataError, UserError
 from dpstudy.parts.data import images, released_statistics
@@ -120,6 +122,7 @@ def test_a_saved_model_says_the_same_without_the_cache(fitted, digits, tmp_path,
     again = load(tmp_path / "model.npz")
     assert (again.predict(digits[2]) == fitted.predict(digits[2])).all()
     assert again.statement_ == fitted.statement_ and again.epsilon_ == fitted.epsilon_
+    assert again.delta == fitted.delta_
     with pytest.raises(DataError, match="is there already"):
         again.save(tmp_path / "model.npz")
 
@@ -224,6 +227,39 @@ def test_it_is_an_estimator_as_scikit_learn_knows_them(digits):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", PrivacyWarning)
         assert (cross_val_score(small(), *digits[:2], cv=2) > 0.85).all()
+
+
+# Those of scikit-learn's checks that do not fit to tables of numbers.
+OF_ANY_ESTIMATOR = (
+    *("estimator_cloneable", "estimator_tags_renamed", "valid_tag_types", "estimator_repr"),
+    *("no_attributes_set_in_init", "do_not_raise_errors_in_init_or_set_params", "mixin_order"),
+    *("estimators_unfitted", "parameters_default_constructible"),
+    *("get_params_invariance", "set_params"),
+)
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("name", OF_ANY_ESTIMATOR)
+def test_it_passes_the_checks_of_scikit_learn_that_need_no_table(name):
+    getattr(estimator_checks, f"check_{name}")("PrivateImageClassifier", small())
+
+
+def test_scikit_learn_knows_that_it_takes_no_tables():
+    with pytest.warns(SkipTestWarning, match="two_d_array=False"):
+        assert len(list(estimator_checks.estimator_checks_generator(small()))) == 1
+
+
+def test_a_prediction_is_of_its_picture_alone_and_the_same_unpickled(fitted, digits):
+    whole = fitted.decision_function(digits[2])
+    again = pickle.loads(pickle.dumps(fitted))
+    np.testing.assert_allclose(again.decision_function(digits[2][::-9]), whole[::-9], atol=1e-4)
+    assert again.statement_ == fitted.statement_
+
+
+def test_an_accuracy_is_of_pictures_with_a_label_each(fitted):
+    for given, message in (((PIXELS, LABELS[:3]), "4 pictures with 3"), (([], []), "no pictures")):
+        with pytest.raises(UserError, match=message):
+            fitted.score(*given)
 
 
 # The rule.

@@ -12,6 +12,7 @@ from typing import Any, Self
 import numpy as np
 from jaxtyping import Float, Shaped
 from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils import InputTags, Tags
 from sklearn.utils.validation import check_is_fitted
 
 from dpstudy.parts.data.images import IMAGE_SHAPE
@@ -86,6 +87,12 @@ class PrivateImageClassifier(ClassifierMixin, BaseEstimator):
         self.features = features
         self.random_state = random_state
         self.secure = secure
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags = InputTags(two_d_array=False, three_d_array=True, string=True)
+        tags.non_deterministic = True
+        return tags
 
     def fit(self, X: Any, y: Sequence[Hashable]) -> Self:
         """Train on pictures and their labels.
@@ -207,7 +214,8 @@ class PrivateImageClassifier(ClassifierMixin, BaseEstimator):
     @classmethod
     def of(cls, model: Model) -> Self:
         """Return a model as a classifier that is fitted."""
-        return cls(model.statement.epsilon, features=model.features)._keep(model)
+        spent = model.statement
+        return cls(spent.epsilon, delta=spent.delta, features=model.features)._keep(model)
 
     def _keep(self, model: Model) -> Self:
         """Take over what `fit` found, or a file holds."""
@@ -260,10 +268,12 @@ def numbered(
 
 
 def _paired(X: Any, labels: Sized) -> Any:
-    """Return pictures as `pictures.listed` does; SpecError unless there is a label for each."""
+    """Return pictures as `pictures.listed` does; SpecError unless each has a label."""
     X = pictures.listed(X)
     if len(X) != len(labels):
         raise SpecError(f"{len(X):,} pictures with {len(labels):,} labels")
+    if not len(X):
+        raise SpecError("there are no pictures")
     return X
 
 
