@@ -17,7 +17,7 @@ from sklearn.model_selection import cross_val_score
 from sklearn.utils import estimator_checks
 
 from dpstudy.errors import DataError, UserError
-from dpstudy.parts.data import images, released_statistics
+from dpstudy.parts.data import images, released_statistics, synthetic_images
 from dpstudy.parts.part import SpecError
 from dpstudy.privacy import accounting
 from dpstudy.recipe import PrivacyWarning, PrivateImageClassifier, classifier, head, load, settings
@@ -211,6 +211,14 @@ def test_it_warns_first_where_noise_drowns_what_there_is(monkeypatch):
         pytest.raises(ZeroDivisionError),
     ):
         small(delta=0.5, epsilon=0.1).fit(PIXELS, LABELS)
+
+
+def test_a_cache_that_cannot_be_written_is_told_before_anything_is_computed(tmp_path, monkeypatch):
+    (tmp_path / "gone").symlink_to(tmp_path / "unmounted")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "gone"))
+    monkeypatch.setattr(synthetic_images, "draw", None)
+    with pytest.raises(DataError, match=r"cannot be written \(.*or set XDG_CACHE_HOME to another"):
+        replace(SMALL, drawn=1).basis()
 
 
 def test_it_is_an_estimator_as_scikit_learn_knows_them(digits):

@@ -187,7 +187,7 @@ def noise_of(multiplier: float | None) -> str:
 
 def released_of(noise: float | None, drawn: bool) -> str:
     """Say what else of the private examples is let out, and what is not of them at all."""
-    public = "; features, filters and whitening are of images drawn from a seed" if drawn else ""
+    public = "; filters and whitening of features are of images drawn from a seed" if drawn else ""
     if not noise:
         return f"nothing{public}"
     return (
