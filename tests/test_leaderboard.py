@@ -288,7 +288,7 @@ def test_what_stands_beside_the_search_is_the_rule(monkeypatch, dataset, images)
     assert examples == images or examples == {"mnist": 50_000, "cifar-10": 40_000}[dataset]
     found = settings.settings_for(3.0, examples=examples, features=1_000)
     typed = settings_of(run)
-    assert typed.learning_rate == pytest.approx(found.learning_rate, rel=0.002)
+    assert typed.learning_rate == pytest.approx(found.learning_rate, rel=0.005)
     for name in ("batch", "steps", "delta", "clip_norm", "momentum"):
         assert getattr(typed, name) == getattr(found, name)
     assert typed.release_noise == found.release_noise

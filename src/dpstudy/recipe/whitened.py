@@ -83,7 +83,8 @@ class Drawn(Data):
         at_least(self, 0, "drawn")
         released_statistics.check_noise(self.released)
         self.check_held_out()
-        if not 0 <= self.only <= (most := TRAINING_EXAMPLES[self.name] - self.held_out):
+        most = TRAINING_EXAMPLES[self.name] - self.held_out
+        if not 0 <= self.only <= most:
             raise SpecError(f"only must be from 0 to the {most} examples, got {self.only}")
 
     def check_images(self, pixels: Pixels) -> None:
