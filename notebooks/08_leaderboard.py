@@ -680,13 +680,16 @@ over_rule = beside.search - beside.rule
 on_mnist = beside[beside.dataset == MNIST].sort_values("images")
 fewest, most = on_mnist.iloc[0], on_mnist.iloc[-1]
 # The rule is nowhere more than a point behind, and images are worth more.
-assert (over_rule < 0.01).all() and most.images == 50_000
-assert most.rule - fewest.rule > 2 * over_rule.max()
-waiting = [
-    {FASHION: "Fashion-MNIST", CIFAR: "CIFAR-10"}[name]
-    for name in (FASHION, CIFAR)
-    if (beside.dataset == name).sum() < 5
-]
+assert over_rule.max() < 0.01
+assert most.rule - fewest.rule > 10 * over_rule.max()
+missing = len(reading("recipe-rule").wanted) - len(
+    reading("recipe-rule").found
+)
+not_yet = (
+    f"Of the runs, {missing} are not yet stored: what is missing is not drawn."
+    if missing
+    else ""
+)
 
 # %% [markdown]
 # ## A rule in place of a search
@@ -711,11 +714,11 @@ print(f"rate {1 / moved:.2f}")
 recipe.rule(ruled)
 
 # %% [markdown]
-# The best of five rates gains at most {{ points(over_rule.max()) }} points on images held out. It was
-# chosen by these same images, so even that is flattered. More images gain more: from
-# {{ f"{fewest.images:,}" }} to {{ f"{most.images:,}" }} of MNIST's the rule goes from
-# {{ percent(fewest.rule, 0) }} to {{ percent(most.rule, 0) }} %. So leave the rate alone, and
-# collect more images. `PrivateImageClassifier` sets itself by the rule:
+# The best of five rates gains at most {{ points(over_rule.max()) }} points on images held out. The
+# same images chose it, so even that is flattered. More images gain more: the rule reaches
+# {{ percent(fewest.rule, 0) }} % with {{ f"{fewest.images:,}" }} images of MNIST, and
+# {{ percent(most.rule, 0) }} % with {{ f"{most.images:,}" }}. So leave the rate alone, and collect
+# more images. `PrivateImageClassifier` sets itself by the rule:
 # [put in your own images](../book/engine.md).
 #
 # :::{dropdown} Fine print: the rule and its test
@@ -723,8 +726,7 @@ recipe.rule(ruled)
 # and C is 0.25. The mean is released where its noise is short beside it. Features are an eighth of
 # the recipe's, so that accuracy is lower than above where there are many images. There is one
 # seed, which draws the features and the noise. The estimator also scales a released mean towards 0
-# by as much as its noise is of its length, which these runs do not.
-# {{ f"{' and '.join(waiting)} {'are' if len(waiting) > 1 else 'is'} not yet run." if waiting else "" }}
+# by as much as its noise is of its length, which these runs do not. {{ not_yet }}
 # :::
 
 # %% tags=["facts"]
