@@ -15,6 +15,9 @@ from dpstudy.lab.readings import read
 from dpstudy.lab.search import Choice, choose, read_choices
 from dpstudy.parts.data.images import DATASETS as DATASETS_IN_WORDS
 from dpstudy.parts.run import setting, vary
+from dpstudy.privacy import accounting
+from dpstudy.recipe import settings
+from dpstudy.recipe.on_dataset import settings_of
 from dpstudy.recipe.run import recipe
 from under_the_clip import designs as rates
 from under_the_clip.experiments import find
@@ -30,6 +33,7 @@ from under_the_clip.leaderboard.published import (
     RUN_AGAIN,
 )
 from under_the_clip.recipe import figures as recipe_page
+from under_the_clip.recipe import rule as recipe_rule
 from under_the_clip.recipe import search as recipe_search
 
 page = figures_in("08_leaderboard")
@@ -271,6 +275,37 @@ def test_settings_of_another_dataset_are_worth_what_they_reach_on_this_one(resul
     assert table.loc["MNIST", "by CIFAR-10"] == pytest.approx(0.7)
     assert table.loc["CIFAR-10", "by Fashion-MNIST"] == pytest.approx(0.8)
     assert "CIFAR-10, 0.6: 70.0%" in recipe_page.whitening(reading).alt
+
+
+@pytest.mark.parametrize("images", recipe_rule.IMAGES)
+@pytest.mark.parametrize("dataset", ["mnist", "cifar-10"])
+def test_what_stands_beside_the_search_is_the_rule(monkeypatch, dataset, images):
+    run = recipe_rule.by_the_rule(dataset, images)
+    # It costs its epsilon: the noise is typed in, and all that is typed in is tested.
+    noise = run.mechanism.noise_multiplier
+    monkeypatch.setattr(accounting, "noise_multiplier_for", lambda *_, **__: noise)
+    examples = run.dataset.examples
+    assert examples == images or examples == {"mnist": 50_000, "cifar-10": 40_000}[dataset]
+    found = settings.settings_for(3.0, examples=examples, features=1_000)
+    typed = settings_of(run)
+    assert typed.learning_rate == pytest.approx(found.learning_rate, rel=0.005)
+    for name in ("batch", "steps", "delta", "clip_norm", "momentum"):
+        assert getattr(typed, name) == getattr(found, name)
+    assert typed.release_noise == found.release_noise
+
+
+def test_the_rule_is_drawn_beside_the_best_of_its_rates(results):
+    """Once all rates of a number of images are stored."""
+    for images, most in ((200, 0.6), (0, 0.9)):
+        for by in recipe_rule.TRIED[: 5 if images else 4]:
+            for run in recipe_rule.RECIPE_RULE.variants[recipe_rule.label_of(images, by)]:
+                value = most - abs(by - 2) / 100
+                store.write(store.runs_folder(), result_of(run, accuracy=round(value, 4)))
+    shown = recipe_page.rule(read(recipe_rule.RECIPE_RULE))
+    assert [*shown.data.dataset] == ["mnist", "fashion-mnist", "cifar-10"]
+    for row in shown.data.itertuples(index=False):
+        assert row[1:] == (200, 0.59, 0.6, 2.0)
+    assert "MNIST, 200: 59.0% and 60.0%" in shown.alt
 
 
 def test_a_change_counts_with_its_best_rate_once_all_are_stored(results):

@@ -90,6 +90,8 @@ def test_the_same_thousand_examples_are_seen_spread_over_the_training_set():
         assert len(probed.labels) == measure.EXAMPLES == 1_000
         assert (np.diff(probed.images) == length // 1_000).all()
         np.testing.assert_array_equal(probed.images, probed.labels)
+    # Of fewer it is all.
+    assert len(measure.probe(Examples(np.arange(200), np.arange(200))).labels) == 200
 
 
 RUN = vary(

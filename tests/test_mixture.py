@@ -170,6 +170,7 @@ def test_a_mixture_is_of_one_dataset_and_one_seed():
         ({"blocks": (), "shares": ()}, "at least one"),
         ({"blocks": (replace(PATCHES, scenes=OWN), SECOND, COLOURS)}, "releases and holds out"),
         ({"blocks": (replace(PATCHES, released=9.0), SECOND, COLOURS)}, "releases and holds out"),
+        ({"blocks": (replace(PATCHES, only=9), SECOND, COLOURS)}, "releases and holds out"),
         ({"released": 0.5}, "released must be 0, or at least 1"),
         ({"name": "cifar"}, "unknown dataset 'cifar'"),
     ],

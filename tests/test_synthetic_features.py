@@ -275,6 +275,17 @@ def test_exponent_and_held_out_take_what_is_kept(kept, monkeypatch):
     other = replace(SMALL, exponent=0.0, held_out=1_000).load()
     assert len(other.train_images) == 3_000 and len(other.test_images) == 1_000
     assert not np.allclose(other.test_images[0], whole.train_images[3])
+    few = replace(SMALL, exponent=0.0, held_out=1_000, only=300, released=20.0)
+    data, mean = few.load_with_mean()
+    assert few.examples == 300 == len(data.train_labels) and len(data.test_images) == 1_000
+    np.testing.assert_array_equal(data.train_labels, other.train_labels[:300])
+    # What is released is of those alone.
+    centred = np.float32(other.train_images[:300]) - np.float32(mean)
+    centred /= np.linalg.norm(centred, axis=1, keepdims=True)
+    np.testing.assert_allclose(data.train_images, centred, atol=1e-3)
+    [noise] = np.random.SeedSequence(few.drawn).spawn(1)
+    of_them = released_statistics.release_mean(other.train_images[:300], 20.0, noise)
+    np.testing.assert_array_equal(mean, of_them)
     assert sorted(kept.iterdir()) == before
 
 

@@ -122,4 +122,4 @@ def counts_by_norm(norms: Float[Array, "..."]) -> Int[Array, "bins"]:
 
 def probe(examples: Examples) -> Examples:
     """Return the training examples that measures are given."""
-    return jax.tree.map(lambda x: x[:: len(x) // EXAMPLES][:EXAMPLES], examples)
+    return jax.tree.map(lambda x: x[:: max(1, len(x) // EXAMPLES)][:EXAMPLES], examples)

@@ -44,7 +44,7 @@ class Mixture(Drawn):
             raise SpecError(f"shares must be above 0, together 1, got {self.shares}")
         for block in self.own_blocks:
             checked(block)
-            if block.leaks or block.released or block.held_out:
+            if block.leaks or block.released or block.held_out or block.only:
                 raise SpecError("a block of a mixture releases and holds out nothing by itself")
 
     @cached_property

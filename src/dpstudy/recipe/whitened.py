@@ -83,6 +83,9 @@ class Drawn(Data):
         at_least(self, 0, "drawn")
         released_statistics.check_noise(self.released)
         self.check_held_out()
+        most = TRAINING_EXAMPLES[self.name] - self.held_out
+        if not 0 <= self.only <= most:
+            raise SpecError(f"only must be from 0 to the {most} examples, got {self.only}")
 
     def check_images(self, pixels: Pixels) -> None:
         """Raise SpecError unless images have the type and shape of the dataset's."""
@@ -101,6 +104,10 @@ class Drawn(Data):
         found, count = self.vectors_of(whole), len(whole.train_images)
         train, test = found[:count], found[count:]
         data = hold_out(replace(whole, train_images=train, test_images=test), self.held_out)
+        few = slice(self.examples)
+        data = replace(
+            data, train_images=data.train_images[few], train_labels=data.train_labels[few]
+        )
         if not self.released:
             return data, np.zeros(found.shape[1])
         # Its noise must not be what the filters are drawn by.
@@ -130,6 +137,7 @@ class Whitened(Drawn):
     drawn: int = 0
     released: float = static(0.0)
     held_out: int = 0
+    only: int = 0
 
     @property
     def features(self) -> int:
@@ -244,7 +252,7 @@ class Whitened(Drawn):
     def _file(self, what: str, ending: str) -> Path:
         """Return a file of the cache, named by all settings that its content depends on."""
         name = self.name if self.leaks else ""
-        fitted = replace(self, name=name, exponent=0.0, released=0.0, held_out=0).to_dict()
+        fitted = replace(self, name=name, exponent=0.0, released=0.0, held_out=0, only=0).to_dict()
         of = json.dumps([fitted, IMAGE_SHAPE[self.name]], sort_keys=True)
         digest = hashlib.sha256(of.encode()).hexdigest()[:16]
         return files.cache_folder() / "synthetic" / f"{digest}-{what[:16]}.{ending}"

@@ -5,10 +5,11 @@ from under_the_clip.chapters import Chapter
 CHAPTER = Chapter(
     folder=__name__,
     notebook="08_leaderboard",
-    experiments=("search", "second_edition"),
+    experiments=("search", "second_edition", "rule"),
     sections={
         "Only the last step costs privacy": ("search", "slanted", "second"),
         "Drawings beat the private photos": ("parts",),
         "The papers' remedies add nothing here": ("remedies",),
+        "A rule in place of a search": ("rule",),
     },
 )

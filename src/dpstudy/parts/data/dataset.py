@@ -37,16 +37,18 @@ class Data(Part):
     """A training and a test set, made of the images of that `name`.
 
     `held_out` training examples, evenly spread, are held out of training and stand in for the test
-    set: settings chosen by them have not seen it.
+    set: settings chosen by them have not seen it. Of the rest the first `only` are trained on, by
+    default all.
     """
 
     name: str
     held_out: int
+    only: int = 0
 
     @property
     def examples(self) -> int:
         """The number of training examples, without those held out."""
-        return TRAINING_EXAMPLES[self.name] - self.held_out
+        return self.only or TRAINING_EXAMPLES[self.name] - self.held_out
 
     def check_held_out(self) -> None:
         """Raise SpecError unless so many training examples can be held out, and evaluated."""
