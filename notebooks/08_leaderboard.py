@@ -716,8 +716,8 @@ print(f"rate {1 / moved:.2f}")
 recipe.rule(ruled)
 
 # %% [markdown]
-# The best of five rates gains at most {{ points(over_rule.max()) }} points on images held out, where
-# half the rule's rate is best. More images gain more: the rule reaches
+# The best of five rates gains at most {{ points(over_rule.max()) }} points on images held out,
+# where half the rule's rate is best. More images gain more: the rule reaches
 # {{ percent(fewest.rule, 0) }} % with {{ f"{fewest.images:,}" }} images of MNIST, and
 # {{ percent(most.rule, 0) }} % with {{ f"{most.images:,}" }}. So leave the rate alone, and collect
 # more images. `PrivateImageClassifier` sets itself by the rule:
