@@ -565,8 +565,8 @@ Several(
 # the sensitivity is proven. Where several noisy sums are released from one batch, account for them
 # as one, with the sensitivity of all together.
 #
-# Two things are counted neither here nor in any of the four papers: the search for hyperparameters,
-# and normalisation constants taken from the data.
+# Two things are counted neither here nor in any of the four papers: the [search for
+# hyperparameters](07b_search_cost.ipynb), and normalisation constants taken from the data.
 #
 # ## Exercises
 #

@@ -322,7 +322,8 @@ recipe.steps(drawn)
 # Of the private images only the mean enters the features, released with a noise multiplier of
 # {{ f"{of.released:g}" }}, which ε counts; their number is taken to be public. The command takes
 # the exponent and the rate of the steps above. For the figures both were searched on images held
-# out, on each dataset and at each ε, which ε does not count. An attack on the recipe, mean
+# out, on each dataset and at each ε, which ε does not count: [it would
+# cost](07b_search_cost.ipynb). An attack on the recipe, mean
 # included, shows at least {{ shown }} of the proven 3 ([audits](07_audits.ipynb)). For images of
 # your own there is [a script](../book/engine.md), and [ten lines](../book/how_to_rerun.md) read a
 # model that `--save` kept.
@@ -1272,41 +1273,3 @@ experiments = behind(
 )
 all_of_it = profile == "stored" and dataset is None and behind_it
 Several((every_gain(), experiments)) if all_of_it else experiments
-
-# %% [markdown]
-# ## Exercises
-#
-# :::{exercise} What the search costs
-# :label: leaderboard-search
-#
-# Three rates are tried at ε = 3 each, on the same private examples, with noise of their own. What
-# is the ε of all three models together? And what does it leave out, if the best on private examples
-# is published? The page does not count it, and neither do the papers.
-# :::
-#
-# :::{solution-start} leaderboard-search
-# :class: dropdown
-# :::
-#
-# At most 5.55 for the models: three trainings are one that is three times as long. Less than three
-# times 3, since ε grows more slowly than the number of steps. It leaves out the choice. Which model
-# is best was seen on private examples without noise, one of which can change it: no ε holds. And
-# where runs share a seed, as here, they share their noise: models from two of them, both published,
-# would show gradients without it. So this study publishes none.
-
-# %% tags=["nbval-check-output"]
-from dpstudy.privacy.accounting import epsilon
-
-steps = 40 * 59
-for trainings in (1, 3):
-    spent = epsilon(
-        sampling_probability=1024 / 60_000,
-        noise_multiplier=1.3684,
-        steps=trainings * steps,
-        delta=1e-5,
-    )
-    print(f"{trainings}: ε = {spent:.2f}")
-
-# %% [markdown]
-# :::{solution-end}
-# :::

@@ -427,8 +427,10 @@ for name in SMALL:
 #    family is no better than tanh, and a triplet for each layer is level with one for all.
 #
 # Start from the dataset below that is most like yours, at the ε that you can afford. Keep its share
-# of examples in a batch, its epochs and its clipping norm, and compute your own noise. Search the
-# learning rate alone: that costs privacy, unless the data are public.
+# of examples in a batch, its epochs and its clipping norm, and compute your own noise. Take the
+# learning rate from public data as well. Can you not? Then fix a list of three rates, and pay for
+# the search: `dpstudy noise --search 3` computes noise with which [the whole
+# search](07b_search_cost.ipynb) costs your ε.
 
 
 # %% tags=["remove-cell"]

@@ -246,11 +246,12 @@ assert filtered["trials"] == attacked["trials"]
 # *Normalisation constants* are taken as public: pixels are divided by 255; where they are
 # standardised, mean and standard deviation cost nothing. *The number of training examples* is
 # public: sampling probability, steps and noise follow from it. *The search for settings* is not
-# counted. The papers searched on the same data; where a chapter searches, it says whether it chose
-# by test accuracy or on held-out training examples. A deployment that searches on private data must
-# account for it. *The random numbers* are not cryptographic: JAX's generator is built for speed and
-# reproducibility, seeds are published, and floating point adds imperfections. This is research
-# code: do not train on sensitive data with it.
+# counted. The papers searched on the same data; where a chapter searches, it says whether it
+# chose by test accuracy or on held-out training examples. A deployment that searches on private
+# data must account for it, [as one can](07b_search_cost.ipynb). *The random numbers* are not
+# cryptographic: JAX's generator is built for speed and reproducibility, seeds are published, and
+# floating point adds imperfections. This is research code: do not train on sensitive data with
+# it.
 #
 # "As published" is a separate mode: shuffled batches of fixed size with the paper's own accounting,
 # for replication. Its column says so, and what such batches cost at least and at most stands beside
@@ -268,6 +269,7 @@ assert filtered["trials"] == attacked["trials"]
 #   says.
 # - **You doubt an ε:** [audits](07_audits.ipynb) attack it, [propositions](06_theorems.ipynb) are
 #   searched for counterexamples.
+# - **You search settings:** [what a search costs](07b_search_cost.ipynb), and how to pay less.
 # - **You have a remedy of your own:** {doc}`../book/add_a_remedy`.
 # - **You want every run:** [the explorer](explorer.ipynb) draws them all.
 #

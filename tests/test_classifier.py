@@ -2,18 +2,22 @@
 
 import json
 import math
+import pickle
 import time
 import warnings
 from dataclasses import fields, replace
+from pathlib import Path
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from sklearn.base import clone, is_classifier
-from sklearn.exceptions import NotFittedError
+from sklearn.exceptions import NotFittedError, SkipTestWarning
 from sklearn.model_selection import cross_val_score
+from sklearn.utils import estimator_checks
 
 from dpstudy.errors import DataError, UserError
-from dpstudy.parts.data import images, released_statistics
+from dpstudy.parts.data import images, released_statistics, synthetic_images
 from dpstudy.parts.part import SpecError
 from dpstudy.privacy import accounting
 from dpstudy.recipe import PrivacyWarning, PrivateImageClassifier, classifier, head, load, settings
@@ -68,6 +72,8 @@ def test_its_epsilon_is_that_of_what_was_done(fitted):
     assert "(3, 1e-05)-differential privacy" in text
     assert "the number of examples and which classes there are" in text
     assert "a secret seed that is not kept" in text
+    assert "a grid search, cost privacy of their own" in text
+    assert "printed on the way, of pictures or of time" in text
 
 
 def test_noise_and_clip_of_its_training_are_those_that_it_states(digits, monkeypatch):
@@ -116,6 +122,7 @@ def test_a_saved_model_says_the_same_without_the_cache(fitted, digits, tmp_path,
     again = load(tmp_path / "model.npz")
     assert (again.predict(digits[2]) == fitted.predict(digits[2])).all()
     assert again.statement_ == fitted.statement_ and again.epsilon_ == fitted.epsilon_
+    assert again.delta == fitted.delta_
     with pytest.raises(DataError, match="is there already"):
         again.save(tmp_path / "model.npz")
 
@@ -164,8 +171,29 @@ PIXELS, LABELS = np.zeros((4, 28, 28), np.uint8), ["a", "b", "a", "b"]
         ({}, (PIXELS, ["a"] * 4), "at least 2 classes, got 1"),
         ({}, (PIXELS, [["a"]] * 4), "labels must be hashable"),
         ({}, (PIXELS, [0.0, math.nan] * 2), "not a number"),
-        ({}, (PIXELS, np.eye(4)), "one for each picture, got an array of shape"),
-        ({}, (np.float32(PIXELS), LABELS), "pictures must be uint8"),
+        ({}, (PIXELS, np.eye(4)), "one for each picture, got an array"),
+        ({"delta": "1e-5"}, (PIXELS, LABELS), "delta must be a number"),
+        ({"classes": 2}, (PIXELS, LABELS), "classes must be in a sequence, got 2"),
+        ({"classes": "ab"}, (PIXELS, LABELS), "classes must be in a sequence, got 'ab'"),
+        *(
+            ({}, (PIXELS, labels), "labels must be in a sequence, one for each picture, got")
+            for labels in (None, 7, "abab", {"a": 0, "b": 1, "c": 2, "d": 3}, {0, 1, 2, 3})
+        ),
+        *(
+            ({}, (given, LABELS), "pictures must be uint8")
+            for given in (
+                *(
+                    np.float32(PIXELS),
+                    PIXELS[0],
+                    None,
+                    7,
+                    np.uint8(7),
+                    "pictures",
+                    Path("pictures"),
+                ),
+                *((one for one in PIXELS), dict(enumerate(PIXELS)), [jnp.ones((8, 8))] * 4),
+            )
+        ),
     ],
 )
 def test_mistakes_are_told_before_anything_is_computed(changes, given, message, monkeypatch):
@@ -185,6 +213,14 @@ def test_it_warns_first_where_noise_drowns_what_there_is(monkeypatch):
         small(delta=0.5, epsilon=0.1).fit(PIXELS, LABELS)
 
 
+def test_a_cache_that_cannot_be_written_is_told_before_anything_is_computed(tmp_path, monkeypatch):
+    (tmp_path / "gone").symlink_to(tmp_path / "unmounted")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "gone"))
+    monkeypatch.setattr(synthetic_images, "draw", None)
+    with pytest.raises(DataError, match=r"cannot be written \(.*or set XDG_CACHE_HOME to another"):
+        replace(SMALL, drawn=1).basis()
+
+
 def test_it_is_an_estimator_as_scikit_learn_knows_them(digits):
     model = small(epsilon=2.0, delta=1e-6)
     assert clone(model).get_params() == model.get_params()
@@ -199,6 +235,39 @@ def test_it_is_an_estimator_as_scikit_learn_knows_them(digits):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", PrivacyWarning)
         assert (cross_val_score(small(), *digits[:2], cv=2) > 0.85).all()
+
+
+# Those of scikit-learn's checks that do not fit to tables of numbers.
+OF_ANY_ESTIMATOR = (
+    *("estimator_cloneable", "estimator_tags_renamed", "valid_tag_types", "estimator_repr"),
+    *("no_attributes_set_in_init", "do_not_raise_errors_in_init_or_set_params", "mixin_order"),
+    *("estimators_unfitted", "parameters_default_constructible"),
+    *("get_params_invariance", "set_params"),
+)
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("name", OF_ANY_ESTIMATOR)
+def test_it_passes_the_checks_of_scikit_learn_that_need_no_table(name):
+    getattr(estimator_checks, f"check_{name}")("PrivateImageClassifier", small())
+
+
+def test_scikit_learn_knows_that_it_takes_no_tables():
+    with pytest.warns(SkipTestWarning, match="two_d_array=False"):
+        assert len(list(estimator_checks.estimator_checks_generator(small()))) == 1
+
+
+def test_a_prediction_is_of_its_picture_alone_and_the_same_unpickled(fitted, digits):
+    whole = fitted.decision_function(digits[2])
+    again = pickle.loads(pickle.dumps(fitted))
+    np.testing.assert_allclose(again.decision_function(digits[2][::-9]), whole[::-9], atol=1e-4)
+    assert again.statement_ == fitted.statement_
+
+
+def test_an_accuracy_is_of_pictures_with_a_label_each(fitted):
+    for given, message in (((PIXELS, LABELS[:3]), "4 pictures with 3"), (([], []), "no pictures")):
+        with pytest.raises(UserError, match=message):
+            fitted.score(*given)
 
 
 # The rule.

@@ -1,6 +1,8 @@
 """Pictures of any kind as arrays of one shape: what is made of them, and what is refused."""
 
+import jax.numpy as jnp
 import numpy as np
+import pandas as pd
 import pytest
 from PIL import Image
 
@@ -101,6 +103,24 @@ def test_files_that_are_no_pictures_are_refused_by_name(tmp_path):
             reads([tmp_path])
 
 
+@pytest.mark.parametrize("kind", [np.float32, np.int32])
+def test_files_of_numbers_of_no_known_range_are_refused(kind, tmp_path):
+    path = saved(tmp_path / "one.tif", kind(RAMP / 255))
+    for reads in (in_colour, lambda one: as_pixels(one, GREY)):
+        with pytest.raises(DataError, match=r"one.tif: is no picture \(numbers of 32 bits.*16\)$"):
+            reads([path])
+
+
+@pytest.mark.parametrize(
+    "kind", [jnp.asarray, Image.fromarray, pd.Series], ids=["jax", "pillow", "pandas"]
+)
+def test_pictures_of_other_libraries_are_taken(kind, tmp_path):
+    given = [str(saved(tmp_path / "one.png", RAMP))] if kind is pd.Series else RAMP
+    several = kind(given) if kind is pd.Series else [kind(given)]
+    assert not in_colour(several)
+    assert (as_pixels(several, GREY)[0, ..., 0] == RAMP).all()
+
+
 def test_a_folder_has_a_class_in_each_of_its_folders(tmp_path):
     for name in ("b/1.png", "b/2.PNG", "a/1.png", ".hidden/1.png", "a/.hidden.png"):
         saved(tmp_path / name, RAMP)
@@ -109,11 +129,16 @@ def test_a_folder_has_a_class_in_each_of_its_folders(tmp_path):
     assert [one.name for one in data.pictures] == ["1.png", "1.png", "2.PNG"]
     (tmp_path / "a" / "notes.txt").touch()
     (tmp_path / "readme.md").touch()
-    with pytest.warns(PictureNote, match="2 of what is in it are no pictures"):
+    (tmp_path / "c d").mkdir()
+    with (
+        pytest.warns(PictureNote, match="no picture in 'c d': no class"),
+        pytest.warns(PictureNote, match="2 of what is in it are no pictures"),
+    ):
         assert of_source(tmp_path).labels == data.labels
 
 
 def test_a_folder_of_train_and_test_has_a_test_set(tmp_path):
+    (tmp_path / ".hidden").mkdir()
     for name in ("train/a/1.png", "train/b/1.png", "test/b/1.png"):
         saved(tmp_path / name, RAMP)
     data = of_source(tmp_path)

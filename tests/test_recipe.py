@@ -117,6 +117,10 @@ def test_steps_are_shorter_where_there_is_more_noise(monkeypatch):
         (["mnist-5k", "one.png", "--epsilon", "3"], "name pictures after --classify"),
         (["mnist-5k", "--epsilon", "3", "--classify", "1.png"], "1.png: there is no such file"),
         (["mnist-5k", "--epsilon", "3", "--test", "x"], "has a test set and features of its own"),
+        (
+            [__file__, "--classify", "1.png"],
+            f"spent; if {__file__} is a model, it was altered or cut",
+        ),
         ([__file__, "--epsilon", "3"], "is no .npz file of arrays"),
         ([str(Path(__file__).parent), "--epsilon", "3"], "no folders in it with pictures"),
         (["mnist-5k", "--epsilon", "0"], "epsilon must be > 0"),

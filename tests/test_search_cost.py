@@ -2,11 +2,13 @@
 
 import json
 import math
+from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
 import pytest
-from results_for_tests import result_of
+from results_for_tests import figures_in, result_of
 
 from dpstudy.claims.claim import Claim, moment
 from dpstudy.claims.evidence import Runs
@@ -17,8 +19,10 @@ from dpstudy.lab.verdict import Verdict
 from dpstudy.parts.run import Run, vary
 from dpstudy.privacy import accounting
 from dpstudy.privacy.private_selection import LAWS, Trials
+from under_the_clip import designs
 from under_the_clip.recipe.search import RECIPE_SEARCH
-from under_the_clip.search_cost import costs, released
+from under_the_clip.search_cost import board as shown
+from under_the_clip.search_cost import costs, figures, released
 from under_the_clip.search_cost import experiments as board
 from under_the_clip.search_cost.published import ON_FEATURES, ON_PIXELS, SEARCHES
 from under_the_clip.search_cost.rules import AtTheSameTotal, TimesOne
@@ -240,3 +244,85 @@ def test_the_board_has_each_run_once_and_borrows_from_another_dataset():
         assert run.dataset.exponent == best[source].dataset.exponent
         assert run.optimizer.learning_rate == best[source].optimizer.learning_rate
         assert not run.dataset.held_out
+
+
+# --- the chapter ----------------------------------------------------------------------------------
+
+
+def test_the_code_of_the_chapter_releases_what_the_law_says():
+    play = figures_in("07b_search_cost").released
+    play.__globals__.update(mean=4, searches=200_000, rng=np.random.default_rng(1))
+    above = Trials(4, "geometric").chance_of_trying(np.array([1.0, 0.4, 0.3, 0.0]))
+    np.testing.assert_allclose(play([0.6, 0.1, 0.3]), -np.diff(above), atol=0.005)
+
+
+def test_the_laws_are_drawn_as_trials_are():
+    data, rng = figures.laws(10).data, np.random.default_rng(0)
+    for law, of in data.groupby("law"):
+        drawn = np.array([Trials(10, law).draw(rng) for _ in range(20_000)])
+        counted = np.histogram(drawn, [1, 2, 4, 11, 31, math.inf])[0] / len(drawn)
+        np.testing.assert_allclose(of["share of searches"], counted, atol=0.015)
+
+
+def readings_of_board():
+    return [readings.read(one) for one in board.EXPERIMENTS]
+
+
+def test_a_board_without_runs_says_what_they_take(results, monkeypatch):
+    empty = readings_of_board()
+    note = figures.at_a_total_of_3(*empty)
+    assert note.command.splitlines() == [one.command for one in empty]
+    assert math.isnan(shown.hours(*empty)) and "hours" not in note.text
+    monkeypatch.delenv("DPSTUDY_RESULTS")
+    folder = Path(__file__).parents[1] / "results"
+    timed = {
+        name: json.loads((folder / f"methods/{name}.json").read_text())["minutes"]
+        for name in board.DATASETS
+    }
+    alone = json.loads((folder / "recipes/cifar-10.json").read_text())["seconds"] / 60
+    expected = 5 * 2 * alone + sum(
+        6 * sum(of[method] for method in board.METHODS) + 5 * of[board.RECIPE]
+        for of in timed.values()
+    )
+    assert shown.hours(*empty) == pytest.approx(expected / 60)
+
+
+def test_the_board_fills_itself_as_runs_are_stored(results, monkeypatch):
+    """An accuracy a method, rate and seed, and another order where nothing is paid."""
+
+    def accuracy(method, by, seed):
+        return 0.9 + 0.01 * board.METHODS.index(method) + 0.001 * by + 1e-4 * seed
+
+    for method in board.METHODS:
+        for by in designs.MULTIPLES:
+            for run in board.PAID.variants[board.label_of(method, by)]:
+                for seed in range(2):
+                    of = {"accuracy": accuracy(method, by, seed)}
+                    store.write(store.runs_folder(), result_of(run.at_seed(seed), **of))
+        if method == board.METHODS[0]:  # Nothing else is stored so far.
+            assert {*shown.rows(*readings_of_board()).method} == {method}
+    uncounted = [
+        (m, SimpleNamespace(accuracy=pd.Series([-accuracy(m, 1, 0)]))) for m in board.METHODS
+    ]
+    monkeypatch.setattr(shown, "_uncounted", lambda dataset: uncounted)
+    assert shown.in_words(shown.rows(*readings_of_board())).startswith("Not all")
+    for run in board.BORROWING.runs():
+        store.write(store.runs_folder(), result_of(run, accuracy=0.97))
+    data = shown.rows(*readings_of_board()).set_index(["dataset", "method", "settings"])
+    trials = Trials(board.MEAN, board.LAW)
+    by_seed = [
+        released.expected(tried, tried, trials)
+        for tried in ([accuracy("tanh", by, seed) for by in designs.MULTIPLES] for seed in range(2))
+    ]
+    row = data.loc[("mnist", "tanh", shown.PAYS)]
+    assert row[["minimum", "maximum"]].tolist() == pytest.approx(by_seed)
+    assert row.accuracy == pytest.approx(np.mean(by_seed)) and row.seeds == 2
+    assert data.loc[("cifar-10", "recipe", shown.BORROWS), "accuracy"] == pytest.approx(0.97)
+    told = shown.in_words(data.reset_index())
+    assert "On MNIST a paid search ends highest with *recipe*, at 95." in told
+    assert told.count("borrowed settings reach 97.0 %") == 2
+    assert told.count("is not that of the leaderboard") == 2
+    drawn = figures.at_a_total_of_3(*readings_of_board())
+    assert (
+        len(drawn.data) == 2 * 6 * 2 + 3 + 1 and "CIFAR-10, recipe, settings borrowed" in drawn.alt
+    )

@@ -76,11 +76,11 @@ addEventListener("load", () => {{
 
 
 def parts() -> Iterator[tuple[str, list[str]]]:
-    """Yield the caption of each part of the book with its pages, in the order of reading."""
+    """Yield the caption of each part of the book, if any, with its pages, in order of reading."""
     toc = yaml.safe_load((ROOT / "_toc.yml").read_text())
     first = [toc["root"]]
     for part in toc["parts"]:
-        yield part["caption"], first + [page["file"] for page in part["chapters"]]
+        yield part.get("caption", ""), first + [page["file"] for page in part["chapters"]]
         first = []
 
 
@@ -116,7 +116,8 @@ def moved(target: str, page: str, known: set[str]) -> str:
 def contents(book: list[tuple[str, list[Tag]]]) -> Iterator[str]:
     """Yield the lines of the contents, with a place for the number of each page."""
     for caption, articles in book:
-        yield f"<p>{escape(caption)}</p>"
+        if caption:
+            yield f"<p>{escape(caption)}</p>"
         for heading in (found for of in articles for found in of.select("h1, h2")):
             target = heading.find_parent("section")["id"]
             yield (

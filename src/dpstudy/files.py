@@ -166,9 +166,21 @@ def written_whole(path: Path, replace: bool = True) -> Iterator[IO[bytes]]:
 def kept_in_cache(path: Path) -> Iterator[IO[bytes]]:
     """Open a file of the cache as `written_whole`; raise DataError where it cannot be written."""
     clean(path.parent)
+    with _of_cache(path), written_whole(path) as stream:
+        yield stream
+
+
+def check_cache(path: Path) -> None:
+    """Raise DataError where a file of the cache cannot be written, before it is computed."""
+    with _of_cache(path):
+        try_writing(path.parent)
+
+
+@contextlib.contextmanager
+def _of_cache(path: Path) -> Iterator[None]:
+    """Raise DataError, with a remedy, in the place of an OSError."""
     try:
-        with written_whole(path) as stream:
-            yield stream
+        yield
     except OSError as error:
         remedy = "make room, or set XDG_CACHE_HOME to another folder"
         raise DataError(f"{path}: cannot be written ({brief(error)}); {remedy}") from error

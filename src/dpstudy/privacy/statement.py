@@ -19,7 +19,6 @@ from dpstudy.parts.sampling import Shuffled
 from dpstudy.privacy.run_epsilon import LABELS, epsilon_curve
 
 _WIDTH = 78
-NOT_SEARCHED = "nothing by these data"
 UNCOUNTED = (
     "settings may have been chosen by other trainings on these data: no part of this epsilon "
     "counts them"
@@ -188,7 +187,7 @@ def noise_of(multiplier: float | None) -> str:
 
 def released_of(noise: float | None, drawn: bool) -> str:
     """Say what else of the private examples is let out, and what is not of them at all."""
-    public = "; features, filters and whitening are of images drawn from a seed" if drawn else ""
+    public = "; filters and whitening of features are of images drawn from a seed" if drawn else ""
     if not noise:
         return f"nothing{public}"
     return (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Sequence, Sized
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self
@@ -12,6 +12,7 @@ from typing import Any, Self
 import numpy as np
 from jaxtyping import Float, Shaped
 from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils import InputTags, Tags
 from sklearn.utils.validation import check_is_fitted
 
 from dpstudy.parts.data.images import IMAGE_SHAPE
@@ -41,6 +42,9 @@ class PrivateImageClassifier(ClassifierMixin, BaseEstimator):
     minutes and is kept in the user's cache, which features of private images never enter. A trained
     model needs it no more.
 
+    Each fit spends its own epsilon: k fits on the same images, as of cross-validation or a grid
+    search, together up to k times as much, and `epsilon_` is of the last alone.
+
     Args:
         epsilon: the privacy to spend; neighbours differ by adding or removing one image.
         delta: by default 1e-5, or the largest power of ten below one over the number of images.
@@ -48,7 +52,8 @@ class PrivateImageClassifier(ClassifierMixin, BaseEstimator):
             which these are.
         colour: whether pictures are taken as colour. By default if any of them is.
         features: other features than those of the recipe for clothes or for photographs: a part, or
-            the name of the dataset whose recipe has them. "mnist" makes digits upright.
+            the name of the dataset whose recipe has them. "mnist" makes digits upright, as
+            "mnist-5k" does, whose are few and take half a minute: to try it by, or for digits.
         random_state: a seed, of noise and batches. By default a secret one, which is not kept.
         secure: whether noise and batches come from the generator of the operating system, safe
             against attacks on floating point; see `dpstudy.privacy.secure`.
@@ -83,12 +88,18 @@ class PrivateImageClassifier(ClassifierMixin, BaseEstimator):
         self.random_state = random_state
         self.secure = secure
 
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags = InputTags(two_d_array=False, three_d_array=True, string=True)
+        tags.non_deterministic = True
+        return tags
+
     def fit(self, X: Any, y: Sequence[Hashable]) -> Self:
         """Train on pictures and their labels.
 
         Args:
             X: an array of uint8, of shape (n, h, w), (n, h, w, 1) or (n, h, w, 3), or a sequence
-                of files, or of such arrays, each of any size.
+                of files, of such arrays or of Pillow's images, each of any size.
             y: a label of any hashable kind for each.
 
         Raises:
@@ -96,8 +107,7 @@ class PrivateImageClassifier(ClassifierMixin, BaseEstimator):
         """
         self._check()
         labels, classes = numbered(y, self.classes)
-        if len(X) != len(labels):
-            raise SpecError(f"{len(X):,} pictures with {len(labels):,} labels")
+        X = _paired(X, labels)
         features = self._features(X)
         pixels = pictures.as_pixels(X, IMAGE_SHAPE[features.name], say=True)
         how = settings.settings_for(
@@ -141,7 +151,9 @@ class PrivateImageClassifier(ClassifierMixin, BaseEstimator):
 
     def score(self, X: Any, y: Sequence[Hashable], sample_weight: Any = None) -> float:
         """Return the accuracy on pictures with labels; see `predict`."""
-        right = [one == other for one, other in zip(self.predict(X), _listed(y), strict=True)]
+        labels = _listed(y)
+        found = self.predict(_paired(X, labels))
+        right = [one == other for one, other in zip(found, labels, strict=True)]
         return float(np.average(right, weights=sample_weight))
 
     def save(self, path: str | Path) -> None:
@@ -150,8 +162,10 @@ class PrivateImageClassifier(ClassifierMixin, BaseEstimator):
         self.model_.save(path)
 
     def _check(self) -> None:
-        if isinstance(self.epsilon, bool) or not isinstance(self.epsilon, int | float | np.number):
-            raise SpecError(f"epsilon must be a number, got {self.epsilon!r}")
+        spent = {"epsilon": self.epsilon} | ({} if self.delta is None else {"delta": self.delta})
+        for name, value in spent.items():
+            if isinstance(value, bool) or not isinstance(value, int | float | np.number):
+                raise SpecError(f"{name} must be a number, got {value!r}")
         if not (self.epsilon > 0 and math.isfinite(self.epsilon)):
             raise SpecError(f"epsilon must be > 0 and finite, got {self.epsilon}")
         if self.delta is not None:
@@ -200,7 +214,8 @@ class PrivateImageClassifier(ClassifierMixin, BaseEstimator):
     @classmethod
     def of(cls, model: Model) -> Self:
         """Return a model as a classifier that is fitted."""
-        return cls(model.statement.epsilon, features=model.features)._keep(model)
+        spent = model.statement
+        return cls(spent.epsilon, delta=spent.delta, features=model.features)._keep(model)
 
     def _keep(self, model: Model) -> Self:
         """Take over what `fit` found, or a file holds."""
@@ -231,8 +246,10 @@ def numbered(
         SpecError: a label that is not hashable or not of the classes, or fewer than two classes.
     """
     labels = _listed(y)
+    if classes is not None:
+        classes = _listed(classes, "classes must be in a sequence")
     try:
-        known = _in_order(set(labels)) if classes is None else tuple(_listed(classes))
+        known = _in_order(set(labels)) if classes is None else tuple(classes)
         number = {one: at for at, one in enumerate(known)}
     except TypeError as error:
         raise SpecError(f"labels must be hashable: {error}") from None
@@ -250,9 +267,25 @@ def numbered(
     return np.array(found, np.int32), known
 
 
-def _listed(y: Any) -> list[Any]:
-    if isinstance(y, np.ndarray) and (y.ndim > 2 or (y.ndim == 2 and y.shape[1] != 1)):
-        raise SpecError(f"labels must be one for each picture, got an array of shape {y.shape}")
+def _paired(X: Any, labels: Sized) -> Any:
+    """Return pictures as `pictures.listed` does; SpecError unless each has a label."""
+    X = pictures.listed(X)
+    if len(X) != len(labels):
+        raise SpecError(f"{len(X):,} pictures with {len(labels):,} labels")
+    if not len(X):
+        raise SpecError("there are no pictures")
+    return X
+
+
+def _listed(
+    y: Any, wanted: str = "labels must be in a sequence, one for each picture"
+) -> list[Any]:
+    if hasattr(y, "__array__"):  # of JAX, PyTorch and pandas too
+        y = np.asarray(y)
+        if y.ndim != 1 and not (y.ndim == 2 and y.shape[1] == 1):
+            raise SpecError(f"{wanted}, got an array of shape {y.shape}")
+    elif isinstance(y, str | bytes) or not isinstance(y, Sequence):
+        raise SpecError(f"{wanted}, got {y!r:.60}")
     found = y.ravel() if isinstance(y, np.ndarray) else y
     return [one.item() if isinstance(one, np.generic) else one for one in found]
 

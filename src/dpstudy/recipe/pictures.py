@@ -64,8 +64,9 @@ def in_colour(pictures: Any) -> bool:
         SpecError: arrays that are no pictures.
         DataError: a file that is none.
     """
-    if _is_array(pictures):
-        return _stacked(pictures).shape[-1] == 3
+    pictures = listed(pictures)
+    if isinstance(pictures, np.ndarray):
+        return pictures.shape[-1] == 3
     return any(
         _of_one(one, lambda image: image.mode not in _GREY and image.mode[0] != "I")
         for one in pictures
@@ -77,7 +78,7 @@ def as_pixels(pictures: Any, shape: tuple[int, int, int], *, say: bool = False) 
 
     Others are resized, the whole of each, by Lanczos' filter; greys of three channels are alike,
     and a colour's grey is its luminance. What is transparent is on white. Pictures are an array, or
-    a sequence of files or of arrays, of which each may have another size.
+    a sequence of files, of arrays or of Pillow's images, of which each may have another size.
 
     >>> as_pixels(np.full((2, 8, 8), 7, np.uint8), (28, 28, 1)).shape
     (2, 28, 28, 1)
@@ -86,11 +87,9 @@ def as_pixels(pictures: Any, shape: tuple[int, int, int], *, say: bool = False) 
         SpecError: arrays of another type or shape, or none at all.
         DataError: a file that is not there, or is no picture.
     """
-    if _is_array(pictures):
-        stacked = _stacked(pictures)
-        if stacked.shape[1:] == shape:
-            return stacked
-        pictures = list(stacked)
+    pictures = listed(pictures)
+    if isinstance(pictures, np.ndarray) and pictures.shape[1:] == shape:
+        return pictures
     if not len(pictures):
         return np.zeros((0, *shape), np.uint8)
     found, changed = np.empty((len(pictures), *shape), np.uint8), set()
@@ -111,7 +110,7 @@ def of_source(source: Path) -> Labelled:
     """
     if not source.is_dir():
         return _of_archive(source)
-    parts = {path.name for path in source.iterdir() if path.is_dir()}
+    parts = {path.name for path in source.iterdir() if path.is_dir() and path.name[0] != "."}
     if {"train", "test"} == parts:
         train, test = (_of_folder(source / name) for name in ("train", "test"))
         return Labelled(train.pictures, train.labels, test)
@@ -121,7 +120,7 @@ def of_source(source: Path) -> Labelled:
 def _of_folder(folder: Path) -> Labelled:
     """Return the files of each class' folder, by name."""
     known = set(Image.registered_extensions())
-    found, labels, others = [], [], 0
+    found, labels, empty, others = [], [], [], 0
     for path in sorted(folder.iterdir()):
         if path.name.startswith("."):
             continue
@@ -129,10 +128,14 @@ def _of_folder(folder: Path) -> Labelled:
         inside = [one for one in inside if not one.name.startswith(".")]
         of_class = [one for one in inside if path.is_dir() and one.suffix.lower() in known]
         others += len(inside) - len(of_class)
+        empty += [repr(path.name)] if path.is_dir() and not of_class else []
         found += of_class
         labels += [path.name] * len(of_class)
     if not found:
         raise DataError(f"{folder}: no folders in it with pictures, one for each class")
+    if empty:
+        text = f"{folder}: no picture in {', '.join(empty)}: no class"
+        warnings.warn(text, PictureNote, stacklevel=3)
     if others:
         text = f"{folder}: {others} of what is in it are no pictures in a class' folder: left out"
         warnings.warn(text, PictureNote, stacklevel=3)
@@ -164,8 +167,25 @@ def _pair(stored: Any, names: Sequence[tuple[str, str]]) -> tuple[np.ndarray, li
     return None
 
 
-def _is_array(pictures: Any) -> bool:
-    return isinstance(pictures, np.ndarray) and pictures.dtype.kind not in "OUS"
+def listed(pictures: Any) -> Pixels | list[Any]:
+    """Return pictures as one array, with its channels, or as a list; SpecError if they are neither.
+
+    >>> listed(("one.png", "two.png")), listed(np.zeros((5, 8, 8), np.uint8)).shape
+    (['one.png', 'two.png'], (5, 8, 8, 1))
+    """
+    if hasattr(pictures, "__array__"):  # of JAX, PyTorch and pandas too
+        pictures = np.asarray(pictures)
+        if pictures.dtype.kind not in "OUS":
+            return _stacked(pictures)
+        return list(np.atleast_1d(pictures))
+    if isinstance(pictures, str | bytes) or not isinstance(pictures, Sequence):
+        raise _no_pictures(pictures)
+    return list(pictures)
+
+
+def _no_pictures(given: Any) -> SpecError:
+    text = " ".join(repr(given).split())
+    return SpecError(f"{_WANTED}, or a list of files or of such arrays, got {text:.60}")
 
 
 def _stacked(pictures: np.ndarray) -> Pixels:
@@ -179,16 +199,21 @@ def _stacked(pictures: np.ndarray) -> Pixels:
 
 def _of_one(picture: Any, of: Callable[[Image.Image], Any]) -> Any:
     """Return what is made of one picture, which is closed again."""
-    if isinstance(picture, np.ndarray):
-        [stacked] = _stacked(picture[None])
+    if isinstance(picture, Image.Image):
+        return of(picture)
+    if hasattr(picture, "__array__"):
+        [stacked] = _stacked(np.asarray(picture)[None])
         return of(Image.fromarray(stacked[..., 0] if stacked.shape[-1] == 1 else stacked))
     if not isinstance(picture, str | Path):
-        raise SpecError(f"{_WANTED}, or a list of files or of such arrays, got {picture!r:.60}")
+        raise _no_pictures(picture)
     try:
         files.check_regular(Path(picture))
         with warnings.catch_warnings():
             warnings.simplefilter("error", Image.DecompressionBombWarning)
             with Image.open(picture) as image:
+                # Pillow's "I" is of 16 bits in other formats.
+                if image.mode == "F" or (image.mode == "I" and image.format == "TIFF"):
+                    raise ValueError("numbers of 32 bits, of no known range: keep it in 8 or 16")
                 return of(image)
     except FileNotFoundError:
         raise DataError(f"{picture}: there is no such file") from None
@@ -226,5 +251,5 @@ def _sentence(changed: list[str], shape: tuple[int, int, int]) -> str:
 def _with_bar(pictures: Sequence[Any]) -> Any:
     from dpstudy.progress import tqdm
 
-    of_files = not isinstance(pictures[0], np.ndarray)
+    of_files = isinstance(pictures[0], str | Path)
     return tqdm(pictures, desc="pictures read", unit="picture", disable=not of_files)

@@ -21,8 +21,10 @@ _KNOWN = f"a seed that was given, by {statement.THREEFRY}"
 
 
 _BY_A_RULE = (
-    "nothing by these data: batch, steps and rate follow from the number of examples and epsilon "
-    "by a rule that was found on public images"
+    "nothing by this training: batch, steps and rate follow from the number of examples and "
+    "epsilon by a rule that was found on public images. Other trainings on these data, such as "
+    "those of cross-validation or a grid search, cost privacy of their own, which no part of this "
+    "epsilon counts"
 )
 
 
@@ -58,6 +60,7 @@ def statement_of(
         randomness=_SECURE if secure else _KNOWN if seeded else _SECRET,
         not_covered=(
             f"{' and '.join(public)}: taken from the data, and as public",
+            "what was printed on the way, of pictures or of time",
             *statement.BESIDE,
         ),
         numbers=settings.spent,

@@ -215,6 +215,7 @@ class Whitened(Drawn):
         devices.backend()
         path = self._file("basis", "npz")
         if (found := synthetic_basis.read(path)) is None:
+            files.check_cache(path)
             if self.leaks:
                 pixels = images.load(self.name).train_images[: self.synthetic]
             else:

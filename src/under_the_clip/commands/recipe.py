@@ -41,7 +41,8 @@ if TYPE_CHECKING:
     "--features",
     metavar="DATASET",
     help="Whose features to take of pictures: by default fashion-mnist's for grey ones, cifar-10's "
-    "for others; mnist's make digits upright.",
+    "for others; mnist's make digits upright, as mnist-5k's do, which are few and take half a "
+    "minute.",
 )
 @click.option(
     "--seed",
@@ -128,7 +129,9 @@ def _trained(
     from dpstudy.parts.data.images import DATASETS
 
     if epsilon is None:
-        raise UserError("--epsilon is missing: how much privacy may be spent")
+        cut = f"; if {source} is a model, it was altered or cut short"
+        cut = cut if pictures and Path(source).is_file() else ""
+        raise UserError(f"--epsilon is missing: how much privacy may be spent{cut}")
     if source in DATASETS:
         return _on_dataset(source, epsilon, pictures, options)
     if not Path(source).exists():

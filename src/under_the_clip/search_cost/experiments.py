@@ -10,8 +10,6 @@ more than a trial (a deviation of two answers in 10,000 is enough).
 Rates are those of the leaderboard, in proportion to what noise there is less; none beyond the list,
 which has to be fixed before. Beside them the recipe on all examples, with the settings that were
 searched on another dataset: it pays for no search on this one.
-
-Not in the list of experiments yet: `experiments=("experiments",)` in the chapter puts it there.
 """
 
 from dpstudy.lab.experiment import Experiment

@@ -84,3 +84,5 @@ SEARCHES = (
         for dataset in ("mnist", "fashion-mnist", "cifar-10")
     ),
 )
+# Papers of which no number of trials is printed, nor in the code behind them.
+UNKNOWN = ("tempered sigmoids", "tanh filter")

@@ -33,8 +33,8 @@ def at_the_same_total(reading: Reading, dataset: str) -> pd.DataFrame:
     """Return what one trial of the recipe reaches where the best of some costs ε = 3 in all.
 
     Columns: dataset, trials, law, epsilon of one trial, accuracy (median over seeds), and what it
-    lost against one run at ε = 3: lost, low, high. The ε that is left is CIFAR-10's, from which the
-    others differ by less than 0.01.
+    lost against one run at ε = 3: lost, lost_low, lost_high. The ε that is left is CIFAR-10's, from
+    which the others differ by less than 0.01.
 
     Args:
         reading: of the recipe's search.
