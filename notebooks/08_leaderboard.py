@@ -676,7 +676,9 @@ dots(
 recipe.changed(remedies)
 
 # %% tags=["facts"]
-beside = recipe_page.rule_beside_search(reading("recipe-rule"))
+from under_the_clip.recipe import rule_figure
+
+beside = rule_figure.rule_beside_search(reading("recipe-rule"))
 over_rule = beside.search - beside.rule
 on_mnist = beside[beside.dataset == MNIST].sort_values("images")
 fewest, most = on_mnist.iloc[0], on_mnist.iloc[-1]
@@ -713,12 +715,14 @@ print(f"rate {1 / moved:.2f}")
 # What would a search have gained? We tried rates from a quarter of the rule's to four times it.
 
 # %% tags=["remove-input"]
-recipe.rule(ruled)
+from under_the_clip.recipe import rule_figure
+
+rule_figure.rule(ruled)
 
 # %% [markdown]
 # The best of five rates gains at most {{ points(over_rule.max()) }} points on images held out,
-# where half the rule's rate is best. More images gain more: the rule reaches
-# {{ percent(fewest.rule, 0) }} % with {{ f"{fewest.images:,}" }} images of MNIST, and
+# where half the rule's rate is best. More images gain more. The rule reaches
+# {{ percent(fewest.rule, 0) }} % with {{ f"{fewest.images:,}" }} images of MNIST. It reaches
 # {{ percent(most.rule, 0) }} % with {{ f"{most.images:,}" }}. So leave the rate alone, and collect
 # more images. `PrivateImageClassifier` sets itself by the rule:
 # [put in your own images](../book/engine.md).

@@ -34,6 +34,7 @@ from under_the_clip.leaderboard.published import (
 )
 from under_the_clip.recipe import figures as recipe_page
 from under_the_clip.recipe import rule as recipe_rule
+from under_the_clip.recipe import rule_figure
 from under_the_clip.recipe import search as recipe_search
 
 page = figures_in("08_leaderboard")
@@ -301,7 +302,7 @@ def test_the_rule_is_drawn_beside_the_best_of_its_rates(results):
             for run in recipe_rule.RECIPE_RULE.variants[recipe_rule.label_of(images, by)]:
                 value = most - abs(by - 2) / 100
                 store.write(store.runs_folder(), result_of(run, accuracy=round(value, 4)))
-    shown = recipe_page.rule(read(recipe_rule.RECIPE_RULE))
+    shown = rule_figure.rule(read(recipe_rule.RECIPE_RULE))
     assert [*shown.data.dataset] == ["mnist", "fashion-mnist", "cifar-10"]
     for row in shown.data.itertuples(index=False):
         assert row[1:] == (200, 0.59, 0.6, 2.0)

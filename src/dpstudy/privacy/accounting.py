@@ -433,10 +433,8 @@ def check_delta(delta: float) -> None:
 
 def check_positive(name: str, value: float) -> None:
     """Raise UserError where a value, of that name, is not positive and finite."""
-    if not value > 0:
-        raise UserError(f"{name} must be > 0, got {value}")
-    if math.isinf(value):
-        raise UserError(f"{name} must be finite, got {value}")
+    if not 0 < value < math.inf:
+        raise UserError(f"{name} must be {'finite' if value > 0 else '> 0'}, got {value}")
 
 
 def whole(name: str, value: int, least: int = 0) -> int:
