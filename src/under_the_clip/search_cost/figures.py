@@ -139,7 +139,7 @@ def laws(mean: float) -> Figure:
         fig=figure,
         name="search-laws",
         caption=f"How many trials a search has, {mean:g} in the mean. The logarithmic law is the "
-        "cheaper: mostly one, now and then very many.",
+        "cheaper: more often one, now and then very many.",
         alt=f"Shares of searches by law and number of trials. {said}.",
         data=data,
     )
