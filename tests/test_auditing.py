@@ -357,6 +357,7 @@ def black_box(models, **scales):
     return BlackBoxAudit(**SAID, run=run, claimed_by="pld", start=start, models=models)
 
 
+@pytest.mark.smoke
 def test_hardly_any_noise_behind_its_back_is_found():
     record = black_box(30, noise_scale=0.001).carry_out()
     assert record["claimed"] == record["proven"] < 0.1 < record["lower_bound"]

@@ -317,6 +317,7 @@ def test_lost_workers_lose_no_run_of_their_cohorts(client, tmp_path, lost):
     assert all(result.curve["epoch"] == list(range(7)) for result in found.values())
 
 
+@pytest.mark.faults
 def test_a_worker_that_dies_of_a_run_is_one_line(client, tmp_path, monkeypatch):
     monkeypatch.setattr(workers, "train_on_worker", lambda *_: os.kill(os.getpid(), signal.SIGKILL))
     monkeypatch.setattr(client.cluster.scheduler, "allowed_failures", 0)
