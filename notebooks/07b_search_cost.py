@@ -271,7 +271,7 @@ chapter.lost()
 #
 # On features the factor is {{ f"{on_features.ours['times']:.1f}" }} by the geometric law, and the
 # verdict *{{ on_features.verdict }}*, by the rule that moderate is at most a factor of two, and
-# partly so at most four. What one run reaches at the ε that is left is read off between the
+# in part at most four. What one run reaches at the ε that is left is read off between the
 # recipe's runs at ε = 1 and 2. The ledger's claim on accuracy is our reading of the sentence.
 # :::
 

@@ -138,7 +138,7 @@ MULTIPLIER = "noise multiplier must be between 0.001 and 1,000,000 to be"
     ("examples", "batch", "epochs", "noise", "line"),
     [
         ("60000", "512", "1000000000", "1", STEPS),
-        (f"1{'0' * 32}", "512", "1", "1", STEPS),
+        (f"1{'0' * 18}", "512", "1", "1", STEPS),
         ("600", "300", "5001", "1", PASSES),
         ("60000", "512", "40", "1e-300", MULTIPLIER),
     ],
