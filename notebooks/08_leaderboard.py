@@ -698,7 +698,7 @@ not_yet = (
 # %% [markdown]
 # ## A rule in place of a search
 #
-# How should you set the rate for images of your own? A search spends privacy that no one counts,
+# How should you set the rate for images of your own? A search spends privacy of its own,
 # and there is little to find. Features have norm 1, so you know beforehand how far noise moves a
 # score by the end of training. The rule makes that distance 1. Here are 1,000 images in 100 steps,
 # and each step takes all of them:
