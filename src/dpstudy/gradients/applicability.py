@@ -159,8 +159,10 @@ def _numbered(
     program: ClosedJaxpr | Jaxpr, arguments: Sequence[Hashable]
 ) -> Callable[[Var], Hashable]:
     """Return a program's value numbering: equal for what the same primitives compute."""
+    constants = getattr(program, "consts", ())
     program = getattr(program, "jaxpr", program)
     known = dict(zip(program.invars, arguments, strict=True))
+    known |= dict(zip(program.constvars, map(_content, constants), strict=bool(constants)))
 
     def number(value: Var | Literal) -> Hashable:
         return str(value) if isinstance(value, Literal) else known.get(value, str(value.aval))
@@ -172,13 +174,20 @@ def _numbered(
     return number
 
 
+def _content(constant: Any) -> Hashable:
+    try:
+        return str(jnp.shape(constant)), str(constant.dtype), np.asarray(constant).tobytes()
+    except TypeError:  # a tracer or a key, which is like itself alone
+        return id(constant)
+
+
 def _options(given: Any) -> Hashable:
     """Return what a primitive is given beside values, such as axes, in a form that compares."""
     if isinstance(given, tuple | list):
         return tuple(map(_options, given))
     if isinstance(given, ClosedJaxpr | Jaxpr):
         inner = getattr(given, "jaxpr", given)
-        return tuple(map(_numbered(inner, range(len(inner.invars))), inner.outvars))
+        return tuple(map(_numbered(given, range(len(inner.invars))), inner.outvars))
     return re.sub(r" at 0x[0-9a-f]+", "", repr(given))  # a function is made anew each time
 
 
