@@ -517,3 +517,12 @@ def test_a_tapped_copy_is_the_same_network_with_rules():
 
     found = norms_and_sum(per_example.by_rules, tapped, call)
     assert oracles.distance(found, norms_and_sum(per_example.by_vmap, Stock, call)) < TOLERANCE
+
+
+def test_programs_that_differ_in_a_constant_alone_are_told_apart():
+    def number(constant):
+        program = jax.make_jaxpr(lambda x: x @ jnp.asarray(constant))(jnp.ones((2, 3)))
+        return applicability._numbered(program, ["x"])(program.jaxpr.outvars[0])
+
+    ones = np.ones((3, 3), np.float32)
+    assert number(ones) == number(ones.copy()) != number(2 * ones)
