@@ -75,9 +75,12 @@ def test_of_one_block_without_a_mean_each_label_is_exact():
 ELSEWHERE = """
 import os, sys
 os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
+from dpstudy.recipe import load
+# Though nothing is trained here, and there may be a GPU.
+import jax
+assert jax.config.jax_default_matmul_precision == "highest"
 import numpy as np
 from dpstudy.parts.data import images
-from dpstudy.recipe import load
 np.save(sys.argv[2], load(sys.argv[1]).predict_proba(images.load("mnist-5k").test_images[:200]))
 """
 # One thread, and the instructions of an older processor.
