@@ -349,12 +349,16 @@ def test_a_wrong_bound_is_refused_by_name(wrong, message):
         private_gradient(small_network(), losses, **wrong)
 
 
-def test_the_script_of_the_book_trains_a_network_in_under_forty_lines(capsys, losses_rounded):
+@pytest.mark.parametrize("steps", [40, pytest.param(200, marks=pytest.mark.smoke)])
+def test_the_script_of_the_book_trains_a_network_in_under_forty_lines(
+    steps, capsys, losses_rounded
+):
     losses_rounded(20)  # of which the noise is a little more
-    assert len(SCRIPT.read_text().splitlines()) < 40
-    runpy.run_path(str(SCRIPT))
+    script = SCRIPT.read_text()
+    assert len(script.splitlines()) < 40 and "batch, steps = 200, 200" in script
+    exec(script.replace("steps = 200, 200", f"steps = 200, {steps}"), {})
     accuracy = float(re.search(r"test accuracy (\d\.\d+)", capsys.readouterr().out)[1])
-    assert accuracy > 0.8
+    assert accuracy > (0.8 if steps == 200 else 0.5)
 
 
 def test_devices_that_share_a_step_see_an_overflow_and_are_sent_off_from_outside_a_program():
