@@ -228,11 +228,13 @@ COSTS = [
 ]
 
 
+# Rounded so far, an epsilon comes out too large by less than half a per cent.
+@pytest.mark.parametrize("rounded", [4, pytest.param(1, marks=pytest.mark.smoke)])
 @pytest.mark.parametrize("costs", COSTS)
-def test_noise_typed_in_costs_its_epsilon_and_no_less(costs, monkeypatch):
+def test_noise_typed_in_costs_its_epsilon_and_no_less(costs, rounded, losses_rounded, monkeypatch):
     # By composition alone, which is tight to 2e-4: no other proof can show less by more than that.
     monkeypatch.setattr(accounting, "_rdp_epsilon", lambda *_: np.inf)
-    monkeypatch.setattr(accounting, "_curve", accounting._curve.__wrapped__)
+    losses_rounded(rounded)
     release, examples, epsilon, batch, epochs, noise = costs
     spent = accounting.epsilon(
         sampling_probability=batch / examples,
@@ -241,7 +243,7 @@ def test_noise_typed_in_costs_its_epsilon_and_no_less(costs, monkeypatch):
         delta=Run().delta,
         release_noise=release,
     )
-    assert 0.9995 * epsilon < spent <= epsilon
+    assert 0.9995 * epsilon < spent <= (1.005 if rounded > 1 else 1) * epsilon
 
 
 def test_a_run_is_at_an_epsilon_by_its_noise_alone():

@@ -174,15 +174,14 @@ def differences(total):
     return np.array([np.linalg.norm(whole - rest) for rest in without])
 
 
-@settings(max_examples=8, deadline=None, derandomize=True)
+@settings(max_examples=3, deadline=None, derandomize=True)
 @given(plans)
-@example(Plan(inputs="uint8", network="one layer"))
+@example(Plan("one layer", inputs="uint8"))
 @example(Plan(odd=np.nan, shared=True))
 @example(Plan(odd=1e19, by_vmap=True))
 @example(Plan(parameters="bfloat16", odd=1e5))
 @example(Plan("prototypes"))
-@example(Plan("attention", odd=np.nan))
-@example(Plan("attention", parameters="bfloat16", odd=1e5))
+@example(Plan("attention", parameters="bfloat16", odd=np.nan))
 @example(Plan("turned round", "by index"))
 @example(Plan("over the batch", "of pairs"))
 def test_an_example_changes_the_sum_by_at_most_the_sensitivity(plan):
@@ -257,7 +256,7 @@ def some_images():
     return np.random.default_rng(0).normal(size=(COUNT, 4, 4, 1)).astype(np.float32)
 
 
-@pytest.mark.parametrize("odd", [1e-30, 255.0, 1e19, np.inf, np.nan])
+@pytest.mark.parametrize("odd", [1e-30, 1e19, np.inf, np.nan])
 @pytest.mark.parametrize("name", MECHANISMS)
 def test_so_it_does_whatever_the_mechanism(name, odd):
     _, sensitivity = MECHANISMS[name]
@@ -520,14 +519,14 @@ def test_numbers_that_are_not_real_are_refused_by_name():
             noise.update(sums, noise.init(sums))
 
 
-@pytest.mark.parametrize("half", [jnp.bfloat16, jnp.float16])
-def test_noise_on_half_precision_is_drawn_in_float32(half):
+def test_noise_on_half_precision_is_drawn_in_float32():
     noise = gaussian_noise(3.0, jax.random.key(1))
-    sums = {"w": jnp.full(400_000, 2, half), "b": jnp.zeros(4, jnp.float32)}
-    noisy = noise.update(sums, noise.init(sums))[0]["w"]
-    assert noisy.dtype == jnp.float32
-    assert len(np.unique(noisy)) > 300_000
-    assert oracles.stats.kstest((np.asarray(noisy) - 2) / 3, "norm").pvalue > oracles.SUSPICIOUS
+    halves = (jnp.bfloat16, jnp.float16)
+    sums = {half.__name__: jnp.full(100_000, 2, half) for half in halves}
+    for noisy in noise.update(sums, noise.init(sums))[0].values():
+        assert noisy.dtype == jnp.float32
+        assert len(np.unique(noisy)) > 90_000
+        assert oracles.stats.kstest((np.asarray(noisy) - 2) / 3, "norm").pvalue > oracles.SUSPICIOUS
 
 
 def test_groups_of_one_key_have_noise_of_their_own():
@@ -594,11 +593,10 @@ def test_images_and_labels_may_be_trees():
     np.testing.assert_allclose(flat(found), flat(plain(params, x, y, among([1, 2, 5]))), rtol=1e-5)
 
 
-@pytest.mark.parametrize("cell", [nnx.LSTMCell, nnx.GRUCell])
-def test_a_recurrent_network_trains_since_nothing_random_reaches_its_loss(cell):
+def test_a_recurrent_network_trains_since_nothing_random_reaches_its_loss():
     class Network(nnx.Module):
         def __init__(self):
-            self.rnn, self.head = nnx.RNN(cell(2, 5, rngs=nnx.Rngs(0))), dense(5, 8)
+            self.rnn, self.head = nnx.RNN(nnx.LSTMCell(2, 5, rngs=nnx.Rngs(0))), dense(5, 8)
 
         def __call__(self, x):
             return self.head(self.rnn(x.reshape(-1, 4, 2))[:, -1])

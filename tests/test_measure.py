@@ -99,12 +99,8 @@ RUN = vary(
 )
 
 
-FREE = vary(RUN, mechanism=NoPrivacy(), learning_rate=0.1)
-
-
-@pytest.mark.parametrize("run", [RUN, FREE], ids=["private", "not private"])
-def test_a_measured_run_trains_as_one_that_is_not_and_is_measured_from_before_the_first_step(run):
-    images = data.load("mnist-5k")
+def test_a_measured_run_trains_as_one_that_is_not_and_is_measured_from_before_the_first_step():
+    images, run = data.load("mnist-5k"), RUN
 
     def trained(run):
         return [
@@ -222,11 +218,10 @@ def test_lanczos_finds_the_largest_eigenvalue_of_either_sign():
     for top in (9.0, -9.0):
         values = np.append(rng.uniform(-4, 4, 59), top)
         matrix = jnp.asarray(turned @ np.diag(values) @ turned.T)
-        found = [
-            float(papers.largest_eigenvalue(lambda v, m=matrix: m @ v, 60, k)) for k in (2, 12, 60)
-        ]
-        assert found[1:] == pytest.approx([9.0, 9.0], rel=1e-4)
-        assert found[0] < 9.0
+        few, found = (
+            float(papers.largest_eigenvalue(lambda v, m=matrix: m @ v, 60, k)) for k in (2, 12)
+        )
+        assert few < 9.0 and found == pytest.approx(9.0, rel=1e-4)
 
 
 def test_the_hessian_s_products_are_those_of_finite_differences(params):

@@ -25,10 +25,20 @@ COLOURS = ColourFeatures(**SMALL, components=10, colours=7)
 MIXED = Mixture("mnist-5k", (PATCHES, SECOND, COLOURS), (0.5, 0.3, 0.2), drawn=3, released=20.0)
 
 
-@pytest.fixture(autouse=True)
-def cache(tmp_path_factory, monkeypatch):
-    """One cache for all of these tests, and empty at first."""
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.getbasetemp() / "mixture"))
+@pytest.fixture(scope="module", autouse=True)
+def small(tmp_path_factory):
+    """One cache for all of these tests, and few patches for filters.
+
+    As many images everywhere as there are synthetic ones: features are compiled for so many.
+    """
+    whole = images.load("mnist-5k")
+    splits = ("train_images", "train_labels", "test_images", "test_labels")
+    few = replace(whole, **{name: getattr(whole, name)[:120] for name in splits})
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("mixture")))
+        patch.setattr(images, "load", lambda _: few)
+        patch.setattr(patch_features, "PATCHES", 10_000)
+        yield
 
 
 def picture(shape=COLOUR):
@@ -134,7 +144,7 @@ def test_a_tenth_of_the_second_layer_s_responses_is_active_on_each_side():
 
 
 def test_each_block_has_its_share_and_kernels_add_up():
-    pixels = images.load("mnist-5k").test_images[:30]
+    pixels = images.load("mnist-5k").test_images
     found = np.float32(MIXED.vectors(pixels))
     parts = np.split(found, [20, 36], axis=1)
     for part, share in zip(parts, MIXED.shares, strict=True):
@@ -146,10 +156,10 @@ def test_each_block_has_its_share_and_kernels_add_up():
 
 def test_what_is_loaded_is_what_is_computed_of_any_images_less_the_released_mean():
     data, mean = MIXED.load_with_mean()
-    vectors = np.float32(MIXED.vectors(images.load("mnist-5k").test_images[:9])) - mean
+    vectors = np.float32(MIXED.vectors(images.load("mnist-5k").test_images)) - mean
     vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
-    np.testing.assert_allclose(np.float32(data.test_images[:9]), vectors, atol=3e-3)
-    assert data.train_images.shape == (4_000, 46)
+    np.testing.assert_allclose(np.float32(data.test_images), vectors, atol=3e-3)
+    assert data.train_images.shape == (120, 46)
 
 
 def test_a_mixture_is_of_one_dataset_and_one_seed():
@@ -158,7 +168,7 @@ def test_a_mixture_is_of_one_dataset_and_one_seed():
     assert {one.name for one in run.dataset.own_blocks} == {"mnist-5k"}
     assert run.private and run.dataset.release_noise == 20
     assert Run.from_dict(run.to_dict()) == run
-    assert vary(run, held_out=1_000).dataset.load().test_images.shape == (1_000, 46)
+    assert vary(run.at_seed(3), held_out=40).dataset.load().test_images.shape == (40, 46)
 
 
 @pytest.mark.parametrize(

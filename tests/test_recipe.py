@@ -20,8 +20,9 @@ from dpstudy.parts.part import SpecError
 from dpstudy.parts.run import Run
 from dpstudy.privacy import accounting
 from dpstudy.privacy.statement import statement
-from dpstudy.recipe import PrivateImageClassifier, load, on_dataset
+from dpstudy.recipe import PrivateImageClassifier, load, on_dataset, patch_features
 from dpstudy.recipe import model as models
+from dpstudy.recipe import run as of_the_study
 from dpstudy.recipe.features import SyntheticFeatures
 from dpstudy.recipe.folded import Folded
 from dpstudy.recipe.mixture import Mixture
@@ -29,10 +30,13 @@ from dpstudy.recipe.run import recipe, recipe_at
 
 
 @pytest.fixture(scope="module", autouse=True)
-def coarse():
-    """To find the noise is a good part of what there is to do; here to a tenth of a per mille."""
+def small():
+    """Features a quarter as large, and noise found to a tenth of a per mille."""
+    features = {"synthetic": 600, "small": 80, "large": 20, "components": 400}
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(accounting, "_INTERVAL", 5 * accounting._INTERVAL)
+        patch.setattr(of_the_study, "_SMALL", features)
+        patch.setattr(patch_features, "PATCHES", 10_000)
         yield
 
 
@@ -54,7 +58,7 @@ def test_the_script_of_the_book_trains_on_arrays(capsys, monkeypatch):
     script = Path(__file__).parents[1] / "book" / "own_images.py"
     made = runpy.run_path(str(script))
     said = capsys.readouterr().out
-    assert float(re.search(r"accuracy (\d\.\d+)", said)[1]) > 0.95
+    assert float(re.search(r"accuracy (\d\.\d+)", said)[1]) > 0.92
     assert "differential privacy" in said
     assert made["model"].epsilon_ <= 3
 
@@ -65,7 +69,7 @@ def test_a_saved_model_classifies_images_as_accurately_as_was_said(trained):
     right = load(path).predict(data.test_images) == data.test_labels
     # A logit is rounded otherwise here: at most an image in a thousand may change sides.
     assert np.mean(right) == pytest.approx(report["test_accuracy"], abs=0.0011)
-    assert report["test_accuracy"] > 0.96
+    assert report["test_accuracy"] > 0.92
     assert report["seconds"] < 300  # Where it has the machine for itself, half a minute.
 
 

@@ -15,7 +15,7 @@ from dpstudy.errors import DataError
 from dpstudy.parts.data import images
 from dpstudy.parts.run import Run
 from dpstudy.privacy.statement import statement
-from dpstudy.recipe import PrivateImageClassifier, load
+from dpstudy.recipe import PrivateImageClassifier, load, patch_features
 from dpstudy.recipe import basis as bases
 from dpstudy.recipe.features import SecondLayerFeatures, SyntheticFeatures
 from dpstudy.recipe.mixture import Mixture
@@ -26,7 +26,7 @@ from dpstudy.recipe.whitened import Whitened
 MANY = SyntheticFeatures("mnist-5k", "both", 500, components=400, small=20, large=5)
 FEW = SecondLayerFeatures("mnist-5k", "both", 120, 16, first=6, directions=20, seconds=9)
 BOTH = Mixture("mnist-5k", (MANY, FEW), (0.7, 0.3), drawn=3)
-PIXELS = images.load("mnist-5k").test_images[:200]
+PIXELS = images.load("mnist-5k").test_images[:120]
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -53,6 +53,14 @@ def model(request):
     return modelled(request.param)[0]
 
 
+@pytest.fixture(scope="module", autouse=True)
+def few_patches():
+    """To choose filters among: as few as they are."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(patch_features, "PATCHES", 10_000)
+        yield
+
+
 @pytest.mark.parametrize("length", [0.0, 0.35])
 def test_a_head_of_few_components_is_the_same_over_features(length):
     model, expected = modelled(FEW, length)
@@ -75,10 +83,13 @@ def test_of_one_block_without_a_mean_each_label_is_exact():
 ELSEWHERE = """
 import os, sys
 os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
+from dpstudy.recipe import load
+# Though nothing is trained here, and there may be a GPU.
+import jax
+assert jax.config.jax_default_matmul_precision == "highest"
 import numpy as np
 from dpstudy.parts.data import images
-from dpstudy.recipe import load
-np.save(sys.argv[2], load(sys.argv[1]).predict_proba(images.load("mnist-5k").test_images[:200]))
+np.save(sys.argv[2], load(sys.argv[1]).predict_proba(images.load("mnist-5k").test_images[:120]))
 """
 # One thread, and the instructions of an older processor.
 ANOTHER = {
@@ -88,15 +99,15 @@ ANOTHER = {
 }
 
 
-def test_another_processor_with_one_thread_and_no_cache_predicts_the_same(model, tmp_path):
-    here = PrivateImageClassifier.of(model)
+def test_another_processor_with_one_thread_and_no_cache_predicts_the_same(tmp_path):
+    here = PrivateImageClassifier.of(modelled(BOTH)[0])
     here.save(tmp_path / "model.npz")
     there = {**os.environ, **ANOTHER, "XDG_CACHE_HOME": str(tmp_path / "empty")}
     command = [sys.executable, "-c", ELSEWHERE, tmp_path / "model.npz", tmp_path / "found.npy"]
     subprocess.run(command, env=there, check=True)
     found, expected = np.load(tmp_path / "found.npy"), here.predict_proba(PIXELS)
     np.testing.assert_allclose(found, expected, atol=1e-4)
-    assert (found.argmax(1) == expected.argmax(1)).mean() >= 0.995
+    assert (found.argmax(1) == expected.argmax(1)).mean() >= 0.99
     assert not (tmp_path / "empty").exists()
 
 

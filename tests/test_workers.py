@@ -291,7 +291,22 @@ def test_a_campaign_whose_workers_have_all_left_ends(client, tmp_path, monkeypat
 # Last: what is lost here has to be imported, traced and trained again.
 
 
-@pytest.mark.parametrize("lost", [1, pytest.param(2, marks=pytest.mark.smoke)])
+def test_what_a_lost_worker_had_begun_is_done_by_another(client, tmp_path, monkeypatch):
+    def die_of_the_first(cohort, *_):
+        if cohort[0].seed == 0 and not (tmp_path / "begun").exists():
+            (tmp_path / "begun").touch()
+            os.kill(os.getpid(), signal.SIGKILL)
+        return [result_of(run) for run in cohort]
+
+    monkeypatch.setattr(workers, "train_on_worker", die_of_the_first)
+    outcome = train_on(client, seeds(3), tmp_path / "runs")
+    assert (tmp_path / "begun").exists()
+    assert {result.run for result in outcome.stored} == set(seeds(3))
+    assert (outcome.already, outcome.unfinished) == (0, 0)
+
+
+@pytest.mark.faults
+@pytest.mark.parametrize("lost", [1, 2])
 def test_lost_workers_lose_no_run_of_their_cohorts(client, tmp_path, lost):
     """Nor the result, still to come back, of one that diverged: in the third epoch."""
     good, processes, killed = replace(RUN, epochs=6), list(client.run(os.getpid).values()), []
