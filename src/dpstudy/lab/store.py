@@ -22,6 +22,7 @@ from typing import Any, TypeVar
 
 from dpstudy import files
 from dpstudy.errors import UserError
+from dpstudy.files import results_folder
 from dpstudy.lab.forms import problem_of
 from dpstudy.parts.part import SpecError
 from dpstudy.parts.run import Run
@@ -75,22 +76,6 @@ class Result:
         return f"{self.run.identity}.json"
 
 
-def results_folder(profile: str = "full") -> Path:
-    """Return the folder of what is stored, or of the smoke profile's own, which git ignores.
-
-    `$DPSTUDY_RESULTS`, else `results/` of the checkout the package is installed from, or of the
-    current folder; UserError where it names the home of a user that there is not.
-    """
-    if (folder := files.given_folder("DPSTUDY_RESULTS")) is None:
-        folder = (_checkout() or Path.cwd()) / "results"
-    return folder if profile == "full" else folder / ".smoke"
-
-
-def _checkout() -> Path | None:
-    root = Path(__file__).resolve().parents[3]
-    return root if (root / "pyproject.toml").exists() else None
-
-
 def runs_folder(profile: str = "full") -> Path:
     """Return the folder of stored runs."""
     return results_folder(profile) / "runs"
@@ -132,7 +117,7 @@ def peak_megabytes() -> int | None:
 @functools.cache
 def commit() -> str:
     """Return the package's git commit, marked if the tree has changes; "unknown" outside git."""
-    if (checkout := _checkout()) is None:
+    if (checkout := files.checkout()) is None:
         return "unknown"  # Installed elsewhere: the repository around it would be another's.
     command = ["git", "-C", str(checkout), "describe", "--always", "--dirty"]
     try:
