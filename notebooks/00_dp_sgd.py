@@ -113,8 +113,9 @@ print(f"σ = {sigma:.2f}")
 C = 3.0  # change me
 
 weights = jnp.zeros((197, 10))
-for key in jax.random.split(jax.random.key(0), steps):
-    weights = private_step(weights, key, C, sigma)
+keys = jax.random.split(jax.random.key(0), steps)
+for step in range(steps):
+    weights = private_step(weights, keys[step], C, sigma)
 
 guesses = jnp.argmax(small(data.test_images) @ weights, axis=1)
 share = jnp.mean(guesses == jnp.asarray(data.test_labels))

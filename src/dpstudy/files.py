@@ -38,6 +38,23 @@ def given_folder(variable: str) -> Path | None:
         raise UserError(f"{variable} is {given}, and no such user has a home here") from None
 
 
+def results_folder(profile: str = "full") -> Path:
+    """Return the folder of what is stored, or of the smoke profile's own, which git ignores.
+
+    `$DPSTUDY_RESULTS`, else `results/` of the checkout the package is installed from, or of the
+    current folder; UserError where it names the home of a user that there is not.
+    """
+    if (folder := given_folder("DPSTUDY_RESULTS")) is None:
+        folder = (checkout() or Path.cwd()) / "results"
+    return folder if profile == "full" else folder / ".smoke"
+
+
+def checkout() -> Path | None:
+    """Return the checkout that the package is installed from; None where it is from none."""
+    root = Path(__file__).resolve().parents[2]
+    return root if (root / "pyproject.toml").exists() else None
+
+
 def cache_folder() -> Path:
     """Return where downloads go: XDG_CACHE_HOME, else the system's habit; UserError if no home."""
     if base := os.environ.get("XDG_CACHE_HOME"):

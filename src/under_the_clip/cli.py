@@ -14,13 +14,14 @@ import json
 import math
 import re
 import shutil
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from dpstudy.errors import UserError, meant
-from under_the_clip.commands import checks, privacy, recipe, results
+from under_the_clip.commands import answers, checks, privacy, recipe, results
 from under_the_clip.commands.shell import (
     EXIT_DAMAGED,
     EXIT_INTERRUPTED,
@@ -64,6 +65,15 @@ for _command in (
 @JSON
 def list_experiments(as_json: bool) -> None:
     """List each experiment: runs stored, runs needed."""
+    text, damaged = answers.kept(f"list {as_json}", lambda: _listed(as_json))
+    click.echo(text)
+    if not as_json:
+        results.say_where_they_are()
+    results.end_with(damaged)
+
+
+def _listed(as_json: bool) -> tuple[str, list[str]]:
+    """Return what `list` prints, and what it leaves out."""
     from dpstudy.lab import readings
     from under_the_clip.experiments import EXPERIMENTS
 
@@ -74,18 +84,17 @@ def list_experiments(as_json: bool) -> None:
             row = {"experiment": experiment.name, "dataset": dataset}
             row |= {"stored": len(reading.found), "needed": reading.needed}
             rows.append(row | {"damaged": reading.damaged, "title": experiment.title})
-    damaged = dict.fromkeys(line for row in rows for line in row["damaged"])
+    damaged = list(dict.fromkeys(line for row in rows for line in row["damaged"]))
     if as_json:
-        click.echo(json.dumps(rows, indent=2))
-        return results.end_with(damaged)
+        return json.dumps(rows, indent=2), damaged
+    lines = []
     for name, of_one in itertools.groupby(rows, key=lambda row: row["experiment"]):
         datasets = list(of_one)
-        click.echo(f"{name}: {datasets[0]['title']}")
+        lines.append(f"{name}: {datasets[0]['title']}")
         for row in datasets:
             counts = f"{row['stored']:>3} of {row['needed']:>3} runs stored"
-            click.echo(f"  {row['dataset']:13}  {counts}")
-    results.say_where_they_are()
-    results.end_with(damaged)
+            lines.append(f"  {row['dataset']:13}  {counts}")
+    return "\n".join(lines), damaged
 
 
 @main.command()
@@ -97,35 +106,45 @@ def claims(paper: str | None, as_json: bool) -> None:
     A claim's verdict is computed by its rule, from all the seeds that its experiment asks for; with
     fewer it is "not yet run", with the number of runs stored.
     """
+    width = shutil.get_terminal_size().columns
+    question = f"claims {paper} {as_json or width}"
+    text, damaged = answers.kept(question, lambda: _judged(paper, as_json, width))
+    click.echo(text)
+    if not as_json:
+        results.say_where_they_are()
+    results.end_with(damaged)
+
+
+def _judged(paper: str | None, as_json: bool, width: int) -> tuple[str, list[str]]:
+    """Return what `claims` prints, and what it leaves out."""
     from under_the_clip.claims import ledger
 
     judged = ledger(paper)
+    damaged = list(judged.damaged)
     if as_json:
-        click.echo(json.dumps([entry.to_dict() for entry in judged.entries], indent=2))
-        return results.end_with(judged.damaged)
+        return json.dumps([entry.to_dict() for entry in judged.entries], indent=2), damaged
+    lines = []
     for name, of_one in itertools.groupby(judged.entries, key=lambda entry: entry.paper):
-        _print_claims(name, list(of_one))
+        lines += _claims_of(name, list(of_one), width)
     counts = [f"{count} {verdict}" for verdict, count in judged.counts.items() if count]
     claims, verdicts = len(judged.by_claim), len(judged.entries)
-    click.echo(f"{claims} claims, {verdicts} verdicts: {', '.join(counts)}")
-    results.say_where_they_are()
-    results.end_with(judged.damaged)
+    lines.append(f"{claims} claims, {verdicts} verdicts: {', '.join(counts)}")
+    return "\n".join(lines), damaged
 
 
-def _print_claims(paper: str, entries: list[Entry]) -> None:
-    """Print a paper's claims: one aligned line each, and under it where and what it says."""
-    width = shutil.get_terminal_size().columns
+def _claims_of(paper: str, entries: list[Entry], width: int) -> Iterator[str]:
+    """Yield a paper's claims: one aligned line each, and under it where and what it says."""
     rows = [("claim", "published", "ours", "verdict")]
     rows += [(e.id, e.rule.stated, e.outcome.shown, e.outcome.short) for e in entries]
     widths = [max(len(row[column]) for row in rows) for column in range(3)]
-    click.echo(f"{paper}\n")
+    yield f"{paper}\n"
     for row, entry in zip(rows, (None, *entries), strict=True):
         cells = (cell.ljust(width) for cell, width in zip(row, (*widths, 0), strict=True))
-        click.echo(f"  {'  '.join(cells)}")
+        yield f"  {'  '.join(cells)}"
         if entry is not None:
             said = f"{entry.claim.where}: {entry.claim.says} {entry.claim.remark}".rstrip()
-            click.echo(click.wrap_text(said, width, "    ", "    "))
-    click.echo()
+            yield click.wrap_text(said, width, "    ", "    ")
+    yield ""
 
 
 def parse_budget(text: str | None) -> float:

@@ -133,7 +133,8 @@ def _curve(result: Result) -> pandas.DataFrame:
         curve = curve.reindex(range(first, result.run.epochs + 1)).reset_index()
         curve["step"] = curve.epoch * result.run.steps_per_epoch
         curve.loc[curve.epoch > lived, "test_accuracy"] = CHANCE
-    return curve.astype({"epoch": int, "step": int})
+    # One by one: for a mapping of types pandas takes half of the time of all this.
+    return curve.assign(epoch=curve.epoch.astype(int), step=curve.step.astype(int))
 
 
 def read(

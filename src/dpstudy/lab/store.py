@@ -13,7 +13,6 @@ import json
 import math
 import os
 import platform
-import re
 import subprocess
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field, replace
@@ -22,6 +21,7 @@ from typing import Any, TypeVar
 
 from dpstudy import files
 from dpstudy.errors import UserError
+from dpstudy.files import results_folder
 from dpstudy.lab.forms import problem_of
 from dpstudy.parts.part import SpecError
 from dpstudy.parts.run import Run
@@ -75,22 +75,6 @@ class Result:
         return f"{self.run.identity}.json"
 
 
-def results_folder(profile: str = "full") -> Path:
-    """Return the folder of what is stored, or of the smoke profile's own, which git ignores.
-
-    `$DPSTUDY_RESULTS`, else `results/` of the checkout the package is installed from, or of the
-    current folder; UserError where it names the home of a user that there is not.
-    """
-    if (folder := files.given_folder("DPSTUDY_RESULTS")) is None:
-        folder = (_checkout() or Path.cwd()) / "results"
-    return folder if profile == "full" else folder / ".smoke"
-
-
-def _checkout() -> Path | None:
-    root = Path(__file__).resolve().parents[3]
-    return root if (root / "pyproject.toml").exists() else None
-
-
 def runs_folder(profile: str = "full") -> Path:
     """Return the folder of stored runs."""
     return results_folder(profile) / "runs"
@@ -132,7 +116,7 @@ def peak_megabytes() -> int | None:
 @functools.cache
 def commit() -> str:
     """Return the package's git commit, marked if the tree has changes; "unknown" outside git."""
-    if (checkout := _checkout()) is None:
+    if (checkout := files.checkout()) is None:
         return "unknown"  # Installed elsewhere: the repository around it would be another's.
     command = ["git", "-C", str(checkout), "describe", "--always", "--dirty"]
     try:
@@ -252,7 +236,7 @@ def with_epsilon(result: Result) -> Result:
 
 def unsealed(path: Path, stored: bytes, mark: str, form: int) -> dict[str, Any]:
     """Return what `write_sealed` wrote to a file, known by a `mark`, or raise DamagedError."""
-    whole = _whole if _LONG.search(stored) else None
+    whole = _whole if _LONG in stored.translate(_DIGITS) else None
     try:
         content = json.loads(stored.decode(), object_pairs_hook=_without_twins, parse_int=whole)
     except (ValueError, RecursionError) as error:
@@ -279,7 +263,8 @@ def content_of(path: Path) -> bytes:
         raise DamagedError(path, f"cannot be read: {error.strerror or error}") from error
 
 
-_LONG = re.compile(rb"\d{20}")
+# Found as one digit repeated: a pattern takes as long as all of the JSON.
+_DIGITS, _LONG = bytes.maketrans(b"123456789", b"0" * 9), b"0" * 20
 
 
 def _whole(digits: str) -> float:
@@ -323,14 +308,13 @@ def stored_files(
     Or of them those `wanted`, or those whose names have that `start`.
     """
     try:
-        names = sorted(name for name in os.listdir(folder) if name.startswith(start))
+        names = os.listdir(folder) if wanted is None else {*wanted}.intersection(os.listdir(folder))
     except FileNotFoundError:
         return []
     except OSError as error:
         raise StoreError(f"{folder}: cannot be read: {error.strerror or error}") from error
-    if wanted is not None:
-        names = [one for one in names if one in wanted]
-    return [folder / one for one in names if one.endswith(".json") and not one.startswith(".")]
+    shown = (one for one in sorted(names) if one.startswith(start) and one.endswith(".json"))
+    return [folder / one for one in shown if not one.startswith(".")]
 
 
 def _checksum(content: dict[str, Any]) -> str:

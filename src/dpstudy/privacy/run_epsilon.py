@@ -7,15 +7,17 @@ exceed (`shuffling.py`); both bounds are for neighbours of which one has an exam
 or removing one would move others to other batches; replacing one has twice the sensitivity.
 """
 
+from __future__ import annotations
+
 import math
 from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING
 
-import jax
-
-from dpstudy.parts.run import Run
-from dpstudy.parts.sampling import Shuffled
 from dpstudy.privacy import accounting, shuffling
 from dpstudy.privacy.conversions import gdp_epsilon, gdp_mu, zcdp_epsilon
+
+if TYPE_CHECKING:  # It loads JAX; `dpstudy epsilon` asks for numbers of no run.
+    from dpstudy.parts.run import Run
 
 LABELS = {
     "pld": "PLD",
@@ -35,9 +37,12 @@ def epsilon_curve(run: Run, steps: list[int]) -> dict[str, list[float | None]]:
 
     Empty for a run without privacy.
 
+    >>> from dpstudy.parts.run import Run
     >>> epsilon_curve(Run(), [])
     {'pld': [], 'rdp': [], 'rdp-2019': []}
     """
+    from dpstudy.parts.sampling import Shuffled
+
     if not run.private:
         return {}
     noise = {"noise_multiplier": run.mechanism.noise_over_sensitivity, "delta": run.delta}
@@ -64,6 +69,8 @@ def _claimed(run: Run, steps: list[int]) -> Iterable[float]:
     if claim == "gdp":
         # Each layer as a step of its own: its noise over its sensitivity is √layers times that of
         # all together.
+        import jax
+
         layers = len(jax.tree.leaves(run.network.shapes()))
         sampling["noise_multiplier"] = noise * math.sqrt(layers)
         mus = [gdp_mu(steps=layers * count, **sampling) for count in steps]

@@ -178,7 +178,7 @@ def epsilon(
     given = {"noise_multiplier": noise, "delta": delta}
     values: dict[str, float | None]
     if shuffled:
-        from dpstudy.privacy.run_epsilon import shuffled_curve  # only here: it loads JAX
+        from dpstudy.privacy.run_epsilon import shuffled_curve
 
         curves = shuffled_curve(examples=examples, batch=batch, steps=[what["steps"]], **given)
         values = {name: curve[-1] for name, curve in curves.items()}

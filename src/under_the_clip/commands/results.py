@@ -5,6 +5,7 @@ from pathlib import Path
 
 import click
 
+from dpstudy import files
 from dpstudy.parts.data import images
 from under_the_clip.commands.shell import EXIT_DAMAGED, Group, complain
 
@@ -14,9 +15,7 @@ _FILE = click.argument("file", type=click.Path(dir_okay=False, path_type=Path))
 
 def say_where_they_are() -> None:
     """Say where results come from if there is no folder of them: a wheel carries none."""
-    from dpstudy.lab import store
-
-    folder = store.results_folder()
+    folder = files.results_folder()
     if not folder.is_dir():
         complain(
             f"no results in {folder}: they come with the repository and its releases, and "
