@@ -32,8 +32,6 @@ from dpstudy.parts.part import KINDS, SpecError
 from dpstudy.parts.run import Run, cohort_of, vary
 from dpstudy.privacy.run_epsilon import epsilon_curve
 
-pytestmark = pytest.mark.usefixtures("compiled_in_haste", "few_batches", "few_thresholds")
-
 BOOK = Path(__file__).parents[1] / "book"
 PAGE = (BOOK / "add_a_remedy.md").read_text()
 ADDED = {

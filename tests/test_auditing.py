@@ -316,7 +316,7 @@ def test_weights_as_drawn_are_those_that_training_starts_from():
 
 
 def test_a_dense_layer_of_a_network_comes_to_its_bound():
-    run = vary(corrected(3.0), width=0.25)
+    run = corrected(3.0)
     found = worst_example.search(run, weights=True, leaf=2, starts=2, steps=100)
     assert float(found.norms[2]) / run.mechanism.sensitivity > 0.95
 

@@ -26,10 +26,8 @@ from dpstudy.parts.sampling import Shuffled
 from dpstudy.training import loop as training
 from under_the_clip.networks import LosingLessCifar
 
-pytestmark = pytest.mark.usefixtures("compiled_in_haste")
-
 EPOCHS, STEPS_PER_EPOCH = 5, 4
-COMMON = vary(Run(), dataset=Images("mnist-5k"), width=0.5, batch=1_000, epochs=EPOCHS)
+COMMON = vary(Run(), dataset=Images("mnist-5k"), batch=1_000, epochs=EPOCHS)
 # Each of these three is one compiled program; numbers alone change within each.
 PRIVATE = vary(COMMON, clip_norm=1.0, learning_rate=2.0)
 SHUFFLED = vary(COMMON, activation=Relu(), sampling=Shuffled(1_000), clip_norm=1.0)
