@@ -5,7 +5,7 @@ import subprocess
 import sys
 from dataclasses import replace
 from functools import partial
-from itertools import pairwise
+from itertools import pairwise, product
 
 import jax
 import jax.numpy as jnp
@@ -120,6 +120,17 @@ def by_hand(image, banks, threshold, grids):
                     for sign in (1, -1):
                         found.append(np.maximum(sign * region - threshold, 0).mean((0, 1)))
     return np.concatenate(found)
+
+
+def test_the_weight_of_a_place_falls_to_nothing_at_the_middles_of_the_neighbours_of_its_region():
+    [one, *four] = patch_features.regions((5, 4), (1, 2), overlapping=True)
+    np.testing.assert_allclose(one, np.full(20, 1 / 20))
+    # Middles at 1.25 and 3.75 of five rows, at 1 and 3 of four columns; places at halves.
+    rows = np.array([0.7, 0.9, 0.5, 0.1, 0.0]), np.array([0.0, 0.1, 0.5, 0.9, 0.7])
+    columns = np.array([0.75, 0.75, 0.25, 0.0]), np.array([0.0, 0.25, 0.75, 0.75])
+    for found, (row, column) in zip(four, product(rows, columns), strict=True):
+        weights = np.outer(row, column).ravel()
+        np.testing.assert_allclose(found, weights / weights.sum(), rtol=1e-5, atol=1e-7)
 
 
 @pytest.mark.parametrize(("mirrored", "grids"), [(False, (3, 1)), (True, (3,))])

@@ -31,7 +31,8 @@ class SyntheticFeatures(Whitened):
 
     There are `small` filters of 5 x 5 pixels and `large` ones of 8 x 8. Features are averages over
     `views`, or without any over the image and, if `mirrored`, its mirror image; if `deslanted`,
-    images are first `deskewed`. Each of `grids` divides the image into so many regions a side.
+    images are first `deskewed`. Each of `grids` divides the image into so many regions a side,
+    which may be `overlapping`.
     """
 
     small: int = 1_000
@@ -41,6 +42,7 @@ class SyntheticFeatures(Whitened):
     grids: tuple[int, ...] = static((3,))
     deslanted: bool = False
     views: tuple[View, ...] = ()
+    overlapping: bool = False
 
     def check(self) -> None:
         at_least(self, 1, "small", "large")
@@ -66,8 +68,15 @@ class SyntheticFeatures(Whitened):
 
     def features_of(self, filters: Filters, pixels: Pixels) -> Float[Array, "n features"]:
         views = self.views or (WITH_MIRROR if self.mirrored else WITH_MIRROR[:1])
-        how = {"views": views, "grids": self.grids, "deslanted": self.deslanted}
-        return patch_features.features(pixels, filters, self.threshold, **how)
+        return patch_features.features(
+            pixels,
+            filters,
+            self.threshold,
+            views=views,
+            grids=self.grids,
+            overlapping=self.overlapping,
+            deslanted=self.deslanted,
+        )
 
 
 @part("whitened-scattering")
@@ -126,6 +135,7 @@ class SecondLayerFeatures(Whitened):
     grids: tuple[int, ...] = static((3, 2))
     deslanted: bool = False
     views: tuple[View, ...] = (View(),)
+    overlapping: bool = False
 
     def check(self) -> None:
         at_least(self, 1, "first", "directions", "seconds")
@@ -141,5 +151,11 @@ class SecondLayerFeatures(Whitened):
         return second_layer.choose(pixels, self.first, self.directions, self.seconds, draw)
 
     def features_of(self, filters: Filters, pixels: Pixels) -> Float[Array, "n features"]:
-        how = {"views": self.views, "grids": self.grids, "deslanted": self.deslanted}
-        return second_layer.features(pixels, second_layer.Layer(*filters), **how)
+        return second_layer.features(
+            pixels,
+            second_layer.Layer(*filters),
+            views=self.views,
+            grids=self.grids,
+            overlapping=self.overlapping,
+            deslanted=self.deslanted,
+        )

@@ -103,7 +103,7 @@ def deskewed(image: Float[Array, "h w c"]) -> Float[Array, "h w c"]:
     return jax.vmap(of_each_colour)(image, source)
 
 
-@partial(jax.jit, static_argnames=("views", "grids", "deslanted"))
+@partial(jax.jit, static_argnames=("views", "grids", "overlapping", "deslanted"))
 def features(
     pixels: UInt8[Array, "n h w c"],
     banks: tuple[Filters, ...],
@@ -111,12 +111,14 @@ def features(
     *,
     views: tuple[View, ...] = (View(),),
     grids: tuple[int, ...] = (3,),
+    overlapping: bool = False,
     deslanted: bool = False,
 ) -> Float[Array, "n features"]:
     """Return the square roots of thresholded responses, averaged over regions and over views."""
 
     def of_view(image: Float[Array, "h w c"]) -> Float[Array, "features"]:
-        return jnp.concatenate([pooled(responses(image, b), threshold, grids) for b in banks])
+        of_banks = (responses(image, bank) for bank in banks)
+        return jnp.concatenate([pooled(one, threshold, grids, overlapping) for one in of_banks])
 
     return of_views(of_view, pixels, views, deskewed if deslanted else lambda image: image)
 
@@ -165,19 +167,29 @@ def windows(image: Float[Array, "h w c"], side: int) -> Float[Array, "i j pixels
 
 
 def pooled(
-    responses: Float[Array, "i j filters"], threshold: Array, grids: tuple[int, ...]
+    responses: Float[Array, "i j filters"],
+    threshold: Array,
+    grids: tuple[int, ...],
+    overlapping: bool,
 ) -> Float[Array, "features"]:
     """Return the means of both sides' responses: by region, side, filter."""
-    mean_over = regions(responses.shape[:2], grids)
+    mean_over = regions(responses.shape[:2], grids, overlapping)
     responses = responses.reshape(-1, responses.shape[-1])
     # As products: XLA would read all responses once for each region and side.
     sides = [mean_over @ jax.nn.relu(sign * responses - threshold) for sign in (1, -1)]
     return jnp.stack(sides, axis=1).reshape(-1)
 
 
-def regions(shape: tuple[int, int], grids: tuple[int, ...]) -> Float[np.ndarray, "regions i*j"]:
-    """Return the weights of a mean over each region of each grid."""
-    sides = [side for grid in grids for side in product(*(_parts(size, grid) for size in shape))]
+def regions(
+    shape: tuple[int, int], grids: tuple[int, ...], overlapping: bool = False
+) -> Float[np.ndarray, "regions i*j"]:
+    """Return the weights of a mean over each region of each grid.
+
+    Overlapping regions have no edge that a thing moves across at once: the weight of a place falls
+    from a region's middle to nothing at the middles of its neighbours.
+    """
+    parts = _overlapping_parts if overlapping else _parts
+    sides = [side for grid in grids for side in product(*(parts(size, grid) for size in shape))]
     weights = np.stack([np.outer(row, column).reshape(-1) for row, column in sides])
     return weights / weights.sum(1, keepdims=True)
 
@@ -187,3 +199,10 @@ def _parts(size: int, grid: int) -> list[Float[np.ndarray, "size"]]:
     ends = [round(at * size / grid) for at in range(1, grid)]
     part = np.searchsorted(ends, np.arange(size), "right")
     return [np.float32(part == one) for one in range(grid)]
+
+
+def _overlapping_parts(size: int, grid: int) -> list[Float[np.ndarray, "size"]]:
+    """Return for each of so many parts of a side the weights of all places; of one part, 1."""
+    places, middles = ((np.arange(count) + 0.5) / count * grid for count in (size, grid))
+    apart = np.abs(places - middles[:, None])
+    return list(np.float32(np.maximum(1 - apart, 0) if grid > 1 else np.ones((1, size))))

@@ -88,13 +88,14 @@ def _normalised(patches: Float[Array, "*n pixels"]) -> Float[Array, "*n pixels"]
     return centred / jnp.sqrt((centred**2).sum(-1, keepdims=True) + _CONTRAST)
 
 
-@partial(jax.jit, static_argnames=("views", "grids", "deslanted"))
+@partial(jax.jit, static_argnames=("views", "grids", "overlapping", "deslanted"))
 def features(
     pixels: UInt8[Array, "n h w c"],
     layer: Layer,
     *,
     views: tuple[View, ...],
     grids: tuple[int, ...],
+    overlapping: bool = False,
     deslanted: bool,
 ) -> Float[Array, "n features"]:
     """Return the square roots of the second layer's thresholded responses, by region."""
@@ -102,6 +103,6 @@ def features(
     def of_view(image: Float[Array, "h w c"]) -> Float[Array, "features"]:
         patches = _normalised(windows(_maps(image, layer.first), SIDE))
         found = (patches - layer.mean) @ layer.whitening @ layer.filters
-        return pooled(found, layer.threshold, grids)
+        return pooled(found, layer.threshold, grids, overlapping)
 
     return of_views(of_view, pixels, views, deskewed if deslanted else lambda image: image)
