@@ -56,10 +56,10 @@ $(READY): requirements.lock pyproject.toml
 # a notebook waits for its kernel, and Sphinx deals pages out in runs of neighbours that differ in length.
 PAGES_AT_ONCE ?= 8
 # -a -E: a figure depends on results/ and src/, which Sphinx does not watch. EXECUTED names a cache of notebooks that
-# nbval ran a moment ago; they are not run again.
+# nbval ran a moment ago; they are not run again, and one process reads and writes them in less time of the processor.
 book: $(READY)  ## build the book; ends with the path of its first page
 	@$(BIN)/jupyter-book config sphinx . >/dev/null
-	@PYTHONPATH=book/_ext $(BIN)/sphinx-build -b html -j $(PAGES_AT_ONCE) -a -E -W -n --keep-going -q \
+	@PYTHONPATH=book/_ext $(BIN)/sphinx-build -b html -j $(if $(EXECUTED),1,$(PAGES_AT_ONCE)) -a -E -W -n --keep-going -q \
 		$(if $(EXECUTED),-D nb_execution_mode=cache -D nb_execution_cache_path=$(EXECUTED)) . _build/html
 	@echo "$(CURDIR)/$(HTML)"
 

@@ -64,6 +64,15 @@ def few_batches():
         yield
 
 
+@pytest.fixture(scope="module")
+def few_thresholds():
+    """A bound holds however many thresholds its guess is chosen from, and each takes time."""
+    from dpstudy.privacy import auditing
+
+    with mock.patch.object(auditing, "_THRESHOLDS", 8):
+        yield
+
+
 @pytest.fixture
 def losses_rounded(monkeypatch):
     """Round privacy losses to some times the interval; what was composed otherwise is forgotten.

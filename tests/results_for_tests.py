@@ -16,6 +16,8 @@ from dpstudy.lab.experiment import Experiment
 from dpstudy.lab.store import Result
 from dpstudy.parts.data.dataset import Images
 from dpstudy.parts.mechanism import Microbatch
+from dpstudy.parts.networks.network import LinearModule, OnMnist
+from dpstudy.parts.part import part
 from dpstudy.parts.run import Run, vary
 
 # The one shape that tests train: what differs in numbers alone is compiled once.
@@ -23,6 +25,17 @@ TINY = {"dataset": Images("mnist-5k"), "batch": 2000, "epochs": 3}
 NARROW = 0.25
 RUN = vary(Run(), **TINY, width=NARROW)
 DEVICE = "one abacus"
+
+
+@part()
+class OneDense(OnMnist):
+    """One dense layer on pixels, which is compiled in no time."""
+
+    hidden = 0
+
+    def module(self, rngs):
+        return LinearModule(self, rngs, use_bias=True)
+
 
 # Its smoke profile is to be made of TINY runs: see `small_smoke_runs`.
 EXPERIMENT = Experiment(

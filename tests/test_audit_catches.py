@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 import optax
 import pytest
-from results_for_tests import NARROW, TINY, dpstudy
+from results_for_tests import TINY, OneDense, dpstudy
 
 from dpstudy.parts import mechanism
 from dpstudy.parts.run import Run, vary
@@ -17,7 +17,8 @@ from under_the_clip.audits.white_box import Audit, first_image
 
 pytestmark = pytest.mark.usefixtures("compiled_in_haste", "few_batches")
 
-RUN = vary(Run(), dataset=TINY["dataset"], width=NARROW, batch=1000, epochs=5, noise_multiplier=2.0)
+SMALL = {"dataset": TINY["dataset"], "network": OneDense()}
+RUN = vary(Run(), **SMALL, batch=1000, epochs=5, noise_multiplier=2.0)
 SAID = {"name": "small", "mechanism": "flat clipping", "setting": "a small run"}
 AUDIT = Audit(**SAID, run=RUN, canary=first_image, claimed_by="pld", runs=4, canaries=4000)
 

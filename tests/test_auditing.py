@@ -11,13 +11,12 @@ import jax.numpy as jnp
 import numpy as np
 import oracles
 import pytest
-from results_for_tests import NARROW, TINY, dpstudy, spent_by
+from results_for_tests import TINY, OneDense, dpstudy, spent_by
 
 from dpstudy.errors import UserError
 from dpstudy.lab import records
 from dpstudy.parts.data.released_statistics import release_mean
 from dpstudy.parts.mechanism import FlatClipping
-from dpstudy.parts.networks.activation import Relu
 from dpstudy.parts.part import part
 from dpstudy.parts.run import Run, vary
 from dpstudy.parts.sampling import Draw, Poisson, Shuffled
@@ -29,9 +28,8 @@ from under_the_clip import audits
 from under_the_clip.audits.black_box import BlackBoxAudit
 from under_the_clip.audits.white_box import Audit, LayerAttack, first_image, scores_of_the_mean
 from under_the_clip.backpropagation_clipping.experiments import as_published, corrected
-from under_the_clip.networks import BackpropMnist
 
-pytestmark = pytest.mark.usefixtures("compiled_in_haste", "few_batches")
+pytestmark = pytest.mark.usefixtures("compiled_in_haste", "few_batches", "few_thresholds")
 
 ROOT = Path(__file__).parents[1]
 STORED, DAMAGED = records.read_all(ROOT / "results" / "audits", "audits")
@@ -53,12 +51,6 @@ def repeated(bound, mu, count, delta, times=100):
     )
 
 
-@pytest.fixture
-def few_thresholds(monkeypatch):
-    """A bound holds however many thresholds its guess is chosen from, and each takes time."""
-    monkeypatch.setattr(auditing, "_THRESHOLDS", 16)
-
-
 # --- bounds -------------------------------------------------------------------------------------
 
 
@@ -70,7 +62,6 @@ def few_thresholds(monkeypatch):
         ("gaussian", 2.0, DELTA, 10_000),
     ],
 )
-@pytest.mark.usefixtures("few_thresholds")
 def test_bounds_are_below_the_epsilon_of_a_gaussian_mechanism_and_near_it(name, mu, delta, count):
     true = gdp_epsilon(mu, delta)
     found = repeated(ALL[name], mu, count, delta, times=20)
@@ -79,9 +70,8 @@ def test_bounds_are_below_the_epsilon_of_a_gaussian_mechanism_and_near_it(name, 
 
 
 @pytest.mark.parametrize(
-    ("name", "least", "times"), [("one-run", 0.25, 40), ("one-run-fdp", 0.4, 3)]
+    ("name", "least", "times"), [("one-run", 0.25, 20), ("one-run-fdp", 0.4, 3)]
 )
-@pytest.mark.usefixtures("few_thresholds")
 def test_bounds_from_one_run_are_below_it_and_find_some_of_it(name, least, times):
     true = gdp_epsilon(2.0, DELTA)
     found = repeated(ALL[name], 2.0, 1000, DELTA, times)
@@ -153,7 +143,7 @@ class Broken(FlatClipping):
 
 
 # Flat clipping as long as its scales are 1, and one program whatever they are.
-TINY_RUN = vary(Run(mechanism=Broken(noise_multiplier=3.0)), **TINY, width=NARROW)
+TINY_RUN = vary(Run(mechanism=Broken(noise_multiplier=3.0)), **TINY, network=OneDense())
 
 
 @cache
@@ -294,15 +284,16 @@ def test_a_mean_released_with_half_its_noise_is_found(monkeypatch):
 
 # --- the worst example --------------------------------------------------------------------------
 
+PUBLISHED = vary(as_published("mnist", 0.3), width=0.5)
+
 
 @cache
 def worst(weights):
-    run = as_published("mnist", 0.3)
-    return worst_example.search(run, weights=weights, starts=1, steps=100)
+    return worst_example.search(PUBLISHED, weights=weights, starts=1, steps=100)
 
 
 def test_the_search_finds_examples_within_the_bound_and_far_beyond_a_common_one():
-    run = as_published("mnist", 0.3)
+    run = PUBLISHED
     norms = oracles.quick_jit(worst_example.norms)
     common = norms(run, first_image(vary(run, dataset=TINY["dataset"])))
     drawn, free = worst(False), worst(True)
@@ -324,7 +315,7 @@ def test_weights_as_drawn_are_those_that_training_starts_from():
     jax.tree.map(np.testing.assert_array_equal, drawn, loop.start(run).params)
 
 
-def test_a_dense_layer_of_the_real_network_comes_to_its_bound():
+def test_a_dense_layer_of_a_network_comes_to_its_bound():
     run = corrected(3.0)
     found = worst_example.search(run, weights=True, leaf=2, starts=2, steps=100)
     assert float(found.norms[2]) / run.mechanism.sensitivity > 0.95
@@ -332,11 +323,10 @@ def test_a_dense_layer_of_the_real_network_comes_to_its_bound():
 
 def test_published_backpropagation_clipping_is_refuted_with_a_margin():
     """Tramèr et al. (2022) report more than 2.79 where 0.21 is claimed."""
-    published = as_published("mnist", 0.3)
     # As large a share of what there is in a batch, for 4 of the 25 epochs that 0.3 is claimed for.
     few = {"dataset": TINY["dataset"], "batch": 273, "epochs": 4}
-    run = vary(published, **few)
-    assert run.sampling_probability == pytest.approx(published.sampling_probability, rel=1e-3)
+    run = vary(PUBLISHED, **few)
+    assert run.sampling_probability == pytest.approx(PUBLISHED.sampling_probability, rel=1e-3)
     seen = canaries.trials(run, worst(True).example, runs=2, canaries=4000)
     bound, _ = auditing.epsilon(auditing.clopper_pearson, *seen.flat, run.delta)
     assert bound > 2.5
@@ -348,7 +338,7 @@ def test_published_backpropagation_clipping_is_refuted_with_a_margin():
 def black_box(models, **scales):
     run = Run(
         dataset=TINY["dataset"],
-        network=BackpropMnist(Relu(), width=0.125),
+        network=OneDense(),
         mechanism=Broken(noise_multiplier=100.0, **scales),
         sampling=Poisson(4000),
         epochs=1,
@@ -428,9 +418,7 @@ SAID = {"name": "quick", "mechanism": "flat clipping", "setting": "a tiny run"}
 # Its runs and canaries are those above, whose program it takes.
 QUICK = Audit(**SAID, run=TINY_RUN, canary=first_image, claimed_by="pld", runs=4, canaries=4000)
 # With as many steps as the searches above, whose programs it takes.
-LAYERS = LayerAttack(
-    name="layers", setting="briefly", run=as_published("mnist", 0.3), starts=1, steps=100
-)
+LAYERS = LayerAttack(name="layers", setting="briefly", run=PUBLISHED, starts=1, steps=100)
 
 
 # Once for all tests: carrying out both takes twenty seconds.

@@ -22,8 +22,8 @@ class Manager(Forked, jupyter_client.AsyncKernelManager):
 
 
 def _warm(app: Sphinx) -> None:
-    """Start the process that kernels are forked from; it ends when Sphinx does."""
-    if app.config.nb_execution_mode != "off":
+    """Start the process that kernels are forked from, if any run; it ends when Sphinx does."""
+    if app.config.nb_execution_mode not in ("off", "cache"):
         running = ExitStack()
         running.enter_context(warm())
         app.connect("build-finished", lambda app, exception: running.close())

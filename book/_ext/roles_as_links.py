@@ -15,10 +15,14 @@ LINK = re.compile(r"\[([^]\[]+)\]\([\w./]+ '(term|cite|cite:t|doc|prf:ref) ([^']
 
 
 @cache
-def _cited(key: str) -> tuple[str, str]:
+def _bibliography() -> dict:
     from pybtex.database import parse_file
 
-    entry = parse_file(str(ROOT / "book/references.bib")).entries[key]
+    return parse_file(str(ROOT / "book/references.bib")).entries
+
+
+def _cited(key: str) -> tuple[str, str]:
+    entry = _bibliography()[key]
     names = [" ".join(map(str, person.rich_last_names)) for person in entry.persons["author"]]
     named = " and ".join(names) if len(names) < 3 else f"{names[0]} et al."
     return named, entry.fields["year"]

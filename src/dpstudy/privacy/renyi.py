@@ -12,7 +12,7 @@ from dp_accounting.rdp.rdp_privacy_accountant import DEFAULT_RDP_ORDERS
 from jaxtyping import Float
 
 ORDERS: tuple[float, ...] = tuple(DEFAULT_RDP_ORDERS)
-# `orders` of tensorflow/privacy, tutorials/mnist_dpsgd_tutorial.py, 2019.
+# `orders` of tensorflow/privacy, tutorials/mnist_dpsgd_tutorial.py, 2019: all are among the others.
 ORDERS_2019: tuple[float, ...] = (*(1 + x / 10 for x in range(1, 100)), *range(12, 64))
 
 
@@ -34,7 +34,8 @@ def divergence(
     q: float, sigma: float, steps: int, release: float | None, orders: tuple[float, ...] = ORDERS
 ) -> tuple[Float[np.ndarray, " orders"], Float[np.ndarray, " orders"]]:
     """Return orders and the divergence of each, of some infinite; see `event`."""
-    found = steps * _of_one_step(q, sigma, orders).rdp if steps else np.zeros(len(orders))
+    one_step = _of_one_step(q, sigma) if steps else dict.fromkeys(orders, 0.0)
+    found = steps * np.array([one_step[order] for order in orders])
     if release:
         found = found + np.array(orders) / (2 * release**2)  # Mironov 2017, Prop. 7
     return np.array(orders), found
@@ -56,6 +57,8 @@ def _step(q: float, sigma: float) -> dp_accounting.DpEvent:
 
 
 @lru_cache(maxsize=64)
-def _of_one_step(q: float, sigma: float, orders: tuple[float, ...]) -> RdpAccountant:
+def _of_one_step(q: float, sigma: float) -> dict[float, float]:
+    """Return the divergence of a step at each order: those of all accountants, computed once."""
     with quiet():
-        return RdpAccountant(orders).compose(_step(q, sigma))
+        found = RdpAccountant(ORDERS).compose(_step(q, sigma)).rdp
+    return dict(zip(ORDERS, found, strict=True))
