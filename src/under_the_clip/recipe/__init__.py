@@ -7,7 +7,7 @@ CHAPTER = Chapter(
     notebook="08_leaderboard",
     experiments=("search", "second_edition", "rule"),
     sections={
-        "Only the last step costs privacy": ("search", "slanted", "second"),
+        "Only the last step costs privacy": ("search", "slanted", "second", "second-before"),
         "Drawings beat the private photos": ("parts",),
         "The papers' remedies add nothing here": ("remedies",),
         "A rule in place of a search": ("rule",),
