@@ -32,6 +32,8 @@ from dpstudy.parts.part import KINDS, SpecError
 from dpstudy.parts.run import Run, cohort_of, vary
 from dpstudy.privacy.run_epsilon import epsilon_curve
 
+pytestmark = pytest.mark.usefixtures("few_batches", "few_thresholds")
+
 BOOK = Path(__file__).parents[1] / "book"
 PAGE = (BOOK / "add_a_remedy.md").read_text()
 ADDED = {

@@ -163,16 +163,14 @@ def test_a_resumed_cohort_with_measures_repeats_an_undisturbed_one_bit_for_bit()
     cohort = [measured, vary(measured, seed=1, clip_norm=2.0)]
     whole = [(seen, kept(s)) for seen, s in training.train(cohort, images(), MICROBATCH)]
     assert [seen[0].number for seen, _ in whole] == [0, 1, 2]
-    for stopped in (0, 1):
-        again = training.train(cohort, images(), MICROBATCH, whole[stopped][1])
-        rest = [(seen, kept(s)) for seen, s in again]
-        assert [seen for seen, _ in rest] == [seen for seen, _ in whole[stopped + 1 :]]
-        same(rest[-1][1], whole[-1][1])
-    for index, run in enumerate(cohort):
-        alone, (together, _) = trained(run, epochs=2)[-1], whole[-1]
-        for name in ("norms.gradient", "norms.activation"):
-            assert together[index].row[name] > 0
-            assert together[index].row[name] == pytest.approx(alone[0].row[name], rel=1e-3)
+    again = training.train(cohort, images(), MICROBATCH, whole[1][1])
+    [(seen, state)] = [(seen, kept(s)) for seen, s in again]
+    assert seen == whole[-1][0]
+    same(state, whole[-1][1])
+    (_, second), ((alone, _),) = whole[1][0], trained(cohort[1], epochs=1)
+    for name in ("norms.gradient", "norms.activation"):
+        assert second.row[name] > 0
+        assert second.row[name] == pytest.approx(alone.row[name], rel=1e-3)
 
 
 def test_a_finished_run_has_nothing_to_resume():
@@ -276,12 +274,12 @@ def test_a_cohort_is_its_runs_done_singly(count):
 
 
 def test_one_run_that_diverges_leaves_the_others_of_its_cohort_alone():
-    good, bad = SHUFFLED, vary(SHUFFLED, learning_rate=1e10)
+    good, bad = GENTLE, vary(GENTLE, learning_rate=1e38, clip_norm=1e4)
     steps = itertools.islice(training.train([good, bad], images(), MICROBATCH), 1, 3)
     first, second = [seen for seen, _ in steps]
-    assert first[1] == second[1] == training.Divergence(step=2)
-    alone = trained(good, epochs=2)
-    assert second[0].row["test_loss"] == pytest.approx(alone[1][0].row["test_loss"], rel=1e-3)
+    assert first[1] == second[1] == training.Divergence(step=1)
+    alone, _ = trained(good, epochs=2)[1]
+    assert second[0].row["test_loss"] == pytest.approx(alone.row["test_loss"], rel=1e-3)
 
 
 def test_runs_that_differ_in_more_than_numbers_are_no_cohort():
