@@ -25,7 +25,7 @@ CONTRAST = ("color-contrast", "link-in-text-block")
 # Rules that a width decides; the others find the same at each.
 OF_WIDTH = ("scrollable-region-focusable", "aria-hidden-focus", "nested-interactive")
 
-# It is not to read styles by itself: from a file that is an error, which a page would be blamed for.
+# It reads no style sheet by itself: from a file that is an error, and the page would be blamed.
 AXE = {"resultTypes": ["violations"], "preload": False}
 
 # What sticks out at the right, unless it is in a box that scrolls by itself.
