@@ -174,7 +174,7 @@ def differences(total):
     return np.array([np.linalg.norm(whole - rest) for rest in without])
 
 
-@settings(max_examples=3, deadline=None, derandomize=True)
+@settings(max_examples=8, deadline=None, derandomize=True)
 @given(plans)
 @example(Plan("one layer", inputs="uint8"))
 @example(Plan(odd=np.nan, shared=True))

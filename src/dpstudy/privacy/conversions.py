@@ -5,7 +5,7 @@ import math
 import dp_accounting
 import numpy as np
 from jaxtyping import Float
-from scipy import optimize, special
+from scipy import special
 
 from dpstudy.errors import UserError
 from dpstudy.privacy.accounting import check_delta, check_positive, check_probability, whole
@@ -77,22 +77,7 @@ def gdp_epsilon(mu: float, delta: float) -> float:
     """
     _check_not_negative("mu", mu)
     check_delta(delta)
-    if mu == 0 or math.isinf(sigma := 1 / mu):
-        return 0.0
-    log_delta = math.log(delta)
-
-    # As in dp-accounting, but for `scipy.stats`, which takes ten times as long for a number.
-    def beyond(epsilon: float) -> float:
-        edge = epsilon * sigma + 1 / (2 * sigma)
-        first, second = special.log_ndtr(1 / sigma - edge), epsilon + special.log_ndtr(-edge)
-        return first + np.log1p(-np.exp(second - first)) - log_delta if second <= first else -np.inf
-
-    if beyond(0.0) < 0:
-        return 0.0
-    low, high = 0.0, 1.0
-    while beyond(high) > 0:
-        low, high = high, 10 * high
-    return float(optimize.brentq(beyond, low, high, xtol=1e-12))
+    return float(dp_accounting.get_epsilon_gaussian(1 / mu, delta)) if mu > 0 else 0.0
 
 
 def gdp_noise_multiplier_for(
