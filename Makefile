@@ -27,7 +27,7 @@ PDF := _build/under-the-clip.pdf
 CHROMIUM ?= $(shell for c in chromium chromium-browser google-chrome; do command -v $$c && break; done)
 NOTEBOOKS = $(filter-out notebooks/out%,$(wildcard notebooks/*.ipynb))
 
-# A file stays with one process. More than four only import what each needs once more.
+# A file, or a class of it, stays with one process. More than four only import what each needs once more.
 SIDE_BY_SIDE ?= --numprocesses logical --maxprocesses 4 --dist loadscope --no-loadscope-reorder
 
 # Quiet, and the same on every machine. Which device JAX uses is left to the machine.

@@ -386,6 +386,10 @@ assert (corrected[as_it_is] > corrected[constant]).all()
 of_figure = facts.claimed_and_proven().data
 above = of_figure[of_figure.Paper != "losing less"]
 assert (above[SAMPLED] > above["Claimed ε"]).all() and len(above) == 5
+assert above.Paper.unique().tolist() == [
+    *("backprop clipping", "its corrected code", "tanh filter")
+]
+assert of_figure["Claimed ε"].notna().all()
 tutorial_run = variant("tempered-sigmoids-tutorial", "mnist", "tanh")
 in_tutorial = tutorial_run.epsilon("rdp-2019")
 for paper in (clips, tanh):

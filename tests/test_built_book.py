@@ -4,6 +4,7 @@ The book is built first, by `make book`: of the notebooks that nbval ran a momen
 names their cache, as in `make test`. DPSTUDY_BOOK may name the folder of one that is built.
 """
 
+import fcntl
 import os
 import re
 import shutil
@@ -16,6 +17,7 @@ from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import expect, sync_playwright
 from test_book import PAGES, ROOT
 
+ALL_PAGES = (*PAGES, "genindex", "search")
 PROGRAMS = ("chromium", "chromium-browser", "google-chrome")
 CHROMIUM = next(filter(None, map(shutil.which, PROGRAMS)), None)
 # Each theme at one width: all four take minutes, and colours do not follow from the width.
@@ -65,12 +67,21 @@ ONE_OF_EACH = """(seen) => {
 }"""
 
 
-@pytest.fixture(scope="module")
-def book():
+@pytest.fixture(scope="session")
+def book(tmp_path_factory):
+    """The folder of the book, which the first of all processes builds."""
     if "DPSTUDY_BOOK" in os.environ:
         return Path(os.environ["DPSTUDY_BOOK"]).resolve()
-    built = subprocess.run(["make", "book"], cwd=ROOT, capture_output=True, text=True)
-    assert built.returncode == 0, built.stdout + built.stderr
+    folder = tmp_path_factory.getbasetemp()
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        folder = folder.parent
+    with open(folder / "book-is-built", "a+") as said:
+        fcntl.flock(said, fcntl.LOCK_EX)
+        said.seek(0)
+        if not said.read():
+            done = subprocess.run(["make", "book"], cwd=ROOT, capture_output=True, text=True)
+            assert done.returncode == 0, done.stdout + done.stderr
+            said.write(done.stdout)
     return ROOT / "_build/html"
 
 
@@ -101,14 +112,19 @@ def visit(book, browser):
     return visit
 
 
-@pytest.fixture(scope="module", params=[*PAGES, "genindex", "search"])
+def pytest_generate_tests(metafunc):
+    if "page" in metafunc.fixturenames:
+        metafunc.parametrize("page", metafunc.cls.pages, indirect=True, scope="class")
+
+
+@pytest.fixture(scope="class")
 def page(visit, request):
     page = visit(f"{request.param}.html")
     yield page
     page.close()
 
 
-@pytest.fixture(scope="module", params=WIDTHS)
+@pytest.fixture(scope="class", params=WIDTHS)
 def at_width(page, request):
     page.set_viewport_size({"width": request.param, "height": 900})
     # A third of a second after a new size the theme has the keyboard reach what scrolls.
@@ -116,37 +132,10 @@ def at_width(page, request):
     return page
 
 
-def test_it_loads_without_a_network_and_without_an_error(page):
-    assert page.wrong == []
-
-
-@pytest.mark.parametrize("name", ["notebooks/explorer", "notebooks/01_accounting"])
-def test_it_loads_on_a_narrow_screen_too(visit, name):
-    page = visit(f"{name}.html", WIDTHS[1])
-    assert page.wrong == [] and page.evaluate(WIDER) == []
-
-
-def test_formulas_are_typeset(page):
-    bare = page.locator(".math:not(:has(mjx-container))")
-    assert bare.all_text_contents() == []
-    # MathJax writes what it cannot read as an error, and a macro that it does not know in red.
-    assert page.locator("mjx-merror, mtext[mathcolor=red]").all_text_contents() == []
-
-
-def test_nothing_is_wider_than_the_page(at_width):
-    assert at_width.evaluate(WIDER) == []
-    of = "document.scrollingElement"
-    assert at_width.evaluate(f"{of}.scrollWidth - {of}.clientWidth") <= 0
-
-
-def test_a_number_stays_beside_its_sign(page):
-    paragraphs = page.locator("main :is(p, li):not(.cell_output *)").all_text_contents()
-    assert [text for text in paragraphs if re.search(r"\d %", text)] == []
-
-
-def test_images_have_a_text_alternative(page):
-    images = page.locator("main img").all()
-    assert [image for image in images if not (image.get_attribute("alt") or "").strip()] == []
+@pytest.fixture(scope="class")
+def styles():
+    """Those whose contrast was tested on pages before."""
+    return []
 
 
 def empty(link):
@@ -156,11 +145,6 @@ def empty(link):
         return not path.partition(",")[2]
     file = Path(unquote(path))
     return scheme == "file" and not (file.is_file() and file.stat().st_size)
-
-
-def test_links_and_downloads_lead_to_content(page):
-    links = page.eval_on_selector_all("a[href]", "all => all.map((a) => a.href)")
-    assert [link for link in links if empty(link)] == []
 
 
 def serious(found):
@@ -173,32 +157,70 @@ def serious(found):
     ]
 
 
-def test_it_is_accessible(at_width):
-    if at_width.viewport_size["width"] == WIDTHS[0]:
-        rules = {"rules": {name: {"enabled": False} for name in CONTRAST}}
-    else:
-        rules = {"runOnly": {"type": "rule", "values": OF_WIDTH}}
-    found = Axe().run(at_width, options=AXE | rules)
-    assert serious(found.response) == []
+class OfEachPage:
+    """What holds of each of `pages`."""
+
+    def test_it_loads_without_a_network_and_without_an_error(self, page):
+        assert page.wrong == []
+
+    def test_formulas_are_typeset(self, page):
+        bare = page.locator(".math:not(:has(mjx-container))")
+        assert bare.all_text_contents() == []
+        # MathJax writes what it cannot read as an error, and a macro that it does not know in red.
+        assert page.locator("mjx-merror, mtext[mathcolor=red]").all_text_contents() == []
+
+    def test_nothing_is_wider_than_the_page(self, at_width):
+        assert at_width.evaluate(WIDER) == []
+        of = "document.scrollingElement"
+        assert at_width.evaluate(f"{of}.scrollWidth - {of}.clientWidth") <= 0
+
+    def test_a_number_stays_beside_its_sign(self, page):
+        paragraphs = page.locator("main :is(p, li):not(.cell_output *)").all_text_contents()
+        assert [text for text in paragraphs if re.search(r"\d %", text)] == []
+
+    def test_images_have_a_text_alternative(self, page):
+        images = page.locator("main img").all()
+        assert [image for image in images if not (image.get_attribute("alt") or "").strip()] == []
+
+    def test_links_and_downloads_lead_to_content(self, page):
+        links = page.eval_on_selector_all("a[href]", "all => all.map((a) => a.href)")
+        assert [link for link in links if empty(link)] == []
+
+    def test_it_is_accessible(self, at_width):
+        if at_width.viewport_size["width"] == WIDTHS[0]:
+            rules = {"rules": {name: {"enabled": False} for name in CONTRAST}}
+        else:
+            rules = {"runOnly": {"type": "rule", "values": OF_WIDTH}}
+        found = Axe().run(at_width, options=AXE | rules)
+        assert serious(found.response) == []
+
+    def test_its_text_stands_out_from_what_is_behind_it(self, at_width, styles):
+        theme = THEMES[at_width.viewport_size["width"]]
+        at_width.emulate_media(color_scheme=theme, reduced_motion="reduce")
+        at_width.wait_for_function("of => document.documentElement.dataset.theme === of", arg=theme)
+        styles[:] = at_width.evaluate(ONE_OF_EACH, styles)
+        if not at_width.evaluate("window.oneOfEach.length"):
+            return
+        at_width.evaluate(Axe().axe_script)
+        options = AXE | {"runOnly": {"type": "rule", "values": CONTRAST}}
+        run = "options => axe.run({include: window.oneOfEach}, options)"
+        assert serious(at_width.evaluate(run, options)) == []
 
 
-@pytest.fixture(scope="module")
-def styles():
-    """Those whose contrast was tested on pages before."""
-    return []
+class TestEverySecondPage(OfEachPage):
+    pages = ALL_PAGES[::2]
 
 
-def test_its_text_stands_out_from_what_is_behind_it(at_width, styles):
-    theme = THEMES[at_width.viewport_size["width"]]
-    at_width.emulate_media(color_scheme=theme, reduced_motion="reduce")
-    at_width.wait_for_function("of => document.documentElement.dataset.theme === of", arg=theme)
-    styles[:] = at_width.evaluate(ONE_OF_EACH, styles)
-    if not at_width.evaluate("window.oneOfEach.length"):
-        return
-    at_width.evaluate(Axe().axe_script)
-    options = AXE | {"runOnly": {"type": "rule", "values": CONTRAST}}
-    run = "options => axe.run({include: window.oneOfEach}, options)"
-    assert serious(at_width.evaluate(run, options)) == []
+class TestThePagesBetween(OfEachPage):
+    """In another process, where there are some: all together take minutes."""
+
+    pages = ALL_PAGES[1::2]
+
+
+@pytest.mark.parametrize("name", ["notebooks/explorer", "notebooks/01_accounting"])
+def test_it_loads_on_a_narrow_screen_too(visit, name):
+    page = visit(f"{name}.html", WIDTHS[1])
+    assert page.wrong == [] and page.evaluate(WIDER) == []
 
 
 def test_search_finds_a_word(visit):

@@ -9,7 +9,7 @@ from results_for_tests import figures_in
 
 from dpstudy.privacy.accounting import epsilon
 from dpstudy.privacy.shuffling import least_epsilon_curve
-from under_the_clip.accounting import costs, epsilons
+from under_the_clip.accounting import epsilons
 
 
 @pytest.mark.parametrize(("q", "sigma", "steps"), [(512 / 60_000, 1.23, 4680), (0.1, 4.0, 100)])
@@ -48,13 +48,3 @@ def test_the_sliders_have_every_combination():
     assert len(table) == len(STORED) == 8 * 5 * 6
     assert len(table.groupby(list(epsilons.STARTS))) == len(table)
     assert (table[epsilons.SHUFFLED] > table[epsilons.SAMPLED]).all()
-
-
-def test_the_figure_shows_what_is_claimed_beside_what_is_proven():
-    data = costs.claimed_and_proven().data
-    assert set(data.Paper) == {
-        *("losing less", "backprop clipping", "its corrected code", "tanh filter")
-    }
-    assert data["Claimed ε"].notna().all() and data["Proven, Poisson"].notna().all()
-    above = data[data.Paper != "losing less"]
-    assert (above["Proven, Poisson"] > above["Claimed ε"]).all()

@@ -17,7 +17,7 @@ from dpstudy.recipe.mixture import Mixture
 from dpstudy.recipe.views import View
 from dpstudy.recipe.whitened import OWN
 
-GREY, COLOUR = (28, 28, 1), (32, 32, 3)
+COLOUR = (32, 32, 3)
 SMALL = {"scenes": "both", "synthetic": 120}
 PATCHES = SyntheticFeatures(**SMALL, components=20, small=8, large=4, views=(View(), View(1.3, 9)))
 SECOND = SecondLayerFeatures(**SMALL, components=16, first=6, directions=20, seconds=9)
@@ -71,15 +71,6 @@ def test_a_view_is_scipy_s_affine_map(view):
             image[..., colour], matrix, middle - matrix @ middle, order=1, mode="nearest"
         )
         np.testing.assert_allclose(view.of(image)[..., colour], expected, atol=1e-4)
-
-
-@pytest.mark.parametrize(
-    ("wrong", "reason"),
-    [(View(zoom=0.1), "zoom must be from 1/4 to 4"), (View(degrees=200.0), "degrees must be from")],
-)
-def test_a_view_that_sees_nothing_is_refused(wrong, reason):
-    with pytest.raises(SpecError, match=reason):
-        checked(replace(PATCHES, views=(wrong,)))
 
 
 def means(found, grids):
@@ -174,14 +165,12 @@ def test_a_mixture_is_of_one_dataset_and_one_seed():
 @pytest.mark.parametrize(
     ("change", "reason"),
     [
-        ({"shares": (0.5, 0.5)}, "shares must be as many as blocks"),
         ({"shares": (0.5, 0.3, 0.1)}, "shares must be above 0, together 1"),
         ({"shares": (1.2, -0.4, 0.2)}, "shares must be above 0, together 1"),
         ({"blocks": (), "shares": ()}, "at least one"),
         ({"blocks": (replace(PATCHES, scenes=OWN), SECOND, COLOURS)}, "releases and holds out"),
         ({"blocks": (replace(PATCHES, released=9.0), SECOND, COLOURS)}, "releases and holds out"),
         ({"blocks": (replace(PATCHES, only=9), SECOND, COLOURS)}, "releases and holds out"),
-        ({"released": 0.5}, "released must be 0, or at least 1"),
         ({"name": "cifar"}, "unknown dataset 'cifar'"),
     ],
 )

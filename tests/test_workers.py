@@ -12,13 +12,17 @@ from importlib.metadata import version
 from unittest import mock
 
 import pytest
-from results_for_tests import RUN, contents, environment, result_of, seeds
+from results_for_tests import RUN, OneDense, contents, environment, result_of, seeds
 
 from dpstudy.errors import UserError
-from dpstudy.lab import campaign, store, workers
+from dpstudy.lab import campaign, checkpoints, store, workers
+from dpstudy.lab.checkpoints import Checkpoint
 from dpstudy.parts.data.dataset import Images
 from dpstudy.parts.run import vary
 from under_the_clip.networks import TemperedCifar
+
+# What workers do with a run does not depend on its network, which they compile.
+QUICK = vary(RUN, network=OneDense())
 
 
 @pytest.fixture(scope="module")
@@ -72,14 +76,15 @@ def test_a_cluster_that_grows_is_used(one_worker, tmp_path, monkeypatch):
 
 def test_workers_store_what_one_process_stores_and_nothing_twice(client, tmp_path):
     reported = []
-    one = campaign.train_missing(seeds(4), tmp_path / "one", most=2)
-    many = train_on(client, seeds(4), tmp_path / "many", most=2, report=reported.append)
+    runs = seeds(4, QUICK)
+    one = campaign.train_missing(runs, tmp_path / "one", most=2)
+    many = train_on(client, runs, tmp_path / "many", most=2, report=reported.append)
     assert sorted(contents(tmp_path / "many")) == sorted(contents(tmp_path / "one"))
     for seed, expected in accuracies(one.stored).items():
         # Sums are ordered otherwise on one thread: a test example or two of 1,000 may tip.
         assert accuracies(many.stored)[seed] == pytest.approx(expected, abs=0.005)
-    assert reported[-1].epochs_done == reported[-1].epochs_total == 4 * RUN.epochs
-    again = train_on(client, seeds(4), tmp_path / "many")
+    assert reported[-1].epochs_done == reported[-1].epochs_total == 4 * QUICK.epochs
+    again = train_on(client, runs, tmp_path / "many")
     assert (len(again.stored), again.already) == (0, 4)
 
 
@@ -134,16 +139,14 @@ def test_the_longest_runs_are_begun_first(client, tmp_path, monkeypatch):
     assert begun == [cifar, mnist, long, wide, *short]
 
 
-def test_a_stopped_cohort_goes_on_whole_for_one_of_its_runs(client, tmp_path):
-    def stop(progress):
-        raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        campaign.train_missing(seeds(2), tmp_path, most=2, report=stop)
-    outcome = train_on(client, seeds(1), tmp_path)
-    assert {result.run for result in outcome.stored} == set(seeds(2))
+def test_a_stopped_cohort_goes_on_whole_for_one_of_its_runs(client, tmp_path, monkeypatch):
+    cohort = seeds(2)
+    checkpoints.save(checkpoints.path_of(tmp_path, cohort), Checkpoint.fresh(cohort, "data"))
+    monkeypatch.setattr(workers, "train_on_worker", lambda runs, *_: list(map(result_of, runs)))
+    outcome = train_on(client, cohort[:1], tmp_path)
+    assert {result.run for result in outcome.stored} == set(cohort)
     assert (outcome.already, outcome.unfinished) == (0, 0)
-    assert set(contents(tmp_path)) == {f"{run.identity}.json" for run in seeds(2)}
+    assert set(contents(tmp_path)) == {f"{run.identity}.json" for run in cohort}
 
 
 ELSEWHERE = """
@@ -224,7 +227,7 @@ def test_workers_that_do_not_stop_in_time_hide_no_mistake(monkeypatch):
 
 def test_a_budget_stops_the_workers_too(client, tmp_path):
     started = time.monotonic()
-    long = seeds(2, replace(RUN, epochs=5_000))
+    long = seeds(2, replace(QUICK, epochs=5_000))
     outcome = train_on(client, long, tmp_path, budget=2.0, most=2)
     assert (outcome.stored, outcome.unfinished) == ([], 2)
     assert time.monotonic() - started < 60
