@@ -6,7 +6,6 @@ user's cache: fitting takes minutes.
 
 import sys
 from collections.abc import Callable, Mapping
-from itertools import chain
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
@@ -19,7 +18,7 @@ from dpstudy import files
 
 # Also for its precision of products: an accelerator's own would lose the small components.
 from dpstudy.gradients import devices
-from dpstudy.parts.data.dataset import of_each_part
+from dpstudy.parts.data.dataset import of_each_image
 
 Pixels = UInt8[np.ndarray, "n h w c"]
 
@@ -73,12 +72,10 @@ def fit(
 def _of_all(
     pixels: Pixels, features: Callable[[Pixels], Float[Array, "n features"]]
 ) -> Float[np.ndarray, "images features"]:
-    parts = [pixels[at : at + BATCH] for at in range(0, len(pixels), BATCH)]
-    rows = iter(of_each_part(parts, features, "features of synthetic images"))
-    first = next(rows)
-    found = np.empty((len(pixels), *first.shape[1:]), first.dtype)
-    at = 0
-    for part in chain([first], rows):
+    found, at = np.empty(0), 0
+    for part in of_each_image([pixels], features, "features of synthetic images", BATCH):
+        if at == 0:  # as many features as there turn out to be
+            found = np.empty((len(pixels), *part.shape[1:]), part.dtype)
         found[at : at + len(part)] = part
         at += len(part)
     return found
