@@ -33,11 +33,7 @@ def train(
     kernel, mean = head.fit(train, labels, count, how, randomness)
     right = (np.float32(head.centred(test, mean)) @ kernel).argmax(1) == whole.test_labels
     spent = statement_of(
-        how,
-        searched=statement.UNCOUNTED,
-        read_off=[],
-        seeded=seed is not None,
-        secure=secure,
+        how, searched=statement.UNCOUNTED, read_off=[], seeded=seed is not None, secure=secure
     )
     model = Model.of_head(features, kernel, mean, tuple(range(count)), spent)
     return PrivateImageClassifier.of(model), float(right.mean())
