@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 
 from dpstudy.lab.quantity import Quantity
 from dpstudy.lab.variant import Variant, finals_of
-from dpstudy.page.figure import STYLES, Figure, Note, canvas, legend_below, star
+from dpstudy.page.figure import STYLES, Figure, Note, canvas, legend_below
 from dpstudy.page.quantity import ACCURACY, EPOCH, set_axis
 from dpstudy.page.results import AT_CHANCE, LEFT_OUT, caption
 
@@ -72,15 +72,6 @@ def draw_curve(axes: Axes, line: Variant, rows: pd.DataFrame, along: Quantity) -
     axes.fill_between(x, rows.minimum, rows.maximum, color=style.color, alpha=0.25)
     every = max(1, len(rows) // 8)
     axes.plot(x, rows["median"], **style.line, markevery=every, label=line.name)
-
-
-def draw_published(axes: Axes, drawn: dict[Variant, pd.DataFrame]) -> list[float]:
-    """Draw the stars, and return their heights."""
-    lines = [line for line in drawn if line.published is not None]
-    for line in lines:
-        at = line.published.claimed_epsilon, line.published.accuracy
-        star(axes, *at, STYLES[line.style], f"{line.name}, published")
-    return [line.published.accuracy for line in lines]
 
 
 def limit(axes: Axes, drawn: Iterable[pd.DataFrame], heights: Sequence[float] = ()) -> None:
