@@ -5,7 +5,8 @@ user's cache: fitting takes minutes.
 """
 
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from itertools import chain
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
@@ -23,6 +24,8 @@ from dpstudy.parts.data.dataset import of_each_image
 Pixels = UInt8[np.ndarray, "n h w c"]
 
 Read = TypeVar("Read")
+# Mean and deviation of features, principal directions of standardised ones, and their variances.
+Principal = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
 
 # Images in one call.
 BATCH = 250
@@ -55,45 +58,78 @@ def fit(
     components: int,
 ) -> Basis:
     """Fit a basis of `components`, fewer than there are images, to their features by `filters`."""
-    from dpstudy.progress import tqdm
-
-    found = _of_all(pixels, features)
-    tqdm.write("their principal components: a minute or two", file=sys.stderr)
-    # In place, where it can be: the features alone take a gigabyte.
-    mean, deviation = found.mean(0), found.std(0) + _FLAT
-    found -= mean
-    found /= deviation
-    on_cpu = devices.backend() == "cpu"
-    directions, variances = (_principal if on_cpu else _principal_on_accelerator)(found, components)
+    rows = iter(of_each_image([pixels], features, "features of synthetic images", BATCH))
+    first = next(rows)
+    of = _of_features if len(pixels) > first.shape[1] else _of_images
+    mean, deviation, directions, variances = of(chain([first], rows), len(pixels), components)
     directions /= deviation[:, None]
     return Basis(tuple(map(np.asarray, filters)), mean, directions, variances)
 
 
-def _of_all(
-    pixels: Pixels, features: Callable[[Pixels], Float[Array, "n features"]]
-) -> Float[np.ndarray, "images features"]:
-    found, at = np.empty(0), 0
-    for part in of_each_image([pixels], features, "features of synthetic images", BATCH):
-        if at == 0:  # as many features as there turn out to be
-            found = np.empty((len(pixels), *part.shape[1:]), part.dtype)
+def _say() -> None:
+    from dpstudy.progress import tqdm
+
+    tqdm.write("their principal components: a minute or two", file=sys.stderr)
+
+
+def _of_features(
+    parts: Iterable[Float[np.ndarray, "part features"]], images: int, components: int
+) -> Principal:
+    """Return what `_of_images` does, by the correlations of features: the images may be many."""
+    import scipy.linalg  # only here: it takes a second to import
+
+    parts = iter(parts)
+    first = next(parts)
+    # About what is nearly the mean: of products about 0 little would be left in single precision.
+    about, count = first.mean(0), first.shape[1]
+    total, products = np.zeros(count), np.zeros((count, count), np.float32, order="F")
+    for part in chain([first], parts):
+        apart = part - about
+        total += apart.sum(0)
+        # The upper half, in place.
+        products = scipy.linalg.blas.ssyrk(1.0, apart.T, beta=1.0, c=products, overwrite_c=True)
+    _say()
+    off = np.float32(total / images)
+    products /= images
+    products -= np.outer(off, off)
+    deviation = np.sqrt(np.maximum(np.diag(products), 0)) + _FLAT
+    products /= deviation
+    products /= deviation[:, None]
+    if devices.backend() == "cpu":
+        how = {"lower": False, "driver": "evd", "overwrite_a": True, "check_finite": False}
+        variances, directions = scipy.linalg.eigh(products, **how)
+    else:
+        whole = jnp.triu(products) + jnp.triu(products, 1).T
+        variances, directions = map(np.asarray, jnp.linalg.eigh(whole))
+    leading = slice(None, -components - 1, -1)
+    variances = np.maximum(variances[leading], np.finfo(np.float32).tiny)
+    return about + off, deviation, np.ascontiguousarray(directions[:, leading]), variances
+
+
+def _of_images(
+    parts: Iterable[Float[np.ndarray, "part features"]], images: int, components: int
+) -> Principal:
+    """Return principal components by the products of images: fewer of them than of features."""
+    found, at = None, 0
+    for part in parts:
+        found = np.empty((images, part.shape[1]), part.dtype) if found is None else found
         found[at : at + len(part)] = part
         at += len(part)
-    return found
+    _say()
+    # In place, where it can be: the features alone take a gigabyte.
+    mean, deviation = found.mean(0), found.std(0) + _FLAT
+    found -= mean
+    found /= deviation
+    principal = _principal if devices.backend() == "cpu" else _principal_on_accelerator
+    return mean, deviation, *principal(found, components)
 
 
 def _principal(
     found: Float[np.ndarray, "images features"], components: int
 ) -> tuple[Float[np.ndarray, "features components"], Float[np.ndarray, "components"]]:
     """Return principal directions, each of norm 1, and variances, the largest first."""
-    import scipy.linalg  # only here: it takes a second to import
+    import scipy.linalg
 
-    if found.shape[1] < len(found):
-        covariance = found.T @ found / len(found)
-        variances, directions = scipy.linalg.eigh(covariance, driver="evd", check_finite=False)
-        leading = slice(None, -components - 1, -1)
-        variances = np.maximum(variances[leading], np.finfo(np.float32).tiny)
-        return np.ascontiguousarray(directions[:, leading]), variances
-    # Of images times images, where there are fewer of them than of features.
     gram = found @ found.T
     gram /= len(found)
     # The transpose is the same matrix, in the order that LAPACK can overwrite. Divide and conquer:
