@@ -242,7 +242,7 @@ def ahead_with_fewer_seeds(found):
                 row = other.row()
                 said.append(
                     f"{row['dataset']}, about {epsilon:g}: {other.accuracy.mean():.1%} with "
-                    f"{row['network']}, {row['method']} ({other.experiment}: {other.variant})"
+                    f"{row['network']}, {row['method']} ({other.experiment}: {other.label})"
                 )
     title = f"Fewer than {LEAST_SEEDS} seeds, and ahead by more than a point so far"
     return Note(title, "; ".join(said) + ".") if said else None

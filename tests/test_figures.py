@@ -10,7 +10,7 @@ from results_for_tests import figures_in, result_of, triplet_of
 from scipy import stats
 
 from dpstudy.lab import readings, records, store
-from dpstudy.lab.search import Choice, Search
+from dpstudy.lab.search import Search
 from dpstudy.page.figure import Figure, Note, Table
 from dpstudy.page.own import own as draw_own
 from dpstudy.page.panels import gained
@@ -120,8 +120,8 @@ def choose(search, dataset):
         for number, label in enumerate(labels):
             if label not in search.variants:
                 rate = run.optimizer.learning_rate + number / 1000
-                search.keep(dataset, label, Choice(vary(run, learning_rate=rate), "a test"))
-        search.keep(dataset, best, Choice(run, "a test"))
+                search.keep(dataset, label, vary(run, learning_rate=rate), "a test")
+        search.keep(dataset, best, run, "a test")
 
 
 @pytest.fixture(scope="module")

@@ -72,7 +72,7 @@ def test_starting_points_are_the_best_of_what_is_stored():
             for one in found
             if one.run.dataset.name == shown[row["dataset"]]
             and one.run.dataset.held_out == 0
-            and len(one.runs) >= 3
+            and len(one.results) >= 3
             and one.proven is not None
             and 0.75 * about <= one.proven <= 1.1 * about
         ]

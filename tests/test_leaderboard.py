@@ -12,7 +12,7 @@ from results_for_tests import figures_in, result_of, spent_by
 
 from dpstudy.lab import records, store
 from dpstudy.lab.readings import read
-from dpstudy.lab.search import Choice, choose, read_choices
+from dpstudy.lab.search import choose, read_choices
 from dpstudy.parts.data.images import DATASETS as DATASETS_IN_WORDS
 from dpstudy.parts.run import setting, vary
 from dpstudy.privacy import accounting
@@ -45,7 +45,7 @@ RESULTS = Path(__file__).parents[1] / "results"
 def stored_choice(search, dataset, label):
     """What a chapter's search chose, among the results of the study."""
     kept, _ = read_choices(RESULTS / "searches", search)
-    [run] = [one.choice.run for one in kept if (one.dataset, one.label) == (dataset, label)]
+    [run] = [one.run for one in kept if (one.dataset, one.label) == (dataset, label)]
     return run
 
 
@@ -129,7 +129,7 @@ def test_the_board_has_a_row_a_method_in_the_order_of_ranks(results):
     for name, accuracy in of.items():
         run = leaderboard.methods("mnist")[name]
         best = leaderboard.with_rate(run, 1.0)
-        search.keep("mnist", f"{name}, epsilon 3, best", Choice(best, "the test"))
+        search.keep("mnist", f"{name}, epsilon 3, best", best, "the test")
         for seed in range(5):
             one = leaderboard.on_all(3.0, best).at_seed(seed)
             result = result_of(one, accuracy=accuracy + seed / 1e4)
@@ -330,7 +330,7 @@ def test_a_change_counts_with_its_best_rate_once_all_are_stored(results):
 def test_the_recipe_stands_beside_what_others_published_at_the_same_epsilon(results):
     search = find("recipe-search")
     [best, *_] = search.variants["exponent 0.4, rate x 1"]
-    search.keep("cifar-10", "best at epsilon 3", Choice(best, "the test"))
+    search.keep("cifar-10", "best at epsilon 3", best, "the test")
     for seed in range(5):
         run = leaderboard.on_all(3.0, best).at_seed(seed)
         store.write(store.runs_folder(), result_of(run, accuracy=0.75 + seed / 1000))

@@ -9,8 +9,7 @@ from results_for_tests import dpstudy, result_of
 from test_book import ROOT
 
 from dpstudy.errors import UserError
-from dpstudy.lab import search, store
-from dpstudy.lab.records import folder
+from dpstudy.lab import store
 from under_the_clip.leaderboard import entry
 from under_the_clip.recipe.search import RECIPE_SEARCH
 
@@ -61,11 +60,9 @@ def test_what_is_not_counted_is_said_with_it():
 
 def test_epsilon_is_rounded_up_and_accuracy_is_the_mean_over_seeds(results, monkeypatch):
     label, best = "epsilon 3", "best at epsilon 3"
-    chosen = search.Choice(RECIPE_SEARCH.variants["exponent 0.4, rate x 1"][0], "by a test")
+    chosen = RECIPE_SEARCH.variants["exponent 0.4, rate x 1"][0]
     monkeypatch.setattr(entry, "EPSILONS", (3.0,))
-    search.write_choice(
-        folder(search.KIND), search.Kept(RECIPE_SEARCH.name, "cifar-10", best, chosen)
-    )
+    RECIPE_SEARCH.keep("cifar-10", best, chosen, "by a test")
     runs = [run for one, run in RECIPE_SEARCH.labelled(dataset="cifar-10") if one == label]
     assert len(runs) == 5
     for run, accuracy in zip(runs[:4], (0.70, 0.71, 0.72, 0.73), strict=True):

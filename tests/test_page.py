@@ -17,7 +17,8 @@ from dpstudy.lab.variant import Variant
 from dpstudy.page.curves import curves
 from dpstudy.page.datasets import behind, for_each_dataset
 from dpstudy.page.figure import MISSING, STYLES, Note
-from dpstudy.page.quantity import ACCURACY, CLIPPED, EPSILON, GRADIENT_NORM, LEARNING_RATE, Quantity
+from dpstudy.page.panels import panels
+from dpstudy.page.quantity import ACCURACY, CLIPPED, GRADIENT_NORM, LEARNING_RATE, Quantity
 from dpstudy.page.results import caption, results
 from dpstudy.page.search import against, techniques, winners
 from dpstudy.parts.data.dataset import Images
@@ -140,13 +141,13 @@ def test_a_caption_says_what_became_of_runs():
 
 
 def test_curves_are_medians_and_ranges_over_seeds():
-    figure = curves(lines(), ACCURACY, along=EPSILON, **LABELS)
+    figure = curves(lines(), ACCURACY, **LABELS)
     last = figure.data[figure.data.epoch == 5].set_index("line")
     columns = ["median", "minimum", "maximum", "seeds", "epsilon_pld"]
     assert last.loc["old", columns].tolist() == [0.953, 0.951, 0.955, 3, 0.5]
     rows = figure.data[figure.data.line == "old"]
     assert drawn(figure, "old").get_xydata().tolist() == [
-        [x, y] for x, y in zip(rows.epsilon_pld, rows["median"], strict=True)
+        [x, y] for x, y in zip(rows.epoch, rows["median"], strict=True)
     ]
     assert "old from 91.3% to 95.3% (95.1% to 95.5%)" in figure.alt
     result = result_of(Run(epochs=5))
@@ -158,21 +159,21 @@ def test_curves_are_medians_and_ranges_over_seeds():
 @pytest.mark.parametrize("accuracy", [0.5, 0.97, 0.999])
 def test_published_accuracies_are_stars_in_the_picture_wherever_ours_are(accuracy):
     both_lines = lines(published=replace(STATED, accuracy=accuracy))
-    figure = curves(both_lines, ACCURACY, along=EPSILON, **LABELS)
+    figure = panels({"mnist": both_lines}, name="it", caption="It.")
     assert drawn(figure, "ours, published").get_xydata().tolist() == [[2.5, accuracy]]
     low, high = figure.fig.axes[0].get_ylim()
     assert low < 0.964 < high and low < accuracy < high <= 1
     # In grey, the mark in a star says whose it is.
     inner = [line for line in figure.fig.axes[0].get_lines() if line.get_color() == "white"]
     assert [line.get_marker() for line in inner] == [STYLES[0].marker]
-    assert f"ours {accuracy:.1%} at ε 2.5" in figure.alt
-    assert "ublished" not in curves(both_lines, ACCURACY, **LABELS).alt
+    plain = curves(both_lines, ACCURACY, **LABELS)
+    assert not [line for line in plain.fig.axes[0].get_lines() if line.get_color() == "white"]
 
 
 def test_what_diverged_is_at_chance_or_left_out():
     one = both(reading({"old": [0.9, 0.9]}, epochs=2), reading({"new": NEW}))
     one = both(one, replace(one, found=[("old", result_of(Run(epochs=5, seed=2)))]))
-    figure = curves(lines(one), ACCURACY, along=EPSILON, **LABELS)
+    figure = curves(lines(one), ACCURACY, **LABELS)
     last = figure.data[(figure.data.line == "old") & (figure.data.epoch == 5)].iloc[0]
     assert (last["median"], last.maximum, last.epsilon_pld) == (CHANCE, 0.9, 0.5)
     assert "Diverged, and at chance (10%) from there on: 2." in figure.caption
@@ -182,7 +183,7 @@ def test_what_diverged_is_at_chance_or_left_out():
     assert len(norms.fig.axes) == 2 and norms.fig.axes[0].get_yscale() == "log"
     early = curves(lines(reading({"old": [0.9]}, epochs=2)), GRADIENT_NORM, **LABELS)
     assert "after epoch 2, the last that any of its runs finished" in early.alt
-    nothing = curves(lines(reading({"old": [0.9]}, epochs=0)), ACCURACY, along=EPSILON, **LABELS)
+    nothing = curves(lines(reading({"old": [0.9]}, epochs=0)), GRADIENT_NORM, **LABELS)
     assert isinstance(nothing, Note) and "diverged" in nothing.text
 
 

@@ -18,8 +18,9 @@ from dpstudy.privacy.statement import statement
 from dpstudy.recipe import PrivateImageClassifier, load, patch_features
 from dpstudy.recipe import basis as bases
 from dpstudy.recipe.features import SecondLayerFeatures, SyntheticFeatures
+from dpstudy.recipe.head import centred
 from dpstudy.recipe.mixture import Mixture
-from dpstudy.recipe.model import Model, centred
+from dpstudy.recipe.model import Model
 from dpstudy.recipe.whitened import Whitened
 
 # More components than norms are estimated in, and fewer.

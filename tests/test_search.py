@@ -38,7 +38,7 @@ def rate_of(run):
 def propose():
     """Store what was proposed once."""
     for label, rate in (("try 3", 0.252), ("try 4", 0.253)):
-        SEARCH.keep("mnist", label, Choice(at(rate), "a sampler, from 2 results", (rate,)))
+        SEARCH.keep("mnist", label, at(rate), "a sampler, from 2 results", (rate,))
 
 
 def keep(search, accuracy):
@@ -196,11 +196,10 @@ def test_what_is_stored_as_the_best_is_the_best_of_its_whole_group():
 )
 def test_a_choice_of_each_group_is_found_again_and_packed(results, search):
     """Labels have slashes, commas and apostrophes, which a file's name has not."""
-    choice = Choice(RUN, "made up")
     labels = {*search.groups, *(then.best for then in search.then.values())}
     for dataset in search.datasets:
         for label in labels:
-            search.keep(dataset, label, choice)
+            search.keep(dataset, label, RUN, "made up")
     assert set(search.chosen()) == {(name, label) for name in search.datasets for label in labels}
     count = len(labels) * len(search.datasets)
     assert transfer.export(results, results / "all.tar.gz") == (count, [])
@@ -275,13 +274,14 @@ def test_the_full_profile_says_why_a_search_does_not_go_on(run, monkeypatch, cap
 
 
 def test_a_foreign_record_among_the_choices_breaks_nothing(results):
-    SEARCH.keep("mnist", "try 3", Choice(RUN, "a test", (0.5,)))
+    SEARCH.keep("mnist", "try 3", RUN, "a test", (0.5,))
     path = records.folder("searches") / f"{SEARCH.name}-mnist-other.json"
     records.write(path, "searches", {"dataset": "mnist"})
-    assert SEARCH.chosen() == {("mnist", "try 3"): Choice(RUN, "a test", (0.5,))}
+    kept = Choice(SEARCH.name, "mnist", "try 3", RUN, "a test", (0.5,))
+    assert SEARCH.chosen() == {("mnist", "try 3"): kept}
     [error] = SEARCH.damaged_choices()
     assert error.reason == "a choice without 'point'"
-    SEARCH.keep("mnist", "other", Choice(RUN, "a test", (0.5,)))
+    SEARCH.keep("mnist", "other", RUN, "a test", (0.5,))
     for point in ([10**400], [1e308], [-0.1], ["0.5"], [None], [], 0, "01", {"0.5": 1}):
         rewrite(path, lambda content, point=point: content.update(point=point))
         assert len(SEARCH.damaged_choices()) == 1

@@ -34,17 +34,15 @@ REPRODUCED, PARTLY, UNDECIDED, NOT_REPRODUCED = list(Verdict)[:4]
 
 
 def test_totals_are_what_the_accountants_say():
-    one, noise = costs.of_recipe()
+    one = costs.of_recipe()
     row = costs.totals().set_index("trials").loc[10]
     for law in ("logarithmic", "geometric"):
-        exact = accounting.epsilon(**one._asdict(), noise_multiplier=noise, search=Trials(10, law))
+        exact = accounting.epsilon(**one._asdict(), search=Trials(10, law))
         assert exact <= row[law] < exact + 0.0011
     # Two runs, each with its release: twice the steps, and a release with noise less by √2.
-    made = costs.in_all(one, noise, 2)["composed"]
+    made = costs.in_all(one, 2)["composed"]
     twice = one._replace(steps=2 * one.steps, release_noise=one.release_noise / math.sqrt(2))
-    assert made == pytest.approx(
-        accounting.epsilon(**twice._asdict(), noise_multiplier=noise), abs=0.0011
-    )
+    assert made == pytest.approx(accounting.epsilon(**twice._asdict()), abs=0.0011)
 
 
 def test_a_total_grows_with_the_trials_from_what_one_run_costs():
@@ -65,7 +63,7 @@ def test_a_total_grows_with_the_trials_from_what_one_run_costs():
 def test_what_a_total_leaves_spends_it():
     table = costs.left().set_index(["trials", "law"])
     assert set(table.index) == {(trials, law) for trials in costs.ASKED for law in costs.CHOSEN}
-    one, _ = costs.of_recipe()
+    one = costs.of_recipe()
     row = table.loc[(10, "logarithmic")]
     of = {**one._asdict(), "noise_multiplier": row["noise"]}
     assert 0.999 * costs.EPSILON < accounting.epsilon(**of, search=Trials(10)) <= costs.EPSILON
@@ -90,8 +88,8 @@ def test_published_searches_multiply_to_their_numbers_and_say_where_they_are_pri
 
 
 def test_the_published_run_on_features_has_the_three_of_its_authors():
-    one, noise = costs.of_published(ON_FEATURES)
-    spent = accounting.epsilon(**one._asdict(), noise_multiplier=noise, accountant="rdp-2019")
+    one = costs.of_published(ON_FEATURES)
+    spent = accounting.epsilon(**one._asdict(), accountant="rdp-2019")
     assert spent == pytest.approx(3, abs=0.05)
 
 

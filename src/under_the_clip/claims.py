@@ -19,11 +19,7 @@ KEYS = {chapter.key: chapter.paper for chapter in papers()}
 
 
 def ledger(key: str | None = None) -> Ledger:
-    """Return the judged claims of all papers, or of one, such as "tempered-sigmoids".
-
-    Raises:
-        UserError: there is no such paper.
-    """
+    """Return the judged claims of all papers, or of one by its key; UserError if there is none."""
     if key is not None:
         check_known("paper", key, KEYS)
         return judged(KEYS[key])

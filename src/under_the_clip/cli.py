@@ -148,11 +148,7 @@ def _claims_of(paper: str, entries: list[Entry], width: int) -> Iterator[str]:
 
 
 def parse_budget(text: str | None) -> float:
-    """Return seconds from "90s", "9m", "1.5h" or plain seconds; infinity from None.
-
-    Raises:
-        UserError: anything else, or not above 0.
-    """
+    """Return seconds from "90s", "9m", "1.5h" or "90", else UserError; infinity from None."""
     if text is None:
         return math.inf
     match = re.fullmatch(r"(\d+(?:\.\d+)?)([smh]?)", text.strip())

@@ -108,9 +108,7 @@ def on_all(epsilon: float, best: Run) -> Run:
 def rate_search(starts: Mapping[str, tuple[Run, ...]], **others: Any) -> Search:
     """Return the search of the best rate about that of each start.
 
-    Args:
-        starts: by label a run for each dataset, from `with_rate`.
-        others: of a `Search`.
+    The `starts` are by label a run for each dataset, from `with_rate`; `others` are of a `Search`.
     """
     tried = {
         label: {

@@ -16,10 +16,6 @@ CHAPTER_OF = {experiment.name: chapter for experiment, chapter in _ALL}
 
 
 def find(name: str) -> Experiment:
-    """Return the experiment of that name.
-
-    Raises:
-        UserError: there is none; the message lists the names.
-    """
+    """Return the experiment of that name, or raise UserError that lists the names."""
     check_known("experiment", name, EXPERIMENTS)
     return EXPERIMENTS[name]

@@ -15,10 +15,6 @@ STATEMENTS: dict[str, Proposition] = {
 
 
 def find(name: str) -> Proposition:
-    """Return the statement of that name.
-
-    Raises:
-        UserError: there is none; the message lists the names.
-    """
+    """Return the statement of that name, or raise UserError that lists the names."""
     check_known("statement", name, STATEMENTS)
     return STATEMENTS[name]

@@ -33,11 +33,7 @@ class Changed(Experiment):
 
     @classmethod
     def of(cls, experiment: Experiment, changes: Mapping[str, str]) -> Self:
-        """Return an experiment with changes.
-
-        Raises:
-            UserError: no run has such a field; the message names the nearest that one has.
-        """
+        """Return an experiment with changes; UserError, with the nearest field, if it has none."""
         variants: dict[str, dict[Run, None]] = {}
         for label, run in experiment.labelled():
             variants.setdefault(label, {})[run.at_seed(0)] = None
@@ -62,23 +58,18 @@ class Changed(Experiment):
     def labelled(
         self, profile: str = "full", *, dataset: str | None = None, seeds: int | None = None
     ) -> list[tuple[str, Run]]:
-        """Return (variant label, changed run) pairs; see `Experiment`.
-
-        Raises:
-            SpecError: a field cannot have such a value.
-        """
+        """Return (variant label, changed run) pairs; SpecError if a field has no such value."""
         plain = super().labelled(profile, dataset=dataset, seeds=seeds)
         return [(label, vary_as_written(run, self.changes)) for label, run in plain]
 
 
 def changes_of(written: Iterable[str]) -> dict[str, str]:
-    """Return changes by field from texts such as "clip_norm=0.5".
+    """Return changes by field from texts such as "clip_norm=0.5"; UserError of others.
+
+    A field that is given twice is one too.
 
     >>> changes_of(["clip_norm=0.5", "epochs=3"])
     {'clip_norm': '0.5', 'epochs': '3'}
-
-    Raises:
-        UserError: a text has no "=", or a field is given twice.
     """
     changes: dict[str, str] = {}
     for text in written:

@@ -1,5 +1,6 @@
 """What a paper publishes: numbers and accuracies, fractions of the test set, with their source."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from decimal import Decimal
 
@@ -44,8 +45,16 @@ class Number:
         return f"{self.value:g}"
 
 
-def by_name(*numbers: Number) -> dict[str, Number]:
+class Numbers(dict[str, Number]):
+    """A paper's numbers by their names."""
+
+    def on(self, name: str) -> Callable[[str], Number]:
+        """Return the function from a dataset to its number of that name."""
+        return lambda dataset: self[f"{dataset}, {name}"]
+
+
+def by_name(*numbers: Number) -> Numbers:
     """Return a paper's numbers by their names."""
-    named = {number.name: number for number in numbers}
+    named = Numbers({number.name: number for number in numbers})
     assert len(named) == len(numbers), "two published numbers have one name"
     return named

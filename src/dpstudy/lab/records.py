@@ -33,11 +33,7 @@ def write(path: Path, kind: str, content: dict[str, Any]) -> None:
 
 
 def read(path: Path, kind: str, stored: bytes | None = None) -> dict[str, Any]:
-    """Read one record, if need be from what is stored in its file.
-
-    Raises:
-        DamagedError: it cannot be trusted, or a field is not as its kind has it.
-    """
+    """Read one record, if need be from what is stored in its file; DamagedError if not sound."""
     stored = store.content_of(path) if stored is None else stored
     content = store.unsealed(path, stored, "record", FORMAT)
     if content["record"] != kind:

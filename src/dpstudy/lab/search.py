@@ -26,21 +26,14 @@ _MOST_BEYOND = 6
 
 @dataclass(frozen=True)
 class Choice:
-    """What a search chose to run."""
-
-    run: Run  # at seed 0
-    by: str  # what chose it, in words
-    point: tuple[float, ...] | None = None  # of the unit cube, if it was proposed
-
-
-@dataclass(frozen=True)
-class Kept:
-    """A choice with its place."""
+    """What a search chose to run, and under what label."""
 
     experiment: str
     dataset: str
     label: str
-    choice: Choice
+    run: Run  # at seed 0
+    by: str  # what chose it, in words
+    point: tuple[float, ...] | None = None  # of the unit cube, if it was proposed
 
     @property
     def name(self) -> str:
@@ -49,42 +42,41 @@ class Kept:
         return f"{self.experiment}-{self.dataset}-{slug}.json"
 
 
-def write_choice(folder: Path, kept: Kept) -> None:
+def write_choice(folder: Path, choice: Choice) -> None:
     """Store a choice in a folder of such records, or raise StoreError."""
-    content = vars(kept) | vars(kept.choice) | {"run": kept.choice.run.to_dict()}
-    del content["choice"]
-    records.write(folder / kept.name, KIND, content)
+    content = vars(choice) | {"run": choice.run.to_dict()}
+    records.write(folder / choice.name, KIND, content)
 
 
-def read_choice(path: Path) -> Kept:
+def read_choice(path: Path) -> Choice:
     """Read a stored choice; DamagedError if it is cut short, altered, foreign or misnamed."""
     return _read_choice(path, store.content_of(path))
 
 
 @functools.lru_cache(maxsize=1024)  # a search asks for its choices again at each step
-def _read_choice(path: Path, stored: bytes) -> Kept:
+def _read_choice(path: Path, stored: bytes) -> Choice:
     content = records.read(path, KIND, stored)
     try:
         if (point := content["point"]) is not None:
             check_numbers("point", point, 0, 1)
             point = tuple(map(float, point))
-        choice = Choice(Run.from_dict(content["run"]), content["by"], point)
-        kept = Kept(content["experiment"], content["dataset"], content["label"], choice)
-        name = kept.name
+        place = (content[name] for name in ("experiment", "dataset", "label"))
+        choice = Choice(*place, Run.from_dict(content["run"]), content["by"], point)
+        name = choice.name
     except KeyError as error:
         raise DamagedError(path, f"a choice without {error.args[0]!r}") from error
     except (SpecError, TypeError, ValueError, AttributeError) as error:
         raise DamagedError(path, f"not a choice of this version: {error}") from error
     if path.name != name:
         raise DamagedError(path, f"holds the choice of {name}, which its name does not say")
-    return kept
+    return choice
 
 
-def read_choices(folder: Path, search: str = "") -> tuple[list[Kept], list[DamagedError]]:
+def read_choices(folder: Path, search: str = "") -> tuple[list[Choice], list[DamagedError]]:
     """Return the choices in a folder, of one search alone if named, and what else is wrong."""
     start = f"{search}-" if search else ""
-    kept, errors = store.read_each(store.stored_files(folder, start=start), read_choice)
-    return list(kept.values()), errors
+    found, errors = store.read_each(store.stored_files(folder, start=start), read_choice)
+    return list(found.values()), errors
 
 
 @dataclass(frozen=True)
@@ -159,16 +151,18 @@ class Search(Experiment):
 
     def chosen(self) -> dict[tuple[str, str], Choice]:
         """Return the stored choices by dataset and label."""
-        kept, _ = read_choices(records.folder(KIND), self.name)
-        return {(one.dataset, one.label): one.choice for one in kept if one.experiment == self.name}
+        found, _ = read_choices(records.folder(KIND), self.name)
+        return {(one.dataset, one.label): one for one in found if one.experiment == self.name}
 
     def damaged_choices(self) -> list[DamagedError]:
         """Return what is wrong with stored choices that cannot be read."""
         return read_choices(records.folder(KIND), self.name)[1]
 
-    def keep(self, dataset: str, label: str, choice: Choice) -> None:
+    def keep(
+        self, dataset: str, label: str, run: Run, by: str, point: tuple[float, ...] | None = None
+    ) -> None:
         """Store a choice; errors as `write_choice`."""
-        write_choice(records.folder(KIND), Kept(self.name, dataset, label, choice))
+        write_choice(records.folder(KIND), Choice(self.name, dataset, label, run, by, point))
 
 
 def choose(search: Experiment, profile: str = "full", dataset: str | None = None) -> int:
@@ -204,10 +198,10 @@ def _choose(search: Search, dataset: str, best: str, at_seed_0: Mapping[str, flo
         edge = "" if rate is None else ", at the edge of all that were tried"
         which = "held-out" if known[winner].dataset.held_out else "test"
         by = f"the highest {which} accuracy of {len(tried)} at seed 0: {winner}{edge}"
-        search.keep(dataset, best, Choice(known[winner], by))
+        search.keep(dataset, best, known[winner], by)
     else:
         label, run = f"{best}, at rate {rate:.3g}", vary(known[winner], learning_rate=rate)
-        search.keep(dataset, label, Choice(run, f"the best of {len(tried)} is at the edge"))
+        search.keep(dataset, label, run, f"the best of {len(tried)} is at the edge")
     return 1
 
 

@@ -64,9 +64,8 @@ class PinToCore(WorkerPlugin):
 def connect(scheduler: str | None, workers: int | None = None) -> Iterator[Client]:
     """Open the Dask cluster at an address, "tcp://host:8786", or one of this machine's `workers`.
 
-    Raises:
-        UserError: an address of another form, nothing answers there, no worker joins, or one has
-            not this version of the package.
+    UserError where an address has another form, nothing answers there, no worker joins, or one has
+    not this version of the package.
     """
     if scheduler is not None and not re.fullmatch(r"(tcp://)?[^/\s]+:\d+", scheduler):
         raise UserError(f"scheduler must be an address as tcp://host:8786, got {scheduler!r}")

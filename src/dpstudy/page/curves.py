@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 
 from dpstudy.lab.quantity import Quantity
 from dpstudy.lab.variant import Variant, finals_of
-from dpstudy.page.figure import STYLES, Figure, Note, canvas, legend_below, star
+from dpstudy.page.figure import STYLES, Figure, Note, canvas, legend_below
 from dpstudy.page.quantity import ACCURACY, EPOCH, set_axis
 from dpstudy.page.results import AT_CHANCE, LEFT_OUT, caption
 
@@ -18,15 +18,12 @@ from dpstudy.page.results import AT_CHANCE, LEFT_OUT, caption
 CLIMB = 1 / 5
 
 
-def curves(
-    lines: Sequence[Variant], *quantities: Quantity, name: str, shown: str, along: Quantity = EPOCH
-) -> Figure | Note:
-    """Draw the median over seeds and its range, a panel a quantity, a curve a line of one dataset.
+def curves(lines: Sequence[Variant], *quantities: Quantity, name: str, shown: str) -> Figure | Note:
+    """Draw the median over seeds and its range by epoch, a panel a quantity, a curve a line.
 
-    Lines of which nothing is stored are left out. Published accuracies are stars, at the published
-    epsilon; the axis is `EPOCH`, or an epsilon spent, such as `EPSILON`.
+    The lines are of one dataset. Those of which nothing is stored are left out.
     """
-    parts = {(line, of): over_seeds(line, of, along) for of in quantities for line in lines}
+    parts = {(line, of): over_seeds(line, of) for of in quantities for line in lines}
     parts = {which: rows for which, rows in parts.items() if len(rows)}
     if not parts:
         return Note(name, "No stored run finished an epoch before it diverged.")
@@ -36,22 +33,15 @@ def curves(
         for axes, of in zip(panels, quantities, strict=True):
             drawn = {line: rows for (line, one), rows in parts.items() if one == of}
             for line, rows in drawn.items():
-                draw_curve(axes, line, rows, along)
-            set_axis(axes.xaxis, along)
+                draw_curve(axes, line, rows, EPOCH)
+            set_axis(axes.xaxis, EPOCH)
             set_axis(axes.yaxis, of)
             if of == ACCURACY:
-                heights = [] if along == EPOCH else draw_published(axes, drawn)
-                limit(axes, drawn.values(), heights)
+                limit(axes, drawn.values())
         legend_below(figure)
     fate = AT_CHANCE if ACCURACY in quantities else LEFT_OUT
     said = [f"{of.label}, {one.name} {course(one, of, rows)}" for (one, of), rows in parts.items()]
-    stars = "; ".join(
-        f"{line.name} {line.published.accuracy:.1%} at ε {line.published.claimed_epsilon:g}"
-        for line in lines
-        if line.published is not None and along != EPOCH
-    )
-    alt = f"Curves by {along.label}: {'; '.join(said)}."
-    alt += f" Published: {stars}." if stars else ""
+    alt = f"Curves by {EPOCH.label}: {'; '.join(said)}."
     under = caption(shown, finals_of(lines), fate=fate)
     return Figure(fig=figure, name=name, caption=under, alt=alt, data=data)
 
@@ -84,16 +74,7 @@ def draw_curve(axes: Axes, line: Variant, rows: pd.DataFrame, along: Quantity) -
     axes.plot(x, rows["median"], **style.line, markevery=every, label=line.name)
 
 
-def draw_published(axes: Axes, drawn: dict[Variant, pd.DataFrame]) -> list[float]:
-    """Draw the stars, and return their heights."""
-    lines = [line for line in drawn if line.published is not None]
-    for line in lines:
-        at = line.published.claimed_epsilon, line.published.accuracy
-        star(axes, *at, STYLES[line.style], f"{line.name}, published")
-    return [line.published.accuracy for line in lines]
-
-
-def limit(axes: Axes, drawn: Iterable[pd.DataFrame], heights: list[float]) -> None:
+def limit(axes: Axes, drawn: Iterable[pd.DataFrame], heights: Sequence[float] = ()) -> None:
     """Limit an axis of accuracies to the later epochs and to further heights, however far.
 
     A line whose training broke may leave the frame, and so may the dip of a seed: either would

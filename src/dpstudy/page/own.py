@@ -12,12 +12,8 @@ def own(
 ) -> Figure | Note:
     """Draw accuracy by epoch of what a reader's value trained, or say how to train it.
 
-    Args:
-        reading: of the runs with the value and of those beside them; None where none was trained.
-        parameter: its name in the notebook.
-        value: the reader's.
-        notebook: its file's name, without the ending.
-        name: the figure's.
+    The `reading` is of the runs with the value and of those beside them, or None. `parameter` is
+    its name in the `notebook`, which is named as its file, without the ending.
 
     >>> own(None, "T", 4.0, notebook="02_family", name="own-temperature").command
     'papermill notebooks/02_family.ipynb out.ipynb -p profile smoke -p T 4'

@@ -10,8 +10,8 @@ from scipy import stats
 from dpstudy.lab.comparison import CONFIDENCE
 from dpstudy.lab.quantity import Quantity
 from dpstudy.lab.variant import Variant
-from dpstudy.page.curves import course, draw_curve, draw_published, limit, over_seeds
-from dpstudy.page.figure import STYLES, Figure, Note, canvas
+from dpstudy.page.curves import course, draw_curve, limit, over_seeds
+from dpstudy.page.figure import STYLES, Figure, Note, canvas, star
 from dpstudy.page.quantity import ACCURACY, EPSILON, set_axis
 from dpstudy.parts.data.images import DATASETS
 
@@ -47,7 +47,11 @@ def panels(
             if panel is not axes[0]:
                 panel.set_ylabel("")
             if of == ACCURACY:
-                limit(panel, found.values(), draw_published(panel, found))
+                published = {line: line.published for line in found if line.published is not None}
+                for line, one in published.items():
+                    at = one.claimed_epsilon, one.accuracy
+                    star(panel, *at, STYLES[line.style], f"{line.name}, published")
+                limit(panel, found.values(), [one.accuracy for one in published.values()])
         last = [*rows.values()][-1]
         _name_at_ends(axes[-1], names, {line.name: curve for line, curve in last.items()}, along)
     said = "; ".join(

@@ -28,14 +28,9 @@ FORMS = {
 def check(namespace: Mapping[str, Any], *names: str) -> None:
     """Check a notebook's parameters, by name, and that it has no others; say what is trained.
 
-    Args:
-        namespace: the notebook's, as `globals()`. Where papermill filled it a moment ago, the cell
-            before the one that calls this shows what it gave.
-        names: of `FORMS`.
-
-    Raises:
-        UserError: a value of another type or out of range, or a parameter that the notebook lacks,
-            with the nearest that it has.
+    The `namespace` is its `globals()`; where papermill filled it a moment ago, the cell before the
+    one that calls this shows what it gave. UserError where a value is of another type than `FORMS`
+    has, or out of range, or where the notebook lacks a parameter, with the nearest that it has.
 
     >>> check({"profile": "stored", "seeds": 2.5}, "profile", "seeds")
     Traceback (most recent call last):

@@ -88,11 +88,7 @@ class Microbatch(NamedTuple):
         return nnx.merge(self.graph, params, *self.rest, copy=copy)
 
     def losses_of(self, network: nnx.Module) -> Float[Array, "batch"]:
-        """Return the loss of each example.
-
-        Raises:
-            ValueError: there are not as many losses as examples.
-        """
+        """Return each example's loss. Raise ValueError if there are not as many as examples."""
         found = self.losses(network, self.images, self.labels)
         per_example.check_losses(found, examples_in((self.images, self.labels)))
         return found

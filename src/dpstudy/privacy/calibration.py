@@ -13,21 +13,13 @@ Spent = Callable[[float], float]
 
 
 def least_noise(spent: Spent, wanted: float, start: float, most: float) -> float | None:
-    """Return about the least noise multiplier that spends at most the wanted epsilon.
+    """Return about the least noise multiplier, from `start` on, that spends the wanted epsilon.
 
-    To five digits, the last of which may be a few units too large. None where `most` spends more.
+    To five digits, the last of which may be a few units too large. None where `most` spends more,
+    UserError where all of the noise that can be accounted for spends less.
 
     >>> 3 <= least_noise(lambda sigma: 3 / sigma, wanted=1.0, start=2.0, most=1e6) < 3.0002
     True
-
-    Args:
-        spent: what is searched.
-        wanted: epsilon.
-        start: noise from which to look.
-        most: noise up to which to look.
-
-    Raises:
-        UserError: the wanted epsilon is spent by none of the noise that can be accounted for.
     """
 
     def excess(log_sigma: float) -> float:

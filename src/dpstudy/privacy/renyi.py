@@ -19,11 +19,7 @@ ORDERS_2019: tuple[float, ...] = (*(1 + x / 10 for x in range(1, 100)), *range(1
 def event(q: float, sigma: float, steps: int, release: float | None) -> dp_accounting.DpEvent:
     """Return steps after a Gaussian release, if there is one, as dp-accounting has them.
 
-    Args:
-        q: sampling probability.
-        sigma: noise multiplier of the steps.
-        steps: their number.
-        release: noise multiplier of what is released before them.
+    Steps have a sampling probability `q` and noise multiplier `sigma`; the release has its own.
     """
     parts = [dp_accounting.SelfComposedDpEvent(_step(q, sigma), steps)] if steps else []
     parts += [dp_accounting.GaussianDpEvent(release)] if release else []

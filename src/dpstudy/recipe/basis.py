@@ -19,7 +19,7 @@ from dpstudy import files
 
 # Also for its precision of products: an accelerator's own would lose the small components.
 from dpstudy.gradients import devices
-from dpstudy.parts.data.dataset import of_each_part
+from dpstudy.parts.data.dataset import of_each_image
 
 Pixels = UInt8[np.ndarray, "n h w c"]
 
@@ -58,8 +58,7 @@ def fit(
     components: int,
 ) -> Basis:
     """Fit a basis of `components`, fewer than there are images, to their features by `filters`."""
-    parts = [pixels[at : at + BATCH] for at in range(0, len(pixels), BATCH)]
-    rows = iter(of_each_part(parts, features, "features of synthetic images"))
+    rows = iter(of_each_image([pixels], features, "features of synthetic images", BATCH))
     first = next(rows)
     of = _of_features if len(pixels) > first.shape[1] else _of_images
     mean, deviation, directions, variances = of(chain([first], rows), len(pixels), components)

@@ -20,7 +20,7 @@ from dpstudy.parts.part import SpecError, checked
 from dpstudy.privacy import accounting
 from dpstudy.privacy.statement import Statement
 from dpstudy.recipe import head, pictures, settings
-from dpstudy.recipe.model import Model, centred
+from dpstudy.recipe.model import Model
 from dpstudy.recipe.model import load as load_model
 from dpstudy.recipe.run import recipe
 from dpstudy.recipe.settings import Settings
@@ -122,10 +122,7 @@ class PrivateImageClassifier(ClassifierMixin, BaseEstimator):
         features = replace(features, released=how.release_noise or 0.0, held_out=0)
         found = features.vectors(pixels)
         randomness = head.Secure() if self.secure else head.Seeded(self.random_state)
-        mean = np.zeros(found.shape[1])
-        if how.release_noise:
-            mean = head.released_mean(found, how.release_noise, randomness)
-        kernel = head.train(centred(found, mean), labels, len(classes), how, randomness)
+        kernel, mean = head.fit(found, labels, len(classes), how, randomness)
         spent = self._statement(how)
         return self._keep(Model.of_head(features, kernel, mean, classes, spent))
 

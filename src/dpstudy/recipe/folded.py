@@ -28,7 +28,7 @@ from jaxtyping import Array, Float, Float16, Float32, UInt8
 
 from dpstudy.errors import DataError
 from dpstudy.gradients import devices
-from dpstudy.parts.data.dataset import of_each_part
+from dpstudy.parts.data.dataset import of_each_image
 from dpstudy.recipe.basis import BATCH
 from dpstudy.recipe.whitened import Whitened
 
@@ -55,15 +55,10 @@ class Folded(NamedTuple):
     def outputs(
         self, block: Whitened, pixels: UInt8[np.ndarray, "n h w c"]
     ) -> Float32[np.ndarray, "n outputs"]:
-        """Return the outputs of images.
-
-        Raises:
-            UserError: JAX does not start.
-        """
+        """Return the outputs of images; UserError where JAX does not start."""
         devices.backend()
         of = partial(_outputs, block, self.filters, jnp.asarray(self._weights), self.offset)
-        parts = [pixels[at : at + BATCH] for at in range(0, len(pixels), BATCH)]
-        return np.concatenate(list(of_each_part(parts, of, f"{block.kind} of images")))
+        return np.concatenate(list(of_each_image([pixels], of, f"{block.kind} of images", BATCH)))
 
     @property
     def _weights(self) -> Float32[np.ndarray, "features outputs"]:
@@ -106,9 +101,7 @@ def fold(
 ) -> Folded:
     """Return weights of a block's components, and what their norm is estimated by, over features.
 
-    Raises:
-        DataError: a basis cannot be kept in the cache.
-        UserError: JAX does not start.
+    Errors are as of `Whitened.basis`.
     """
     basis = block.basis()
     of_components = np.concatenate([weights, _projection(block.components)], axis=1)

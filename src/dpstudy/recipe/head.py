@@ -19,6 +19,7 @@ from dpstudy.parts.networks.network import DenseOnly
 from dpstudy.parts.sampling import Draw
 from dpstudy.privacy import secure
 from dpstudy.recipe.settings import Settings
+from dpstudy.recipe.whitened import centre
 from dpstudy.training.own_network import private_gradient
 
 Features = Float16[np.ndarray, "n k"]
@@ -37,7 +38,7 @@ class Randomness(Protocol):
         """Return what adds noise to a sum, other at each step."""
 
 
-class Seeded:
+class Seeded(Randomness):
     """JAX's and NumPy's generators, from one seed: secret, of 128 bits, unless it is given."""
 
     def __init__(self, seed: int | None = None):
@@ -49,37 +50,52 @@ class Seeded:
         self._poisson = jax.jit(sampling.poisson, static_argnums=(1, 2))
 
     def normal(self, count: int) -> Float[np.ndarray, "count"]:
-        """See `Randomness`."""
         return self._mean.normal(size=count)
 
     def poisson(self, step: int, examples: int, batch: int) -> Draw:
-        """See `Randomness`."""
         return self._poisson(jax.random.fold_in(self._batches, step), examples, batch)
 
     def noise(self, standard_deviation: float) -> optax.GradientTransformation:
-        """See `Randomness`."""
         return mechanism.gaussian_noise(standard_deviation, self._noise)
 
 
-class Secure:
+class Secure(Randomness):
     """The operating system's generator; see `secure`."""
 
     def normal(self, count: int) -> Float[np.ndarray, "count"]:
-        """See `Randomness`."""
         return secure.normal((count,))
 
     def poisson(self, step: int, examples: int, batch: int) -> Draw:
-        """See `Randomness`."""
         del step
         return secure.poisson(examples, batch)
 
     def noise(self, standard_deviation: float) -> optax.GradientTransformation:
-        """See `Randomness`."""
         return secure.gaussian_noise(standard_deviation)
 
 
 def _key(source: np.random.SeedSequence) -> Array:
     return jax.random.wrap_key_data(source.generate_state(2, np.uint32), impl="threefry2x32")
+
+
+def fit(
+    found: Features,
+    labels: Int[np.ndarray, "n"],
+    classes: int,
+    settings: Settings,
+    randomness: Randomness,
+) -> tuple[Float[np.ndarray, "k classes"], Float[np.ndarray, "k"]]:
+    """Return a head's weights and the released mean, or 0, which is taken from `found` in place."""
+    mean = np.zeros(found.shape[1])
+    if settings.release_noise:
+        mean = released_mean(found, settings.release_noise, randomness)
+    return train(centred(found, mean), labels, classes, settings, randomness), mean
+
+
+def centred(vectors: Features, mean: Float[np.ndarray, "k"]) -> Features:
+    """Take a mean from vectors, in place, each of norm 1 again; nothing where the mean is 0."""
+    if mean.any():
+        centre(vectors, mean)
+    return vectors
 
 
 def released_mean(

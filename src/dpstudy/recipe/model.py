@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
-from jaxtyping import Float, Float16, UInt8
+from jaxtyping import Float, UInt8
 
 from dpstudy import files
 from dpstudy.errors import DataError
@@ -18,7 +18,7 @@ from dpstudy.parts.data.images import IMAGE_SHAPE
 from dpstudy.parts.part import SpecError
 from dpstudy.privacy.statement import Statement
 from dpstudy.recipe.folded import Folded, fold, width
-from dpstudy.recipe.whitened import Drawn, centre
+from dpstudy.recipe.whitened import Drawn
 
 # Of the file: those before it had weights of components, which hang on a machine.
 _FORMAT = 2
@@ -67,11 +67,7 @@ class Model:
         classes: tuple[Any, ...],
         statement: Statement,
     ) -> Self:
-        """Return the model of a head's weights on vectors less their released mean.
-
-        Raises:
-            DataError: a basis cannot be kept in the cache.
-        """
+        """Return the model of a head's weights on vectors less their mean; errors as `fold`."""
         columns = np.concatenate([kernel, mean[:, None]], axis=1)
         examples = _mosaics(*IMAGE_SHAPE[features.name])
         blocks, start = [], 0
@@ -102,11 +98,9 @@ class Model:
         return IMAGE_SHAPE[self.features.name]
 
     def scores(self, pixels: UInt8[np.ndarray, "n h w c"]) -> Float[np.ndarray, "n classes"]:
-        """Return the logits of images: uint8, 0 to 255, of `image_shape`.
+        """Return the logits of images: uint8, 0 to 255, of `image_shape`, else SpecError.
 
-        Raises:
-            SpecError: images of another type or shape.
-            DataError: features come out otherwise here than at the training.
+        DataError where features come out otherwise here than at the training.
         """
         pixels = np.asarray(pixels)
         self.features.check_images(pixels)
@@ -126,9 +120,8 @@ class Model:
     def save(self, path: str | Path) -> None:
         """Write the model to a new file, whole or not at all.
 
-        Raises:
-            DataError: it cannot be written, or a class is no number, text, truth value, None, or
-                tuple of those.
+        DataError where it cannot be written, or a class is no number, text, truth value, None, or
+        tuple of those.
         """
         path = Path(path)
         files.check_new(path, DataError)
@@ -152,21 +145,8 @@ class Model:
             raise DataError(f"{path}: cannot be written ({files.brief(error)})") from error
 
 
-def centred(
-    vectors: Float16[np.ndarray, "n k"], mean: Float[np.ndarray, "k"]
-) -> Float16[np.ndarray, "n k"]:
-    """Take a mean from vectors, in place, each of norm 1 again; nothing where the mean is 0."""
-    if mean.any():
-        centre(vectors, mean)
-    return vectors
-
-
 def load(path: str | Path) -> Model:
-    """Read a model that `Model.save` wrote.
-
-    Raises:
-        DataError: there is no such file, or it is no model.
-    """
+    """Read a model that `Model.save` wrote; DataError where there is none."""
     try:
         files.check_seal(Path(path))
         with np.load(path, allow_pickle=False) as stored:

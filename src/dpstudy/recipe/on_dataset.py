@@ -8,7 +8,7 @@ from dpstudy.parts.run import Run
 from dpstudy.privacy import statement
 from dpstudy.recipe import head
 from dpstudy.recipe.classifier import PrivateImageClassifier
-from dpstudy.recipe.model import Model, centred
+from dpstudy.recipe.model import Model
 from dpstudy.recipe.settings import Settings
 from dpstudy.recipe.spent import statement_of
 
@@ -21,28 +21,19 @@ def train(
     Batches and noise, of the mean too, are drawn by `seed`, or by a secret one that is not kept;
     features by the run's own. The labels are numbers, as the dataset has them. The accuracy is by
     exact norms; by those that a model estimates (see `folded`) a label in a hundred may differ.
-
-    Raises:
-        DataError: the dataset is not on this machine, or a basis cannot be kept in the cache.
+    DataError where the dataset is not on this machine, or a basis cannot be kept in the cache.
     """
     features, how = run.dataset, settings_of(run)
     whole = images.load(features.name)
     found = features.vectors_of(whole)
     train, test = found[: how.examples], found[how.examples :]
     randomness = head.Secure() if secure else head.Seeded(seed)
-    mean = np.zeros(found.shape[1])
-    if how.release_noise:
-        mean = head.released_mean(train, how.release_noise, randomness)
     count = len(CLASSES[features.name])
     labels = whole.train_labels.astype(np.int32)
-    kernel = head.train(centred(train, mean), labels, count, how, randomness)
-    right = (np.float32(centred(test, mean)) @ kernel).argmax(1) == whole.test_labels
+    kernel, mean = head.fit(train, labels, count, how, randomness)
+    right = (np.float32(head.centred(test, mean)) @ kernel).argmax(1) == whole.test_labels
     spent = statement_of(
-        how,
-        searched=statement.UNCOUNTED,
-        read_off=[],
-        seeded=seed is not None,
-        secure=secure,
+        how, searched=statement.UNCOUNTED, read_off=[], seeded=seed is not None, secure=secure
     )
     model = Model.of_head(features, kernel, mean, tuple(range(count)), spent)
     return PrivateImageClassifier.of(model), float(right.mean())

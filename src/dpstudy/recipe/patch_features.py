@@ -34,9 +34,7 @@ def choose_filters(images: Pixels, side: int, count: int, draw: np.random.Genera
     """Choose patches of images as filters: whitened, of norm one, without near duplicates.
 
     A filter with a normalised patch makes the cosine of both, whitened, times the patch's norm.
-
-    Raises:
-        SpecError: the images do not have as many patches that differ.
+    SpecError where the images do not have as many patches that differ.
     """
     patches = np.asarray(normalised(_random_patches(images, side, draw)))
     centred = patches - patches.mean(0)

@@ -57,12 +57,10 @@ class PictureNote(UserWarning):
 def in_colour(pictures: Any) -> bool:
     """Say whether any of the pictures has colours, by shape or by how the file keeps it.
 
+    SpecError of arrays that are no pictures, DataError of a file that is none.
+
     >>> in_colour(np.zeros((5, 8, 8), np.uint8)), in_colour(np.zeros((5, 8, 8, 3), np.uint8))
     (False, True)
-
-    Raises:
-        SpecError: arrays that are no pictures.
-        DataError: a file that is none.
     """
     pictures = listed(pictures)
     if isinstance(pictures, np.ndarray):
@@ -79,13 +77,10 @@ def as_pixels(pictures: Any, shape: tuple[int, int, int], *, say: bool = False) 
     Others are resized, the whole of each, by Lanczos' filter; greys of three channels are alike,
     and a colour's grey is its luminance. What is transparent is on white. Pictures are an array, or
     a sequence of files, of arrays or of Pillow's images, of which each may have another size.
+    Errors are as of `in_colour`.
 
     >>> as_pixels(np.full((2, 8, 8), 7, np.uint8), (28, 28, 1)).shape
     (2, 28, 28, 1)
-
-    Raises:
-        SpecError: arrays of another type or shape, or none at all.
-        DataError: a file that is not there, or is no picture.
     """
     pictures = listed(pictures)
     if isinstance(pictures, np.ndarray) and pictures.shape[1:] == shape:
@@ -103,10 +98,8 @@ def as_pixels(pictures: Any, shape: tuple[int, int, int], *, say: bool = False) 
 def of_source(source: Path) -> Labelled:
     """Read what to train on: a folder of class folders, or a .npz file of images and labels.
 
-    A folder of the two folders `train` and `test` has a test set, and so may a file.
-
-    Raises:
-        DataError: it is neither, or not readable.
+    A folder of the two folders `train` and `test` has a test set, and so may a file. DataError
+    where it is neither, or not readable.
     """
     if not source.is_dir():
         return _of_archive(source)

@@ -22,7 +22,7 @@ from jaxtyping import Array, Float, Float16, UInt8
 from dpstudy import files
 from dpstudy.gradients import devices
 from dpstudy.parts.data import images, released_statistics, synthetic_images
-from dpstudy.parts.data.dataset import Data, hold_out, kept, of_each_image, of_each_part
+from dpstudy.parts.data.dataset import Data, hold_out, kept, of_each_image
 from dpstudy.parts.data.images import DATASETS, IMAGE_SHAPE, TRAINING_EXAMPLES
 from dpstudy.parts.data.synthetic_images import SCENES
 from dpstudy.parts.part import SpecError, at_least, choose, part, static
@@ -200,17 +200,14 @@ class Whitened(Drawn):
         self.check_images(pixels)
         basis = jax.tree.map(jnp.asarray, self.basis())
         of = partial(self.components_of, basis)
-        parts = [pixels[at : at + BATCH] for at in range(0, len(pixels), BATCH)]
-        found = list(of_each_part(parts, of, f"{self.kind} of images"))
+        found = list(of_each_image([pixels], of, f"{self.kind} of images", BATCH))
         return self.scaled(np.concatenate(found).astype(np.float16), np.asarray(basis.variances))
 
     def basis(self) -> Basis:
         """Return the basis that components are taken in, fitted once.
 
-        Raises:
-            DataError: it cannot be kept in the cache.
-            SpecError: the synthetic images have fewer filters that differ.
-            UserError: JAX does not start.
+        DataError where it cannot be kept in the cache, SpecError where the synthetic images have
+        fewer filters that differ, UserError where JAX does not start.
         """
         devices.backend()
         path = self._file("basis", "npz")
@@ -247,7 +244,8 @@ class Whitened(Drawn):
         # Once: at each call JAX would copy the basis, a gigabyte.
         basis = jax.tree.map(jnp.asarray, self.basis())
         of = partial(self.components_of, basis)
-        return of_each_image(whole, of, "features", BATCH)
+        both = whole.train_images, whole.test_images
+        return of_each_image(both, of, f"features of {whole.name}", BATCH)
 
     def _file(self, what: str, ending: str) -> Path:
         """Return a file of the cache, named by all settings that its content depends on."""

@@ -32,10 +32,8 @@ def over_examples(
     """Return the sum of `part` over the drawn examples; NaN if it is of others than there are.
 
     `part` makes of a microbatch of each of the `arrays`, which have all examples, and of a mask of
-    those that count, a sum over them; `nothing` is the empty sum.
-
-    Raises:
-        ValueError: the arrays are not all of as many examples, or the draw is of more or fewer.
+    those that count, a sum over them; `nothing` is the empty sum. ValueError where the arrays are
+    not all of as many examples, or the draw is of more or fewer.
     """
     examples = examples_in(arrays)
     if draw.among.examples not in (None, examples):

@@ -113,10 +113,7 @@ def claimed_proven_audited() -> Figure | Note:
 def histograms(drawn: Mapping[str, np.ndarray], inside: np.ndarray, threshold: float) -> Figure:
     """Draw the scores of canaries that were in and of those left out, a panel by title.
 
-    Args:
-        drawn: scores by title.
-        inside: whether each canary was in.
-        threshold: above which "in" is guessed.
+    `inside` says whether each was in; above the `threshold` that is guessed.
     """
     edges, rows = np.linspace(-4, 6, 51), []
     with canvas(len(drawn), size=(5.2, 3.3), sharex=True) as (figure, panels):

@@ -17,7 +17,7 @@ from typing import ClassVar
 
 from dpstudy.claims.claim import Claim, moment, named, propositions
 from dpstudy.claims.evidence import Evidence, Runs
-from dpstudy.claims.rules import Difference, OnDataset, Rule, Spent, Untested, Value, on
+from dpstudy.claims.rules import Difference, Rule, Spent, Untested, Value, on
 from dpstudy.lab.published import Number
 from dpstudy.lab.verdict import Outcome, graded
 from dpstudy.lab.wording import epsilon
@@ -79,8 +79,7 @@ AUDITS = {
 }
 
 
-def _number(name: str) -> OnDataset[Number]:
-    return lambda dataset: NUMBERS[f"{dataset}, {name}"]
+_number = NUMBERS.on
 
 
 def _table_1(name: str) -> dict[str, Rule]:

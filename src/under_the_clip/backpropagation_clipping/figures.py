@@ -8,15 +8,7 @@ import pandas as pd
 from dpstudy.lab import records
 from dpstudy.lab.readings import read
 from dpstudy.lab.variant import Variant
-from dpstudy.page.figure import (
-    STYLES,
-    Figure,
-    Note,
-    Style,
-    Table,
-    canvas,
-    not_yet_run,
-)
+from dpstudy.page.figure import STYLES, Figure, Note, Style, Table, canvas, not_yet_run
 from dpstudy.page.quantity import ACCURACY, set_axis
 from dpstudy.page.results import quartiles
 from dpstudy.parts.data.images import DATASETS

@@ -53,45 +53,40 @@ privacy_options = options(
 )
 
 
-def _steps(
-    examples: int, batch: int, epochs: int | None, steps: int | None, shuffled: bool = False
+def _accounted(
+    examples: int,
+    batch: int,
+    epochs: int | None,
+    steps: int | None,
+    delta: float,
+    search: float | None,
+    trials_law: str | None,
+    shuffled: bool = False,
 ) -> dict[str, Any]:
+    """Return what the options ask for, as arguments of `accounting.epsilon`; or raise UserError."""
     from dpstudy.parts.accountable import steps_per_epoch
     from dpstudy.privacy import accounting
+    from dpstudy.privacy.private_selection import Trials
 
+    if search is None and trials_law is not None:
+        raise UserError("--trials-law is of a search: give its mean with --search too")
+    trials = None if search is None else Trials(search, trials_law or LAWS[0])
+    if trials and shuffled:
+        raise UserError("what a search costs is known of sampled batches alone: leave --shuffled")
     if (epochs is None) == (steps is None):
         raise UserError("one of --epochs and --steps is needed, and not both")
     probability = accounting.sampling_probability_of(examples=examples, batch=batch)
     if steps is None:
         each = examples // batch if shuffled else steps_per_epoch(examples, batch)
         steps = accounting.whole("epochs", epochs, least=1) * each
-    return {
-        "sampling_probability": probability,
-        "steps": accounting.whole("steps", steps, least=1),
-    }
-
-
-def _trials(mean: float | None, law: str | None) -> Trials | None:
-    from dpstudy.privacy.private_selection import Trials
-
-    if mean is None:
-        if law is not None:
-            raise UserError("--trials-law is of a search: give its mean with --search too")
-        return None
-    return Trials(mean, law or LAWS[0])
+    steps = accounting.whole("steps", steps, least=1)
+    return {"sampling_probability": probability, "steps": steps, "delta": delta, "search": trials}
 
 
 def _accountants(search: Trials | None) -> tuple[str, ...]:
     from dpstudy.privacy import accounting
 
     return accounting.ACCOUNTANTS if search is None else accounting.OF_A_SEARCH
-
-
-def _of_search(search: Trials | None) -> dict[str, Any]:
-    """Return what JSON says of a search; nothing without one."""
-    if search is None:
-        return {}
-    return {"mean_trials": search.mean, "trials_law": search.law, "holds_if": CONDITIONS}
 
 
 def warn_of_delta(delta: float, examples: int) -> None:
@@ -105,7 +100,7 @@ def warn_of_delta(delta: float, examples: int) -> None:
 
 
 def _state(
-    said: dict[str, Any],
+    what: dict[str, Any],
     values: dict[str, float | None],
     reasons: dict[str, object],
     shown: Callable[[str, float], str],
@@ -116,17 +111,18 @@ def _state(
 
     for name, reason in reasons.items():
         complain(f"none by {LABELS[name]}: {reason}")
+    search = what.pop("search")
     if as_json:
-        click.echo(json.dumps(said | values))
+        if search:
+            what |= {"mean_trials": search.mean, "trials_law": search.law, "holds_if": CONDITIONS}
+        click.echo(json.dumps(what | values))
         return
     for name, value in values.items():
         text = "none" if value is None else shown(name, value)
         click.echo(f"{text:>8}  {LABELS[name]}")
-    if conditions := said.get("holds_if"):
-        mean, law = said["mean_trials"], said["trials_law"]
-        click.echo(f"for the best of {mean:g} trials in the mean ({law}), and only if")
-        for one in conditions:
-            click.echo(f"- {one}")
+    if search:
+        about = f"{search.mean:g} trials in the mean ({search.law})"
+        click.echo("\n- ".join([f"for the best of {about}, and only if", *CONDITIONS]))
 
 
 @click.command()
@@ -143,18 +139,7 @@ def _state(
     help="Batches cut from a shuffled data set: what that costs at least and at most.",
 )
 @privacy_options
-def epsilon(
-    noise: float,
-    shuffled: bool,
-    examples: int,
-    batch: int,
-    epochs: int | None,
-    steps: int | None,
-    delta: float,
-    search: float | None,
-    trials_law: str | None,
-    as_json: bool,
-) -> None:
+def epsilon(noise: float, shuffled: bool, as_json: bool, **asked: Any) -> None:
     """State the ε that DP-SGD costs, by accountant.
 
     For Poisson sampling and neighbours that differ by adding or removing one example; with
@@ -171,28 +156,26 @@ def epsilon(
     from dpstudy.lab.wording import rounded_down, rounded_up
     from dpstudy.privacy import accounting
 
-    trials = _trials(search, trials_law)
-    if trials and shuffled:
-        raise UserError("what a search costs is known of sampled batches alone: leave --shuffled")
-    what = _steps(examples, batch, epochs, steps, shuffled)
-    given = {"noise_multiplier": noise, "delta": delta}
+    what = _accounted(**asked, shuffled=shuffled)
+    given = {"noise_multiplier": noise, "delta": what["delta"]}
     values: dict[str, float | None]
     if shuffled:
         from dpstudy.privacy.run_epsilon import shuffled_curve
 
-        curves = shuffled_curve(examples=examples, batch=batch, steps=[what["steps"]], **given)
+        data = {name: asked[name] for name in ("examples", "batch")}
+        curves = shuffled_curve(**data, steps=[what["steps"]], **given)
         values = {name: curve[-1] for name, curve in curves.items()}
     else:
         values = {
-            name: accounting.epsilon(**what, **given, accountant=name, search=trials)
-            for name in _accountants(trials)
+            name: accounting.epsilon(**what | given, accountant=name)
+            for name in _accountants(what["search"])
         }
         # JSON has no infinity.
         values = {name: value if math.isfinite(value) else None for name, value in values.items()}
-    warn_of_delta(delta, examples)
-    infinite = f"its bound is infinite at δ = {delta:g}"
+    warn_of_delta(what["delta"], asked["examples"])
+    infinite = f"its bound is infinite at δ = {what['delta']:g}"
     _state(
-        what | given | _of_search(trials),
+        what | given,
         values,
         {name: infinite for name, value in values.items() if value is None},
         lambda name, value: (rounded_down if name == "shuffled-at-least" else rounded_up)(value, 4),
@@ -203,17 +186,7 @@ def epsilon(
 @click.command()
 @click.option("--epsilon", "wanted", type=float, required=True, help="The epsilon to spend.")
 @privacy_options
-def noise(
-    wanted: float,
-    examples: int,
-    batch: int,
-    epochs: int | None,
-    steps: int | None,
-    delta: float,
-    search: float | None,
-    trials_law: str | None,
-    as_json: bool,
-) -> None:
+def noise(wanted: float, as_json: bool, **asked: Any) -> None:
     """State the noise that a wanted ε needs, by accountant.
 
     For Poisson sampling and neighbours that differ by adding or removing one example. PLD asks for
@@ -226,22 +199,18 @@ def noise(
     """
     from dpstudy.privacy import accounting
 
-    trials = _trials(search, trials_law)
-    what = _steps(examples, batch, epochs, steps)
+    what = _accounted(**asked)
     values: dict[str, float | None] = {}
     reasons: dict[str, object] = {}
-    for name in _accountants(trials):
+    for name in _accountants(what["search"]):
         try:
-            values[name] = accounting.noise_multiplier_for(
-                wanted, **what, delta=delta, accountant=name, search=trials
-            )
+            values[name] = accounting.noise_multiplier_for(wanted, **what, accountant=name)
         except UserError as error:
             # One accountant may be unable to certify what another can.
             values[name] = None
             reasons[name] = error
     if len(reasons) == len(values):
         raise next(iter(reasons.values()))
-    warn_of_delta(delta, examples)
-    said = what | {"epsilon": wanted, "delta": delta} | _of_search(trials)
+    warn_of_delta(what["delta"], asked["examples"])
     # All of its digits: fewer might be less noise than is needed.
-    _state(said, values, reasons, lambda _, value: f"{value:.5g}", as_json)
+    _state(what | {"epsilon": wanted}, values, reasons, lambda _, value: f"{value:.5g}", as_json)

@@ -96,7 +96,9 @@ def recipe(
         if source not in DATASETS and _is_model(Path(source)):
             if epsilon is not None or path is not None or not classify:
                 raise UserError(f"{source} is a trained model: give it --classify and pictures")
-            model, said = _loaded(source), {}
+            from dpstudy.recipe import load
+
+            model, said = load(source), {}
         else:
             model, said = _trained(source, epsilon, pictures, options)
             said |= _spent(model, started)
@@ -114,12 +116,6 @@ def _is_model(source: Path) -> bool:
     except (OSError, ValueError):
         return False
     return True
-
-
-def _loaded(source: str) -> PrivateImageClassifier:
-    from dpstudy.recipe import load
-
-    return load(source)
 
 
 def _trained(

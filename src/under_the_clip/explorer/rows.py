@@ -3,8 +3,8 @@
 Every experiment of the study is read, so that what is stored later joins by itself.
 """
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterable
+from dataclasses import replace
 from functools import cache
 
 import pandas as pd
@@ -12,6 +12,7 @@ from docutils.nodes import make_id
 
 from dpstudy.lab import readings, records
 from dpstudy.lab.experiment import Experiment
+from dpstudy.lab.variant import Variant
 from dpstudy.page.results import CLAIMED_AND_PROVEN
 from dpstudy.parts.data.images import DATASETS
 from dpstudy.parts.mechanism import FlatClipping
@@ -29,24 +30,18 @@ LEAST_SEEDS = 3
 NOTHING = "no stored run"
 
 
-@dataclass(frozen=True, eq=False)
-class Setting:
-    """The runs of one variant that differ in their seed alone.
-
-    Attributes:
-        run: what was trained, at seed 0 and without measures.
-        runs: one row a seed, as in `Reading.finals`: a run that diverged counts as a guess.
-    """
-
-    experiment: str
-    variant: str
-    run: Run
-    runs: pd.DataFrame
+class Setting(Variant):
+    """A variant on one dataset, by the runs that were not given up."""
 
     @property
-    def accuracy(self) -> pd.Series:
-        """The test accuracies after the last epoch, by seed, as shares."""
-        return self.runs.set_index("seed").test_accuracy
+    def experiment(self) -> str:
+        """The name of its experiment."""
+        return self.reading.experiment.name
+
+    @property
+    def run(self) -> Run:
+        """What was trained, at seed 0 and without measures."""
+        return _alone(super().run)
 
     @property
     def proven(self) -> float | None:
@@ -75,20 +70,20 @@ class Setting:
             "dataset": DATASETS[self.run.dataset.name],
             "paper": chapter.paper or self.experiment.partition("-")[0],
             "experiment": self.experiment,
-            "variant": self.variant,
+            "variant": self.label,
             "method": words.method(self.run),
             "network": words.kind(self.run.network),
             "settings": words.settings(self.run),
             "claimed": self.claimed,
             "proven": self.proven,
             "audited": self.audited,
-            "seeds": len(self.runs),
+            "seeds": len(self.results),
             **self.accuracy.agg(["median", "min", "max"]).round(6),
             "link": f"{chapter.notebook}.html#{make_id(chapter.section(self.experiment))}",
         }
 
     def _epsilon(self, columns: Iterable[str]) -> float | None:
-        found = [self.runs[name].max() for name in columns if name in self.runs]
+        found = [self.finals[name].max() for name in columns if name in self.finals]
         return next((float(value) for value in found if pd.notna(value)), None)
 
 
@@ -120,7 +115,7 @@ def best(
         for one in found
         if one.run.dataset.name == dataset
         and not one.run.dataset.held_out
-        and len(one.runs) >= seeds
+        and len(one.results) >= seeds
         and low <= (one.proven or 0) <= high
     ]
     return max(fit, key=lambda one: one.accuracy.mean(), default=None)
@@ -137,15 +132,13 @@ def audited() -> dict[Run, float]:
     }
 
 
-def _of(experiment: Experiment) -> Iterator[Setting]:
+def _of(experiment: Experiment) -> list[Setting]:
     reading = readings.read(experiment)
-    if not reading.found:
-        return
-    finals = reading.finals.assign(run=[_alone(result.run) for _, result in reading.found])
     # A run that was given up has no accuracy of its last epoch.
-    whole = finals[~finals.stopped]
-    for (label, run), runs in whole.groupby(["label", "run"], sort=False):
-        yield Setting(experiment.name, str(label), run, runs)
+    whole = [(label, result) for label, result in reading.found if result.stopped is None]
+    settings = dict.fromkeys((label, result.run.dataset.name) for label, result in whole)
+    reading = replace(reading, found=whole)
+    return [Setting(reading.on(dataset), label) for label, dataset in settings]
 
 
 def _alone(run: Run) -> Run:

@@ -54,12 +54,8 @@ def effects(data: pd.DataFrame, factors: Factors = FACTORS) -> pd.DataFrame:
     other factors' levels, and a pair's the difference that the second makes to the first's,
     likewise. The intervals of all effects hold together with 95 % confidence (Bonferroni).
 
-    Args:
-        data: of `cells`, each cell with the same seeds.
-        factors: those that the runs differ in, by name their levels.
-
-    Raises:
-        UndecidedError: the model could not be fitted.
+    The `data` are of `cells`, each with the same seeds, and differ in `factors`. UndecidedError
+    where the model could not be fitted.
     """
     from statsmodels.formula.api import mixedlm
 

@@ -37,15 +37,8 @@ def entry(
 ) -> dict[str, Any]:
     """Return what the leaderboard's report asks for, its claims computed from stored results.
 
-    Args:
-        dataset: on which, such as "cifar-10".
-        code: the repository's address.
-        authors: as the table is to name them.
-        paper: its address; the code's, where there is none.
-        venue: where it was published, if it was.
-
-    Raises:
-        UserError: an unknown dataset, or not all seeds of an ε are stored.
+    Arguments are the options of `dpstudy results entry`. UserError where a dataset is unknown, or
+    not all seeds of an ε are stored.
     """
     lines = _stored(dataset)
     finished = max(one.provenance["finished"] for line in lines for one in line.results)

@@ -158,11 +158,7 @@ def every_paper(judged: Ledger) -> Headed:
 
 
 def chapter(key: str) -> ClaimTable:
-    """Show the claims of one paper, such as "tempered-sigmoids", for the end of its chapter.
-
-    Raises:
-        UserError: there is no such paper.
-    """
+    """Show the claims of one paper, such as "tempered-sigmoids", for the end of its chapter."""
     return table(KEYS[key], ledger(key))
 
 

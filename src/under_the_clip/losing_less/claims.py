@@ -16,7 +16,6 @@ from dpstudy.claims.rules import (
     Difference,
     Gain,
     Largest,
-    OnDataset,
     Rule,
     Spent,
     Throughout,
@@ -26,7 +25,6 @@ from dpstudy.claims.rules import (
     on,
 )
 from dpstudy.lab.experiment import Experiment
-from dpstudy.lab.published import Number
 from dpstudy.lab.quantity import (
     GRADIENT_NORM,
     Quantity,
@@ -97,10 +95,7 @@ def _below(epsilon: float, accountant: str) -> Quantity:
 
 
 BELOW_3 = _below(3.0, "rdp-2019")
-
-
-def _of(name: str) -> OnDataset[Number]:
-    return lambda dataset: NUMBERS[f"{dataset}, {name}"]
+_of = NUMBERS.on
 
 
 def _accuracies(

@@ -92,11 +92,7 @@ def _alone(dataset: str) -> float:
 
 
 def in_words(data: pd.DataFrame) -> str:
-    """Return what a whole board shows, in sentences; of a part, that more is to come.
-
-    Args:
-        data: from `rows`.
-    """
+    """Return what a whole board of `rows` shows, in sentences; of a part, that more is to come."""
     told = []
     for dataset in PAID.datasets:
         of = data[data.dataset == dataset] if len(data) else data

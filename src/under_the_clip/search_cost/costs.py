@@ -36,53 +36,50 @@ ASKED = (3, 10, 16, 24, 72)
 
 
 class Mechanism(NamedTuple):
-    """One trial, but for its noise; as the arguments of `accounting.epsilon`."""
+    """One trial; as the arguments of `accounting.epsilon`."""
 
     sampling_probability: float
     steps: int
     release_noise: float | None
+    noise_multiplier: float
     delta: float = DELTA
 
+    def cost(self, **more: Any) -> float:
+        """Return its ε, rounded up to three decimals; with a `search`, that of the best trial."""
+        return math.ceil(1000 * accounting.epsilon(**self._asdict() | more)) / 1000
 
-def of_recipe() -> tuple[Mechanism, float]:
-    """Return the recipe's run on CIFAR-10, and its noise at an ε of 3."""
+
+def of_recipe() -> Mechanism:
+    """Return the recipe's run on CIFAR-10 at an ε of 3."""
     run = at_epsilon(EPSILON, recipe("cifar-10"))
-    length = run.epochs * run.steps_per_epoch
-    one = Mechanism(run.sampling_probability, length, run.dataset.release_noise)
-    return one, run.mechanism.noise_multiplier
+    steps, noise = run.epochs * run.steps_per_epoch, run.mechanism.noise_multiplier
+    return Mechanism(run.sampling_probability, steps, run.dataset.release_noise, noise)
 
 
-def of_published(search: PublishedSearch) -> tuple[Mechanism, float]:
-    """Return the run that a published search chose, and its noise."""
-    chosen = search.chosen
-    one = Mechanism(chosen.sampling_probability, chosen.steps, search.release)
-    return one, chosen.noise_multiplier
+def of_published(search: PublishedSearch) -> Mechanism:
+    """Return the run that a published search chose."""
+    one = search.chosen
+    return Mechanism(one.sampling_probability, one.steps, search.release, one.noise_multiplier)
 
 
-def in_all(one: Mechanism, noise: float, trials: float) -> dict[str, float | None]:
+def in_all(one: Mechanism, trials: float) -> dict[str, float | None]:
     """Return the ε of releasing the best of some trials, by law of their number, and of all."""
-
-    def cost(**more: Any) -> float:
-        return _up(accounting.epsilon(**one._asdict() | more, noise_multiplier=noise))
-
-    found = {law: cost(search=Trials(trials, law)) for law in LAWS}
+    found = {law: one.cost(search=Trials(trials, law)) for law in LAWS}
     if trials > MOST_COMPOSED:
         return found | {"composed": None}
     repeated = {"steps": round(trials) * one.steps}
     if one.release_noise:  # as often as there are trials
         repeated["release_noise"] = one.release_noise / math.sqrt(trials)
-    return found | {"composed": cost(**repeated)}
+    return found | {"composed": one.cost(**repeated)}
 
 
 def left_of(total: float, one: Mechanism, search: Trials) -> tuple[float, float]:
     """Return the noise with which the best of some trials costs a total, and the ε of one."""
-    noise = accounting.noise_multiplier_for(total, **one._asdict(), search=search)
-    spent = accounting.epsilon(**one._asdict(), noise_multiplier=noise)
+    but_its_noise = one._asdict()
+    del but_its_noise["noise_multiplier"]
+    noise = accounting.noise_multiplier_for(total, **but_its_noise, search=search)
+    spent = accounting.epsilon(**but_its_noise, noise_multiplier=noise)
     return noise, math.floor(1000 * spent) / 1000
-
-
-def _up(value: float) -> float:
-    return math.ceil(1000 * value) / 1000
 
 
 # --- what is stored ------------------------------------------------------------------------------
@@ -147,14 +144,14 @@ def left_by(trials: float, law: str) -> float:
 
 def rows_of_totals() -> Iterator[dict[str, Any]]:
     """Make the rows of `totals`."""
-    one, noise = of_recipe()
+    one = of_recipe()
     for trials in tqdm(TRIALS, desc="totals"):
-        yield {"trials": trials, **in_all(one, noise, trials)}
+        yield {"trials": trials, **in_all(one, trials)}
 
 
 def rows_of_left(asked: tuple[int, ...] = ASKED) -> Iterator[dict[str, Any]]:
     """Make the rows of `left`."""
-    one, _ = of_recipe()
+    one = of_recipe()
     for trials in tqdm(asked, desc="left"):
         for law in CHOSEN:
             noise, epsilon = left_of(EPSILON, one, Trials(trials, law))
@@ -165,18 +162,9 @@ def rows_of_published() -> Iterator[dict[str, Any]]:
     """Make the costs of `published`."""
     for search in SEARCHES:
         if search.chosen is not None:
-            one, noise = of_published(search)
-            spent = accounting.epsilon(**one._asdict(), noise_multiplier=noise)
-            costs = {"one": _up(spent)} | {
-                law: _up(
-                    accounting.epsilon(
-                        **one._asdict(),
-                        noise_multiplier=noise,
-                        search=Trials(search.trials.value, law),
-                    )
-                )
-                for law in CHOSEN
-            }
+            one, trials = of_published(search), search.trials.value
+            costs = {law: one.cost(search=Trials(trials, law)) for law in CHOSEN}
+            costs = {"one": one.cost(), **costs}
             yield {"search": [search.paper, search.dataset, search.network], "costs": costs}
 
 

@@ -71,11 +71,7 @@ def in_short() -> Figure:
 
 
 def told(chances: Mapping[str, tuple[float, float]]) -> Figure:
-    """Draw how likely what is released is, with your example and without it, a row each.
-
-    Args:
-        chances: by what was done.
-    """
+    """Draw how likely what is released is, with your example and without it, by what was done."""
     rows = [
         {
             "released": what,

@@ -34,11 +34,7 @@ def at_the_same_total(reading: Reading, dataset: str) -> pd.DataFrame:
 
     Columns: dataset, trials, law, epsilon of one trial, accuracy (median over seeds), and what it
     lost against one run at ε = 3: lost, lost_low, lost_high. The ε that is left is CIFAR-10's, from
-    which the others differ by less than 0.01.
-
-    Args:
-        reading: of the recipe's search.
-        dataset: one of its.
+    which the others differ by less than 0.01. The reading is of the recipe's search.
     """
     ends = {
         epsilon: Variant(reading, f"epsilon {epsilon:g}").accuracy for epsilon in (1.0, 2.0, 3.0)
@@ -56,17 +52,12 @@ def at_the_same_total(reading: Reading, dataset: str) -> pd.DataFrame:
 def expected(scores: Sequence[float], accuracies: Sequence[float], trials: Trials) -> float:
     """Return the mean accuracy of what is released of some settings, each drawn as likely.
 
-    By how likely each rank is; equal scores share theirs. For a law under which there may be no
-    trial, given that there is one.
+    By how likely each rank is, the largest of `scores` being the best; equal ones share theirs. For
+    a law under which there may be no trial, given that there is one.
 
     >>> trials = Trials(3, "geometric")
     >>> round(expected([0.5, 0.7, 0.9], [0.4, 0.6, 0.8], trials), 3)
     0.691
-
-    Args:
-        scores: by setting, what chooses; the largest is best.
-        accuracies: by setting, what is asked for.
-        trials: how many are drawn.
     """
     chances = trials.chance_of_rank(len(scores))
     ranks = stats.rankdata([-score for score in scores], method="ordinal") - 1

@@ -28,11 +28,11 @@ SPENT = {
 }
 
 
-def named(reading: Reading, label: str, title: str = "", style: int = 0) -> Variant:
+def named(reading: Reading, label: str, style: int = 0) -> Variant:
     """Return a variant under the page's short names: flat clipping, filter, c and k."""
     short = {"DP-SGD": "flat clipping", "range 1": "tanh filter"}
     spelled = label.replace("range ", "c = ").replace("expanded by ", "k = ")
-    return Variant(reading, label, title or short.get(label, spelled), style)
+    return Variant(reading, label, short.get(label, spelled), style)
 
 
 def by_seed(

@@ -31,7 +31,6 @@ from dpstudy.claims.rules import (
     on,
 )
 from dpstudy.claims.rules.rule import BY_INTERVALS
-from dpstudy.lab.published import Number
 from dpstudy.lab.quantity import (
     GRADIENT_NORM,
     Quantity,
@@ -60,11 +59,7 @@ claim_again = partial(Claim, "", ruled=moment("2026-11-28 14:30"))
 claim_of_rates = partial(Claim, "", ruled=moment("2026-11-22 02:15"))
 
 
-def of(name: str) -> OnDataset[Number]:
-    """Return the published number of that name on a dataset."""
-    return lambda dataset: NUMBERS[f"{dataset}, {name}"]
-
-
+of = NUMBERS.on
 EPSILON, RELU, TEMPERED = map(of, ("epsilon", "DP-SGD, relu", "DP-SGD, tempered sigmoid"))
 
 # Runs at one setting for both activations, our Figure 3; and in those of the baseline's tutorial.

@@ -174,14 +174,9 @@ def sweep(
 ) -> Figure | Note:
     """Draw the test errors of settings, a panel a quantity, the best as diamonds.
 
-    Args:
-        points: one row a setting: `test_accuracy`, whether it is among the `best`, and the
-            columns of all quantities; a setting without one of these is left out.
-        over: the quantities.
-        name: of the figure.
-        caption: of the figure.
-        levels: what the errors are compared with: a band of its seeds each, and their median.
-        marks: vertical lines.
+    The `points` have one row a setting: `test_accuracy`, whether it is among the `best`, and the
+    columns of all quantities; one without some of these is left out. The errors are compared with
+    `levels`, of each a band of its seeds and their median; `marks` are vertical lines.
     """
     columns = [of.column for of in over]
     data = points.assign(error=1 - points.test_accuracy).dropna(subset=columns)

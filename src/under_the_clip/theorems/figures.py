@@ -101,10 +101,8 @@ CONSEQUENCES = {
 def outcomes(profile: str = "stored") -> Found:
     """Return what the searches came to, by name; see `proposition.content`.
 
-    "stored" searches only for what `dpstudy theorems` did not store, other profiles for everything.
-
-    Raises:
-        UserError: there is no such profile.
+    "stored" searches only for what `dpstudy theorems` did not store, other profiles for everything;
+    UserError of what is no profile.
     """
     check_known("profile", profile, NOTEBOOK_PROFILES)
     stored, _ = records.read_all(records.folder(proposition.KIND), proposition.KIND)

@@ -160,10 +160,8 @@ def kept(
     """Return the array of a file of the cache, read-only and mapped into memory.
 
     A file that is not there whole, or is of another shape, is written anew: `compute` yields the
-    array's rows, some at a time, since all at once take gigabytes.
-
-    Raises:
-        DataError: the file cannot be read or written.
+    array's rows, some at a time, since all at once take gigabytes. DataError where it cannot be
+    read or written.
     """
     if (found := _read(path, shape)) is None:
         _write(path, shape, compute())
@@ -192,23 +190,18 @@ def _write(path: Path, shape: tuple[int, ...], rows: Iterable[np.ndarray]) -> No
 
 
 def of_each_image(
-    dataset: images.Dataset, function: Callable[[np.ndarray], np.ndarray], what: str, batch: int
+    arrays: Sequence[np.ndarray],
+    function: Callable[[np.ndarray], np.ndarray],
+    what: str,
+    batch: int,
 ) -> Iterator[np.ndarray]:
-    """Yield a function of a dataset's images, training first, with a progress bar."""
-    both = (dataset.train_images, dataset.test_images)
-    parts = [pixels[at : at + batch] for pixels in both for at in range(0, len(pixels), batch)]
-    return of_each_part(parts, function, f"{what} of {dataset.name}")
-
-
-def of_each_part(
-    parts: Sequence[np.ndarray], function: Callable[[np.ndarray], np.ndarray], what: str
-) -> Iterator[np.ndarray]:
-    """Yield a function of each part of images, one part a core at a time, with a progress bar.
+    """Yield a function of images, array by array, with a bar: a batch a core at a time.
 
     XLA alone divides small products badly among cores.
     """
     from dpstudy.progress import tqdm
 
+    parts = [pixels[at : at + batch] for pixels in arrays for at in range(0, len(pixels), batch)]
     total, cores = sum(map(len, parts)), devices.available_cores()
     with tqdm(desc=what, total=total, unit="image") as bar, ThreadPoolExecutor(cores) as pool:
         for at in range(0, len(parts), 2 * cores):

@@ -18,14 +18,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from dpstudy.errors import DataError
-from dpstudy.files import (
-    UNREADABLE,
-    brief,
-    cache_folder,
-    kept_in_cache,
-    read_at_most,
-    too_large,
-)
+from dpstudy.files import UNREADABLE, brief, cache_folder, kept_in_cache, read_at_most, too_large
 
 # What packing may add to a file, or an archive to its files: headers, a page of explanation.
 _PACKING = 2**20

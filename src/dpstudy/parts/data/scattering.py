@@ -123,16 +123,15 @@ def shape_of(image_shape: tuple[int, int, int]) -> tuple[int, int, int]:
 def features(dataset: images.Dataset) -> tuple[Features, Features]:
     """Return the features of training and test images, read-only and mapped into memory.
 
-    Channels are in the order of Tramèr and Boneh's code: one colour after the other.
-
-    Raises:
-        DataError: kymatio is missing, or the cache cannot be read or written.
+    Channels are in the order of Tramèr and Boneh's code: one colour after the other. DataError
+    where kymatio is missing, or the cache cannot be read or written.
     """
     count, image_shape = len(dataset.train_images), dataset.train_images.shape[1:]
     shape = (count + len(dataset.test_images), *shape_of(image_shape))
 
     def compute() -> Iterator[Features]:
-        return of_each_image(dataset, transform_of(image_shape), "scattering", _BATCH)
+        both, what = (dataset.train_images, dataset.test_images), f"scattering of {dataset.name}"
+        return of_each_image(both, transform_of(image_shape), what, _BATCH)
 
     found = kept(file_of(dataset), shape, compute)
     return found[:count], found[count:]

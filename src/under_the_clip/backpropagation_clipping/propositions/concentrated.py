@@ -156,9 +156,7 @@ _NEIGHBOURS = {
 def largest_rho(neighbour: str, releases: int = 1) -> Found:
     """Search for gradients that make the ρ of all batches' noisy sums largest, over one batch's.
 
-    Args:
-        neighbour: what the neighbouring data set does to an example; see `_NEIGHBOURS`.
-        releases: epochs x layers, each with other gradients.
+    The neighbour is of `_NEIGHBOURS`; `releases` are epochs x layers, each with other gradients.
     """
     changed = jnp.asarray(_batches(_ASSIGNED) - _NEIGHBOURS[neighbour])
 

@@ -45,10 +45,8 @@ def length(x: Array) -> Array:
 def batch_gradient(case: Any, kept: Array, *, mean: bool) -> Float[Array, "out in"]:
     """Return a dense layer's gradient over the examples kept, clipped as Algorithm 2 does.
 
-    Args:
-        case: inputs "x" and upstream gradients "g" of each example's own loss.
-        kept: 1 for examples in the batch, else 0.
-        mean: the loss is the mean over the drawn batch, as in the code, and not a sum.
+    The case has inputs "x" and upstream gradients "g" of each example's own loss; with `mean` the
+    loss is the mean over those with `kept` 1, the drawn batch, as in the code, and not a sum.
     """
     divisor = kept.sum() if mean else 1.0
     x = jax.vmap(lambda one: clip(one, 1.0))(case["x"])
