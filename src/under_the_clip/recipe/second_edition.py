@@ -2,10 +2,10 @@
 
 What the blocks are made of was looked for by hand, on held-out images of CIFAR-10 and of
 Fashion-MNIST, one seed, mostly at a quarter of the filters: which views, regions that overlap, how
-many images the basis is fitted to, how long a clip and how many steps. No test image was looked at. This search, which decides, has
-three exponents of whitening and three rates, at ε = 3. The best is trained on all examples with
-five seeds at each ε, its rate in proportion to ε as the first edition's search found it to be best:
-there the test set is used for the first and only time.
+many images the basis is fitted to, how long a clip and how many steps. No test image was looked at.
+This search, which decides, has three exponents of whitening and three rates, at ε = 3. The best is
+trained on all examples with five seeds at each ε, its rate in proportion to ε as the first
+edition's search found it to be best: there the test set is used for the first and only time.
 
 Before it stood a search of a dearer design, with a second layer and more views, without overlap:
 nine of its settings are stored.
