@@ -59,6 +59,8 @@ def cache_folder() -> Path:
     """Return where downloads go: XDG_CACHE_HOME, else the system's habit; UserError if no home."""
     if base := os.environ.get("XDG_CACHE_HOME"):
         return Path(base) / "dpstudy"
+    if sys.platform == "win32" and (base := os.environ.get("LOCALAPPDATA")):
+        return Path(base) / "dpstudy" / "Cache"
     try:
         home = Path.home()
     except RuntimeError:

@@ -13,10 +13,11 @@ Spent = Callable[[float], float]
 
 
 def least_noise(spent: Spent, wanted: float, start: float, most: float) -> float | None:
-    """Return about the least noise multiplier, from `start` on, that spends the wanted epsilon.
+    """Return about the least noise multiplier that spends at most the wanted epsilon.
 
-    To five digits, the last of which may be a few units too large. None where `most` spends more,
-    UserError where all of the noise that can be accounted for spends less.
+    To five digits, the last of which may be a few units too large; looked for about `start`, up to
+    `most`. None where `most` spends more. UserError where the wanted epsilon is so large that none
+    of the noise that can be accounted for spends it.
 
     >>> 3 <= least_noise(lambda sigma: 3 / sigma, wanted=1.0, start=2.0, most=1e6) < 3.0002
     True
