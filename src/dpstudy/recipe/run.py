@@ -124,6 +124,6 @@ def second_edition(dataset: str) -> Run:
         network=LinearHead(inputs=features.image_shape[0]),
         mechanism=FlatClipping(clip_norm=0.05),
         sampling=Poisson(25_000),
-        optimizer=Sgd(2_700.0),
-        epochs=20,
+        optimizer=Sgd(900.0),
+        epochs=60,
     )
