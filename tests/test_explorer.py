@@ -18,7 +18,7 @@ from dpstudy.parts.data.images import DATASETS
 from dpstudy.parts.networks.activation import LayerWise, Relu, Tempered
 from dpstudy.parts.part import KINDS
 from dpstudy.parts.run import Run, vary
-from dpstudy.recipe.run import recipe
+from dpstudy.recipe.run import recipe, second_edition, whitened
 from under_the_clip.experiments import CHAPTER_OF, EXPERIMENTS, find
 from under_the_clip.explorer import page, rows, words
 from under_the_clip.losing_less.loss import Composite, Huber
@@ -195,6 +195,10 @@ def test_the_recipe_goes_by_its_name(explorer):
     methods = explorer.data.set_index(["experiment", "variant"]).method
     assert set(methods["recipe-search"]) == {"the recipe"}
     assert set(methods["recipe-slanted"]) == {"the recipe, changed"}
+    assert set(methods["recipe-second"]) == {"the recipe, second edition"}
+    assert set(methods["recipe-second-before"]) == {"the recipe, second edition, changed"}
+    second = whitened(second_edition("fashion-mnist"), 0.2)
+    assert words.settings(second).endswith("exponent 0.2")
 
 
 def drawn(data, **picked):

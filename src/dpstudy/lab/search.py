@@ -126,6 +126,14 @@ class Search(Experiment):
             for _ in seeds_of
         ]
 
+    def groups_on(self, dataset: str) -> list[str]:
+        """Return the labels of the best of each group that has runs on a dataset."""
+        return [
+            best
+            for best, labels in self.groups.items()
+            if any(run.dataset.name == dataset for one in labels for run in self.variants[one])
+        ]
+
     def tried(self, dataset: str, best: str) -> tuple[str, ...]:
         """Return the labels that are tried of a group: its own, and those of further rates."""
         return self._tried(self.chosen(), dataset, best)
@@ -140,7 +148,7 @@ class Search(Experiment):
     ) -> Iterator[tuple[str, str, str, range]]:
         """Yield dataset, label, the choice that it hangs on, and the seeds of what comes later."""
         for name in self.datasets if dataset is None else (dataset,):
-            for best in self.groups:
+            for best in self.groups_on(name):
                 for label in self._tried(chosen, name, best):
                     if label not in self.variants:
                         yield name, label, label, range(seeds or self.seeds[name])
@@ -179,7 +187,7 @@ def choose(search: Experiment, profile: str = "full", dataset: str | None = None
     count = 0
     for name in search.datasets if dataset is None else (dataset,):
         known = accuracies(search, name)
-        count += sum(_choose(search, name, best, known) for best in search.groups)
+        count += sum(_choose(search, name, best, known) for best in search.groups_on(name))
     return count
 
 

@@ -22,7 +22,7 @@ from dpstudy.privacy.statement import Statement
 from dpstudy.recipe import head, pictures, settings
 from dpstudy.recipe.model import Model
 from dpstudy.recipe.model import load as load_model
-from dpstudy.recipe.run import recipe
+from dpstudy.recipe.run import latest
 from dpstudy.recipe.settings import Settings
 from dpstudy.recipe.spent import statement_of
 from dpstudy.recipe.whitened import Drawn
@@ -115,7 +115,6 @@ class PrivateImageClassifier(ClassifierMixin, BaseEstimator):
             examples=len(labels),
             features=features.image_shape[0],
             delta=self.delta,
-            clip_norm=recipe(features.name).mechanism.clip_norm,
         )
         self._warn(how, len(classes))
         # What is released is that of the rule: the features' own setting is for the study's runs.
@@ -180,7 +179,7 @@ class PrivateImageClassifier(ClassifierMixin, BaseEstimator):
         if isinstance(features, str):
             if features not in IMAGE_SHAPE:
                 raise SpecError(f"unknown features {features!r}; one of: {', '.join(IMAGE_SHAPE)}")
-            features = recipe(features).dataset
+            features = latest(features).dataset
         if not isinstance(features, Drawn) or checked(features).leaks:
             raise SpecError("features must be drawn from a seed, and fitted to no private image")
         if self.colour is not None and self.colour != (IMAGE_SHAPE[features.name][-1] == 3):

@@ -83,7 +83,6 @@ def settings_for(
     examples: int,
     features: int,
     delta: float | None = None,
-    clip_norm: float = CLIP_NORM,
 ) -> Settings:
     """Return the settings for so many examples, of so many features.
 
@@ -104,7 +103,7 @@ def settings_for(
     sampled = {"sampling_probability": batch / examples, "steps": steps, "delta": delta}
     noise = accounting.noise_multiplier_for(epsilon, **sampled, release_noise=released)
     of_steps = noise * math.sqrt(steps) / batch
-    rate = min(_NOISE_OF_A_SCORE * (1 - MOMENTUM) / of_steps, _MOST_RATE) / clip_norm
+    rate = min(_NOISE_OF_A_SCORE * (1 - MOMENTUM) / of_steps, _MOST_RATE) / CLIP_NORM
     return Settings(
         examples=examples,
         batch=batch,
@@ -113,7 +112,6 @@ def settings_for(
         noise_multiplier=noise,
         learning_rate=rate,
         release_noise=released,
-        clip_norm=clip_norm,
     )
 
 

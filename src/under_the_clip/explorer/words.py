@@ -11,9 +11,11 @@ from typing import Any
 from dpstudy.parts.loss import CrossEntropy
 from dpstudy.parts.networks.activation import TANH
 from dpstudy.parts.part import Part
-from dpstudy.parts.run import Run
+from dpstudy.parts.run import Run, vary
 from dpstudy.recipe.features import SyntheticFeatures
-from dpstudy.recipe.run import recipe
+from dpstudy.recipe.mixture import Mixture
+from dpstudy.recipe.run import recipe, second_edition, whitened
+from dpstudy.recipe.whitened import Drawn
 
 KINDS = {
     "flat": "flat clipping",
@@ -53,6 +55,7 @@ FIELDS = {
     "width": "filters x",
     "held_out": "accuracy on held-out examples:",
 }
+EDITIONS = {"the recipe": recipe, "the recipe, second edition": second_edition}
 # What a paper states of its mechanism, and what no reader sets.
 _LEFT_OUT = ("claimed_factor", "claimed_accountant", "parameters", "name")
 
@@ -63,15 +66,20 @@ def method(run: Run) -> str:
     The recipe goes by its name; it is changed where more of its features is than was searched.
     """
     activation, loss = run.network.activation, run.loss
-    if _kinds(run) == _kinds(recipe("mnist")):
-        own = recipe(run.dataset.name).dataset
-        searched = {"exponent": own.exponent, "held_out": own.held_out}
-        same = dataclasses.replace(run.dataset, **searched) == own
-        return "the recipe" if same else "the recipe, changed"
+    for name, edition in EDITIONS.items():
+        if _kinds(run) == _kinds(edition("mnist")):
+            same = _unsearched(run) == _unsearched(edition(run.dataset.name))
+            return name if same else f"{name}, changed"
     parts = [kind(run.mechanism)]
     if "linear" not in str(run.network.kind):  # what is linear uses no activation
         parts.append("tanh" if activation == TANH else kind(activation))
     return ", ".join(parts if isinstance(loss, CrossEntropy) else [*parts, kind(loss)])
+
+
+def _unsearched(run: Run) -> Drawn:
+    """Return the recipe's features with what is searched put at nothing."""
+    run = whitened(run, 0.0) if isinstance(run.dataset, Mixture) else vary(run, exponent=0.0)
+    return dataclasses.replace(run.dataset, held_out=0)
 
 
 def _kinds(run: Run) -> list[type]:
@@ -87,7 +95,7 @@ def kind(part: Part) -> str:
 def settings(run: Run) -> str:
     """Return the numbers of a run in one line; of network, loss and data what is not usual.
 
-    Of the recipe's features that is what its command does not set, and the exponent.
+    Of the recipe's features that is what an edition does not set, and the exponent.
     """
     sampling, optimizer, activation = run.sampling, run.optimizer, run.network.activation
     said = [
@@ -103,7 +111,9 @@ def settings(run: Run) -> str:
 
 def _unusual(part: Part) -> Iterator[str]:
     usual = {field.name: field.default for field in dataclasses.fields(part)}
-    if isinstance(part, SyntheticFeatures):  # what the recipe's command sets itself
+    if isinstance(part, Mixture):  # of an edition, all but this, or it is said to be changed
+        return iter([f"exponent {part.weighted_blocks[0][0].exponent:g}"])
+    if isinstance(part, SyntheticFeatures):  # what the first edition sets itself
         chosen = recipe(part.name).dataset
         usual = {name: getattr(chosen, name) for name in usual} | {"exponent": None}
     return _fields(part, *(name for name in usual if getattr(part, name) == usual[name]))

@@ -40,7 +40,7 @@ def reached(reading: Reading) -> Table | Note:
                 {
                     "dataset": DATASETS[dataset],
                     "true ε": line.median("epsilon_pld"),
-                    "exponent": chosen.dataset.exponent,
+                    "exponent": chosen.dataset.weighted_blocks[0][0].exponent,
                     "rate": chosen.optimizer.learning_rate,
                     **_interval(line.accuracy),
                     "median": line.accuracy.median(),

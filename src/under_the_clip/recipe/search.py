@@ -118,11 +118,12 @@ RECIPE_SLANTED = _search(
 PLAIN = "the recipe"
 # Below most numbers of a gradient of these features, or there would be nothing to filter.
 ACTIVE_RANGE = 0.001
-# A hidden layer learns at smaller rates than the recipe's: about which they are tried.
-HIDDEN_RATE = 5.0
+# A hidden layer learns at smaller rates than the recipe's, by so much: about which they are tried.
+HIDDEN_SLOWER = 8.0
 
 
-def _clipped_at(run: Run, clip: float) -> Run:
+def clipped_at(run: Run, clip: float) -> Run:
+    """Return a run clipped otherwise, at a rate that is as much larger as the clip is smaller."""
     by = run.mechanism.clip_norm / clip
     return vary(run, clip_norm=clip, learning_rate=by * run.optimizer.learning_rate)
 
@@ -155,18 +156,17 @@ def parts(dataset: str) -> dict[str, Run]:
         "the private images in place of synthetic ones (not private)": vary(plain, scenes=OWN),
         "the mean stays": vary(plain, released=0.0),
         "no mirror images": vary(plain, mirrored=False),
-        "clipped at 0.1": _clipped_at(plain, 0.1),
-        "clipped at 1": _clipped_at(plain, 1.0),
+        "clipped at 0.1": clipped_at(plain, 0.1),
+        "clipped at 1": clipped_at(plain, 1.0),
         "scattering, not whitened": _on_scattering(plain, 0.0),
         "scattering, whitened": _on_scattering(plain, plain.dataset.exponent),
     }
 
 
-def remedies(dataset: str) -> dict[str, Run]:
-    """Return the recipe, and with each of the papers' remedies, before rates are tried."""
-    plain = recipe(dataset)
-    hidden = vary(plain, network=HiddenHead(inputs=plain.dataset.components))
-    hidden = vary(hidden, learning_rate=HIDDEN_RATE)
+def remedies(dataset: str, plain: Run) -> dict[str, Run]:
+    """Return a recipe, and with each of the papers' remedies, before rates are tried."""
+    hidden = vary(plain, network=HiddenHead(inputs=plain.network.inputs))
+    hidden = vary(hidden, learning_rate=plain.optimizer.learning_rate / HIDDEN_SLOWER)
     composite = COMPOSITE_ON_FEATURES[dataset]
     tempered = BEST_TEMPERED["fashion-mnist"]
     clip = plain.mechanism.clip_norm
@@ -184,12 +184,18 @@ def remedies(dataset: str) -> dict[str, Run]:
     }
 
 
-def _changed(name: str, title: str, seeds: int, changes: dict[str, dict[str, Run]]) -> Search:
-    """Return the search of the best rate of each change, trained with so many further `seeds`."""
+def changed(name: str, title: str, seeds: int, changes: dict[str, dict[str, Run]]) -> Search:
+    """Return the search of the best rate of each change, trained with so many further `seeds`.
+
+    The `changes` are by dataset and label; a dataset may have some that others have not.
+    """
+    labels = dict.fromkeys(label for of_one in changes.values() for label in of_one)
     return rate_search(
         {
-            label: tuple(with_rate(changes[dataset][label], 1.0) for dataset in DATASETS[:2])
-            for label in changes[DATASETS[0]]
+            label: tuple(
+                with_rate(of_one[label], 1.0) for of_one in changes.values() if label in of_one
+            )
+            for label in labels
         },
         name=name,
         title=title,
@@ -198,17 +204,17 @@ def _changed(name: str, title: str, seeds: int, changes: dict[str, dict[str, Run
     )
 
 
-RECIPE_PARTS = _changed(
+RECIPE_PARTS = changed(
     "recipe-parts",
     "The recipe with one part changed, each at its best rate, ε = 3",
     0,
     {dataset: parts(dataset) for dataset in DATASETS[:2]},
 )
-RECIPE_REMEDIES = _changed(
+RECIPE_REMEDIES = changed(
     "recipe-remedies",
     "The papers' remedies on the recipe's features, each at its best rate, ε = 3",
     4,
-    {dataset: remedies(dataset) for dataset in DATASETS[:2]},
+    {dataset: remedies(dataset, recipe(dataset)) for dataset in DATASETS[:2]},
 )
 
 
