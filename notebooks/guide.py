@@ -17,6 +17,7 @@ from dpstudy.parts.data.images import DATASETS as NAMES
 from under_the_clip.explorer import rows
 from under_the_clip.leaderboard.published import PUBLISHED, RUN_AGAIN
 from under_the_clip.recipe import figures as recipe_page
+from under_the_clip.recipe.second_edition import edition_on
 from under_the_clip.sentences import (
     CIFAR,
     DATASETS,
@@ -39,7 +40,8 @@ reached, on_pixels = {}, {}
 for name in DATASETS:
     for epsilon in rows.WANTED:
         one = rows.best(stored, name, epsilon, seeds=1)
-        assert one.experiment == "recipe-search" and len(one.accuracy) == 5
+        assert one.experiment == edition_on(name).name
+        assert len(one.accuracy) == 5
         reached[name, epsilon] = one.accuracy.mean()
         other = rows.best(pixels, name, epsilon, seeds=1)
         if other is not None:
@@ -64,16 +66,12 @@ transferred = (
     .data.set_index("trained on")
     .rename(columns=lambda column: column.removeprefix("by "))
 )
-borrowed = (
-    transferred.loc[NAMES[CIFAR], NAMES[CIFAR]]
-    - transferred.loc[NAMES[CIFAR], NAMES[FASHION]]
-)
 # What CIFAR-10 chose at 3 is what the command sets: a test of its own.
 lost = {
     name: transferred.loc[name, name] - transferred.loc[name, NAMES[CIFAR]]
     for name in transferred.index
 }
-assert 0 < borrowed < 0.0015 and max(lost.values()) < 0.001
+assert max(lost.values()) < 0.001
 deep, again = (
     max(
         one.accuracy
@@ -252,11 +250,12 @@ ahead_with_fewer_seeds(settings)
 
 # %% [markdown]
 # :::{dropdown} Fine print: what the command sets, and what the rows were set to
-# `dpstudy recipe` whitens with the exponent 0.4 and takes the rate 13.3 ε, up to an ε of 8. Rows
+# On photos `dpstudy recipe` takes its second edition, whose settings and rate, 300 ε up to an ε of
+# 8, are those of its rows: they were searched on CIFAR-10's held-out images, which ε does not
+# count. Elsewhere it takes the first, whitens with the exponent 0.4 and takes the rate 13.3 ε. Rows
 # with another exponent or rate cost the privacy of a search, which is not counted; on MNIST at 8
-# the row has half the rate. The rows of CIFAR-10 at 3 and 8 have the command's own. What it loses
-# at ε = 3 was measured on held-out images, at one seed. With the exponent and the rate found best
-# on Fashion-MNIST, CIFAR-10 loses {{ points(borrowed, 2) }} points. The run that was timed reached
+# the row has half the rate. What the command loses at ε = 3 was measured on held-out images, at one
+# seed. The run that was timed reached
 # {{ percent(timed["accuracy"]) }} %, and took {{ f"{timed['GB']:.1f}" }} GB.
 #
 # The deep network has {{ percent(deep) }} % as published, {{ percent(again) }} % as run again, and

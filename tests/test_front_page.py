@@ -67,12 +67,11 @@ def test_a_verdict_that_changes_changes_the_sentence(paper, claim, before, after
 
 def test_the_readme_has_what_the_recipe_reaches():
     readme = said_by("README.md")
-    recipe = percent(variant("recipe-search", CIFAR, "epsilon 3").accuracy.median(), 1)
+    recipe = percent(variant("recipe-second", CIFAR, "epsilon 3").accuracy.median(), 1)
     readme(f"with {recipe} %, the median of five seeds")
     [took] = cost().data.to_dict("records")
     ends = percent(took["accuracy"], 1)
-    readme(f"eleven minutes of two CPU cores, and has {ends} %.")
-    assert round(took["minutes"]) == 11
+    readme(f"{round(took['minutes'])} minutes of two CPU cores, and has {ends} %.")
 
 
 def test_less_than_half_of_the_rules_are_older_than_their_runs():

@@ -343,11 +343,11 @@ def test_the_recipe_stands_beside_what_others_published_at_the_same_epsilon(resu
     for seed in range(5):
         run = leaderboard.on_all(3.0, best).at_seed(seed)
         store.write(store.runs_folder(), result_of(run, accuracy=0.75 + seed / 1000))
-        [row] = recipe_page.reached(read(search)).data.itertuples()
+        [row] = recipe_page.reached(first=read(search)).data.itertuples()
         assert row.seeds == seed + 1 and (row.low is None) == (seed == 0)
     assert (row.median, row.published) == (0.752, 0.723) and row.by.endswith("2023, ε = 1")
     # Beside it, that there is more: run again, said to be stated at 2, and of disputed accounting.
-    [more] = recipe_page.reached(read(search)).data.to_dict("records")
+    [more] = recipe_page.reached(first=read(search)).data.to_dict("records")
     assert [more[name] for name in ("run again", "not read", "disputed")] == [0.7248, 0.77, 0.7083]
     assert (row.exponent, row.rate) == (0.4, 40)
     assert row.low < row.accuracy < row.high

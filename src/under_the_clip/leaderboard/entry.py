@@ -14,17 +14,18 @@ from dpstudy.errors import UserError
 from dpstudy.lab import readings
 from dpstudy.lab.variant import Variant
 from dpstudy.lab.wording import rounded_up
+from under_the_clip.designs import HELD_OUT
 from under_the_clip.recipe.search import EPSILONS
-from under_the_clip.recipe.second_edition import RECIPE_SECOND
+from under_the_clip.recipe.second_edition import edition_on
 
 NAME = "Under the Clip: four remedies for differentially private SGD, re-run, audited and compared"
 _SAID = """\
 Private accuracies are means over the seeds {seeds}, of the test set after the last epoch; each ε
 is what was run spends by PLD, at most, rounded up. Batches are Poisson samples; neighbours differ
 by one example added or removed. ε counts the release of the images' mean. It does not count the
-search of exponent and rate, on {held_out} training images held out. This is the recipe's second
-edition, tested once; the first was changed twice after its test accuracy had been seen. No public
-data: filters and whitening come from images that a program draws.
+search of exponent and rate, on {held_out} training images held out. The recipe's second
+edition is tested on CIFAR-10 alone, once; the first was changed twice after its test accuracy had
+been seen. No public data: filters and whitening come from images that a program draws.
 """
 
 
@@ -56,9 +57,8 @@ def entry(
 
 def written(dataset: str, **about: str) -> str:
     """Return the entry as an item of the site's YAML file, under what it does not ask."""
-    held_out = RECIPE_SECOND.variants[next(iter(RECIPE_SECOND.variants))][0].dataset.held_out
     seeds = sorted({one.run.seed for line in _stored(dataset) for one in line.results})
-    said = _SAID.format(held_out=f"{held_out:,}", seeds=f"{seeds[0]} to {seeds[-1]}")
+    said = _SAID.format(held_out=f"{HELD_OUT:,}", seeds=f"{seeds[0]} to {seeds[-1]}")
     item = [entry(dataset, **about)]
     return textwrap.indent(said, "# ") + yaml.safe_dump(
         item, sort_keys=False, allow_unicode=True, width=1000
@@ -67,13 +67,14 @@ def written(dataset: str, **about: str) -> str:
 
 def _stored(dataset: str) -> list[Variant]:
     """Return the recipe's runs on all training examples, a line an ε, from the least."""
-    reading = readings.read(RECIPE_SECOND, dataset=dataset)
+    edition = edition_on(dataset)
+    reading = readings.read(edition, dataset=dataset)
     lines = [Variant(reading, f"epsilon {epsilon:g}") for epsilon in sorted(EPSILONS)]
     for line in lines:
         if not line.results or len(line.results) < line.needed:
             raise UserError(
                 f"{len(line.results)} runs of {line.label} are stored on {dataset}, of "
-                f"{RECIPE_SECOND.then[line.label].seeds}: {reading.command}"
+                f"{edition.then[line.label].seeds}: {reading.command}"
             )
     return lines
 

@@ -11,20 +11,21 @@ from dpstudy.page.figure import STYLES, Figure, Note, canvas, not_yet_run
 from dpstudy.page.panels import HEIGHT, WIDTH
 from dpstudy.parts.data.images import DATASETS
 from under_the_clip.leaderboard.board import SECOND, lines_at, lines_on_cifar_10
-from under_the_clip.leaderboard.experiments import BOARDS, EPSILONS
+from under_the_clip.leaderboard.experiments import BOARDS, EPSILONS, RECIPE
 from under_the_clip.leaderboard.published import DISPUTED, PUBLISHED
+from under_the_clip.recipe.search import DATASETS as RECIPE_ON
 from under_the_clip.recipe.search import EPSILONS as SEARCHED
-from under_the_clip.recipe.second_edition import RECIPE_SECOND
+from under_the_clip.recipe.second_edition import edition_on
 
 _SHOWN = {"recipe": 0, "scattering, linear": 1, "tanh": 4, "relu": 5}
 
 
 def in_short() -> Figure | Note:
     """Draw accuracy by ε of a handful of methods, beside what others published."""
-    search = read(RECIPE_SECOND)
+    editions = {dataset: read(edition_on(dataset), dataset=dataset) for dataset in RECIPE_ON}
     lines = [
-        (dataset, Variant(search.on(dataset), f"epsilon {epsilon:g}", "recipe"))
-        for dataset in RECIPE_SECOND.datasets
+        (dataset, Variant(edition, f"epsilon {epsilon:g}", "recipe"))
+        for dataset, edition in editions.items()
         for epsilon in sorted(SEARCHED)
     ]
     lines += [("cifar-10", line) for line in lines_on_cifar_10() if line.name != "recipe"]
@@ -46,9 +47,9 @@ def in_short() -> Figure | Note:
         if line.name in _SHOWN and len(line.results)
     ]
     if not rows:
-        return not_yet_run("The leaderboard", search.command)
+        return not_yet_run("The leaderboard", editions["cifar-10"].command)
     data = pd.DataFrame(rows).sort_values("epsilon")
-    drawn = [name for name in RECIPE_SECOND.datasets if name in set(data.dataset)]
+    drawn = [name for name in RECIPE_ON if name in set(data.dataset)]
     stated = [one for one in PUBLISHED if one.dataset in drawn and one.method not in DISPUTED]
     small = {"textcoords": "offset points", "fontsize": "small"}
     with canvas(1, len(drawn), size=(WIDTH * len(drawn) + 0.5, HEIGHT + 0.6)) as (figure, panels):
@@ -103,9 +104,10 @@ def behind_the_recipe(reading: Reading, epsilon: float) -> list[dict[str, object
     """Return rows for `dots`: how far each method at an ε is from the recipe, in points."""
     [dataset] = reading.experiment.datasets
     lines = {line.name: line.accuracy for line in lines_at(reading, epsilon)}
-    if SECOND not in lines:
+    leading = SECOND if SECOND in lines else RECIPE
+    if leading not in lines:
         return []
-    best = lines.pop(SECOND)
+    best = lines.pop(leading)
     apart = {
         name: Estimate.difference(100 * accuracy, 100 * best) for name, accuracy in lines.items()
     }

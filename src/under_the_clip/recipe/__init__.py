@@ -7,9 +7,10 @@ CHAPTER = Chapter(
     notebook="08_leaderboard",
     experiments=("search", "second_edition", "rule"),
     sections={
-        "Only the last step costs privacy": ("search", "slanted", "second", "second-before"),
+        "Only the last step costs privacy": ("search", "slanted"),
         "Drawings beat the private photos": ("parts",),
-        "The papers' remedies add nothing here": ("remedies",),
+        "More views and more drawings cost no ε": ("second", "second-before", "second-parts"),
+        "The papers' remedies add nothing here": ("remedies", "second-remedies"),
         "A rule in place of a search": ("rule",),
     },
 )

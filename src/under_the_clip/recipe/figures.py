@@ -14,7 +14,8 @@ from matplotlib.lines import Line2D
 
 from dpstudy.lab import records
 from dpstudy.lab.comparison import Estimate
-from dpstudy.lab.readings import Reading
+from dpstudy.lab.experiment import Experiment
+from dpstudy.lab.readings import Reading, read
 from dpstudy.lab.variant import Variant
 from dpstudy.page.datasets import for_each_dataset
 from dpstudy.page.figure import STYLES, Figure, Note, Table, canvas, not_yet_run
@@ -24,13 +25,14 @@ from dpstudy.recipe.run import recipe
 from dpstudy.recipe.views import WITH_MIRROR
 from under_the_clip.designs import HELD_OUT
 from under_the_clip.leaderboard.published import DISPUTED, NOT_READ, PUBLISHED, RUN_AGAIN
-from under_the_clip.recipe.search import EPSILONS, PLAIN, SETTINGS
+from under_the_clip.recipe.search import EPSILONS, PLAIN, RECIPE_SEARCH, SETTINGS
+from under_the_clip.recipe.second_edition import RECIPE_SECOND, SECOND_BEFORE
 
 
-def reached(reading: Reading) -> Table | Note:
-    """Return the recipe's test accuracy at each ε, beside what others have."""
+def reached(**editions: Reading) -> Table | Note:
+    """Return the test accuracy of each edition of the recipe at each ε, beside what others have."""
     rows = []
-    for dataset in reading.experiment.datasets:
+    for (edition, reading), dataset in product(editions.items(), RECIPE_SEARCH.datasets):
         for epsilon in sorted(EPSILONS):
             line = Variant(reading.on(dataset), f"epsilon {epsilon:g}")
             if not line.results:
@@ -38,6 +40,7 @@ def reached(reading: Reading) -> Table | Note:
             chosen = line.run
             rows.append(
                 {
+                    "edition": edition,
                     "dataset": DATASETS[dataset],
                     "true ε": line.median("epsilon_pld"),
                     "exponent": chosen.dataset.weighted_blocks[0][0].exponent,
@@ -49,7 +52,7 @@ def reached(reading: Reading) -> Table | Note:
                 }
             )
     if not rows:
-        return not_yet_run("What the recipe reaches", reading.command)
+        return not_yet_run("What the recipe reaches", next(iter(editions.values())).command)
     percent = ("accuracy", "low", "high", "median", "published", "run again", "disputed")
     return Table(
         name="recipe-reached",
@@ -212,6 +215,45 @@ def heard(pulls: Mapping[str, np.ndarray], noise: float) -> Figure:
         alt=f"Pull by component, falling steeply where variances are as they are, and flat where "
         f"whitened. Above the noise: {above}, of {len(next(iter(pulls.values())))}.",
         data=pd.DataFrame(pulls).assign(noise=noise),
+    )
+
+
+# Designs of the recipe that were searched at ε = 3, by what their labels begin with.
+_DESIGNS = {
+    "the first edition": (RECIPE_SEARCH, "exponent"),
+    "a second layer, eight views, colours": (SECOND_BEFORE, "second layer"),
+    "one layer, six views, 36,000 drawings": (SECOND_BEFORE, "basis of"),
+    "eight views, 60,000 drawings, more steps": (RECIPE_SECOND, "exponent"),
+}
+
+
+def designs() -> list[dict[str, object]]:
+    """Return rows for `dots`: what the best setting of each design gains over the first, held out.
+
+    A dataset has those that were searched on it.
+    """
+    found = [
+        {"dataset": dataset, "row": design, "seeds": 1, "accuracy": best}
+        for design, searched in _DESIGNS.items()
+        for dataset in searched[0].datasets
+        if (best := _best_held_out(dataset, *searched)) is not None
+    ]
+    first = {one["dataset"]: one["accuracy"] for one in found if one["row"] == next(iter(_DESIGNS))}
+    return [
+        one | {"points": 100 * (one["accuracy"] - first[one["dataset"]])}
+        for one in found
+        if one["dataset"] in first and one["row"] != next(iter(_DESIGNS))
+    ]
+
+
+def _best_held_out(dataset: str, experiment: Experiment, start: str) -> float | None:
+    return max(
+        (
+            one.curve["test_accuracy"][-1]
+            for label, one in read(experiment, dataset=dataset).found
+            if label.startswith(start)
+        ),
+        default=None,
     )
 
 

@@ -19,10 +19,17 @@ from dpstudy.lab.search import FollowUp, Search
 from dpstudy.parts.networks.network import LinearHead
 from dpstudy.parts.run import Run, vary
 from dpstudy.recipe.features import ColourFeatures, SecondLayerFeatures, SyntheticFeatures
-from dpstudy.recipe.run import EPSILONS, both_ways, second_edition, whitened
+from dpstudy.recipe.run import EPSILONS, SEARCHED, both_ways, second_edition, whitened
 from dpstudy.recipe.views import WITH_MIRROR
 from under_the_clip.designs import BEYOND, EPSILON, MULTIPLES, on_all, with_rate
-from under_the_clip.recipe.search import DATASETS, PLAIN, changed, clipped_at, remedies
+from under_the_clip.recipe.search import (
+    DATASETS,
+    PLAIN,
+    RECIPE_SEARCH,
+    changed,
+    clipped_at,
+    remedies,
+)
 
 EXPONENTS = (0.3, 0.4, 0.5)
 BEST = "best at epsilon 3"
@@ -153,4 +160,11 @@ SECOND_REMEDIES = changed(
     4,
     {dataset: remedies(dataset, second_edition(dataset)) for dataset in DATASETS[:2]},
 )
+
+
+def edition_on(dataset: str) -> Search:
+    """Return the search of the latest edition that was tested on a dataset."""
+    return RECIPE_SECOND if dataset in SEARCHED else RECIPE_SEARCH
+
+
 EXPERIMENTS = (RECIPE_SECOND, SECOND_BEFORE, SECOND_PARTS, SECOND_REMEDIES)

@@ -13,8 +13,9 @@ from dpstudy.lab.variant import Variant
 from dpstudy.parts.data.images import DATASETS as NAMES
 from dpstudy.privacy.private_selection import Trials
 from under_the_clip.designs import EPSILON, MULTIPLES
-from under_the_clip.leaderboard.board import cost, lines_at, lines_on_cifar_10
+from under_the_clip.leaderboard.board import cost, lines_at
 from under_the_clip.leaderboard.experiments import BOARDS, RECIPE
+from under_the_clip.recipe.search import RECIPE_SEARCH
 from under_the_clip.search_cost.experiments import BORROWING, LAW, MEAN, METHODS, PAID, label_of
 from under_the_clip.search_cost.released import expected
 
@@ -62,8 +63,7 @@ def _uncounted(dataset: str) -> list[tuple[str, Variant]]:
     boards = [one for one in BOARDS if dataset in one.datasets]
     if boards:
         return [(line.name, line) for line in lines_at(read(boards[0]), EPSILON)]
-    lines = lines_on_cifar_10() if dataset == "cifar-10" else []
-    return [(RECIPE, line) for line in lines if line.name == "recipe"]
+    return [(RECIPE, Variant(read(RECIPE_SEARCH, dataset=dataset), f"epsilon {EPSILON:g}"))]
 
 
 def _row(dataset: str, method: str, settings: str, of: pd.Series) -> dict[str, object]:
