@@ -95,6 +95,22 @@ def test_what_follows_from_the_best_waits_for_the_choice_and_changes_it(results)
     assert search.undecided() == []
 
 
+def test_a_dataset_without_a_group_s_variants_waits_for_nothing_of_it(results):
+    elsewhere = vary(at(0.2), dataset=Images("fashion-mnist"))
+    search = replace(
+        SWEEP,
+        variants=SWEEP.variants | {"other": (at(0.3), elsewhere)},
+        groups=SWEEP.groups | {"best of other": ("other",)},
+        seeds={"mnist": 1, "fashion-mnist": 1},
+    )
+    assert search.groups_on("fashion-mnist") == ["best of other"]
+    waiting = {label for name, label in search.undecided() if name == "fashion-mnist"}
+    assert waiting == {"best of other"}
+    store.write(store.runs_folder(), result_of(elsewhere))
+    assert choose(search, dataset="fashion-mnist") == 1
+    assert search.undecided(dataset="fashion-mnist") == []
+
+
 def test_a_best_that_is_trained_no_further_is_not_with_a_number_of_seeds_either(results):
     search = replace(SWEEP, best_seeds=0)
     keep(search, near(0.1))

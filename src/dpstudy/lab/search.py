@@ -127,11 +127,16 @@ class Search(Experiment):
         ]
 
     def groups_on(self, dataset: str) -> list[str]:
-        """Return the labels of the best of each group that has runs on a dataset."""
+        """Return the labels of the best of each group, but of those of other datasets alone."""
+        on = {
+            label: any(run.dataset.name == dataset for run in runs)
+            for label, runs in self.variants.items()
+        }
+        # What was proposed on the way is no variant.
         return [
             best
             for best, labels in self.groups.items()
-            if any(run.dataset.name == dataset for one in labels for run in self.variants[one])
+            if any(on.get(label, True) for label in labels)
         ]
 
     def tried(self, dataset: str, best: str) -> tuple[str, ...]:
