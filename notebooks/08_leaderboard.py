@@ -75,7 +75,9 @@ at_first = at_all(CIFAR, "recipe-search")
 assert all(len(one) == 5 for of in at.values() for one in of.values())
 assert {*map(float, SEARCHED)} == {1, 2, 3, 8}
 assert {*TESTED} == {CIFAR}
-gained = {one: at[CIFAR][one].mean() - at_first[one].mean() for one in at_first}
+gained = {
+    one: at[CIFAR][one].mean() - at_first[one].mean() for one in at_first
+}
 # It leads on each dataset, at each ε that others were trained at.
 board = {
     (name, epsilon): {
@@ -90,7 +92,9 @@ board = {
 }
 for of in board.values():
     leading = SECOND if SECOND in of else RECIPE
-    assert [name for name, (_, rank) in of.items() if rank == 1] == [leading]
+    assert [name for name, (_, rank) in of.items() if rank == 1] == [
+        leading
+    ]
     assert len(of) >= 11 and {len(runs) for runs, _ in of.values()} == {5}
 on_cifar = {
     line.name: line.accuracy.median() for line in lines_on_cifar_10()
@@ -626,9 +630,7 @@ dots(
 recipe.changed(parts)
 
 # %% tags=["facts"]
-found = {
-    (one["dataset"], one["row"]): one for one in recipe_page.designs()
-}
+found = {(one["dataset"], one["row"]): one for one in recipe_page.designs()}
 LAST = "eight views, 60,000 drawings, more steps"
 on_held_out = {name: found[name, LAST] for name in (CIFAR, FASHION)}
 assert on_held_out[CIFAR]["points"] > chance[CIFAR]
