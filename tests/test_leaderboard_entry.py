@@ -12,6 +12,7 @@ from dpstudy.errors import UserError
 from dpstudy.lab import store
 from under_the_clip.leaderboard import entry
 from under_the_clip.recipe.search import RECIPE_SEARCH
+from under_the_clip.recipe.second_edition import RECIPE_SECOND, edition_on
 
 CODE = "https://example.org/code"
 FIELDS = ["public_data", "model", "epsilon", "delta", "private_accuracy", "dp_accountant"]
@@ -28,7 +29,7 @@ def stored(monkeypatch):
 def test_each_number_is_that_of_the_stored_files(dataset):
     """By the files alone, without what reads them elsewhere."""
     [item] = yaml.safe_load(entry.written(dataset, code=CODE))
-    wanted = RECIPE_SEARCH.labelled(dataset=dataset)
+    wanted = edition_on(dataset).labelled(dataset=dataset)
     for epsilon, claim in zip((1, 2, 3, 8), item["claims"], strict=True):
         files = [
             json.loads((ROOT / "results/runs" / f"{run.identity}.json").read_text())
@@ -60,10 +61,10 @@ def test_what_is_not_counted_is_said_with_it():
 
 def test_epsilon_is_rounded_up_and_accuracy_is_the_mean_over_seeds(results, monkeypatch):
     label, best = "epsilon 3", "best at epsilon 3"
-    chosen = RECIPE_SEARCH.variants["exponent 0.4, rate x 1"][0]
+    chosen = RECIPE_SECOND.variants["exponent 0.4, rate x 1"][0]
     monkeypatch.setattr(entry, "EPSILONS", (3.0,))
-    RECIPE_SEARCH.keep("cifar-10", best, chosen, "by a test")
-    runs = [run for one, run in RECIPE_SEARCH.labelled(dataset="cifar-10") if one == label]
+    RECIPE_SECOND.keep("cifar-10", best, chosen, "by a test")
+    runs = [run for one, run in RECIPE_SECOND.labelled(dataset="cifar-10") if one == label]
     assert len(runs) == 5
     for run, accuracy in zip(runs[:4], (0.70, 0.71, 0.72, 0.73), strict=True):
         store.write(store.runs_folder(), of(run, accuracy, 2.9901))

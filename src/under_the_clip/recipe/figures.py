@@ -221,9 +221,9 @@ def heard(pulls: Mapping[str, np.ndarray], noise: float) -> Figure:
 # Designs of the recipe that were searched at ε = 3, by what their labels begin with.
 _DESIGNS = {
     "the first edition": (RECIPE_SEARCH, "exponent"),
-    "a second layer, eight views, colours": (SECOND_BEFORE, "second layer"),
-    "one layer, six views, 36,000 drawings": (SECOND_BEFORE, "basis of"),
-    "eight views, 60,000 drawings, more steps": (RECIPE_SECOND, "exponent"),
+    "a second layer": (SECOND_BEFORE, "second layer"),
+    "one layer, 36,000 drawings": (SECOND_BEFORE, "basis of"),
+    "60,000 drawings, more steps": (RECIPE_SECOND, "exponent"),
 }
 
 

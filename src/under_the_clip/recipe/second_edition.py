@@ -108,6 +108,7 @@ SECOND_BEFORE = Experiment(
         for exponent, by in product(EXPONENTS, MULTIPLES)
     },
     seeds=dict.fromkeys(DATASETS[:2], 1),
+    in_smoke=(f"basis of 36,000 images, {_label(0.4, 1.0)}",),
 )
 
 
