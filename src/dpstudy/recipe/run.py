@@ -74,8 +74,7 @@ def second_edition(dataset: str) -> Run:
     """Return the second edition's run on a dataset, with noise yet to be set.
 
     The basis is fitted to five times the images of the first edition, so that small components are
-    estimated well, and gradients are clipped so short that nearly all have the same norm, in fewer,
-    larger steps. Photographs' features are averaged over more views, so that fewer filters do, and
+    estimated well, and gradients are clipped five times as short, in fewer, larger steps. Photographs' features are averaged over more views, so that fewer filters do, and
     over regions that overlap, and their colours have a share of their own. Of clothes neither
     views nor overlap were seen to make more, held out.
     """
