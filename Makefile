@@ -40,13 +40,17 @@ export TF_CPP_MIN_LOG_LEVEL ?= 2
 help:  ## say what each target does
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 18
 
+# By uv, in a third of pip's time; by pip where that alone is told which index is in reach.
 env: $(READY)  ## the environment in .venv, every version and hash from requirements.lock
 
 $(READY): requirements.lock pyproject.toml
 	@test -n "$(PYTHON)" || { echo "No Python 3.11 or newer found: make PYTHON=/path/to/python $(MAKECMDGOALS)" >&2; exit 1; }
 	@$(BIN)/python -m pip --version >/dev/null 2>&1 || { echo "Making $(VENV) with $(PYTHON)"; $(PYTHON) -m venv --clear $(VENV); }
-	@echo "Installing what requirements.lock names into $(VENV) (a minute or two)"
-	@$(PIP) install --no-deps --require-hashes --requirement requirements.lock
+	@echo "Installing what requirements.lock names into $(VENV) (a minute)"
+	@sed -n '/^uv==/,/[^\\]$$/p' requirements.lock >$(VENV)/uv.txt
+	@$(PIP) install --no-deps --require-hashes --requirement $(VENV)/uv.txt
+	@$(BIN)/uv pip install --quiet --python $(BIN)/python --compile-bytecode --no-deps --require-hashes \
+		--requirement requirements.lock 2>/dev/null || $(PIP) install --no-deps --require-hashes --requirement requirements.lock
 	@$(PIP) install --no-build-isolation --no-deps --editable .
 	@mkdir -p $(VENV)/etc/ipython  # each notebook's kernel would warn that it does not encrypt to itself
 	@echo 'c.IPKernelApp.log_level = "ERROR"' >$(VENV)/etc/ipython/ipython_kernel_config.py
