@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from sklearn.base import clone, is_classifier
 from sklearn.exceptions import NotFittedError, SkipTestWarning
-from sklearn.model_selection import cross_val_score
+from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.utils import estimator_checks
 
 from dpstudy.errors import DataError, UserError
@@ -103,6 +103,16 @@ def test_two_fits_differ(fitted, digits, secure):
     # By the noise of two: each score's is about 1, some of which shrinks again.
     assert 0.3 < noise.std() < 3
     assert secure == ("operating system" in other.statement_.randomness)
+
+
+def test_small_features_are_those_of_grey_or_of_colour_pictures(digits, monkeypatch):
+    asked = []
+    monkeypatch.setattr(classifier, "small", lambda colour: asked.append(colour) or SMALL)
+    coloured = np.stack([digits[0], digits[0] // 2, digits[0]], axis=-1)
+    for pixels in (digits[0], coloured):
+        few = small(features="small").fit(pixels, digits[1])
+        assert "whether there are colours" in " ".join(str(few.statement_).split())
+    assert asked == [False, True]
 
 
 def test_a_seed_repeats_a_fit_and_is_warned_of(digits):
@@ -235,6 +245,9 @@ def test_it_is_an_estimator_as_scikit_learn_knows_them(digits):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", PrivacyWarning)
         assert (cross_val_score(small(), *digits[:2], cv=2) > 0.85).all()
+        found = GridSearchCV(small(), {"epsilon": [0.1, 3.0]}, cv=2).fit(*digits[:2])
+    assert found.best_params_ == {"epsilon": 3.0}
+    assert found.score(*digits[2:]) > 0.9
 
 
 # Those of scikit-learn's checks that do not fit to tables of numbers.

@@ -22,13 +22,14 @@ from dpstudy.privacy.statement import Statement
 from dpstudy.recipe import head, pictures, settings
 from dpstudy.recipe.model import Model
 from dpstudy.recipe.model import load as load_model
-from dpstudy.recipe.run import latest
+from dpstudy.recipe.run import latest, small
 from dpstudy.recipe.settings import Settings
 from dpstudy.recipe.spent import statement_of
 from dpstudy.recipe.whitened import Drawn
 
 # Whose features are taken of pictures without and with colours.
 _GREY, _COLOUR = "fashion-mnist", "cifar-10"
+_SMALL = "small"
 
 
 class PrivacyWarning(UserWarning):
@@ -52,8 +53,9 @@ class PrivateImageClassifier(ClassifierMixin, BaseEstimator):
             which these are.
         colour: whether pictures are taken as colour. By default if any of them is.
         features: other features than those of the recipe for clothes or for photographs: a part, or
-            the name of the dataset whose recipe has them. "mnist" makes digits upright, as
-            "mnist-5k" does, whose are few and take half a minute: to try it by, or for digits.
+            the name of the dataset whose recipe has them. "small" stands for few of them, which
+            take half a minute: to try it by. "mnist" makes digits upright, as "mnist-5k" does,
+            whose are few.
         random_state: a seed, of noise and batches. By default a secret one, which is not kept.
         secure: whether noise and batches come from the generator of the operating system, safe
             against attacks on floating point; see `dpstudy.privacy.secure`.
@@ -173,12 +175,13 @@ class PrivateImageClassifier(ClassifierMixin, BaseEstimator):
 
     def _features(self, X: Any) -> Drawn:
         features = self.features
-        if features is None:
+        if features in (None, _SMALL):
             colour = pictures.in_colour(X) if self.colour is None else self.colour
-            features = _COLOUR if colour else _GREY
+            features = small(colour) if features else _COLOUR if colour else _GREY
         if isinstance(features, str):
             if features not in IMAGE_SHAPE:
-                raise SpecError(f"unknown features {features!r}; one of: {', '.join(IMAGE_SHAPE)}")
+                known = ", ".join((_SMALL, *IMAGE_SHAPE))
+                raise SpecError(f"unknown features {features!r}; one of: {known}")
             features = latest(features).dataset
         if not isinstance(features, Drawn) or checked(features).leaks:
             raise SpecError("features must be drawn from a seed, and fitted to no private image")
@@ -202,7 +205,7 @@ class PrivateImageClassifier(ClassifierMixin, BaseEstimator):
 
     def _statement(self, how: Settings) -> Statement:
         read_off = [] if self.classes is not None else ["which classes there are"]
-        if self.colour is None and self.features is None:
+        if self.colour is None and self.features in (None, _SMALL):
             read_off.append("whether there are colours")
         seeded = self.random_state is not None
         return statement_of(how, read_off=read_off, seeded=seeded, secure=self.secure)

@@ -39,10 +39,10 @@ if TYPE_CHECKING:
 )
 @click.option(
     "--features",
-    metavar="DATASET",
+    metavar="small|DATASET",
     help="Whose features to take of pictures: by default fashion-mnist's for grey ones, cifar-10's "
-    "for others; mnist's make digits upright, as mnist-5k's do, which are few and take half a "
-    "minute.",
+    "for others. Small ones are few, and take half a minute; mnist's make digits upright, as "
+    "mnist-5k's do, which are few.",
 )
 @click.option(
     "--seed",
