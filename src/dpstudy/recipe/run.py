@@ -73,11 +73,10 @@ def recipe(dataset: str) -> Run:
 def second_edition(dataset: str) -> Run:
     """Return the second edition's run on a dataset, with noise yet to be set.
 
-    The basis is fitted to five times the images of the first edition, so that small components are
-    estimated well, and gradients are clipped five times as short, in fewer, larger steps.
-    Photographs' features are averaged over more views, so that fewer filters do, and over regions
-    that overlap, and their colours have a share of their own. Of clothes neither views nor overlap
-    were seen to make more, held out.
+    The basis is fitted to five times the images of the first edition, and gradients are clipped
+    five times as short, in fewer, larger steps. Photographs' features are averaged over more views
+    and over regions that overlap, and their colours have a share of their own. Of clothes neither
+    views nor overlap were seen to make more, held out.
     """
     grey, digits = IMAGE_SHAPE[dataset][-1] == 1, dataset.startswith("mnist")
     scenes = "both" if grey else "dead-leaves"

@@ -14,19 +14,16 @@ from matplotlib.lines import Line2D
 
 from dpstudy.lab import records
 from dpstudy.lab.comparison import Estimate
-from dpstudy.lab.experiment import Experiment
-from dpstudy.lab.readings import Reading, read
+from dpstudy.lab.readings import Reading
 from dpstudy.lab.variant import Variant
 from dpstudy.page.datasets import for_each_dataset
 from dpstudy.page.figure import STYLES, Figure, Note, Table, canvas, not_yet_run
 from dpstudy.parts.data.images import DATASETS
 from dpstudy.recipe.patch_features import choose_filters, features, normalised
-from dpstudy.recipe.run import recipe
 from dpstudy.recipe.views import WITH_MIRROR
 from under_the_clip.designs import HELD_OUT
 from under_the_clip.leaderboard.published import DISPUTED, NOT_READ, PUBLISHED, RUN_AGAIN
 from under_the_clip.recipe.search import EPSILONS, PLAIN, RECIPE_SEARCH, SETTINGS
-from under_the_clip.recipe.second_edition import RECIPE_SECOND, SECOND_BEFORE
 
 
 def reached(**editions: Reading) -> Table | Note:
@@ -218,45 +215,6 @@ def heard(pulls: Mapping[str, np.ndarray], noise: float) -> Figure:
     )
 
 
-# Designs of the recipe that were searched at ε = 3, by what their labels begin with.
-_DESIGNS = {
-    "the first edition": (RECIPE_SEARCH, "exponent"),
-    "a second layer": (SECOND_BEFORE, "second layer"),
-    "one layer, 36,000 drawings": (SECOND_BEFORE, "basis of"),
-    "60,000 drawings, more steps": (RECIPE_SECOND, "exponent"),
-}
-
-
-def designs() -> list[dict[str, object]]:
-    """Return rows for `dots`: what the best setting of each design gains over the first, held out.
-
-    A dataset has those that were searched on it.
-    """
-    found = [
-        {"dataset": dataset, "row": design, "seeds": 1, "accuracy": best}
-        for design, searched in _DESIGNS.items()
-        for dataset in searched[0].datasets
-        if (best := _best_held_out(dataset, *searched)) is not None
-    ]
-    first = {one["dataset"]: one["accuracy"] for one in found if one["row"] == next(iter(_DESIGNS))}
-    return [
-        one | {"points": 100 * (one["accuracy"] - first[one["dataset"]])}
-        for one in found
-        if one["dataset"] in first and one["row"] != next(iter(_DESIGNS))
-    ]
-
-
-def _best_held_out(dataset: str, experiment: Experiment, start: str) -> float | None:
-    return max(
-        (
-            one.curve["test_accuracy"][-1]
-            for label, one in read(experiment, dataset=dataset).found
-            if label.startswith(start)
-        ),
-        default=None,
-    )
-
-
 def transferred(reading: Reading) -> Table | Note:
     """Return what the settings that one dataset chooses are worth on the others."""
     data = _searched(reading)
@@ -313,8 +271,7 @@ def changed(reading: Reading) -> Table | Note:
         name=reading.experiment.name,
         caption=(
             f"{DATASETS[reading.dataset_name]}: accuracy on {HELD_OUT:,} held-out examples at the "
-            f"best of its rates, {seeds} and points over the recipe's {base.mean():.2%} at an "
-            f"exponent of {recipe(reading.dataset_name).dataset.exponent:g}"
+            f"best of its rates, {seeds} and points over the recipe's {base.mean():.2%}"
             f"{how_sure}. The noise is that of ε = 3 on all examples; on those trained on, ε is "
             f"{' to '.join(ends)}."
         ),
