@@ -25,7 +25,9 @@ from dpstudy.recipe.patch_features import deskewed
 from dpstudy.recipe.views import View
 from dpstudy.recipe.whitened import OWN
 
-SMALL = SyntheticFeatures("mnist-5k", "both", 300, 40, small=12, large=6)
+pytestmark = pytest.mark.usefixtures("compiled_in_haste")
+
+SMALL = SyntheticFeatures("mnist-5k", "both", 120, 40, small=12, large=6)
 GREY, COLOUR = (28, 28, 1), (32, 32, 3)
 
 
@@ -41,6 +43,17 @@ def few_patches():
     """To choose filters among: as few as they are."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(patch_features, "PATCHES", 10_000)
+        yield
+
+
+@pytest.fixture(scope="module", autouse=True)
+def few_digits():
+    """A tenth of them: 400 to train on, 100 others."""
+    whole = images.load("mnist-5k")
+    names = ("train_images", "train_labels", "test_images", "test_labels")
+    few = replace(whole, **{name: getattr(whole, name)[::10] for name in names})
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(images, "load", lambda _: few)
         yield
 
 
@@ -281,19 +294,19 @@ def test_exponent_and_held_out_take_what_is_kept(kept, monkeypatch):
     assert {path.suffix for path in before} == {".npz", ".npy"} and len(before) == 2
     monkeypatch.setattr(patch_features, "features", lambda *_, **__: pytest.fail("again"))
     whole = SMALL.load()
-    other = replace(SMALL, exponent=0.0, held_out=1_000).load()
-    assert len(other.train_images) == 3_000 and len(other.test_images) == 1_000
+    other = replace(SMALL, exponent=0.0, held_out=100).load()
+    assert len(other.train_images) == 300 and len(other.test_images) == 100
     assert not np.allclose(other.test_images[0], whole.train_images[3])
-    few = replace(SMALL, exponent=0.0, held_out=1_000, only=300, released=20.0)
+    few = replace(SMALL, exponent=0.0, held_out=100, only=30, released=2.0)
     data, mean = few.load_with_mean()
-    assert few.examples == 300 == len(data.train_labels) and len(data.test_images) == 1_000
-    np.testing.assert_array_equal(data.train_labels, other.train_labels[:300])
+    assert few.examples == 30 == len(data.train_labels) and len(data.test_images) == 100
+    np.testing.assert_array_equal(data.train_labels, other.train_labels[:30])
     # What is released is of those alone.
-    centred = np.float32(other.train_images[:300]) - np.float32(mean)
+    centred = np.float32(other.train_images[:30]) - np.float32(mean)
     centred /= np.linalg.norm(centred, axis=1, keepdims=True)
     np.testing.assert_allclose(data.train_images, centred, atol=1e-3)
     [noise] = np.random.SeedSequence(few.drawn).spawn(1)
-    of_them = released_statistics.release_mean(other.train_images[:300], 20.0, noise)
+    of_them = released_statistics.release_mean(other.train_images[:30], 2.0, noise)
     np.testing.assert_array_equal(mean, of_them)
     assert sorted(kept.iterdir()) == before
 
@@ -334,12 +347,12 @@ def test_components_in_a_basis_that_is_gone_are_taken_again(kept):
 
 @pytest.mark.usefixtures("kept")
 def test_what_examples_have_in_common_is_released_and_taken_away():
-    released = replace(SMALL, released=50.0)
+    released = replace(SMALL, released=5.0)
     (plain, nothing), (centred, mean) = SMALL.load_with_mean(), released.load_with_mean()
     own = np.float32(plain.train_images).mean(0)
     assert not nothing.any()
-    # Of 4,000 examples, with noise of 50: 0.0125 in each of 40 components.
-    assert 0.7 < np.std(mean - own) / (50 / 4_000) < 1.4
+    # Of 400 examples, with noise of 5: 0.0125 in each of 40 components.
+    assert 0.7 < np.std(mean - own) / (5 / 400) < 1.4
     for before, after in (
         (plain.train_images, centred.train_images),
         (plain.test_images, centred.test_images),
