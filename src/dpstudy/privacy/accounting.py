@@ -37,7 +37,7 @@ from dp_accounting.pld.privacy_loss_mechanism import GaussianPrivacyLoss
 
 from dpstudy.errors import UserError, check_known
 from dpstudy.parts.accountable import MOST_NOISE, check_range
-from dpstudy.privacy import calibration, losses, private_selection, renyi, tilted
+from dpstudy.privacy import calibration, private_selection, renyi, tilted
 from dpstudy.privacy.private_selection import Trials
 
 ACCOUNTANTS = ("pld", "rdp", "rdp-2019")
@@ -268,7 +268,9 @@ def _gaussian_mu(run: _Run, steps: int) -> float:
 
 def _released(run: _Run) -> pld.PrivacyLossDistribution:
     # To the interval of the steps: others do not compose with them.
-    return losses.gaussian(run.release, discretization(run.sigma))
+    return pld.from_gaussian_mechanism(
+        run.release, value_discretization_interval=discretization(run.sigma)
+    )
 
 
 def _of_the_best(run: _Run, steps: int) -> float:
@@ -307,9 +309,11 @@ def _profile(run: _Run, steps: int) -> Callable[[float], float]:
 
 def _tilted_epsilon(run: _Run, steps: int) -> float:
     loss = partial(
-        losses.gaussian, interval=discretization(run.sigma), rarest=_rarest(run.delta, steps)
+        pld.from_gaussian_mechanism,
+        value_discretization_interval=discretization(run.sigma),
+        log_mass_truncation_bound=_rarest(run.delta, steps),
     )
-    parts = [(loss(run.sigma, q=run.q), steps)]
+    parts = [(loss(run.sigma, sampling_prob=run.q), steps)]
     parts += [(loss(run.release), 1)] if run.release else []
     return tilted.upper_epsilon(parts, run.delta)
 
@@ -329,11 +333,11 @@ def composed_along(
 
     Counts of equal distance share one increment; `first` is the loss of what came before, if any.
     """
-    at, done, loss = {0: losses.epsilon(first, delta) if first else 0.0}, 0, first
+    at, done, loss = {0: float(first.get_epsilon_for_delta(delta)) if first else 0.0}, 0, first
     for count in sorted({count for count in counts if count > 0}):
         increment = composed(count - done)
         loss, done = increment if loss is None else loss.compose(increment), count
-        at[count] = losses.epsilon(loss, delta)
+        at[count] = float(loss.get_epsilon_for_delta(delta))
     return tuple(at[count] for count in counts)
 
 
@@ -347,7 +351,9 @@ def discretization(noise_multiplier: float) -> float:
 
 @lru_cache(maxsize=4)
 def _one_step(q: float, sigma: float) -> pld.PrivacyLossDistribution:
-    return losses.gaussian(sigma, discretization(sigma), q)
+    return pld.from_gaussian_mechanism(
+        sigma, sampling_prob=q, value_discretization_interval=discretization(sigma)
+    )
 
 
 @lru_cache(maxsize=4)  # each may take a good part of a gigabyte
