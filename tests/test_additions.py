@@ -32,7 +32,7 @@ from dpstudy.parts.part import KINDS, SpecError
 from dpstudy.parts.run import Run, cohort_of, vary
 from dpstudy.privacy.run_epsilon import epsilon_curve
 
-pytestmark = pytest.mark.usefixtures("compiled_in_haste", "few_batches", "few_thresholds")
+pytestmark = pytest.mark.usefixtures("few_batches", "few_thresholds")
 
 BOOK = Path(__file__).parents[1] / "book"
 PAGE = (BOOK / "add_a_remedy.md").read_text()
@@ -53,21 +53,13 @@ def added():
         yield [getattr(import_module(file), name) for file, name in ADDED.items()]
 
 
-def narrow(script):
-    """What a script defines whose network is a quarter as wide."""
-    text, known = (BOOK / script).read_text(), {}
-    assert text.count("batch=2_000,") == 1
-    exec(text.replace("batch=2_000,", "batch=2_000, width=0.25,"), known)
-    return known
-
-
 @pytest.fixture(scope="module")
 def trained(added, tmp_path_factory):
     """The page's runs and their results, read back."""
     folder = tmp_path_factory.mktemp("page")
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
-        runs = narrow("own_runs.py")["runs"]
+        runs = runpy.run_path(str(BOOK / "own_runs.py"))["runs"]
     results, errors = store.read_all(folder / "own-results")
     assert not errors
     return {name: (run, results[run.identity]) for name, run in runs.items()}
@@ -93,7 +85,7 @@ def test_a_run_with_an_addition_is_trained_stored_and_read_back(trained, name):
 
 
 def test_the_mechanism_is_audited_below_what_is_proven_and_near_it(added):
-    page = narrow("own_audit.py")
+    page = runpy.run_path(str(BOOK / "own_audit.py"))
     assert 0.7 * page["proven"] < page["bounds"]["gaussian"] <= page["proven"]
     assert page["bounds"]["clopper-pearson"] <= page["proven"]
 
