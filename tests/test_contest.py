@@ -132,7 +132,7 @@ def test_lock_of_the_benchmark_has_cpu_builds_and_hashes_alone():
 
 def test_make_bench_installs_each_entry_of_its_lock_once_and_torch_by_itself():
     makefile = (ROOT / "Makefile").read_text().replace("$$", "$")
-    commands = re.findall(r"@(sed .*requirements\.lock) >", makefile)
+    commands = re.findall(r"@(sed .*benchmarks/requirements\.lock) >", makefile)
     parts = [
         subprocess.run(shlex.split(command), cwd=ROOT, capture_output=True, text=True).stdout
         for command in commands
