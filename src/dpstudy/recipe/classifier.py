@@ -54,7 +54,7 @@ class PrivateImageClassifier(ClassifierMixin, BaseEstimator):
         colour: whether pictures are taken as colour. By default if any of them is.
         features: other features than those of the recipe for clothes or for photographs: a part, or
             the name of the dataset whose recipe has them. "small" stands for few of them, which
-            take half a minute: to try it by. "mnist" makes digits upright, as "mnist-5k" does,
+            take less than a minute: to try it by. "mnist" makes digits upright, as "mnist-5k" does,
             whose are few.
         random_state: a seed, of noise and batches. By default a secret one, which is not kept.
         secure: whether noise and batches come from the generator of the operating system, safe

@@ -106,7 +106,7 @@ def second_edition(dataset: str) -> Run:
 
 
 def small(colour: bool) -> Mixture:
-    """Return features of grey or of colour pictures that take half a minute: to try by.
+    """Return features of grey or of colour pictures that take less than a minute: to try by.
 
     >>> small(colour=True).image_shape, small(colour=False).image_shape
     ((1200,), (1000,))

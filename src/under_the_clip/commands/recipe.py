@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     "--features",
     metavar="small|DATASET",
     help="Whose features to take of pictures: by default fashion-mnist's for grey ones, cifar-10's "
-    "for others. Small ones are few, and take half a minute; mnist's make digits upright, as "
+    "for others. Small ones are few, and take less than a minute; mnist's make digits upright, as "
     "mnist-5k's do, which are few.",
 )
 @click.option(
