@@ -73,6 +73,7 @@ def test_the_page_shows_the_files_in_full_and_an_addition_is_less_than_forty_lin
     assert all(len((BOOK / f"{file}.py").read_text().splitlines()) < 40 for file in ADDED)
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize("name", ["activation", "loss", "mechanism", "measure"])
 def test_a_run_with_an_addition_is_trained_stored_and_read_back(trained, name):
     run, result = trained[name]
@@ -84,6 +85,7 @@ def test_a_run_with_an_addition_is_trained_stored_and_read_back(trained, name):
     assert result.epsilon["pld"][0] == 0 < result.epsilon["pld"][-1]
 
 
+@pytest.mark.smoke
 def test_the_mechanism_is_audited_below_what_is_proven_and_near_it(added):
     page = runpy.run_path(str(BOOK / "own_audit.py"))
     assert 0.7 * page["proven"] < page["bounds"]["gaussian"] <= page["proven"]
@@ -128,6 +130,7 @@ def test_runs_that_differ_in_an_addition_s_numbers_are_a_cohort(added):
     assert len({cohort_of(run) for run in different}) == 2
 
 
+@pytest.mark.smoke
 def test_the_loss_fades_from_epoch_to_epoch(added, trained):
     """Smoothing takes its share of a label's logit and spreads it over all classes."""
     draw = np.random.default_rng(0)
@@ -152,6 +155,7 @@ def of_vmap(run, images, labels):
     return params, oracles.quick_jit(by_hand)(nnx.to_pure_dict(params), x, labels)[1]
 
 
+@pytest.mark.smoke
 def test_the_mechanism_clips_every_number_and_its_noise_covers_the_sensitivity(trained):
     run, _ = trained["mechanism"]
     images, labels = oracles.random_images("tempered-mnist", 6)
@@ -182,6 +186,7 @@ def test_the_mechanism_clips_every_number_and_its_noise_covers_the_sensitivity(t
     assert abs(oracles.flat_sum(standard).std() - 1) < 0.02
 
 
+@pytest.mark.smoke
 def test_the_histogram_counts_every_example_by_its_norm(trained):
     run, result = trained["measure"]
     counts = np.array(result.curve["gradient-norms.counts"])

@@ -200,6 +200,7 @@ def test_a_network_of_which_no_bound_is_proven_is_refused():
         MECHANISM.sum(Microbatch(graph, losses, params, pixels, labels), jnp.ones(2))
 
 
+@pytest.mark.smoke
 def test_it_trains_and_its_bounds_are_traced():
     """Adam does not mind how small the gradients are that the clips leave."""
     run = vary(RUN, optimizer=Adam(0.01), noise_multiplier=0.5, width=NARROW)

@@ -280,6 +280,7 @@ def test_a_campaign_interrupted_and_then_killed_gives_the_same_numbers(tmp_path,
 # --- cohorts -------------------------------------------------------------------------------------
 
 
+@pytest.mark.smoke
 def test_a_cohort_ends_as_its_runs_do_singly_and_so_does_one_that_was_stopped(tmp_path, whole):
     """Trained together the same to rounding; stopped and gone on with, to the last bit."""
     cohort = seeds(2)

@@ -771,6 +771,7 @@ def test_what_is_left_out_of_an_archive_or_of_a_merge_is_named(two_results, tmp_
 # --- run -----------------------------------------------------------------------------------------
 
 
+@pytest.mark.smoke
 def test_the_smoke_profile_trains_and_stores_and_then_stores_nothing(tiny, results):
     run = ("run", "tiny", "--profile", "smoke")
     folder = results / ".smoke" / "runs"

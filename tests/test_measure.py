@@ -228,6 +228,7 @@ def test_lanczos_finds_the_largest_eigenvalue_of_either_sign():
         assert few < 9.0 and found == pytest.approx(9.0, rel=1e-4)
 
 
+@pytest.mark.smoke
 def test_the_hessian_s_products_are_those_of_finite_differences():
     """Of which ARPACK finds the largest eigenvalue."""
     examples, narrow = 5, vary(LOSING_LESS, width=NARROW)

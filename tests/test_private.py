@@ -349,16 +349,11 @@ def test_a_wrong_bound_is_refused_by_name(wrong, message):
         private_gradient(small_network(), losses, **wrong)
 
 
-@pytest.mark.parametrize("steps", [40, pytest.param(200, marks=pytest.mark.smoke)])
-def test_the_script_of_the_book_trains_a_network_in_under_forty_lines(
-    steps, capsys, losses_rounded
-):
-    losses_rounded(20)  # of which the noise is a little more
-    script = SCRIPT.read_text()
-    assert len(script.splitlines()) < 40 and "batch, steps = 200, 200" in script
-    exec(script.replace("steps = 200, 200", f"steps = 200, {steps}"), {})
-    accuracy = float(re.search(r"test accuracy (\d\.\d+)", capsys.readouterr().out)[1])
-    assert accuracy > (0.8 if steps == 200 else 0.5)
+@pytest.mark.smoke
+def test_the_script_of_the_book_trains_a_network_in_under_forty_lines(capsys):
+    assert len(SCRIPT.read_text().splitlines()) < 40
+    runpy.run_path(str(SCRIPT))
+    assert float(re.search(r"test accuracy (\d\.\d+)", capsys.readouterr().out)[1]) > 0.8
 
 
 def test_devices_that_share_a_step_see_an_overflow_and_are_sent_off_from_outside_a_program():
@@ -374,6 +369,7 @@ def test_devices_that_share_a_step_see_an_overflow_and_are_sent_off_from_outside
         jax.jit(gradient)(params, x, y, drawn)
 
 
+@pytest.mark.smoke
 def test_the_script_of_the_book_gives_a_layer_a_rule_that_agrees_with_vmap(capsys):
     with mock.patch.dict(layer_rules.RULES):
         runpy.run_path(str(BOOK / "own_layer.py"))

@@ -48,6 +48,7 @@ def trained(tmp_path_factory):
     return json.loads(done.stdout.splitlines()[-1]), path
 
 
+@pytest.mark.smoke
 def test_the_script_of_the_book_trains_on_arrays(capsys, monkeypatch):
     fit = PrivateImageClassifier.fit
     monkeypatch.setattr(  # Its features at full size take minutes.

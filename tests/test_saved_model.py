@@ -68,6 +68,7 @@ def test_a_head_of_few_components_is_the_same_over_features(length):
     np.testing.assert_allclose(model.scores(PIXELS), expected, atol=0.01)
 
 
+@pytest.mark.smoke
 def test_a_norm_that_is_estimated_moves_scores_by_little():
     model, expected = modelled(BOTH)
     apart = model.scores(PIXELS) - expected

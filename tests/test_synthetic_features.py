@@ -226,6 +226,7 @@ def test_components_of_the_synthetic_images_are_uncorrelated_with_the_stated_var
     assert (np.diff(basis.variances) <= 0).all()
 
 
+@pytest.mark.smoke
 def test_small_components_too_have_the_stated_variance():
     """Single precision leaves them: a method that loses them cost the recipe six points."""
     many = SyntheticFeatures("mnist-5k", "both", 650, 640, small=30, large=10)
@@ -371,6 +372,7 @@ def test_features_fitted_to_private_images_have_no_epsilon():
     assert len(np.unique([own.basis().variances, SMALL.basis().variances], axis=0)) == 2
 
 
+@pytest.mark.smoke
 def test_scattering_is_whitened_by_synthetic_images(monkeypatch):
     small = WhitenedScattering("mnist-5k", "both", 50, 20, exponent=0.5)
     pixels = synthetic_images.draw("both", 0, 50, GREY)

@@ -111,6 +111,7 @@ def test_the_claimed_epsilon_is_that_of_dp_sgd_with_the_same_noise():
     assert spent["pld"] is None or spent["pld"] > 1000 * claimed
 
 
+@pytest.mark.smoke
 def test_it_trains():
     run = vary(RUN, mechanism=FilteredThenClipped(noise_multiplier=0.5), width=NARROW)
     looks = [look[0] for look, _ in loop.train([run], run.dataset.load(), 100)]

@@ -156,7 +156,20 @@ COARSE = dict.fromkeys(
 ) | {"corrected-code-targets": 10}
 
 
-@pytest.mark.parametrize("name", STATEMENTS)
+# Each is compiled for two to seven seconds.
+LONG = {
+    *("bias-falls-with-temperature", "smoothness", "clipping-bias-multiclass", "clipping-bias"),
+    *("clipped-field-binary", "clipped-field-multiclass", "corrected-code-targets"),
+    *("convolution-sensitivity-padding", "surrogate-convex", "convolution-sensitivity"),
+    *("convolution-sensitivity-copying", "sse-exponential", "convolution-norm"),
+    *("change-of-gradient-integral", "gradient-norm-sum"),
+}
+
+
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(one, marks=[pytest.mark.smoke] * (one in LONG)) for one in STATEMENTS],
+)
 def test_a_search_comes_to_the_stored_verdict_again(name, losses_rounded):
     losses_rounded(COARSE.get(name, 1))
     assert find(name).verdict(find(name).check()) == STORED[name]["verdict"]

@@ -129,6 +129,7 @@ def test_epoch_0_is_the_network_before_its_first_step():
     same(training.item(0, kept(states)), kept(training.start(PRIVATE)))
 
 
+@pytest.mark.smoke
 def test_shuffled_batches_train_too():
     curve = [seen for seen, _ in trained(SHUFFLED, epochs=2)]
     assert curve[-1].row["test_accuracy"] > 0.25
@@ -159,6 +160,7 @@ def test_a_resumed_run_repeats_an_undisturbed_one_bit_for_bit():
     same(rest[-1][1], whole[-1][1])
 
 
+@pytest.mark.smoke
 def test_a_resumed_cohort_with_measures_repeats_an_undisturbed_one_bit_for_bit():
     one = vary(GENTLE, network=OneDense(), clip_norm=12.0, learning_rate=0.02, epochs=2)
     measured = vary(one, measures=(BoundedNorms(),))
@@ -260,7 +262,10 @@ def assert_as_close_as_rounding(one, other):
 GENTLE = vary(PRIVATE, learning_rate=0.2)
 
 
-@pytest.mark.parametrize(("count", "network"), [(2, OneDense()), (3, PRIVATE.network)])
+@pytest.mark.parametrize(
+    ("count", "network"),
+    [(2, OneDense()), pytest.param(3, PRIVATE.network, marks=pytest.mark.smoke)],
+)
 def test_a_cohort_is_its_runs_done_singly(count, network):
     """Two runs, one a device; three, which two devices cannot share, vmapped on one."""
     assert jax.local_device_count() == 2, "set in conftest.py"

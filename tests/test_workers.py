@@ -74,6 +74,7 @@ def test_a_cluster_that_grows_is_used(one_worker, tmp_path, monkeypatch):
     assert len(os.listdir(tmp_path)) == 2
 
 
+@pytest.mark.smoke
 def test_workers_store_what_one_process_stores_and_nothing_twice(client, tmp_path):
     reported = []
     runs = seeds(4, QUICK)
@@ -294,6 +295,7 @@ def test_a_campaign_whose_workers_have_all_left_ends(client, tmp_path, monkeypat
 # Last: what is lost here has to be imported, traced and trained again.
 
 
+@pytest.mark.faults
 def test_what_a_lost_worker_had_begun_is_done_by_another(client, tmp_path, monkeypatch):
     def die_of_the_first(cohort, *_):
         if cohort[0].seed == 0 and not (tmp_path / "begun").exists():
