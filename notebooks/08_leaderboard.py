@@ -866,9 +866,8 @@ rule_figure.rule(ruled)
 # %% [markdown]
 # Nothing, on clothes and on photographs: of five rates the rule's is the best, however many images
 # there are. On digits half of it gains at most {{ points(over_rule.max()) }} points. More images
-# gain more. The rule reaches {{ percent(fewest.rule, 0) }} % with
-# {{ f"{fewest.images:,}" }} photographs and {{ percent(most.rule, 0) }} % with
-# {{ f"{most.images:,}" }}. So leave the rate alone, and collect more images.
+# gain more. The rule reaches {{ percent(fewest.rule, 0) }} % with {{ fewest.images }} photographs
+# and {{ percent(most.rule, 0) }} % with all. So leave the rate alone, and collect more images.
 # `PrivateImageClassifier` sets itself by the rule:
 # [put in your own images](../book/engine.md).
 #
