@@ -89,7 +89,7 @@ test: lint  ## lint, formatting, every notebook under nbval, tests, and the book
 	EXECUTED=_build/executed/cache $(BIN)/python -m pytest $(SIDE_BY_SIDE) tests || status=1; \
 	exit $$status
 
-smoke: $(READY)  ## train small versions of every chapter's experiments (minutes, no dataset, no network)
+smoke: $(READY)  ## tests of many seconds each, and every chapter's experiments at a small scale (minutes, no dataset)
 	@$(BIN)/python -m pytest -m smoke tests || test $$? -eq 5
 	@mkdir -p _build/smoke
 	@for nb in $(NOTEBOOKS); do echo "$$nb" && \

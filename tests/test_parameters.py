@@ -114,6 +114,7 @@ _ = train.train_with_bar(Experiment("tiny", "", {}, {}), seeds(4), "smoke")
 """
 
 
+@pytest.mark.smoke
 def test_a_bar_is_one_line_of_a_notebook_that_is_not_red(monkeypatch):
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join((str(ROOT / "src"), str(ROOT / "tests"))))
     notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(TRAINING)])

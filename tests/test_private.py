@@ -377,6 +377,7 @@ def test_the_script_of_the_book_gives_a_layer_a_rule_that_agrees_with_vmap(capsy
     assert float(difference[1]) < 1e-5
 
 
+@pytest.mark.smoke
 def test_the_examples_of_the_page_on_networks_run_in_its_order(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     blocks = re.findall(r"(?ms)^```python\n(.*?)^```", (BOOK / "networks_further.md").read_text())

@@ -51,6 +51,7 @@ def accuracies(results):
     return {result.run.seed: result.curve["test_accuracy"] for result in results}
 
 
+@pytest.mark.smoke
 def test_a_cluster_that_grows_is_used(one_worker, tmp_path, monkeypatch):
     def until_there_are_two(cohort, folder, *_):
         (folder / str(os.getpid())).touch()
