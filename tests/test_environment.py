@@ -118,7 +118,8 @@ def test_the_two_commands_are_the_same_everywhere():
         assert f"make {target}" in head
         assert f"make {target}" in steps
         assert target in targets
-    assert {step for step in steps if step} == {"make test", "make ${{ matrix.target }}", "make book"}
+    slow = "make ${{ matrix.target }}"
+    assert [step for step in steps if step] == ["make test", slow, "make book"]
     assert workflow["jobs"]["slow"]["strategy"]["matrix"] == {"target": ["smoke", "faults"]}
 
 
