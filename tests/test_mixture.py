@@ -85,14 +85,15 @@ def means(found, grids):
     return np.array(every)
 
 
-def test_colours_and_slopes_are_counted_pixel_by_pixel():
+@pytest.mark.parametrize("mirrored", [True, False])
+def test_colours_and_slopes_are_counted_pixel_by_pixel(mirrored):
     pixels = synthetic_images.draw("dead-leaves", 1, 2, COLOUR)
     colours = np.float32(np.random.default_rng(0).random((5, 3)))
-    views, grids = (View(), View(mirrored=True)), (2, 1)
-    found = colour_features.features(pixels, colours, views=views, grids=grids)
+    grids = (2, 1)
+    found = colour_features.features(pixels, colours, mirrored=mirrored, grids=grids)
     for image, features in zip(pixels / 255, np.asarray(found), strict=True):
         of_views = []
-        for view in (image, image[:, ::-1]):
+        for view in (image, image[:, ::-1])[: 1 + mirrored]:
             near = np.exp(-((view[:, :, None] - colours) ** 2).sum(-1) / (2 * 0.18**2))
             near /= near.sum(-1, keepdims=True) + 1e-3
             slope = np.hypot(*np.gradient(view.mean(-1)))[..., None]

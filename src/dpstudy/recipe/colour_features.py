@@ -7,8 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, UInt8
 
-from dpstudy.recipe.patch_features import of_views, regions
-from dpstudy.recipe.views import View
+from dpstudy.recipe.patch_features import regions
 
 # Of the Gaussians that a pixel's colour is soft-assigned by, channels being from 0 to 1.
 _WIDTH = 0.18
@@ -18,27 +17,38 @@ _TINY = 1e-3
 LEVELS = len(_SLOPES)
 
 
-@partial(jax.jit, static_argnames=("views", "grids"))
+@partial(jax.jit, static_argnames=("mirrored", "grids"))
 def features(
     pixels: UInt8[Array, "n h w c"],
     colours: Float[Array, "bins c"],
     *,
-    views: tuple[View, ...],
+    mirrored: bool,
     grids: tuple[int, ...],
 ) -> Float[Array, "n features"]:
-    """Return the square roots of the share of each colour and slope of light, by region."""
-    return of_views(lambda image: _shares(image, colours, grids), pixels, views)
+    """Return the square roots of the share of each colour and slope of light, by region.
+
+    If `mirrored`, the mean share over an image and its mirror image, where a region is another.
+    """
+    mean_over = regions(pixels.shape[1:3], grids)
+    if mirrored:
+        of_mirror = mean_over.reshape(-1, *pixels.shape[1:3])[..., ::-1]
+        mean_over = (mean_over + of_mirror.reshape(mean_over.shape)) / 2
+
+    def of_one(image: UInt8[Array, "h w c"]) -> Float[Array, "features"]:
+        shares = mean_over @ _shares(image.astype(jnp.float32) / 255, colours)
+        return jnp.sqrt(shares).reshape(-1)
+
+    return jax.lax.map(of_one, pixels)
 
 
 def _shares(
-    image: Float[Array, "h w c"], colours: Float[Array, "bins c"], grids: tuple[int, ...]
-) -> Float[Array, "features"]:
+    image: Float[Array, "h w c"], colours: Float[Array, "bins c"]
+) -> Float[Array, "h*w bins"]:
+    """Return each pixel's share in each colour and slope of light."""
     pixels = image.reshape(-1, image.shape[-1])
     apart = ((pixels[:, None] - colours) ** 2).sum(-1)
     near = jnp.exp(-apart / (2 * _WIDTH**2))
     near /= near.sum(1, keepdims=True) + _TINY
-    light = image.mean(-1)
-    slope = jnp.hypot(*jnp.gradient(light)).reshape(-1, 1)
+    slope = jnp.hypot(*jnp.gradient(image.mean(-1))).reshape(-1, 1)
     apart = jnp.log(slope + _TINY) - jnp.log(np.float32(_SLOPES))
-    steep = jnp.exp(-(apart**2) / (2 * _SLOPE_WIDTH**2))
-    return (regions(image.shape[:2], grids) @ jnp.concatenate([near, steep], axis=1)).reshape(-1)
+    return jnp.concatenate([near, jnp.exp(-(apart**2) / (2 * _SLOPE_WIDTH**2))], axis=1)

@@ -116,8 +116,9 @@ class ColourFeatures(Whitened):
         return (np.float32(draw.random((self.colours, pixels.shape[-1]))),)
 
     def features_of(self, filters: Filters, pixels: Pixels) -> Float[Array, "n features"]:
-        views = WITH_MIRROR if self.mirrored else WITH_MIRROR[:1]
-        return colour_features.features(pixels, filters[0], views=views, grids=self.grids)
+        return colour_features.features(
+            pixels, filters[0], mirrored=self.mirrored, grids=self.grids
+        )
 
 
 @part("second-layer-features")

@@ -5,12 +5,15 @@ the power spectrum of photographs (Lee, Mumford and Huang 2001). Strokes are thi
 black, for digits. Baradad et al. (2021) learn features from such images.
 """
 
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, UInt8
+
+from dpstudy.gradients import devices
 
 Image = Float[Array, "h w c"]
 
@@ -26,9 +29,12 @@ def draw(
 ) -> UInt8[np.ndarray, "count h w c"]:
     """Draw images of one of `SCENES`, of a height, width and channels."""
     key = jax.random.key(seed)
-    numbers = (jnp.arange(start, start + _BATCH) for start in range(0, count, _BATCH))
-    batches = [np.asarray(_batch(scenes, shape, key, some)) for some in numbers]
-    return np.concatenate(batches)[:count]
+
+    def drawn(start: int) -> UInt8[np.ndarray, "batch h w c"]:
+        return np.asarray(_batch(scenes, shape, key, jnp.arange(start, start + _BATCH)))
+
+    with ThreadPoolExecutor(devices.available_cores()) as pool:
+        return np.concatenate([*pool.map(drawn, range(0, count, _BATCH))])[:count]
 
 
 @partial(jax.jit, static_argnums=(0, 1))
