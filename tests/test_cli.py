@@ -801,6 +801,8 @@ def test_a_dry_run_prints_what_would_be_trained_and_trains_nothing(tiny, results
     store.write(store.runs_folder(), result_of(tiny.runs()[0]))
     assert len(succeeded("run", "tiny", "--dry-run").splitlines()) == 1
     assert len(succeeded("run", "tiny", "--dry-run", "--seeds", "5").splitlines()) == 4
+    done = dpstudy("run", "tiny", "--dry-run", "--seeds", "1")
+    assert (done.stdout, done.stderr) == ("", "tiny: all that was chosen is stored\n")
 
 
 def test_too_little_memory_is_one_line(tiny, results, monkeypatch):

@@ -165,7 +165,7 @@ def test_sources_that_cannot_be_read_are_refused(tmp_path):
         "empty": "no folders in it with pictures",
         "one.npy": "one array alone",
         "others.npz": "has no arrays called images and labels, ",
-        "objects.npz": "is no .npz file of arrays",
+        "objects.npz": r"is no .npz file of arrays \(of texts or numbers; objects are not read\)$",
         "text.npz": "is no .npz file of arrays",
         "mistyped": "there is no such folder or file",
     }.items():

@@ -129,6 +129,7 @@ def test_steps_are_shorter_where_there_is_more_noise(monkeypatch):
         ([__file__, "--epsilon", "3"], "is no .npz file of arrays"),
         ([str(Path(__file__).parent), "--epsilon", "3"], "no folders in it with pictures"),
         (["mnist-5k", "--epsilon", "0"], "epsilon must be > 0"),
+        (["mnist-5k", "--epsilon", "3", "--seed", "1", "--secure"], "leave --seed out"),
         (["mnist-5k", "--epsilon", "0.1"], "epsilon must be above 0.16"),
         (["mnist-5k", "--epsilon", "3", "--seed", "-1"], "-1 is not in the range 0<=x<=2147483647"),
         *(
@@ -190,6 +191,8 @@ def test_a_folder_of_pictures_is_trained_on_kept_and_used(folder, tmp_path, trai
     for name, line in zip(others, done.stdout.splitlines(), strict=True):
         assert line.startswith(f"{name}: {Path(name).parent.name} (")
     assert "is a trained model" in dpstudy("recipe", kept, "--epsilon", "3").stderr
+    more = dpstudy("recipe", kept, "--seed", "3", "--classify", *others)
+    assert "give it --classify, pictures and nothing else" in more.stderr
 
 
 def test_a_seed_of_ones_own_pictures_and_too_few_of_them_are_warned_of(folder, monkeypatch):

@@ -210,7 +210,7 @@ def run(
     changes: tuple[str, ...],
     **wanted: Any,  # profile, dataset and seeds, as `Experiment.runs` takes them
 ) -> None:
-    r"""Train what each EXPERIMENT still needs, and store it.
+    """Train what each EXPERIMENT still needs, and store it.
 
     `dpstudy list` names the experiments; "all" stands for every one of them, and so does --missing
     without a name. Runs already stored are not trained again, and a run that was interrupted goes
@@ -218,11 +218,10 @@ def run(
 
     With --set the runs are others, and stored under names of their own beside those there are: list
     and claims do not count them, chapters do not show them. What they reach is printed at the end,
-    with the true ε of what was run. A FIELD is one of `dpstudy run EXPERIMENT --dry-run`; a part is
-    named by its kind (activation=relu), or written in JSON.
+    with the true ε of what was run. A FIELD that they lack is answered with those that they have; a
+    part is named by its kind (activation=relu), or written in JSON.
 
-    \b
-    dpstudy run tempered-sigmoids-figure-3 --dataset mnist --seeds 1 --set clip_norm=0.5
+    dpstudy run losing-less-adam --dataset mnist --set clip_norm=0.5
     """
     from dpstudy.lab import store
     from dpstudy.parts.data import images as datasets
@@ -246,6 +245,8 @@ def run(
         waiting += left
         if dry_run:
             _print_missing(experiment, left, wanted)
+            if experiments and not (left or errors):
+                click.echo(f"{experiment.name}: all that was chosen is stored", err=True)
     if dry_run:
         raise SystemExit(EXIT_DAMAGED if damaged else 0)
     later = [name for experiment in chosen for name, _ in experiment.undecided(**wanted)]

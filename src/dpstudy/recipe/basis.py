@@ -69,7 +69,7 @@ def fit(
 def _say() -> None:
     from dpstudy.progress import tqdm
 
-    tqdm.write("their principal components: a minute or two", file=sys.stderr)
+    tqdm.write("their principal components: up to two minutes", file=sys.stderr)
 
 
 def _of_features(

@@ -146,7 +146,10 @@ def _of_archive(path: Path) -> Labelled:
     except FileNotFoundError:
         raise DataError(f"{path}: there is no such folder or file") from None
     except (OSError, ValueError, KeyError, EOFError, MemoryError, zipfile.BadZipFile) as error:
-        raise DataError(f"{path}: is no .npz file of arrays ({files.brief(error)})") from error
+        reason = files.brief(error)
+        if "pickle" in reason:  # NumPy would have it loaded all the same.
+            reason = "of texts or numbers; objects are not read"
+        raise DataError(f"{path}: is no .npz file of arrays ({reason})") from error
     if train is None:
         names = ", ".join(" and ".join(pair) for pair in _TRAINING)
         raise DataError(f"{path}: has no arrays called {names}")

@@ -11,6 +11,7 @@ import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property, partial
+from numbers import Real
 from typing import Any
 
 import jax
@@ -72,9 +73,11 @@ class PrivateGradient:
         Raises:
             ValueError: called within `jax.jit` though devices share the examples; the network
                 changes what it holds besides its parameters, or draws without a `key`; the draw is
-                among more or fewer examples than there are; there are not as many labels as inputs,
-                or not one loss an example.
+                none, or among more or fewer examples than there are; there are not as many labels
+                as inputs, or not one loss an example.
         """
+        if not isinstance(draw, Draw):
+            raise ValueError(f"a draw is what `poisson` returns, got {type(draw).__name__}")
         if self.mesh is None:
             total, not_finite = self._sum(params, inputs, labels, draw, key)
             _report(not_finite)
@@ -185,8 +188,10 @@ def private_gradient(
             that is not real.
     """
     _check_model(model)
-    if not LEAST_CLIP <= clip_norm <= MOST_CLIP:
-        raise ValueError(f"clip_norm must be from {LEAST_CLIP:g} to {MOST_CLIP:g}, got {clip_norm}")
+    known = isinstance(clip_norm, Real | jax.Array) and LEAST_CLIP <= clip_norm <= MOST_CLIP
+    if not known:
+        text = f"clip_norm must be from {LEAST_CLIP:g} to {MOST_CLIP:g}, got {clip_norm!r}"
+        raise ValueError(text)
     if not isinstance(microbatch, int) or isinstance(microbatch, bool) or microbatch < 1:
         raise ValueError(f"microbatch must be a whole number from 1, got {microbatch!r}")
     if mesh is not None and mesh.shape.get(devices.EXAMPLES) != mesh.size:

@@ -88,14 +88,18 @@ def recipe(
     from dpstudy.parts.data.images import DATASETS
 
     started = time.monotonic()
+    if options["secure"] and options["seed"] is not None:
+        raise UserError("the noise of --secure has no seed: leave --seed out")
     if classify != bool(pictures):
         raise UserError("name pictures after --classify, and nothing else after SOURCE")
     if path is not None:
         files.check_new(path, DataError)
     with _warnings_as_lines():
         if source not in DATASETS and _is_model(Path(source)):
-            if epsilon is not None or path is not None or not classify:
-                raise UserError(f"{source} is a trained model: give it --classify and pictures")
+            if _given() - {"source", "pictures", "classify", "as_json"} or not classify:
+                raise UserError(
+                    f"{source} is a trained model: give it --classify, pictures and nothing else"
+                )
             from dpstudy.recipe import load
 
             model, said = load(source), {}
@@ -107,6 +111,13 @@ def recipe(
     if path is not None:
         model.save(path)
         click.echo(f"the model is in {path}", err=as_json)
+
+
+def _given() -> set[str]:
+    """Return the names of the arguments and options that were typed."""
+    context = click.get_current_context()
+    typed = click.core.ParameterSource.COMMANDLINE
+    return {name for name in context.params if context.get_parameter_source(name) is typed}
 
 
 def _is_model(source: Path) -> bool:
