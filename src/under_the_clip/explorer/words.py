@@ -14,7 +14,7 @@ from dpstudy.parts.part import Part
 from dpstudy.parts.run import Run, vary
 from dpstudy.recipe.features import SyntheticFeatures
 from dpstudy.recipe.mixture import Mixture
-from dpstudy.recipe.run import recipe, second_edition, whitened
+from dpstudy.recipe.run import recipe, second_edition, third_edition, whitened
 from dpstudy.recipe.whitened import Drawn
 
 KINDS = {
@@ -55,7 +55,11 @@ FIELDS = {
     "width": "filters x",
     "held_out": "accuracy on held-out examples:",
 }
-EDITIONS = {"the recipe": recipe, "the recipe, second edition": second_edition}
+EDITIONS = {
+    "the recipe": recipe,
+    "the recipe, second edition": second_edition,
+    "the recipe, third edition": third_edition,
+}
 # What a paper states of its mechanism, and what no reader sets.
 _LEFT_OUT = ("claimed_factor", "claimed_accountant", "parameters", "name")
 
@@ -66,10 +70,12 @@ def method(run: Run) -> str:
     The recipe goes by its name; it is changed where more of its features is than was searched.
     """
     activation, loss = run.network.activation, run.loss
-    for name, edition in EDITIONS.items():
-        if _kinds(run) == _kinds(edition("mnist")):
-            same = _unsearched(run) == _unsearched(edition(run.dataset.name))
-            return name if same else f"{name}, changed"
+    alike = [name for name, of in EDITIONS.items() if _kinds(run) == _kinds(of("mnist"))]
+    for name in alike:
+        if _unsearched(run) == _unsearched(EDITIONS[name](run.dataset.name)):
+            return name
+    if alike:
+        return f"{alike[0]}, changed"
     parts = [kind(run.mechanism)]
     if "linear" not in str(run.network.kind):  # what is linear uses no activation
         parts.append("tanh" if activation == TANH else kind(activation))

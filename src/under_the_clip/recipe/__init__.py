@@ -5,11 +5,11 @@ from under_the_clip.chapters import Chapter
 CHAPTER = Chapter(
     folder=__name__,
     notebook="08_leaderboard",
-    experiments=("search", "second_edition", "rule"),
+    experiments=("search", "second_edition", "third_edition", "rule"),
     sections={
         "Only the last step costs privacy": ("search", "slanted"),
         "Drawings beat the private photos": ("parts",),
-        "More views cost no ε": ("second", "second-before", "second-parts"),
+        "More views cost no ε": ("second", "second-before", "second-parts", "third"),
         "The papers' remedies add nothing here": ("remedies", "second-remedies"),
         "A rule in place of a search": ("rule",),
     },

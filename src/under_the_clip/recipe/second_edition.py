@@ -11,6 +11,7 @@ Before it stood a search of a dearer design, with a second layer and without ove
 settings are stored, and one with six views, a basis of 36,000 images and a third of the steps.
 """
 
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import product
 
@@ -73,24 +74,41 @@ def _at(epsilon: float, best: Run) -> Run:
     return on_all(epsilon, vary(best, learning_rate=rate))
 
 
-RECIPE_SECOND = Search(
-    name="recipe-second",
-    title="The recipe's second edition: exponents and rates, and the best at four epsilons",
-    variants={
-        _label(exponent, by): tuple(
-            with_rate(whitened(second_edition(dataset), exponent), by) for dataset in DATASETS
-        )
-        for exponent, by in product(EXPONENTS, MULTIPLES)
-    },
-    seeds=dict.fromkeys(DATASETS, 1),
-    groups={BEST: tuple(_label(*one) for one in product(EXPONENTS, MULTIPLES))},
-    best_seeds=0,
-    beyond=BEYOND,
-    then={
-        f"epsilon {epsilon:g}": FollowUp(BEST, lambda best, at=epsilon: _at(at, best), seeds=5)
-        for epsilon in EPSILONS
-    },
-    in_smoke=(_label(0.4, 1.0),),
+def searched(
+    name: str,
+    title: str,
+    edition: Callable[[str], Run],
+    exponents: Sequence[float],
+    datasets: Sequence[str] = DATASETS,
+) -> Search:
+    """Return the search of an edition's settings, held out, and its best at each ε, on all."""
+    labels = tuple(_label(*one) for one in product(exponents, MULTIPLES))
+    return Search(
+        name=name,
+        title=title,
+        variants={
+            _label(exponent, by): tuple(
+                with_rate(whitened(edition(dataset), exponent), by) for dataset in datasets
+            )
+            for exponent, by in product(exponents, MULTIPLES)
+        },
+        seeds=dict.fromkeys(datasets, 1),
+        groups={BEST: labels},
+        best_seeds=0,
+        beyond=BEYOND,
+        then={
+            f"epsilon {epsilon:g}": FollowUp(BEST, lambda best, at=epsilon: _at(at, best), seeds=5)
+            for epsilon in EPSILONS
+        },
+        in_smoke=(_label(0.4, 1.0),),
+    )
+
+
+RECIPE_SECOND = searched(
+    "recipe-second",
+    "The recipe's second edition: exponents and rates, and the best at four epsilons",
+    second_edition,
+    EXPONENTS,
 )
 SECOND_BEFORE = Experiment(
     name="recipe-second-before",

@@ -1,0 +1,26 @@
+"""The recipe's third edition: wider, and fitted to fewer drawings, searched as the second was.
+
+Looked for by hand, on held-out images of CIFAR-10, by the mean of three parts of the training
+images, each held out in turn: with 12,000 drawings 400 filters have 79.1 % and 600 have 79.4 %.
+The basis of 60,000 drawings, which the second edition has, takes four minutes more and was seen to
+be no better. The best of the second's exponents was the least: here is a lesser one. On Fashion-MNIST
+800 filters, fitted to 12,000 drawings, have 92.2 %, and the second edition's 400 have 92.3 %: they
+are not searched.
+
+The test set of CIFAR-10 was used once by the second edition, and is used once more by this one.
+"""
+
+from dpstudy.recipe.run import third_edition
+from under_the_clip.recipe.second_edition import searched
+
+EXPONENTS = (0.2, 0.3, 0.4)
+
+RECIPE_THIRD = searched(
+    "recipe-third",
+    "The recipe's third edition: exponents and rates, and the best at four epsilons",
+    third_edition,
+    EXPONENTS,
+    ("cifar-10",),
+)
+
+EXPERIMENTS = (RECIPE_THIRD,)
