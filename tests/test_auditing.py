@@ -292,6 +292,7 @@ def worst(weights):
     return worst_example.search(PUBLISHED, weights=weights, starts=1, steps=100)
 
 
+@pytest.mark.smoke
 def test_the_search_finds_examples_within_the_bound_and_far_beyond_a_common_one():
     run = PUBLISHED
     norms = oracles.quick_jit(worst_example.norms)
@@ -355,6 +356,7 @@ def test_hardly_any_noise_behind_its_back_is_found():
     assert record["box"] == "black box" and record["models"] == record["trials"] == 30
 
 
+@pytest.mark.smoke
 def test_of_a_mechanism_that_ignores_its_examples_nothing_is_found(tmp_path):
     record = black_box(12, gradient_scale=0.0).carry_out()
     assert record["lower_bound"] <= record["proven"]

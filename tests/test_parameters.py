@@ -123,6 +123,7 @@ def test_a_bar_is_one_line_of_a_notebook_that_is_not_red(monkeypatch):
     assert "tiny: 100%" in line.data["text/plain"]
 
 
+@pytest.mark.smoke
 def test_papermill_shows_the_line(tmp_path):
     source = 'profile = "stored"'
     cells = [nbformat.v4.new_code_cell(source, metadata={"tags": ["parameters"]})]

@@ -101,6 +101,7 @@ ANOTHER = {
 }
 
 
+@pytest.mark.smoke
 def test_another_processor_with_one_thread_and_no_cache_predicts_the_same(tmp_path):
     here = PrivateImageClassifier.of(modelled(BOTH)[0])
     here.save(tmp_path / "model.npz")
