@@ -99,6 +99,7 @@ RUN = vary(
 )
 
 
+@pytest.mark.smoke
 def test_a_measured_run_trains_as_one_that_is_not_and_is_measured_from_before_the_first_step():
     images, run = data.load("mnist-5k"), RUN
 

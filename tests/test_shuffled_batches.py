@@ -50,6 +50,7 @@ def found(gradients, run=RUN, count=4000):
     )[0]
 
 
+@pytest.mark.smoke
 def test_gradients_are_those_of_the_examples_along_the_canary_s_and_the_best_direction():
     each = by_hand()
     index = int(np.argmin(each @ each.mean(axis=0)))
