@@ -3,7 +3,6 @@
 import json
 import math
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -20,6 +19,7 @@ from dpstudy.parts.run import Run, vary
 from dpstudy.privacy import accounting
 from dpstudy.privacy.private_selection import LAWS, Trials
 from under_the_clip import designs
+from under_the_clip.experiments import find
 from under_the_clip.recipe.search import RECIPE_SEARCH
 from under_the_clip.search_cost import board as shown
 from under_the_clip.search_cost import costs, figures, released
@@ -285,6 +285,19 @@ def test_a_board_without_runs_says_what_they_take(results, monkeypatch):
     assert shown.hours(*empty) == pytest.approx(expected / 60)
 
 
+def test_a_search_that_is_not_counted_is_the_best_of_the_same_rates_on_the_same_images():
+    found = dict(shown._uncounted("mnist"))
+    assert [*found] == [*board.METHODS]
+    [paid] = board.PAID.variants[board.label_of("tanh", 2.0)][:1]
+    rates = [
+        (one.run.dataset.held_out, one.run.sampling, one.curve["test_accuracy"][-1])
+        for label, one in readings.read(find("leaderboard-mnist")).found
+        if label in [f"tanh, epsilon 3, rate x {by:g}" for by in (0.5, 1, 2)]
+    ]
+    assert {of[:2] for of in rates} == {(paid.dataset.held_out, paid.sampling)}
+    assert found["tanh"].tolist() == [max(of[-1] for of in rates)]
+
+
 def test_the_board_fills_itself_as_runs_are_stored(results, monkeypatch):
     """An accuracy a method, rate and seed, and another order where nothing is paid."""
 
@@ -299,9 +312,7 @@ def test_the_board_fills_itself_as_runs_are_stored(results, monkeypatch):
                     store.write(store.runs_folder(), result_of(run.at_seed(seed), **of))
         if method == board.METHODS[0]:  # Nothing else is stored so far.
             assert {*shown.rows(*readings_of_board()).method} == {method}
-    uncounted = [
-        (m, SimpleNamespace(accuracy=pd.Series([-accuracy(m, 1, 0)]))) for m in board.METHODS
-    ]
+    uncounted = [(m, pd.Series([-accuracy(m, 1, 0)])) for m in board.METHODS]
     monkeypatch.setattr(shown, "_uncounted", lambda dataset: uncounted)
     assert shown.in_words(shown.rows(*readings_of_board())).startswith("Not all")
     for run in board.BORROWING.runs():

@@ -13,7 +13,7 @@ from dpstudy.lab.variant import Variant
 from dpstudy.parts.data.images import DATASETS as NAMES
 from dpstudy.privacy.private_selection import Trials
 from under_the_clip.designs import EPSILON, MULTIPLES
-from under_the_clip.leaderboard.board import cost, lines_at
+from under_the_clip.leaderboard.board import cost
 from under_the_clip.leaderboard.experiments import BOARDS, RECIPE
 from under_the_clip.recipe.search import RECIPE_SEARCH
 from under_the_clip.search_cost.experiments import BORROWING, LAW, MEAN, METHODS, PAID, label_of
@@ -53,17 +53,26 @@ def rows(paid_for: Reading, borrowed: Reading) -> pd.DataFrame:
         here = [(method, PAYS, of) for method, of in paid(paid_for, dataset).items()]
         here += [(RECIPE, BORROWS, of_recipe)] if len(of_recipe) else []
         known = {method for method, *_ in here}
-        here += [(of, UNCOUNTED, line.accuracy) for of, line in _uncounted(dataset) if of in known]
+        here += [(name, UNCOUNTED, of) for name, of in _uncounted(dataset) if name in known]
         found += [_row(dataset, *of) for of in here]
     return pd.DataFrame(found)
 
 
-def _uncounted(dataset: str) -> list[tuple[str, Variant]]:
-    """Return each method of the leaderboard at this ε, whose search costs nothing there."""
+def _uncounted(dataset: str) -> list[tuple[str, pd.Series]]:
+    """Return what each method's best rate reaches, held out, whose search costs nothing, by seed.
+
+    Of the same rates and images as a paid search: the leaderboard's own, and the recipe's.
+    """
     boards = [one for one in BOARDS if dataset in one.datasets]
-    if boards:
-        return [(line.name, line) for line in lines_at(read(boards[0]), EPSILON)]
-    return [(RECIPE, Variant(read(RECIPE_SEARCH, dataset=dataset), f"epsilon {EPSILON:g}"))]
+    stored = read(boards[0] if boards else RECIPE_SEARCH, dataset=dataset)
+    at = dict.fromkeys(METHODS, f", epsilon {EPSILON:g}") if boards else {RECIPE: ""}
+    found = []
+    for method, added in at.items():
+        name = f"{method}{added}" if boards else method.removeprefix("recipe, ")
+        labels = [label_of(name, by) for by in MULTIPLES]
+        by_rate = pd.DataFrame({one: Variant(stored, one).accuracy for one in labels}).dropna()
+        found += [(method, by_rate.max(axis=1))] if len(by_rate) else []
+    return found
 
 
 def _row(dataset: str, method: str, settings: str, of: pd.Series) -> dict[str, object]:
