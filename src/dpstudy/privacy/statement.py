@@ -163,8 +163,7 @@ def guarantee_of(epsilon: float | None, delta: float, why_none: str = "") -> str
     """Return the formal statement, epsilon rounded up."""
     if epsilon is None:
         return f"none: {why_none or 'its bound is infinite'}"
-    thousandths = max(math.ceil(epsilon * 1000 - 1e-6), int(epsilon > 0))
-    return f"({thousandths / 1000:g}, {delta:g})-differential privacy"
+    return f"({math.ceil(epsilon * 1000) / 1000:g}, {delta:g})-differential privacy"
 
 
 def sampling_of(examples: int, batch: int, shuffled: bool = False) -> str:

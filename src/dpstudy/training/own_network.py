@@ -188,8 +188,8 @@ def private_gradient(
             that is not real.
     """
     _check_model(model)
-    known = isinstance(clip_norm, Real | jax.Array) and LEAST_CLIP <= clip_norm <= MOST_CLIP
-    if not known:
+    possible = isinstance(clip_norm, Real | jax.Array) and LEAST_CLIP <= clip_norm <= MOST_CLIP
+    if not possible:
         text = f"clip_norm must be from {LEAST_CLIP:g} to {MOST_CLIP:g}, got {clip_norm!r}"
         raise ValueError(text)
     if not isinstance(microbatch, int) or isinstance(microbatch, bool) or microbatch < 1:
