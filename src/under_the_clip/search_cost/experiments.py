@@ -8,8 +8,9 @@ out: its score costs nothing more as long as the count of right answers gets noi
 more than a trial (a deviation of two answers in 10,000 is enough).
 
 Rates are those of the leaderboard, in proportion to what noise there is less; none beyond the list,
-which has to be fixed before. Beside them the recipe on all examples, with the settings that were
-searched on another dataset: it pays for no search on this one.
+which has to be fixed before. Beside them the recipe with the settings that were searched on another
+dataset: it pays for no search on this one. It too trains on what is not held out, with the noise
+for ε = 3 on so many examples, so that both are compared on the same images.
 """
 
 from dpstudy.lab.experiment import Experiment
@@ -47,9 +48,10 @@ def trial(dataset: str, method: str, multiple: float) -> Run:
 
 
 def borrowed(dataset: str) -> Run:
-    """Return the recipe on all examples, at ε = 3, with another dataset's settings."""
+    """Return the recipe at ε = 3 on what is not held out, with another dataset's settings."""
     exponent, rate = BORROWED[dataset]
-    return at_epsilon(EPSILON, vary(recipe(dataset), exponent=exponent, learning_rate=rate))
+    run = vary(recipe(dataset), exponent=exponent, learning_rate=rate, held_out=HELD_OUT)
+    return at_epsilon(EPSILON, run)
 
 
 PAID = Experiment(
@@ -67,6 +69,6 @@ BORROWING = Experiment(
     name="search-cost-borrowed",
     title="The recipe with settings searched on another dataset, ε = 3 in all",
     variants={"recipe, borrowed settings": tuple(map(borrowed, BORROWED))},
-    seeds=dict.fromkeys(BORROWED, 5),
+    seeds=dict.fromkeys(BORROWED, 2),
 )
 EXPERIMENTS = (PAID, BORROWING)

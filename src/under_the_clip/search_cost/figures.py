@@ -230,9 +230,9 @@ def at_a_total_of_3(paid_for: Reading, borrowed: Reading) -> Figure | Note:
     return Figure(
         fig=figure,
         name="search-board",
-        caption="Mean accuracy and range over seeds, on held-out examples; of borrowed settings on "
-        "the test set. Paid for: ε = 3 in all, three trials in the mean. Not counted: the best of "
-        "three rates, with the noise for ε = 3 on all examples: on fewer it costs a little more.",
+        caption="Mean accuracy and range over seeds, on held-out examples. Paid for: ε = 3 in all, "
+        "three trials in the mean. Borrowed: one trial, ε = 3. Not counted: the best of three "
+        "rates, with the noise for ε = 3 on all examples: on fewer it costs a little more.",
         alt=f"Accuracy by method and by how its settings were found. {said}.",
         data=data,
     )
