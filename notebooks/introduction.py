@@ -26,6 +26,7 @@ from under_the_clip.leaderboard.board import (
 )
 from under_the_clip.leaderboard.experiments import RECIPE
 from under_the_clip.recipe.figures import cost
+from under_the_clip.recipe.third_edition import edition_on
 from under_the_clip.sentences import (
     CIFAR,
     DATASETS,
@@ -40,7 +41,7 @@ from under_the_clip.sentences import (
     variant,
 )
 
-recipe = variant("recipe-second", CIFAR, "epsilon 3")
+recipe = variant(edition_on(CIFAR).name, CIFAR, "epsilon 3")
 [timed] = cost().data.to_dict("records")
 audits, _ = records.read_all(records.folder("audits"), "audits")
 attacked = audits["backpropagation-clipping-mnist-claims-0.07"]
@@ -89,10 +90,11 @@ import pandas as pd
 
 from dpstudy.page.figure import Figure, canvas
 from dpstudy.parts.data.synthetic_images import draw
+from under_the_clip.recipe.third_edition import edition_on
 from under_the_clip.sentences import CIFAR, accuracy, variant
 
 drawn = draw("dead-leaves", 0, 9, (32, 32, 3))
-reached = accuracy(variant("recipe-second", CIFAR, "epsilon 3"), 0)
+reached = accuracy(variant(edition_on(CIFAR).name, CIFAR, "epsilon 3"), 0)
 edged = np.pad(drawn, ((0, 0), (1, 1), (1, 1), (0, 0)), constant_values=255)
 with canvas(size=(2, 2)) as (figure, [axes]):
     rows = edged.reshape(3, 3, 34, 34, 3).swapaxes(1, 2)

@@ -316,6 +316,7 @@ def test_weights_as_drawn_are_those_that_training_starts_from():
     jax.tree.map(np.testing.assert_array_equal, drawn, loop.start(run).params)
 
 
+@pytest.mark.smoke
 def test_a_dense_layer_of_a_network_comes_to_its_bound():
     run = corrected(3.0)
     found = worst_example.search(run, weights=True, leaf=2, starts=2, steps=100)

@@ -9,7 +9,7 @@ from results_for_tests import figures_in
 
 from dpstudy.privacy.accounting import epsilon
 from under_the_clip.recipe import figures as recipe
-from under_the_clip.recipe.second_edition import edition_on
+from under_the_clip.recipe.third_edition import edition_on
 
 pytestmark = pytest.mark.usefixtures("of_the_study")
 
@@ -42,6 +42,7 @@ def shown():
     return known
 
 
+@pytest.mark.smoke
 def test_the_clip_in_the_text_clips_an_example_s_gradient(shown):
     head = np.random.default_rng(1).normal(size=(300, 10))
     x, labels = jnp.asarray(shown["x"]), shown["labels"]
@@ -56,12 +57,14 @@ def test_the_clip_in_the_text_clips_an_example_s_gradient(shown):
         np.testing.assert_allclose(jnp.outer(x[one], kept[one]), wanted, atol=1e-5)
 
 
+@pytest.mark.smoke
 def test_whitening_lifts_components_above_the_noise(shown):
     noise = shown["sigma"] * shown["clip"] * (10 * shown["steps"]) ** 0.5
     plain, whitened = ((pull > noise).mean() for pull in shown["pulls"].values())
     assert plain < 0.5 and whitened > 0.9
 
 
+@pytest.mark.smoke
 def test_steps_on_all_digits_cost_the_stated_epsilon(shown):
     spent = epsilon(
         sampling_probability=1.0,

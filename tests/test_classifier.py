@@ -55,6 +55,7 @@ def fitted(digits):
     return small().fit(*digits[:2])
 
 
+@pytest.mark.smoke
 def test_few_digits_are_told_apart(fitted, digits):
     assert fitted.score(*digits[2:]) > 0.9
     likely = fitted.predict_proba(digits[2])

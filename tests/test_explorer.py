@@ -196,6 +196,7 @@ def test_the_recipe_goes_by_its_name(explorer):
     assert set(methods["recipe-search"]) == {"the recipe"}
     assert set(methods["recipe-slanted"]) == {"the recipe, changed"}
     assert set(methods["recipe-second"]) == {"the recipe, second edition"}
+    assert set(methods["recipe-third"]) == {"the recipe, third edition"}
     assert set(methods["recipe-second-before"]) == {"the recipe, second edition, changed"}
     second = whitened(second_edition("fashion-mnist"), 0.2)
     assert words.settings(second).endswith("exponent 0.2")

@@ -20,6 +20,7 @@ from dpstudy.claims.ledger import Ledger
 from dpstudy.lab.verdict import Verdict
 from under_the_clip.claims import CLAIMS
 from under_the_clip.recipe.figures import cost
+from under_the_clip.recipe.third_edition import edition_on
 from under_the_clip.verdicts import what_is_left
 
 WIDE = "filter, then clipped, k = 1"
@@ -67,7 +68,7 @@ def test_a_verdict_that_changes_changes_the_sentence(paper, claim, before, after
 
 def test_the_readme_has_what_the_recipe_reaches():
     readme = said_by("README.md")
-    recipe = percent(variant("recipe-second", CIFAR, "epsilon 3").accuracy.median(), 1)
+    recipe = percent(variant(edition_on(CIFAR).name, CIFAR, "epsilon 3").accuracy.median(), 1)
     readme(f"with {recipe} %, the median of five seeds")
     [took] = cost().data.to_dict("records")
     ends = percent(took["accuracy"], 1)

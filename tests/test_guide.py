@@ -116,9 +116,9 @@ def test_the_recipe_s_command_sets_what_its_rows_list_but_the_exponent(monkeypat
         assert recipe_at(dataset, 3.0, best.seed).dataset.exponent == 0.4
         command = vary(recipe_at(dataset, 3.0, best.seed), exponent=best.dataset.exponent)
         assert vary(command, noise_multiplier=best.mechanism.noise_multiplier) == best
-    second = [one for one in stored() if one.experiment == "recipe-second"]
+    third = [one for one in stored() if one.experiment == "recipe-third"]
     for epsilon in (1.0, 3.0, 8.0):
-        best = rows.best(second, "cifar-10", epsilon).run
+        best = rows.best(third, "cifar-10", epsilon).run
         command = recipe_at("cifar-10", epsilon, best.seed)
         assert vary(command, noise_multiplier=best.mechanism.noise_multiplier) == best
 

@@ -241,7 +241,14 @@ def test_cells_are_those_of_the_search():
 
 @pytest.mark.parametrize(
     "search",
-    ["recipe-search", "recipe-parts", "recipe-remedies", "recipe-second", "recipe-second-parts"],
+    [
+        "recipe-search",
+        "recipe-parts",
+        "recipe-remedies",
+        "recipe-second",
+        "recipe-second-parts",
+        "recipe-third",
+    ],
 )
 def test_recipes_are_searched_on_examples_held_out_at_the_epsilon_of_their_label(search):
     for label, runs in find(search).variants.items():

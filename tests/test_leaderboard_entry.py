@@ -12,7 +12,7 @@ from dpstudy.errors import UserError
 from dpstudy.lab import store
 from under_the_clip.leaderboard import entry
 from under_the_clip.recipe.search import RECIPE_SEARCH
-from under_the_clip.recipe.second_edition import RECIPE_SECOND, edition_on
+from under_the_clip.recipe.third_edition import RECIPE_THIRD, edition_on
 
 CODE = "https://example.org/code"
 FIELDS = ["public_data", "model", "epsilon", "delta", "private_accuracy", "dp_accountant"]
@@ -61,10 +61,10 @@ def test_what_is_not_counted_is_said_with_it():
 
 def test_epsilon_is_rounded_up_and_accuracy_is_the_mean_over_seeds(results, monkeypatch):
     label, best = "epsilon 3", "best at epsilon 3"
-    chosen = RECIPE_SECOND.variants["exponent 0.4, rate x 1"][0]
+    chosen = RECIPE_THIRD.variants["exponent 0.4, rate x 1"][0]
     monkeypatch.setattr(entry, "EPSILONS", (3.0,))
-    RECIPE_SECOND.keep("cifar-10", best, chosen, "by a test")
-    runs = [run for one, run in RECIPE_SECOND.labelled(dataset="cifar-10") if one == label]
+    RECIPE_THIRD.keep("cifar-10", best, chosen, "by a test")
+    runs = [run for one, run in RECIPE_THIRD.labelled(dataset="cifar-10") if one == label]
     assert len(runs) == 5
     for run, accuracy in zip(runs[:4], (0.70, 0.71, 0.72, 0.73), strict=True):
         store.write(store.runs_folder(), of(run, accuracy, 2.9901))

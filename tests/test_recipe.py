@@ -64,6 +64,7 @@ def test_the_script_of_the_book_trains_on_arrays(capsys, monkeypatch):
     assert made["model"].epsilon_ <= 3
 
 
+@pytest.mark.smoke
 def test_a_saved_model_classifies_images_as_accurately_as_was_said(trained):
     report, path = trained
     data = images.load("mnist-5k")

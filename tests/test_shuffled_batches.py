@@ -90,6 +90,7 @@ def test_scores_are_likelihood_ratios(others):
         assert abs(ratios.mean() - 1) < 4 * error < 0.1
 
 
+@pytest.mark.smoke
 def test_the_proof_s_gradients_show_more_than_the_formula_states_and_silent_ones_less():
     proof = shuffled_batches.of_the_proof(RUN)
     silent = proof._replace(others=0 * proof.others)

@@ -107,6 +107,7 @@ def by_hand(params, chosen, clip_norm):
     return np.concatenate(losses), np.concatenate(norms), total
 
 
+@pytest.mark.smoke
 def test_a_private_run_learns():
     curve = [seen for seen, _ in whole_run()]
     assert [seen.number for seen in curve] == list(range(1, EPOCHS + 1))

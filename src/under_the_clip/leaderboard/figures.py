@@ -15,7 +15,7 @@ from under_the_clip.leaderboard.experiments import BOARDS, EPSILONS, RECIPE
 from under_the_clip.leaderboard.published import DISPUTED, PUBLISHED
 from under_the_clip.recipe.search import DATASETS as RECIPE_ON
 from under_the_clip.recipe.search import EPSILONS as SEARCHED
-from under_the_clip.recipe.second_edition import edition_on
+from under_the_clip.recipe.third_edition import edition_on
 
 _SHOWN = {"recipe": 0, "scattering, linear": 1, "tanh": 4, "relu": 5}
 

@@ -20,13 +20,12 @@ from dpstudy.lab.search import FollowUp, Search
 from dpstudy.parts.networks.network import LinearHead
 from dpstudy.parts.run import Run, vary
 from dpstudy.recipe.features import ColourFeatures, SecondLayerFeatures, SyntheticFeatures
-from dpstudy.recipe.run import EPSILONS, SEARCHED, both_ways, latest, second_edition, whitened
+from dpstudy.recipe.run import EPSILONS, SEARCHED, as_searched, both_ways, second_edition, whitened
 from dpstudy.recipe.views import WITH_MIRROR
 from under_the_clip.designs import BEYOND, EPSILON, MULTIPLES, on_all, with_rate
 from under_the_clip.recipe.search import (
     DATASETS,
     PLAIN,
-    RECIPE_SEARCH,
     changed,
     clipped_at,
     remedies,
@@ -138,7 +137,8 @@ SECOND_BEFORE = Experiment(
 
 def start(dataset: str) -> Run:
     """Return the second edition on a dataset, where it was tested at its settings there."""
-    return latest(dataset) if dataset in SEARCHED else second_edition(dataset)
+    run = second_edition(dataset)
+    return as_searched(run) if dataset in SEARCHED else run
 
 
 def parts(dataset: str) -> dict[str, Run]:
@@ -184,11 +184,6 @@ SECOND_REMEDIES = changed(
     4,
     {dataset: remedies(dataset, start(dataset)) for dataset in DATASETS[:2]},
 )
-
-
-def edition_on(dataset: str) -> Search:
-    """Return the search of the latest edition that was tested on a dataset."""
-    return RECIPE_SECOND if dataset in SEARCHED else RECIPE_SEARCH
 
 
 EXPERIMENTS = (RECIPE_SECOND, SECOND_BEFORE, SECOND_PARTS, SECOND_REMEDIES)

@@ -12,7 +12,9 @@ and rate, and the second edition's 400 have 92.3 %: they are not searched.
 The test set of CIFAR-10 was used once by the second edition, and is used once more by this one.
 """
 
-from dpstudy.recipe.run import third_edition
+from dpstudy.lab.search import Search
+from dpstudy.recipe.run import SEARCHED, third_edition
+from under_the_clip.recipe.search import RECIPE_SEARCH
 from under_the_clip.recipe.second_edition import searched
 
 EXPONENTS = (0.2, 0.3, 0.4)
@@ -24,5 +26,11 @@ RECIPE_THIRD = searched(
     EXPONENTS,
     ("cifar-10",),
 )
+
+
+def edition_on(dataset: str) -> Search:
+    """Return the search of the latest edition that was tested on a dataset."""
+    return RECIPE_THIRD if dataset in SEARCHED else RECIPE_SEARCH
+
 
 EXPERIMENTS = (RECIPE_THIRD,)
