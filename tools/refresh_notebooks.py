@@ -111,8 +111,12 @@ def refresh(script: Path) -> None:
         cell["id"] = f"cell-{number:02d}"
     checked = [cell for cell in notebook.cells if CHECKED in cell.metadata.get("tags", [])]
     if checked:
+        # One text of what a cell prints, however quickly it does: or diffs would show the load.
         NotebookClient(
-            notebook, timeout=600, resources={"metadata": {"path": script.parent}}
+            notebook,
+            timeout=600,
+            coalesce_streams=True,
+            resources={"metadata": {"path": script.parent}},
         ).execute()
     for cell in notebook.cells:
         if cell.cell_type == "code":
