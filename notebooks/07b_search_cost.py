@@ -289,7 +289,9 @@ shown = board.in_words(
 # [The leaderboard](08_leaderboard.ipynb) gives every method its best learning rate and counts none
 # of the trials. Here each pays: three rates, three runs in the mean, and noise for ε = 3 in all.
 # The recipe stands there twice, with its own search and with settings that another dataset chose,
-# for which it pays nothing. {{ shown }}
+# for which it pays nothing.
+#
+# {{ shown }}
 
 # %% tags=["remove-input"]
 from dpstudy.lab.train import prepare
