@@ -217,18 +217,22 @@ def test_the_recipe_loses_more_the_more_trials_are_paid_for(of_the_study):
 # --- the board to be run --------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("method", ["tanh", "scattering, linear", "recipe, exponent 0.4"])
-def test_a_trial_has_the_noise_with_which_its_search_costs_three(method):
-    run = board.trial("mnist", method, 1.0)
-    assert run.dataset.examples == 50_000
-    spent = accounting.epsilon(
+def spent_by(run, **more):
+    return accounting.epsilon(
         sampling_probability=run.sampling_probability,
         noise_multiplier=run.mechanism.noise_multiplier,
         steps=run.epochs * run.steps_per_epoch,
         delta=run.delta,
         release_noise=run.dataset.release_noise,
-        search=Trials(board.MEAN, board.LAW),
+        **more,
     )
+
+
+@pytest.mark.parametrize("method", ["tanh", "scattering, linear", "recipe, exponent 0.4"])
+def test_a_trial_has_the_noise_with_which_its_search_costs_three(method):
+    run = board.trial("mnist", method, 1.0)
+    assert run.dataset.examples == 50_000
+    spent = spent_by(run, search=Trials(board.MEAN, board.LAW))
     assert 0.9995 * costs.EPSILON < spent <= costs.EPSILON
 
 
@@ -242,14 +246,7 @@ def test_the_board_has_each_run_once_and_borrows_from_another_dataset():
         assert run.dataset.exponent == best[source].dataset.exponent
         assert run.optimizer.learning_rate == best[source].optimizer.learning_rate
         assert run.dataset.held_out == board.HELD_OUT
-        spent = accounting.epsilon(
-            sampling_probability=run.sampling_probability,
-            noise_multiplier=run.mechanism.noise_multiplier,
-            steps=run.epochs * run.steps_per_epoch,
-            delta=run.delta,
-            release_noise=run.dataset.release_noise,
-        )
-        assert 0.9995 * costs.EPSILON < spent <= costs.EPSILON
+        assert 0.9995 * costs.EPSILON < spent_by(run) <= costs.EPSILON
 
 
 # --- the chapter ----------------------------------------------------------------------------------
