@@ -155,17 +155,23 @@ def test_the_weight_of_a_place_falls_to_nothing_at_the_middles_of_the_neighbours
 
 
 @pytest.mark.parametrize(
-    ("shape", "mirrored", "grids"), [(GREY, False, (3, 1)), (COLOUR, True, (3,))]
+    ("shape", "views", "grids"),
+    [
+        (GREY, (View(),), (3, 1)),
+        (COLOUR, (View(), View(mirrored=True)), (3,)),
+        # Only two are mirror images of each other.
+        (GREY, (View(1.2, 9.0, mirrored=True), View(0.8), View(1.2, 9.0)), (2,)),
+    ],
 )
-def test_features_are_those_computed_patch_by_patch(shape, mirrored, grids):
+def test_features_are_those_computed_patch_by_patch(shape, views, grids):
     draw = np.random.default_rng(0)
     pixels = leaves(2, shape)
     banks = [draw.normal(size=(side, side, shape[-1], 4)).astype(np.float32) for side in (5, 8)]
-    how = {"views": (View(), View(mirrored=True))[: 1 + mirrored], "grids": grids}
-    found = patch_features.features(pixels, tuple(banks), 0.6, **how, deslanted=False)
-    for image, features in zip(pixels, np.asarray(found), strict=True):
-        views = [image / 255, image[:, ::-1] / 255] if mirrored else [image / 255]
-        expected = np.sqrt(np.mean([by_hand(one, banks, 0.6, grids) for one in views], axis=0))
+    how = {"views": views, "grids": grids, "deslanted": False}
+    found = patch_features.features(pixels, tuple(banks), 0.6, **how)
+    for image, features in zip(np.float32(pixels) / 255, np.asarray(found), strict=True):
+        seen = [np.asarray(view.of(image)) for view in views]
+        expected = np.sqrt(np.mean([by_hand(one, banks, 0.6, grids) for one in seen], axis=0))
         np.testing.assert_allclose(features, expected, rtol=1e-3, atol=1e-3)
 
 

@@ -15,10 +15,11 @@ import numpy as np
 from jaxtyping import Array, Float, UInt8
 
 from dpstudy.parts.part import SpecError
-from dpstudy.recipe.views import View, taken
+from dpstudy.recipe.views import View, mirror_pairs, taken
 
 Filters = Float[Array, "side side c filters"]
 Pixels = UInt8[np.ndarray, "n h w c"]
+OfImage = Callable[[Float[Array, "h w c"]], Float[Array, "features"]]
 
 # Patches that whitening is fitted to, and that filters are chosen from.
 PATCHES = 50_000
@@ -114,30 +115,47 @@ def features(
 ) -> Float[Array, "n features"]:
     """Return the square roots of thresholded responses, averaged over regions and over views."""
 
-    def of_view(image: Float[Array, "h w c"]) -> Float[Array, "features"]:
-        of_banks = (responses(image, bank) for bank in banks)
-        return jnp.concatenate([pooled(one, threshold, grids, overlapping) for one in of_banks])
+    def means(of: Float[Array, "i j filters"], mirrored: bool = False) -> Float[Array, "features"]:
+        return pooled(of, threshold, regions(of.shape[:2], grids, overlapping, mirrored))
 
-    return of_views(of_view, pixels, views, deskewed if deslanted else lambda image: image)
+    def of_view(image: Float[Array, "h w c"]) -> Float[Array, "features"]:
+        return jnp.concatenate([means(responses(image, bank)) for bank in banks])
+
+    def of_both(image: Float[Array, "h w c"]) -> Float[Array, "features"]:
+        found = [both_ways(image, bank) for bank in banks]
+        return jnp.concatenate([means(one) + means(other, mirrored=True) for one, other in found])
+
+    before = deskewed if deslanted else lambda image: image
+    return of_views(of_view, pixels, views, before, of_both)
 
 
 def of_views(
-    function: Callable[[Float[Array, "h w c"]], Float[Array, "features"]],
+    of_view: OfImage,
     pixels: UInt8[Array, "n h w c"],
     views: tuple[View, ...],
     before: Callable[[Float[Array, "h w c"]], Float[Array, "h w c"]] = lambda image: image,
+    of_both: OfImage | None = None,
 ) -> Float[Array, "n features"]:
-    """Return the square roots of a function's mean over views of each image, made ready before."""
-    places = jnp.stack([view.places(*pixels.shape[1:3]) for view in views])
+    """Return the square roots of a function's mean over views of each image, made ready before.
+
+    What it returns of a view and of its mirror image, together, `of_both` may return in less time.
+    """
+    alone, both = mirror_pairs(views) if of_both else (views, ())
+    functions = [(of_view, alone), (of_both, both)]
 
     def of_one(image: UInt8[Array, "h w c"]) -> Float[Array, "features"]:
         ready = before(image.astype(jnp.float32) / 255)
-        # All views first: XLA would take a pixel again for each patch that it is in.
-        seen = jax.vmap(taken, (None, 0))(ready, places)
         # One at a time: its responses stay in cache until they are pooled.
-        return jnp.sqrt(jax.lax.map(function, seen).mean(0))
+        sums = (jax.lax.map(of, _seen(ready, some)).sum(0) for of, some in functions if some)
+        return jnp.sqrt(sum(sums) / len(views))
 
     return jax.lax.map(of_one, pixels)
+
+
+def _seen(image: Float[Array, "h w c"], views: tuple[View, ...]) -> Float[Array, "views h w c"]:
+    """Return all views first: XLA would take a pixel again for each patch that it is in."""
+    places = jnp.stack([view.places(*image.shape[:2]) for view in views])
+    return jax.vmap(taken, (None, 0))(image, places)
 
 
 def responses(image: Float[Array, "h w c"], bank: Filters) -> Float[Array, "i j filters"]:
@@ -145,12 +163,42 @@ def responses(image: Float[Array, "h w c"], bank: Filters) -> Float[Array, "i j 
 
     The mean of a patch is taken from the filters instead: so one product is all there is to do.
     """
+    # A convolution of few filters takes seven times as long on a CPU.
+    found = windows(image, bank.shape[0]) @ _centred(bank).reshape(-1, bank.shape[-1])
+    return found * _contrast(image, bank)
+
+
+def both_ways(
+    image: Float[Array, "h w c"], bank: Filters
+) -> tuple[Float[Array, "i j filters"], Float[Array, "i j filters"]]:
+    """Return the responses to each patch, and to what it is in the mirror image.
+
+    A filter has an even part, which a patch and its mirror image answer alike, and an odd one,
+    which they answer with opposite signs. Half a patch tells either: both products take one's time.
+    """
+    side, count = bank.shape[0], bank.shape[-1]
+    half, middle = side // 2, slice(side // 2, side - side // 2)
+    patches, filters = windows(image, side) * _contrast(image, bank), _centred(bank)
+    places = patches.shape[:2]
+    patches = patches.reshape(*places, *bank.shape[:-1])
+    left, right = patches[..., :half, :], patches[..., ::-1, :][..., :half, :]
+    of_left, of_right = filters[:, :half], filters[:, ::-1][:, :half]
+    even = jnp.concatenate([left + right, patches[..., middle, :]], axis=-2)
+    of_even = jnp.concatenate([(of_left + of_right) / 2, filters[:, middle]], axis=1)
+    alike = even.reshape(*places, -1) @ of_even.reshape(-1, count)
+    apart = (left - right).reshape(*places, -1) @ ((of_left - of_right) / 2).reshape(-1, count)
+    return alike + apart, alike - apart
+
+
+def _centred(bank: Filters) -> Filters:
+    return bank - bank.mean((0, 1, 2))
+
+
+def _contrast(image: Float[Array, "h w c"], bank: Filters) -> Float[Array, "i j 1"]:
+    """Return what the patches of a bank's size are multiplied by."""
     side, pixels = bank.shape[0], bank[..., 0].size
     mean, square = (_sums(of.sum(-1), side) / pixels for of in (image, image**2))
-    scale = jax.lax.rsqrt(jnp.maximum(square - mean**2, 0) + _CONTRAST)
-    centred = (bank - bank.mean((0, 1, 2))).reshape(pixels, -1)
-    # A convolution of few filters takes seven times as long on a CPU.
-    return windows(image, side) @ centred * scale[..., None]
+    return jax.lax.rsqrt(jnp.maximum(square - mean**2, 0) + _CONTRAST)[..., None]
 
 
 def _sums(light: Float[Array, "h w"], side: int) -> Float[Array, "i j"]:
@@ -168,30 +216,30 @@ def windows(image: Float[Array, "h w c"], side: int) -> Float[Array, "i j pixels
 def pooled(
     responses: Float[Array, "i j filters"],
     threshold: Array,
-    grids: tuple[int, ...],
-    overlapping: bool,
+    mean_over: Float[np.ndarray, "regions i*j"],
 ) -> Float[Array, "features"]:
-    """Return the means of both sides' responses: by region, side, filter."""
-    mean_over = regions(responses.shape[:2], grids, overlapping)
+    """Return the means of both sides' responses beyond the threshold: by region, side, filter."""
     responses = responses.reshape(-1, responses.shape[-1])
-    # What is beyond the threshold, on either side: of both sides' means, difference and sum. As
-    # products, since XLA would read all responses once for each region and side.
-    beyond = responses - jnp.clip(responses, -threshold, threshold)
-    difference, both = mean_over @ beyond, mean_over @ jnp.abs(beyond)
-    return jnp.stack([both + difference, both - difference], axis=1).reshape(-1) / 2
+    # As products: XLA would read all responses once for each region.
+    sides = [mean_over @ jax.nn.relu(sign * responses - threshold) for sign in (1, -1)]
+    return jnp.stack(sides, axis=1).reshape(-1)
 
 
 def regions(
-    shape: tuple[int, int], grids: tuple[int, ...], overlapping: bool = False
+    shape: tuple[int, int],
+    grids: tuple[int, ...],
+    overlapping: bool = False,
+    mirrored: bool = False,
 ) -> Float[np.ndarray, "regions i*j"]:
-    """Return the weights of a mean over each region of each grid.
+    """Return the weights of a mean over each region of each grid, or of its mirror image.
 
     Overlapping regions have no edge that a thing moves across at once: the weight of a place falls
     from a region's middle to nothing at the middles of its neighbours.
     """
     parts = _overlapping_parts if overlapping else _parts
     sides = [side for grid in grids for side in product(*(parts(size, grid) for size in shape))]
-    weights = np.stack([np.outer(row, column).reshape(-1) for row, column in sides])
+    columns = slice(None, None, -1 if mirrored else 1)
+    weights = np.stack([np.outer(row, column[columns]).reshape(-1) for row, column in sides])
     return weights / weights.sum(1, keepdims=True)
 
 

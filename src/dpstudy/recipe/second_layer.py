@@ -20,6 +20,7 @@ from dpstudy.recipe.patch_features import (
     deskewed,
     of_views,
     pooled,
+    regions,
     responses,
     windows,
 )
@@ -103,6 +104,6 @@ def features(
     def of_view(image: Float[Array, "h w c"]) -> Float[Array, "features"]:
         patches = _normalised(windows(_maps(image, layer.first), SIDE))
         found = (patches - layer.mean) @ layer.whitening @ layer.filters
-        return pooled(found, layer.threshold, grids, overlapping)
+        return pooled(found, layer.threshold, regions(found.shape[:2], grids, overlapping))
 
     return of_views(of_view, pixels, views, deskewed if deslanted else lambda image: image)

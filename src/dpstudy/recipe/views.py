@@ -1,5 +1,8 @@
 """Views of an image: zoomed, turned and mirrored, as its features are averaged over."""
 
+from dataclasses import replace
+from typing import Self
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -29,6 +32,11 @@ class View(Part):
         if not -180 <= self.degrees <= 180:
             raise SpecError(f"degrees must be from -180 to 180, got {self.degrees}")
 
+    @property
+    def mirror_image(self) -> Self:
+        """The view that is this one's mirror image."""
+        return replace(self, mirrored=not self.mirrored)
+
     def places(self, height: int, width: int) -> Float[np.ndarray, "2 h w"]:
         """Return the row and column that each pixel is taken from."""
         middle = np.array([height - 1, width - 1])[:, None, None] / 2
@@ -48,6 +56,21 @@ class View(Part):
 
 # An image and its mirror image: averaged over both, features tell no left from right.
 WITH_MIRROR = (View(), View(mirrored=True))
+
+
+def mirror_pairs(views: tuple[View, ...]) -> tuple[tuple[View, ...], tuple[View, ...]]:
+    """Return the views without those whose mirror image is there too, and one of each such pair.
+
+    >>> mirror_pairs((View(0.9), *WITH_MIRROR)) == ((View(0.9),), (View(),))
+    True
+    """
+    alone, pairs = list(views), []
+    for view in views:
+        if view in alone and view.mirror_image in alone:
+            alone.remove(view)
+            alone.remove(view.mirror_image)
+            pairs.append(view)
+    return tuple(alone), tuple(pairs)
 
 
 def taken(image: Float[Array, "h w c"], places: Float[Array, "2 h w"]) -> Float[Array, "h w c"]:
