@@ -126,9 +126,10 @@ def page(visit, request):
 
 @pytest.fixture(scope="class", params=WIDTHS)
 def at_width(page, request):
-    page.set_viewport_size({"width": request.param, "height": 900})
-    # A third of a second after a new size the theme has the keyboard reach what scrolls.
-    page.wait_for_timeout(500)
+    if request.param != page.viewport_size["width"]:
+        page.set_viewport_size({"width": request.param, "height": 900})
+        # A third of a second after a new size the theme has the keyboard reach what scrolls.
+        page.wait_for_timeout(400)
     return page
 
 
