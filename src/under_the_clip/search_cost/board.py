@@ -17,7 +17,14 @@ from under_the_clip.designs import EPSILON, MULTIPLES
 from under_the_clip.leaderboard.board import cost
 from under_the_clip.leaderboard.experiments import BOARDS, RECIPE
 from under_the_clip.recipe.search import RECIPE_SEARCH
-from under_the_clip.search_cost.experiments import BORROWING, LAW, MEAN, METHODS, PAID, label_of
+from under_the_clip.search_cost.experiments import (
+    BORROWING,
+    LAW,
+    MEAN,
+    METHODS,
+    SEARCHED,
+    label_of,
+)
 from under_the_clip.search_cost.released import expected
 
 # How a method's settings came about, and what that costs.
@@ -105,16 +112,19 @@ def _alone(dataset: str) -> float:
 def in_words(data: pd.DataFrame) -> str:
     """Return what a whole board of `rows` shows, in sentences; of a part, that more is to come."""
     told = []
-    for dataset in PAID.datasets:
+    for dataset, methods in SEARCHED.items():
         of = data[data.dataset == dataset] if len(data) else data
         by = {} if of.empty else of.pivot(index="method", columns="settings", values="accuracy")
-        if not {PAYS, BORROWS, UNCOUNTED} <= set(by) or by[PAYS].count() < len(METHODS):
+        if not {PAYS, BORROWS, UNCOUNTED} <= set(by) or by[PAYS].count() < len(methods):
             return "Not all runs of this board are stored yet."
         told.append(
             f"On {NAMES[dataset]} a paid search ends highest with *{by[PAYS].idxmax()}*, at "
             f"{100 * by[PAYS].max():.1f} %, and borrowed settings reach "
             f"{100 * by[BORROWS].max():.1f} %. The methods' order is that of searches not counted"
             f"{_but_for(by[[PAYS, UNCOUNTED]].dropna())}."
+            if len(methods) > 1
+            else f"On {NAMES[dataset]} the recipe alone was searched: {100 * by[PAYS].max():.1f} % "
+            f"where that is paid for, and {100 * by[BORROWS].max():.1f} % with borrowed settings."
         )
     return " ".join(told)
 
