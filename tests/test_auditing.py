@@ -323,6 +323,7 @@ def test_a_dense_layer_of_a_network_comes_to_its_bound():
     assert float(found.norms[2]) / run.mechanism.sensitivity > 0.95
 
 
+@pytest.mark.smoke
 def test_published_backpropagation_clipping_is_refuted_with_a_margin():
     """Tramèr et al. (2022) report more than 2.79 where 0.21 is claimed."""
     # As large a share of what there is in a batch, for 4 of the 25 epochs that 0.3 is claimed for.

@@ -97,6 +97,7 @@ def test_the_proof_s_gradients_show_more_than_the_formula_states_and_silent_ones
     assert found(silent, count=1000) < spent_by(RUN) < found(proof)
 
 
+@pytest.mark.smoke
 def test_a_trained_network_s_scores_tell_the_canary_and_half_the_noise_tells_it_better():
     mine, run = gradients(), replace(SMALL, epochs=10)
     twice = shuffled_batches.Gradients(2 * mine.others, 2 * mine.canary)

@@ -162,7 +162,7 @@ LONG = {
     *("clipped-field-binary", "clipped-field-multiclass", "corrected-code-targets"),
     *("convolution-sensitivity-padding", "surrogate-convex", "convolution-sensitivity"),
     *("convolution-sensitivity-copying", "sse-exponential", "convolution-norm"),
-    *("change-of-gradient-integral", "gradient-norm-sum"),
+    *("change-of-gradient-integral", "gradient-norm-sum", "clipping-bias-sharp"),
 }
 
 
