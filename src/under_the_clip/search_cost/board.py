@@ -117,16 +117,23 @@ def in_words(data: pd.DataFrame) -> str:
         by = {} if of.empty else of.pivot(index="method", columns="settings", values="accuracy")
         if not {PAYS, BORROWS, UNCOUNTED} <= set(by) or by[PAYS].count() < len(methods):
             return "Not all runs of this board are stored yet."
-        told.append(
-            f"On {NAMES[dataset]} a paid search ends highest with *{by[PAYS].idxmax()}*, at "
-            f"{100 * by[PAYS].max():.1f} %, and borrowed settings reach "
-            f"{100 * by[BORROWS].max():.1f} %. The methods' order is that of searches not counted"
-            f"{_but_for(by[[PAYS, UNCOUNTED]].dropna())}."
-            if len(methods) > 1
-            else f"On {NAMES[dataset]} the recipe alone was searched: {100 * by[PAYS].max():.1f} % "
-            f"where that is paid for, and {100 * by[BORROWS].max():.1f} % with borrowed settings."
-        )
+        told.append(f"On {NAMES[dataset]} {_of_one(by)}")
     return " ".join(told)
+
+
+def _of_one(by: pd.DataFrame) -> str:
+    """Return what one dataset shows: accuracy by method, the rows, and by how settings came."""
+    paid, borrowed = (f"{100 * by[settings].max():.1f} %" for settings in (PAYS, BORROWS))
+    if len(by) == 1:
+        return (
+            f"the recipe alone was searched: {paid} where that is paid for, and {borrowed} with "
+            "borrowed settings."
+        )
+    return (
+        f"a paid search ends highest with *{by[PAYS].idxmax()}*, at {paid}, and borrowed settings "
+        f"reach {borrowed}. The methods' order is that of searches not counted"
+        f"{_but_for(by[[PAYS, UNCOUNTED]].dropna())}."
+    )
 
 
 def _but_for(searched: pd.DataFrame) -> str:
