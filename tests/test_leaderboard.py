@@ -248,6 +248,7 @@ def test_cells_are_those_of_the_search():
         "recipe-second",
         "recipe-second-parts",
         "recipe-third",
+        "recipe-sizes",
     ],
 )
 def test_recipes_are_searched_on_examples_held_out_at_the_epsilon_of_their_label(search):

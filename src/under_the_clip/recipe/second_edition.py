@@ -41,7 +41,7 @@ def _label(exponent: float, multiple: float) -> str:
     return f"exponent {exponent:g}, rate x {multiple:g}"
 
 
-def _with_patches(run: Run, **fields: object) -> Run:
+def with_patches(run: Run, **fields: object) -> Run:
     """Return a run whose first block has other values of some fields."""
     first, *others = run.dataset.blocks
     return vary(run, dataset=replace(run.dataset, blocks=(replace(first, **fields), *others)))
@@ -50,10 +50,10 @@ def _with_patches(run: Run, **fields: object) -> Run:
 def _six_views(dataset: str) -> Run:
     """Return the design of the search before this one, with a third of its steps."""
     run = vary(second_edition(dataset), epochs=20, learning_rate=2_700.0)
-    run = _with_patches(run, synthetic=36_000)
+    run = with_patches(run, synthetic=36_000)
     if dataset != "cifar-10":
         return run
-    return _with_patches(run, views=both_ways((1.25, 6.0), (1.0, -14.0), (0.85, 0.0)))
+    return with_patches(run, views=both_ways((1.25, 6.0), (1.0, -14.0), (0.85, 0.0)))
 
 
 def _second_layer(share: float, exponent: float) -> Run:
@@ -148,26 +148,26 @@ def parts(dataset: str) -> dict[str, Run]:
     few = {"small": 80, "large": 20, "components": 1_500}
     found = {
         PLAIN: plain,
-        "regions with edges" if patches.overlapping else "regions that overlap": _with_patches(
+        "regions with edges" if patches.overlapping else "regions that overlap": with_patches(
             plain, overlapping=not patches.overlapping
         ),
-        "a basis of 12,000 images": _with_patches(plain, synthetic=12_000),
-        "a quarter of the filters": _fitted(_with_patches(plain, **few)),
+        "a basis of 12,000 images": with_patches(plain, synthetic=12_000),
+        "a quarter of the filters": fitted(with_patches(plain, **few)),
         "clipped at 0.25": clipped_at(plain, 0.25),
         "a third of the steps": vary(
             plain, epochs=20, learning_rate=3 * plain.optimizer.learning_rate
         ),
     }
     if len(plain.dataset.blocks) > 1:
-        found["no colours"] = _fitted(
+        found["no colours"] = fitted(
             vary(plain, dataset=replace(plain.dataset, blocks=(patches,), shares=(1.0,)))
         )
     if patches.views != WITH_MIRROR:
-        found["an image and its mirror image"] = _with_patches(plain, views=WITH_MIRROR)
+        found["an image and its mirror image"] = with_patches(plain, views=WITH_MIRROR)
     return found
 
 
-def _fitted(run: Run) -> Run:
+def fitted(run: Run) -> Run:
     """Return a run whose head has as many inputs as there are features."""
     return vary(run, network=LinearHead(inputs=run.dataset.image_shape[0]))
 
