@@ -129,9 +129,12 @@ def _of_one(by: pd.DataFrame) -> str:
             f"the recipe alone was searched: {paid} where that is paid for, and {borrowed} with "
             "borrowed settings."
         )
+    others = by[PAYS].drop(RECIPE.removesuffix(_EXPONENT)).max()
+    most = others < by[BORROWS].max()
+    ahead = ", more than any other method whose search is paid for" if most else ""
     return (
         f"a paid search ends highest with *{by[PAYS].idxmax()}*, at {paid}, and borrowed settings "
-        f"reach {borrowed}. The methods' order is that of searches not counted"
+        f"reach {borrowed}{ahead}. The methods' order is that of searches not counted"
         f"{_but_for(by[[PAYS, UNCOUNTED]].dropna())}."
     )
 
