@@ -4,27 +4,18 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from itertools import combinations
 
 import pandas as pd
 
 from dpstudy.lab import records
 from dpstudy.lab.readings import Reading, read
 from dpstudy.lab.variant import Variant
-from dpstudy.parts.data.images import DATASETS as NAMES
 from dpstudy.privacy.private_selection import Trials
 from under_the_clip.designs import EPSILON, MULTIPLES
 from under_the_clip.leaderboard.board import cost
 from under_the_clip.leaderboard.experiments import BOARDS, RECIPE
 from under_the_clip.recipe.search import RECIPE_SEARCH
-from under_the_clip.search_cost.experiments import (
-    BORROWING,
-    LAW,
-    MEAN,
-    METHODS,
-    SEARCHED,
-    label_of,
-)
+from under_the_clip.search_cost.experiments import BORROWING, LAW, MEAN, METHODS, label_of
 from under_the_clip.search_cost.released import expected
 
 # How a method's settings came about, and what that costs.
@@ -107,44 +98,3 @@ def _alone(dataset: str) -> float:
     """Return the minutes of one core of the recipe's run that was timed by itself, on two."""
     timed, _ = records.read_all(records.folder("recipes"), "recipes")
     return 2 * timed[dataset]["seconds"] / 60 if dataset in timed else math.nan
-
-
-def in_words(data: pd.DataFrame) -> str:
-    """Return what a whole board of `rows` shows, in sentences; of a part, that more is to come."""
-    told = []
-    for dataset, methods in SEARCHED.items():
-        of = data[data.dataset == dataset] if len(data) else data
-        by = {} if of.empty else of.pivot(index="method", columns="settings", values="accuracy")
-        if not {PAYS, BORROWS, UNCOUNTED} <= set(by) or by[PAYS].count() < len(methods):
-            return "Not all runs of this board are stored yet."
-        told.append(f"On {NAMES[dataset]} {_of_one(by)}")
-    return " ".join(told)
-
-
-def _of_one(by: pd.DataFrame) -> str:
-    """Return what one dataset shows: accuracy by method, the rows, and by how settings came."""
-    paid, borrowed = (f"{100 * by[settings].max():.1f} %" for settings in (PAYS, BORROWS))
-    if len(by) == 1:
-        return (
-            f"the recipe alone was searched: {paid} where that is paid for, and {borrowed} with "
-            "borrowed settings."
-        )
-    others = by[PAYS].drop(RECIPE.removesuffix(_EXPONENT)).max()
-    most = others < by[BORROWS].max()
-    ahead = ", more than any other method whose search is paid for" if most else ""
-    return (
-        f"a paid search ends highest with *{by[PAYS].idxmax()}*, at {paid}, and borrowed settings "
-        f"reach {borrowed}{ahead}. The methods' order is that of searches not counted"
-        f"{_but_for(by[[PAYS, UNCOUNTED]].dropna())}."
-    )
-
-
-def _but_for(searched: pd.DataFrame) -> str:
-    """Return which pairs of methods, the rows, the two columns order otherwise: how far apart."""
-    pairs = (searched.loc[one] - searched.loc[other] for one, other in combinations(searched.T, 2))
-    swapped = [apart for apart in pairs if apart.prod() < 0]
-    if not swapped:
-        return ""
-    most = 100 * max(apart.abs().max() for apart in swapped)
-    count = "one pair" if len(swapped) == 1 else f"{len(swapped)} pairs"
-    return f", but for {count} at most {most:.1f} points apart"
