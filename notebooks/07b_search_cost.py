@@ -334,8 +334,8 @@ chapter.at_a_total_of_3(paid, borrowed)
 # score it. What a search releases follows from how likely each rank is, so that no search has to be
 # drawn. A model is released as it is, not trained again on all images. A score costs nothing more
 # if the count of right answers gets a little noise: no image is both trained on and held out.
-# All accuracies are on these held-out images. Networks take too long on photographs. On digits tanh,
-# the composite loss and automatic clipping are too close for two seeds to order them.
+# All accuracies are on these held-out images. Networks take too long on photographs. On digits
+# tanh, the composite loss and automatic clipping are too close for two seeds to order them.
 #
 # Where the search is not counted, one trial alone spends a little more than 3: its noise is that of
 # training on all images, and it trains on fewer.
