@@ -122,7 +122,7 @@ def features(
         return jnp.concatenate([means(responses(image, bank)) for bank in banks])
 
     def of_both(image: Float[Array, "h w c"]) -> Float[Array, "features"]:
-        found = [both_ways(image, bank) for bank in banks]
+        found = [responses_with_mirror(image, bank) for bank in banks]
         return jnp.concatenate([means(one) + means(other, mirrored=True) for one, other in found])
 
     before = deskewed if deslanted else lambda image: image
@@ -168,7 +168,7 @@ def responses(image: Float[Array, "h w c"], bank: Filters) -> Float[Array, "i j 
     return found * _contrast(image, bank)
 
 
-def both_ways(
+def responses_with_mirror(
     image: Float[Array, "h w c"], bank: Filters
 ) -> tuple[Float[Array, "i j filters"], Float[Array, "i j filters"]]:
     """Return the responses to each patch, and to what it is in the mirror image.
