@@ -321,8 +321,8 @@ assert len(close) == 3 and close.minimum.max() < close.maximum.min()
 #
 # The recipe leads on digits and on clothes, and the others keep the order that they have where
 # nobody counts. Borrowed settings do no worse on digits, and better on clothes and on photographs,
-# there by {{ points(saved[CIFAR]) }} points. No other method reaches them by a search that it has to
-# pay for.
+# there by {{ points(saved[CIFAR]) }} points. No other method reaches them by a search that it has
+# to pay for.
 
 # %% tags=["remove-input"]
 from dpstudy.lab.train import prepare
