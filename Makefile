@@ -33,6 +33,8 @@ SIDE_BY_SIDE ?= --numprocesses logical --maxprocesses 4 --dist loadscope --no-lo
 # Quiet, and the same on every machine. Which device JAX uses is left to the machine.
 export PYTHONHASHSEED := 0
 export PYDEVD_DISABLE_FILE_VALIDATION := 1
+# What is compiled is kept, or each process that a test starts compiles it again.
+export PYTHONDONTWRITEBYTECODE :=
 export TF_CPP_MIN_LOG_LEVEL ?= 2
 
 .PHONY: help env book chromium pdf links test lint smoke faults notebooks bench bench-lock lock clean distclean

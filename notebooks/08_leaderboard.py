@@ -36,6 +36,7 @@ from under_the_clip.leaderboard.published import (
     PUBLISHED,
     RUN_AGAIN,
 )
+from under_the_clip.recipe import cost_figure
 from under_the_clip.recipe import figures as recipe_page
 from under_the_clip.recipe.search import (
     EPSILONS as SEARCHED,
@@ -142,7 +143,7 @@ assert parts[CIFAR].points[OWN] < -chance[CIFAR]
 assert abs(parts[FASHION].points[OWN]) < chance[FASHION]
 whitened = held_out(CIFAR, 0.4) - held_out(CIFAR, 0.0)
 assert whitened > 0.05
-[cost] = recipe_page.cost().data.to_dict("records")
+[cost] = cost_figure.cost().data.to_dict("records")
 assert cost["on"].startswith("2 x CPU core") and cost["minutes"] <= 15
 assert cost["accuracy"] not in set(at[CIFAR][3.0])
 
@@ -285,7 +286,7 @@ from dpstudy.page.figure import Several, Table, not_yet_run
 Several(
     (
         recipe.reached(first=search, second=second, third=third),
-        recipe.cost(),
+        cost_figure.cost(),
     )
 )
 

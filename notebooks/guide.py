@@ -16,6 +16,7 @@ from dpstudy.parts.data.dataset import Images
 from dpstudy.parts.data.images import DATASETS as NAMES
 from under_the_clip.explorer import rows
 from under_the_clip.leaderboard.published import PUBLISHED, RUN_AGAIN
+from under_the_clip.recipe import cost_figure
 from under_the_clip.recipe import figures as recipe_page
 from under_the_clip.recipe.third_edition import edition_on
 from under_the_clip.sentences import (
@@ -59,7 +60,7 @@ def line_of(epsilon):
     )
 
 
-[timed] = recipe_page.cost().data.to_dict("records")
+[timed] = cost_figure.cost().data.to_dict("records")
 assert timed["dataset"] == NAMES[CIFAR] and round(timed["ε"], 2) == 3
 transferred = (
     recipe_page.transferred(reading("recipe-search"))

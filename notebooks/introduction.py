@@ -25,7 +25,7 @@ from under_the_clip.leaderboard.board import (
     ranks,
 )
 from under_the_clip.leaderboard.experiments import RECIPE
-from under_the_clip.recipe.figures import cost
+from under_the_clip.recipe.cost_figure import cost
 from under_the_clip.recipe.third_edition import edition_on
 from under_the_clip.sentences import (
     CIFAR,

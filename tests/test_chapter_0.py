@@ -46,6 +46,7 @@ def test_the_noise_is_sigma_times_the_clip(step):
     np.testing.assert_allclose(drawn, wanted, rtol=1e-3, atol=1e-3)
 
 
+@pytest.mark.smoke
 def test_either_end_of_the_slider_costs_accuracy_and_noise_is_longer_than_the_gradient():
     page = figures_in("00_dp_sgd")
     shown = {"CLIPS": (0.1, 3.0, 30.0), "RELATIVE": "noise", "RIGHT": "right"}

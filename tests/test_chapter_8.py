@@ -8,7 +8,7 @@ from prose import CIFAR, FASHION, MNIST, ROOT, percent, said_by, variant
 from results_for_tests import figures_in
 
 from dpstudy.privacy.accounting import epsilon
-from under_the_clip.recipe import figures as recipe
+from under_the_clip.recipe import cost_figure
 from under_the_clip.recipe.third_edition import edition_on
 
 pytestmark = pytest.mark.usefixtures("of_the_study")
@@ -76,7 +76,7 @@ def test_steps_on_all_digits_cost_the_stated_epsilon(shown):
 
 
 def test_the_guide_to_re_running_says_what_the_timed_run_reached():
-    [cost] = recipe.cost().data.to_dict("records")
+    [cost] = cost_figure.cost().data.to_dict("records")
     assert cost["dataset"] == "CIFAR-10"
     told = said_by("book/how_to_rerun.md")
     ends = percent(cost["accuracy"])

@@ -19,7 +19,7 @@ from results_for_tests import figures_in
 from dpstudy.claims.ledger import Ledger
 from dpstudy.lab.verdict import Verdict
 from under_the_clip.claims import CLAIMS
-from under_the_clip.recipe.figures import cost
+from under_the_clip.recipe.cost_figure import cost
 from under_the_clip.recipe.third_edition import edition_on
 from under_the_clip.verdicts import what_is_left
 

@@ -32,9 +32,9 @@ from under_the_clip.leaderboard.published import (
     PUBLISHED,
     RUN_AGAIN,
 )
+from under_the_clip.recipe import cost_figure, rule_figure
 from under_the_clip.recipe import figures as recipe_page
 from under_the_clip.recipe import rule as recipe_rule
-from under_the_clip.recipe import rule_figure
 from under_the_clip.recipe import search as recipe_search
 
 page = figures_in("08_leaderboard")
@@ -373,9 +373,33 @@ def test_a_disputed_accuracy_stands_beside_the_highest_that_is_not():
 
 
 def test_what_the_recipe_costs_is_read_from_its_benchmark(results):
-    assert "python benchmarks/recipe.py" in recipe_page.cost().command
+    assert "python benchmarks/recipe.py" in cost_figure.cost().command
     said = {"dataset": "mnist", "epsilon": 3.0, "test_accuracy": 0.987, "seconds": 480.0}
     content = said | {"peak_megabytes": 3900, "provenance": {"device": "one abacus"}}
     records.write(records.folder("recipes") / "mnist.json", "recipes", content)
-    [row] = recipe_page.cost().data.itertuples()
+    [row] = cost_figure.cost().data.itertuples()
     assert (row.dataset, row.minutes, row.GB, row.on) == ("MNIST", 8.0, 3.9, "one abacus")
+
+
+def test_accuracy_is_drawn_by_the_minutes_that_so_many_filters_take(results):
+    sizes = find("recipe-sizes")
+    for label, run in sizes.labelled():
+        filters = int(label.removesuffix(" filters").replace(",", ""))
+        store.write(
+            store.runs_folder(),
+            result_of(run, accuracy=0.75 + filters / 100_000 + run.seed / 1_000),
+        )
+    assert (
+        cost_figure.more_filters(read(sizes)).command == "dpstudy run recipe-sizes --profile full"
+    )
+    provenance = {"device": "one abacus"}
+    for filters in (None, 1_200):
+        said = {"dataset": "cifar-10", "epsilon": 3.0, "seconds": (filters or 600) * 1.0}
+        said |= {"peak_megabytes": 3_600, "provenance": provenance}
+        said |= {"filters": filters} if filters else {"test_accuracy": 0.79}
+        records.write(records.folder("recipes") / f"{filters}.json", "recipes", said)
+    [row] = cost_figure.cost().data.itertuples()
+    assert row.accuracy == 0.79
+    drawn = cost_figure.more_filters(read(sizes))
+    assert drawn.data.groupby("filters").minutes.first().to_dict() == {600: 10.0, 1_200: 20.0}
+    assert "600 filters, 10 minutes: 75.7%; 1,200 filters, 20 minutes: 76.3%." in drawn.alt

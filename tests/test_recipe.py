@@ -5,6 +5,7 @@ import json
 import os
 import re
 import runpy
+from dataclasses import replace
 from pathlib import Path
 from unittest import mock
 
@@ -26,7 +27,7 @@ from dpstudy.recipe import run as of_the_study
 from dpstudy.recipe.features import SyntheticFeatures
 from dpstudy.recipe.folded import Folded
 from dpstudy.recipe.mixture import Mixture
-from dpstudy.recipe.run import recipe, recipe_at
+from dpstudy.recipe.run import FILTERS, latest, recipe, recipe_at
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -110,6 +111,19 @@ def test_steps_are_shorter_where_there_is_more_noise(monkeypatch):
     assert rates == pytest.approx([4 / 3, 4, 32 / 3, 32 / 3])
 
 
+def test_of_photographs_there_may_be_more_or_fewer_filters():
+    of = {filters: latest("cifar-10", filters) for filters in (None, FILTERS, 150, 1_200)}
+    assert of[None] == of[FILTERS]
+    for filters in (150, 1_200):
+        patches, colours = of[filters].dataset.blocks
+        assert (patches.small + patches.large, patches.small) == (filters, 4 * patches.large)
+        assert (
+            replace(patches, small=480, large=120, components=6_000) == of[None].dataset.blocks[0]
+        )
+        assert colours == of[None].dataset.blocks[1]
+        assert of[filters].network.inputs == of[filters].dataset.image_shape[0]
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -130,6 +144,11 @@ def test_steps_are_shorter_where_there_is_more_noise(monkeypatch):
         ([__file__, "--epsilon", "3"], "is no .npz file of arrays"),
         ([str(Path(__file__).parent), "--epsilon", "3"], "no folders in it with pictures"),
         (["mnist-5k", "--epsilon", "0"], "epsilon must be > 0"),
+        (
+            ["mnist-5k", "--epsilon", "3", "--filters", "600"],
+            "chosen for cifar-10 alone, not for mnist-5k",
+        ),
+        (["cifar-10", "--epsilon", "3", "--filters", "5001"], "10 to 5,000, got 5001"),
         (["mnist-5k", "--epsilon", "3", "--seed", "1", "--secure"], "leave --seed out"),
         (["mnist-5k", "--epsilon", "0.1"], "epsilon must be above 0.16"),
         (["mnist-5k", "--epsilon", "3", "--seed", "-1"], "-1 is not in the range 0<=x<=2147483647"),

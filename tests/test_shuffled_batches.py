@@ -109,6 +109,7 @@ def test_a_trained_network_s_scores_tell_the_canary_and_half_the_noise_tells_it_
     assert 0.1 < apart[0] < 0.8 * apart[1]
 
 
+@pytest.mark.smoke
 def test_of_a_canary_that_is_ignored_nothing_is_found():
     mine = gradients()
     assert found(mine._replace(canary=0 * mine.canary), replace(SMALL, epochs=2), 400) == 0

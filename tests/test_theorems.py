@@ -156,9 +156,9 @@ COARSE = dict.fromkeys(
 ) | {"corrected-code-targets": 10}
 
 
-# Each is compiled for two to seven seconds.
-LONG = {
-    *("bias-falls-with-temperature", "smoothness", "clipping-bias-multiclass", "clipping-bias"),
+# Each is compiled for two to seven seconds, the first with their twins once more.
+LONGEST = {"bias-falls-with-temperature", "smoothness", "clipping-bias-multiclass", "clipping-bias"}
+LONG = LONGEST | {
     *("clipped-field-binary", "clipped-field-multiclass", "corrected-code-targets"),
     *("convolution-sensitivity-padding", "surrogate-convex", "convolution-sensitivity"),
     *("convolution-sensitivity-copying", "sse-exponential", "convolution-norm"),
@@ -166,10 +166,12 @@ LONG = {
 }
 
 
-@pytest.mark.parametrize(
-    "name",
-    [pytest.param(one, marks=[pytest.mark.smoke] * (one in LONG)) for one in STATEMENTS],
-)
+def all_but(long, names):
+    """The names, of which those that take long are left to `make smoke`."""
+    return [pytest.param(one, marks=[pytest.mark.smoke] * (one in long)) for one in names]
+
+
+@pytest.mark.parametrize("name", all_but(LONG, STATEMENTS))
 def test_a_search_comes_to_the_stored_verdict_again(name, losses_rounded):
     losses_rounded(COARSE.get(name, 1))
     assert find(name).verdict(find(name).check()) == STORED[name]["verdict"]
@@ -207,7 +209,7 @@ def test_every_statement_s_outcome_is_stored_and_has_its_twin():
         assert statement.says[-1] == statement.refuted_by[-1] == "."
 
 
-@pytest.mark.parametrize("name", TWINS)
+@pytest.mark.parametrize("name", all_but(LONGEST, TWINS))
 def test_the_search_tells_a_statement_from_its_twin(name, losses_rounded):
     losses_rounded(COARSE.get(name, 1))
     twin = TWINS[name](find(name))

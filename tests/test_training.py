@@ -299,6 +299,7 @@ def test_runs_that_differ_in_more_than_numbers_are_no_cohort():
         next(training.train(runs, images(), MICROBATCH))
 
 
+@pytest.mark.smoke
 def test_a_run_whose_loss_overflows_ends_with_the_step_at_which_it_did():
     """Parameters of 1e10 in four relu layers make logits beyond float32 at the step after."""
     exploding = vary(SHUFFLED, learning_rate=1e10)

@@ -169,10 +169,11 @@ class RecipeCost:
 
     dataset: str
     epsilon: float  # spent
-    test_accuracy: float  # as a fraction
     seconds: float  # of everything, synthetic images and features included
     peak_megabytes: float
     provenance: dict[str, Any]
+    test_accuracy: float | None = None  # as a fraction; not kept of other filters
+    filters: int | None = None  # if others than the edition's
 
 
 @dataclass(frozen=True)

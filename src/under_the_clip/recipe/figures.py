@@ -12,7 +12,6 @@ from matplotlib.cbook import get_sample_data
 from matplotlib.figure import Figure as Canvas
 from matplotlib.lines import Line2D
 
-from dpstudy.lab import records
 from dpstudy.lab.comparison import Estimate
 from dpstudy.lab.readings import Reading
 from dpstudy.lab.variant import Variant
@@ -107,33 +106,6 @@ def _interval(accuracy: pd.Series) -> dict[str, float | None]:
         return {"accuracy": accuracy.mean(), "low": None, "high": None}
     mean = Estimate.mean(accuracy)
     return {"accuracy": mean.value, "low": mean.low, "high": mean.high}
-
-
-def cost() -> Table | Note:
-    """Return what the recipe costs from an empty cache to a trained head."""
-    found, _ = records.read_all(records.folder("recipes"), "recipes")
-    if not found:
-        return not_yet_run("What the recipe costs", "python benchmarks/recipe.py cifar-10")
-    rows = [
-        {
-            "dataset": DATASETS[one["dataset"]],
-            "ε": one["epsilon"],
-            "accuracy": one["test_accuracy"],
-            "minutes": one["seconds"] / 60,
-            "GB": one["peak_megabytes"] / 1000,
-            "on": one["provenance"]["device"],
-        }
-        for one in found.values()
-    ]
-    return Table(
-        name="recipe-cost",
-        caption=(
-            "The recipe from nothing to a trained head: synthetic images, features, training. The "
-            "accuracy is that of the run that was timed, which is none of the five above."
-        ),
-        data=pd.DataFrame(rows),
-        formats={"ε": "{:.2f}", "accuracy": "{:.2%}", "minutes": "{:.1f}", "GB": "{:.1f}"},
-    )
 
 
 def _searched(reading: Reading) -> pd.DataFrame:
