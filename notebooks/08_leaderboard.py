@@ -241,11 +241,11 @@ def runs(name):
     return prepare(find(name), profile, dataset=dataset, seeds=seeds)
 
 
-search, slanted, parts, remedies, ruled, second, second_parts, third = (
+search, slanted, parts, remedies, ruled, second, second_parts, third, sizes = (
     runs(f"recipe-{name}")
     for name in (
         *("search", "slanted", "parts", "remedies", "rule"),
-        *("second", "second-parts", "third"),
+        *("second", "second-parts", "third", "sizes"),
     )
 )
 mnist, fashion, factorial = map(
@@ -779,6 +779,48 @@ dots(
 
 # %% mystnb={"code_prompt_show": "Every part, in numbers"} tags=["hide-output", "remove-input"]
 recipe.changed(second_parts)
+
+# %% tags=["facts"]
+by_size = cost_figure.accuracy_by_minutes(reading("recipe-sizes"))
+seeds_of_sizes = {len(one) for _, one in by_size.groupby("filters")}
+size = by_size.groupby("filters")[["accuracy", "minutes", "GB"]].mean()
+assert [*size.index] == [150, 300, 600, 1_200] and seeds_of_sizes == {3}
+assert size.accuracy.is_monotonic_increasing and size.minutes[1_200] < 60
+all_600 = by_size[by_size.filters == 600].set_index("seed").accuracy
+by_more = {
+    filters: Estimate.difference(one.set_index("seed").accuracy, all_600)
+    for filters, one in by_size.groupby("filters")
+    if filters != 600
+}
+
+
+# %% [markdown]
+# ## More minutes buy a little more
+#
+# Most of the minutes go to filters. What would more of them see? Here is the third edition with
+# fewer and with more, on held-out photos:
+
+# %% tags=["remove-input"]
+cost_figure.more_filters(sizes)
+
+# %% [markdown]
+# A quarter of the filters takes {{ f"{size.minutes[150]:.0f}" }} minutes and loses
+# {{ points(-by_more[150].value) }} points. Twice as many take
+# {{ f"{size.minutes[1_200]:.0f}" }} minutes and gain {{ points(by_more[1_200].value) }}. If you
+# have the time, take them:
+#
+# ```
+# dpstudy recipe cifar-10 --epsilon 3 --filters 1200
+# ```
+#
+# :::{dropdown} Fine print: filters and memory
+# Each size has the rate and the power of the search, which had
+# {{ f"{of.small + of.large}" }} filters, and ten components a filter, at most
+# {{ f"{of.components:,}" }}. No test photo was looked at. From {{ 150 }} filters to
+# {{ "1,200" }} memory grows from {{ f"{size.GB[150]:.1f}" }} to {{ f"{size.GB[1_200]:.1f}" }} GB.
+# The 95 % interval of what twice as many gain is {{ points(by_more[1_200].low, 2) }} to
+# {{ points(by_more[1_200].high, 2) }} points.
+# :::
 
 # %% tags=["facts"]
 remedies = {}

@@ -240,8 +240,9 @@ def test_small_components_too_have_the_stated_variance():
     assert basis.variances[0] > 5e5 * basis.variances[-1]
     pixels = synthetic_images.draw("both", 0, 650, GREY)
     found = np.asarray(many.components_of(basis, pixels))
-    # The smallest is twice the rounding of the largest: on some processors it comes out doubled.
-    assert ((found**2).mean(0) / basis.variances).max() < 3
+    ratios = np.sort((found**2).mean(0) / basis.variances)
+    # The smallest is twice the rounding of the largest: some come out doubled, or three times.
+    assert ratios[-32] < 1.2 and 0.8 < ratios[0] < ratios[-1] < 10
 
 
 @pytest.mark.parametrize("backend", ["cpu", "gpu"])
