@@ -309,6 +309,14 @@ def test_a_search_that_is_not_counted_is_the_best_of_the_same_rates_on_the_same_
     assert found["tanh"].tolist() == [max(of[-1] for of in rates)]
 
 
+def test_in_the_smoke_profile_the_board_has_what_was_trained(results):
+    for run in {run for one in board.EXPERIMENTS for run in one.runs("smoke")}:
+        store.write(store.runs_folder("smoke"), result_of(run, accuracy=0.5))
+    smoke = [readings.read(one, profile="smoke") for one in board.EXPERIMENTS]
+    assert {*shown.rows(*smoke).dataset} == {"mnist-5k"}
+    assert figures.at_a_total_of_3(*smoke)
+
+
 def test_the_board_fills_itself_as_runs_are_stored(results, monkeypatch):
     """An accuracy a method, rate and seed, and another order where nothing is paid."""
 
