@@ -57,7 +57,7 @@ class PrivateImageClassifier(ClassifierMixin, BaseEstimator):
             take less than a minute: to try it by. "mnist" makes digits upright, as "mnist-5k" does,
             whose are few.
         filters: how many the features of photographs have: by default 600. Fewer take less time
-            and memory, more are better.
+            and memory.
         random_state: a seed, of noise and batches. By default a secret one, which is not kept.
         secure: whether noise and batches come from the generator of the operating system, safe
             against attacks on floating point; see `dpstudy.privacy.secure`.

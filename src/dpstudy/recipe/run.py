@@ -165,7 +165,7 @@ def latest(dataset: str, filters: int | None = None) -> Run:
     """Return the run of the latest edition that was tested on a dataset, with noise yet to be set.
 
     That is the third on photographs, at the settings of its search, and elsewhere the first. With
-    more `filters` than its own, of photographs alone, it takes longer and is a little better.
+    other `filters` than its own, of photographs alone, it takes less time or more.
 
     Raises:
         SpecError: `filters` where they cannot be chosen, or too few or too many.

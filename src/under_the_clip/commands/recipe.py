@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     type=int,
     metavar="N",
     help="How many filters the features of photographs have: 600 if you name none. Fewer take less "
-    "time and memory, more are better: chapter 8 shows by how much.",
+    "time and memory; chapter 8 shows what each number is worth.",
 )
 @click.option(
     "--seed",

@@ -9,7 +9,8 @@ CHAPTER = Chapter(
     sections={
         "Only the last step costs privacy": ("search", "slanted"),
         "Drawings beat the private photos": ("parts",),
-        "More views cost no ε": ("second", "second-before", "second-parts", "third", "sizes"),
+        "More views cost no ε": ("second", "second-before", "second-parts", "third"),
+        "More minutes buy a little more": ("sizes",),
         "The papers' remedies add nothing here": ("remedies", "second-remedies"),
         "A rule in place of a search": ("rule",),
     },

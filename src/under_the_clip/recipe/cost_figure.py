@@ -89,11 +89,12 @@ def more_filters(reading: Reading) -> Figure | Note:
         f"{filters:,} filters, {row.minutes:.0f} minutes: {row.accuracy:.1%}"
         for filters, row in mean.iterrows()
     )
+    seeds = " or ".join(map(str, sorted(set(data.groupby("filters").size()))))
     return Figure(
         fig=figure,
         name="recipe-more-filters",
         caption=f"CIFAR-10 at ε = 3, by the number of filters: {HELD_OUT:,} held-out photos, means "
-        "of three seeds, and each seed in grey. Minutes from nothing to a trained head.",
+        f"of {seeds} seeds, and each seed in grey. Minutes from nothing to a trained head.",
         alt=f"Held-out accuracy by minutes, rising and flattening. {said}.",
         data=data,
     )
