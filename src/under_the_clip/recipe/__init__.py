@@ -10,7 +10,7 @@ CHAPTER = Chapter(
         "Only the last step costs privacy": ("search", "slanted"),
         "Drawings beat the private photos": ("parts",),
         "More views cost no ε": ("second", "second-before", "second-parts", "third"),
-        "More minutes buy a little more": ("sizes",),
+        "A quarter of an hour is enough": ("sizes",),
         "The papers' remedies add nothing here": ("remedies", "second-remedies"),
         "A rule in place of a search": ("rule",),
     },
