@@ -817,8 +817,8 @@ assert size.minutes[600] == cost["minutes"] < 15 < size.minutes[1_200] < 30
 # %% [markdown]
 # ## A quarter of an hour is enough
 #
-# Most of the recipe's minutes go to its filters. Would more of them see more? Here is the third
-# edition with fewer and with more, on held-out photos:
+# Most of the recipe's minutes go to its filters. Would more of them see more? On held-out photos,
+# by their number:
 
 # %% tags=["remove-input"]
 cost_figure.more_filters(by_filters)
@@ -826,7 +826,7 @@ cost_figure.more_filters(by_filters)
 # %% [markdown]
 # Twice as many take {{ f"{size.minutes[1_200]:.0f}" }} minutes, and three seeds are not sure that
 # they gain anything. Half as many lose {{ points(by_size[300].value) }} points, and take
-# {{ f"{size.minutes[300]:.0f}" }} minutes. If you are in a hurry, take fewer:
+# {{ f"{size.minutes[300]:.0f}" }} minutes. In a hurry, take fewer:
 #
 # ```bash
 # dpstudy recipe cifar-10 --epsilon 3 --filters 300
