@@ -19,6 +19,7 @@ import click
 
 import under_the_clip  # noqa: F401 - its kinds of record
 from dpstudy.lab import records
+from dpstudy.recipe.run import FILTERS
 
 _KEPT = ("dataset", "epsilon", "seconds", "peak_megabytes")
 
@@ -29,6 +30,7 @@ _KEPT = ("dataset", "epsilon", "seconds", "peak_megabytes")
 @click.option("--filters", type=int, help="Other filters than the recipe's, so many.")
 def main(dataset: str, epsilon: float, filters: int | None) -> None:
     """Run `dpstudy recipe` on DATASET with an empty cache, and store what it cost."""
+    filters = None if filters == FILTERS else filters
     command = [Path(sys.executable).with_name("dpstudy"), "recipe", dataset, "--json"]
     command += ["--epsilon", str(epsilon), *(["--filters", str(filters)] if filters else [])]
     with tempfile.TemporaryDirectory() as cache:
