@@ -27,7 +27,7 @@ EPSILONS = (3.0, 1.0, 2.0, 8.0)
 SEARCHED = {"cifar-10": (0.3, 900.0)}
 # Of the third edition, of both sides together.
 FILTERS = 600
-# How many filters of photographs one may ask for: those of most take hours, and 16 GB.
+# How many one may ask for: at most a tenth of the patches that they are chosen from.
 FEWEST, MOST = 10, 5_000
 # As many filters as fit into little more than 4 GB.
 _LARGE = {"small": 800, "large": 200}
@@ -111,32 +111,28 @@ def second_edition(dataset: str) -> Run:
     )
 
 
-def third_edition(dataset: str) -> Run:
+def third_edition(dataset: str, filters: int = FILTERS) -> Run:
     """Return the third edition's run on a dataset, with noise yet to be set.
 
-    The second's, with half as many filters again and a fifth of its drawings.
-    """
-    run = second_edition(dataset)
-    patches, *others = run.dataset.blocks
-    wider = replace(patches, synthetic=12_000, small=480, large=120)
-    return vary(run, dataset=replace(run.dataset, blocks=(wider, *others)))
+    The second's, with half as many filters again, of both sides together, and a fifth of its
+    drawings; or with other `filters`. There are ten components a filter, and no more than the
+    second has: of the 12,000 that its drawings allow, more were seen to add nothing.
 
+    Raises:
+        SpecError: too few filters, or too many.
 
-def with_filters(run: Run, filters: int) -> Run:
-    """Return a run of the third edition with so many filters, of both sides together.
-
-    It has ten components a filter, and no more than the edition: of the 12,000 that its drawings
-    allow, more than 6,000 were seen to add nothing.
-
-    >>> with_filters(third_edition("cifar-10"), 150).network.inputs
+    >>> third_edition("cifar-10", 150).network.inputs
     2500
     """
     if not isinstance(filters, Integral) or not FEWEST <= filters <= MOST:
         raise SpecError(f"filters must be a whole number, {FEWEST} to {MOST:,}, got {filters!r}")
+    run = second_edition(dataset)
     patches, *others = run.dataset.blocks
     filters, large = int(filters), int(filters) // 5
-    how = {"small": filters - large, "large": large, "components": min(10 * filters, 6_000)}
-    features = replace(run.dataset, blocks=(replace(patches, **how), *others))
+    how = {"small": filters - large, "large": large}
+    how["components"] = min(10 * filters, patches.components)
+    wider = replace(patches, synthetic=12_000, **how)
+    features = replace(run.dataset, blocks=(wider, *others))
     return vary(run, dataset=features, network=LinearHead(inputs=features.image_shape[0]))
 
 
@@ -171,8 +167,7 @@ def latest(dataset: str, filters: int | None = None) -> Run:
         SpecError: `filters` where they cannot be chosen, or too few or too many.
     """
     if dataset in SEARCHED:
-        run = third_edition(dataset)
-        return as_searched(run if filters is None else with_filters(run, filters))
+        return as_searched(third_edition(dataset, FILTERS if filters is None else filters))
     if filters is not None:
         raise SpecError(f"filters can be chosen for {', '.join(SEARCHED)} alone, not for {dataset}")
     return recipe(dataset)

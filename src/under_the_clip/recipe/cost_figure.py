@@ -94,7 +94,8 @@ def more_filters(reading: Reading) -> Figure | Note:
         fig=figure,
         name="recipe-more-filters",
         caption=f"CIFAR-10 at ε = 3, by the number of filters: {HELD_OUT:,} held-out photos, means "
-        f"of {seeds} seeds, and each seed in grey. Minutes from nothing to a trained head.",
+        f"of {seeds} seeds, and each seed in grey. Minutes from nothing to a trained head, each "
+        "timed once.",
         alt=f"Held-out accuracy by minutes, rising and flattening. {said}.",
         data=data,
     )
