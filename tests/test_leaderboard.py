@@ -244,6 +244,7 @@ def test_cells_are_those_of_the_search():
     [
         "recipe-search",
         "recipe-parts",
+        "recipe-parts-again",
         "recipe-remedies",
         "recipe-second",
         "recipe-second-parts",

@@ -8,7 +8,7 @@ CHAPTER = Chapter(
     experiments=("search", "second_edition", "third_edition", "rule"),
     sections={
         "Only the last step costs privacy": ("search", "slanted"),
-        "Drawings beat the private photos": ("parts",),
+        "Drawings beat the private photos": ("parts", "parts-again"),
         "More views cost no ε": ("second", "second-before", "second-parts", "third"),
         "A quarter of an hour is enough": ("sizes",),
         "The papers' remedies add nothing here": ("remedies", "second-remedies"),
