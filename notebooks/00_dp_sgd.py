@@ -15,9 +15,9 @@
 # # DP-SGD in twelve lines
 #
 # A network that is trained on photos of patients may give away who was among them. Differentially
-# private SGD {cite}`abadi2016deep` trains so that it cannot, whatever an attacker knows: each
-# example's gradient is cut to a length, and noise is added to their sum. All else in this book is
-# about what the cut and the noise cost.
+# private SGD {cite}`abadi2016deep` bounds how much it can give away, whatever an attacker knows:
+# each example's gradient is cut to a length, and noise is added to their sum. All else in this book
+# is about what the cut and the noise cost.
 #
 # **In short**
 #
@@ -102,8 +102,9 @@ print(f"σ = {sigma:.2f}")
 # %% [markdown]
 # ε = 3 means: whoever knows all other photos, and sees every step of the training, may bet on
 # whether one photo was there. What is seen shifts the odds by a factor of 20 at most, which is
-# $e^3$. [Chapter 1](01_accounting.ipynb) says what ε depends on besides σ, and [chapter
-# 7](07_audits.ipynb) lets an attacker try.
+# $e^3$. That it shifts them by more has a chance of about δ, here one in 100,000. [Chapter
+# 1](01_accounting.ipynb) says what ε depends on besides σ, and [chapter 7](07_audits.ipynb) lets an
+# attacker try.
 #
 # ## The run
 #
@@ -122,7 +123,7 @@ share = jnp.mean(guesses == jnp.asarray(data.test_labels))
 print(f"{share:.0%} of the test digits are right, at ε = 3")
 
 # %% [markdown]
-# ## What you pay: bias or noise
+# ## What you pay: short steps or noise
 #
 # A small $C$ cuts every gradient, so that only their directions count and the steps get short. A
 # large one leaves them whole, and the noise grows with it. Move the slider: either end costs
@@ -203,8 +204,9 @@ tested = small(data.test_images), jnp.asarray(data.test_labels)
 kept(loss, images, labels, q, sigma, tested)
 
 # %% [markdown]
-# Why does noise that is longer than the gradient do so little harm? It is spread over 1,970
-# weights, points elsewhere at each step, and so cancels itself. The gradients agree.
+# At C = 3 a step's noise is longer than its gradient, as the slider says. Why does that do so
+# little harm? It is spread over 1,970 weights, points elsewhere at each step, and so cancels
+# itself. The gradients agree.
 
 # %% tags=["facts"]
 from dpstudy.privacy.accounting import epsilon, noise_multiplier_for
@@ -253,9 +255,9 @@ for noise in (sigma, sigma / 2):
 # :::
 #
 # Nothing. One photo can move the sum by as much as its gradient is long, and a brighter photo by
-# more. No accountant can bound what that gives away. Two of the four papers make mistakes of this
-# kind: [one](05_tanh_filter.ipynb) takes a bound that is too small,
-# [the other](04_backpropagation_clipping.ipynb) divides the noise by the batch.
+# more. No accountant can bound what that gives away, unless someone proves how long a gradient
+# gets. Two of the four papers make mistakes of this kind: [one](05_tanh_filter.ipynb) takes a bound
+# that is too small, [the other](04_backpropagation_clipping.ipynb) divides the noise by the batch.
 
 # %% tags=["nbval-check-output"]
 for brightness in (1, 10, 100):

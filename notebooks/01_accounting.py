@@ -71,19 +71,18 @@ assert first["accountant of 2019"] == mnist["RDP 2019"] > mnist.PLD
 # %% [markdown]
 # # The same noise, another ε
 #
-# {term}`ε` bounds what training may give away about one example;
-# {term}`σ <noise multiplier>` is the noise that hides it. A paper that prints σ has not told you
-# its ε. Take one run, MNIST with σ = 1.23, and change one thing at a time beside the noise: its ε
-# goes from {{ f"{mnist.PLD:.1f}" }} to {{ shown(first.max()) }}.
+# {term}`ε` bounds what training may give away about one example; {term}`σ <noise multiplier>` is
+# the noise that hides it. A paper that prints σ has not told you its ε. Take one run of [losing
+# less](03_losing_less.ipynb), MNIST with σ = 1.23, and change one thing at a time beside the noise:
+# its ε goes from {{ f"{mnist.PLD:.1f}" }} to {{ shown(first.max()) }}.
 #
 # **In short**: ε depends on more than σ.
 #
-# - **Who takes part.** Batches cut from a shuffled data set can leak
-#   {{ f"{mnist[LEAST]:.1f}" }} where the usual formula says
-#   {{ f"{mnist.PLD:.1f}" }}.
+# - **Who takes part.** Batches cut from a shuffled data set can leak {{ f"{mnist[LEAST]:.1f}" }}
+#   where the usual formula says {{ f"{mnist.PLD:.1f}" }}.
 # - **What one example may add.** Two of the four papers bound it too low; ε rises over a
 #   hundredfold.
-# - **How often.** More epochs and larger batches cost more.
+# - **How often.** More epochs or larger batches cost more.
 # - **Who counts.** Today's accountant, PLD, proves a smaller ε than that of 2019.
 #
 # **Do** sample by Poisson, prove what one may add to the whole step, and let PLD choose σ.
@@ -202,10 +201,10 @@ stated = epsilon(
 print(f"one shuffled epoch leaks {leaked:.2f}; stated: {stated:.2f}")
 
 # %% [markdown]
-# One epoch alone leaks nearly seven times what the formula states. All 40 epochs leak
-# {{ f"{mnist[LEAST]:.1f}" }}, where the formula says {{ f"{mnist.PLD:.1f}" }} and the paper
-# 3. So the formula is wrong here, not merely unproven. What is proven for shuffled batches is
-# {{ shown(mnist[MOST])[:4] }}, as if everyone saw which step of each epoch is yours.
+# One epoch alone leaks nearly seven times what the formula states. All epochs leak
+# {{ f"{mnist[LEAST]:.1f}" }}, where the formula says {{ f"{mnist.PLD:.1f}" }} and losing less
+# quotes 3. So the formula is wrong here, not merely unproven. What is proven for shuffled batches
+# is {{ shown(mnist[MOST])[:4] }}, as if everyone saw which step of each epoch is yours.
 #
 # Did the papers shuffle? Two of the libraries that they build on do, and use the formula for coins.
 # No attack on a real network follows: its gradients need not come near this case.
@@ -288,9 +287,9 @@ within = abs(pixels["RDP 2019"] - pixels["Claimed ε"]).max()
 # ## PLD: same run, smaller ε, for free
 #
 # An accountant bounds the *privacy loss*: how much likelier, as a logarithm, an attacker's view is
-# with you than without you. One step's losses have a distribution, and losses of steps add up. So
-# convolve it with itself as often as there are steps, and read off where no more than {term}`δ` is
-# left {cite}`koskela2020computing`. That is PLD, and it fits on a page.
+# with you than without you. One step's privacy loss has a distribution, and the losses of all steps
+# add up. So convolve it with itself as often as there are steps, and read off where no more than
+# {term}`δ` is left {cite}`koskela2020computing`. That is PLD, and it fits on a page.
 
 # %% tags=["nbval-check-output"]
 from scipy.optimize import brentq
@@ -300,8 +299,10 @@ def pld(q, sigma, steps, delta, grid=1e-5, size=2**21):
     seen = np.linspace(-12 * sigma, 1 + 12 * sigma, 1_000_000)
     out = norm.pdf(seen, 0, sigma)
     took_part = (1 - q) * out + q * norm.pdf(seen, 1, sigma)
+    # Losses are cells of a ring, where negative ones wrap around.
     cell = np.rint(np.log(took_part / out) / grid).astype(int) % size
     one_step = np.bincount(cell, took_part / took_part.sum(), size)
+    # A sum's distribution is a product of Fourier transforms.
     all_steps = np.fft.irfft(np.fft.rfft(one_step) ** steps)
     loss = grid * size * np.fft.fftfreq(size)
 

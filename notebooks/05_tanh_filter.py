@@ -245,9 +245,9 @@ for n in (2, 1_000, 26_010):
 # :::{solution-end}
 # :::
 #
-# Tanh bends numbers near one and above. A network spreads its gradient over thousands of small
-# ones, where tanh is a straight line. A norm of 10 comes out as {{ after_tanh }}, where a clip
-# leaves 1. **The filter hardly clips.**
+# Tanh bends numbers near one and above. Spread over thousands of small ones, a gradient meets tanh
+# where it is a straight line. A norm of 10 comes out as {{ after_tanh }}, where a clip leaves 1.
+# **The filter hardly clips.**
 #
 # :::{dropdown} Fine print: order, and Eq. 4
 # The filter is to keep the order of what is large and small. It does so among the numbers of one
@@ -725,8 +725,8 @@ for k in (0.001, 0.01, 0.1, 1.0):
 
 # %% [markdown]
 # With a small $k$ tanh keeps little but signs; with $k = 1$ nothing is left but the clip. We
-# searched 16 settings for each method at a true ε of 3 on MNIST, with a tanh network. The filter
-# with a clip took the smallest $k$ that was tried, and ends half a point behind flat clipping.
+# searched 16 settings for each method at a true ε of 3 on MNIST, with a tanh network. Each has one
+# $k$; the filter's best happens to have the smallest, and ends half a point behind flat clipping.
 # Change $k$ alone, and it climbs until nothing is left of tanh:
 
 # %% mystnb={"code_prompt_show": "How it is made"} tags=["hide-input"]

@@ -404,8 +404,8 @@ print(f"left over right: {found.ratio:.2f}")
 #
 # The authors corrected the code of backpropagation clipping, and corrected it again
 # {cite}`stevens2022code`. It now chooses its noise by a central limit over steps and layers, as if
-# each layer drew its own batch. Where it aims at ε = {{ targets[0][0] }} the truth is at least
-# {{ f"{float(targets[0][1]):.1f}" }}. {doc}`01_accounting` says why.
+# each layer drew its own batch. Where it aims at ε = {{ targets[0][0] }} gradients as long as the
+# clips allow cost at least {{ f"{float(targets[0][1]):.1f}" }}. {doc}`01_accounting` says why.
 #
 # ### Shuffling
 #

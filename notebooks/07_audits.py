@@ -80,7 +80,7 @@ assert abs(of_proof["claimed"] - 3) < 0.01
 #
 # **In short**
 #
-# - **Ten dozen times too much.** Backpropagation clipping claims {{ f"{of_mnist['claimed']:.2f}" }}
+# - **A hundred times too much.** Backpropagation clipping claims {{ f"{of_mnist['claimed']:.2f}" }}
 #   on MNIST; an attack shows at least {{ shown(of_mnist, 1) }}.
 # - **False too.** Attacks show more than the tanh filter claims, or backpropagation clipping's
 #   corrected code.

@@ -64,14 +64,14 @@ assert round(fixed["tightness"], 3) == 10
 #
 # **In short**
 #
-# - **It is not.** The best of ten runs can leak ten times what one does.
+# - **It is not.** The best of ten runs can tell all that the ten runs tell.
 # - **A secret number of runs is cheaper.** Draw it at random, and ε = 3 becomes
 #   {{ f"{ten.logarithmic:.1f}" }} for ten runs in the mean.
 # - **It is not free.** A search of 72 runs at the same total costs the recipe
 #   {{ points(searched) }} points on CIFAR-10.
 # - **Borrowed settings are.** Those of Fashion-MNIST lose {{ points(borrowed) }} points there.
 #
-# **Take** settings from other data. Else let `dpstudy noise --search 10` choose the noise.
+# **Take** settings from other data. Else let `dpstudy noise … --search 10` choose the noise.
 
 # %% tags=["remove-input"]
 from under_the_clip.search_cost import figures as chapter
@@ -365,7 +365,7 @@ assert 0 < lost <= borrowed
 #    than {{ points(lost) }} points by the exponent and the rate that another one chose for the
 #    recipe. `dpstudy recipe` has both fixed, and searches nothing.
 # 2. **Or pay for a short list.** Fix it before you look at the data. Let the command find the
-#    noise, and draw the number of runs from the law that it names:
+#    noise. Draw the number of runs from the law that it names, as `Trials(3).draw(rng)` does:
 #
 # ```bash
 # dpstudy noise --examples 60000 --batch 512 --epochs 40 \

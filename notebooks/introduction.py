@@ -78,7 +78,7 @@ for name in SMALL:
 #   is not true.
 # - **Two ε are not true.** Where {{ f"{attacked['claimed']:.2f}" }} is claimed, an attack shows
 #   {{ rounded_down(attacked["lower_bound"], 1) }}. The proven ε are orders of magnitude larger.
-# - **The best private classifier here is linear.** It reaches {{ accuracy(recipe, 0) }} % on
+# - **The best private classifier here is linear.** It reaches {{ accuracy(recipe) }} % on
 #   CIFAR-10 at ε = 3, on features learned from a program's drawings.
 #
 # **Start** with `dpstudy recipe cifar-10 --epsilon 3`: {{ round(timed["minutes"]) }} minutes of two
@@ -155,15 +155,15 @@ for paper in papers:
 # %% [markdown]
 # ## What is left of the four
 #
-# - **[Tempered sigmoids](02_tempered_sigmoids.ipynb): bound the activations.** tanh helps on MNIST,
-#   less on Fashion-MNIST, and loses on CIFAR-10 in the paper's network.
+# - **[Tempered sigmoids](02_tempered_sigmoids.ipynb): bound the activations.** tanh helps on MNIST
+#   and Fashion-MNIST, and loses on CIFAR-10 in the paper's network.
 # - **[Losing less](03_losing_less.ipynb): a loss with short gradients.** It leads early and not at
 #   the end. One part of it, squared error that turns into cross-entropy, is worth having.
 # - **[Backpropagation clipping](04_backpropagation_clipping.ipynb): clip inside.** Its ε is wrong
 #   by two orders of magnitude or more. Made sound it wins on MNIST at ε = 3, and loses on
 #   Fashion-MNIST.
 # - **[The tanh filter](05_tanh_filter.ipynb): tanh in place of the clip.** Its ε is not true
-#   either. Made sound it is no better than a clip.
+#   either. Made sound it is no better than a clip on MNIST; elsewhere that is open.
 #
 # More than half of their headline claims come back. What does not is what you would use them for:
 # the ε of two, the lead on CIFAR-10 of one, the lead at the end of another. Each claim has a
@@ -196,7 +196,8 @@ assert filtered["trials"] == attacked["trials"]
 # %% [markdown]
 # ## How two ε came to be wrong
 #
-# Noise hides an example if it is for the most that one example can add, the *sensitivity*.
+# Noise has to be chosen for the most that one example can add, the *sensitivity*. Two papers choose
+# it for less.
 #
 # **A noise that was divided.** The code of backpropagation clipping divides the sensitivity by the
 # batch size and leaves the clip as it is. So the noise is too small by the batch size. We infer
@@ -204,10 +205,10 @@ assert filtered["trials"] == attacked["trials"]
 # results {cite}`stevens2022code`.
 #
 # **A bound that is no bound.** tanh keeps each of a gradient's $n$ numbers within one, so that the
-# whole may be as long as $\sqrt n$. The paper on the filter proves that, and computes its ε for a
-# length of one, since gradients are small in practice. A guarantee cannot rest on that.
+# whole may be as long as $\sqrt n$. The paper on the filter proves that, and accounts for a length
+# of one, since gradients are small in practice. A guarantee cannot rest on that.
 #
-# So the published accuracies were not reached at the ε that these papers compute.
+# So the published accuracies were not reached at the ε that these papers' accounting gives.
 #
 # :::{dropdown} Fine print: what an attack shows and what is proven
 # On MNIST backpropagation clipping claims {{ f"{attacked['claimed']:.2f}" }}. An attack shows at

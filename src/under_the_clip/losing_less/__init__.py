@@ -15,14 +15,14 @@ CHAPTER = Chapter(
         "One part does the work": (
             *("ablation", "other-errors", "equation-9", "weight-decay", "adam"),
         ),
-        "The paper calls γ negligible, and it costs more than the loss gains": ("sensitivity",),
+        "At the paper's rate γ costs more than the loss gains": ("sensitivity",),
         "With a rate of its own it gains on Fashion-MNIST": ("equal-effort",),
-        "On fixed features a linear head beats the network, but not on CIFAR-10": (
+        "On scattering features a linear head beats the paper's network, but not on CIFAR-10": (
             "figure-4",
             "linear",
             "statistics",
         ),
-        "Why it starts better: the clip turns the gradient less": ("inside", "not-private"),
+        "In the first epochs the clip turns its gradient less": ("inside", "not-private"),
     },
     choices={"the composite loss in place of cross-entropy": "losing-less-better-at-equal-effort"},
 )

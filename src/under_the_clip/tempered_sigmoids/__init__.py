@@ -17,7 +17,7 @@ CHAPTER = Chapter(
         "propositions.loss_sign_and_group_privacy",
     ),
     sections={
-        "tanh is ahead at half the privacy budget": (
+        "On small images half the budget is enough for tanh": (
             *("figure-3", "table-3-not-private", "calibrated", "shuffled"),
         ),
         "How much is left depends on how hard you search": (
