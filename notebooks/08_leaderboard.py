@@ -911,7 +911,7 @@ dots(
 #
 # The filter's active range $k$ is 0.001: a wider one would leave these small gradients as they are.
 # Clips inside backpropagation would be flat clipping here: there is one layer, and its inputs have
-# norm 1. A second layer of features was not built.
+# norm 1.
 # :::
 
 # %% mystnb={"code_prompt_show": "Every remedy, in numbers"} tags=["hide-output", "remove-input"]

@@ -47,10 +47,8 @@ def test_a_page_goes_to_its_end(results, monkeypatch, page):
 
 
 def test_gains_of_which_none_or_only_published_ones_are_there_are_a_note():
-    axis = {"styles": {"published": 0}, "caption": "Gains.", "axis": "points"}
     for rows in ([], [{"dataset": "mnist", "comparison": "published", "points": 0.01}]):
         assert isinstance(results_page.gains_table(rows, "none-yet"), Note)
-        assert isinstance(results_page.gains(rows, name="none-yet", **axis), Note)
 
 
 def test_leads_of_two_seeds_have_no_interval_and_are_drawn():

@@ -4,8 +4,6 @@ A chapter says so in its folder's `__init__.py`, by the names of modules: none i
 is asked for, so that the command line starts without them.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from importlib import import_module
@@ -40,7 +38,7 @@ class Chapter:
         cited: the paper in the bibliography, with what belongs to it.
         parts: modules that declare kinds of part.
         experiments: modules with `EXPERIMENTS`.
-        propositions: modules with `STATEMENTS`.
+        propositions: modules that state them.
         sections: by heading of the notebook, the experiments that it shows, without the folder's
             name; what is under none leads to the page's top.
         choices: what a reader may choose, each with the claim that compares it with plain DP-SGD.
@@ -65,9 +63,12 @@ class Chapter:
         """Import a module of its folder."""
         return import_module(f"{self.folder}.{name}")
 
-    def statements(self) -> list[Proposition]:
+    def statements(self) -> list["Proposition"]:
         """Return its propositions, as things that can fail."""
-        return [one for name in self.propositions for one in self.module(name).STATEMENTS]
+        from dpstudy.propositions.proposition import Proposition
+
+        stated = (vars(self.module(name)).values() for name in self.propositions)
+        return [one for found in stated for one in found if isinstance(one, Proposition)]
 
     def section(self, experiment: str) -> str:
         """Return the heading that shows an experiment; empty where there is none."""

@@ -5,16 +5,16 @@ as their source, has less: no pooling for MNIST (33,066 parameters), and for CIF
 convolution on each side of one pooling (187,210 parameters).
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from flax import nnx
+from jaxtyping import Array, Float
 
 from dpstudy.gradients.convolution import conv_general_dilated
 from dpstudy.gradients.layers import Conv, Dense
 from dpstudy.gradients.pooling import average_pool, max_pool
+from dpstudy.parts.networks.activation import Activation
 from dpstudy.parts.networks.network import (
     INITS,
     DenseOnly,
@@ -27,11 +27,6 @@ from dpstudy.parts.networks.network import (
     scaled,
 )
 from dpstudy.parts.part import part
-
-if TYPE_CHECKING:
-    from jaxtyping import Array, Float
-
-    from dpstudy.parts.networks.activation import Activation
 
 # Scattering coefficients of images of 28 x 28 and of 32 x 32 pixels.
 _OF_MNIST, _OF_CIFAR = (7, 7, 81), (8, 8, 243)

@@ -5,8 +5,6 @@ sentences need and assert what the sentences mean; `{{ points(gained) }}` in the
 when notebooks are made, and a test fills it in again.
 """
 
-from __future__ import annotations
-
 from functools import cache
 
 from dpstudy.lab import readings

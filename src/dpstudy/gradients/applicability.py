@@ -6,8 +6,6 @@ row that the layer sees is one example's (`dependence.py`). What a network holds
 parameters all examples share, and none may change it (`losses_shape`).
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Hashable, Sequence
 from typing import Any, NoReturn

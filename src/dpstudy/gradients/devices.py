@@ -4,8 +4,6 @@ Each device trains its own runs of a cohort; a run that is alone has its example
 (`training/accumulate.py`). On a CPU all cores are one device, but for `one_device_a_core`.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import platform

@@ -5,8 +5,6 @@ its input (`sow`), and adds to its pre-activation a zero (`perturb`) whose gradi
 that pre-activation. Per-example gradients follow from these two alone (`per_example.py`).
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import partial
 from typing import Any

@@ -4,8 +4,6 @@ One key for a microbatch would make what an example drops depend on its place, a
 others are drawn: the sums with and without an example would differ in all of them.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any

@@ -1,4 +1,4 @@
-"""Variants with what papers state, their captions, the table of both, and the figure of gains.
+"""Variants with what papers state, their captions, the table of both, and that of all gains.
 
 What holds of every figure, such as what its epsilon is true for, is said in "How to read".
 """
@@ -13,7 +13,7 @@ from dpstudy.lab.readings import Reading
 from dpstudy.lab.store import CHANCE
 from dpstudy.lab.variant import Variant, finals_of
 from dpstudy.lab.wording import epsilon, points, rounded_down
-from dpstudy.page.figure import STYLES, Figure, Note, Table, canvas, fields, legend_below
+from dpstudy.page.figure import Note, Table, fields
 from dpstudy.page.quantity import Quantity
 from dpstudy.parts.data.images import DATASETS
 from dpstudy.parts.mechanism import CLAIMED_ACCOUNTANTS
@@ -244,45 +244,6 @@ def gains_of(
             row |= zip(("median", "median of the other"), medians, strict=True)
             rows.append(row | gain(line, other))
     return rows
-
-
-def gains(
-    rows: Sequence[Mapping[str, object]],
-    styles: Mapping[str, int],
-    *,
-    name: str,
-    caption: str,
-    axis: str,
-) -> Figure | Note:
-    """Draw gains in points with their intervals, one line a dataset, one mark a comparison.
-
-    The rows are of `gains_of`; `styles` are by comparison, in the order in which they stand, and
-    `axis` is the label of the horizontal one. A note, if all that there is of them is published.
-    """
-    if not any("seeds" in row for row in rows):
-        return none_stored(name)
-    data = pd.DataFrame(rows).astype({"low": float, "high": float})
-    datasets = list(dict.fromkeys(data.dataset))
-    middle = (len(styles) - 1) / 2
-    with canvas(size=(6.4, 1.0 + 0.25 * len(styles) * len(datasets))) as (figure, (axes,)):
-        for number, (comparison, of) in enumerate(styles.items()):
-            style = STYLES[of]
-            of_one = data[data.comparison == comparison]
-            at = [-datasets.index(one) + 0.2 * (middle - number) for one in of_one.dataset]
-            mark = {"color": style.color, "marker": style.marker, "linestyle": "none"}
-            axes.plot(100 * of_one.points, at, label=comparison if len(at) else None, **mark)
-            axes.hlines(at, 100 * of_one.low, 100 * of_one.high, color=style.color)
-        axes.axvline(0, color="0.4", linewidth=1)
-        axes.set(xlabel=axis, ylim=(0.5 - len(datasets), 0.5))
-        axes.set_yticks([-at for at in range(len(datasets))], [DATASETS[one] for one in datasets])
-        legend_below(figure)
-    said = "; ".join(
-        f"{DATASETS[row.dataset]}, {row.comparison}: {100 * row.points:+.2f}"
-        + ("" if pd.isna(row.low) else f" ({100 * row.low:+.2f} to {100 * row.high:+.2f})")
-        for row in data.itertuples()
-    )
-    alt = f"Gains in points. {said}."
-    return Figure(fig=figure, name=name, caption=caption, alt=alt, data=data)
 
 
 def gains_table(rows: Sequence[Mapping[str, object]], name: str) -> Table | Note:

@@ -1,7 +1,5 @@
 """Losses: what training makes small, example by example."""
 
-from __future__ import annotations
-
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int

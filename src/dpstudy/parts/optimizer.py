@@ -1,7 +1,5 @@
 """Optimizers: from the mean noisy gradient to an update."""
 
-from __future__ import annotations
-
 from functools import partial
 
 import jax

@@ -6,8 +6,6 @@ an array of fixed capacity, large enough that a draw beyond it is practically im
 it happen, it is reported and the run is void, never quietly cut short.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from typing import NamedTuple

@@ -10,8 +10,6 @@ secure mode: to undo it takes a search through all that four may be (Holohan and
 Section 4). And noise is added in double precision and rounded once, with the sum, to single.
 """
 
-from __future__ import annotations
-
 import math
 import os
 from typing import Any

@@ -4,8 +4,6 @@ In the terms in which Ponomareva et al. (2023), *How to DP-fy ML*, Section 5.3, 
 setting, data accesses, output, unit, neighbours, accounting and its assumptions, verifiability.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import math

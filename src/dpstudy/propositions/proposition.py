@@ -5,7 +5,7 @@ A proposition is written as its check: a function of its name, whose docstring i
 
 import inspect
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, get_args
@@ -112,11 +112,6 @@ def proposition(
         return Proposition(name, paper, where, says, refuted_by, check, **more)
 
     return of
-
-
-def stated_in(module: Mapping[str, Any]) -> tuple[Proposition, ...]:
-    """Return the propositions among a module's `globals()`, in their order there."""
-    return tuple(one for one in module.values() if isinstance(one, Proposition))
 
 
 def run(propositions: Iterable[Proposition]) -> Iterator[tuple[Proposition, Outcome, float]]:

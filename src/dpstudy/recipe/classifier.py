@@ -1,7 +1,5 @@
 """The recipe as an estimator: fit, predict, and a statement of the privacy that it cost."""
 
-from __future__ import annotations
-
 import math
 import warnings
 from collections.abc import Hashable, Sequence, Sized

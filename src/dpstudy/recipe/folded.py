@@ -16,8 +16,6 @@ changes. At full size the file takes some 15 MB, most of it for norms, and with 
 are small, an image is scored in seconds: nothing is drawn or fitted again.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from functools import partial
 from typing import NamedTuple, Self

@@ -1,7 +1,5 @@
 """A linear head trained by DP-SGD on features of norm 1, and the mean that is released first."""
 
-from __future__ import annotations
-
 import secrets
 from typing import Protocol
 

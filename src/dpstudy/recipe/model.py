@@ -1,7 +1,5 @@
 """A trained head that is kept in a file, and scores images by it."""
 
-from __future__ import annotations
-
 import json
 import zipfile
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """What the classifier says of the privacy that it spent."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from dpstudy.privacy import accounting, statement

@@ -5,8 +5,6 @@ examples drawn by `sampling.poisson`, noise of standard deviation noise multipli
 on the *sum*, a division by the *expected* batch size, and nothing else that looks at the data.
 """
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field

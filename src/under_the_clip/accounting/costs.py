@@ -1,7 +1,5 @@
 """The price of the four papers' settings: claimed, recomputed, and with a proven sensitivity."""
 
-from __future__ import annotations
-
 import math
 from functools import cache
 

@@ -1,7 +1,5 @@
 """What an accountant is worth: ε over epochs, and the noise that ε = 3 takes, by each."""
 
-from __future__ import annotations
-
 import math
 from bisect import bisect_right
 from typing import NamedTuple

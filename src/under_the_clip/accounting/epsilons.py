@@ -3,8 +3,6 @@
 `python -m under_the_clip.accounting.epsilons` makes the table anew.
 """
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Sequence

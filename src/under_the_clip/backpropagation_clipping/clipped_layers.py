@@ -4,21 +4,18 @@ Backpropagation clipping (Stevens et al. 2022, Algorithm 2): one backward pass o
 the bounded sum, and no per-example gradient is ever formed.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 from flax import nnx
+from jaxtyping import Array, Float
 
-if TYPE_CHECKING:
-    from jaxtyping import Array, Float
+from dpstudy.parts.mechanism import Scalar
 
-    Scalar = float | Float[Array, ""]
-    Norm = Callable[[Float[Array, "batch *shape"]], Float[Array, "batch"]]
+Norm = Callable[[Float[Array, "batch *shape"]], Float[Array, "batch"]]
 
 
 def l2(x: Float[Array, "batch *shape"]) -> Float[Array, "batch"]:

@@ -8,24 +8,18 @@ Bounds are those of the gradients of an example's own loss. The paper's code cli
 loss, which are smaller by the batch size: its b is `upstream_bound` over the batch.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 from flax import nnx
+from jaxtyping import Array, Float
 
 from dpstudy.gradients.layers import examples_in
-from dpstudy.parts.mechanism import CLAIMED_ACCOUNTANTS, Mechanism, Seen
+from dpstudy.parts.mechanism import CLAIMED_ACCOUNTANTS, Mechanism, Microbatch, Scalar, Seen
 from dpstudy.parts.part import SpecError, choose, part, positive
 from under_the_clip.backpropagation_clipping.clipped_layers import clip_layers
-
-if TYPE_CHECKING:
-    from jaxtyping import Array, Float
-
-    from dpstudy.parts.mechanism import Microbatch, Scalar
 
 
 @dataclass(frozen=True)

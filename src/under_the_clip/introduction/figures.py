@@ -1,7 +1,5 @@
 """DP-SGD as arrows that are cut and blurred."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes

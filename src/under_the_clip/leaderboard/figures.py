@@ -1,7 +1,5 @@
 """The leaderboard in one figure, and how far every method is behind the recipe."""
 
-from __future__ import annotations
-
 import pandas as pd
 
 from dpstudy.lab.comparison import Estimate

@@ -4,20 +4,12 @@ One sum of three: squared error, which is easy to learn from; focal loss, for ha
 penalty on pre-activations. A curriculum moves the weight from the first to the second.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 import jax
 import jax.numpy as jnp
+from jaxtyping import Array, Float
 
-from dpstudy.parts.loss import Loss
+from dpstudy.parts.loss import Each, Hidden, Labels, Logits, Loss
 from dpstudy.parts.part import at_least, part, positive
-
-if TYPE_CHECKING:
-    from jaxtyping import Array, Float
-
-    from dpstudy.parts.loss import Each, Hidden, Labels, Logits
 
 
 def squared_error(logits: Logits, labels: Labels) -> Each:

@@ -1,30 +1,21 @@
 """What losing less looks at inside a network while it trains: its Figures 1, 2, 5 to 9 and 15."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 import jax
 import jax.numpy as jnp
 import optax
 from flax import nnx
 from jax.flatten_util import ravel_pytree
+from jaxtyping import Array, Float, Int
 
 from dpstudy.gradients import per_example
 from dpstudy.gradients.layers import names_of
 from dpstudy.parts.measure import EDGES, SHAPES, Examples, Measure, Snapshot, counts_by_norm
-from dpstudy.parts.mechanism import ByNorm
+from dpstudy.parts.mechanism import ByNorm, Mechanism
 from dpstudy.parts.part import SpecError, part, positive
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from jaxtyping import Array, Float, Int
-
-    from dpstudy.parts.mechanism import Mechanism
-
-    Vector = Float[Array, "numbers"]
-
+Vector = Float[Array, "numbers"]
 CLASSES = 10
 SHAPES |= {"clipping-bias.counts": (len(EDGES) - 1,), "confusion.counts": (CLASSES, CLASSES)}
 SHAPES |= {"clipping-bias.cosine": (), "smoothness.largest": ()}

@@ -1,7 +1,5 @@
 """The board at an ε of 3 in all, from stored runs: what each method's paid search releases."""
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 

@@ -4,8 +4,6 @@
 by PLD at the study's δ, rounded up; a trial's that a total leaves, rounded down.
 """
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Iterator

@@ -17,7 +17,7 @@ from scipy import optimize, stats
 
 from dpstudy.privacy.conversions import gdp_delta, gdp_epsilon
 from dpstudy.privacy.private_selection import LAWS, Trials, by_profile
-from dpstudy.propositions.proposition import Outcome, judge, proposition, stated_in
+from dpstudy.propositions.proposition import Outcome, judge, proposition
 from dpstudy.propositions.search import search_box, searched
 from under_the_clip.designs import EPSILON
 from under_the_clip.published import DELTA
@@ -208,6 +208,3 @@ def selection_by_profile(bound: Callable[..., float] = profile_bound) -> Outcome
         finding=f"The best's ε, integrated, comes to {' and '.join(most)} of the bound.",
         tolerance=1e-6,
     )
-
-
-STATEMENTS = stated_in(globals())

@@ -4,21 +4,21 @@ The paper's own proof bounds the l2 norm of a filtered gradient of n numbers by 
 computed with 1. Two variants bound the norm: the filter followed by clipping, or scaled to a norm.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 import jax
 import jax.numpy as jnp
 from flax import nnx
+from jaxtyping import Array, Float
 
-from dpstudy.parts.mechanism import Bounded, Mechanism, Seen, clip_coefficients, counted
+from dpstudy.parts.mechanism import (
+    Bounded,
+    Mechanism,
+    Microbatch,
+    Scalar,
+    Seen,
+    clip_coefficients,
+    counted,
+)
 from dpstudy.parts.part import SpecError, part, positive, static
-
-if TYPE_CHECKING:
-    from jaxtyping import Array, Float
-
-    from dpstudy.parts.mechanism import Microbatch, Scalar
 
 
 class _Filter(Mechanism):

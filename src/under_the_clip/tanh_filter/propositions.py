@@ -11,7 +11,7 @@ from jaxtyping import Array, Float
 
 from dpstudy.parts.mechanism import clip_coefficients
 from dpstudy.privacy.conversions import gdp_delta
-from dpstudy.propositions.proposition import Outcome, judge, proposition, stated_in
+from dpstudy.propositions.proposition import Outcome, judge, proposition
 from dpstudy.propositions.search import normal, search_box, searched
 from under_the_clip.published import MNIST_PARAMETERS
 
@@ -115,6 +115,3 @@ def tanh_filter_sensitivity_one(bound: float = 1.0) -> Outcome:
             f"at most {corrected.ratio:.6f}."
         ),
     )
-
-
-STATEMENTS = stated_in(globals())

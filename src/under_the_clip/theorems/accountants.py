@@ -17,7 +17,7 @@ import numpy as np
 from dpstudy.parts.data.images import DATASETS
 from dpstudy.privacy.accounting import epsilon
 from dpstudy.privacy.conversions import gdp_epsilon
-from dpstudy.propositions.proposition import Outcome, judge, proposition, stated_in
+from dpstudy.propositions.proposition import Outcome, judge, proposition
 from dpstudy.propositions.search import search_box
 from under_the_clip.losing_less.published import END_TO_END
 from under_the_clip.published import DELTA, Configuration
@@ -252,6 +252,3 @@ def shuffled_as_if_sampled(sampled: bool = False) -> Outcome:
             f"δ drawn at the ε that the formula gives for δ = {DELTA:.0e}. {'; '.join(found)}."
         ),
     )
-
-
-STATEMENTS = stated_in(globals())

@@ -8,8 +8,6 @@ They are computed once a dataset and kept as float16, which moves a coefficient 
 2048: only to that are features equal between machines.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import replace

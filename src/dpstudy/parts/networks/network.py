@@ -4,8 +4,6 @@ A network takes a batch of prepared images, and returns logits and the hidden pr
 Max-pooling comes before the activation: for an increasing one the result is the same.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache, partial

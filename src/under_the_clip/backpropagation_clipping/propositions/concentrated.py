@@ -15,7 +15,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from dpstudy.privacy.conversions import gdp_epsilon, zcdp_epsilon
-from dpstudy.propositions.proposition import Outcome, judge, proposition, stated_in
+from dpstudy.propositions.proposition import Outcome, judge, proposition
 from dpstudy.propositions.search import Found, normal, search, search_box
 from under_the_clip.backpropagation_clipping.published import CORRECTED_CLIPPING, CorrectedClipping
 
@@ -256,6 +256,3 @@ def corrected_code_targets(
             + "."
         ),
     )
-
-
-STATEMENTS = stated_in(globals())

@@ -17,7 +17,7 @@ import optax
 from jaxtyping import Array, Float
 
 from dpstudy.gradients.convolution import conv2d
-from dpstudy.propositions.proposition import Outcome, judge, proposition, stated_in
+from dpstudy.propositions.proposition import Outcome, judge, proposition
 from dpstudy.propositions.search import Found, normal, search, searched, uniform
 
 Norm = Callable[[Array], Array]
@@ -352,6 +352,3 @@ def convolution_sensitivity_bias(bound: float = 1.0) -> Outcome:
             f"b √(a² + 1) is {np.sqrt(2):.4f}."
         ),
     )
-
-
-STATEMENTS = stated_in(globals())

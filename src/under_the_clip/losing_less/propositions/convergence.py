@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from dpstudy.propositions.proposition import Outcome, judge, proposition, stated_in
+from dpstudy.propositions.proposition import Outcome, judge, proposition
 from dpstudy.propositions.search import Found, in_double, normal, search
 
 stated = partial(proposition, "shamsabadi2023losing")
@@ -156,6 +156,3 @@ def curves(steps: int) -> dict[str, np.ndarray]:
         }
 
     return in_double(all_three)(many, few)
-
-
-STATEMENTS = stated_in(globals())

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from dpstudy.propositions.proposition import Outcome, judge, proposition, stated_in
+from dpstudy.propositions.proposition import Outcome, judge, proposition
 from dpstudy.propositions.search import Found, in_double, normal, search, searched, uniform
 
 Path = Callable[[Array, Array, Array], Array]
@@ -327,6 +327,3 @@ def change_of_gradient_integral(path: Path = printed_path) -> Outcome:
         ),
         tolerance=_INTEGRATED,
     )
-
-
-STATEMENTS = stated_in(globals())

@@ -14,7 +14,7 @@ import numpy as np
 import optax
 from jaxtyping import Array, Float
 
-from dpstudy.propositions.proposition import Outcome, proposition, stated_in
+from dpstudy.propositions.proposition import Outcome, proposition
 from dpstudy.propositions.search import Found, in_double, normal, search, searched, uniform
 from under_the_clip.tempered_sigmoids.propositions.gradient_norms import (
     binary_loss,
@@ -352,6 +352,3 @@ def clipping_bias_multiclass(share: float = 1.0) -> Outcome:
             "proven here."
         ),
     )
-
-
-STATEMENTS = stated_in(globals())

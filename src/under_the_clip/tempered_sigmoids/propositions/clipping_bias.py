@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from dpstudy.propositions.proposition import Outcome, judge, proposition, stated_in
+from dpstudy.propositions.proposition import Outcome, judge, proposition
 from dpstudy.propositions.search import (
     Found,
     in_double,
@@ -362,6 +362,3 @@ def clipping_bias_negative_temperature(sign: float = -1.0) -> Outcome:
 def clipping_bias_sharp(constant: float = SHARP) -> Outcome:
     """For T > 0 a quarter is enough: the excess loss is at most max(T - C, 0) |Θ| / 2."""
     return clipping_bias.check(constant)
-
-
-STATEMENTS = stated_in(globals())

@@ -14,7 +14,7 @@ import numpy as np
 from jaxtyping import Array
 
 from dpstudy.parts.networks.activation import Tempered
-from dpstudy.propositions.proposition import Outcome, judge, proposition, stated_in
+from dpstudy.propositions.proposition import Outcome, judge, proposition
 from dpstudy.propositions.search import normal, search, searched
 from under_the_clip.tempered_sigmoids.propositions.gradient_norms import binary_loss
 
@@ -222,6 +222,3 @@ def never_clipped(share: float = 1.0, activation: Activation | None = None) -> O
             "noise, which grows with C, stays."
         ),
     )
-
-
-STATEMENTS = stated_in(globals())

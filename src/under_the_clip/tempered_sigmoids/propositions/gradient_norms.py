@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from dpstudy.propositions.proposition import Outcome, judge, proposition, stated_in
+from dpstudy.propositions.proposition import Outcome, judge, proposition
 from dpstudy.propositions.search import Found, search, searched
 
 stated = partial(proposition, "papernot2021tempered")
@@ -193,6 +193,3 @@ def gradient_norm_multiclass_sharp(
     For |p - y| < √2, p and y being distributions.
     """
     return gradient_norm_multiclass.check(bound)
-
-
-STATEMENTS = stated_in(globals())

@@ -15,7 +15,7 @@ from jaxtyping import Array, Float
 from scipy import optimize
 
 from dpstudy.privacy.conversions import gdp_delta
-from dpstudy.propositions.proposition import Outcome, proposition, stated_in
+from dpstudy.propositions.proposition import Outcome, proposition
 from dpstudy.propositions.search import searched
 from under_the_clip.tempered_sigmoids.propositions.gradient_norms import multiclass_loss
 
@@ -144,6 +144,3 @@ def group_privacy(growth: Callable[[Any, Any], Any] = lambda epsilon, records: 1
             f"With noise that gives ε = {_EPSILON:g} at δ = {_DELTA:.1e} for one record, {said}."
         ),
     )
-
-
-STATEMENTS = stated_in(globals())

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from dpstudy.propositions.proposition import Outcome, proposition, stated_in
+from dpstudy.propositions.proposition import Outcome, proposition
 from dpstudy.propositions.search import in_double, normal, searched
 from under_the_clip.tempered_sigmoids.propositions.clipping_bias import (
     ON_A_SEGMENT,
@@ -108,6 +108,3 @@ def bias_falls_with_temperature(*, unclipped: bool = False) -> Outcome:
             "{at_higher:.2g} to {at_lower:.2g}."
         ).format(**compared()),
     )
-
-
-STATEMENTS = stated_in(globals())
