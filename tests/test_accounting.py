@@ -129,6 +129,14 @@ def test_without_sampling_all_bounds_are_the_analytic_gaussian(sigma, steps, del
     assert gdp_epsilon(mu, delta) == pytest.approx(exact, rel=1e-6)
 
 
+@pytest.mark.parametrize("epsilon", [1.0, 8.0])
+def test_without_sampling_no_less_than_the_analytic_gaussian_is_stated(epsilon):
+    delta = 1e-9
+    sigma = noise_multiplier_for(epsilon, sampling_probability=1.0, steps=100, delta=delta)
+    exact = dp_accounting.get_epsilon_gaussian(sigma / 10, delta)
+    assert exact <= spent(1.0, sigma, 100, delta=delta) <= epsilon
+
+
 @pytest.mark.parametrize(("sigma", "steps"), [(1e6, 1), (1e5, 5_000)])
 def test_with_the_most_noise_next_to_nothing_is_spent(sigma, steps):
     assert 0 <= spent(1.0, sigma, steps) < 1e-3 + gdp_epsilon(math.sqrt(steps) / sigma, 1e-5)

@@ -74,7 +74,7 @@ def test_its_epsilon_is_that_of_what_was_done(fitted):
     assert "the number of examples and which classes there are" in text
     assert "a secret seed that is not kept" in text
     assert "a grid search, cost privacy of their own" in text
-    assert "printed on the way, of pictures or of time" in text
+    assert "printed on the way, of pictures, time or memory" in text
 
 
 def test_noise_and_clip_of_its_training_are_those_that_it_states(digits, monkeypatch):
@@ -396,3 +396,17 @@ def test_numbers_of_labels_follow_their_order():
     assert (numbers.tolist(), classes) == ([1, 0, 1], (1, 3))
     with pytest.raises(SpecError, match="hashable"):
         classifier.numbered([{}], None)
+
+
+@pytest.mark.parametrize(
+    "labels", [[frozenset({0}), frozenset({14})], [True, 0, 1], [1, "a", None]]
+)
+def test_classes_do_not_tell_which_label_came_first(labels):
+    _, classes = classifier.numbered(labels, None)
+    _, backwards = classifier.numbered(labels[::-1], None)
+    assert list(map(repr, classes)) == list(map(repr, backwards))
+
+
+def test_a_mean_that_takes_most_of_epsilon_is_not_released():
+    found = settings.settings_for(0.1, examples=8_000, features=1_000)
+    assert found.release_noise is None and accounting.epsilon(**found.spent) <= 0.1

@@ -4,6 +4,7 @@ For every example, of any type, shape or value, the sum with it and the sum with
 most the stated sensitivity.
 """
 
+import re
 import warnings
 from functools import cache, partial
 from typing import NamedTuple
@@ -617,6 +618,13 @@ def test_a_recurrent_network_trains_since_nothing_random_reaches_its_loss():
 )
 def test_a_loss_may_differentiate_a_convolution_forwards(losses):
     assert_sums_gradients(convolving(jnp.float32), losses, rtol=1e-4, atol=1e-5)
+
+
+def test_products_keep_float32_whatever_the_caller_asks_for():
+    gradient, params = private_gradient(convolving(jnp.float32), cross_entropy, clip_norm=CLIP)
+    with jax.default_matmul_precision("bfloat16"):
+        traced = str(jax.make_jaxpr(gradient)(params, *Plan().data(), among([0, 1])))
+    assert set(re.findall(r"precision=(.*)", traced)) == {"(Precision.HIGHEST, Precision.HIGHEST)"}
 
 
 def test_types_may_be_promoted_by_hand_alone():

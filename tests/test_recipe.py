@@ -18,16 +18,23 @@ from dpstudy import files
 from dpstudy.errors import DataError, UserError
 from dpstudy.parts.data import images
 from dpstudy.parts.part import SpecError
-from dpstudy.parts.run import Run
+from dpstudy.parts.run import Run, vary
 from dpstudy.privacy import accounting
 from dpstudy.privacy.statement import statement
-from dpstudy.recipe import PrivateImageClassifier, load, on_dataset, patch_features
+from dpstudy.recipe import (
+    PrivacyWarning,
+    PrivateImageClassifier,
+    load,
+    on_dataset,
+    patch_features,
+)
 from dpstudy.recipe import model as models
 from dpstudy.recipe import run as of_the_study
 from dpstudy.recipe.features import SyntheticFeatures
 from dpstudy.recipe.folded import Folded
 from dpstudy.recipe.mixture import Mixture
 from dpstudy.recipe.run import FILTERS, latest, recipe, recipe_at
+from dpstudy.recipe.whitened import OWN
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -97,6 +104,27 @@ def test_a_secret_seed_draws_noise_and_batches_alone(trained):
     settings = on_dataset.settings_of(recipe_at("mnist-5k", 3.0))
     assert report["statement"]["numbers"] == settings.spent
     assert report["statement"]["searched"] == statement(recipe("mnist-5k")).searched
+
+
+def test_a_seed_of_noise_is_in_no_file_and_is_warned_of(monkeypatch):
+    def stopped(run, *, seed, secure):
+        assert (run.dataset, seed) == (recipe("mnist-5k").dataset, 7)
+        with pytest.warns(PrivacyWarning, match="seed = 7 draws the noise"):
+            trained(run, seed=seed, secure=secure)
+
+    trained = on_dataset.train
+    monkeypatch.setattr(on_dataset, "train", stopped)
+    monkeypatch.setattr(images, "load", mock.Mock(side_effect=UserError("warned enough")))
+    done = dpstudy("recipe", "mnist-5k", "--epsilon", "3", "--seed", "7")
+    assert done.stderr.endswith("warned enough\n")
+    with pytest.raises(SpecError, match="names what drew its features, 7"):
+        trained(recipe("mnist-5k").at_seed(7), seed=7)
+
+
+def test_features_fitted_to_private_images_are_not_trained_on():
+    leaking = vary(recipe("mnist-5k"), scenes=OWN)
+    with pytest.raises(SpecError, match="fitted to no private image"):
+        on_dataset.train(leaking)
 
 
 def test_a_seed_is_of_everything_that_is_drawn():

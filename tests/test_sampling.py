@@ -1,7 +1,10 @@
 """Poisson sampling and shuffled batches, by statistics at a fixed seed and by counting."""
 
+import math
+from fractions import Fraction
 from functools import cache
 from itertools import pairwise
+from unittest import mock
 
 import jax
 import jax.numpy as jnp
@@ -16,7 +19,9 @@ from dpstudy.parts import sampling
 from dpstudy.parts.data.dataset import Images
 from dpstudy.parts.run import Run, vary
 from dpstudy.parts.sampling import Poisson, Shuffled
+from dpstudy.privacy.accounting import epsilon
 from dpstudy.training import loop
+from under_the_clip.experiments import EXPERIMENTS
 
 EXAMPLES, BATCH, DRAWS = 80, 20, 5_000
 PROBABILITY = BATCH / EXAMPLES
@@ -115,6 +120,39 @@ def test_a_rate_finer_than_23_bits_is_not_rounded_up():
     count = jax.jit(lambda key: sampling.poisson(key, examples, 1).count)
     counts = [int(count(key)) for key in jax.random.split(jax.random.key(0), 8)]
     assert sum(counts) < 12, "twice as many as are stated"
+
+
+@settings(max_examples=60, deadline=None, derandomize=True)
+@given(st.integers(1, 10_000_000), st.floats(0, 1))
+def test_no_example_is_kept_more_often_than_is_stated(examples, fraction):
+    batch = max(1, round(fraction * examples))
+    with (
+        mock.patch("jax.random.bernoulli", side_effect=InterruptedError) as drawn,
+        pytest.raises(InterruptedError),
+    ):
+        sampling.poisson(jax.random.key(0), examples, batch)
+    (_, probability, _), how = drawn.call_args
+    # Of the numbers k / 2^23, those that are smaller are kept; "high" has twice as many bits.
+    bits = 2 ** {"low": 23, "high": 46}[how["mode"]]
+    kept = math.ceil(Fraction(float(np.float32(probability))) * bits)
+    stated = Fraction(batch, examples)
+    assert stated * (1 - Fraction(1, 2**13)) <= Fraction(kept, bits) <= stated
+
+
+def test_what_stored_runs_drew_too_often_is_worth_less_than_the_book_says():
+    rates = {
+        (run.sampling.batch, run.dataset.examples)
+        for experiment in EXPERIMENTS.values()
+        for _, run in experiment.labelled()
+        if run.private and isinstance(run.sampling, Poisson)
+    }
+    more = {pair: math.ceil(2**23 * q) / (2**23 * q) for pair in rates for q in [pair[0] / pair[1]]}
+    assert max(more.values()) == more[256, 60_000]
+    run = {"noise_multiplier": 0.87102, "steps": 9_360, "delta": 1e-5}  # at an ε of 3
+    stated, drawn = (
+        epsilon(sampling_probability=256 / 60_000 * by, **run) for by in (1, more[256, 60_000])
+    )
+    assert stated < drawn < stated + 1e-4
 
 
 def test_a_batch_of_everyone_is_everyone():

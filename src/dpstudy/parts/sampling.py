@@ -20,8 +20,8 @@ from dpstudy.parts.part import Part, at_least, part
 Order = Int[Array, "examples"] | None
 
 OVERFLOW_PROBABILITY = 1e-15
-# Sampling probabilities below which 23 random bits are too few; none of the study's is.
-_SMALL = 2**-10
+# Of a draw, by 23 random bits; and the probability below which these are too few.
+_DRAWS, _SMALL = 2**23, 2**-10
 
 
 @jax.tree_util.register_static
@@ -119,9 +119,12 @@ def poisson(key: Array, examples: int, batch: int, capacity: int | None = None) 
     capacity = capacity_for(examples, batch) if capacity is None else capacity
     if capacity < 1:
         raise ValueError(f"capacity must be at least 1, got {capacity}")
-    probability = batch / examples
-    # By 23 bits an example is kept with up to 2^-23 more than that: more than ε is stated for.
-    mode = "low" if probability >= _SMALL else "high"
+    # Rounded down: an example that is kept more often costs more than the ε that is stated.
+    probability, mode = batch / examples, "low"
+    if probability >= _SMALL:
+        probability = math.floor(_DRAWS * probability) / _DRAWS
+    else:
+        probability, mode = probability * (1 - 2 / _DRAWS), "high"
     kept = jax.random.bernoulli(key, probability, (examples,), mode=mode)
     position = jnp.cumsum(kept)
     # The i-th kept example is the first whose running count is i.

@@ -251,7 +251,7 @@ def _least_proven(run: _Run, steps: int, plain: float | None) -> float:
         return 0.0
     if run.q == 1 or not steps:
         exact = _gaussian_epsilon(run, steps)
-        return exact if plain is None or plain > _COARSE * exact else plain
+        return exact if plain is None or plain > _COARSE * exact else max(plain, exact)
     if plain is None or math.isinf(plain):  # as it may be with next to no noise at any delta
         plain = _tilted_epsilon(run, steps)
     return min(plain, _rdp_epsilon(run._replace(accountant="rdp"), steps))

@@ -30,7 +30,8 @@ BLANKED = "data sets of which one has an example blanked, so that it adds nothin
 BESIDE = (
     "accuracies and losses that were measured on private examples",
     "what all examples together show, such as that a class looks like this",
-    "people with several examples: k of them are protected by about k times this epsilon",
+    "people with several examples: for k of them it is k times this epsilon, at a delta that is "
+    "larger, by a factor of (exp(k epsilon) - 1) / (exp(epsilon) - 1)",
 )
 
 
@@ -161,7 +162,7 @@ def guarantee_of(epsilon: float | None, delta: float, why_none: str = "") -> str
     """Return the formal statement, epsilon rounded up."""
     if epsilon is None:
         return f"none: {why_none or 'its bound is infinite'}"
-    return f"({math.ceil(epsilon * 1000) / 1000:g}, {delta:g})-differential privacy"
+    return f"({math.ceil(epsilon * 1000) / 1000:.12g}, {delta})-differential privacy"
 
 
 def sampling_of(examples: int, batch: int, shuffled: bool = False) -> str:

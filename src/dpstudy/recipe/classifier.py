@@ -30,8 +30,19 @@ _GREY, _COLOUR = "fashion-mnist", "cifar-10"
 _SMALL = "small"
 
 
+LEAKS = "features must be drawn from a seed, and fitted to no private image"
+
+
 class PrivacyWarning(UserWarning):
     """Something that makes a guarantee weaker than it sounds, or a model of little use."""
+
+
+def noise_is_known(name: str, seed: int) -> str:
+    """Return what to warn of where the seed of the noise was given, under that name."""
+    return (
+        f"{name} = {seed} draws the noise: whoever knows it can take the noise away again, and "
+        "nothing is private from them"
+    )
 
 
 class PrivateImageClassifier(ClassifierMixin, BaseEstimator):
@@ -115,10 +126,10 @@ class PrivateImageClassifier(ClassifierMixin, BaseEstimator):
         features = self._features(X)
         pixels = pictures.as_pixels(X, IMAGE_SHAPE[features.name], say=True)
         how = settings.settings_for(
-            self.epsilon,
+            float(self.epsilon),
             examples=len(labels),
             features=features.image_shape[0],
-            delta=self.delta,
+            delta=None if self.delta is None else float(self.delta),
         )
         self._warn(how, len(classes))
         # What is released is that of the rule: the features' own setting is for the study's runs.
@@ -188,7 +199,7 @@ class PrivateImageClassifier(ClassifierMixin, BaseEstimator):
         elif self.filters is not None:
             raise SpecError("filters cannot be chosen of small features or of a part: leave it out")
         if not isinstance(features, Drawn) or checked(features).leaks:
-            raise SpecError("features must be drawn from a seed, and fitted to no private image")
+            raise SpecError(LEAKS)
         if self.colour is not None and self.colour != (IMAGE_SHAPE[features.name][-1] == 3):
             raise SpecError(f"colour is {self.colour}, and the features of {features.name} are not")
         return features
@@ -202,10 +213,7 @@ class PrivateImageClassifier(ClassifierMixin, BaseEstimator):
         if too_few := settings.too_little(how, self.epsilon, classes):
             _warn(too_few)
         if self.random_state is not None:
-            _warn(
-                f"random_state = {self.random_state} draws the noise: whoever knows it can take "
-                "the noise away again, and nothing is private from them"
-            )
+            _warn(noise_is_known("random_state", self.random_state))
 
     def _statement(self, how: Settings) -> Statement:
         read_off = [] if self.classes is not None else ["which classes there are"]
@@ -252,7 +260,7 @@ def numbered(
     if classes is not None:
         classes = _listed(classes, "classes must be in a sequence")
     try:
-        known = _in_order(set(labels)) if classes is None else tuple(classes)
+        known = _in_order(labels) if classes is None else tuple(classes)
         number = {one: at for at, one in enumerate(known)}
     except TypeError as error:
         raise SpecError(f"labels must be hashable: {error}") from None
@@ -293,11 +301,19 @@ def _listed(
     return [one.item() if isinstance(one, np.generic) else one for one in found]
 
 
-def _in_order(labels: set[Hashable]) -> tuple[Hashable, ...]:
+def _in_order(labels: Sequence[Hashable]) -> tuple[Hashable, ...]:
+    """Return the classes of labels: the same, whichever label comes first."""
+    spelled = sorted(
+        {(type(one), one): one for one in labels}.values(),
+        key=lambda one: (type(one).__name__, repr(one)),
+    )
+    found = list(dict.fromkeys(spelled))  # of equal ones, such as 1 and True, one
+    if any(isinstance(one, frozenset) for one in found):
+        return tuple(found)  # whose order is that of subsets
     try:
-        return tuple(sorted(labels))
+        return tuple(sorted(found))
     except TypeError:  # of several kinds
-        return tuple(sorted(labels, key=lambda one: (type(one).__name__, repr(one))))
+        return tuple(found)
 
 
 def _array(classes: tuple[Hashable, ...]) -> Shaped[np.ndarray, "classes"]:

@@ -1,13 +1,21 @@
 """The recipe on one of the study's datasets, whose settings were searched and are a run's."""
 
+import warnings
+
 import numpy as np
 
 from dpstudy.parts.data import images
 from dpstudy.parts.data.images import CLASSES
+from dpstudy.parts.part import SpecError
 from dpstudy.parts.run import Run
 from dpstudy.privacy import statement
 from dpstudy.recipe import head
-from dpstudy.recipe.classifier import PrivateImageClassifier
+from dpstudy.recipe.classifier import (
+    LEAKS,
+    PrivacyWarning,
+    PrivateImageClassifier,
+    noise_is_known,
+)
 from dpstudy.recipe.model import Model
 from dpstudy.recipe.settings import Settings
 from dpstudy.recipe.spent import statement_of
@@ -19,11 +27,21 @@ def train(
     """Return the classifier that a run of `recipe_at` describes, and its test accuracy.
 
     Batches and noise, of the mean too, are drawn by `seed`, or by a secret one that is not kept;
-    features by the run's own. The labels are numbers, as the dataset has them. The accuracy is by
-    exact norms; by those that a model estimates (see `folded`) a label in a hundred may differ.
-    DataError where the dataset is not on this machine, or a basis cannot be kept in the cache.
+    features by the run's own, which the model names. The labels are numbers, as the dataset has
+    them. The accuracy is by exact norms; by those that a model estimates (see `folded`) a label in
+    a hundred may differ. A PrivacyWarning where there is a `seed`.
+
+    Raises:
+        SpecError: features that are fitted to private images, or drawn by the seed of the noise.
+        DataError: the dataset is not on this machine, or a basis cannot be kept in the cache.
     """
     features, how = run.dataset, settings_of(run)
+    if features.leaks:
+        raise SpecError(LEAKS)
+    if seed is not None:
+        if seed == features.drawn != 0:  # by 0 they are drawn whatever draws the noise
+            raise SpecError(f"a model names what drew its features, {seed}: not the noise, too")
+        warnings.warn(noise_is_known("seed", seed), PrivacyWarning, stacklevel=2)
     whole = images.load(features.name)
     found = features.vectors_of(whole)
     train, test = found[: how.examples], found[how.examples :]

@@ -31,6 +31,7 @@ _PASSES, _LEAST_STEPS = 60, 100
 # of photographs' and clothes' features being 0.3 to 0.4 long.
 _RELEASED = 20.0
 _MOST_NOISE_OF_MEAN = 0.2
+_OF_MEAN = {"sampling_probability": 1.0, "noise_multiplier": _RELEASED, "steps": 1}
 # Below so much signal for each class over the noise of all steps little is learnt.
 LEAST_SIGNAL = 10.0
 _USUAL_DELTA = 1e-5
@@ -100,6 +101,8 @@ def settings_for(
     steps = max(_LEAST_STEPS, _PASSES * steps_per_epoch(examples, batch))
     length = _RELEASED * math.sqrt(features) / examples
     released = _RELEASED if length <= _MOST_NOISE_OF_MEAN else None
+    if released and 2 * accounting.epsilon(**_OF_MEAN, delta=delta) > epsilon:
+        released = None  # it would take most of what may be spent
     sampled = {"sampling_probability": batch / examples, "steps": steps, "delta": delta}
     noise = accounting.noise_multiplier_for(epsilon, **sampled, release_noise=released)
     of_steps = noise * math.sqrt(steps) / batch

@@ -58,7 +58,7 @@ def statement_of(
         randomness=_SECURE if secure else _KNOWN if seeded else _SECRET,
         not_covered=(
             f"{' and '.join(public)}: taken from the data, and as public",
-            "what was printed on the way, of pictures or of time",
+            "what was printed on the way, of pictures, time or memory",
             *statement.BESIDE,
         ),
         numbers=settings.spent,

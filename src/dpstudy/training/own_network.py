@@ -91,6 +91,12 @@ class PrivateGradient:
     def _sum(
         self, params: nnx.State, inputs: Any, labels: Any, draw: Draw, key: Array | None
     ) -> tuple[nnx.State, Float[Array, ""]]:
+        with jax.default_matmul_precision("highest"):
+            return self._exact_sum(params, inputs, labels, draw, key)
+
+    def _exact_sum(
+        self, params: nnx.State, inputs: Any, labels: Any, draw: Draw, key: Array | None
+    ) -> tuple[nnx.State, Float[Array, ""]]:
         own_keys = key is not None and draws(self.rest)
         losses = OwnKeys(self.losses) if own_keys else self.losses
 

@@ -54,7 +54,7 @@ if TYPE_CHECKING:
 @click.option(
     "--seed",
     type=click.IntRange(0, 2**31 - 1),
-    help="Of batches and noise; of a dataset's features too. By default a secret one, not kept.",
+    help="Of batches and noise, which are then known. By default a secret one, not kept.",
 )
 @click.option(
     "--secure",
@@ -164,10 +164,10 @@ def _on_dataset(
     if options["test"] or options["features"]:
         raise UserError(f"{source} has a test set and features of its own: leave out the option")
     _check_pictures(pictures)
-    seed = options["seed"]
-    run = recipe_at(source, epsilon, seed or 0, options["delta"], options["filters"])
+    # Whatever draws the noise: a saved model names the seed of its features.
+    run = recipe_at(source, epsilon, delta=options["delta"], filters=options["filters"])
     warn_of_delta(run.delta, run.dataset.examples)
-    model, accuracy = on_dataset.train(run, seed=seed, secure=options["secure"])
+    model, accuracy = on_dataset.train(run, seed=options["seed"], secure=options["secure"])
     return model, {"dataset": source, "test_accuracy": accuracy}
 
 
@@ -239,7 +239,7 @@ def _in_words(said: dict[str, Any]) -> str:
         reached = f"test accuracy {accuracy:.2%}" if accuracy is not None else "trained"
         lines += [
             f"{said['dataset']}: {reached} at ε = {rounded_up(said['epsilon'], 3)}, "
-            f"δ = {said['delta']:g}, in {said['seconds']:.0f} s{held}",
+            f"δ = {said['delta']}, in {said['seconds']:.0f} s{held}",
             "",
             str(Statement.from_dict(said["statement"])),
         ]
