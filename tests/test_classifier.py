@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from sklearn.base import clone, is_classifier
 from sklearn.exceptions import NotFittedError, SkipTestWarning
-from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.model_selection import GridSearchCV, ShuffleSplit
 from sklearn.utils import estimator_checks
 
 from dpstudy.errors import DataError, UserError
@@ -254,9 +254,9 @@ def test_it_is_an_estimator_as_scikit_learn_knows_them(digits):
         model.save("model.npz")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", PrivacyWarning)
-        assert (cross_val_score(small(), *digits[:2], cv=2) > 0.85).all()
-        found = GridSearchCV(small(), {"epsilon": [0.1, 3.0]}, cv=2).fit(*digits[:2])
-    assert found.best_params_ == {"epsilon": 3.0}
+        once = ShuffleSplit(1, test_size=0.5, random_state=0)
+        found = GridSearchCV(small(), {"epsilon": [0.1, 3.0]}, cv=once).fit(*digits[:2])
+    assert found.best_params_ == {"epsilon": 3.0} and found.best_score_ > 0.85
     assert found.score(*digits[2:]) > 0.9
 
 

@@ -250,6 +250,7 @@ ON_A_DEVICE = [
 )
 def test_a_device_that_is_not_there_is_one_line(command, error, why, monkeypatch):
     monkeypatch.setattr(jax, "default_backend", mock.Mock(side_effect=error))
+    monkeypatch.setattr(accounting, "noise_multiplier_for", lambda *_, **__: 1.0)
     monkeypatch.setenv("JAX_PLATFORMS", "cuda")
     assert mistake(*command) == f"JAX does not start with JAX_PLATFORMS=cuda: {why}"
 
@@ -585,7 +586,7 @@ def test_a_delta_is_warned_of_for_shuffled_batches_and_for_a_recipe(monkeypatch)
     monkeypatch.setattr("dpstudy.recipe.on_dataset.train", stopped)
     for delta, warned in ((1e-5, 0), (1e-3, 1)):
         run = vary(RUN, delta=delta)
-        monkeypatch.setattr("dpstudy.recipe.run.recipe_at", lambda *_, run=run: run)
+        monkeypatch.setattr("dpstudy.recipe.run.recipe_at", lambda *_, run=run, **__: run)
         *lines, _ = dpstudy("recipe", "mnist-5k", "--epsilon", "3").stderr.splitlines()
         assert len(lines) == warned
     assert lines[0].startswith("dpstudy: warning: δ = 0.001 is not below 1/n = 0.00025, n = 4,000 ")
@@ -811,7 +812,11 @@ def test_too_little_memory_is_one_line(tiny, results, monkeypatch):
         assert mistake("run", "tiny") == "there is not the memory for this"
 
 
-def test_a_damaged_file_in_the_way_of_a_run_is_named_with_the_remedy(tiny, results):
+def test_a_damaged_file_in_the_way_of_a_run_is_named_with_the_remedy(tiny, results, monkeypatch):
+    def trained(runs, *_):
+        return ((run, result_of(run)) for run in runs)
+
+    monkeypatch.setattr(campaign, "train_cohort", trained)
     path = store.write(store.runs_folder("smoke"), result_of())
     path.write_text("{")
     done = dpstudy("run", "tiny", "--profile", "smoke", "--dry-run")

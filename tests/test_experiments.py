@@ -356,8 +356,9 @@ def test_a_temperature_of_the_reader_s_own_stands_beside_tanh():
     ],
 )
 def test_a_reader_s_own_value_is_trained_beside_another_at_the_same_true_epsilon(
-    own, value, field, beside
+    own, value, field, beside, losses_rounded
 ):
+    losses_rounded(10)
     runs = own(value).runs("smoke", seeds=1)
     having = [run for run in runs if field in fields_of(run)]
     assert {setting(run, field) for run in having} == {value, *beside}
@@ -370,7 +371,8 @@ def test_a_reader_s_own_value_is_trained_beside_another_at_the_same_true_epsilon
     assert own(value).name not in EXPERIMENTS
 
 
-def test_a_reader_s_own_power_keeps_the_features_in_the_smoke_profile():
+def test_a_reader_s_own_power_keeps_the_features_in_the_smoke_profile(losses_rounded):
+    losses_rounded(10)
     assert {type(run.dataset) for run in recipe.of_exponent(0.2).runs("smoke")} == {
         SyntheticFeatures
     }

@@ -12,16 +12,14 @@ import subprocess
 import sys
 import time
 
-import numpy as np
 import pytest
 from results_for_tests import contents, dpstudy, environment, result_of, seeds
+from test_recipe import tiny
 
 from dpstudy.errors import UserError
 from dpstudy.lab import store, transfer
 from dpstudy.parts.run import Run, vary_as_written
-from dpstudy.privacy.statement import statement
 from dpstudy.recipe import model as models
-from dpstudy.recipe.features import SyntheticFeatures
 
 pytestmark = pytest.mark.faults
 FORK = multiprocessing.get_context("fork")
@@ -30,10 +28,7 @@ CHANCE = random.Random(0)
 
 def save_for_ever(folder, saving, what):
     """Save one file after the other, until killed."""
-    drawn = SyntheticFeatures("mnist-5k", "both", 12, components=4, small=2, large=2)
-    shapes = (4, 10), (4,), (4,)
-    arrays = (np.ones(shape, np.float32) for shape in shapes)
-    model = models.Model(drawn, *arrays, tuple(range(10)), statement(Run(epochs=1)))
+    model = tiny()
     for number in range(1_000_000):
         if what == "model":
             model.save(folder / f"{number}.npz")
@@ -59,7 +54,7 @@ def test_killed_while_it_saves_a_file_is_whole_or_not_there(tmp_path, what, afte
     saved = [path for path in folder.iterdir() if not path.name.startswith(".")]
     for path in sorted(saved, key=os.path.getmtime)[-3:]:
         if what == "model":
-            assert models.load(path).kernel.shape == (4, 10)
+            assert models.load(path).at_mean.shape == (11,)
         else:
             merged = transfer.merge(tmp_path / f"from {path.name}", path)
             assert (merged.added, merged.refused) == (20, [])

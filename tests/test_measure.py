@@ -10,7 +10,7 @@ import pytest
 from flax import nnx
 from results_for_tests import NARROW
 from scipy.sparse.linalg import LinearOperator, eigsh
-from test_network import ACTIVATIONS, NETWORKS, parts
+from test_network import ACTIVATIONS, parts
 
 from dpstudy.gradients import devices
 from dpstudy.lab import campaign, checkpoints
@@ -55,33 +55,6 @@ def test_norms_are_those_of_vmap_grad_and_of_the_first_convolution(activation):
     assert found["norms.gradient"].shape == (1,)
     assert float(found["norms.gradient"][0]) == pytest.approx(float(gradient), rel=1e-4)
     assert float(found["norms.activation"][0]) == pytest.approx(float(active), rel=1e-5)
-
-
-ON_IMAGES = [name for name, one in NETWORKS.items() if len(one().image_shape) == 3]
-
-
-@pytest.mark.parametrize("model", [name for name in ON_IMAGES if "scattering" not in name])
-def test_norms_can_be_taken_of_every_network_on_images_by_its_first_convolution_before_pooling(
-    model,
-):
-    network = NETWORKS[model]()
-    name = "mnist-5k" if "mnist" in model else "cifar-10"
-    run = vary(Run(), network=network, dataset=Images(name))
-    examples = Examples(jnp.zeros((COUNT, *network.image_shape)), jnp.zeros(COUNT, jnp.int32))
-    graph, params = parts(model)
-
-    def first(params):
-        module, images = nnx.merge(graph, params), examples.images
-        return network.outputs(module, images).hidden[0]
-
-    side = {"tempered-mnist": 14, "losing-less-mnist": 13, "backprop-mnist": 11}.get(model, 32)
-    assert jax.eval_shape(first, params).shape == (COUNT, side, side, 16 if side < 32 else 32)
-    snapshot = run.snapshot(params, jnp.float32(0), examples)
-    found = jax.eval_shape(lambda params: Norms()(snapshot._replace(params=params)), params)
-    assert {name: array.shape for name, array in found.items()} == {
-        "gradient": (),
-        "activation": (),
-    }
 
 
 def test_the_same_thousand_examples_are_seen_spread_over_the_training_set():

@@ -40,7 +40,7 @@ from dpstudy.recipe.whitened import OWN
 @pytest.fixture(scope="module", autouse=True)
 def small():
     """Features a quarter as large, and noise found to a tenth of a per mille."""
-    features = {"synthetic": 600, "small": 80, "large": 20, "components": 400}
+    features = {"synthetic": 300, "small": 40, "large": 10, "components": 200}
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(accounting, "_INTERVAL", 5 * accounting._INTERVAL)
         patch.setattr(of_the_study, "_SMALL", features)
@@ -315,6 +315,7 @@ def test_a_model_with_any_bit_flipped_is_refused(tmp_path):
     for position in range(0, len(whole), 7):
         content = bytearray(whole)
         content[position] ^= 1 << position % 8
+        path.unlink()  # to write over a file waits for the disk
         path.write_bytes(content)
         with pytest.raises(DataError, match=r"is no model of `dpstudy recipe` \(.*checksum"):
             models.load(path)

@@ -582,18 +582,6 @@ def test_datasets_are_those_there_are():
     assert all(set(table) == set(data.NAMES) for table in tables)
 
 
-PAPERS = (pytest.param(name, marks=pytest.mark.data) for name in data.SOURCES)
-
-
-@pytest.mark.parametrize("name", ["mnist-5k", *PAPERS])
-def test_the_number_and_shape_of_examples_are_those_of_the_data(name):
-    if name != "mnist-5k" and data.find(name) is None:
-        pytest.skip(f"{name} is not on this machine")
-    images = data.load(name, download=False).train_images
-    assert len(images) == Images(name).examples
-    assert images.shape[1:] == Images(name).image_shape
-
-
 def test_a_run_samples_its_examples_with_the_probability_that_its_batch_says():
     run = vary(SMALL, batch=250)
     assert run.sampling_probability == 250 / 4_000
