@@ -14,6 +14,7 @@ import vl_convert
 from results_for_tests import result_of
 
 from dpstudy.lab import store
+from dpstudy.page.figure import Note
 from dpstudy.parts.data.images import DATASETS
 from dpstudy.parts.networks.activation import LayerWise, Relu, Tempered
 from dpstudy.parts.part import KINDS
@@ -228,3 +229,8 @@ def test_a_method_looks_the_same_whatever_is_picked(explorer):
 
 def test_words_are_of_kinds_that_there_are():
     assert set(words.KINDS) <= set(KINDS)
+
+
+def test_where_nothing_is_stored_it_is_a_note(monkeypatch):
+    monkeypatch.setattr(rows, "settings", list)
+    assert isinstance(page.explorer(), Note)

@@ -15,7 +15,8 @@ import pandas as pd
 import vl_convert
 
 from dpstudy.lab import wording
-from dpstudy.page.figure import MISSING, STYLES, Captioned
+from dpstudy.page.figure import MISSING, STYLES, Captioned, Note
+from dpstudy.page.results import none_stored
 from under_the_clip.explorer import rows
 
 # By what a control shows, what it picks: columns of epsilon, and the least number of seeds.
@@ -108,9 +109,12 @@ class Explorer(Captioned):
         return self.caption
 
 
-def explorer() -> Explorer:
-    """Return the explorer of what is stored now."""
-    data = rows.table(rows.settings())
+def explorer() -> Explorer | Note:
+    """Return the explorer of what is stored now; a note if that is nothing."""
+    stored = rows.settings()
+    if not stored:
+        return none_stored("explorer")
+    data = rows.table(stored)
     return Explorer(
         name="explorer",
         caption=(
