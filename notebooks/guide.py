@@ -103,8 +103,8 @@ assert again + 0.01 < reached[CIFAR, 8.0] < deep
 # - **Search nothing.** All settings are fixed: no search costs your pictures privacy.
 # - **It is cheap.** On CIFAR-10 it takes {{ round(timed["minutes"]) }} minutes of two CPU cores.
 #
-# **Run** it, then `dpstudy recipe pictures/ --epsilon 3` on [your
-# own](../book/engine.md#own-pictures), a folder for each class. Which part of this page is yours?
+# **Run** it, then `dpstudy recipe pictures/ --epsilon 3` on [your own](../book/engine.md), a folder
+# for each class. Which part of this page is yours?
 
 # %% tags=["parameters", "remove-input"]
 profile = "stored"  # any profile shows what is stored

@@ -79,8 +79,8 @@ def test_the_guide_to_re_running_says_what_the_timed_run_reached():
     [cost] = cost_figure.cost().data.to_dict("records")
     assert cost["dataset"] == "CIFAR-10"
     told = said_by("book/how_to_rerun.md")
-    ends = percent(cost["accuracy"])
-    told(f"{round(cost['minutes'])} minutes of two cores the first time, for {ends} %")
+    ends = percent(cost["accuracy"], 1)
+    told(f"{round(cost['minutes'])} minutes of two cores the first time, for about {ends} %")
 
 
 def test_a_row_of_the_board_is_of_five_seeds_that_ended():

@@ -3,6 +3,8 @@
 Taken on training and test examples without noise: no epsilon covers these numbers.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from typing import Any, NamedTuple
 

@@ -5,6 +5,8 @@ go on. The same run on the same devices always gives the same numbers, resumed o
 randomness comes from the seed and the step.
 """
 
+from __future__ import annotations
+
 import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
