@@ -91,12 +91,6 @@ class PrivateGradient:
     def _sum(
         self, params: nnx.State, inputs: Any, labels: Any, draw: Draw, key: Array | None
     ) -> tuple[nnx.State, Float[Array, ""]]:
-        with jax.default_matmul_precision("highest"):
-            return self._exact_sum(params, inputs, labels, draw, key)
-
-    def _exact_sum(
-        self, params: nnx.State, inputs: Any, labels: Any, draw: Draw, key: Array | None
-    ) -> tuple[nnx.State, Float[Array, ""]]:
         own_keys = key is not None and draws(self.rest)
         losses = OwnKeys(self.losses) if own_keys else self.losses
 
@@ -109,7 +103,9 @@ class PrivateGradient:
 
         nothing = (_zeros(params), jnp.float32(0))
         arrays = (inputs, labels, jnp.arange(layers.examples_in((inputs, labels))))
-        return accumulate.over_examples(part, nothing, draw, arrays, self.microbatch)
+        # Whatever the caller asks for: of rounded factors a sum is not what the norms have bounded.
+        with jax.default_matmul_precision("highest"):
+            return accumulate.over_examples(part, nothing, draw, arrays, self.microbatch)
 
     @cached_property
     def _programs(self) -> tuple[Callable[..., Array], Callable[..., tuple[nnx.State, Array]]]:
