@@ -1,16 +1,19 @@
 """The statement of privacy: what it says of each kind of run, and that its numbers give its ε."""
 
 import json
+import math
 from dataclasses import replace
 
 import pytest
+from scipy import optimize
 
 import dpstudy
 from dpstudy.parts.mechanism import FlatClipping, NoPrivacy
 from dpstudy.parts.run import Run, vary
 from dpstudy.parts.sampling import Shuffled
 from dpstudy.privacy import accounting
-from dpstudy.privacy.statement import Statement, guarantee_of, statement
+from dpstudy.privacy.conversions import gdp_delta
+from dpstudy.privacy.statement import BESIDE, Statement, guarantee_of, statement
 from dpstudy.recipe.features import SyntheticFeatures
 from dpstudy.recipe.whitened import OWN
 from under_the_clip.backpropagation_clipping.mechanism import BackpropagationClipping
@@ -90,6 +93,16 @@ def test_epsilon_is_rounded_up():
     assert guarantee_of(1.2341, 1e-5).startswith("(1.235,")
     assert guarantee_of(1000.0004, 1.2345649e-5)[:23] == "(1000.001, 1.2345649e-05"[:23]
     assert guarantee_of(6e-10, 1e-5).startswith("(0.001,") and guarantee_of(0.0, 0.1)[:3] == "(0,"
+
+
+@pytest.mark.parametrize("several", [2, 5])
+def test_what_it_says_of_several_examples_holds_and_at_the_same_delta_would_not(several):
+    assert BESIDE[-1].endswith("by a factor of (exp(k epsilon) - 1) / (exp(epsilon) - 1)")
+    epsilon, delta = 1.0, 1e-5
+    factor = math.expm1(several * epsilon) / math.expm1(epsilon)
+    mu = optimize.brentq(lambda mu: gdp_delta(mu, epsilon) - delta, 0.01, 1.0)
+    exact = gdp_delta(several * mu, several * epsilon)
+    assert delta < exact <= factor * delta
 
 
 def test_any_run_of_the_study_has_a_statement(monkeypatch):
