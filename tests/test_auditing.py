@@ -421,7 +421,7 @@ def test_layers_are_stored_as_within_their_bound():
 SAID = {"name": "quick", "mechanism": "flat clipping", "setting": "a tiny run"}
 # Its runs and canaries are those above, whose program it takes.
 QUICK = Audit(**SAID, run=TINY_RUN, canary=first_image, claimed_by="pld", runs=4, canaries=4000)
-# With as many steps as the searches above, whose programs it takes.
+# Of a narrow network, and briefly: what is tested is that it is carried out and kept.
 LAYERS = LayerAttack(
     name="layers", setting="briefly", run=vary(PUBLISHED, width=0.125), starts=1, steps=5
 )

@@ -39,7 +39,7 @@ from dpstudy.recipe.whitened import OWN
 
 @pytest.fixture(scope="module", autouse=True)
 def small():
-    """Features a quarter as large, and noise found to a tenth of a per mille."""
+    """Features an eighth as large, and noise found to a tenth of a per mille."""
     features = {"synthetic": 300, "small": 40, "large": 10, "components": 200}
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(accounting, "_INTERVAL", 5 * accounting._INTERVAL)
