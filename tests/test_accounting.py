@@ -110,36 +110,26 @@ def test_central_limit_gives_the_values_of_opacus_and_bu_et_al():
 
 
 @pytest.mark.parametrize(
-    ("sigma", "steps", "delta", "rel"),
+    ("sigma", "steps", "delta"),
     [
-        *((sigma, steps, 1e-5, 2e-4) for sigma, steps in ((0.1, 1), (1, 10), (50, 1_000))),
+        *((sigma, steps, 1e-5) for sigma, steps in ((0.1, 1), (1, 10), (50, 1_000))),
         # At the ends of the range.
-        *((sigma, steps, 1e-5, 1e-3) for sigma, steps in ((1e-3, 1_000), (0.1, 2_000))),
-        # Where PLD is coarse the closed form stands in; nearly no delta is needed.
-        (2e5, 4_000, 1e-6, 2e-3),
-        *((60.0, 3_000, delta, 1e-3) for delta in (3e-10, 3e-13, 3e-14, 1e-60)),
-        *((0.7, 4, delta, 1e-3) for delta in (3e-10, 1e-17)),
+        (1e-3, 1_000, 1e-5),
+        (2e5, 4_000, 1e-6),
+        *((60.0, 3_000, delta) for delta in (3e-10, 1e-60)),
+        *((0.7, 4, delta) for delta in (3e-10, 1e-17)),
     ],
 )
-def test_without_sampling_all_bounds_are_the_analytic_gaussian(sigma, steps, delta, rel):
+def test_without_sampling_all_bounds_are_the_analytic_gaussian(sigma, steps, delta):
     mu = math.sqrt(steps) / sigma
     exact = phi_epsilon(mu, delta)
-    assert exact * (1 - 1e-6) <= spent(1.0, sigma, steps, delta=delta) <= exact * (1 + rel)
-    assert exact * 0.99 <= least(1.0, sigma, steps, delta) <= exact * (1 + 1e-6)
+    for ours in (spent(1.0, sigma, steps, delta=delta), least(1.0, sigma, steps, delta)):
+        assert ours == pytest.approx(exact, rel=1e-6)
     assert gdp_epsilon(mu, delta) == pytest.approx(exact, rel=1e-6)
 
 
-@pytest.mark.parametrize("epsilon", [1.0, 8.0])
-def test_without_sampling_no_less_than_the_analytic_gaussian_is_stated(epsilon):
-    delta = 1e-9
-    sigma = noise_multiplier_for(epsilon, sampling_probability=1.0, steps=100, delta=delta)
-    exact = dp_accounting.get_epsilon_gaussian(sigma / 10, delta)
-    assert exact <= spent(1.0, sigma, 100, delta=delta) <= epsilon
-
-
-@pytest.mark.parametrize(("sigma", "steps"), [(1e6, 1), (1e5, 5_000)])
-def test_with_the_most_noise_next_to_nothing_is_spent(sigma, steps):
-    assert 0 <= spent(1.0, sigma, steps) < 1e-3 + gdp_epsilon(math.sqrt(steps) / sigma, 1e-5)
+def test_with_enough_noise_delta_allows_for_all_and_no_epsilon_is_spent():
+    assert spent(1.0, 1e6, 1) == 0
 
 
 @pytest.mark.parametrize(("sigma", "release"), [(1.0, 1.0), (5.0, 4.0), (4.0, 40.0), (8.0, 1.0)])
@@ -149,8 +139,7 @@ def test_a_release_and_unsampled_steps_are_one_gaussian(sigma, release):
     curve = epsilon_curve(**run, steps=counts, release_noise=release)
     for ours, steps in zip(curve, counts, strict=True):
         exact = phi_epsilon(math.sqrt(steps / sigma**2 + 1 / release**2), 1e-5)
-        assert ours == pytest.approx(exact, rel=1e-3)
-        assert ours >= exact * (1 - 1e-6)
+        assert ours == pytest.approx(exact, rel=1e-6)
 
 
 @pytest.mark.parametrize("accountant", ["pld", "rdp"])
@@ -388,7 +377,7 @@ def test_no_delta_is_too_small_for_pld_which_is_at_most_rdp(q, sigma, steps, del
 
 
 def test_an_ordinary_delta_has_the_value_of_the_library_to_the_last_bit():
-    for q, sigma, steps in [(0.0085, 1.2, 4_000), (0.1, 4.0, 500), (1.0, 30.0, 40)]:
+    for q, sigma, steps in [(0.0085, 1.2, 4_000), (0.1, 4.0, 500)]:
         grid = {"value_discretization_interval": accounting.discretization(sigma)}
         step = pld.from_gaussian_mechanism(sigma, sampling_prob=q, **grid)
         theirs = step.self_compose(steps).get_epsilon_for_delta(1e-5)

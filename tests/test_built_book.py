@@ -21,10 +21,10 @@ ALL_PAGES = (*PAGES, "genindex", "search")
 PROGRAMS = ("chromium", "chromium-browser", "google-chrome")
 CHROMIUM = next(filter(None, map(shutil.which, PROGRAMS)), None)
 # Each theme at one width: all four take minutes, and colours do not follow from the width.
-THEMES = {1280: "light", 390: "dark"}
-WIDTHS = tuple(THEMES)
+THEMES = {390: "dark", 1280: "light"}
+NARROW, WIDE = THEMES
 CONTRAST = ("color-contrast", "link-in-text-block")
-# Rules that a width decides; the others find the same at each.
+# Rules that a width decides; the others find no more where less is shown.
 OF_WIDTH = ("scrollable-region-focusable", "aria-hidden-focus", "nested-interactive")
 
 # It reads no style sheet by itself: from a file that is an error, and the page would be blamed.
@@ -99,19 +99,24 @@ def browser():
 def visit(book, browser):
     """Open an address of the book at that width; the page has a list of what went wrong."""
 
-    page = browser.new_page(offline=True, reduced_motion="reduce")
+    page = browser.new_page(offline=True)
     page.on("requestfailed", lambda request: page.wrong.append(request.url))
     page.on("pageerror", lambda error: page.wrong.append(str(error)))
     page.on("console", lambda said: said.type == "error" and page.wrong.append(said.text))
 
-    def visit(address, width=WIDTHS[0]):
+    def visit(address, width=WIDE):
         page.wrong = []
-        page.set_viewport_size({"width": width, "height": 900})
+        resize(page, width)
         page.goto(f"{book.as_uri()}/{address}")
         page.evaluate("async () => { await window.MathJax?.startup?.promise }")
         return page
 
     return visit
+
+
+def resize(page, width):
+    page.set_viewport_size({"width": width, "height": 900})
+    page.emulate_media(color_scheme=THEMES[width], reduced_motion="reduce")
 
 
 def pytest_generate_tests(metafunc):
@@ -126,16 +131,16 @@ def page(visit, request):
     return page
 
 
-@pytest.fixture(scope="class", params=WIDTHS[::-1])
+@pytest.fixture(scope="class", params=THEMES)  # of which pytest takes the last first
 def at_width(page, request):
     if request.param != page.viewport_size["width"]:
-        page.set_viewport_size({"width": request.param, "height": 900})
+        resize(page, request.param)
         # A third of a second after a new size the theme has the keyboard reach what scrolls.
         page.wait_for_timeout(400)
     return page
 
 
-@pytest.fixture(scope="class")
+@pytest.fixture(scope="module")
 def styles():
     """Those whose contrast was tested on pages before."""
     return []
@@ -190,7 +195,7 @@ class OfEachPage:
         assert [link for link in links if empty(link)] == []
 
     def test_it_is_accessible(self, at_width):
-        if at_width.viewport_size["width"] == WIDTHS[0]:
+        if at_width.viewport_size["width"] == WIDE:
             rules = {"rules": {name: {"enabled": False} for name in CONTRAST}}
         else:
             rules = {"runOnly": {"type": "rule", "values": OF_WIDTH}}
@@ -198,7 +203,6 @@ class OfEachPage:
 
     def test_its_text_stands_out_from_what_is_behind_it(self, at_width, styles):
         theme = THEMES[at_width.viewport_size["width"]]
-        at_width.emulate_media(color_scheme=theme, reduced_motion="reduce")
         at_width.wait_for_function("of => document.documentElement.dataset.theme === of", arg=theme)
         styles[:] = at_width.evaluate(ONE_OF_EACH, styles)
         if not at_width.evaluate("window.oneOfEach.length"):
@@ -220,7 +224,7 @@ class TestThePagesBetween(OfEachPage):
 
 @pytest.mark.parametrize("name", ["notebooks/explorer", "notebooks/01_accounting"])
 def test_it_loads_on_a_narrow_screen_too(visit, name):
-    page = visit(f"{name}.html", WIDTHS[1])
+    page = visit(f"{name}.html", NARROW)
     assert page.wrong == [] and page.evaluate(WIDER) == []
 
 

@@ -112,7 +112,7 @@ class Reading:
                 "stopped": result.stopped is not None,
                 **{name: values[-1] for name, values in columns.items() if values},
             }
-            rows.append(row | ({"test_accuracy": CHANCE} if row["diverged"] else {}))
+            rows.append(row | {"test_accuracy": result.last_accuracy})
         return pd.DataFrame(rows)
 
 

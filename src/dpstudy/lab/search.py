@@ -15,7 +15,7 @@ from pathlib import Path
 from dpstudy.lab import records, store
 from dpstudy.lab.experiment import Experiment
 from dpstudy.lab.forms import check_numbers
-from dpstudy.lab.store import CHANCE, DamagedError, Result, StoreError
+from dpstudy.lab.store import DamagedError, StoreError
 from dpstudy.parts.part import SpecError
 from dpstudy.parts.run import Run, vary
 
@@ -231,10 +231,9 @@ def accuracies(search: Search, dataset: str) -> dict[str, float]:
     labelled = search.labelled(dataset=dataset, seeds=1)
     tried = {label: run.identity for label, run in labelled if run.seed == 0}
     found, _ = store.read_all(store.runs_folder(), list(tried.values()))
-
-    def accuracy(result: Result) -> float:
-        if result.stopped is not None:
-            return 0.0  # It was far behind, and what went on may have diverged.
-        return CHANCE if result.diverged_at is not None else result.curve["test_accuracy"][-1]
-
-    return {label: accuracy(found[name]) for label, name in tried.items() if name in found}
+    # What was given up was far behind, and what went on may have diverged.
+    return {
+        label: 0.0 if one.stopped is not None else one.last_accuracy
+        for label, name in tried.items()
+        if (one := found.get(name))
+    }

@@ -74,6 +74,11 @@ class Result:
         """The result's file name."""
         return f"{self.run.identity}.json"
 
+    @property
+    def last_accuracy(self) -> float:
+        """The test accuracy after the last epoch; of a run that diverged, `CHANCE`."""
+        return CHANCE if self.diverged_at is not None else self.curve["test_accuracy"][-1]
+
 
 def runs_folder(profile: str = "full") -> Path:
     """Return the folder of stored runs."""

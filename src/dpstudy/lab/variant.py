@@ -62,11 +62,7 @@ class Variant:
     @property
     def accuracy(self) -> pd.Series:
         """The test accuracies after the last epoch, by seed; of a run that diverged, chance."""
-        return pd.Series(dtype=float) if self.finals.empty else self._by_seed.test_accuracy
-
-    @cached_property
-    def _by_seed(self) -> pd.DataFrame:
-        return self.finals.set_index("seed")
+        return pd.Series({of.run.seed: of.last_accuracy for of in self.results}, dtype=float)
 
     def median(self, *columns: str) -> float | None:
         """Return the median over seeds of the first of some columns that is stored; else None."""
@@ -80,7 +76,7 @@ class Variant:
             raise UndecidedError(f"stored runs of {self.label} diverged, and have no {column}")
         if column not in self.finals or self.finals[column].isna().any():
             raise UndecidedError(f"the stored runs of {self.label} did not record {column}")
-        return self._by_seed[column].astype(float)
+        return self.finals.set_index("seed")[column].astype(float)
 
     def at_start(self, column: str) -> pd.Series:
         """Return a quantity from before the first step, by seed, or raise UndecidedError."""

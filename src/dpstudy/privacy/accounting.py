@@ -14,7 +14,8 @@ Three accountants, from tight to loose, by Google's dp-accounting wherever it ha
 
 - "pld" composes privacy loss distributions numerically (Koskela et al. 2020; Doroshenko et al.
   2022, "connect the dots"): an upper bound, tight up to discretisation; for the smallest deltas as
-  in `tilted.py`. Where the next accountant or a closed form proves less, that is the result.
+  in `tilted.py`. Where the next accountant proves less, that is the result; without sampling, the
+  epsilon of one Gaussian, exactly.
 - "rdp" bounds the Renyi divergence (Mironov et al. 2019) and converts it by Balle et al. 2020.
 - "rdp-2019" has the same divergence and the conversion of Mironov 2017, Proposition 3, minimised
   over the orders of the TensorFlow Privacy tutorials of 2019. Papers of those years report it.
@@ -48,8 +49,6 @@ CLAIMED_LABEL = "claimed (Poisson formula on shuffled batches)"
 _INTERVAL = 2e-4
 # From so many times the error of plain composition on, delta is as good as free of it.
 _FAR_ABOVE = 1e4
-# Without sampling the closed form stands in for what is so many times it, or more.
-_COARSE = 1.01
 # The logarithm of the rarest loss that is told from an infinite one: double precision ends soon
 # after.
 _RAREST = -600.0
@@ -238,7 +237,8 @@ def _curve(run: _Run, steps: tuple[int, ...]) -> tuple[float, ...]:
         return tuple(_of_the_best(run, count) for count in steps)
     if run.accountant != "pld":
         return tuple(_rdp_epsilon(run, count) for count in steps)
-    plain = [count for count in steps if run.delta >= _FAR_ABOVE * tilted.error_of(count + 1)]
+    sampled = [count for count in steps if count and run.q < 1]
+    plain = [count for count in sampled if run.delta >= _FAR_ABOVE * tilted.error_of(count + 1)]
     first = _released(run) if run.release else None
     curve = composed_along(partial(_composed, run.q, run.sigma), plain, run.delta, first)
     found = dict(zip(plain, curve, strict=True))
@@ -246,12 +246,11 @@ def _curve(run: _Run, steps: tuple[int, ...]) -> tuple[float, ...]:
 
 
 def _least_proven(run: _Run, steps: int, plain: float | None) -> float:
-    """Return the least epsilon that is proven, where plain composition gives this one or none."""
+    """Return the least epsilon proven of some steps; `plain` composition gives this one or none."""
     if not steps and not run.release:
         return 0.0
     if run.q == 1 or not steps:
-        exact = _gaussian_epsilon(run, steps)
-        return exact if plain is None or plain > _COARSE * exact else max(plain, exact)
+        return _gaussian_epsilon(run, steps)
     if plain is None or math.isinf(plain):  # as it may be with next to no noise at any delta
         plain = _tilted_epsilon(run, steps)
     return min(plain, _rdp_epsilon(run._replace(accountant="rdp"), steps))

@@ -3,6 +3,7 @@
 Every experiment of the study is read, so that what is stored later joins by itself.
 """
 
+import math
 from collections.abc import Iterable
 from dataclasses import replace
 from functools import cache
@@ -13,9 +14,8 @@ from docutils.nodes import make_id
 from dpstudy.lab import readings, records
 from dpstudy.lab.experiment import Experiment
 from dpstudy.lab.variant import Variant
-from dpstudy.page.results import CLAIMED_AND_PROVEN
 from dpstudy.parts.data.images import DATASETS
-from dpstudy.parts.mechanism import FlatClipping
+from dpstudy.parts.mechanism import CLAIMED_ACCOUNTANTS, FlatClipping
 from dpstudy.parts.run import Run
 from under_the_clip.audits.mechanisms import AUDITS
 from under_the_clip.experiments import CHAPTER_OF, EXPERIMENTS
@@ -46,7 +46,7 @@ class Setting(Variant):
     @property
     def proven(self) -> float | None:
         """The epsilon that is proven of a run at its delta; None where none is finite."""
-        return self._epsilon(CLAIMED_AND_PROVEN["ε proven"])
+        return _finite(self.epsilon("pld", "shuffled-pld"))
 
     @property
     def claimed(self) -> float | None:
@@ -55,8 +55,8 @@ class Setting(Variant):
         For DP-SGD that is the accounting of the papers' time.
         """
         plain = isinstance(self.run.mechanism, FlatClipping)
-        more = ["epsilon_rdp-2019"] if plain else []
-        return self._epsilon([*CLAIMED_AND_PROVEN["ε claimed"], *more])
+        claims = [f"claimed-{name}" for name in CLAIMED_ACCOUNTANTS]
+        return _finite(self.epsilon(*claims, *(["rdp-2019"] if plain else [])))
 
     @property
     def audited(self) -> float | None:
@@ -82,10 +82,6 @@ class Setting(Variant):
             **{name: round(getattr(self.accuracy, name)(), 6) for name in ("median", "min", "max")},
             "link": f"{chapter.notebook}.html#{make_id(chapter.section(self.experiment))}",
         }
-
-    def _epsilon(self, columns: Iterable[str]) -> float | None:
-        found = (self.finals[name].max() for name in columns if name in self.finals)
-        return next((float(value) for value in found if pd.notna(value)), None)
 
 
 def settings() -> list[Setting]:
@@ -140,6 +136,10 @@ def _of(experiment: Experiment) -> list[Setting]:
     settings = dict.fromkeys((label, result.run.dataset.name) for label, result in whole)
     reading = replace(reading, found=whole)
     return [Setting(reading.on(dataset), label) for label, dataset in settings]
+
+
+def _finite(epsilon: float | None) -> float | None:
+    return None if epsilon == math.inf else epsilon
 
 
 def _alone(run: Run) -> Run:

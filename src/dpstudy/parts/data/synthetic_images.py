@@ -28,10 +28,10 @@ def draw(
     scenes: str, seed: int, count: int, shape: tuple[int, int, int]
 ) -> UInt8[np.ndarray, "count h w c"]:
     """Draw images of one of `SCENES`, of a height, width and channels."""
-    key = jax.random.key(seed)
+    key, batch = jax.random.key(seed), min(_BATCH, count)
 
     def drawn(start: int) -> UInt8[np.ndarray, "batch h w c"]:
-        return np.asarray(_batch(scenes, shape, key, jnp.arange(start, start + _BATCH)))
+        return np.asarray(_batch(scenes, shape, key, jnp.arange(start, start + batch)))
 
     with ThreadPoolExecutor(devices.available_cores()) as pool:
         return np.concatenate([*pool.map(drawn, range(0, count, _BATCH))])[:count]
