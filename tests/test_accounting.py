@@ -262,6 +262,11 @@ def test_pld_is_at_most_rdp_is_at_most_rdp_2019(q, sigma, steps, delta):
     assert loose <= old * (1 + 1e-9)
 
 
+def test_an_epsilon_as_small_as_what_losses_are_rounded_to_is_that_of_rdp():
+    case = {"q": 4.18e-05, "sigma": 15.9, "steps": 226_992, "delta": 4e-4}
+    assert 0 < spent(**case) == spent(**case, accountant="rdp") < 1e-3
+
+
 # --- curves and calibration ---------------------------------------------------------------------
 
 

@@ -49,6 +49,8 @@ CLAIMED_LABEL = "claimed (Poisson formula on shuffled batches)"
 _INTERVAL = 2e-4
 # From so many times the error of plain composition on, delta is as good as free of it.
 _FAR_ABOVE = 1e4
+# An epsilon of so many intervals is next to free of their rounding, and no other bound is below it.
+_FINE = 1e3
 # The logarithm of the rarest loss that is told from an infinite one: double precision ends soon
 # after.
 _RAREST = -600.0
@@ -251,6 +253,8 @@ def _least_proven(run: _Run, steps: int, plain: float | None) -> float:
         return 0.0
     if run.q == 1 or not steps:
         return _gaussian_epsilon(run, steps)
+    if plain is not None and _FINE * discretization(run.sigma) < plain < math.inf:
+        return plain
     if plain is None or math.isinf(plain):  # as it may be with next to no noise at any delta
         plain = _tilted_epsilon(run, steps)
     return min(plain, _rdp_epsilon(run._replace(accountant="rdp"), steps))
