@@ -134,9 +134,7 @@ def least_epsilon(
     """
     run = _checked(sampling_probability, noise_multiplier, delta)
     _counts(run, [steps])
-    if steps == 0:
-        return 0.0
-    if run.q == 1:
+    if run.q == 1 or not steps:
         return _gaussian_epsilon(run, steps)
     # Optimistic rounding is coarser than what connects the dots.
     step = pld.from_gaussian_mechanism(
@@ -239,9 +237,9 @@ def _curve(run: _Run, steps: tuple[int, ...]) -> tuple[float, ...]:
         return tuple(_of_the_best(run, count) for count in steps)
     if run.accountant != "pld":
         return tuple(_rdp_epsilon(run, count) for count in steps)
-    sampled = [count for count in steps if count and run.q < 1]
-    plain = [count for count in sampled if run.delta >= _FAR_ABOVE * tilted.error_of(count + 1)]
-    first = _released(run) if run.release else None
+    far = run.delta / _FAR_ABOVE
+    plain = [count for count in steps if run.q < 1 and tilted.error_of(count + 1) <= far]
+    first = _released(run) if run.release and plain else None
     curve = composed_along(partial(_composed, run.q, run.sigma), plain, run.delta, first)
     found = dict(zip(plain, curve, strict=True))
     return tuple(_least_proven(run, count, found.get(count)) for count in steps)
@@ -249,8 +247,6 @@ def _curve(run: _Run, steps: tuple[int, ...]) -> tuple[float, ...]:
 
 def _least_proven(run: _Run, steps: int, plain: float | None) -> float:
     """Return the least epsilon proven of some steps; `plain` composition gives this one or none."""
-    if not steps and not run.release:
-        return 0.0
     if run.q == 1 or not steps:
         return _gaussian_epsilon(run, steps)
     if plain is not None and _FINE * discretization(run.sigma) < plain < math.inf:
@@ -262,7 +258,8 @@ def _least_proven(run: _Run, steps: int, plain: float | None) -> float:
 
 def _gaussian_epsilon(run: _Run, steps: int) -> float:
     """Return the epsilon of steps without sampling, and of a release before them, exactly."""
-    return float(dp_accounting.get_epsilon_gaussian(1 / _gaussian_mu(run, steps), run.delta))
+    mu = _gaussian_mu(run, steps)
+    return float(dp_accounting.get_epsilon_gaussian(1 / mu, run.delta)) if mu else 0.0
 
 
 def _gaussian_mu(run: _Run, steps: int) -> float:
