@@ -11,7 +11,7 @@ CHAPTER = Chapter(
         "Drawings beat the private photos": ("parts", "parts-again"),
         "More views cost no ε": ("second", "second-before", "second-parts", "third"),
         "A quarter of an hour is enough": ("sizes",),
-        "The papers' remedies add nothing here": ("remedies", "second-remedies"),
+        "The papers' remedies add next to nothing here": ("remedies", "second-remedies"),
         "A rule in place of a search": ("rule",),
     },
 )
