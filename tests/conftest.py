@@ -3,35 +3,28 @@
 import contextlib
 import gc
 import os
+import runpy
 import tempfile
+from pathlib import Path
 from unittest import mock
 
 import pytest
-
-LITTLE_OPTIMISED = (
-    "--xla_backend_optimization_level=1 --xla_cpu_use_fusion_emitters=false "
-    "--xla_cpu_parallel_codegen_split_count=1 --xla_llvm_disable_expensive_passes=true"
-)
 
 
 def pytest_configure(config):
     """Let the processes that tests start find what this one compiled: compiling takes longest.
 
-    A run of some steps does not earn back what optimising takes: without it most programs compile
-    in half the time. Two devices, so that runs are spread over them everywhere.
+    Two devices, so that runs are spread over them everywhere.
     """
-    os.environ["XLA_FLAGS"] = f"{LITTLE_OPTIMISED} {os.environ.get('XLA_FLAGS', '')}"
+    kernels = runpy.run_path(str(Path(__file__).parents[1] / "book/_ext/forked_kernels.py"))
+    quickly = contextlib.ExitStack()
+    quickly.enter_context(kernels["compiled_quickly"]())
+    config.add_cleanup(quickly.close)
     os.environ.setdefault("JAX_NUM_CPU_DEVICES", "2")
-    os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")  # by default, 1
     # No test depends on what this user's runs have measured.
     cache = tempfile.TemporaryDirectory(prefix="dpstudy-cache-")
     os.environ["XDG_CACHE_HOME"] = cache.name
     config.add_cleanup(cache.cleanup)
-    if "JAX_COMPILATION_CACHE_DIR" not in os.environ:
-        folder = tempfile.TemporaryDirectory(prefix="dpstudy-compiled-")
-        os.environ["JAX_COMPILATION_CACHE_DIR"] = folder.name
-        config.add_cleanup(lambda: os.environ.pop("JAX_COMPILATION_CACHE_DIR", None))
-        config.add_cleanup(folder.cleanup)
 
 
 def pytest_collection_finish():

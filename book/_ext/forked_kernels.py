@@ -9,11 +9,33 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from unittest import mock
 from uuid import uuid4
 
 WARM = Path(__file__).parent / "warm_kernels.py"
 ADDRESS = "DPSTUDY_KERNELS"  # what in the environment names the socket; other processes see it too
 PATIENCE = 120  # seconds
+_LITTLE_OPTIMISED = (
+    "--xla_backend_optimization_level=1 --xla_cpu_use_fusion_emitters=false "
+    "--xla_cpu_parallel_codegen_split_count=1 --xla_llvm_disable_expensive_passes=true"
+)
+
+
+@contextlib.contextmanager
+def compiled_quickly() -> Iterator[None]:
+    """Have the processes that start now optimise little, and find what others of them compiled.
+
+    A page, or a test, compiles much and computes little: without optimising most programs compile
+    in half the time.
+    """
+    with tempfile.TemporaryDirectory(prefix="compiled-") as folder:
+        wanted = {
+            "XLA_FLAGS": f"{_LITTLE_OPTIMISED} {os.environ.get('XLA_FLAGS', '')}",
+            "JAX_COMPILATION_CACHE_DIR": os.environ.get("JAX_COMPILATION_CACHE_DIR", folder),
+            "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",  # by default, 1
+        }
+        with mock.patch.dict(os.environ, wanted):
+            yield
 
 
 @contextlib.contextmanager
@@ -24,16 +46,17 @@ def warm() -> Iterator[None]:
         return
     address = str(Path(tempfile.mkdtemp(prefix="kernels-")) / "socket")
     command = [sys.executable, str(WARM), "serve", address]
-    process = subprocess.Popen(command, stdin=subprocess.PIPE)
-    os.environ[ADDRESS] = address
-    try:
-        yield
-    finally:
-        del os.environ[ADDRESS]
-        process.stdin.close()
-        if status := process.wait():  # under pytest what it said itself is captured, and lost
-            said = f"{WARM.name} ended with {status}: kernels were started afresh, and slowly"
-            print(said, file=sys.stderr, flush=True)
+    with compiled_quickly():
+        process = subprocess.Popen(command, stdin=subprocess.PIPE)
+        os.environ[ADDRESS] = address
+        try:
+            yield
+        finally:
+            del os.environ[ADDRESS]
+            process.stdin.close()
+            if status := process.wait():  # under pytest what it said itself is captured, and lost
+                said = f"{WARM.name} ended with {status}: kernels were started afresh, and slowly"
+                print(said, file=sys.stderr, flush=True)
 
 
 class Forked:

@@ -1,6 +1,7 @@
 """Have Sphinx read several pages at once: most of the time goes into notebooks that run.
 
-Where a process can be forked, kernels are forks of one that has imported what they need.
+Where a process can be forked, kernels are forks of one that has imported what they need; so are
+those that read pages, and in the end those that link what a page's code names to the reference.
 
 Three extensions in the list do not say whether that is safe for them. One numbers sections
 once all pages are read, one copies MathJax when all is written, one works for LaTeX alone. And a
@@ -8,11 +9,16 @@ domain, that of numbered propositions, does not say how to merge its data: it ha
 """
 
 from contextlib import ExitStack
+from functools import partial
+from importlib import import_module
 
 import jupyter_client
 from forked_kernels import Forked, warm
 from sphinx.application import Sphinx
+from sphinx.util.parallel import ParallelTasks
+from sphinx_codeautolink import extension as links
 from sphinx_proof.domain import ProofDomain
+from warm_kernels import NEEDED
 
 SILENT = ("sphinx_multitoc_numbering", "sphinx-mathjax-offline", "sphinx_jupyterbook_latex")
 
@@ -29,6 +35,18 @@ def _warm(app: Sphinx) -> None:
         app.connect("build-finished", lambda app, exception: running.close())
 
 
+def _fork(app: Sphinx) -> None:
+    """Import what pages document and name before their readers are forked, and fork linkers."""
+    if app.parallel == 1:
+        return
+    for name in NEEDED:
+        import_module(name)
+    pages = ParallelTasks(app.parallel)
+    link = links.link_html
+    links.link_html = lambda *page, **settings: pages.add_task(partial(link, *page, **settings))
+    app.connect("build-finished", lambda app, exception: pages.join(), priority=900)
+
+
 def setup(app: Sphinx) -> dict[str, bool]:
     """Say so for them."""
     for name in SILENT:
@@ -37,4 +55,5 @@ def setup(app: Sphinx) -> dict[str, bool]:
     ProofDomain.merge_domaindata = lambda *_: None
     jupyter_client.AsyncKernelManager = Manager
     app.connect("builder-inited", _warm)
+    app.connect("builder-inited", _fork)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

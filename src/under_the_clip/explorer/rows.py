@@ -65,7 +65,7 @@ class Setting(Variant):
 
     def row(self) -> dict[str, object]:
         """Return the setting in words and numbers; see `table`."""
-        chapter = CHAPTER_OF[self.experiment]
+        chapter, accuracy = CHAPTER_OF[self.experiment], self.accuracy
         return {
             "dataset": DATASETS[self.run.dataset.name],
             "paper": chapter.paper or self.experiment.partition("-")[0],
@@ -79,7 +79,7 @@ class Setting(Variant):
             "audited": self.audited,
             "seeds": len(self.results),
             # One by one: `agg` takes ten times as long, and there are thousands.
-            **{name: round(getattr(self.accuracy, name)(), 6) for name in ("median", "min", "max")},
+            **{name: round(getattr(accuracy, name)(), 6) for name in ("median", "min", "max")},
             "link": f"{chapter.notebook}.html#{make_id(chapter.section(self.experiment))}",
         }
 

@@ -1,5 +1,6 @@
 """The board: every method at one true ε, in the order that the data can tell."""
 
+import functools
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -78,9 +79,12 @@ def ranks(accuracies: Sequence[pd.Series]) -> list[int]:
     both = error[:, None] + error
     freedom = both**2 / np.add.outer(*[error**2 / (seeds - 1)] * 2)
     lead = (mean[:, None] - mean) / np.sqrt(both / 2)
-    # No smaller lead is sure of any number of methods, and p-values of all pairs take seconds.
-    sure = lead > 2.77
-    sure[sure] = stats.studentized_range.sf(lead[sure], len(mean), freedom[sure]) < 1 - CONFIDENCE
+    # Most leads are above what the least degrees of freedom ask for, or below what the most do:
+    # a p-value for each pair takes seconds.
+    least = functools.partial(stats.studentized_range.ppf, CONFIDENCE, len(mean))
+    sure = lead > least(freedom.min())
+    near = (lead > least(np.inf)) & ~sure
+    sure[near] = stats.studentized_range.sf(lead[near], len(mean), freedom[near]) < 1 - CONFIDENCE
     surely_below = 1 + sure.sum(axis=0)
     best_first = np.argsort(-mean, kind="stable")
     found = np.empty(len(accuracies), int)
