@@ -2,7 +2,6 @@
 
 import errno
 import hashlib
-import io
 import json
 import os
 import random
@@ -22,6 +21,7 @@ import pytest
 from results_for_tests import EXPERIMENT, RUN, contents, environment, result_of, seeds
 from tqdm import tqdm
 
+from dpstudy import files
 from dpstudy.errors import UserError
 from dpstudy.gradients import devices
 from dpstudy.lab import campaign, checkpoints, store, train
@@ -428,16 +428,16 @@ def test_a_checkpoint_altered_or_cut_short_anywhere_is_ignored(checkpoint, tmp_p
 
 def forge(path, **changes):
     """Change a checkpoint's notes, or arrays, and seal it again."""
-    with np.load(io.BytesIO(path.read_bytes()[32:])) as saved:
+    with np.load(path) as saved:
         content = dict(saved)
     for name, change in changes.items():
         array = content[name]
         kept = array.dtype.kind == "U"
         changed = change(json.loads(str(array)) if kept else array.copy())
         content[name] = np.array(json.dumps(changed) if kept else changed)
-    buffer = io.BytesIO()
-    np.savez(buffer, **content)
-    path.write_bytes(hashlib.sha256(buffer.getvalue()).digest() + buffer.getvalue())
+    with path.open("w+b") as stream:
+        np.savez(stream, **content)
+        files.seal(stream)
 
 
 def with_last(**changes):
@@ -492,7 +492,7 @@ def test_a_checkpoint_that_is_sealed_but_of_something_else_is_ignored(begun, cha
 
 @pytest.mark.parametrize("leaf", [-1, -2, -3], ids=["overflow", "diverged at", "step"])
 def test_a_checkpoint_whose_state_is_of_another_moment_is_ignored(begun, leaf):
-    with np.load(io.BytesIO(begun.read_bytes()[32:])) as saved:
+    with np.load(begun) as saved:
         count = sum(name.startswith("leaf") for name in saved)
     forge(begun, **{f"leaf{count + leaf}": of_all(1)})
     assert checkpoints.load(begun, [RUN], DATA).states is None
@@ -504,7 +504,7 @@ PARTS = (b"\1\2", b"\3\4", b"\5\6")
 
 @pytest.mark.parametrize("content", [b"", b"x", *(b"PK" + part + bytes(90) for part in PARTS)])
 def test_a_checkpoint_that_is_sealed_but_no_archive_is_ignored(begun, content):
-    begun.write_bytes(hashlib.sha256(content).digest() + content)
+    begun.write_bytes(content + hashlib.sha256(content).digest())
     assert checkpoints.load(begun, [RUN], DATA).states is None
     assert list(checkpoints.stopped_cohorts(begun.parents[1])) == []
 

@@ -140,7 +140,9 @@ def check_new(path: Path, error: type[UserError]) -> None:
 def seal(stream: IO[bytes]) -> None:
     """End a file that is being written with the SHA-256 of all before: see `check_seal`."""
     stream.seek(0)
-    stream.write(hashlib.file_digest(stream, "sha256").digest())
+    digest = hashlib.file_digest(stream, "sha256").digest()
+    stream.seek(0, os.SEEK_END)  # what is in memory is read without moving on
+    stream.write(digest)
 
 
 def check_seal(path: Path) -> None:
