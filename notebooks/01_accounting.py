@@ -73,13 +73,13 @@ assert first["accountant of 2019"] == mnist["RDP 2019"] > mnist.PLD
 #
 # {term}`ε` bounds what training may give away about one example; {term}`σ <noise multiplier>` is
 # the noise that hides it. A paper that prints σ has not told you its ε. Take one run of [losing
-# less](03_losing_less.ipynb), MNIST with σ = 1.23, and change one thing at a time beside the noise:
-# its ε goes from {{ f"{mnist.PLD:.1f}" }} to {{ shown(first.max()) }}.
+# less](03_losing_less.ipynb), MNIST with σ = 1.23, keep its noise, and change one other thing
+# at a time: its ε goes from {{ f"{mnist.PLD:.1f}" }} to {{ shown(first.max()) }}.
 #
 # **In short**: ε depends on more than σ.
 #
-# - **Who takes part.** Batches cut from a shuffled data set can leak {{ f"{mnist[LEAST]:.1f}" }}
-#   where the usual formula says {{ f"{mnist.PLD:.1f}" }}.
+# - **Who takes part.** Batches cut from a shuffled data set can leak
+#   {{ rounded_down(mnist[LEAST], 1) }} where the usual formula says {{ f"{mnist.PLD:.1f}" }}.
 # - **What one example may add.** Two of the four papers bound it too low; ε rises over a
 #   hundredfold.
 # - **How often.** More epochs or larger batches cost more.
@@ -201,10 +201,10 @@ stated = epsilon(
 print(f"one shuffled epoch leaks {leaked:.2f}; stated: {stated:.2f}")
 
 # %% [markdown]
-# One epoch alone leaks nearly seven times what the formula states. All epochs leak
-# {{ f"{mnist[LEAST]:.1f}" }}, where the formula says {{ f"{mnist.PLD:.1f}" }} and losing less
-# quotes 3. So the formula is wrong here, not merely unproven. What is proven for shuffled batches
-# is {{ shown(mnist[MOST])[:4] }}, as if everyone saw which step of each epoch is yours.
+# One epoch alone leaks nearly seven times what the formula states. All epochs leak at least
+# {{ rounded_down(mnist[LEAST], 1) }}, where the formula says {{ f"{mnist.PLD:.1f}" }} and losing
+# less quotes 3. So the formula is wrong here, not merely unproven. What is proven for shuffled
+# batches is {{ shown(mnist[MOST])[:4] }}, as if everyone saw which step of each epoch is yours.
 #
 # Did the papers shuffle? Two of the libraries that they build on do, and use the formula for coins.
 # No attack on a real network follows: its gradients need not come near this case.
@@ -325,8 +325,8 @@ for by in ("pld", "rdp", "rdp-2019"):
 # :::
 #
 # The older accountants, *RDP*, keep a summary of that distribution, its Rényi divergences, and pay
-# for what it leaves out. By RDP of 2019 the paper's noise costs the 3 that it quotes, on each
-# dataset. PLD proves {{ f"{mnist.PLD:.1f}" }} for the same training.
+# for what it leaves out. By RDP of 2019 the noise of losing less costs the 3 that its paper
+# quotes, on each dataset. PLD proves {{ f"{mnist.PLD:.1f}" }} for the same training.
 
 # %% tags=["remove-input"]
 drawn = curves.resolution(profile)
@@ -450,6 +450,19 @@ for n in (1, 2, 3, 4, 10, 26_010):
 # be short in practice, as the paper argues; a guarantee covers the worst case. Filter and then clip
 # to norm 1, and you pay {{ shown(tanh_mnist.PLD) }}.
 #
+# The code of [backpropagation clipping](04_backpropagation_clipping.ipynb) divides by the batch
+# size once too often when it chooses its noise: {{ f"{batch:,}" }} times too little. The paper
+# claims ε = {{ clip_mnist["Claimed ε"] }} on MNIST, and {{ shown(clip_mnist[MOST]) }} is proven for
+# batches as its code cuts them. That its tables come from this code is inferred.
+#
+# Several noisy sums of one batch add up too. The authors' corrected code accounts for four layers
+# as if each had drawn a batch of its own: it aims at 3, and costs
+# {{ f"{corrected[constant][3.0]:.1f}" }}.
+
+# %% tags=["remove-input"]
+costs.claimed_and_proven()
+
+# %% [markdown]
 # :::{dropdown} Fine print: the tanh filter
 # Every entry of a gradient $g$ goes through tanh, and noise of standard deviation 1.1 is added to
 # the sum. The paper proves $\lVert\tanh(g)\rVert_2 < \sqrt n$ for $n$ entries, and accounts with
@@ -466,19 +479,6 @@ for n in (1, 2, 3, 4, 10, 26_010):
 # $n$ = {{ parameters }} is the MNIST network of the other papers.
 # :::
 #
-# The code of [backpropagation clipping](04_backpropagation_clipping.ipynb) divides by the batch
-# size once too often when it chooses its noise: {{ f"{batch:,}" }} times too little. The paper
-# claims ε = {{ clip_mnist["Claimed ε"] }} on MNIST, and {{ shown(clip_mnist[MOST]) }} is proven for
-# batches as its code cuts them. That its tables come from this code is inferred.
-#
-# Several noisy sums of one batch add up too. The authors' corrected code accounts for four layers
-# as if each had drawn a batch of its own: it aims at 3, and costs
-# {{ f"{corrected[constant][3.0]:.1f}" }}.
-
-# %% tags=["remove-input"]
-costs.claimed_and_proven()
-
-# %% [markdown]
 # :::{dropdown} Fine print: backpropagation clipping and its correction; how to read the tables
 # **As published.** One example's input to a layer is clipped to norm $a$ and its upstream gradient
 # to $b$, so that it moves the layer's summed gradient by at most $\Delta = ab$ (Theorems 2 and 3).

@@ -123,10 +123,10 @@ assert 1.5 < longer < 2.5
 # - **tanh helps on MNIST**, by {{ points(own[MNIST]) }} points, each activation at its own best
 #   setting.
 # - **It helps on Fashion-MNIST, too**, by {{ points(own[FASHION]) }} to
-#   {{ points(shared[FASHION]) }} points, as the search has it.
+#   {{ points(shared[FASHION]) }} points, by how you search.
 # - **It does not help on CIFAR-10.** In the paper's network relu is ahead.
-# - **The paper's explanation fails**: relu's gradients are longer on CIFAR-10, too. Good tempered
-#   sigmoids have slope 1 and value 0 at the origin.
+# - **Longer gradients do not decide.** relu's are longer on CIFAR-10, where it wins.
+#   Good tempered sigmoids have slope 1 and value 0 at the origin.
 #
 # **Use** tanh on small grey images. On other data search the learning rate for each activation
 # first.
@@ -312,7 +312,10 @@ for name in SMALL:
 spent = of("figure-3", MNIST, "tanh").by_epoch("epsilon_pld").max(axis=1)
 assert abs(spent[catches_up[MNIST]] / spent.iloc[-1] - 0.5) < 0.05
 assert spent.index[-1] == 40
-assert catches_up[FASHION] <= 15
+of_fashion = of("figure-3", FASHION, "tanh").by_epoch("epsilon_pld")
+of_fashion = of_fashion.max(axis=1)
+share = of_fashion[catches_up[FASHION]] / of_fashion.iloc[-1]
+assert share < 0.65
 added = {
     name: gain(of("calibrated", name, "tanh"), of("figure-3", name, "tanh"))
     for name in SMALL
@@ -343,11 +346,12 @@ assert apart["tanh"] < apart["relu"]
 assert over_error["tanh"] > over_error["relu"]
 
 # %% [markdown]
-# ## On small images half the budget is enough for tanh
+# ## On small images tanh needs about half the budget
 #
 # Follow the curves from left to right: every epoch spends more ε. On MNIST tanh is as high after
-# half the budget as relu at its end. On Fashion-MNIST it gets there early, too. On CIFAR-10 relu
-# ends above, once each has a learning rate that suits this network; the paper has tanh above.
+# half the budget as relu at its end. On Fashion-MNIST it takes {{ percent(share, 0) }} % of it. On
+# CIFAR-10 relu ends above, once each has a learning rate that suits this network; the paper has
+# tanh above.
 
 # %% mystnb={"code_prompt_show": "How it is made"} tags=["hide-input"]
 drawn = {
@@ -381,10 +385,10 @@ panels(
 #
 # At one setting for both, tanh gains {{ points(shared[MNIST]) }} points on MNIST and
 # {{ points(shared[FASHION]) }} on Fashion-MNIST, where the paper's are
-# {{ points(of_figure_3[MNIST]) }} and {{ points(of_figure_3[FASHION]) }} apart. It is as high as
-# relu at its end from epoch {{ catches_up[MNIST] }} of {{ spent.index[-1] }} on MNIST and from
-# epoch {{ catches_up[FASHION] }} on Fashion-MNIST. Without privacy the two are alike on MNIST, and
-# tanh gains {{ points(no_privacy) }} points on Fashion-MNIST. The noise costs ε =
+# {{ points(of_figure_3[MNIST]) }} and {{ points(of_figure_3[FASHION]) }} apart in that figure. It
+# is as high as relu at its end from epoch {{ catches_up[MNIST] }} of {{ spent.index[-1] }} on MNIST
+# and from epoch {{ catches_up[FASHION] }} on Fashion-MNIST. Without privacy the two are alike on
+# MNIST, and tanh gains {{ points(no_privacy) }} points on Fashion-MNIST. The noise costs ε =
 # {{ f"{spent.iloc[-1]:.2f}" }} on MNIST; the paper quotes {{ said("mnist, epsilon") }}. Lowered
 # until it costs exactly the quoted ε, it adds {{ points(added[MNIST]) }} points to tanh on MNIST
 # and {{ points(added[FASHION]) }} on Fashion-MNIST.
@@ -509,8 +513,8 @@ assert abs(sgd.accuracy.median() - adam.accuracy.median()) < 0.001
 # %% [markdown]
 # ## How much is left depends on how hard you search
 #
-# Is a gain the method's, or the search's? Read the right panel downwards. One setting for both
-# gives tanh {{ points(shared[FASHION]) }} points on Fashion-MNIST. Let each choose among five
+# Is a gain the method's, or the search's? Read the Fashion-MNIST panel downwards. One setting for
+# both gives tanh {{ points(shared[FASHION]) }} points on Fashion-MNIST. Let each choose among five
 # learning rates, and {{ points(equal_effort) }} are left. Let each search 24 settings of filters,
 # rate, optimizer, batch and epochs, and {{ points(own[FASHION]) }} is left.
 
@@ -529,7 +533,7 @@ for name in ("mnist", "fashion-mnist"):
         compared[KNOWN] = [relu, Variant(calibrated.on(name), "tanh")]
     gained_by_effort += gains_of(name, None, compared)
 NAMES = {
-    "published": "the paper",
+    "published": "published",
     chapter.SHARED: "one setting for both",
     FIVE: FIVE,
     chapter.OWN: "24 settings for each",
@@ -793,9 +797,10 @@ def cifar_10_rates(reading):
 cifar_10_rates(own_rates)
 
 # %% [markdown]
-# The network matters more than the activation. The one of [losing less](03_losing_less.ipynb), with
-# tanh, reaches {{ ends(elsewhere) }} % at an ε of {{ f"{elsewhere.median('epsilon_pld'):.1f}" }};
-# here neither activation comes near it at 3.
+# Network and rate together matter more than the activation. The network of
+# [losing less](03_losing_less.ipynb), at a rate that was searched for it, reaches
+# {{ ends(elsewhere) }} % with tanh at an ε of {{ f"{elsewhere.median('epsilon_pld'):.1f}" }}. Here
+# neither activation comes near that at 3, with a rate that was searched at a larger ε.
 #
 # :::{dropdown} Fine print: how little was searched
 # At the shared setting, at ε = {{ f"{slow[1].median('epsilon_pld'):.2f}" }}, relu ends at
@@ -903,6 +908,8 @@ explodes, does_not = (
 growth = {
     name: judged(f"figure-5-growth-{name}").ours for name in (MNIST, CIFAR)
 }
+less_clipped = judged("figure-4-less-clipped-cifar-10").ours
+assert less_clipped["first_median"] < less_clipped["second_median"] - 0.1
 assert growth[MNIST]["first_median"] > growth[MNIST]["second_median"]
 assert growth[CIFAR]["first_median"] < growth[CIFAR]["second_median"]
 assert grown[1] > grown[0] and start.iloc[-1] < start.iloc[0]
@@ -911,11 +918,11 @@ assert explodes["times"] > more_than
 assert does_not["times"] < explodes["times"]
 
 # %% [markdown]
-# ## The paper's explanation fails: longer gradients do not decide
+# ## Longer gradients do not decide
 #
 # relu's gradients are longer than those of tanh, as the paper says, and on MNIST and Fashion-MNIST
-# relu is worse. So far the explanation holds. On CIFAR-10 relu's gradients are about twice as long,
-# too. There relu is better.
+# relu is worse. So far its explanation holds. On CIFAR-10, too, they are longer, about twice. There
+# relu is better.
 
 # %% mystnb={"code_prompt_show": "How it is made"} tags=["hide-input"]
 panels(
@@ -933,7 +940,10 @@ panels(
 # %% [markdown]
 # Nearly all of that length is lost at the clip with either activation. What counts is what is left,
 # and the mean norm does not tell you that. Over the whole family, members that have more examples
-# clipped err more; the mean norm says less. Do they err because more is clipped, or is more clipped
+# clipped err more; the mean norm says less. So it is on CIFAR-10, where fewer are clipped with
+# relu.
+#
+# Do they err because more is clipped, or is more clipped
 # because they err? These runs cannot tell: a network that fits more examples has fewer long
 # gradients.
 #
@@ -947,7 +957,8 @@ panels(
 # {{ f"{min(clip):g}" }}, so that of all their length in the last epoch at least
 # {{ lost["relu"] }} % is lost with relu and {{ lost["tanh"] }} % with tanh. On CIFAR-10, each at
 # its own rate, the mean norms in the last epoch are {{ f"{norms_there['first_median']:.0f}" }} and
-# {{ f"{norms_there['second_median']:.0f}" }}.
+# {{ f"{norms_there['second_median']:.0f}" }}, and {{ percent(less_clipped["first_median"], 0) }} %
+# and {{ percent(less_clipped["second_median"], 0) }} % are clipped.
 #
 # Over the family errors go with the fraction clipped, by Spearman's correlation of
 # {{ with_clipped[0] }} on MNIST and {{ with_clipped[1] }} on Fashion-MNIST, and less with the mean

@@ -465,7 +465,7 @@ fast = sorted(of("left-out", "filter, rate 0.5").accuracy > 0.9)
 assert fast == [False, True]
 
 # %% [markdown]
-# ## Five times the output breaks it
+# ## Five times the output breaks three seeds of five
 #
 # How wide should the box be? The paper multiplies outputs by $c$, and sees no significant effect.
 # It divides inputs by $k$, which it calls expanding, and sees a loss.
@@ -709,7 +709,7 @@ taken = sorted(one.run.epochs for one in searched.values())
 assert taken == [20, 40, 40, 40, 40] and tried.EPOCHS[-1] == 40
 
 # %% [markdown]
-# ## Made sound, it gains nothing
+# ## Made sound, it gains nothing on MNIST
 #
 # Put a clip after the filter, and the longest gradient is $C$ again. What is then left of tanh?
 # Take the $C$ that suits flat clipping best, and compare directions:

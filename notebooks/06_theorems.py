@@ -80,8 +80,7 @@ assert float(circulating) > 10
 #    clip.
 # 2. **Entries for a norm.** The tanh filter bounds entries, and accounts as if it bounded the norm.
 # 3. **The drawn batch.** Dividing by how many were drawn lets one example move the others.
-# 4. **Layers alone.** Backpropagation clipping's corrected code treats layers as if each drew its
-#    own batch.
+# 4. **Layers alone.** Its second correction treats layers as if each drew its own batch.
 # 5. **Shuffling.** Shuffled batches are accounted for as sampled.
 #
 # **Do** clip the norm, divide by a constant, sample by Poisson, account for layers together.
@@ -160,10 +159,10 @@ print(statement.check().finding)
 # $$\lVert G \rVert_2 \le \lVert p - y\rVert_2\, \lVert W\rVert_2\, \lVert a\rVert_2
 # \qquad (|f'| \le 1).$$
 #
-# The package's search ends at {{ factor }} times the printed bound, with $\lVert W \rVert$ =
-# {{ of_weights }} and $\lVert a \rVert$ = {{ of_inputs }}: it works in double precision, within
-# sizes that occur. {prf:ref}`pld-below-rdp` and {prf:ref}`epsilon-monotone` survived the search,
-# and have no proof here; others have theirs in a paper or in the fine print.
+# The stored search, on another machine, ended at {{ factor }} times the printed bound, with $\lVert
+# W \rVert$ = {{ of_weights }} and $\lVert a \rVert$ = {{ of_inputs }}: it works in double
+# precision, within sizes that occur. {prf:ref}`pld-below-rdp` and {prf:ref}`epsilon-monotone`
+# survived the search, and have no proof here; others have theirs in a paper or in the fine print.
 #
 # Lemma 1 says that $\lVert\nabla L(w) - \nabla L(w')\rVert \le \sigma_{\max} \lVert w - w'\rVert$
 # if the Hessian's singular values are at most $\sigma_{\max}$ in a *simply connected* set. The

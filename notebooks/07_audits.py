@@ -82,10 +82,10 @@ assert abs(of_proof["claimed"] - 3) < 0.01
 #
 # - **A hundred times too much.** Backpropagation clipping claims {{ f"{of_mnist['claimed']:.2f}" }}
 #   on MNIST; an attack shows at least {{ shown(of_mnist, 1) }}.
-# - **False too.** Attacks show more than the tanh filter claims, or backpropagation clipping's
-#   corrected code.
-# - **Sound.** No attack shows more than is proven of {term}`flat clipping`, the {term}`recipe`, or
-#   any other sound mechanism.
+# - **False too.** Attacks show more than the tanh filter claims, or that clipping's second
+#   correction.
+# - **Sound.** No attack shows more than is proven of {term}`flat clipping`, the {term}`recipe` or
+#   any sound mechanism.
 # - **A surprise.** Shuffled batches can leak more than the stated 3. A real network's gradients
 #   show only {{ shown(of_network) }}.
 #
@@ -253,7 +253,7 @@ assert least > of_proof["lower_bound"]
 assert after_one["trials"] == of_network["trials"]
 
 # %% [markdown]
-# ## A real network's shuffled gradients hide the canary
+# ## A real network's shuffled gradients show little
 #
 # It is common to shuffle batches and to account for Poisson sampling
 # {cite}`chua2024private`. [Chapter 1](01_accounting.ipynb)
@@ -319,8 +319,8 @@ from dpstudy.page.figure import Several
 Several((chapter.by_canary("Backpropagation clipping"), chapter.layers()))
 
 # %% [markdown]
-# The corrected code aims at ε = 3, and at least {{ shown(aims["3"], 1) }} leaks. It treats the
-# layers as if each had drawn a batch of its own, and takes a central limit, which is an
+# The second correction of the code aims at ε = 3, and at least {{ shown(aims["3"], 1) }} leaks. It
+# treats the layers as if each had drawn a batch of its own, and takes a central limit, which is an
 # approximation, for a bound.
 #
 # :::{dropdown} Fine print: both datasets, all aims, and each layer's bound
@@ -418,12 +418,13 @@ chapter.by_canary("Tanh filter, σ 1.1")
 # {{ shown(scaled) }} leak. Automatic clipping shows {{ shown(automatic) }}.
 # :::
 #
-# ## Sound mechanisms show about half of what is proven
+# ## Sound mechanisms show less than is proven
 #
 # Flat clipping is proven for {{ f"{flat['proven']:.1f}" }}, and the attack shows
-# {{ shown(flat, 1) }}. The recipe, with the mean that it releases, is proven for 3, and the attack
-# shows {{ shown(recipe, 1) }}. The gap is no reserve to spend: a cleverer attack may close it.
-# Granted that right and wrong guesses trade off as those of a Gaussian do, the same trials show
+# {{ shown(flat, 1) }}. The recipe, its first edition on MNIST with the mean that it releases, is
+# proven for 3, and the attack shows {{ shown(recipe, 1) }}. The later editions were not audited.
+# The gap is no reserve to spend: a cleverer attack may close it. Granted that right and wrong
+# guesses trade off as those of a Gaussian do, the same trials show
 # {{ rounded_down(flat["bounds"]["gaussian"]) }} and
 # {{ rounded_down(recipe["bounds"]["gaussian"]) }}.
 

@@ -226,8 +226,8 @@ for name in DATASETS:
 #   on all three datasets.
 # - **Drawings beat the private photos.** Features learned from discs are better on CIFAR-10 than
 #   features learned from CIFAR-10.
-# - **Whitening is why it works.** It lifts what is small in the features above the noise, which
-#   gains {{ points(whitened, 0) }} points on CIFAR-10.
+# - **Whiten the features.** It lifts what is small in them above the noise, which gains
+#   {{ points(whitened, 0) }} points on CIFAR-10.
 #
 # **Run** `dpstudy recipe cifar-10 --epsilon 3`. It trains a model with
 # {{ percent(middle[CIFAR][3.0]) }} % accuracy, in {{ f"{cost['minutes']:.0f}" }} minutes on two
@@ -237,7 +237,7 @@ for name in DATASETS:
 profile = "stored"  # "stored", "smoke" (tiny runs in a minute) or "full"
 dataset = None  # None for each, "mnist", "fashion-mnist" or "cifar-10"
 seeds = None  # None for the experiment's own number, or 1 to 1000
-power = 0.3  # the power of whitening of your own, in the smoke profile
+power = 0.3  # the exponent of whitening of your own, in the smoke profile
 
 # %% tags=["remove-input"]
 from dpstudy.lab.train import prepare
@@ -360,8 +360,8 @@ for image in drawn:
 recipe.steps(drawn)
 
 # %% [markdown]
-# 1. **Draw** {{ f"{of.synthetic:,}" }} images, for digits and clothes with thick strokes too
-#    {cite}`baradad2021learning`.
+# 1. **Draw** {{ f"{of.synthetic:,}" }} images; half of those for digits and clothes are thick
+#    strokes {cite}`baradad2021learning`.
 # 2. **Filter.** Patches of the drawings become {{ f"{of.small + of.large:,}" }} filters. A photo's
 #    features are its responses, thresholded and averaged over regions {cite}`coates2011importance`,
 #    and over {{ len(of.views) }} views of the photo: zoomed, turned, mirrored.
@@ -370,8 +370,8 @@ recipe.steps(drawn)
 # 4. **Train** a linear head on the private photos' components by DP-SGD. Their mean is taken away
 #    first, released with noise: ε counts both.
 #
-# This third *edition* is for photos. Clothes and digits keep the first, without views and colours.
-# Figures below say which they show.
+# The recipe has three *editions*. This is the third, for photos. Clothes and digits keep the first,
+# without colours, and with no view but a mirror image.
 #
 # :::{dropdown} Fine print: the whole recipe, its cost and its history
 # For photos this is the third edition. It has {{ of.small }} filters of 5 x 5 pixels and
@@ -384,9 +384,10 @@ recipe.steps(drawn)
 #
 # For clothes and digits it is the first edition, with {{ before.small }} and {{ before.large }}
 # filters, {{ f"{before.components:,}" }} components of {{ f"{before.synthetic:,}" }} drawings, the
-# power {{ before.exponent }}, and views of the image and, but for digits, its mirror image. Digits,
-# drawn or private, are sheared until they stand upright {cite}`lecun1998gradient`, each by its own
-# slant, which costs no privacy; as they lean, {{ percent(slanted[3.0].median()) }} % are right at
+# exponent {{ before.exponent }}, and views of the image and, but for digits, its mirror image.
+# Digits, drawn or private, are sheared until they stand upright {cite}`lecun1998gradient`, each by
+# its own slant, which costs no privacy; as they lean, {{ percent(slanted[3.0].median()) }} % are
+# right at
 # 3. Its batches have {{ f"{first_run.sampling.batch:,}" }} images, C is
 # {{ first_run.mechanism.clip_norm }}, and the rate 13.3 ε.
 #
@@ -552,21 +553,21 @@ for name, by in (("as they are", 1.0), ("whitened", pair)):
 # :::{solution-end}
 # :::
 #
-# How far should you whiten? The whole recipe says: most of the way. Equal variances, the power of
+# How far should you whiten? The whole recipe says: most of the way. Equal variances, the exponent
 # one half, are already a little too much.
 
 # %% tags=["remove-input"]
 recipe.whitening(search)
 
 # %% [markdown]
-# The best power gains {{ points(more[CIFAR]) }} points on CIFAR-10, {{ points(more[FASHION]) }} on
-# Fashion-MNIST and {{ points(more[MNIST]) }} on MNIST. You need not search it: what another dataset
-# chooses costs less than a tenth of a point.
+# The best exponent gains {{ points(more[CIFAR]) }} points on CIFAR-10, {{ points(more[FASHION]) }}
+# on Fashion-MNIST and {{ points(more[MNIST]) }} on MNIST. You need not search it: what another
+# dataset chooses costs less than a tenth of a point.
 #
 # :::{dropdown} Fine print: what a search costs
-# Held out, {{ percent(held_out(CIFAR, 0.4)) }} % are right on CIFAR-10 with the power 0.4 and
+# Held out, {{ percent(held_out(CIFAR, 0.4)) }} % are right on CIFAR-10 with the exponent 0.4 and
 # {{ percent(held_out(CIFAR, 0.0)) }} % without; on Fashion-MNIST
-# {{ percent(held_out(FASHION, 0.3)) }} % with the power 0.3 and
+# {{ percent(held_out(FASHION, 0.3)) }} % with the exponent 0.3 and
 # {{ percent(held_out(FASHION, 0.0)) }} % without. Each is at its best rate, with one seed. Trained
 # on fewer images, their ε is
 # {{ " and ".join(sorted({one for of in spent for one in of}, reverse=True)) }}. A search spends
@@ -578,7 +579,7 @@ recipe.whitening(search)
 # %% mystnb={"code_prompt_show": "What settings of another dataset are worth"} tags=["hide-output", "remove-input"]
 recipe.transferred(search)
 
-# %% mystnb={"code_prompt_show": "Train your own power"} tags=["hide-output", "remove-input"]
+# %% mystnb={"code_prompt_show": "Train your own exponent"} tags=["hide-output", "remove-input"]
 from dpstudy.page.own import own
 from under_the_clip.recipe.search import of_exponent
 
@@ -755,8 +756,8 @@ assert less_again < 0
 #
 # Can the features see more? They may look as long as they like: no private label is in them, and
 # noise in the score of a linear head does not depend on how many features there are. So the second
-# edition looks at each photo from eight sides, knows colours, and takes three times as many steps.
-# Take one of these away:
+# edition looks at each photo from eight sides and knows colours. Its steps are fewer
+# and longer. Take one of these away:
 
 # %% tags=["remove-input"]
 TAKEN = {
@@ -784,7 +785,7 @@ dots(
 # gains {{ points(on_held_out[CIFAR] / 100) }} points over the first on held-out photos, and on the
 # test photos {{ points(gained[3.0]) }}.
 #
-# It has as many drawings as there are photos, which may buy nothing, and accuracy suffers most
+# It has five times the drawings of the first, which may buy nothing, and accuracy suffers most
 # where filters are few. So the third edition has a fifth of the drawings and, for their time, half
 # as many filters again. It has {{ points(again[3.0].value) }} points more on the test photos. Five
 # seeds are sure of a gain at ε = 1 and 2, not at 3.
@@ -793,7 +794,7 @@ dots(
 # What the design is made of was looked for by hand, on held-out photos and clothes, mostly with a
 # quarter of the filters. No test image was looked at. Three designs were searched, with three
 # exponents or shares and three rates each; those before, with a second layer of features and with
-# six views, gained less. The best power, {{ of.exponent }}, is the smallest that was tried. On
+# six views, gained less. The best exponent, {{ of.exponent }}, is the smallest that was tried. On
 # clothes the design has no other views than the mirror image, and its regions have edges.
 #
 # The figure has the changes that three further seeds were trained with. The others have one seed,
@@ -804,9 +805,9 @@ dots(
 # another. Less than {{ chance[CIFAR] }} points of one seed could be chance. The rest is left to do:
 # `dpstudy run recipe-second-parts`.
 #
-# The third edition was searched with three powers and three rates, on the same held-out photos, and
-# has {{ points(wider) }} points more there than the second. It was thought of when the second had
-# been tested, and its own test is the second that these photos saw of such an edition.
+# The third edition was searched with three exponents and three rates, on the same held-out photos,
+# and has {{ points(wider) }} points more there than the second. It was thought of when the second
+# had been tested, and its own test is the second that these photos saw of such an edition.
 # :::
 
 # %% mystnb={"code_prompt_show": "Every part, in numbers"} tags=["hide-output", "remove-input"]
@@ -854,13 +855,13 @@ cost_figure.more_filters(by_filters)
 # ```
 #
 # :::{dropdown} Fine print: filters and memory
-# Each size has the rate and the power of the edition's search, and ten components a filter, up to
-# {{ f"{of.components:,}" }}. No test photo was looked at. Twice as many filters have
+# Each size has the rate and the exponent of the edition's search, and ten components a filter, up
+# to {{ f"{of.components:,}" }}. No test photo was looked at. Twice as many filters have
 # {{ points(by_size[1_200].value, 2) }} points more in the mean of three seeds, with a 95 % interval
 # from {{ points(by_size[1_200].low, 2) }} less to {{ points(by_size[1_200].high, 2) }} more. A
 # quarter has {{ points(by_size[150].value) }} less, in {{ f"{size.minutes[150]:.0f}" }} minutes.
-# Memory goes from {{ f"{size.GB[150]:.1f}" }} GB with a quarter to
-# {{ f"{size.GB[1_200]:.1f}" }} with twice as many.
+# Memory goes from {{ f"{size.GB[150]:.1f}" }} GB with a quarter to {{ f"{size.GB[1_200]:.1f}" }}
+# with twice as many.
 # :::
 
 
@@ -1002,9 +1003,10 @@ rule_figure.rule(ruled)
 # %% [markdown]
 # Nothing, on clothes and on photographs: of five rates the rule's is the best, however many images
 # there are. On digits half of it gains at most {{ points(over_rule.max()) }} points. More images
-# gain more. The rule reaches {{ percent(fewest.rule, 0) }} % with {{ fewest.images }} photographs
-# and {{ percent(most.rule, 0) }} % with all. So leave the rate alone; collect more images.
-# `PrivateImageClassifier` sets itself by the rule: [put in your own images](../book/engine.md).
+# gain more. The rule reaches {{ percent(fewest.rule, 0) }} % with {{ fewest.images }} photographs.
+# It reaches {{ percent(most.rule, 0) }} % with {{ f"{most.images:,}" }}. So leave the rate alone;
+# collect more images. `PrivateImageClassifier` sets itself by the rule: [try
+# yours](../book/engine.md).
 #
 # :::{dropdown} Fine print: the rule and its test
 # A batch is all images, or 8,192 of more, for 60 epochs and at least 100 steps; the momentum is 0.9
@@ -1111,8 +1113,8 @@ def at_each(name, method):
 # On digits and clothes we trained nearly every method of this book at one true ε. The recipe leads,
 # and a linear head on scattering features follows it. Each has its own rate, searched in the same
 # way. The best network on pixels ends {{ points(mean[FASHION, 3.0][RECIPE] - pixels_at_3, 0) }}
-# points lower on Fashion-MNIST. It ends at least {{ int(100 * (best_on_cifar - max(on_pixels))) }}
-# lower on CIFAR-10, where rates were not searched as evenly.
+# points lower on Fashion-MNIST. It ends about {{ points(best_on_cifar - max(on_pixels), 0) }} lower
+# on CIFAR-10, at a smaller ε and at its paper's settings.
 
 # %% tags=["remove-input"]
 behind_it = [
@@ -1164,14 +1166,14 @@ for count in (5, 20):
 # :::
 #
 # :::{dropdown} Fine print: the rankings
-# On Fashion-MNIST the recipe has {{ at_each(FASHION, RECIPE) }} % at 1, 3 and 8, means of five
-# seeds, and a linear head on scattering features {{ at_each(FASHION, LINEAR) }} %; convolutions on
-# these follow. On pixels the composite loss leads at 1, with
-# {{ percent(mean[FASHION, 1.0]["composite loss"]) }} %; at 3 it and tanh cannot be told apart, nor
-# at 8 these two and automatic clipping. No network there has more than {{ percent(pixels_at_3) }} %
-# at 3, and relu has {{ percent(mean[FASHION, 3.0]["relu"]) }} %. Tanh leads relu by
-# {{ ", ".join(points(tanh_leads[FASHION, one]) for one in (1.0, 3.0, 8.0)) }} points; where width,
-# batch and epochs are searched too by {{ points(searched) }} ([chapter
+# On Fashion-MNIST the recipe, here with the exponent 0.4, has {{ at_each(FASHION, RECIPE) }} % at
+# 1, 3 and 8, means of five seeds, and a linear head on scattering features
+# {{ at_each(FASHION, LINEAR) }} %; convolutions on these follow. On pixels the composite loss leads
+# at 1, with {{ percent(mean[FASHION, 1.0]["composite loss"]) }} %; at 3 it and tanh cannot be told
+# apart, nor at 8 these two and automatic clipping. No network there has more than
+# {{ percent(pixels_at_3) }} % at 3, and relu has {{ percent(mean[FASHION, 3.0]["relu"]) }} %. Tanh
+# leads relu by {{ ", ".join(points(tanh_leads[FASHION, one]) for one in (1.0, 3.0, 8.0)) }} points;
+# where width, batch and epochs are searched too by {{ points(searched) }} ([chapter
 # 2](02_tempered_sigmoids.ipynb)). The best tempered sigmoid and automatic clipping are nowhere
 # ahead of tanh, and the filter is behind it. Clips inside backpropagation are
 # {{ points(min(inside_behind)) }} to {{ points(max(inside_behind)) }} points behind relu, whether

@@ -88,7 +88,7 @@ assert (round(min(prices)), round(max(prices))) == (2, 5)
 #
 # **In short**
 #
-# - **Nearly free.** Only drawing batches takes time here, up to a fifth.
+# - **Nearly free.** Only drawing batches takes time on these networks, up to a fifth.
 # - **Costly elsewhere.** The plain way, `vmap(grad)`, takes {{ span(plain_way) }} times our private
 #   step. The fastest of the others, torch.func, takes {{ span(nearest, "{:.1f} to {:.1f}") }}
 #   times.
@@ -96,7 +96,7 @@ assert (round(min(prices)), round(max(prices))) == (2, 5)
 # - **Wrong without an error.** Opacus 1.6 gives wrong gradients where images are stored channels
 #   last.
 #
-# **Do** keep images channels first in Opacus, and time two or three sizes of {term}`microbatch`.
+# **Do** keep images channels first in Opacus, and time some sizes of {term}`microbatch`.
 
 # %% tags=["remove-input"]
 import numpy as np

@@ -74,8 +74,8 @@ for name in SMALL:
 #
 # **In short**
 #
-# - **None of the four holds in full.** Two help on some datasets; two owe their gain to an ε that
-#   is not true.
+# - **None of the four holds in full.** Two help on some datasets; two state an ε that is not
+#   true.
 # - **Two ε are not true.** Where {{ f"{attacked['claimed']:.2f}" }} is claimed, an attack shows
 #   {{ rounded_down(attacked["lower_bound"], 1) }}. The proven ε are orders of magnitude larger.
 # - **The best private classifier here is linear.** It reaches {{ accuracy(recipe) }} % on
@@ -157,18 +157,18 @@ for paper in papers:
 #
 # - **[Tempered sigmoids](02_tempered_sigmoids.ipynb): bound the activations.** tanh helps on MNIST
 #   and Fashion-MNIST, and loses on CIFAR-10 in the paper's network.
-# - **[Losing less](03_losing_less.ipynb): a loss with short gradients.** It leads early and not at
-#   the end. One part of it, squared error that turns into cross-entropy, is worth having.
-# - **[Backpropagation clipping](04_backpropagation_clipping.ipynb): clip inside.** Its ε is wrong
-#   by two orders of magnitude or more. Made sound it wins on MNIST at ε = 3, and loses on
+# - **[Losing less](03_losing_less.ipynb): a loss with short gradients.** At the paper's settings
+#   it leads early and not at the end. Squared error that turns into cross-entropy is worth having.
+# - **[Backpropagation clipping](04_backpropagation_clipping.ipynb): clip inside.** On MNIST an
+#   attack shows a hundred times its ε. Made sound it wins on MNIST at ε = 3, and loses on
 #   Fashion-MNIST.
 # - **[The tanh filter](05_tanh_filter.ipynb): tanh in place of the clip.** Its ε is not true
 #   either. Made sound it is no better than a clip on MNIST; elsewhere that is open.
 #
 # More than half of their headline claims come back. What does not is what you would use them for:
-# the ε of two, the lead on CIFAR-10 of one, the lead at the end of another. Each claim has a
-# verdict in [the ledger](10_claims.ipynb), computed from stored runs by a rule that stands beside
-# it.
+# the ε of two, the lead on CIFAR-10 of one, the lead at the end of another, at its own settings.
+# Each claim has a verdict in [the ledger](10_claims.ipynb), computed from stored runs by a rule
+# that stands beside it.
 
 # %% tags=["remove-input"]
 from under_the_clip import claims, verdicts
@@ -208,7 +208,8 @@ assert filtered["trials"] == attacked["trials"]
 # whole may be as long as $\sqrt n$. The paper on the filter proves that, and accounts for a length
 # of one, since gradients are small in practice. A guarantee cannot rest on that.
 #
-# So the published accuracies were not reached at the ε that these papers' accounting gives.
+# So these accuracies cost more than the ε that the papers' accounting gives, if the first one's
+# tables come from that code.
 #
 # :::{dropdown} Fine print: what an attack shows and what is proven
 # On MNIST backpropagation clipping claims {{ f"{attacked['claimed']:.2f}" }}. An attack shows at
@@ -243,7 +244,7 @@ assert filtered["trials"] == attacked["trials"]
 # - **Sampling is Poisson, and really is.** Each step tosses a coin of its own for each example.
 # - **The sum is divided by the expected batch**, a constant, since the number of examples that were
 #   drawn is private.
-# - **Neighbours differ by one example**, added or removed.
+# - **It compares data sets that differ by one example**, added or removed, its *neighbours*.
 #
 # :::{dropdown} Fine print: what these ε leave out, as all four papers do
 # *Normalisation constants* are taken as public: pixels are divided by 255; where they are

@@ -63,8 +63,8 @@ class Estimate:
         common all seeds count, by Welch's approximation. Where it is one `of` several differences,
         their intervals hold together with the confidence of one (Bonferroni).
         """
-        common = first.index.intersection(second.index)
-        if set(first.index) == set(second.index) or len(common) >= _PAIRED_FROM:
+        common = pairs(first, second)
+        if common is not None:
             apart = first.loc[common] - second.loc[common]
             return _with_redrawn(partial(_mean, of=of, how=", paired"), apart)
         return _with_redrawn(partial(_welch, of=of), first, second)
@@ -111,6 +111,13 @@ class Estimate:
     def summary(self, name: str) -> dict[str, float]:
         """Return the estimate under a name, for the ledger."""
         return {name: self.value, f"{name}_low": self.low, f"{name}_high": self.high}
+
+
+def pairs(first: pd.Series, second: pd.Series) -> pd.Index | None:
+    """Return the seeds by which a difference is paired; None where it is of all of both."""
+    common = first.index.intersection(second.index)
+    same = set(first.index) == set(second.index)
+    return common if same or len(common) >= _PAIRED_FROM else None
 
 
 def next_seed(values: pd.Series) -> float:

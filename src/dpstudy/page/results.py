@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 import pandas as pd
 
-from dpstudy.lab.comparison import Estimate
+from dpstudy.lab.comparison import Estimate, pairs
 from dpstudy.lab.published import Accuracy, Number
 from dpstudy.lab.readings import Reading
 from dpstudy.lab.store import CHANCE
@@ -230,6 +230,7 @@ def gains_of(
     """Return rows for `gains`: of what is published, and of each comparison that is stored.
 
     Of both accuracies published, and both lines of a comparison, the one that gains is second.
+    `seeds` are those that it is paired by, or, where it is of all, the fewer of both lines.
     `low` and `high` are the 95 % interval over seeds; they are missing of one seed, and of what is
     published, as all but its points are.
     """
@@ -239,8 +240,11 @@ def gains_of(
         rows.append({"dataset": dataset, "comparison": "published", "points": better - base})
     for comparison, (other, line) in found.items():
         if len(line.results) and len(other.results):
-            row = {"dataset": dataset, "comparison": comparison, "seeds": len(line.accuracy)}
-            medians = line.accuracy.median(), other.accuracy.median()
+            both = line.accuracy, other.accuracy
+            common = pairs(*both)
+            seeds = min(map(len, both)) if common is None else len(common)
+            row = {"dataset": dataset, "comparison": comparison, "seeds": seeds}
+            medians = [of.median() for of in both]
             row |= zip(("median", "median of the other"), medians, strict=True)
             rows.append(row | gain(line, other))
     return rows

@@ -53,19 +53,19 @@ def in_short() -> Figure:
         "shuffled batches": float(shuffled[0]),
         "sensitivity √n, not 1": spent(q, sigma / math.sqrt(MNIST_PARAMETERS), steps),
     }
+    said = {name: wording.epsilon(value) for name, value in rows.items()}
+    said["shuffled batches"] = f"at least {wording.rounded_down(rows['shuffled batches'])}"
     data = pd.DataFrame(rows.items(), columns=["changed", "ε"])
     with canvas(size=(5.2, 2.4)) as (figure, [axes]):
         for at, (name, value) in enumerate(rows.items()):
-            color, said = STYLES[4 if at else 0].color, wording.epsilon(value)
-            left = name == "shuffled batches"
+            color, left = STYLES[4 if at else 0].color, name == "shuffled batches"
             if left:
-                said = f"at least {wording.rounded_down(value)}"
                 axes.hlines(-at, value, shuffled[1], color=color, linewidth=5, alpha=0.3)
             beyond = value > most
             place = min(value, 0.8 * most), -at
             axes.plot(*place, ">" if beyond else "o", color=color)
             side = {"xytext": (-8, 0), "ha": "right"} if left or beyond else {"xytext": (8, 0)}
-            axes.annotate(said, place, va="center", textcoords="offset points", **side)
+            axes.annotate(said[name], place, va="center", textcoords="offset points", **side)
         axes.set(xscale="log", xlim=(2, most), ylim=(0.6 - len(rows), 0.6))
         axes.set(xticks=(2, 3, 5, 10, 30), xticklabels=("2", "3", "5", "10", "30"), xlabel="ε")
         axes.set_yticks([-at for at in range(len(rows))], list(rows))
@@ -75,7 +75,7 @@ def in_short() -> Figure:
         name="accounting-in-short",
         caption=f"MNIST as in losing less (chapter 3), σ = {sigma}, one thing changed at a time. "
         "Bar: up to what is proven. Last: what the tanh filter (chapter 5) lets an example add.",
-        alt="; ".join(f"{name}: {wording.epsilon(value)}" for name, value in rows.items()) + ".",
+        alt="; ".join(f"{name}: {words}" for name, words in said.items()) + ".",
         data=data,
     )
 

@@ -50,11 +50,11 @@ GROUPS = {
 OPENING = {
     "backpropagation-clipping-mnist-claims-0.07": "backpropagation clipping,\nas published",
     "tanh-filter": "tanh filter,\nas published",
-    "backpropagation-clipping-corrected-aims-at-3": "backpropagation clipping,\ncorrected",
+    "backpropagation-clipping-corrected-aims-at-3": "backpropagation clipping,\nsecond correction",
     "shuffled-proof": "shuffled batches,\nmade-up gradients",
     "shuffled-trained-weights": "shuffled batches,\na real network's",
     "flat-clipping": "flat clipping",
-    "recipe": "the recipe",
+    "recipe": "the recipe,\nfirst edition",
 }
 SHOWN = {name: what for group in GROUPS.values() for name, what in group.items()}
 _KINDS = {

@@ -87,7 +87,7 @@ def in_short() -> Figure | Note:
                         ha="right",
                         va="center",
                         fontsize="small",
-                        arrowprops={"arrowstyle": "-", "color": one.style.color, "linewidth": 0.8},
+                        arrowprops={"arrowstyle": "-", "color": "0.6", "linestyle": ":"},
                     )
             axes.set_xscale("log")
             axes.set_title(DATASETS[dataset], fontsize="medium")

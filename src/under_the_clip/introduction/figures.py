@@ -42,7 +42,7 @@ def arrows() -> Figure:
         fig=figure,
         name="dp-sgd-arrows",
         caption="A step of DP-SGD, in two dimensions. No example moves the sum by more than C, and "
-        "the noise is as wide as σC: whether one of them took part can hardly be told.",
+        "noise blurs it by about as much: whether one of them took part can hardly be told.",
         alt=f"Three panels. Eight arrows start at one point, {(norms > NORM).sum()} of them longer "
         "than a circle; in the second all end on the circle or within; in the third one arrow is "
         "their sum, and ends in a cloud of points as wide as the circle.",

@@ -12,7 +12,7 @@ CHAPTER = Chapter(
     propositions=("propositions.equations", "propositions.convergence"),
     sections={
         "Why did the paper see a lead at the end?": ("figure-3",),
-        "One part does the work": (
+        "The turn does the work": (
             *("ablation", "other-errors", "equation-9", "weight-decay", "adam"),
         ),
         "At the paper's rate γ costs more than the loss gains": ("sensitivity",),

@@ -106,7 +106,7 @@ def box() -> Figure:
     return Figure(
         fig=figure,
         name="tanh-filter-box",
-        caption="Left: gradients of two numbers, before (dots) and after (arrowheads). Right: "
+        caption="First: gradients of two numbers, before (dots) and after (arrowheads). Second: "
         "norms where the numbers are spread as a normal distribution's.",
         alt="Flat clipping pulls gradients straight into a disc of radius 1, the filter into a "
         f"square around it whose corners stick out. Of {n:,} numbers clipping leaves a norm of at "

@@ -17,7 +17,7 @@ CHAPTER = Chapter(
         "propositions.loss_sign_and_group_privacy",
     ),
     sections={
-        "On small images half the budget is enough for tanh": (
+        "On small images tanh needs about half the budget": (
             *("figure-3", "table-3-not-private", "calibrated", "shuffled"),
         ),
         "How much is left depends on how hard you search": (
@@ -28,7 +28,7 @@ CHAPTER = Chapter(
         "On CIFAR-10 search the rate before you choose": (
             *("cifar-10-changes", "cifar-10-rates", "cifar-10-not-private"),
         ),
-        "The paper's explanation fails: longer gradients do not decide": ("figures-4-5",),
+        "Longer gradients do not decide": ("figures-4-5",),
         "Slope 1 and value 0 mark the good members": ("figure-2", "layer-wise"),
     },
     choices={"tanh in place of relu": "table-3-gain"},
