@@ -52,8 +52,9 @@ def panels(
                     at = one.claimed_epsilon, one.accuracy
                     star(panel, *at, STYLES[line.style], f"{line.name}, published")
                 limit(panel, found.values(), [one.accuracy for one in published.values()])
-        last = [*rows.values()][-1]
-        _name_at_ends(axes[-1], names, {line.name: curve for line, curve in last.items()}, along)
+        # Not in the last one, which a narrow page shows last.
+        first = next(iter(rows.values()))
+        _name_at_ends(axes[0], names, {line.name: curve for line, curve in first.items()}, along)
     said = "; ".join(
         f"{DATASETS.get(dataset, dataset)}, {line.name} {course(line, of, curve)}"
         for dataset, found in rows.items()
@@ -138,9 +139,11 @@ def _name_at_ends(
     axes: Axes, names: Mapping[str, int], ends: Mapping[str, pd.DataFrame], along: Quantity
 ) -> None:
     """Write each line's name right of its end, apart from each other; of absent ones below."""
-    (low, high), (left, right) = axes.get_ylim(), axes.get_xlim()
+    scale, (left, right) = axes.yaxis.get_transform(), axes.get_xlim()
+    low, high = map(float, scale.transform(axes.get_ylim()))
     x = max(float(rows[along.column].max()) for rows in ends.values())
-    at = {of: float(ends[of]["median"].iloc[-1]) if of in ends else low for of in names}
+    ended = {of: float(rows["median"].iloc[-1]) for of, rows in ends.items()}
+    at = {of: float(scale.transform(ended[of])) if of in ended else low for of in names}
     step = 0.085 * (high - low)
     order = sorted(names, key=lambda of: at[of])
     places: list[float] = []
@@ -149,12 +152,13 @@ def _name_at_ends(
         places.append(max(min(at[of], high), lowest))
     over = max(0.0, places[-1] - high)
     for of, place in zip(order, places, strict=True):
-        end, style = (x, at[of]), STYLES[names[of]]
+        end, style = (x, ended.get(of, axes.get_ylim()[0])), STYLES[names[of]]
+        beside = right + 0.05 * (right - left), float(scale.inverted().transform(place - over))
         line = {"arrowstyle": "-", "color": style.color, "linewidth": 1.5, "relpos": (0, 0.5)}
         axes.annotate(
             of,
             end,
-            xytext=(right + 0.05 * (right - left), place - over),
+            xytext=beside,
             va="center",
             fontsize="small",
             arrowprops=line if of in ends else None,
@@ -187,6 +191,7 @@ def dots(
     drawn = list(dict.fromkeys(data.dataset))
     size = WIDTH * len(drawn) + LETTER * max(map(len, named)), 0.9 + 0.27 * len(named)
     with canvas(1, len(drawn), size=size, sharey=True) as (figure, panels):
+        figure.get_layout_engine().set(w_pad=0.1)  # numbers reach beyond their axes
         for panel, dataset in zip(panels, drawn, strict=True):
             of = data[data.dataset == dataset]
             at = [-named.index(row) for row in of.row]

@@ -78,9 +78,11 @@ def more_filters(reading: Reading) -> Figure | Note:
     with canvas(size=(5.2, 2.9)) as (figure, [axes]):
         axes.plot(data.minutes, 100 * data.accuracy, ".", color="0.6")
         axes.plot(mean.minutes, 100 * mean.accuracy, **STYLES[0].line)
+        small = {"textcoords": "offset points", "fontsize": "small"}
         for filters, row in mean.iterrows():
-            beside = {"xytext": (5, -14), "textcoords": "offset points", "fontsize": "small"}
-            axes.annotate(f"{filters:,}", (row.minutes, 100 * row.accuracy), **beside)
+            last = filters == mean.index[-1]
+            beside = {"xytext": (-6, -15) if last else (5, -14), "ha": "right" if last else "left"}
+            axes.annotate(f"{filters:,}", (row.minutes, 100 * row.accuracy), **beside, **small)
         axes.set(xscale="log", xlabel="minutes on two cores", ylabel="held-out accuracy, %")
         axes.set_xticks([5, 10, 20])
         axes.xaxis.set_major_formatter(ScalarFormatter())
