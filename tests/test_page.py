@@ -19,7 +19,7 @@ from dpstudy.page.datasets import behind, for_each_dataset
 from dpstudy.page.figure import MISSING, STYLES, Note
 from dpstudy.page.panels import panels
 from dpstudy.page.quantity import ACCURACY, CLIPPED, GRADIENT_NORM, LEARNING_RATE, Quantity
-from dpstudy.page.results import caption, results
+from dpstudy.page.results import caption, gains_of, results
 from dpstudy.page.search import against, techniques, winners
 from dpstudy.parts.data.dataset import Images
 from dpstudy.parts.run import Run, vary
@@ -216,7 +216,10 @@ def test_the_seeds_that_both_have_are_paired_and_two_seeds_have_no_interval():
     row = results(lines(one), over={"ours": "old"}, **LABELS).data.iloc[1]
     paired = stats.ttest_rel(NEW, more[: len(NEW)]).confidence_interval()
     assert row[["low", "high"]].tolist() == pytest.approx([paired.low, paired.high])
+    [gained] = gains_of("mnist", None, {"over the new": lines(one)[::-1]})
+    assert gained["seeds"] == len(NEW)  # and not all of the old one's
     one = both(reading({"old": OLD}), reading({"new": NEW[:2]}))
+    assert [row["seeds"] for row in gains_of("mnist", None, {"": lines(one)})] == [2]
     table = results(lines(one), over={"ours": "old"}, **LABELS)
     mean = 100 * (np.mean(NEW[:2]) - np.mean(OLD))
     assert shown(table, "ours")["mean gain, points"] == f"{mean:+.2f}"
