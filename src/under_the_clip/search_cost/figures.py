@@ -22,7 +22,7 @@ _LINES = {
     "composed": ("all of them\nare counted", 2, (6.2, 10.2), "right"),
     "geometric": ("a random number,\ngeometric law", 1, (45, 6.9), "right"),
     "logarithmic": ("a random number,\nlogarithmic law", 0, (150, 4.6), "left"),
-    "one": ("stated: as if it were one run", 4, (12, 3.4), "left"),
+    "one": ("stated: as if it were one run", 4, (12, 3.7), "left"),
 }
 _ON = {"end-to-end": "pixels", "ScatterNet": "features"}
 # Where the number of trials stands that no paper prints.
