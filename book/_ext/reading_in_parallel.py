@@ -15,7 +15,7 @@ from importlib import import_module
 import jupyter_client
 from forked_kernels import Forked, warm
 from sphinx.application import Sphinx
-from sphinx.util.parallel import ParallelTasks
+from sphinx.util.parallel import ParallelTasks, parallel_available
 from sphinx_codeautolink import extension as links
 from sphinx_proof.domain import ProofDomain
 from warm_kernels import NEEDED
@@ -35,16 +35,19 @@ def _warm(app: Sphinx) -> None:
         app.connect("build-finished", lambda app, exception: running.close())
 
 
-def _fork(app: Sphinx) -> None:
-    """Import what pages document and name before their readers are forked, and fork linkers."""
-    if app.parallel == 1:
-        return
-    for name in NEEDED:
-        import_module(name)
-    pages = ParallelTasks(app.parallel)
-    link = links.link_html
-    links.link_html = lambda *page, **settings: pages.add_task(partial(link, *page, **settings))
-    app.connect("build-finished", lambda app, exception: pages.join(), priority=900)
+def _import(app: Sphinx) -> None:
+    """Import what pages document and name, before those who read them are forked."""
+    if parallel_available and app.parallel > 1:
+        for name in NEEDED:
+            import_module(name)
+
+
+def _link(app: Sphinx) -> None:
+    """Have pages linked by several processes, too: the extension takes one after the other."""
+    if parallel_available and app.parallel > 1:
+        pages, link = ParallelTasks(app.parallel), links.link_html
+        links.link_html = lambda *page, **how: pages.add_task(partial(link, *page, **how))
+        app.connect("build-finished", lambda app, exception: pages.join(), priority=900)
 
 
 def setup(app: Sphinx) -> dict[str, bool]:
@@ -54,6 +57,6 @@ def setup(app: Sphinx) -> dict[str, bool]:
         app.extensions[name].parallel_read_safe = True
     ProofDomain.merge_domaindata = lambda *_: None
     jupyter_client.AsyncKernelManager = Manager
-    app.connect("builder-inited", _warm)
-    app.connect("builder-inited", _fork)
+    for begin in (_warm, _import, _link):
+        app.connect("builder-inited", begin)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
