@@ -455,8 +455,8 @@ for n in (1, 2, 3, 4, 10, 26_010):
 # claims ε = {{ clip_mnist["Claimed ε"] }} on MNIST, and {{ shown(clip_mnist[MOST]) }} is proven for
 # batches as its code cuts them. That its tables come from this code is inferred.
 #
-# Several noisy sums of one batch add up too. The authors' corrected code accounts for four layers
-# as if each had drawn a batch of its own: it aims at 3, and costs
+# Several noisy sums of one batch add up too. The authors' second correction accounts for four
+# layers as if each had drawn a batch of its own: it aims at 3, and costs
 # {{ f"{corrected[constant][3.0]:.1f}" }}.
 
 # %% tags=["remove-input"]

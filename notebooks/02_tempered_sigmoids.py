@@ -123,7 +123,7 @@ assert 1.5 < longer < 2.5
 # - **tanh helps on MNIST**, by {{ points(own[MNIST]) }} points, each activation at its own best
 #   setting.
 # - **It helps on Fashion-MNIST, too**, by {{ points(own[FASHION]) }} to
-#   {{ points(shared[FASHION]) }} points, by how you search.
+#   {{ points(shared[FASHION]) }} points: the search decides.
 # - **It does not help on CIFAR-10.** In the paper's network relu is ahead.
 # - **Longer gradients do not decide.** relu's are longer on CIFAR-10, where it wins.
 #   Good tempered sigmoids have slope 1 and value 0 at the origin.

@@ -841,8 +841,7 @@ assert standing(worth(FASHION, "without the penalty", "relu")) == "ahead"
 # The paper's learning rate (Table 5) was found with cross-entropy, so that the comparison above is
 # not fair. Give each loss the best of the same five rates, chosen on held-out images. With tanh the
 # composite loss is then {{ standing(own[FASHION]) }} on Fashion-MNIST by {{ points(own[FASHION]) }}
-# points, and {{ standing(own[MNIST]) }} on MNIST. With relu it is ahead on both. γ helps on
-# Fashion-MNIST there.
+# points, where γ helps, and {{ standing(own[MNIST]) }} on MNIST. With relu it is ahead on both.
 
 # %% tags=["remove-input"]
 gained(
@@ -926,7 +925,7 @@ released = {name: gain(*pair("statistics", name)) for name in SMALL}
 # Scattering coefficients are a fixed function of each image, so that they cost no privacy. The
 # paper trains a small network on them, and so do we: on MNIST and CIFAR-10 the composite loss is
 # ahead by {{ points(features[MNIST]) }} points. A linear head with cross-entropy is simpler, and
-# above that network on MNIST and Fashion-MNIST; on CIFAR-10 it is below.
+# above that network on MNIST and Fashion-MNIST; two seeds do not tell on CIFAR-10.
 
 # %% mystnb={"code_prompt_show": "How it is made"} tags=["hide-input"]
 from under_the_clip.losing_less.figures import STYLE

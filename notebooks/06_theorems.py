@@ -80,7 +80,7 @@ assert float(circulating) > 10
 #    clip.
 # 2. **Entries for a norm.** The tanh filter bounds entries, and accounts as if it bounded the norm.
 # 3. **The drawn batch.** Dividing by how many were drawn lets one example move the others.
-# 4. **Layers alone.** Its second correction treats layers as if each drew its own batch.
+# 4. **Layers alone.** Item 1's code, corrected, treats layers as if each drew its own batch.
 # 5. **Shuffling.** Shuffled batches are accounted for as sampled.
 #
 # **Do** clip the norm, divide by a constant, sample by Poisson, account for layers together.
@@ -419,9 +419,9 @@ print(f"left over right: {found.ratio:.2f}")
 # up to {{ apart }} away.
 #
 # For batches of {{ FEW }} a mean over the drawn batch came to {{ f"{float(mean):.2f}" }} of $ab$.
-# The corrected code's targets {{ aims }} cost at least {{ costs }}. On CIFAR-10 the δ of shuffled
-# batches is {{ f"{deltas[1]:g}" }} for the gradients of {doc}`01_accounting`; on Fashion-MNIST
-# drawing cannot tell.
+# The second correction's targets {{ aims }} cost at least {{ costs }}. On CIFAR-10 the δ of
+# shuffled batches is {{ f"{deltas[1]:g}" }} for the gradients of {doc}`01_accounting`; on
+# Fashion-MNIST drawing cannot tell.
 # :::
 
 # %% tags=["facts"]

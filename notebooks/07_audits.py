@@ -82,7 +82,7 @@ assert abs(of_proof["claimed"] - 3) < 0.01
 #
 # - **A hundred times too much.** Backpropagation clipping claims {{ f"{of_mnist['claimed']:.2f}" }}
 #   on MNIST; an attack shows at least {{ shown(of_mnist, 1) }}.
-# - **False too.** Attacks show more than the tanh filter claims, or that clipping's second
+# - **False too.** Attacks exceed the claims of the tanh filter and of that clipping's second
 #   correction.
 # - **Sound.** No attack shows more than is proven of {term}`flat clipping`, the {term}`recipe` or
 #   any sound mechanism.
@@ -330,7 +330,7 @@ Several((chapter.by_canary("Backpropagation clipping"), chapter.layers()))
 # {{ shown(less_noise) }} leaks at weights as drawn; Tramèr et al. report more than 2.79 for a
 # claimed 0.21 {cite}`tramer2022debugging`.
 #
-# The corrected code divides by the size of the drawn batch. This book, in the audit too, divides by
+# That correction divides by the size of the drawn batch. This book, in the audit too, divides by
 # a constant, which costs less. For the aims of 3 and 1 the audit shows {{ shown(aims["3"]) }} and
 # {{ shown(aims["1"]) }} at weights that were searched for it, and {{ shown(trained_3) }} and
 # {{ shown(trained_1) }} at trained ones; for those of 0.2 and 0.1 it shows too little. For the aim
@@ -341,7 +341,7 @@ Several((chapter.by_canary("Backpropagation clipping"), chapter.layers()))
 #
 # The proof bounds what one example adds to a layer by $ab$, input bound times upstream bound. A
 # search over image, label and weights comes to {{ f"{100 * tight['dense1']:.1f}" }} % of it in both
-# dense layers of the corrected code, and to {{ f"{100 * tight['conv1']:.1f}" }} % and
+# dense layers of the second correction, and to {{ f"{100 * tight['conv1']:.1f}" }} % and
 # {{ f"{100 * tight['conv2']:.1f}" }} % in the convolutions: each layer's bound is tight. As
 # published the bounds are loose: the clip on upstream gradients is 40.96, and cross-entropy's
 # gradient by the logits is never longer than √2, so that the last layer reaches

@@ -506,7 +506,7 @@ COMPARED = {
         (C, "cross-entropy, tanh"),
         (C, "cross-entropy, relu"),
     ),
-    "tanh over relu, five rates each, paper's network": (
+    "tanh over relu, five rates each, its paper's network, ε = 7.53": (
         ("tempered-sigmoids-cifar-10-rates", "tanh, best"),
         ("tempered-sigmoids-cifar-10-rates", "relu, best"),
     ),

@@ -76,7 +76,7 @@ for name in SMALL:
 #
 # - **None of the four holds in full.** Two help on some datasets; two state an ε that is not
 #   true.
-# - **Two ε are not true.** Where {{ f"{attacked['claimed']:.2f}" }} is claimed, an attack shows
+# - **Far from true.** Where {{ f"{attacked['claimed']:.2f}" }} is claimed, an attack shows
 #   {{ rounded_down(attacked["lower_bound"], 1) }}. The proven ε are orders of magnitude larger.
 # - **The best private classifier here is linear.** It reaches {{ accuracy(recipe) }} % on
 #   CIFAR-10 at ε = 3, on features learned from a program's drawings.
@@ -166,9 +166,9 @@ for paper in papers:
 #   either. Made sound it is no better than a clip on MNIST; elsewhere that is open.
 #
 # More than half of their headline claims come back. What does not is what you would use them for:
-# the ε of two, the lead on CIFAR-10 of one, the lead at the end of another, at its own settings.
-# Each claim has a verdict in [the ledger](10_claims.ipynb), computed from stored runs by a rule
-# that stands beside it.
+# the ε of two, the lead on CIFAR-10 of one, the lead at the end of another, at the paper's
+# settings. Each claim has a verdict in [the ledger](10_claims.ipynb), computed from stored runs by
+# a rule that stands beside it.
 
 # %% tags=["remove-input"]
 from under_the_clip import claims, verdicts

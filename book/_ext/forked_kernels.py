@@ -30,9 +30,10 @@ def compiled_quickly() -> Iterator[None]:
     """
     with tempfile.TemporaryDirectory(prefix="compiled-") as folder:
         wanted = {
-            "XLA_FLAGS": f"{_LITTLE_OPTIMISED} {os.environ.get('XLA_FLAGS', '')}",
-            "JAX_COMPILATION_CACHE_DIR": os.environ.get("JAX_COMPILATION_CACHE_DIR", folder),
+            "JAX_COMPILATION_CACHE_DIR": folder,
             "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",  # by default, 1
+            **os.environ,
+            "XLA_FLAGS": f"{_LITTLE_OPTIMISED} {os.environ.get('XLA_FLAGS', '')}",
         }
         with mock.patch.dict(os.environ, wanted):
             yield

@@ -11,10 +11,12 @@ domain, that of numbered propositions, does not say how to merge its data: it ha
 from contextlib import ExitStack
 from functools import partial
 from importlib import import_module
+from typing import Any
 
 import jupyter_client
 from forked_kernels import Forked, warm
 from sphinx.application import Sphinx
+from sphinx.errors import ExtensionError
 from sphinx.util.parallel import ParallelTasks, parallel_available
 from sphinx_codeautolink import extension as links
 from sphinx_proof.domain import ProofDomain
@@ -44,10 +46,21 @@ def _import(app: Sphinx) -> None:
 
 def _link(app: Sphinx) -> None:
     """Have pages linked by several processes, too: the extension takes one after the other."""
-    if parallel_available and app.parallel > 1:
-        pages, link = ParallelTasks(app.parallel), links.link_html
-        links.link_html = lambda *page, **how: pages.add_task(partial(link, *page, **how))
-        app.connect("build-finished", lambda app, exception: pages.join(), priority=900)
+    if not parallel_available or app.parallel == 1:
+        return
+    pages, link, left = ParallelTasks(app.parallel), links.link_html, []
+
+    def begin(page: str, *how: Any, **further: Any) -> None:
+        left.append(page)
+        pages.add_task(partial(link, page, *how, **further), None, lambda *_: left.remove(page))
+
+    def end(app: Sphinx, exception: Exception | None) -> None:
+        pages.join()
+        if left:  # The first error in a process is lost with it.
+            raise ExtensionError(f"not linked: {', '.join(left)}")
+
+    links.link_html = begin
+    app.connect("build-finished", end, priority=900)
 
 
 def setup(app: Sphinx) -> dict[str, bool]:

@@ -15,7 +15,7 @@ from dpstudy.page.figure import STYLES, Figure, Note, canvas, star
 from dpstudy.page.quantity import ACCURACY, EPSILON, set_axis
 from dpstudy.parts.data.images import DATASETS
 
-# In inches: of a panel, and of the names at the right.
+# In inches: of a panel, and of a name's letters.
 WIDTH, HEIGHT, LETTER = 2.2, 2.5, 0.075
 Drawn = Mapping[str, Sequence[Variant]]
 
@@ -23,7 +23,7 @@ Drawn = Mapping[str, Sequence[Variant]]
 def panels(
     drawn: Drawn, of: Quantity = ACCURACY, *, along: Quantity = EPSILON, name: str, caption: str
 ) -> Figure | Note:
-    """Draw medians and ranges over seeds, a panel a dataset, each line named at its end.
+    """Draw medians and ranges over seeds, a panel a dataset, lines named at their ends in one.
 
     Of at most six lines a dataset; what is not stored is left out. Published values of `ACCURACY`
     are stars. The axis is `EPSILON` or `EPOCH`; the caption has at most 40 words.
@@ -52,9 +52,10 @@ def panels(
                     at = one.claimed_epsilon, one.accuracy
                     star(panel, *at, STYLES[line.style], f"{line.name}, published")
                 limit(panel, found.values(), [one.accuracy for one in published.values()])
-        # Not in the last one, which a narrow page shows last.
-        first = next(iter(rows.values()))
-        _name_at_ends(axes[0], names, {line.name: curve for line, curve in first.items()}, along)
+        # The first that has most: a narrow page shows the last one last.
+        at, fullest = max(enumerate(rows.values()), key=lambda panel: len(panel[1]))
+        ends = {line.name: curve for line, curve in fullest.items()}
+        _name_at_ends(axes[at], names, ends, along)
     said = "; ".join(
         f"{DATASETS.get(dataset, dataset)}, {line.name} {course(line, of, curve)}"
         for dataset, found in rows.items()

@@ -231,8 +231,8 @@ def gains_of(
 
     Of both accuracies published, and both lines of a comparison, the one that gains is second.
     `seeds` are those that it is paired by, or, where it is of all, the fewer of both lines.
-    `low` and `high` are the 95 % interval over seeds; they are missing of one seed, and of what is
-    published, as all but its points are.
+    `low` and `high` are the 95 % interval over seeds; they are missing of one or two seeds, and of
+    what is published, as all but its points are.
     """
     rows: list[dict[str, object]] = []
     if published is not None:

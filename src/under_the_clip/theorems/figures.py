@@ -148,7 +148,7 @@ def mistakes() -> Figure:
         name="five-mistakes",
         fig=figure,
         caption="How many times what is stated the truth is. Dark blue: the sensitivity, the most "
-        "that one example can move a sum. Orange: ε. Light blue: δ. The third was found in "
+        "that one example can move a sum. Orange: ε. Light blue: δ. The third is of "
         "batches of four; in larger ones it nears 2.",
         alt=f"Five bars on a logarithmic axis. {told}.",
         data=data,
