@@ -245,10 +245,21 @@ def test_small_components_too_have_the_stated_variance():
     assert ratios[-32] < 1.2 and 0.8 < ratios[0] < ratios[-1] < 10
 
 
-@pytest.mark.parametrize("backend", ["cpu", "gpu"])
-@pytest.mark.parametrize("images", [40, 500], ids=["fewer images", "more images"])
-def test_components_are_those_of_a_singular_value_decomposition(images, backend, monkeypatch):
+BOTH_WAYS = [
+    pytest.mark.parametrize("backend", ["cpu", "gpu"]),
+    pytest.mark.parametrize("images", [40, 500], ids=["fewer images", "more images"]),
+]
+
+
+def both_ways(test):
     """By products of images or of features, here and on an accelerator."""
+    for each in BOTH_WAYS:
+        test = each(test)
+    return test
+
+
+@both_ways
+def test_components_are_those_of_a_singular_value_decomposition(images, backend, monkeypatch):
     monkeypatch.setattr(devices, "backend", lambda: backend)
     draw = np.random.default_rng(0)
     turn, _ = np.linalg.qr(draw.normal(size=(60, 60)))
@@ -263,6 +274,21 @@ def test_components_are_those_of_a_singular_value_decomposition(images, backend,
     np.testing.assert_allclose(basis.variances, values[:20] ** 2 / images, rtol=1e-4)
     turned = axes[:20] @ (basis.directions * found.std(0)[:, None])
     np.testing.assert_allclose(np.abs(turned), np.eye(20), atol=1e-3)
+
+
+@both_ways
+def test_features_that_depend_on_each_other_leave_no_component_of_rounding(
+    images, backend, monkeypatch
+):
+    """Whitened, such a one would be all that is left of an image."""
+    monkeypatch.setattr(devices, "backend", lambda: backend)
+    draw = np.random.default_rng(0)
+    found = np.float32(draw.normal(size=(images, 5)) @ draw.normal(size=(5, 200)))
+    pixels, all_of_them = np.arange(images).reshape(-1, 1, 1, 1), min(images, 200) - 1
+    basis = synthetic_basis.fit(pixels, (), lambda part: found[part.ravel()], all_of_them)
+    whitened_squares = (basis.components(found) ** 2).mean(0) / basis.variances
+    np.testing.assert_allclose(whitened_squares[:5], 1, rtol=1e-3)
+    assert whitened_squares[5:].max() < 2
 
 
 def test_nothing_of_the_private_images_is_in_the_basis(monkeypatch):

@@ -102,8 +102,17 @@ def _of_features(
         whole = jnp.triu(products) + jnp.triu(products, 1).T
         variances, directions = map(np.asarray, jnp.linalg.eigh(whole))
     leading = slice(None, -components - 1, -1)
-    variances = np.maximum(variances[leading], np.finfo(np.float32).tiny)
+    variances = _above_rounding(variances[leading])
     return about + off, deviation, np.ascontiguousarray(directions[:, leading]), variances
+
+
+def _above_rounding(variances: Float[np.ndarray, "components"]) -> Float[np.ndarray, "components"]:
+    """Return variances, the largest first, none below what single precision tells of the largest.
+
+    Where features depend on each other some come out as zero or less: whitened, only these would
+    be left.
+    """
+    return np.maximum(variances, np.finfo(np.float32).eps * variances[0])
 
 
 def _of_images(
@@ -136,7 +145,7 @@ def _principal(
     # in single precision the relatively robust method, which needs less memory, loses small ones.
     options = {"driver": "evd", "overwrite_a": True, "check_finite": False}
     variances, weights = scipy.linalg.eigh(gram.T, **options)
-    variances = np.maximum(variances[: -components - 1 : -1], np.finfo(np.float32).tiny)
+    variances = _above_rounding(variances[: -components - 1 : -1])
     directions = np.empty((found.shape[1], components), found.dtype)
     leading, scale = weights[:, ::-1], np.sqrt(variances * len(found))
     # Some at a time: all weights scaled at once take another 0.4 GB.
@@ -152,7 +161,7 @@ def _principal_on_accelerator(
     """Return the same in seconds instead of minutes."""
     rows = jnp.asarray(found)
     values, weights = jnp.linalg.eigh(rows @ rows.T / len(rows))
-    values = jnp.maximum(values[: -components - 1 : -1], np.finfo(np.float32).tiny)
+    values = _above_rounding(np.asarray(values[: -components - 1 : -1]))
     directions = rows.T @ (weights[:, : -components - 1 : -1] / jnp.sqrt(values * len(rows)))
     # A copy that can be written to: each feature's deviation is still to be divided out.
     return np.array(directions), np.array(values)
