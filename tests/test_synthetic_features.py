@@ -245,20 +245,11 @@ def test_small_components_too_have_the_stated_variance():
     assert ratios[-32] < 1.2 and 0.8 < ratios[0] < ratios[-1] < 10
 
 
-BOTH_WAYS = [
-    pytest.mark.parametrize("backend", ["cpu", "gpu"]),
-    pytest.mark.parametrize("images", [40, 500], ids=["fewer images", "more images"]),
-]
+# By products of images or of features, here and on an accelerator.
+BOTH_WAYS = pytest.mark.parametrize(("images", "backend"), [*product((40, 500), ("cpu", "gpu"))])
 
 
-def both_ways(test):
-    """By products of images or of features, here and on an accelerator."""
-    for each in BOTH_WAYS:
-        test = each(test)
-    return test
-
-
-@both_ways
+@BOTH_WAYS
 def test_components_are_those_of_a_singular_value_decomposition(images, backend, monkeypatch):
     monkeypatch.setattr(devices, "backend", lambda: backend)
     draw = np.random.default_rng(0)
@@ -276,7 +267,7 @@ def test_components_are_those_of_a_singular_value_decomposition(images, backend,
     np.testing.assert_allclose(np.abs(turned), np.eye(20), atol=1e-3)
 
 
-@both_ways
+@BOTH_WAYS
 def test_features_that_depend_on_each_other_leave_no_component_of_rounding(
     images, backend, monkeypatch
 ):
