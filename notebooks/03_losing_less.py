@@ -109,9 +109,9 @@ def after(epoch, name, label, column="test_accuracy", of_runs="figure-3"):
 #
 # **In short**
 #
-# - **A head start.** At ε = 1.5 the composite loss leads cross-entropy on all three datasets.
-# - **No better end at the paper's rate.** No certain lead is left. A rate of its own
-#   puts it ahead on Fashion-MNIST, and level on MNIST.
+# - **A head start.** At ε = 1.5 the composite loss leads cross-entropy on all datasets.
+# - **No better end at the paper's rate.** The last epoch has no certain lead. A rate of its
+#   own puts it ahead on Fashion-MNIST, and level on MNIST.
 # - **The turn does the work.** Squared error that turns into cross-entropy, without the rest, ends
 #   ahead on MNIST and Fashion-MNIST.
 #
