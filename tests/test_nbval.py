@@ -5,7 +5,9 @@ import re
 import runpy
 import subprocess
 import sys
+from pathlib import Path
 
+import jax
 import nbformat
 from test_book import ROOT, TOOL
 
@@ -69,3 +71,13 @@ def test_while_a_warm_process_is_there_kernels_are_asked_of_it(tmp_path, monkeyp
     (tmp_path / "socket").touch()
     monkeypatch.setenv("DPSTUDY_KERNELS", str(tmp_path / "socket"))
     assert Manager().format_kernel_cmd()[4:6] == ["relay", str(tmp_path / "socket")]
+
+
+def test_what_was_compiled_is_kept_but_not_half_of_it(tmp_path):
+    jax.jit(lambda x: 3 * x)(1.0)
+    compiled = next(Path(jax.config.jax_compilation_cache_dir).glob("*-cache")).read_bytes()
+    (tmp_path / "whole-cache").write_bytes(compiled)
+    (tmp_path / "half-cache").write_bytes(compiled[: len(compiled) // 2])
+    (tmp_path / "begun-cache").touch()
+    KERNELS["clear_of_broken"](tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["whole-cache"]
