@@ -34,6 +34,7 @@ from under_the_clip.tanh_filter.published import TANH_FILTER
 from under_the_clip.tempered_sigmoids.published import EPSILONS
 
 shown, rounded_down = wording.epsilon, wording.rounded_down
+rounded_up = wording.rounded_up
 SAMPLED, LEAST, MOST = PROVEN
 claims = sorted(EPSILONS.values())
 parameters = f"{MNIST_PARAMETERS:,}"
@@ -204,7 +205,7 @@ print(f"one shuffled epoch leaks {leaked:.2f}; stated: {stated:.2f}")
 # One epoch alone leaks nearly seven times what the formula states. All epochs leak at least
 # {{ rounded_down(mnist[LEAST], 1) }}, where the formula says {{ f"{mnist.PLD:.1f}" }} and losing
 # less quotes 3. So the formula is wrong here, not merely unproven. What is proven for shuffled
-# batches is {{ shown(mnist[MOST])[:4] }}, as if everyone saw which step of each epoch is yours.
+# batches is {{ rounded_up(mnist[MOST], 1) }}, as if everyone saw which step of each epoch is yours.
 #
 # Did the papers shuffle? Two of the libraries that they build on do, and use the formula for coins.
 # No attack on a real network follows: its gradients need not come near this case.
@@ -452,8 +453,8 @@ for n in (1, 2, 3, 4, 10, 26_010):
 #
 # The code of [backpropagation clipping](04_backpropagation_clipping.ipynb) divides by the batch
 # size once too often when it chooses its noise: {{ f"{batch:,}" }} times too little. The paper
-# claims ε = {{ clip_mnist["Claimed ε"] }} on MNIST, and {{ shown(clip_mnist[MOST]) }} is proven for
-# batches as its code cuts them. That its tables come from this code is inferred.
+# claims ε = {{ clip_mnist["Claimed ε"] }} on MNIST, and {{ rounded_up(clip_mnist[MOST]) }} is
+# proven for batches as its code cuts them. That its tables come from this code is inferred.
 #
 # Several noisy sums of one batch add up too. The authors' second correction accounts for four
 # layers as if each had drawn a batch of its own: it aims at 3, and costs
@@ -467,11 +468,11 @@ costs.claimed_and_proven()
 # Every entry of a gradient $g$ goes through tanh, and noise of standard deviation 1.1 is added to
 # the sum. The paper proves $\lVert\tanh(g)\rVert_2 < \sqrt n$ for $n$ entries, and accounts with
 # sensitivity 1, "in the same way as for the original DPSGD algorithm". It states no ε. What its
-# proof supports is noise of $1.1 / \sqrt n$ times the sensitivity: {{ shown(tanh_mnist[SAMPLED]) }}
-# for Poisson sampling, where a sensitivity of 1 would cost {{ shown(tanh_mnist.PLD) }}, or
-# {{ shown(tanh_mnist["RDP 2019"]) }} by the accountant of its time. For shuffled batches
-# {{ shown(tanh_mnist[MOST]) }} is proven, and no proof from filter, noise and shuffling alone can
-# go below {{ rounded_down(tanh_mnist[LEAST], 0) }}.
+# proof supports is noise of $1.1 / \sqrt n$ times the sensitivity:
+# {{ rounded_up(tanh_mnist[SAMPLED]) }} for Poisson sampling, where a sensitivity of 1 would cost
+# {{ shown(tanh_mnist.PLD) }}, or {{ shown(tanh_mnist["RDP 2019"]) }} by the accountant of its time.
+# For shuffled batches {{ rounded_up(tanh_mnist[MOST]) }} is proven, and no proof from filter, noise
+# and shuffling alone can go below {{ rounded_down(tanh_mnist[LEAST], 0) }}.
 #
 # Two readings are ours. Table I prints "noise covariance" for σ; here σ is the standard deviation,
 # as in the paper's algorithm. The paper states neither epochs nor network: 60 epochs are those of
@@ -499,12 +500,12 @@ costs.claimed_and_proven()
 # PLD stays below its claims.
 #
 # On MNIST ρ is {{ shown(published["Proven ρ"]) }} where {{ f"{published['Claimed ρ']:.5f}" }} was
-# claimed. The last layer cannot come to its bound, since its upstream gradient is at most
-# $\sqrt 2 / B$ by itself: to count that would take off at most that layer's share of ρ. The exact
-# conversion for Gaussians {cite}`dong2022gaussian` gives the {{ shown(clip_mnist[MOST]) }} above,
-# the zCDP one {{ shown(published["Proven ε"]) }}. The first code keeps its batches from epoch to
-# epoch, and gradients within the clips can cost all of it. For batches shuffled anew, as we ran it,
-# no proof from clipping, noise and shuffling alone can go below
+# claimed. The last layer cannot come to its bound, since its upstream gradient is at most $\sqrt 2
+# / B$ by itself: to count that would take off at most that layer's share of ρ. The exact conversion
+# for Gaussians {cite}`dong2022gaussian` gives the {{ rounded_up(clip_mnist[MOST]) }} above, the
+# zCDP one {{ shown(published["Proven ε"]) }}. The first code keeps its batches from epoch to epoch,
+# and gradients within the clips can cost all of it. For batches shuffled anew, as we ran it, no
+# proof from clipping, noise and shuffling alone can go below
 # {{ rounded_down(clip_mnist[LEAST], 0) }}.
 #
 # **Corrected twice.** The first correction divides the clip by the batch size too: its ε holds for
@@ -525,7 +526,7 @@ costs.claimed_and_proven()
 # This still grants that the mean loss divides by a constant. It divides by the size of the drawn
 # batch, through which an example moves the terms of others: by less than $2ab$ a layer with its own
 # ({prf:ref}`layer-sensitivity-mean-loss`), so that at most
-# {{ f"{corrected[as_it_is][3.0]:.0f}" }} is proven for the target of 3.
+# {{ rounded_up(corrected[as_it_is][3.0], 0) }} is proven for the target of 3.
 #
 # **The tables.** "Claimed" is what a paper states. The next two columns take its sampling and its
 # sensitivity at their word; the last three take the sensitivity that is proven. Poisson sampling is

@@ -16,8 +16,7 @@ from math import log10
 
 from dpstudy.lab import records
 from dpstudy.lab.verdict import Verdict
-from dpstudy.lab.wording import epsilon as shown_epsilon
-from dpstudy.lab.wording import rounded_down
+from dpstudy.lab.wording import rounded_down, rounded_up
 from under_the_clip.backpropagation_clipping import experiments as tried
 from under_the_clip.backpropagation_clipping import published as printed
 from under_the_clip.sentences import (
@@ -44,8 +43,9 @@ def of(name, dataset, label):
     return variant(f"backpropagation-clipping-{name}", dataset, label)
 
 
-def proven(one):
-    return shown_epsilon(one.median("epsilon_shuffled-pld", "epsilon_pld"))
+def proven(one, digits=None):
+    epsilon = one.median("epsilon_shuffled-pld", "epsilon_pld")
+    return rounded_up(epsilon, digits)
 
 
 def pair(dataset, label):
@@ -313,7 +313,7 @@ attacks = [
 assert all(
     one["lower_bound"] > 0.99 * one["most_shown"] for one in attacks[::2]
 )
-on_cifar = shown_epsilon(judged(f"backprop-epsilon-{CIFAR}").ours["proven"])
+on_cifar = rounded_up(judged(f"backprop-epsilon-{CIFAR}").ours["proven"])
 claiming = {
     name: {
         claim: of("figure-5", name, f"claims {claim:g}")
@@ -381,7 +381,7 @@ assert (
 #
 # Why does accuracy hold? Hardly any noise is added. Lower the claim of 3 tenfold, and accuracy
 # falls by little more than a point on Fashion-MNIST, by next to nothing on MNIST. Even of the runs
-# that claim {{ f"{min(tried.EPSILONS):g}" }} only an ε of {{ proven(smallest[MNIST])[:2] }} is
+# that claim {{ f"{min(tried.EPSILONS):g}" }} only an ε of {{ proven(smallest[MNIST], 0) }} is
 # proven. Flat clipping passes their accuracy at a true ε of 3 or less.
 #
 # :::{dropdown} Fine print: what no proof can better, and what the text leaves out
@@ -520,7 +520,7 @@ ours = ", ".join(accuracy(one) for one in aims.values())
 #
 # With the second's noise for an ε of 3 we reach {{ accuracy(aims[3.0]) }} %, about what it states,
 # and {{ proven(aims[3.0]) }} is proven where a constant divides the sum, as here. The code divides
-# it by the batch that was drawn, and for that only {{ f"{own[3.0]:.0f}" }} is proven.
+# it by the batch that was drawn, and for that only {{ rounded_up(own[3.0], 0) }} is proven.
 #
 # The slip is in the counting. A step adds noise to four layers, and the code counts them as four
 # steps, each with a random batch of its own. An example that is in one of four such batches is
@@ -570,11 +570,11 @@ for layers in (1, 4, 10):
 # that ({prf:ref}`layer-sensitivity-mean-loss`). Its ε is right in neither case: it also takes a
 # central limit for a bound. The aims of 3 and 1 cost {{ proven(aims[3.0]) }} and
 # {{ proven(aims[1.0]) }} with a constant divisor; with the divisor that it has, only
-# {{ f"{own[3.0]:.0f}" }} is proven where it aims at 3. The aims of 0.2 and 0.1 cost little more
-# with a constant divisor, {{ f"{aims[0.2].median('epsilon_pld'):.3f}" }} and
-# {{ f"{aims[0.1].median('epsilon_pld'):.3f}" }}, since with much noise it hardly matters whether
-# layers are counted as four steps or as one; with the code's own divisor they may cost up to
-# {{ f"{own[0.2]:.3f}" }} and {{ f"{own[0.1]:.3f}" }}.
+# {{ rounded_up(own[3.0], 0) }} is proven where it aims at 3. The aims of 0.2 and 0.1 cost little
+# more with a constant divisor, {{ rounded_up(aims[0.2].median("epsilon_pld"), 3) }} and
+# {{ rounded_up(aims[0.1].median("epsilon_pld"), 3) }}, since with much noise it hardly matters
+# whether layers are counted as four steps or as one; with the code's own divisor they may cost up
+# to {{ rounded_up(own[0.2], 3) }} and {{ rounded_up(own[0.1], 3) }}.
 #
 # The code's noise for an aim of 1 gives the same accuracy as noise for a proven 3. With noise for a
 # proven 1 it is {{ accuracy(spends[1.0]) }} %.

@@ -19,6 +19,7 @@ import jax.numpy as jnp
 
 from dpstudy.lab import records
 from dpstudy.lab.variant import Variant
+from dpstudy.lab.wording import rounded_up
 from under_the_clip.sentences import (
     CIFAR,
     MNIST,
@@ -568,7 +569,7 @@ corners = {
 # |---|---|
 # | 1, in the paper's accounting | {{ f"{claimed:.1f}" }} |
 # | {{ longest_seen }}, the longest seen in training | {{ by_longest }} |
-# | {{ corners[MNIST] }}, the longest possible | {{ rounded(proven) }} |
+# | {{ corners[MNIST] }}, the longest possible | {{ rounded_up(proven) }} |
 # | what an [attack](07_audits.ipynb) shows | at least {{ shown }} |
 #
 # The attack shows nearly the most that its {{ f"{attack['trials']:,}" }} trials can show. The

@@ -17,8 +17,10 @@ import re
 import numpy as np
 
 from dpstudy.lab import records
+from dpstudy.lab.comparison import Estimate
 from dpstudy.lab.verdict import Verdict
 from dpstudy.parts.data.images import DATASETS as NAMES
+from under_the_clip.leaderboard.experiments import RECIPE
 from under_the_clip.recipe.figures import transferred
 from under_the_clip.search_cost import board, costs, released
 from under_the_clip.search_cost.published import SEARCHES, UNKNOWN
@@ -30,6 +32,8 @@ from under_the_clip.sentences import (
     percent,
     points,
     reading,
+    standing,
+    variant,
 )
 
 totals = costs.totals().set_index("trials")
@@ -306,15 +310,24 @@ assert (pays[grey].idxmax() == "recipe").all()
 assert (pays[grey].rank() == uncounted[grey].rank()).all(axis=None)
 assert (borrows.loc["recipe"] > pays.max()).all()
 assert pays[CIFAR].dropna().index.tolist() == ["recipe"]
-saved = borrows.loc["recipe"] - pays.max()
-assert saved.idxmax() == CIFAR
-of_recipe = rows[rows.method == "recipe"].pivot(
-    index="dataset", columns="settings", values=["minimum", "maximum"]
-)
-apart = (
-    of_recipe["minimum"][board.BORROWS] > of_recipe["maximum"][board.PAYS]
-)
-assert {*apart.index[apart]} == {FASHION, CIFAR}  # all seeds, not on digits
+behind, saved = {}, {}
+for name in (*grey, CIFAR):
+    others = board.paid(reading("search-cost-paid"), name)
+    ours = others.pop(RECIPE)
+    borrowing = variant("search-cost-borrowed", name, board.BORROWED)
+    saved[name] = Estimate.difference(borrowing.accuracy, ours)
+    assert len(borrowing.accuracy) == len(ours) == 2
+    behind[name] = {
+        method
+        for method, one in others.items()
+        if standing(Estimate.difference(ours, one)) != "ahead"
+    }
+assert behind == {MNIST: {"tanh"}, FASHION: set(), CIFAR: set()}
+assert [standing(one) for one in saved.values()] == [
+    "level",
+    "ahead",
+    "too close to call",
+]
 close = rows[
     (rows.dataset == MNIST)
     & (rows.settings == board.PAYS)
@@ -330,10 +343,11 @@ assert len(close) == 3 and close.minimum.max() < close.maximum.min()
 # The recipe stands there twice, with its own search and with settings that another dataset chose,
 # for which it pays nothing.
 #
-# The recipe leads on digits and on clothes, and the others keep the order that they have where
-# nobody counts. Borrowed settings do no worse on digits, and better on clothes and on photographs,
-# there by {{ points(saved[CIFAR]) }} points. No other method reaches them by a search that it has
-# to pay for.
+# The recipe leads on clothes. On digits it leads all but tanh, which two seeds leave too close to
+# call. The others keep the order that they have where nobody counts. Borrowed settings are level
+# with the recipe's own search on digits and ahead on clothes. On photographs they have
+# {{ points(saved[CIFAR]) }} points more, by two seeds too few to be certain. No other method's mean
+# reaches theirs by a search that it has to pay for.
 
 # %% tags=["remove-input"]
 from dpstudy.lab.train import prepare

@@ -14,7 +14,7 @@
 # %% tags=["facts"]
 from dpstudy.lab import records
 from dpstudy.lab.verdict import Verdict
-from dpstudy.lab.wording import rounded_down
+from dpstudy.lab.wording import rounded_down, rounded_up
 from under_the_clip.backpropagation_clipping.published import (
     CORRECTED_CLIPPING,
 )
@@ -215,18 +215,18 @@ assert filtered["trials"] == attacked["trials"]
 # On MNIST backpropagation clipping claims {{ f"{attacked['claimed']:.2f}" }}. An attack shows at
 # least {{ rounded_down(attacked["lower_bound"]) }}, at trained weights as at searched ones, about
 # the most that its {{ f"{attacked['trials']:,}" }} trials can show; no more than
-# {{ f"{round(attacked['proven'], -1):,.0f}" }} is proven. That the paper's tables come from such
+# {{ rounded_up(attacked["proven"]) }} is proven. That the paper's tables come from such
 # code is inferred, since only its script for MNIST is public. The code was corrected twice. The ε
 # of the first correction holds for a blanked example. The second aims at 3: an attack shows at
 # least {{ searched }} at weights that were searched for it, and {{ trained }} at trained ones;
-# {{ f"{code.epsilon():.1f}" }} is proven if its divisor were a constant, and
-# {{ f"{code.epsilon(2.0):.0f}" }} as it is.
+# {{ rounded_up(code.epsilon(), 1) }} is proven if its divisor were a constant, and
+# {{ rounded_up(code.epsilon(2.0), 0) }} as it is.
 #
 # The tanh filter's paper prints no ε, and says that its sensitivity "is not held" in theory; on
 # MNIST its accounting gives {{ f"{filtered['claimed']:.2f}" }} for 60 epochs (Section IV.B: "in the
 # same way as for the original DPSGD algorithm"). An attack shows at least
 # {{ rounded_down(filtered["lower_bound"]) }}, at weights as drawn and at searched ones; no more
-# than {{ f"{round(filtered['proven'], -4):,.0f}" }} is proven.
+# than {{ rounded_up(filtered["proven"]) }} is proven.
 #
 # Tempered sigmoids and losing less clip and add noise as DP-SGD does. The ε of losing less holds
 # for Poisson sampling; if its batches were shuffled instead, as the code behind it does, it is too

@@ -38,7 +38,7 @@ def test_the_figure_and_the_tables_show_what_is_stored(monkeypatch, tmp_path):
     assert len(filtered) == 5 and (filtered["canary"] == "weights searched").sum() == 1
     flat = page.by_canary("Flat clipping").data
     assert len(flat) == len(page.GROUPS["Flat clipping"]) and (flat["gradient"] > 0.99).all()
-    assert page.shuffled().data["trials"].sum() == 81_920 + 2 * 4000
+    assert page.shuffled().data["trials"].sum() == 81_920 + 3 * 4000
     assert page.black_box().data["models"].tolist() == [300, 300]
     assert page.layers().data.shape[0] == 2 * len(page.stored("attacks"))
     monkeypatch.setenv("DPSTUDY_RESULTS", str(tmp_path))

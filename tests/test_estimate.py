@@ -48,7 +48,8 @@ def test_a_difference_is_paired_by_the_seeds_that_both_have_and_no_others():
         ours = Estimate.difference(FIRST, second)
         assert (ours.low, ours.high) == pytest.approx((found.low, found.high))
         assert ours.seeds == "3 seeds, paired"
-    assert Estimate.difference(FIRST, SECOND[:2]).seeds == "5 seeds and 2 seeds"
+    for first, said in ((FIRST, "5 seeds and 2 seeds"), (FIRST[:2], "2 seeds and 2 seeds")):
+        assert Estimate.difference(first, SECOND[:2]).seeds == said
 
 
 def test_a_redrawn_seed_is_as_far_from_the_mean_as_seeds_are():

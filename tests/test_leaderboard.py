@@ -192,7 +192,7 @@ def invented(gains, pairs=(), noise=0.0):
     return pd.DataFrame(rows)
 
 
-def test_the_mixed_model_finds_what_remedies_gain():
+def test_effects_are_what_remedies_gain():
     gains = {"tanh": 2.0, "composite": 1.0, "filter": -3.0}
     found = crossed.effects(invented(gains, noise=0.02)).set_index("remedy")
     for remedy in found.index:

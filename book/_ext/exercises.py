@@ -1,9 +1,11 @@
 """Exercises and solutions without the untitled section that sphinx-exercise puts in each.
 
 Its id is the same in all of them, and sphinx-codeautolink takes every section to have a title.
+Those of a page without a number are counted from 1.
 """
 
 from sphinx.application import Sphinx
+from sphinx.environment import BuildEnvironment
 from sphinx.transforms import SphinxTransform
 from sphinx_exercise.nodes import is_extension_node
 
@@ -19,7 +21,16 @@ class Unwrapped(SphinxTransform):
             node[:] = [title, *section]
 
 
+def count_by_page(app: Sphinx, env: BuildEnvironment) -> None:
+    """Count from 1 on a page that has no number itself, where Sphinx goes on from the last such."""
+    for kinds in env.toc_fignumbers.values():
+        exercises = kinds.get("exercise", {})
+        bare = [label for label, number in exercises.items() if len(number) == 1]
+        exercises.update({label: (place,) for place, label in enumerate(bare, 1)})
+
+
 def setup(app: Sphinx) -> dict[str, bool]:
     """Connect it."""
     app.add_transform(Unwrapped)
+    app.connect("env-updated", count_by_page)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

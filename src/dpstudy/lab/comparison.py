@@ -116,8 +116,7 @@ class Estimate:
 def pairs(first: pd.Series, second: pd.Series) -> pd.Index | None:
     """Return the seeds by which a difference is paired; None where it is of all of both."""
     common = first.index.intersection(second.index)
-    same = set(first.index) == set(second.index)
-    return common if same or len(common) >= _PAIRED_FROM else None
+    return common if len(common) >= _PAIRED_FROM else None
 
 
 def next_seed(values: pd.Series) -> float:

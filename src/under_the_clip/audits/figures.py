@@ -190,6 +190,7 @@ def shuffled() -> Table | Note:
     """Return what is shown of shuffled batches, by whose gradients the examples have."""
     kinds = {
         "shuffled-proof": "those of the proof",
+        "shuffled-proof-in-4000-runs": "those of the proof",
         "shuffled-after-1-epoch": "of the network after 1 epoch",
         "shuffled-trained-weights": "of the trained network",
     }

@@ -139,6 +139,7 @@ def _shuffled() -> Iterator[ShuffledAudit]:
     """One run gives away less than a run with canaries, and dealing takes time: fewer trials."""
     for name, trained, runs, in_words in (
         ("shuffled-proof", 0, 81_920, "the others have the opposite of the canary's gradient"),
+        ("shuffled-proof-in-4000-runs", 0, 4000, "as in the proof, in as few runs as below"),
         ("shuffled-after-1-epoch", 1, 4000, "gradients of the network after 1 epoch"),
         ("shuffled-trained-weights", 40, 4000, "gradients of the trained network"),
     ):

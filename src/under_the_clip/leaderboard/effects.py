@@ -1,18 +1,16 @@
 """The factorial: what each remedy gains on its own, and whether two gain more or less together."""
 
-import warnings
 from collections.abc import Mapping
 from functools import reduce
 from itertools import combinations, product
 from operator import mul
 from typing import TypeAlias
 
+import numpy as np
 import pandas as pd
-from scipy import stats
 
-from dpstudy.lab.comparison import CONFIDENCE
+from dpstudy.lab.comparison import Estimate
 from dpstudy.lab.readings import Reading
-from dpstudy.lab.verdict import UndecidedError
 from under_the_clip.leaderboard.experiments import ACTIVATIONS, CELLS, LOSSES, MECHANISMS, label_of
 
 Factors: TypeAlias = Mapping[str, tuple[str, ...]]
@@ -49,32 +47,25 @@ def whole(reading: Reading) -> bool:
 def effects(data: pd.DataFrame, factors: Factors = FACTORS) -> pd.DataFrame:
     """Return what each level gains over the first of its factor, and each pair beyond its two.
 
-    A linear mixed model with the factors, what they do in twos and all together, and seeds as the
-    random effect, by statsmodels. Levels are coded so that a factor's effect is its mean over the
-    other factors' levels, and a pair's the difference that the second makes to the first's,
-    likewise. The intervals of all effects hold together with 95 % confidence (Bonferroni).
+    A factor's effect is its mean over the other factors' levels, and a pair's the difference that
+    the second makes to the first's, likewise. Each seed, which starts and draws alike in all cells,
+    gives effects of its own, by least squares, and their spread the interval: cells differ too much
+    in theirs to share one variance.
 
-    The `data` are of `cells`, each with the same seeds, and differ in `factors`. UndecidedError
-    where the model could not be fitted.
+    The `data` are of `cells`, each with the same seeds, and differ in `factors`.
     """
-    from statsmodels.formula.api import mixedlm
-
-    design = _design(data, factors)
-    named = {f"x{number}": name for number, name in enumerate(design)}
-    table = design.set_axis(list(named), axis=1).assign(points=data.points, seed=data.seed)
-    with warnings.catch_warnings():
-        # Of three seeds the variance between them may come out as 0, where gradients end.
-        warnings.simplefilter("ignore")
-        model = mixedlm(f"points ~ {' + '.join(named)}", table, groups="seed")
-        fit = model.fit(method="powell")
-    if not fit.converged:
-        raise UndecidedError("the mixed model did not converge")
-    # By Student's t: the model's own intervals are normal.
-    left = len(table) - table.seed.nunique() - len(named)
-    wide = stats.t.isf((1 - CONFIDENCE) / len(named) / 2, left)
-    low, high = (fit.params + sign * wide * fit.bse for sign in (-1, 1))
-    found = pd.DataFrame({"points": fit.params, "low": low, "high": high}).loc[list(named)]
-    return found.rename(named).rename_axis("remedy").reset_index()
+    by_seed = {
+        seed: np.linalg.lstsq(_design(of, factors), of.points - of.points.mean())[0]
+        for seed, of in data.groupby("seed")
+    }
+    named = pd.DataFrame(by_seed, index=_design(data, factors).columns)
+    found = {name: Estimate.mean(gained) for name, gained in named.iterrows()}
+    return pd.DataFrame(
+        [
+            {"remedy": name, "points": of.value, "low": of.low, "high": of.high}
+            for name, of in found.items()
+        ]
+    )
 
 
 def _design(data: pd.DataFrame, factors: Factors) -> pd.DataFrame:
