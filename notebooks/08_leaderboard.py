@@ -1133,8 +1133,8 @@ dots(
 # :label: leaderboard-rank
 #
 # Predict: one method is ahead of another by 0.1 points on average, and the seeds of each have a
-# standard deviation of 0.1. On a board of these two, do they share a rank with five seeds each? And
-# with twenty? And with twenty on a board of eleven?
+# standard deviation of 0.1. Do they share a rank with five seeds each? With twenty? With twenty
+# among eleven methods?
 # :::
 #
 # :::{solution-start} leaderboard-rank
@@ -1142,7 +1142,7 @@ dots(
 # :::
 #
 # With five seeds they do: the interval of the difference reaches below 0. With twenty they do not,
-# unless others stand beside them: the intervals of all pairs hold together, and each is wider.
+# and among eleven they do again: intervals that hold together are wider.
 
 # %% tags=["nbval-check-output"]
 import pandas as pd
