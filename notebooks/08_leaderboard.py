@@ -1126,15 +1126,13 @@ dots(
 # %% [markdown]
 # If you must train on the pixels of digits or clothes, take tanh. On Fashion-MNIST it leads relu by
 # {{ points(tanh_leads[FASHION, 1.0]) }} points at an ε of 1, where only the rate was searched, and
-# by less where ε is larger. Clips inside backpropagation, with all the noise that they need, are
-# last there.
+# by less where ε is larger. Clips inside backpropagation are last there.
 #
 # :::{exercise} When two methods share a rank
 # :label: leaderboard-rank
 #
 # Predict: one method is ahead of another by 0.1 points on average, and the seeds of each have a
-# standard deviation of 0.1. Do they share a rank with five seeds each? With twenty? With twenty
-# among eleven methods?
+# standard deviation of 0.1. Do they share a rank with five seeds each? With twenty?
 # :::
 #
 # :::{solution-start} leaderboard-rank
@@ -1142,7 +1140,7 @@ dots(
 # :::
 #
 # With five seeds they do: the interval of the difference reaches below 0. With twenty they do not,
-# and among eleven they do again: intervals that hold together are wider.
+# but again among eleven.
 
 # %% tags=["nbval-check-output"]
 import pandas as pd
