@@ -7,6 +7,7 @@ most the stated sensitivity.
 import re
 import warnings
 from functools import cache, partial
+from pathlib import Path
 from typing import NamedTuple
 
 import jax
@@ -18,6 +19,7 @@ import pytest
 from flax import nnx
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from scipy import stats
 
 from dpstudy import gaussian_noise, poisson, private_gradient
 from dpstudy.errors import UserError
@@ -215,6 +217,82 @@ def test_so_it_does_where_layers_compute_in_half_precision(half, by_vmap, monkey
     assert lengths.max() == pytest.approx(CLIP, rel=ROUNDING)
     found = differences(lambda chosen: flat(run(params, x, y, among(chosen))))
     assert found.max() <= CLIP * (1 + OF_HALF_PRECISION)
+
+
+def test_a_row_that_places_of_one_example_look_up_and_cancel_is_added_up_before_it_is_clipped():
+    rng = np.random.default_rng(0)
+    a, b = (2.0**11 * rng.integers(2**22, 2**23, (COUNT, 32)) for _ in range(2))
+    weight = np.stack([a / 2, b / 2, -(a / 2 + b / 2), np.ones((COUNT, 32))], 1)
+    x = {"token": jnp.zeros((COUNT, 4), int), "weight": jnp.asarray(weight, jnp.float32)}
+    table = nnx.Embed(3, 32, rngs=nnx.Rngs(0))
+
+    def losses(network, x, y):
+        return (network(x["token"]) * x["weight"]).sum((1, 2))
+
+    gradient, params = private_gradient(table, losses, clip_norm=CLIP)
+    run = oracles.quick_jit(gradient)
+    found = differences(lambda chosen: flat(run(params, x, jnp.zeros(COUNT), among(chosen))))
+    assert found.max() <= CLIP * (1 + ROUNDING)
+
+
+def test_what_long_products_round_is_in_the_norm_of_positions_that_cancel():
+    """Over constant rows all of it goes one way."""
+    x = np.random.default_rng(0).normal(size=(COUNT, 2, 4096)).astype(np.float32)
+    x[0] = np.array([1.51060016, 1.51060016 * 1.00471995])[:, None]
+    y = jnp.ones(COUNT).at[0].set(1.6916492)
+
+    def losses(network, x, y):
+        scores = network(x)
+        return (scores[:, 0] - scores[:, 1]).sum(-1) * y
+
+    gradient, params = private_gradient(dense(4096, 16, use_bias=False), losses, clip_norm=CLIP)
+    run = oracles.quick_jit(gradient)
+    found = differences(lambda chosen: flat(run(params, jnp.asarray(x), y, among(chosen))))
+    assert found.max() <= CLIP * (1 + ROUNDING)
+
+
+def centred(method):
+    """A layer whose host takes the mean of all examples that it is given away."""
+
+    def losses(network, x, y):
+        like = jax.ShapeDtypeStruct(x.shape, x.dtype)
+        x = jax.pure_callback(lambda v: v - v.mean(axis=0), like, x, vmap_method=method)
+        return network(x)[:, 0]
+
+    return losses
+
+
+@jax.custom_batching.custom_vmap
+def by_rule(x):
+    return x
+
+
+by_rule.def_vmap(lambda size, batched, x: (x - x.mean(axis=0), batched[0]))
+MIXED = [
+    (centred("expand_dims"), "'expand_dims': take 'sequential'"),
+    (lambda network, x, y: network(jax.jit(by_rule)(x))[:, 0], "rule of its own for vmap"),
+    (lambda network, x, y: network(x - jax.lax.pmean(x, "examples"))[:, 0], "psum.* over devices"),
+]
+
+
+@pytest.mark.parametrize(("losses", "said"), MIXED)
+@pytest.mark.parametrize("dropped", [False, True])
+def test_what_mixes_examples_even_under_vmap_is_refused(losses, said, dropped):
+    drop = nnx.Dropout(0.5, rngs=nnx.Rngs(0))
+    model = nnx.Sequential(drop, dense(8, 1)) if dropped else dense(8, 1)
+    mesh = devices.mesh_for(1) if "devices" in said else None
+    gradient, params = private_gradient(model, losses, clip_norm=CLIP, microbatch=4, mesh=mesh)
+    arguments = jnp.ones((COUNT, 8)), jnp.zeros(COUNT), among(range(COUNT)), jax.random.key(0)
+    with pytest.raises(ValueError, match=said):
+        gradient(params, *arguments)
+
+
+def test_a_key_by_which_rows_draw_alike_is_refused():
+    model = nnx.Sequential(nnx.Dropout(0.5, rngs=nnx.Rngs(0)), dense(8, 1))
+    gradient, params = private_gradient(model, lambda n, x, y: n(x)[:, 0], clip_norm=CLIP)
+    with pytest.raises(ValueError, match="a threefry key is wanted, got one of rbg"):
+        key = jax.random.key(0, impl="rbg")
+        gradient(params, jnp.ones((COUNT, 8)), jnp.zeros(COUNT), among(range(COUNT)), key)
 
 
 class Small(nnx.Module):
@@ -528,6 +606,21 @@ def test_noise_on_half_precision_is_drawn_in_float32():
         assert noisy.dtype == jnp.float32
         assert len(np.unique(noisy)) > 90_000
         assert oracles.stats.kstest((np.asarray(noisy) - 2) / 3, "norm").pvalue > oracles.SUSPICIOUS
+
+
+def test_noise_goes_on_beyond_what_a_normal_in_float32_comes_to(monkeypatch):
+    """JAX's ends at 5.2 deviations, where a run's delta is not yet spent."""
+    monkeypatch.setattr(jax.random, "normal", lambda key, shape, dtype: jnp.full(shape, 5.2, dtype))
+    noise = gaussian_noise(1.0, jax.random.key(0))
+    noisy, _ = noise.update(jnp.zeros(3), noise.init(None))
+    assert noisy.min() > 10
+
+
+def test_how_to_read_says_what_noise_that_ended_could_show():
+    most, q, sigma, steps = 5.22, 512 / 60_000, 1.23, 40 * 117
+    shown = 1 - (1 - q * stats.norm.sf(most - 1 / sigma)) ** steps
+    page = " ".join((Path(__file__).parents[1] / "book/how_to_read.md").read_text().split())
+    assert f"a chance of {10_000 * shown:.0f} in 10,000" in page
 
 
 def test_groups_of_one_key_have_noise_of_their_own():

@@ -68,7 +68,8 @@ def assert_same(found, losses, gradients, weights=WEIGHTS):
     found = oracles.plain(found)
     assert oracles.distance(found["losses"], losses) < TOLERANCE
     norms = np.linalg.norm(oracles.flat(gradients), axis=1)
-    np.testing.assert_allclose(found["norms"], norms, rtol=TOLERANCE)
+    # Those by Gram matrices are bounds from above, by what long products may round.
+    np.testing.assert_allclose(found["norms"], norms, rtol=3 * TOLERANCE)
     total = jax.tree.map(lambda g: np.tensordot(weights, g, 1), gradients)
     assert oracles.distance(found["sum"], total) < TOLERANCE
     for index in range(len(norms)):

@@ -19,7 +19,7 @@ from jax.extend.core import ClosedJaxpr, Jaxpr, Literal, Var
 from jax.interpreters import partial_eval as pe
 from jaxtyping import Array
 
-from dpstudy.gradients import convolution, layers
+from dpstudy.gradients import convolution, devices, layers
 from dpstudy.gradients.dependence import FIXED, OF_EXAMPLES, Value, follow
 from dpstudy.gradients.layer_rules import RULES
 from dpstudy.gradients.own_keys import OwnKeys
@@ -174,6 +174,8 @@ def _numbered(
 
 def _content(constant: Any) -> Hashable:
     try:
+        if isinstance(constant, jax.Ref):  # to read it would trace it, number by number
+            return id(constant)
         return str(jnp.shape(constant)), str(constant.dtype), np.asarray(constant).tobytes()
     except TypeError:  # a tracer or a key, which is like itself alone
         return id(constant)
@@ -230,7 +232,8 @@ def losses_shape(
     number reaches the losses.
 
     Raises:
-        ValueError: the network changes `rest`, or draws what its losses depend on.
+        ValueError: the network changes `rest`, or draws what its losses depend on; a loss computes
+            something of several examples at once even where each is alone, under `jax.vmap`.
     """
     counts: list[str] = []
 
@@ -252,9 +255,40 @@ def losses_shape(
         return losses(nnx.merge(graph, params, *rest), images, labels)
 
     program, shape = jax.make_jaxpr(run, return_shape=True)(params, *rest)
+    _refuse_mixing(program.jaxpr)
+    if isinstance(losses, OwnKeys):  # traced under vmap, which has a rule of its own disappear
+
+        def plain(images: Any, labels: Any) -> Array:
+            return losses.losses(nnx.merge(graph, params, *rest, copy=True), images, labels)
+
+        _refuse_mixing(jax.make_jaxpr(plain)(images[0], labels).jaxpr)
     if counts and _random_numbers_matter(program, (params, *rest)):
         _refuse(counts[0], _OWN_KEYS)
     return shape
+
+
+# What is computed over an axis of devices, by the beginnings of its primitives' names.
+_COLLECTIVES = ("psum", "pmax", "pmin", "ppermute", "all_", "reduce_scatter", "axis_index")
+
+
+def _refuse_mixing(program: Jaxpr) -> None:
+    """Raise ValueError where vmap does not keep examples apart."""
+    for equation in program.eqns:
+        name, options = equation.primitive.name, equation.params
+        axes = options.get("axes", ()), options.get("axis_name", ())
+        if options.get("vmap_method") in ("expand_dims", "broadcast_all"):
+            _refuse_as_one(f"a callback by {options['vmap_method']!r}: take 'sequential'")
+        if name == "custom_vmap_call":
+            _refuse_as_one("a function with a rule of its own for vmap")
+        if name.startswith(_COLLECTIVES) and devices.EXAMPLES in jax.tree.leaves(axes):
+            _refuse_as_one(f"{name} over devices")
+        for inner in jax.tree.leaves(options, is_leaf=lambda x: isinstance(x, ClosedJaxpr | Jaxpr)):
+            if isinstance(inner, ClosedJaxpr | Jaxpr):
+                _refuse_mixing(getattr(inner, "jaxpr", inner))
+
+
+def _refuse_as_one(what: str) -> NoReturn:
+    raise ValueError(f"examples may reach one another in the losses, by {what}")
 
 
 def _is_variable(leaf: Any) -> bool:

@@ -130,7 +130,8 @@ class ByGram(LayerGradients):
 
     Its squared norm is the inner product of two Gram matrices over positions, and the weighted
     sum is one product over examples and positions. Where positions cancel, rounding could make the
-    one too small for the other: it is a bound from above, by more than either rounds.
+    one too small for the other: it is a bound from above, by all that the products may round, which
+    grows with the numbers that one adds up.
     """
 
     added: Float[Array, "batch positions mo"]
@@ -147,7 +148,11 @@ class ByGram(LayerGradients):
         lost = [x.shape[2] * jnp.finfo(x.dtype).tiny for x in (self.added, self.seen)]
         at_most = (square + least for square, least in zip(by_position, lost, strict=True))
         with_lost = jnp.sum(jnp.sqrt(math.prod(at_most)), axis=1) ** 2
-        norms = jnp.sum(added * seen, axis=(1, 2)) + ROUNDING * largest + (with_lost - largest)
+        # Each number of the sum of n products in float32 is off by n units of rounding at most.
+        terms = self.added.shape[2] + self.seen.shape[2] + 2 * added.shape[1]
+        rounding = terms * jnp.finfo(added.dtype).eps / 2 * largest
+        by_row = jnp.sum(jnp.sum(added * seen, axis=2), axis=1)
+        norms = by_row + rounding + (with_lost - largest)
         return norms if self.bias is None else norms + jnp.sum(_flat(self.bias) ** 2, axis=1)
 
     def weighted_sum(self, weights: Float[Array, "batch"]) -> dict[str, Array]:
@@ -159,9 +164,6 @@ class ByGram(LayerGradients):
         return _named(self.kernels(matrices), self.bias)
 
 
-# What rounding may add up to in the inner product of two Gram matrices of float32, as a share of
-# what it is without signs.
-ROUNDING = 2e-6
 # Numbers in one example's gradient: more do not stay in cache until the weighted sum needs them.
 GRAM_ABOVE = 2**18
 
@@ -245,14 +247,22 @@ class EmbedGradients(LayerGradients):
     entries: int
 
     def squared_norms(self) -> Float[Array, "batch"]:
-        same = self.rows[:, :, None] == self.rows[:, None, :]
-        counted = (self.rows >= 0) & ~jnp.any(jnp.tril(same, -1), axis=2)  # each row once
-        added = jnp.einsum("bpq,bqn->bpn", same.astype(self.outputs.dtype), self.outputs)
-        return jnp.sum(jnp.where(counted[:, :, None], added, 0) ** 2, axis=(1, 2))
+        return jnp.sum(self._by_row() ** 2, axis=(1, 2))
 
     def weighted_sum(self, weights: Float[Array, "batch"]) -> dict[str, Array]:
-        weighted = weights[:, None, None] * self.outputs
+        weighted = weights[:, None, None] * self._by_row()
         return {"embedding": self._table().at[self.rows].add(weighted, mode="drop")}
+
+    def _by_row(self) -> Float[Array, "batch positions n"]:
+        """Return each row's gradient at the first place that looked it up, and 0 at the others.
+
+        Added up before it is clipped, the same for norm and sum: where places cancel, what rounding
+        leaves of each in a sum over examples could be longer than all that the norm has seen.
+        """
+        same = self.rows[:, :, None] == self.rows[:, None, :]
+        first = (self.rows >= 0) & ~jnp.any(jnp.tril(same, -1), axis=2)
+        added = jnp.einsum("bpq,bqn->bpn", same.astype(self.outputs.dtype), self.outputs)
+        return jnp.where(first[:, :, None], added, 0)
 
     def written_out(self) -> dict[str, Array]:
         def one(rows: Array, outputs: Array) -> Array:

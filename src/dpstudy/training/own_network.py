@@ -70,7 +70,8 @@ class PrivateGradient:
 
         Raises:
             ValueError: called within `jax.jit` though devices share the examples; the network
-                changes what it holds besides its parameters, or draws without a `key`; the draw is
+                changes what it holds besides its parameters, or draws without a `key`, or by one
+                that is not of threefry; a loss may mix examples even under `jax.vmap`; the draw is
                 none, or among more or fewer examples than there are; there are not as many labels
                 as inputs, or not one loss an example.
         """
@@ -92,6 +93,9 @@ class PrivateGradient:
         self, params: nnx.State, inputs: Any, labels: Any, draw: Draw, key: Array | None
     ) -> tuple[nnx.State, Float[Array, ""]]:
         own_keys = key is not None and draws(self.rest)
+        if own_keys and jax.random.key_impl(key) != "threefry2x32":
+            # Under vmap the others draw all rows from the first one's key.
+            raise ValueError(f"a threefry key is wanted, got one of {jax.random.key_impl(key)}")
         losses = OwnKeys(self.losses) if own_keys else self.losses
 
         def part(inputs: Any, labels: Any, indices: Array, mask: Array) -> tuple[nnx.State, Array]:
