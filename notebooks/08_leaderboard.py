@@ -617,7 +617,9 @@ assert {row["seeds"] for row in certain.values()} == {3}
 for name in (mirrored, fewer, quarter):
     assert certain[CIFAR, name]["high"] < 0
 for name in (mirrored, fewer, quarter, OWN):
-    assert certain[FASHION, name]["low"] < 0 < certain[FASHION, name]["high"]
+    assert (
+        certain[FASHION, name]["low"] < 0 < certain[FASHION, name]["high"]
+    )
 
 
 def loses(name):
