@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from sklearn.base import clone, is_classifier
 from sklearn.exceptions import NotFittedError, SkipTestWarning
+from sklearn.metrics import get_scorer
 from sklearn.model_selection import GridSearchCV, ShuffleSplit
 from sklearn.utils import estimator_checks
 
@@ -239,6 +240,19 @@ def test_a_cache_that_cannot_be_written_is_told_before_anything_is_computed(tmp_
     monkeypatch.setattr(synthetic_images, "draw", None)
     with pytest.raises(DataError, match=r"cannot be written \(.*or set XDG_CACHE_HOME to another"):
         replace(SMALL, drawn=1).basis()
+
+
+def test_two_labels_have_one_score(fitted, digits):
+    scores = fitted.decision_function(digits[2])
+    assert scores.shape == (100,)
+    assert (fitted.classes_[(scores > 0).astype(int)] == fitted.predict(digits[2])).all()
+    assert get_scorer("roc_auc")(fitted, *digits[2:]) > 0.9
+
+
+def test_the_seed_of_the_noise_is_not_that_which_a_model_names(digits):
+    seeded = small(features=replace(SMALL, drawn=7), random_state=7)
+    with pytest.raises(SpecError, match="a model names what drew its features, 7: not the noise"):
+        seeded.fit(*digits[:2])
 
 
 def test_it_is_an_estimator_as_scikit_learn_knows_them(digits):

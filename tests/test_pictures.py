@@ -1,5 +1,7 @@
 """Pictures of any kind as arrays of one shape: what is made of them, and what is refused."""
 
+import contextlib
+
 import jax.numpy as jnp
 import numpy as np
 import pandas as pd
@@ -155,7 +157,37 @@ def test_a_file_has_images_and_labels_and_perhaps_a_test_set(tmp_path):
     assert (data.labels, data.test.labels, data.test.pictures.shape) == ([3, 4], [3], (1, 28, 28))
 
 
+@pytest.mark.parametrize(
+    ("picture", "message"),
+    [
+        (Image.fromarray(np.int32(RAMP)), "numbers of 32 bits"),
+        (Image.fromarray(np.float32(RAMP) / 255), "numbers of 32 bits"),
+        (Image.new("LAB", (8, 8)), "a picture of mode LAB is not read"),
+    ],
+)
+def test_pictures_of_no_known_range_in_memory_are_refused_too(picture, message):
+    with pytest.raises(SpecError, match=message):
+        as_pixels([picture], GREY)
+
+
+def test_a_picture_whose_reader_gives_up_is_refused_by_name(tmp_path):
+    (tmp_path / "one.dds").write_bytes(b"DDS " + (124).to_bytes(4, "little") + bytes(120))
+    with pytest.raises(DataError, match=r"one.dds: is no picture \("):
+        as_pixels([tmp_path / "one.dds"], GREY)
+
+
+def test_an_archive_with_any_byte_damaged_is_read_or_refused(tmp_path):
+    path = tmp_path / "whole.npz"
+    np.savez_compressed(path, images=np.stack([RAMP] * 2), labels=[0, 1])
+    whole = path.read_bytes()
+    for at in range(0, len(whole), 5):
+        path.write_bytes(whole[:at] + bytes([whole[at] ^ 255]) + whole[at + 1 :])
+        with contextlib.suppress(DataError):
+            of_source(path)
+
+
 def test_sources_that_cannot_be_read_are_refused(tmp_path):
+    np.savez(tmp_path / "bytes.npz", images=np.stack([RAMP] * 2), labels=np.array([b"a", b"b"]))
     (tmp_path / "empty").mkdir()
     np.save(tmp_path / "one.npy", RAMP)
     np.savez(tmp_path / "others.npz", pixels=RAMP)
@@ -167,6 +199,7 @@ def test_sources_that_cannot_be_read_are_refused(tmp_path):
         "others.npz": "has no arrays called images and labels, ",
         "objects.npz": r"is no .npz file of arrays \(of texts or numbers; objects are not read\)$",
         "text.npz": "is no .npz file of arrays",
+        "bytes.npz": r"labels must be numbers or texts, got \|S1",
         "mistyped": "there is no such folder or file",
     }.items():
         with pytest.raises(DataError, match=message):

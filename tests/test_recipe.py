@@ -5,6 +5,7 @@ import json
 import os
 import re
 import runpy
+import shutil
 from dataclasses import replace
 from pathlib import Path
 from unittest import mock
@@ -241,6 +242,28 @@ def test_a_folder_of_pictures_is_trained_on_kept_and_used(folder, tmp_path, trai
     assert "is a trained model" in dpstudy("recipe", kept, "--epsilon", "3").stderr
     more = dpstudy("recipe", kept, "--seed", "3", "--classify", *others)
     assert "give it --classify, pictures and nothing else" in more.stderr
+
+
+@pytest.mark.parametrize("of", ["the test set", "--classify"])
+def test_a_picture_that_is_cut_short_is_told_before_anything_is_trained(
+    of, folder, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(SyntheticFeatures, "vectors", None)
+    shutil.copytree(folder, tmp_path / "digits")
+    cut = tmp_path / "digits/test/digit 0/24.png"
+    cut.write_bytes(cut.read_bytes()[:100])
+    what = [str(folder), "--classify", str(cut)]
+    what = what if of == "--classify" else [str(tmp_path / "digits")]
+    done = dpstudy("recipe", *what, "--epsilon", "3", "--features", "mnist-5k")
+    assert done.exit_code == 2 and "24.png: is no picture (" in done.stderr
+
+
+def test_a_model_is_kept_though_nothing_can_be_printed(folder, tmp_path, monkeypatch):
+    kept = tmp_path / "model.npz"
+    monkeypatch.setattr("under_the_clip.commands.recipe._in_words", mock.Mock(side_effect=OSError))
+    what = [str(folder / "train"), "--epsilon", "100", "--features", "mnist-5k"]
+    dpstudy("recipe", *what, "--save", str(kept))
+    assert kept.is_file()
 
 
 def test_a_seed_of_ones_own_pictures_and_too_few_of_them_are_warned_of(folder, monkeypatch):

@@ -122,8 +122,12 @@ class PrivateImageClassifier(ClassifierMixin, BaseEstimator):
         """
         self._check()
         labels, classes = numbered(y, self.classes)
-        X = _paired(X, labels)
+        X = paired(X, labels)
         features = self._features(X)
+        if self.random_state is not None and self.random_state == features.drawn != 0:
+            raise SpecError(
+                f"a model names what drew its features, {features.drawn}: not the noise, too"
+            )
         pixels = pictures.as_pixels(X, IMAGE_SHAPE[features.name], say=True)
         how = settings.settings_for(
             float(self.epsilon),
@@ -146,24 +150,31 @@ class PrivateImageClassifier(ClassifierMixin, BaseEstimator):
         Raises:
             DataError: as well: features come out otherwise here than at the training.
         """
-        scores = self.decision_function(X)
-        return self.classes_[scores.argmax(1)]
+        best = self._scores(X).argmax(1)
+        return self.classes_[best]
 
     def predict_proba(self, X: Any) -> Float[np.ndarray, "n classes"]:
         """Return the probability of each label, in the order of `classes_`; see `predict`."""
-        scores = np.float64(self.decision_function(X))
+        scores = np.float64(self._scores(X))
         weights = np.exp(scores - scores.max(1, keepdims=True))
         return weights / weights.sum(1, keepdims=True)
 
-    def decision_function(self, X: Any) -> Float[np.ndarray, "n classes"]:
-        """Return a score for each label, a logit; see `predict`."""
+    def decision_function(self, X: Any) -> Float[np.ndarray, "n *classes"]:
+        """Return a score for each label, a logit; see `predict`.
+
+        Of two labels one, as scikit-learn wants: what the second is above the first.
+        """
+        scores = self._scores(X)
+        return scores[:, 1] - scores[:, 0] if scores.shape[1] == 2 else scores
+
+    def _scores(self, X: Any) -> Float[np.ndarray, "n classes"]:
         check_is_fitted(self)
         return self.model_.scores(pictures.as_pixels(X, self.model_.image_shape))
 
     def score(self, X: Any, y: Sequence[Hashable], sample_weight: Any = None) -> float:
         """Return the accuracy on pictures with labels; see `predict`."""
         labels = _listed(y)
-        found = self.predict(_paired(X, labels))
+        found = self.predict(paired(X, labels))
         right = [one == other for one, other in zip(found, labels, strict=True)]
         return float(np.average(right, weights=sample_weight))
 
@@ -278,7 +289,7 @@ def numbered(
     return np.array(found, np.int32), known
 
 
-def _paired(X: Any, labels: Sized) -> Any:
+def paired(X: Any, labels: Sized) -> Any:
     """Return pictures as `pictures.listed` does; SpecError unless each has a label."""
     X = pictures.listed(X)
     if len(X) != len(labels):

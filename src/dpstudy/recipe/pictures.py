@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-import zipfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,6 +26,7 @@ _NO_PICTURE = (
     OSError,
     ValueError,
     SyntaxError,
+    RuntimeError,
     UnidentifiedImageError,
     Image.DecompressionBombError,
 )
@@ -69,6 +69,14 @@ def in_colour(pictures: Any) -> bool:
         _of_one(one, lambda image: image.mode not in _GREY and image.mode[0] != "I")
         for one in pictures
     )
+
+
+def check(pictures: Any) -> None:
+    """Raise an error of what is no picture, to its last byte; errors are as of `in_colour`."""
+    pictures = listed(pictures)
+    if not isinstance(pictures, np.ndarray):
+        for one in pictures:
+            _of_one(one, lambda image: _fitted(image, (1, 1, 1), set()))
 
 
 def as_pixels(pictures: Any, shape: tuple[int, int, int], *, say: bool = False) -> Pixels:
@@ -145,7 +153,7 @@ def _of_archive(path: Path) -> Labelled:
             train, test = (_pair(stored, names) for names in (_TRAINING, _TEST))
     except FileNotFoundError:
         raise DataError(f"{path}: there is no such folder or file") from None
-    except (OSError, ValueError, KeyError, EOFError, MemoryError, zipfile.BadZipFile) as error:
+    except Exception as error:  # of damaged files NumPy, zipfile and zlib raise a dozen types
         reason = files.brief(error)
         if "pickle" in reason:  # NumPy would have it loaded all the same.
             reason = "of texts or numbers; objects are not read"
@@ -159,6 +167,8 @@ def _of_archive(path: Path) -> Labelled:
 def _pair(stored: Any, names: Sequence[tuple[str, str]]) -> tuple[np.ndarray, list[Any]] | None:
     for images, labels in names:
         if images in stored and labels in stored:
+            if (kind := stored[labels].dtype).kind not in "biufU":
+                raise ValueError(f"labels must be numbers or texts, got {kind}")
             return stored[images], stored[labels].ravel().tolist()
     return None
 
@@ -196,7 +206,10 @@ def _stacked(pictures: np.ndarray) -> Pixels:
 def _of_one(picture: Any, of: Callable[[Image.Image], Any]) -> Any:
     """Return what is made of one picture, which is closed again."""
     if isinstance(picture, Image.Image):
-        return of(picture)
+        try:
+            return _of_known_range(picture, of)
+        except ValueError as error:  # a mode that Pillow does not turn into grey or colour
+            raise SpecError(f"a picture of mode {picture.mode} is not read ({error})") from None
     if hasattr(picture, "__array__"):
         [stacked] = _stacked(np.asarray(picture)[None])
         return of(Image.fromarray(stacked[..., 0] if stacked.shape[-1] == 1 else stacked))
@@ -207,14 +220,18 @@ def _of_one(picture: Any, of: Callable[[Image.Image], Any]) -> Any:
         with warnings.catch_warnings():
             warnings.simplefilter("error", Image.DecompressionBombWarning)
             with Image.open(picture) as image:
-                # Pillow's "I" is of 16 bits in other formats.
-                if image.mode == "F" or (image.mode == "I" and image.format == "TIFF"):
-                    raise ValueError("numbers of 32 bits, of no known range: keep it in 8 or 16")
-                return of(image)
+                return _of_known_range(image, of)
     except FileNotFoundError:
         raise DataError(f"{picture}: there is no such file") from None
     except (*_NO_PICTURE, Image.DecompressionBombWarning) as error:
         raise DataError(f"{picture}: is no picture ({files.brief(error)})") from error
+
+
+def _of_known_range(image: Image.Image, of: Callable[[Image.Image], Any]) -> Any:
+    # Pillow's "I" is of 16 bits where it is of a file in another format.
+    if image.mode == "F" or (image.mode == "I" and image.format in (None, "TIFF")):
+        raise ValueError("numbers of 32 bits, of no known range: keep it in 8 or 16")
+    return of(image)
 
 
 def _fitted(image: Image.Image, shape: tuple[int, int, int], changed: set[str]) -> np.ndarray:

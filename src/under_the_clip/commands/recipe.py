@@ -114,9 +114,10 @@ def recipe(
             model, said = _trained(source, epsilon, pictures, options)
             said |= _spent(model, started)
         said |= {"classified": _classified(model, pictures)} if classify else {}
+    if path is not None:  # first: whatever becomes of what is printed, ε is spent once
+        model.save(path)
     click.echo(json.dumps(said, ensure_ascii=False) if as_json else _in_words(said))
     if path is not None:
-        model.save(path)
         click.echo(f"the model is in {path}", err=as_json)
 
 
@@ -159,11 +160,12 @@ def _on_dataset(
     source: str, epsilon: float, pictures: tuple[str, ...], options: dict[str, Any]
 ) -> tuple[PrivateImageClassifier, dict[str, Any]]:
     from dpstudy.recipe import on_dataset
+    from dpstudy.recipe.pictures import check
     from dpstudy.recipe.run import recipe_at
 
     if options["test"] or options["features"]:
         raise UserError(f"{source} has a test set and features of its own: leave out the option")
-    _check_pictures(pictures)
+    check(pictures)
     # Whatever draws the noise: a saved model names the seed of its features.
     run = recipe_at(source, epsilon, delta=options["delta"], filters=options["filters"])
     warn_of_delta(run.delta, run.dataset.examples)
@@ -175,15 +177,16 @@ def _on_pictures(
     source: Path, epsilon: float, pictures: tuple[str, ...], options: dict[str, Any]
 ) -> tuple[PrivateImageClassifier, dict[str, Any]]:
     from dpstudy.recipe import PrivateImageClassifier
-    from dpstudy.recipe.pictures import of_source
+    from dpstudy.recipe.classifier import paired
+    from dpstudy.recipe.pictures import check, of_source
 
     data = of_source(source)
     test = of_source(options["test"]) if options["test"] else data.test
     if test and (strange := set(test.labels) - set(data.labels)):
         raise UserError(f"the test set has a class {sorted(strange)[0]!r}, and {source} has none")
-    _check_pictures(
-        [*pictures, *(test.pictures if test and isinstance(test.pictures, list) else ())]
-    )
+    check(pictures)
+    if test:
+        check(paired(test.pictures, test.labels))
     model = PrivateImageClassifier(
         epsilon,
         delta=options["delta"],
@@ -196,14 +199,6 @@ def _on_pictures(
         "dataset": str(source),
         "test_accuracy": model.score(test.pictures, test.labels) if test else None,
     }
-
-
-def _check_pictures(pictures: Any) -> None:
-    """Raise DataError of a file that is no picture, before anything is trained."""
-    from dpstudy.recipe.pictures import in_colour
-
-    for one in pictures:
-        in_colour([one])
 
 
 def _spent(model: PrivateImageClassifier, started: float) -> dict[str, Any]:
