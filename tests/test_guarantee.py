@@ -251,6 +251,27 @@ def test_what_long_products_round_is_in_the_norm_of_positions_that_cancel():
     assert found.max() <= CLIP * (1 + ROUNDING)
 
 
+def test_rounding_of_a_long_sum_moves_it_by_less_than_an_example():
+    """Numbers by which each microbatch is rounded up with the first example, and down without."""
+    count, size, x, total, first = 60_000, 32, np.zeros(60_000), 0.0, 0.95
+    for k in range(0, count, size):
+        unit = float(np.spacing(np.float32(max(total, 32.0))))
+        rest = np.floor(30 / unit) * unit + 0.52 * unit
+        x[k], x[k + 1 : k + size] = first, (rest - first) / (size - 1)
+        total, first = total + rest, first - 0.04 * unit
+    x = jnp.asarray(x[:, None], jnp.float32)
+    layer = dense(1, 1, use_bias=False)
+    gradient, params = private_gradient(layer, lambda net, x, y: net(x)[:, 0], clip_norm=1.0)
+    run = jax.jit(gradient)
+
+    def summed(x):
+        draw = poisson(jax.random.key(0), len(x), len(x))
+        return flat(run(params, x, jnp.zeros(len(x)), draw))
+
+    unit = np.spacing(np.float32(count))  # of the sum, which is rounded once
+    assert abs(summed(x) - summed(x[1:])) <= 1 + unit
+
+
 def centred(method):
     """A layer whose host takes the mean of all examples that it is given away."""
 
