@@ -367,8 +367,8 @@ assert (
 # ## The accuracies come back, the ε do not
 #
 # Give the network the noise behind the claimed ε and it ends at {{ accuracy(published[MNIST]) }} %
-# on MNIST and at {{ accuracy(published[FASHION]) }} % on Fashion-MNIST, within 0.2 points of Table
-# 1. What is proven of these runs lies more than four decades above what is claimed:
+# on MNIST and at {{ accuracy(published[FASHION]) }} % on Fashion-MNIST, within 0.2 points of
+# Table 1. What is proven of these runs lies more than four decades above what is claimed:
 #
 # | | claimed ε | proven ε | an attack shows at least |
 # |---|---|---|---|

@@ -307,7 +307,7 @@ ends = " and ".join(map(percent, unclipped.accuracy))
 # flat clipping, and its median is above the filter's.
 #
 # What gains is that long gradients stay long. What is lost is privacy, since this noise hides a
-# length of 1: neither method has an ε of use.
+# length of 1: neither the filter nor the sum without a clip has an ε of use.
 
 # %% mystnb={"code_prompt_show": "How it is made"} tags=["hide-input"]
 from dpstudy.lab.readings import read

@@ -232,6 +232,13 @@ def test_it_loads_on_a_narrow_screen_too(visit, name):
     assert page.wrong == [] and page.evaluate(WIDER) == []
 
 
+@pytest.mark.parametrize("name", ["00_dp_sgd", "07b_search_cost"])
+def test_exercises_of_a_page_without_a_number_are_counted_from_1(visit, name):
+    page = visit(f"notebooks/{name}.html")
+    found = page.locator("div.exercise .caption-number").all_text_contents()
+    assert [number.strip() for number in found] == ["Exercise 1", "Exercise 2"]
+
+
 def test_search_finds_a_word(visit):
     page = visit("search.html?q=sensitivity")
     page.locator("#search-results li a").first.wait_for()

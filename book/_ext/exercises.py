@@ -21,16 +21,17 @@ class Unwrapped(SphinxTransform):
             node[:] = [title, *section]
 
 
-def count_by_page(app: Sphinx, env: BuildEnvironment) -> None:
+def count_by_page(app: Sphinx, env: BuildEnvironment) -> list[str]:
     """Count from 1 on a page that has no number itself, where Sphinx goes on from the last such."""
     for kinds in env.toc_fignumbers.values():
         exercises = kinds.get("exercise", {})
         bare = [label for label, number in exercises.items() if len(number) == 1]
         exercises.update({label: (place,) for place, label in enumerate(bare, 1)})
+    return []  # no page has to be read again
 
 
 def setup(app: Sphinx) -> dict[str, bool]:
     """Connect it."""
     app.add_transform(Unwrapped)
-    app.connect("env-updated", count_by_page)
+    app.connect("env-get-updated", count_by_page, priority=900)  # once figures have numbers
     return {"parallel_read_safe": True, "parallel_write_safe": True}
