@@ -102,9 +102,9 @@ print(f"σ = {sigma:.2f}")
 # %% [markdown]
 # ε = 3 means: whoever knows all other photos, and sees every step of the training, may bet on
 # whether one photo was there. What is seen shifts the odds by a factor of 20 at most, which is
-# $e^3$. With δ, here one in 100,000, that may fail: it is what the chance of any finding may exceed
-# the factor by. [Chapter 1](01_accounting.ipynb) says what ε depends on besides σ, and [chapter
-# 7](07_audits.ipynb) lets an attacker try.
+# $e^3$, but for δ: the chance of whatever may be seen may exceed that by one in 100,000. [Chapter
+# 1](01_accounting.ipynb) says what ε depends on besides σ, and [chapter 7](07_audits.ipynb) lets an
+# attacker try.
 #
 # ## The run
 #

@@ -500,12 +500,12 @@ costs.claimed_and_proven()
 # PLD stays below its claims.
 #
 # On MNIST ρ is {{ shown(published["Proven ρ"]) }} where {{ f"{published['Claimed ρ']:.5f}" }} was
-# claimed. The last layer cannot come to its bound, since its upstream gradient is at most $\sqrt 2
-# / B$ by itself: to count that would take off at most that layer's share of ρ. The exact conversion
-# for Gaussians {cite}`dong2022gaussian` gives the {{ rounded_up(clip_mnist[MOST]) }} above, the
-# zCDP one {{ shown(published["Proven ε"]) }}. The first code keeps its batches from epoch to epoch,
-# and gradients within the clips can cost all of it. For batches shuffled anew, as we ran it, no
-# proof from clipping, noise and shuffling alone can go below
+# claimed. The last layer cannot come to its bound, since its upstream gradient is at most
+# $\sqrt2/B$ by itself: to count that would take off at most that layer's share of ρ. The exact
+# conversion for Gaussians {cite}`dong2022gaussian` gives the {{ rounded_up(clip_mnist[MOST]) }}
+# above, the zCDP one {{ shown(published["Proven ε"]) }}. The first code keeps its batches from
+# epoch to epoch, and gradients within the clips can cost all of it. For batches shuffled anew, as
+# we ran it, no proof from clipping, noise and shuffling alone can go below
 # {{ rounded_down(clip_mnist[LEAST], 0) }}.
 #
 # **Corrected twice.** The first correction divides the clip by the batch size too: its ε holds for

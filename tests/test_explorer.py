@@ -227,6 +227,21 @@ def test_a_method_looks_the_same_whatever_is_picked(explorer):
     assert len(set(everything.values())) == len(everything)
 
 
+def test_best_without_privacy_is_of_runs_without_noise(explorer):
+    """On CIFAR-10 these have two seeds; a head on private images' features has noise and no ε."""
+    noisy = explorer.data[(explorer.data.dataset == "CIFAR-10") & explorer.data.proven.isna()]
+    assert (noisy.method == "the recipe, changed").any()
+    for seeds, shown in ((3, False), (1, True)):
+        _, svg = drawn(explorer.data, dataset="CIFAR-10", seeds=seeds)
+        assert ("best without privacy" in svg) == shown
+
+
+def test_an_accuracy_on_held_out_examples_says_so():
+    for edition in (recipe, second_edition):
+        run = vary(edition("cifar-10"), held_out=10_000)
+        assert "accuracy on held-out examples: 10000" in words.settings(run)
+
+
 def test_words_are_of_kinds_that_there_are():
     assert set(words.KINDS) <= set(KINDS)
 

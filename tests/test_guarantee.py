@@ -4,6 +4,7 @@ For every example, of any type, shape or value, the sum with it and the sum with
 most the stated sensitivity.
 """
 
+import math
 import re
 import warnings
 from functools import cache, partial
@@ -314,6 +315,15 @@ def test_a_key_by_which_rows_draw_alike_is_refused():
     with pytest.raises(ValueError, match="a threefry key is wanted, got one of rbg"):
         key = jax.random.key(0, impl="rbg")
         gradient(params, jnp.ones((COUNT, 8)), jnp.zeros(COUNT), among(range(COUNT)), key)
+
+
+def test_a_loss_may_read_a_reference():
+    ref = jax.new_ref(jnp.ones(8))
+    gradient, params = private_gradient(
+        dense(8, 1), lambda net, x, y: net(x * ref[...])[:, 0], clip_norm=CLIP
+    )
+    found = gradient(params, jnp.ones((COUNT, 8)), jnp.zeros(COUNT), among(range(COUNT)))
+    assert np.linalg.norm(flat(found)) == pytest.approx(COUNT * CLIP, rel=ROUNDING)
 
 
 class Small(nnx.Module):
@@ -638,10 +648,14 @@ def test_noise_goes_on_beyond_what_a_normal_in_float32_comes_to(monkeypatch):
 
 
 def test_how_to_read_says_what_noise_that_ended_could_show():
-    most, q, sigma, steps = 5.22, 512 / 60_000, 1.23, 40 * 117
+    least = np.nextafter(np.float32(-1), np.float32(0))  # as `jax.random.normal` draws
+    last = np.float32(1 - 2.0**-23) * (np.float32(1) - least) + least
+    most = math.sqrt(2) * float(jax.lax.erf_inv(last))
+    q, sigma, steps = 512 / 60_000, 1.23, 40 * 117
     shown = 1 - (1 - q * stats.norm.sf(most - 1 / sigma)) ** steps
     page = " ".join((Path(__file__).parents[1] / "book/how_to_read.md").read_text().split())
     assert f"a chance of {10_000 * shown:.0f} in 10,000" in page
+    assert f"noise ended at {most:.1f} standard deviations" in page
 
 
 def test_groups_of_one_key_have_noise_of_their_own():

@@ -174,7 +174,7 @@ def _numbered(
 
 def _content(constant: Any) -> Hashable:
     try:
-        if isinstance(constant, jax.Ref):  # to read it would trace it, number by number
+        if not hasattr(constant, "__array__"):  # a jax.Ref, which NumPy would trace by number
             return id(constant)
         return str(jnp.shape(constant)), str(constant.dtype), np.asarray(constant).tobytes()
     except TypeError:  # a tracer or a key, which is like itself alone

@@ -124,10 +124,7 @@ class PrivateImageClassifier(ClassifierMixin, BaseEstimator):
         labels, classes = numbered(y, self.classes)
         X = paired(X, labels)
         features = self._features(X)
-        if self.random_state is not None and self.random_state == features.drawn != 0:
-            raise SpecError(
-                f"a model names what drew its features, {features.drawn}: not the noise, too"
-            )
+        check_seed(self.random_state, features)
         pixels = pictures.as_pixels(X, IMAGE_SHAPE[features.name], say=True)
         how = settings.settings_for(
             float(self.epsilon),
@@ -245,6 +242,15 @@ class PrivateImageClassifier(ClassifierMixin, BaseEstimator):
         self.classes_ = _array(model.classes)
         self.epsilon_, self.delta_ = model.statement.epsilon, model.statement.delta
         return self
+
+
+def check_seed(seed: int | None, features: Drawn) -> None:
+    """Raise SpecError if the seed of the noise drew the features, which a model names.
+
+    By 0 they are drawn whatever draws the noise.
+    """
+    if seed is not None and seed == features.drawn != 0:
+        raise SpecError(f"a model names what drew its features, {seed}: not the noise, too")
 
 
 def load(path: str | Path) -> PrivateImageClassifier:

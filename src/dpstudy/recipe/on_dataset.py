@@ -14,6 +14,7 @@ from dpstudy.recipe.classifier import (
     LEAKS,
     PrivacyWarning,
     PrivateImageClassifier,
+    check_seed,
     noise_is_known,
 )
 from dpstudy.recipe.model import Model
@@ -38,9 +39,8 @@ def train(
     features, how = run.dataset, settings_of(run)
     if features.leaks:
         raise SpecError(LEAKS)
+    check_seed(seed, features)
     if seed is not None:
-        if seed == features.drawn != 0:  # by 0 they are drawn whatever draws the noise
-            raise SpecError(f"a model names what drew its features, {seed}: not the noise, too")
         warnings.warn(noise_is_known("seed", seed), PrivacyWarning, stacklevel=2)
     whole = images.load(features.name)
     found = features.vectors_of(whole)

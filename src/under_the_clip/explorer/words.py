@@ -117,8 +117,9 @@ def settings(run: Run) -> str:
 
 def _unusual(part: Part) -> Iterator[str]:
     usual = {field.name: field.default for field in dataclasses.fields(part)}
-    if isinstance(part, Mixture):  # of an edition, all but this, or it is said to be changed
-        return iter([f"exponent {part.weighted_blocks[0][0].exponent:g}"])
+    if isinstance(part, Mixture):  # of an edition, all but these, or it is said to be changed
+        held_out = [f"{FIELDS['held_out']} {part.held_out}"] if part.held_out else []
+        return iter([*held_out, f"exponent {part.weighted_blocks[0][0].exponent:g}"])
     if isinstance(part, SyntheticFeatures):  # what the first edition sets itself
         chosen = recipe(part.name).dataset
         usual = {name: getattr(chosen, name) for name in usual} | {"exponent": None}
