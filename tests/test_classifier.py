@@ -10,6 +10,7 @@ from pathlib import Path
 
 import jax.numpy as jnp
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.base import clone, is_classifier
 from sklearn.exceptions import NotFittedError, SkipTestWarning
@@ -191,7 +192,14 @@ PIXELS, LABELS = np.zeros((4, 28, 28), np.uint8), ["a", "b", "a", "b"]
         ({}, (PIXELS, LABELS[:3]), "4 pictures with 3 labels"),
         ({}, (PIXELS, ["a"] * 4), "at least 2 classes, got 1"),
         ({}, (PIXELS, [["a"]] * 4), "labels must be hashable"),
-        ({}, (PIXELS, [0.0, math.nan] * 2), "not a number"),
+        *(
+            ({}, (PIXELS, labels), "a label is missing")
+            for labels in (
+                [0.0, math.nan] * 2,
+                pd.Series(["a", None] * 2, dtype="string"),
+                np.array(["2026", "NaT"] * 2, "datetime64[D]"),
+            )
+        ),
         ({}, (PIXELS, np.eye(4)), "one for each picture, got an array"),
         ({"delta": "1e-5"}, (PIXELS, LABELS), "delta must be a number"),
         ({"classes": 2}, (PIXELS, LABELS), "classes must be in a sequence, got 2"),

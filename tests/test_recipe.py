@@ -160,6 +160,7 @@ def test_of_photographs_there_may_be_more_or_fewer_filters():
             ["mnist-6k", "--epsilon", "3"],
             "mnist-6k is no folder or file here, and none of the data",
         ),
+        (["", "--epsilon", "3"], "SOURCE is empty"),
         (["mnist-5k"], "--epsilon is missing"),
         (["mnist-5k", "--epsilon", "3", "--delta", "2"], "delta must be in (0, 1), got 2"),
         (["mnist-5k", "--epsilon", "3", "--classify"], "name pictures after --classify"),

@@ -271,7 +271,8 @@ def numbered(
     (array([1, 0, 1], dtype=int32), ('a', 'b'))
 
     Raises:
-        SpecError: a label that is not hashable or not of the classes, or fewer than two classes.
+        SpecError: a label that is missing, not hashable or not of the classes, or fewer than two
+            classes.
     """
     labels = _listed(y)
     if classes is not None:
@@ -283,8 +284,6 @@ def numbered(
         raise SpecError(f"labels must be hashable: {error}") from None
     if len(number) < len(known):
         raise SpecError("classes must differ from one another")
-    if any(one != one for one in known):
-        raise SpecError("a label is not a number (NaN)")
     if len(known) < 2:
         raise SpecError(f"there must be at least 2 classes, got {len(known)}")
     try:
@@ -315,7 +314,19 @@ def _listed(
     elif isinstance(y, str | bytes) or not isinstance(y, Sequence):
         raise SpecError(f"{wanted}, got {y!r:.60}")
     found = y.ravel() if isinstance(y, np.ndarray) else y
+    if any(map(_missing, found)):  # before `item`, which makes a None of NaT
+        raise SpecError("a label is missing (NaN)")
     return [one.item() if isinstance(one, np.generic) else one for one in found]
+
+
+def _missing(label: Any) -> bool:
+    """Say whether a label is NaN, NaT or pandas' NA: it is not equal to itself."""
+    try:
+        return bool(label != label)
+    except TypeError:  # of NA nothing is true
+        return True
+    except ValueError:  # of an array, which is no label
+        return False
 
 
 def _in_order(labels: Sequence[Hashable]) -> tuple[Hashable, ...]:

@@ -97,6 +97,8 @@ def recipe(
     started = time.monotonic()
     if options["secure"] and options["seed"] is not None:
         raise UserError("the noise of --secure has no seed: leave --seed out")
+    if not source:
+        raise UserError("SOURCE is empty: name a folder, a file or a dataset")
     if classify != bool(pictures):
         raise UserError("name pictures after --classify, and nothing else after SOURCE")
     if path is not None:
