@@ -22,6 +22,7 @@ from dpstudy.page.quantity import ACCURACY, CLIPPED, GRADIENT_NORM, LEARNING_RAT
 from dpstudy.page.results import caption, gains_of, results
 from dpstudy.page.search import against, techniques, winners
 from dpstudy.parts.data.dataset import Images
+from dpstudy.parts.networks.network import LinearHead
 from dpstudy.parts.run import Run, vary
 from under_the_clip.tempered_sigmoids.figures import Mark, by_class, classes, spreads, sweep
 
@@ -108,6 +109,7 @@ def test_the_runs_behind_a_page_are_named_with_what_is_missing_and_damaged():
         partly, replace(reading({}), missing=[Run()] * 2, wanted=(("mnist", "old"),) * 2)
     )
     assert [row[2:5] for row in table.shown()] == [["MNIST", "3", "4"], ["MNIST", "0", "2"]]
+    assert table.data["hours left"].isna().all(), "none had a core of its own"
     assert table.caption.endswith(" Left out: runs/one.json: cut short.")
 
 
@@ -118,7 +120,16 @@ def test_a_run_takes_what_the_median_of_those_on_a_core_of_their_own_took():
         (label, replace(one, provenance=one.provenance | {"device": device, "wall_seconds": of}))
         for (label, one), device, of in zip(whole.found, devices, seconds, strict=True)
     ]
-    assert behind(replace(whole, found=took)).shown()[0][-1] == "2.0"
+    whole = replace(whole, found=took)
+    assert behind(whole).shown()[0][-2:] == ["2.0", MISSING]
+    # Of another experiment, a run for twice as long on the same images, and one that is not chosen.
+    longer = replace(took[0][1].run, epochs=2 * took[0][1].run.epochs)
+    lacks = replace(reading({}), missing=[longer], undecided=(("mnist", "old"),))
+    lacks = replace(lacks, wanted=(("mnist", "new"), ("mnist", "old")))
+    *_, hours = behind(whole, lacks).data["hours left"]
+    assert hours == pytest.approx(2 * 4 / 60)
+    apart = replace(lacks, missing=[replace(longer, network=LinearHead())])
+    assert behind(whole, apart).data["hours left"].isna().all(), "none is like it"
 
 
 @pytest.mark.parametrize(

@@ -342,7 +342,8 @@ class Several(Shown):
 
 def not_yet_run(name: str, command: str) -> Note:
     """Return what stands in place of a figure or table whose runs are not stored."""
-    return Note("Not yet run", f"{name}: not all of its runs are stored. To run them:", command)
+    takes = "for as many hours as the table of experiments says"
+    return Note("Not yet run", f"{name}: some runs are not stored. To run them, {takes}:", command)
 
 
 def _image(svg: bytes, alt: str, width: float) -> str:
