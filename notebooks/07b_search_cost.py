@@ -340,8 +340,8 @@ assert len(close) == 3 and close.minimum.max() < close.maximum.min()
 #
 # [The leaderboard](08_leaderboard.ipynb) gives every method its best learning rate and counts none
 # of the trials. Here each pays: three rates, three runs in the mean, and noise for ε = 3 in all.
-# The recipe stands there twice, with its own search and with settings that another dataset chose,
-# for which it pays nothing.
+# The recipe, here its first edition, stands there twice: with its own search, and with settings
+# that another dataset chose, for which it pays nothing.
 #
 # The recipe leads on clothes. On digits it leads all but tanh, which two seeds leave too close to
 # call. The others keep the order that they have where nobody counts. Borrowed settings are level

@@ -12,7 +12,7 @@
 # ---
 
 # %% tags=["facts"]
-from dpstudy.lab.wording import epsilon
+from dpstudy.lab.wording import epsilon, rounded_up
 from under_the_clip.sentences import reading
 
 spent = reading("backpropagation-clipping-table-1", "mnist").finals
@@ -29,8 +29,8 @@ assert len(spent) >= 3 and proven > 10_000 * claimed
 # from.
 #
 # **Try** *ε at most: any* with *Paper: backpropagation clipping*. Pick *claimed*, then *true*: on
-# MNIST, what claims ε {{ epsilon(claimed) }} moves to {{ epsilon(proven) }}. An ε that is claimed
-# is not the one that is proven.
+# MNIST, what claims ε {{ epsilon(claimed) }} moves to {{ rounded_up(proven) }}. An ε that is
+# claimed is not the one that is proven.
 
 # %% tags=["parameters", "remove-input"]
 profile = "stored"  # any profile shows what is stored
@@ -43,7 +43,7 @@ page.explorer()
 # %% [markdown]
 # ## What moves when you pick another ε?
 #
-# A mark names three ε when the pointer is on it.
+# A mark names three ε when the pointer is on it, and so do the tables below the chart.
 #
 # - **True** is the ε that is proven for what was run.
 # - **Claimed** is what the paper's own accounting gives for the same run. For flat clipping and the

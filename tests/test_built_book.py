@@ -253,3 +253,7 @@ def test_the_explorer_answers_to_the_keyboard(visit):
     page.get_by_role("radio").first.focus()
     page.keyboard.press("ArrowDown")
     expect(best).not_to_have_text(before)
+    tables = page.locator("#explorer-tables")
+    expect(tables).to_be_hidden()
+    page.get_by_role("link", name="The same settings as tables").press("Enter")
+    expect(tables).to_be_visible()

@@ -227,6 +227,14 @@ def test_a_method_looks_the_same_whatever_is_picked(explorer):
     assert len(set(everything.values())) == len(everything)
 
 
+def test_a_proven_epsilon_is_shown_with_two_decimals_and_rounded_up(explorer):
+    _, svg = drawn(explorer.data)
+    said = re.findall(r'aria-label="ε: ([\d.]+);[^"]*; proven ε: ([\d.]+);', svg)
+    assert len(said) > 20
+    for spent, shown in said:
+        assert 0 <= float(shown) - float(spent) < 0.01
+
+
 def test_best_without_privacy_is_of_runs_without_noise(explorer):
     """On CIFAR-10 these have two seeds; a head on private images' features has noise and no ε."""
     noisy = explorer.data[(explorer.data.dataset == "CIFAR-10") & explorer.data.proven.isna()]

@@ -239,14 +239,34 @@ def test_columns_are_pieces_that_tile_the_figure():
     assert html(in_columns()) == html(in_columns())
 
 
-def test_a_legend_stands_below_all_columns():
-    figure = in_columns()
-    figure.fig.axes[0].lines[0].set_label("one")
+@pytest.mark.parametrize("columns", [1, 3])
+def test_a_legend_stands_below_all_columns_entry_by_entry(columns):
+    """A page breaks it where it is too narrow, and its text keeps its size."""
+    figure = in_columns(columns)
+    names = ["one", "another"]
+    for name in names:
+        figure.fig.axes[0].plot([0, 1], [1, 1], label=name)
     legend_below(figure.fig)
-    [*columns, legend] = sizes(Page(html(figure)))[0]
-    assert legend[0] == 0 and legend[2] == pytest.approx(6 * 72, abs=0.01)
-    for _, top, _, height in columns:
-        assert top + height == pytest.approx(legend[1], abs=0.01)
+    page = Page(html(figure))
+    shown = page.find("img")
+    assert [image["alt"] for image in shown][-len(names) :] == names
+    boxes, drawn = sizes(page)
+    for (left, top, width, height), svg, name in zip(
+        boxes[-len(names) :], drawn[-len(names) :], names, strict=True
+    ):
+        assert re.findall(r"<!-- (.*) -->", svg) == [name]
+        x, baseline = map(float, re.search(r"translate\((\S+) (\S+)\) scale", svg).groups())
+        assert left < x < left + width and top < baseline < top + height
+    for _, top, _, height in boxes[: -len(names)]:
+        assert top + height <= min(box[1] for box in boxes[-len(names) :])
+
+
+def test_panels_without_numbers_stand_beside_each_other_on_a_phone():
+    figure = in_columns()
+    assert len(Page(html(figure)).find("div", **{"class": "numbered"})) == 3
+    for axes in figure.fig.axes:
+        axes.set_yticks([])
+    assert not Page(html(figure)).find("div", **{"class": "numbered"})
 
 
 @pytest.mark.parametrize("change", ["one column", "many columns", "a title over all"])

@@ -26,8 +26,8 @@ from pandas.api.types import is_numeric_dtype
 from dpstudy.page import pieces
 
 MISSING = "—"
-# Pixels of a page that an inch of a figure takes at least.
-NARROWEST = 47
+# Pixels that a figure's smallest letters have at least: what is then wider than a page scrolls.
+SMALLEST = 7
 
 
 @dataclass(frozen=True)
@@ -211,23 +211,19 @@ class Figure(Captioned):
 
     def _repr_html_(self) -> str:
         with mpl.rc_context(_RENDERING):
-            parts = pieces.pieces(self.fig)
-        if not parts:
-            width = self.fig.get_figwidth()
-            return self._wrap(self._scrolled(_image(self.svg, self.alt, width)))
-        whole = sum(part.width for part in parts if not part.below)
-        said = [self.alt, *(f"{part.title}, continued" for part in parts[1:])]
-        shown = [
-            self._scrolled(_image(part.svg, alt, part.width))
-            if part.below
-            else _beside(part, part.width / whole, alt)
-            for part, alt in zip(parts, said, strict=True)
-        ]
-        style = f"display: flex; flex-wrap: wrap; max-width: {96 * whole:.0f}px"
-        return self._wrap("\n".join([f'<div class="pieces" style="{style}">', *shown, "</div>"]))
-
-    def _scrolled(self, image: str) -> str:
-        return f"{self._scrolling}\n{image}\n</div>"
+            columns, entries = pieces.pieces(self.fig)
+        whole = sum(column.width for column in columns)
+        if len(columns) == 1:
+            shown = f"{self._scrolling}\n{_image(columns[0], self.alt)}\n</div>"
+        else:
+            said = [self.alt, *(f"{column.title}, continued" for column in columns[1:])]
+            beside = [
+                _beside(column, column.width / whole, alt)
+                for column, alt in zip(columns, said, strict=True)
+            ]
+            shown = _flow("pieces", beside, whole)
+        below = [_natural(entry) for entry in entries]
+        return self._wrap("\n".join([shown, _flow("entries", below, whole)] if below else [shown]))
 
     @property
     def plain(self) -> str:
@@ -346,15 +342,15 @@ def not_yet_run(name: str, command: str) -> Note:
     return Note("Not yet run", f"{name}: some runs are not stored. To run them, {takes}:", command)
 
 
-def _image(svg: bytes, alt: str, width: float) -> str:
+def _image(piece: pieces.Piece, alt: str) -> str:
     # On a narrow page it scrolls before its text gets too small to read.
-    style = f"max-width: 100%; min-width: {NARROWEST * width:.0f}px; height: auto"
-    source = _data_uri("image/svg+xml", svg)
+    style = f"max-width: 100%; min-width: {piece.pixels(SMALLEST):.0f}px; height: auto"
+    source = _data_uri("image/svg+xml", piece.svg)
     return f'<img src="{source}" alt="{escape(alt)}" style="{style}">'
 
 
 def _beside(piece: pieces.Piece, share: float, alt: str) -> str:
-    """Show a piece beside others where there is room, else alone, its axis at its left."""
+    """Show a piece beside others where there is room; with numbers else alone, its axis left."""
     images = []
     for part, said in ((piece.axis, "the same axis"), (piece, alt)):
         if part is not None:
@@ -364,9 +360,24 @@ def _beside(piece: pieces.Piece, share: float, alt: str) -> str:
             )
             hidden = "" if part is piece else ' class="axis" hidden'
             images.append(f'<img{hidden} src="{source}" alt="{escape(said)}" style="{style}">')
-    narrowest = f"min(100%, {75 * piece.width:.0f}px)"
+    kind = ' class="numbered"' if piece.numbered else ""
+    least = 75 * piece.width if piece.numbered else piece.pixels(SMALLEST)
+    narrowest = f"min(100%, {least:.0f}px)"
     style = f"display: flex; width: max({99.9 * share:.2f}%, {narrowest})"
-    return f'<div style="{style}">{"".join(images)}</div>'
+    return f'<div{kind} style="{style}">{"".join(images)}</div>'
+
+
+def _natural(entry: pieces.Piece) -> str:
+    """Show an entry of a legend in its own size, on any page."""
+    source, style = _data_uri("image/svg+xml", entry.svg), "max-width: 100%; height: auto"
+    return f'<img src="{source}" alt="{escape(entry.title)}" style="{style}">'
+
+
+def _flow(kind: str, shown: list[str], width: float) -> str:
+    """Show parts side by side, as many as there is room for, no wider than so many inches."""
+    row = "display: flex; flex-wrap: wrap; justify-content: center"
+    style = f"{row}; max-width: {96 * width:.0f}px"
+    return "\n".join([f'<div class="{kind}" style="{style}">', *shown, "</div>"])
 
 
 def _data_uri(media_type: str, content: bytes) -> str:

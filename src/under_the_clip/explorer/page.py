@@ -59,11 +59,11 @@ _WORDS = {
     "accuracy": "format(datum.median, '.2%') + (datum.seeds > 1 ? ' (' + format(datum.min, '.2%') "
     "+ ' to ' + format(datum.max, '.2%') + ')' : '') + ', seeds: ' + datum.seeds",
     **{
-        f"{column} ε": f"datum.{column} === null ? 'none' : format({shown}, ',.3~f')"
+        f"{column} ε": f"datum.{column} === null ? 'none' : format({shown} / 100, ',.2~f')"
         for column, shown in (
-            ("claimed", "datum.claimed"),
-            ("proven", "datum.proven"),
-            ("audited", "floor(1000 * datum.audited) / 1000"),
+            ("claimed", "round(100 * datum.claimed)"),
+            ("proven", "ceil(100 * datum.proven - 1e-6)"),
+            ("audited", "floor(100 * datum.audited)"),
         )
     },
 }
@@ -97,13 +97,16 @@ class Explorer(Captioned):
         spec = json.dumps(chart(self.data).to_dict(), ensure_ascii=False).replace("</", "<\\/")
         script = f"{vl_convert.javascript_bundle()}\nvegaEmbed('#explorer-chart', {spec}, "
         return self._wrap(
+            '<p><a href="#explorer-tables">The same settings as tables</a>, '
+            "for the keyboard and for a screen reader.</p>\n"
             '<div id="explorer-controls"></div>\n<div id="explorer-chart" style="width: 100%">'
             "<noscript>The chart needs JavaScript. The tables below have all of its rows."
             "</noscript></div>\n"
             f"<script>(() => {{\n{script}{json.dumps(_EMBED)})\n}})()</script>\n"
             f"<details><summary>All {len(self.data)} settings as tables</summary>\n"
+            '<div id="explorer-tables">\n'
             + "\n".join(_folded(name, of) for name, of in self.data.groupby("dataset", sort=False))
-            + "</details>"
+            + "</div></details>"
         )
 
     @property
@@ -152,8 +155,8 @@ def _row(row: dict) -> str:
 
 
 def _epsilon(name: str, value: float) -> str:
-    shown = wording.rounded_down if name == "audited" else wording.epsilon
-    return MISSING if pd.isna(value) else shown(value)
+    bounds = {"proven": wording.rounded_up, "audited": wording.rounded_down}
+    return MISSING if pd.isna(value) else bounds.get(name, wording.epsilon)(value)
 
 
 def chart(data: pd.DataFrame) -> alt.LayerChart:
@@ -263,7 +266,7 @@ def _best() -> alt.Chart:
     best = best.transform_window(
         rank="row_number()", sort=[alt.SortField("picked", order="descending")]
     ).transform_filter("datum.rank == 1")
-    said = "'best: ' + format(datum.median, '.2%') + ' at ε ' + format(datum.epsilon, ',.3~f')"
+    said = "'best: ' + format(datum.median, '.2%') + ' at ε ' + datum[which_epsilon + ' ε']"
     best = best.transform_calculate(
         said=f"datum.picked > 0 ? [{said}, datum.method] : ['no stored run']"
     )

@@ -9,7 +9,12 @@ CHAPTER = Chapter(
     sections={
         "Only the last step costs privacy": ("search", "slanted"),
         "Drawings beat the private photos": ("parts", "parts-again"),
-        "More views cost no ε": ("second", "second-before", "second-parts", "third"),
+        "Filters gain most, views and colours some, all at no ε": (
+            "second",
+            "second-before",
+            "second-parts",
+            "third",
+        ),
         "A quarter of an hour is enough": ("sizes",),
         "The papers' remedies add next to nothing here": ("remedies", "second-remedies"),
         "A rule in place of a search": ("rule",),

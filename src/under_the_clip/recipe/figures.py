@@ -9,8 +9,6 @@ import pandas as pd
 from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
 from matplotlib.cbook import get_sample_data
-from matplotlib.figure import Figure as Canvas
-from matplotlib.lines import Line2D
 
 from dpstudy.lab.comparison import Estimate
 from dpstudy.lab.readings import Reading
@@ -143,8 +141,9 @@ def whitening(reading: Reading) -> Figure | Note:
         fig=figure,
         name="recipe-whitening",
         caption=(
-            "Each component is divided by its variance to this power: 0 leaves variances as they "
-            f"are, 1/2 makes them equal. {HELD_OUT:,} held-out examples, one seed, the best rate."
+            "The first edition, each component divided by its variance to this power: 0 leaves "
+            f"variances as they are, 1/2 makes them equal. {HELD_OUT:,} held-out examples, one "
+            "seed, the best rate."
         ),
         alt=f"Held-out accuracy by exponent. {accuracies}.",
         data=best,
@@ -315,7 +314,7 @@ def steps(drawn: np.ndarray) -> Figure:
     sizes = np.linalg.svd(standard, compute_uv=False)[:60] / len(responses) ** 0.5
     whitened = sizes ** (1 - 2 * 0.4)
     titles = "drawn images", "filters", "a photo's responses", "components", "linear head"
-    with canvas(1, 5, size=(9.2, 2.75)) as (figure, panels):
+    with canvas(1, 5, size=(9.2, 2.4)) as (figure, panels):
         _tiles(panels[0], drawn[:9] / 255, 3)
         _tiles(panels[1], [_stretched(one) for one in smooth[:25]], 5)
         maps = [plt.cm.gray_r(_stretched(strong[..., one]))[..., :3] for one in pictured]
@@ -332,15 +331,13 @@ def steps(drawn: np.ndarray) -> Figure:
         panels[4].plot(0 * inputs, inputs, "s", color=STYLES[1].color, markersize=4)
         panels[4].plot(0 * classes + 1, classes, "o", color=STYLES[0].color, markersize=6)
         for axes, title in zip(panels, titles, strict=True):
+            private = axes is panels[-1]
             axes.set_title(title, fontsize="medium")
             axes.set(xticks=(), yticks=())
+            axes.set_xlabel("DP-SGD: costs ε" if private else "costs no privacy")
+            axes.spines[:].set(color=STYLES[4 if private else 0].color, linewidth=2)
             axes.grid(visible=False)
             axes.set_box_aspect(1)
-        figure.get_layout_engine().set(rect=(0, 0.17, 1, 0.83))
-        figure.draw_without_rendering()
-        places = [axes.get_position() for axes in panels]
-        _bracket(figure, places[0].x0, places[3].x1, "learned from drawings: costs no privacy")
-        _bracket(figure, places[4].x0, places[4].x1, "DP-SGD: costs ε")
     return Figure(
         fig=figure,
         name="recipe-steps",
@@ -348,8 +345,8 @@ def steps(drawn: np.ndarray) -> Figure:
         "components, whitened; a linear head is all that DP-SGD trains.",
         alt="Nine drawn images of coloured discs; the 25 smoothest of 64 filters; a portrait and "
         "three maps of where filters respond; sizes of components, the first by far the largest, "
-        "and whitened, all of like size; lines from components to ten classes. A bracket below "
-        "the first four says that they cost no privacy, one below the last that it costs epsilon.",
+        "and whitened, all of like size; lines from components to ten classes. The first four "
+        "cost no privacy, it says below them, and the last one costs epsilon.",
         data=pd.DataFrame({"size of a component": sizes, "whitened": whitened}),
     )
 
@@ -363,10 +360,3 @@ def _tiles(axes: Axes, pictures: Sequence[np.ndarray], columns: int) -> None:
     edged = [np.pad(one, ((1, 1), (1, 1), (0, 0)), constant_values=1) for one in pictures]
     rows = [np.hstack(edged[at : at + columns]) for at in range(0, len(edged), columns)]
     axes.imshow(np.vstack(rows), interpolation="nearest")
-
-
-def _bracket(figure: Canvas, left: float, right: float, text: str) -> None:
-    """Draw a bracket below what lies between two places, with what it says."""
-    across = [left, left, right, right], [0.19, 0.15, 0.15, 0.19]
-    figure.add_artist(Line2D(*across, color="black", linewidth=1.5))
-    figure.text((left + right) / 2, 0.04, text, ha="center")

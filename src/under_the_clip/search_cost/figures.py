@@ -62,8 +62,9 @@ def in_short() -> Figure:
     return Figure(
         fig=figure,
         name="search-total",
-        caption="The recipe on CIFAR-10, of which one run costs 3. Triangles: how many settings "
-        "the papers, or the code they build on, tried on one dataset. Hollow: not printed.",
+        caption="The recipe's first edition on CIFAR-10, of which one run costs 3. Triangles: how "
+        "many settings the papers, or the code they build on, tried on one dataset. Hollow: not "
+        "printed.",
         alt=f"ε of a whole search against its number of trials, where one costs 3. {said}. "
         f"Stated is 3 for any number. {marks}; not printed: {', '.join(UNKNOWN)}.",
         data=data,
@@ -188,8 +189,9 @@ def lost() -> Figure | Note:
     return Figure(
         fig=figure,
         name="search-lost",
-        caption="What one trial of the recipe loses where the best of many costs ε = 3 in all, "
-        "against one run at 3, with 95 % intervals. Its own gain by the search is not counted.",
+        caption="What one trial of the recipe's first edition loses where the best of many costs "
+        "ε = 3 in all, against one run at 3, with 95 % intervals. What the search gains is not "
+        "counted.",
         alt=f"Points lost against the mean number of trials. {said}.",
         data=data,
     )
@@ -205,7 +207,11 @@ def at_a_total_of_3(paid_for: Reading, borrowed: Reading) -> Figure | Note:
     data = board.rows(paid_for, borrowed)
     if data.empty or board.PAYS not in set(data.settings):
         return _not_yet_run(paid_for, borrowed)
-    styles = dict(zip((board.UNCOUNTED, board.PAYS, board.BORROWS), (2, 0, 4), strict=True))
+    kinds = {
+        board.UNCOUNTED: (2, "one run above ε = 3"),
+        board.PAYS: (0, "ε = 3 in all"),
+        board.BORROWS: (4, "one run at ε = 3"),
+    }
     # Not in the mean: on photographs, which are harder, one method alone was searched.
     by_method = data[data.settings == board.PAYS].groupby("method").accuracy.max()
     named = [*dict.fromkeys([*by_method.sort_values(ascending=False).index, *data.method])]
@@ -213,13 +219,13 @@ def at_a_total_of_3(paid_for: Reading, borrowed: Reading) -> Figure | Note:
     size = WIDTH * len(drawn) + LETTER * max(map(len, named)), 1.5 + 0.3 * len(named)
     with canvas(1, len(drawn), size=size, sharey=True) as (figure, panels):
         for axes, dataset in zip(panels, drawn, strict=True):
-            for settings, style in styles.items():
+            for settings, (style, spent) in kinds.items():
                 of = data[(data.dataset == dataset) & (data.settings == settings)]
                 at = [-named.index(method) for method in of.method]
                 mark = {"color": STYLES[style].color, "marker": STYLES[style].marker}
                 hollow = {"markerfacecolor": "white"} if settings == board.UNCOUNTED else {}
                 axes.hlines(at, 100 * of.minimum, 100 * of.maximum, color=mark["color"])
-                label = settings if len(at) else None
+                label = f"{settings}: {spent}" if len(at) else None
                 axes.plot(100 * of.accuracy, at, **mark, **hollow, linestyle="none", label=label)
             axes.set(title=DATASETS[dataset], xlabel="accuracy, %", ylim=(0.5 - len(named), 0.5))
             axes.set_yticks([-number for number in range(len(named))], named)
@@ -228,19 +234,13 @@ def at_a_total_of_3(paid_for: Reading, borrowed: Reading) -> Figure | Note:
         f"{DATASETS[row.dataset]}, {row.method}, {row.settings}: {row.accuracy:.2%}"
         for row in data.itertuples()
     )
-    fewest = data.groupby(["dataset", "settings"], sort=False).seeds.min().to_dict()
-    seeds = ", ".join(
-        f"{count} on {DATASETS[dataset]}"
-        for (dataset, settings), count in fewest.items()
-        if settings == board.PAYS
-    )
+    fewest = data.seeds[data.settings == board.PAYS].min()
     return Figure(
         fig=figure,
         name="search-board",
-        caption="Mean accuracy and range over seeds, on held-out examples. Paid for: ε = 3 in all, "
-        "three trials in the mean. Borrowed: one trial, ε = 3. Not counted: the best of three "
-        "rates, with the noise for ε = 3 on all examples: on fewer it costs a little more. "
-        f"Seeds of what is paid for, at least: {seeds}.",
+        caption=f"Mean accuracy and range over {fewest} seeds or more, on held-out examples; the "
+        "recipe is its first edition. Above 3: the noise is that of training on all examples, and "
+        "these are fewer. A row without a mark was not run.",
         alt=f"Accuracy by method and by how its settings were found. {said}.",
         data=data,
     )
@@ -269,7 +269,8 @@ def by_slider() -> Sliders:
     forms = {of: "{:.0f} %" if of.startswith("the best") else "{:.2f}" for of in shown}
     return Sliders(
         name="search-by-trials",
-        caption="Of a run that costs ε = 3: the recipe on CIFAR-10. By PLD, rounded up.",
+        caption="Of a run that costs ε = 3: the recipe's first edition on CIFAR-10. By PLD, "
+        "rounded up.",
         data=shown,
         inputs={_TRIALS: 10},
         formats=forms | {_TRIALS: "{:g}"},
