@@ -58,7 +58,8 @@ def pieces(figure: Figure) -> tuple[list[Piece], list[Piece]]:
     if (layout := figure.get_layout_engine()) is not None:
         layout.execute(figure)
     figure.set_layout_engine("none")  # Where all stands no longer hangs on what is shown.
-    svg(figure)  # It is then that a legend places its entries.
+    if figure.legends:
+        figure.draw_without_rendering()  # It is then that they place their entries.
     boxes = [Bbox.union([axes.get_tightbbox() for axes in column]) for column in columns]
     between = [(one.x1 + other.x0) / 2 for one, other in pairwise(boxes)]
     width, height = figure.bbox.size
