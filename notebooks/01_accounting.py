@@ -80,7 +80,7 @@ assert first["accountant of 2019"] == mnist["RDP 2019"] > mnist.PLD
 # **In short**: ε depends on more than σ.
 #
 # - **Who takes part.** Batches cut from a shuffled data set can leak
-#   {{ rounded_down(mnist[LEAST], 1) }} where the usual formula says {{ f"{mnist.PLD:.1f}" }}.
+#   {{ rounded_down(mnist[LEAST]) }} where the usual formula says {{ f"{mnist.PLD:.1f}" }}.
 # - **What one example may add.** Two of the four papers bound it too low; ε rises over a
 #   hundredfold.
 # - **How often.** More epochs or larger batches cost more.
@@ -203,7 +203,7 @@ print(f"one shuffled epoch leaks {leaked:.2f}; stated: {stated:.2f}")
 
 # %% [markdown]
 # One epoch alone leaks nearly seven times what the formula states. All epochs leak at least
-# {{ rounded_down(mnist[LEAST], 1) }}, where the formula says {{ f"{mnist.PLD:.1f}" }} and losing
+# {{ rounded_down(mnist[LEAST]) }}, where the formula says {{ f"{mnist.PLD:.1f}" }} and losing
 # less quotes 3. So the formula is wrong here, not merely unproven. What is proven for shuffled
 # batches is {{ rounded_up(mnist[MOST], 1) }}, as if everyone saw which step of each epoch is yours.
 #

@@ -656,9 +656,8 @@ for name in SMALL:
 #
 # Focal loss with γ = 0 is cross-entropy. Set it so, and you have the turn again, with the penalty
 # kept: it ends ahead of cross-entropy on MNIST and Fashion-MNIST. That lead is gone at the
-# paper's 5. γ is negligible by our ledger's tolerance, as the paper says, and so is what the loss
-# gains.
-# β and $e_t$ move the end less.
+# paper's 5. γ is negligible by the tolerance of our [ledger](10_claims.ipynb), as the paper says,
+# and so is what the loss gains. β and $e_t$ move the end less.
 
 # %% mystnb={"code_prompt_show": "How it is made"} tags=["hide-input"]
 import pandas as pd

@@ -407,7 +407,7 @@ assert (
 # Adam's rate decides. A third of it costs {{ points(gain(third, published[MNIST])) }} points on
 # MNIST, a tenth {{ points(gain(tenth, published[MNIST])) }}; He's initial weights cost
 # {{ points(gain(he, published[MNIST])) }}, within the spread of seeds (two each). The paper's text,
-# as we have it, has lost the rate and δ, which are the code's here, both ε of Section 7.2, and
+# as we have it, has lost the rate and δ, which are the code's here, both ε of its Section 7.2, and
 # Figure 5's axis.
 #
 # The first code differs in three things, with which nothing was run. It does not shuffle: its

@@ -196,11 +196,11 @@ assert longer[0] > longer[1] and shorter[0] < shorter[1]
 # With $n$ of them a corner is $c \sqrt n$ away from the middle. The MNIST network has
 # {{ f"{n:,}" }}, and its corner lies at {{ f"{corner:.0f}" }}.
 #
-# :::{exercise} How much does tanh cut?
+# :::{exercise} What tanh cuts most
 # :label: filter-cut
 #
-# Predict: a gradient has norm 10. How long does the filter leave it, if it has 2 numbers, 1,000, or
-# as many as the network?
+# Predict: of all gradients of norm 10, which does the filter cut most, and which least? How long is
+# either afterwards?
 # :::
 
 # %% tags=["remove-input"]
@@ -231,16 +231,13 @@ def noisy_sum(gradients, bounded, sigma, key):
 # :class: dropdown
 # :::
 #
-# The more numbers share the norm, the smaller each of them is, and the less tanh bends it.
+# Most where one number has all of the norm: it comes out as 1, as from a clip. Least where all
+# numbers share it alike: the more they are, the smaller is each, and the less tanh bends it.
 
 # %% tags=["nbval-check-output"]
-for n in (2, 1_000, 26_010):
-    g = jax.random.normal(jax.random.key(0), (n,))
-    g = 10 * g / jnp.linalg.norm(g)
-    lengths = (
-        jnp.linalg.norm(bounded(g)) for bounded in (clip, tanh_filter)
-    )
-    print(f"{n:>6} numbers:", *(f"{length:.2f}" for length in lengths))
+for n in (1, 10, 100, 1_000, 26_010):
+    g = jnp.full(n, 10 / n**0.5)
+    print(f"shared by {n:>6}: {jnp.linalg.norm(tanh_filter(g)):.2f}")
 
 # %% [markdown]
 # :::{solution-end}
@@ -304,7 +301,7 @@ ends = " and ".join(map(percent, unclipped.accuracy))
 # Both methods get the noise of Table I, σ = 1.1 on the sum. The filter then ends
 # {{ points(same_noise) }} points ahead of flat clipping on MNIST. Is that tanh? Take tanh out: the
 # same noise, and a clip at 1,000 that no gradient reaches. Both its seeds end above all five of
-# flat clipping, and its median is above the filter's.
+# flat clipping, as high as the filter's.
 #
 # What gains is that long gradients stay long. What is lost is privacy, since this noise hides a
 # length of 1: neither the filter nor the sum without a clip has an ε of use.
@@ -567,13 +564,14 @@ corners = {
 #
 # | Longest gradient | ε |
 # |---|---|
-# | 1, in the paper's accounting | {{ f"{claimed:.1f}" }} |
+# | 1, in the paper's accounting (RDP of 2019) | {{ f"{claimed:.1f}" }} |
+# | 1, by PLD, as the two below | {{ f"{by_pld:.1f}" }} |
 # | {{ longest_seen }}, the longest seen in training | {{ by_longest }} |
 # | {{ corners[MNIST] }}, the longest possible | {{ rounded_up(proven) }} |
 # | what an [attack](07_audits.ipynb) shows | at least {{ shown }} |
 #
 # The attack shows nearly the most that its {{ f"{attack['trials']:,}" }} trials can show. The
-# second row guarantees nothing: an attacker need not send what we happened to see.
+# longest seen guarantees nothing: an attacker need not send what we happened to see.
 
 # %% mystnb={"code_prompt_show": "How it is made"} tags=["hide-input"]
 chapter.norms(figures.on("mnist"), on_cifar_10.on("cifar-10"))
@@ -620,9 +618,8 @@ for c in (1.0, n**-0.5):
 #
 # :::{dropdown} Fine print: accountants, and norms
 # The paper prints no ε. Its accounting is "in the same way" as DP-SGD's (Section IV.B), here by the
-# accountant of 2019; by PLD, as the other ε, it gives {{ f"{by_pld:.2f}" }}. The attack is on our
-# implementation, with an image and weights that are searched for a long gradient; with weights as
-# training starts from them it shows
+# accountant of 2019. The attack is on our implementation, with an image and weights that are
+# searched for a long gradient; with weights as training starts from them it shows
 # {{ f"{math.floor(10 * at_start['lower_bound']) / 10:.1f}" }} too. Expanded by 10, the ε of the
 # longest seen is {{ rounded(costs[MNIST]["k = 10"]) }}; on CIFAR-10, where that norm is
 # {{ f"{drawn.longest_norm(there['range 1']):.0f}" }}, it is
@@ -726,9 +723,9 @@ for k in (0.001, 0.01, 0.1, 1.0):
 
 # %% [markdown]
 # With a small $k$ tanh keeps little but signs; with $k = 1$ nothing is left but the clip. We
-# searched 16 settings for each method at a true ε of 3 on MNIST, with a tanh network. Each has one
-# $k$; the filter's best happens to have the smallest, and ends half a point behind flat clipping.
-# Change $k$ alone, and it climbs until nothing is left of tanh:
+# searched 16 settings for each method at a true ε of 3 on MNIST, with a tanh network. Each
+# setting of the filter drew one $k$. Its best happens to have the smallest, and ends half a point
+# behind flat clipping. Change $k$ alone, and it climbs until nothing is left of tanh:
 
 # %% mystnb={"code_prompt_show": "How it is made"} tags=["hide-input"]
 from under_the_clip.tanh_filter.experiments import ACTIVE_RANGES, TRIED

@@ -12,9 +12,12 @@
 # ---
 
 # %% tags=["facts"]
+from dataclasses import replace
+
 import numpy as np
 
 from dpstudy.lab.wording import rounded_down, rounded_up
+from dpstudy.parts.sampling import Poisson
 from dpstudy.privacy import auditing, canaries
 from dpstudy.privacy.conversions import gdp_epsilon
 from dpstudy.privacy.run_epsilon import epsilon_curve
@@ -253,20 +256,22 @@ for trials in (100, 1_000, 10_000, 100_000):
 # :::
 
 # %% tags=["facts"]
-least = epsilon_curve(find("shuffled-proof").run, [40 * 117])[
-    "shuffled-at-least"
-][0]
+of_run = find("shuffled-proof").run
+least = epsilon_curve(of_run, [40 * 117])["shuffled-at-least"][0]
+poisson = replace(of_run, sampling=Poisson(of_run.sampling.batch))
+by_pld = epsilon_curve(poisson, [40 * 117])["pld"][0]
 assert least > of_proof["lower_bound"]
 assert after_one["trials"] == of_network["trials"]
 
 # %% [markdown]
 # ## A real network's shuffled gradients show little
 #
-# It is common to shuffle batches and to account for Poisson sampling
-# {cite}`chua2024private`. [Chapter 1](01_accounting.ipynb)
-# proves that this is wrong: where it states {{ f"{of_proof['claimed']:.2f}" }}, some gradients give
-# away {{ rounded_down(least) }}. Our attack on just those gradients shows {{ shown(of_proof) }}. Is
-# that the fate of a network that somebody trained?
+# It is common to shuffle batches and to account for Poisson sampling {cite}`chua2024private`.
+# [Chapter 1](01_accounting.ipynb) proves that this is wrong: where the formula states
+# {{ f"{of_proof['claimed']:.1f}" }} by the accountant of the papers' time, and
+# {{ f"{by_pld:.1f}" }} by PLD, some gradients give away {{ rounded_down(least) }}. Our attack on
+# just those gradients shows {{ shown(of_proof) }}. Is that the fate of a network that somebody
+# trained?
 #
 # It does not seem so. The same attack on a trained network's real gradients shows
 # {{ shown(of_network) }}, and {{ shown(after_one) }} after its first epoch. Some of that is fewer
@@ -360,8 +365,8 @@ Several((chapter.by_canary("Backpropagation clipping"), chapter.layers()))
 # :::{exercise} A weak canary
 # :label: audits-canary
 #
-# Give the canary of the first example half and a tenth of the length that the clip allows. Predict
-# what the audit shows.
+# Give the canary of section 7.1's attack half and a tenth of the length that the clip allows.
+# Predict what the audit shows.
 # :::
 #
 # :::{solution-start} audits-canary
@@ -410,7 +415,7 @@ assert proven == {"2.38"}
 # ## The tanh filter leaks at the weights it starts from
 #
 # Its paper accounts for a gradient of length 1. At freshly drawn weights we found one of
-# {{ lengths[0] }}, and the attack shows {{ shown(tanh) }} where its accounting gives
+# {{ lengths[0] }}. The attack shows {{ shown(tanh) }} where its accounting, RDP of 2019, gives
 # {{ f"{tanh['claimed']:.2f}" }}.
 
 # %% mystnb={"code_prompt_show": "Every audit of the tanh filter and of what mends it"} tags=["hide-output", "remove-input"]
@@ -482,9 +487,9 @@ chapter.black_box()
 # the claim. A bound above the *proven* ε means that the code does not do what was proven, or that
 # the proof is wrong: `dpstudy audit` then names the audit, and exits with 1.
 #
-# We broke the step that trains on purpose. Seven tenths of the noise, gradients clipped after they
-# were averaged, batches dealt in a fixed cycle, and the same noise at every step are all seen so.
-# These are not:
+# We broke the step of a small run on purpose. Seven tenths of the noise, gradients clipped after
+# they were averaged, batches dealt in a fixed cycle, and the same noise at every step are all seen
+# so. These are not:
 #
 # - *Noise that is slightly too small.* A bound stays some way below the true ε, and that much hides
 #   in between. More trials narrow the gap.
@@ -504,8 +509,8 @@ chapter.black_box()
 # :::{exercise} Half the noise
 # :label: audits-bug
 #
-# A bug halves the noise of the first example, and ε = {{ f"{of_one:.2f}" }} is still claimed. Does
-# the audit find the bug? What if 0.55, 0.6 or 0.7 of the noise are left?
+# A bug halves the noise of section 7.1's attack, and ε = {{ f"{of_one:.2f}" }} is still claimed.
+# Does the audit find the bug? What if 0.55, 0.6 or 0.7 of the noise are left?
 # :::
 #
 # :::{solution-start} audits-bug
@@ -513,8 +518,8 @@ chapter.black_box()
 # :::
 #
 # It does: at half the noise more than {{ f"{of_one:.2f}" }} leaks, and still at 0.6 of it. At 0.7
-# the audit no longer shows that. Granted that the noise is Gaussian, the same trials do, even at
-# 0.9.
+# the audit no longer shows that; it saw as much in the small run of section 7.7, whose ε is less.
+# Granted that the noise is Gaussian, the same trials show it even at 0.9.
 
 # %% tags=["nbval-check-output"]
 for noise in (0.5, 0.55, 0.6, 0.7, 0.9):

@@ -101,8 +101,10 @@ damage(ledger)
 # A claim has one verdict for each dataset that it is made for. Headlines are open: what a paper's
 # abstract, tables and figures stand for. Only tempered sigmoids has no headline that is
 # {{ Verdict.REFUTED }}. Details are folded, and so is what was measured.
-# {doc}`../book/how_to_read` says what the verdicts mean. The same table stands in a terminal with
-# `dpstudy claims`.
+#
+# {doc}`../book/how_to_read` says what the verdicts mean. A claim that an experiment of this study
+# is to decide waits as *{{ Verdict.NOT_YET_RUN }}*; *{{ Verdict.NOT_TESTED }}* is one that none
+# can. The same table stands in a terminal with `dpstudy claims`.
 
 # %% tags=["remove-input"]
 page.every_paper(ledger)
@@ -116,16 +118,16 @@ page.every_paper(ledger)
 #   verdict is called close where one seed, redrawn, would turn it.
 # - **All seeds or none.** A claim waits until every seed that its experiment asks for is stored: a
 #   verdict on some of them would be a choice of seeds.
-# - **A number at an ε** is upheld only by runs whose proven ε is no larger, unless its note says
-#   “whatever it truly costs”, and falls only to runs that spent as much by the accounting of the
-#   paper's time.
+# - **A number at an ε** is upheld only by runs whose proven ε is no larger; where its note says
+#   “whatever it truly costs”, by any. It falls only to runs that spent as much: less would be
+#   unfair to it. How much they spent is then counted as in the paper's time.
 # - **Few rules came first.** Where a rule is older than all runs that decide it, nobody could have
 #   fitted it to them. So it is with {{ older }} of the {{ decided }} verdicts that rest on runs; †
 #   marks the others. All rules about seeds were restated by intervals on 24 November 2026, when
 #   most of the first papers' runs were there.
 
 
-# %% tags=["remove-input"]
+# %% mystnb={"code_prompt_show": "Every rule: when a claim stands, and when in part"} tags=["hide-output", "remove-input"]
 def rule_kinds(judged):
     rows = [
         {

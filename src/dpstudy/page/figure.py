@@ -61,6 +61,9 @@ STYLES = (
     Style("#4D4D4D", (0, (2, 3)), "X", "--"),
 )
 
+# From a name to what it names, as `arrowprops`: not a curve's colour, or it reads as data.
+LEADER = {"arrowstyle": "-", "color": "0.5", "linestyle": ":"}
+
 # A caption reads as text does: themes centre it, and set it light and grey.
 _CAPTION = "text-align: left; font-weight: normal; font-size: 0.9em; color: inherit"
 _RENDERING = {

@@ -11,7 +11,7 @@ from dpstudy.lab.comparison import CONFIDENCE
 from dpstudy.lab.quantity import Quantity
 from dpstudy.lab.variant import Variant
 from dpstudy.page.curves import course, draw_curve, limit, over_seeds
-from dpstudy.page.figure import STYLES, Figure, Note, canvas, star
+from dpstudy.page.figure import LEADER, STYLES, Figure, Note, canvas, star
 from dpstudy.page.quantity import ACCURACY, EPSILON, set_axis
 from dpstudy.parts.data.images import DATASETS
 
@@ -153,16 +153,15 @@ def _name_at_ends(
         places.append(max(min(at[of], high), lowest))
     over = max(0.0, places[-1] - high)
     for of, place in zip(order, places, strict=True):
-        end, style = (x, ended.get(of, axes.get_ylim()[0])), STYLES[names[of]]
+        end = x, ended.get(of, axes.get_ylim()[0])
         beside = right + 0.05 * (right - left), float(scale.inverted().transform(place - over))
-        line = {"arrowstyle": "-", "color": style.color, "linewidth": 1.5, "relpos": (0, 0.5)}
         axes.annotate(
             of,
             end,
             xytext=beside,
             va="center",
             fontsize="small",
-            arrowprops=line if of in ends else None,
+            arrowprops=LEADER | {"relpos": (0, 0.5)} if of in ends else None,
             annotation_clip=False,
         )
 
@@ -183,7 +182,8 @@ def dots(
     """Draw a point and its interval a row, beside a line at 0, a panel a dataset.
 
     The rows have `dataset`, `row`, `points`, and where there is an interval, `low` and `high`. A
-    band shows, by dataset, how far from 0 a point without an interval may be by `chance`.
+    band shows, by dataset, how far from 0 a point without an interval may be by `chance`. The
+    caption says what it means where a dataset lacks a row of others.
     """
     if not rows:
         return _nothing(name, {})
@@ -213,6 +213,8 @@ def dots(
         for row in data.itertuples()
     )
     alt = f"{axis}. {said}."
+    if len(data) < len(named) * len(drawn):
+        caption += " No mark: no such comparison."
     return Figure(fig=figure, name=name, caption=caption, alt=alt, data=data)
 
 

@@ -59,7 +59,7 @@ def pieces(figure: Figure) -> tuple[list[Piece], list[Piece]]:
         layout.execute(figure)
     figure.set_layout_engine("none")  # Where all stands no longer hangs on what is shown.
     if figure.legends:
-        figure.draw_without_rendering()  # It is then that they place their entries.
+        svg(figure)  # It is then that they place their entries, as wide as they are there.
     boxes = [Bbox.union([axes.get_tightbbox() for axes in column]) for column in columns]
     between = [(one.x1 + other.x0) / 2 for one, other in pairwise(boxes)]
     width, height = figure.bbox.size

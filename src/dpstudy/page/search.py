@@ -120,7 +120,7 @@ def against(found: Sequence[Technique], of: Quantity, *more: str, name: str, sho
     again = any(one.again.results for one in found)
     dashes = "Short strokes: the best with other seeds." if again else ""
     levels = data[of.column].dropna().unique()
-    with canvas(size=(6.4, 3.4)) as (figure, (axes,)):
+    with canvas(size=(6.0, 3.4)) as (figure, (axes,)):
         for one in found:
             _draw_tried(axes, one, data[data.label == one.name], of)
             _draw_best(axes, one, of)

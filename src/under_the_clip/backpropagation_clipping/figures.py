@@ -8,7 +8,7 @@ import pandas as pd
 from dpstudy.lab import records
 from dpstudy.lab.readings import read
 from dpstudy.lab.variant import Variant
-from dpstudy.page.figure import STYLES, Figure, Note, Style, Table, canvas, not_yet_run
+from dpstudy.page.figure import LEADER, STYLES, Figure, Note, Style, Table, canvas, not_yet_run
 from dpstudy.page.quantity import ACCURACY, set_axis
 from dpstudy.page.results import quartiles
 from dpstudy.parts.data.images import DATASETS
@@ -87,7 +87,7 @@ def in_short() -> Figure | Note:
                         ha="right",
                         va="center",
                         fontsize="small",
-                        arrowprops={"arrowstyle": "-", "color": "0.6", "linestyle": ":"},
+                        arrowprops=LEADER,
                     )
             axes.set_xscale("log")
             axes.set_title(DATASETS[dataset], fontsize="medium")
@@ -128,8 +128,11 @@ def divided() -> Figure:
         for axes, (title, (steps, marked, says)) in zip(panels, chains.items(), strict=True):
             at = 0.0
             for number, step in enumerate(steps):
-                color = STYLES[4 if title != "sound" else 0].color if number in marked else "0.5"
-                box = {"boxstyle": "round,pad=0.4", "facecolor": "white", "edgecolor": color}
+                edge = {"edgecolor": "0.5"}
+                if number in marked:
+                    color = STYLES[4 if title != "sound" else 0].color
+                    edge = {"edgecolor": color, "linewidth": 2.5}
+                box = {"boxstyle": "round,pad=0.4", "facecolor": "white"} | edge
                 axes.text(at, 0, step, va="center", bbox=box)
                 at += 0.3 + 0.06 * len(step)
                 if number < len(steps) - 1:

@@ -106,7 +106,7 @@ def box() -> Figure:
     return Figure(
         fig=figure,
         name="tanh-filter-box",
-        caption="First: gradients of two numbers, before (dots) and after (arrowheads). Second: "
+        caption="First two: gradients of two numbers, before (dots) and after (arrowheads). Last: "
         "norms where the numbers are spread as a normal distribution's.",
         alt="Flat clipping pulls gradients straight into a disc of radius 1, the filter into a "
         f"square around it whose corners stick out. Of {n:,} numbers clipping leaves a norm of at "
@@ -178,7 +178,7 @@ def norms(*readings: Reading) -> Figure | Note:
     if not found:
         return not_yet_run("The norms of filtered gradients", readings[0].command)
     rows, said = [], []
-    with canvas(1, len(found), size=(6.6, 2.9), sharey=True) as (figure, panels):
+    with canvas(1, len(found), size=(6.0, 2.9), sharey=True) as (figure, panels):
         for axes, result in zip(panels, found, strict=True):
             for at, number, name in ((0, 2, "before training"), (-1, 0, "at its end")):
                 counts, style = result.curve[_COUNTS][at], STYLES[number]

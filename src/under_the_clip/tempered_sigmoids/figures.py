@@ -103,7 +103,7 @@ def classes(lines: Sequence[Variant], *, name: str, shown: str) -> Figure | Note
     named = CLASSES[str(lines[0].reading.dataset_name)]
     groups = found.groupby(["label", "class"], sort=False).accuracy
     data = groups.agg(["median", "min", "max", "count"]).reset_index()
-    with canvas(size=(7.2, 3.6)) as (figure, (axes,)):
+    with canvas(size=(6.0, 3.6)) as (figure, (axes,)):
         for at, line in enumerate(lines):
             rows, style = data[data.label == line.name], STYLES[line.style]
             axes.errorbar(

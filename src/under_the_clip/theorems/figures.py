@@ -123,13 +123,12 @@ def read_off(name: str, pattern: str) -> tuple[str, ...]:
 
 def mistakes() -> Figure:
     """Draw by what factor each of the five mistakes exceeds what is stated."""
-    [mean] = read_off("layer-sensitivity-mean-loss", r"up to ([\d.]+) a b")
     aim, cost = read_off("corrected-code-targets", r"([\d.]+) and ([\d.]+\d)")
     [delta] = read_off("shuffled-as-if-sampled", r"MNIST, ε = [\d.]+: ([\d.e-]+) ±")
     rows = (
         ("1 Divided noise", "sensitivity", BATCH),
         ("2 Entries for a norm", "sensitivity", math.sqrt(MNIST_PARAMETERS)),
-        ("3 The drawn batch", "sensitivity", float(mean)),
+        ("3 The drawn batch", "sensitivity", 2 - 1 / BATCH),
         ("4 Layers alone", "ε", float(cost) / float(aim)),
         ("5 Shuffling", "δ", float(delta) / DELTA),
     )
@@ -147,9 +146,8 @@ def mistakes() -> Figure:
     return Figure(
         name="five-mistakes",
         fig=figure,
-        caption="How many times what is stated the truth is. Dark blue: the sensitivity, the most "
-        "that one example can move a sum. Orange: ε. Light blue: δ. The third is of "
-        "batches of four; in larger ones it nears 2.",
+        caption="How many times what is stated the truth is, of ε, of δ, or of the sensitivity, "
+        f"the most that one example can move a sum. The first and third: in batches of {BATCH:,}.",
         alt=f"Five bars on a logarithmic axis. {told}.",
         data=data,
     )
