@@ -94,8 +94,9 @@ def ranks(accuracies: Sequence[pd.Series]) -> list[int]:
 
 def cost(costs: dict[str, Any] | None, method: str) -> dict[str, float]:
     """Return what a run of a method takes on one core, NaN where that was not timed."""
-    names = ("minutes", "peak_megabytes")
-    minutes, memory = (costs[name][method] if costs else math.nan for name in names)
+    timed = costs or {"minutes": {}, "peak_megabytes": {}}
+    minutes = timed["minutes"].get(method, math.nan)
+    memory = timed["peak_megabytes"].get(method, math.nan)
     return {"minutes": minutes, "GB": memory / 1000}
 
 
