@@ -1193,9 +1193,10 @@ for count, on_board in ((5, 2), (20, 2), (20, 11)):
 # On MNIST the recipe has {{ at_each(MNIST, RECIPE) }} % at 1 and 3. The guide and this chapter's
 # opener have {{ percent(at[MNIST][1.0].mean()) }} % at 1, since digits chose the exponent
 # {{ of_digits }} and a larger rate there. A linear head on scattering features has
-# {{ at_each(MNIST, LINEAR) }} %. On pixels the composite loss has the most, and at 3 its turn alone,
-# from squared error to cross-entropy, as much; tanh, the best tempered sigmoid, automatic clipping,
-# the filter and convolutions on scattering features cannot be told apart. Tanh is ahead of relu by
+# {{ at_each(MNIST, LINEAR) }} %. On pixels the composite loss has the most, and at 3 its turn
+# alone, from squared error to cross-entropy, as much; tanh, the best tempered sigmoid, automatic
+# clipping, the filter and convolutions on scattering features cannot be told apart. Tanh is ahead
+# of relu by
 # {{ points(tanh_leads[MNIST, 1.0]) }} and {{ points(tanh_leads[MNIST, 3.0]) }} points, and clips
 # inside backpropagation are not seen to differ from relu.
 #
