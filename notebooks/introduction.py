@@ -191,7 +191,7 @@ for paper in papers:
 #   clipping is ahead of it on both.
 # - **[The tanh filter](05_tanh_filter.ipynb): tanh in place of the clip.** Its ε is not true
 #   either. Made sound it is no better than a clip on MNIST, and behind one on
-#   Fashion-MNIST. On the pixels of CIFAR-10 it was not run.
+#   Fashion-MNIST. Nobody has tried that on the pixels of CIFAR-10.
 #
 # More than half of their headline claims come back. What does not is what you would use them for:
 # the ε of two, the lead on CIFAR-10 of one, the lead at the end of another, at the paper's
