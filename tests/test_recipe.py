@@ -28,6 +28,7 @@ from dpstudy.recipe import (
     load,
     on_dataset,
     patch_features,
+    pictures,
 )
 from dpstudy.recipe import model as models
 from dpstudy.recipe import run as of_the_study
@@ -265,6 +266,23 @@ def test_a_model_is_kept_though_nothing_can_be_printed(folder, tmp_path, monkeyp
     what = [str(folder / "train"), "--epsilon", "100", "--features", "mnist-5k"]
     dpstudy("recipe", *what, "--save", str(kept))
     assert kept.is_file()
+
+
+def test_a_model_is_kept_beside_what_was_put_in_its_place_during_the_training(
+    folder, tmp_path, monkeypatch
+):
+    kept, of_source = tmp_path / "model.npz", pictures.of_source
+
+    def meanwhile(source):
+        kept.write_text("another's")
+        return of_source(source)
+
+    monkeypatch.setattr(pictures, "of_source", meanwhile)
+    what = [str(folder / "train"), "--epsilon", "100", "--features", "mnist-5k"]
+    done = dpstudy("recipe", *what, "--save", str(kept))
+    assert "the model is in" in done.stdout and "model-2.npz" in done.stdout, done.output
+    assert kept.read_text() == "another's"
+    assert models.load(tmp_path / "model-2.npz").classes == ("digit 0", "digit 1")
 
 
 def test_a_seed_of_ones_own_pictures_and_too_few_of_them_are_warned_of(folder, monkeypatch):

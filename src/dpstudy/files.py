@@ -4,6 +4,7 @@ import contextlib
 import errno
 import gzip
 import hashlib
+import itertools
 import mmap
 import os
 import stat
@@ -135,6 +136,12 @@ def check_new(path: Path, error: type[UserError]) -> None:
         try_writing(path.parent)
     except OSError as problem:
         raise error(f"{path}: cannot be written ({brief(problem)})") from problem
+
+
+def free_name(path: Path) -> Path:
+    """Return a path, or with a number behind its stem where something is there already."""
+    numbered = (path.with_stem(f"{path.stem}-{number}") for number in itertools.count(2))
+    return next(one for one in itertools.chain([path], numbered) if not os.path.lexists(one))
 
 
 def seal(stream: IO[bytes]) -> None:

@@ -274,8 +274,9 @@ def gaussian_noise(
     and, if `apart`, the names of the leaves: the groups of `optax.multi_transform` get noise of
     their own. `standard_deviation` is one for all parameters, or a tree of one a leaf.
 
-    Groups whose leaves have the same names, and a transformation that is initialised again, need a
-    key of their own: one key draws the same noise, which a difference takes out.
+    A deviation of 0 adds no noise, as in a run with clips alone: there is no ε then. Groups whose
+    leaves have the same names, and a transformation that is initialised again, need a key of their
+    own: one key draws the same noise, which a difference takes out.
 
     Noise and what comes out are float32, or float64 where a leaf is: noise in bfloat16 would have
     some hundred values, and none beyond three deviations. JAX's normals in float32 end at 5.2

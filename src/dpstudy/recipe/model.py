@@ -136,7 +136,7 @@ class Model:
         }
         arrays |= {"at_mean": self.at_mean, "examples": self.examples}
         try:
-            with files.written_whole(path) as stream:
+            with files.written_whole(path, replace=False) as stream:
                 np.savez(stream, about=json.dumps(about), **arrays)
                 files.seal(stream)
         except OSError as error:

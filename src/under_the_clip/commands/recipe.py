@@ -117,6 +117,8 @@ def recipe(
             said |= _spent(model, started)
         said |= {"classified": _classified(model, pictures)} if classify else {}
     if path is not None:  # first: whatever becomes of what is printed, ε is spent once
+        # What has come to be there during the training is kept as well.
+        path = files.free_name(path)
         model.save(path)
     click.echo(json.dumps(said, ensure_ascii=False) if as_json else _in_words(said))
     if path is not None:
