@@ -30,6 +30,8 @@ SINGLE_THREADED = {
 }
 # An idle contestant must not take a core from the one being timed.
 IDLE = {"OMP_WAIT_POLICY": "passive", "KMP_BLOCKTIME": "0"}
+# Or the last line of an error, which is what is said of it, is about the traceback.
+UNFILTERED = {"JAX_TRACEBACK_FILTERING": "off"}
 START_TIMEOUT, BURST_TIMEOUT = 600, 300
 # Rough shares of the time, for the progress bar: importing and compiling is what takes long.
 START, BURST = 10, 1
@@ -64,7 +66,7 @@ class Process:
     def __init__(self, entry: Entry, core: int | None):
         """Start it; `receive` its first answer to know that it runs."""
         given = {"peer": entry.peer, "problem": asdict(entry.problem), "variant": entry.variant}
-        env = os.environ | IDLE | (SINGLE_THREADED if core is not None else {})
+        env = os.environ | IDLE | UNFILTERED | (SINGLE_THREADED if core is not None else {})
         self._popen = subprocess.Popen(
             [sys.executable, str(HERE / "worker.py"), json.dumps(given | {"core": core})],
             stdin=subprocess.PIPE,
@@ -201,6 +203,7 @@ def hold(
     seconds: float,
     report: Callable[[str, int], None],
     same_loss: bool = False,
+    deadline: float = math.inf,
 ) -> Outcome:
     """Start every entry, then time all in turn, `rounds` times over.
 
@@ -212,6 +215,7 @@ def hold(
         seconds: length of a burst; at least one step.
         report: told what was done, and its share of the time, after each start and each burst.
         same_loss: whether all must agree on the first batch's loss.
+        deadline: of `time.monotonic`: nobody is started after it, and no second round is begun.
     """
     running: list[Running] = []
     failed: dict[str, str] = {}
@@ -229,9 +233,14 @@ def hold(
         for entry in entries:
             one = Running(entry)
             running.append(one)
-            attempt(one, one.start)
+            if time.monotonic() > deadline:
+                failed[entry.label] = "no time was left"
+            else:
+                attempt(one, one.start)
             report(entry.label, START)
-        for _ in range(rounds):
+        for number in range(rounds):
+            if number > 0 and time.monotonic() > deadline:
+                break
             for one in rng.sample(running, len(running)):
                 if one.entry.label not in failed and not _beaten(one, running):
                     attempt(one, lambda one=one: one.burst(math.ceil(seconds / one.last)))

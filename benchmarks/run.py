@@ -5,6 +5,7 @@ Run by `make bench`; the chapter on performance reads what it stores.
 
 from __future__ import annotations
 
+import contextlib
 import importlib.metadata
 import os
 import platform
@@ -53,7 +54,6 @@ def contestants(network: str, quick: bool) -> list[Entry]:
 
 def side_by_side(network: str, variant: str) -> list[Entry]:
     """Return our step in one pinned single-threaded process, in two, ... and in one a core."""
-    # On a GPU runs side by side are one program, vmapped; a contestant for that belongs here.
     problem = Problem(network, BATCH[network])
     return [
         Entry(f"{count} pinned", PEERS[OURS].module, problem, variant, cores()[:count])
@@ -212,10 +212,19 @@ def machine() -> dict[str, Any]:
         "memory": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
         "system": f"{platform.system()} {platform.machine()}",
         "python": platform.python_version(),
-        "versions": {name: importlib.metadata.version(name) for name in VERSIONS},
+        "versions": installed(),
         "commit": commit(),
         "date": datetime.now(UTC).strftime("%Y-%m-%d"),
     }
+
+
+def installed() -> dict[str, str]:
+    """Return the versions of the libraries that there are, by name."""
+    found = {}
+    for name in VERSIONS:
+        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+            found[name] = importlib.metadata.version(name)
+    return found
 
 
 def processor() -> str:

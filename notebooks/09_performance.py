@@ -119,6 +119,7 @@ from under_the_clip.performance import timings
 from under_the_clip.performance.timings import (
     COMMAND,
     NETWORKS,
+    ON_GPU,
     OURS,
     SERIES,
     STYLE,
@@ -259,6 +260,7 @@ jax_over_ours = [
     for n in BOTH
 ]
 assert min(jax_over_ours) > 2
+assert timings.stored(accelerated=True) is None
 
 # %% [markdown]
 # ## In other libraries privacy costs a factor of two to five
@@ -291,8 +293,11 @@ def times_of(measured, network, table):
     seconds = dict.fromkeys(
         ("ms a step", "low", "high", "first step, s"), "{:.1f}"
     )
+    name = f"performance-{network}"
+    if measured.machine.accelerator:
+        name += f"-on-gpu-{table.batch.iloc[0]}"
     return Table(
-        name=f"performance-{network}",
+        name=name,
         caption=(
             f"{NETWORKS[network]}, batch {table.batch.iloc[0]}: median and quartiles over "
             f"{measured.settings.rounds} rounds, each contestant in its best setting (in brackets: "
@@ -310,17 +315,45 @@ def times_of(measured, network, table):
 def times(measured):
     if measured is None:
         return not_yet_run("The contest", COMMAND)
-    found = dict(
-        list(timings.contestants(measured).groupby("network", sort=False))
+    found = timings.contestants(measured).groupby(
+        ["network", "batch"], sort=False
     )
-    tables = tuple(
-        times_of(measured, network, table)
-        for network, table in found.items()
-    )
-    return Several(tables, tuple(NETWORKS[network] for network in found))
+    tables = {
+        f"{NETWORKS[network]}, batch {batch:,}": times_of(
+            measured, network, table
+        )
+        for (network, batch), table in found
+    }
+    return Several(tuple(tables.values()), tuple(tables))
 
 
 times(measured)
+
+
+# %% mystnb={"code_prompt_show": "The same on a GPU"} tags=["hide-output", "remove-input"]
+def on_gpu(measured):
+    """Show steps on an accelerator, and what they make of its rate of products."""
+    if measured is None:
+        text = "No GPU was timed. On a machine that has one it takes eight minutes:"
+        return Note("Not yet run", text, ON_GPU)
+    rates = Table(
+        name="performance-rates-on-gpu",
+        caption=(
+            "Operations a second in products of large matrices, in our step with one thing "
+            "changed, and in our step of several runs or at other batches. Steps in a precision "
+            "below float32 are timed alone: no ε is stated for them. "
+            f"{measured.machine}."
+        ),
+        data=timings.rates(measured),
+        formats={"ms a step": "{:.2f}", "TFLOP/s": "{:.1f}"},
+    )
+    steps = times(measured)
+    return Several(
+        (*steps.parts, rates), (*steps.titles, "Operations a second")
+    )
+
+
+on_gpu(timings.stored(accelerated=True))
 
 # %% [markdown]
 # :::{margin}

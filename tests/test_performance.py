@@ -158,6 +158,44 @@ def test_times_table(keep):
     assert "2 cores of Abacus, 2026-01-02" in table.caption
 
 
+def on_gpu(batch):
+    """A record of an accelerator: a comparison, products, and our step changed and together."""
+    of = content()
+    of["machine"]["accelerator"] = "1 x Abacus of light"
+    of["comparisons"][0]["batch"] = batch
+    of["products"] = [
+        point("JAX", (0.1,) * 3, flops=10**13, precision=name) for name in ("float32", "bf16")
+    ]
+    of["products"][1]["rounds"] = [[0.05]] * 3
+    return of | {
+        "by_batch": [],
+        "by_width": [],
+        "side_by_side": [],
+        "undone": [point("nothing changed", (0.02,) * 3, network="mnist", flops=10**11)],
+        "cohorts": [point("4 runs", (0.04,) * 3, network="mnist", runs=4, flops=4 * 10**11)],
+        "errors": {"mnist, sum": 1e-7},
+    }
+
+
+def test_an_accelerator_is_shown_beside_the_processor_and_not_in_its_place(keep):
+    assert chapter.on_gpu(timings.stored(accelerated=True)).command == "python benchmarks/gpu.py"
+    keep()
+    records.write(records.folder("benchmarks") / "light.json", "benchmarks", on_gpu(1024))
+    assert timings.stored().machine.accelerator == ""
+    measured = timings.stored(accelerated=True)
+    assert timings.product_rate(measured) == pytest.approx(1e14), "in float32"
+    steps, rates = chapter.on_gpu(measured).parts
+    assert "batch 1024" in steps.caption and "1 x Abacus of light, 2026-01-02" in steps.caption
+    assert cells(steps)["ours (32)"]["ms a step"] == "20.0"
+    found = {name: row["TFLOP/s"] for name, row in cells(rates).items()}
+    assert found == {
+        "product, float32": "100.0",
+        "product, bf16": "200.0",
+        "MNIST network, nothing changed": "5.0",
+        "MNIST network, 4 runs": "10.0",
+    }
+
+
 def test_rate_is_a_part_of_the_faster_library_s_products_on_all_cores(keep):
     benchmark = keep()
     assert timings.product_rate(benchmark) == pytest.approx(1e11)

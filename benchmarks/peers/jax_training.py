@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 import jax
@@ -127,9 +126,10 @@ class JaxContestant:
             updates, optimizer_state = update.update(gradient, state[1])
             return optax.apply_updates(state[0], updates), optimizer_state
 
-        @partial(jax.jit, donate_argnums=0)
-        def step(state: Any, indices: jax.Array, *arrays: jax.Array) -> Any:
+        def of_one(state: Any, indices: jax.Array, *arrays: jax.Array) -> Any:
             return finish(state, total(state[0], indices, *arrays))
+
+        step = jax.jit(of_one, donate_argnums=0)
 
         def step_in_shares(state: Any, indices: jax.Array, *arrays: jax.Array) -> Any:
             return apart(state, total(state[0], indices, *arrays))
@@ -142,6 +142,7 @@ class JaxContestant:
         def mean_loss(params: nnx.State, images: jax.Array, labels: jax.Array) -> jax.Array:
             return losses(nnx.merge(graph, params), images, labels).mean()
 
+        self.total, self.step_of = total, of_one
         self._step, self._mean_loss = step, mean_loss
 
     def loss(self, indices: np.ndarray) -> float:

@@ -35,7 +35,7 @@ class VmapGrad(TorchContestant):
         deviation = self.problem.noise_multiplier * clip
         for value, gradient in zip(params.values(), flat, strict=True):
             total = (weights @ gradient).view_as(value)
-            noise = torch.normal(0.0, deviation, value.shape)
+            noise = torch.normal(0.0, deviation, value.shape, device=value.device)
             value.grad = (total + noise) / self.problem.batch
         self.sgd.step()
 

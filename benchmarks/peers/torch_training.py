@@ -7,6 +7,10 @@ import torch
 from problem import Problem
 from torch import nn
 
+DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+# Products in float32 there too, as ours are: by default cuDNN rounds their factors to ten bits.
+torch.backends.cudnn.allow_tf32 = False
+
 
 class TorchNetwork(nn.Module):
     """A described network in PyTorch, channels first; pooling before tanh, as in ours."""
@@ -72,11 +76,11 @@ class TorchContestant:
     def __init__(self, problem: Problem, *, channels_last: bool = False):
         """Build network and data."""
         torch.manual_seed(0)
-        self.problem, self.network = problem, TorchNetwork(problem)
+        self.problem, self.network = problem, TorchNetwork(problem).to(DEVICE)
         images, labels = problem.data()
         images = np.ascontiguousarray(images.transpose(0, 3, 1, 2), dtype="f4") / 255
-        self.images = torch.from_numpy(images)
-        self.labels = torch.from_numpy(labels.astype("i8"))
+        self.images = torch.from_numpy(images).to(DEVICE)
+        self.labels = torch.from_numpy(labels.astype("i8")).to(DEVICE)
         if channels_last:
             self.network = self.network.to(memory_format=torch.channels_last)
             self.images = self.images.contiguous(memory_format=torch.channels_last)
@@ -87,7 +91,7 @@ class TorchContestant:
 
     def batch(self, indices: np.ndarray) -> tuple[torch.Tensor, torch.Tensor]:
         """Return images and labels of those examples."""
-        at = torch.from_numpy(indices)
+        at = torch.from_numpy(indices).to(DEVICE)
         return self.images[at], self.labels[at]
 
     def loss(self, indices: np.ndarray) -> float:
@@ -96,13 +100,15 @@ class TorchContestant:
             return float(self.criterion(self.network(images), labels))
 
     def wait(self) -> None:
-        """See `Contestant`: steps are done when they return."""
+        """See `Contestant`: on a CPU steps are done when they return."""
+        if DEVICE.type == "cuda":
+            torch.cuda.synchronize()
 
     def weights(self) -> list[dict[str, np.ndarray]]:
         return [
             {
-                "kernel": self.network.in_our_layout(layer, layer.weight.detach().numpy()),
-                "bias": layer.bias.detach().numpy(),
+                "kernel": self.network.in_our_layout(layer, layer.weight.detach().cpu().numpy()),
+                "bias": layer.bias.detach().cpu().numpy(),
             }
             for layer in self.network.layers()
         ]

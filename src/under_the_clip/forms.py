@@ -1,6 +1,6 @@
 """What the study's records hold, as types: benchmarks, audits, and what a recipe costs."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 
@@ -34,6 +34,7 @@ class Product(Timed):
     """A matrix product: a step is one, of that many operations."""
 
     flops: int
+    precision: str = "float32"  # of its factors, as `benchmarks/peers/products_jax.py` names it
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,6 +53,7 @@ class Point(Timed):
 
     network: Network
     flops: int
+    runs: int = 1  # that a step is of, as one program
 
 
 @dataclass(frozen=True)
@@ -78,9 +80,11 @@ class Machine:
     versions: dict[str, str]
     commit: str
     date: str
+    accelerator: str = ""  # how many of which; empty if the processor computed
 
     def __str__(self) -> str:
-        return f"{self.cores} cores of {self.processor}, {self.date}"
+        computed = self.accelerator or f"{self.cores} cores of {self.processor}"
+        return f"{computed}, {self.date}"
 
 
 @dataclass(frozen=True)
@@ -93,7 +97,7 @@ class Settings:
 
 @dataclass(frozen=True)
 class Measurement:
-    """A record of `make bench`."""
+    """A record of `make bench`, or of `benchmarks/gpu.py`."""
 
     machine: Machine
     settings: Settings
@@ -102,7 +106,9 @@ class Measurement:
     by_batch: tuple[Point, ...] = ()
     by_width: tuple[Point, ...] = ()
     side_by_side: tuple[Point, ...] = ()
-    undone: tuple[Point, ...] = ()
+    undone: tuple[Point, ...] = ()  # and what else was changed in our step
+    cohorts: tuple[Point, ...] = ()
+    errors: dict[str, float] = field(default_factory=dict)  # against float64, by what was compared
 
 
 @dataclass(frozen=True)

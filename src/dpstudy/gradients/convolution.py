@@ -318,14 +318,19 @@ def _pair(value: Any) -> tuple[Any, Any]:
     return (value, value) if isinstance(value, int) else tuple(value)
 
 
+def as_products() -> bool:
+    """Whether convolutions are faster as products than by XLA's own: on a CPU."""
+    return devices.backend() == "cpu"
+
+
 def conv_general_dilated(
     lhs: Array, rhs: Array, window_strides: Strides, padding: Any, **options: Any
 ) -> Array:
-    """Take ordinary 2-D convolutions to `conv2d` on a CPU, and all others to XLA."""
+    """Take ordinary 2-D convolutions to `conv2d` where that is faster, and all others to XLA."""
     dilations = (options.get("lhs_dilation"), options.get("rhs_dilation"))
     dense = all(dilation is None or set(dilation) == {1} for dilation in dilations)
     plain = lhs.ndim == 4 and dense and options.get("feature_group_count", 1) == 1
-    if devices.backend() != "cpu" or not plain:
+    if not (plain and as_products()):
         return jax.lax.conv_general_dilated(lhs, rhs, window_strides, padding, **options)
     strides = tuple(window_strides)
     edges = resolve_padding(padding, lhs.shape[1:3], rhs.shape[:2], strides)

@@ -15,6 +15,7 @@ from dpstudy.page.results import quartiles
 from under_the_clip.forms import Contest, Contestant, Measurement, Timed
 
 COMMAND = "make bench"
+ON_GPU = "python benchmarks/gpu.py"
 
 # The contestant that the others are compared with, by its name in the record.
 OURS = "ours"
@@ -73,12 +74,12 @@ def _of(contest: Contest, rate: float | None) -> pd.DataFrame:
 
 
 def product_rate(measured: Measurement) -> float | None:
-    """Return operations a second in float32 matrix products, on all cores.
+    """Return operations a second in float32 matrix products, on all cores or the accelerator.
 
     By whichever library is faster; None if none was measured.
     """
-    rates = [one.flops / seconds_of(one).median() for one in measured.products if not one.pinned]
-    return max(rates, default=None)
+    exact = (one for one in measured.products if not one.pinned and one.precision == "float32")
+    return max((one.flops / seconds_of(one).median() for one in exact), default=None)
 
 
 def series(measured: Measurement, kind: str) -> pd.DataFrame:
@@ -111,25 +112,49 @@ def undone(measured: Measurement) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
+def rates(measured: Measurement) -> pd.DataFrame:
+    """Return operations a second in products and in our step: one row each, medians of rounds.
+
+    Columns: "" (what is timed), batch, ms a step, TFLOP/s.
+    """
+    rows = [(f"product, {one.precision}", None, one) for one in measured.products]
+    rows += [
+        (f"{NETWORKS[one.network]}, {one.name}", one.batch, one)
+        for kind in ("undone", "cohorts", "by_batch")
+        for one in getattr(measured, kind)
+    ]
+    found = pd.DataFrame(
+        [
+            {"": name, "batch": batch, "ms a step": 1e3 * seconds_of(one).median(), "of": one.flops}
+            for name, batch, one in rows
+        ]
+    )
+    return found.assign(**{"TFLOP/s": found["of"] / found["ms a step"] / 1e9}).drop(columns="of")
+
+
 def seconds_of(one: Timed) -> pd.Series:
     """Return seconds a step by round: of the slowest process where there are several."""
     return pd.Series([max(burst) for burst in one.rounds])
 
 
-def latest() -> tuple[Measurement | None, list[str]]:
-    """Return the last stored measurement, if there is one, and what is wrong with other files."""
+def latest(accelerated: bool = False) -> tuple[Measurement | None, list[str]]:
+    """Return the last stored measurement of a processor, or of an accelerator, if there is one.
+
+    And what is wrong with other files.
+    """
     found, errors = records.read_all(records.folder("benchmarks"), "benchmarks")
     damaged = [f"{error.path.name}: {error.reason}" for error in errors]
-    if not found:
+    of_kind = [n for n in found if bool(found[n]["machine"].get("accelerator")) == accelerated]
+    if not of_kind:
         return None, damaged
     # Of several machines' on one day the last by name, so that every build shows the same.
-    name = max(found, key=lambda name: (found[name]["machine"]["date"], name))
+    name = max(of_kind, key=lambda name: (found[name]["machine"]["date"], name))
     return decoded(Measurement, found[name]), damaged
 
 
-def stored() -> Measurement | None:
-    """Return the last stored measurement; None before the first `make bench`."""
-    return latest()[0]
+def stored(accelerated: bool = False) -> Measurement | None:
+    """Return the last stored measurement, as `latest`; None before there is one."""
+    return latest(accelerated)[0]
 
 
 def warnings_of(measured: Measurement | None) -> Note | None:
