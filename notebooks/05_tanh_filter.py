@@ -770,7 +770,8 @@ chapter.by_seed(
 # %% [markdown]
 # Five more seeds say the same of $k$ = 1 and of 10: level with flat clipping. Noise for $\sqrt n$
 # in place of a clip is behind by {{ points(with_root) }} points. Whether the filter made sound does
-# better on CIFAR-10 is open: no network on pixels was trained with it there.
+# better on CIFAR-10 is open: [chapter 8](08_leaderboard.ipynb) has runs that would tell, and they
+# are still to be made.
 #
 # :::{dropdown} Fine print: the search
 # All methods were tried at the same 16 combinations of batch, epochs, rate and $C$, with one $k$

@@ -271,8 +271,12 @@ def runs(name):
         *("second", "second-parts", "second-remedies", "third", "sizes"),
     )
 )
-mnist, fashion, factorial = map(
-    runs, ("leaderboard-mnist", "leaderboard-fashion-mnist", "factorial")
+mnist, fashion, cifar, factorial = map(
+    runs,
+    (
+        *("leaderboard-mnist", "leaderboard-fashion-mnist"),
+        *("leaderboard-cifar-10", "factorial"),
+    ),
 )
 chapter.in_short()
 
@@ -1561,7 +1565,8 @@ def every_gain():
 
 
 experiments = behind(
-    *(mnist, fashion, factorial, search, slanted, parts, parts_again),
+    *(mnist, fashion, cifar, factorial, search, slanted),
+    *(parts, parts_again),
     *(remedies, second_parts, second_remedies),
 )
 all_of_it = profile == "stored" and dataset is None and behind_it

@@ -7,7 +7,7 @@ CHAPTER = Chapter(
     notebook="08_leaderboard",
     experiments=("experiments",),
     sections={
-        "No network on pixels keeps up": ("mnist", "fashion-mnist"),
+        "No network on pixels keeps up": ("mnist", "fashion-mnist", "cifar-10"),
         "Tanh and the composite loss are in part one remedy": ("factorial",),
     },
 )

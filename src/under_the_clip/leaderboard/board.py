@@ -15,6 +15,7 @@ from dpstudy.lab.readings import Reading, read
 from dpstudy.lab.variant import Variant
 from dpstudy.page.figure import STYLES
 from under_the_clip.leaderboard.experiments import EPSILONS, methods
+from under_the_clip.leaderboard.experiments import ON_CIFAR_10 as REMEDIES_ON_CIFAR_10
 from under_the_clip.leaderboard.published import OF_METHODS
 from under_the_clip.losing_less.experiments import FIGURE_3, FIGURE_4, ON_FEATURES_LINEAR
 from under_the_clip.recipe.second_edition import RECIPE_SECOND
@@ -28,6 +29,7 @@ ON_CIFAR_10 = {
     "tanh": (CIFAR_10_RATES, "tanh, epsilon 3"),
     "tanh, network of losing less": (FIGURE_3, "cross-entropy"),
     "composite loss, network of losing less": (FIGURE_3, "composite"),
+    **{name: (REMEDIES_ON_CIFAR_10, name) for name in REMEDIES_ON_CIFAR_10.then},
     "scattering, convolutions": (FIGURE_4, "cross-entropy"),
     "scattering, convolutions, composite": (FIGURE_4, "composite"),
     "scattering, linear": (ON_FEATURES_LINEAR, "cross-entropy"),

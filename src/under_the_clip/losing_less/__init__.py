@@ -13,10 +13,11 @@ CHAPTER = Chapter(
     sections={
         "Why did the paper see a lead at the end?": ("figure-3",),
         "The turn does the work": (
-            *("ablation", "other-errors", "equation-9", "weight-decay", "adam"),
+            *("ablation", "cifar-10-ablation"),
+            *("other-errors", "equation-9", "weight-decay", "adam"),
         ),
         "At the paper's rate γ costs more than the loss gains": ("sensitivity",),
-        "With a rate of its own it gains on Fashion-MNIST": ("equal-effort",),
+        "With a rate of its own it gains on Fashion-MNIST": ("equal-effort", "cifar-10-rates"),
         "On scattering features a linear head beats the paper's network, but not on CIFAR-10": (
             "figure-4",
             "linear",

@@ -140,17 +140,26 @@ EQUATION_9 = Experiment(
     seeds={"mnist": 5},
 )
 
+PARTS = {
+    "squared error": {"loss": SquaredError()},
+    "focal": {"loss": Focal(5.0)},
+    "squared error and cross-entropy": {"focusing": 0.0, "penalised": False},
+    "squared error and focal": {"penalised": False},
+}
 ABLATION = Experiment(
     name="losing-less-ablation",
     title="The composite loss' parts alone and in pairs (losing less, Figures 10 and 11)",
-    variants={
-        "squared error": _on_small(SquaredError()),
-        "focal": _on_small(Focal(5.0)),
-        "squared error and cross-entropy": _on_small(focusing=0.0, penalised=False),
-        "squared error and focal": _on_small(penalised=False),
-    },
+    variants={label: _on_small(**part) for label, part in PARTS.items()},
     seeds={"mnist": 5, "fashion-mnist": 5},
     in_smoke=("squared error", "focal"),
+)
+# Apart, since a run takes an hour and more: one seed of each.
+ON_CIFAR_10 = Experiment(
+    name="losing-less-cifar-10-ablation",
+    title="The composite loss' parts on CIFAR-10 (losing less, Figures 10 and 11)",
+    variants={label: (with_loss("cifar-10", **part),) for label, part in PARTS.items()},
+    seeds={"cifar-10": 1},
+    in_smoke=("squared error",),
 )
 
 HUBER_BOUNDS = tuple(bound / 10 for bound in range(1, 11))
@@ -274,15 +283,15 @@ LOSSES = {"cross-entropy": CrossEntropy(), "composite": None}
 ACTIVATIONS = {"tanh": {}, "relu": {"activation": Relu()}}
 
 
+def _of_rate(dataset: str, loss: Loss | None, multiple: float) -> Run:
+    run = with_loss(dataset, loss)
+    rate = multiple * run.optimizer.learning_rate
+    return vary(run, learning_rate=rate, held_out=HELD_OUT)
+
+
 def _at_rate(loss: Loss | None, activation: str, multiple: float) -> tuple[Run, ...]:
     return tuple(
-        vary(
-            run,
-            learning_rate=multiple * run.optimizer.learning_rate,
-            held_out=HELD_OUT,
-            **ACTIVATIONS[activation],
-        )
-        for run in _on_small(loss)
+        vary(_of_rate(dataset, loss, multiple), **ACTIVATIONS[activation]) for dataset in SMALL
     )
 
 
@@ -318,6 +327,26 @@ EQUAL_EFFORT = Search(
 )
 
 
+# The same on CIFAR-10 at less cost: with tanh alone, and three seeds of the best.
+EFFORT_ON_CIFAR_10 = Search(
+    name="losing-less-cifar-10-rates",
+    title="Cross-entropy and the composite loss on CIFAR-10, each at its best learning rate",
+    **grouped(
+        {
+            name: {
+                f"{name}, rate x {multiple:g}": (_of_rate("cifar-10", loss, multiple),)
+                for multiple in MULTIPLES
+            }
+            for name, loss in LOSSES.items()
+        }
+    ),
+    seeds={"cifar-10": 1},
+    best_seeds=0,
+    then={name: FollowUp(f"{name}, best", partial(vary, held_out=0), seeds=3) for name in LOSSES},
+    in_smoke=("composite, rate x 1",),
+)
+
+
 def of_focusing(focusing: float) -> Experiment:
     """Return the experiment of a reader's own γ, beside the paper's and cross-entropy."""
     losses = {
@@ -336,4 +365,5 @@ def of_focusing(focusing: float) -> Experiment:
 EXPERIMENTS = (
     *(FIGURE_3, INSIDE, FREE, EQUATION_9, ABLATION, OTHER_ERRORS, WEIGHT_DECAY, SENSITIVITY, ADAM),
     *(FIGURE_4, ON_FEATURES_LINEAR, WITH_STATISTICS, EQUAL_EFFORT),
+    *(ON_CIFAR_10, EFFORT_ON_CIFAR_10),
 )
