@@ -43,8 +43,8 @@ def max_pool(x, stride):
     return lax.reduce_window(x, -jnp.inf, lax.max, (1, 2, 2, 1), (1, stride, stride, 1), "VALID")
 
 
-def average_pool(x):
-    return lax.reduce_window(x, 0.0, lax.add, (1, 2, 2, 1), (1, 2, 2, 1), "VALID") / 4
+def average_pool(x, stride=2):
+    return lax.reduce_window(x, 0.0, lax.add, (1, 2, 2, 1), (1, stride, stride, 1), "VALID") / 4
 
 
 def dense_layers(params, x, activation, before):
@@ -77,6 +77,16 @@ def tempered_cifar_network(params, x, activation):
     return before["convs", 7].mean(axis=(1, 2)), before
 
 
+def backprop_cifar_network(params, x, activation):
+    before = {}
+    for index in range(8):
+        before["convs", index] = conv(x, params["convs"][index], (1, 1), "VALID")
+        x = activation(before["convs", index])
+        if index in (1, 3, 5):
+            x = average_pool(x, stride=1)
+    return dense_layers(params, x, activation, before)
+
+
 def cifar_network(params, x, activation, convs):
     before = {}
     for index in range(convs):
@@ -97,6 +107,7 @@ NETWORKS = {
     "losing-less-mnist": partial(mnist_network, first_padding=((2, 2), (2, 2))),
     "backprop-mnist": partial(mnist_network, first_padding=((0, 0), (0, 0))),
     "tempered-cifar": tempered_cifar_network,
+    "backprop-cifar": backprop_cifar_network,
     "losing-less-cifar": partial(cifar_network, convs=6),
     "scattering-mnist": partial(
         mnist_network, first_padding=((1, 1), (1, 1)), second=((1, 1), ((1, 1), (1, 1)))

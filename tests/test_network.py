@@ -27,6 +27,7 @@ PARAMETERS = {
     "backprop-mnist": 18_752,
     "tempered-cifar": 605_226,
     "losing-less-cifar": 550_570,
+    "backprop-cifar": 29_424_512,
     "scattering-mnist": 20_778,
     "scattering-cifar": 253_386,
     "scattering-linear-mnist": 39_700,

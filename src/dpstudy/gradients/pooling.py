@@ -16,10 +16,10 @@ def max_pool(x: Float[Array, "batch h w c"], *, stride: int) -> Float[Array, "ba
     return jnp.maximum(*_neighbours(rows, 2, stride))
 
 
-def average_pool(x: Float[Array, "batch h w c"]) -> Float[Array, "batch h/2 w/2 c"]:
-    """Return the mean over disjoint 2x2 windows; a last odd row or column is left out."""
-    rows = sum(_neighbours(x, 1, 2))
-    return sum(_neighbours(rows, 2, 2)) / 4
+def average_pool(x: Float[Array, "batch h w c"], stride: int = 2) -> Float[Array, "batch i j c"]:
+    """Return the mean over 2x2 windows of stride 1 or 2; a last odd row or column is left out."""
+    rows = sum(_neighbours(x, 1, stride))
+    return sum(_neighbours(rows, 2, stride)) / 4
 
 
 def _neighbours(x: Array, axis: int, stride: int) -> tuple[Array, Array]:
