@@ -1057,12 +1057,11 @@ for (name, epsilon), of in mean.items():
             "relu",
             *INSIDE,
         }
-        assert max(pixels, key=pixels.get) == "composite loss"
+        best_two = sorted(pixels, key=pixels.get)[-2:]
+        assert {*best_two} == {"composite loss", TURNED}
         alike = CONVOLUTIONS, FILTER, "tanh", "best tempered sigmoid"
         assert {place[one] for one in (*alike, "automatic clipping")} == {3}
         assert place[RECIPE] == 1
-of_digits_at_3 = mean[MNIST, 3.0]
-assert of_digits_at_3["composite loss"] - of_digits_at_3[TURNED] < 0.0005
 leading = [
     {
         one
@@ -1078,17 +1077,15 @@ leading = [
     for epsilon in (1.0, 3.0, 8.0)
 ]
 assert leading == [
-    {"composite loss"},
-    {"composite loss", "tanh"},
-    {"composite loss", "tanh", "automatic clipping"},
+    {"composite loss", TURNED},
+    {"composite loss", TURNED, "tanh"},
+    {"composite loss", TURNED, "tanh", "automatic clipping"},
 ]
 pixels_at_3 = max(
     of for one, of in mean[FASHION, 3.0].items() if one not in ON_FEATURES
 )
 ahead_by = [tanh_leads[FASHION, one].value for one in (1.0, 3.0, 8.0)]
 assert ahead_by == sorted(ahead_by, reverse=True)
-unranked = {*methods(FASHION)} - {*board[FASHION, 3.0]}
-assert unranked <= {TURNED}
 inside_behind = [
     of["relu"] - of[one]
     for (name, _), of in mean.items()
@@ -1183,12 +1180,15 @@ for count, on_board in ((5, 2), (20, 2), (20, 11)):
 # :::{dropdown} Fine print: the rankings
 # On Fashion-MNIST the recipe, here with the exponent 0.4, has {{ at_each(FASHION, RECIPE) }} % at
 # 1, 3 and 8, means of five seeds, and a linear head on scattering features
-# {{ at_each(FASHION, LINEAR) }} %; convolutions on these follow. On pixels the composite loss leads
-# at 1, with {{ percent(mean[FASHION, 1.0]["composite loss"]) }} %; at 3 it and tanh cannot be told
-# apart, nor at 8 these two and automatic clipping. No network there has more than
-# {{ percent(pixels_at_3) }} % at 3, and relu has {{ percent(mean[FASHION, 3.0]["relu"]) }} %. Tanh
-# leads relu by {{ ", ".join(points(tanh_leads[FASHION, one]) for one in (1.0, 3.0, 8.0)) }} points;
-# where width, batch and epochs are searched too by {{ points(searched) }} ([chapter
+# {{ at_each(FASHION, LINEAR) }} %; convolutions on these follow. On pixels the composite loss and
+# its turn alone, from squared error to cross-entropy, share the lead at 1: they have
+# {{ percent(mean[FASHION, 1.0]["composite loss"]) }} % and
+# {{ percent(mean[FASHION, 1.0][TURNED]) }} %. At 3 these two and tanh cannot be told apart, nor at
+# 8 these three and automatic clipping. No network there has more than
+# {{ percent(pixels_at_3) }} % at 3, and relu has
+# {{ percent(mean[FASHION, 3.0]["relu"]) }} %. Tanh leads relu by
+# {{ ", ".join(points(tanh_leads[FASHION, one]) for one in (1.0, 3.0, 8.0)) }} points; where width,
+# batch and epochs are searched too by {{ points(searched) }} ([chapter
 # 2](02_tempered_sigmoids.ipynb)). The best tempered sigmoid and automatic clipping are nowhere
 # ahead of tanh, and the filter is behind it. Clips inside backpropagation are
 # {{ points(min(inside_behind)) }} to {{ points(max(inside_behind)) }} points behind relu, whether
@@ -1197,15 +1197,13 @@ for count, on_board in ((5, 2), (20, 2), (20, 11)):
 # On MNIST the recipe has {{ at_each(MNIST, RECIPE) }} % at 1 and 3. The guide and this chapter's
 # opener have {{ percent(at[MNIST][1.0].mean()) }} % at 1, since digits chose the exponent
 # {{ of_digits }} and a larger rate there. A linear head on scattering features has
-# {{ at_each(MNIST, LINEAR) }} %. On pixels the composite loss has the most, and at 3 its turn
-# alone, from squared error to cross-entropy, as much; tanh, the best tempered sigmoid, automatic
+# {{ at_each(MNIST, LINEAR) }} %. On pixels the composite loss and its turn
+# alone have the most; tanh, the best tempered sigmoid, automatic
 # clipping, the filter and convolutions on scattering features cannot be told apart. Tanh is ahead
 # of relu by
 # {{ points(tanh_leads[MNIST, 1.0]) }} and {{ points(tanh_leads[MNIST, 3.0]) }} points, and clips
 # inside backpropagation are not seen to differ from relu.
 #
-# A method has a row once it is stored with three
-# seeds{{ "; squared error that turns to cross-entropy is not run yet" if unranked else "" }}.
 # Methods on pixels share a network, but for backpropagation clipping, which has its paper's. Rates
 # are chosen by 10,000 training examples that are held out. What a remedy adds, such as clips
 # inside, is set as its chapter found best, by test accuracy: that favours the remedies. The
