@@ -196,8 +196,12 @@ private, not_private, calibrated = map(
 search, tutorial, rates = map(
     runs, ("table-3-search", "tutorial", "table-4")
 )
-own_rates, changed, not_private_there = map(
-    runs, ("cifar-10-rates", "cifar-10-changes", "cifar-10-not-private")
+own_rates, changed, not_private_there, other_network = map(
+    runs,
+    (
+        *("cifar-10-rates", "cifar-10-changes", "cifar-10-not-private"),
+        "cifar-10-other-network",
+    ),
 )
 shuffled, sweep, layers, scenarios = map(
     runs, ("shuffled", "figure-2", "layer-wise", "figures-4-5")
@@ -1202,6 +1206,7 @@ behind(
     search,
     own_rates,
     changed,
+    other_network,
     tutorial,
     shuffled,
     sweep,

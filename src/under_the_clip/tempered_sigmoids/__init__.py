@@ -27,6 +27,7 @@ CHAPTER = Chapter(
         ),
         "On CIFAR-10 search the rate before you choose": (
             *("cifar-10-changes", "cifar-10-rates", "cifar-10-not-private"),
+            "cifar-10-other-network",
         ),
         "Longer gradients do not decide": ("figures-4-5",),
         "Slope 1 and value 0 mark the good members": ("figure-2", "layer-wise"),
