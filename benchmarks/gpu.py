@@ -41,8 +41,9 @@ NETWORKS_FIRST = ("cifar-10", "mnist")
 BATCH, BATCHES = 1024, (256, 4096, 8192)
 COHORTS = (1, 2, 4, 8, 16, 32)
 PRODUCT_SIZE = 8192
-# Of a sum without noise over the clipping norm, and of an example's norm: float32's rounding.
-TOLERANCE = 1e-5
+# Of a sum without noise over the clipping norm, and of an example's norm: wrong, not rounded. What
+# convolutions round there is larger than on a CPU, and stored.
+TOLERANCE = 1e-3
 # Which of the contestants' variants take part; "a device a core" is for CPUs.
 VARIANTS = {
     OURS: ("256", "whole batch"),
@@ -155,8 +156,10 @@ def errors(network: str, batch: int = 64) -> dict[str, float]:
     total, norms = _exact(problem, indices)
     apart = np.linalg.norm(_clipped(problem, indices) - total)
     found = {"sum": float(apart / problem.clip_norm)}
+    # What a backend raises of a precision that it has not; float32 has to be there.
+    missing = (ValueError, jax.errors.JaxRuntimeError)
     for name, precision in PRECISIONS.items():
-        with contextlib.suppress(ValueError):  # which a backend raises of one that it has not
+        with contextlib.suppress(*(() if name == "float32" else missing)):
             computed = _norms(problem, indices, precision)
             found[name] = float(np.max(np.abs(computed / norms - 1)))
     return found

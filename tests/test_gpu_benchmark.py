@@ -42,17 +42,17 @@ def small(gpu):
 
 def test_our_step_is_that_of_float64_and_norms_come_in_each_precision_that_there_is(gpu):
     found = gpu.errors("mnist", batch=8)
-    assert found["sum"] < gpu.TOLERANCE
+    assert found["sum"] < 1e-5
     # A CPU takes the coarse ones, computes them in float32, and has no TF32.
     assert found.keys() == {"sum", "float32", "bf16 x 6", "bf16 x 3", "bf16"}
-    assert max(found.values()) < gpu.TOLERANCE
+    assert max(found.values()) < 1e-5
 
 
 def test_a_sum_clipped_elsewhere_is_found_before_anything_is_timed(gpu, monkeypatch):
     right = peer("ours").private_gradient
 
     def wrong(*given, clip_norm, **options):
-        return right(*given, clip_norm=1.0001 * clip_norm, **options)
+        return right(*given, clip_norm=1.001 * clip_norm, **options)
 
     monkeypatch.setattr(peer("ours"), "private_gradient", wrong)
     monkeypatch.setattr(gpu, "PRECISIONS", {})
