@@ -518,8 +518,15 @@ CLOSED = jnp.full((1,), 2.0)
         weighted(lambda x, y: jax.ops.segment_sum(x[:, 0], y, 7)[y]),
     ],
 )
-def test_what_depends_on_place_or_on_others_goes_by_vmap(loss):
-    assert "may depend on other examples" in why_not(dense(8, 8), loss, count=3)
+@pytest.mark.parametrize("inlined", [False, True])
+def test_what_depends_on_place_or_on_others_goes_by_vmap(loss, inlined):
+    """Also where JAX is set to write constants into programs."""
+    before = jax.config.jax_use_simplified_jaxpr_constants
+    jax.config.update("jax_use_simplified_jaxpr_constants", inlined)
+    try:
+        assert "may depend on other examples" in why_not(dense(8, 8), loss, count=3)
+    finally:
+        jax.config.update("jax_use_simplified_jaxpr_constants", before)
 
 
 def test_so_does_a_gradient_that_is_written_to_mix():
@@ -703,6 +710,11 @@ def test_sizes_that_do_not_agree_are_refused():
     for indices, count in (([1, COUNT], 2), ([1, -2], 2), ([0, 1], 3)):
         beyond = Draw(jnp.array(indices), jnp.int32(count), jnp.bool_(False))
         assert np.isnan(flat(gradient(params, x, y, beyond))).all()
+    # As one may do who is short of memory: the last place would count for all that are missing.
+    cut = poisson(key, COUNT, COUNT)
+    cut = cut._replace(indices=cut.indices[:2])
+    for run in (gradient, jax.jit(gradient)):
+        assert np.isnan(flat(run(params, x, y, cut))).all()
     with pytest.raises(ValueError, match="all devices share examples"):
         private_gradient(dense(8, 8), cross_entropy, clip_norm=CLIP, mesh=devices.mesh_for(2))
     with pytest.raises(ValueError, match="no parameters"):

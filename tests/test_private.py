@@ -348,7 +348,13 @@ def test_indices_are_no_draw():
             ({"clip_norm": wrong}, f"clip_norm must be from 1e-12 to 1e\\+18, got {wrong!r}")
             for wrong in (0.0, -1.0, np.inf, np.nan, "1", None)
         ),
-        ({"clip_norm": 1.0, "microbatch": 0}, "microbatch must be a whole number from 1, got 0"),
+        *(
+            (
+                {"clip_norm": 1.0, "microbatch": wrong},
+                f"microbatch must be a whole number from 1 to 1,024, got {wrong!r}",
+            )
+            for wrong in (0, 1025, 2.0, True)
+        ),
     ],
 )
 def test_a_wrong_bound_is_refused_by_name(wrong, message):

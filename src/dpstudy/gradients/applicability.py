@@ -163,7 +163,9 @@ def _numbered(
     known |= dict(zip(program.constvars, map(_content, constants), strict=bool(constants)))
 
     def number(value: Var | Literal) -> Hashable:
-        return str(value) if isinstance(value, Literal) else known.get(value, str(value.aval))
+        if isinstance(value, Literal):
+            return _content(value.val) if np.ndim(value.val) else str(value)
+        return known.get(value, str(value.aval))
 
     for equation in program.eqns:
         options = _options(tuple(sorted(equation.params.items())))

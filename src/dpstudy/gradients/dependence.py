@@ -55,8 +55,8 @@ def follow(program: ClosedJaxpr | Jaxpr, arguments: Sequence[Value]) -> list[Val
 
     def read(atom: Any) -> Value:
         if isinstance(atom, Literal):
-            value = np.asarray(atom.val) if np.ndim(atom.val) == 0 else None
-            return Value(varies=False, axes=_all_axes(atom), known=value)
+            # An array too, where JAX is set to write constants into programs.
+            return _constant(np.asarray(atom.val))
         return known.get(atom, FIXED)
 
     for equation in program.eqns:

@@ -27,6 +27,9 @@ from dpstudy.training import accumulate
 
 # Far shorter gradients have a square of 0 in float32, longer ones one of infinity.
 LEAST_CLIP, MOST_CLIP = 1e-12, 1e18
+# Examples in a pass. Sums of n, as long as n clips, are rounded n times: what one more moves may be
+# off by n^2 / 2^24 of the clip, which is more than itself of 8,192.
+MOST_AT_ONCE = 1024
 
 
 # Equal only to itself: jax.jit remembers it, and the arrays that it holds cannot be hashed.
@@ -63,10 +66,10 @@ class PrivateGradient:
         `inputs` and `labels` are the whole training set: arrays, or trees of them, examples first.
         A network that draws random numbers, as dropout does, needs a `key` of `jax.random`, another
         one at each step: from it and its index each example has one of its own.
-        The sum is NaN if the draw overflowed, or is of examples that are not there. An example
-        whose gradient is not finite counts as 0, and a `NotFiniteWarning` after the step says how
-        many did. The warning is not private. Where parameters have half precision, an optimizer
-        with a state is to be initialised with float32 copies of them.
+        The sum is NaN if the draw overflowed or was cut, or is of examples that are not there. An
+        example whose gradient is not finite counts as 0, and a `NotFiniteWarning` after the step
+        says how many did. The warning is not private. Where parameters have half precision, an
+        optimizer with a state is to be initialised with float32 copies of them.
 
         Raises:
             ValueError: called within `jax.jit` though devices share the examples; the network
@@ -77,6 +80,9 @@ class PrivateGradient:
         """
         if not isinstance(draw, Draw):
             raise ValueError(f"a draw is what `poisson` returns, got {type(draw).__name__}")
+        # Cut by the caller: beyond the last place JAX would take that one again.
+        cut = draw.count > len(draw.indices)
+        draw = draw._replace(overflow=draw.overflow | cut)
         if self.mesh is None:
             total, not_finite = self._sum(params, inputs, labels, draw, key)
             _report(not_finite)
@@ -172,11 +178,11 @@ def private_gradient(
     forward pass is refused; what it assigns to a plain array is forgotten. Dropout is given a `key`
     at each step.
 
-    `microbatch` examples are in one pass: it changes the time, and the rounding of the sum. With
-    `mesh=devices.mesh_for(1)` all local devices share the examples of each step; on a CPU,
-    `devices.one_device_a_core()` before JAX starts makes each core one. The gradient is then called
-    outside `jax.jit`. Put the training set and the parameters on all devices once, by
-    `devices.everywhere`, or every step copies them.
+    `microbatch` examples, 1,024 at most, are in one pass: it changes the time, and the rounding of
+    the sum, which within a pass grows with their square. With `mesh=devices.mesh_for(1)` all local
+    devices share the examples of each step; on a CPU, `devices.one_device_a_core()` before JAX
+    starts makes each core one. The gradient is then called outside `jax.jit`. Put the training set
+    and the parameters on all devices once, by `devices.everywhere`, or every step copies them.
 
     >>> from dpstudy import poisson
     >>> model = nnx.Linear(2, 1, use_bias=False, rngs=nnx.Rngs(0))
@@ -187,7 +193,7 @@ def private_gradient(
     Array([0.6, 0.8], dtype=float32)
 
     Raises:
-        ValueError: a clipping norm whose square is out of range, a microbatch below 1, a mesh whose
+        ValueError: a clipping norm whose square is out of range, a microbatch that is, a mesh whose
             devices do not share examples, no nnx module, no parameters that are trained, or one
             that is not real.
     """
@@ -196,8 +202,10 @@ def private_gradient(
     if not possible:
         text = f"clip_norm must be from {LEAST_CLIP:g} to {MOST_CLIP:g}, got {clip_norm!r}"
         raise ValueError(text)
-    if not isinstance(microbatch, int) or isinstance(microbatch, bool) or microbatch < 1:
-        raise ValueError(f"microbatch must be a whole number from 1, got {microbatch!r}")
+    whole = isinstance(microbatch, int) and not isinstance(microbatch, bool)
+    if not whole or not 1 <= microbatch <= MOST_AT_ONCE:
+        text = f"microbatch must be a whole number from 1 to {MOST_AT_ONCE:,}, got {microbatch!r}"
+        raise ValueError(text)
     if mesh is not None and mesh.shape.get(devices.EXAMPLES) != mesh.size:
         raise ValueError("the mesh must have all devices share examples: devices.mesh_for(1)")
     trained = nnx.All(nnx.Param, wrt)
