@@ -82,7 +82,7 @@ def products(size: int) -> Part:
     return Part(
         "products",
         tuple(
-            Entry("JAX", "products_jax", Problem("mnist", 1), f"{size}, {precision}")
+            Entry(f"JAX, {precision}", "products_jax", Problem("mnist", 1), f"{size}, {precision}")
             for precision in PRECISIONS
         ),
     )
@@ -220,8 +220,10 @@ def check(networks: tuple[str, ...]) -> dict[str, float]:
 # --- The session ---------------------------------------------------------------------------------
 
 
-def measured(parts: list[Part], deadline: float, **settings: Any) -> Iterator[dict[str, Any]]:
-    """Yield what is to be stored of each part, and the reasons of those who failed."""
+def measured(
+    parts: list[Part], deadline: float, **settings: Any
+) -> Iterator[tuple[Part, contest.Outcome]]:
+    """Yield each part, and who came to its end, until the deadline."""
     for part in parts:
         if time.monotonic() > deadline:
             return
@@ -236,7 +238,7 @@ def measured(parts: list[Part], deadline: float, **settings: Any) -> Iterator[di
         outcome = contest.hold(
             [*part.entries], deadline=deadline, report=tell, same_loss=compared, **settings
         )
-        yield {"part": part, "outcome": outcome}
+        yield part, outcome
 
 
 def record(part: Part, outcome: contest.Outcome) -> list[dict[str, Any]]:
@@ -314,8 +316,8 @@ def main(budget: float, rounds: int, seconds: float, quick: bool) -> None:
             "products": [],
             "comparisons": [],
         }
-        for one in measured(plan(networks, quick), deadline, rounds=rounds, seconds=seconds):
-            part, outcome = one["part"], one["outcome"]
+        timed = measured(plan(networks, quick), deadline, rounds=rounds, seconds=seconds)
+        for part, outcome in timed:
             content[part.stored_in] = content.get(part.stored_in, []) + record(part, outcome)
             told(part, outcome)
             if not quick:

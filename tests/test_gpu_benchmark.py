@@ -117,8 +117,8 @@ def test_a_trial_of_products_and_of_our_step_is_what_the_chapter_reads(gpu):
     parts = [gpu.products(8), gpu.Part("cohorts", gpu.cohorts("mnist", 8, (2,)).entries)]
     content = {"machine": gpu.machine(), "settings": {"rounds": 2, "burst_seconds": 0.001}}
     content |= {"comparisons": []}
-    for one in gpu.measured(parts, time.monotonic() + 600, rounds=2, seconds=0.001):
-        content[one["part"].stored_in] = gpu.record(one["part"], one["outcome"])
+    for part, outcome in gpu.measured(parts, time.monotonic() + 600, rounds=2, seconds=0.001):
+        content[part.stored_in] = gpu.record(part, outcome)
     found = decoded(Measurement, content)
     assert {one.precision for one in found.products} == {"float32", "bf16 x 6", "bf16 x 3", "bf16"}
     assert {one.flops for one in found.products} == {2 * 8**3}
